@@ -1,0 +1,1 @@
+//! Data structures: no I/O, no clock.

@@ -1,0 +1,1 @@
+//! The Redis protocol: requests in, replies out.

@@ -1,0 +1,57 @@
+//! Arguments that outlive the connection's input: delegated, queued by `MULTI`, or waiting.
+
+use smallvec::SmallVec;
+
+/// Arguments as commands get them: borrowed, the name first.
+pub type ArgSlices<'a> = SmallVec<[&'a [u8]; 16]>;
+
+/// A copy of a command's arguments in one block.
+#[derive(Clone, Debug, Default)]
+pub struct OwnedArgs {
+    bytes: Vec<u8>,
+    ends: SmallVec<[usize; 8]>,
+}
+
+impl OwnedArgs {
+    /// Copies `args`.
+    pub fn new(args: &[&[u8]]) -> Self {
+        let mut owned = OwnedArgs {
+            bytes: Vec::with_capacity(args.iter().map(|arg| arg.len()).sum()),
+            ends: SmallVec::with_capacity(args.len()),
+        };
+        for arg in args {
+            owned.bytes.extend_from_slice(arg);
+            owned.ends.push(owned.bytes.len());
+        }
+        owned
+    }
+
+    /// The arguments as slices.
+    pub fn slices(&self) -> ArgSlices<'_> {
+        let mut start = 0;
+        self.ends
+            .iter()
+            .map(|&end| {
+                let arg = &self.bytes[start..end];
+                start = end;
+                arg
+            })
+            .collect()
+    }
+
+    /// Bytes that they take.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.ends.len() * size_of::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_come_back_as_they_were() {
+        let args: [&[u8]; 4] = [b"SET", b"", b"k", b"value"];
+        assert_eq!(OwnedArgs::new(&args).slices().as_slice(), args);
+    }
+}

@@ -1,0 +1,250 @@
+//! The declaration of a command: everything that is known about it beside its code.
+
+use crate::arg::Arg;
+use crate::ctx::Ctx;
+use crate::error::CommandResult;
+use crate::key_spec::KeySpec;
+use crate::shape::Shape;
+
+/// What runs a command.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// A function on the entered shards.
+    Function(fn(&mut Ctx) -> CommandResult),
+    /// Nothing: the name of a family of subcommands.
+    Container,
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Run::Function(_) => "Function",
+            Run::Container => "Container",
+        })
+    }
+}
+
+/// Which shards a command needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Route {
+    /// Those of the keys that its key specs find; none if it has no key specs.
+    Keys,
+    /// That of the channel at this argument.
+    Channel(usize),
+    /// Those of all channels from this argument on.
+    Channels(usize),
+    /// All of them.
+    Global,
+}
+
+/// On which thread a command runs best.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// On the thread of the client, if the shard is free; else by whoever holds it.
+    Quick,
+    /// It writes many lines: on the home thread of its shard, if that is awake.
+    Heavy,
+    /// Only on the thread of the client, because it changes the session.
+    Session,
+}
+
+/// The group under which `COMMAND DOCS` lists a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Group {
+    /// `bitmap`
+    Bitmap,
+    /// `connection`
+    Connection,
+    /// `generic`
+    Generic,
+    /// `hash`
+    Hash,
+    /// `list`
+    List,
+    /// `pubsub`
+    PubSub,
+    /// `scripting`
+    Scripting,
+    /// `server`
+    Server,
+    /// `set`
+    Set,
+    /// `sorted-set`
+    SortedSet,
+    /// `string`
+    String,
+    /// `transactions`
+    Transactions,
+}
+
+impl Group {
+    /// The name in `COMMAND DOCS`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::Bitmap => "bitmap",
+            Group::Connection => "connection",
+            Group::Generic => "generic",
+            Group::Hash => "hash",
+            Group::List => "list",
+            Group::PubSub => "pubsub",
+            Group::Scripting => "scripting",
+            Group::Server => "server",
+            Group::Set => "set",
+            Group::SortedSet => "sorted-set",
+            Group::String => "string",
+            Group::Transactions => "transactions",
+        }
+    }
+}
+
+macro_rules! named_bits {
+    ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $type { $($(#[$variant_doc])* #[doc = concat!("`", $name, "`")] $variant),* }
+
+        impl $type {
+            /// All of them, in the order in which Redis lists them.
+            pub const ALL: &'static [$type] = &[$($type::$variant),*];
+
+            /// The name that clients see.
+            pub fn name(self) -> &'static str {
+                match self { $($type::$variant => $name),* }
+            }
+
+            /// Its bit in a set of them.
+            pub const fn bit(self) -> u64 {
+                1 << self as u64
+            }
+
+            /// The set of `several`.
+            pub fn bits(several: &[$type]) -> u64 {
+                several.iter().fold(0, |bits, one| bits | one.bit())
+            }
+        }
+    };
+}
+
+named_bits! {
+    /// A property of a command, with Redis' name of it.
+    Flag {
+        Write = "write",
+        ReadOnly = "readonly",
+        DenyOom = "denyoom",
+        Module = "module",
+        Admin = "admin",
+        PubSub = "pubsub",
+        NoScript = "noscript",
+        Blocking = "blocking",
+        Loading = "loading",
+        Stale = "stale",
+        SkipMonitor = "skip_monitor",
+        SkipSlowlog = "skip_slowlog",
+        Asking = "asking",
+        Fast = "fast",
+        NoAuth = "no_auth",
+        MayReplicate = "may_replicate",
+        NoMandatoryKeys = "no_mandatory_keys",
+        NoAsyncLoading = "no_async_loading",
+        NoMulti = "no_multi",
+        MovableKeys = "movablekeys",
+        AllowBusy = "allow_busy",
+    }
+}
+
+named_bits! {
+    /// A category of commands for access control.
+    Acl {
+        Keyspace = "keyspace",
+        Read = "read",
+        Write = "write",
+        Set = "set",
+        SortedSet = "sortedset",
+        List = "list",
+        Hash = "hash",
+        String = "string",
+        Bitmap = "bitmap",
+        HyperLogLog = "hyperloglog",
+        Geo = "geo",
+        Stream = "stream",
+        PubSub = "pubsub",
+        Admin = "admin",
+        Fast = "fast",
+        Slow = "slow",
+        Blocking = "blocking",
+        Dangerous = "dangerous",
+        Connection = "connection",
+        Transaction = "transaction",
+        Scripting = "scripting",
+    }
+}
+
+/// A command: its documentation, its contract and its function.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Lower case; of a subcommand the part after the container's name.
+    pub name: &'static str,
+    /// One sentence for `COMMAND DOCS`.
+    pub summary: &'static str,
+    /// In Redis' notation.
+    pub complexity: &'static str,
+    /// The Redis version that brought it.
+    pub since: &'static str,
+    /// Where it is listed.
+    pub group: Group,
+    /// Number of arguments with the name; negative: at least so many.
+    pub arity: i32,
+    /// Its properties.
+    pub flags: &'static [Flag],
+    /// Categories that do not follow from flags and group.
+    pub acl: &'static [Acl],
+    /// Where its keys are.
+    pub keys: &'static [KeySpec],
+    /// Which shards it needs.
+    pub route: Route,
+    /// Where it runs best.
+    pub mode: Mode,
+    /// Its arguments.
+    pub args: &'static [Arg],
+    /// Version and change.
+    pub history: &'static [(&'static str, &'static str)],
+    /// Hints for clients and proxies.
+    pub tips: &'static [&'static str],
+    /// Since when it is deprecated, and what to use instead.
+    pub deprecated: Option<(&'static str, &'static str)>,
+    /// What it answers.
+    pub reply: Shape,
+    /// What runs it.
+    pub run: Run,
+    /// Of a container.
+    pub subcommands: &'static [Entry],
+}
+
+impl Entry {
+    /// For `..Entry::DEFAULT` in declarations.
+    pub const DEFAULT: Entry = Entry {
+        name: "",
+        summary: "",
+        complexity: "O(1)",
+        since: "1.0.0",
+        group: Group::Generic,
+        arity: -1,
+        flags: &[],
+        acl: &[],
+        keys: &[],
+        route: Route::Keys,
+        mode: Mode::Quick,
+        args: &[],
+        history: &[],
+        tips: &[],
+        deprecated: None,
+        reply: Shape::Any,
+        run: Run::Container,
+        subcommands: &[],
+    };
+
+    /// Whether it has the property.
+    pub fn has(&self, flag: Flag) -> bool {
+        self.flags.contains(&flag)
+    }
+}

@@ -1,0 +1,79 @@
+//! The errors that clients see, all texts in one place, as Redis 7.2 words them.
+
+use std::borrow::Cow;
+
+/// An error reply: the text after the `-`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CommandError(Cow<'static, str>);
+
+/// What a command function returns; it has written its reply when this is `Ok`.
+pub type CommandResult = Result<(), CommandError>;
+
+macro_rules! texts {
+    ($($name:ident = $text:literal;)*) => {
+        impl CommandError {
+            $(#[doc = concat!("`", $text, "`")] pub const $name: CommandError = CommandError(Cow::Borrowed($text));)*
+        }
+    };
+}
+
+texts! {
+    WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    SYNTAX = "ERR syntax error";
+    NOT_AN_INTEGER = "ERR value is not an integer or out of range";
+    NOT_A_FLOAT = "ERR value is not a valid float";
+    OUT_OF_RANGE = "ERR value is out of range";
+    OUT_OF_RANGE_POSITIVE = "ERR value is out of range, must be positive";
+    INDEX_OUT_OF_RANGE = "ERR index out of range";
+    NO_SUCH_KEY = "ERR no such key";
+    SAME_OBJECT = "ERR source and destination objects are the same";
+    NUMKEYS_TOO_SMALL = "ERR numkeys should be greater than 0";
+    INVALID_CURSOR = "ERR invalid cursor";
+    INVALID_DB = "ERR invalid DB index";
+    DB_OUT_OF_RANGE = "ERR DB index is out of range";
+    TIMEOUT_NOT_A_FLOAT = "ERR timeout is not a float or out of range";
+    TIMEOUT_OUT_OF_RANGE = "ERR timeout is out of range";
+    TIMEOUT_NEGATIVE = "ERR timeout is negative";
+    TIMEOUT_NOT_AN_INTEGER = "ERR timeout is not an integer or out of range";
+    STRING_TOO_LONG = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    OVERFLOW = "ERR increment or decrement would overflow";
+    NAN_OR_INFINITY = "ERR increment would produce NaN or Infinity";
+    NO_SCRIPT = "NOSCRIPT No matching script. Please use EVAL.";
+    EXEC_ABORTED = "EXECABORT Transaction discarded because of previous errors.";
+    NOT_FROM_SCRIPT = "ERR This Redis command is not allowed from script";
+    OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
+    NO_AUTH = "NOAUTH Authentication required.";
+}
+
+impl CommandError {
+    /// An error with a text of its own, code word included.
+    pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
+        CommandError(text.into())
+    }
+
+    /// `ERR wrong number of arguments for '…' command`; `name` is the full name (`config|get`).
+    pub fn wrong_arity(name: &str) -> Self {
+        CommandError(format!("ERR wrong number of arguments for '{name}' command").into())
+    }
+
+    /// `ERR invalid expire time in '…' command`.
+    pub fn invalid_expire(name: &str) -> Self {
+        CommandError(format!("ERR invalid expire time in '{name}' command").into())
+    }
+
+    /// The text after the `-`.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// The code word, which `INFO errorstats` counts by.
+    pub fn code(&self) -> &str {
+        self.0.split(' ').next().unwrap_or("ERR")
+    }
+}
+
+impl std::fmt::Display for CommandError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}

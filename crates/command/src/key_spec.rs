@@ -1,0 +1,225 @@
+//! Where the keys of a command are, in the notation of `COMMAND INFO`.
+
+use smallvec::SmallVec;
+
+/// What a command does with a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyFlag {
+    /// Read-only.
+    RO,
+    /// Read and write.
+    RW,
+    /// Overwritten whatever was there.
+    OW,
+    /// Removed.
+    RM,
+    /// Its value is returned, copied or used.
+    Access,
+    /// Its value changes, depending on what it was.
+    Update,
+    /// Something is added.
+    Insert,
+    /// Something is deleted.
+    Delete,
+    /// Not a key of the keyspace, though placed like one.
+    NotKey,
+    /// Keys may be found elsewhere too.
+    Incomplete,
+    /// Which of the flags apply depends on the arguments.
+    VariableFlags,
+}
+
+impl KeyFlag {
+    /// The name in `COMMAND INFO`.
+    pub fn name(self) -> &'static str {
+        match self {
+            KeyFlag::RO => "RO",
+            KeyFlag::RW => "RW",
+            KeyFlag::OW => "OW",
+            KeyFlag::RM => "RM",
+            KeyFlag::Access => "access",
+            KeyFlag::Update => "update",
+            KeyFlag::Insert => "insert",
+            KeyFlag::Delete => "delete",
+            KeyFlag::NotKey => "not_key",
+            KeyFlag::Incomplete => "incomplete",
+            KeyFlag::VariableFlags => "variable_flags",
+        }
+    }
+}
+
+/// Where the search for keys begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Begin {
+    /// At this argument.
+    Index(usize),
+    /// After this word, looked for from an argument on (negative: backwards from the end).
+    Keyword(&'static str, i32),
+    /// Not to be said.
+    Unknown,
+}
+
+/// How far it goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Find {
+    /// `last`: relative to the beginning (negative: from the end); every `step`th; with `limit` 2 only the first
+    /// half of the rest, and so on.
+    Range {
+        /// Last key, relative to the first; negative from the end of the arguments.
+        last: i32,
+        /// Distance of keys.
+        step: usize,
+        /// 0 and 1: no limit; n: the first nth of what is left.
+        limit: usize,
+    },
+    /// The number of keys is an argument.
+    KeyNum {
+        /// Where the number is, relative to the beginning.
+        number: usize,
+        /// Where the first key is, relative to the beginning.
+        first: usize,
+        /// Distance of keys.
+        step: usize,
+    },
+    /// Not to be said.
+    Unknown,
+}
+
+/// One group of keys of a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeySpec {
+    /// What happens to them.
+    pub flags: &'static [KeyFlag],
+    /// Where they begin.
+    pub begin: Begin,
+    /// How far they go.
+    pub find: Find,
+    /// `notes` of `COMMAND INFO`.
+    pub notes: &'static str,
+}
+
+impl KeySpec {
+    /// The one key at argument `index`.
+    pub const fn one(index: usize, flags: &'static [KeyFlag]) -> KeySpec {
+        KeySpec::range(index, 0, 1, flags)
+    }
+
+    /// Keys from argument `first` to `last` (relative, or negative from the end), every `step`th.
+    pub const fn range(first: usize, last: i32, step: usize, flags: &'static [KeyFlag]) -> KeySpec {
+        KeySpec { flags, begin: Begin::Index(first), find: Find::Range { last, step, limit: 0 }, notes: "" }
+    }
+
+    /// A number of keys at argument `index` and the keys after it.
+    pub const fn numbered(index: usize, flags: &'static [KeyFlag]) -> KeySpec {
+        KeySpec {
+            flags,
+            begin: Begin::Index(index),
+            find: Find::KeyNum { number: 0, first: 1, step: 1 },
+            notes: "",
+        }
+    }
+
+    /// Finds the keys of this group among `args`; false if the arguments contradict it.
+    pub fn find(&self, args: &[&[u8]], found: &mut SmallVec<[KeyRef; 8]>) -> bool {
+        let Some(first) = self.first(args) else { return !matches!(self.begin, Begin::Index(_)) };
+        let write = !self.flags.contains(&KeyFlag::RO);
+        let (start, end, step) = match self.find {
+            Find::Range { last, step, limit } => {
+                let end = if last >= 0 {
+                    first + last as usize
+                } else {
+                    let rest = args.len().saturating_sub(first);
+                    let part = if limit > 1 { rest / limit } else { rest };
+                    match (first + part).checked_sub(last.unsigned_abs() as usize) {
+                        Some(end) => end,
+                        None => return false,
+                    }
+                };
+                (first, end, step)
+            }
+            Find::KeyNum { number, first: offset, step } => {
+                let Some(count) = args.get(first + number).and_then(|arg| ds::num::parse_i64(arg)) else {
+                    return false;
+                };
+                if count < 0 {
+                    return false;
+                }
+                if count == 0 {
+                    return true;
+                }
+                let start = first + offset;
+                let Some(end) =
+                    (count as usize - 1).checked_mul(step).and_then(|span| span.checked_add(start))
+                else {
+                    return false;
+                };
+                (start, end, step)
+            }
+            Find::Unknown => return true,
+        };
+        if end >= args.len() {
+            return false;
+        }
+        found.extend((start..=end).step_by(step).map(|index| KeyRef { index, write }));
+        true
+    }
+
+    fn first(&self, args: &[&[u8]]) -> Option<usize> {
+        match self.begin {
+            Begin::Index(index) => (index < args.len()).then_some(index),
+            Begin::Keyword(word, from) if from >= 0 => {
+                let from = from as usize;
+                args.iter()
+                    .skip(from)
+                    .position(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+                    .map(|at| from + at + 1)
+            }
+            Begin::Keyword(word, from) => {
+                let from = args.len().checked_sub(from.unsigned_abs() as usize)?;
+                args[..=from]
+                    .iter()
+                    .rposition(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+                    .map(|at| at + 1)
+            }
+            Begin::Unknown => None,
+        }
+    }
+}
+
+/// A key among the arguments of a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyRef {
+    /// Which argument it is.
+    pub index: usize,
+    /// Whether the command may change it.
+    pub write: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(spec: KeySpec, line: &str, expected: Option<&[usize]>) {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let mut found = SmallVec::new();
+        let ok = spec.find(&args, &mut found);
+        let indexes: Vec<usize> = found.iter().map(|key| key.index).collect();
+        assert_eq!(ok.then_some(&indexes[..]), expected, "{line}");
+    }
+
+    #[test]
+    fn keys_are_found_where_the_spec_says() {
+        check(KeySpec::one(1, &[]), "get a", Some(&[1]));
+        check(KeySpec::range(1, -1, 1, &[]), "del a b c", Some(&[1, 2, 3]));
+        check(KeySpec::range(1, -1, 2, &[]), "mset a 1 b 2", Some(&[1, 3]));
+        check(KeySpec::range(1, -2, 1, &[]), "blpop a b 0", Some(&[1, 2]));
+        check(KeySpec::numbered(2, &[]), "eval x 2 a b c", Some(&[3, 4]));
+        check(KeySpec::numbered(2, &[]), "eval x 0 a", Some(&[]));
+        check(KeySpec::numbered(2, &[]), "eval x 9 a", None);
+        check(KeySpec::numbered(2, &[]), "eval x 9223372036854775807 a", None);
+        let store = KeySpec { begin: Begin::Keyword("STORE", 5), ..KeySpec::one(0, &[]) };
+        check(store, "georadius k 1 2 3 m STORE dst", Some(&[7]));
+        check(store, "georadius k 1 2 3 m", Some(&[]));
+    }
+}

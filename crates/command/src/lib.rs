@@ -1,0 +1,49 @@
+//! What a command is.
+//!
+//! A command is one [`Entry`] (its declaration, from which everything about it is derived) and one function
+//! `fn(&mut Ctx) -> CommandResult` below it. The function runs as plain single-threaded code: the shards of
+//! its keys were entered before it starts, and it sees them as one store through [`Ctx`].
+//!
+//! Invariants: no system call, no clock, no lock in this crate or in a command function.
+//!
+//! Not here: the commands themselves (crates `commands`, `script`, `server`), and how a thread gets hold of
+//! the shards before a command runs (`server::dispatch`).
+
+mod arg;
+mod args;
+mod ctx;
+mod entry;
+mod error;
+mod events;
+mod host;
+mod key_spec;
+mod local;
+mod parse;
+mod route;
+mod shape;
+mod store;
+mod table;
+mod task;
+mod tx;
+
+pub use arg::{Arg, ArgKind, block, double, integer, key, oneof, pattern, string, token, unix_time};
+pub use args::{ArgSlices, OwnedArgs};
+pub use ctx::Ctx;
+pub use entry::{Acl, Entry, Flag, Group, Mode, Route, Run};
+pub use error::{CommandError, CommandResult};
+pub use events::Class;
+pub use host::Host;
+pub use key_spec::{Begin, Find, KeyFlag, KeyRef, KeySpec};
+pub use local::Local;
+pub use parse::{keyword_is, parse_count, parse_f64, parse_i64, parse_timeout_ms, parse_u64};
+pub use route::Needs;
+pub use shape::Shape;
+pub use store::Store;
+pub use table::{Command, CommandId, Table};
+pub use task::{BlockOn, Blocked, Client, Outcome, Post, Restore, Serve, Task, Wait, Work};
+pub use tx::Tx;
+
+/// The shards of this store.
+pub type Shards = shard::Shards<Task, Wait>;
+/// One shard of this store.
+pub type Shard = shard::Shard<Wait>;

@@ -1,0 +1,132 @@
+//! A store in one process and one thread: runs commands in place. For tests, and for whoever wants to replay.
+
+use resp::{Output, Proto};
+use shard::{Effect, Hold, Placement, ShardId};
+
+use crate::Shards;
+use crate::entry::Entry;
+use crate::error::CommandError;
+use crate::host::Host;
+use crate::route::Needs;
+use crate::table::Table;
+use crate::task::{Client, Outcome, Post};
+use crate::tx::Tx;
+
+/// Shards, a table of commands, and a clock that stands still until it is set.
+pub struct Local {
+    shards: Shards,
+    table: Table,
+    /// Settings.
+    pub config: keyspace::Config,
+    /// What commands take for now.
+    pub now: keyspace::UnixMs,
+    /// Messages of the commands run so far (served waiters, published events).
+    pub posts: Vec<Post>,
+}
+
+impl Local {
+    /// An empty store of 8 shards and 16 databases that knows the commands of `families`.
+    pub fn new(families: &[&'static [Entry]]) -> Self {
+        let placement = Placement::new(ds::hashing::Seed::new(1), 8, None);
+        Local {
+            shards: Shards::new(placement, 1, 16, 1),
+            table: Table::new(families),
+            config: Default::default(),
+            now: 1_700_000_000_000,
+            posts: Vec::new(),
+        }
+    }
+
+    /// All commands.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Runs one command for `client`, appends the reply to `out`.
+    pub fn run(&mut self, client: Client, args: &[&[u8]], host: &mut dyn Host, out: &mut Output) -> Outcome {
+        let command = match self.table.resolve(args) {
+            Ok(command) => command,
+            Err(error) => {
+                resp::Reply::new(out, client.proto).error(error.text());
+                return Outcome::Failed;
+            }
+        };
+        let needs = Needs::of(command, args, self.shards.placement());
+        let mut hold = Hold::new(&self.shards);
+        enter(&mut hold, &needs);
+        let mut tx = Tx::new(hold, &self.table, &self.config, self.now);
+        let outcome = tx.run(command, args, client, host, out);
+        tx.finish(host);
+        leave(&mut tx.hold);
+        self.posts.append(&mut tx.posts);
+        outcome
+    }
+
+    /// Runs one command against database 0 and returns its reply as bytes.
+    pub fn reply(&mut self, proto: Proto, args: &[&[u8]]) -> Vec<u8> {
+        let mut out = Output::new();
+        self.run(Client::internal(0, proto), args, &mut (), &mut out);
+        out.to_vec()
+    }
+
+    /// Runs a line of words separated by spaces against database 0, in RESP2.
+    pub fn line(&mut self, line: &str) -> String {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        String::from_utf8_lossy(&self.reply(Proto::Resp2, &args)).into_owned()
+    }
+
+    /// Starts to record effects on every shard.
+    pub fn record_effects(&mut self) {
+        self.each_shard(|shard| shard.effects.record(true));
+    }
+
+    /// Takes the effects recorded so far: in order within a shard.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.each_shard(|shard| effects.append(&mut shard.effects.take()));
+        effects
+    }
+
+    /// Runs effects.
+    pub fn replay(&mut self, effects: &[Effect]) -> Result<(), CommandError> {
+        for effect in effects {
+            let args: Vec<&[u8]> = effect.args.iter().map(|arg| &**arg).collect();
+            let mut out = Output::new();
+            if let Outcome::Failed =
+                self.run(Client::internal(effect.db, Proto::Resp2), &args, &mut (), &mut out)
+            {
+                return Err(CommandError::new(String::from_utf8_lossy(&out.to_vec()).into_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    fn each_shard(&mut self, mut visit: impl FnMut(&mut crate::Shard)) {
+        let mut hold = Hold::new(&self.shards);
+        enter(&mut hold, &Needs::All);
+        for id in self.shards.ids() {
+            visit(hold.shard_mut(id));
+        }
+        leave(&mut hold);
+    }
+}
+
+fn enter(hold: &mut Hold<'_, crate::Task, crate::Wait>, needs: &Needs) {
+    let all: Vec<ShardId>;
+    let ids: &[ShardId] = match needs {
+        Needs::Nothing => &[],
+        Needs::One(id) => std::slice::from_ref(id),
+        Needs::Several(ids) => ids,
+        Needs::All => {
+            all = hold.shards().ids().collect();
+            &all
+        }
+    };
+    hold.try_enter_all(ids, false).expect("there is only one thread");
+}
+
+fn leave(hold: &mut Hold<'_, crate::Task, crate::Wait>) {
+    while let Some(&id) = hold.entered().last() {
+        assert!(hold.next_task_or_leave(id).is_none(), "nobody delegates to a store of one thread");
+    }
+}

@@ -1,0 +1,351 @@
+//! The store as a command sees it: the entered shards as one keyspace.
+//!
+//! Look-ups never return an expired value: an expired record is deleted where it is met, as an effect of its
+//! own. A function that changes a key says so three ways, in one place: [`Store::changed`] (watchers, event,
+//! counter), [`Store::effect`] (what a journal would have to run), and, if the collection may have become empty,
+//! [`Store::delete_if_empty`].
+
+use ds::random::Random;
+use keyspace::{Config, Db, Record, Str, Type, UnixMs, Value};
+use shard::ShardId;
+
+use crate::error::CommandError;
+use crate::events::Class;
+use crate::task::{Client, Post};
+use crate::tx::Tx;
+
+/// The store, as far as the transaction entered it, seen by one client.
+pub struct Store<'a, 't> {
+    /// The transaction.
+    pub tx: &'a mut Tx<'t>,
+    /// For whom: says the selected database.
+    pub client: Client,
+}
+
+impl<'t> Store<'_, 't> {
+    /// The time of the transaction.
+    #[inline]
+    pub fn now(&self) -> UnixMs {
+        self.tx.now
+    }
+
+    /// Settings.
+    #[inline]
+    pub fn config(&self) -> &'t Config {
+        self.tx.config
+    }
+
+    /// The shard and the hash of `key`.
+    #[inline]
+    pub fn locate(&self, key: &[u8]) -> (ShardId, u64) {
+        self.tx.hold.shards().placement().locate(key)
+    }
+
+    /// Chance, from the shard of `key`.
+    pub fn random(&mut self, key: &[u8]) -> &mut Random {
+        let (id, _) = self.locate(key);
+        &mut self.tx.hold.shard_mut(id).random
+    }
+
+    // ---- looking up ------------------------------------------------------------------------------------
+
+    /// The value of `key` for a reading command: counts a hit or a miss, touches the access clock.
+    #[inline]
+    pub fn read(&mut self, key: &[u8]) -> Option<&Value> {
+        let (id, hash) = self.locate(key);
+        self.expire_if_due(id, hash, key);
+        let (db, now, touch) = (self.client.db as usize, self.tx.now, !self.client.no_touch);
+        let shard = self.tx.hold.shard_mut(id);
+        match shard.dbs[db].find_mut(hash, key) {
+            Some(record) => {
+                shard.stats.keyspace_hits += 1;
+                if touch {
+                    record.access = access_clock(now);
+                }
+                Some(&record.value)
+            }
+            None => {
+                shard.stats.keyspace_misses += 1;
+                None
+            }
+        }
+    }
+
+    /// The value of `key` as a `T` for a reading command.
+    #[inline]
+    pub fn read_as<T: Type>(&mut self, key: &[u8]) -> Result<Option<&T>, CommandError> {
+        match self.read(key) {
+            None => Ok(None),
+            Some(value) => T::of(value).map(Some).ok_or(CommandError::WRONG_TYPE),
+        }
+    }
+
+    /// The live record of `key`, without counting or touching: several may be borrowed at once.
+    #[inline]
+    pub fn peek(&self, key: &[u8]) -> Option<&Record> {
+        let (id, hash) = self.locate(key);
+        let record = self.tx.hold.shard(id).dbs[self.client.db as usize].find(hash, key)?;
+        (!record.expired(self.tx.now)).then_some(record)
+    }
+
+    /// The value of `key` as a `T`, without counting or touching: several may be borrowed at once.
+    pub fn peek_as<T: Type>(&self, key: &[u8]) -> Result<Option<&T>, CommandError> {
+        match self.peek(key) {
+            None => Ok(None),
+            Some(record) => T::of(&record.value).map(Some).ok_or(CommandError::WRONG_TYPE),
+        }
+    }
+
+    /// Whether `key` exists.
+    pub fn exists(&self, key: &[u8]) -> bool {
+        self.peek(key).is_some()
+    }
+
+    /// The value of `key` as a `T`, to be changed.
+    #[inline]
+    pub fn write_as<T: Type>(&mut self, key: &[u8]) -> Result<Option<&mut T>, CommandError> {
+        match self.write(key) {
+            None => Ok(None),
+            Some(record) => T::of_mut(&mut record.value).map(Some).ok_or(CommandError::WRONG_TYPE),
+        }
+    }
+
+    /// The record of `key`, its value to be changed.
+    #[inline]
+    pub fn write(&mut self, key: &[u8]) -> Option<&mut Record> {
+        let (id, hash) = self.locate(key);
+        self.expire_if_due(id, hash, key);
+        let (db, now, touch) = (self.client.db as usize, self.tx.now, !self.client.no_touch);
+        let record = self.tx.hold.shard_mut(id).dbs[db].find_mut(hash, key)?;
+        if touch {
+            record.access = access_clock(now);
+        }
+        Some(record)
+    }
+
+    /// The value of `key` as a `T` to be changed, created empty if there is none: the caller must put something
+    /// in.
+    #[inline]
+    pub fn upsert<T: Type>(&mut self, key: &[u8]) -> Result<&mut T, CommandError> {
+        let (id, hash) = self.locate(key);
+        self.expire_if_due(id, hash, key);
+        let db = self.client.db as usize;
+        if self.tx.hold.shard(id).dbs[db].find(hash, key).is_none() {
+            self.insert_new(id, hash, key, T::create());
+        }
+        let record =
+            self.tx.hold.shard_mut(id).dbs[db].find_mut(hash, key).expect("it was found or just inserted");
+        T::of_mut(&mut record.value).ok_or(CommandError::WRONG_TYPE)
+    }
+
+    // ---- storing ---------------------------------------------------------------------------------------
+
+    /// Stores `value` under `key` whatever was there; its expiry is gone.
+    pub fn set(&mut self, key: &[u8], value: Value) {
+        self.replace(key, value, None);
+    }
+
+    /// Stores `value` under `key` whatever was there, with this expiry.
+    pub fn replace(&mut self, key: &[u8], value: Value, expiry: Option<UnixMs>) {
+        let (id, hash) = self.locate(key);
+        let (db, now) = (self.client.db as usize, self.tx.now);
+        let databases = &mut self.tx.hold.shard_mut(id).dbs;
+        match databases[db].find_mut(hash, key) {
+            Some(record) => {
+                record.value = value;
+                record.access = access_clock(now);
+                self.mark_ready(id, key);
+            }
+            None => self.insert_new(id, hash, key, value),
+        }
+        self.db_mut(id).set_expiry_if_changed(hash, key, expiry);
+    }
+
+    /// Stores a string under `key` whatever was there; reuses its block where it can. The hot path of `SET`.
+    #[inline]
+    pub fn set_string(&mut self, key: &[u8], bytes: &[u8], expiry: Option<UnixMs>) {
+        let (id, hash) = self.locate(key);
+        let (db, now) = (self.client.db as usize, self.tx.now);
+        let databases = &mut self.tx.hold.shard_mut(id).dbs;
+        match databases[db].find_mut(hash, key) {
+            Some(record) => {
+                match &mut record.value {
+                    Value::Str(string) => string.assign(bytes),
+                    other => *other = Value::Str(Str::new(bytes)),
+                }
+                record.access = access_clock(now);
+                if record.expiry() != expiry {
+                    databases[db].set_expiry(hash, key, expiry);
+                }
+            }
+            None => {
+                self.insert_new(id, hash, key, Value::Str(Str::new(bytes)));
+                if expiry.is_some() {
+                    self.db_mut(id).set_expiry(hash, key, expiry);
+                }
+            }
+        }
+    }
+
+    fn insert_new(&mut self, id: ShardId, hash: u64, key: &[u8], value: Value) {
+        let access = access_clock(self.tx.now);
+        self.db_mut(id).insert(hash, key, value).access = access;
+        self.mark_ready(id, key);
+        if self.tx.config.notify & Class::New as u32 != 0 {
+            self.notify(Class::New, "new", key);
+        }
+    }
+
+    /// Somebody may wait for `key`, which came to be: serve them when the transaction is complete.
+    fn mark_ready(&mut self, id: ShardId, key: &[u8]) {
+        let db = self.client.db;
+        let shard = self.tx.hold.shard_mut(id);
+        if shard.waiters.any(db, key) {
+            shard.ready.push((db, key.into()));
+        }
+    }
+
+    /// Takes `key` out, if it lives.
+    pub fn take(&mut self, key: &[u8]) -> Option<Record> {
+        let (id, hash) = self.locate(key);
+        self.expire_if_due(id, hash, key);
+        self.db_mut(id).remove(hash, key)
+    }
+
+    /// Deletes `key` with its effect and event `del`; false if there was none.
+    pub fn delete(&mut self, key: &[u8]) -> bool {
+        let there = self.take(key).is_some();
+        if there {
+            self.changed(key, Class::Generic, "del");
+            self.effect(key, &[b"DEL", key]);
+        }
+        there
+    }
+
+    /// Deletes `key` if its collection became empty, with the event `del`; the effect that emptied it deletes
+    /// it wherever it is run.
+    pub fn delete_if_empty(&mut self, key: &[u8]) -> bool {
+        let empty = self.peek(key).is_some_and(|record| record.value.is_empty());
+        if empty {
+            let (id, hash) = self.locate(key);
+            self.db_mut(id).remove(hash, key);
+            self.notify(Class::Generic, "del", key);
+        }
+        empty
+    }
+
+    // ---- expiry ----------------------------------------------------------------------------------------
+
+    /// When `key` expires; `None` if it does not exist or has no expiry.
+    pub fn expiry(&self, key: &[u8]) -> Option<UnixMs> {
+        self.peek(key)?.expiry()
+    }
+
+    /// Sets or takes away the expiry of `key`; neither effect nor event.
+    pub fn set_expiry(&mut self, key: &[u8], expiry: Option<UnixMs>) -> bool {
+        let (id, hash) = self.locate(key);
+        self.db_mut(id).set_expiry(hash, key, expiry)
+    }
+
+    #[inline]
+    fn expire_if_due(&mut self, id: ShardId, hash: u64, key: &[u8]) {
+        let db = self.client.db as usize;
+        let databases = &self.tx.hold.shard(id).dbs;
+        if databases[db].volatile_len() > 0
+            && databases[db].find(hash, key).is_some_and(|record| record.expired(self.tx.now))
+        {
+            self.delete_expired(key);
+        }
+    }
+
+    /// Deletes `key` because its time has come, as an effect of its own.
+    pub fn delete_expired(&mut self, key: &[u8]) {
+        let (id, hash) = self.locate(key);
+        self.db_mut(id).remove(hash, key);
+        self.tx.hold.shard_mut(id).stats.expired_keys += 1;
+        self.changed(key, Class::Expired, "expired");
+        self.effect(key, &[b"DEL", key]);
+    }
+
+    // ---- saying what changed ---------------------------------------------------------------------------
+
+    /// Says that `key` was changed by this: tells those who watch it, publishes the event if somebody asked for
+    /// such, counts.
+    #[inline]
+    pub fn changed(&mut self, key: &[u8], class: Class, event: &'static str) {
+        self.touched(key);
+        self.notify(class, event, key);
+    }
+
+    /// Like [`Ctx::changed`] without an event.
+    #[inline]
+    pub fn touched(&mut self, key: &[u8]) {
+        let (id, _) = self.locate(key);
+        let db = self.client.db;
+        self.tx.wrote = true;
+        let shard = self.tx.hold.shard_mut(id);
+        shard.stats.changes += 1;
+        if !shard.watches.is_empty() {
+            shard.watches.touch(db, key);
+        }
+    }
+
+    /// Publishes a keyspace event, if its class is asked for.
+    #[inline]
+    pub fn notify(&mut self, class: Class, event: &'static str, key: &[u8]) {
+        if self.tx.config.notify & class as u32 != 0 {
+            self.notify_slow(event, key);
+        }
+    }
+
+    #[cold]
+    fn notify_slow(&mut self, event: &'static str, key: &[u8]) {
+        let (mask, db) = (self.tx.config.notify, self.client.db);
+        if mask & Class::Keyspace as u32 != 0 {
+            let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat().into();
+            self.tx.posts.push(Post::Event { channel, message: event.as_bytes().into() });
+        }
+        if mask & Class::Keyevent as u32 != 0 {
+            let channel = format!("__keyevent@{db}__:{event}").into_bytes().into();
+            self.tx.posts.push(Post::Event { channel, message: key.into() });
+        }
+    }
+
+    /// Whether effects are recorded for `key`: spares building one.
+    #[inline]
+    pub fn records_effects(&self, key: &[u8]) -> bool {
+        let (id, _) = self.locate(key);
+        self.tx.hold.shard(id).effects.is_recording()
+    }
+
+    /// Records an effect on `key`: the command that does to another store what was done to this one.
+    #[inline]
+    pub fn effect(&mut self, key: &[u8], args: &[&[u8]]) {
+        let (id, _) = self.locate(key);
+        let db = self.client.db;
+        let effects = &mut self.tx.hold.shard_mut(id).effects;
+        if effects.is_recording() {
+            effects.push(db, args);
+        }
+    }
+
+    // ---- whole databases -------------------------------------------------------------------------------
+
+    /// The selected database on shard `id`.
+    pub fn db(&self, id: ShardId) -> &Db {
+        &self.tx.hold.shard(id).dbs[self.client.db as usize]
+    }
+
+    /// The selected database on shard `id`, to be changed.
+    #[inline]
+    pub fn db_mut(&mut self, id: ShardId) -> &mut Db {
+        let db = self.client.db as usize;
+        &mut self.tx.hold.shard_mut(id).dbs[db]
+    }
+}
+
+/// The access clock of records: seconds, as `OBJECT IDLETIME` counts them.
+#[inline]
+pub(crate) fn access_clock(now: UnixMs) -> u32 {
+    (now / 1000) as u32
+}

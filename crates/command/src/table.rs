@@ -1,0 +1,238 @@
+//! All commands of the server, found by name.
+
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use crate::entry::{Acl, Entry, Flag, Group, Mode, Route, Run};
+use crate::error::CommandError;
+use crate::key_spec::{Begin, Find, KeyRef};
+
+/// The number of a command or subcommand in its [`Table`]; statistics are kept by it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CommandId(pub u16);
+
+/// A command of the table: its entry with what follows from it.
+#[derive(Debug)]
+pub struct Command {
+    /// Its number.
+    pub id: CommandId,
+    /// Its declaration.
+    pub entry: &'static Entry,
+    /// With the container: `config|get`.
+    pub full_name: String,
+    /// Its flags as a set of [`Flag::bit`]s, derived ones included.
+    pub flags: u64,
+    /// Its access categories as a set of [`Acl::bit`]s, derived ones included.
+    pub acl: u64,
+    /// The argument that is its only key, if that is all its key specs say: the fast path.
+    pub only_key: Option<usize>,
+    /// Of a container, by name.
+    subcommands: Vec<CommandId>,
+}
+
+/// The longest command name looked up: longer ones are unknown.
+const NAME_BYTES_MAX: usize = 32;
+
+/// All commands.
+#[derive(Debug)]
+pub struct Table {
+    commands: Vec<Command>,
+    by_name: HashMap<&'static [u8], CommandId, foldhash::fast::FixedState>,
+}
+
+impl Table {
+    /// The table of all `families`.
+    pub fn new(families: &[&'static [Entry]]) -> Self {
+        let mut table = Table { commands: Vec::new(), by_name: HashMap::default() };
+        for entry in families.iter().copied().flatten() {
+            let id = table.add(entry, None);
+            let old = table.by_name.insert(entry.name.as_bytes(), id);
+            assert!(old.is_none(), "the command {} is declared twice", entry.name);
+        }
+        table
+    }
+
+    fn add(&mut self, entry: &'static Entry, container: Option<&Entry>) -> CommandId {
+        let id = CommandId(self.commands.len() as u16);
+        let full_name = match container {
+            Some(container) => format!("{}|{}", container.name, entry.name),
+            None => entry.name.to_owned(),
+        };
+        self.commands.push(Command {
+            id,
+            entry,
+            full_name,
+            flags: derived_flags(entry),
+            acl: derived_acl(entry),
+            only_key: only_key(entry),
+            subcommands: Vec::new(),
+        });
+        let subcommands = entry.subcommands.iter().map(|sub| self.add(sub, Some(entry))).collect();
+        self.commands[usize::from(id.0)].subcommands = subcommands;
+        id
+    }
+
+    /// A command by its number.
+    #[inline]
+    pub fn get(&self, id: CommandId) -> &Command {
+        &self.commands[usize::from(id.0)]
+    }
+
+    /// Number of commands with subcommands.
+    pub fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// Every command and subcommand.
+    pub fn all(&self) -> &[Command] {
+        &self.commands
+    }
+
+    /// The commands that are not subcommands.
+    pub fn top_level(&self) -> impl Iterator<Item = &Command> {
+        self.commands.iter().filter(|command| !command.full_name.contains('|'))
+    }
+
+    /// The subcommands of a container.
+    pub fn subcommands(&self, command: &Command) -> impl Iterator<Item = &Command> {
+        command.subcommands.iter().map(|id| self.get(*id))
+    }
+
+    /// A command by name in any case.
+    #[inline]
+    pub fn by_name(&self, name: &[u8]) -> Option<&Command> {
+        let mut lower = [0; NAME_BYTES_MAX];
+        let lower = lower.get_mut(..name.len())?;
+        lower.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        self.by_name.get(&*lower).map(|id| self.get(*id))
+    }
+
+    /// A subcommand by name in any case.
+    pub fn subcommand(&self, container: &Command, name: &[u8]) -> Option<&Command> {
+        self.subcommands(container).find(|sub| sub.entry.name.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// A command by its full name (`config|get`, or as COMMAND INFO takes it).
+    pub fn by_full_name(&self, name: &[u8]) -> Option<&Command> {
+        match name.iter().position(|&byte| byte == b'|') {
+            None => self.by_name(name),
+            Some(bar) => self.subcommand(self.by_name(&name[..bar])?, &name[bar + 1..]),
+        }
+    }
+
+    /// The command that `args` call, its arity checked.
+    #[inline]
+    pub fn resolve(&self, args: &[&[u8]]) -> Result<&Command, CommandError> {
+        let name = args.first().copied().unwrap_or_default();
+        let mut command = self.by_name(name).ok_or_else(|| unknown_command(args))?;
+        if !command.subcommands.is_empty() && args.len() > 1 {
+            command = self.subcommand(command, args[1]).ok_or_else(|| unknown_subcommand(args))?;
+        }
+        let arity = command.entry.arity;
+        let fits = if arity >= 0 {
+            args.len() == arity as usize
+        } else {
+            args.len() >= arity.unsigned_abs() as usize
+        };
+        if !fits || matches!(command.entry.run, Run::Container) {
+            return Err(CommandError::wrong_arity(&command.full_name));
+        }
+        Ok(command)
+    }
+}
+
+impl Command {
+    /// Whether it has the property, given or derived.
+    #[inline]
+    pub fn has(&self, flag: Flag) -> bool {
+        self.flags & flag.bit() != 0
+    }
+
+    /// The keys among `args`; `Err` if the arguments contradict the key specs.
+    pub fn keys(&self, args: &[&[u8]]) -> Result<SmallVec<[KeyRef; 8]>, ()> {
+        let mut found = SmallVec::new();
+        for spec in self.entry.keys {
+            if !spec.find(args, &mut found) {
+                return Err(());
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether it changes data.
+    #[inline]
+    pub fn is_write(&self) -> bool {
+        self.has(Flag::Write)
+    }
+}
+
+fn only_key(entry: &Entry) -> Option<usize> {
+    match entry.keys {
+        [spec] if entry.route == Route::Keys => match (spec.begin, spec.find) {
+            (Begin::Index(index), Find::Range { last: 0, .. }) => Some(index),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn derived_flags(entry: &Entry) -> u64 {
+    let movable = entry
+        .keys
+        .iter()
+        .any(|spec| !matches!((spec.begin, spec.find), (Begin::Index(_), Find::Range { .. })));
+    let bits = Flag::bits(entry.flags);
+    if movable { bits | Flag::MovableKeys.bit() } else { bits }
+}
+
+/// The categories that Redis derives from flags and group (`setImplicitACLCategories`).
+fn derived_acl(entry: &Entry) -> u64 {
+    let mut bits = Acl::bits(entry.acl);
+    let mut add = |condition: bool, category: Acl| {
+        if condition {
+            bits |= category.bit();
+        }
+    };
+    add(entry.has(Flag::Write), Acl::Write);
+    add(entry.has(Flag::ReadOnly) && entry.group != Group::Scripting, Acl::Read);
+    add(entry.has(Flag::Admin), Acl::Admin);
+    add(entry.has(Flag::Admin), Acl::Dangerous);
+    add(entry.has(Flag::PubSub), Acl::PubSub);
+    add(entry.has(Flag::Fast), Acl::Fast);
+    add(!entry.has(Flag::Fast), Acl::Slow);
+    add(entry.has(Flag::Blocking), Acl::Blocking);
+    bits
+}
+
+fn unknown_command(args: &[&[u8]]) -> CommandError {
+    let mut shown = String::new();
+    for arg in args.iter().skip(1) {
+        if shown.len() >= 128 {
+            break;
+        }
+        let room = 128 - shown.len();
+        shown.push_str(&format!("'{}' ", String::from_utf8_lossy(&arg[..arg.len().min(room)])));
+    }
+    let name = args.first().copied().unwrap_or_default();
+    let name = String::from_utf8_lossy(&name[..name.len().min(128)]);
+    CommandError::new(format!("ERR unknown command '{name}', with args beginning with: {shown}"))
+}
+
+fn unknown_subcommand(args: &[&[u8]]) -> CommandError {
+    let sub = String::from_utf8_lossy(&args[1][..args[1].len().min(128)]).into_owned();
+    let container = String::from_utf8_lossy(args[0]).to_uppercase();
+    CommandError::new(format!("ERR unknown subcommand '{sub}'. Try {container} HELP."))
+}
+
+impl Mode {
+    /// Whether the command may run on another thread than its client's.
+    pub fn may_travel(self) -> bool {
+        self != Mode::Session
+    }
+}

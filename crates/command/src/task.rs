@@ -1,0 +1,186 @@
+//! What travels between threads: delegated commands, waits, and messages to post after leaving the shards.
+
+use std::sync::Arc;
+
+use keyspace::Kind;
+use resp::{Output, Proto};
+use shard::{ShardId, Subscriber, Waiter};
+use smallvec::SmallVec;
+
+use crate::args::OwnedArgs;
+use crate::ctx::Ctx;
+use crate::error::CommandResult;
+use crate::table::CommandId;
+
+/// The client for whom a command runs, as far as the command may know it.
+#[derive(Clone, Copy, Debug)]
+pub struct Client {
+    /// `CLIENT ID`.
+    pub id: u64,
+    /// The thread of its connection.
+    pub thread: u16,
+    /// The connection, in the numbering of its thread.
+    pub connection: u64,
+    /// The selected database.
+    pub db: u32,
+    /// RESP version of its replies.
+    pub proto: Proto,
+    /// A blocking command must not block: it runs inside MULTI or a script.
+    pub deny_blocking: bool,
+    /// The command runs inside a script.
+    pub in_script: bool,
+    /// Look-ups leave the access clock alone (`CLIENT NO-TOUCH`).
+    pub no_touch: bool,
+}
+
+impl Client {
+    /// The client of commands that nobody sent: tests, background work.
+    pub fn internal(db: u32, proto: Proto) -> Self {
+        Client {
+            id: 0,
+            thread: 0,
+            connection: 0,
+            db,
+            proto,
+            deny_blocking: true,
+            in_script: false,
+            no_touch: true,
+        }
+    }
+}
+
+/// What is to be done with a delegated task.
+#[derive(Debug)]
+pub enum Work {
+    /// Run this command and send the reply back.
+    Run(CommandId),
+    /// Tell the origin that the shard came free, because it wants several.
+    Notify,
+}
+
+/// Something left in a shard's mailbox, or sent to its home thread.
+#[derive(Debug)]
+pub struct Task {
+    /// What to do.
+    pub work: Work,
+    /// For whom; says where the reply goes.
+    pub client: Client,
+    /// The command's arguments.
+    pub args: OwnedArgs,
+    /// Its reply.
+    pub reply: Output,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// How a command ended, beside its reply.
+#[derive(Debug, Default)]
+pub enum Outcome {
+    /// The reply is complete.
+    #[default]
+    Done,
+    /// The reply is an error.
+    Failed,
+    /// It waits; there is no reply yet.
+    Blocked(Box<Blocked>),
+    /// It touched a shard that it could not have: it has changed nothing and must run again with these entered.
+    Again(SmallVec<[ShardId; 8]>),
+}
+
+/// Serves a waiter from `key`, which holds a value of the kind it waits for: must write a reply.
+pub type Serve = fn(&mut Ctx, key: &[u8]) -> CommandResult;
+
+/// What a blocking command waits for.
+#[derive(Debug)]
+pub struct BlockOn<'a> {
+    /// The keys; the first that gets a value of `kind` serves.
+    pub keys: &'a [&'a [u8]],
+    /// The type that serves.
+    pub kind: Kind,
+    /// Another key that is needed to serve (`BLMOVE`'s destination).
+    pub also: Option<&'a [u8]>,
+    /// In milliseconds; 0 waits for ever.
+    pub timeout_ms: u64,
+    /// Serves the waiter.
+    pub serve: Serve,
+    /// The reply at the timeout is a null array rather than a null.
+    pub null_array: bool,
+}
+
+/// What the shards keep of a waiting client.
+#[derive(Debug)]
+pub struct Wait {
+    /// Who waits.
+    pub client: Client,
+    /// Its command.
+    pub args: OwnedArgs,
+    /// The type of value that serves it.
+    pub kind: Kind,
+    /// A shard that must be entered to serve it, beside that of the ready key.
+    pub also: Option<ShardId>,
+    /// Serves it.
+    pub serve: Serve,
+}
+
+/// What the thread of a waiting client keeps.
+#[derive(Debug)]
+pub struct Blocked {
+    /// The record that the shards know.
+    pub waiter: Arc<Waiter<Wait>>,
+    /// Where it is registered: key and ticket.
+    pub tickets: Vec<(Box<[u8]>, u64)>,
+    /// In milliseconds; 0 waits for ever.
+    pub timeout_ms: u64,
+    /// The reply at the timeout is a null array rather than a null.
+    pub null_array: bool,
+}
+
+/// A command that undoes a pop, should the client turn out to be gone.
+#[derive(Debug)]
+pub struct Restore {
+    /// The database it is for.
+    pub db: u32,
+    /// The command.
+    pub args: OwnedArgs,
+}
+
+/// A message to another thread (or the own), sent after the shards were left.
+#[derive(Debug)]
+pub enum Post {
+    /// A waiter was served.
+    Served {
+        /// Whose wait ended.
+        waiter: Arc<Waiter<Wait>>,
+        /// What it gets.
+        reply: Output,
+        /// What undoes it.
+        restore: Option<Restore>,
+    },
+    /// A message on a channel.
+    Published {
+        /// Who gets it, on one thread.
+        to: Vec<Subscriber>,
+        /// The pattern that matched, for pattern subscribers.
+        pattern: Option<Arc<[u8]>>,
+        /// The channel.
+        channel: Arc<[u8]>,
+        /// The message.
+        message: Arc<[u8]>,
+    },
+    /// A keyspace event to publish; its channel lies on another shard.
+    Event {
+        /// The channel.
+        channel: Box<[u8]>,
+        /// The message.
+        message: Box<[u8]>,
+    },
+    /// A waiter of `key` can be served, but needs another shard.
+    ServeLater {
+        /// The database.
+        db: u32,
+        /// The ready key.
+        key: Box<[u8]>,
+        /// The other shard.
+        also: ShardId,
+    },
+}

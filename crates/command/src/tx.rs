@@ -1,0 +1,150 @@
+//! A transaction: what one or several commands that run together share.
+//!
+//! The thread enters shards, runs commands through [`Tx::run`], calls [`Tx::finish`] to serve the waiters of
+//! keys that came to be, and leaves the shards. Strict serializability follows from this two-phase entry.
+
+use std::sync::Arc;
+
+use keyspace::{Config, UnixMs};
+use resp::{Output, Reply};
+use shard::{Hold, ShardId, Waiter};
+use smallvec::SmallVec;
+
+use crate::ctx::Ctx;
+use crate::entry::Run;
+use crate::error::CommandError;
+use crate::host::Host;
+use crate::store::Store;
+use crate::table::{Command, Table};
+use crate::task::{Blocked, Client, Outcome, Post, Restore, Task, Wait};
+
+/// What the commands of one transaction share.
+pub struct Tx<'t> {
+    /// The shards that the thread holds.
+    pub hold: Hold<'t, Task, Wait>,
+    /// All commands.
+    pub table: &'t Table,
+    /// Settings.
+    pub config: &'t Config,
+    /// The time at which all of it happens.
+    pub now: UnixMs,
+    /// Messages for after the shards are left.
+    pub posts: Vec<Post>,
+    /// Whether data were changed: then the transaction cannot be run again.
+    pub wrote: bool,
+    /// Shards that a script touched and could not have.
+    pub wanted: SmallVec<[ShardId; 8]>,
+    pub(crate) blocked: Option<Box<Blocked>>,
+    pub(crate) restore: Option<Restore>,
+}
+
+impl<'t> Tx<'t> {
+    /// A transaction over what `hold` holds.
+    pub fn new(hold: Hold<'t, Task, Wait>, table: &'t Table, config: &'t Config, now: UnixMs) -> Self {
+        Tx {
+            hold,
+            table,
+            config,
+            now,
+            posts: Vec::new(),
+            wrote: false,
+            wanted: SmallVec::new(),
+            blocked: None,
+            restore: None,
+        }
+    }
+
+    /// Runs one command. Its shards must be entered. Appends its reply, if it has one, to `out`.
+    pub fn run(
+        &mut self,
+        command: &'t Command,
+        args: &[&[u8]],
+        client: Client,
+        host: &mut dyn Host,
+        out: &mut Output,
+    ) -> Outcome {
+        let Run::Function(function) = command.entry.run else {
+            unreachable!("a container is never resolved");
+        };
+        let mark = out.mark();
+        let reply = Reply::new(out, client.proto);
+        let mut ctx = Ctx { command, args, reply, store: Store { tx: self, client }, host };
+        match function(&mut ctx) {
+            Ok(()) => match self.blocked.take() {
+                Some(blocked) => Outcome::Blocked(blocked),
+                None => Outcome::Done,
+            },
+            Err(error) => {
+                out.truncate(mark);
+                if !self.wanted.is_empty() {
+                    return Outcome::Again(std::mem::take(&mut self.wanted));
+                }
+                Reply::new(out, client.proto).error(error.text());
+                Outcome::Failed
+            }
+        }
+    }
+
+    /// Serves the waiters of keys that came to be. To be called when a command, or a whole MULTI or script, is
+    /// complete, before the shards are left.
+    pub fn finish(&mut self, host: &mut dyn Host) {
+        let mut index = 0;
+        while let Some(&id) = self.hold.entered().get(index) {
+            if self.hold.shard(id).ready.is_empty() {
+                index += 1;
+                continue;
+            }
+            for (db, key) in std::mem::take(&mut self.hold.shard_mut(id).ready) {
+                self.serve_key(id, db, &key, host);
+            }
+            // Serving may have made other keys ready (a move), on shards that were looked at already.
+            index = 0;
+        }
+    }
+
+    /// Serves waiters of `key`, first come, first served, as long as there is something for them.
+    pub fn serve_key(&mut self, id: ShardId, db: u32, key: &[u8], host: &mut dyn Host) {
+        let mut from = 0;
+        loop {
+            let Some((ticket, waiter)) = self.hold.shard_mut(id).waiters.next(db, key, from) else { return };
+            from = ticket + 1;
+            let hash = self.hold.shards().placement().hash(key);
+            let record = self.hold.shard(id).dbs[db as usize]
+                .find(hash, key)
+                .filter(|record| !record.expired(self.now));
+            let Some(record) = record else { return };
+            if record.value.kind() != waiter.wait.kind {
+                continue;
+            }
+            if let Some(also) = waiter.wait.also
+                && !self.hold.try_enter(also)
+            {
+                self.posts.push(Post::ServeLater { db, key: key.into(), also });
+                return;
+            }
+            if waiter.claim.serve() {
+                self.hold.shard_mut(id).waiters.remove(db, key, ticket);
+                self.serve_waiter(waiter, key, host);
+            }
+        }
+    }
+
+    fn serve_waiter(&mut self, waiter: Arc<Waiter<Wait>>, key: &[u8], host: &mut dyn Host) {
+        let mut out = Output::new();
+        let args = waiter.wait.args.slices();
+        let client = Client { deny_blocking: true, ..waiter.wait.client };
+        let table = self.table;
+        let command = table.resolve(&args).unwrap_or_else(|error: CommandError| {
+            unreachable!("a waiting command was resolved before: {error}");
+        });
+        let reply = Reply::new(&mut out, client.proto);
+        let mut ctx = Ctx { command, args: &args, reply, store: Store { tx: self, client }, host };
+        if let Err(error) = (waiter.wait.serve)(&mut ctx, key) {
+            out.clear();
+            Reply::new(&mut out, client.proto).error(error.text());
+        }
+        drop(args);
+        let restore = self.restore.take();
+        self.posts.push(Post::Served { waiter, reply: out, restore });
+    }
+}

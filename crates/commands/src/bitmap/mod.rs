@@ -1,0 +1,6 @@
+//! The bitmap commands.
+
+use command::Entry;
+
+/// The bitmap commands.
+pub const ENTRIES: &[Entry] = &[];

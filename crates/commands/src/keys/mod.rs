@@ -1,0 +1,6 @@
+//! The keys commands.
+
+use command::Entry;
+
+/// The keys commands.
+pub const ENTRIES: &[Entry] = &[];

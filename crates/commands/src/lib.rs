@@ -1,0 +1,18 @@
+//! The data commands: one folder per family.
+//!
+//! Each command is an [`Entry`] with its function below it; a family lists its entries. Adding a command touches
+//! the file of its family and adds a transcript.
+
+use command::Entry;
+
+pub mod bitmap;
+pub mod hash;
+pub mod keys;
+pub mod list;
+pub mod set;
+pub mod string;
+pub mod zset;
+
+/// Every family of data commands.
+pub const FAMILIES: &[&[Entry]] =
+    &[bitmap::ENTRIES, hash::ENTRIES, keys::ENTRIES, list::ENTRIES, set::ENTRIES, string::ENTRIES, zset::ENTRIES];

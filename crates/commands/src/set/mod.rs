@@ -1,0 +1,6 @@
+//! The set commands.
+
+use command::Entry;
+
+/// The set commands.
+pub const ENTRIES: &[Entry] = &[];

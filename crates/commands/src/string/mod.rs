@@ -1,0 +1,6 @@
+//! The string commands.
+
+use command::Entry;
+
+/// The string commands.
+pub const ENTRIES: &[Entry] = &[];

@@ -1,0 +1,6 @@
+//! The zset commands.
+
+use command::Entry;
+
+/// The zset commands.
+pub const ENTRIES: &[Entry] = &[];

@@ -1,0 +1,42 @@
+//! Settings that the data commands look at: one immutable snapshot, replaced as a whole by `CONFIG SET`.
+
+use ds::hash::CollectionLimits;
+use ds::set::SetLimits;
+use ds::zset::ZSetLimits;
+
+/// Milliseconds since 1970 in UTC; what `PEXPIREAT` takes.
+pub type UnixMs = i64;
+
+/// The settings of the data path, with the names and defaults of `redis.conf`.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `hash-max-listpack-entries`, `hash-max-listpack-value`.
+    pub hash: CollectionLimits,
+    /// `set-max-intset-entries`, `set-max-listpack-entries`, `set-max-listpack-value`.
+    pub set: SetLimits,
+    /// `zset-max-listpack-entries`, `zset-max-listpack-value`.
+    pub zset: ZSetLimits,
+    /// `proto-max-bulk-len`: no string may grow beyond it.
+    pub string_bytes_max: u64,
+    /// `maxmemory-policy` is one of the LFU policies: `OBJECT FREQ` answers, `OBJECT IDLETIME` does not.
+    pub lfu: bool,
+    /// `notify-keyspace-events` as bits of the command crate's event classes; 0 is off.
+    pub notify: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            hash: CollectionLimits { entries_max: 128, value_bytes_max: 64 },
+            set: SetLimits {
+                intset_entries_max: 512,
+                listpack_entries_max: 128,
+                listpack_value_bytes_max: 64,
+            },
+            zset: ZSetLimits { entries_max: 128, value_bytes_max: 64 },
+            string_bytes_max: 512 * 1024 * 1024,
+            lfu: false,
+            notify: 0,
+        }
+    }
+}

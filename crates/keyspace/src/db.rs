@@ -1,0 +1,178 @@
+//! One database of one shard: a table of records.
+//!
+//! Every look-up takes the key and its 64-bit hash, which the caller needs anyway to find the shard.
+
+use ds::table::Table;
+
+use crate::config::UnixMs;
+use crate::value::Value;
+
+/// "Never expires" in [`Record::expire_ms`].
+const NO_EXPIRY: UnixMs = UnixMs::MAX;
+
+/// A key with its value.
+#[derive(Debug)]
+pub struct Record {
+    key: Box<[u8]>,
+    /// The value.
+    pub value: Value,
+    expire_ms: UnixMs,
+    /// LRU clock in seconds, or LFU minutes and counter, as `maxmemory-policy` says.
+    pub access: u32,
+}
+
+impl Record {
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// When it expires, if ever.
+    pub fn expiry(&self) -> Option<UnixMs> {
+        (self.expire_ms != NO_EXPIRY).then_some(self.expire_ms)
+    }
+
+    /// Whether its time has come.
+    #[inline]
+    pub fn expired(&self, now: UnixMs) -> bool {
+        self.expire_ms < now
+    }
+
+    /// Bytes that key and value take, the record itself included.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Record>() + size_of::<u64>() + self.key.len() + self.value.memory_bytes()
+    }
+}
+
+/// One numbered database, as far as it lies on this shard.
+pub struct Db {
+    table: Table<Record>,
+    volatile_count: usize,
+    /// Where background expiry goes on.
+    expire_cursor: u64,
+}
+
+impl Default for Db {
+    fn default() -> Self {
+        Db { table: Table::new(), volatile_count: 0, expire_cursor: 0 }
+    }
+}
+
+impl Db {
+    /// Number of keys, those that expired and are not collected yet included.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Number of keys that have an expiry.
+    pub fn volatile_len(&self) -> usize {
+        self.volatile_count
+    }
+
+    /// The record of `key`, expired or not.
+    #[inline]
+    pub fn find(&self, hash: u64, key: &[u8]) -> Option<&Record> {
+        self.table.find(hash, |record| *record.key == *key)
+    }
+
+    /// The record of `key` to change it, expired or not.
+    #[inline]
+    pub fn find_mut(&mut self, hash: u64, key: &[u8]) -> Option<&mut Record> {
+        self.table.find_mut(hash, |record| *record.key == *key)
+    }
+
+    /// Adds `key`, which must be absent.
+    pub fn insert(&mut self, hash: u64, key: &[u8], value: Value) -> &mut Record {
+        self.table.insert(hash, Record { key: key.into(), value, expire_ms: NO_EXPIRY, access: 0 })
+    }
+
+    /// Takes `key` out.
+    pub fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
+        let record = self.table.remove(hash, |record| *record.key == *key)?;
+        self.volatile_count -= usize::from(record.expire_ms != NO_EXPIRY);
+        Some(record)
+    }
+
+    /// Sets or takes away the expiry of `key`; false if there is no such key.
+    pub fn set_expiry(&mut self, hash: u64, key: &[u8], expiry: Option<UnixMs>) -> bool {
+        let Some(record) = self.table.find_mut(hash, |record| *record.key == *key) else { return false };
+        let had = record.expire_ms != NO_EXPIRY;
+        record.expire_ms = expiry.unwrap_or(NO_EXPIRY);
+        self.volatile_count = self.volatile_count + usize::from(expiry.is_some()) - usize::from(had);
+        true
+    }
+
+    /// The same, sparing the work if nothing changes.
+    pub fn set_expiry_if_changed(&mut self, hash: u64, key: &[u8], expiry: Option<UnixMs>) {
+        if self.find(hash, key).is_some_and(|record| record.expiry() != expiry) {
+            self.set_expiry(hash, key, expiry);
+        }
+    }
+
+    /// Every record, in no order that means anything.
+    pub fn iter(&self) -> impl Iterator<Item = &Record> {
+        self.table.iter()
+    }
+
+    /// Every record with its hash.
+    pub fn iter_with_hash(&self) -> impl Iterator<Item = (u64, &Record)> {
+        self.table.iter_with_hash()
+    }
+
+    /// Visits at least `count` records from `cursor` (a 48-bit position) on; the next cursor, 0 at the end.
+    /// A record that is there all the time is visited at least once, however the table grows or shrinks.
+    pub fn scan(&self, cursor: u64, count: usize, visit: &mut dyn FnMut(&Record)) -> u64 {
+        self.table.scan(cursor, count, visit)
+    }
+
+    /// A record chosen fairly, expired or not.
+    pub fn random(&self, random: u64, other_random: u64) -> Option<&Record> {
+        self.table.random(random, other_random)
+    }
+
+    /// Looks for expired records in the next `segment_budget` segments and hands up to `count_max` of their
+    /// keys to `expired`; returns how many keys with an expiry were looked at. The caller deletes them, because
+    /// a deletion is an effect and an event.
+    pub fn find_expired(
+        &mut self,
+        now: UnixMs,
+        segment_budget: usize,
+        count_max: usize,
+        expired: &mut Vec<Box<[u8]>>,
+    ) -> usize {
+        if self.volatile_count == 0 {
+            return 0;
+        }
+        let mut seen_count = 0;
+        self.expire_cursor = self.table.scan_retain(self.expire_cursor, segment_budget, &mut |record| {
+            if record.expire_ms != NO_EXPIRY {
+                seen_count += 1;
+                if record.expired(now) && expired.len() < count_max {
+                    expired.push(record.key.clone());
+                }
+            }
+            true
+        });
+        seen_count
+    }
+
+    /// Takes all records out, to be freed elsewhere or in slices.
+    pub fn take(&mut self) -> Db {
+        std::mem::take(self)
+    }
+
+    /// Takes some records out: `None` when there are no more. For freeing a large database in slices.
+    pub fn drain_segment(&mut self) -> Option<Vec<Record>> {
+        self.table.drain_segment()
+    }
+
+    /// Bytes of the table itself, without what the records point to.
+    pub fn table_bytes(&self) -> usize {
+        self.table.memory_bytes()
+    }
+}

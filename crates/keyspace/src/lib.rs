@@ -1,0 +1,17 @@
+//! The databases of one shard.
+//!
+//! A [`Db`] maps keys to [`Record`]s: a value of one of the types, its time of expiry and its access clock.
+//! It knows nothing of threads, clients or clocks: the time comes in as an argument, and whoever calls holds
+//! the shard's baton. An expired record is never returned by the `live` look-ups.
+//!
+//! Not here: waiters, watched keys, effects (crate `shard`), the commands (crate `commands`).
+
+mod config;
+mod db;
+mod string;
+mod value;
+
+pub use config::{Config, UnixMs};
+pub use db::{Db, Record};
+pub use string::Str;
+pub use value::{Kind, Type, Value};

@@ -1,0 +1,156 @@
+//! The value of a key: one of the types.
+
+use ds::hash::Hash;
+use ds::list::List;
+use ds::set::Set;
+use ds::zset::ZSet;
+
+use crate::string::Str;
+
+/// What kind of value a key holds; `TYPE` answers its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// `string`
+    Str,
+    /// `list`
+    List,
+    /// `set`
+    Set,
+    /// `zset`
+    ZSet,
+    /// `hash`
+    Hash,
+}
+
+impl Kind {
+    /// The name that `TYPE` answers and `SCAN … TYPE` takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Str => "string",
+            Kind::List => "list",
+            Kind::Set => "set",
+            Kind::ZSet => "zset",
+            Kind::Hash => "hash",
+        }
+    }
+
+    /// Redis' number of the type, which `DEBUG DIGEST` mixes in.
+    pub fn number(self) -> u32 {
+        match self {
+            Kind::Str => 0,
+            Kind::List => 1,
+            Kind::Set => 2,
+            Kind::ZSet => 3,
+            Kind::Hash => 4,
+        }
+    }
+}
+
+/// A value. Everything but strings is boxed, so that a record stays small.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// A string.
+    Str(Str),
+    /// A list; never empty in the keyspace.
+    List(Box<List>),
+    /// A set; never empty in the keyspace.
+    Set(Box<Set>),
+    /// A sorted set; never empty in the keyspace.
+    ZSet(Box<ZSet>),
+    /// A hash; never empty in the keyspace.
+    Hash(Box<Hash>),
+}
+
+impl Value {
+    /// Which type it is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Value::Str(_) => Kind::Str,
+            Value::List(_) => Kind::List,
+            Value::Set(_) => Kind::Set,
+            Value::ZSet(_) => Kind::ZSet,
+            Value::Hash(_) => Kind::Hash,
+        }
+    }
+
+    /// The name that `OBJECT ENCODING` reports.
+    pub fn encoding(&self) -> &'static str {
+        match self {
+            Value::Str(string) => string.encoding(),
+            Value::List(list) => list.encoding(),
+            Value::Set(set) => set.encoding(),
+            Value::ZSet(zset) => zset.encoding(),
+            Value::Hash(hash) => hash.encoding(),
+        }
+    }
+
+    /// Number of elements; 1 for a string.
+    pub fn len(&self) -> usize {
+        match self {
+            Value::Str(_) => 1,
+            Value::List(list) => list.len(),
+            Value::Set(set) => set.len(),
+            Value::ZSet(zset) => zset.len(),
+            Value::Hash(hash) => hash.len(),
+        }
+    }
+
+    /// Whether it is a collection without elements, which must leave the keyspace.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes allocated for it beside the record.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Value::Str(string) => string.memory_bytes(),
+            Value::List(list) => size_of::<List>() + list.memory_bytes(),
+            Value::Set(set) => size_of::<Set>() + set.memory_bytes(),
+            Value::ZSet(zset) => size_of::<ZSet>() + zset.memory_bytes(),
+            Value::Hash(hash) => size_of::<Hash>() + hash.memory_bytes(),
+        }
+    }
+}
+
+/// A type that a value may have: what typed look-ups are written against.
+pub trait Type: Sized {
+    /// The value as this type, `None` if it is another.
+    fn of(value: &Value) -> Option<&Self>;
+    /// The same to change it.
+    fn of_mut(value: &mut Value) -> Option<&mut Self>;
+    /// A new empty value.
+    fn create() -> Value;
+}
+
+macro_rules! boxed_type {
+    ($($name:ident),*) => {$(
+        impl Type for $name {
+            #[inline]
+            fn of(value: &Value) -> Option<&Self> {
+                if let Value::$name(inner) = value { Some(inner) } else { None }
+            }
+            #[inline]
+            fn of_mut(value: &mut Value) -> Option<&mut Self> {
+                if let Value::$name(inner) = value { Some(inner) } else { None }
+            }
+            fn create() -> Value {
+                Value::$name(Box::new($name::new()))
+            }
+        }
+    )*};
+}
+boxed_type!(List, Set, ZSet, Hash);
+
+impl Type for Str {
+    #[inline]
+    fn of(value: &Value) -> Option<&Self> {
+        if let Value::Str(string) = value { Some(string) } else { None }
+    }
+    #[inline]
+    fn of_mut(value: &mut Value) -> Option<&mut Self> {
+        if let Value::Str(string) = value { Some(string) } else { None }
+    }
+    fn create() -> Value {
+        Value::Str(Str::Plain(Box::default()))
+    }
+}

@@ -1,0 +1,229 @@
+//! The shards that one thread holds, and how it comes to hold several.
+//!
+//! *One shard*: enter it, or delegate and forget about it.
+//!
+//! *Several*: enter them in ascending order, spinning briefly at one that is taken. If it stays taken, let go
+//! of everything entered so far, queue a task at that shard, and try again when its holder reports. So nobody
+//! who waits without limit holds anything, and there is no deadlock. A transaction that was unlucky
+//! [`PATIENCE_AFTER`] times takes the [`Patience`] token, of which there is one, and spins (yielding) much
+//! longer while it holds what it has: the others still wait only briefly, so it gets through.
+//!
+//! *Out of order* (a script touches an undeclared key): only try; if the shard is taken and the script wrote
+//! already, wait with the token. Nobody else holds one shard and waits without limit for another, so whoever
+//! holds the wanted shard leaves it in the end.
+//!
+//! *Kept* shards: a bounded drain may end with tasks left over. The thread then keeps the baton into its next
+//! turn. It may enter a shard that it keeps; it must not sleep while it keeps one.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use smallvec::SmallVec;
+
+use crate::baton::Node;
+use crate::placement::ShardId;
+use crate::shard::Shard;
+use crate::shards::{Backlog, Shards};
+
+/// Looks at a taken baton before letting go of everything: about 2 µs, a few commands' length.
+const SPINS_MAX: u32 = 48;
+/// The same for the one that has the token; it yields the processor between looks: some milliseconds.
+const PATIENT_YIELDS_MAX: u32 = 2_000;
+/// Unlucky tries of a wide transaction after which it asks for the token.
+pub const PATIENCE_AFTER: u32 = 8;
+
+/// The right to wait for a shard while holding others; one for all threads.
+#[derive(Debug, Default)]
+pub struct Patience(AtomicBool);
+
+impl Patience {
+    /// Takes the token if it is free.
+    pub fn try_take(&self) -> bool {
+        !self.0.swap(true, Ordering::Acquire)
+    }
+
+    /// Puts the token back.
+    pub fn put_back(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+/// The shards that a thread holds just now: those of the running transaction, in ascending order, and those it
+/// keeps because their backlog was not done.
+pub struct Hold<'s, T, W> {
+    shards: &'s Shards<T, W>,
+    entered: SmallVec<[ShardId; 8]>,
+    kept: SmallVec<[ShardId; 4]>,
+}
+
+impl<'s, T, W> Hold<'s, T, W> {
+    /// Nothing held.
+    pub fn new(shards: &'s Shards<T, W>) -> Self {
+        Hold { shards, entered: SmallVec::new(), kept: SmallVec::new() }
+    }
+
+    /// All shards, held or not.
+    pub fn shards(&self) -> &'s Shards<T, W> {
+        self.shards
+    }
+
+    /// The shards of the running transaction, ascending.
+    pub fn entered(&self) -> &[ShardId] {
+        &self.entered
+    }
+
+    /// The shards kept into the next turn.
+    pub fn kept(&self) -> &[ShardId] {
+        &self.kept
+    }
+
+    /// Whether the running transaction entered `id`.
+    #[inline]
+    pub fn has(&self, id: ShardId) -> bool {
+        match self.entered.as_slice() {
+            [only] => *only == id,
+            several => several.len() == self.shards.len() || several.binary_search(&id).is_ok(),
+        }
+    }
+
+    /// Enters `id` if it is free, kept or entered already.
+    #[inline]
+    pub fn try_enter(&mut self, id: ShardId) -> bool {
+        if self.has(id) {
+            return true;
+        }
+        if !self.kept.contains(&id) && !self.shards.baton(id).try_enter() {
+            return false;
+        }
+        self.add(id);
+        true
+    }
+
+    /// Enters `id`, or leaves `node` with its holder: then `None`.
+    #[must_use]
+    pub fn enter_or_delegate(&mut self, id: ShardId, node: Box<Node<T>>) -> Option<Box<Node<T>>> {
+        if self.has(id) || self.kept.contains(&id) {
+            self.add(id);
+            return Some(node);
+        }
+        let node = self.shards.baton(id).enter_or_delegate(node)?;
+        self.add(id);
+        Some(node)
+    }
+
+    /// Enters all of `ids`, which ascend, or none that was not entered before: then the error is the shard that
+    /// stayed taken, and `released` lists what was entered in vain and has to be left by [`Hold::take_tasks`].
+    pub fn try_enter_all(&mut self, ids: &[ShardId], patient: bool) -> Result<(), ShardId> {
+        debug_assert!(ids.is_sorted(), "shards are entered in ascending order");
+        for &id in ids {
+            if !self.try_enter(id) && !self.wait(id, patient) {
+                return Err(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits a bounded time for `id`; with the token (`patient`) longer, giving up the processor.
+    pub fn wait(&mut self, id: ShardId, patient: bool) -> bool {
+        for _ in 0..SPINS_MAX {
+            spin();
+            if !self.shards.baton(id).is_held() && self.try_enter(id) {
+                return true;
+            }
+        }
+        if patient {
+            for _ in 0..PATIENT_YIELDS_MAX {
+                give_up_processor();
+                if !self.shards.baton(id).is_held() && self.try_enter(id) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    #[inline]
+    fn add(&mut self, id: ShardId) {
+        match self.entered.last() {
+            None => self.entered.push(id),
+            Some(last) if *last < id => self.entered.push(id),
+            Some(_) => {
+                if let Err(place) = self.entered.binary_search(&id) {
+                    self.entered.insert(place, id);
+                }
+            }
+        }
+    }
+
+    /// The data of `id`, which the running transaction must have entered.
+    #[inline]
+    pub fn shard(&self, id: ShardId) -> &Shard<W> {
+        assert!(self.has(id), "shard {id:?} was not entered: the command's key specs are wrong");
+        // SAFETY: this thread holds the baton, and `&self` keeps `shard_mut` away.
+        unsafe { &*self.shards.shard_ptr(id) }
+    }
+
+    /// The data of `id` to change them; `id` must have been entered by the running transaction.
+    #[inline]
+    pub fn shard_mut(&mut self, id: ShardId) -> &mut Shard<W> {
+        assert!(self.has(id), "shard {id:?} was not entered: the command's key specs are wrong");
+        // SAFETY: this thread holds the baton, and `&mut self` is the only way to the data.
+        unsafe { &mut *self.shards.shard_ptr(id) }
+    }
+
+    /// The next delegated task of `id`, which this thread holds; `None`: there was none, the baton was put back
+    /// and `id` is not held any more.
+    pub fn next_task_or_leave(&mut self, id: ShardId) -> Option<Box<Node<T>>> {
+        debug_assert!(self.has(id) || self.kept.contains(&id), "only a held shard can be left");
+        loop {
+            if let Some(node) = self.backlog(id).pop_front() {
+                return Some(node);
+            }
+            if self.shards.baton(id).try_leave() {
+                self.forget(id);
+                return None;
+            }
+            let tasks = self.shards.baton(id).take();
+            self.backlog(id).extend(tasks);
+        }
+    }
+
+    fn backlog(&mut self, id: ShardId) -> &mut Backlog<T> {
+        // SAFETY: this thread holds the baton (asserted by the callers).
+        unsafe { &mut *self.shards.backlog_ptr(id) }
+    }
+
+    /// Ends the running transaction at `id` without putting the baton back: the next turn goes on with its
+    /// backlog.
+    pub fn keep(&mut self, id: ShardId) {
+        self.entered.retain(|entered| *entered != id);
+        if !self.kept.contains(&id) {
+            self.kept.push(id);
+        }
+    }
+
+    #[inline]
+    fn forget(&mut self, id: ShardId) {
+        match self.entered.as_slice() {
+            [only] if *only == id => self.entered.clear(),
+            _ => self.entered.retain(|entered| *entered != id),
+        }
+        if !self.kept.is_empty() {
+            self.kept.retain(|kept| *kept != id);
+        }
+    }
+}
+
+#[inline]
+fn spin() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    std::hint::spin_loop();
+}
+
+fn give_up_processor() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    std::thread::yield_now();
+}

@@ -1,0 +1,37 @@
+//! Shards, and how threads enter them.
+//!
+//! A shard belongs to whoever holds its *baton*. A thread that has a command takes the baton of the key's
+//! shard, runs the command as plain single-threaded code, and puts the baton back. If the baton is taken, it
+//! leaves the command in the shard's *mailbox*, and the holder runs it before letting go.
+//!
+//! ```text
+//!   thread A ── enter ──▶ [baton │ dbs, waiters, watches, channels] ◀── delegate ── thread B
+//!                  run own command, then what lies in the mailbox (at most DRAIN_MAX), leave
+//! ```
+//!
+//! Invariants: shard data are touched only under the baton; no thread sleeps while it holds one; whoever
+//! holds several waits for another only in ascending order and only for a bounded time, or with the one
+//! [`Patience`] token (see `hold.rs`).
+//!
+//! Not here: what a task is (the type parameter `T`), threads, sockets.
+
+mod baton;
+mod effects;
+mod hold;
+mod place;
+mod placement;
+mod shard;
+mod shards;
+mod subscribers;
+mod waiters;
+mod watches;
+
+pub use baton::{Baton, Fifo, Node};
+pub use effects::{Effect, Effects};
+pub use hold::{Hold, PATIENCE_AFTER, Patience};
+pub use placement::{Placement, ShardId, hash_tag};
+pub use shard::{Shard, ShardStats};
+pub use shards::{Backlog, Shards};
+pub use subscribers::{Subscriber, Subscribers};
+pub use waiters::{Claim, Waiter, Waiters};
+pub use watches::{WatchFlag, Watches};

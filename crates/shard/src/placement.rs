@@ -1,0 +1,164 @@
+//! Which shard a key lies on.
+//!
+//! One 64-bit hash of the key serves placement and table. Placement takes its low 16 bits, the table the rest.
+//! Of a key with a hash tag (`{user1}:a`) only the tag is hashed for placement, so that such keys lie together.
+//! With a round-robin prefix, keys that begin with it are dealt out to shards in turn, first seen first dealt
+//! (the published experiment's `--shard_round_robin_prefix`).
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use ds::hashing::{Seed, hash};
+
+/// The number of a shard.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ShardId(pub u16);
+
+impl ShardId {
+    /// As an index into a vector of shards.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// Keys under the round-robin prefix that are remembered; later ones are placed by hash.
+const DEALT_MAX: usize = 1 << 14;
+
+/// The rule that places keys on shards.
+#[derive(Debug)]
+pub struct Placement {
+    seed: Seed,
+    shard_count: u16,
+    round_robin: Option<RoundRobin>,
+}
+
+#[derive(Debug)]
+struct RoundRobin {
+    prefix: Box<[u8]>,
+    next: AtomicU32,
+    /// Open addressing: upper 48 bits of the hash with the shard in the low 16; 0 is empty. Entries never go.
+    dealt: Box<[AtomicU64]>,
+}
+
+impl Placement {
+    /// Places keys on `shard_count` shards (at least 1), optionally dealing out keys under `round_robin_prefix`.
+    pub fn new(seed: Seed, shard_count: u16, round_robin_prefix: Option<&[u8]>) -> Self {
+        assert!(shard_count > 0, "a store has at least one shard");
+        let round_robin = round_robin_prefix.filter(|prefix| !prefix.is_empty()).map(|prefix| RoundRobin {
+            prefix: prefix.into(),
+            next: AtomicU32::new(0),
+            dealt: (0..DEALT_MAX * 2).map(|_| AtomicU64::new(0)).collect(),
+        });
+        Placement { seed, shard_count, round_robin }
+    }
+
+    /// Number of shards.
+    pub fn shard_count(&self) -> u16 {
+        self.shard_count
+    }
+
+    /// The hash by which tables look `key` up.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        hash(&self.seed, key)
+    }
+
+    /// The shard of `key`.
+    #[inline]
+    pub fn shard(&self, key: &[u8]) -> ShardId {
+        self.locate(key).0
+    }
+
+    /// The shard of `key` and the hash by which its tables look it up.
+    #[inline]
+    pub fn locate(&self, key: &[u8]) -> (ShardId, u64) {
+        let key_hash = hash(&self.seed, key);
+        if let Some(round_robin) = &self.round_robin
+            && key.starts_with(&round_robin.prefix)
+        {
+            return (round_robin.deal(key_hash, self.shard_count), key_hash);
+        }
+        let tag = hash_tag(key);
+        let placing = if tag.len() == key.len() { key_hash } else { hash(&self.seed, tag) };
+        (self.by_hash(placing), key_hash)
+    }
+
+    #[inline]
+    fn by_hash(&self, hash: u64) -> ShardId {
+        // Multiply-shift on the low 16 bits: even for any number of shards.
+        ShardId(((u32::from(hash as u16) * u32::from(self.shard_count)) >> 16) as u16)
+    }
+}
+
+impl RoundRobin {
+    fn deal(&self, key_hash: u64, shard_count: u16) -> ShardId {
+        let mark = key_hash & !0xffff | 1 << 63;
+        let mut index = (key_hash >> 20) as usize % self.dealt.len();
+        for _ in 0..64 {
+            let seen = self.dealt[index].load(Ordering::Acquire);
+            if seen & !0xffff == mark {
+                return ShardId(seen as u16);
+            }
+            if seen == 0 {
+                let shard = (self.next.fetch_add(1, Ordering::Relaxed) % u32::from(shard_count)) as u16;
+                let entry = mark | u64::from(shard);
+                match self.dealt[index].compare_exchange(0, entry, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => return ShardId(shard),
+                    Err(other) if other & !0xffff == mark => return ShardId(other as u16),
+                    Err(_) => {}
+                }
+            }
+            index = (index + 1) % self.dealt.len();
+        }
+        ShardId((key_hash % u64::from(shard_count)) as u16)
+    }
+}
+
+/// The part of the key that placement hashes: what stands between the first `{` and the next `}`, unless that
+/// is empty; else the whole key. The rule of Redis Cluster.
+#[inline]
+pub fn hash_tag(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|&byte| byte == b'{') else { return key };
+    match key[open + 1..].iter().position(|&byte| byte == b'}') {
+        None | Some(0) => key,
+        Some(length) => &key[open + 1..open + 1 + length],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hash_tags_follow_the_cluster_rule() {
+        for (key, tag) in [
+            ("a{b}c", "b"),
+            ("{}x", "{}x"),
+            ("a{b", "a{b"),
+            ("a{{b}}", "{b"),
+            ("{a}{b}", "a"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(hash_tag(key.as_bytes()), tag.as_bytes());
+        }
+    }
+
+    #[test]
+    fn keys_of_one_tag_lie_together_and_others_spread() {
+        let placement = Placement::new(Seed::new(7), 64, None);
+        assert_eq!(placement.shard(b"{u}:a"), placement.shard(b"{u}:b"));
+        let mut counts = [0; 64];
+        for number in 0..6400 {
+            counts[placement.shard(format!("key:{number}").as_bytes()).index()] += 1;
+        }
+        assert!(counts.iter().all(|&count| count > 40), "{counts:?}");
+    }
+
+    #[test]
+    fn round_robin_deals_in_turn_and_remembers() {
+        let placement = Placement::new(Seed::new(7), 4, Some(b"queue:"));
+        let shards: Vec<u16> = (0..8).map(|n| placement.shard(format!("queue:{n}").as_bytes()).0).collect();
+        assert_eq!(shards, [0, 1, 2, 3, 0, 1, 2, 3]);
+        let again: Vec<u16> = (0..8).map(|n| placement.shard(format!("queue:{n}").as_bytes()).0).collect();
+        assert_eq!(again, shards);
+    }
+}

@@ -1,0 +1,64 @@
+//! What one shard owns. Plain single-threaded data: whoever has it as `&mut` holds its baton.
+
+use ds::random::Random;
+use keyspace::Db;
+
+use crate::effects::Effects;
+use crate::placement::ShardId;
+use crate::subscribers::Subscribers;
+use crate::waiters::Waiters;
+use crate::watches::Watches;
+
+/// Counters of a shard, summed up by `INFO`.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct ShardStats {
+    /// Changes since the start (`rdb_changes_since_last_save` counts them).
+    pub changes: u64,
+    /// Look-ups by reading commands that found a key.
+    pub keyspace_hits: u64,
+    /// Look-ups by reading commands that did not.
+    pub keyspace_misses: u64,
+    /// Keys deleted because their time had come.
+    pub expired_keys: u64,
+    /// Keys evicted under `maxmemory`.
+    pub evicted_keys: u64,
+}
+
+/// The data of one shard.
+pub struct Shard<W> {
+    /// Its number.
+    pub id: ShardId,
+    /// Its part of every database.
+    pub dbs: Box<[Db]>,
+    /// Clients waiting for keys of this shard.
+    pub waiters: Waiters<W>,
+    /// Keys that somebody waits for and that came to be in the running transaction.
+    pub ready: Vec<(u32, Box<[u8]>)>,
+    /// Keys that sessions watch.
+    pub watches: Watches,
+    /// Channels placed here.
+    pub subscribers: Subscribers,
+    /// What a journal would have to write.
+    pub effects: Effects,
+    /// Counters.
+    pub stats: ShardStats,
+    /// Chance for `SPOP`, `RANDOMKEY` and the like.
+    pub random: Random,
+}
+
+impl<W> Shard<W> {
+    /// An empty shard with `db_count` databases.
+    pub fn new(id: ShardId, db_count: u32, seed: u64) -> Self {
+        Shard {
+            id,
+            dbs: (0..db_count).map(|_| Db::default()).collect(),
+            waiters: Waiters::new(seed),
+            ready: Vec::new(),
+            watches: Watches::new(seed),
+            subscribers: Subscribers::new(seed),
+            effects: Effects::default(),
+            stats: ShardStats::default(),
+            random: Random::new(seed ^ u64::from(id.0)),
+        }
+    }
+}

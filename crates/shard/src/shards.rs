@@ -1,0 +1,99 @@
+//! All shards of the store, shared by its threads.
+
+use std::cell::UnsafeCell;
+use std::collections::VecDeque;
+
+use crate::baton::{Baton, Node};
+use crate::hold::Patience;
+use crate::placement::{Placement, ShardId};
+use crate::shard::Shard;
+
+/// Tasks taken out of a shard's mailbox and not run yet, oldest first.
+pub type Backlog<T> = VecDeque<Box<Node<T>>>;
+
+/// One shard with its baton. Two cache lines apart from the next, because the prefetcher fetches pairs.
+#[repr(align(128))]
+struct Cell<T, W> {
+    baton: Baton<T>,
+    home: u16,
+    backlog: UnsafeCell<Backlog<T>>,
+    shard: UnsafeCell<Shard<W>>,
+}
+
+/// All shards. `T` is a delegated task, `W` what is kept of a waiting client.
+pub struct Shards<T, W> {
+    placement: Placement,
+    cells: Box<[Cell<T, W>]>,
+    patience: Patience,
+}
+
+// SAFETY: the cells' contents are reached only through `shard_ptr` and `backlog_ptr`, whose callers hold the
+// baton; taking and leaving it orders all accesses.
+unsafe impl<T: Send, W: Send + Sync> Sync for Shards<T, W> {}
+// SAFETY: nothing in it is bound to a thread.
+unsafe impl<T: Send, W: Send + Sync> Send for Shards<T, W> {}
+
+impl<T, W> Shards<T, W> {
+    /// Empty shards, as many as `placement` knows, their homes dealt out over `thread_count` threads.
+    pub fn new(placement: Placement, thread_count: u16, db_count: u32, seed: u64) -> Self {
+        let cells = (0..placement.shard_count())
+            .map(|number| Cell {
+                baton: Baton::default(),
+                home: number % thread_count.max(1),
+                backlog: UnsafeCell::default(),
+                shard: UnsafeCell::new(Shard::new(ShardId(number), db_count, seed)),
+            })
+            .collect();
+        Shards { placement, cells, patience: Patience::default() }
+    }
+
+    /// Where keys lie.
+    #[inline]
+    pub fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    /// Number of shards.
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Never: a store has at least one shard.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// All shards in ascending order.
+    pub fn ids(&self) -> impl Iterator<Item = ShardId> + use<T, W> {
+        (0..self.cells.len() as u16).map(ShardId)
+    }
+
+    /// The thread at home on `id`.
+    #[inline]
+    pub fn home(&self, id: ShardId) -> u16 {
+        self.cells[id.index()].home
+    }
+
+    /// The baton of `id`.
+    #[inline]
+    pub fn baton(&self, id: ShardId) -> &Baton<T> {
+        &self.cells[id.index()].baton
+    }
+
+    /// The token that lets one thread at a time wait without limit.
+    pub fn patience(&self) -> &Patience {
+        &self.patience
+    }
+
+    /// The data of `id`: to be used only while holding its baton.
+    #[inline]
+    pub(crate) fn shard_ptr(&self, id: ShardId) -> *mut Shard<W> {
+        self.cells[id.index()].shard.get()
+    }
+
+    /// The backlog of `id`: to be used only while holding its baton.
+    #[inline]
+    pub(crate) fn backlog_ptr(&self, id: ShardId) -> *mut Backlog<T> {
+        self.cells[id.index()].backlog.get()
+    }
+}

@@ -1,0 +1,145 @@
+//! Waiters: clients of blocking commands that found nothing.
+//!
+//! A waiter is a record in the FIFO of each key that it waits for, on the shard of that key. It holds no baton
+//! and no lock. Whoever makes the key ready serves the first waiter there and then. A waiter with several keys
+//! has a record at each; one claim word decides who serves it, and the records left over are dropped when met
+//! or when the waiter's thread takes them out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use foldhash::fast::FixedState;
+
+use crate::place::{Place, PlaceMap, PlaceRef};
+
+const WAITING: u8 = 0;
+const SERVED: u8 = 1;
+const GONE: u8 = 2;
+
+/// Decides who ends a wait: exactly one of the serving thread and the waiter's own (timeout, unblock, hang-up).
+#[derive(Debug, Default)]
+pub struct Claim(AtomicU8);
+
+impl Claim {
+    /// Claims the right to serve it. Whoever gets it owes the waiter a reply, so look first that there is one.
+    pub fn serve(&self) -> bool {
+        self.0.compare_exchange(WAITING, SERVED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Ends the wait from the waiter's side; false if somebody serves it just now: its reply is on the way.
+    pub fn end(&self) -> bool {
+        self.0.compare_exchange(WAITING, GONE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether it still waits.
+    pub fn is_waiting(&self) -> bool {
+        self.0.load(Ordering::Acquire) == WAITING
+    }
+}
+
+/// A waiting client, as the shard sees it; `W` is what the server needs to serve it.
+#[derive(Debug)]
+pub struct Waiter<W> {
+    /// Decides who ends the wait.
+    pub claim: Claim,
+    /// What is to be done for it.
+    pub wait: W,
+}
+
+/// The waiters of one shard: by database and key, first come, first served.
+#[derive(Debug)]
+pub struct Waiters<W> {
+    by_key: PlaceMap<BTreeMap<u64, Arc<Waiter<W>>>>,
+    next_ticket: u64,
+    count: usize,
+}
+
+impl<W> Waiters<W> {
+    /// Nobody waits; `seed` keeps clients from making keys collide.
+    pub fn new(seed: u64) -> Self {
+        Waiters { by_key: PlaceMap::with_hasher(FixedState::with_seed(seed)), next_ticket: 0, count: 0 }
+    }
+
+    /// Whether nobody waits here: the common case, checked when a key is created.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// Number of records, a waiter with several keys counted once per key.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Number of keys somebody waits for.
+    pub fn key_count(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// Appends a waiter to the FIFO of `key`; the ticket takes it out again.
+    pub fn add(&mut self, db: u32, key: &[u8], waiter: Arc<Waiter<W>>) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.by_key.entry(Place { db, key: key.into() }).or_default().insert(ticket, waiter);
+        self.count += 1;
+        ticket
+    }
+
+    /// Takes the record `ticket` out of the FIFO of `key`; false if it was gone.
+    pub fn remove(&mut self, db: u32, key: &[u8], ticket: u64) -> bool {
+        let place = PlaceRef { db, key };
+        let Some(queue) = self.by_key.get_mut(&place) else { return false };
+        let found = queue.remove(&ticket).is_some();
+        if queue.is_empty() {
+            self.by_key.remove(&place);
+        }
+        self.count -= usize::from(found);
+        found
+    }
+
+    /// Whether anybody waits for `key`.
+    #[inline]
+    pub fn any(&self, db: u32, key: &[u8]) -> bool {
+        !self.by_key.is_empty() && self.by_key.contains_key(&PlaceRef { db, key })
+    }
+
+    /// The first waiter of `key` at or after `from` with its ticket; records of waits that ended are dropped.
+    pub fn next(&mut self, db: u32, key: &[u8], from: u64) -> Option<(u64, Arc<Waiter<W>>)> {
+        loop {
+            let queue = self.by_key.get(&PlaceRef { db, key })?;
+            let (&ticket, waiter) = queue.range(from..).next()?;
+            if waiter.claim.is_waiting() {
+                return Some((ticket, waiter.clone()));
+            }
+            self.remove(db, key, ticket);
+        }
+    }
+
+    /// Every key of `db` that somebody waits for.
+    pub fn keys(&self, db: u32) -> impl Iterator<Item = &[u8]> {
+        self.by_key.keys().filter(move |place| place.db == db).map(|place| &*place.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiter(number: u32) -> Arc<Waiter<u32>> {
+        Arc::new(Waiter { claim: Claim::default(), wait: number })
+    }
+
+    #[test]
+    fn first_come_first_served_and_ended_waits_are_dropped() {
+        let mut waiters = Waiters::new(1);
+        let (first, second) = (waiter(1), waiter(2));
+        waiters.add(0, b"q", first.clone());
+        let ticket = waiters.add(0, b"q", second);
+        assert!(waiters.any(0, b"q") && !waiters.any(1, b"q"));
+        assert!(first.claim.end() && !first.claim.serve());
+        assert_eq!(waiters.next(0, b"q", 0).map(|(ticket, waiter)| (ticket, waiter.wait)), Some((ticket, 2)));
+        assert_eq!(waiters.len(), 1);
+        assert!(waiters.remove(0, b"q", ticket) && waiters.is_empty());
+    }
+}

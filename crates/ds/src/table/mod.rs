@@ -125,12 +125,13 @@ impl<T> Table<T> {
     /// Adds an entry that the caller knows to be absent.
     #[inline]
     pub fn insert(&mut self, hash: u64, value: T) -> &mut T {
-        self.make_room();
+        self.split_if_full();
         match &mut self.state {
             State::Single(segment) => segment.insert(hash, value),
             State::Split(segments) => {
+                let number = segments.make_room(hash);
                 segments.len += 1;
-                segments.of_mut(hash).insert(hash, value)
+                segments.all[number].insert(hash, value)
             }
         }
     }
@@ -143,11 +144,11 @@ impl<T> Table<T> {
         eq: impl FnMut(&T) -> bool,
         make: impl FnOnce() -> T,
     ) -> (&mut T, bool) {
-        self.make_room();
+        self.split_if_full();
         match &mut self.state {
             State::Single(segment) => segment.find_or_insert_with(hash, eq, make),
             State::Split(segments) => {
-                let number = segments.number_of(hash);
+                let number = segments.make_room(hash);
                 let (value, is_new) = segments.all[number].find_or_insert_with(hash, eq, make);
                 segments.len += usize::from(is_new);
                 (value, is_new)
@@ -176,18 +177,22 @@ impl<T> Table<T> {
     }
 
     #[inline]
-    fn make_room(&mut self) {
-        match &mut self.state {
-            State::Single(segment) if segment.len() < ENTRIES_PER_SEGMENT_MAX => {}
-            State::Single(_) => self.split_single(),
-            State::Split(segments) => segments.make_room(),
+    fn split_if_full(&mut self) {
+        if let State::Single(segment) = &mut self.state
+            && segment.is_full()
+        {
+            self.grow_single();
         }
     }
 
     #[cold]
-    fn split_single(&mut self) {
+    fn grow_single(&mut self) {
         if let State::Single(segment) = &mut self.state {
-            self.state = State::Split(Segments::new(std::mem::replace(segment, Segment::new())));
+            if segment.len() < ENTRIES_PER_SEGMENT_MAX {
+                segment.grow();
+            } else {
+                self.state = State::Split(Segments::new(std::mem::replace(segment, Segment::new())));
+            }
         }
     }
 
@@ -222,20 +227,24 @@ impl<T> Table<T> {
         *self = Self::new();
     }
 
-    /// Bytes the table has allocated, not counting what entries own elsewhere. Takes a look at every segment.
+    /// Bytes the table has allocated, not counting what entries own elsewhere.
     pub fn memory_bytes(&self) -> usize {
-        let row = match &self.state {
-            State::Single(_) => 0,
-            State::Split(segments) => segments.all.capacity() * size_of::<Segment<T>>(),
-        };
-        row + self.segments().iter().map(|segment| segment.entries.allocation_size()).sum::<usize>()
+        match &self.state {
+            State::Single(segment) => segment.memory_bytes(),
+            State::Split(segments) => {
+                segments.segment_bytes + segments.all.capacity() * size_of::<Segment<T>>()
+            }
+        }
     }
 
     /// Panics if the table contradicts itself; for tests.
     pub fn debug_validate(&self) {
         let segments = self.segments();
         assert_eq!(self.len(), segments.iter().map(Segment::len).sum::<usize>());
-        assert!(segments.len() > 1 || matches!(self.state, State::Single(_)));
+        if let State::Split(state) = &self.state {
+            assert!(segments.len() > 1);
+            assert_eq!(state.segment_bytes, segments.iter().map(Segment::memory_bytes).sum::<usize>());
+        }
         for segment in segments {
             for slot in &segment.entries {
                 assert!(std::ptr::eq(self.segment(slot.hash), segment), "an entry lies in a foreign segment");

@@ -62,7 +62,6 @@ impl<T> Segment<T> {
 
     #[inline]
     pub(super) fn insert(&mut self, hash: u64, value: T) -> &mut T {
-        self.make_room();
         let slot = Slot { hash, value };
         &mut self.entries.insert_unique(bucket_hash(hash), slot, Slot::bucket_hash).into_mut().value
     }
@@ -74,7 +73,6 @@ impl<T> Segment<T> {
         mut eq: impl FnMut(&T) -> bool,
         make: impl FnOnce() -> T,
     ) -> (&mut T, bool) {
-        self.make_room();
         let is_it = |slot: &Slot<T>| slot.hash == hash && eq(&slot.value);
         match self.entries.entry(bucket_hash(hash), is_it, Slot::bucket_hash) {
             Entry::Occupied(entry) => (&mut entry.into_mut().value, false),
@@ -90,19 +88,25 @@ impl<T> Segment<T> {
     }
 
     #[inline]
-    fn make_room(&mut self) {
-        if self.entries.len() == self.entries.capacity() {
-            self.sweep_tombstones();
-        }
+    pub(super) fn is_full(&self) -> bool {
+        self.entries.len() == self.entries.capacity()
     }
 
-    /// A full segment that is a quarter tombstones is rebuilt; left alone, hashbrown would double it.
+    /// Makes room in a full segment. A quarter of tombstones is swept out; left alone, hashbrown would double it.
     #[cold]
-    fn sweep_tombstones(&mut self) {
+    pub(super) fn grow(&mut self) {
         let capacity = self.entries.num_buckets() / 8 * 7;
         if self.len() < capacity / 4 * 3 {
             self.rebuild(capacity);
+        } else {
+            self.entries.reserve(1, Slot::bucket_hash);
         }
+    }
+
+    /// Bytes it has allocated.
+    #[inline]
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.entries.allocation_size()
     }
 
     /// Gives memory back when less than an eighth of it is in use.

@@ -27,6 +27,8 @@ pub(super) struct Segments<T> {
     pub(super) all: Vec<Segment<T>>,
     /// Entries in all segments.
     pub(super) len: usize,
+    /// Bytes the segments have allocated, so that accounting need not ask them all.
+    pub(super) segment_bytes: usize,
 }
 
 /// The highest power of two in `number`, which is not 0.
@@ -40,7 +42,8 @@ impl<T> Segments<T> {
     pub(super) fn new(only: Segment<T>) -> Self {
         let len = only.len();
         let (low, high) = only.split(1 << PLACEMENT_BITS);
-        Self { all: vec![low, high], len }
+        let segment_bytes = low.memory_bytes() + high.memory_bytes();
+        Self { all: vec![low, high], len, segment_bytes }
     }
 
     #[inline]
@@ -55,6 +58,28 @@ impl<T> Segments<T> {
     #[inline]
     pub(super) fn of(&self, hash: u64) -> &Segment<T> {
         &self.all[self.number_of(hash)]
+    }
+
+    /// Makes room for an entry with this hash; returns the number of its segment.
+    #[inline]
+    pub(super) fn make_room(&mut self, hash: u64) -> usize {
+        if self.len >= self.all.len() * ENTRIES_PER_SEGMENT_MAX {
+            self.split_next();
+        }
+        let number = self.number_of(hash);
+        if self.all[number].is_full() {
+            self.change(number, Segment::grow);
+        }
+        number
+    }
+
+    /// Lets `change` allocate or free in one segment.
+    pub(super) fn change<R>(&mut self, number: usize, change: impl FnOnce(&mut Segment<T>) -> R) -> R {
+        let segment = &mut self.all[number];
+        self.segment_bytes -= segment.memory_bytes();
+        let result = change(segment);
+        self.segment_bytes += segment.memory_bytes();
+        result
     }
 
     #[inline]
@@ -72,21 +97,18 @@ impl<T> Segments<T> {
         (position((number as u64) << PLACEMENT_BITS), 1 << (POSITION_BITS - depth))
     }
 
-    /// Splits one segment off if there are enough entries.
-    #[inline]
-    pub(super) fn make_room(&mut self) {
-        if self.len >= self.all.len() * ENTRIES_PER_SEGMENT_MAX {
-            self.split_next();
-        }
-    }
-
+    /// Splits one segment off.
     #[cold]
     fn split_next(&mut self) {
         let new = self.all.len();
         let distance = highest_bit(new);
-        let buddy = &mut self.all[new - distance];
-        let (low, high) = std::mem::replace(buddy, Segment::new()).split((distance as u64) << PLACEMENT_BITS);
-        *buddy = low;
+        let high = self.change(new - distance, |buddy| {
+            let whole = std::mem::replace(buddy, Segment::new());
+            let (low, high) = whole.split((distance as u64) << PLACEMENT_BITS);
+            *buddy = low;
+            high
+        });
+        self.segment_bytes += high.memory_bytes();
         self.all.push(high);
     }
 
@@ -98,13 +120,15 @@ impl<T> Segments<T> {
     /// Merges the last segment into its buddy; returns the last one of all when there were two.
     pub(super) fn merge_last(&mut self) -> Option<Segment<T>> {
         let last = self.all.pop()?;
+        self.segment_bytes -= last.memory_bytes();
         let number = self.all.len() - highest_bit(self.all.len());
-        let buddy = std::mem::replace(&mut self.all[number], Segment::new());
-        let merged = buddy.merge(last);
+        self.change(number, |buddy| {
+            let whole = std::mem::replace(buddy, Segment::new()).merge(last);
+            *buddy = whole;
+        });
         if self.all.len() == 1 {
-            return Some(merged);
+            return self.all.pop();
         }
-        self.all[number] = merged;
         if self.all.len() < self.all.capacity() / 4 {
             self.all.shrink_to(self.all.len() * 2);
         }

@@ -65,21 +65,28 @@ impl<T> Table<T> {
                 break;
             }
             let (_, first, positions) = self.segment_at(from);
-            let segment = self.segment_mut(hash_at(from));
-            let len_before = segment.len();
-            segment.entries.retain(|slot| position(slot.hash) < from || keep(&mut slot.value));
-            let removed = len_before - segment.len();
-            segment.shrink();
+            let mut retain = |segment: &mut Segment<T>| {
+                let len_before = segment.len();
+                segment.entries.retain(|slot| position(slot.hash) < from || keep(&mut slot.value));
+                segment.shrink();
+                len_before - segment.len()
+            };
+            match &mut self.state {
+                State::Single(segment) => {
+                    retain(segment);
+                }
+                State::Split(segments) => {
+                    let number = segments.number_of(hash_at(from));
+                    segments.len -= segments.change(number, retain);
+                }
+            }
             from = first + positions;
-            self.account_removed(removed);
+            self.merge_sparse();
         }
         if from < POSITION_END { from } else { 0 }
     }
 
-    fn account_removed(&mut self, removed: usize) {
-        if let State::Split(segments) = &mut self.state {
-            segments.len -= removed;
-        }
+    fn merge_sparse(&mut self) {
         while let State::Split(segments) = &self.state
             && segments.is_sparse()
         {
@@ -114,21 +121,17 @@ impl<T> Table<T> {
 
     /// Takes one segment's entries out; `None` when the table is empty. Frees a large table in slices.
     pub fn drain_segment(&mut self) -> Option<Vec<T>> {
-        let entries = loop {
-            let segment = match &mut self.state {
-                State::Single(segment) => segment,
-                State::Split(segments) => segments.all.last_mut()?,
-            };
-            let entries = std::mem::take(&mut segment.entries);
-            let is_single = matches!(self.state, State::Single(_));
-            if let State::Split(segments) = &mut self.state {
-                segments.len -= entries.len();
-            }
+        while let State::Split(segments) = &mut self.state {
+            let last = segments.all.len() - 1;
+            let entries = segments.change(last, |segment| std::mem::take(&mut segment.entries));
+            segments.len -= entries.len();
             self.merge_last();
-            if is_single || !entries.is_empty() {
-                break entries;
+            if !entries.is_empty() {
+                return Some(entries.into_iter().map(|slot| slot.value).collect());
             }
-        };
+        }
+        let State::Single(segment) = &mut self.state else { return None };
+        let entries = std::mem::take(&mut segment.entries);
         (!entries.is_empty()).then(|| entries.into_iter().map(|slot| slot.value).collect())
     }
 }

@@ -1,7 +1,7 @@
 //! The seeded hash of keys, fields and members.
 //!
-//! foldhash in its quality form: all 64 bits are good, which placement (low 16 bits), the directory of a
-//! [`Table`](crate::table::Table) (top bits) and the buckets inside a segment (bits between) rely on.
+//! foldhash in its quality form: all 64 bits are good, which placement on shards (low 16 bits) and the
+//! [`Table`](crate::table::Table) (all others) rely on.
 //! Every number inside the hash is derived from the secret seed. With foldhash's fixed public numbers a client
 //! could send keys that multiply by zero and so collide under any seed.
 //!

@@ -1,5 +1,7 @@
 //! Data structures: no I/O, no clock.
 
+pub mod hash;
 pub mod hashing;
+pub mod listpack;
 pub mod random;
 pub mod table;

@@ -1,1 +1,3 @@
 //! Data structures: no I/O, no clock.
+pub mod glob;
+pub mod num;

@@ -5,3 +5,6 @@ pub mod hashing;
 pub mod listpack;
 pub mod random;
 pub mod table;
+pub mod glob;
+pub mod list;
+pub mod num;

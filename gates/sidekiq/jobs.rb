@@ -75,6 +75,12 @@ class Plain
   def perform(_index) = nil
 end
 
+# Takes long enough to count in the metrics, which know milliseconds.
+class Brief
+  include Sidekiq::Job
+  def perform(_index) = sleep(0.03)
+end
+
 # Runs until the file `release` is there.
 class Held
   include Sidekiq::Job

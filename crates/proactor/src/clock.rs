@@ -63,6 +63,11 @@ impl Clock {
         }
     }
 
+    /// The same in milliseconds.
+    pub fn monotonic_ms(&self) -> u64 {
+        self.monotonic_ns() / 1_000_000
+    }
+
     /// The processor's counter: the cheapest way to take many timings. [`ticks_to_ns`](Clock::ticks_to_ns) makes
     /// differences of it readable.
     pub fn ticks(&self) -> u64 {

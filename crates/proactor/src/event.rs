@@ -21,6 +21,16 @@ impl ConnId {
     pub fn generation(self) -> u32 {
         self.generation
     }
+
+    /// The id as a number, to travel through code that knows nothing of connections.
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.slot)
+    }
+
+    /// The id that [`ConnId::to_bits`] gave.
+    pub fn from_bits(bits: u64) -> ConnId {
+        ConnId { slot: bits as u32, generation: (bits >> 32) as u32 }
+    }
 }
 
 /// What a turn reports.

@@ -80,6 +80,11 @@ impl Waker {
         self.state.load(Ordering::Relaxed) == NOTIFIED
     }
 
+    /// Whether the thread blocks in the kernel: a moment later it may not.
+    pub fn is_asleep(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == SLEEPING
+    }
+
     /// Consumer: takes the notice, if there is one. The inboxes are to be looked at after this, not before.
     pub fn take_notice(&self) -> bool {
         if self.state.load(Ordering::Relaxed) != NOTIFIED {

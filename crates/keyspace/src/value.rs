@@ -47,7 +47,7 @@ impl Kind {
 }
 
 /// A value. Everything but strings is boxed, so that a record stays small.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Value {
     /// A string.
     Str(Str),

@@ -48,7 +48,9 @@ impl Thread {
             let args = OwnedArgs::new(args);
             multi.memory_bytes += args.memory_bytes();
             if multi.memory_bytes > MULTI_BYTES_MAX {
-                return Admission::Refused(CommandError::new("ERR transaction exceeds the memory limit of queued commands"));
+                return Admission::Refused(CommandError::new(
+                    "ERR transaction exceeds the memory limit of queued commands",
+                ));
             }
             multi.queued.push((command.id, args));
             return Admission::Queued;

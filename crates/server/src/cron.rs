@@ -55,8 +55,8 @@ impl Thread {
     }
 
     fn expire_round(&mut self) {
-        let shards = &self.host.shared.shards;
-        for id in shards.ids().filter(|id| shards.home(*id) == self.host.id) {
+        let (shards, own) = (&self.host.shared.shards, self.host.id);
+        for id in shards.ids().filter(|id| shards.home(*id) == own) {
             for _ in 0..VISITS_MAX {
                 // A shard that is taken is busy: its turn comes again.
                 if !self.tx.hold.try_enter(id) {
@@ -79,7 +79,8 @@ impl Thread {
         for db in 0..self.tx.hold.shard(id).dbs.len() {
             let mut expired = Vec::new();
             let database = &mut self.tx.hold.shard_mut(id).dbs[db];
-            let seen_count = database.find_expired(self.tx.now, SEGMENTS_PER_VISIT, EXPIRED_PER_VISIT, &mut expired);
+            let seen_count =
+                database.find_expired(self.tx.now, SEGMENTS_PER_VISIT, EXPIRED_PER_VISIT, &mut expired);
             many |= expired.len() * 10 > seen_count && !expired.is_empty();
             let mut store = Store { tx: &mut self.tx, client: Client::internal(db as u32, Proto::Resp2) };
             for key in expired {

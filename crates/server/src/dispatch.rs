@@ -49,7 +49,9 @@ impl Thread {
                 self.execute(command, args, Needs::Nothing, 0, out);
                 self.suppress_reply(mark, out);
             }
-            crate::admit::Admission::Queued => Reply::new(out, self.host.session().client.proto).simple("QUEUED"),
+            crate::admit::Admission::Queued => {
+                Reply::new(out, self.host.session().client.proto).simple("QUEUED")
+            }
             crate::admit::Admission::Later => {}
             crate::admit::Admission::Refused(error) => self.refuse(Some(command), &error, out),
         }
@@ -73,7 +75,12 @@ impl Thread {
 
     /// Answers an error without running anything.
     #[cold]
-    pub(crate) fn refuse(&mut self, command: Option<&Command>, error: &command::CommandError, out: &mut Output) {
+    pub(crate) fn refuse(
+        &mut self,
+        command: Option<&Command>,
+        error: &command::CommandError,
+        out: &mut Output,
+    ) {
         let session = self.host.session();
         if let Some(multi) = &mut session.multi {
             multi.refused = true;
@@ -118,7 +125,14 @@ impl Thread {
     }
 
     #[inline]
-    fn execute_one(&mut self, command: &'static Command, args: &[&[u8]], id: ShardId, tries: u32, out: &mut Output) {
+    fn execute_one(
+        &mut self,
+        command: &'static Command,
+        args: &[&[u8]],
+        id: ShardId,
+        tries: u32,
+        out: &mut Output,
+    ) {
         let shared = self.host.shared;
         let travels = command.entry.mode.may_travel();
         let home = shared.shards.home(id);
@@ -151,7 +165,9 @@ impl Thread {
         let shared = self.host.shared;
         match shared.entry_mode {
             EntryMode::Home => true,
-            EntryMode::Roam => command.entry.mode == Mode::Heavy && !shared.threads[usize::from(home)].is_asleep(),
+            EntryMode::Roam => {
+                command.entry.mode == Mode::Heavy && !shared.threads[usize::from(home)].is_asleep()
+            }
         }
     }
 
@@ -258,7 +274,8 @@ impl Thread {
 
     /// The current client waits.
     pub(crate) fn begin_wait(&mut self, blocked: Box<command::Blocked>) {
-        let deadline_ms = (blocked.timeout_ms > 0).then(|| self.host.now_ms.saturating_add(blocked.timeout_ms));
+        let deadline_ms =
+            (blocked.timeout_ms > 0).then(|| self.host.now_ms.saturating_add(blocked.timeout_ms));
         let session = self.host.session();
         let conn = ConnId::from_bits(session.client.connection);
         session.state = State::Blocked(Wait { blocked, deadline_ms });
@@ -341,9 +358,14 @@ impl Thread {
     pub(crate) fn take_hop(&mut self, node: Box<Node<Task>>) {
         let args = node.task.args.slices();
         let key = match node.task.work {
-            Work::Run(command) | Work::Look(command) | Work::Restore(command) => {
-                self.host.shared.table.get(command).keys(&args).ok().and_then(|keys| Some(args[keys.first()?.index]))
-            }
+            Work::Run(command) | Work::Look(command) | Work::Restore(command) => self
+                .host
+                .shared
+                .table
+                .get(command)
+                .keys(&args)
+                .ok()
+                .and_then(|keys| Some(args[keys.first()?.index])),
             Work::Notify | Work::Forget(_) => None,
         };
         let id = self.host.shared.shards.placement().shard(key.expect("only commands with a key hop"));

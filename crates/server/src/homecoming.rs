@@ -174,7 +174,16 @@ impl Thread {
         let id = self.host.shared.shards.placement().shard(slices[1]);
         drop(slices);
         let client = Client { db, deny_blocking: true, ..client };
-        self.send_task(id, Task { work: Work::Restore(command.id), client, args, reply: Output::new(), outcome: Outcome::Done });
+        self.send_task(
+            id,
+            Task {
+                work: Work::Restore(command.id),
+                client,
+                args,
+                reply: Output::new(),
+                outcome: Outcome::Done,
+            },
+        );
     }
 
     /// Runs a task at `id` now, or leaves it with the shard's holder.
@@ -192,7 +201,10 @@ impl Thread {
         let id = self.host.shared.shards.placement().shard(key);
         let client = Client { thread: self.host.id, ..Client::internal(db, Proto::Resp2) };
         let work = Work::Forget(what);
-        self.send_task(id, Task { work, client, args: OwnedArgs::new(&[key]), reply: Output::new(), outcome: Outcome::Done });
+        self.send_task(
+            id,
+            Task { work, client, args: OwnedArgs::new(&[key]), reply: Output::new(), outcome: Outcome::Done },
+        );
     }
 
     /// Takes the records of an ended wait out of the shards.
@@ -236,7 +248,11 @@ impl Thread {
         let (null_array, client) = (wait.blocked.null_array, session.client);
         let mut out = Output::new();
         let mut reply = Reply::new(&mut out, client.proto);
-        if null_array { reply.null_array() } else { reply.null() }
+        if null_array {
+            reply.null_array()
+        } else {
+            reply.null()
+        }
         self.unblock(conn, &mut out);
     }
 

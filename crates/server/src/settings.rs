@@ -68,7 +68,11 @@ impl Settings {
 
     #[inline]
     pub(crate) fn request_limits(&self, authenticated: bool) -> Limits {
-        Limits { bulk_bytes_max: self.bulk_bytes_max.load(Ordering::Relaxed), authenticated, ..Limits::default() }
+        Limits {
+            bulk_bytes_max: self.bulk_bytes_max.load(Ordering::Relaxed),
+            authenticated,
+            ..Limits::default()
+        }
     }
 
     pub(crate) fn keepalive(&self) -> Duration {

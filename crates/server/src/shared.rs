@@ -80,15 +80,29 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// A server's shared part with `thread_count` threads; lives for ever.
-    pub(crate) fn create(settings: Settings, table: Table, wakers: Vec<Arc<Waker>>, seed: u64, now_ms: u64) -> &'static Shared {
+    pub(crate) fn create(
+        settings: Settings,
+        table: Table,
+        wakers: Vec<Arc<Waker>>,
+        seed: u64,
+        now_ms: u64,
+    ) -> &'static Shared {
         let thread_count = wakers.len() as u16;
         let prefix = settings.round_robin_prefix();
-        let placement = Placement::new(ds::hashing::Seed::new(seed), settings.shard_count(thread_count), prefix.as_deref());
+        let placement = Placement::new(
+            ds::hashing::Seed::new(seed),
+            settings.shard_count(thread_count),
+            prefix.as_deref(),
+        );
         let shards = Shards::new(placement, thread_count, settings.databases(), seed);
         let data_config = AtomicPtr::new(Box::into_raw(Box::new(settings.data_config())));
         let threads = wakers
             .into_iter()
-            .map(|waker| Remote { inbox: Inbox::new(waker.clone()), waker, stats: ThreadStats::new(table.len()) })
+            .map(|waker| Remote {
+                inbox: Inbox::new(waker.clone()),
+                waker,
+                stats: ThreadStats::new(table.len()),
+            })
             .collect();
         Box::leak(Box::new(Shared {
             shards,

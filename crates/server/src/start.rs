@@ -51,7 +51,8 @@ pub fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     for index in 0..threads {
         let (starter, start) = mpsc::channel::<&'static Shared>();
         starters.push(starter);
-        let (to_main, config, cpus, listener) = (to_main.clone(), config.clone(), cpus.clone(), listener.take());
+        let (to_main, config, cpus, listener) =
+            (to_main.clone(), config.clone(), cpus.clone(), listener.take());
         handles.push(std::thread::Builder::new().name(format!("darter-{index}")).spawn(move || {
             cpus.pin(index);
             let mut driver = Driver::open(&config).expect("the driver opens");

@@ -93,9 +93,9 @@ impl ThreadHost {
 
 impl Thread {
     /// Thread number `id`, driven by `driver`.
-    pub(crate) fn new(id: u16, shared: &'static Shared, driver: Driver) -> Thread {
+    pub(crate) fn new(id: u16, shared: &'static Shared, mut driver: Driver) -> Thread {
         let hold = Hold::new(&shared.shards);
-        let now = driver.clock().now_ms();
+        let now = driver.clock().now_ms() as i64;
         let now_ms = driver.clock().monotonic_ms();
         Thread {
             tx: Tx::new(hold, &shared.table, shared.data_config(), now),
@@ -178,7 +178,7 @@ impl Thread {
 
     /// Reads the clock: commands that run from here on run at this time.
     pub(crate) fn tick(&mut self) {
-        self.tx.now = self.host.driver.clock().now_ms();
+        self.tx.now = self.host.driver.clock().now_ms() as i64;
         self.host.now_ms = self.host.driver.clock().monotonic_ms();
     }
 
@@ -215,7 +215,13 @@ impl Thread {
         self.post_all();
     }
 
-    fn serve_input(&mut self, parser: &mut RequestParser, input: &[u8], out: &mut Output, conn: ConnId) -> usize {
+    fn serve_input(
+        &mut self,
+        parser: &mut RequestParser,
+        input: &[u8],
+        out: &mut Output,
+        conn: ConnId,
+    ) -> usize {
         let mut consumed = 0;
         let limits = self.host.shared.settings.request_limits(self.host.session().authenticated);
         for _ in 0..COMMANDS_PER_TURN {
@@ -233,7 +239,8 @@ impl Thread {
                 Ok(Parsed::Empty { consumed: length }) => consumed += length,
                 Ok(Parsed::Incomplete) => return consumed,
                 Err(error) => {
-                    Reply::new(out, self.host.session().client.proto).error(&format!("ERR Protocol error: {error}"));
+                    Reply::new(out, self.host.session().client.proto)
+                        .error(&format!("ERR Protocol error: {error}"));
                     self.host.session().state = State::Closing;
                     return input.len();
                 }

@@ -1,7 +1,9 @@
 //! PING and its like.
 
 use command::Flag::*;
-use command::{Acl, CommandError, CommandResult, Ctx, Entry, Group, Mode, Run, Shape, integer, parse_i64, string};
+use command::{
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, Mode, Run, Shape, integer, parse_i64, string,
+};
 
 use crate::thread::ThreadHost;
 
@@ -28,7 +30,8 @@ fn ping(ctx: &mut Ctx) -> CommandResult {
         return Err(CommandError::wrong_arity("ping"));
     }
     let message = ctx.args.get(1).copied();
-    let in_subscription = ctx.reply.proto() == resp::Proto::Resp2 && ThreadHost::of(ctx.host).session().is_subscriber();
+    let in_subscription =
+        ctx.reply.proto() == resp::Proto::Resp2 && ThreadHost::of(ctx.host).session().is_subscriber();
     match message {
         _ if in_subscription => {
             ctx.reply.array(2);
@@ -99,7 +102,8 @@ fn select(ctx: &mut Ctx) -> CommandResult {
     let index = parse_i64(ctx.args[1])?;
     let host = ThreadHost::of(ctx.host);
     let database_count = host.shared.settings.databases();
-    let db = u32::try_from(index).ok().filter(|db| *db < database_count).ok_or(CommandError::DB_OUT_OF_RANGE)?;
+    let db =
+        u32::try_from(index).ok().filter(|db| *db < database_count).ok_or(CommandError::DB_OUT_OF_RANGE)?;
     host.session().client.db = db;
     ctx.reply.ok();
     Ok(())

@@ -6,8 +6,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Client, CommandError, CommandId, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Needs, Outcome, OwnedArgs,
-    Route, Run, Shape, key,
+    Acl, Client, CommandError, CommandId, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Needs, Outcome,
+    OwnedArgs, Route, Run, Shape, key,
 };
 use resp::Output;
 

@@ -35,6 +35,8 @@ pub enum Route {
     Channels(usize),
     /// All of them.
     Global,
+    /// Those of the commands queued since MULTI, and of the watched keys.
+    Queued,
 }
 
 /// On which thread a command runs best.

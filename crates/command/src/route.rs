@@ -40,6 +40,8 @@ impl Needs {
                 Needs::several(args.iter().skip(from).map(|channel| placement.shard(channel)).collect())
             }
             Route::Global => Needs::All,
+            // The session knows them, and its dispatcher asks it.
+            Route::Queued => Needs::Nothing,
         }
     }
 
@@ -51,7 +53,8 @@ impl Needs {
         Needs::several(found.iter().map(|key| placement.shard(args[key.index])).collect())
     }
 
-    fn several(mut ids: SmallVec<[ShardId; 8]>) -> Needs {
+    /// Exactly these.
+    pub fn several(mut ids: SmallVec<[ShardId; 8]>) -> Needs {
         ids.sort_unstable();
         ids.dedup();
         match ids.as_slice() {

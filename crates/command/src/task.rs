@@ -56,6 +56,16 @@ pub enum Work {
     Run(CommandId),
     /// Tell the origin that the shard came free, because it wants several.
     Notify,
+    /// Look whether the key at argument 1 could serve at once: the first of two hops, in home mode without
+    /// single-hop blocking.
+    Look(CommandId),
+    /// Take the record `ticket` of an ended wait out of the FIFO of the key at argument 0. No reply.
+    Forget {
+        /// The record.
+        ticket: u64,
+    },
+    /// Run this command for nobody (putting back what a client that is gone was to get). No reply.
+    Restore(CommandId),
 }
 
 /// Something left in a shard's mailbox, or sent to its home thread.

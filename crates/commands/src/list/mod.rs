@@ -15,6 +15,8 @@
 //! Invariant: a list in the keyspace has elements. Whoever takes the last one deletes the key.
 
 mod blocking;
+#[cfg(test)]
+mod blocking_tests;
 mod edit;
 mod lmove;
 mod pop;

@@ -8,3 +8,4 @@ pub mod listpack;
 pub mod num;
 pub mod random;
 pub mod table;
+pub mod zset;

@@ -1,8 +1,8 @@
 //! A sorted set: members with scores, in order of score and then of the member's bytes.
 //!
-//! * Small ("listpack" to OBJECT ENCODING): one [`Node`](crate::list::node::Node), as lists have, whose elements
+//! * Small ("listpack" to OBJECT ENCODING): one `Node`, as lists have, whose elements
 //!   are `score (8 bytes, little-endian) | member` in order. Everything walks it.
-//! * Large ("skiplist", though it is a B+tree): [`members`] owns the members and finds them by name, [`tree`] holds them
+//! * Large ("skiplist", though it is a B+tree): `members` owns the members and finds them by name, `tree` holds them
 //!   in order with ranks. A set that has become large stays so, as in Redis.
 //!
 //! All ranges are ranges of ranks, 0 being the lowest score: [`ZSet::score_range`] and [`ZSet::lex_range`] turn bounds

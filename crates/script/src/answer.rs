@@ -52,7 +52,9 @@ pub(crate) fn write(stack: &mut Stack<'_>, reply: &mut Reply<'_>) {
     if let Err(failure) = outcome {
         let text = match failure {
             Failure::Memory => "ERR not enough memory",
-            Failure::Message(_) | Failure::Argument(..) | Failure::Raise => "ERR the script's reply is too large",
+            Failure::Message(_) | Failure::Argument(..) | Failure::Raise => {
+                "ERR the script's reply is too large"
+            }
         };
         reply.rollback(start);
         reply.error(text);
@@ -60,7 +62,12 @@ pub(crate) fn write(stack: &mut Stack<'_>, reply: &mut Reply<'_>) {
     stack.pop(stack.top() - floor);
 }
 
-fn write_all(stack: &mut Stack<'_>, reply: &mut Reply<'_>, floor: i32, length_max: usize) -> Result<(), Failure> {
+fn write_all(
+    stack: &mut Stack<'_>,
+    reply: &mut Reply<'_>,
+    floor: i32,
+    length_max: usize,
+) -> Result<(), Failure> {
     let mut levels: SmallVec<[Level; 8]> = SmallVec::new();
     stack.push_copy(floor)?;
     loop {

@@ -190,7 +190,8 @@ fn unpack_part(stack: &mut Stack<'_>, limit: Option<i32>, offset: i32) -> Result
     let mut count = 0;
     while !reader.rest.is_empty() && limit.is_none_or(|limit| count < limit) {
         if !stack.reserve(1) {
-            let text = "stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)";
+            let text =
+                "stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)";
             return Err(Failure::message(text));
         }
         read(stack, &mut reader)?;

@@ -49,12 +49,18 @@ impl Engine {
     #[must_use]
     pub fn new(memory_bytes_max: usize) -> Engine {
         let install = |stack: &mut Stack<'_>| {
-            for install in [api::install, bit::install, cjson::install, cmsgpack::install, structure::install] {
+            for install in [api::install, bit::install, cjson::install, cmsgpack::install, structure::install]
+            {
                 install(stack).expect("the libraries fit into an empty state");
             }
         };
         let state = State::new(memory_bytes_max.min(MEMORY_BYTES_MAX), install);
         Engine { state, compiled: HashMap::default() }
+    }
+
+    /// Gives `math.random` a sequence of its own. Without it, every engine draws the numbers that a fresh redis-server draws.
+    pub fn seed_random(&mut self, seed: i32) {
+        self.state.seed_random(seed);
     }
 
     /// Compiles a script, unless that was done before.

@@ -12,7 +12,7 @@
 //!
 //! Invariants:
 //! - no script makes this crate panic or the process crash, and its memory has a limit;
-//! - a script leaves nothing behind for the next one (but settings of `cjson`, as in Redis);
+//! - a script leaves nothing behind for the next one (but settings of `cjson` and the state of `math.random`, as in Redis);
 //! - an [`Interrupt`] ends a script whatever it tries.
 //!
 //! Not here: which commands a script may use, time limits, replication, `FUNCTION`, the debugger. A single call of a pattern

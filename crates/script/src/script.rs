@@ -205,7 +205,8 @@ fn parse_shebang(source: &[u8]) -> Result<(Flags, usize), ScriptError> {
         // Nothing at all is a list of no flags, while a comma always stands between two.
         for name in list.split(|byte| *byte == b',').filter(|_| !list.is_empty()) {
             let flag = flags.named(name);
-            *flag.ok_or_else(|| ScriptError::new(&[b"ERR Unexpected flag in script shebang: ", name]))? = true;
+            *flag.ok_or_else(|| ScriptError::new(&[b"ERR Unexpected flag in script shebang: ", name]))? =
+                true;
         }
     }
     Ok((flags, end))

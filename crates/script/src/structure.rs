@@ -44,7 +44,11 @@ struct Item {
 
 impl<'a> Format<'a> {
     fn new(text: &'a [u8]) -> Format<'a> {
-        Format { rest: crate::error::until_zero(text), is_big_endian: cfg!(target_endian = "big"), alignment: 1 }
+        Format {
+            rest: crate::error::until_zero(text),
+            is_big_endian: cfg!(target_endian = "big"),
+            alignment: 1,
+        }
     }
 
     /// The decimal number that comes next.
@@ -212,7 +216,8 @@ fn integer(bytes: &[u8], is_big_endian: bool, is_signed: bool) -> f64 {
 fn unpack(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     let mut format = Format::new(stack.arg_bytes(1)?);
     let data = stack.arg_bytes(2)?;
-    let offset = if stack.arg_count() < 3 || stack.kind(3) == Kind::Nil { 1 } else { stack.arg_integer(3)? };
+    let offset =
+        if stack.arg_count() < 3 || stack.kind(3) == Kind::Nil { 1 } else { stack.arg_integer(3)? };
     if offset == 0 {
         return Err(Failure::argument(3, "offset must be 1 or greater"));
     }

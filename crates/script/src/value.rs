@@ -120,7 +120,12 @@ fn push_text_field(stack: &mut Stack<'_>, name: &str, text: &[u8]) -> Result<(),
     stack.set_field(-2, name)
 }
 
-fn push_aggregate(stack: &mut Stack<'_>, reader: &mut Reader<'_>, kind: u8, depth: usize) -> Result<(), Failure> {
+fn push_aggregate(
+    stack: &mut Stack<'_>,
+    reader: &mut Reader<'_>,
+    kind: u8,
+    depth: usize,
+) -> Result<(), Failure> {
     if depth == NESTING_MAX {
         return Err(malformed());
     }
@@ -164,7 +169,12 @@ fn push_aggregate(stack: &mut Stack<'_>, reader: &mut Reader<'_>, kind: u8, dept
     }
 }
 
-fn push_pairs(stack: &mut Stack<'_>, reader: &mut Reader<'_>, count: usize, depth: usize) -> Result<(), Failure> {
+fn push_pairs(
+    stack: &mut Stack<'_>,
+    reader: &mut Reader<'_>,
+    count: usize,
+    depth: usize,
+) -> Result<(), Failure> {
     stack.push_table(0, count)?;
     for _ in 0..count {
         push_value(stack, reader, depth + 1)?;

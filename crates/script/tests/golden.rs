@@ -41,7 +41,7 @@ fn unescape(text: &str) -> Vec<u8> {
 
 fn check_file(text: &str) {
     let mut bench = Bench::new();
-    let mut lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let mut lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with("//"));
     let mut failures = Vec::new();
     while let Some(line) = lines.next() {
         match line {
@@ -83,4 +83,9 @@ fn cmsgpack() {
 #[test]
 fn structure_and_bit() {
     check_file(include_str!("golden/struct_and_bit.txt"));
+}
+
+#[test]
+fn generated_values() {
+    check_file(include_str!("golden/generated.txt"));
 }

@@ -221,9 +221,10 @@ impl<'b> Decoder<'_, 'b> {
     /// The four hexadecimal digits `ahead` of the present byte.
     fn hex4(&self, ahead: usize) -> Option<u32> {
         let start = self.position + ahead;
-        self.text.get(start..start + 4)?.iter().try_fold(0, |value, byte| {
-            char::from(*byte).to_digit(16).map(|digit| value * 16 + digit)
-        })
+        self.text
+            .get(start..start + 4)?
+            .iter()
+            .try_fold(0, |value, byte| char::from(*byte).to_digit(16).map(|digit| value * 16 + digit))
     }
 
     fn unicode_escape(&mut self) -> Option<()> {
@@ -263,7 +264,9 @@ impl<'b> Decoder<'_, 'b> {
             return Ok(());
         }
         let (depth, position) = (self.depth, self.position);
-        Err(Failure::message(format!("Found too many nested data structures ({depth}) at character {position}")))
+        Err(Failure::message(format!(
+            "Found too many nested data structures ({depth}) at character {position}"
+        )))
     }
 
     fn object(&mut self) -> Result<(), Failure> {

@@ -102,7 +102,10 @@ impl Encoder<'_, '_> {
                 self.stack.pop(2);
                 return Ok(None);
             }
-            length = length.max(key as i32);
+            if key > f64::from(length) {
+                // As in C, a key beyond 32 bits is taken for a negative one, and the table for no array.
+                length = if key > f64::from(i32::MAX) { i32::MIN } else { key as i32 };
+            }
             item_count += 1;
             self.stack.pop(1);
         }

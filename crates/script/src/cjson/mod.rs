@@ -18,12 +18,18 @@ const FUNCTIONS: [(&str, Native); 10] = [
     ("encode", encode::encode),
     ("decode", decode::decode),
     ("encode_sparse_array", encode_sparse_array),
-    ("encode_max_depth", |stack| change_integer(stack, |settings| &mut settings.encode_depth_max, 1, i32::MAX)),
-    ("decode_max_depth", |stack| change_integer(stack, |settings| &mut settings.decode_depth_max, 1, i32::MAX)),
+    ("encode_max_depth", |stack| {
+        change_integer(stack, |settings| &mut settings.encode_depth_max, 1, i32::MAX)
+    }),
+    ("decode_max_depth", |stack| {
+        change_integer(stack, |settings| &mut settings.decode_depth_max, 1, i32::MAX)
+    }),
     ("encode_number_precision", |stack| {
         change_integer(stack, |settings| &mut settings.precision, 1, PRECISION_MAX)
     }),
-    ("encode_keep_buffer", |stack| change_choice(stack, |settings| &mut settings.keeps_buffer, &["off", "on"])),
+    ("encode_keep_buffer", |stack| {
+        change_choice(stack, |settings| &mut settings.keeps_buffer, &["off", "on"])
+    }),
     ("encode_invalid_numbers", |stack| {
         change_choice(stack, |settings| &mut settings.encode_invalid, &["off", "on", "null"])
     }),
@@ -68,9 +74,11 @@ impl Settings {
     fn load(stack: &mut Stack<'_>) -> Result<Settings, Failure> {
         stack.push_own_table()?;
         stack.get_item(-1, 1)?;
-        let mut words = stack.bytes(-1).unwrap_or_default().chunks_exact(4).map(|word| {
-            i32::from_ne_bytes([word[0], word[1], word[2], word[3]])
-        });
+        let mut words = stack
+            .bytes(-1)
+            .unwrap_or_default()
+            .chunks_exact(4)
+            .map(|word| i32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
         let mut next = || words.next().expect("`store` wrote every setting");
         let settings = Settings {
             sparse_convert: next(),
@@ -153,7 +161,13 @@ fn is_given(stack: &Stack<'_>, position: i32) -> bool {
 }
 
 /// Takes an integer argument, if given, into `setting`. The original blames the first argument in every case.
-fn take_integer(stack: &Stack<'_>, position: i32, setting: &mut i32, min: i32, max: i32) -> Result<(), Failure> {
+fn take_integer(
+    stack: &Stack<'_>,
+    position: i32,
+    setting: &mut i32,
+    min: i32,
+    max: i32,
+) -> Result<(), Failure> {
     if is_given(stack, position) {
         let value = stack.arg_integer(position)? as i32;
         if !(min..=max).contains(&value) {

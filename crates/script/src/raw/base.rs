@@ -26,29 +26,49 @@ const CHUNK_SIGNATURE: u8 = 0x1b;
 
 /// Functions of Lua's base library that scripts see, unchanged unless listed below.
 pub(super) const BASE_NAMES: [&str; 22] = [
-    "assert", "collectgarbage", "error", "gcinfo", "getmetatable", "ipairs", "load", "loadstring", "next", "pairs", "pcall",
-    "rawequal", "rawget", "rawset", "select", "setmetatable", "tonumber", "tostring", "type", "unpack", "xpcall", "_VERSION",
+    "assert",
+    "collectgarbage",
+    "error",
+    "gcinfo",
+    "getmetatable",
+    "ipairs",
+    "load",
+    "loadstring",
+    "next",
+    "pairs",
+    "pcall",
+    "rawequal",
+    "rawget",
+    "rawset",
+    "select",
+    "setmetatable",
+    "tonumber",
+    "tostring",
+    "type",
+    "unpack",
+    "xpcall",
+    "_VERSION",
 ];
 
 /// Functions of ours in place of Lua's: library ("" for the base), name, function.
-pub(super) const REPLACED: [(&str, &str, CFunction); 7] = [
+pub(super) const REPLACED: [(&str, &str, CFunction); 8] = [
     ("", "getmetatable", guard::get_metatable),
     ("", "next", next),
     ("", "pairs", pairs),
     ("", "pcall", pcall),
     ("", "rawget", rawget),
     ("", "unpack", unpack),
+    ("", "xpcall", xpcall),
     ("string", "rep", repeat),
 ];
 
 /// Wrappers around Lua's.
-pub(super) const WRAPPED: [(&str, &str, CFunction); 16] = [
+pub(super) const WRAPPED: [(&str, &str, CFunction); 15] = [
     ("", "load", load),
     ("", "loadstring", load_string),
     ("", "rawset", change_table),
     ("", "setmetatable", change_table),
-    ("", "xpcall", catch),
-    ("coroutine", "resume", catch),
+    ("coroutine", "resume", resume),
     ("string", "find", match_pattern),
     ("string", "gfind", match_pattern),
     ("string", "gmatch", match_pattern),
@@ -176,8 +196,34 @@ unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     lua.top()
 }
 
-/// `xpcall` and `coroutine.resume`.
-unsafe extern "C-unwind" fn catch(state: *mut lua_State) -> c_int {
+/// `xpcall`. Its handler runs inside the hook when that raises, where no hook could stop it: so not for an interrupt.
+unsafe extern "C-unwind" fn xpcall(state: *mut lua_State) -> c_int {
+    let lua = Lua(state);
+    lua.check_any(2);
+    lua.set_top(2);
+    lua.push_function(handle_unless_interrupted, 1);
+    lua.insert(1);
+    let status = lua.protected_call(0, MULTIPLE, 1);
+    raise_interrupt(lua);
+    lua.push_boolean(status == 0);
+    lua.replace(1);
+    lua.top()
+}
+
+/// Calls the handler that `xpcall` was given, which is the upvalue.
+unsafe extern "C-unwind" fn handle_unless_interrupted(state: *mut lua_State) -> c_int {
+    let lua = Lua(state);
+    lua.set_top(1);
+    if Context::of(lua).interrupt.get().is_none() {
+        lua.push_value(ffi::lua_upvalueindex(1));
+        lua.insert(1);
+        lua.call(1, 1);
+    }
+    1
+}
+
+/// `coroutine.resume`.
+unsafe extern "C-unwind" fn resume(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     let count = original(lua);
     raise_interrupt(lua);
@@ -241,7 +287,8 @@ fn defuse(lua: Lua, position: c_int) {
 
 /// Whether the value is a string that begins like a precompiled chunk.
 fn is_precompiled(lua: Lua, position: c_int) -> bool {
-    lua.is(position, ffi::LUA_TSTRING) && lua.bytes(position).and_then(<[u8]>::first) == Some(&CHUNK_SIGNATURE)
+    lua.is(position, ffi::LUA_TSTRING)
+        && lua.bytes(position).and_then(<[u8]>::first) == Some(&CHUNK_SIGNATURE)
 }
 
 /// `loadstring`. The chunk's name, by default the text up to its first zero byte, is put on the stack: see `Lua::load`.

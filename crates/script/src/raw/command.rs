@@ -97,7 +97,11 @@ fn perform(lua: Lua, stack: &mut Stack<'_>, raises: bool) -> Result<c_int, Failu
 }
 
 /// The arguments of a call, or `None` with the error pushed.
-fn gather<'a>(lua: Lua, stack: &mut Stack<'_>, numbers: &'a mut Vec<u8>) -> Result<Option<Args<'a>>, Failure> {
+fn gather<'a>(
+    lua: Lua,
+    stack: &mut Stack<'_>,
+    numbers: &'a mut Vec<u8>,
+) -> Result<Option<Args<'a>>, Failure> {
     let count = stack.arg_count();
     if count == 0 {
         error::push(stack, b"ERR Please specify at least one argument for this redis lib call")?;

@@ -27,7 +27,12 @@ pub(super) struct Heap {
 impl Heap {
     /// An empty account that trusts, as a state being set up needs it.
     pub(super) fn new(max_bytes: usize) -> Heap {
-        Heap { used_bytes: Cell::new(0), max_bytes, trusting: Cell::new(true), crowded_bytes: Cell::new(max_bytes) }
+        Heap {
+            used_bytes: Cell::new(0),
+            max_bytes,
+            trusting: Cell::new(true),
+            crowded_bytes: Cell::new(max_bytes),
+        }
     }
 
     pub(super) fn used_bytes(&self) -> usize {
@@ -86,7 +91,12 @@ fn layout(bytes: usize) -> Layout {
 ///
 /// # Safety
 /// `heap` points to a live [`Heap`]; `block` is null with `old` 0, or came from here with `old` bytes. Lua keeps to it.
-pub(super) unsafe extern "C" fn allocate(heap: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
+pub(super) unsafe extern "C" fn allocate(
+    heap: *mut c_void,
+    block: *mut c_void,
+    old: usize,
+    new: usize,
+) -> *mut c_void {
     // SAFETY: the state's owner keeps the heap alive until the state is closed.
     let account = unsafe { &*heap.cast::<Heap>() };
     if !account.charge(old, new) {

@@ -263,7 +263,9 @@ impl<'a> Stack<'a> {
     /// Pushes a table with room for so many array items and other fields.
     #[inline]
     pub(crate) fn push_table(&mut self, items: usize, fields: usize) -> Result<(), Failure> {
-        self.claim_memory(items.saturating_mul(ITEM_BYTES).saturating_add(fields.saturating_mul(FIELD_BYTES)))?;
+        self.claim_memory(
+            items.saturating_mul(ITEM_BYTES).saturating_add(fields.saturating_mul(FIELD_BYTES)),
+        )?;
         let (Ok(items), Ok(fields)) = (c_int::try_from(items), c_int::try_from(fields)) else {
             return Err(Failure::Memory);
         };

@@ -1,7 +1,7 @@
 //! One Lua state: set up once, then compiling and running scripts.
 //!
-//! A script finds the world that it found the last time: everything it can reach between runs is read-only, `KEYS` and `ARGV` are set anew,
-//! and `math.random` starts over.
+//! A script finds the world that it found the last time: everything it can reach between runs is read-only, and `KEYS` and `ARGV` are set
+//! anew.
 
 use std::ffi::{CStr, c_int};
 
@@ -114,7 +114,6 @@ impl State {
         let (lua, context) = (self.lua, &*self.context);
         context.interrupt.set(None);
         context.is_resp3.set(false);
-        context.random.seed(0);
         lua.raw_get_item(REGISTRY, self.handler);
         lua.raw_get_item(REGISTRY, function.0);
         lua.raw_get_item(REGISTRY, self.globals);
@@ -136,6 +135,11 @@ impl State {
             lua.collect_garbage();
         }
         result
+    }
+
+    /// Starts `math.random` anew.
+    pub(crate) fn seed_random(&mut self, seed: i32) {
+        self.context.random.seed(seed);
     }
 
     /// Frees what no script needs any more.
@@ -210,11 +214,8 @@ fn in_library(lua: Lua, library: &str, body: impl FnOnce()) {
 
 /// Adds the functions of `redis` that ask the host.
 fn install_commands(lua: Lua) {
-    let functions: [(&str, CFunction); 3] = [
-        ("call", command::call),
-        ("pcall", command::pcall),
-        ("acl_check_cmd", command::check_permission),
-    ];
+    let functions: [(&str, CFunction); 3] =
+        [("call", command::call), ("pcall", command::pcall), ("acl_check_cmd", command::check_permission)];
     in_library(lua, "redis", || {
         for (name, function) in functions {
             lua.push_function(function, 0);

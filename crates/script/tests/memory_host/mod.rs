@@ -8,13 +8,13 @@ use script::{Engine, Host, Interrupt, MEMORY_BYTES_DEFAULT, Outcome, Script};
 
 /// The host of the tests.
 #[derive(Default)]
-pub struct MemoryHost {
-    pub values: HashMap<Vec<u8>, Vec<u8>>,
-    pub log: Vec<(i64, Vec<u8>)>,
-    pub call_count: usize,
-    pub tick_count: usize,
+pub(crate) struct MemoryHost {
+    pub(crate) values: HashMap<Vec<u8>, Vec<u8>>,
+    pub(crate) log: Vec<(i64, Vec<u8>)>,
+    pub(crate) call_count: usize,
+    pub(crate) tick_count: usize,
     /// After so many ticks the script is interrupted.
-    pub interrupt_at: Option<(usize, Interrupt)>,
+    pub(crate) interrupt_at: Option<(usize, Interrupt)>,
 }
 
 impl Host for MemoryHost {
@@ -68,23 +68,28 @@ impl Host for MemoryHost {
 }
 
 /// An engine, its host, and the protocol of replies.
-pub struct Bench {
-    pub engine: Engine,
-    pub host: MemoryHost,
-    pub proto: Proto,
+pub(crate) struct Bench {
+    pub(crate) engine: Engine,
+    pub(crate) host: MemoryHost,
+    pub(crate) proto: Proto,
 }
 
 impl Bench {
-    pub fn new() -> Bench {
+    pub(crate) fn new() -> Bench {
         Bench::with_memory(MEMORY_BYTES_DEFAULT)
     }
 
-    pub fn with_memory(memory_bytes_max: usize) -> Bench {
+    pub(crate) fn with_memory(memory_bytes_max: usize) -> Bench {
         Bench { engine: Engine::new(memory_bytes_max), host: MemoryHost::default(), proto: Proto::Resp2 }
     }
 
     /// Runs a source; the reply's bytes, and how the run ended.
-    pub fn run(&mut self, source: &[u8], keys: &[&[u8]], args: &[&[u8]]) -> (Vec<u8>, Option<Outcome>) {
+    pub(crate) fn run(
+        &mut self,
+        source: &[u8],
+        keys: &[&[u8]],
+        args: &[&[u8]],
+    ) -> (Vec<u8>, Option<Outcome>) {
         let mut out = Output::new();
         let mut reply = Reply::new(&mut out, self.proto);
         let compiled = Script::new(source).and_then(|script| {
@@ -102,7 +107,7 @@ impl Bench {
     }
 
     /// The reply alone, as text.
-    pub fn eval(&mut self, source: &str) -> String {
+    pub(crate) fn eval(&mut self, source: &str) -> String {
         String::from_utf8_lossy(&self.run(source.as_bytes(), &[], &[]).0).into_owned()
     }
 }

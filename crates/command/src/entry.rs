@@ -37,6 +37,8 @@ pub enum Route {
     Cursor(usize),
     /// All of them.
     Global,
+    /// Those of the commands queued since MULTI, and of the watched keys.
+    Queued,
 }
 
 /// On which thread a command runs best.

@@ -71,6 +71,8 @@ impl Needs {
                 _ => Needs::Nothing,
             },
             Route::Global => Needs::All,
+            // The session knows them, and its dispatcher asks it.
+            Route::Queued => Needs::Nothing,
         }
     }
 
@@ -82,7 +84,8 @@ impl Needs {
         Needs::several(found.iter().map(|key| placement.shard(args[key.index])).collect())
     }
 
-    fn several(mut ids: SmallVec<[ShardId; 8]>) -> Needs {
+    /// Exactly these.
+    pub fn several(mut ids: SmallVec<[ShardId; 8]>) -> Needs {
         ids.sort_unstable();
         ids.dedup();
         match ids.as_slice() {

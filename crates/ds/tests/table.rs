@@ -85,7 +85,7 @@ fn apply(table: &mut Table<Pair>, model: &mut BTreeMap<u32, u32>, hashing: Hashi
             assert_eq!(found.map(|pair| pair.1), model.get(&key).copied());
             if let Some(pair) = table.find_mut(hashing.of(key), |pair| pair.0 == key) {
                 pair.1 += 1;
-                *model.get_mut(&key).unwrap() += 1;
+                model.entry(key).and_modify(|value| *value += 1);
             }
         }
         Step::InsertRange(from, n) => {
@@ -180,7 +180,7 @@ fn grows_and_shrinks_with_its_contents() {
     let hash = |key: u32| mix(u64::from(key)) | 0x3f;
     let mut table = Table::new();
     assert_eq!(table.memory_bytes(), 0);
-    assert!(size_of::<Table<u64>>() <= 40);
+    assert!(size_of::<Table<u64>>() <= 48);
     for key in 0..COUNT {
         table.insert(hash(key), key);
     }
@@ -202,7 +202,7 @@ fn grows_and_shrinks_with_its_contents() {
 }
 
 #[test]
-fn scan_is_in_order_of_hashes_and_each_entry_comes_once() {
+fn scan_is_in_order_of_positions_and_each_entry_comes_once() {
     let mut table = Table::new();
     for key in 0..20_000_u32 {
         let hash = mix(u64::from(key));
@@ -214,13 +214,13 @@ fn scan_is_in_order_of_hashes_and_each_entry_comes_once() {
         loop {
             let len_before = seen.len();
             cursor = table.scan(cursor, count, &mut |&hash| seen.push(hash));
-            assert!(seen.len() - len_before <= count + 1 || count > 20_000);
+            assert!(seen.len() - len_before <= count * 8 + 50);
             if cursor == 0 {
                 break;
             }
         }
         assert_eq!(seen.len(), 20_000);
-        assert!(seen.is_sorted());
+        assert!(seen.is_sorted_by_key(|hash| (hash >> 16).reverse_bits()));
     }
     assert_eq!(table.scan(u64::MAX, 10, &mut |_| panic!("nothing lies behind the end")), 0);
     let equal = {
@@ -261,7 +261,7 @@ fn random_is_fair() {
             table.insert(mix(u64::from(key)), key);
         }
         let mut doomed: Vec<u32> = (0..len * 4).collect();
-        doomed.sort_by_key(|&key| mix(u64::from(key)) >> 2);
+        doomed.sort_by_key(|&key| (mix(u64::from(key)) >> 18).reverse_bits());
         for key in doomed.iter().skip(len as usize / 2).take(len as usize * 3) {
             table.remove(mix(u64::from(*key)), |found| found == key);
         }
@@ -280,9 +280,9 @@ fn random_is_fair() {
 }
 
 #[test]
-fn filling_in_order_of_hashes_stays_bounded() {
+fn filling_in_order_of_positions_stays_bounded() {
     let mut hashes: Vec<u64> = (0..150_000).map(mix).collect();
-    hashes.sort_unstable();
+    hashes.sort_unstable_by_key(|hash| (hash >> 16).reverse_bits());
     let mut table = Table::new();
     for (count, &hash) in hashes.iter().enumerate() {
         table.insert(hash, hash);

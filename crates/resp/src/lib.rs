@@ -1,1 +1,31 @@
-//! The Redis protocol: requests in, replies out.
+//! The Redis protocol: requests in, replies out, and the client's side of both.
+//!
+//! Bytes to bytes and nothing else: no I/O, no clock, no knowledge of commands. A connection owns one [`RequestParser`] for
+//! what arrives and one [`Output`] for what leaves; a command writes through [`Reply`], which knows whether the client
+//! speaks RESP2 or RESP3. [`decode`] and [`encode_request`] are the same language seen from a client.
+//!
+//! Invariants:
+//! - no input makes this crate panic, and memory grows with the bytes received, never with a length they announce;
+//! - input cut into pieces means the same as input in one piece;
+//! - bytes appended to an [`Output`] stay in order, and a large value is copied at most once on its way out.
+
+mod decode;
+mod double;
+mod encode;
+mod header;
+mod inline;
+mod integer;
+mod output;
+mod reply;
+mod request;
+mod value;
+
+pub use decode::{DecodeError, decode};
+pub use double::{DoubleBuffer, format_double};
+pub use encode::encode_request;
+pub use inline::split_args;
+pub use integer::parse_integer;
+pub use output::{Chunk, Mark, Output};
+pub use reply::{Proto, Reply};
+pub use request::{Limits, Parsed, ProtocolError, RequestParser};
+pub use value::Value;

@@ -8,9 +8,10 @@
 //! [`PATIENCE_AFTER`] times takes the [`Patience`] token, of which there is one, and spins (yielding) much
 //! longer while it holds what it has: the others still wait only briefly, so it gets through.
 //!
-//! *Out of order* (a script touches an undeclared key): only try; if the shard is taken and the script wrote
-//! already, wait with the token. Nobody else holds one shard and waits without limit for another, so whoever
-//! holds the wanted shard leaves it in the end.
+//! *Out of order* (a script touches a key that it did not declare): only try; if the shard is taken and nothing
+//! was written, the script runs again with the shard among those entered in order. If it wrote already, it waits.
+//! Only one script at a time may: it holds the roaming shard ([`Shards::roaming`]). Nobody else holds a shard and
+//! waits without limit for another, so whoever holds the wanted shard leaves it in the end.
 //!
 //! *Kept* shards: a bounded drain may end with tasks left over. The thread then keeps the baton into its next
 //! turn. It may enter a shard that it keeps; it must not sleep while it keeps one.
@@ -81,7 +82,7 @@ impl<'s, T, W> Hold<'s, T, W> {
     pub fn has(&self, id: ShardId) -> bool {
         match self.entered.as_slice() {
             [only] => *only == id,
-            several => several.len() == self.shards.len() || several.binary_search(&id).is_ok(),
+            several => several.binary_search(&id).is_ok(),
         }
     }
 
@@ -170,6 +171,17 @@ impl<'s, T, W> Hold<'s, T, W> {
         unsafe { &mut *self.shards.shard_ptr(id) }
     }
 
+    /// Waits for `id` until it is free or `give_up` says so, giving up the processor between looks. Only for the
+    /// holder of the roaming shard.
+    pub fn wait_long(&mut self, id: ShardId, mut give_up: impl FnMut() -> bool) -> bool {
+        while !self.wait(id, true) {
+            if give_up() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// The next delegated task of `id`, which this thread holds; `None`: there was none, the baton was put back
     /// and `id` is not held any more.
     pub fn next_task_or_leave(&mut self, id: ShardId) -> Option<Box<Node<T>>> {
@@ -190,6 +202,17 @@ impl<'s, T, W> Hold<'s, T, W> {
     fn backlog(&mut self, id: ShardId) -> &mut Backlog<T> {
         // SAFETY: this thread holds the baton (asserted by the callers).
         unsafe { &mut *self.shards.backlog_ptr(id) }
+    }
+
+    /// Puts the baton of `id` back; if tasks were delegated meanwhile, keeps it instead, and the answer is false.
+    #[inline]
+    pub fn leave_or_keep(&mut self, id: ShardId) -> bool {
+        if self.backlog(id).is_empty() && self.shards.baton(id).try_leave() {
+            self.forget(id);
+            return true;
+        }
+        self.keep(id);
+        false
     }
 
     /// Ends the running transaction at `id` without putting the baton back: the next turn goes on with its

@@ -36,7 +36,7 @@ unsafe impl<T: Send, W: Send + Sync> Send for Shards<T, W> {}
 impl<T, W> Shards<T, W> {
     /// Empty shards, as many as `placement` knows, their homes dealt out over `thread_count` threads.
     pub fn new(placement: Placement, thread_count: u16, db_count: u32, seed: u64) -> Self {
-        let cells = (0..placement.shard_count())
+        let cells = (0..=placement.shard_count())
             .map(|number| Cell {
                 baton: Baton::default(),
                 home: number % thread_count.max(1),
@@ -55,7 +55,14 @@ impl<T, W> Shards<T, W> {
 
     /// Number of shards.
     pub fn len(&self) -> usize {
-        self.cells.len()
+        usize::from(self.placement.shard_count())
+    }
+
+    /// The number behind the last shard, which no key lies on. A script that touches shards beyond those of its
+    /// keys enters it, in order like any other: so there is one such script at a time, and it may wait for a
+    /// shard out of order, because nobody else does so without limit.
+    pub fn roaming(&self) -> ShardId {
+        ShardId(self.placement.shard_count())
     }
 
     /// Never: a store has at least one shard.
@@ -65,7 +72,7 @@ impl<T, W> Shards<T, W> {
 
     /// All shards in ascending order.
     pub fn ids(&self) -> impl Iterator<Item = ShardId> + use<T, W> {
-        (0..self.cells.len() as u16).map(ShardId)
+        (0..self.placement.shard_count()).map(ShardId)
     }
 
     /// The thread at home on `id`.

@@ -1,32 +1,46 @@
 //! The hash table: the keys of a shard, the fields of a big hash, the members of a big set.
 //!
-//! Entries are found by a 64-bit hash that the caller computes; the table keeps it beside each entry and never
-//! looks at keys except through the `eq` it is given. Hashes must be spread evenly over all but their low 16 bits.
+//! Entries are found by a 64-bit hash that the caller computes; the table keeps it beside each entry and
+//! never looks at keys except through the `eq` it is given. Hashes must be spread evenly over all but their
+//! low 16 bits.
 //!
-//! Extendible hashing: a directory indexed by the top bits of the hash leads to segments of at most 448 entries,
-//! each a `hashbrown` table. A full segment is split in two, sparse buddies are merged, so growing
-//! and shrinking move some hundred entries at a time and never the whole table. One segment needs no directory, and an empty table allocates nothing.
+//! A table is a row of segments, each a `hashbrown` table of some hundred entries. It grows by splitting
+//! one segment and shrinks by merging two, so no operation moves more than those few entries. Small tables
+//! are one segment, and an empty table allocates nothing.
 //!
 //! ```text
-//!  hash   63 .. top bits .. | .. 25 and up | 24 .. 18 | 17 .. 16 | 15 .. 0
-//!         directory, order    bucket         tag                   placement on shards (equal in one table)
+//!  hash   63 .. 48   | 47 .. 41 | .. 17, 16        | 15 .. 0
+//!         bucket       tag        segment, position  placement on shards (equal in one table)
 //! ```
 //!
-//! Segments are ranges of hashes, so the order of hashes outlives every split and merge. A cursor is a *position*:
-//! the top 48 bits of a hash, saying that everything below it is done. That makes [`Table::scan`] return at least once whatever stays
-//! present from the first call to the last, and leaves 16 bits of a client's cursor for the number of the shard.
+//! The *position* of an entry is its hash without the low 16 bits, read backwards. Segments are picked by
+//! those bits from 16 upward, so every segment is one range of positions, and splits and merges only divide
+//! and unite ranges: the order of positions outlives them all. A cursor is a position, saying that
+//! everything below it is done. So [`Table::scan`] returns at least once whatever stays present from the
+//! first call to the last, and the upper 16 bits of a client's cursor are left for the number of the shard.
 
-mod directory;
 mod segment;
+mod segments;
 mod walk;
 
-use directory::Directory;
-use segment::{Room, Segment};
+use segment::Segment;
+use segments::{ENTRIES_PER_SEGMENT_MAX, Segments};
 
 /// Bits of a cursor.
 pub const POSITION_BITS: u32 = 48;
-/// The most bits of the hash the directory uses; those and the bits used inside a segment do not overlap.
-const DEPTH_MAX: u8 = 28;
+/// Low bits of a hash that the table does not use.
+const PLACEMENT_BITS: u32 = 64 - POSITION_BITS;
+
+/// Where an entry with this hash comes in the order of scans.
+#[inline]
+fn position(hash: u64) -> u64 {
+    (hash >> PLACEMENT_BITS).reverse_bits() >> PLACEMENT_BITS
+}
+
+/// A hash with this position.
+fn hash_at(position: u64) -> u64 {
+    (position << PLACEMENT_BITS).reverse_bits() << PLACEMENT_BITS
+}
 
 /// A hash table; see the head of this file.
 #[derive(Clone)]
@@ -37,7 +51,7 @@ pub struct Table<T> {
 #[derive(Clone)]
 enum State<T> {
     Single(Segment<T>),
-    Split(Box<Directory<T>>),
+    Split(Segments<T>),
 }
 
 impl<T> Default for Table<T> {
@@ -49,7 +63,7 @@ impl<T> Default for Table<T> {
 impl<T> Table<T> {
     /// An empty table; allocates nothing.
     pub const fn new() -> Self {
-        Self { state: State::Single(Segment::root()) }
+        Self { state: State::Single(Segment::new()) }
     }
 
     /// Number of entries.
@@ -57,7 +71,7 @@ impl<T> Table<T> {
     pub fn len(&self) -> usize {
         match &self.state {
             State::Single(segment) => segment.len(),
-            State::Split(directory) => directory.len,
+            State::Split(segments) => segments.len,
         }
     }
 
@@ -71,7 +85,7 @@ impl<T> Table<T> {
     fn segment(&self, hash: u64) -> &Segment<T> {
         match &self.state {
             State::Single(segment) => segment,
-            State::Split(directory) => directory.segment(hash),
+            State::Split(segments) => segments.of(hash),
         }
     }
 
@@ -79,25 +93,26 @@ impl<T> Table<T> {
     fn segment_mut(&mut self, hash: u64) -> &mut Segment<T> {
         match &mut self.state {
             State::Single(segment) => segment,
-            State::Split(directory) => directory.segment_mut(hash),
+            State::Split(segments) => segments.of_mut(hash),
         }
     }
 
     fn segments(&self) -> &[Segment<T>] {
         match &self.state {
             State::Single(segment) => std::slice::from_ref(segment),
-            State::Split(directory) => &directory.segments,
+            State::Split(segments) => &segments.all,
         }
     }
 
     fn segments_mut(&mut self) -> &mut [Segment<T>] {
         match &mut self.state {
             State::Single(segment) => std::slice::from_mut(segment),
-            State::Split(directory) => &mut directory.segments,
+            State::Split(segments) => &mut segments.all,
         }
     }
 
-    /// The entry with this hash that `eq` accepts. `eq` is asked only about entries whose whole hash is equal.
+    /// The entry with this hash that `eq` accepts. `eq` is asked only about entries whose whole hash is
+    /// equal.
     #[inline]
     pub fn find(&self, hash: u64, eq: impl FnMut(&T) -> bool) -> Option<&T> {
         self.segment(hash).find(hash, eq)
@@ -112,14 +127,13 @@ impl<T> Table<T> {
     /// Adds an entry that the caller knows to be absent.
     #[inline]
     pub fn insert(&mut self, hash: u64, value: T) -> &mut T {
-        if self.segment(hash).is_full() {
-            self.make_room(hash);
-        }
+        self.split_if_full();
         match &mut self.state {
             State::Single(segment) => segment.insert(hash, value),
-            State::Split(directory) => {
-                directory.len += 1;
-                directory.segment_mut(hash).insert(hash, value)
+            State::Split(segments) => {
+                let number = segments.make_room(hash);
+                segments.len += 1;
+                segments.all[number].insert(hash, value)
             }
         }
     }
@@ -132,15 +146,13 @@ impl<T> Table<T> {
         eq: impl FnMut(&T) -> bool,
         make: impl FnOnce() -> T,
     ) -> (&mut T, bool) {
-        if self.segment(hash).is_full() {
-            self.make_room(hash);
-        }
+        self.split_if_full();
         match &mut self.state {
             State::Single(segment) => segment.find_or_insert_with(hash, eq, make),
-            State::Split(directory) => {
-                let number = directory.number_of(hash);
-                let (value, is_new) = directory.segments[number].find_or_insert_with(hash, eq, make);
-                directory.len += usize::from(is_new);
+            State::Split(segments) => {
+                let number = segments.make_room(hash);
+                let (value, is_new) = segments.all[number].find_or_insert_with(hash, eq, make);
+                segments.len += usize::from(is_new);
                 (value, is_new)
             }
         }
@@ -149,50 +161,50 @@ impl<T> Table<T> {
     /// Takes the entry with this hash that `eq` accepts out of the table.
     #[inline]
     pub fn remove(&mut self, hash: u64, eq: impl FnMut(&T) -> bool) -> Option<T> {
-        let segment = self.segment_mut(hash);
-        let value = segment.remove(hash, eq)?;
-        let is_sparse = segment.is_sparse();
-        if let State::Split(directory) = &mut self.state {
-            directory.len -= 1;
-        }
-        if is_sparse {
-            self.give_back(hash);
-        }
-        Some(value)
-    }
-
-    /// Splits the full segment of `hash` until a further entry fits.
-    #[cold]
-    fn make_room(&mut self, hash: u64) {
-        while self.segment(hash).is_full() {
-            match self.segment_mut(hash).make_room() {
-                Room::Grows => return,
-                Room::Split => {}
+        match &mut self.state {
+            State::Single(segment) => {
+                let value = segment.remove(hash, eq)?;
+                segment.shrink();
+                Some(value)
             }
-            match &mut self.state {
-                State::Single(segment) => {
-                    let (low, high) = std::mem::replace(segment, Segment::root()).split();
-                    self.state = State::Split(Box::new(Directory::new(low, high)));
+            State::Split(segments) => {
+                let value = segments.of_mut(hash).remove(hash, eq)?;
+                segments.len -= 1;
+                if segments.is_sparse() {
+                    self.merge_last();
                 }
-                State::Split(directory) => {
-                    let number = directory.number_of(hash);
-                    if !directory.split(number) {
-                        return;
-                    }
-                }
+                Some(value)
             }
         }
     }
 
-    /// Merges or shrinks the sparse segment of `hash`.
-    #[cold]
-    fn give_back(&mut self, hash: u64) {
-        if let State::Split(directory) = &mut self.state
-            && let Some(last) = directory.merge(directory.number_of(hash))
+    #[inline]
+    fn split_if_full(&mut self) {
+        if let State::Single(segment) = &mut self.state
+            && segment.is_full()
         {
-            self.state = State::Single(last);
+            self.grow_single();
         }
-        self.segment_mut(hash).shrink();
+    }
+
+    #[cold]
+    fn grow_single(&mut self) {
+        if let State::Single(segment) = &mut self.state {
+            if segment.len() < ENTRIES_PER_SEGMENT_MAX {
+                segment.grow();
+            } else {
+                self.state = State::Split(Segments::new(std::mem::replace(segment, Segment::new())));
+            }
+        }
+    }
+
+    #[cold]
+    fn merge_last(&mut self) {
+        if let State::Split(segments) = &mut self.state
+            && let Some(only) = segments.merge_last()
+        {
+            self.state = State::Single(only);
+        }
     }
 
     /// All entries, in no order that means anything.
@@ -219,24 +231,27 @@ impl<T> Table<T> {
 
     /// Bytes the table has allocated, not counting what entries own elsewhere.
     pub fn memory_bytes(&self) -> usize {
-        let segments = self.segments().iter().map(|segment| segment.entries.allocation_size()).sum::<usize>();
         match &self.state {
-            State::Single(_) => segments,
-            State::Split(directory) => segments + directory.memory_bytes(),
+            State::Single(segment) => segment.memory_bytes(),
+            State::Split(segments) => {
+                segments.segment_bytes + segments.all.capacity() * size_of::<Segment<T>>()
+            }
         }
     }
 
     /// Panics if the table contradicts itself; for tests.
     pub fn debug_validate(&self) {
-        if let State::Split(directory) = &self.state {
-            directory.debug_validate();
+        let segments = self.segments();
+        assert_eq!(self.len(), segments.iter().map(Segment::len).sum::<usize>());
+        if let State::Split(state) = &self.state {
+            assert!(segments.len() > 1);
+            assert_eq!(state.segment_bytes, segments.iter().map(Segment::memory_bytes).sum::<usize>());
         }
-        for segment in self.segments() {
+        for segment in segments {
             for slot in &segment.entries {
-                let prefix = slot.hash.checked_shr(64 - u32::from(segment.depth)).unwrap_or(0);
-                assert_eq!(prefix, u64::from(segment.prefix), "an entry lies in a foreign segment");
+                assert!(std::ptr::eq(self.segment(slot.hash), segment), "an entry lies in a foreign segment");
                 let found = segment.find(slot.hash, |value| std::ptr::eq(value, &slot.value));
-                assert!(found.is_some() || size_of::<T>() == 0, "an entry cannot be found");
+                assert!(found.is_some(), "an entry cannot be found");
             }
         }
     }

@@ -1,0 +1,196 @@
+//! Glob patterns as KEYS, SCAN MATCH, PSUBSCRIBE and CONFIG GET understand them.
+//!
+//! `*` any run of bytes, `?` one byte, `[abc]`, `[a-z]`, `[^abc]` one byte of a class, `\x` the byte x itself. Bytes,
+//! not characters. The corners are Redis' own and kept on purpose:
+//!
+//! * an empty text is matched by the empty pattern only, not by `*` (the commands treat a lone `*` apart);
+//! * a class that is never closed ends with the pattern; so `[^` matches any byte;
+//! * the bounds of a range compare as *signed* bytes and may stand in either order; `-` before `]` still makes a range;
+//! * an escaped byte within a class keeps its case even where case is ignored;
+//! * more than [`STARS_MAX`] runs of stars match nothing.
+//!
+//! Every element except `*` takes exactly one byte. Therefore only the last star passed ever has to be tried at a later
+//! place: if the rest of the pattern matches nowhere after it, no other choice for an earlier star helps. The time is
+//! at most the product of both lengths, whatever the pattern; nothing recurses.
+
+/// The number of separate stars beyond which a pattern matches nothing, as in Redis.
+pub const STARS_MAX: usize = 1000;
+
+/// Whether `pattern` matches the whole of `text`; `nocase` ignores the case of ASCII letters.
+pub fn matches(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
+    if text.is_empty() {
+        return pattern.is_empty();
+    }
+    let mut rest = pattern;
+    let mut at = 0;
+    // The pattern after the last star, and the place in the text where it is being tried.
+    let mut retry: Option<(&[u8], usize)> = None;
+    let mut stars = 0;
+    while at < text.len() {
+        if rest.first() == Some(&b'*') {
+            rest = skip_stars(rest);
+            if rest.is_empty() {
+                return true;
+            }
+            stars += 1;
+            if stars > STARS_MAX {
+                return false;
+            }
+            retry = Some((rest, at));
+        } else if let Some(tail) = match_byte(rest, text[at], nocase) {
+            rest = tail;
+            at += 1;
+        } else if let Some((after_star, tried)) = retry {
+            rest = after_star;
+            at = tried + 1;
+            retry = Some((after_star, at));
+        } else {
+            return false;
+        }
+    }
+    skip_stars(rest).is_empty()
+}
+
+fn skip_stars(pattern: &[u8]) -> &[u8] {
+    let stars = pattern.iter().take_while(|&&byte| byte == b'*').count();
+    &pattern[stars..]
+}
+
+/// Matches the first element of `pattern`, which is not a star, against one byte; gives the rest of the pattern.
+fn match_byte(pattern: &[u8], byte: u8, nocase: bool) -> Option<&[u8]> {
+    let (matched, tail) = match pattern {
+        [] => return None,
+        [b'?', tail @ ..] => (true, tail),
+        [b'[', class @ ..] => match_class(class, byte, nocase),
+        [b'\\', literal, tail @ ..] | [literal, tail @ ..] => (same(*literal, byte, nocase), tail),
+    };
+    matched.then_some(tail)
+}
+
+/// Matches the class that begins after its opening bracket; gives the pattern after it.
+fn match_class(class: &[u8], byte: u8, nocase: bool) -> (bool, &[u8]) {
+    let (negated, mut rest) = match class {
+        [b'^', rest @ ..] => (true, rest),
+        rest => (false, rest),
+    };
+    let mut found = false;
+    loop {
+        match rest {
+            [] => break,
+            [b'\\', literal, tail @ ..] => {
+                found |= *literal == byte;
+                rest = tail;
+            }
+            [b']', tail @ ..] => {
+                rest = tail;
+                break;
+            }
+            [first, b'-', last, tail @ ..] => {
+                found |= in_range(*first, *last, byte, nocase);
+                rest = tail;
+            }
+            [literal, tail @ ..] => {
+                found |= same(*literal, byte, nocase);
+                rest = tail;
+            }
+        }
+    }
+    (found != negated, rest)
+}
+
+fn in_range(first: u8, last: u8, byte: u8, nocase: bool) -> bool {
+    let (low, high) = if first as i8 > last as i8 { (last, first) } else { (first, last) };
+    let fold = |byte: u8| if nocase { byte.to_ascii_lowercase() as i8 } else { byte as i8 };
+    fold(low) <= fold(byte) && fold(byte) <= fold(high)
+}
+
+fn same(literal: u8, byte: u8, nocase: bool) -> bool {
+    if nocase { literal.eq_ignore_ascii_case(&byte) } else { literal == byte }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The definition, word for word: a star tries every length. Exponential, so only for short patterns.
+    fn model(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
+        match (pattern, text) {
+            ([], _) => text.is_empty(),
+            (_, []) => false,
+            ([b'*', rest @ ..], _) => {
+                skip_stars(rest).is_empty()
+                    || (0..text.len()).any(|taken| model(skip_stars(rest), &text[taken..], nocase))
+            }
+            (_, [byte, tail @ ..]) => match match_byte(pattern, *byte, nocase) {
+                Some(rest) if tail.is_empty() => skip_stars(rest).is_empty(),
+                Some(rest) => model(rest, tail, nocase),
+                None => false,
+            },
+        }
+    }
+
+    #[test]
+    fn patterns() {
+        let yes: &[(&[u8], &[u8])] = &[
+            (b"", b""),
+            (b"*", b"a"),
+            (b"a*", b"a"),
+            (b"a**", b"a"),
+            (b"a?c", b"abc"),
+            (b"h[ae]llo", b"hallo"),
+            (b"h[^e]llo", b"hallo"),
+            (b"h[a-b]llo", b"hbllo"),
+            (b"h[b-a]llo", b"hbllo"),
+            (b"\\*", b"*"),
+            (b"a\\", b"a\\"),
+            (b"[\\]]", b"]"),
+            (b"[a", b"a"),
+            (b"[^", b"x"),
+            (b"[a-]", b"^"),
+            (b"[\\", b"\\"),
+            (b"[^]", b"x"),
+            (b"[a-\xff]", b"\x01"),
+            (b"*a*b*c", b"xxaxxbxxc"),
+        ];
+        for (pattern, text) in yes {
+            assert!(matches(pattern, text, false), "{pattern:?} {text:?}");
+        }
+        let no: &[(&[u8], &[u8])] = &[
+            (b"*", b""),
+            (b"", b"a"),
+            (b"?", b""),
+            (b"a?", b"a"),
+            (b"[", b"["),
+            (b"[]a]", b"a"),
+            (b"[a-\xff]", b"b"),
+            (b"A", b"a"),
+        ];
+        for (pattern, text) in no {
+            assert!(!matches(pattern, text, false), "{pattern:?} {text:?}");
+        }
+        assert!(matches(b"A[B-D]", b"ac", true));
+        assert!(!matches(b"[\\A]", b"a", true), "an escape in a class keeps its case");
+    }
+
+    #[test]
+    fn hostile_patterns_end() {
+        let text = vec![b'a'; 20_000];
+        let pattern = [b"a*".repeat(900), b"b".to_vec()].concat();
+        assert!(!matches(&pattern, &text, false));
+        assert!(matches(&b"a*".repeat(1000), &text, false));
+        assert!(matches(&[b"a*".repeat(1000), b"a".to_vec()].concat(), &text, false));
+        assert!(!matches(&[b"a*".repeat(1001), b"a".to_vec()].concat(), &text, false));
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_definition(
+            pattern in proptest::collection::vec(prop::sample::select(&b"*?[]^-\\abAB\xff"[..]), 0..10),
+            text in proptest::collection::vec(prop::sample::select(&b"abABc]-\\^\xff"[..]), 0..9),
+            nocase: bool,
+        ) {
+            prop_assert_eq!(matches(&pattern, &text, nocase), model(&pattern, &text, nocase));
+        }
+    }
+}

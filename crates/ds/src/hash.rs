@@ -1,0 +1,297 @@
+//! The hash type: fields with values.
+//!
+//! A small hash is one [`Listpack`], field and value in turn, in the order fields came. When it has too
+//! many entries or too long an item it becomes a [`Table`] of records, for good. A record is one
+//! allocation, its field's length, the field, the value; a value of the same length is written over in
+//! place, which is what counters do most of the time.
+
+use crate::hashing::ObjectSeed;
+use crate::listpack::{Listpack, item_range, prefix_bytes, push_prefix};
+use crate::random::reduce;
+use crate::table::Table;
+
+/// When a hash leaves its small form.
+#[derive(Clone, Copy, Debug)]
+pub struct CollectionLimits {
+    /// The most entries of the small form.
+    pub entries_max: usize,
+    /// The longest item, field or value, of the small form.
+    pub value_bytes_max: usize,
+}
+
+/// A hash; see the head of this file.
+#[derive(Clone)]
+pub struct Hash {
+    form: Form,
+}
+
+#[derive(Clone)]
+enum Form {
+    Small(Listpack),
+    Big(Box<Big>),
+}
+
+#[derive(Clone)]
+struct Big {
+    table: Table<Record>,
+    seed: ObjectSeed,
+    record_bytes: usize,
+}
+
+#[derive(Clone)]
+struct Record(Box<[u8]>);
+
+impl Record {
+    fn new(field: &[u8], value: &[u8]) -> Self {
+        let mut bytes = Vec::with_capacity(prefix_bytes(field.len()) + field.len() + value.len());
+        push_prefix(&mut bytes, field.len());
+        bytes.extend_from_slice(field);
+        bytes.extend_from_slice(value);
+        Self(bytes.into_boxed_slice())
+    }
+
+    #[inline]
+    fn field(&self) -> &[u8] {
+        &self.0[item_range(&self.0, 0)]
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        &self.0[item_range(&self.0, 0).end..]
+    }
+
+    fn pair(&self) -> (&[u8], &[u8]) {
+        (self.field(), self.value())
+    }
+
+    fn set_value(&mut self, value: &[u8]) {
+        let start = item_range(&self.0, 0).end;
+        if self.0.len() - start == value.len() {
+            self.0[start..].copy_from_slice(value);
+        } else {
+            *self = Self::new(self.field(), value);
+        }
+    }
+}
+
+impl Big {
+    fn new() -> Box<Self> {
+        Box::new(Self { table: Table::new(), seed: ObjectSeed::next(), record_bytes: 0 })
+    }
+
+    fn find(&self, field: &[u8]) -> Option<&Record> {
+        self.table.find(self.seed.hash(field), |record| record.field() == field)
+    }
+
+    fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
+        let is_it = |record: &Record| record.field() == field;
+        let make = || Record::new(field, value);
+        let (record, is_new) = self.table.find_or_insert_with(self.seed.hash(field), is_it, make);
+        if !is_new {
+            self.record_bytes -= record.0.len();
+            record.set_value(value);
+        }
+        self.record_bytes += record.0.len();
+        is_new
+    }
+
+    fn remove(&mut self, field: &[u8]) -> bool {
+        let removed = self.table.remove(self.seed.hash(field), |record| record.field() == field);
+        self.record_bytes -= removed.as_ref().map_or(0, |record| record.0.len());
+        removed.is_some()
+    }
+}
+
+/// The pairs of a small hash.
+fn pairs(pack: &Listpack) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let mut items = pack.iter();
+    std::iter::from_fn(move || Some((items.next()?, items.next()?)))
+}
+
+/// Where the field and its value lie in a small hash.
+fn find_pair(pack: &Listpack, field: &[u8]) -> Option<(std::ops::Range<usize>, std::ops::Range<usize>)> {
+    let mut ranges = pack.ranges();
+    while let (Some(at), Some(value_at)) = (ranges.next(), ranges.next()) {
+        if pack.item(at.clone()) == field {
+            return Some((at, value_at));
+        }
+    }
+    None
+}
+
+impl Default for Hash {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Hash {
+    /// An empty hash; allocates nothing.
+    pub const fn new() -> Self {
+        Self { form: Form::Small(Listpack::new()) }
+    }
+
+    /// Number of fields.
+    pub fn len(&self) -> usize {
+        match &self.form {
+            Form::Small(pack) => pack.len() / 2,
+            Form::Big(big) => big.table.len(),
+        }
+    }
+
+    /// True if there is no field.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The name that OBJECT ENCODING reports.
+    pub fn encoding(&self) -> &'static str {
+        match self.form {
+            Form::Small(_) => "listpack",
+            Form::Big(_) => "hashtable",
+        }
+    }
+
+    /// The value of `field`.
+    pub fn get(&self, field: &[u8]) -> Option<&[u8]> {
+        match &self.form {
+            Form::Small(pack) => find_pair(pack, field).map(|(_, value_at)| pack.item(value_at)),
+            Form::Big(big) => big.find(field).map(Record::value),
+        }
+    }
+
+    /// True if there is such a field.
+    pub fn contains(&self, field: &[u8]) -> bool {
+        self.get(field).is_some()
+    }
+
+    /// Says that `count` fields will be set at once, as HSET does before it begins: more than the small
+    /// form may have convert the hash right away, even if some of them turn out to be equal.
+    pub fn expect(&mut self, count: usize, limits: &CollectionLimits) {
+        if count > limits.entries_max {
+            self.convert();
+        }
+    }
+
+    /// Sets a field; true if it is new.
+    pub fn set(&mut self, field: &[u8], value: &[u8], limits: &CollectionLimits) -> bool {
+        if let Form::Small(pack) = &mut self.form {
+            let found = find_pair(pack, field);
+            let is_new = found.is_none();
+            let entries = pack.len() / 2 + usize::from(is_new);
+            let item_bytes_max = field.len().max(value.len());
+            if entries <= limits.entries_max
+                && item_bytes_max <= limits.value_bytes_max
+                && pack.has_room_for(field.len().saturating_add(value.len()))
+            {
+                match found {
+                    Some((_, value_at)) => pack.replace(value_at, value),
+                    None => {
+                        pack.push(field);
+                        pack.push(value);
+                    }
+                }
+                return is_new;
+            }
+        }
+        self.convert().set(field, value)
+    }
+
+    /// The big form, to which the hash is brought if it is small.
+    fn convert(&mut self) -> &mut Big {
+        if let Form::Small(pack) = &self.form {
+            let mut big = Big::new();
+            for (field, value) in pairs(pack) {
+                big.set(field, value);
+            }
+            self.form = Form::Big(big);
+        }
+        match &mut self.form {
+            Form::Big(big) => big,
+            Form::Small(_) => unreachable!("the lines above made it big"),
+        }
+    }
+
+    /// Removes a field; true if it was there.
+    pub fn remove(&mut self, field: &[u8]) -> bool {
+        match &mut self.form {
+            Form::Small(pack) => {
+                let found = find_pair(pack, field);
+                if let Some((at, value_at)) = found.clone() {
+                    pack.remove(at, value_at, 2);
+                }
+                found.is_some()
+            }
+            Form::Big(big) => big.remove(field),
+        }
+    }
+
+    /// All fields with their values; a small hash gives them in the order they came.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let (small, big) = match &self.form {
+            Form::Small(pack) => (Some(pairs(pack)), None),
+            Form::Big(big) => (None, Some(big.table.iter().map(Record::pair))),
+        };
+        small.into_iter().flatten().chain(big.into_iter().flatten())
+    }
+
+    /// Visits fields from `cursor` on with the promises of [`Table::scan`]; a small hash in one go. Returns
+    /// the next cursor, 0 at the end.
+    pub fn scan<'a>(&'a self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], &'a [u8])) -> u64 {
+        match &self.form {
+            Form::Small(pack) => {
+                pairs(pack).for_each(|(field, value)| visit(field, value));
+                0
+            }
+            Form::Big(big) => {
+                big.table.scan(cursor, count, &mut |record| visit(record.field(), record.value()))
+            }
+        }
+    }
+
+    /// A random field, each equally likely.
+    pub fn random(&self, random: u64, random2: u64) -> Option<(&[u8], &[u8])> {
+        match &self.form {
+            Form::Small(pack) if pack.is_empty() => None,
+            Form::Small(pack) => pairs(pack).nth(reduce(random, pack.len() / 2)),
+            Form::Big(big) => big.table.random(random, random2).map(Record::pair),
+        }
+    }
+
+    /// Drops a bounded piece of the contents; false when nothing is left. Frees a big hash in slices.
+    pub fn free_slice(&mut self) -> bool {
+        match &mut self.form {
+            Form::Small(pack) => *pack = Listpack::new(),
+            Form::Big(big) => {
+                let piece = big.table.drain_segment().unwrap_or_default();
+                big.record_bytes -= piece.iter().map(|record| record.0.len()).sum::<usize>();
+            }
+        }
+        !self.is_empty()
+    }
+
+    /// Bytes the hash has allocated, as asked for; what the allocator adds is not counted.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.form {
+            Form::Small(pack) => pack.memory_bytes(),
+            Form::Big(big) => size_of::<Big>() + big.table.memory_bytes() + big.record_bytes,
+        }
+    }
+
+    /// Panics if the hash contradicts itself; for tests.
+    pub fn debug_validate(&self) {
+        match &self.form {
+            Form::Small(pack) => {
+                pack.debug_validate();
+                assert_eq!(pack.len() % 2, 0);
+            }
+            Form::Big(big) => {
+                big.table.debug_validate();
+                let bytes = big.table.iter().map(|record| record.0.len()).sum::<usize>();
+                assert_eq!(bytes, big.record_bytes);
+                let mut entries = big.table.iter_with_hash();
+                assert!(entries.all(|(hash, record)| hash == big.seed.hash(record.field())));
+            }
+        }
+    }
+}

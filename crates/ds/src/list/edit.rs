@@ -1,0 +1,196 @@
+//! Changes other than push and pop: replacing, inserting, removing by value, trimming.
+
+use super::node::{NODE_BYTES_MAX, Node, is_large};
+use super::{End, List, entry};
+
+/// Neighbours that need no more than this together are merged, which leaves room for as much again.
+const MERGE_BYTES_MAX: usize = NODE_BYTES_MAX / 2;
+
+/// Nodes that [`List::free_slice`] drops at a time.
+const FREE_SLICE_NODES: usize = 64;
+
+impl List {
+    /// Replaces the element at `index`, which counts from the tail if negative; says whether there is one.
+    ///
+    /// # Panics
+    /// If the value is longer than [`super::ELEMENT_BYTES_MAX`].
+    pub fn set(&mut self, index: i64, value: &[u8]) -> bool {
+        self.expect_growth(value.len());
+        let Some(index) = self.absolute(index) else { return false };
+        let (at, within) = self.locate(index);
+        let node = &self.nodes[at];
+        let old_bytes = node.get(within).map_or(0, <[u8]>::len);
+        let stays = !is_large(old_bytes)
+            && (node.has_space(value.len())
+                || entry::entry_bytes(value.len()) <= entry::entry_bytes(old_bytes));
+        if stays {
+            self.change(at, |node| {
+                node.remove(within);
+                node.insert(within, value);
+            });
+        } else {
+            self.change(at, |node| node.remove(within));
+            self.len -= 1;
+            if self.nodes[at].count() == 0 {
+                self.drop_node(at);
+            }
+            self.insert_at(index, value);
+        }
+        self.after_removal();
+        true
+    }
+
+    /// Inserts an element before `index`, or at the tail if that is the length.
+    ///
+    /// # Panics
+    /// If `index` is greater than the length, or the value longer than [`super::ELEMENT_BYTES_MAX`].
+    pub fn insert(&mut self, index: usize, value: &[u8]) {
+        self.expect_growth(value.len());
+        self.insert_at(index, value);
+    }
+
+    /// Inserts an element before or after the first one that equals `pivot`, seen from the head. Gives the new length, or
+    /// nothing if there is no such element.
+    pub fn insert_relative(&mut self, pivot: &[u8], before: bool, value: &[u8]) -> Option<usize> {
+        self.expect_growth(value.len());
+        let index = self.iter(0, false).position(|element| element == pivot)?;
+        self.insert_at(if before { index } else { index + 1 }, value);
+        Some(self.len)
+    }
+
+    fn insert_at(&mut self, index: usize, value: &[u8]) {
+        assert!(index <= self.len, "insert: the index is beyond the tail");
+        if index == 0 || index == self.len {
+            return self.push(if index == 0 { End::Head } else { End::Tail }, value);
+        }
+        let (at, within) = self.locate(index);
+        self.len += 1;
+        if self.nodes[at].has_space(value.len()) {
+            return self.change(at, |node| node.insert(within, value));
+        }
+        // The place between two nodes: `at` is the one after it.
+        let at = if within == 0 {
+            at
+        } else {
+            let right = self.change(at, |node| node.split_off(within));
+            self.add_node(at + 1, right);
+            at + 1
+        };
+        if at > 0 && self.nodes[at - 1].has_space(value.len()) {
+            self.change(at - 1, |node| node.push(End::Tail, value));
+        } else if self.nodes[at].has_space(value.len()) {
+            self.change(at, |node| node.push(End::Head, value));
+        } else {
+            self.add_empty_node(at, value.len());
+            self.change(at, |node| node.push(End::Tail, value));
+        }
+    }
+
+    /// Removes elements equal to `value`, as LREM counts: the first `count`, or the last if it is negative, or all if it is
+    /// zero. Gives their number.
+    pub fn remove_matching(&mut self, count: i64, value: &[u8]) -> usize {
+        let limit = match count {
+            0 => usize::MAX,
+            _ => usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX),
+        };
+        let (mut removed, mut nodes_changed, mut last_changed) = (0, 0, 0);
+        for step in 0..self.nodes.len() {
+            let at = if count < 0 { self.nodes.len() - 1 - step } else { step };
+            let gone = self.nodes[at].remove_matching(value, limit - removed, count < 0);
+            if gone > 0 {
+                (nodes_changed, last_changed) = (nodes_changed + 1, at);
+                removed += gone;
+                if removed == limit {
+                    break;
+                }
+            }
+        }
+        self.len -= removed;
+        match nodes_changed {
+            0 => return 0,
+            1 => self.tidy(last_changed),
+            _ => self.tidy_all(),
+        }
+        self.after_removal();
+        removed
+    }
+
+    /// Removes up to `count` elements at the head.
+    pub fn drop_front(&mut self, count: usize) {
+        self.drop_end(End::Head, count);
+        self.after_removal();
+    }
+
+    /// Removes up to `count` elements at the tail.
+    pub fn drop_back(&mut self, count: usize) {
+        self.drop_end(End::Tail, count);
+        self.after_removal();
+    }
+
+    /// Keeps `keep` elements from index `start` on.
+    pub fn trim(&mut self, start: usize, keep: usize) {
+        self.drop_end(End::Head, start);
+        self.drop_end(End::Tail, self.len.saturating_sub(keep));
+        self.after_removal();
+    }
+
+    /// Drops a bounded piece of the contents; false when nothing is left. Frees a long list in slices.
+    pub fn free_slice(&mut self) -> bool {
+        for _ in 0..self.nodes.len().min(FREE_SLICE_NODES) {
+            let at = self.end_index(End::Tail);
+            self.len -= self.nodes[at].count();
+            self.drop_node(at);
+        }
+        self.after_removal();
+        !self.is_empty()
+    }
+
+    fn drop_end(&mut self, end: End, count: usize) {
+        let mut count = count.min(self.len);
+        self.len -= count;
+        while count > 0 {
+            let at = self.end_index(end);
+            let in_node = self.nodes[at].count();
+            if count < in_node {
+                return self.nodes[at].drop_values(end, count);
+            }
+            count -= in_node;
+            self.drop_node(at);
+        }
+    }
+
+    /// Drops the node if it is empty, or merges it with a neighbour if both are small.
+    fn tidy(&mut self, at: usize) {
+        if self.nodes[at].count() == 0 {
+            return self.drop_node(at);
+        }
+        for left in [Some(at), at.checked_sub(1)].into_iter().flatten() {
+            if left + 1 < self.nodes.len() && may_merge(&self.nodes[left], &self.nodes[left + 1]) {
+                let right = std::mem::take(&mut self.nodes[left + 1]);
+                self.buffer_bytes -= right.capacity_bytes();
+                self.change(left, |node| node.append(&right));
+                self.drop_node(left + 1);
+                self.keep_spare(right);
+            }
+        }
+    }
+
+    /// [`Self::tidy`] for all nodes in one pass.
+    fn tidy_all(&mut self) {
+        for node in std::mem::take(&mut self.nodes) {
+            if node.count() == 0 {
+                self.keep_spare(node);
+                continue;
+            }
+            match self.nodes.back_mut() {
+                Some(left) if may_merge(left, &node) => left.append(&node),
+                _ => self.nodes.push_back(node),
+            }
+        }
+        self.buffer_bytes = self.nodes.iter().map(Node::capacity_bytes).sum();
+    }
+}
+
+fn may_merge(left: &Node, right: &Node) -> bool {
+    left.used_bytes() + right.used_bytes() <= MERGE_BYTES_MAX
+}

@@ -1,0 +1,212 @@
+//! One element as bytes that can be read from either end: a string entry of Redis' listpack format.
+//!
+//! ```text
+//! 10llllll                 value  back     below 64 bytes
+//! 1110llll llllllll        value  back     below 4096
+//! 11110000 4 bytes, LE     value  back     any
+//! ```
+//!
+//! `back` is the length of header and value in groups of seven bits, to be read backwards: every byte but the first
+//! has its top bit set. So the entry before a place is found as easily as the one after it.
+//!
+//! Redis stores a text that is an integer as a binary number instead. Here it stays a text, for elements are lent out
+//! as slices; [`listpack_bytes`] says what Redis would need, which its choice of encoding depends on.
+
+use crate::num::{I64_TEXT_BYTES_MAX, parse_i64};
+use std::ops::Range;
+
+/// Bytes of the longest header and the longest back length.
+pub(crate) const OVERHEAD_BYTES_MAX: usize = 10;
+
+/// Bytes of the entry for a value of `value_bytes`.
+#[inline]
+pub(crate) fn entry_bytes(value_bytes: usize) -> usize {
+    let body = header_bytes(value_bytes) + value_bytes;
+    body + back_bytes(body)
+}
+
+/// Bytes that Redis' listpack takes for `value`, an integer being packed; `entry_bytes` are those of its entry here.
+#[inline]
+pub(crate) fn listpack_bytes(value: &[u8], entry_bytes: usize) -> usize {
+    if value.len() > I64_TEXT_BYTES_MAX {
+        return entry_bytes;
+    }
+    let body = match parse_i64(value) {
+        None => return entry_bytes,
+        Some(0..=127) => 1,
+        Some(-4096..=4095) => 2,
+        Some(-0x8000..=0x7fff) => 3,
+        Some(-0x80_0000..=0x7f_ffff) => 4,
+        Some(-0x8000_0000..=0x7fff_ffff) => 5,
+        Some(_) => 9,
+    };
+    body + 1
+}
+
+#[inline]
+fn header_bytes(value_bytes: usize) -> usize {
+    match value_bytes {
+        0..64 => 1,
+        64..4096 => 2,
+        _ => 5,
+    }
+}
+
+/// Bytes of the back length. That the larger steps are one below a power of two is Redis' choice.
+#[inline]
+fn back_bytes(body_bytes: usize) -> usize {
+    match body_bytes {
+        0..128 => 1,
+        128..16_383 => 2,
+        16_383..2_097_151 => 3,
+        2_097_151..268_435_455 => 4,
+        _ => 5,
+    }
+}
+
+/// Writes the entry for `value` to `out`, which is as long as it.
+#[inline]
+pub(crate) fn write(value: &[u8], out: &mut [u8]) {
+    let length = value.len();
+    let header = header_bytes(length);
+    match header {
+        1 => out[0] = 0x80 | length as u8,
+        2 => out[..2].copy_from_slice(&(0xE000 | length as u16).to_be_bytes()),
+        _ => {
+            out[0] = 0xF0;
+            out[1..5].copy_from_slice(&(length as u32).to_le_bytes());
+        }
+    }
+    let body = header + length;
+    out[header..body].copy_from_slice(value);
+    let mut rest = body;
+    for byte in out[body..].iter_mut().rev() {
+        *byte = 0x80 | rest as u8;
+        rest >>= 7;
+    }
+    out[body] &= 0x7F;
+}
+
+/// Where the value lies in the entry at the beginning of `bytes`.
+#[inline]
+fn value_range(bytes: &[u8]) -> Range<usize> {
+    let (header, length) = match bytes[0] {
+        byte @ ..0xC0 => (1, usize::from(byte & 0x3F)),
+        byte @ 0xC0..0xF0 => (2, usize::from(byte & 0x0F) << 8 | usize::from(bytes[1])),
+        0xF0.. => (5, u32::from_le_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]) as usize),
+    };
+    header..header + length
+}
+
+/// The value of the entry at the beginning of `bytes`, and the length of the entry.
+#[inline]
+pub(crate) fn first(bytes: &[u8]) -> (&[u8], usize) {
+    let range = value_range(bytes);
+    let body = range.end;
+    (&bytes[range], body + back_bytes(body))
+}
+
+/// The value of the entry at the end of `bytes`, and the length of the entry.
+#[inline]
+pub(crate) fn last(bytes: &[u8]) -> (&[u8], usize) {
+    let (mut body, mut shift) = (0, 0);
+    for &byte in bytes.iter().rev() {
+        body |= usize::from(byte & 0x7F) << shift;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    let length = body + shift / 7;
+    let entry = &bytes[bytes.len() - length..];
+    (&entry[value_range(entry)], length)
+}
+
+/// The values of a run of entries, from both ends.
+#[derive(Clone, Default)]
+pub(crate) struct Entries<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Entries<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// Bytes of the entries that have not been passed.
+    pub(crate) fn rest_bytes(&self) -> usize {
+        self.rest.len()
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (value, length) = first(self.rest);
+        self.rest = &self.rest[length..];
+        Some(value)
+    }
+}
+
+impl DoubleEndedIterator for Entries<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (value, length) = last(self.rest);
+        self.rest = &self.rest[..self.rest.len() - length];
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_read_from_both_ends() {
+        for length in
+            [0, 1, 63, 64, 126, 127, 4095, 4096, 16_377, 16_378, 16_379, 2_097_145, 2_097_146, 2_097_147]
+        {
+            let value = vec![b'v'; length];
+            let mut bytes = vec![0; entry_bytes(length)];
+            write(&value, &mut bytes);
+            assert_eq!(first(&bytes), (&value[..], bytes.len()), "{length}");
+            assert_eq!(last(&bytes), (&value[..], bytes.len()), "{length}");
+            assert!(bytes.len() - length <= OVERHEAD_BYTES_MAX);
+        }
+    }
+
+    /// `RPUSH l hello <100 bytes>` as DUMP shows it in Redis.
+    #[test]
+    fn the_bytes_are_a_listpack() {
+        let mut bytes = [0; 7];
+        write(b"hello", &mut bytes);
+        assert_eq!(bytes, *b"\x85hello\x06");
+        let mut bytes = [0; 103];
+        write(&[b'x'; 100], &mut bytes);
+        assert_eq!((&bytes[..2], bytes[102]), (&b"\xE0\x64"[..], 0x66));
+    }
+
+    #[test]
+    fn integers_are_counted_as_redis_packs_them() {
+        for (text, size) in [
+            ("0", 2),
+            ("127", 2),
+            ("128", 3),
+            ("-1", 3),
+            ("-4097", 4),
+            ("32768", 5),
+            ("8388608", 6),
+            ("2147483648", 10),
+            ("-9223372036854775808", 10),
+            ("007", 5),
+        ] {
+            assert_eq!(listpack_bytes(text.as_bytes(), entry_bytes(text.len())), size, "{text}");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! A list: the queue that this store exists for.
+//!
+//! A deque of nodes of up to 8 KiB (`node`), each a run of elements in one buffer (`entry`). Push and pop touch the
+//! node at their end and move nothing else; an index is found by the nodes' counts, from the nearer end; a change
+//! in the middle rewrites one node.
+//!
+//! ```text
+//! nodes:  [ free │ e e e e ] [ e e e e e ] [ e e e e e ] [ e e │ free ]
+//!                  ^head                                    ^tail
+//! ```
+//!
+//! * A short list is one node whose buffer just fits its first element and then doubles. Only a list that has
+//!   outgrown one node gets full-size buffers; of those that it empties it keeps one for the next push.
+//! * An element too large for a node has one of its own.
+//! * Nodes are never empty. Neighbours that an edit in the middle has left small are merged; pops and trims
+//!   at the ends do not look.
+//!
+//! [`List::encoding`] is the name that Redis 7.2 reports with `list-max-listpack-size -2`, by its rules: "listpack" until
+//! an addition would take the whole beyond 8 KiB, then "quicklist" until a removal leaves one node of at most half
+//! of that. The structure is the same for both; how a list is divided into nodes may differ from Redis where elements
+//! are integers, which Redis packs, and after edits in the middle.
+
+mod edit;
+pub(crate) mod entry;
+mod iter;
+pub(crate) mod node;
+#[cfg(test)]
+mod tests;
+
+pub use iter::Iter;
+use node::{NODE_BYTES_MAX, Node};
+use std::collections::VecDeque;
+
+/// Bytes of the longest element. Requests are limited far below.
+pub const ELEMENT_BYTES_MAX: usize = u32::MAX as usize - entry::OVERHEAD_BYTES_MAX;
+
+/// Bytes that a listpack has beside its elements.
+const LISTPACK_FRAME_BYTES: usize = 7;
+
+/// A deque keeps its capacity while it is at most this, or a quarter of it is in use.
+const NODES_KEPT: usize = 64;
+
+/// One of the two ends of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The left end, index 0.
+    Head,
+    /// The right end, index -1.
+    Tail,
+}
+
+/// An ordered sequence of byte strings.
+#[derive(Clone, Default)]
+pub struct List {
+    nodes: VecDeque<Node>,
+    len: usize,
+    /// Bytes of the buffers of all nodes.
+    buffer_bytes: usize,
+    /// A full-size buffer for the next node; only while the list is a quicklist.
+    spare: Option<Box<[u8]>>,
+    is_quicklist: bool,
+}
+
+impl List {
+    /// An empty list, without memory of its own.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// What OBJECT ENCODING reports.
+    pub fn encoding(&self) -> &'static str {
+        if self.is_quicklist { "quicklist" } else { "listpack" }
+    }
+
+    /// Bytes the list has allocated, as asked for; what the allocator adds is not counted.
+    pub fn memory_bytes(&self) -> usize {
+        let spare = self.spare.as_ref().map_or(0, |buffer| buffer.len());
+        self.nodes.capacity() * size_of::<Node>() + self.buffer_bytes + spare
+    }
+
+    /// Says that values of `value_bytes` in all are about to be added. [`Self::push`] does so for its one value; a command
+    /// that pushes several says so first, because Redis chooses the encoding for all of them at once.
+    #[inline]
+    pub fn expect_growth(&mut self, value_bytes: usize) {
+        if !self.is_quicklist {
+            let listpack_bytes: usize = self.nodes.iter().map(Node::listpack_bytes).sum();
+            self.is_quicklist = LISTPACK_FRAME_BYTES + listpack_bytes + value_bytes > NODE_BYTES_MAX;
+        }
+    }
+
+    /// Adds an element at one end.
+    ///
+    /// # Panics
+    /// If the value is longer than [`ELEMENT_BYTES_MAX`].
+    pub fn push(&mut self, end: End, value: &[u8]) {
+        self.expect_growth(value.len());
+        if !self.end_node(end).is_some_and(|node| node.has_room(end, value.len())) {
+            let at = match end {
+                End::Head => 0,
+                End::Tail => self.nodes.len(),
+            };
+            self.add_empty_node(at, value.len());
+        }
+        let node = self.end_node_mut(end).expect("a node has just been found or added");
+        let before = node.capacity_bytes();
+        node.push(end, value);
+        let added = node.capacity_bytes() - before;
+        self.buffer_bytes += added;
+        self.len += 1;
+    }
+
+    /// Takes the element at one end.
+    pub fn pop(&mut self, end: End) -> Option<Vec<u8>> {
+        self.pop_with(end, <[u8]>::to_vec)
+    }
+
+    /// Takes the element at one end after `visit` has read it in place.
+    pub fn pop_with<R>(&mut self, end: End, visit: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let node = self.end_node_mut(end)?;
+        let result = node.pop_with(end, visit);
+        let is_empty = node.count() == 0;
+        self.len -= 1;
+        if is_empty {
+            self.drop_node(self.end_index(end));
+        }
+        self.after_removal();
+        Some(result)
+    }
+
+    /// The element at one end.
+    pub fn peek(&self, end: End) -> Option<&[u8]> {
+        self.end_node(end).map(|node| node.value(end))
+    }
+
+    /// The element at `index`; negative indexes count from the tail, which is -1.
+    pub fn get(&self, index: i64) -> Option<&[u8]> {
+        let (node, index) = self.locate(self.absolute(index)?);
+        self.nodes[node].get(index)
+    }
+
+    /// The elements from index `from` on to the tail, or to the head if `reverse`. There are none if there is no such
+    /// index.
+    pub fn iter(&self, from: i64, reverse: bool) -> Iter<'_> {
+        match self.absolute(from) {
+            Some(index) => Iter::new(&self.nodes, self.locate(index), self.len - index, index + 1, reverse),
+            None => Iter::default(),
+        }
+    }
+
+    /// The index counted from the head, if it exists.
+    fn absolute(&self, index: i64) -> Option<usize> {
+        let index = if index < 0 {
+            self.len.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)?
+        } else {
+            usize::try_from(index).ok()?
+        };
+        (index < self.len).then_some(index)
+    }
+
+    /// The node that holds an existing index, and the index within it.
+    fn locate(&self, index: usize) -> (usize, usize) {
+        debug_assert!(index < self.len);
+        if index <= self.len / 2 {
+            let mut rest = index;
+            for (at, node) in self.nodes.iter().enumerate() {
+                if rest < node.count() {
+                    return (at, rest);
+                }
+                rest -= node.count();
+            }
+        } else {
+            let mut rest = self.len - index;
+            for (at, node) in self.nodes.iter().enumerate().rev() {
+                if rest <= node.count() {
+                    return (at, node.count() - rest);
+                }
+                rest -= node.count();
+            }
+        }
+        unreachable!("the nodes' counts add up to the length");
+    }
+
+    fn end_index(&self, end: End) -> usize {
+        match end {
+            End::Head => 0,
+            End::Tail => self.nodes.len() - 1,
+        }
+    }
+
+    fn end_node(&self, end: End) -> Option<&Node> {
+        match end {
+            End::Head => self.nodes.front(),
+            End::Tail => self.nodes.back(),
+        }
+    }
+
+    fn end_node_mut(&mut self, end: End) -> Option<&mut Node> {
+        match end {
+            End::Head => self.nodes.front_mut(),
+            End::Tail => self.nodes.back_mut(),
+        }
+    }
+
+    /// Puts an empty node at `at`, fit for a value: at once of full size unless it is the first.
+    fn add_empty_node(&mut self, at: usize, value_bytes: usize) {
+        assert!(value_bytes <= ELEMENT_BYTES_MAX, "the element is longer than a node's offsets reach");
+        let buffer = if self.nodes.is_empty() || node::is_large(value_bytes) {
+            vec![0; entry::entry_bytes(value_bytes)].into_boxed_slice()
+        } else {
+            self.spare.take().unwrap_or_else(|| vec![0; NODE_BYTES_MAX].into_boxed_slice())
+        };
+        self.add_node(at, Node::on(buffer));
+    }
+
+    // All other changes to nodes go through the following three, which keep `buffer_bytes`.
+
+    fn add_node(&mut self, at: usize, node: Node) {
+        if self.nodes.capacity() == 0 {
+            self.nodes.reserve_exact(1);
+        }
+        self.buffer_bytes += node.capacity_bytes();
+        self.nodes.insert(at, node);
+    }
+
+    fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut Node) -> R) -> R {
+        let node = &mut self.nodes[at];
+        let before = node.capacity_bytes();
+        let result = change(node);
+        self.buffer_bytes = self.buffer_bytes - before + node.capacity_bytes();
+        result
+    }
+
+    fn drop_node(&mut self, at: usize) {
+        let node = self.nodes.remove(at).expect("only existing nodes are dropped");
+        self.buffer_bytes -= node.capacity_bytes();
+        self.keep_spare(node);
+        let (len, capacity) = (self.nodes.len(), self.nodes.capacity());
+        if capacity > NODES_KEPT && len < capacity / 4 {
+            self.nodes.shrink_to(capacity / 2);
+        }
+    }
+
+    fn keep_spare(&mut self, node: Node) {
+        if self.is_quicklist && node.capacity_bytes() == NODE_BYTES_MAX {
+            self.spare = Some(node.into_buffer());
+        }
+    }
+
+    /// Makes the list a listpack again once it has become small enough.
+    fn after_removal(&mut self) {
+        if !self.is_quicklist || self.nodes.len() > 1 {
+            return;
+        }
+        let listpack_bytes = self.nodes.front().map_or(0, Node::listpack_bytes);
+        if listpack_bytes + LISTPACK_FRAME_BYTES <= NODE_BYTES_MAX / 2 {
+            self.is_quicklist = false;
+            self.spare = None;
+            self.nodes.shrink_to(1);
+            if !self.nodes.is_empty() {
+                self.change(0, Node::shrink);
+            }
+        }
+    }
+
+    /// Checks every invariant; for tests.
+    pub fn debug_validate(&self) {
+        for node in &self.nodes {
+            node.debug_validate();
+            assert!(node.count() > 0);
+            assert!(node.used_bytes() <= NODE_BYTES_MAX || node.count() == 1);
+            assert!(node.capacity_bytes() <= NODE_BYTES_MAX || node.count() == 1);
+        }
+        assert_eq!(self.nodes.iter().map(Node::count).sum::<usize>(), self.len);
+        assert_eq!(self.nodes.iter().map(Node::capacity_bytes).sum::<usize>(), self.buffer_bytes);
+        assert!(self.spare.is_none() || self.is_quicklist);
+    }
+}

@@ -1,0 +1,325 @@
+//! A run of elements in one buffer, with free room before and after them.
+//!
+//! ```text
+//! buffer:  [ free room | entry entry entry … | free room ]
+//!                      ^start                ^end
+//! ```
+//!
+//! Pushing and popping at either end moves `start` or `end` and never the other elements, as long as there is room at
+//! that end. If there is none, but the buffer is at most half full, the elements slide to the far side: after a slide
+//! at least as many bytes can be pushed as were moved, so a queue that goes round in one buffer pays at most
+//! one byte moved per byte pushed. A fuller buffer is doubled, up to [`NODE_BYTES_MAX`] for those whose elements fit.
+//!
+//! A node does not limit itself; that is the list's part. It is also what a small sorted set is made of.
+
+use super::End;
+use super::entry::{self, Entries};
+
+/// The size of a node's buffer in a long list, and the most that elements and a listpack's frame may take together.
+pub(crate) const NODE_BYTES_MAX: usize = 8192;
+
+/// What Redis counts beside the value when it asks whether a node can take it: the listpack's frame (7) and an
+/// estimate of header and back length (8).
+const FILL_MARGIN_BYTES: usize = 15;
+
+#[derive(Clone, Default)]
+pub(crate) struct Node {
+    buffer: Box<[u8]>,
+    start: u32,
+    end: u32,
+    count: u32,
+    /// What the elements would take in Redis.
+    listpack_bytes: u32,
+}
+
+/// Whether a value must have a node of its own, whose buffer just fits.
+pub(crate) fn is_large(value_bytes: usize) -> bool {
+    value_bytes + FILL_MARGIN_BYTES > NODE_BYTES_MAX
+}
+
+fn packed_bytes(value: &[u8]) -> usize {
+    entry::listpack_bytes(value, entry::entry_bytes(value.len()))
+}
+
+impl Node {
+    /// An empty node on the given buffer.
+    pub(crate) fn on(buffer: Box<[u8]>) -> Self {
+        Self { buffer, ..Self::default() }
+    }
+
+    pub(crate) fn into_buffer(self) -> Box<[u8]> {
+        self.buffer
+    }
+
+    pub(crate) fn capacity_bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
+    pub(crate) fn used_bytes(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    pub(crate) fn listpack_bytes(&self) -> usize {
+        self.listpack_bytes as usize
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start as usize..self.end as usize]
+    }
+
+    pub(crate) fn entries(&self) -> Entries<'_> {
+        Entries::new(self.bytes())
+    }
+
+    /// The first or last value of a node that is not empty.
+    pub(crate) fn value(&self, end: End) -> &[u8] {
+        match end {
+            End::Head => entry::first(self.bytes()).0,
+            End::Tail => entry::last(self.bytes()).0,
+        }
+    }
+
+    /// The value at `index`, reached from the nearer end.
+    pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
+        let from_tail = self.count().checked_sub(index + 1)?;
+        if index <= from_tail { self.entries().nth(index) } else { self.entries().nth_back(from_tail) }
+    }
+
+    /// Whether the node of a list may take one more value.
+    pub(crate) fn has_space(&self, value_bytes: usize) -> bool {
+        self.used_bytes() + value_bytes + FILL_MARGIN_BYTES <= NODE_BYTES_MAX
+    }
+
+    /// Whether a value can be pushed without moving more bytes than that wins.
+    #[inline]
+    pub(crate) fn has_room(&self, end: End, value_bytes: usize) -> bool {
+        let capacity = self.capacity_bytes();
+        self.has_space(value_bytes)
+            && (capacity < NODE_BYTES_MAX
+                || self.room_bytes(end) >= entry::entry_bytes(value_bytes)
+                || self.used_bytes() <= capacity / 2)
+    }
+
+    fn room_bytes(&self, end: End) -> usize {
+        match end {
+            End::Head => self.start as usize,
+            End::Tail => self.capacity_bytes() - self.end as usize,
+        }
+    }
+
+    pub(crate) fn push(&mut self, end: End, value: &[u8]) {
+        let length = entry::entry_bytes(value.len());
+        self.make_room(end, length);
+        let at = match end {
+            End::Head => {
+                self.start -= length as u32;
+                self.start
+            }
+            End::Tail => {
+                self.end += length as u32;
+                self.end - length as u32
+            }
+        };
+        self.write(at as usize, length, value);
+    }
+
+    /// Writes an entry where room has been made for it, and counts it.
+    fn write(&mut self, at: usize, length: usize, value: &[u8]) {
+        entry::write(value, &mut self.buffer[at..at + length]);
+        self.count += 1;
+        self.listpack_bytes += entry::listpack_bytes(value, length) as u32;
+    }
+
+    /// Takes the first or last value of a node that is not empty, after `visit` has read it.
+    pub(crate) fn pop_with<R>(&mut self, end: End, visit: impl FnOnce(&[u8]) -> R) -> R {
+        let bytes = &self.buffer[self.start as usize..self.end as usize];
+        let (value, length) = match end {
+            End::Head => entry::first(bytes),
+            End::Tail => entry::last(bytes),
+        };
+        let result = visit(value);
+        self.listpack_bytes -= entry::listpack_bytes(value, length) as u32;
+        self.count -= 1;
+        match end {
+            End::Head => self.start += length as u32,
+            End::Tail => self.end -= length as u32,
+        }
+        result
+    }
+
+    pub(crate) fn drop_values(&mut self, end: End, count: usize) {
+        for _ in 0..count {
+            self.pop_with(end, |_| ());
+        }
+    }
+
+    /// Sees to `length` free bytes at one end.
+    #[inline]
+    fn make_room(&mut self, end: End, length: usize) {
+        if self.room_bytes(end) < length {
+            self.move_for_room(end, length);
+        }
+    }
+
+    #[cold]
+    fn move_for_room(&mut self, end: End, length: usize) {
+        let (used, capacity) = (self.used_bytes(), self.capacity_bytes());
+        let needed = used + length;
+        if needed > capacity || (used > capacity / 2 && capacity < NODE_BYTES_MAX) {
+            let doubled = needed.max(2 * capacity);
+            let limit = if needed <= NODE_BYTES_MAX { NODE_BYTES_MAX } else { doubled };
+            self.reallocate(end, doubled.min(limit));
+        } else {
+            let range = self.start as usize..self.end as usize;
+            let start = self.place(end, capacity);
+            self.buffer.copy_within(range, start);
+        }
+    }
+
+    /// Moves the elements to a new buffer, whose free room will be at `end`.
+    fn reallocate(&mut self, end: End, capacity: usize) {
+        let old = std::mem::replace(&mut self.buffer, vec![0; capacity].into_boxed_slice());
+        let (range, used) = (self.start as usize..self.end as usize, self.used_bytes());
+        let start = self.place(end, capacity);
+        self.buffer[start..start + used].copy_from_slice(&old[range]);
+    }
+
+    /// Sets `start` and `end` so that all free room is at `end`; gives the new start.
+    fn place(&mut self, end: End, capacity: usize) -> usize {
+        let used = self.used_bytes();
+        let start = match end {
+            End::Head => capacity - used,
+            End::Tail => 0,
+        };
+        self.start = start as u32;
+        self.end = (start + used) as u32;
+        start
+    }
+
+    /// Gives back memory if more than half of the buffer is free.
+    pub(crate) fn shrink(&mut self) {
+        let used = self.used_bytes();
+        if used < self.capacity_bytes() / 2 {
+            self.reallocate(End::Tail, used);
+        }
+    }
+
+    /// Where the entry at `index` begins in the buffer.
+    fn offset_of(&self, index: usize) -> usize {
+        let mut entries = self.entries();
+        let from_tail = self.count() - index;
+        if index <= from_tail {
+            if index > 0 {
+                entries.nth(index - 1);
+            }
+            self.end as usize - entries.rest_bytes()
+        } else {
+            if from_tail > 0 {
+                entries.nth_back(from_tail - 1);
+            }
+            self.start as usize + entries.rest_bytes()
+        }
+    }
+
+    /// Inserts before the value at `index`, or at the end.
+    pub(crate) fn insert(&mut self, index: usize, value: &[u8]) {
+        let length = entry::entry_bytes(value.len());
+        let mut at = self.offset_of(index);
+        let fewer_before = at - (self.start as usize) < self.end as usize - at;
+        if fewer_before && self.room_bytes(End::Head) >= length {
+            let start = self.start as usize;
+            self.buffer.copy_within(start..at, start - length);
+            self.start -= length as u32;
+            at -= length;
+        } else {
+            let before = at - self.start as usize;
+            self.make_room(End::Tail, length);
+            at = self.start as usize + before;
+            self.buffer.copy_within(at..self.end as usize, at + length);
+            self.end += length as u32;
+        }
+        self.write(at, length, value);
+    }
+
+    /// Removes the value at `index`; fewer bytes are moved to close the gap.
+    pub(crate) fn remove(&mut self, index: usize) {
+        let at = self.offset_of(index);
+        let (value, length) = entry::first(&self.buffer[at..self.end as usize]);
+        self.listpack_bytes -= entry::listpack_bytes(value, length) as u32;
+        self.count -= 1;
+        let (start, end) = (self.start as usize, self.end as usize);
+        if at - start < end - at - length {
+            self.buffer.copy_within(start..at, start + length);
+            self.start += length as u32;
+        } else {
+            self.buffer.copy_within(at + length..end, at);
+            self.end -= length as u32;
+        }
+    }
+
+    /// Removes up to `limit` values equal to `value`, the last ones if `from_tail`; gives their number.
+    pub(crate) fn remove_matching(&mut self, value: &[u8], limit: usize, from_tail: bool) -> usize {
+        let matching = self.entries().filter(|&entry| entry == value).count();
+        let removed = matching.min(limit);
+        if removed == 0 {
+            return 0;
+        }
+        let first_removed = if from_tail { matching - removed } else { 0 };
+        let (mut read, mut write, mut seen) = (self.start as usize, self.start as usize, 0);
+        while read < self.end as usize {
+            let (entry, length) = entry::first(&self.buffer[read..]);
+            let matches = entry == value;
+            if !matches || seen < first_removed || seen >= first_removed + removed {
+                self.buffer.copy_within(read..read + length, write);
+                write += length;
+            }
+            seen += usize::from(matches);
+            read += length;
+        }
+        self.end = write as u32;
+        self.count -= removed as u32;
+        self.listpack_bytes -= (removed * packed_bytes(value)) as u32;
+        removed
+    }
+
+    /// Takes the values from `index` on away into a node of their own.
+    pub(crate) fn split_off(&mut self, index: usize) -> Self {
+        let at = self.offset_of(index);
+        let tail = &self.buffer[at..self.end as usize];
+        let mut right = Self::on(tail.into());
+        right.end = tail.len() as u32;
+        right.count = self.count - index as u32;
+        right.listpack_bytes = right.entries().map(packed_bytes).sum::<usize>() as u32;
+        self.end = at as u32;
+        self.count = index as u32;
+        self.listpack_bytes -= right.listpack_bytes;
+        right
+    }
+
+    /// Adds all values of another node at the tail.
+    pub(crate) fn append(&mut self, other: &Self) {
+        let length = other.used_bytes();
+        self.make_room(End::Tail, length);
+        let end = self.end as usize;
+        self.buffer[end..end + length].copy_from_slice(other.bytes());
+        self.end += length as u32;
+        self.count += other.count;
+        self.listpack_bytes += other.listpack_bytes;
+    }
+
+    /// Checks every invariant; for tests.
+    pub(crate) fn debug_validate(&self) {
+        assert!(self.start <= self.end && self.end as usize <= self.buffer.len());
+        let forward: Vec<&[u8]> = self.entries().collect();
+        let mut backward: Vec<&[u8]> = self.entries().rev().collect();
+        backward.reverse();
+        assert_eq!(forward, backward);
+        assert_eq!(forward.len(), self.count());
+        let listpack_bytes: usize = forward.iter().copied().map(packed_bytes).sum();
+        assert_eq!(listpack_bytes, self.listpack_bytes());
+    }
+}

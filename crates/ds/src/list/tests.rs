@@ -1,0 +1,252 @@
+//! Lists against `VecDeque`, validated after every operation.
+
+use super::*;
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Push(bool, Vec<u8>),
+    Pop(bool),
+    Set(i64, Vec<u8>),
+    Insert(usize, Vec<u8>),
+    InsertRelative(Vec<u8>, bool, Vec<u8>),
+    Remove(i64, Vec<u8>),
+    Trim(usize, usize),
+    Drop(bool, usize),
+}
+
+/// Few different short values, so that they repeat; integers; and some that fill or exceed a node.
+fn value() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        4 => prop::sample::select(vec!["", "a", "b", "12", "-70000"]).prop_map(|text| text.as_bytes().to_vec()),
+        4 => (100_usize..400).prop_map(|length| vec![b'j'; length]),
+        2 => (1500_usize..5000).prop_map(|length| vec![b'k'; length]),
+        1 => prop::sample::select(vec![8170, 8177, 8178, 8192, 20_000]).prop_map(|length| vec![b'l'; length]),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        8 => (any::<bool>(), value()).prop_map(|(head, value)| Op::Push(head, value)),
+        3 => any::<bool>().prop_map(Op::Pop),
+        2 => (-40_i64..40, value()).prop_map(|(index, value)| Op::Set(index, value)),
+        3 => (any::<usize>(), value()).prop_map(|(index, value)| Op::Insert(index, value)),
+        2 => (value(), any::<bool>(), value()).prop_map(|(pivot, before, value)| Op::InsertRelative(pivot, before, value)),
+        2 => (-3_i64..4, value()).prop_map(|(count, value)| Op::Remove(count, value)),
+        1 => (0_usize..8, 0_usize..60).prop_map(|(start, keep)| Op::Trim(start, keep)),
+        1 => (any::<bool>(), 0_usize..10).prop_map(|(head, count)| Op::Drop(head, count)),
+    ]
+}
+
+fn end(head: bool) -> End {
+    if head { End::Head } else { End::Tail }
+}
+
+fn absolute(model: &VecDeque<Vec<u8>>, index: i64) -> Option<usize> {
+    let index = if index < 0 { index + model.len() as i64 } else { index };
+    usize::try_from(index).ok().filter(|&index| index < model.len())
+}
+
+fn model_remove(model: &mut VecDeque<Vec<u8>>, count: i64, value: &[u8]) -> usize {
+    let limit = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
+    let mut matching: Vec<usize> = (0..model.len()).filter(|&index| model[index] == value).collect();
+    if count < 0 {
+        matching.reverse();
+    }
+    matching.truncate(limit);
+    matching.sort_unstable_by(|left, right| right.cmp(left));
+    for &index in &matching {
+        model.remove(index);
+    }
+    matching.len()
+}
+
+fn apply(list: &mut List, model: &mut VecDeque<Vec<u8>>, op: Op) {
+    match op {
+        Op::Push(head, value) => {
+            list.push(end(head), &value);
+            if head { model.push_front(value) } else { model.push_back(value) }
+        }
+        Op::Pop(head) => {
+            let expected = if head { model.pop_front() } else { model.pop_back() };
+            assert_eq!(list.peek(end(head)).map(<[u8]>::to_vec), expected);
+            assert_eq!(list.pop(end(head)), expected);
+        }
+        Op::Set(index, value) => {
+            let expected = absolute(model, index);
+            assert_eq!(list.set(index, &value), expected.is_some());
+            if let Some(index) = expected {
+                model[index] = value;
+            }
+        }
+        Op::Insert(index, value) => {
+            let index = index % (model.len() + 1);
+            list.insert(index, &value);
+            model.insert(index, value);
+        }
+        Op::InsertRelative(pivot, before, value) => {
+            let at = model.iter().position(|element| *element == pivot);
+            let len = list.insert_relative(&pivot, before, &value);
+            assert_eq!(len, at.map(|_| model.len() + 1));
+            if let Some(at) = at {
+                model.insert(at + usize::from(!before), value);
+            }
+        }
+        Op::Remove(count, value) => {
+            assert_eq!(list.remove_matching(count, &value), model_remove(model, count, &value));
+        }
+        Op::Trim(start, keep) => {
+            list.trim(start, keep);
+            model.drain(..start.min(model.len()));
+            model.truncate(keep);
+        }
+        Op::Drop(head, count) => {
+            let count = count.min(model.len());
+            if head {
+                list.drop_front(count);
+                model.drain(..count);
+            } else {
+                list.drop_back(count);
+                model.truncate(model.len() - count);
+            }
+        }
+    }
+}
+
+fn check_reads(list: &List, model: &VecDeque<Vec<u8>>) {
+    let len = model.len() as i64;
+    assert_eq!(list.len(), model.len());
+    assert!(list.iter(0, false).eq(model));
+    assert!(list.iter(-1, true).eq(model.iter().rev()));
+    for index in [-len - 1, -len, -len / 2, -1, 0, len / 3, len - 1, len] {
+        let expected = absolute(model, index);
+        assert_eq!(list.get(index), expected.map(|index| &model[index][..]));
+        let forward = list.iter(index, false);
+        assert_eq!(forward.len(), expected.map_or(0, |index| model.len() - index));
+        assert!(forward.eq(model.iter().skip(expected.unwrap_or(model.len()))));
+        let backward = list.iter(index, true);
+        assert_eq!(backward.len(), expected.map_or(0, |index| index + 1));
+        assert!(backward.eq(model.iter().take(expected.map_or(0, |index| index + 1)).rev()));
+    }
+}
+
+proptest! {
+    #[test]
+    fn behaves_like_a_deque(ops in proptest::collection::vec(op(), 1..120)) {
+        let (mut list, mut model) = (List::new(), VecDeque::new());
+        for op in ops {
+            apply(&mut list, &mut model, op);
+            list.debug_validate();
+            check_reads(&list, &model);
+        }
+    }
+}
+
+fn jobs(count: usize) -> List {
+    let mut list = List::new();
+    for index in 0..count {
+        list.push(End::Head, format!("{index:0230}").as_bytes());
+    }
+    list
+}
+
+#[test]
+fn a_deep_queue_gives_its_memory_back() {
+    let mut list = jobs(100_000);
+    list.debug_validate();
+    let full = list.memory_bytes();
+    assert!((23_400_000..25_000_000).contains(&full), "{full}");
+    assert_eq!(list.get(50_000), Some(format!("{:0230}", 49_999).as_bytes()));
+    for index in 0..99_000 {
+        let popped = list.pop_with(End::Tail, |job| job == format!("{index:0230}").as_bytes());
+        assert_eq!(popped, Some(true));
+    }
+    assert!(list.memory_bytes() < full / 50, "{}", list.memory_bytes());
+    list.drop_front(999);
+    list.debug_validate();
+    assert_eq!((list.len(), list.encoding()), (1, "listpack"));
+    assert!(list.memory_bytes() < 512, "{}", list.memory_bytes());
+}
+
+#[test]
+fn a_list_is_freed_in_slices() {
+    let mut list = jobs(10_000);
+    let mut slices = 1;
+    while list.free_slice() {
+        list.debug_validate();
+        slices += 1;
+    }
+    assert!((3..10).contains(&slices), "{slices}");
+    assert!(list.is_empty() && list.memory_bytes() < 100);
+}
+
+#[test]
+fn short_lists_are_small() {
+    let mut list = List::new();
+    assert_eq!(list.memory_bytes(), 0);
+    list.push(End::Tail, b"short");
+    assert!(list.memory_bytes() <= 40, "{}", list.memory_bytes());
+}
+
+#[test]
+fn a_queue_going_round_stays_in_its_buffer() {
+    let mut list = jobs(3);
+    for _ in 0..10_000 {
+        list.push(End::Head, &[b'j'; 230]);
+        list.pop(End::Tail);
+    }
+    list.debug_validate();
+    assert!(list.memory_bytes() < 2500, "{}", list.memory_bytes());
+}
+
+#[test]
+fn sparse_nodes_are_merged() {
+    let mut list = List::new();
+    for index in 0..10_000 {
+        list.push(End::Tail, if index % 50 == 0 { &[b'k'; 100] } else { &[b'j'; 100] });
+    }
+    assert_eq!(list.remove_matching(0, &[b'j'; 100]), 9800);
+    list.debug_validate();
+    assert_eq!(list.len(), 200);
+    assert!(list.memory_bytes() < 60_000, "{}", list.memory_bytes());
+}
+
+/// What redis-server 7.2 reports, by the rules of its list type.
+#[test]
+fn encodings() {
+    let mut list = List::new();
+    list.push(End::Tail, &[b'x'; 8185]);
+    assert_eq!(list.encoding(), "listpack", "7 + 8185 bytes are just the limit");
+    list.push(End::Tail, b"");
+    assert_eq!(list.encoding(), "quicklist");
+    list.pop(End::Head);
+    assert_eq!(list.encoding(), "listpack");
+
+    let mut list = List::new();
+    list.push(End::Tail, &[b'x'; 8186]);
+    assert_eq!(list.encoding(), "quicklist");
+
+    let mut list = List::new();
+    list.expect_growth(8186);
+    list.push(End::Tail, b"1");
+    assert_eq!(list.encoding(), "quicklist", "the sum of one command's values decides");
+
+    // 32 entries of 128 bytes: 4103 bytes with the frame are more than half of the limit, 31 are not.
+    let mut list = List::new();
+    for _ in 0..64 {
+        list.push(End::Tail, &[b'x'; 125]);
+    }
+    assert_eq!(list.encoding(), "quicklist");
+    list.drop_back(list.len() - 32);
+    assert_eq!(list.encoding(), "quicklist");
+    list.pop(End::Tail);
+    assert_eq!(list.encoding(), "listpack");
+
+    // Integers count as Redis packs them: 1000 of 6 bytes each.
+    let mut list = List::new();
+    for index in 0..1000 {
+        list.push(End::Tail, (1_000_000_000 + index).to_string().as_bytes());
+    }
+    assert_eq!(list.encoding(), "listpack");
+    list.debug_validate();
+}

@@ -1,0 +1,187 @@
+//! A run of byte strings in one allocation: the form of small hashes and sets.
+//!
+//! ```text
+//! | length | bytes | length | bytes | ...     length: one byte, or 255 and eight bytes, little-endian
+//! ```
+//!
+//! Items keep the order they were pushed in and are found by walking. It bears the name that OBJECT
+//! ENCODING reports; its bytes are not those of Redis' listpack. A full allocation grows by little more
+//! than is needed, as these are many and small.
+//!
+//! Invariant: `bytes` is exactly `len` items. Not here: limits and when to leave this form, see
+//! [`CollectionLimits`](crate::hash::CollectionLimits) and [`SetLimits`](crate::set::SetLimits).
+
+use std::ops::Range;
+
+/// No listpack grows past this, whatever the limits in force are.
+pub const LISTPACK_BYTES_MAX: usize = 1 << 30;
+/// The longest prefix of an item.
+const PREFIX_BYTES_MAX: usize = 9;
+/// Room for later items that a full allocation gets beside a quarter of what it holds.
+const SLACK_BYTES: usize = 16;
+const LONG: u8 = u8::MAX;
+
+/// Appends the prefix for an item of `len` bytes.
+pub(crate) fn push_prefix(bytes: &mut Vec<u8>, len: usize) {
+    match u8::try_from(len) {
+        Ok(short) if short != LONG => bytes.push(short),
+        _ => {
+            bytes.push(LONG);
+            bytes.extend_from_slice(&(len as u64).to_le_bytes());
+        }
+    }
+}
+
+/// Bytes of the prefix for an item of `len` bytes.
+pub(crate) fn prefix_bytes(len: usize) -> usize {
+    if len < usize::from(LONG) { 1 } else { PREFIX_BYTES_MAX }
+}
+
+/// Where the item whose prefix begins at `at` lies.
+#[inline]
+pub(crate) fn item_range(bytes: &[u8], at: usize) -> Range<usize> {
+    let short = bytes[at];
+    if short != LONG {
+        return at + 1..at + 1 + usize::from(short);
+    }
+    let start = at + PREFIX_BYTES_MAX;
+    let len = bytes[at + 1..start].iter().rev().fold(0, |len: usize, &byte| (len << 8) | usize::from(byte));
+    start..start + len
+}
+
+/// A run of byte strings; see the head of this file.
+#[derive(Clone, Debug, Default)]
+pub struct Listpack {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+impl Listpack {
+    /// An empty one; allocates nothing.
+    pub const fn new() -> Self {
+        Self { bytes: Vec::new(), len: 0 }
+    }
+
+    /// Number of items.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if there is no item.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// True if items of `bytes` bytes in all, at most two, still fit under [`LISTPACK_BYTES_MAX`].
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        self.bytes.len().saturating_add(bytes).saturating_add(2 * PREFIX_BYTES_MAX) <= LISTPACK_BYTES_MAX
+    }
+
+    /// The items in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.ranges().map(|range| &self.bytes[range])
+    }
+
+    /// The item at a range from [`ranges`](Self::ranges).
+    #[inline]
+    pub fn item(&self, range: Range<usize>) -> &[u8] {
+        &self.bytes[range]
+    }
+
+    /// Where the items lie, in order.
+    #[inline]
+    pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            (at < self.bytes.len()).then(|| {
+                let range = item_range(&self.bytes, at);
+                at = range.end;
+                range
+            })
+        })
+    }
+
+    /// Adds an item at the end.
+    pub fn push(&mut self, item: &[u8]) {
+        self.reserve(PREFIX_BYTES_MAX + item.len());
+        push_prefix(&mut self.bytes, item.len());
+        self.bytes.extend_from_slice(item);
+        self.len += 1;
+    }
+
+    /// Puts `item` in the place of the one at `range`.
+    pub fn replace(&mut self, range: Range<usize>, item: &[u8]) {
+        if range.len() == item.len() {
+            self.bytes[range].copy_from_slice(item);
+            return;
+        }
+        let mut new = Vec::with_capacity(PREFIX_BYTES_MAX + item.len());
+        push_prefix(&mut new, item.len());
+        new.extend_from_slice(item);
+        self.reserve(new.len());
+        self.bytes.splice(range.start - prefix_bytes(range.len())..range.end, new);
+    }
+
+    /// Removes the neighbouring items from the one at `first` to the one at `last`, `count` in all.
+    pub fn remove(&mut self, first: Range<usize>, last: Range<usize>, count: usize) {
+        self.bytes.drain(first.start - prefix_bytes(first.len())..last.end);
+        self.len -= count;
+        if self.bytes.len() < self.bytes.capacity() / 2 {
+            self.bytes.shrink_to_fit();
+        }
+    }
+
+    fn reserve(&mut self, bytes: usize) {
+        if self.bytes.capacity() - self.bytes.len() < bytes {
+            self.bytes.reserve_exact(bytes + SLACK_BYTES + self.bytes.len() / 4);
+        }
+    }
+
+    /// Bytes it has allocated.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Panics if the listpack contradicts itself; for tests.
+    pub fn debug_validate(&self) {
+        let mut count = 0;
+        let mut end = 0;
+        for range in self.ranges() {
+            count += 1;
+            assert_eq!(end, range.start - prefix_bytes(range.len()));
+            end = range.end;
+        }
+        assert_eq!((count, end), (self.len, self.bytes.len()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_of_all_lengths_survive_changes() {
+        let lengths = [0, 1, 253, 254, 255, 256, 70_000];
+        for from in lengths {
+            for to in lengths {
+                let mut pack = Listpack::new();
+                for item in [&b"first"[..], &vec![b'a'; from], b"last"] {
+                    pack.push(item);
+                }
+                let middle = pack.ranges().nth(1).unwrap();
+                pack.replace(middle, &vec![b'b'; to]);
+                pack.debug_validate();
+                assert_eq!(pack.iter().collect::<Vec<_>>(), [&b"first"[..], &vec![b'b'; to], b"last"]);
+                let (first, middle) = (pack.ranges().next().unwrap(), pack.ranges().nth(1).unwrap());
+                pack.remove(first, middle, 2);
+                pack.debug_validate();
+                assert_eq!(pack.iter().collect::<Vec<_>>(), [b"last"]);
+                assert!(pack.memory_bytes() < 64);
+            }
+        }
+        assert!(Listpack::new().has_room_for(1000));
+        assert!(!Listpack::new().has_room_for(usize::MAX));
+    }
+}

@@ -1,0 +1,522 @@
+//! What waits to be sent to one client: a rope of byte chunks.
+//!
+//! ```text
+//!   oldest                                              newest
+//!   [ Owned 16 KiB ][ Shared ][ Owned, one large value ]  tail: Vec<u8>
+//!     ^ take_chunk                                        ^ extend_from_slice
+//! ```
+//!
+//! Small replies are copied into the tail, an ordinary `Vec`: that is the hot path, and it never looks at the queue. The
+//! tail starts at 256 bytes and grows by doubling up to 16 KiB; then it is sealed (moved, not copied, into the queue) and a
+//! new one begun. A slice larger than that gets a chunk of its own with a little slack for the CR LF behind it. So bytes
+//! once written are copied again only while a tail grows and when something is inserted in front of them, both
+//! at most 16 KiB, and a reply of a gigabyte is never reallocated.
+//!
+//! A [`Mark`] is a position counted in bytes since the output was made, so it survives sealing. Marks are used like
+//! brackets: the one taken last is inserted at or truncated to first. A mark whose bytes have been taken for
+//! sending is a bug in the caller and panics.
+//!
+//! Not here: limits (compare [`Output::len`] with yours), sockets, partial writes (the writer keeps its chunk).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The tail's first capacity: enough for most single replies.
+const TAIL_BYTES_MIN: usize = 256;
+/// The tail's last capacity, and the most that an insertion moves.
+const CHUNK_BYTES_MAX: usize = 16 * 1024;
+/// Room kept behind a large slice for its CR LF and a small reply or two.
+const SLACK_BYTES: usize = 32;
+/// Up to here copying is cheaper than one more chunk for the socket writer to gather.
+const COPY_BYTES_MAX: usize = 1024;
+
+/// A run of bytes on its way out.
+#[derive(Clone, Debug)]
+pub enum Chunk {
+    /// Bytes of this output alone; hand the buffer back through [`Output::recycle`].
+    Owned(Vec<u8>),
+    /// Bytes that several outputs send, such as a published message.
+    Shared(Arc<[u8]>),
+}
+
+impl Chunk {
+    /// The bytes; never empty when the chunk came from [`Output::take_chunk`].
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        match self {
+            Chunk::Owned(bytes) => bytes,
+            Chunk::Shared(bytes) => bytes,
+        }
+    }
+
+    fn capacity_bytes(&self) -> usize {
+        match self {
+            Chunk::Owned(bytes) => bytes.capacity(),
+            Chunk::Shared(bytes) => bytes.len(),
+        }
+    }
+}
+
+/// A position in an [`Output`], to insert at or to go back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(u64);
+
+/// A queue of bytes: appended at one end, taken in chunks at the other.
+#[derive(Debug, Default)]
+pub struct Output {
+    tail: Vec<u8>,
+    chunks: VecDeque<Chunk>,
+    /// Sum of the lengths of `chunks`.
+    chunk_bytes: usize,
+    /// Bytes taken or cleared so far: where position 0 of the queue lies in the count that marks use.
+    gone_bytes: u64,
+    /// One recycled buffer, for the next tail.
+    spare: Vec<u8>,
+}
+
+impl Output {
+    /// An empty output. Allocates nothing.
+    #[must_use]
+    pub fn new() -> Output {
+        Output::default()
+    }
+
+    /// Bytes waiting.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.chunk_bytes + self.tail.len()
+    }
+
+    /// Whether nothing waits.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Memory held for waiting and recycled bytes. Walks the chunks.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> usize {
+        let queued: usize = self.chunks.iter().map(Chunk::capacity_bytes).sum();
+        queued + self.tail.capacity() + self.spare.capacity()
+    }
+
+    /// Appends a copy of `bytes`.
+    #[inline]
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
+        if bytes.len() <= self.tail.capacity() - self.tail.len() {
+            self.tail.extend_from_slice(bytes);
+        } else {
+            self.extend_slow(bytes);
+        }
+    }
+
+    /// Appends the first `length` of eight bytes. Storing all eight is one instruction, unlike a copy of unknown length.
+    #[inline]
+    pub(crate) fn extend_padded(&mut self, bytes: [u8; 8], length: usize) {
+        if self.tail.capacity() - self.tail.len() >= bytes.len() {
+            let end = self.tail.len() + length;
+            self.tail.extend_from_slice(&bytes);
+            self.tail.truncate(end);
+        } else {
+            self.extend_slow(&bytes[..length]);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn extend_slow(&mut self, bytes: &[u8]) {
+        let needed = self.tail.len() + bytes.len();
+        if needed <= CHUNK_BYTES_MAX {
+            if self.tail.capacity() == 0 {
+                self.tail = std::mem::take(&mut self.spare);
+            }
+            let capacity = needed.next_power_of_two().max(TAIL_BYTES_MIN);
+            self.tail.reserve_exact(capacity - self.tail.len());
+            self.tail.extend_from_slice(bytes);
+        } else if bytes.len() > CHUNK_BYTES_MAX {
+            self.seal();
+            self.tail.reserve_exact(bytes.len() + SLACK_BYTES);
+            self.tail.extend_from_slice(bytes);
+        } else {
+            let room = self.tail.capacity() - self.tail.len();
+            let (first, rest) = bytes.split_at(room.min(bytes.len()));
+            self.tail.extend_from_slice(first);
+            self.seal();
+            self.tail = std::mem::take(&mut self.spare);
+            self.tail.reserve_exact(CHUNK_BYTES_MAX);
+            self.tail.extend_from_slice(rest);
+        }
+    }
+
+    /// Moves the tail into the queue and leaves an unallocated one.
+    fn seal(&mut self) {
+        let tail = std::mem::take(&mut self.tail);
+        if !tail.is_empty() {
+            self.push_chunk(Chunk::Owned(tail));
+        }
+    }
+
+    fn push_chunk(&mut self, chunk: Chunk) {
+        self.chunk_bytes += chunk.as_slice().len();
+        self.chunks.push_back(chunk);
+    }
+
+    /// Appends bytes that others send as well, without copying them unless they are few.
+    pub fn push_shared(&mut self, bytes: Arc<[u8]>) {
+        if bytes.len() <= COPY_BYTES_MAX {
+            self.extend_from_slice(&bytes);
+        } else {
+            self.seal();
+            self.push_chunk(Chunk::Shared(bytes));
+        }
+    }
+
+    /// Moves everything that waits in `other` to the end of this output and leaves `other` empty.
+    pub fn append(&mut self, other: &mut Output) {
+        if other.len() <= COPY_BYTES_MAX {
+            for slice in other.slices() {
+                self.extend_from_slice(slice);
+            }
+            other.clear();
+        } else {
+            other.seal();
+            self.seal();
+            other.gone_bytes += other.chunk_bytes as u64;
+            self.chunk_bytes += std::mem::take(&mut other.chunk_bytes);
+            self.chunks.append(&mut other.chunks);
+        }
+    }
+
+    /// The present end.
+    #[inline]
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        Mark(self.gone_bytes + self.len() as u64)
+    }
+
+    /// Where `mark` lies: the chunk's index (`chunks.len()` for the tail) and the offset in it.
+    fn locate(&self, mark: Mark) -> (usize, usize) {
+        assert!(self.gone_bytes <= mark.0 && mark.0 <= self.mark().0, "the mark's bytes wait in this output");
+        let position = (mark.0 - self.gone_bytes) as usize;
+        let mut start = self.chunk_bytes;
+        let mut index = self.chunks.len();
+        // From the newest: marks are seldom old.
+        while position < start {
+            index -= 1;
+            start -= self.chunks[index].as_slice().len();
+        }
+        (index, position - start)
+    }
+
+    /// Writes `bytes` before everything that was appended since `mark`.
+    ///
+    /// The mark stays at the front of what was inserted; marks taken after it are no longer valid.
+    pub fn insert_at(&mut self, mark: Mark, bytes: &[u8]) {
+        let (index, offset) = self.locate(mark);
+        if bytes.is_empty() {
+            return;
+        }
+        let is_tail = index == self.chunks.len();
+        let target = match self.chunks.get_mut(index) {
+            None => &mut self.tail,
+            Some(Chunk::Owned(chunk)) => chunk,
+            Some(Chunk::Shared(_)) => {
+                assert!(offset == 0, "marks are taken between appends, never inside a shared chunk");
+                return self.insert_chunk(index, bytes.to_vec());
+            }
+        };
+        let moved = target.len() - offset;
+        if moved <= CHUNK_BYTES_MAX && bytes.len() <= target.capacity() - target.len() {
+            target.extend_from_slice(bytes);
+            target[offset..].rotate_right(bytes.len());
+            self.chunk_bytes += if is_tail { 0 } else { bytes.len() };
+        } else if offset == 0 {
+            self.insert_chunk(index, bytes.to_vec());
+        } else {
+            let mut rest = Vec::with_capacity(bytes.len() + moved);
+            rest.extend_from_slice(bytes);
+            rest.extend_from_slice(&target[offset..]);
+            target.truncate(offset);
+            if is_tail {
+                self.seal();
+                self.tail = rest;
+            } else {
+                self.chunk_bytes -= moved;
+                self.insert_chunk(index + 1, rest);
+            }
+        }
+    }
+
+    fn insert_chunk(&mut self, index: usize, bytes: Vec<u8>) {
+        self.chunk_bytes += bytes.len();
+        self.chunks.insert(index, Chunk::Owned(bytes));
+    }
+
+    /// Drops everything that was appended since `mark`.
+    pub fn truncate(&mut self, mark: Mark) {
+        let (index, offset) = self.locate(mark);
+        if index == self.chunks.len() {
+            self.tail.truncate(offset);
+            return;
+        }
+        self.tail.clear();
+        for chunk in self.chunks.drain(index + 1..) {
+            self.chunk_bytes -= chunk.as_slice().len();
+        }
+        let Some(chunk) = self.chunks.pop_back() else { return };
+        self.chunk_bytes -= chunk.as_slice().len();
+        if offset > 0
+            && let Chunk::Owned(mut bytes) = chunk
+        {
+            bytes.truncate(offset);
+            self.push_chunk(Chunk::Owned(bytes));
+        }
+    }
+
+    /// Takes the oldest chunk, for the socket writer.
+    pub fn take_chunk(&mut self) -> Option<Chunk> {
+        let chunk = match self.chunks.pop_front() {
+            Some(chunk) => {
+                self.chunk_bytes -= chunk.as_slice().len();
+                chunk
+            }
+            None if self.tail.is_empty() => return None,
+            None => Chunk::Owned(std::mem::take(&mut self.tail)),
+        };
+        self.gone_bytes += chunk.as_slice().len() as u64;
+        Some(chunk)
+    }
+
+    /// Takes back the buffer of a chunk that has been sent, so that the next reply needs no allocation.
+    pub fn recycle(&mut self, mut buffer: Vec<u8>) {
+        if buffer.capacity() > CHUNK_BYTES_MAX {
+            return;
+        }
+        buffer.clear();
+        if self.tail.capacity() == 0 {
+            self.tail = buffer;
+        } else if self.spare.capacity() < buffer.capacity() {
+            self.spare = buffer;
+        }
+    }
+
+    /// Drops everything that waits and keeps an ordinary tail's memory.
+    pub fn clear(&mut self) {
+        self.gone_bytes += self.len() as u64;
+        self.chunks.clear();
+        self.chunk_bytes = 0;
+        self.tail.clear();
+        if self.tail.capacity() > CHUNK_BYTES_MAX {
+            self.tail = Vec::new();
+        }
+    }
+
+    /// What waits, in order; no slice is empty.
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        self.chunks
+            .iter()
+            .map(Chunk::as_slice)
+            .chain([self.tail.as_slice()])
+            .filter(|slice| !slice.is_empty())
+    }
+
+    /// A copy of what waits, in one piece.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len());
+        for slice in self.slices() {
+            bytes.extend_from_slice(slice);
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_new_output_holds_no_memory() {
+        let mut out = Output::new();
+        assert_eq!((out.len(), out.capacity_bytes(), out.is_empty()), (0, 0, true));
+        assert!(out.take_chunk().is_none());
+        out.extend_from_slice(b"+OK\r\n");
+        assert_eq!((out.len(), out.capacity_bytes()), (5, TAIL_BYTES_MIN));
+    }
+
+    #[test]
+    fn a_recycled_buffer_serves_the_next_reply() {
+        let mut out = Output::new();
+        out.extend_from_slice(b"one");
+        let Some(Chunk::Owned(buffer)) = out.take_chunk() else { panic!("the tail is owned") };
+        let address = buffer.as_ptr();
+        out.recycle(buffer);
+        out.extend_from_slice(b"two");
+        assert_eq!(out.tail.as_ptr(), address);
+        assert_eq!(out.to_vec(), b"two");
+        out.recycle(Vec::with_capacity(1 << 20));
+        assert_eq!(out.capacity_bytes(), TAIL_BYTES_MIN);
+    }
+
+    #[test]
+    fn small_appends_fill_whole_chunks() {
+        let mut out = Output::new();
+        for _ in 0..10_000 {
+            out.extend_from_slice(b"0123456789");
+        }
+        let lengths: Vec<usize> = out.slices().map(<[u8]>::len).collect();
+        assert_eq!(lengths, [16384, 16384, 16384, 16384, 16384, 16384, 1696]);
+        assert!(out.capacity_bytes() <= 7 * CHUNK_BYTES_MAX);
+    }
+
+    #[test]
+    fn large_bytes_are_neither_copied_again_nor_moved() {
+        let mut out = Output::new();
+        out.extend_from_slice(b"$100000\r\n");
+        let mark = out.mark();
+        out.extend_from_slice(&[b'x'; 100_000]);
+        let address = out.tail.as_ptr();
+        out.extend_from_slice(b"\r\n");
+        let behind = out.mark();
+        out.insert_at(behind, b"[more bytes than the slack holds]");
+        out.insert_at(mark, b"*1\r\n");
+        let shared: Arc<[u8]> = vec![b's'; 5000].into();
+        out.push_shared(Arc::clone(&shared));
+        let slices: Vec<&[u8]> = out.slices().collect();
+        assert_eq!(slices.iter().map(|slice| slice.len()).collect::<Vec<_>>(), [9, 4, 100_002, 33, 5000]);
+        assert_eq!(slices[2].as_ptr(), address);
+        assert_eq!(slices[4].as_ptr(), shared.as_ptr());
+    }
+
+    #[test]
+    fn inserting_nothing_adds_no_chunk() {
+        let mut out = Output::new();
+        let mark = out.mark();
+        out.push_shared(vec![b's'; COPY_BYTES_MAX + 1].into());
+        out.insert_at(mark, b"");
+        assert_eq!(out.take_chunk().map(|chunk| chunk.as_slice().len()), Some(COPY_BYTES_MAX + 1));
+    }
+
+    #[test]
+    #[should_panic(expected = "wait in this output")]
+    fn a_mark_of_sent_bytes_is_refused() {
+        let mut out = Output::new();
+        let mark = out.mark();
+        out.extend_from_slice(b"sent");
+        out.take_chunk();
+        out.insert_at(mark, b"late");
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Extend(usize),
+        Padded(usize),
+        Share(usize),
+        Append(Vec<usize>),
+        Mark,
+        Insert(usize),
+        Truncate,
+        Take,
+        Clear,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let length = prop_oneof![8 => 0usize..300, 2 => 0usize..20_000, 1 => Just(CHUNK_BYTES_MAX), 1 => 0usize..70_000];
+        let step = prop_oneof![
+            6 => length.clone().prop_map(Step::Extend),
+            3 => (0usize..=8).prop_map(Step::Padded),
+            1 => length.clone().prop_map(Step::Share),
+            1 => proptest::collection::vec(length, 0..4).prop_map(Step::Append),
+            3 => Just(Step::Mark),
+            3 => (0usize..24).prop_map(Step::Insert),
+            1 => Just(Step::Truncate),
+            1 => Just(Step::Take),
+            1 => Just(Step::Clear),
+        ];
+        proptest::collection::vec(step, 0..60)
+    }
+
+    /// Bytes unlike those of any other step.
+    fn fresh(length: usize, seed: usize) -> Vec<u8> {
+        (0..length).map(|index| (index * 31 + index / 251 + seed * 7) as u8).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_like_one_vector(steps in steps()) {
+            let mut out = Output::new();
+            let mut model: Vec<u8> = Vec::new();
+            let mut marks: Vec<(Mark, usize)> = Vec::new();
+            for (seed, step) in steps.into_iter().enumerate() {
+                match step {
+                    Step::Extend(length) => {
+                        let bytes = fresh(length, seed);
+                        out.extend_from_slice(&bytes);
+                        model.extend_from_slice(&bytes);
+                    }
+                    Step::Padded(length) => {
+                        out.extend_padded(*b"paddings", length);
+                        model.extend_from_slice(&b"paddings"[..length]);
+                    }
+                    Step::Share(length) => {
+                        let bytes = fresh(length, seed);
+                        model.extend_from_slice(&bytes);
+                        out.push_shared(bytes.into());
+                    }
+                    Step::Append(lengths) => {
+                        let mut other = Output::new();
+                        for length in lengths {
+                            let bytes = fresh(length, seed);
+                            other.extend_from_slice(&bytes);
+                            model.extend_from_slice(&bytes);
+                        }
+                        out.append(&mut other);
+                        prop_assert!(other.is_empty() && other.to_vec().is_empty());
+                    }
+                    Step::Mark => marks.push((out.mark(), model.len())),
+                    Step::Insert(length) => {
+                        if let Some((mark, position)) = marks.pop() {
+                            let bytes = fresh(length, seed);
+                            out.insert_at(mark, &bytes);
+                            model.splice(position..position, bytes);
+                        }
+                    }
+                    Step::Truncate => {
+                        if let Some((mark, position)) = marks.pop() {
+                            out.truncate(mark);
+                            model.truncate(position);
+                        }
+                    }
+                    Step::Take => {
+                        marks.clear();
+                        if let Some(chunk) = out.take_chunk() {
+                            let sent = chunk.as_slice().len();
+                            prop_assert!(sent > 0);
+                            prop_assert_eq!(chunk.as_slice(), &model[..sent]);
+                            model.drain(..sent);
+                            if let Chunk::Owned(buffer) = chunk {
+                                out.recycle(buffer);
+                            }
+                        }
+                    }
+                    Step::Clear => {
+                        marks.clear();
+                        out.clear();
+                        model.clear();
+                    }
+                }
+                prop_assert_eq!(out.len(), model.len());
+                prop_assert!(out.capacity_bytes() >= out.len());
+            }
+            prop_assert_eq!(out.to_vec(), model.clone());
+            let mut taken = Vec::new();
+            while let Some(chunk) = out.take_chunk() {
+                taken.extend_from_slice(chunk.as_slice());
+            }
+            prop_assert_eq!(taken, model);
+        }
+    }
+}

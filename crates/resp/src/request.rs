@@ -1,0 +1,565 @@
+//! Requests off the wire: arrays of bulk strings, or inline lines.
+//!
+//! The caller keeps what it received in one buffer and shows it to [`RequestParser::parse`] after every read, from the first
+//! byte not yet consumed. The parser remembers how far it came, so input that trickles in byte by byte costs as much in total
+//! as input in one piece. A complete small request is one forward scan that allocates nothing: arguments
+//! are noted as places in the caller's buffer.
+//!
+//! As in Redis: a first byte other than `*` makes it an inline line, ended by LF; every other line ends at its
+//! first CR, and the byte after a CR and the two bytes after a bulk are skipped unseen. A line of which `inline_bytes_max` bytes and
+//! one more hold no end is refused. Redis looks at the whole of its buffer for the end and so lets longer lines pass
+//! if they arrive at once; here the answer does not depend on how the bytes were cut. Redis also stops looking at a NUL; here it
+//! is a byte like any other.
+//!
+//! After an error the connection is to be closed: where the next request begins is unknown.
+
+use smallvec::SmallVec;
+
+use crate::inline::{Span, split_into};
+use crate::integer::parse_integer;
+
+/// What a client that has not given its password may send.
+const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
+const UNAUTHENTICATED_BULK_BYTES_MAX: i64 = 16 * 1024;
+/// Bookkeeping of more arguments than this is freed before the next request.
+const ARGS_KEPT_MAX: usize = 1024;
+/// A buffer for inline arguments larger than this is freed before the next request.
+const INLINE_BYTES_KEPT_MAX: usize = 4 * 1024;
+
+/// What is too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest bulk string (`proto-max-bulk-len`).
+    pub bulk_bytes_max: u64,
+    /// Longest line: an inline request, or the line of a length.
+    pub inline_bytes_max: usize,
+    /// Most arguments of one request.
+    pub args_max: i64,
+    /// Whether the client may send large requests; without a password 10 arguments of 16 KiB must do.
+    pub authenticated: bool,
+}
+
+impl Default for Limits {
+    /// Redis 7's limits.
+    fn default() -> Limits {
+        Limits {
+            bulk_bytes_max: 512 * 1024 * 1024,
+            inline_bytes_max: 64 * 1024,
+            args_max: i64::from(i32::MAX),
+            authenticated: true,
+        }
+    }
+}
+
+/// What the input so far amounts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// The beginning of a request.
+    Incomplete,
+    /// A request; its arguments are to be had from [`RequestParser::args`].
+    Request {
+        /// Bytes that it occupies at the front of the input.
+        consumed: usize,
+    },
+    /// An empty line or an array of no elements: nothing to run and nothing to answer.
+    Empty {
+        /// Bytes that it occupies at the front of the input.
+        consumed: usize,
+    },
+}
+
+/// Not the Redis protocol. The text follows `ERR Protocol error: `.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    /// The line that counts the arguments does not end.
+    #[error("too big mbulk count string")]
+    CountLineTooLong,
+    /// The count of arguments is no number or too large.
+    #[error("invalid multibulk length")]
+    InvalidCount,
+    /// Too many arguments for a client without password.
+    #[error("unauthenticated multibulk length")]
+    UnauthenticatedCount,
+    /// The line with a bulk's length does not end.
+    #[error("too big bulk count string")]
+    LengthLineTooLong,
+    /// An argument that is not a bulk string; holds the byte found in place of `$`.
+    #[error("expected '$', got '{}'", char::from(*.0))]
+    ExpectedBulk(u8),
+    /// The length of a bulk is no number, negative or too large.
+    #[error("invalid bulk length")]
+    InvalidLength,
+    /// Too long an argument for a client without password.
+    #[error("unauthenticated bulk length")]
+    UnauthenticatedLength,
+    /// An inline line that does not end.
+    #[error("too big inline request")]
+    InlineTooLong,
+    /// An inline line with an open quote, or more text right behind a closing one.
+    #[error("unbalanced quotes in request")]
+    UnbalancedQuotes,
+}
+
+/// What the parser expects at its position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+enum Stage {
+    /// The first byte of a request.
+    #[default]
+    Start,
+    /// A line of words.
+    Inline,
+    /// `*<count>`.
+    Count,
+    /// `$<length>`.
+    Length,
+    /// This many bytes and a line end.
+    Body(usize),
+}
+
+/// Reads one connection's requests.
+#[derive(Debug, Default)]
+pub struct RequestParser {
+    stage: Stage,
+    /// Offset in the input up to which everything is understood.
+    position: usize,
+    /// Bytes behind `position` that are known to hold no line end.
+    scanned: usize,
+    args_left: i64,
+    args: SmallVec<[Span; 8]>,
+    bytes_wanted: usize,
+    /// The unquoted arguments of an inline request, which `args` then refers to.
+    inline: Vec<u8>,
+    is_inline: bool,
+}
+
+/// A line with a length, or why there is none.
+enum Line {
+    Incomplete,
+    TooLong,
+    /// The number, if it is one, and the bytes of the line with its end.
+    Complete(Option<i64>, usize),
+}
+
+impl RequestParser {
+    /// A parser at the beginning of a connection. Allocates nothing.
+    #[must_use]
+    pub fn new() -> RequestParser {
+        RequestParser::default()
+    }
+
+    /// Goes on in `input`, which is everything received and not yet consumed: at least the bytes of the last call, if that
+    /// returned [`Parsed::Incomplete`], and what came since.
+    ///
+    /// # Errors
+    /// What the client is to be told before its connection is closed.
+    #[inline]
+    pub fn parse(&mut self, input: &[u8], limits: &Limits) -> Result<Parsed, ProtocolError> {
+        if self.stage == Stage::Start {
+            let Some(&first) = input.first() else { return Ok(Parsed::Incomplete) };
+            self.start(first);
+        }
+        let result = match self.stage {
+            Stage::Inline => self.parse_inline(input, limits),
+            _ => self.parse_array(input, limits),
+        };
+        if !matches!(result, Ok(Parsed::Incomplete)) {
+            self.stage = Stage::Start;
+        }
+        result
+    }
+
+    /// Forgets what it has seen, as if newly made.
+    pub fn reset(&mut self) {
+        *self = RequestParser::new();
+    }
+
+    /// Arguments of the request just parsed.
+    #[inline]
+    #[must_use]
+    pub fn arg_count(&self) -> usize {
+        self.args.len()
+    }
+
+    /// Puts the arguments of the request just parsed into `out`, replacing what is there. `input` is what
+    /// [`RequestParser::parse`] was given. To be called before it is called again.
+    #[inline]
+    pub fn args<'a>(&'a self, input: &'a [u8], out: &mut SmallVec<[&'a [u8]; 16]>) {
+        let buffer = if self.is_inline { &self.inline } else { input };
+        out.clear();
+        out.extend(self.args.iter().map(|span| span.of(buffer)));
+    }
+
+    /// How many bytes, beyond the input of the last call, the bulk begun there still needs; 0 if none is. A hint for reserving
+    /// space. The client merely announced them: reserve what you would grant it anyway.
+    #[must_use]
+    pub fn bytes_wanted(&self) -> usize {
+        self.bytes_wanted
+    }
+
+    #[inline]
+    fn start(&mut self, first: u8) {
+        self.position = 0;
+        self.scanned = 0;
+        self.bytes_wanted = 0;
+        self.args.clear();
+        self.is_inline = first != b'*';
+        self.stage = if self.is_inline { Stage::Inline } else { Stage::Count };
+        if self.args.capacity() > ARGS_KEPT_MAX {
+            self.args = SmallVec::new();
+        }
+        if self.inline.capacity() > INLINE_BYTES_KEPT_MAX {
+            self.inline = Vec::new();
+        }
+    }
+
+    fn parse_array(&mut self, input: &[u8], limits: &Limits) -> Result<Parsed, ProtocolError> {
+        if self.stage == Stage::Count {
+            let (count, line_bytes) = match self.length_line(input, limits) {
+                Line::Complete(count, line_bytes) => (count, line_bytes),
+                Line::Incomplete => return Ok(Parsed::Incomplete),
+                Line::TooLong => return Err(ProtocolError::CountLineTooLong),
+            };
+            let count = count.filter(|&count| count <= limits.args_max).ok_or(ProtocolError::InvalidCount)?;
+            if count > UNAUTHENTICATED_ARGS_MAX && !limits.authenticated {
+                return Err(ProtocolError::UnauthenticatedCount);
+            }
+            self.advance(line_bytes);
+            if count <= 0 {
+                return Ok(Parsed::Empty { consumed: self.position });
+            }
+            self.args_left = count;
+            self.stage = Stage::Length;
+        }
+        if self.stage == Stage::Length {
+            self.take_whole_bulks(input, limits);
+        }
+        while self.args_left > 0 {
+            let length = match self.stage {
+                Stage::Body(length) => length,
+                _ => match self.bulk_length(input, limits)? {
+                    Some(length) => length,
+                    None => return Ok(Parsed::Incomplete),
+                },
+            };
+            let available = input.len() - self.position;
+            if available < length + 2 {
+                self.stage = Stage::Body(length);
+                self.bytes_wanted = length + 2 - available;
+                return Ok(Parsed::Incomplete);
+            }
+            self.args.push(Span { start: self.position, length });
+            self.advance(length + 2);
+            self.args_left -= 1;
+            self.stage = Stage::Length;
+        }
+        self.bytes_wanted = 0;
+        Ok(Parsed::Request { consumed: self.position })
+    }
+
+    /// Steps over bulks as long as they are ordinary and complete: all of nearly every request. Stops without complaint at
+    /// anything else.
+    #[inline]
+    fn take_whole_bulks(&mut self, input: &[u8], limits: &Limits) {
+        let length_max = if limits.authenticated { i64::MAX } else { UNAUTHENTICATED_BULK_BYTES_MAX };
+        let length_max = limits.bulk_bytes_max.min(length_max as u64);
+        let mut position = self.position;
+        while self.args_left > 0 {
+            let rest = &input[position..];
+            let Some((length, line_bytes)) = short_length(rest) else { break };
+            let bulk_bytes = line_bytes + length as usize + 2;
+            if rest[0] != b'$'
+                || length as u64 > length_max
+                || line_bytes > limits.inline_bytes_max
+                || bulk_bytes > rest.len()
+            {
+                break;
+            }
+            self.args.push(Span { start: position + line_bytes, length: length as usize });
+            position += bulk_bytes;
+            self.args_left -= 1;
+        }
+        self.advance(position - self.position);
+    }
+
+    /// Reads `$<length>` and steps over it; `None` if its line is incomplete.
+    #[inline]
+    fn bulk_length(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
+        let (length, line_bytes) = match self.length_line(input, limits) {
+            Line::Complete(length, line_bytes) => (length, line_bytes),
+            Line::Incomplete => {
+                self.bytes_wanted = 0;
+                return Ok(None);
+            }
+            Line::TooLong => return Err(ProtocolError::LengthLineTooLong),
+        };
+        let kind = input[self.position];
+        if kind != b'$' {
+            return Err(ProtocolError::ExpectedBulk(kind));
+        }
+        let length = length
+            .filter(|&length| u64::try_from(length).is_ok_and(|length| length <= limits.bulk_bytes_max))
+            .ok_or(ProtocolError::InvalidLength)?;
+        if length > UNAUTHENTICATED_BULK_BYTES_MAX && !limits.authenticated {
+            return Err(ProtocolError::UnauthenticatedLength);
+        }
+        self.advance(line_bytes);
+        usize::try_from(length).map(Some).map_err(|_| ProtocolError::InvalidLength)
+    }
+
+    #[inline]
+    fn advance(&mut self, bytes: usize) {
+        self.position += bytes;
+        // What was scanned of an unfinished line holds good only as long as the position does.
+        if bytes > 0 {
+            self.scanned = 0;
+        }
+    }
+
+    /// Reads the line at `position`, whose first byte is its type, without stepping over it.
+    #[inline]
+    fn length_line(&mut self, input: &[u8], limits: &Limits) -> Line {
+        let rest = &input[self.position..];
+        match short_length(rest) {
+            Some((length, line_bytes)) if line_bytes <= limits.inline_bytes_max => {
+                Line::Complete(Some(length), line_bytes)
+            }
+            _ => self.long_length_line(rest, limits),
+        }
+    }
+
+    #[cold]
+    fn long_length_line(&mut self, rest: &[u8], limits: &Limits) -> Line {
+        match self.find_in_line(b'\r', rest, limits) {
+            // The byte behind the CR must have come, whatever it is.
+            Ok(Some(end)) if end + 1 < rest.len() => {
+                // A lone CR in place of the type byte leaves no text at all.
+                Line::Complete(rest.get(1..end).and_then(parse_integer), end + 2)
+            }
+            Ok(_) => Line::Incomplete,
+            Err(LineTooLong) => Line::TooLong,
+        }
+    }
+
+    /// The offset in `rest` of the first `end`, which must lie within the limit for lines; looks at no byte twice.
+    fn find_in_line(&mut self, end: u8, rest: &[u8], limits: &Limits) -> Result<Option<usize>, LineTooLong> {
+        let window = &rest[..rest.len().min(limits.inline_bytes_max.saturating_add(1))];
+        let unseen = window.get(self.scanned..).unwrap_or_default();
+        if let Some(offset) = memchr::memchr(end, unseen) {
+            let found = self.scanned + offset;
+            // The CR may be found again while the byte behind it is missing.
+            self.scanned = found;
+            return Ok(Some(found));
+        }
+        self.scanned = self.scanned.max(window.len());
+        if window.len() > limits.inline_bytes_max { Err(LineTooLong) } else { Ok(None) }
+    }
+
+    fn parse_inline(&mut self, input: &[u8], limits: &Limits) -> Result<Parsed, ProtocolError> {
+        let end = match self.find_in_line(b'\n', input, limits) {
+            Ok(Some(end)) => end,
+            Ok(None) => return Ok(Parsed::Incomplete),
+            Err(LineTooLong) => return Err(ProtocolError::InlineTooLong),
+        };
+        self.inline.clear();
+        let line = &input[..end];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        split_into(line, &mut self.inline, |span| self.args.push(span))
+            .ok_or(ProtocolError::UnbalancedQuotes)?;
+        let consumed = end + 1;
+        Ok(if self.args.is_empty() { Parsed::Empty { consumed } } else { Parsed::Request { consumed } })
+    }
+}
+
+/// A line held no end within the limit.
+struct LineTooLong;
+
+/// The usual line: a type byte, up to seven digits, CR, and some byte. Returns the number and the bytes of the line.
+#[inline]
+fn short_length(rest: &[u8]) -> Option<(i64, usize)> {
+    let [_, first @ b'0'..=b'9', after @ ..] = rest else { return None };
+    let mut length = i64::from(first - b'0');
+    for (index, &byte) in after.iter().take(7).enumerate() {
+        let digit = byte.wrapping_sub(b'0');
+        if digit <= 9 {
+            length = length * 10 + i64::from(digit);
+            continue;
+        }
+        let is_canonical = index == 0 || *first != b'0';
+        let is_whole = byte == b'\r' && index + 1 < after.len();
+        return (is_canonical && is_whole).then_some((length, index + 4));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ProtocolError as E;
+
+    /// The arguments of each request at the front of `input`, then an error if one follows; empty requests give no arguments.
+    fn requests(input: &[u8], limits: &Limits) -> Result<Vec<Vec<Vec<u8>>>, ProtocolError> {
+        let mut parser = RequestParser::new();
+        let mut rest = input;
+        let mut found = Vec::new();
+        loop {
+            let consumed = match parser.parse(rest, limits)? {
+                Parsed::Incomplete => return Ok(found),
+                Parsed::Empty { consumed } => {
+                    found.push(Vec::new());
+                    consumed
+                }
+                Parsed::Request { consumed } => {
+                    let mut args = SmallVec::new();
+                    parser.args(rest, &mut args);
+                    assert_eq!(args.len(), parser.arg_count());
+                    found.push(args.iter().map(|arg| arg.to_vec()).collect());
+                    consumed
+                }
+            };
+            rest = &rest[consumed..];
+        }
+    }
+
+    /// `expected`: requests separated by `;`, arguments by `,`.
+    fn check(input: &[u8], expected: &str) {
+        let found = requests(input, &Limits::default()).expect("the input is a request");
+        let shown: Vec<String> = found
+            .iter()
+            .map(|args| args.iter().map(|arg| arg.escape_ascii().to_string()).collect::<Vec<_>>().join(","))
+            .collect();
+        assert_eq!(shown.join(";"), expected, "{}", input.escape_ascii());
+    }
+
+    fn check_error(input: &[u8], expected: ProtocolError) {
+        assert_eq!(requests(input, &Limits::default()), Err(expected), "{}", input.escape_ascii());
+    }
+
+    #[test]
+    fn arrays_of_bulk_strings() {
+        check(b"", "");
+        check(b"*1\r\n$4\r\nPING\r\n", "PING");
+        check(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*1\r\n$4\r\nPING\r\n", "GET,k;PING");
+        check(b"*2\r\n$0\r\n\r\n$5\r\na\r\nb\x00\r\n", r",a\r\nb\x00");
+        check(b"*0\r\n*-1\r\n*-7\r\n*1\r\n$1\r\nx\r\n", ";;;x");
+        check(b"*1\rX$4\rYPINGzz", "PING");
+        check(b"*1\r\n$4\r\nPING\r", "");
+        check(b"*1\n", "");
+        check(b"*1\r\nx", "");
+        check(b"*2147483647\r\n", "");
+        check(b"*1\r\n$536870912\r\n", "");
+        let long = [b"*1\r\n$1234567\r\n".to_vec(), vec![b'a'; 1_234_567], b"\r\n".to_vec()].concat();
+        assert_eq!(requests(&long, &Limits::default()), Ok(vec![vec![vec![b'a'; 1_234_567]]]));
+        let many =
+            [b"*5000\r\n".to_vec(), b"$1\r\na\r\n".repeat(5000), b"*1\r\n$1\r\nb\r\n".to_vec()].concat();
+        let found = requests(&many, &Limits::default()).expect("both requests are whole");
+        assert_eq!(found, [vec![b"a".to_vec(); 5000], vec![b"b".to_vec()]]);
+    }
+
+    #[test]
+    fn inline_lines() {
+        check(b"PING\r\n", "PING");
+        check(b"PING\nGET k\r\n", "PING;GET,k");
+        check(b"\n\r\n  \r\nPING\n", ";;;PING");
+        check(b"PING\r", "");
+        check(b"a\rb\r\r\n", "a,b");
+        check(b" *1\r\n+PING\r\n", "*1;+PING");
+        check(b"SET \"a b\\x00\" ''\r\n\"\"\n", r"SET,a b\x00,;");
+        check(b"a\x00b\n", r"a\x00b");
+    }
+
+    #[test]
+    fn malformed_requests() {
+        for count in ["", "x", "01", "-0", "+1", " 1", "1 ", "2147483648", "9223372036854775808", "00"] {
+            check_error(format!("*{count}\r\n").as_bytes(), E::InvalidCount);
+        }
+        for length in ["", "x", "04", "-1", "+1", " 1", "536870913", "9223372036854775807", "1:"] {
+            check_error(format!("*1\r\n${length}\r\n").as_bytes(), E::InvalidLength);
+        }
+        check_error(b"*1\r\nx\r\n", E::ExpectedBulk(b'x'));
+        check_error(b"*1\r\n\r\n", E::ExpectedBulk(b'\r'));
+        check_error(b"*2\r\n$1\r\na\r\n:1\r\n", E::ExpectedBulk(b':'));
+        check_error(b"echo \"a\r\n", E::UnbalancedQuotes);
+        check_error(b"*1\r\n$1\r\na\r\necho 'a'b\r\n", E::UnbalancedQuotes);
+    }
+
+    #[test]
+    fn endless_lines() {
+        let line = |head: &str, length: usize| [head.as_bytes(), &vec![b'1'; length]].concat();
+        check(&line("*", 65535), "");
+        check_error(&line("*", 65536), E::CountLineTooLong);
+        check(&line("*1\r\n$", 65535), "");
+        check_error(&line("*1\r\n$", 65536), E::LengthLineTooLong);
+        check(&line("", 65536), "");
+        check_error(&line("", 65537), E::InlineTooLong);
+        check_error(&[line("", 65537), b"\n".to_vec()].concat(), E::InlineTooLong);
+        check_error(&[line("*", 65535), b"\r\n".to_vec()].concat(), E::InvalidCount);
+        let widest = [line("", 65536), b"\n".to_vec()].concat();
+        assert_eq!(requests(&widest, &Limits::default()), Ok(vec![vec![vec![b'1'; 65536]]]));
+    }
+
+    #[test]
+    fn clients_without_password_send_little() {
+        let limits = Limits { authenticated: false, ..Limits::default() };
+        let check = |input: &str, expected| assert_eq!(requests(input.as_bytes(), &limits), expected);
+        check("*10\r\n$16384\r\n", Ok(vec![]));
+        check("*11\r\n", Err(E::UnauthenticatedCount));
+        check("*2147483648\r\n", Err(E::InvalidCount));
+        check("*1\r\n$16385\r\n", Err(E::UnauthenticatedLength));
+        check("*1\r\n$536870913\r\n", Err(E::InvalidLength));
+    }
+
+    #[test]
+    fn a_line_scanned_in_part_leaves_no_trace_on_the_next() {
+        let mut parser = RequestParser::new();
+        let input = b"*2\r\n$12\r\nabcdefghijkl\r\n$x\r\n";
+        assert_eq!(parser.parse(&input[..7], &Limits::default()), Ok(Parsed::Incomplete));
+        assert_eq!(parser.parse(input, &Limits::default()), Err(E::InvalidLength));
+    }
+
+    #[test]
+    fn limits_are_configurable() {
+        let limits = Limits { bulk_bytes_max: 3, inline_bytes_max: 4, args_max: 2, authenticated: true };
+        let check = |input: &str, expected| assert_eq!(requests(input.as_bytes(), &limits), expected);
+        check("*2\r\n$3\r\n", Ok(vec![]));
+        check("*3\r\n", Err(E::InvalidCount));
+        check("*1\r\n$4\r\n", Err(E::InvalidLength));
+        check("abcd\n", Ok(vec![vec![b"abcd".to_vec()]]));
+        check("abcde\n", Err(E::InlineTooLong));
+        check("*0001\r\n", Err(E::CountLineTooLong));
+    }
+
+    #[test]
+    fn error_texts() {
+        let check = |error: ProtocolError, text: &str| assert_eq!(error.to_string(), text);
+        check(E::CountLineTooLong, "too big mbulk count string");
+        check(E::InvalidCount, "invalid multibulk length");
+        check(E::UnauthenticatedCount, "unauthenticated multibulk length");
+        check(E::LengthLineTooLong, "too big bulk count string");
+        check(E::ExpectedBulk(b'x'), "expected '$', got 'x'");
+        check(E::InvalidLength, "invalid bulk length");
+        check(E::UnauthenticatedLength, "unauthenticated bulk length");
+        check(E::InlineTooLong, "too big inline request");
+        check(E::UnbalancedQuotes, "unbalanced quotes in request");
+    }
+
+    #[test]
+    fn wanted_bytes_are_those_of_the_bulk_begun() {
+        let limits = Limits::default();
+        let mut parser = RequestParser::new();
+        let input = b"*2\r\n$3\r\nabc\r\n$100\r\nxyz\r\n";
+        for (end, wanted) in [(3, 0), (7, 0), (8, 5), (12, 1), (13, 0), (16, 0), (19, 102), (22, 99)] {
+            assert_eq!(parser.parse(&input[..end], &limits), Ok(Parsed::Incomplete));
+            assert_eq!(parser.bytes_wanted(), wanted, "after {end} bytes");
+        }
+        parser.reset();
+        assert_eq!(parser.parse(b"*0\r\n", &limits), Ok(Parsed::Empty { consumed: 4 }));
+        assert_eq!((parser.bytes_wanted(), parser.arg_count()), (0, 0));
+    }
+
+    #[test]
+    fn announced_counts_reserve_nothing() {
+        let mut parser = RequestParser::new();
+        assert_eq!(parser.parse(b"*2147483647\r\n$1\r\na\r\n", &Limits::default()), Ok(Parsed::Incomplete));
+        assert!(!parser.args.spilled());
+    }
+}

@@ -1,0 +1,138 @@
+//! What must hold for any bytes at all, used by the tests here and by the fuzz targets.
+//!
+//! - Requests: input that comes in pieces means the same as input that comes at once, and no more arguments are found than
+//!   the bytes can hold.
+//! - Replies: a reply is found exactly when all of its bytes are there, and written again it reads the same.
+
+use resp::{Limits, Output, Parsed, Proto, ProtocolError, Reply, RequestParser, Value, decode};
+use smallvec::SmallVec;
+
+/// Small enough for short inputs to reach every one of them.
+const LIMITS: Limits = Limits { bulk_bytes_max: 40, inline_bytes_max: 24, args_max: 12, authenticated: true };
+
+/// What a connection makes of its input: the requests run, and the error that ended it.
+#[derive(Debug, PartialEq, Eq, Default)]
+pub(crate) struct Heard {
+    /// Arguments of each request; none for an empty one.
+    pub(crate) requests: Vec<Vec<Vec<u8>>>,
+    /// Why the connection was closed, if it was.
+    pub(crate) error: Option<ProtocolError>,
+    /// Bytes left over.
+    pub(crate) rest: usize,
+}
+
+/// Feeds `input` in pieces of the lengths given, over and over, to one parser.
+pub(crate) fn listen(input: &[u8], limits: &Limits, pieces: &[usize]) -> Heard {
+    let mut parser = RequestParser::new();
+    let mut heard = Heard::default();
+    let (mut consumed, mut received) = (0, 0);
+    let mut pieces = pieces.iter().cycle();
+    while received < input.len() {
+        received = (received + pieces.next().map_or(1, |&length| length.max(1))).min(input.len());
+        loop {
+            let waiting = &input[consumed..received];
+            match parser.parse(waiting, limits) {
+                Ok(Parsed::Incomplete) => break,
+                Ok(Parsed::Empty { consumed: length }) => {
+                    assert!(length > 0);
+                    heard.requests.push(Vec::new());
+                    consumed += length;
+                }
+                Ok(Parsed::Request { consumed: length }) => {
+                    let mut args = SmallVec::new();
+                    parser.args(waiting, &mut args);
+                    assert!(!args.is_empty() && args.len() == parser.arg_count());
+                    heard.requests.push(args.iter().map(|arg| arg.to_vec()).collect());
+                    consumed += length;
+                }
+                Err(error) => {
+                    heard.error = Some(error);
+                    return heard;
+                }
+            }
+        }
+    }
+    heard.rest = input.len() - consumed;
+    heard
+}
+
+/// Any bytes as requests: pieces make no difference, whatever the limits.
+pub(crate) fn check_requests(input: &[u8]) {
+    for limits in [LIMITS, Limits { authenticated: false, ..Limits::default() }, Limits::default()] {
+        let whole = listen(input, &limits, &[input.len()]);
+        assert!(whole.requests.iter().map(Vec::len).sum::<usize>() <= input.len());
+        assert_eq!(listen(input, &limits, &[1]), whole);
+        assert_eq!(listen(input, &limits, &[2, 1, 7]), whole);
+    }
+}
+
+/// Any bytes as replies.
+pub(crate) fn check_replies(input: &[u8]) {
+    let mut rest = input;
+    while let Ok(Some((value, length))) = decode(rest) {
+        for end in (0..length).rev().take(300) {
+            assert!(decode(&rest[..end]) == Ok(None), "found before its end");
+        }
+        let written = encode(&value);
+        let (again, written_length) =
+            decode(&written).expect("what is written decodes").expect("what is written is whole");
+        assert_eq!(written_length, written.len());
+        assert_eq!(again.to_string(), value.to_string());
+        assert_eq!(encode(&again), written);
+        rest = &rest[length..];
+    }
+}
+
+/// `value` as a server with RESP3 writes it.
+pub(crate) fn encode(value: &Value) -> Vec<u8> {
+    let mut out = Output::new();
+    write(value, &mut Reply::new(&mut out, Proto::Resp3));
+    out.to_vec()
+}
+
+fn write(value: &Value, reply: &mut Reply<'_>) {
+    // Texts may hold any bytes, `Reply` takes characters.
+    let mut line = |kind: &[u8], text: &[u8]| {
+        for part in [kind, text, b"\r\n"] {
+            reply.out().extend_from_slice(part);
+        }
+    };
+    match value {
+        Value::Simple(text) => line(b"+", text),
+        Value::Error(text) if text.iter().any(|byte| b"\r\n".contains(byte)) => {
+            line(format!("!{}\r\n", text.len()).as_bytes(), text);
+        }
+        Value::Error(text) => line(b"-", text),
+        Value::BigNumber(digits) => line(b"(", digits),
+        Value::Verbatim { format, text } => {
+            line(format!("={}\r\n", text.len() + 4).as_bytes(), &[format.as_slice(), b":", text].concat());
+        }
+        Value::Int(number) => reply.int(*number),
+        Value::Bulk(bytes) => reply.bulk(bytes),
+        Value::Null | Value::NullArray => reply.null(),
+        Value::Double(value) => reply.double(*value),
+        Value::Bool(value) => reply.bool(*value),
+        Value::Array(items) => {
+            reply.array(items.len());
+            items.iter().for_each(|item| write(item, reply));
+        }
+        Value::Set(items) => {
+            let mark = reply.deferred();
+            items.iter().for_each(|item| write(item, reply));
+            reply.finish_set(mark, items.len());
+        }
+        Value::Push(items) => {
+            let mark = reply.deferred();
+            items.iter().for_each(|item| write(item, reply));
+            reply.finish_push(mark, items.len());
+        }
+        Value::Map(pairs) => {
+            let mark = reply.deferred();
+            for (key, value) in pairs {
+                write(key, reply);
+                write(value, reply);
+            }
+            reply.finish_map(mark, pairs.len());
+        }
+    }
+}

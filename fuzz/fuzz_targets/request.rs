@@ -1,0 +1,8 @@
+//! Any bytes as requests: pieces make no difference, and nothing panics or grows beyond the input.
+#![no_main]
+#![allow(dead_code)] // The checks of the other target come along.
+
+#[path = "../../crates/resp/tests/checks/mod.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| checks::check_requests(input));

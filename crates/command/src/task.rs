@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use keyspace::Kind;
 use resp::{Output, Proto};
-use shard::{ShardId, Subscriber, Waiter};
+use shard::{ShardId, Subscriber, Waiter, WatchFlag};
 use smallvec::SmallVec;
 
 use crate::args::OwnedArgs;
@@ -60,13 +60,25 @@ pub enum Work {
     /// Look whether the key at argument 1 could serve at once: the first of two hops, in home mode without
     /// single-hop blocking.
     Look(CommandId),
-    /// Take the record `ticket` of an ended wait out of the FIFO of the key at argument 0. No reply.
-    Forget {
-        /// The record.
-        ticket: u64,
-    },
+    /// Take out what the shard still knows of something that ended, under the key or channel at argument 0. No
+    /// reply.
+    Forget(Forget),
     /// Run this command for nobody (putting back what a client that is gone was to get). No reply.
     Restore(CommandId),
+}
+
+/// Something of a client that a shard is to forget.
+#[derive(Debug)]
+pub enum Forget {
+    /// The record of an ended wait.
+    Wait {
+        /// Its ticket.
+        ticket: u64,
+    },
+    /// A watch.
+    Watch(WatchFlag),
+    /// A subscription.
+    Subscription(Subscriber),
 }
 
 /// Something left in a shard's mailbox, or sent to its home thread.

@@ -27,7 +27,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
-            hash: CollectionLimits { entries_max: 128, value_bytes_max: 64 },
+            hash: CollectionLimits { entries_max: 512, value_bytes_max: 64 },
             set: SetLimits {
                 intset_entries_max: 512,
                 listpack_entries_max: 128,

@@ -11,7 +11,6 @@ use crate::value::Value;
 const NO_EXPIRY: UnixMs = UnixMs::MAX;
 
 /// A key with its value.
-#[derive(Debug)]
 pub struct Record {
     key: Box<[u8]>,
     /// The value.

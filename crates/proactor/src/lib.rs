@@ -1,1 +1,47 @@
-//! One thread's loop.
+//! One thread's loop: drivers, connections, clock, wake-ups.
+//!
+//! The only place in the house with system calls, clocks and randomness. A [`Driver`] moves bytes for one thread's
+//! connections, by io_uring or epoll, or by a seeded simulated network, and all three behave alike: one suite
+//! of tests runs over them. Threads talk through an [`Inbox`], woken by a [`Waker`].
+//!
+//! Invariants: no driver is shared between threads; no future, no callback; in steady state nothing is allocated per
+//! request; nothing spins without yielding, and an idle thread sleeps in the kernel.
+//!
+//! Not here: the protocol (`resp`), what a connection means (`server`), files.
+
+mod acceptor;
+mod affinity;
+mod clock;
+mod config;
+mod connections;
+mod driver;
+mod entropy;
+mod epoll;
+mod error;
+mod event;
+mod idle;
+mod inbox;
+mod input;
+mod listener;
+mod pool;
+mod sending;
+mod socket;
+mod sync;
+mod sys;
+mod turn;
+mod waker;
+
+pub use affinity::{CpuSet, allowed_cpus, cpu_set};
+pub use clock::Clock;
+pub use config::{Config, IoChoice};
+pub use connections::Io;
+pub use driver::Driver;
+pub use entropy::Entropy;
+pub use epoll::EpollDriver;
+pub use error::Error;
+pub use event::{CloseMode, ConnId, Event};
+pub use inbox::{Inbox, Mail, Node};
+pub use input::InputBuffer;
+pub use listener::{Listener, listen_tcp, listen_unix};
+pub use socket::Socket;
+pub use waker::Waker;

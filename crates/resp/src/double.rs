@@ -10,6 +10,8 @@
 //! The digit generator of Redis (Grisu2) misses the shortest form for about one double in a thousand, by one digit; this one
 //! never does.
 
+use crate::integer::parse_integer;
+
 /// Longest text: sign, 17 digits, 7 zeros.
 const TEXT_BYTES_MAX: usize = 25;
 /// Whole numbers up to here are printed as integers: `LLONG_MAX / 2` as Redis rounds it to a double.
@@ -47,7 +49,7 @@ impl DoubleBuffer {
         } else if value.abs() <= INTEGER_MAX && value.trunc() == value {
             self.push(itoa::Buffer::new().format(value as i64).as_bytes());
         } else {
-            self.layout(&Decimal::of(value));
+            self.push_shortest(value);
         }
         std::str::from_utf8(&self.bytes[..self.length]).expect("only ASCII was pushed")
     }
@@ -61,8 +63,25 @@ impl DoubleBuffer {
         self.push(&b"0000000"[..count]);
     }
 
-    fn layout(&mut self, decimal: &Decimal) {
-        let digits = decimal.digits();
+    /// Any finite value that is not whole or too large for an integer.
+    fn push_shortest(&mut self, value: f64) {
+        let mut text = zmij::Buffer::new();
+        let text = text.format_finite(value).as_bytes();
+        // The everyday fraction already has the form wanted.
+        if let Some(point) = memchr::memchr2(b'.', b'e', text)
+            && text[point] == b'.'
+            && (text.len() - point <= 7 || (1e-3..1e4).contains(&value.abs()))
+            && !text.contains(&b'e')
+            && !text.ends_with(b"0")
+        {
+            self.push(text);
+        } else {
+            self.push_decimal(&Decimal::read(text));
+        }
+    }
+
+    fn push_decimal(&mut self, decimal: &Decimal) {
+        let digits = &decimal.digits[..decimal.digit_count];
         let k = decimal.exponent;
         let n = digits.len() as i32;
         let magnitude = k + n - 1;
@@ -110,35 +129,38 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Reads the digits off `zmij`'s text, which is `[-]d*[.d*][e[-+]d*]`. `value` is finite and not zero.
-    fn of(value: f64) -> Decimal {
-        let mut decimal =
-            Decimal { digits: [0; 17], digit_count: 0, exponent: 0, is_negative: value.is_sign_negative() };
-        let mut text = zmij::Buffer::new();
-        let text = text.format_finite(value.abs());
-        let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
-        decimal.exponent = exponent.parse().expect("the exponent of a double is a small integer");
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        decimal.exponent -= fraction.len() as i32;
-        // Zeros are written only once a digit follows them, so those at the end only count towards the exponent.
+    /// Reads `zmij`'s text of a number that is not zero: `[-]d*[.d*][e[-]d*]`.
+    fn read(text: &[u8]) -> Decimal {
+        let mut decimal = Decimal { digits: [0; 17], digit_count: 0, exponent: 0, is_negative: false };
+        let mut is_fraction = false;
+        // Zeros are written only once another digit follows, so those at the end only count towards the exponent.
         let mut zeros = 0;
-        for digit in whole.bytes().chain(fraction.bytes()) {
-            if digit == b'0' {
-                zeros += usize::from(decimal.digit_count > 0);
-                continue;
+        for (index, &byte) in text.iter().enumerate() {
+            match byte {
+                b'-' => decimal.is_negative = true,
+                b'.' => is_fraction = true,
+                b'e' => {
+                    let exponent = &text[index + 1..];
+                    let exponent = exponent.strip_prefix(b"+").unwrap_or(exponent);
+                    decimal.exponent += parse_integer(exponent).expect("an exponent is an integer") as i32;
+                    break;
+                }
+                digit => {
+                    decimal.exponent -= i32::from(is_fraction);
+                    if digit == b'0' {
+                        zeros += usize::from(decimal.digit_count > 0);
+                        continue;
+                    }
+                    decimal.digits[decimal.digit_count..decimal.digit_count + zeros].fill(b'0');
+                    decimal.digit_count += zeros;
+                    decimal.digits[decimal.digit_count] = digit;
+                    decimal.digit_count += 1;
+                    zeros = 0;
+                }
             }
-            decimal.digits[decimal.digit_count..decimal.digit_count + zeros].fill(b'0');
-            decimal.digit_count += zeros;
-            decimal.digits[decimal.digit_count] = digit;
-            decimal.digit_count += 1;
-            zeros = 0;
         }
         decimal.exponent += zeros as i32;
         decimal
-    }
-
-    fn digits(&self) -> &[u8] {
-        &self.digits[..self.digit_count]
     }
 }
 

@@ -8,13 +8,14 @@ use crate::output::Output;
 /// Longest line: the type byte, 20 characters of `i64::MIN`, CR and LF.
 const LINE_BYTES_MAX: usize = 23;
 
-/// Entry n is `?n\r\n` padded with zeros; the type byte replaces the question mark.
-static SHORT_LINES: [[u8; 8]; 256] = short_lines();
+/// Entry n is `n\r\n` behind a zero byte for the type, padded with zeros, as a little-endian number: the type can be or-ed in.
+static SHORT_LINES: [u64; 256] = short_lines();
 
-const fn short_lines() -> [[u8; 8]; 256] {
-    let mut lines = [[0u8; 8]; 256];
+const fn short_lines() -> [u64; 256] {
+    let mut lines = [0; 256];
     let mut number = 0;
     while number < lines.len() {
+        let mut line = [0u8; 8];
         let mut end = 1;
         let mut scale = if number >= 100 {
             100
@@ -24,12 +25,13 @@ const fn short_lines() -> [[u8; 8]; 256] {
             1
         };
         while scale > 0 {
-            lines[number][end] = b'0' + (number / scale % 10) as u8;
+            line[end] = b'0' + (number / scale % 10) as u8;
             end += 1;
             scale /= 10;
         }
-        lines[number][end] = b'\r';
-        lines[number][end + 1] = b'\n';
+        line[end] = b'\r';
+        line[end + 1] = b'\n';
+        lines[number] = u64::from_le_bytes(line);
         number += 1;
     }
     lines
@@ -40,10 +42,8 @@ const fn short_lines() -> [[u8; 8]; 256] {
 pub(crate) fn write_header(out: &mut Output, kind: u8, number: i64) {
     // A negative number turns into an index far beyond the table.
     if let Some(&line) = SHORT_LINES.get(number as usize) {
-        let mut line = line;
-        line[0] = kind;
         let length = 4 + usize::from(number >= 10) + usize::from(number >= 100);
-        out.extend_padded(line, length);
+        out.extend_padded((line | u64::from(kind)).to_le_bytes(), length);
     } else {
         write_long(out, kind, number);
     }

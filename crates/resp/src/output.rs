@@ -215,6 +215,9 @@ impl Output {
     /// The mark stays at the front of what was inserted; marks taken after it are no longer valid.
     pub fn insert_at(&mut self, mark: Mark, bytes: &[u8]) {
         let (index, offset) = self.locate(mark);
+        if bytes.is_empty() {
+            return;
+        }
         let is_tail = index == self.chunks.len();
         let target = match self.chunks.get_mut(index) {
             None => &mut self.tail,
@@ -386,6 +389,15 @@ mod tests {
         assert_eq!(slices.iter().map(|slice| slice.len()).collect::<Vec<_>>(), [9, 4, 100_002, 33, 5000]);
         assert_eq!(slices[2].as_ptr(), address);
         assert_eq!(slices[4].as_ptr(), shared.as_ptr());
+    }
+
+    #[test]
+    fn inserting_nothing_adds_no_chunk() {
+        let mut out = Output::new();
+        let mark = out.mark();
+        out.push_shared(vec![b's'; COPY_BYTES_MAX + 1].into());
+        out.insert_at(mark, b"");
+        assert_eq!(out.take_chunk().map(|chunk| chunk.as_slice().len()), Some(COPY_BYTES_MAX + 1));
     }
 
     #[test]

@@ -162,7 +162,7 @@ impl RequestParser {
             Stage::Inline => self.parse_inline(input, limits),
             _ => self.parse_array(input, limits),
         };
-        if result != Ok(Parsed::Incomplete) {
+        if !matches!(result, Ok(Parsed::Incomplete)) {
             self.stage = Stage::Start;
         }
         result
@@ -230,6 +230,9 @@ impl RequestParser {
             self.args_left = count;
             self.stage = Stage::Length;
         }
+        if self.stage == Stage::Length {
+            self.take_whole_bulks(input, limits);
+        }
         while self.args_left > 0 {
             let length = match self.stage {
                 Stage::Body(length) => length,
@@ -251,6 +254,31 @@ impl RequestParser {
         }
         self.bytes_wanted = 0;
         Ok(Parsed::Request { consumed: self.position })
+    }
+
+    /// Steps over bulks as long as they are ordinary and complete: all of nearly every request. Stops without complaint at
+    /// anything else.
+    #[inline]
+    fn take_whole_bulks(&mut self, input: &[u8], limits: &Limits) {
+        let length_max = if limits.authenticated { i64::MAX } else { UNAUTHENTICATED_BULK_BYTES_MAX };
+        let length_max = limits.bulk_bytes_max.min(length_max as u64);
+        let mut position = self.position;
+        while self.args_left > 0 {
+            let rest = &input[position..];
+            let Some((length, line_bytes)) = short_length(rest) else { break };
+            let bulk_bytes = line_bytes + length as usize + 2;
+            if rest[0] != b'$'
+                || length as u64 > length_max
+                || line_bytes > limits.inline_bytes_max
+                || bulk_bytes > rest.len()
+            {
+                break;
+            }
+            self.args.push(Span { start: position + line_bytes, length: length as usize });
+            position += bulk_bytes;
+            self.args_left -= 1;
+        }
+        self.advance(position - self.position);
     }
 
     /// Reads `$<length>` and steps over it; `None` if its line is incomplete.
@@ -281,7 +309,10 @@ impl RequestParser {
     #[inline]
     fn advance(&mut self, bytes: usize) {
         self.position += bytes;
-        self.scanned = 0;
+        // What was scanned of an unfinished line holds good only as long as the position does.
+        if bytes > 0 {
+            self.scanned = 0;
+        }
     }
 
     /// Reads the line at `position`, whose first byte is its type, without stepping over it.
@@ -342,20 +373,20 @@ impl RequestParser {
 /// A line held no end within the limit.
 struct LineTooLong;
 
-/// The usual line: type byte, up to nine digits, CR, and some byte. Returns the number and the bytes of the line.
+/// The usual line: a type byte, up to seven digits, CR, and some byte. Returns the number and the bytes of the line.
 #[inline]
 fn short_length(rest: &[u8]) -> Option<(i64, usize)> {
-    let digits = rest.get(1..)?;
-    let mut length = 0i64;
-    for (index, &byte) in digits.iter().enumerate().take(10) {
+    let [_, first @ b'0'..=b'9', after @ ..] = rest else { return None };
+    let mut length = i64::from(first - b'0');
+    for (index, &byte) in after.iter().take(7).enumerate() {
         let digit = byte.wrapping_sub(b'0');
         if digit <= 9 {
             length = length * 10 + i64::from(digit);
             continue;
         }
-        let is_canonical = index == 1 || (index > 1 && digits[0] != b'0');
-        let is_whole = byte == b'\r' && index + 1 < digits.len();
-        return (is_canonical && is_whole).then_some((length, index + 3));
+        let is_canonical = index == 0 || *first != b'0';
+        let is_whole = byte == b'\r' && index + 1 < after.len();
+        return (is_canonical && is_whole).then_some((length, index + 4));
     }
     None
 }
@@ -475,6 +506,14 @@ mod tests {
         check("*2147483648\r\n", Err(E::InvalidCount));
         check("*1\r\n$16385\r\n", Err(E::UnauthenticatedLength));
         check("*1\r\n$536870913\r\n", Err(E::InvalidLength));
+    }
+
+    #[test]
+    fn a_line_scanned_in_part_leaves_no_trace_on_the_next() {
+        let mut parser = RequestParser::new();
+        let input = b"*2\r\n$12\r\nabcdefghijkl\r\n$x\r\n";
+        assert_eq!(parser.parse(&input[..7], &Limits::default()), Ok(Parsed::Incomplete));
+        assert_eq!(parser.parse(input, &Limits::default()), Err(E::InvalidLength));
     }
 
     #[test]

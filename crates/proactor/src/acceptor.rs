@@ -1,0 +1,55 @@
+//! When a driver may accept, and what it does when the process has no descriptors left.
+//!
+//! Running out of descriptors is logged once per spell, and accepting pauses for a tenth of a second, because a listener
+//! with a waiting connection would otherwise report itself for ever. The waiting connections stay in the kernel's backlog.
+
+use std::io;
+
+use crate::Listener;
+
+/// How long accepting pauses.
+const BACK_OFF_NS: u64 = 100_000_000;
+
+/// The listeners of one driver.
+#[derive(Debug, Default)]
+pub(crate) struct Acceptor {
+    pub(crate) listeners: Vec<Listener>,
+    paused_until_ns: Option<u64>,
+    is_reported: bool,
+}
+
+impl Acceptor {
+    /// When accepting may go on, if it is paused.
+    pub(crate) fn paused_until_ns(&self) -> Option<u64> {
+        self.paused_until_ns
+    }
+
+    /// Accepting worked.
+    pub(crate) fn succeeded(&mut self) {
+        self.is_reported = false;
+    }
+
+    /// Accepting failed: true if it has to pause, false if only that one connection is lost.
+    pub(crate) fn failed(&mut self, error: &io::Error, now_ns: u64) -> bool {
+        let is_exhausted =
+            matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM));
+        if !is_exhausted {
+            return false;
+        }
+        if !self.is_reported {
+            self.is_reported = true;
+            tracing::warn!(%error, "cannot accept connections; they wait (raise the limit with `ulimit -n`)");
+        }
+        self.paused_until_ns = Some(now_ns.saturating_add(BACK_OFF_NS));
+        true
+    }
+
+    /// True once when a pause is over.
+    pub(crate) fn may_go_on(&mut self, now_ns: u64) -> bool {
+        let is_over = self.paused_until_ns.is_some_and(|until_ns| until_ns <= now_ns);
+        if is_over {
+            self.paused_until_ns = None;
+        }
+        is_over
+    }
+}

@@ -1,0 +1,112 @@
+//! The only clock.
+//!
+//! Real time comes from the operating system (wall clock) and from the processor's counter (durations); simulated time
+//! from the simulated network, which alone moves it. Everyone above asks here, so everyone above can be simulated.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Tells the time; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    Real {
+        counter: quanta::Clock,
+        start: u64,
+    },
+    #[cfg_attr(not(test), expect(dead_code, reason = "only tests simulate"))]
+    Simulated {
+        now_ns: Arc<AtomicU64>,
+    },
+}
+
+/// Where simulated wall time starts: 2024-01-01.
+const SIMULATED_START_UNIX_MS: u64 = 1_704_067_200_000;
+
+impl Clock {
+    /// The machine's clock. The first one of a process measures the processor's counter and may take some milliseconds.
+    pub fn real() -> Clock {
+        let counter = quanta::Clock::new();
+        let start = counter.raw();
+        Clock(Source::Real { counter, start })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn simulated(now_ns: Arc<AtomicU64>) -> Clock {
+        Clock(Source::Simulated { now_ns })
+    }
+
+    /// Milliseconds since 1970; may jump when the machine's clock is set.
+    pub fn now_ms(&self) -> u64 {
+        self.now_us() / 1_000
+    }
+
+    /// Microseconds since 1970, as `TIME` reports them.
+    pub fn now_us(&self) -> u64 {
+        match &self.0 {
+            Source::Real { .. } => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+            }
+            Source::Simulated { .. } => SIMULATED_START_UNIX_MS * 1_000 + self.monotonic_ns() / 1_000,
+        }
+    }
+
+    /// Nanoseconds since some moment before; never runs backwards.
+    pub fn monotonic_ns(&self) -> u64 {
+        match &self.0 {
+            Source::Real { counter, start } => counter.delta_as_nanos(*start, counter.raw()),
+            Source::Simulated { now_ns } => now_ns.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The same in milliseconds.
+    pub fn monotonic_ms(&self) -> u64 {
+        self.monotonic_ns() / 1_000_000
+    }
+
+    /// The processor's counter: the cheapest way to take many timings. [`ticks_to_ns`](Clock::ticks_to_ns) makes
+    /// differences of it readable.
+    pub fn ticks(&self) -> u64 {
+        match &self.0 {
+            Source::Real { counter, .. } => counter.raw(),
+            Source::Simulated { now_ns } => now_ns.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A duration in nanoseconds from two readings of [`ticks`](Clock::ticks).
+    pub fn ticks_to_ns(&self, start: u64, end: u64) -> u64 {
+        match &self.0 {
+            Source::Real { counter, .. } => counter.delta_as_nanos(start, end),
+            Source::Simulated { .. } => end.saturating_sub(start),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_moves_forward() {
+        let clock = Clock::real();
+        let (first_ns, first) = (clock.monotonic_ns(), clock.ticks());
+        let (second_ns, second) = (clock.monotonic_ns(), clock.ticks());
+        assert!(second_ns >= first_ns);
+        assert!(clock.ticks_to_ns(first, second) < 1_000_000_000);
+        assert!(clock.now_ms() > SIMULATED_START_UNIX_MS);
+    }
+
+    #[test]
+    fn simulated_time_stands_still_until_it_is_moved() {
+        let now_ns = Arc::new(AtomicU64::new(0));
+        let clock = Clock::simulated(now_ns.clone());
+        assert_eq!(clock.now_ms(), SIMULATED_START_UNIX_MS);
+        now_ns.store(2_000_000, Ordering::Relaxed);
+        assert_eq!(clock.now_ms(), SIMULATED_START_UNIX_MS + 2);
+        assert_eq!(clock.monotonic_ns(), 2_000_000);
+    }
+}

@@ -1,0 +1,45 @@
+//! What a driver can be told.
+//!
+//! Everything that can grow has its bound here; the defaults are what was measured best (see `docs/`), not placeholders.
+
+use std::time::Duration;
+
+/// Which driver to open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IoChoice {
+    /// io_uring if everything it needs works here, otherwise epoll.
+    #[default]
+    Auto,
+    /// io_uring or an error.
+    Uring,
+    /// epoll.
+    Epoll,
+}
+
+/// How one thread's driver behaves.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Which driver to open.
+    pub io: IoChoice,
+    /// How long a thread that has just been busy polls before it sleeps, in microseconds; 0 sleeps at once. It is a bound: a
+    /// thread stops polling when polling does not pay.
+    pub poll_us: u32,
+    /// How many input bytes of a paused connection are kept before reading from its socket stops.
+    pub paused_input_bytes_max: usize,
+    /// How long a connection that closes after its output may take for it.
+    pub close_timeout: Duration,
+    /// How many buffers the kernel may fill between two turns (io_uring); a power of two.
+    pub receive_buffers: u16,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            io: IoChoice::Auto,
+            poll_us: 30,
+            paused_input_bytes_max: 64 * 1024,
+            close_timeout: Duration::from_secs(5),
+            receive_buffers: 128,
+        }
+    }
+}

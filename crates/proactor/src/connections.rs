@@ -1,0 +1,368 @@
+//! The table of one driver's connections: everything about them that does not depend on how bytes are moved.
+//!
+//! Slots are dense and reused; a name ([`ConnId`]) is a slot and the generation of its occupant. An occupant leaves in two
+//! steps: when the server closes it, its name stops working; when the driver has nothing of it left in the kernel, the slot
+//! is freed and the generation moves on. `L` is the driver's own part (a descriptor, what is armed).
+//!
+//! ```text
+//!   kernel ──▶ input ──take_io──▶ server ──put_io──▶ output ──▶ sending ──▶ kernel
+//!                                 output_mut ────────▲ (marks dirty; flushed when the next turn begins)
+//! ```
+//!
+//! Invariants: a dirty connection's slot is in `dirty` (it may be there for an earlier occupant too: flushing a clean
+//! connection does nothing); `Data` is reported at most once per connection
+//! and turn, `Closed` once; an input that nobody may look at (closing) stays empty.
+
+use std::collections::VecDeque;
+use std::io;
+
+use resp::Output;
+
+use crate::event::{ConnId, Event};
+use crate::input::InputBuffer;
+use crate::pool::BufferPool;
+use crate::sending::Sending;
+
+/// What the server takes out while it runs a connection's commands.
+#[derive(Debug, Default)]
+pub struct Io {
+    /// Bytes received; what is left when it is put back is kept.
+    pub input: InputBuffer,
+    /// Replies to send.
+    pub output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Its name works.
+    Open,
+    /// Closed by the server; output is still being sent.
+    Flushing,
+    /// All is sent and the peer has been told; its goodbye is awaited and what it still says thrown away.
+    Draining,
+    /// Nothing is sent or received; the slot is freed once the kernel lets go.
+    #[expect(dead_code, reason = "epoll holds nothing in the kernel")]
+    Dead,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection<L> {
+    pub(crate) link: L,
+    pub(crate) state: State,
+    pub(crate) input: InputBuffer,
+    pub(crate) output: Output,
+    pub(crate) sending: Sending,
+    /// The peer has finished or is gone: nothing more is received.
+    pub(crate) has_ended: bool,
+    /// Why it is gone, if it did not just finish.
+    pub(crate) is_broken: bool,
+    is_paused: bool,
+    is_dirty: bool,
+    has_unreported_input: bool,
+    /// `output` owns no memory worth keeping, so it may be given some.
+    is_output_bare: bool,
+    reported_turn: u64,
+}
+
+#[derive(Debug)]
+struct Slot<L> {
+    generation: u32,
+    occupant: Option<Connection<L>>,
+}
+
+/// Bounds that the table enforces.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) paused_input_bytes_max: usize,
+    pub(crate) close_timeout_ns: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connections<L> {
+    slots: Vec<Slot<L>>,
+    free: Vec<u32>,
+    dirty: Vec<u32>,
+    /// The last turn's `dirty`, kept for its memory.
+    flushing: Vec<u32>,
+    resumed: Vec<ConnId>,
+    /// Deadlines of closing connections, earliest first, because all get the same time.
+    closing: VecDeque<(u64, ConnId)>,
+    pub(crate) pool: BufferPool,
+    pub(crate) turn: u64,
+    limits: Limits,
+}
+
+impl<L> Connections<L> {
+    pub(crate) fn new(limits: Limits) -> Connections<L> {
+        Connections {
+            slots: Vec::new(),
+            free: Vec::new(),
+            dirty: Vec::new(),
+            flushing: Vec::new(),
+            resumed: Vec::new(),
+            closing: VecDeque::new(),
+            pool: BufferPool::default(),
+            turn: 0,
+            limits,
+        }
+    }
+
+    pub(crate) fn insert(&mut self, link: L) -> ConnId {
+        let connection = Connection {
+            link,
+            state: State::Open,
+            input: InputBuffer::new(),
+            output: Output::new(),
+            sending: Sending::default(),
+            has_ended: false,
+            is_broken: false,
+            is_paused: false,
+            is_dirty: false,
+            has_unreported_input: false,
+            is_output_bare: true,
+            reported_turn: 0,
+        };
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: 0, occupant: None });
+            u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 descriptors exist")
+        });
+        let place = &mut self.slots[slot as usize];
+        place.occupant = Some(connection);
+        ConnId { slot, generation: place.generation }
+    }
+
+    /// The occupant, in whatever state.
+    pub(crate) fn occupant(&mut self, slot: u32) -> Option<&mut Connection<L>> {
+        self.slots.get_mut(slot as usize)?.occupant.as_mut()
+    }
+
+    /// The occupant and the spare memory, which are often needed together.
+    pub(crate) fn occupant_and_pool(&mut self, slot: u32) -> Option<(&mut Connection<L>, &mut BufferPool)> {
+        Some((self.slots.get_mut(slot as usize)?.occupant.as_mut()?, &mut self.pool))
+    }
+
+    /// The occupant if it is still the one meant, in whatever state.
+    pub(crate) fn occupant_named(&mut self, id: ConnId) -> Option<&mut Connection<L>> {
+        let place = self.slots.get_mut(id.slot as usize)?;
+        if place.generation == id.generation { place.occupant.as_mut() } else { None }
+    }
+
+    /// The connection, if the name still works.
+    pub(crate) fn open(&mut self, id: ConnId) -> Option<&mut Connection<L>> {
+        self.occupant_named(id).filter(|connection| connection.state == State::Open)
+    }
+
+    pub(crate) fn name(&self, slot: u32) -> ConnId {
+        ConnId { slot, generation: self.slots[slot as usize].generation }
+    }
+
+    /// Empties the slot. The caller has made sure that the kernel holds nothing of it.
+    pub(crate) fn free(&mut self, slot: u32) {
+        let place = &mut self.slots[slot as usize];
+        let Some(connection) = place.occupant.take() else { return };
+        place.generation = place.generation.wrapping_add(1);
+        self.pool.give(connection.input.into_memory());
+        self.free.push(slot);
+    }
+
+    // What the server does.
+
+    pub(crate) fn take_io(&mut self, id: ConnId) -> Option<Io> {
+        let connection = self.open_with_memory(id)?;
+        connection.has_unreported_input = false;
+        Some(Io {
+            input: std::mem::take(&mut connection.input),
+            output: std::mem::take(&mut connection.output),
+        })
+    }
+
+    pub(crate) fn put_io(&mut self, id: ConnId, mut io: Io) {
+        if self.open(id).is_none() {
+            return;
+        }
+        let Some((connection, pool)) = self.occupant_and_pool(id.slot) else { return };
+        if !connection.input.is_empty() {
+            io.input.append(connection.input.as_slice());
+        }
+        connection.input = io.input;
+        if connection.input.is_empty() && connection.input.capacity() > 0 {
+            pool.give(std::mem::take(&mut connection.input).into_memory());
+        }
+        if !connection.output.is_empty() {
+            io.output.append(&mut connection.output);
+        }
+        connection.output = io.output;
+        if !connection.output.is_empty() {
+            self.mark_dirty(id.slot);
+        }
+    }
+
+    pub(crate) fn output_mut(&mut self, id: ConnId) -> Option<&mut Output> {
+        self.open(id)?;
+        self.mark_dirty(id.slot);
+        self.open_with_memory(id).map(|connection| &mut connection.output)
+    }
+
+    /// The connection, its output provided with spare memory.
+    fn open_with_memory(&mut self, id: ConnId) -> Option<&mut Connection<L>> {
+        self.open(id)?;
+        let (connection, pool) = self.occupant_and_pool(id.slot)?;
+        if connection.is_output_bare && !pool.is_empty() {
+            connection.output.recycle(pool.take());
+        }
+        connection.is_output_bare = false;
+        Some(connection)
+    }
+
+    pub(crate) fn output_pending_bytes(&mut self, id: ConnId) -> usize {
+        self.open(id).map_or(0, |connection| connection.output.len() + connection.sending.len_bytes())
+    }
+
+    pub(crate) fn pause_reading(&mut self, id: ConnId) {
+        if let Some(connection) = self.open(id) {
+            connection.is_paused = true;
+        }
+    }
+
+    pub(crate) fn resume_reading(&mut self, id: ConnId) {
+        if let Some(connection) = self.open(id)
+            && connection.is_paused
+        {
+            connection.is_paused = false;
+            self.resumed.push(id);
+        }
+    }
+
+    /// Begins to close after the output; false if the name does not work.
+    pub(crate) fn begin_close(&mut self, id: ConnId, now_ns: u64) -> bool {
+        let Some(connection) = self.open(id) else { return false };
+        connection.state = State::Flushing;
+        connection.input = InputBuffer::new();
+        let deadline_ns = now_ns.saturating_add(self.limits.close_timeout_ns);
+        self.closing.push_back((deadline_ns, id));
+        self.mark_dirty(id.slot);
+        true
+    }
+
+    // What the driver does.
+
+    pub(crate) fn mark_dirty(&mut self, slot: u32) {
+        if let Some(connection) = self.slots[slot as usize].occupant.as_mut()
+            && !connection.is_dirty
+        {
+            connection.is_dirty = true;
+            self.dirty.push(slot);
+        }
+    }
+
+    pub(crate) fn has_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// The connections to flush now; those marked meanwhile are for the next turn.
+    pub(crate) fn take_dirty(&mut self) -> Vec<u32> {
+        let mut dirty = std::mem::take(&mut self.flushing);
+        std::mem::swap(&mut dirty, &mut self.dirty);
+        for &slot in &dirty {
+            if let Some(connection) = self.slots[slot as usize].occupant.as_mut() {
+                connection.is_dirty = false;
+            }
+        }
+        dirty
+    }
+
+    /// Gives back the list from [`take_dirty`](Connections::take_dirty).
+    pub(crate) fn flushed(&mut self, mut dirty: Vec<u32>) {
+        dirty.clear();
+        self.flushing = dirty;
+    }
+
+    /// Notes that the socket took `len` bytes; true if all output has been sent.
+    pub(crate) fn sent(&mut self, slot: u32, len: usize) -> bool {
+        let Some((connection, pool)) = self.occupant_and_pool(slot) else { return false };
+        connection.sending.advance(len, pool);
+        let is_done = connection.sending.is_empty() && connection.output.is_empty();
+        if is_done {
+            connection.is_output_bare = true;
+        }
+        is_done
+    }
+
+    /// Appends received bytes and reports them; false if reading should stop because a paused connection has enough.
+    pub(crate) fn received(&mut self, slot: u32, bytes: &[u8], events: &mut Vec<Event>) -> bool {
+        let conn = self.name(slot);
+        let (turn, limits) = (self.turn, self.limits);
+        let Some((connection, pool)) = self.occupant_and_pool(slot) else { return true };
+        if connection.state != State::Open {
+            return true;
+        }
+        if connection.input.capacity() == 0 {
+            connection.input = InputBuffer::from_memory(pool.take());
+        }
+        connection.input.append(bytes);
+        if connection.is_paused {
+            connection.has_unreported_input = true;
+            return connection.input.len() < limits.paused_input_bytes_max;
+        }
+        if connection.reported_turn != turn {
+            connection.reported_turn = turn;
+            events.push(Event::Data { conn });
+        }
+        true
+    }
+
+    /// Whether to read from the socket: not once the peer has ended, nor when a paused connection has enough.
+    pub(crate) fn wants_input(&mut self, slot: u32) -> bool {
+        let max = self.limits.paused_input_bytes_max;
+        self.occupant(slot).is_some_and(|connection| {
+            !connection.has_ended && (!connection.is_paused || connection.input.len() < max)
+        })
+    }
+
+    /// Notes that the peer will send nothing more and reports it once. After an error nothing is sent either.
+    pub(crate) fn ended(&mut self, slot: u32, error: Option<io::ErrorKind>, events: &mut Vec<Event>) {
+        let conn = self.name(slot);
+        let Some(connection) = self.occupant(slot) else { return };
+        let is_news = !connection.has_ended && connection.state == State::Open;
+        connection.has_ended = true;
+        connection.is_broken |= error.is_some();
+        if is_news {
+            events.push(Event::Closed { conn, error });
+        }
+    }
+
+    /// Takes one connection that was resumed since the last turn and reports the input that arrived during its pause. The
+    /// driver sees to it that reading goes on.
+    pub(crate) fn take_resumed(&mut self, events: &mut Vec<Event>) -> Option<u32> {
+        let turn = self.turn;
+        while let Some(conn) = self.resumed.pop() {
+            let Some(connection) = self.open(conn) else { continue };
+            if connection.has_unreported_input && !connection.is_paused && connection.reported_turn != turn {
+                connection.has_unreported_input = false;
+                connection.reported_turn = turn;
+                events.push(Event::Data { conn });
+            }
+            return Some(conn.slot);
+        }
+        None
+    }
+
+    /// When the next closing connection runs out of time.
+    pub(crate) fn next_deadline_ns(&mut self) -> Option<u64> {
+        while let Some(&(deadline_ns, id)) = self.closing.front() {
+            if self.occupant_named(id).is_some() {
+                return Some(deadline_ns);
+            }
+            self.closing.pop_front();
+        }
+        None
+    }
+
+    /// A closing connection that has run out of time.
+    pub(crate) fn take_overdue(&mut self, now_ns: u64) -> Option<u32> {
+        if self.next_deadline_ns()? > now_ns {
+            return None;
+        }
+        self.closing.pop_front().map(|(_, id)| id.slot)
+    }
+}

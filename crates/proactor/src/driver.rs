@@ -1,0 +1,147 @@
+//! One thread's connections, whichever way bytes are moved.
+//!
+//! The interface speaks of connections, not of operations: a turn sends what was queued, waits, and reports what came in.
+//! The server then takes a connection's [`Io`] out, runs its commands and puts it back:
+//!
+//! ```text
+//!   loop {
+//!       driver.turn(timeout, &mut events)?;
+//!       for event in events.drain(..) {
+//!           Accepted → driver.adopt(socket)        Data → take_io, parse, run, reply, put_io
+//!           Closed   → driver.close(conn, Now)     Wake → look at the inboxes
+//!       }
+//!   }
+//! ```
+//!
+//! Everything queued during one pass of this loop leaves at the start of the next turn, one system call per connection
+//! at most (none with io_uring): that is where most of the throughput of pipelined load comes from.
+//!
+//! A driver belongs to one thread. Other threads reach it through [`Inbox`](crate::Inbox) and [`Waker`].
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use resp::Output;
+
+use crate::connections::{Io, Limits};
+use crate::epoll::EpollDriver;
+use crate::event::{CloseMode, ConnId, Event};
+use crate::socket::Link;
+use crate::turn::{self, Backend};
+use crate::{Clock, Config, Entropy, Error, IoChoice, Listener, Socket, Waker};
+
+/// One thread's connections.
+#[derive(Debug)]
+pub enum Driver {
+    /// Readiness: works everywhere.
+    Epoll(Box<EpollDriver>),
+}
+
+/// Does the same with whichever driver it is.
+macro_rules! each {
+    ($driver:expr, $inner:ident => $body:expr) => {
+        match $driver {
+            Driver::Epoll($inner) => $body,
+        }
+    };
+}
+
+impl Driver {
+    /// Opens the driver that `config` asks for.
+    pub fn open(config: &Config) -> Result<Driver, Error> {
+        match config.io {
+            IoChoice::Auto | IoChoice::Uring | IoChoice::Epoll => {
+                Ok(Driver::Epoll(Box::new(EpollDriver::open(config, limits(config))?)))
+            }
+        }
+    }
+
+    /// `io_uring` or `epoll`, for INFO and the log.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Driver::Epoll(_) => "epoll",
+        }
+    }
+
+    /// Accepts connections on `listener` from now on; returns the number that its events bear.
+    pub fn listen(&mut self, listener: Listener) -> io::Result<usize> {
+        each!(self, inner => inner.listen(listener))
+    }
+
+    /// Makes `socket` one of this driver's connections.
+    pub fn adopt(&mut self, socket: Socket) -> ConnId {
+        match (self, socket.link) {
+            (Driver::Epoll(inner), Link::Kernel(fd)) => inner.adopt(fd),
+        }
+    }
+
+    /// Sends what is queued, waits for something at most `timeout` (None: for ever; zero: not at all), and replaces
+    /// `events` by what has happened. A driver that was just busy may poll for a moment before it sleeps.
+    ///
+    /// Fails only if the driver itself is broken; what concerns one connection is an event.
+    pub fn turn(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        each!(self, inner => turn::run(&mut **inner, timeout, events))
+    }
+
+    /// Takes the connection's input and output out, until [`put_io`](Driver::put_io). None if the name no longer works.
+    pub fn take_io(&mut self, conn: ConnId) -> Option<Io> {
+        each!(self, inner => inner.connections().take_io(conn))
+    }
+
+    /// Puts back what [`take_io`](Driver::take_io) gave. Input that arrived meanwhile follows what is left, output that was
+    /// appended meanwhile follows what is put back. Dropped if the name no longer works.
+    pub fn put_io(&mut self, conn: ConnId, io: Io) {
+        each!(self, inner => inner.connections().put_io(conn, io));
+    }
+
+    /// The connection's output, to append to; it is flushed when the next turn begins.
+    pub fn output_mut(&mut self, conn: ConnId) -> Option<&mut Output> {
+        each!(self, inner => inner.connections().output_mut(conn))
+    }
+
+    /// Bytes of output queued and on their way into the socket.
+    pub fn output_pending_bytes(&mut self, conn: ConnId) -> usize {
+        each!(self, inner => inner.connections().output_pending_bytes(conn))
+    }
+
+    /// Stops reporting input. Up to [`Config::paused_input_bytes_max`] is still received; then the socket is left alone but
+    /// for a hang-up, which is reported at once.
+    pub fn pause_reading(&mut self, conn: ConnId) {
+        each!(self, inner => inner.connections().pause_reading(conn));
+    }
+
+    /// Reports input again; the next turn begins with what arrived during the pause.
+    pub fn resume_reading(&mut self, conn: ConnId) {
+        each!(self, inner => inner.connections().resume_reading(conn));
+    }
+
+    /// Ends the connection. Its name stops working at once.
+    pub fn close(&mut self, conn: ConnId, mode: CloseMode) {
+        each!(self, inner => inner.close(conn, mode));
+    }
+
+    /// How other threads wake this one.
+    pub fn waker(&mut self) -> Arc<Waker> {
+        each!(self, inner => inner.thread().waker.clone())
+    }
+
+    /// The time.
+    pub fn clock(&mut self) -> &Clock {
+        each!(self, inner => &inner.thread().clock)
+    }
+
+    /// Fresh random numbers.
+    pub fn entropy(&mut self) -> io::Result<Entropy> {
+        match self {
+            Driver::Epoll(_) => Entropy::from_os(),
+        }
+    }
+}
+
+fn limits(config: &Config) -> Limits {
+    Limits {
+        paused_input_bytes_max: config.paused_input_bytes_max,
+        close_timeout_ns: u64::try_from(config.close_timeout.as_nanos()).unwrap_or(u64::MAX),
+    }
+}

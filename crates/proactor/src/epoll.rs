@@ -1,0 +1,377 @@
+//! The driver for kernels that refuse io_uring.
+//!
+//! Level-triggered: what is not read or accepted in this turn is reported again in the next, so a turn can be bounded without
+//! bookkeeping. One `recv` per readable connection and turn, into one buffer that stays warm, from which the bytes are
+//! appended to the connection's input. Output is written when a turn begins; only a socket that is full is watched for room.
+//! The eventfd is watched for edges and never read.
+//!
+//! `epoll_event.u64` is the connection's name (generation above slot), with generation `u32::MAX` for what is not
+//! a connection: the listeners by number, and the bell. Stale events of a batch are recognised by their generation.
+//!
+//! Invariant: what the kernel watches for equals `Link::interest`; a broken connection is not watched at all, because
+//! EPOLLHUP and EPOLLERR cannot be switched off.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use crate::acceptor::Acceptor;
+use crate::connections::{Connections, Limits, State};
+use crate::event::{ConnId, Event};
+use crate::sending::SEND_CHUNKS_MAX;
+use crate::turn::{Backend, Thread};
+use crate::{CloseMode, Config, Error, Listener, sys};
+
+/// Readiness events taken per turn.
+const EVENTS_MAX: usize = 256;
+/// Connections accepted per listener and turn.
+const ACCEPTS_MAX: usize = 64;
+/// Bytes received per connection and turn.
+const RECEIVE_BYTES_MAX: usize = 64 * 1024;
+/// Bytes written per connection and turn.
+const WRITE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The generation that no connection has.
+const NOT_A_CONNECTION: u32 = u32::MAX;
+const BELL: ConnId = ConnId { slot: u32::MAX, generation: NOT_A_CONNECTION };
+
+const READ: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP) as u32;
+const HANG_UP: u32 = libc::EPOLLRDHUP as u32;
+const WRITE: u32 = libc::EPOLLOUT as u32;
+
+/// What this driver knows of a connection.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    fd: OwnedFd,
+    interest: Option<u32>,
+    is_full: bool,
+}
+
+/// One thread's connections, on epoll.
+#[derive(Debug)]
+pub struct EpollDriver {
+    epoll: OwnedFd,
+    thread: Thread,
+    connections: Connections<Socket>,
+    acceptor: Acceptor,
+    ready: Vec<libc::epoll_event>,
+    scratch: Box<[u8]>,
+}
+
+fn token(id: ConnId) -> u64 {
+    u64::from(id.generation) << 32 | u64::from(id.slot)
+}
+
+fn control(epoll: BorrowedFd<'_>, operation: i32, fd: RawFd, interest: u32, id: ConnId) -> io::Result<()> {
+    let mut event = libc::epoll_event { events: interest, u64: token(id) };
+    // SAFETY: `event` is valid for the call; the kernel copies it.
+    sys::check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), operation, fd, &raw mut event) })?;
+    Ok(())
+}
+
+impl EpollDriver {
+    pub(crate) fn open(config: &Config, limits: Limits) -> Result<EpollDriver, Error> {
+        let thread = Thread::new(config.poll_us)?;
+        // SAFETY: no pointers.
+        let created = sys::check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) });
+        let epoll = sys::own(created.map_err(Error::setup("an epoll instance"))?);
+        if let Some(bell) = thread.waker.bell() {
+            let edges = (libc::EPOLLIN | libc::EPOLLET) as u32;
+            control(epoll.as_fd(), libc::EPOLL_CTL_ADD, bell.as_fd().as_raw_fd(), edges, BELL)
+                .map_err(Error::setup("watching an eventfd"))?;
+        }
+        Ok(EpollDriver {
+            epoll,
+            thread,
+            connections: Connections::new(limits),
+            acceptor: Acceptor::default(),
+            ready: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX],
+            scratch: vec![0; RECEIVE_BYTES_MAX].into_boxed_slice(),
+        })
+    }
+
+    pub(crate) fn listen(&mut self, listener: Listener) -> io::Result<usize> {
+        let number = self.acceptor.listeners.len();
+        self.acceptor.listeners.push(listener);
+        self.watch_listener(number, READ)?;
+        Ok(number)
+    }
+
+    fn watch_listener(&self, number: usize, interest: u32) -> io::Result<()> {
+        let Some(fd) = self.acceptor.listeners[number].fd() else { return Ok(()) };
+        let id = ConnId { slot: number as u32, generation: NOT_A_CONNECTION };
+        let change = |operation| control(self.epoll.as_fd(), operation, fd.as_raw_fd(), interest, id);
+        change(libc::EPOLL_CTL_MOD).or_else(|_| change(libc::EPOLL_CTL_ADD))
+    }
+
+    pub(crate) fn adopt(&mut self, fd: OwnedFd) -> ConnId {
+        let id = self.connections.insert(Socket { fd, interest: None, is_full: false });
+        self.watch(id.slot);
+        id
+    }
+
+    pub(crate) fn close(&mut self, id: ConnId, mode: CloseMode) {
+        match mode {
+            CloseMode::AfterFlush => {
+                let now_ns = self.thread.clock.monotonic_ns();
+                self.connections.begin_close(id, now_ns);
+            }
+            CloseMode::Now | CloseMode::Reset => {
+                let Some(connection) = self.connections.open(id) else { return };
+                if mode == CloseMode::Reset {
+                    // A socket that is gone already needs no reset.
+                    let _ = sys::reset_on_close(connection.link.fd.as_fd());
+                }
+                self.connections.free(id.slot);
+            }
+        }
+    }
+
+    /// Tells the kernel what to watch for, if that has changed.
+    fn watch(&mut self, slot: u32) {
+        let id = self.connections.name(slot);
+        let Some(connection) = self.connections.occupant(slot) else { return };
+        let (has_ended, is_broken, is_full) =
+            (connection.has_ended, connection.is_broken, connection.link.is_full);
+        let (current, fd) = (connection.link.interest, connection.link.fd.as_raw_fd());
+        let wanted = if is_broken {
+            None
+        } else {
+            let reading = match (has_ended, self.connections.wants_input(slot)) {
+                (true, _) => 0,
+                (false, true) => READ,
+                (false, false) => HANG_UP,
+            };
+            Some(reading | if is_full { WRITE } else { 0 })
+        };
+        if wanted == current {
+            return;
+        }
+        let operation = match (current, wanted) {
+            (None, _) => libc::EPOLL_CTL_ADD,
+            (Some(_), Some(_)) => libc::EPOLL_CTL_MOD,
+            (Some(_), None) => libc::EPOLL_CTL_DEL,
+        };
+        match control(self.epoll.as_fd(), operation, fd, wanted.unwrap_or(0), id) {
+            Ok(()) => {
+                if let Some(connection) = self.connections.occupant(slot) {
+                    connection.link.interest = wanted;
+                }
+            }
+            // Only a kernel without memory refuses. A connection that cannot be watched would hang for ever; end it.
+            Err(error) => {
+                tracing::warn!(%error, "cannot watch a connection; it is cut");
+                if let Some(connection) = self.connections.occupant(slot) {
+                    let _ = sys::shutdown(connection.link.fd.as_fd(), std::net::Shutdown::Both);
+                }
+            }
+        }
+    }
+
+    /// Writes until there is nothing left, the socket is full or the turn's share is used up.
+    fn write(&mut self, slot: u32, events: &mut Vec<Event>) {
+        let mut written = 0;
+        let (is_full, failure) = loop {
+            let Some(connection) = self.connections.occupant(slot) else { return };
+            if connection.is_broken {
+                connection.sending.clear();
+                connection.output.clear();
+            }
+            connection.sending.fill(&mut connection.output);
+            if connection.sending.is_empty() {
+                break (false, None);
+            }
+            if written >= WRITE_BYTES_MAX {
+                self.connections.mark_dirty(slot);
+                break (false, None);
+            }
+            let mut slices = [IoSlice::new(&[]); SEND_CHUNKS_MAX];
+            let count = connection.sending.slices(&mut slices);
+            match sys::send(connection.link.fd.as_fd(), &slices[..count]) {
+                Ok(len) => {
+                    written += len;
+                    if self.connections.sent(slot, len) {
+                        break (false, None);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break (true, None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break (false, Some(error.kind())),
+            }
+        };
+        if failure.is_some() {
+            self.connections.ended(slot, failure, events);
+        }
+        let Some(connection) = self.connections.occupant(slot) else { return };
+        let was_full = std::mem::replace(&mut connection.link.is_full, is_full);
+        if was_full != is_full || failure.is_some() {
+            self.watch(slot);
+        }
+        self.finish_closing(slot);
+    }
+
+    /// Takes a closing connection one step further.
+    fn finish_closing(&mut self, slot: u32) {
+        let Some(connection) = self.connections.occupant(slot) else { return };
+        if connection.state == State::Flushing
+            && connection.sending.is_empty()
+            && connection.output.is_empty()
+        {
+            // It may be gone already; then the next read says so.
+            let _ = sys::shutdown(connection.link.fd.as_fd(), std::net::Shutdown::Write);
+            connection.state = State::Draining;
+        }
+        let is_over = match connection.state {
+            State::Open => false,
+            State::Flushing => connection.is_broken,
+            State::Draining | State::Dead => connection.has_ended,
+        };
+        if is_over {
+            self.connections.free(slot);
+        }
+    }
+
+    fn on_connection(&mut self, id: ConnId, ready: u32, events: &mut Vec<Event>) {
+        let Some(connection) = self.connections.occupant_named(id) else { return };
+        if ready & WRITE != 0 && connection.link.is_full {
+            self.write(id.slot, events);
+        }
+        let Some(connection) = self.connections.occupant_named(id) else { return };
+        let has_hung_up = ready & (libc::EPOLLHUP | libc::EPOLLERR) as u32 != 0;
+        if ready & libc::EPOLLIN as u32 != 0 && connection.link.interest.is_some_and(|i| i & READ == READ) {
+            self.read(id.slot, events);
+        } else if has_hung_up && connection.link.interest.is_some() {
+            self.cut(id.slot, events);
+        } else if ready & HANG_UP != 0 && !connection.has_ended {
+            self.connections.ended(id.slot, None, events);
+            self.watch(id.slot);
+        }
+        self.finish_closing(id.slot);
+    }
+
+    fn read(&mut self, slot: u32, events: &mut Vec<Event>) {
+        let Some(connection) = self.connections.occupant(slot) else { return };
+        match sys::receive(connection.link.fd.as_fd(), &mut self.scratch) {
+            Ok(0) => self.connections.ended(slot, None, events),
+            Ok(len) => {
+                if self.connections.received(slot, &self.scratch[..len], events) {
+                    return;
+                }
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return;
+            }
+            Err(error) => self.connections.ended(slot, Some(error.kind()), events),
+        }
+        self.watch(slot);
+    }
+
+    /// The connection broke, or both directions are finished.
+    fn cut(&mut self, slot: u32, events: &mut Vec<Event>) {
+        let Some(connection) = self.connections.occupant(slot) else { return };
+        let mut probe = [0];
+        // Nothing is left that anyone waits for, so this tells why: an error, or zero for a proper end.
+        let error = match sys::receive(connection.link.fd.as_fd(), &mut probe) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => error.kind(),
+            Ok(_) | Err(_) => io::ErrorKind::BrokenPipe,
+        };
+        self.connections.ended(slot, Some(error), events);
+        self.watch(slot);
+    }
+
+    fn accept(&mut self, number: usize, events: &mut Vec<Event>) {
+        for _ in 0..ACCEPTS_MAX {
+            let Some(listener) = self.acceptor.listeners.get(number) else { return };
+            let Some(fd) = listener.fd() else { return };
+            match sys::accept(fd) {
+                Ok(fd) => {
+                    events.push(Event::Accepted { socket: listener.accepted(fd), listener: number });
+                    self.acceptor.succeeded();
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    if self.acceptor.failed(&error, self.thread.clock.monotonic_ns()) {
+                        self.watch_listeners(0);
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn watch_listeners(&self, interest: u32) {
+        for number in 0..self.acceptor.listeners.len() {
+            if let Err(error) = self.watch_listener(number, interest) {
+                tracing::warn!(%error, "cannot watch a listening socket");
+            }
+        }
+    }
+}
+
+impl Backend for EpollDriver {
+    type Link = Socket;
+
+    fn thread(&mut self) -> &mut Thread {
+        &mut self.thread
+    }
+
+    fn connections(&mut self) -> &mut Connections<Socket> {
+        &mut self.connections
+    }
+
+    fn flush(&mut self, now_ns: u64, events: &mut Vec<Event>) {
+        let dirty = self.connections.take_dirty();
+        for &slot in &dirty {
+            if self.connections.occupant(slot).is_some_and(|connection| !connection.link.is_full) {
+                self.write(slot, events);
+            }
+        }
+        self.connections.flushed(dirty);
+        while let Some(slot) = self.connections.take_resumed(events) {
+            self.watch(slot);
+        }
+        while let Some(slot) = self.connections.take_overdue(now_ns) {
+            self.connections.free(slot);
+        }
+        if self.acceptor.may_go_on(now_ns) {
+            self.watch_listeners(READ);
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        self.connections.has_dirty()
+    }
+
+    fn next_deadline_ns(&mut self) -> Option<u64> {
+        [self.connections.next_deadline_ns(), self.acceptor.paused_until_ns()].into_iter().flatten().min()
+    }
+
+    fn collect(&mut self, wait: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        // Rounded up, so that a wait never ends before its deadline and turns into polling.
+        let wait_ms = match wait {
+            None => -1,
+            Some(wait) => i32::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX),
+        };
+        let (epoll, capacity) = (self.epoll.as_raw_fd(), self.ready.len() as i32);
+        // SAFETY: `ready` has room for `capacity` events.
+        let waited =
+            sys::check(unsafe { libc::epoll_wait(epoll, self.ready.as_mut_ptr(), capacity, wait_ms) });
+        let count = match waited {
+            Ok(count) => count as usize,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Err(error) => return Err(error),
+        };
+        for index in 0..count {
+            let libc::epoll_event { events: ready, u64: token } = self.ready[index];
+            let id = ConnId { slot: token as u32, generation: (token >> 32) as u32 };
+            if id == BELL {
+                // The notice itself is the message; the edge is spent.
+            } else if id.generation == NOT_A_CONNECTION {
+                self.accept(id.slot as usize, events);
+            } else {
+                self.on_connection(id, ready, events);
+            }
+        }
+        Ok(())
+    }
+}

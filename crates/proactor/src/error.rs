@@ -1,0 +1,85 @@
+//! What can go wrong between this crate and the operating system before a connection exists.
+//!
+//! Texts name the address or the path and what to do about it: they are what an operator sees when a server does not
+//! start. Errors of one connection are not here: they arrive as [`Event::Closed`](crate::Event::Closed).
+
+use std::io;
+use std::path::PathBuf;
+
+/// The world refused something.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another process listens there.
+    #[error("cannot listen on {address}: another process uses this port")]
+    PortInUse {
+        /// As asked for, with the port.
+        address: String,
+    },
+    /// A privileged port, or a directory that cannot be written to.
+    #[error("cannot listen on {address}: no permission")]
+    NoPermission {
+        /// Address or path.
+        address: String,
+    },
+    /// Not an address of this machine, or not an address.
+    #[error("cannot listen on {address}: this machine has no such address")]
+    NoSuchAddress {
+        /// As asked for, with the port.
+        address: String,
+    },
+    /// The kernel's limit for the path of a Unix socket.
+    #[error("cannot listen on {path}: the path has {len} bytes, a Unix socket allows {len_max}")]
+    UnixPathTooLong {
+        /// The path.
+        path: PathBuf,
+        /// Its bytes.
+        len: usize,
+        /// How many there may be.
+        len_max: usize,
+    },
+    /// Another process answers on the path, or something there is not a socket.
+    #[error("cannot listen on {path}: {why}")]
+    UnixPathInUse {
+        /// The path.
+        path: PathBuf,
+        /// What is there.
+        why: &'static str,
+    },
+    /// Any other failure to listen.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Address or path.
+        address: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// io_uring was asked for and is not to be had.
+    #[error("io_uring is not available: {why} (use --io=auto or --io=epoll)")]
+    NoRing {
+        /// Which step failed.
+        why: String,
+    },
+    /// The kernel refused what every driver needs.
+    #[error("cannot set up I/O: {what}: {source}")]
+    Setup {
+        /// Which step.
+        what: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn setup(what: &'static str) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::Setup { what, source }
+    }
+
+    pub(crate) fn listen(address: String, source: io::Error) -> Error {
+        match source.kind() {
+            io::ErrorKind::AddrInUse => Error::PortInUse { address },
+            io::ErrorKind::PermissionDenied => Error::NoPermission { address },
+            io::ErrorKind::AddrNotAvailable => Error::NoSuchAddress { address },
+            _ => Error::Listen { address, source },
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What a turn reports, and the names by which connections are known.
+
+use std::io;
+
+use crate::Socket;
+
+/// One connection of one driver. A name is never given out twice: the slot is, the generation is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnId {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+impl ConnId {
+    /// The place in the driver's table: dense from 0, reused by later connections. Good as an index beside the driver.
+    pub fn slot(self) -> usize {
+        self.slot as usize
+    }
+
+    /// Which of the connections that have had this slot.
+    pub fn generation(self) -> u32 {
+        self.generation
+    }
+
+    /// The id as a number, to travel through code that knows nothing of connections.
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.slot)
+    }
+
+    /// The id that [`ConnId::to_bits`] gave.
+    pub fn from_bits(bits: u64) -> ConnId {
+        ConnId { slot: bits as u32, generation: (bits >> 32) as u32 }
+    }
+}
+
+/// What a turn reports.
+#[derive(Debug)]
+pub enum Event {
+    /// Someone connected. The socket is nobody's until a driver, here or on another thread, adopts it; dropped, it closes.
+    Accepted {
+        /// The new socket.
+        socket: Socket,
+        /// The number that [`Driver::listen`](crate::Driver::listen) returned.
+        listener: usize,
+    },
+    /// Bytes were appended to the connection's input: at most once per connection and turn.
+    Data {
+        /// Which connection.
+        conn: ConnId,
+    },
+    /// The peer will send nothing more: it has finished (no error), or the connection broke. Reported once, after all its
+    /// data; the connection stays, and can still be written to if there was no error, until the server closes it.
+    Closed {
+        /// Which connection.
+        conn: ConnId,
+        /// How it broke.
+        error: Option<io::ErrorKind>,
+    },
+    /// Another thread left a notice: look at the inboxes.
+    Wake,
+}
+
+/// How to end a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseMode {
+    /// Send what is queued, say goodbye, wait for the peer to do so too; all this for [`Config::close_timeout`]
+    /// (crate::Config::close_timeout) at most.
+    AfterFlush,
+    /// Drop what is queued and close.
+    Now,
+    /// Drop what is queued and make the peer see a reset.
+    Reset,
+}

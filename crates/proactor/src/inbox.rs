@@ -1,0 +1,193 @@
+//! Messages from many threads to one.
+//!
+//! An [`Inbox`] is a stack of linked nodes that is only ever pushed to or taken whole, so a node cannot come back while
+//! someone compares against its address (no ABA). The taken stack is reversed: messages of one producer arrive in the order
+//! in which they were sent.
+//!
+//! ```text
+//!   head ──▶ newest ──▶ … ──▶ oldest ──▶ null        push: compare-and-swap of head      take_all: swap with null
+//! ```
+//!
+//! Nodes are boxes that belong to the caller: a request travels as a node, the answer is written into it, and the same
+//! box travels back, so a conversation between two threads allocates nothing. Unbounded by itself; a sender bounds what it
+//! has under way. How the receiver learns of a message is [`waker`](crate::Waker)'s business.
+//!
+//! Invariants: a node is in one inbox at most, because pushing takes the box; every node is given out once.
+
+use std::sync::Arc;
+
+use crate::Waker;
+use crate::sync::{AtomicPtr, Ordering};
+
+/// A message and the link that strings it into an inbox.
+#[derive(Debug)]
+pub struct Node<T> {
+    next: AtomicPtr<Node<T>>,
+    /// The message.
+    pub value: T,
+}
+
+impl<T> Node<T> {
+    /// A node that can be sent, received, written to and sent again.
+    pub fn new(value: T) -> Box<Node<T>> {
+        Box::new(Node { next: AtomicPtr::new(std::ptr::null_mut()), value })
+    }
+}
+
+/// Where many threads leave messages for the thread that owns `waker`.
+#[derive(Debug)]
+pub struct Inbox<T> {
+    head: AtomicPtr<Node<T>>,
+    waker: Arc<Waker>,
+}
+
+impl<T: Send> Inbox<T> {
+    /// An empty inbox of the thread that `waker` wakes.
+    pub fn new(waker: Arc<Waker>) -> Inbox<T> {
+        Inbox { head: AtomicPtr::new(std::ptr::null_mut()), waker }
+    }
+
+    /// Leaves a message. True if the receiver sleeps and the caller must [`ring`](Inbox::ring): at once, or once at the end
+    /// of its turn for everything it has sent.
+    #[must_use = "a sleeping receiver stays asleep until someone rings"]
+    pub fn push(&self, node: Box<Node<T>>) -> bool {
+        let node = Box::into_raw(node);
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: `node` came from a box and is not published yet, so it is ours alone.
+            unsafe { &*node }.next.store(head, Ordering::Relaxed);
+            match self.head.compare_exchange_weak(head, node, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return self.waker.notify(),
+                Err(current) => head = current,
+            }
+        }
+    }
+
+    /// Leaves a message and wakes the receiver if it sleeps.
+    pub fn send(&self, node: Box<Node<T>>) {
+        if self.push(node) {
+            self.ring();
+        }
+    }
+
+    /// Wakes the receiver after a [`push`](Inbox::push) that said so.
+    pub fn ring(&self) {
+        self.waker.ring();
+    }
+
+    /// Whether there was nothing in it a moment ago.
+    pub fn is_empty(&self) -> bool {
+        self.head.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Takes everything, oldest first. Called by the receiver after it has taken the waker's notice.
+    pub fn take_all(&self) -> Mail<T> {
+        if self.is_empty() {
+            return Mail { oldest: std::ptr::null_mut() };
+        }
+        // Acquire: pairs with the Release of every push below, all of them links of one release sequence.
+        let mut node = self.head.swap(std::ptr::null_mut(), Ordering::Acquire);
+        let mut oldest = std::ptr::null_mut();
+        while !node.is_null() {
+            // SAFETY: the swap made the whole chain ours; each node came from a box and is live.
+            let link = &unsafe { &*node }.next;
+            let older = link.load(Ordering::Relaxed);
+            link.store(oldest, Ordering::Relaxed);
+            oldest = node;
+            node = older;
+        }
+        Mail { oldest }
+    }
+}
+
+impl<T> Drop for Inbox<T> {
+    fn drop(&mut self) {
+        // Acquire: the last reference is gone, but the chain was written by other threads.
+        let newest = self.head.load(Ordering::Acquire);
+        drop(Mail { oldest: newest });
+    }
+}
+
+/// The messages taken from an inbox, oldest first. What is not taken from it is dropped with it.
+#[derive(Debug)]
+pub struct Mail<T> {
+    oldest: *mut Node<T>,
+}
+
+impl<T> Iterator for Mail<T> {
+    type Item = Box<Node<T>>;
+
+    fn next(&mut self) -> Option<Box<Node<T>>> {
+        if self.oldest.is_null() {
+            return None;
+        }
+        // SAFETY: the chain is ours; each node came from `Box::into_raw` and leaves the chain here.
+        let node = unsafe { Box::from_raw(self.oldest) };
+        self.oldest = node.next.load(Ordering::Relaxed);
+        Some(node)
+    }
+}
+
+impl<T> Drop for Mail<T> {
+    fn drop(&mut self) {
+        self.for_each(drop);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_out_in_the_order_they_went_in() {
+        let inbox = Inbox::new(Arc::new(Waker::without_bell()));
+        for i in 0..5 {
+            let _ = inbox.push(Node::new(i));
+        }
+        assert_eq!(inbox.take_all().map(|node| node.value).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+        assert!(inbox.is_empty());
+        assert_eq!(inbox.take_all().count(), 0);
+    }
+
+    #[test]
+    fn only_the_first_message_to_a_sleeper_has_to_ring() {
+        let waker = Arc::new(Waker::without_bell());
+        let inbox = Inbox::new(waker.clone());
+        assert!(!inbox.push(Node::new(1)), "awake");
+        assert!(!waker.try_sleep(), "there is a notice");
+        assert!(waker.take_notice());
+        assert_eq!(inbox.take_all().count(), 1);
+        assert!(waker.try_sleep());
+        assert!(inbox.push(Node::new(2)));
+        assert!(!inbox.push(Node::new(3)));
+        waker.rise();
+        assert!(waker.take_notice());
+        assert_eq!(inbox.take_all().count(), 2);
+    }
+
+    #[test]
+    fn what_is_left_is_dropped_with_the_inbox_and_with_the_mail() {
+        let alive = Arc::new(());
+        let inbox = Inbox::new(Arc::new(Waker::without_bell()));
+        for _ in 0..3 {
+            let _ = inbox.push(Node::new(alive.clone()));
+        }
+        let mut mail = inbox.take_all();
+        drop(mail.next());
+        assert_eq!(Arc::strong_count(&alive), 3);
+        drop(mail);
+        let _ = inbox.push(Node::new(alive.clone()));
+        drop(inbox);
+        assert_eq!(Arc::strong_count(&alive), 1);
+    }
+
+    #[test]
+    fn a_node_travels_without_being_allocated_again() {
+        let inbox = Inbox::new(Arc::new(Waker::without_bell()));
+        let node = Node::new(1);
+        let address = &raw const *node;
+        let _ = inbox.push(node);
+        let back = inbox.take_all().next().expect("one message");
+        assert_eq!(&raw const *back, address);
+    }
+}

@@ -1,0 +1,199 @@
+//! Sockets that wait for connections.
+//!
+//! A listener is bound before it is given to a driver, so that everything that can fail fails while the server starts, with
+//! an [`Error`] that names the address. TCP listeners reuse addresses that linger from an earlier run, and an IPv6
+//! listener takes IPv6 only, so that `0.0.0.0` and `::` can share a port. The file of a Unix socket is replaced if nobody
+//! answers on it, and removed when the listener goes.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Socket, sys};
+
+/// The kernel's `sun_path`, less the zero at its end.
+const UNIX_PATH_BYTES_MAX: usize = 107;
+
+/// A socket that waits for connections.
+#[derive(Debug)]
+pub struct Listener {
+    pub(crate) link: ListenerLink,
+    local: String,
+}
+
+#[derive(Debug)]
+pub(crate) enum ListenerLink {
+    Tcp(OwnedFd),
+    /// The file is held to be removed.
+    Unix(OwnedFd, #[expect(dead_code, reason = "held for its drop")] SocketFile),
+}
+
+/// The file of a Unix socket; removed with its listener.
+#[derive(Debug)]
+pub(crate) struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // It may be gone already; there is nobody to tell.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Listens on `address` (an address, a host name, `*` for all of IPv4, `::*` for all of IPv6) and `port` (0: any free one).
+pub fn listen_tcp(address: &str, port: u16, backlog: i32) -> Result<Listener, Error> {
+    let name =
+        if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") };
+    let to_bind = match address {
+        "*" => SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port),
+        "::*" => SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port),
+        _ => (address, port)
+            .to_socket_addrs()
+            .ok()
+            .and_then(|mut found| found.next())
+            .ok_or_else(|| Error::NoSuchAddress { address: name.clone() })?,
+    };
+    let bound = bind_tcp(to_bind, backlog).map_err(|source| Error::listen(name, source))?;
+    let local = bound.local_addr().map_err(Error::setup("the address of a listening socket"))?.to_string();
+    Ok(Listener { link: ListenerLink::Tcp(bound.into()), local })
+}
+
+fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
+    let domain = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let fd = sys::stream_socket(domain)?;
+    sys::set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    if address.is_ipv6() {
+        sys::set_option(fd.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
+    }
+    sys::bind(fd.as_fd(), address)?;
+    sys::listen(fd.as_fd(), backlog)?;
+    Ok(fd.into())
+}
+
+/// Listens on the file `path`, created with `permissions` (such as `0o700`) if given.
+pub fn listen_unix(path: &Path, permissions: Option<u32>, backlog: i32) -> Result<Listener, Error> {
+    let len = path.as_os_str().as_bytes().len();
+    if len > UNIX_PATH_BYTES_MAX {
+        return Err(Error::UnixPathTooLong { path: path.to_owned(), len, len_max: UNIX_PATH_BYTES_MAX });
+    }
+    let local = path.display().to_string();
+    let failed = |source| Error::listen(local.clone(), source);
+    remove_stale(path)?;
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    let file = SocketFile(path.to_owned());
+    listener.set_nonblocking(true).map_err(failed)?;
+    sys::listen(listener.as_fd(), backlog).map_err(failed)?;
+    if let Some(mode) = permissions {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(failed)?;
+    }
+    Ok(Listener { link: ListenerLink::Unix(listener.into(), file), local })
+}
+
+/// Removes a socket file that a dead process left behind, and nothing else.
+fn remove_stale(path: &Path) -> Result<(), Error> {
+    let in_use = |why| Error::UnixPathInUse { path: path.to_owned(), why };
+    match std::fs::symlink_metadata(path) {
+        Err(_) => return Ok(()),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(in_use("a file that is no socket is there"));
+        }
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path).map_err(|source| Error::listen(path.display().to_string(), source))
+        }
+        Ok(_) | Err(_) => Err(in_use("another process uses this socket")),
+    }
+}
+
+impl Listener {
+    /// Where it listens: `ip:port`, `[ip]:port` or a path.
+    pub fn local(&self) -> &str {
+        &self.local
+    }
+
+    /// The port; None for a Unix socket.
+    pub fn port(&self) -> Option<u16> {
+        match &self.link {
+            ListenerLink::Unix(..) => None,
+            ListenerLink::Tcp(_) => self.local.rsplit_once(':')?.1.parse().ok(),
+        }
+    }
+
+    /// The descriptor; simulated listeners have none.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.link {
+            ListenerLink::Tcp(fd) | ListenerLink::Unix(fd, _) => Some(fd.as_fd()),
+        }
+    }
+
+    /// Makes a socket of a descriptor that was accepted here.
+    pub(crate) fn accepted(&self, fd: OwnedFd) -> Socket {
+        match &self.link {
+            ListenerLink::Unix(..) => Socket::unix(fd, &self.local),
+            ListenerLink::Tcp(_) => Socket::tcp(fd.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scratch_path(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("proactor-listener-{}-{name}", std::process::id()))
+    }
+
+    #[test]
+    fn a_port_in_use_is_named() {
+        let first = listen_tcp("127.0.0.1", 0, 16).expect("some port is free");
+        let port = first.port().expect("TCP has a port");
+        let error = listen_tcp("127.0.0.1", port, 16).expect_err("the port is taken");
+        assert_eq!(
+            error.to_string(),
+            format!("cannot listen on 127.0.0.1:{port}: another process uses this port")
+        );
+    }
+
+    #[test]
+    fn both_families_share_a_port() {
+        let v4 = listen_tcp("*", 0, 16).expect("some port is free");
+        let port = v4.port().expect("TCP has a port");
+        match listen_tcp("::*", port, 16) {
+            Ok(v6) => assert_eq!(v6.local(), format!("[::]:{port}")),
+            Err(error) => assert!(!matches!(error, Error::PortInUse { .. }), "{error}"),
+        }
+    }
+
+    #[test]
+    fn an_address_that_is_not_ours_is_named() {
+        let error = listen_tcp("192.0.2.1", 7, 16).expect_err("a documentation address");
+        assert!(matches!(error, Error::NoSuchAddress { .. } | Error::NoPermission { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_long_path_is_refused_before_the_kernel_sees_it() {
+        let path = PathBuf::from(format!("/tmp/{}", "x".repeat(110)));
+        let error = listen_unix(&path, None, 16).expect_err("too long");
+        assert!(matches!(error, Error::UnixPathTooLong { len: 115, .. }), "{error}");
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_a_live_one_and_a_file_are_not() {
+        let path = scratch_path("stale");
+        drop(UnixListener::bind(&path).expect("the path is free"));
+        let live = listen_unix(&path, Some(0o600), 16).expect("nobody answered on it");
+        let mode = std::fs::metadata(&path).expect("it exists").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(matches!(listen_unix(&path, None, 16), Err(Error::UnixPathInUse { .. })));
+        drop(live);
+        assert!(!path.exists());
+        std::fs::write(&path, "precious").expect("the path is free again");
+        assert!(matches!(listen_unix(&path, None, 16), Err(Error::UnixPathInUse { .. })));
+        std::fs::remove_file(&path).expect("it is still there");
+    }
+}

@@ -1,0 +1,83 @@
+//! The part of a connection's output that is on its way into the socket.
+//!
+//! Chunks leave the [`Output`] rope, wait here while the kernel takes them, and give their memory back when they are sent.
+//! The kernel may hold pointers into them meanwhile, so a chunk here is neither changed nor moved in memory (the vector
+//! that holds it may be).
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use resp::{Chunk, Output};
+
+use crate::pool::BufferPool;
+
+/// How many chunks one system call takes.
+pub(crate) const SEND_CHUNKS_MAX: usize = 32;
+/// How many bytes are on their way at a time; one chunk may be larger by itself.
+pub(crate) const SEND_BYTES_MAX: usize = 1024 * 1024;
+
+#[derive(Debug, Default)]
+pub(crate) struct Sending {
+    chunks: VecDeque<Chunk>,
+    /// How much of the first chunk has been sent.
+    offset: usize,
+    len_bytes: usize,
+}
+
+impl Sending {
+    pub(crate) fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len_bytes == 0
+    }
+
+    /// Takes chunks from `output` up to the limits.
+    pub(crate) fn fill(&mut self, output: &mut Output) {
+        while self.len_bytes < SEND_BYTES_MAX && self.chunks.len() < SEND_CHUNKS_MAX {
+            match output.take_chunk() {
+                None => return,
+                Some(chunk) if chunk.as_slice().is_empty() => {}
+                Some(chunk) => {
+                    self.len_bytes += chunk.as_slice().len();
+                    self.chunks.push_back(chunk);
+                }
+            }
+        }
+    }
+
+    /// What is left to send, as far as one system call takes it; returns how many slices that are.
+    pub(crate) fn slices<'a>(&'a self, into: &mut [IoSlice<'a>; SEND_CHUNKS_MAX]) -> usize {
+        let mut skip = self.offset;
+        let mut count = 0;
+        for (slice, chunk) in into.iter_mut().zip(&self.chunks) {
+            *slice = IoSlice::new(&chunk.as_slice()[skip..]);
+            skip = 0;
+            count += 1;
+        }
+        count
+    }
+
+    /// Notes that the first `len` bytes are sent.
+    pub(crate) fn advance(&mut self, len: usize, pool: &mut BufferPool) {
+        assert!(len <= self.len_bytes, "the kernel sent more than it was given");
+        self.len_bytes -= len;
+        self.offset += len;
+        while let Some(chunk) = self.chunks.front() {
+            let chunk_len = chunk.as_slice().len();
+            if self.offset < chunk_len {
+                break;
+            }
+            self.offset -= chunk_len;
+            if let Some(Chunk::Owned(memory)) = self.chunks.pop_front() {
+                pool.give(memory);
+            }
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        *self = Sending::default();
+    }
+}

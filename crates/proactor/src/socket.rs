@@ -1,0 +1,96 @@
+//! A connected socket that no driver has adopted yet.
+//!
+//! It can be sent to the thread that shall serve it. Dropped, it closes. It carries the addresses as text, because the
+//! system calls that tell them are made once, here, and everything that shows a client needs them.
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use crate::sys;
+
+/// A connected socket.
+#[derive(Debug)]
+pub struct Socket {
+    pub(crate) link: Link,
+    peer: String,
+    local: String,
+    is_unix: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Link {
+    Kernel(OwnedFd),
+}
+
+impl Socket {
+    /// A TCP connection made elsewhere, for instance to a primary.
+    pub fn from_tcp(stream: TcpStream) -> io::Result<Socket> {
+        stream.set_nonblocking(true)?;
+        Ok(Socket::tcp(stream))
+    }
+
+    /// A Unix connection made elsewhere.
+    pub fn from_unix(stream: UnixStream) -> io::Result<Socket> {
+        stream.set_nonblocking(true)?;
+        let path = |address: io::Result<std::os::unix::net::SocketAddr>| match address {
+            Ok(address) => address.as_pathname().map(|path| path.display().to_string()).unwrap_or_default(),
+            Err(_) => String::new(),
+        };
+        let (peer, local) = (path(stream.peer_addr()), path(stream.local_addr()));
+        Ok(Socket { link: Link::Kernel(stream.into()), peer, local, is_unix: true })
+    }
+
+    /// A TCP socket that does not block.
+    pub(crate) fn tcp(stream: TcpStream) -> Socket {
+        // A peer that has gone already has no address, and is found out by the first read.
+        let text = |address: io::Result<std::net::SocketAddr>| match address {
+            Ok(address) => address.to_string(),
+            Err(_) => "?:0".to_owned(),
+        };
+        let (peer, local) = (text(stream.peer_addr()), text(stream.local_addr()));
+        // Replies leave once per turn, so there is nothing for Nagle's algorithm to collect.
+        let _ = stream.set_nodelay(true);
+        Socket { link: Link::Kernel(stream.into()), peer, local, is_unix: false }
+    }
+
+    /// A Unix socket that does not block, accepted at `path`. Both ends bear the path, as clients have none.
+    pub(crate) fn unix(fd: OwnedFd, path: &str) -> Socket {
+        Socket { link: Link::Kernel(fd), peer: path.to_owned(), local: path.to_owned(), is_unix: true }
+    }
+
+    /// The other side: `ip:port`, `[ip]:port` or the path of the Unix socket.
+    pub fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    /// Our side, in the same form.
+    pub fn local(&self) -> &str {
+        &self.local
+    }
+
+    /// Whether it is a Unix socket.
+    pub fn is_unix(&self) -> bool {
+        self.is_unix
+    }
+
+    /// Has the kernel ask a silent peer for a sign of life after `idle`, then three times at a third of it. Without effect
+    /// on Unix sockets.
+    pub fn set_keepalive(&self, idle: Duration) -> io::Result<()> {
+        let Some(fd) = self.tcp_fd() else { return Ok(()) };
+        let idle_s = i32::try_from(idle.as_secs()).unwrap_or(i32::MAX).max(1);
+        sys::set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
+        sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, idle_s)?;
+        sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, (idle_s / 3).max(1))?;
+        sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3)
+    }
+
+    fn tcp_fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.link {
+            Link::Kernel(fd) if !self.is_unix => Some(fd.as_fd()),
+            Link::Kernel(_) => None,
+        }
+    }
+}

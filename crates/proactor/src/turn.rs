@@ -1,0 +1,141 @@
+//! One turn of the loop, the same for every driver that really waits.
+//!
+//! ```text
+//!   flush what is dirty ─▶ anything to report, or more to do?  yes ─▶ look once, without waiting
+//!                                     │ no
+//!                                     ▼
+//!                          poll for a bounded time, yielding in between (if that has paid lately, see `idle`)
+//!                                     │ nothing
+//!                                     ▼
+//!                          announce the sleep ─▶ block ─▶ rise
+//! ```
+//!
+//! A turn does bounded work: drivers take a bounded number of readiness events and bytes from the kernel, and what is left
+//! over makes the next turn not wait.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::connections::Connections;
+use crate::event::Event;
+use crate::idle::IdlePolicy;
+use crate::{Clock, Error, Waker, sys};
+
+/// What one thread has beside its connections.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) waker: Arc<Waker>,
+    pub(crate) clock: Clock,
+    pub(crate) idle: IdlePolicy,
+}
+
+impl Thread {
+    pub(crate) fn new(poll_us: u32) -> Result<Thread, Error> {
+        let bell = sys::EventFd::new().map_err(Error::setup("an eventfd"))?;
+        let waker = Arc::new(Waker::with_bell(bell));
+        Ok(Thread { waker, clock: Clock::real(), idle: IdlePolicy::new(poll_us) })
+    }
+}
+
+/// What a driver does for a turn.
+pub(crate) trait Backend {
+    type Link;
+
+    fn thread(&mut self) -> &mut Thread;
+    fn connections(&mut self) -> &mut Connections<Self::Link>;
+
+    /// Sends the output of dirty connections, ends overdue ones, reads on with resumed ones.
+    fn flush(&mut self, now_ns: u64, events: &mut Vec<Event>);
+
+    /// Whether work is left that needs no news from the kernel.
+    fn has_more(&self) -> bool;
+
+    /// When the driver wants to be called again even if nothing happens.
+    fn next_deadline_ns(&mut self) -> Option<u64>;
+
+    /// Reports what has happened, waiting for it at most `wait`; None waits for ever. May return early with nothing.
+    fn collect(&mut self, wait: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
+}
+
+/// Runs one turn; see the head of this file.
+pub(crate) fn run<B: Backend>(
+    backend: &mut B,
+    timeout: Option<Duration>,
+    events: &mut Vec<Event>,
+) -> io::Result<()> {
+    events.clear();
+    backend.connections().turn += 1;
+    let start_ns = backend.thread().clock.monotonic_ns();
+    backend.flush(start_ns, events);
+    let deadline_ns = timeout.map(|wait| start_ns.saturating_add(nanoseconds(wait)));
+    let is_at_rest = events.is_empty() && !backend.has_more() && deadline_ns != Some(start_ns);
+    if !is_at_rest || backend.thread().waker.is_notified() {
+        backend.collect(Some(Duration::ZERO), events)?;
+    } else {
+        let poll_ns = backend.thread().idle.poll_ns();
+        if poll_ns == 0 || !poll(backend, start_ns, poll_ns, events)? {
+            sleep(backend, start_ns, deadline_ns, poll_ns > 0, events)?;
+        }
+    }
+    if backend.thread().waker.take_notice() {
+        events.push(Event::Wake);
+    }
+    Ok(())
+}
+
+/// Looks again and again until something comes or `poll_ns` are over; true if something came.
+fn poll<B: Backend>(
+    backend: &mut B,
+    start_ns: u64,
+    poll_ns: u64,
+    events: &mut Vec<Event>,
+) -> io::Result<bool> {
+    loop {
+        backend.collect(Some(Duration::ZERO), events)?;
+        let thread = backend.thread();
+        if !events.is_empty() || thread.waker.is_notified() {
+            thread.idle.poll_paid();
+            return Ok(true);
+        }
+        if thread.clock.monotonic_ns().saturating_sub(start_ns) >= poll_ns {
+            thread.idle.poll_was_in_vain();
+            return Ok(false);
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn sleep<B: Backend>(
+    backend: &mut B,
+    start_ns: u64,
+    deadline_ns: Option<u64>,
+    has_polled: bool,
+    events: &mut Vec<Event>,
+) -> io::Result<()> {
+    let deadline_ns = [deadline_ns, backend.next_deadline_ns()].into_iter().flatten().min();
+    if !backend.thread().waker.try_sleep() {
+        return backend.collect(Some(Duration::ZERO), events);
+    }
+    let mut now_ns = start_ns;
+    let outcome = loop {
+        let wait = deadline_ns.map(|deadline_ns| Duration::from_nanos(deadline_ns.saturating_sub(now_ns)));
+        let outcome = backend.collect(wait, events);
+        let thread = backend.thread();
+        now_ns = thread.clock.monotonic_ns();
+        let is_over = deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns);
+        if outcome.is_err() || !events.is_empty() || is_over || thread.waker.is_notified() {
+            break outcome;
+        }
+    };
+    let thread = backend.thread();
+    thread.waker.rise();
+    if !has_polled {
+        thread.idle.slept(now_ns.saturating_sub(start_ns));
+    }
+    outcome
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

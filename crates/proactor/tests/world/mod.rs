@@ -1,0 +1,213 @@
+//! A driver, clients of it, and a little server between them, all in one thread.
+//!
+//! [`over_all_drivers`] runs one scenario over each driver: epoll, io_uring (skipped with a note where the kernel refuses it).
+//! Clients never block: a scenario pumps the driver until what it waits for has happened, and fails after ten seconds.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use proactor::{CloseMode, Config, ConnId, Driver, Event, IoChoice, Waker, listen_tcp};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(crate) struct World {
+    pub(crate) driver: Driver,
+    address: String,
+    /// Whether the server answers every byte with itself and closes what is closed.
+    pub(crate) is_echo: bool,
+    pub(crate) opened: Vec<ConnId>,
+    pub(crate) closed: Vec<(ConnId, Option<io::ErrorKind>)>,
+    /// Connections with data, when not echoing.
+    pub(crate) data: Vec<ConnId>,
+    pub(crate) wakes: usize,
+    events: Vec<Event>,
+}
+
+/// Runs `scenario` in a fresh world of each kind.
+pub(crate) fn over_all_drivers(scenario: impl Fn(&mut World)) {
+    over_all_drivers_with(&Config::default(), scenario);
+}
+
+pub(crate) fn over_all_drivers_with(config: &Config, scenario: impl Fn(&mut World)) {
+    for io in [IoChoice::Epoll, IoChoice::Uring] {
+        match Driver::open(&Config { io, ..config.clone() }) {
+            Ok(driver) => scenario(&mut World::real(driver)),
+            Err(error) => {
+                assert_eq!(io, IoChoice::Uring, "{error}");
+                println!("skipped io_uring: {error}");
+            }
+        }
+    }
+}
+
+impl World {
+    fn real(mut driver: Driver) -> World {
+        let listener = listen_tcp("127.0.0.1", 0, 1024).expect("some port is free");
+        let address = listener.local().to_owned();
+        driver.listen(listener).expect("a fresh listener can be watched");
+        World {
+            driver,
+            address,
+            is_echo: true,
+            opened: Vec::new(),
+            closed: Vec::new(),
+            data: Vec::new(),
+            wakes: 0,
+            events: Vec::new(),
+        }
+    }
+
+    /// A connected client and the server's name for its connection.
+    pub(crate) fn connect(&mut self) -> (Client, ConnId) {
+        let before = self.opened.len();
+        let stream = TcpStream::connect(&self.address).expect("the backlog has room");
+        stream.set_nonblocking(true).expect("sockets can be non-blocking");
+        self.until("accept", |world| world.opened.len() > before);
+        (Client { stream, received: Vec::new(), ending: None }, self.opened[before])
+    }
+
+    pub(crate) fn waker(&mut self) -> std::sync::Arc<Waker> {
+        self.driver.waker()
+    }
+
+    /// One turn, which waits a millisecond at most.
+    pub(crate) fn pump(&mut self) {
+        self.turn(Duration::from_millis(1));
+    }
+
+    pub(crate) fn turn(&mut self, timeout: Duration) {
+        let mut events = std::mem::take(&mut self.events);
+        self.driver.turn(Some(timeout), &mut events).expect("the driver works");
+        for event in events.drain(..) {
+            match event {
+                Event::Accepted { socket, listener } => {
+                    assert_eq!(listener, 0);
+                    assert!(!socket.peer().is_empty());
+                    self.opened.push(self.driver.adopt(socket));
+                }
+                Event::Data { conn } if self.is_echo => self.echo(conn),
+                Event::Data { conn } => self.data.push(conn),
+                Event::Closed { conn, error } => {
+                    self.closed.push((conn, error));
+                    if self.is_echo {
+                        self.driver.close(conn, CloseMode::AfterFlush);
+                    }
+                }
+                Event::Wake => self.wakes += 1,
+            }
+        }
+        self.events = events;
+    }
+
+    fn echo(&mut self, conn: ConnId) {
+        let mut io = self.driver.take_io(conn).expect("data is reported for open connections");
+        assert!(!io.input.is_empty(), "data was reported");
+        io.output.extend_from_slice(io.input.as_slice());
+        io.input.consume(io.input.len());
+        self.driver.put_io(conn, io);
+    }
+
+    /// Turns until `done`.
+    pub(crate) fn until(&mut self, what: &str, mut done: impl FnMut(&mut World) -> bool) {
+        let start = Instant::now();
+        while !done(self) {
+            assert!(start.elapsed() < PATIENCE, "waited in vain for {what} over {}", self.driver.name());
+            self.pump();
+        }
+    }
+
+    /// Sends all of `bytes`, receiving meanwhile.
+    pub(crate) fn send(&mut self, client: &mut Client, bytes: &[u8]) {
+        let mut sent = 0;
+        self.until("a client's send", |_| {
+            client.receive(usize::MAX);
+            sent += client.send(&bytes[sent..]);
+            sent == bytes.len()
+        });
+    }
+
+    /// Receives until there are `len` bytes, and takes them.
+    pub(crate) fn receive(&mut self, client: &mut Client, len: usize) -> Vec<u8> {
+        self.until("a client's bytes", |_| {
+            client.receive(usize::MAX);
+            client.received.len() >= len
+        });
+        client.received.drain(..len).collect()
+    }
+
+    /// Receives until the connection ends, and says how.
+    pub(crate) fn receive_end(&mut self, client: &mut Client) -> Ending {
+        self.until("a client's end", |_| {
+            client.receive(usize::MAX);
+            client.ending.is_some()
+        });
+        client.ending.expect("it has ended")
+    }
+
+    /// The input waiting for the server, left where it is.
+    pub(crate) fn input(&mut self, conn: ConnId) -> Vec<u8> {
+        let Some(io) = self.driver.take_io(conn) else { return Vec::new() };
+        let bytes = io.input.as_slice().to_vec();
+        self.driver.put_io(conn, io);
+        bytes
+    }
+
+    pub(crate) fn reply(&mut self, conn: ConnId, bytes: &[u8]) {
+        self.driver.output_mut(conn).expect("the connection is open").extend_from_slice(bytes);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Finished,
+    Broken,
+}
+
+/// The other side of a connection.
+pub(crate) struct Client {
+    stream: TcpStream,
+    pub(crate) received: Vec<u8>,
+    pub(crate) ending: Option<Ending>,
+}
+
+impl Client {
+    /// Sends what the socket takes.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> usize {
+        match self.stream.write(bytes) {
+            Ok(len) => len,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(_) => {
+                self.ending = Some(Ending::Broken);
+                bytes.len()
+            }
+        }
+    }
+
+    /// Receives at most `max` bytes of what is there.
+    pub(crate) fn receive(&mut self, max: usize) {
+        let mut buffer = [0; 65536];
+        let mut left = max;
+        while left > 0 && self.ending.is_none() {
+            match self.stream.read(&mut buffer[..left.min(65536)]) {
+                Ok(0) => self.ending = Some(Ending::Finished),
+                Ok(len) => {
+                    self.received.extend_from_slice(&buffer[..len]);
+                    left -= len;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => self.ending = Some(Ending::Broken),
+            }
+        }
+    }
+
+    /// Sends nothing more.
+    pub(crate) fn finish(&mut self) {
+        self.stream.shutdown(Shutdown::Write).expect("the connection is open");
+    }
+
+    /// Cuts the connection with a reset, which is what the kernel sends if there is input that was not read.
+    pub(crate) fn reset(self) {
+        drop(self.stream);
+    }
+}

@@ -1,0 +1,60 @@
+//! Whether a client's command may run now: authentication, MULTI, subscriptions, pauses.
+
+use command::{Command, CommandError, Flag, OwnedArgs};
+
+use crate::thread::Thread;
+
+/// What becomes of a command before it is run.
+pub(crate) enum Admission {
+    /// It runs.
+    Run,
+    /// It was queued for EXEC.
+    Queued,
+    /// It runs later; nothing is answered now.
+    Later,
+    /// It does not run.
+    Refused(CommandError),
+}
+
+/// Commands that run at once though MULTI was called.
+const NOT_QUEUED: &[&str] = &["exec", "discard", "multi", "watch", "quit", "reset"];
+/// Commands that a RESP2 client with subscriptions may call.
+const SUBSCRIBER_COMMANDS: &[&str] =
+    &["subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ping", "quit", "reset"];
+/// Bytes of arguments that MULTI queues at most.
+const MULTI_BYTES_MAX: usize = 1 << 30;
+
+impl Thread {
+    pub(crate) fn admit(&mut self, command: &'static Command, args: &[&[u8]]) -> Admission {
+        let session = self.host.session();
+        if !session.authenticated && !command.has(Flag::NoAuth) {
+            return Admission::Refused(CommandError::NO_AUTH);
+        }
+        if session.client.proto == resp::Proto::Resp2
+            && session.is_subscriber()
+            && !SUBSCRIBER_COMMANDS.contains(&command.full_name.as_str())
+        {
+            return Admission::Refused(CommandError::new(format!(
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+                command.full_name
+            )));
+        }
+        if let Some(multi) = &mut session.multi
+            && !NOT_QUEUED.contains(&command.entry.name)
+        {
+            if command.has(Flag::NoMulti) {
+                return Admission::Refused(CommandError::new("ERR Command not allowed inside a transaction"));
+            }
+            let args = OwnedArgs::new(args);
+            multi.memory_bytes += args.memory_bytes();
+            if multi.memory_bytes > MULTI_BYTES_MAX {
+                return Admission::Refused(CommandError::new(
+                    "ERR transaction exceeds the memory limit of queued commands",
+                ));
+            }
+            multi.queued.push((command.id, args));
+            return Admission::Queued;
+        }
+        self.admit_busy(command, args)
+    }
+}

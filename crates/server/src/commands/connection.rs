@@ -1,0 +1,110 @@
+//! PING and its like.
+
+use command::Flag::*;
+use command::{
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, Mode, Run, Shape, integer, parse_i64, string,
+};
+
+use crate::thread::ThreadHost;
+
+/// The connection commands.
+pub(crate) const ENTRIES: &[Entry] = &[ECHO, PING, QUIT, SELECT];
+
+const PING: Entry = Entry {
+    name: "ping",
+    summary: "Returns the server's liveliness response.",
+    since: "1.0.0",
+    group: Group::Connection,
+    arity: -1,
+    flags: &[Fast],
+    acl: &[Acl::Connection],
+    args: &[string("message").optional()],
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    reply: Shape::OneOf(&[Shape::Status("PONG"), Shape::Bulk, Shape::Array(&Shape::Bulk)]),
+    run: Run::Function(ping),
+    ..Entry::DEFAULT
+};
+
+fn ping(ctx: &mut Ctx) -> CommandResult {
+    if ctx.args.len() > 2 {
+        return Err(CommandError::wrong_arity("ping"));
+    }
+    let message = ctx.args.get(1).copied();
+    let in_subscription =
+        ctx.reply.proto() == resp::Proto::Resp2 && ThreadHost::of(ctx.host).session().is_subscriber();
+    match message {
+        _ if in_subscription => {
+            ctx.reply.array(2);
+            ctx.reply.bulk(b"pong");
+            ctx.reply.bulk(message.unwrap_or_default());
+        }
+        Some(message) => ctx.reply.bulk(message),
+        None => ctx.reply.simple("PONG"),
+    }
+    Ok(())
+}
+
+const ECHO: Entry = Entry {
+    name: "echo",
+    summary: "Returns the given string.",
+    since: "1.0.0",
+    group: Group::Connection,
+    arity: 2,
+    flags: &[Loading, Stale, Fast],
+    acl: &[Acl::Connection],
+    args: &[string("message")],
+    reply: Shape::Bulk,
+    run: Run::Function(echo),
+    ..Entry::DEFAULT
+};
+
+fn echo(ctx: &mut Ctx) -> CommandResult {
+    ctx.reply.bulk(ctx.args[1]);
+    Ok(())
+}
+
+const QUIT: Entry = Entry {
+    name: "quit",
+    summary: "Closes the connection.",
+    since: "1.0.0",
+    group: Group::Connection,
+    arity: -1,
+    flags: &[NoScript, Loading, Stale, Fast, NoAuth, AllowBusy],
+    acl: &[Acl::Connection],
+    mode: Mode::Session,
+    reply: Shape::OK,
+    run: Run::Function(quit),
+    ..Entry::DEFAULT
+};
+
+fn quit(ctx: &mut Ctx) -> CommandResult {
+    ThreadHost::of(ctx.host).session().close_after_reply = true;
+    ctx.reply.ok();
+    Ok(())
+}
+
+const SELECT: Entry = Entry {
+    name: "select",
+    summary: "Changes the selected database.",
+    since: "1.0.0",
+    group: Group::Connection,
+    arity: 2,
+    flags: &[Loading, Stale, Fast],
+    acl: &[Acl::Connection],
+    mode: Mode::Session,
+    args: &[integer("index")],
+    reply: Shape::OK,
+    run: Run::Function(select),
+    ..Entry::DEFAULT
+};
+
+fn select(ctx: &mut Ctx) -> CommandResult {
+    let index = parse_i64(ctx.args[1])?;
+    let host = ThreadHost::of(ctx.host);
+    let database_count = host.shared.settings.databases();
+    let db =
+        u32::try_from(index).ok().filter(|db| *db < database_count).ok_or(CommandError::DB_OUT_OF_RANGE)?;
+    host.session().client.db = db;
+    ctx.reply.ok();
+    Ok(())
+}

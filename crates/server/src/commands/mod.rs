@@ -1,0 +1,13 @@
+//! The commands of the server itself: sessions, transactions, administration.
+
+use command::Entry;
+
+mod connection;
+mod transactions;
+
+/// All families of commands of this server.
+pub(crate) fn families() -> Vec<&'static [Entry]> {
+    let mut families = commands::FAMILIES.to_vec();
+    families.extend([connection::ENTRIES, transactions::ENTRIES]);
+    families
+}

@@ -1,0 +1,226 @@
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+//!
+//! EXEC enters the shards of all queued commands and of all watched keys together, so that nothing can change
+//! between looking at the watched keys and running the commands.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, Client, CommandError, CommandId, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Needs, Outcome,
+    OwnedArgs, Route, Run, Shape, key,
+};
+use resp::Output;
+
+use crate::session::{Multi, Watching};
+use crate::thread::ThreadHost;
+
+/// The transaction commands.
+pub(crate) const ENTRIES: &[Entry] = &[DISCARD, EXEC, MULTI, UNWATCH, WATCH];
+
+const MULTI: Entry = Entry {
+    name: "multi",
+    summary: "Starts a transaction.",
+    since: "1.2.0",
+    group: Group::Transactions,
+    arity: 1,
+    flags: &[NoScript, Loading, Stale, Fast, AllowBusy],
+    acl: &[Acl::Transaction],
+    mode: Mode::Session,
+    reply: Shape::OK,
+    run: Run::Function(multi),
+    ..Entry::DEFAULT
+};
+
+fn multi(ctx: &mut Ctx) -> CommandResult {
+    let session = ThreadHost::of(ctx.host).session();
+    if session.multi.is_some() {
+        return Err(CommandError::new("ERR MULTI calls can not be nested"));
+    }
+    session.multi = Some(Multi::default());
+    ctx.reply.ok();
+    Ok(())
+}
+
+const DISCARD: Entry = Entry {
+    name: "discard",
+    summary: "Discards a transaction.",
+    complexity: "O(N), when N is the number of queued commands",
+    since: "2.0.0",
+    group: Group::Transactions,
+    arity: 1,
+    flags: &[NoScript, Loading, Stale, Fast, AllowBusy],
+    acl: &[Acl::Transaction],
+    mode: Mode::Session,
+    reply: Shape::OK,
+    run: Run::Function(discard),
+    ..Entry::DEFAULT
+};
+
+fn discard(ctx: &mut Ctx) -> CommandResult {
+    let host = ThreadHost::of(ctx.host);
+    if host.session().multi.take().is_none() {
+        return Err(CommandError::new("ERR DISCARD without MULTI"));
+    }
+    host.unwatch();
+    ctx.reply.ok();
+    Ok(())
+}
+
+const WATCH: Entry = Entry {
+    name: "watch",
+    summary: "Monitors changes to keys to determine the execution of a transaction.",
+    complexity: "O(1) for every key.",
+    since: "2.2.0",
+    group: Group::Transactions,
+    arity: -2,
+    flags: &[NoScript, Loading, Stale, Fast, AllowBusy],
+    acl: &[Acl::Transaction],
+    keys: &[KeySpec::range(1, -1, 1, &[RO])],
+    mode: Mode::Session,
+    args: &[key("key", 0).multiple()],
+    reply: Shape::OK,
+    run: Run::Function(watch),
+    ..Entry::DEFAULT
+};
+
+fn watch(ctx: &mut Ctx) -> CommandResult {
+    let session = ThreadHost::of(ctx.host).session();
+    if session.multi.is_some() {
+        return Err(CommandError::new("ERR WATCH inside MULTI is not allowed"));
+    }
+    let db = ctx.store.client.db;
+    for &key in &ctx.args[1..] {
+        if session.watching.keys.iter().any(|(of_db, known, _)| *of_db == db && **known == *key) {
+            continue;
+        }
+        let (id, hash) = ctx.store.locate(key);
+        let now = ctx.store.now();
+        let shard = ctx.store.tx.hold.shard_mut(id);
+        let expired = shard.dbs[db as usize].find(hash, key).is_some_and(|record| record.expired(now));
+        shard.watches.add(db, key, &session.watching.flag);
+        session.watching.keys.push((db, key.into(), expired));
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+const UNWATCH: Entry = Entry {
+    name: "unwatch",
+    summary: "Forgets about watched keys of a transaction.",
+    since: "2.2.0",
+    group: Group::Transactions,
+    arity: 1,
+    flags: &[NoScript, Loading, Stale, Fast, AllowBusy],
+    acl: &[Acl::Transaction],
+    mode: Mode::Session,
+    reply: Shape::OK,
+    run: Run::Function(unwatch),
+    ..Entry::DEFAULT
+};
+
+fn unwatch(ctx: &mut Ctx) -> CommandResult {
+    ThreadHost::of(ctx.host).unwatch();
+    ctx.reply.ok();
+    Ok(())
+}
+
+const EXEC: Entry = Entry {
+    name: "exec",
+    summary: "Executes all commands in a transaction.",
+    complexity: "Depends on commands in the transaction",
+    since: "1.2.0",
+    group: Group::Transactions,
+    arity: 1,
+    flags: &[NoScript, Loading, Stale, SkipSlowlog],
+    acl: &[Acl::Transaction],
+    route: Route::Queued,
+    mode: Mode::Session,
+    reply: Shape::OneOf(&[Shape::Array(&Shape::Any), Shape::Null]),
+    run: Run::Function(exec),
+    ..Entry::DEFAULT
+};
+
+fn exec(ctx: &mut Ctx) -> CommandResult {
+    let host = ThreadHost::of(ctx.host);
+    if host.session().multi.is_none() {
+        return Err(CommandError::new("ERR EXEC without MULTI"));
+    }
+    let changed = host.session().watching.flag.is_raised() || watched_key_expired(ctx);
+    let host = ThreadHost::of(ctx.host);
+    let multi = host.session().multi.take().expect("looked at above");
+    if multi.refused || changed {
+        host.unwatch();
+        if multi.refused {
+            return Err(CommandError::EXEC_ABORTED);
+        }
+        ctx.reply.null_array();
+        return Ok(());
+    }
+    ctx.reply.array(multi.queued.len());
+    for (id, args) in &multi.queued {
+        if let Outcome::Again(ids) = run_queued(ctx, *id, args) {
+            // A script wants more shards and nothing was written: all of it runs again with them.
+            ThreadHost::of(ctx.host).session().multi = Some(multi);
+            ctx.store.tx.wanted = ids;
+            return Err(CommandError::EXEC_ABORTED);
+        }
+    }
+    ThreadHost::of(ctx.host).unwatch();
+    Ok(())
+}
+
+/// Whether a watched key has expired since it was watched.
+fn watched_key_expired(ctx: &mut Ctx) -> bool {
+    let watched = std::mem::take(&mut ThreadHost::of(ctx.host).session().watching.keys);
+    let now = ctx.store.now();
+    let placement = ctx.store.tx.hold.shards().placement();
+    let expired = watched.iter().any(|(db, key, expired_before)| {
+        let (id, hash) = placement.locate(key);
+        let record = ctx.store.tx.hold.shard(id).dbs[*db as usize].find(hash, key);
+        !expired_before && record.is_some_and(|record| record.expired(now))
+    });
+    ThreadHost::of(ctx.host).session().watching.keys = watched;
+    expired
+}
+
+fn run_queued(ctx: &mut Ctx, id: CommandId, args: &OwnedArgs) -> Outcome {
+    let command = ctx.store.tx.table.get(id);
+    let args = args.slices();
+    // A queued command may have selected a database or changed the protocol.
+    let client = Client { deny_blocking: true, ..ThreadHost::of(ctx.host).session().client };
+    let mut out = Output::new();
+    let started = ThreadHost::of(ctx.host).driver.clock().ticks();
+    let mark = out.mark();
+    let outcome = ctx.store.tx.run(command, &args, client, ctx.host, &mut out);
+    ThreadHost::of(ctx.host).count_command(command, &args, started, &outcome, mark, &out);
+    debug_assert!(!matches!(outcome, Outcome::Blocked(_)), "queued commands do not block");
+    ctx.reply.out().append(&mut out);
+    outcome
+}
+
+impl ThreadHost {
+    /// The shards that EXEC of the current client needs.
+    pub(crate) fn queued_needs(&mut self) -> Needs {
+        let shared = self.shared;
+        let placement = shared.shards.placement();
+        let session = self.session();
+        let Some(multi) = &session.multi else { return Needs::Nothing };
+        let watched = session.watching.keys.iter().map(|(_, key, _)| placement.shard(key)).collect();
+        let mut needs = Needs::several(watched);
+        for (id, args) in &multi.queued {
+            needs = needs.and(Needs::of(shared.table.get(*id), &args.slices(), placement));
+        }
+        needs
+    }
+
+    /// The current client watches nothing any more. What the shards still know of its watches is taken out when
+    /// the thread comes by.
+    pub(crate) fn unwatch(&mut self) {
+        let session = self.session();
+        if session.watching.keys.is_empty() {
+            return;
+        }
+        let watching = std::mem::replace(&mut session.watching, Watching::default());
+        self.stale_watches.push(watching);
+    }
+}

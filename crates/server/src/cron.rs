@@ -1,0 +1,92 @@
+//! Background work: expiry of keys, in short slices, and what is looked at every second.
+
+use command::{Client, Store};
+use resp::Proto;
+use shard::ShardId;
+
+use crate::thread::Thread;
+
+/// Between two rounds over the shards at home here.
+const ROUND_MS: u64 = 100;
+/// Segments of a table looked at in one visit of a shard: a visit stays well below 50 µs.
+const SEGMENTS_PER_VISIT: usize = 4;
+/// Keys deleted in one visit.
+const EXPIRED_PER_VISIT: usize = 64;
+/// Visits of one shard in a round, as long as they find many expired keys.
+const VISITS_MAX: u32 = 64;
+
+/// When background work is due.
+#[derive(Debug)]
+pub(crate) struct Cron {
+    next_round_ms: u64,
+    next_second_ms: u64,
+    /// `DEBUG SET-ACTIVE-EXPIRE 0` stops it.
+    pub(crate) active_expire: bool,
+}
+
+impl Cron {
+    pub(crate) fn new(thread: u16) -> Self {
+        // Threads do not all wake at the same moment.
+        let next_round_ms = u64::from(thread) % ROUND_MS;
+        Cron { next_round_ms, next_second_ms: 0, active_expire: true }
+    }
+
+    /// When it is due next, on the monotonic clock.
+    pub(crate) fn next_ms(&self) -> Option<u64> {
+        Some(self.next_round_ms)
+    }
+}
+
+impl Thread {
+    /// Does the background work that is due.
+    pub(crate) fn background(&mut self) {
+        let now_ms = self.host.now_ms;
+        if now_ms < self.host.cron.next_round_ms {
+            return;
+        }
+        self.host.cron.next_round_ms = now_ms + ROUND_MS;
+        if self.host.cron.active_expire {
+            self.expire_round();
+        }
+        if now_ms >= self.host.cron.next_second_ms {
+            self.host.cron.next_second_ms = now_ms + 1000;
+            self.each_second();
+        }
+    }
+
+    fn expire_round(&mut self) {
+        let (shards, own) = (&self.host.shared.shards, self.host.id);
+        for id in shards.ids().filter(|id| shards.home(*id) == own) {
+            for _ in 0..VISITS_MAX {
+                // A shard that is taken is busy: its turn comes again.
+                if !self.tx.hold.try_enter(id) {
+                    break;
+                }
+                let many = self.expire_visit(id);
+                self.tx.finish(&mut self.host);
+                self.leave_all();
+                if !many {
+                    break;
+                }
+            }
+        }
+        self.post_all();
+    }
+
+    /// Deletes some expired keys of a shard; true if there seem to be many more.
+    fn expire_visit(&mut self, id: ShardId) -> bool {
+        let mut many = false;
+        for db in 0..self.tx.hold.shard(id).dbs.len() {
+            let mut expired = Vec::new();
+            let database = &mut self.tx.hold.shard_mut(id).dbs[db];
+            let seen_count =
+                database.find_expired(self.tx.now, SEGMENTS_PER_VISIT, EXPIRED_PER_VISIT, &mut expired);
+            many |= expired.len() * 10 > seen_count && !expired.is_empty();
+            let mut store = Store { tx: &mut self.tx, client: Client::internal(db as u32, Proto::Resp2) };
+            for key in expired {
+                store.delete_expired(&key);
+            }
+        }
+        many
+    }
+}

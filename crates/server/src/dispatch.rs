@@ -1,0 +1,383 @@
+//! From arguments to a reply: how a command comes to its shards.
+//!
+//! ```text
+//!   command ── resolve, admit ──▶ needs ──▶ nothing: run
+//!                                       ──▶ one shard: hop home │ enter and run │ delegate to its holder
+//!                                       ──▶ several: enter all in order and run │ queue at the one taken, again
+//! ```
+//!
+//! The baton is kept over a run of commands of one pipeline that meet the same shard. What was delegated to the
+//! thread meanwhile is run before it lets go, at most [`DRAIN_MAX`] commands a time.
+
+use command::{Client, Command, Flag, Forget, Mode, Needs, Outcome, OwnedArgs, Route, Task, Work};
+use proactor::ConnId;
+use resp::{Output, Reply};
+use shard::{Node, PATIENCE_AFTER, ShardId};
+
+use crate::message::Message;
+use crate::session::{ReplyMode, Retry, State, Wait};
+use crate::shared::EntryMode;
+use crate::stats::EntryType;
+use crate::thread::Thread;
+
+/// Commands of a pipeline that run under one baton before others are let in.
+const RUN_MAX: u32 = 32;
+/// Delegated tasks that run before the thread goes on with its own connections.
+const DRAIN_MAX: usize = 16;
+
+impl Thread {
+    /// Runs one command of the current client, or sees to it that it will be run.
+    #[inline]
+    pub(crate) fn command(&mut self, args: &[&[u8]], out: &mut Output) {
+        let shared = self.host.shared;
+        let command = match shared.table.resolve(args) {
+            Ok(command) => command,
+            Err(error) => return self.refuse(None, &error, out),
+        };
+        if self.host.session().is_special() || self.host.admin.is_special() {
+            return self.special_command(command, args, out);
+        }
+        self.execute(command, args, Needs::Nothing, 0, out);
+    }
+
+    /// A command of a client that is not plain: queued, refused, or its reply suppressed.
+    #[cold]
+    fn special_command(&mut self, command: &'static Command, args: &[&[u8]], out: &mut Output) {
+        match self.admit(command, args) {
+            crate::admit::Admission::Run => {
+                let mark = out.mark();
+                self.execute(command, args, Needs::Nothing, 0, out);
+                self.suppress_reply(mark, out);
+            }
+            crate::admit::Admission::Queued => {
+                Reply::new(out, self.host.session().client.proto).simple("QUEUED")
+            }
+            crate::admit::Admission::Later => {}
+            crate::admit::Admission::Refused(error) => self.refuse(Some(command), &error, out),
+        }
+    }
+
+    fn suppress_reply(&mut self, mark: resp::Mark, out: &mut Output) {
+        let session = self.host.session();
+        match session.reply_mode {
+            ReplyMode::On => {}
+            ReplyMode::Off => out.truncate(mark),
+            ReplyMode::SkipNext => {
+                out.truncate(mark);
+                session.reply_mode = ReplyMode::Skip;
+            }
+            ReplyMode::Skip => {
+                out.truncate(mark);
+                session.reply_mode = ReplyMode::On;
+            }
+        }
+    }
+
+    /// Answers an error without running anything.
+    #[cold]
+    pub(crate) fn refuse(
+        &mut self,
+        command: Option<&Command>,
+        error: &command::CommandError,
+        out: &mut Output,
+    ) {
+        let session = self.host.session();
+        if let Some(multi) = &mut session.multi {
+            multi.refused = true;
+        }
+        let proto = session.client.proto;
+        self.host.count_rejection(command.map(|command| command.id), error);
+        if session_wants_replies(self.host.session().reply_mode) {
+            Reply::new(out, proto).error(error.text());
+        }
+    }
+
+    /// Runs `command` with its shards, and `more` beside them, entered; or delegates or queues it.
+    #[inline]
+    pub(crate) fn execute(
+        &mut self,
+        command: &'static Command,
+        args: &[&[u8]],
+        more: Needs,
+        tries: u32,
+        out: &mut Output,
+    ) {
+        let shared = self.host.shared;
+        let mut needs = match command.entry.route {
+            Route::Queued => self.host.queued_needs(),
+            _ => Needs::of(command, args, shared.shards.placement()),
+        };
+        if more != Needs::Nothing {
+            needs = needs.and(more);
+        }
+        match &needs {
+            Needs::Nothing => {
+                self.host.count_entry(EntryType::None, 0);
+                self.run_here(command, args, out);
+            }
+            Needs::One(id) => self.execute_one(command, args, *id, tries, out),
+            Needs::Several(ids) => self.execute_wide(command, args, ids, &needs, tries, out),
+            Needs::All => {
+                let ids: Vec<ShardId> = shared.shards.ids().collect();
+                self.execute_wide(command, args, &ids, &needs, tries, out);
+            }
+        }
+    }
+
+    #[inline]
+    fn execute_one(
+        &mut self,
+        command: &'static Command,
+        args: &[&[u8]],
+        id: ShardId,
+        tries: u32,
+        out: &mut Output,
+    ) {
+        let shared = self.host.shared;
+        let travels = command.entry.mode.may_travel();
+        let home = shared.shards.home(id);
+        if travels && home != self.host.id && self.hops(command, home) {
+            return self.hop(command, args, home);
+        }
+        if self.run_length >= RUN_MAX || !self.tx.hold.has(id) {
+            self.leave_all();
+            self.run_length = 0;
+            if !self.tx.hold.try_enter(id) {
+                if !travels {
+                    return self.execute_wide(command, args, &[id], &Needs::One(id), tries, out);
+                }
+                let node = Node::new(self.task(Work::Run(command.id), args));
+                if self.tx.hold.enter_or_delegate(id, node).is_none() {
+                    self.host.session().state = State::Away;
+                    return self.host.count_entry(EntryType::Hop, 1);
+                }
+            }
+        }
+        self.run_length += 1;
+        let entry_type = if home == self.host.id { EntryType::Inline } else { EntryType::Quick };
+        self.host.count_entry(entry_type, 1);
+        self.run_here(command, args, out);
+    }
+
+    /// Whether a command goes to the home thread of its shard: always in home mode, heavy ones if it is awake.
+    #[inline]
+    fn hops(&self, command: &Command, home: u16) -> bool {
+        let shared = self.host.shared;
+        match shared.entry_mode {
+            EntryMode::Home => true,
+            EntryMode::Roam => {
+                command.entry.mode == Mode::Heavy && !shared.threads[usize::from(home)].is_asleep()
+            }
+        }
+    }
+
+    fn hop(&mut self, command: &'static Command, args: &[&[u8]], home: u16) {
+        self.leave_all();
+        let looks_first = self.host.shared.entry_mode == EntryMode::Home
+            && !self.host.shared.singlehop_blocking
+            && command.has(Flag::Blocking);
+        let work = if looks_first { Work::Look(command.id) } else { Work::Run(command.id) };
+        let node = Node::new(self.task(work, args));
+        self.host.session().state = State::Away;
+        self.host.count_entry(EntryType::Hop, 1);
+        self.host.send(home, Message::Hop(node));
+    }
+
+    /// A task of the current client.
+    pub(crate) fn task(&mut self, work: Work, args: &[&[u8]]) -> Task {
+        let client = self.host.session().client;
+        Task { work, client, args: OwnedArgs::new(args), reply: Output::new(), outcome: Outcome::Done }
+    }
+
+    fn execute_wide(
+        &mut self,
+        command: &'static Command,
+        args: &[&[u8]],
+        ids: &[ShardId],
+        needs: &Needs,
+        tries: u32,
+        out: &mut Output,
+    ) {
+        let client = self.host.session().client;
+        if !self.enter_all(ids, tries, client) {
+            let retry = Retry { args: OwnedArgs::new(args), needs: needs.clone(), tries: tries + 1 };
+            self.host.session().state = State::Queued(retry);
+            return self.host.count_retry();
+        }
+        let entry_type = if *needs == Needs::All { EntryType::Global } else { EntryType::Wide };
+        self.host.count_entry(entry_type, ids.len());
+        self.run_here(command, args, out);
+        self.leave_all();
+    }
+
+    /// Enters all of `ids`, which ascend. False: one stayed taken, nothing is held, and a note was left there, so
+    /// that `client` hears when it is worth another try.
+    pub(crate) fn enter_all(&mut self, ids: &[ShardId], tries: u32, client: Client) -> bool {
+        self.leave_all();
+        let patience = self.host.shared.shards.patience();
+        let patient = tries >= PATIENCE_AFTER && patience.try_take();
+        let mut entered = false;
+        loop {
+            match self.tx.hold.try_enter_all(ids, patient) {
+                Ok(()) => entered = true,
+                Err(taken) => {
+                    self.leave_all();
+                    let task = Task {
+                        work: Work::Notify,
+                        client,
+                        args: OwnedArgs::default(),
+                        reply: Output::new(),
+                        outcome: Outcome::Done,
+                    };
+                    if self.tx.hold.enter_or_delegate(taken, Node::new(task)).is_some() {
+                        // It came free at this moment: it is entered already.
+                        continue;
+                    }
+                }
+            }
+            break;
+        }
+        if patient {
+            patience.put_back();
+        }
+        entered
+    }
+
+    /// Runs a command whose shards are entered.
+    #[inline]
+    fn run_here(&mut self, command: &'static Command, args: &[&[u8]], out: &mut Output) {
+        let client = self.host.session().client;
+        let started = self.host.driver.clock().ticks();
+        let mark = out.mark();
+        let outcome = self.tx.run(command, args, client, &mut self.host, out);
+        self.tx.finish(&mut self.host);
+        self.host.count_command(command, args, started, &outcome, mark, out);
+        match outcome {
+            Outcome::Done | Outcome::Failed => {}
+            outcome => self.conclude(command, args, outcome, out),
+        }
+    }
+
+    /// What follows a command that has no reply yet.
+    #[cold]
+    fn conclude(&mut self, command: &'static Command, args: &[&[u8]], outcome: Outcome, out: &mut Output) {
+        match outcome {
+            Outcome::Done | Outcome::Failed => {}
+            Outcome::Blocked(blocked) => self.begin_wait(blocked),
+            Outcome::Again(ids) => {
+                self.leave_all();
+                self.host.count_retry();
+                self.execute(command, args, Needs::several(ids), 0, out);
+            }
+        }
+    }
+
+    /// The current client waits.
+    pub(crate) fn begin_wait(&mut self, blocked: Box<command::Blocked>) {
+        let deadline_ms =
+            (blocked.timeout_ms > 0).then(|| self.host.now_ms.saturating_add(blocked.timeout_ms));
+        let session = self.host.session();
+        let conn = ConnId::from_bits(session.client.connection);
+        session.state = State::Blocked(Wait { blocked, deadline_ms });
+        if let Some(deadline_ms) = deadline_ms {
+            self.host.timers.add(deadline_ms, conn);
+        }
+        self.host.shared.threads[usize::from(self.host.id)].stats.blocked_clients.add(1);
+    }
+
+    /// Leaves every shard of the running transaction, and runs what was delegated meanwhile.
+    #[inline]
+    pub(crate) fn leave_all(&mut self) {
+        let mut all_left = true;
+        while let Some(&id) = self.tx.hold.entered().last() {
+            all_left &= self.tx.hold.leave_or_keep(id);
+        }
+        if !all_left {
+            self.drain_kept();
+        }
+    }
+
+    /// Runs what was delegated to the shards that this thread keeps, a bounded number of tasks for each.
+    pub(crate) fn drain_kept(&mut self) {
+        if self.tx.hold.kept().is_empty() {
+            return;
+        }
+        let kept: Vec<ShardId> = self.tx.hold.kept().to_vec();
+        for id in kept {
+            for _ in 0..DRAIN_MAX {
+                let Some(node) = self.tx.hold.next_task_or_leave(id) else { break };
+                self.run_task(id, node);
+            }
+        }
+    }
+
+    /// Runs a delegated task at `id`, which this thread holds, and sends it home.
+    pub(crate) fn run_task(&mut self, id: ShardId, mut node: Box<Node<Task>>) {
+        let entered = self.tx.hold.try_enter(id);
+        debug_assert!(entered, "a thread may enter the shard that it keeps");
+        let origin = node.task.client.thread;
+        let answers = self.perform(id, &mut node.task);
+        while let Some(&other) = self.tx.hold.entered().last() {
+            self.tx.hold.keep(other);
+        }
+        if answers {
+            self.host.send(origin, Message::Done(node));
+        }
+    }
+
+    /// Does the work of a task; false if nobody waits for it.
+    fn perform(&mut self, id: ShardId, task: &mut Task) -> bool {
+        let table = &self.host.shared.table;
+        match task.work {
+            Work::Run(command) | Work::Restore(command) => {
+                let command = table.get(command);
+                let args = task.args.slices();
+                let started = self.host.driver.clock().ticks();
+                let mark = task.reply.mark();
+                task.outcome = self.tx.run(command, &args, task.client, &mut self.host, &mut task.reply);
+                self.tx.finish(&mut self.host);
+                self.host.count_command(command, &args, started, &task.outcome, mark, &task.reply);
+                self.host.shared.threads[usize::from(self.host.id)].stats.delegated.add(1);
+                matches!(task.work, Work::Run(_))
+            }
+            Work::Notify | Work::Look(_) => true,
+            Work::Forget(ref what) => {
+                let args = task.args.slices();
+                let shard = self.tx.hold.shard_mut(id);
+                match what {
+                    Forget::Wait { ticket } => _ = shard.waiters.remove(task.client.db, args[0], *ticket),
+                    Forget::Watch(flag) => shard.watches.remove(task.client.db, args[0], flag),
+                    Forget::Subscription(subscriber) => shard.subscribers.remove(args[0], *subscriber),
+                }
+                false
+            }
+        }
+    }
+
+    /// Runs a task that hopped here, its home; if its shard is taken, its holder does.
+    pub(crate) fn take_hop(&mut self, node: Box<Node<Task>>) {
+        let args = node.task.args.slices();
+        let key = match node.task.work {
+            Work::Run(command) | Work::Look(command) | Work::Restore(command) => self
+                .host
+                .shared
+                .table
+                .get(command)
+                .keys(&args)
+                .ok()
+                .and_then(|keys| Some(args[keys.first()?.index])),
+            Work::Notify | Work::Forget(_) => None,
+        };
+        let id = self.host.shared.shards.placement().shard(key.expect("only commands with a key hop"));
+        drop(args);
+        self.leave_all();
+        if let Some(node) = self.tx.hold.enter_or_delegate(id, node) {
+            self.run_task(id, node);
+            self.drain_kept();
+        }
+    }
+}
+
+fn session_wants_replies(mode: ReplyMode) -> bool {
+    mode == ReplyMode::On || mode == ReplyMode::SkipNext
+}

@@ -1,0 +1,87 @@
+//! Questions to all threads: what only each thread knows of its own connections.
+//!
+//! The asking client waits, without holding anything, until every thread has answered; then its reply is made of
+//! the parts.
+
+use std::sync::Arc;
+
+use command::Client;
+use proactor::ConnId;
+use resp::{Output, Reply};
+
+use crate::message::Message;
+use crate::session::State;
+use crate::thread::{Thread, ThreadHost};
+
+/// What one thread answers.
+#[derive(Debug)]
+pub(crate) enum Part {
+    /// Lines of text, each with the number by which all of them are sorted.
+    Lines(Vec<(u64, Vec<u8>)>),
+    /// How many it found.
+    Count(u64),
+}
+
+/// What every thread does to answer.
+pub(crate) type Each = Arc<dyn Fn(&mut Thread) -> Part + Send + Sync>;
+/// Makes the reply of the parts.
+pub(crate) type Finish = Box<dyn FnOnce(Vec<Part>, &mut Reply<'_>) + Send>;
+
+/// A question on its way to a thread.
+pub(crate) struct Question {
+    asker: Client,
+    each: Each,
+}
+
+/// An answer on its way back.
+pub(crate) struct Answer {
+    asker: Client,
+    part: Part,
+}
+
+/// What the asking client waits for.
+pub(crate) struct Gathering {
+    parts: Vec<Part>,
+    expected: usize,
+    finish: Finish,
+}
+
+impl std::fmt::Debug for Gathering {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Gathering({} of {})", self.parts.len(), self.expected)
+    }
+}
+
+impl ThreadHost {
+    /// Asks all threads on behalf of the current client, which gets its reply when all have answered.
+    pub(crate) fn ask(&mut self, each: Each, finish: Finish) {
+        let expected = self.shared.threads.len();
+        let session = self.session();
+        let asker = session.client;
+        session.state = State::Gathering(Gathering { parts: Vec::new(), expected, finish });
+        for thread in 0..expected as u16 {
+            self.send(thread, Message::Ask(Question { asker, each: each.clone() }));
+        }
+    }
+}
+
+impl Thread {
+    pub(crate) fn answer(&mut self, question: Question) {
+        let part = (question.each)(self);
+        self.host.send(question.asker.thread, Message::Answer(Answer { asker: question.asker, part }));
+    }
+
+    pub(crate) fn take_answer(&mut self, answer: Answer) {
+        let conn = ConnId::from_bits(answer.asker.connection);
+        let Some(session) = self.host.connections.session(conn) else { return };
+        let State::Gathering(gathering) = &mut session.state else { return };
+        gathering.parts.push(answer.part);
+        if gathering.parts.len() < gathering.expected {
+            return;
+        }
+        let State::Gathering(gathering) = std::mem::take(&mut session.state) else { return };
+        let mut out = Output::new();
+        (gathering.finish)(gathering.parts, &mut Reply::new(&mut out, answer.asker.proto));
+        self.reply_and_go_on(conn, &mut out);
+    }
+}

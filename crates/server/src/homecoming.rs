@@ -1,0 +1,294 @@
+//! What comes to a thread from elsewhere: replies of commands that ran on other threads, ended waits, messages.
+
+use std::io::ErrorKind;
+
+use command::{Client, Forget, Needs, Outcome, OwnedArgs, Post, Restore, Task, Work};
+use proactor::{CloseMode, ConnId};
+use resp::{Output, Proto, Reply};
+use shard::Node;
+
+use crate::message::Message;
+use crate::session::{Retry, State};
+use crate::thread::Thread;
+
+impl Thread {
+    /// Takes one message; false if it says stop.
+    pub(crate) fn receive(&mut self, message: Message) -> bool {
+        match message {
+            Message::Adopt(socket) => self.adopt(socket),
+            Message::Hop(node) => self.take_hop(node),
+            Message::Done(node) => self.come_home(*node),
+            Message::Post(post) => self.take_post(post),
+            Message::Deliver(delivery) => self.host.deliver(&delivery),
+            Message::Ask(question) => self.answer(question),
+            Message::Answer(answer) => self.take_answer(answer),
+            Message::Reconfigure => self.tx.config = self.host.shared.data_config(),
+            Message::Stop => return false,
+        }
+        true
+    }
+
+    /// A task of one of our clients comes home.
+    fn come_home(&mut self, node: Node<Task>) {
+        let mut task = node.task;
+        let conn = ConnId::from_bits(task.client.connection);
+        if self.host.connections.session(conn).is_none() {
+            return self.nobody_home(task);
+        }
+        match task.work {
+            Work::Run(_) => self.take_outcome(conn, task),
+            Work::Look(command) => {
+                // The second of two hops.
+                task.work = Work::Run(command);
+                let args = task.args.slices();
+                let home = self.host.shared.shards.home(self.host.shared.shards.placement().shard(args[1]));
+                drop(args);
+                self.host.send(home, Message::Hop(Node::new(task)));
+            }
+            Work::Notify => self.try_again(conn),
+            Work::Forget(_) | Work::Restore(_) => {}
+        }
+    }
+
+    /// The client of a task hung up meanwhile: a wait that it began must end.
+    fn nobody_home(&mut self, task: Task) {
+        if let Outcome::Blocked(blocked) = task.outcome
+            && blocked.waiter.claim.end()
+        {
+            self.forget_tickets(task.client.db, &blocked.tickets);
+        }
+    }
+
+    fn take_outcome(&mut self, conn: ConnId, mut task: Task) {
+        match std::mem::take(&mut task.outcome) {
+            Outcome::Done | Outcome::Failed => self.reply_and_go_on(conn, &mut task.reply),
+            Outcome::Blocked(blocked) => self.with_session(conn, |thread, _| thread.begin_wait(blocked)),
+            Outcome::Again(ids) => {
+                let retry = Retry { args: task.args, needs: Needs::several(ids), tries: 0 };
+                self.retry(conn, retry);
+            }
+        }
+    }
+
+    /// The shard that a queued command waited for came free.
+    fn try_again(&mut self, conn: ConnId) {
+        let Some(session) = self.host.connections.session(conn) else { return };
+        if let State::Queued(retry) = std::mem::replace(&mut session.state, State::Ready) {
+            self.retry(conn, retry);
+        }
+    }
+
+    /// Runs a command again that could not have its shards.
+    fn retry(&mut self, conn: ConnId, retry: Retry) {
+        self.with_session(conn, |thread, out| {
+            thread.host.session().state = State::Ready;
+            let args = retry.args.slices();
+            let command = thread.host.shared.table.resolve(&args).expect("it was resolved before");
+            thread.execute(command, &args, retry.needs, retry.tries, out);
+            thread.leave_all();
+        });
+        self.serve(conn);
+        self.post_all();
+    }
+
+    /// Sends a reply that came from elsewhere and goes on with what the client sent meanwhile.
+    pub(crate) fn reply_and_go_on(&mut self, conn: ConnId, reply: &mut Output) {
+        let mode = self.host.connections.session(conn).map(|session| session.reply_mode);
+        if mode == Some(crate::session::ReplyMode::On)
+            && let Some(out) = self.host.driver.output_mut(conn)
+        {
+            out.append(reply);
+        }
+        if let Some(session) = self.host.connections.session(conn) {
+            session.state = State::Ready;
+        }
+        self.serve(conn);
+    }
+
+    /// Does something for a client as if its command ran: with its session current and its output at hand.
+    pub(crate) fn with_session(&mut self, conn: ConnId, act: impl FnOnce(&mut Thread, &mut Output)) {
+        let Some((parser, session)) = self.host.connections.take(conn) else { return };
+        let outer = self.host.current.replace(session);
+        let mut out = Output::new();
+        act(self, &mut out);
+        let session = self.host.current.take().expect("the session is put back where it was");
+        self.host.current = outer;
+        let closing = matches!(session.state, State::Closing) || session.close_after_reply;
+        self.host.connections.put_back(conn, parser, session);
+        if !out.is_empty()
+            && let Some(output) = self.host.driver.output_mut(conn)
+        {
+            output.append(&mut out);
+        }
+        if closing {
+            self.close(conn, CloseMode::AfterFlush);
+        }
+    }
+
+    /// Sends the messages of the transactions that are over.
+    pub(crate) fn post_all(&mut self) {
+        while !self.tx.posts.is_empty() {
+            for post in std::mem::take(&mut self.tx.posts) {
+                match &post {
+                    Post::Served { waiter, .. } => {
+                        let thread = waiter.wait.client.thread;
+                        self.host.send(thread, Message::Post(post));
+                    }
+                    Post::Event { .. } | Post::Published { .. } | Post::ServeLater { .. } => {
+                        self.host.own_mail.push_back(Message::Post(post));
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_post(&mut self, post: Post) {
+        match post {
+            Post::Served { waiter, mut reply, restore } => {
+                let conn = ConnId::from_bits(waiter.wait.client.connection);
+                let Some(session) = self.host.connections.session(conn) else {
+                    return self.put_back_unclaimed(waiter.wait.client, restore);
+                };
+                if let State::Away = session.state {
+                    // It was served before the news that it waits came home.
+                    return self.host.next_mail.push(Message::Post(Post::Served { waiter, reply, restore }));
+                }
+                let State::Blocked(wait) = std::mem::replace(&mut session.state, State::Ready) else {
+                    unreachable!("only a waiting client is served");
+                };
+                let db = session.client.db;
+                self.end_wait(conn, db, &wait);
+                self.reply_and_go_on(conn, &mut reply);
+            }
+            Post::Published { .. } => unreachable!("published messages travel as deliveries"),
+            Post::Event { channel, message } => self.publish_event(&channel, &message),
+            Post::ServeLater { db, key, also } => self.serve_later(db, &key, also),
+        }
+    }
+
+    /// The client is gone that was to get a popped value: the value goes back where it was.
+    fn put_back_unclaimed(&mut self, client: Client, restore: Option<Restore>) {
+        let Some(Restore { db, args }) = restore else { return };
+        let slices = args.slices();
+        let command = self.host.shared.table.resolve(&slices).expect("a restoring command is a plain one");
+        let id = self.host.shared.shards.placement().shard(slices[1]);
+        drop(slices);
+        let client = Client { db, deny_blocking: true, ..client };
+        self.send_task(
+            id,
+            Task {
+                work: Work::Restore(command.id),
+                client,
+                args,
+                reply: Output::new(),
+                outcome: Outcome::Done,
+            },
+        );
+    }
+
+    /// Runs a task at `id` now, or leaves it with the shard's holder.
+    pub(crate) fn send_task(&mut self, id: shard::ShardId, task: Task) {
+        self.leave_all();
+        if let Some(node) = self.tx.hold.enter_or_delegate(id, Node::new(task)) {
+            self.run_task(id, node);
+            self.drain_kept();
+            self.post_all();
+        }
+    }
+
+    /// Lets the shard of `key` forget something.
+    pub(crate) fn forget(&mut self, db: u32, key: &[u8], what: Forget) {
+        let id = self.host.shared.shards.placement().shard(key);
+        let client = Client { thread: self.host.id, ..Client::internal(db, Proto::Resp2) };
+        let work = Work::Forget(what);
+        self.send_task(
+            id,
+            Task { work, client, args: OwnedArgs::new(&[key]), reply: Output::new(), outcome: Outcome::Done },
+        );
+    }
+
+    /// Takes the records of an ended wait out of the shards.
+    pub(crate) fn forget_tickets(&mut self, db: u32, tickets: &[(Box<[u8]>, u64)]) {
+        for (key, ticket) in tickets {
+            self.forget(db, key, Forget::Wait { ticket: *ticket });
+        }
+    }
+
+    /// A waiter needs two shards to be served: enters both and serves it.
+    fn serve_later(&mut self, db: u32, key: &[u8], also: shard::ShardId) {
+        let id = self.host.shared.shards.placement().shard(key);
+        let mut ids = [id, also];
+        ids.sort_unstable();
+        self.leave_all();
+        if self.tx.hold.try_enter_all(&ids, false).is_ok() {
+            self.tx.serve_key(id, db, key, &mut self.host);
+            self.tx.finish(&mut self.host);
+            self.leave_all();
+            return self.post_all();
+        }
+        // Somebody is busy there: once more in the next turn.
+        self.leave_all();
+        self.host.next_mail.push(Message::Post(Post::ServeLater { db, key: key.into(), also }));
+    }
+
+    /// Ends the waits whose time has come.
+    pub(crate) fn run_timers(&mut self) {
+        while let Some(conn) = self.host.timers.pop_due(self.host.now_ms) {
+            self.time_out(conn);
+        }
+    }
+
+    fn time_out(&mut self, conn: ConnId) {
+        let Some(session) = self.host.connections.session(conn) else { return };
+        let State::Blocked(wait) = &session.state else { return };
+        if !wait.blocked.waiter.claim.end() {
+            // It is being served at this moment; the reply is on the way.
+            return;
+        }
+        let (null_array, client) = (wait.blocked.null_array, session.client);
+        let mut out = Output::new();
+        let mut reply = Reply::new(&mut out, client.proto);
+        if null_array {
+            reply.null_array()
+        } else {
+            reply.null()
+        }
+        self.unblock(conn, &mut out);
+    }
+
+    /// Ends a wait that its own thread claimed, with this reply.
+    pub(crate) fn unblock(&mut self, conn: ConnId, reply: &mut Output) {
+        let Some(session) = self.host.connections.session(conn) else { return };
+        let db = session.client.db;
+        if let State::Blocked(wait) = std::mem::replace(&mut session.state, State::Ready) {
+            self.end_wait(conn, db, &wait);
+            self.reply_and_go_on(conn, reply);
+        }
+    }
+
+    fn end_wait(&mut self, conn: ConnId, db: u32, wait: &crate::session::Wait) {
+        if let Some(deadline_ms) = wait.deadline_ms {
+            self.host.timers.remove(deadline_ms, conn);
+        }
+        self.host.shared.threads[usize::from(self.host.id)].stats.blocked_clients.sub(1);
+        self.forget_tickets(db, &wait.blocked.tickets);
+    }
+
+    /// A connection is gone: its waits, watches and subscriptions end.
+    pub(crate) fn hang_up(&mut self, conn: ConnId, error: Option<ErrorKind>) {
+        // Whoever only closed his sending side still gets the replies to what he sent.
+        self.close(conn, if error.is_none() { CloseMode::AfterFlush } else { CloseMode::Now });
+    }
+
+    /// Closes a connection; what it waited for, watched or was subscribed to ends now.
+    pub(crate) fn close(&mut self, conn: ConnId, mode: CloseMode) {
+        self.host.driver.close(conn, mode);
+        let Some(mut session) = self.host.connections.remove(conn) else { return };
+        if let State::Blocked(wait) = std::mem::take(&mut session.state)
+            && wait.blocked.waiter.claim.end()
+        {
+            self.end_wait(conn, session.client.db, &wait);
+        }
+        self.end_session(&mut session);
+    }
+}

@@ -1,0 +1,29 @@
+//! The server: connections, dispatch, configuration, administration.
+//!
+//! A command travels `thread.rs` (bytes → arguments) → `dispatch.rs` (which shards, entered, delegated or queued)
+//! → its function → the connection's output, or `homecoming.rs` if it ran on another thread.
+
+mod accounting;
+mod admin;
+mod admit;
+mod commands;
+mod connections;
+mod cron;
+mod dispatch;
+mod gather;
+mod homecoming;
+mod lifecycle;
+mod message;
+mod patterns;
+mod pubsub;
+mod script_store;
+mod scripting;
+mod session;
+mod settings;
+mod shared;
+mod start;
+mod stats;
+mod thread;
+mod timers;
+
+pub use start::{Options, run};

@@ -1,0 +1,69 @@
+//! The beginning and the end of a session.
+
+use std::sync::atomic::Ordering;
+
+use command::{Client, Forget};
+use proactor::Socket;
+use resp::Proto;
+use shard::Subscriber;
+
+use crate::session::Session;
+use crate::thread::Thread;
+
+impl Thread {
+    /// Takes a new connection.
+    pub(crate) fn adopt(&mut self, socket: Socket) {
+        let shared = self.host.shared;
+        let (peer, local, is_unix) = (socket.peer().to_owned(), socket.local().to_owned(), socket.is_unix());
+        let keepalive = shared.settings.keepalive();
+        if !keepalive.is_zero() {
+            // A socket that refuses the option works without.
+            let _ = socket.set_keepalive(keepalive);
+        }
+        let conn = self.host.driver.adopt(socket);
+        self.host.stats().connections_received.add(1);
+        shared.connected_clients.fetch_add(1, Ordering::Relaxed);
+        let client = Client {
+            id: shared.next_client_id.fetch_add(1, Ordering::Relaxed),
+            thread: self.host.id,
+            connection: conn.to_bits(),
+            db: 0,
+            proto: Proto::Resp2,
+            deny_blocking: false,
+            in_script: false,
+            no_touch: false,
+        };
+        let mut session = Session::new(client, self.host.now_ms);
+        session.peer = peer;
+        session.local = local;
+        session.is_unix = is_unix;
+        session.authenticated = !shared.settings.requires_password();
+        self.host.connections.add(conn, Box::new(session));
+        self.check_new_connection(conn);
+    }
+
+    /// What the shards and the server know of a session goes.
+    pub(crate) fn end_session(&mut self, session: &mut Session) {
+        self.host.shared.connected_clients.fetch_sub(1, Ordering::Relaxed);
+        self.host.admin.forget_monitor(session);
+        let watching = std::mem::take(&mut session.watching);
+        self.host.stale_watches.push(watching);
+        self.forget_watches();
+        let subscriber = Subscriber { thread: self.host.id, connection: session.client.connection };
+        for channel in std::mem::take(&mut session.channels) {
+            self.forget(0, &channel, Forget::Subscription(subscriber));
+        }
+        if !session.patterns.is_empty() {
+            self.host.shared.patterns.remove_all(subscriber);
+        }
+    }
+
+    /// Takes ended watches out of the shards.
+    pub(crate) fn forget_watches(&mut self) {
+        while let Some(watching) = self.host.stale_watches.pop() {
+            for (db, key, _) in &watching.keys {
+                self.forget(*db, key, Forget::Watch(watching.flag.clone()));
+            }
+        }
+    }
+}

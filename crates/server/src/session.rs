@@ -1,0 +1,145 @@
+//! What the server knows about one client.
+
+use command::{Blocked, Client, CommandId, Needs, OwnedArgs};
+use shard::WatchFlag;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What a connection is doing.
+#[derive(Debug, Default)]
+pub(crate) enum State {
+    /// Its next command may run.
+    #[default]
+    Ready,
+    /// A command of it runs elsewhere; nothing is read from it until the reply is here.
+    Away,
+    /// Its command waits for a shard that was taken, to try again with all of its shards.
+    Queued(Retry),
+    /// A blocking command waits.
+    Blocked(Wait),
+    /// Its command asked all threads and waits for their answers.
+    Gathering(crate::gather::Gathering),
+    /// It is to be closed when its output is sent.
+    Closing,
+}
+
+/// A command that is to be tried again.
+#[derive(Debug)]
+pub(crate) struct Retry {
+    /// The command.
+    pub(crate) args: OwnedArgs,
+    /// Shards that it needs beside those of its keys.
+    pub(crate) needs: Needs,
+    /// How often it was unlucky.
+    pub(crate) tries: u32,
+}
+
+/// A blocking command that waits.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    pub(crate) blocked: Box<Blocked>,
+    /// When it times out, on the monotonic clock; `None`: never.
+    pub(crate) deadline_ms: Option<u64>,
+}
+
+/// Whether replies are sent (`CLIENT REPLY`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum ReplyMode {
+    #[default]
+    On,
+    Off,
+    /// The reply to `CLIENT REPLY SKIP` itself and to the next command is dropped.
+    SkipNext,
+    /// This one is dropped.
+    Skip,
+}
+
+/// Commands between MULTI and EXEC.
+#[derive(Debug, Default)]
+pub(crate) struct Multi {
+    pub(crate) queued: Vec<(CommandId, OwnedArgs)>,
+    /// A command was refused: EXEC aborts.
+    pub(crate) refused: bool,
+    pub(crate) memory_bytes: usize,
+}
+
+/// Watched keys of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Watching {
+    pub(crate) flag: WatchFlag,
+    /// Database, key, and whether it had expired already when it was watched.
+    pub(crate) keys: Vec<(u32, Box<[u8]>, bool)>,
+}
+
+/// One client.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// What commands may know of it.
+    pub(crate) client: Client,
+    pub(crate) state: State,
+    pub(crate) multi: Option<Multi>,
+    pub(crate) watching: Watching,
+    pub(crate) channels: BTreeSet<Arc<[u8]>>,
+    pub(crate) patterns: BTreeSet<Arc<[u8]>>,
+    pub(crate) reply_mode: ReplyMode,
+    pub(crate) authenticated: bool,
+    pub(crate) monitor: bool,
+    pub(crate) no_evict: bool,
+    pub(crate) name: Vec<u8>,
+    pub(crate) lib_name: Vec<u8>,
+    pub(crate) lib_version: Vec<u8>,
+    pub(crate) peer: String,
+    pub(crate) local: String,
+    pub(crate) is_unix: bool,
+    pub(crate) created_ms: u64,
+    pub(crate) active_ms: u64,
+    pub(crate) last_command: Option<CommandId>,
+    /// Since when its output is above the soft limit.
+    pub(crate) over_soft_limit_since_ms: Option<u64>,
+    /// To be closed after the replies are sent.
+    pub(crate) close_after_reply: bool,
+}
+
+impl Session {
+    /// A new client.
+    pub(crate) fn new(client: Client, now_ms: u64) -> Self {
+        Session {
+            client,
+            state: State::Ready,
+            multi: None,
+            watching: Watching::default(),
+            channels: BTreeSet::new(),
+            patterns: BTreeSet::new(),
+            reply_mode: ReplyMode::On,
+            authenticated: true,
+            monitor: false,
+            no_evict: false,
+            name: Vec::new(),
+            lib_name: Vec::new(),
+            lib_version: Vec::new(),
+            peer: String::new(),
+            local: String::new(),
+            is_unix: false,
+            created_ms: now_ms,
+            active_ms: now_ms,
+            last_command: None,
+            over_soft_limit_since_ms: None,
+            close_after_reply: false,
+        }
+    }
+
+    /// Whether it only may (un)subscribe, ping and quit: RESP2 with subscriptions.
+    pub(crate) fn is_subscriber(&self) -> bool {
+        !self.channels.is_empty() || !self.patterns.is_empty()
+    }
+
+    /// Whether something sets it apart from a plain ready client, so that the fast path is not for it.
+    #[inline]
+    pub(crate) fn is_special(&self) -> bool {
+        self.multi.is_some()
+            || !self.authenticated
+            || self.reply_mode != ReplyMode::On
+            || !self.channels.is_empty()
+            || !self.patterns.is_empty()
+    }
+}

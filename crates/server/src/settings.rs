@@ -1,0 +1,85 @@
+//! The settings of a running server.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use keyspace::Config;
+use resp::Limits;
+
+use crate::shared::EntryMode;
+
+/// What the server was told, and may be told anew by `CONFIG SET`.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) port: u16,
+    pub(crate) bind: Vec<String>,
+    pub(crate) threads: usize,
+    pub(crate) io: proactor::IoChoice,
+    pub(crate) home_mode: bool,
+    pub(crate) shards: u16,
+    pub(crate) prefix: Option<Vec<u8>>,
+    pub(crate) singlehop: bool,
+    bulk_bytes_max: AtomicU64,
+}
+
+impl Settings {
+    pub(crate) fn new(options: &crate::start::Options) -> Self {
+        Settings {
+            port: options.port,
+            bind: vec!["127.0.0.1".to_owned()],
+            threads: options.proactor_threads,
+            io: match options.io.as_str() {
+                "uring" => proactor::IoChoice::Uring,
+                "epoll" => proactor::IoChoice::Epoll,
+                _ => proactor::IoChoice::Auto,
+            },
+            home_mode: options.shard_entry == "home",
+            shards: options.num_shards,
+            prefix: options.shard_round_robin_prefix.as_ref().map(|prefix| prefix.as_bytes().to_vec()),
+            singlehop: options.singlehop_blocking,
+            bulk_bytes_max: AtomicU64::new(512 * 1024 * 1024),
+        }
+    }
+
+    pub(crate) fn round_robin_prefix(&self) -> Option<Vec<u8>> {
+        self.prefix.clone()
+    }
+
+    /// 32 shards per thread unless told otherwise.
+    pub(crate) fn shard_count(&self, threads: u16) -> u16 {
+        if self.shards == 0 { threads * 32 } else { self.shards }
+    }
+
+    pub(crate) fn databases(&self) -> u32 {
+        16
+    }
+
+    pub(crate) fn data_config(&self) -> Config {
+        Config::default()
+    }
+
+    pub(crate) fn entry_mode(&self) -> EntryMode {
+        if self.home_mode { EntryMode::Home } else { EntryMode::Roam }
+    }
+
+    pub(crate) fn singlehop_blocking(&self) -> bool {
+        self.singlehop
+    }
+
+    #[inline]
+    pub(crate) fn request_limits(&self, authenticated: bool) -> Limits {
+        Limits {
+            bulk_bytes_max: self.bulk_bytes_max.load(Ordering::Relaxed),
+            authenticated,
+            ..Limits::default()
+        }
+    }
+
+    pub(crate) fn keepalive(&self) -> Duration {
+        Duration::from_secs(300)
+    }
+
+    pub(crate) fn requires_password(&self) -> bool {
+        false
+    }
+}

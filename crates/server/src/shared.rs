@@ -1,0 +1,152 @@
+//! What all threads of a server share.
+//!
+//! Created once and never freed: the threads of a process, or of a simulation, refer to it for their whole life.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+use command::{Shards, Table};
+use keyspace::Config;
+use proactor::{Inbox, Node, Waker};
+use shard::Placement;
+
+use crate::message::Message;
+use crate::patterns::Patterns;
+use crate::script_store::ScriptStore;
+use crate::settings::Settings;
+use crate::stats::ThreadStats;
+
+/// A thread as the others see it.
+pub(crate) struct Remote {
+    inbox: Inbox<Message>,
+    waker: Arc<Waker>,
+    /// Its counters.
+    pub(crate) stats: ThreadStats,
+}
+
+impl Remote {
+    /// Sends a message; wakes the thread if it sleeps.
+    pub(crate) fn send(&self, message: Message) {
+        self.inbox.send(Node::new(message));
+    }
+
+    /// Takes what was sent, oldest first; only the thread itself may.
+    pub(crate) fn take(&self) -> proactor::Mail<Message> {
+        self.inbox.take_all()
+    }
+
+    /// Whether nothing was sent a moment ago.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.inbox.is_empty()
+    }
+
+    /// Whether it sleeps in the kernel: then waking it costs more than doing its work.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.waker.is_asleep()
+    }
+
+    /// What wakes it; its driver sleeps on it.
+    pub(crate) fn waker(&self) -> &Arc<Waker> {
+        &self.waker
+    }
+}
+
+/// How commands enter shards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum EntryMode {
+    /// Any thread enters any shard.
+    Roam,
+    /// Only the home thread enters a shard; the others hop.
+    Home,
+}
+
+/// What all threads share.
+pub(crate) struct Shared {
+    pub(crate) shards: Shards,
+    pub(crate) table: Table,
+    pub(crate) settings: Settings,
+    pub(crate) threads: Box<[Remote]>,
+    pub(crate) entry_mode: EntryMode,
+    pub(crate) singlehop_blocking: bool,
+    pub(crate) patterns: Patterns,
+    pub(crate) scripts: ScriptStore,
+    pub(crate) next_client_id: AtomicU64,
+    pub(crate) connected_clients: AtomicU64,
+    pub(crate) started_ms: u64,
+    pub(crate) run_id: String,
+    pub(crate) stopping: AtomicBool,
+    data_config: AtomicPtr<Config>,
+}
+
+impl Shared {
+    /// A server's shared part with `thread_count` threads; lives for ever.
+    pub(crate) fn create(
+        settings: Settings,
+        table: Table,
+        wakers: Vec<Arc<Waker>>,
+        seed: u64,
+        now_ms: u64,
+    ) -> &'static Shared {
+        let thread_count = wakers.len() as u16;
+        let prefix = settings.round_robin_prefix();
+        let placement = Placement::new(
+            ds::hashing::Seed::new(seed),
+            settings.shard_count(thread_count),
+            prefix.as_deref(),
+        );
+        let shards = Shards::new(placement, thread_count, settings.databases(), seed);
+        let data_config = AtomicPtr::new(Box::into_raw(Box::new(settings.data_config())));
+        let threads = wakers
+            .into_iter()
+            .map(|waker| Remote {
+                inbox: Inbox::new(waker.clone()),
+                waker,
+                stats: ThreadStats::new(table.len()),
+            })
+            .collect();
+        Box::leak(Box::new(Shared {
+            shards,
+            entry_mode: settings.entry_mode(),
+            singlehop_blocking: settings.singlehop_blocking(),
+            settings,
+            threads,
+            patterns: Patterns::default(),
+            scripts: ScriptStore::default(),
+            next_client_id: AtomicU64::new(1),
+            connected_clients: AtomicU64::new(0),
+            started_ms: now_ms,
+            run_id: run_id(seed),
+            stopping: AtomicBool::new(false),
+            data_config,
+            table,
+        }))
+    }
+
+    /// The settings of the data path as they are now. A snapshot is never freed, so that a command may hold it
+    /// without a count; one is made only by `CONFIG SET`.
+    pub(crate) fn data_config(&'static self) -> &'static Config {
+        // SAFETY: the pointer always comes from a leaked box.
+        unsafe { &*self.data_config.load(Ordering::Acquire) }
+    }
+
+    /// Publishes the settings of the data path and tells all threads.
+    pub(crate) fn reconfigure(&self) {
+        let config = Box::into_raw(Box::new(self.settings.data_config()));
+        self.data_config.store(config, Ordering::Release);
+        for thread in &self.threads {
+            thread.send(Message::Reconfigure);
+        }
+    }
+
+    /// Sends to every thread, the sender included.
+    pub(crate) fn broadcast(&self, mut message: impl FnMut() -> Message) {
+        for thread in &self.threads {
+            thread.send(message());
+        }
+    }
+}
+
+fn run_id(seed: u64) -> String {
+    let mut random = ds::random::Random::new(seed ^ 0x5eed);
+    (0..5).map(|_| format!("{:08x}", random.next_u64() as u32)).collect()
+}

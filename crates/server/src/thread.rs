@@ -1,0 +1,276 @@
+//! One thread of the server: its loop, its connections, and the transactions it runs.
+//!
+//! ```text
+//!   turn:  driver ──▶ new sockets, bytes, hang-ups      serve each connection: parse, dispatch, reply
+//!          inbox  ──▶ replies of delegated commands, hops, served waiters, messages
+//!          kept shards ──▶ the rest of their backlog
+//!          timers ──▶ blocking timeouts, background slices
+//! ```
+//!
+//! Invariants: the thread never waits for another one; it never sleeps while it keeps a baton.
+//!
+//! Not here: how a command comes to its shards (`dispatch.rs`), what comes back from elsewhere (`homecoming.rs`).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use command::{ArgSlices, Host, Tx};
+use proactor::{CloseMode, ConnId, Driver, Event, Node};
+use resp::{Output, Parsed, Reply, RequestParser};
+use shard::Hold;
+
+use crate::connections::Connections;
+use crate::message::Message;
+use crate::session::{Session, State, Watching};
+use crate::shared::Shared;
+use crate::timers::Timers;
+
+/// Commands of one connection that run before the others get their turn.
+const COMMANDS_PER_TURN: usize = 1024;
+
+/// A thread: what it holds of the store, and everything else.
+pub struct Thread {
+    pub(crate) tx: Tx<'static>,
+    pub(crate) host: ThreadHost,
+    /// Commands run under the present baton: a pipeline's run is bounded.
+    pub(crate) run_length: u32,
+    events: Vec<Event>,
+}
+
+/// What commands of the server itself may reach: everything of the thread but the shards.
+pub(crate) struct ThreadHost {
+    pub(crate) id: u16,
+    pub(crate) shared: &'static Shared,
+    pub(crate) driver: Driver,
+    pub(crate) connections: Connections,
+    /// The client whose command runs.
+    pub(crate) current: Option<Box<Session>>,
+    pub(crate) timers: Timers,
+    pub(crate) cron: crate::cron::Cron,
+    pub(crate) scripting: crate::scripting::Scripting,
+    pub(crate) admin: crate::admin::Admin,
+    /// Messages to itself.
+    pub(crate) own_mail: VecDeque<Message>,
+    /// The same for the next turn: what would do no good at once.
+    pub(crate) next_mail: Vec<Message>,
+    /// Watches that ended, to be taken out of the shards.
+    pub(crate) stale_watches: Vec<Watching>,
+    /// Connections with complete commands left over when their turn ended.
+    pub(crate) unserved: VecDeque<ConnId>,
+    /// Which thread gets the next new connection (the accepting thread's).
+    next_thread: usize,
+    /// The monotonic clock at the beginning of this turn.
+    pub(crate) now_ms: u64,
+}
+
+impl Host for ThreadHost {
+    fn as_any_mut(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}
+
+impl ThreadHost {
+    /// The thread behind a running command; `None` where commands run without a server.
+    pub(crate) fn of<'a>(host: &'a mut dyn Host) -> &'a mut ThreadHost {
+        host.as_any_mut().downcast_mut().expect("commands of the server run on its threads only")
+    }
+
+    /// The client whose command runs.
+    #[inline]
+    pub(crate) fn session(&mut self) -> &mut Session {
+        self.current.as_deref_mut().expect("a command runs for a client")
+    }
+
+    /// Sends a message to a thread; to itself without a detour.
+    pub(crate) fn send(&mut self, thread: u16, message: Message) {
+        if thread == self.id {
+            self.own_mail.push_back(message);
+        } else {
+            self.shared.threads[usize::from(thread)].send(message);
+        }
+    }
+}
+
+impl Thread {
+    /// Thread number `id`, driven by `driver`.
+    pub(crate) fn new(id: u16, shared: &'static Shared, mut driver: Driver) -> Thread {
+        let hold = Hold::new(&shared.shards);
+        let now = driver.clock().now_ms() as i64;
+        let now_ms = driver.clock().monotonic_ms();
+        Thread {
+            tx: Tx::new(hold, &shared.table, shared.data_config(), now),
+            host: ThreadHost {
+                id,
+                shared,
+                driver,
+                connections: Connections::default(),
+                current: None,
+                timers: Timers::default(),
+                cron: crate::cron::Cron::new(id),
+                scripting: crate::scripting::Scripting::new(shared),
+                admin: crate::admin::Admin::default(),
+                own_mail: VecDeque::new(),
+                next_mail: Vec::new(),
+                stale_watches: Vec::new(),
+                unserved: VecDeque::new(),
+                next_thread: 0,
+                now_ms,
+            },
+            run_length: 0,
+            events: Vec::new(),
+        }
+    }
+
+    /// Runs until the server stops.
+    pub fn run(&mut self) -> std::io::Result<()> {
+        while self.turn(None)? {}
+        Ok(())
+    }
+
+    /// One turn: waits at most `timeout` (`None`: until something is due), then does what there is to do. False
+    /// when the server stops.
+    pub fn turn(&mut self, timeout: Option<Duration>) -> std::io::Result<bool> {
+        let mut events = std::mem::take(&mut self.events);
+        let wait = self.wait(timeout);
+        self.host.driver.turn(wait, &mut events)?;
+        self.tick();
+        for event in events.drain(..) {
+            match event {
+                Event::Accepted { socket, .. } => self.deal(socket),
+                Event::Data { conn } => self.serve(conn),
+                Event::Closed { conn, error } => self.hang_up(conn, error),
+                Event::Wake => {}
+            }
+        }
+        self.events = events;
+        let next_mail = std::mem::take(&mut self.host.next_mail);
+        self.host.own_mail.extend(next_mail);
+        let running = self.take_mail();
+        for _ in 0..self.host.unserved.len() {
+            if let Some(conn) = self.host.unserved.pop_front() {
+                self.serve(conn);
+            }
+        }
+        self.drain_kept();
+        self.run_timers();
+        self.background();
+        self.take_own_mail();
+        Ok(running)
+    }
+
+    /// How long the next turn may sleep.
+    fn wait(&mut self, timeout: Option<Duration>) -> Option<Duration> {
+        let busy = !self.tx.hold.kept().is_empty()
+            || !self.host.own_mail.is_empty()
+            || !self.host.next_mail.is_empty()
+            || !self.host.unserved.is_empty();
+        if busy {
+            return Some(Duration::ZERO);
+        }
+        let now_ms = self.host.driver.clock().monotonic_ms();
+        let due_ms = [self.host.timers.next_ms(), self.host.cron.next_ms()].into_iter().flatten().min();
+        let until_due = due_ms.map(|due_ms| Duration::from_millis(due_ms.saturating_sub(now_ms)));
+        match (timeout, until_due) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Reads the clock: commands that run from here on run at this time.
+    pub(crate) fn tick(&mut self) {
+        self.tx.now = self.host.driver.clock().now_ms() as i64;
+        self.host.now_ms = self.host.driver.clock().monotonic_ms();
+    }
+
+    /// Gives a new connection to the threads in turn, so that few connections still use all of them.
+    fn deal(&mut self, socket: proactor::Socket) {
+        let count = self.host.shared.threads.len();
+        let thread = self.host.next_thread % count;
+        self.host.next_thread = thread + 1;
+        self.host.send(thread as u16, Message::Adopt(socket));
+    }
+
+    /// Runs the commands that a connection sent.
+    pub(crate) fn serve(&mut self, conn: ConnId) {
+        let Some((mut parser, session)) = self.host.connections.take(conn) else { return };
+        if !matches!(session.state, State::Ready) {
+            self.host.connections.put_back(conn, parser, session);
+            return;
+        }
+        let Some(mut io) = self.host.driver.take_io(conn) else {
+            self.host.connections.put_back(conn, parser, session);
+            return;
+        };
+        self.host.current = Some(session);
+        let consumed = self.serve_input(&mut parser, io.input.as_slice(), &mut io.output, conn);
+        self.leave_all();
+        io.input.consume(consumed);
+        let session = self.host.current.take().expect("the session is put back where it was");
+        let closing = matches!(session.state, State::Closing) || session.close_after_reply;
+        self.host.connections.put_back(conn, parser, session);
+        self.host.driver.put_io(conn, io);
+        if closing {
+            self.close(conn, CloseMode::AfterFlush);
+        }
+        self.post_all();
+    }
+
+    fn serve_input(
+        &mut self,
+        parser: &mut RequestParser,
+        input: &[u8],
+        out: &mut Output,
+        conn: ConnId,
+    ) -> usize {
+        let mut consumed = 0;
+        let limits = self.host.shared.settings.request_limits(self.host.session().authenticated);
+        for _ in 0..COMMANDS_PER_TURN {
+            let rest = &input[consumed..];
+            match parser.parse(rest, &limits) {
+                Ok(Parsed::Request { consumed: length }) => {
+                    let mut args = ArgSlices::new();
+                    parser.args(rest, &mut args);
+                    self.command(&args, out);
+                    consumed += length;
+                    if self.stops_reading() {
+                        return consumed;
+                    }
+                }
+                Ok(Parsed::Empty { consumed: length }) => consumed += length,
+                Ok(Parsed::Incomplete) => return consumed,
+                Err(error) => {
+                    Reply::new(out, self.host.session().client.proto)
+                        .error(&format!("ERR Protocol error: {error}"));
+                    self.host.session().state = State::Closing;
+                    return input.len();
+                }
+            }
+        }
+        self.host.unserved.push_back(conn);
+        consumed
+    }
+
+    #[inline]
+    fn stops_reading(&mut self) -> bool {
+        let session = self.host.session();
+        !matches!(session.state, State::Ready) || session.close_after_reply
+    }
+
+    /// Takes what other threads sent; false if one of the messages says stop.
+    fn take_mail(&mut self) -> bool {
+        let mut running = true;
+        let remote = &self.host.shared.threads[usize::from(self.host.id)];
+        for node in remote.take() {
+            let Node { value, .. } = *node;
+            running &= self.receive(value);
+        }
+        self.take_own_mail();
+        running
+    }
+
+    pub(crate) fn take_own_mail(&mut self) {
+        while let Some(message) = self.host.own_mail.pop_front() {
+            self.receive(message);
+        }
+    }
+}

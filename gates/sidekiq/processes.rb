@@ -1,0 +1,110 @@
+# The processes that a run starts: each logs to a file of its own in the run's folder, and each is ended by its pid when
+# the script ends, by whatever way; should the script itself be killed, the kernel sends them TERM (setpriv --pdeathsig).
+
+require "socket"
+require "tmpdir"
+require "fileutils"
+
+# Polls until the block holds; false when that takes longer than the limit.
+def reached_within?(seconds_max, every_seconds: 0.02)
+  limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds_max
+  until yield
+    return false if Process.clock_gettime(Process::CLOCK_MONOTONIC) > limit
+    sleep every_seconds
+  end
+  true
+end
+
+class Processes
+  attr_reader :folder
+
+  def initialize
+    @folder = Dir.mktmpdir("darter-sidekiq-")
+    @logs = {}
+    owner = Process.pid
+    at_exit { finish if Process.pid == owner }
+    %w[INT TERM HUP].each { |signal| trap(signal) { exit 130 } }
+  end
+
+  # Starts a command and returns its pid. Call it from the main thread only: pdeathsig goes by the thread that spawned.
+  def start(name, *command, env: {})
+    log = File.join(@folder, "#{name}.log")
+    guard = %w[setpriv --pdeathsig TERM --]
+    options = {chdir: @folder, pgroup: true, in: File::NULL, %i[out err] => [log, "a"]}
+    pid = spawn(env, *guard, *command, options)
+    @logs[pid] = log
+    pid
+  end
+
+  # Starts a real Sidekiq worker process (its own command line) on jobs.rb; the settings are those named there.
+  def start_worker(name, url, threads:, queues:, timeout_seconds: 2, **settings)
+    words = ["-r", File.join(__dir__, "jobs.rb"), "-e", "production", "-c", threads.to_s, "-t", timeout_seconds.to_s]
+    env = {"REDIS_URL" => url, "GATE_FOLDER" => @folder}
+    settings.each { |name, value| env["GATE_#{name.upcase}"] = value.to_s }
+    command = [*Stack::RUBY, Gem.bin_path("sidekiq", "sidekiq"), *words, *queues.flat_map { |queue| ["-q", queue] }]
+    start(name, *command, env: env)
+  end
+
+  # Starts a server command that takes `--port N`, on a free port, and waits until it answers PING.
+  def start_store(name, *command)
+    port = Processes.free_port
+    pid = start(name, *command, "--port", port.to_s)
+    answered = reached_within?(10) { running?(pid) ? pong?(port) : give_up(pid, "#{name} ended at once") }
+    answered or give_up(pid, "#{name} does not answer on port #{port}")
+    [pid, port]
+  end
+
+  # True while the process has not ended; a process that ended is forgotten here.
+  def running?(pid)
+    return false unless @logs.key?(pid)
+    return true unless Process.wait(pid, Process::WNOHANG)
+    @ended ||= {}
+    @ended[pid] = @logs.delete(pid)
+    false
+  end
+
+  # TERM, and KILL after the limit. False when it took the KILL.
+  def stop(pid, within_seconds: 15) = stop_all([pid], within_seconds: within_seconds)
+
+  def stop_all(pids, within_seconds: 15)
+    pids.each { |pid| signal("TERM", pid) }
+    return true if reached_within?(within_seconds) { pids.none? { |pid| running?(pid) } }
+    pids.each { |pid| signal("KILL", pid) }
+    reached_within?(5) { pids.none? { |pid| running?(pid) } }
+    false
+  end
+
+  # Ends the script, showing the end of the log of the process that is to blame.
+  def give_up(pid, message)
+    log = @logs[pid] || @ended&.fetch(pid, nil)
+    warn "", (log && File.exist?(log)) ? File.readlines(log).last(15) : []
+    abort message
+  end
+
+  # Ends the script when one of the processes ended by itself.
+  def check(pids)
+    pids.each { |pid| give_up(pid, "worker #{pid} ended by itself") unless running?(pid) }
+  end
+
+  def self.free_port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+
+  private
+
+  def signal(name, pid)
+    Process.kill(name, pid) if running?(pid)
+  end
+
+  def pong?(port)
+    TCPSocket.open("127.0.0.1", port) do |socket|
+      socket.write("PING\r\n")
+      socket.wait_readable(1) && socket.readpartial(16).start_with?("+PONG")
+    end
+  rescue SystemCallError, EOFError
+    false
+  end
+
+  def finish
+    stop_all(@logs.keys, within_seconds: 8)
+    FileUtils.rm_rf(@folder)
+  end
+end

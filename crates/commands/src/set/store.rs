@@ -33,9 +33,8 @@ pub(super) const SINTERSTORE: Entry = Entry {
 
 fn sinterstore(ctx: &mut Ctx) -> CommandResult {
     let limits = &ctx.store.config().set;
-    let sets = find(&mut ctx.store, &ctx.args[2..])?;
     let mut result = Set::new();
-    each_common(&sets, |member| {
+    each_common(&find(&mut ctx.store, &ctx.args[2..])?, |member| {
         result.insert(member, limits);
         true
     });
@@ -84,9 +83,8 @@ pub(super) const SDIFFSTORE: Entry = Entry {
 
 fn sdiffstore(ctx: &mut Ctx) -> CommandResult {
     let limits = &ctx.store.config().set;
-    let sets = find(&mut ctx.store, &ctx.args[2..])?;
     let mut result = Set::new();
-    each_different(&sets, limits, |member| {
+    each_different(&find(&mut ctx.store, &ctx.args[2..])?, limits, |member| {
         result.insert(member, limits);
     });
     store(ctx, result, "sdiffstore")

@@ -138,3 +138,65 @@ impl Fields<'_, '_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use command::Local;
+    use resp::{Proto, Value, decode};
+
+    /// A hash of `f0` … with the values `v0` ….
+    fn store(field_count: usize) -> Local {
+        let mut local = Local::new(&[super::super::ENTRIES]);
+        for number in 0..field_count {
+            local.line(&format!("HSET h f{number} v{number}"));
+        }
+        local
+    }
+
+    fn pairs(local: &mut Local, count: i64) -> Vec<(String, String)> {
+        let reply =
+            local.reply(Proto::Resp3, &[b"HRANDFIELD", b"h", count.to_string().as_bytes(), b"WITHVALUES"]);
+        let Some((Value::Array(items), _)) = decode(&reply).expect("replies are valid") else {
+            panic!("{}", reply.escape_ascii());
+        };
+        let text = |value: &Value| value.to_string().trim_matches('"').to_owned();
+        items
+            .iter()
+            .map(|item| match item {
+                Value::Array(pair) => (text(&pair[0]), text(&pair[1])),
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn distinct_fields_are_distinct_and_come_with_their_values() {
+        for (len, count) in [(10, 3), (10, 10), (10, 99), (1000, 5), (1000, 333), (1000, 334), (1000, 999)] {
+            let drawn = pairs(&mut store(len), count);
+            assert_eq!(drawn.len(), (count as usize).min(len), "{count} of {len}");
+            assert!(drawn.iter().all(|(field, value)| field[1..] == value[1..]));
+            assert_eq!(drawn.iter().collect::<BTreeSet<_>>().len(), drawn.len(), "{count} of {len}");
+        }
+    }
+
+    #[test]
+    fn each_field_comes_as_often() {
+        let mut local = store(10);
+        let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+        for (field, _) in (0..300).flat_map(|_| pairs(&mut local, -10)).collect::<Vec<_>>() {
+            *counts.entry(field).or_default() += 1;
+        }
+        assert!(counts.len() == 10 && counts.values().all(|count| (220..380).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn a_reply_of_repeated_fields_has_an_end() {
+        let mut local = store(3);
+        local.config.string_bytes_max = 10_000;
+        assert_eq!(local.line("HRANDFIELD h -9223372036854775807"), "-ERR value is out of range\r\n");
+        let line = "HRANDFIELD h -4611686018427387903 WITHVALUES";
+        assert_eq!(local.line(line), "-ERR value is out of range\r\n");
+    }
+}

@@ -215,3 +215,44 @@ fn hincrbyfloat(ctx: &mut Ctx) -> CommandResult {
     ctx.reply.bulk(&text);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use command::Local;
+
+    #[track_caller]
+    fn check(lines: &[&str], expected: &[&str]) {
+        let mut local = Local::new(&[super::super::ENTRIES]);
+        local.record_effects();
+        for line in lines {
+            local.line(line);
+        }
+        let effects: Vec<String> = local
+            .take_effects()
+            .iter()
+            .map(|effect| {
+                let args: Vec<_> = effect.args.iter().map(|arg| String::from_utf8_lossy(arg)).collect();
+                args.join(" ")
+            })
+            .collect();
+        assert_eq!(effects, expected);
+    }
+
+    #[test]
+    fn effects_say_what_changed() {
+        check(&["HSET h a 1 b 2", "HSETNX h a 3", "HSETNX h c 3"], &["HSET h a 1 b 2", "HSETNX h c 3"]);
+        check(&["HDEL h a", "HSET h a 1", "HDEL h b", "HDEL h a b"], &["HSET h a 1", "HDEL h a b"]);
+        check(&["HINCRBY h n 5", "HINCRBY h n x"], &["HINCRBY h n 5"]);
+        check(&["HINCRBYFLOAT h x 0.1", "HINCRBYFLOAT h x 0.2"], &["HSET h x 0.1", "HSET h x 0.3"]);
+    }
+
+    #[test]
+    fn an_error_leaves_no_empty_hash_behind() {
+        let mut local = Local::new(&[super::super::ENTRIES]);
+        for line in ["HINCRBY h a x", "HINCRBYFLOAT h a inf", "HSET h a", "HDEL h a"] {
+            local.line(line);
+            assert_eq!(local.line("HLEN h"), ":0\r\n");
+            assert_eq!(local.line("HRANDFIELD h"), "$-1\r\n", "{line}");
+        }
+    }
+}

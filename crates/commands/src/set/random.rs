@@ -175,3 +175,94 @@ fn each_distinct(
 fn seeded(ctx: &mut Ctx, key: &[u8]) -> Random {
     Random::new(ctx.store.random(key).next_u64())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use command::Local;
+    use resp::{Proto, Value, decode};
+
+    fn store(member_count: usize) -> Local {
+        let mut local = Local::new(&[super::super::ENTRIES]);
+        for number in 0..member_count {
+            local.line(&format!("SADD s m{number}"));
+        }
+        local
+    }
+
+    fn members(local: &mut Local, line: &str) -> Vec<Vec<u8>> {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let reply = local.reply(Proto::Resp2, &args);
+        match decode(&reply).expect("replies are valid") {
+            Some((Value::Array(items), _)) => items
+                .into_iter()
+                .map(|item| match item {
+                    Value::Bulk(member) => member,
+                    other => panic!("{other:?}"),
+                })
+                .collect(),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn distinct_members_are_distinct_whichever_way_they_are_drawn() {
+        for (len, count) in [(10, 3), (10, 10), (10, 99), (1000, 5), (1000, 333), (1000, 334), (1000, 999)] {
+            let mut local = store(len);
+            let drawn = members(&mut local, &format!("SRANDMEMBER s {count}"));
+            assert_eq!(drawn.len(), count.min(len), "{count} of {len}");
+            let all: BTreeSet<_> = members(&mut local, "SMEMBERS s").into_iter().collect();
+            let distinct: BTreeSet<_> = drawn.iter().cloned().collect();
+            assert!(distinct.len() == drawn.len() && distinct.is_subset(&all), "{count} of {len}");
+        }
+    }
+
+    #[test]
+    fn each_member_comes_as_often() {
+        let mut local = store(10);
+        for line in ["SRANDMEMBER s 3", "SRANDMEMBER s -3"] {
+            let mut counts: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
+            for _ in 0..1000 {
+                for member in members(&mut local, line) {
+                    *counts.entry(member).or_default() += 1;
+                }
+            }
+            assert_eq!(counts.len(), 10);
+            assert!(counts.values().all(|count| (220..380).contains(count)), "{line}: {counts:?}");
+        }
+    }
+
+    #[test]
+    fn what_spop_takes_is_gone_and_its_effect_says_what_that_was() {
+        for (len, count) in [(10, 3), (10, 10), (300, 5), (300, 250)] {
+            let mut local = store(0);
+            local.record_effects();
+            for number in 0..len {
+                local.line(&format!("SADD s m{number}"));
+            }
+            local.line("SPOP s");
+            let popped: BTreeSet<_> = members(&mut local, &format!("SPOP s {count}")).into_iter().collect();
+            assert_eq!(popped.len(), count.min(len - 1));
+            let left: BTreeSet<_> = members(&mut local, "SMEMBERS s").into_iter().collect();
+            assert!(left.is_disjoint(&popped));
+            assert_eq!(left.len(), len - 1 - popped.len());
+            let effects = local.take_effects();
+            assert!(effects.iter().all(|effect| *effect.args[0] != *b"SPOP"));
+            let mut replayed = store(0);
+            for effect in effects.iter().filter(|effect| *effect.args[0] != *b"DEL") {
+                replayed.replay(std::slice::from_ref(effect)).expect("effects never fail");
+            }
+            let replayed: BTreeSet<_> = members(&mut replayed, "SMEMBERS s").into_iter().collect();
+            assert!(left.is_subset(&replayed) && (left.is_empty() || left == replayed));
+        }
+    }
+
+    #[test]
+    fn a_reply_of_repeated_members_has_an_end() {
+        let mut local = store(3);
+        local.config.string_bytes_max = 10_000;
+        assert_eq!(local.line("SRANDMEMBER s -9223372036854775807"), "-ERR value is out of range\r\n");
+        assert_eq!(members(&mut local, "SRANDMEMBER s -1000").len(), 1000);
+    }
+}

@@ -116,3 +116,69 @@ fn record(store: &mut Store, key: &[u8], set: &Set) {
         store.effect(key, &effect);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use command::Local;
+    use shard::Effect;
+
+    fn local() -> Local {
+        let mut local = Local::new(&[super::super::ENTRIES]);
+        for line in ["SADD a 1 2 3", "SADD b 2 3 4", "SADD d old"] {
+            local.line(line);
+        }
+        local.record_effects();
+        local
+    }
+
+    fn text(effect: &Effect) -> String {
+        let args: Vec<_> = effect.args.iter().map(|arg| String::from_utf8_lossy(arg)).collect();
+        args.join(" ")
+    }
+
+    #[track_caller]
+    fn check(line: &str, expected: &[&str]) {
+        let mut local = local();
+        local.line(line);
+        let effects: Vec<String> = local.take_effects().iter().map(text).collect();
+        assert_eq!(effects, expected, "{line}");
+    }
+
+    #[test]
+    fn the_effect_is_the_result() {
+        check("SINTERSTORE d a b", &["DEL d", "SADD d 2 3"]);
+        check("SUNIONSTORE d a b", &["DEL d", "SADD d 1 2 3 4"]);
+        check("SDIFFSTORE d a b", &["DEL d", "SADD d 1"]);
+        check("SDIFFSTORE d a a", &["DEL d"]);
+        check("SDIFFSTORE none a a", &[]);
+        check("SINTERSTORE d a none", &["DEL d"]);
+    }
+
+    #[test]
+    fn a_large_result_is_recorded_in_pieces() {
+        let mut local = local();
+        for number in 0..3000 {
+            local.line(&format!("SADD large {number}"));
+        }
+        local.take_effects();
+        assert_eq!(local.line("SUNIONSTORE d large"), ":3000\r\n");
+        let lengths: Vec<usize> = local.take_effects().iter().map(|effect| effect.args.len()).collect();
+        assert_eq!(lengths, [2, 1026, 1026, 954]);
+    }
+
+    #[test]
+    fn both_ways_to_subtract_agree() {
+        let mut local = local();
+        for number in 0..100 {
+            local.line(&format!("SADD wide {number}"));
+            local.line(&format!("SADD half{} {number}", number % 2));
+        }
+        for line in ["SDIFFSTORE d wide half1", "SDIFFSTORE d wide half1 a b half1 none b a"] {
+            local.line(line);
+            assert_eq!(local.line("SINTERCARD 2 d half1"), ":0\r\n");
+            let expected = if line.contains(" a ") { ":48\r\n" } else { ":50\r\n" };
+            assert_eq!(local.line("SINTERCARD 2 d half0"), expected, "{line}");
+            assert_eq!(local.line("SCARD d"), expected, "{line}");
+        }
+    }
+}

@@ -129,11 +129,12 @@ impl Thread {
     pub(crate) fn post_all(&mut self) {
         while !self.tx.posts.is_empty() {
             for post in std::mem::take(&mut self.tx.posts) {
-                match &post {
-                    Post::Served { waiter, .. } => {
+                match post {
+                    Post::Served { ref waiter, .. } => {
                         let thread = waiter.wait.client.thread;
                         self.host.send(thread, Message::Post(post));
                     }
+                    Post::Free(garbage) => self.host.garbage.push_back(garbage),
                     Post::Event { .. } | Post::Published { .. } | Post::ServeLater { .. } => {
                         self.host.own_mail.push_back(Message::Post(post));
                     }
@@ -160,6 +161,7 @@ impl Thread {
                 self.end_wait(conn, db, &wait);
                 self.reply_and_go_on(conn, &mut reply);
             }
+            Post::Free(garbage) => self.host.garbage.push_back(garbage),
             Post::Published { .. } => unreachable!("published messages travel as deliveries"),
             Post::Event { channel, message } => self.publish_event(&channel, &message),
             Post::ServeLater { db, key, also } => self.serve_later(db, &key, also),

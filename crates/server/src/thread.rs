@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use command::{ArgSlices, Host, Tx};
+use command::{ArgSlices, Garbage, Host, Tx};
 use proactor::{CloseMode, ConnId, Driver, Event, Node};
 use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Hold;
@@ -55,6 +55,8 @@ pub(crate) struct ThreadHost {
     pub(crate) next_mail: Vec<Message>,
     /// Watches that ended, to be taken out of the shards.
     pub(crate) stale_watches: Vec<Watching>,
+    /// Large values and databases on their way out.
+    pub(crate) garbage: VecDeque<Garbage>,
     /// Connections with complete commands left over when their turn ended.
     pub(crate) unserved: VecDeque<ConnId>,
     /// Which thread gets the next new connection (the accepting thread's).
@@ -112,6 +114,7 @@ impl Thread {
                 own_mail: VecDeque::new(),
                 next_mail: Vec::new(),
                 stale_watches: Vec::new(),
+                garbage: VecDeque::new(),
                 unserved: VecDeque::new(),
                 next_thread: 0,
                 now_ms,
@@ -163,7 +166,8 @@ impl Thread {
         let busy = !self.tx.hold.kept().is_empty()
             || !self.host.own_mail.is_empty()
             || !self.host.next_mail.is_empty()
-            || !self.host.unserved.is_empty();
+            || !self.host.unserved.is_empty()
+            || !self.host.garbage.is_empty();
         if busy {
             return Some(Duration::ZERO);
         }

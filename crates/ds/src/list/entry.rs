@@ -12,35 +12,38 @@
 //! Redis stores a text that is an integer as a binary number instead. Here it stays a text, for elements are lent out
 //! as slices; [`listpack_bytes`] says what Redis would need, which its choice of encoding depends on.
 
-use crate::num::parse_i64;
+use crate::num::{I64_TEXT_BYTES_MAX, parse_i64};
+use std::ops::Range;
 
 /// Bytes of the longest header and the longest back length.
 pub(crate) const OVERHEAD_BYTES_MAX: usize = 10;
 
-/// The smallest header and value whose back length takes 2, 3, 4 and 5 bytes. That the last three are one below a power
-/// of two is Redis' choice.
-const BACK_STEPS: [usize; 4] = [128, 16_383, 2_097_151, 268_435_455];
-
 /// Bytes of the entry for a value of `value_bytes`.
+#[inline]
 pub(crate) fn entry_bytes(value_bytes: usize) -> usize {
     let body = header_bytes(value_bytes) + value_bytes;
     body + back_bytes(body)
 }
 
-/// Bytes that Redis' listpack takes for `value`, an integer being packed.
-pub(crate) fn listpack_bytes(value: &[u8]) -> usize {
-    let Some(integer) = parse_i64(value) else { return entry_bytes(value.len()) };
-    let body = match integer {
-        0..=127 => 1,
-        -4096..=4095 => 2,
-        -0x8000..=0x7fff => 3,
-        -0x80_0000..=0x7f_ffff => 4,
-        -0x8000_0000..=0x7fff_ffff => 5,
-        _ => 9,
+/// Bytes that Redis' listpack takes for `value`, an integer being packed; `entry_bytes` are those of its entry here.
+#[inline]
+pub(crate) fn listpack_bytes(value: &[u8], entry_bytes: usize) -> usize {
+    if value.len() > I64_TEXT_BYTES_MAX {
+        return entry_bytes;
+    }
+    let body = match parse_i64(value) {
+        None => return entry_bytes,
+        Some(0..=127) => 1,
+        Some(-4096..=4095) => 2,
+        Some(-0x8000..=0x7fff) => 3,
+        Some(-0x80_0000..=0x7f_ffff) => 4,
+        Some(-0x8000_0000..=0x7fff_ffff) => 5,
+        Some(_) => 9,
     };
     body + 1
 }
 
+#[inline]
 fn header_bytes(value_bytes: usize) -> usize {
     match value_bytes {
         0..64 => 1,
@@ -49,12 +52,21 @@ fn header_bytes(value_bytes: usize) -> usize {
     }
 }
 
+/// Bytes of the back length. That the larger steps are one below a power of two is Redis' choice.
+#[inline]
 fn back_bytes(body_bytes: usize) -> usize {
-    1 + BACK_STEPS.iter().filter(|&&step| body_bytes >= step).count()
+    match body_bytes {
+        0..128 => 1,
+        128..16_383 => 2,
+        16_383..2_097_151 => 3,
+        2_097_151..268_435_455 => 4,
+        _ => 5,
+    }
 }
 
-/// Writes the entry for `value` to the beginning of `out`; gives its length.
-pub(crate) fn write(value: &[u8], out: &mut [u8]) -> usize {
+/// Writes the entry for `value` to `out`, which is as long as it.
+#[inline]
+pub(crate) fn write(value: &[u8], out: &mut [u8]) {
     let length = value.len();
     let header = header_bytes(length);
     match header {
@@ -67,27 +79,35 @@ pub(crate) fn write(value: &[u8], out: &mut [u8]) -> usize {
     }
     let body = header + length;
     out[header..body].copy_from_slice(value);
-    let back = back_bytes(body);
-    for (index, byte) in out[body..body + back].iter_mut().enumerate() {
-        let group = (body >> (7 * (back - 1 - index))) as u8 & 0x7F;
-        *byte = group | if index == 0 { 0 } else { 0x80 };
+    let mut rest = body;
+    for byte in out[body..].iter_mut().rev() {
+        *byte = 0x80 | rest as u8;
+        rest >>= 7;
     }
-    body + back
+    out[body] &= 0x7F;
+}
+
+/// Where the value lies in the entry at the beginning of `bytes`.
+#[inline]
+fn value_range(bytes: &[u8]) -> Range<usize> {
+    let (header, length) = match bytes[0] {
+        byte @ ..0xC0 => (1, usize::from(byte & 0x3F)),
+        byte @ 0xC0..0xF0 => (2, usize::from(byte & 0x0F) << 8 | usize::from(bytes[1])),
+        0xF0.. => (5, u32::from_le_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]) as usize),
+    };
+    header..header + length
 }
 
 /// The value of the entry at the beginning of `bytes`, and the length of the entry.
+#[inline]
 pub(crate) fn first(bytes: &[u8]) -> (&[u8], usize) {
-    let length = match bytes[0] {
-        byte @ ..0xC0 => usize::from(byte & 0x3F),
-        byte @ 0xC0..0xF0 => usize::from(byte & 0x0F) << 8 | usize::from(bytes[1]),
-        0xF0.. => u32::from_le_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]) as usize,
-    };
-    let header = header_bytes(length);
-    let body = header + length;
-    (&bytes[header..body], body + back_bytes(body))
+    let range = value_range(bytes);
+    let body = range.end;
+    (&bytes[range], body + back_bytes(body))
 }
 
 /// The value of the entry at the end of `bytes`, and the length of the entry.
+#[inline]
 pub(crate) fn last(bytes: &[u8]) -> (&[u8], usize) {
     let (mut body, mut shift) = (0, 0);
     for &byte in bytes.iter().rev() {
@@ -98,7 +118,8 @@ pub(crate) fn last(bytes: &[u8]) -> (&[u8], usize) {
         }
     }
     let length = body + shift / 7;
-    (first(&bytes[bytes.len() - length..]).0, length)
+    let entry = &bytes[bytes.len() - length..];
+    (&entry[value_range(entry)], length)
 }
 
 /// The values of a run of entries, from both ends.
@@ -153,7 +174,7 @@ mod tests {
         {
             let value = vec![b'v'; length];
             let mut bytes = vec![0; entry_bytes(length)];
-            assert_eq!(write(&value, &mut bytes), bytes.len());
+            write(&value, &mut bytes);
             assert_eq!(first(&bytes), (&value[..], bytes.len()), "{length}");
             assert_eq!(last(&bytes), (&value[..], bytes.len()), "{length}");
             assert!(bytes.len() - length <= OVERHEAD_BYTES_MAX);
@@ -166,8 +187,8 @@ mod tests {
         let mut bytes = [0; 7];
         write(b"hello", &mut bytes);
         assert_eq!(bytes, *b"\x85hello\x06");
-        let mut bytes = vec![0; 104];
-        assert_eq!(write(&[b'x'; 100], &mut bytes), 103);
+        let mut bytes = [0; 103];
+        write(&[b'x'; 100], &mut bytes);
         assert_eq!((&bytes[..2], bytes[102]), (&b"\xE0\x64"[..], 0x66));
     }
 
@@ -185,7 +206,7 @@ mod tests {
             ("-9223372036854775808", 10),
             ("007", 5),
         ] {
-            assert_eq!(listpack_bytes(text.as_bytes()), size, "{text}");
+            assert_eq!(listpack_bytes(text.as_bytes(), entry_bytes(text.len())), size, "{text}");
         }
     }
 }

@@ -90,6 +90,7 @@ impl List {
 
     /// Says that values of `value_bytes` in all are about to be added. [`Self::push`] does so for its one value; a command
     /// that pushes several says so first, because Redis chooses the encoding for all of them at once.
+    #[inline]
     pub fn expect_growth(&mut self, value_bytes: usize) {
         if !self.is_quicklist {
             let listpack_bytes: usize = self.nodes.iter().map(Node::listpack_bytes).sum();
@@ -110,8 +111,11 @@ impl List {
             };
             self.add_empty_node(at, value.len());
         }
-        let index = self.end_index(end);
-        self.change(index, |node| node.push(end, value));
+        let node = self.end_node_mut(end).expect("a node has just been found or added");
+        let before = node.capacity_bytes();
+        node.push(end, value);
+        let added = node.capacity_bytes() - before;
+        self.buffer_bytes += added;
         self.len += 1;
     }
 
@@ -122,14 +126,12 @@ impl List {
 
     /// Takes the element at one end after `visit` has read it in place.
     pub fn pop_with<R>(&mut self, end: End, visit: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        if self.is_empty() {
-            return None;
-        }
-        let index = self.end_index(end);
-        let result = self.nodes[index].pop_with(end, visit);
+        let node = self.end_node_mut(end)?;
+        let result = node.pop_with(end, visit);
+        let is_empty = node.count() == 0;
         self.len -= 1;
-        if self.nodes[index].count() == 0 {
-            self.drop_node(index);
+        if is_empty {
+            self.drop_node(self.end_index(end));
         }
         self.after_removal();
         Some(result)
@@ -202,6 +204,13 @@ impl List {
         }
     }
 
+    fn end_node_mut(&mut self, end: End) -> Option<&mut Node> {
+        match end {
+            End::Head => self.nodes.front_mut(),
+            End::Tail => self.nodes.back_mut(),
+        }
+    }
+
     /// Puts an empty node at `at`, fit for a value: at once of full size unless it is the first.
     fn add_empty_node(&mut self, at: usize, value_bytes: usize) {
         assert!(value_bytes <= ELEMENT_BYTES_MAX, "the element is longer than a node's offsets reach");
@@ -213,7 +222,7 @@ impl List {
         self.add_node(at, Node::on(buffer));
     }
 
-    // All changes to nodes go through the following three, which keep `buffer_bytes`.
+    // All other changes to nodes go through the following three, which keep `buffer_bytes`.
 
     fn add_node(&mut self, at: usize, node: Node) {
         if self.nodes.capacity() == 0 {

@@ -37,6 +37,10 @@ pub(crate) fn is_large(value_bytes: usize) -> bool {
     value_bytes + FILL_MARGIN_BYTES > NODE_BYTES_MAX
 }
 
+fn packed_bytes(value: &[u8]) -> usize {
+    entry::listpack_bytes(value, entry::entry_bytes(value.len()))
+}
+
 impl Node {
     /// An empty node on the given buffer.
     pub(crate) fn on(buffer: Box<[u8]>) -> Self {
@@ -91,11 +95,13 @@ impl Node {
     }
 
     /// Whether a value can be pushed without moving more bytes than that wins.
+    #[inline]
     pub(crate) fn has_room(&self, end: End, value_bytes: usize) -> bool {
-        let at_end = self.room_bytes(end) >= entry::entry_bytes(value_bytes);
         let capacity = self.capacity_bytes();
         self.has_space(value_bytes)
-            && (at_end || capacity < NODE_BYTES_MAX || self.used_bytes() <= capacity / 2)
+            && (capacity < NODE_BYTES_MAX
+                || self.room_bytes(end) >= entry::entry_bytes(value_bytes)
+                || self.used_bytes() <= capacity / 2)
     }
 
     fn room_bytes(&self, end: End) -> usize {
@@ -118,9 +124,14 @@ impl Node {
                 self.end - length as u32
             }
         };
-        entry::write(value, &mut self.buffer[at as usize..]);
+        self.write(at as usize, length, value);
+    }
+
+    /// Writes an entry where room has been made for it, and counts it.
+    fn write(&mut self, at: usize, length: usize, value: &[u8]) {
+        entry::write(value, &mut self.buffer[at..at + length]);
         self.count += 1;
-        self.listpack_bytes += entry::listpack_bytes(value) as u32;
+        self.listpack_bytes += entry::listpack_bytes(value, length) as u32;
     }
 
     /// Takes the first or last value of a node that is not empty, after `visit` has read it.
@@ -131,7 +142,7 @@ impl Node {
             End::Tail => entry::last(bytes),
         };
         let result = visit(value);
-        self.listpack_bytes -= entry::listpack_bytes(value) as u32;
+        self.listpack_bytes -= entry::listpack_bytes(value, length) as u32;
         self.count -= 1;
         match end {
             End::Head => self.start += length as u32,
@@ -147,10 +158,15 @@ impl Node {
     }
 
     /// Sees to `length` free bytes at one end.
+    #[inline]
     fn make_room(&mut self, end: End, length: usize) {
-        if self.room_bytes(end) >= length {
-            return;
+        if self.room_bytes(end) < length {
+            self.move_for_room(end, length);
         }
+    }
+
+    #[cold]
+    fn move_for_room(&mut self, end: End, length: usize) {
         let (used, capacity) = (self.used_bytes(), self.capacity_bytes());
         let needed = used + length;
         if needed > capacity || (used > capacity / 2 && capacity < NODE_BYTES_MAX) {
@@ -226,16 +242,14 @@ impl Node {
             self.buffer.copy_within(at..self.end as usize, at + length);
             self.end += length as u32;
         }
-        entry::write(value, &mut self.buffer[at..]);
-        self.count += 1;
-        self.listpack_bytes += entry::listpack_bytes(value) as u32;
+        self.write(at, length, value);
     }
 
     /// Removes the value at `index`; fewer bytes are moved to close the gap.
     pub(crate) fn remove(&mut self, index: usize) {
         let at = self.offset_of(index);
         let (value, length) = entry::first(&self.buffer[at..self.end as usize]);
-        self.listpack_bytes -= entry::listpack_bytes(value) as u32;
+        self.listpack_bytes -= entry::listpack_bytes(value, length) as u32;
         self.count -= 1;
         let (start, end) = (self.start as usize, self.end as usize);
         if at - start < end - at - length {
@@ -268,7 +282,7 @@ impl Node {
         }
         self.end = write as u32;
         self.count -= removed as u32;
-        self.listpack_bytes -= (removed * entry::listpack_bytes(value)) as u32;
+        self.listpack_bytes -= (removed * packed_bytes(value)) as u32;
         removed
     }
 
@@ -279,7 +293,7 @@ impl Node {
         let mut right = Self::on(tail.into());
         right.end = tail.len() as u32;
         right.count = self.count - index as u32;
-        right.listpack_bytes = right.entries().map(|value| entry::listpack_bytes(value) as u32).sum();
+        right.listpack_bytes = right.entries().map(packed_bytes).sum::<usize>() as u32;
         self.end = at as u32;
         self.count = index as u32;
         self.listpack_bytes -= right.listpack_bytes;
@@ -305,7 +319,7 @@ impl Node {
         backward.reverse();
         assert_eq!(forward, backward);
         assert_eq!(forward.len(), self.count());
-        let listpack_bytes: usize = forward.iter().map(|value| entry::listpack_bytes(value)).sum();
+        let listpack_bytes: usize = forward.iter().copied().map(packed_bytes).sum();
         assert_eq!(listpack_bytes, self.listpack_bytes());
     }
 }

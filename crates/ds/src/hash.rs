@@ -1,9 +1,9 @@
 //! The hash type: fields with values.
 //!
 //! A small hash is one [`Listpack`], field and value in turn, in the order fields came. When it has too
-//! many entries or too long an item it becomes a [`Table`] of records, for good. A record is one allocation,
-//! its field's length, the field, the value; a value of the same length is written over in place, which is what
-//! counters do most of the time.
+//! many entries or too long an item it becomes a [`Table`] of records, for good. A record is one
+//! allocation, its field's length, the field, the value; a value of the same length is written over in
+//! place, which is what counters do most of the time.
 
 use crate::hashing::ObjectSeed;
 use crate::listpack::{Listpack, item_range, prefix_bytes, push_prefix};
@@ -165,8 +165,8 @@ impl Hash {
         self.get(field).is_some()
     }
 
-    /// Says that `count` fields will be set at once, as HSET does before it begins: more than the small form may
-    /// have convert the hash right away, even if some of them turn out to be equal.
+    /// Says that `count` fields will be set at once, as HSET does before it begins: more than the small
+    /// form may have convert the hash right away, even if some of them turn out to be equal.
     pub fn expect(&mut self, count: usize, limits: &CollectionLimits) {
         if count > limits.entries_max {
             self.convert();
@@ -235,8 +235,8 @@ impl Hash {
         small.into_iter().flatten().chain(big.into_iter().flatten())
     }
 
-    /// Visits fields from `cursor` on with the promises of [`Table::scan`]; a small hash in one go. Returns the
-    /// next cursor, 0 at the end.
+    /// Visits fields from `cursor` on with the promises of [`Table::scan`]; a small hash in one go. Returns
+    /// the next cursor, 0 at the end.
     pub fn scan<'a>(&'a self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], &'a [u8])) -> u64 {
         match &self.form {
             Form::Small(pack) => {

@@ -1,15 +1,16 @@
 //! The seeded hash of keys, fields and members.
 //!
 //! foldhash in its quality form: all 64 bits are good, which placement on shards (low 16 bits) and the
-//! [`Table`](crate::table::Table) (all others) rely on.
-//! Every number inside the hash is derived from the secret seed. With foldhash's fixed public numbers a client
-//! could send keys that multiply by zero and so collide under any seed.
+//! [`Table`](crate::table::Table) (all others) rely on. Every number inside the hash is derived from the
+//! secret seed. With foldhash's fixed public numbers a client could send keys that multiply by zero and so
+//! collide under any seed.
 //!
-//! A key is hashed once, with the [`Seed`] its owner passes in; that hash serves placement and table. Big hashes
-//! and sets have an [`ObjectSeed`] each, so that walking one object in hash order and filling another from it
-//! does not fill the other one's segments in order.
+//! A key is hashed once, with the [`Seed`] its owner passes in; that hash serves placement and table. Big
+//! hashes and sets have an [`ObjectSeed`] each, so that walking one object in hash order and filling
+//! another from it does not fill the other one's segments in order.
 //!
-//! foldhash is not cryptographic: a client that could time single lookups very finely might learn about the seed.
+//! foldhash is not cryptographic: a client that could time single lookups very finely might learn about the
+//! seed.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::OnceLock;

@@ -3,8 +3,10 @@
 pub mod glob;
 pub mod hash;
 pub mod hashing;
+pub mod intset;
 pub mod list;
 pub mod listpack;
 pub mod num;
 pub mod random;
+pub mod set;
 pub mod table;

@@ -1,12 +1,12 @@
 //! A run of byte strings in one allocation: the form of small hashes and sets.
 //!
 //! ```text
-//! | length | bytes | length | bytes | ...     length: one byte up to 254, else 255 and eight bytes, little-endian
+//! | length | bytes | length | bytes | ...     length: one byte, or 255 and eight bytes, little-endian
 //! ```
 //!
-//! Items keep the order they were pushed in and are found by walking. It bears the name that OBJECT ENCODING reports;
-//! its bytes are not those of Redis' listpack. A full allocation grows by an eighth, as these are many
-//! and small.
+//! Items keep the order they were pushed in and are found by walking. It bears the name that OBJECT
+//! ENCODING reports; its bytes are not those of Redis' listpack. A full allocation grows by little more
+//! than is needed, as these are many and small.
 //!
 //! Invariant: `bytes` is exactly `len` items. Not here: limits and when to leave this form, see
 //! [`CollectionLimits`](crate::hash::CollectionLimits) and [`SetLimits`](crate::set::SetLimits).
@@ -17,6 +17,8 @@ use std::ops::Range;
 pub const LISTPACK_BYTES_MAX: usize = 1 << 30;
 /// The longest prefix of an item.
 const PREFIX_BYTES_MAX: usize = 9;
+/// Room for later items that a full allocation gets beside a quarter of what it holds.
+const SLACK_BYTES: usize = 16;
 const LONG: u8 = u8::MAX;
 
 /// Appends the prefix for an item of `len` bytes.
@@ -133,7 +135,7 @@ impl Listpack {
 
     fn reserve(&mut self, bytes: usize) {
         if self.bytes.capacity() - self.bytes.len() < bytes {
-            self.bytes.reserve_exact(bytes + self.bytes.len() / 8);
+            self.bytes.reserve_exact(bytes + SLACK_BYTES + self.bytes.len() / 4);
         }
     }
 

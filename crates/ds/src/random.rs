@@ -1,7 +1,8 @@
 //! A small seeded generator of random numbers: SRANDMEMBER, SPOP, RANDOMKEY, sampling, the simulator.
 //!
-//! xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021), its state filled
-//! by splitmix64 as its authors advise. Pure: the same seed gives the same numbers everywhere. Not for secrets.
+//! xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021), its state
+//! filled by splitmix64 as its authors advise. Pure: the same seed gives the same numbers everywhere. Not
+//! for secrets.
 
 /// splitmix64's finaliser: a bijection that spreads every bit of `number` over all bits.
 #[inline]
@@ -48,8 +49,8 @@ impl Random {
         result
     }
 
-    /// A number in `0..n`, each equally likely (Lemire, "Fast random integer generation in an interval", 2019).
-    /// `n` must not be 0.
+    /// A number in `0..n`, each equally likely (Lemire, "Fast random integer generation in an interval",
+    /// 2019). `n` must not be 0.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "no number is below zero");

@@ -261,7 +261,7 @@ fn random_is_fair() {
             table.insert(mix(u64::from(key)), key);
         }
         let mut doomed: Vec<u32> = (0..len * 4).collect();
-        doomed.sort_by_key(|&key| mix(u64::from(key)) >> 2);
+        doomed.sort_by_key(|&key| (mix(u64::from(key)) >> 18).reverse_bits());
         for key in doomed.iter().skip(len as usize / 2).take(len as usize * 3) {
             table.remove(mix(u64::from(*key)), |found| found == key);
         }

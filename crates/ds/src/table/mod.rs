@@ -1,22 +1,23 @@
 //! The hash table: the keys of a shard, the fields of a big hash, the members of a big set.
 //!
-//! Entries are found by a 64-bit hash that the caller computes; the table keeps it beside each entry and never
-//! looks at keys except through the `eq` it is given. Hashes must be spread evenly over all but their low 16 bits.
+//! Entries are found by a 64-bit hash that the caller computes; the table keeps it beside each entry and
+//! never looks at keys except through the `eq` it is given. Hashes must be spread evenly over all but their
+//! low 16 bits.
 //!
-//! A table is a row of segments, each a `hashbrown` table of some hundred entries. It grows by splitting one
-//! segment and shrinks by merging two, so no operation moves more than those few entries. Small tables are one
-//! segment, and an empty table allocates nothing.
+//! A table is a row of segments, each a `hashbrown` table of some hundred entries. It grows by splitting
+//! one segment and shrinks by merging two, so no operation moves more than those few entries. Small tables
+//! are one segment, and an empty table allocates nothing.
 //!
 //! ```text
 //!  hash   63 .. 48   | 47 .. 41 | .. 17, 16        | 15 .. 0
 //!         bucket       tag        segment, position  placement on shards (equal in one table)
 //! ```
 //!
-//! The *position* of an entry is its hash without the low 16 bits, read backwards. Segments are picked by those bits from 16
-//! upward, so every segment is one range of positions, and splits and merges only divide and unite
-//! ranges: the order of positions outlives them all. A cursor is a position, saying that everything below it is
-//! done. So [`Table::scan`] returns at least once whatever stays present from the first call to the last,
-//! and the upper 16 bits of a client's cursor are left for the number of the shard.
+//! The *position* of an entry is its hash without the low 16 bits, read backwards. Segments are picked by
+//! those bits from 16 upward, so every segment is one range of positions, and splits and merges only divide
+//! and unite ranges: the order of positions outlives them all. A cursor is a position, saying that
+//! everything below it is done. So [`Table::scan`] returns at least once whatever stays present from the
+//! first call to the last, and the upper 16 bits of a client's cursor are left for the number of the shard.
 
 mod segment;
 mod segments;
@@ -110,7 +111,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// The entry with this hash that `eq` accepts. `eq` is asked only about entries whose whole hash is equal.
+    /// The entry with this hash that `eq` accepts. `eq` is asked only about entries whose whole hash is
+    /// equal.
     #[inline]
     pub fn find(&self, hash: u64, eq: impl FnMut(&T) -> bool) -> Option<&T> {
         self.segment(hash).find(hash, eq)

@@ -1,8 +1,8 @@
 //! One segment of a table: all entries whose hash agrees in the bits that pick the segment.
 //!
-//! Inside, entries lie in a `hashbrown` table under their hash rotated by [`BUCKET_ROTATION`]: the bucket comes
-//! from bits 48 upward and hashbrown's tag from bits 41 to 47. The low 16 bits (equal within a shard) and
-//! the bits behind them (equal within a segment) take no part.
+//! Inside, entries lie in a `hashbrown` table under their hash rotated by [`BUCKET_ROTATION`]: the bucket
+//! comes from bits 48 upward and hashbrown's tag from bits 41 to 47. The low 16 bits (equal within a shard)
+//! and the bits behind them (equal within a segment) take no part.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -92,7 +92,8 @@ impl<T> Segment<T> {
         self.entries.len() == self.entries.capacity()
     }
 
-    /// Makes room in a full segment. A quarter of tombstones is swept out; left alone, hashbrown would double it.
+    /// Makes room in a full segment. A quarter of tombstones is swept out; left alone, hashbrown would
+    /// double it.
     #[cold]
     pub(super) fn grow(&mut self) {
         let capacity = self.entries.num_buckets() / 8 * 7;

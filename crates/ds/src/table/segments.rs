@@ -5,13 +5,13 @@
 //!  000  001  010  011  100  101    so they fall back to their buddies 010 and 011, which have depth 2
 //! ```
 //!
-//! A table grows by one segment at a time: number `count` is split off its *buddy*, the same number without the
-//! highest bit. It shrinks by merging the last segment back. When that happens follows from the number of entries alone,
-//! so there is no directory to look through, to double, or to fall out of step, and finding a segment
-//! is a mask and a compare. Segments not yet split in a round hold up to twice as many entries as split ones:
-//! [`ENTRIES_PER_SEGMENT_MAX`] lets those reach about 370. Hashes that are not spread (which a secret
-//! seed prevents), or entries that come in order of their positions, make some segments larger, and nothing else.
-//! (Litwin: "Linear hashing", VLDB 1980.)
+//! A table grows by one segment at a time: number `count` is split off its *buddy*, the same number without
+//! the highest bit. It shrinks by merging the last segment back. When that happens follows from the number
+//! of entries alone, so there is no directory to look through, to double, or to fall out of step, and
+//! finding a segment is a mask and a compare. Segments not yet split in a round hold up to twice as many
+//! entries as split ones: [`ENTRIES_PER_SEGMENT_MAX`] lets those reach about 370. Hashes that are not
+//! spread (which a secret seed prevents), or entries that come in order of their positions, make some
+//! segments larger, and nothing else. (Litwin: "Linear hashing", VLDB 1980.)
 
 use super::segment::Segment;
 use super::{PLACEMENT_BITS, POSITION_BITS, position};

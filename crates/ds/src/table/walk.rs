@@ -23,11 +23,12 @@ impl<T> Table<T> {
         }
     }
 
-    /// Visits entries in order of their positions from `cursor` on: at least `count` and at least one, unless
-    /// fewer are left. Returns the cursor for the next call, 0 when nothing is left; it fits in 48 bits.
+    /// Visits entries in order of their positions from `cursor` on: at least `count` and at least one,
+    /// unless fewer are left. Returns the cursor for the next call, 0 when nothing is left; it fits in 48
+    /// bits.
     ///
-    /// Begin with cursor 0. Whatever is present from the first call to the last is visited at least once, no
-    /// matter what happens to the table in between. One call costs O(`count`) plus one segment.
+    /// Begin with cursor 0. Whatever is present from the first call to the last is visited at least once,
+    /// no matter what happens to the table in between. One call costs O(`count`) plus one segment.
     pub fn scan<'a>(&'a self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a T)) -> u64 {
         let wanted = count.max(1);
         let mut visited = 0;
@@ -49,8 +50,8 @@ impl<T> Table<T> {
         if from < POSITION_END { from } else { 0 }
     }
 
-    /// Visits all entries of `segments_max` segments from `cursor` on and removes those for which `keep` is false.
-    /// Returns the cursor for the next slice, 0 at the end of the table.
+    /// Visits all entries of `segments_max` segments from `cursor` on and removes those for which `keep` is
+    /// false. Returns the cursor for the next slice, 0 at the end of the table.
     ///
     /// The promise of [`scan`](Self::scan) holds here too. A segment has some hundred entries.
     pub fn scan_retain(
@@ -94,7 +95,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// A random entry, each equally likely as long as segments have their usual size; `None` if there is none.
+    /// A random entry, each equally likely as long as segments have their usual size; `None` if there is
+    /// none.
     ///
     /// Picks a segment and a bucket in it until that holds an entry: as all buckets of the table are
     /// equally likely, so are the entries, however full their segments are.

@@ -1,0 +1,196 @@
+//! `ds::hash` against a map of the standard library, its forms, its cursors and its random picks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ds::hash::{CollectionLimits, Hash};
+use ds::random::Random;
+use proptest::prelude::*;
+
+const LIMITS: CollectionLimits = CollectionLimits { entries_max: 128, value_bytes_max: 64 };
+
+#[derive(Clone, Debug)]
+enum Step {
+    Set(u16, usize),
+    Remove(u16),
+    SetRange(u16, u16),
+    RemoveRange(u16, u16),
+    FreeSlice,
+}
+
+fn field(number: u16) -> Vec<u8> {
+    if number == 0 { Vec::new() } else { format!("field:{number}").into_bytes() }
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        20 => (0..40_u16, 0..70_usize).prop_map(|(number, len)| Step::Set(number, len)),
+        4 => (0..600_u16, prop_oneof![0..70_usize, 250..300_usize]).prop_map(|(number, len)| Step::Set(number, len)),
+        10 => (0..40_u16).prop_map(Step::Remove),
+        2 => (0..600_u16, 0..600_u16).prop_map(|(from, n)| Step::SetRange(from, n)),
+        2 => (0..600_u16, 0..600_u16).prop_map(|(from, n)| Step::RemoveRange(from, n)),
+        1 => Just(Step::FreeSlice),
+    ];
+    proptest::collection::vec(step, 0..40)
+}
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn apply(hash: &mut Hash, model: &mut Model, step: &Step, limits: &CollectionLimits) {
+    let set = |hash: &mut Hash, model: &mut Model, number: u16, len: usize| {
+        let (field, value) = (field(number), vec![len as u8; len]);
+        let is_new = model.insert(field.clone(), value.clone()).is_none();
+        assert_eq!(hash.set(&field, &value, limits), is_new);
+    };
+    let remove = |hash: &mut Hash, model: &mut Model, number: u16| {
+        assert_eq!(hash.remove(&field(number)), model.remove(&field(number)).is_some());
+    };
+    match *step {
+        Step::Set(number, len) => set(hash, model, number, len),
+        Step::Remove(number) => remove(hash, model, number),
+        Step::SetRange(from, n) => (from..from + n).for_each(|number| set(hash, model, number, 3)),
+        Step::RemoveRange(from, n) => (from..from + n).for_each(|number| remove(hash, model, number)),
+        Step::FreeSlice => {
+            let len_before = hash.len();
+            assert_eq!(hash.free_slice(), !hash.is_empty());
+            assert!(hash.len() < len_before || len_before == 0);
+            model.retain(|field, _| hash.contains(field));
+        }
+    }
+}
+
+fn check_all(hash: &Hash, model: &Model) {
+    hash.debug_validate();
+    assert_eq!((hash.len(), hash.is_empty()), (model.len(), model.is_empty()));
+    let entries: Model = hash.iter().map(|(field, value)| (field.to_vec(), value.to_vec())).collect();
+    assert_eq!(&entries, model);
+    assert_eq!(hash.iter().count(), model.len());
+    for number in [0, 1, 39, 599] {
+        assert_eq!(hash.get(&field(number)), model.get(&field(number)).map(Vec::as_slice));
+    }
+    match hash.random(model.len() as u64 * 7, u64::MAX / 3) {
+        Some((field, value)) => assert_eq!(model.get(field).map(Vec::as_slice), Some(value)),
+        None => assert!(model.is_empty()),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn behaves_like_a_map(steps in steps(), entries_max in 0..200_usize, value_bytes_max in 0..300_usize) {
+        let limits = CollectionLimits { entries_max, value_bytes_max };
+        let (mut hash, mut model) = (Hash::new(), Model::new());
+        let mut was_big = false;
+        for step in &steps {
+            apply(&mut hash, &mut model, step, &limits);
+            check_all(&hash, &model);
+            let is_big = hash.encoding() == "hashtable";
+            prop_assert!(is_big || !was_big, "a big hash stays big");
+            prop_assert!(is_big || hash.len() <= entries_max);
+            was_big = is_big;
+        }
+        check_all(&hash.clone(), &model);
+        while hash.free_slice() {}
+        hash.debug_validate();
+        prop_assert!(hash.is_empty());
+    }
+
+    #[test]
+    fn scan_returns_what_stays_present(changes in proptest::collection::vec(steps(), 1..4), count in 0..100_usize) {
+        let (mut hash, mut model) = (Hash::new(), Model::new());
+        apply(&mut hash, &mut model, &Step::SetRange(100, 500), &LIMITS);
+        let mut stayed: BTreeSet<Vec<u8>> = model.keys().cloned().collect();
+        let mut seen = BTreeSet::new();
+        let mut cursor = 0;
+        for call in 0.. {
+            cursor = hash.scan(cursor, count, &mut |field, _| {
+                seen.insert(field.to_vec());
+            });
+            if cursor == 0 {
+                break;
+            }
+            for step in changes.get(call).map_or(&[][..], Vec::as_slice) {
+                apply(&mut hash, &mut model, step, &LIMITS);
+            }
+            stayed.retain(|field| model.contains_key(field));
+        }
+        prop_assert!(stayed.is_subset(&seen));
+    }
+}
+
+#[test]
+fn leaves_the_small_form_when_redis_does() {
+    let filled = |count: u16| {
+        let mut hash = Hash::new();
+        (1..=count).for_each(|number| assert!(hash.set(&field(number), b"v", &LIMITS)));
+        hash
+    };
+    assert_eq!(Hash::new().encoding(), "listpack");
+    assert_eq!(filled(128).encoding(), "listpack");
+    assert_eq!(filled(129).encoding(), "hashtable");
+    for (field, value, encoding) in [(64, 64, "listpack"), (65, 1, "hashtable"), (1, 65, "hashtable")] {
+        let mut hash = filled(3);
+        assert!(hash.set(&vec![b'f'; field], &vec![b'v'; value], &LIMITS));
+        assert_eq!(hash.encoding(), encoding);
+        assert_eq!(hash.len(), 4);
+    }
+    let mut full = filled(128);
+    assert!(!full.set(&field(5), b"other", &LIMITS));
+    assert_eq!(full.encoding(), "listpack");
+    full.expect(128, &LIMITS);
+    assert_eq!(full.encoding(), "listpack");
+    full.expect(129, &LIMITS);
+    assert_eq!((full.encoding(), full.len(), full.get(&field(5))), ("hashtable", 128, Some(&b"other"[..])));
+}
+
+#[test]
+fn a_small_hash_keeps_the_order_of_its_fields() {
+    let mut hash = Hash::new();
+    for field in ["z", "a", "m"] {
+        hash.set(field.as_bytes(), b"1", &LIMITS);
+    }
+    hash.set(b"a", b"longer than before", &LIMITS);
+    let fields = |hash: &Hash| hash.iter().map(|(field, _)| field.to_vec()).collect::<Vec<_>>();
+    assert_eq!(fields(&hash), [b"z", b"a", b"m"]);
+    let mut scanned = 0;
+    assert_eq!(hash.scan(77, 1, &mut |_, _| scanned += 1), 0);
+    assert_eq!(scanned, 3);
+    hash.remove(b"z");
+    hash.set(b"z", b"2", &LIMITS);
+    assert_eq!(fields(&hash), [b"a", b"m", b"z"]);
+}
+
+#[test]
+fn random_is_fair_in_both_forms() {
+    for count in [100_u16, 1000] {
+        let mut hash = Hash::new();
+        (0..count).for_each(|number| assert!(hash.set(&field(number), b"v", &LIMITS)));
+        let mut random = Random::new(3);
+        let mut counts = BTreeMap::new();
+        for _ in 0..u32::from(count) * 200 {
+            let (field, _) = hash.random(random.next_u64(), random.next_u64()).unwrap();
+            *counts.entry(field.to_vec()).or_insert(0_u32) += 1;
+        }
+        assert_eq!(counts.len(), usize::from(count));
+        assert!(counts.values().all(|&count| (100..300).contains(&count)), "{counts:?}");
+    }
+}
+
+#[test]
+fn memory_follows_the_contents() {
+    let mut hash = Hash::new();
+    assert_eq!(hash.memory_bytes(), 0);
+    for number in 0..6 {
+        hash.set(&field(number), b"0123456789", &LIMITS);
+    }
+    assert!(hash.memory_bytes() < 6 * 28, "{}", hash.memory_bytes());
+    for number in 0..20_000_u32 {
+        hash.set(format!("j|{number:08}").as_bytes(), b"12", &LIMITS);
+    }
+    assert!(hash.memory_bytes() < 20_000 * (13 + 52), "{}", hash.memory_bytes());
+    for number in 0..20_000_u32 {
+        assert!(hash.remove(format!("j|{number:08}").as_bytes()));
+    }
+    hash.debug_validate();
+    assert!(hash.memory_bytes() < 8192, "{}", hash.memory_bytes());
+}

@@ -1,0 +1,213 @@
+//! `ds::set` against a set of the standard library, its three forms, its cursors and its random picks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ds::random::Random;
+use ds::set::{Set, SetLimits};
+use proptest::prelude::*;
+
+const LIMITS: SetLimits =
+    SetLimits { intset_entries_max: 512, listpack_entries_max: 128, listpack_value_bytes_max: 64 };
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(Vec<u8>),
+    Remove(Vec<u8>),
+    InsertRange(i64, u16),
+    RemoveRange(i64, u16),
+    Pop(u64),
+    FreeSlice,
+}
+
+fn member() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        6 => (-20..20_i64).prop_map(|number| number.to_string().into_bytes()),
+        1 => any::<i64>().prop_map(|number| number.to_string().into_bytes()),
+        1 => prop_oneof![Just(""), Just("-0"), Just("01"), Just("+1"), Just("one")].prop_map(Vec::from),
+        1 => (0..300_usize).prop_map(|len| vec![b'm'; len]),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        10 => member().prop_map(Step::Insert),
+        6 => member().prop_map(Step::Remove),
+        2 => (-40_000..40_000_i64, 0..700_u16).prop_map(|(from, n)| Step::InsertRange(from, n)),
+        2 => (-40_000..40_000_i64, 0..700_u16).prop_map(|(from, n)| Step::RemoveRange(from, n)),
+        2 => any::<u64>().prop_map(Step::Pop),
+        1 => Just(Step::FreeSlice),
+    ];
+    proptest::collection::vec(step, 0..30)
+}
+
+type Model = BTreeSet<Vec<u8>>;
+
+fn apply(set: &mut Set, model: &mut Model, step: &Step, limits: &SetLimits) {
+    let range = |from: i64, n: u16| (from..from + i64::from(n)).map(|number| number.to_string().into_bytes());
+    match step {
+        Step::Insert(member) => assert_eq!(set.insert(member, limits), model.insert(member.clone())),
+        Step::Remove(member) => assert_eq!(set.remove(member), model.remove(member)),
+        Step::InsertRange(from, n) => {
+            range(*from, *n).for_each(|member| assert_eq!(set.insert(&member, limits), model.insert(member)));
+        }
+        Step::RemoveRange(from, n) => {
+            range(*from, *n).for_each(|member| assert_eq!(set.remove(&member), model.remove(&member)));
+        }
+        Step::Pop(random) => match set.pop_random(*random, !random) {
+            Some(member) => assert!(model.remove(&member)),
+            None => assert!(model.is_empty()),
+        },
+        Step::FreeSlice => {
+            assert_eq!(set.free_slice(), !set.is_empty());
+            model.retain(|member| set.contains(member));
+        }
+    }
+}
+
+fn check_all(set: &Set, model: &Model) {
+    set.debug_validate();
+    assert_eq!((set.len(), set.is_empty()), (model.len(), model.is_empty()));
+    assert_eq!(&set.iter().map(|member| member.to_vec()).collect::<Model>(), model);
+    assert_eq!(set.iter().count(), model.len());
+    for member in ["0", "-0", "01", "19", "", "one"] {
+        assert_eq!(set.contains(member.as_bytes()), model.contains(member.as_bytes()));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn behaves_like_a_set(
+        steps in steps(),
+        intset_entries_max in 0..900_usize,
+        listpack_entries_max in 0..200_usize,
+        listpack_value_bytes_max in 0..200_usize,
+    ) {
+        let limits = SetLimits { intset_entries_max, listpack_entries_max, listpack_value_bytes_max };
+        let (mut set, mut model) = (Set::new(), Model::new());
+        for step in &steps {
+            apply(&mut set, &mut model, step, &limits);
+            check_all(&set, &model);
+            match set.encoding() {
+                "intset" => prop_assert!(set.len() <= intset_entries_max),
+                "listpack" => prop_assert!(set.len() <= listpack_entries_max),
+                encoding => prop_assert_eq!(encoding, "hashtable"),
+            }
+        }
+        check_all(&set.clone(), &model);
+        while set.free_slice() {}
+        set.debug_validate();
+        prop_assert!(set.is_empty() && set.random(1, 2).is_none());
+    }
+
+    #[test]
+    fn scan_returns_what_stays_present(changes in proptest::collection::vec(steps(), 1..4), count in 0..100_usize) {
+        let (mut set, mut model) = (Set::new(), Model::new());
+        apply(&mut set, &mut model, &Step::InsertRange(0, 1500), &LIMITS);
+        let mut stayed = model.clone();
+        let mut seen = Model::new();
+        let mut cursor = 0;
+        for call in 0.. {
+            cursor = set.scan(cursor, count, &mut |member| {
+                seen.insert(member.to_vec());
+            });
+            if cursor == 0 {
+                break;
+            }
+            for step in changes.get(call).map_or(&[][..], Vec::as_slice) {
+                apply(&mut set, &mut model, step, &LIMITS);
+            }
+            stayed.retain(|member| model.contains(member));
+        }
+        prop_assert!(stayed.is_subset(&seen));
+    }
+}
+
+fn check_encoding(members: &[&str], encoding: &str) {
+    let mut set = Set::new();
+    for member in members {
+        set.insert(member.as_bytes(), &LIMITS);
+    }
+    assert_eq!(set.encoding(), encoding, "{members:?}");
+}
+
+fn numbers(count: i64) -> Vec<String> {
+    (0..count).map(|number| number.to_string()).collect()
+}
+
+fn with<'a>(numbers: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
+    numbers.iter().map(String::as_str).chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn changes_form_when_redis_does() {
+    let long = "x".repeat(65);
+    check_encoding(&["1", "-5", "9223372036854775807"], "intset");
+    check_encoding(&["1", "01"], "listpack");
+    check_encoding(&["a", "1"], "listpack");
+    check_encoding(&["1", &long], "hashtable");
+    check_encoding(&[&long[1..]], "listpack");
+    check_encoding(&with(&numbers(512), &[]), "intset");
+    check_encoding(&with(&numbers(512), &["511"]), "intset");
+    check_encoding(&with(&numbers(513), &[]), "hashtable");
+    check_encoding(&with(&numbers(127), &["a"]), "listpack");
+    check_encoding(&with(&numbers(127), &["a", "a", "5"]), "listpack");
+    check_encoding(&with(&numbers(127), &["a", "b"]), "hashtable");
+    check_encoding(&with(&numbers(128), &["a"]), "hashtable");
+}
+
+#[test]
+fn expected_members_choose_the_form() {
+    let check = |present: &[&str], first: &str, count: usize, encoding: &str| {
+        let mut set = Set::new();
+        present.iter().for_each(|member| assert!(set.insert(member.as_bytes(), &LIMITS)));
+        set.expect(first.as_bytes(), count, &LIMITS);
+        assert_eq!((set.encoding(), set.len()), (encoding, present.len()), "{present:?} {first} {count}");
+        present.iter().for_each(|member| assert!(set.contains(member.as_bytes())));
+    };
+    check(&[], "1", 512, "intset");
+    check(&[], "1", 513, "hashtable");
+    check(&[], "a", 128, "listpack");
+    check(&[], "a", 129, "hashtable");
+    check(&["1"], "a", 512, "intset");
+    check(&["1"], "2", 513, "hashtable");
+    check(&["a"], "1", 128, "listpack");
+    check(&["a"], "1", 129, "hashtable");
+    let mut set = Set::new();
+    set.expect(b"1", 1, &SetLimits { intset_entries_max: 0, ..LIMITS });
+    assert_eq!(set.encoding(), "listpack");
+}
+
+#[test]
+fn random_is_fair_in_all_forms() {
+    for (count, more) in [(100, None), (100, Some("a")), (1000, Some("a"))] {
+        let mut set = Set::new();
+        numbers(count).iter().map(String::as_str).chain(more).for_each(|member| {
+            set.insert(member.as_bytes(), &LIMITS);
+        });
+        let mut random = Random::new(4);
+        let mut counts = BTreeMap::new();
+        for _ in 0..set.len() * 200 {
+            let member = set.random(random.next_u64(), random.next_u64()).unwrap();
+            *counts.entry(member.to_vec()).or_insert(0_u32) += 1;
+        }
+        assert_eq!(counts.len(), set.len());
+        assert!(counts.values().all(|&count| (100..300).contains(&count)), "{counts:?}");
+    }
+}
+
+#[test]
+fn memory_follows_the_contents() {
+    let mut set = Set::new();
+    assert_eq!(set.memory_bytes(), 0);
+    numbers(500).iter().for_each(|member| assert!(set.insert(member.as_bytes(), &LIMITS)));
+    assert!(set.memory_bytes() <= 1024, "{}", set.memory_bytes());
+    numbers(20_000).iter().skip(500).for_each(|member| assert!(set.insert(member.as_bytes(), &LIMITS)));
+    assert!(set.memory_bytes() < 20_000 * 58, "{}", set.memory_bytes());
+    while set.len() > 3 {
+        assert!(set.pop_random(set.len() as u64, 5).is_some());
+    }
+    set.debug_validate();
+    assert!(set.memory_bytes() < 8192, "{}", set.memory_bytes());
+}

@@ -10,3 +10,4 @@ pub mod num;
 pub mod random;
 pub mod set;
 pub mod table;
+pub mod zset;

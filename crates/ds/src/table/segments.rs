@@ -12,6 +12,12 @@
 //! entries as split ones: [`ENTRIES_PER_SEGMENT_MAX`] lets those reach about 370. Hashes that are not
 //! spread (which a secret seed prevents), or entries that come in order of their positions, make some
 //! segments larger, and nothing else. (Litwin: "Linear hashing", VLDB 1980.)
+//!
+//! The price, against extendible hashing with an index of segment numbers (8-byte entries, best of five
+//! interleaved runs, twice, on a busy machine): a lookup takes 20-24 ns instead of 19-20 among 100 000
+//! entries and 94-102 instead of 76-81 among a million; an insertion 49-51 instead of 33-34 and 144-152
+//! instead of 114-119. What it buys is that there is no index to double or to bound; the row of
+//! segments itself, 32 bytes each, is still copied when it outgrows its allocation.
 
 use super::segment::Segment;
 use super::{PLACEMENT_BITS, POSITION_BITS, position};

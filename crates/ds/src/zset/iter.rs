@@ -1,0 +1,78 @@
+//! Walking a sorted set from a rank on, up or down.
+
+use super::large::Large;
+use super::members::split_record;
+use super::tree::Leaf;
+use super::{Form, ZSet};
+use crate::list::entry::Entries;
+
+/// Members and scores in order, or in reverse order.
+#[derive(Clone)]
+pub struct Iter<'a> {
+    form: IterForm<'a>,
+    /// Members still to come.
+    remaining: usize,
+    reverse: bool,
+}
+
+#[derive(Clone)]
+enum IterForm<'a> {
+    Small(Entries<'a>),
+    /// The leaf being read, the place of the next entry in it, and that entry's rank.
+    Large(&'a Large, Option<(&'a Leaf, usize)>, usize),
+}
+
+impl<'a> Iter<'a> {
+    pub(super) fn new(set: &'a ZSet, rank: usize, reverse: bool) -> Self {
+        let len = set.len();
+        let remaining = match rank < len {
+            true if reverse => rank + 1,
+            true => len - rank,
+            false => 0,
+        };
+        let form = match &set.form {
+            Form::Large(large) => IterForm::Large(large, None, rank),
+            Form::Small(node) => {
+                let mut entries = node.entries();
+                let skipped = len - remaining;
+                if let Some(last) = skipped.checked_sub(1) {
+                    if reverse {
+                        entries.nth_back(last)
+                    } else {
+                        entries.nth(last)
+                    };
+                }
+                IterForm::Small(entries)
+            }
+        };
+        Self { form, remaining, reverse }
+    }
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a [u8], f64);
+
+    fn next(&mut self) -> Option<(&'a [u8], f64)> {
+        self.remaining = self.remaining.checked_sub(1)?;
+        match &mut self.form {
+            IterForm::Small(entries) if self.reverse => entries.next_back().map(split_record),
+            IterForm::Small(entries) => entries.next().map(split_record),
+            IterForm::Large(large, place, rank) => {
+                let (leaf, at) = place.unwrap_or_else(|| large.tree.leaf_at(*rank));
+                (*place, *rank) = if self.reverse {
+                    (at.checked_sub(1).map(|at| (leaf, at)), rank.wrapping_sub(1))
+                } else {
+                    ((at + 1 < leaf.len()).then_some((leaf, at + 1)), *rank + 1)
+                };
+                let (score, id) = leaf.key(at);
+                Some((large.members.member(id), score))
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.remaining, Some(self.remaining))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}

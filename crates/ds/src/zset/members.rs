@@ -1,0 +1,188 @@
+//! The members of a large sorted set: each stored once, found by name through a hash table and by number from the tree.
+//!
+//! A record is one allocation, `score (8 bytes, little-endian) | member`, owned by a slot; the number of the slot is what
+//! tree and hash table hold. It stays the member's own as long as it is in the set, whatever its score does.
+//! Slots come in pages, so nothing is ever moved to grow, and a page whose last record goes gives its memory back.
+//!
+//! Invariant: `with_room` names exactly the pages that are not full, each once.
+
+use crate::hashing::ObjectSeed;
+use crate::table::Table;
+
+const PAGE_SLOTS: usize = 256;
+const NO_SLOT: u16 = u16::MAX;
+const SCORE_BYTES: usize = size_of::<f64>();
+
+/// Splits `score | member`.
+#[inline]
+pub(super) fn split_record(record: &[u8]) -> (&[u8], f64) {
+    let (score, member) = record.split_first_chunk::<SCORE_BYTES>().expect("a record begins with a score");
+    (member, f64::from_le_bytes(*score))
+}
+
+#[derive(Clone)]
+enum Slot {
+    /// Free; and the next free slot of the page.
+    Free(u16),
+    Used(Box<[u8]>),
+}
+
+#[derive(Clone)]
+struct Page {
+    /// No more than were ever in use at once; without memory if none is.
+    slots: Vec<Slot>,
+    free: u16,
+    live: u16,
+}
+
+impl Page {
+    fn new() -> Self {
+        Self { slots: Vec::new(), free: NO_SLOT, live: 0 }
+    }
+
+    fn is_full(&self) -> bool {
+        usize::from(self.live) == PAGE_SLOTS
+    }
+
+    fn insert(&mut self, record: Box<[u8]>) -> usize {
+        self.live += 1;
+        let at = usize::from(self.free);
+        if let Some(slot) = self.slots.get_mut(at) {
+            if let Slot::Free(next) = *slot {
+                self.free = next;
+            }
+            *slot = Slot::Used(record);
+            return at;
+        }
+        if self.slots.capacity() == 0 {
+            self.slots.reserve_exact(PAGE_SLOTS);
+        }
+        self.slots.push(Slot::Used(record));
+        self.slots.len() - 1
+    }
+
+    fn remove(&mut self, at: usize) -> Option<Box<[u8]>> {
+        let Slot::Used(record) = std::mem::replace(&mut self.slots[at], Slot::Free(self.free)) else {
+            return None;
+        };
+        self.free = at as u16;
+        self.live -= 1;
+        if self.live == 0 {
+            *self = Self::new();
+        }
+        Some(record)
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Members {
+    pages: Vec<Page>,
+    with_room: Vec<u32>,
+    index: Table<u32>,
+    seed: ObjectSeed,
+    /// Bytes of all records and of the slots of all pages in use.
+    bytes: usize,
+}
+
+impl Members {
+    pub(super) fn new() -> Self {
+        let (pages, with_room) = (Vec::new(), Vec::new());
+        Self { pages, with_room, index: Table::new(), seed: ObjectSeed::next(), bytes: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let pages = self.pages.capacity() * size_of::<Page>() + self.with_room.capacity() * size_of::<u32>();
+        self.bytes + pages + self.index.memory_bytes()
+    }
+
+    fn record(&self, id: u32) -> &[u8] {
+        match &self.pages[id as usize / PAGE_SLOTS].slots[id as usize % PAGE_SLOTS] {
+            Slot::Used(record) => record,
+            Slot::Free(_) => unreachable!("numbers of members outlive no member"),
+        }
+    }
+
+    /// The member with this number, and its score.
+    pub(super) fn get(&self, id: u32) -> (&[u8], f64) {
+        split_record(self.record(id))
+    }
+
+    pub(super) fn member(&self, id: u32) -> &[u8] {
+        &self.record(id)[SCORE_BYTES..]
+    }
+
+    pub(super) fn find(&self, member: &[u8]) -> Option<u32> {
+        self.index.find(self.seed.hash(member), |&id| self.member(id) == member).copied()
+    }
+
+    /// Adds a member that is absent; gives its number.
+    pub(super) fn insert(&mut self, member: &[u8], score: f64) -> u32 {
+        let mut record = Vec::with_capacity(SCORE_BYTES + member.len());
+        record.extend_from_slice(&score.to_le_bytes());
+        record.extend_from_slice(member);
+        let page_number = self.with_room.last().copied().unwrap_or_else(|| {
+            let number = u32::try_from(self.pages.len()).expect("there are less than 2^32 pages");
+            self.pages.push(Page::new());
+            self.with_room.push(number);
+            number
+        });
+        let page = &mut self.pages[page_number as usize];
+        self.bytes += record.len() + if page.live == 0 { PAGE_SLOTS * size_of::<Slot>() } else { 0 };
+        let slot = page.insert(record.into_boxed_slice());
+        if page.is_full() {
+            self.with_room.pop();
+        }
+        let id = page_number as usize * PAGE_SLOTS + slot;
+        let id = u32::try_from(id).expect("a set has less than 2^32 members");
+        self.index.insert(self.seed.hash(member), id);
+        id
+    }
+
+    pub(super) fn set_score(&mut self, id: u32, score: f64) {
+        if let Slot::Used(record) = &mut self.pages[id as usize / PAGE_SLOTS].slots[id as usize % PAGE_SLOTS]
+        {
+            record[..SCORE_BYTES].copy_from_slice(&score.to_le_bytes());
+        }
+    }
+
+    /// Removes a member by its number; gives its record.
+    pub(super) fn remove(&mut self, id: u32) -> Box<[u8]> {
+        let hash = self.seed.hash(self.member(id));
+        let found = self.index.remove(hash, |&other| other == id);
+        debug_assert!(found.is_some(), "every member is in the index");
+        let page_number = id as usize / PAGE_SLOTS;
+        let page = &mut self.pages[page_number];
+        if page.is_full() {
+            self.with_room.push(page_number as u32);
+        }
+        let record = page.remove(id as usize % PAGE_SLOTS).expect("numbers of members outlive no member");
+        self.bytes -= record.len() + if page.live == 0 { PAGE_SLOTS * size_of::<Slot>() } else { 0 };
+        record
+    }
+
+    pub(super) fn scan<'a>(&'a self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], f64)) -> u64 {
+        self.index.scan(cursor, count, &mut |&id| {
+            let (member, score) = self.get(id);
+            visit(member, score);
+        })
+    }
+
+    pub(super) fn debug_validate(&self) {
+        const { assert!(size_of::<Slot>() == 16) };
+        self.index.debug_validate();
+        let live = self.pages.iter().map(|page| usize::from(page.live));
+        assert_eq!(live.sum::<usize>(), self.len());
+        let mut with_room = self.with_room.clone();
+        with_room.sort_unstable();
+        let expected = (0..self.pages.len() as u32).filter(|&page| !self.pages[page as usize].is_full());
+        assert!(with_room.into_iter().eq(expected));
+        let records = self.index.iter().map(|&id| self.record(id).len()).sum::<usize>();
+        let pages = self.pages.iter().filter(|page| page.live > 0).count();
+        assert_eq!(self.bytes, records + pages * PAGE_SLOTS * size_of::<Slot>());
+        assert!(self.index.iter().all(|&id| self.find(self.member(id)) == Some(id)));
+    }
+}

@@ -1,0 +1,264 @@
+//! A sorted set: members with scores, in order of score and then of the member's bytes.
+//!
+//! * Small ("listpack" to OBJECT ENCODING): one `Node`, as lists have, whose elements
+//!   are `score (8 bytes, little-endian) | member` in order. Everything walks it.
+//! * Large ("skiplist", though it is a B+tree): `members` owns the members and finds them by name, `tree` holds them
+//!   in order with ranks. A set that has become large stays so, as in Redis.
+//!
+//! All ranges are ranges of ranks, 0 being the lowest score: [`ZSet::score_range`] and [`ZSet::lex_range`] turn bounds
+//! into ranks, [`ZSet::iter_from_rank`] and [`ZSet::remove_rank_range`] go on from there. Scores are never NaN. The two
+//! zeros are equal in order; the small form stores both as positive zero, as Redis does.
+
+mod iter;
+mod large;
+mod members;
+mod small;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub use crate::num::{LexBound, ScoreBound};
+pub use iter::Iter;
+
+use crate::list::node::Node;
+use crate::random::reduce;
+use large::Large;
+use std::cmp::Ordering;
+use std::ops::Range;
+use tree::compare_scores;
+
+/// Members that [`ZSet::free_slice`] drops at a time.
+const FREE_SLICE_MEMBERS: usize = 128;
+
+/// When a sorted set leaves its small form.
+#[derive(Clone, Copy, Debug)]
+pub struct ZSetLimits {
+    /// The most members of the small form.
+    pub entries_max: usize,
+    /// The longest member of the small form.
+    pub value_bytes_max: usize,
+}
+
+/// A sorted set; see the head of this file.
+#[derive(Clone)]
+pub struct ZSet {
+    form: Form,
+}
+
+#[derive(Clone)]
+enum Form {
+    Small(Node),
+    Large(Box<Large>),
+}
+
+impl Default for ZSet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ZSet {
+    /// An empty set; allocates nothing.
+    pub fn new() -> Self {
+        Self { form: Form::Small(Node::default()) }
+    }
+
+    /// The number of members.
+    pub fn len(&self) -> usize {
+        match &self.form {
+            Form::Small(node) => node.count(),
+            Form::Large(large) => large.tree.len(),
+        }
+    }
+
+    /// Whether there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What OBJECT ENCODING reports.
+    pub fn encoding(&self) -> &'static str {
+        match &self.form {
+            Form::Small(_) => "listpack",
+            Form::Large(_) => "skiplist",
+        }
+    }
+
+    /// The score of a member.
+    pub fn score(&self, member: &[u8]) -> Option<f64> {
+        match &self.form {
+            Form::Small(node) => small::find(node, member).map(|(_, score)| score),
+            Form::Large(large) => large.score(member),
+        }
+    }
+
+    /// Adds a member or gives it another score; returns the score it had. The score must not be NaN.
+    pub fn insert(&mut self, member: &[u8], score: f64, limits: &ZSetLimits) -> Option<f64> {
+        debug_assert!(!score.is_nan(), "a score is never NaN");
+        if let Form::Small(node) = &mut self.form {
+            let fits = node.count() < limits.entries_max && member.len() <= limits.value_bytes_max;
+            if fits || small::find(node, member).is_some() {
+                return small::insert(node, member, score);
+            }
+            self.form = Form::Large(Box::new(Large::from_small(node)));
+        }
+        match &mut self.form {
+            Form::Large(large) => large.insert(member, score),
+            Form::Small(_) => unreachable!("the small form has been dealt with"),
+        }
+    }
+
+    /// Removes a member; returns its score.
+    pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        match &mut self.form {
+            Form::Small(node) => {
+                let (index, score) = small::find(node, member)?;
+                node.remove(index);
+                Some(score)
+            }
+            Form::Large(large) => large.remove(member),
+        }
+    }
+
+    /// The rank of a member, from 0 for the lowest score.
+    pub fn rank(&self, member: &[u8]) -> Option<usize> {
+        match &self.form {
+            Form::Small(node) => small::find(node, member).map(|(index, _)| index),
+            Form::Large(large) => large.rank(member),
+        }
+    }
+
+    /// The member at a rank, and its score.
+    pub fn at(&self, rank: usize) -> Option<(&[u8], f64)> {
+        self.iter_from_rank(rank, false).next()
+    }
+
+    /// Members and scores from a rank on upwards, or downwards if `reverse`; none if there is no such rank.
+    pub fn iter_from_rank(&self, rank: usize, reverse: bool) -> Iter<'_> {
+        Iter::new(self, rank, reverse)
+    }
+
+    /// All members and scores in order.
+    pub fn iter(&self) -> Iter<'_> {
+        self.iter_from_rank(0, false)
+    }
+
+    /// The ranks of the members whose scores are within the bounds; empty if there are none.
+    pub fn score_range(&self, min: ScoreBound, max: ScoreBound) -> Range<usize> {
+        let below = |bound: f64, or_equal: bool| {
+            self.rank_where(move |score, _| match compare_scores(score, bound) {
+                Ordering::Less => true,
+                Ordering::Equal => or_equal,
+                Ordering::Greater => false,
+            })
+        };
+        let start = match min {
+            ScoreBound::Inclusive(bound) => below(bound, false),
+            ScoreBound::Exclusive(bound) => below(bound, true),
+        };
+        let end = match max {
+            ScoreBound::Inclusive(bound) => below(bound, true),
+            ScoreBound::Exclusive(bound) => below(bound, false),
+        };
+        start..end.max(start)
+    }
+
+    /// The ranks of the members that are within the bounds, if all have the same score; otherwise some range.
+    pub fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> Range<usize> {
+        let below = |bound: LexBound<'_>, is_min: bool| match bound {
+            LexBound::Min => 0,
+            LexBound::Max => self.len(),
+            LexBound::Inclusive(bound) => {
+                self.rank_where(|_, member| if is_min { member < bound } else { member <= bound })
+            }
+            LexBound::Exclusive(bound) => {
+                self.rank_where(|_, member| if is_min { member <= bound } else { member < bound })
+            }
+        };
+        let start = below(min, true);
+        start..below(max, false).max(start)
+    }
+
+    /// The number of members that `before` holds for, which must be the first ones.
+    fn rank_where<'a>(&'a self, before: impl Fn(f64, &'a [u8]) -> bool) -> usize {
+        match &self.form {
+            Form::Small(node) => {
+                small::entries(node).take_while(|&(member, score)| before(score, member)).count()
+            }
+            Form::Large(large) => {
+                large.tree.rank_where(|(score, id)| before(score, large.members.member(id)))
+            }
+        }
+    }
+
+    /// Takes the member with the lowest score.
+    pub fn pop_min(&mut self) -> Option<(Vec<u8>, f64)> {
+        self.pop_rank(0)
+    }
+
+    /// Takes the member with the highest score.
+    pub fn pop_max(&mut self) -> Option<(Vec<u8>, f64)> {
+        self.pop_rank(self.len().checked_sub(1)?)
+    }
+
+    fn pop_rank(&mut self, rank: usize) -> Option<(Vec<u8>, f64)> {
+        let mut popped = None;
+        self.remove_rank_range(rank..rank.saturating_add(1), &mut |member, score| {
+            popped = Some((member.to_vec(), score));
+        });
+        popped
+    }
+
+    /// Removes the members at the given ranks after showing each to `visit`, in order. Gives their number.
+    pub fn remove_rank_range(&mut self, ranks: Range<usize>, visit: &mut dyn FnMut(&[u8], f64)) -> usize {
+        let count = ranks.end.min(self.len()).saturating_sub(ranks.start);
+        match &mut self.form {
+            Form::Small(node) => small::remove_range(node, ranks.start, count, visit),
+            Form::Large(large) => large.remove_range(ranks.start, count, visit),
+        }
+        count
+    }
+
+    /// Shows about `count` members, and all of a small set; gives the cursor to go on with, 0 at the end. From a first
+    /// call with 0 to the last, every member that stays in the set is shown at least once.
+    pub fn scan<'a>(&'a self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], f64)) -> u64 {
+        match &self.form {
+            Form::Small(node) => {
+                small::entries(node).for_each(|(member, score)| visit(member, score));
+                0
+            }
+            Form::Large(large) => large.members.scan(cursor, count, visit),
+        }
+    }
+
+    /// A random member, each equally likely, and its score.
+    pub fn random(&self, random: u64) -> Option<(&[u8], f64)> {
+        if self.is_empty() { None } else { self.at(reduce(random, self.len())) }
+    }
+
+    /// Drops a bounded piece of the contents; false when nothing is left. Frees a large set in slices.
+    pub fn free_slice(&mut self) -> bool {
+        self.remove_rank_range(0..FREE_SLICE_MEMBERS, &mut |_, _| ());
+        !self.is_empty()
+    }
+
+    /// Bytes the set has allocated, as asked for; what the allocator adds is not counted.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.form {
+            Form::Small(node) => node.capacity_bytes(),
+            Form::Large(large) => large.memory_bytes(),
+        }
+    }
+
+    /// Panics if the set contradicts itself; for tests.
+    pub fn debug_validate(&self) {
+        match &self.form {
+            Form::Small(node) => {
+                node.debug_validate();
+                let entries: Vec<_> = small::entries(node).collect();
+                assert!(entries.is_sorted_by(|left, right| small::compare(*left, *right).is_lt()));
+            }
+            Form::Large(large) => large.debug_validate(),
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Sorted sets against a sorted vector, validated after every operation.
+
+use super::*;
+use crate::random::Random;
+use proptest::prelude::*;
+
+const REDIS_LIMITS: ZSetLimits = ZSetLimits { entries_max: 128, value_bytes_max: 64 };
+
+#[derive(Clone, Debug)]
+enum Op {
+    Insert(Vec<u8>, f64),
+    Remove(Vec<u8>),
+    PopMin,
+    PopMax,
+    RemoveRange(usize, usize),
+}
+
+fn member() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        9 => (0_u32..400).prop_map(|number| number.to_string().into_bytes()),
+        1 => (0_usize..100).prop_map(|length| vec![b'm'; length]),
+    ]
+}
+
+fn score() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        (-3_i32..4).prop_map(f64::from),
+        any::<f64>().prop_filter("a number", |score| !score.is_nan()),
+        Just(-0.0),
+        Just(f64::INFINITY),
+        Just(f64::NEG_INFINITY),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        12 => (member(), score()).prop_map(|(member, score)| Op::Insert(member, score)),
+        4 => member().prop_map(Op::Remove),
+        1 => Just(Op::PopMin),
+        1 => Just(Op::PopMax),
+        1 => (any::<usize>(), 0_usize..30).prop_map(|(start, count)| Op::RemoveRange(start, count)),
+    ]
+}
+
+/// In order; a score is kept as the set stores it.
+type Model = Vec<(Vec<u8>, f64)>;
+
+fn sort(model: &mut Model) {
+    model.sort_by(|left, right| small::compare((&left.0, left.1), (&right.0, right.1)));
+}
+
+fn apply(set: &mut ZSet, model: &mut Model, limits: &ZSetLimits, op: Op) {
+    match op {
+        Op::Insert(member, score) => {
+            let place = model.iter().position(|(other, _)| *other == member);
+            let old = place.map(|place| model[place].1);
+            assert_eq!(set.insert(&member, score, limits), old);
+            if let Some(place) = place {
+                model[place].1 = if old == Some(score) { model[place].1 } else { score };
+            } else {
+                model.push((member, score));
+            }
+            sort(model);
+        }
+        Op::Remove(member) => {
+            let place = model.iter().position(|(other, _)| *other == member);
+            assert_eq!(set.remove(&member), place.map(|place| model.remove(place).1));
+        }
+        Op::PopMin => {
+            let expected = (!model.is_empty()).then(|| model.remove(0));
+            assert_eq!(set.pop_min(), expected);
+        }
+        Op::PopMax => assert_eq!(set.pop_max(), model.pop()),
+        Op::RemoveRange(start, count) => {
+            let start = start % (model.len() + 1);
+            let end = (start + count).min(model.len());
+            let mut removed = Model::new();
+            let visited = set.remove_rank_range(start..start + count, &mut |member, score| {
+                removed.push((member.to_vec(), score));
+            });
+            assert_eq!(visited, removed.len());
+            assert_eq!(removed, model.drain(start..end).collect::<Model>());
+        }
+    }
+}
+
+fn check_reads(set: &ZSet, model: &Model) {
+    let pairs = || model.iter().map(|(member, score)| (&member[..], *score));
+    assert_eq!(set.len(), model.len());
+    assert!(set.iter().eq(pairs()));
+    for rank in [0, model.len() / 3, model.len() * 2 / 3, model.len().saturating_sub(1), model.len()] {
+        assert!(set.iter_from_rank(rank, false).eq(pairs().skip(rank)));
+        let backward = set.iter_from_rank(rank, true);
+        let expected = if rank < model.len() { rank + 1 } else { 0 };
+        assert_eq!(backward.len(), expected);
+        assert!(backward.eq(pairs().take(expected).rev()));
+        assert_eq!(set.at(rank), pairs().nth(rank));
+        if let Some((member, score)) = model.get(rank) {
+            assert_eq!((set.rank(member), set.score(member)), (Some(rank), Some(*score)));
+        }
+    }
+    assert_eq!((set.rank(b"absent"), set.score(b"absent")), (None, None));
+    for bound in [f64::NEG_INFINITY, -2.0, 0.0, -0.0, 1.0, 1.5, f64::INFINITY] {
+        let below = model.iter().filter(|(_, score)| *score < bound).count();
+        let not_above = model.iter().filter(|(_, score)| *score <= bound).count();
+        let all = ScoreBound::Inclusive(f64::INFINITY);
+        assert_eq!(set.score_range(ScoreBound::Inclusive(bound), all), below..model.len());
+        assert_eq!(set.score_range(ScoreBound::Exclusive(bound), all), not_above..model.len());
+        let all = ScoreBound::Inclusive(f64::NEG_INFINITY);
+        assert_eq!(set.score_range(all, ScoreBound::Inclusive(bound)), 0..not_above);
+        assert_eq!(set.score_range(all, ScoreBound::Exclusive(bound)), 0..below);
+    }
+}
+
+fn check(limits: ZSetLimits, validate_every: usize, ops: Vec<Op>) {
+    let (mut set, mut model) = (ZSet::new(), Model::new());
+    for (number, op) in ops.into_iter().enumerate() {
+        apply(&mut set, &mut model, &limits, op);
+        if number % validate_every == 0 {
+            set.debug_validate();
+            check_reads(&set, &model);
+        }
+    }
+    set.debug_validate();
+    check_reads(&set, &model);
+}
+
+proptest! {
+    #[test]
+    fn a_small_set_behaves_like_a_sorted_vector(ops in proptest::collection::vec(op(), 1..100)) {
+        check(ZSetLimits { entries_max: usize::MAX, value_bytes_max: usize::MAX }, 1, ops);
+    }
+
+    #[test]
+    fn a_large_set_behaves_like_a_sorted_vector(ops in proptest::collection::vec(op(), 1..200)) {
+        check(ZSetLimits { entries_max: 0, value_bytes_max: 0 }, 1, ops);
+    }
+
+    #[test]
+    fn members_of_one_score_are_found_by_name(
+        members in proptest::collection::btree_set("[ab]{0,4}", 0..40),
+        min in "[ab]{0,4}",
+        max in "[ab]{0,4}",
+        entries_max in 0_usize..30,
+    ) {
+        let mut set = ZSet::new();
+        for member in &members {
+            set.insert(member.as_bytes(), 0.0, &ZSetLimits { entries_max, value_bytes_max: 64 });
+        }
+        let count = |from: &dyn Fn(&String) -> bool| members.iter().filter(|member| from(member)).count();
+        let (min_bytes, max_bytes) = (min.as_bytes(), max.as_bytes());
+        let closed = set.lex_range(LexBound::Inclusive(min_bytes), LexBound::Inclusive(max_bytes));
+        prop_assert_eq!(closed.len(), count(&|member| *member >= min && *member <= max));
+        let open = set.lex_range(LexBound::Exclusive(min_bytes), LexBound::Exclusive(max_bytes));
+        prop_assert_eq!(open.len(), count(&|member| *member > min && *member < max));
+        prop_assert_eq!(set.lex_range(LexBound::Exclusive(min_bytes), LexBound::Max).start, count(&|member| *member <= min));
+        prop_assert_eq!(set.lex_range(LexBound::Min, LexBound::Max), 0..members.len());
+        prop_assert_eq!(set.lex_range(LexBound::Max, LexBound::Min).len(), 0);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn a_set_that_grows_large_does_too(ops in proptest::collection::vec(op(), 300..500)) {
+        check(REDIS_LIMITS, 20, ops);
+    }
+}
+
+fn numbered(count: u32, score: impl Fn(u32) -> f64) -> ZSet {
+    let mut set = ZSet::new();
+    for number in 0..count {
+        set.insert(format!("{number:08}").as_bytes(), score(number), &REDIS_LIMITS);
+    }
+    set.debug_validate();
+    set
+}
+
+#[test]
+fn a_deep_tree_keeps_its_order() {
+    let mut random = Random::new(1);
+    let mut set = numbered(10_000, |number| f64::from(number.wrapping_mul(2_654_435_761) >> 8));
+    assert_eq!(set.encoding(), "skiplist");
+    assert!(set.iter().is_sorted_by(|left, right| small::compare(*left, *right).is_lt()));
+    while set.len() > 1000 {
+        let (member, score) =
+            set.random(random.next_u64()).map(|(member, score)| (member.to_vec(), score)).unwrap();
+        let rank = set.rank(&member).unwrap();
+        assert_eq!(set.at(rank), Some((&member[..], score)));
+        assert_eq!(set.remove(&member), Some(score));
+        if set.len().is_multiple_of(1000) {
+            set.debug_validate();
+        }
+    }
+    let full = set.memory_bytes();
+    assert_eq!(set.remove_rank_range(1..usize::MAX, &mut |_, _| ()), 999);
+    set.debug_validate();
+    assert!(set.memory_bytes() < full / 2);
+    while set.free_slice() {}
+    set.debug_validate();
+}
+
+#[test]
+fn ordered_inserts_fill_the_leaves() {
+    for (order, set) in [
+        ("ascending", numbered(5000, f64::from)),
+        ("descending", numbered(5000, |number| -f64::from(number))),
+        ("one score", numbered(5000, |_| 1.0)),
+    ] {
+        let Form::Large(large) = &set.form else { panic!("the set is large") };
+        assert!(large.tree.leaf_fill() > 0.95, "{order}: {}", large.tree.leaf_fill());
+    }
+}
+
+#[test]
+fn forms() {
+    let mut set = ZSet::new();
+    assert_eq!(set.memory_bytes(), 0);
+    set.insert(b"m", -0.0, &REDIS_LIMITS);
+    assert!(set.score(b"m").is_some_and(f64::is_sign_positive), "the small form has one zero");
+    assert!(set.memory_bytes() <= 16, "{}", set.memory_bytes());
+    for number in 1..128 {
+        set.insert(number.to_string().as_bytes(), 1.0, &REDIS_LIMITS);
+    }
+    assert_eq!((set.len(), set.encoding()), (128, "listpack"));
+    set.insert(b"m", 7.0, &REDIS_LIMITS);
+    assert_eq!(set.encoding(), "listpack", "a new score adds no entry");
+    set.insert(b"one more", 1.0, &REDIS_LIMITS);
+    assert_eq!((set.len(), set.encoding()), (129, "skiplist"));
+    assert_eq!(set.at(128), Some((&b"m"[..], 7.0)));
+
+    let mut set = ZSet::new();
+    set.insert(&[b'x'; 64], 1.0, &REDIS_LIMITS);
+    assert_eq!(set.encoding(), "listpack");
+    set.insert(&[b'x'; 65], 1.0, &REDIS_LIMITS);
+    assert_eq!(set.encoding(), "skiplist");
+}
+
+#[test]
+fn scans_show_what_stays() {
+    let mut set = numbered(3000, f64::from);
+    let mut seen = std::collections::BTreeSet::new();
+    let (mut cursor, mut step) = (0, 0);
+    loop {
+        cursor = set.scan(cursor, 10, &mut |member, _| {
+            seen.insert(member.to_vec());
+        });
+        for number in (3000 + step * 10)..(3010 + step * 10) {
+            set.insert(format!("{number:08}").as_bytes(), 0.5, &REDIS_LIMITS);
+        }
+        set.remove(format!("{:08}", 2000 + step).as_bytes());
+        step += 1;
+        if cursor == 0 {
+            break;
+        }
+    }
+    assert!((0..2000).all(|number| seen.contains(format!("{number:08}").as_bytes())));
+}

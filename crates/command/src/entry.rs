@@ -33,6 +33,8 @@ pub enum Route {
     Channel(usize),
     /// Those of all channels from this argument on.
     Channels(usize),
+    /// That which the cursor at this argument has come to ([`Cursor`](crate::Cursor)).
+    Cursor(usize),
     /// All of them.
     Global,
     /// Those of the commands queued since MULTI, and of the watched keys.

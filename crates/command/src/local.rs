@@ -8,6 +8,7 @@ use crate::entry::Entry;
 use crate::error::CommandError;
 use crate::host::Host;
 use crate::route::Needs;
+use crate::store::Store;
 use crate::table::Table;
 use crate::task::{Client, Outcome, Post};
 use crate::tx::Tx;
@@ -60,6 +61,16 @@ impl Local {
         leave(&mut tx.hold);
         self.posts.append(&mut tx.posts);
         outcome
+    }
+
+    /// Calls `look` with the whole store, seen by `client`.
+    pub fn with_store<R>(&mut self, client: Client, look: impl FnOnce(&mut Store) -> R) -> R {
+        let mut hold = Hold::new(&self.shards);
+        enter(&mut hold, &Needs::All);
+        let mut tx = Tx::new(hold, &self.table, &self.config, self.now);
+        let result = look(&mut Store { tx: &mut tx, client });
+        leave(&mut tx.hold);
+        result
     }
 
     /// Runs one command against database 0 and returns its reply as bytes.

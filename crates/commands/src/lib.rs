@@ -14,5 +14,12 @@ pub mod string;
 pub mod zset;
 
 /// Every family of data commands.
-pub const FAMILIES: &[&[Entry]] =
-    &[bitmap::ENTRIES, hash::ENTRIES, keys::ENTRIES, list::ENTRIES, set::ENTRIES, string::ENTRIES, zset::ENTRIES];
+pub const FAMILIES: &[&[Entry]] = &[
+    bitmap::ENTRIES,
+    hash::ENTRIES,
+    keys::ENTRIES,
+    list::ENTRIES,
+    set::ENTRIES,
+    string::ENTRIES,
+    zset::ENTRIES,
+];

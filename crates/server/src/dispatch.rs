@@ -252,6 +252,7 @@ impl Thread {
         let client = self.host.session().client;
         let started = self.host.driver.clock().ticks();
         let mark = out.mark();
+        self.tx.wrote = false;
         let outcome = self.tx.run(command, args, client, &mut self.host, out);
         self.tx.finish(&mut self.host);
         self.host.count_command(command, args, started, &outcome, mark, out);
@@ -337,6 +338,7 @@ impl Thread {
                 let args = task.args.slices();
                 let started = self.host.driver.clock().ticks();
                 let mark = task.reply.mark();
+                self.tx.wrote = false;
                 task.outcome = self.tx.run(command, &args, task.client, &mut self.host, &mut task.reply);
                 self.tx.finish(&mut self.host);
                 self.host.count_command(command, &args, started, &task.outcome, mark, &task.reply);

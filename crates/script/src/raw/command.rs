@@ -1,10 +1,11 @@
 //! `redis.call` and `redis.pcall`: the hot path between a script and the host.
 //!
-//! String arguments are not copied: the host sees the bytes in Lua's heap, which stay put because the strings stay on the
-//! stack until the host has returned. Numbers become text in a buffer that is reserved beforehand and so does not move either. The
-//! reply is written to a buffer that every call uses again, and turned into Lua values from there.
+//! String arguments are not copied: the host sees the bytes in Lua's heap, which stay put because the strings
+//! stay on the stack until the host has returned. Numbers become text in a buffer of ours. The reply is
+//! written to a buffer that every call uses again, and turned into Lua values from there.
 
 use std::ffi::c_int;
+use std::ops::Range;
 
 use mlua::ffi;
 use smallvec::SmallVec;
@@ -107,16 +108,19 @@ fn gather<'a>(
         error::push(stack, b"ERR Please specify at least one argument for this redis lib call")?;
         return Ok(None);
     }
-    let mut args: SmallVec<[Arg<'a>; ARGS_INLINE]> = SmallVec::with_capacity(count as usize);
+    let mut args = Args::with_capacity(count as usize);
+    // Numbers are text in a buffer that may still move: their places are noted first.
+    let mut places: SmallVec<[(usize, Range<usize>); ARGS_INLINE]> = SmallVec::new();
     numbers.clear();
     for index in 1..=count {
         match lua.kind(index) {
-            ffi::LUA_TSTRING => args.push(Arg::Text(lua.bytes(index).expect("a string has bytes"))),
+            ffi::LUA_TSTRING => args.push(lua.bytes(index).expect("a string has bytes")),
             ffi::LUA_TNUMBER => {
                 let start = numbers.len();
                 // Adding zero turns -0 into 0, as a conversion to an integer would.
                 resp::format_double(lua.to_number(index) + 0.0, numbers);
-                args.push(Arg::Number(start, numbers.len()));
+                places.push((args.len(), start..numbers.len()));
+                args.push(b"");
             }
             _ => {
                 error::push(stack, b"ERR Lua redis lib command arguments must be strings or integers")?;
@@ -125,21 +129,10 @@ fn gather<'a>(
         }
     }
     let numbers: &'a [u8] = numbers;
-    Ok(Some(
-        args.into_iter()
-            .map(|arg| match arg {
-                Arg::Text(bytes) => bytes,
-                Arg::Number(start, end) => &numbers[start..end],
-            })
-            .collect(),
-    ))
-}
-
-/// An argument before the buffer of numbers is complete.
-#[derive(Clone, Copy)]
-enum Arg<'a> {
-    Text(&'a [u8]),
-    Number(usize, usize),
+    for (index, place) in places {
+        args[index] = &numbers[place];
+    }
+    Ok(Some(args))
 }
 
 /// Pushes what a script sees of its end, if it gets to see anything.

@@ -8,6 +8,7 @@ use std::ffi::c_int;
 use std::ops::Range;
 
 use mlua::ffi;
+use resp::Output;
 use smallvec::SmallVec;
 
 use super::context::{Context, Exchange};
@@ -78,23 +79,25 @@ fn perform(lua: Lua, stack: &mut Stack<'_>, raises: bool) -> Result<c_int, Failu
         None => return Err(Failure::message("no command can run here")),
     }
     drop(args);
-    let mut slices = output.slices();
-    let first = slices.next().unwrap_or_default();
-    let bytes = match slices.next() {
-        None => first,
-        Some(second) => {
-            joined.clear();
-            joined.extend_from_slice(first);
-            joined.extend_from_slice(second);
-            slices.for_each(|slice| joined.extend_from_slice(slice));
-            joined.as_slice()
-        }
-    };
+    let bytes = in_one_piece(output, joined);
     let is_error = value::push(stack, bytes)?;
+    output.clear();
     if joined.capacity() > KEPT_BYTES_MAX {
         *joined = Vec::new();
     }
     if is_error && raises { Err(Failure::Raise) } else { Ok(1) }
+}
+
+/// What waits in `output`; copied to `joined` when it lies in several chunks.
+fn in_one_piece<'a>(output: &'a Output, joined: &'a mut Vec<u8>) -> &'a [u8] {
+    let mut slices = output.slices();
+    let first = slices.next().unwrap_or_default();
+    let Some(second) = slices.next() else { return first };
+    joined.clear();
+    joined.extend_from_slice(first);
+    joined.extend_from_slice(second);
+    slices.for_each(|slice| joined.extend_from_slice(slice));
+    joined
 }
 
 /// The arguments of a call, or `None` with the error pushed.

@@ -9,6 +9,8 @@ pub mod bitmap;
 pub mod hash;
 pub mod keys;
 pub mod list;
+mod sample;
+mod scan;
 pub mod set;
 pub mod string;
 pub mod zset;

@@ -34,7 +34,7 @@ impl Thread {
             Ok(command) => command,
             Err(error) => return self.refuse(None, &error, out),
         };
-        if self.host.session().is_special() || self.host.admin.is_special() {
+        if self.host.session().is_special() || self.host.admin.is_special() || shared.scripts.is_busy() {
             return self.special_command(command, args, out);
         }
         self.execute(command, args, Needs::Nothing, 0, out);
@@ -105,6 +105,9 @@ impl Thread {
         let shared = self.host.shared;
         let mut needs = match command.entry.route {
             Route::Queued => self.host.queued_needs(),
+            Route::Script { by_name } => {
+                Needs::of(command, args, shared.shards.placement()).and(self.host.script_needs(args, by_name))
+            }
             _ => Needs::of(command, args, shared.shards.placement()),
         };
         if more != Needs::Nothing {

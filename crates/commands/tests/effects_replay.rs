@@ -10,8 +10,8 @@ use commands::{FAMILIES, keys};
 use ds::random::Random;
 use resp::{Output, Proto};
 
-const SEEDS: u64 = 12;
-const REQUESTS_PER_SEED: usize = 3000;
+const SEEDS: u64 = 8;
+const REQUESTS_PER_SEED: usize = 1500;
 /// Requests between two comparisons, at most.
 const ROUND_MAX: u64 = 24;
 /// Keeps `SETRANGE` and its like small.

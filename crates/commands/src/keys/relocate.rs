@@ -1,7 +1,7 @@
 //! Keys that get another name or another database.
 //!
-//! The effect is the command itself if both keys lie on one shard. Otherwise each shard gets its own: `DEL` of the one,
-//! and the commands that build the other.
+//! The effect is the command itself if both keys lie on one shard. Otherwise each shard gets its own: `DEL` of the
+//! one, and the commands that build the other.
 
 use command::Flag::*;
 use command::KeyFlag::*;

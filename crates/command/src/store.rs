@@ -163,6 +163,7 @@ impl<'t> Store<'_, 't> {
     /// Stores `value` under `key` whatever was there, with this expiry.
     pub fn replace(&mut self, key: &[u8], value: Value, expiry: Option<UnixMs>) {
         let (id, hash) = self.locate(key);
+        self.expire_if_due(id, hash, key);
         let (db, now) = (self.client.db as usize, self.tx.now);
         let databases = &mut self.tx.hold.shard_mut(id).dbs;
         match databases[db].find_mut(hash, key) {

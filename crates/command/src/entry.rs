@@ -37,6 +37,11 @@ pub enum Route {
     Cursor(usize),
     /// All of them.
     Global,
+    /// Those of the keys that a script declares, and what its kind needs beside them.
+    Script {
+        /// The script is argument 1: by its SHA-1, or in full.
+        by_name: bool,
+    },
     /// Those of the commands queued since MULTI, and of the watched keys.
     Queued,
 }

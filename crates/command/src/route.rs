@@ -59,7 +59,7 @@ impl Needs {
         }
         match command.entry.route {
             Route::Keys if command.entry.keys.is_empty() => Needs::Nothing,
-            Route::Keys => Needs::of_keys(command, args, placement),
+            Route::Keys | Route::Script { .. } => Needs::of_keys(command, args, placement),
             Route::Channel(index) => {
                 args.get(index).map_or(Needs::Nothing, |channel| Needs::One(placement.shard(channel)))
             }

@@ -95,6 +95,12 @@ impl Engine {
         None
     }
 
+    /// A script that is compiled here and still in the cache.
+    #[must_use]
+    pub fn script(&self, sha: &Sha1Hex) -> Option<&Arc<Script>> {
+        self.compiled.get(sha).map(|compiled| &compiled.script).filter(|script| !script.is_gone())
+    }
+
     /// Runs a compiled script and writes its reply.
     pub fn eval(
         &mut self,

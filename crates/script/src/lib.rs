@@ -36,7 +36,7 @@ mod value;
 pub use cache::{EVAL_SCRIPT_COUNT_MAX, Origin, ScriptCache};
 pub use engine::{Engine, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MAX, Outcome};
 pub use host::{Host, Interrupt};
-pub use script::{Flags, Script, ScriptError, Sha1Hex};
+pub use script::{Flags, Reach, Script, ScriptError, Sha1Hex};
 
 /// How many Lua instructions run between two calls of [`Host::tick`]: some ten microseconds' worth.
 pub const TICK_INSTRUCTION_COUNT: i32 = 4096;

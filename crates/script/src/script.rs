@@ -124,6 +124,18 @@ pub struct Script {
     body_start: usize,
     flags: Flags,
     state: AtomicU8,
+    reach: AtomicU8,
+}
+
+/// Which keys a script was seen to touch, over all its runs on all threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// It never ran to its end.
+    Unknown,
+    /// Only keys that lie where its declared keys lie.
+    Declared,
+    /// Others too, at least once.
+    Roaming,
 }
 
 impl Script {
@@ -134,7 +146,25 @@ impl Script {
     pub fn new(source: &[u8]) -> Result<Script, ScriptError> {
         let (flags, body_start) = parse_shebang(source)?;
         let (sha, source) = (Sha1Hex::of(source), source.into());
-        Ok(Script { sha, source, body_start, flags, state: AtomicU8::new(0) })
+        Ok(Script { sha, source, body_start, flags, state: AtomicU8::new(0), reach: AtomicU8::new(0) })
+    }
+
+    /// What keys it was seen to touch.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        match self.reach.load(Ordering::Relaxed) {
+            0 => Reach::Unknown,
+            1 => Reach::Declared,
+            _ => Reach::Roaming,
+        }
+    }
+
+    /// Notes what keys a run touched: a script that roamed once may roam again.
+    pub fn note_reach(&self, reach: Reach) {
+        let seen = reach as u8;
+        if self.reach.load(Ordering::Relaxed) < seen {
+            self.reach.fetch_max(seen, Ordering::Relaxed);
+        }
     }
 
     /// Its name.

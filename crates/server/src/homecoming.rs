@@ -15,7 +15,10 @@ impl Thread {
     /// Takes one message; false if it says stop.
     pub(crate) fn receive(&mut self, message: Message) -> bool {
         match message {
-            Message::Adopt(socket) => self.adopt(socket),
+            Message::Adopt(socket) => {
+                let conn = self.host.adopt(socket);
+                self.check_new_connection(conn);
+            }
             Message::Hop(node) => self.take_hop(node),
             Message::Done(node) => self.come_home(*node),
             Message::Post(post) => self.take_post(post),

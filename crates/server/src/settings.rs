@@ -82,4 +82,9 @@ impl Settings {
     pub(crate) fn requires_password(&self) -> bool {
         false
     }
+
+    /// `lua-time-limit`.
+    pub(crate) fn script_time_limit_ms(&self) -> u64 {
+        5_000
+    }
 }

@@ -55,6 +55,8 @@ pub(crate) struct ThreadHost {
     pub(crate) next_mail: Vec<Message>,
     /// Watches that ended, to be taken out of the shards.
     pub(crate) stale_watches: Vec<Watching>,
+    /// Events that came while a slow script ran.
+    pub(crate) postponed: Vec<Event>,
     /// Large values and databases on their way out.
     pub(crate) garbage: VecDeque<Garbage>,
     /// Connections with complete commands left over when their turn ended.
@@ -114,6 +116,7 @@ impl Thread {
                 own_mail: VecDeque::new(),
                 next_mail: Vec::new(),
                 stale_watches: Vec::new(),
+                postponed: Vec::new(),
                 garbage: VecDeque::new(),
                 unserved: VecDeque::new(),
                 next_thread: 0,
@@ -137,14 +140,7 @@ impl Thread {
         let wait = self.wait(timeout);
         self.host.driver.turn(wait, &mut events)?;
         self.tick();
-        for event in events.drain(..) {
-            match event {
-                Event::Accepted { socket, .. } => self.deal(socket),
-                Event::Data { conn } => self.serve(conn),
-                Event::Closed { conn, error } => self.hang_up(conn, error),
-                Event::Wake => {}
-            }
-        }
+        self.take_events(&mut events);
         self.events = events;
         let next_mail = std::mem::take(&mut self.host.next_mail);
         self.host.own_mail.extend(next_mail);
@@ -159,6 +155,21 @@ impl Thread {
         self.background();
         self.take_own_mail();
         Ok(running)
+    }
+
+    fn take_events(&mut self, events: &mut Vec<Event>) {
+        while !events.is_empty() {
+            for event in events.drain(..) {
+                match event {
+                    Event::Accepted { socket, .. } => self.deal(socket),
+                    Event::Data { conn } => self.serve(conn),
+                    Event::Closed { conn, error } => self.hang_up(conn, error),
+                    Event::Wake => {}
+                }
+            }
+            // What a slow script put off.
+            events.append(&mut self.host.postponed);
+        }
     }
 
     /// How long the next turn may sleep.

@@ -18,6 +18,7 @@ use std::io;
 
 use resp::Output;
 
+use crate::Config;
 use crate::event::{ConnId, Event};
 use crate::input::InputBuffer;
 use crate::pool::BufferPool;
@@ -107,6 +108,15 @@ pub(crate) struct Connections<L> {
     limits: Limits,
 }
 
+impl Limits {
+    pub(crate) fn of(config: &Config) -> Limits {
+        Limits {
+            paused_input_bytes_max: config.paused_input_bytes_max,
+            close_timeout_ns: u64::try_from(config.close_timeout.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
 impl<L> Connections<L> {
     pub(crate) fn new(limits: Limits) -> Connections<L> {
         Connections {
@@ -165,6 +175,11 @@ impl<L> Connections<L> {
     /// The connection, if the name still works.
     pub(crate) fn open(&mut self, id: ConnId) -> Option<&mut Connection<L>> {
         self.occupant_named(id).filter(|connection| connection.state == State::Open)
+    }
+
+    /// How many slots there are, occupied or not.
+    pub(crate) fn slot_count(&self) -> u32 {
+        self.slots.len() as u32
     }
 
     pub(crate) fn name(&self, slot: u32) -> ConnId {

@@ -2,9 +2,11 @@
 
 mod world;
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use proactor::{CloseMode, Config};
+use proactor::{CloseMode, Config, Driver, Event, IoChoice, listen_unix};
 use world::{Client, Ending, World, over_all_drivers, over_all_drivers_with};
 
 fn pattern(len: usize) -> Vec<u8> {
@@ -164,8 +166,6 @@ fn a_peer_that_never_reads_holds_a_closing_connection_for_a_bounded_time() {
         for _ in 0..5 {
             world.pump();
         }
-        let (_other, next) = world.connect();
-        assert_ne!(next.slot(), conn.slot(), "still occupied");
         world.until_slot_is_free(conn);
         assert!(client.received.is_empty());
         world.receive_end(&mut client);
@@ -321,6 +321,35 @@ fn a_turn_waits_as_long_as_it_is_told() {
             world.turn(Duration::ZERO);
         }
     });
+}
+
+#[test]
+fn a_unix_socket_is_served_like_any_other() {
+    for io in [IoChoice::Epoll, IoChoice::Uring] {
+        let Ok(mut driver) = Driver::open(&Config { io, ..Config::default() }) else { continue };
+        let path = std::env::temp_dir().join(format!("proactor-driver-{}", std::process::id()));
+        driver.listen(listen_unix(&path, Some(0o700), 16).expect("the path is free")).expect("it is fresh");
+        let mut client = UnixStream::connect(&path).expect("the backlog has room");
+        client.write_all(b"hello").expect("the socket has room");
+        let mut events = Vec::new();
+        let conn = loop {
+            driver.turn(Some(Duration::from_secs(5)), &mut events).expect("the driver works");
+            if let Some(Event::Accepted { socket, .. }) = events.pop() {
+                assert_eq!((socket.is_unix(), socket.peer()), (true, path.to_str().expect("ASCII")));
+                break driver.adopt(socket);
+            }
+        };
+        while !events.iter().any(|event| matches!(event, Event::Data { .. })) {
+            driver.turn(Some(Duration::from_secs(5)), &mut events).expect("the driver works");
+        }
+        driver.output_mut(conn).expect("it is open").extend_from_slice(b"answer");
+        driver.turn(Some(Duration::ZERO), &mut events).expect("the driver works");
+        let mut answer = [0; 6];
+        client.read_exact(&mut answer).expect("it was sent");
+        assert_eq!(&answer, b"answer");
+        drop(driver);
+        assert!(!path.exists(), "the file goes with its listener");
+    }
 }
 
 impl World {

@@ -8,10 +8,14 @@
 //! reaches it or its timeout is over. The test moves time:
 //!
 //! ```text
-//!   while let Some(thread) = net.step() {      // moves the clock to the next thing that happens and says who may run
-//!       servers[thread].turn();                // its driver's turn and the handling of its events
-//!       clients.each(|client| …);              // scripts send and receive whenever the test lets them
-//!   }                                          // None: nothing will ever happen again
+//!   loop {
+//!       match net.step() {                      // moves the clock to the next thing that happens
+//!           Thread(index) → servers[index].turn(),  // its driver's turn and the handling of its events
+//!           Client        → {}                  // something has reached a client
+//!           Never         → break               // nothing will happen unless a client acts
+//!       }
+//!       clients.each(|client| …);               // scripts send and receive whenever the test lets them
+//!   }
 //! ```
 //!
 //! Not here: files; threads that run at the same time (the inbox has its own model, in `tests/loom_inbox.rs`).
@@ -23,4 +27,4 @@ mod net;
 pub use client::{SimClient, SimReceived};
 pub use driver::SimDriver;
 pub(crate) use net::{Endpoint, SimListener};
-pub use net::{SimConfig, SimNet};
+pub use net::{SimConfig, SimNet, SimStep};

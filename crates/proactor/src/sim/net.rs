@@ -36,9 +36,27 @@ impl Default for SimConfig {
     }
 }
 
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SimStep {
+    /// This thread's driver has something to do, or its timeout is over.
+    Thread(usize),
+    /// Something has reached a client.
+    Client,
+    /// Nothing will ever happen unless a client acts.
+    Never,
+}
+
 /// A simulated world; clones are the same world.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SimNet(Arc<Mutex<State>>);
+
+impl std::fmt::Debug for SimNet {
+    /// Short, because every simulated socket holds one.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("SimNet").finish_non_exhaustive()
+    }
+}
 
 #[derive(Debug)]
 struct State {
@@ -51,6 +69,8 @@ struct State {
     /// What is to arrive, by time and then by order of sending.
     arrivals: BTreeMap<(u64, u64), Arrival>,
     sequence: u64,
+    /// Something has reached a side that no thread has.
+    has_client_news: bool,
 }
 
 #[derive(Debug)]
@@ -132,6 +152,7 @@ impl SimNet {
             threads: Vec::new(),
             arrivals: BTreeMap::new(),
             sequence: 0,
+            has_client_news: false,
         })))
     }
 
@@ -198,17 +219,20 @@ impl SimNet {
         Entropy::from_seed(self.state().entropy.next_u64())
     }
 
-    /// Which thread runs next, the clock moved to when it does. None if nothing will ever happen unless a client acts.
-    pub fn step(&self) -> Option<usize> {
+    /// Whose turn is next, the clock moved to when it is.
+    pub fn step(&self) -> SimStep {
         let mut state = self.state();
         loop {
             let runnable = state.runnable();
             if !runnable.is_empty() {
                 let choice = state.entropy.below(runnable.len() as u64) as usize;
-                return Some(runnable[choice]);
+                return SimStep::Thread(runnable[choice]);
+            }
+            if std::mem::take(&mut state.has_client_news) {
+                return SimStep::Client;
             }
             if !state.advance() {
-                return None;
+                return SimStep::Never;
             }
         }
     }
@@ -324,8 +348,9 @@ impl State {
     }
 
     fn make_ready(&mut self, owner: Option<usize>) {
-        if let Some(thread) = owner {
-            self.threads[thread].is_ready = true;
+        match owner {
+            Some(thread) => self.threads[thread].is_ready = true,
+            None => self.has_client_news = true,
         }
     }
 

@@ -24,6 +24,9 @@ use crate::input::InputBuffer;
 use crate::pool::BufferPool;
 use crate::sending::Sending;
 
+/// Memory that a connection without output keeps: one that waits, as a blocked client does, was lent some in vain.
+const IDLE_OUTPUT_BYTES_MAX: usize = 1024;
+
 /// What the server takes out while it runs a connection's commands.
 #[derive(Debug, Default)]
 pub struct Io {
@@ -220,6 +223,10 @@ impl<L> Connections<L> {
         }
         if !connection.output.is_empty() {
             io.output.append(&mut connection.output);
+        }
+        if io.output.is_empty() && io.output.capacity_bytes() > IDLE_OUTPUT_BYTES_MAX {
+            io.output = Output::new();
+            connection.is_output_bare = true;
         }
         connection.output = io.output;
         if !connection.output.is_empty() {

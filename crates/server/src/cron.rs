@@ -45,6 +45,9 @@ impl Thread {
             return;
         }
         self.host.cron.next_round_ms = now_ms + ROUND_MS;
+        if self.host.id == 0 {
+            self.host.shared.sample(now_ms);
+        }
         if self.host.cron.active_expire {
             self.expire_round();
         }

@@ -251,7 +251,7 @@ impl Thread {
         let mark = out.mark();
         let outcome = self.tx.run(command, args, client, &mut self.host, out);
         self.tx.finish(&mut self.host);
-        self.host.count_command(command, args, started, &outcome, mark, out);
+        self.host.count_command(command, args, &client, started, &outcome, mark, out);
         match outcome {
             Outcome::Done | Outcome::Failed => {}
             outcome => self.conclude(command, args, outcome, out),
@@ -336,7 +336,8 @@ impl Thread {
                 let mark = task.reply.mark();
                 task.outcome = self.tx.run(command, &args, task.client, &mut self.host, &mut task.reply);
                 self.tx.finish(&mut self.host);
-                self.host.count_command(command, &args, started, &task.outcome, mark, &task.reply);
+                let client = &task.client;
+                self.host.count_command(command, &args, client, started, &task.outcome, mark, &task.reply);
                 self.host.shared.threads[usize::from(self.host.id)].stats.delegated.add(1);
                 matches!(task.work, Work::Run(_))
             }

@@ -15,6 +15,7 @@ use crate::patterns::Patterns;
 use crate::script_store::ScriptStore;
 use crate::settings::Settings;
 use crate::stats::ThreadStats;
+use crate::watch::Watch;
 
 /// A thread as the others see it.
 pub(crate) struct Remote {
@@ -75,6 +76,9 @@ pub(crate) struct Shared {
     pub(crate) started_ms: u64,
     pub(crate) run_id: String,
     pub(crate) stopping: AtomicBool,
+    pub(crate) watch: Watch,
+    /// `io_uring` or `epoll`.
+    pub(crate) driver_name: &'static str,
     data_config: AtomicPtr<Config>,
 }
 
@@ -84,6 +88,7 @@ impl Shared {
         settings: Settings,
         table: Table,
         wakers: Vec<Arc<Waker>>,
+        driver_name: &'static str,
         seed: u64,
         now_ms: u64,
     ) -> &'static Shared {
@@ -117,6 +122,8 @@ impl Shared {
             started_ms: now_ms,
             run_id: run_id(seed),
             stopping: AtomicBool::new(false),
+            watch: Watch::new(table.len()),
+            driver_name,
             data_config,
             table,
         }))
@@ -136,6 +143,12 @@ impl Shared {
         for thread in &self.threads {
             thread.send(Message::Reconfigure);
         }
+    }
+
+    /// Ends the server: every thread ends its loop, and its connections with it.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.broadcast(|| Message::Stop);
     }
 
     /// Sends to every thread, the sender included.

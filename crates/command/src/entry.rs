@@ -33,8 +33,15 @@ pub enum Route {
     Channel(usize),
     /// Those of all channels from this argument on.
     Channels(usize),
+    /// That which the cursor at this argument has come to ([`Cursor`](crate::Cursor)).
+    Cursor(usize),
     /// All of them.
     Global,
+    /// Those of the keys that a script declares, and what its kind needs beside them.
+    Script {
+        /// The script is argument 1: by its SHA-1, or in full.
+        by_name: bool,
+    },
     /// Those of the commands queued since MULTI, and of the watched keys.
     Queued,
 }

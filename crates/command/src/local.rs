@@ -8,6 +8,7 @@ use crate::entry::Entry;
 use crate::error::CommandError;
 use crate::host::Host;
 use crate::route::Needs;
+use crate::store::Store;
 use crate::table::Table;
 use crate::task::{Client, Outcome, Post};
 use crate::tx::Tx;
@@ -62,6 +63,41 @@ impl Local {
         outcome
     }
 
+    /// Runs effects that were recorded on shard `id` with only that shard entered, as the recovery of its journal
+    /// does: whatever they touch must lie there.
+    pub fn replay_on(&mut self, id: ShardId, effects: &[Effect]) -> Result<(), CommandError> {
+        let mut hold = Hold::new(&self.shards);
+        enter(&mut hold, &Needs::One(id));
+        let mut tx = Tx::new(hold, &self.table, &self.config, self.now);
+        let mut result = Ok(());
+        for effect in effects {
+            let args: Vec<&[u8]> = effect.args.iter().map(|arg| &**arg).collect();
+            let client = Client::internal(effect.db, Proto::Resp2);
+            let mut out = Output::new();
+            result = self.table.resolve(&args).and_then(|command| {
+                match tx.run(command, &args, client, &mut (), &mut out) {
+                    Outcome::Failed => Err(failed(&out)),
+                    _ => Ok(()),
+                }
+            });
+            if result.is_err() {
+                break;
+            }
+        }
+        leave(&mut tx.hold);
+        result
+    }
+
+    /// Calls `look` with the whole store, seen by `client`.
+    pub fn with_store<R>(&mut self, client: Client, look: impl FnOnce(&mut Store) -> R) -> R {
+        let mut hold = Hold::new(&self.shards);
+        enter(&mut hold, &Needs::All);
+        let mut tx = Tx::new(hold, &self.table, &self.config, self.now);
+        let result = look(&mut Store { tx: &mut tx, client });
+        leave(&mut tx.hold);
+        result
+    }
+
     /// Runs one command against database 0 and returns its reply as bytes.
     pub fn reply(&mut self, proto: Proto, args: &[&[u8]]) -> Vec<u8> {
         let mut out = Output::new();
@@ -82,8 +118,13 @@ impl Local {
 
     /// Takes the effects recorded so far: in order within a shard.
     pub fn take_effects(&mut self) -> Vec<Effect> {
+        self.take_effects_by_shard().into_iter().flat_map(|(_, effects)| effects).collect()
+    }
+
+    /// Takes the effects recorded so far on each shard.
+    pub fn take_effects_by_shard(&mut self) -> Vec<(ShardId, Vec<Effect>)> {
         let mut effects = Vec::new();
-        self.each_shard(|shard| effects.append(&mut shard.effects.take()));
+        self.each_shard(|shard| effects.push((shard.id, shard.effects.take())));
         effects
     }
 
@@ -95,7 +136,7 @@ impl Local {
             if let Outcome::Failed =
                 self.run(Client::internal(effect.db, Proto::Resp2), &args, &mut (), &mut out)
             {
-                return Err(CommandError::new(String::from_utf8_lossy(&out.to_vec()).into_owned()));
+                return Err(failed(&out));
             }
         }
         Ok(())
@@ -109,6 +150,11 @@ impl Local {
         }
         leave(&mut hold);
     }
+}
+
+/// The error reply in `out`.
+fn failed(out: &Output) -> CommandError {
+    CommandError::new(String::from_utf8_lossy(&out.to_vec()).into_owned())
 }
 
 fn enter(hold: &mut Hold<'_, crate::Task, crate::Wait>, needs: &Needs) {

@@ -27,6 +27,18 @@ pub fn parse_count(arg: &[u8]) -> Result<usize, CommandError> {
     }
 }
 
+/// The cursor of `SCAN` and its like.
+pub fn parse_cursor(arg: &[u8]) -> Result<u64, CommandError> {
+    let digits = arg.strip_prefix(b"+").unwrap_or(arg);
+    digits
+        .iter()
+        .try_fold(0_u64, |number, digit| {
+            let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+            number.checked_mul(10)?.checked_add(digit)
+        })
+        .ok_or(CommandError::INVALID_CURSOR)
+}
+
 /// A floating-point number that is not NaN.
 pub fn parse_f64(arg: &[u8]) -> Result<f64, CommandError> {
     ds::num::parse_f64(arg).ok_or(CommandError::NOT_A_FLOAT)

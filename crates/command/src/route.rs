@@ -1,10 +1,37 @@
 //! Which shards a command call needs.
 
+use ds::table::POSITION_BITS;
 use shard::{Placement, ShardId};
 use smallvec::SmallVec;
 
 use crate::entry::Route;
+use crate::error::CommandError;
+use crate::parse::parse_cursor;
 use crate::table::Command;
+
+/// How far a walk over all shards has come: the number of the shard in the upper 16 bits, the position in its table
+/// in the other 48. Shard after shard, so that a step needs only one of them. 0 is the beginning and the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cursor {
+    /// The shard; a client may send one that does not exist.
+    pub shard: u16,
+    /// The position in its table.
+    pub position: u64,
+}
+
+impl Cursor {
+    /// Reads a cursor as clients send it.
+    pub fn parse(arg: &[u8]) -> Result<Cursor, CommandError> {
+        let cursor = parse_cursor(arg)?;
+        let position = cursor & ((1 << POSITION_BITS) - 1);
+        Ok(Cursor { shard: (cursor >> POSITION_BITS) as u16, position })
+    }
+
+    /// The number that clients get.
+    pub fn number(self) -> u64 {
+        u64::from(self.shard) << POSITION_BITS | self.position
+    }
+}
 
 /// The shards to be entered before a command runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,13 +59,17 @@ impl Needs {
         }
         match command.entry.route {
             Route::Keys if command.entry.keys.is_empty() => Needs::Nothing,
-            Route::Keys => Needs::of_keys(command, args, placement),
+            Route::Keys | Route::Script { .. } => Needs::of_keys(command, args, placement),
             Route::Channel(index) => {
                 args.get(index).map_or(Needs::Nothing, |channel| Needs::One(placement.shard(channel)))
             }
             Route::Channels(from) => {
                 Needs::several(args.iter().skip(from).map(|channel| placement.shard(channel)).collect())
             }
+            Route::Cursor(index) => match args.get(index).and_then(|arg| Cursor::parse(arg).ok()) {
+                Some(cursor) if cursor.shard < placement.shard_count() => Needs::One(ShardId(cursor.shard)),
+                _ => Needs::Nothing,
+            },
             Route::Global => Needs::All,
             // The session knows them, and its dispatcher asks it.
             Route::Queued => Needs::Nothing,

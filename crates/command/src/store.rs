@@ -8,11 +8,16 @@
 use ds::random::Random;
 use keyspace::{Config, Db, Record, Str, Type, UnixMs, Value};
 use shard::ShardId;
+use smallvec::SmallVec;
 
 use crate::error::CommandError;
 use crate::events::Class;
+use crate::garbage::Garbage;
 use crate::task::{Client, Post};
 use crate::tx::Tx;
+
+/// Values of more elements than this are freed outside the shards.
+const FREED_IN_PLACE_MAX: usize = 64;
 
 /// The store, as far as the transaction entered it, seen by one client.
 pub struct Store<'a, 't> {
@@ -52,20 +57,30 @@ impl<'t> Store<'_, 't> {
     /// The value of `key` for a reading command: counts a hit or a miss, touches the access clock.
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<&Value> {
+        self.read_record(key).map(|record| &record.value)
+    }
+
+    /// The same with its record.
+    #[inline]
+    pub fn read_record(&mut self, key: &[u8]) -> Option<&Record> {
         let (id, hash) = self.locate(key);
         self.expire_if_due(id, hash, key);
-        let (db, now, touch) = (self.client.db as usize, self.tx.now, !self.client.no_touch);
-        let shard = self.tx.hold.shard_mut(id);
-        match shard.dbs[db].find_mut(hash, key) {
+        let (db, touch) = (self.client.db, !self.client.no_touch);
+        let Tx { hold, config, posts, now, .. } = &mut *self.tx;
+        let shard = hold.shard_mut(id);
+        match shard.dbs[db as usize].find_mut(hash, key) {
             Some(record) => {
                 shard.stats.keyspace_hits += 1;
                 if touch {
-                    record.access = access_clock(now);
+                    record.access = access_clock(*now);
                 }
-                Some(&record.value)
+                Some(record)
             }
             None => {
                 shard.stats.keyspace_misses += 1;
+                if config.notify & Class::KeyMiss as u32 != 0 {
+                    post_event(posts, config.notify, db, "keymiss", key);
+                }
                 None
             }
         }
@@ -152,9 +167,10 @@ impl<'t> Store<'_, 't> {
         let databases = &mut self.tx.hold.shard_mut(id).dbs;
         match databases[db].find_mut(hash, key) {
             Some(record) => {
-                record.value = value;
+                let old = std::mem::replace(&mut record.value, value);
                 record.access = access_clock(now);
                 self.mark_ready(id, key);
+                self.free(old);
             }
             None => self.insert_new(id, hash, key, value),
         }
@@ -168,15 +184,23 @@ impl<'t> Store<'_, 't> {
         let (db, now) = (self.client.db as usize, self.tx.now);
         let databases = &mut self.tx.hold.shard_mut(id).dbs;
         match databases[db].find_mut(hash, key) {
-            Some(record) => {
+            Some(record) if !record.expired(now) => {
+                let mut old = None;
                 match &mut record.value {
                     Value::Str(string) => string.assign(bytes),
-                    other => *other = Value::Str(Str::new(bytes)),
+                    other => old = Some(std::mem::replace(other, Value::Str(Str::new(bytes)))),
                 }
                 record.access = access_clock(now);
                 if record.expiry() != expiry {
                     databases[db].set_expiry(hash, key, expiry);
                 }
+                if let Some(old) = old {
+                    self.free(old);
+                }
+            }
+            Some(_) => {
+                self.delete_expired(key);
+                self.set_string(key, bytes, expiry);
             }
             None => {
                 self.insert_new(id, hash, key, Value::Str(Str::new(bytes)));
@@ -214,12 +238,18 @@ impl<'t> Store<'_, 't> {
 
     /// Deletes `key` with its effect and event `del`; false if there was none.
     pub fn delete(&mut self, key: &[u8]) -> bool {
-        let there = self.take(key).is_some();
-        if there {
-            self.changed(key, Class::Generic, "del");
-            self.effect(key, &[b"DEL", key]);
+        let Some(record) = self.take(key) else { return false };
+        self.free(record.value);
+        self.changed(key, Class::Generic, "del");
+        self.effect(key, &[b"DEL", key]);
+        true
+    }
+
+    /// Frees a value that left the keyspace; a large one later, outside the shards.
+    pub fn free(&mut self, value: Value) {
+        if value.len() > FREED_IN_PLACE_MAX {
+            self.tx.posts.push(Post::Free(Garbage::Value(value)));
         }
-        there
     }
 
     /// Deletes `key` if its collection became empty, with the event `del`; the effect that emptied it deletes
@@ -247,6 +277,25 @@ impl<'t> Store<'_, 't> {
         self.db_mut(id).set_expiry(hash, key, expiry)
     }
 
+    /// Gives `key`, if it exists, this expiry, with its effect and the event `expire`.
+    pub fn expire_at(&mut self, key: &[u8], expiry: UnixMs) {
+        if self.set_expiry(key, Some(expiry)) {
+            self.changed(key, Class::Generic, "expire");
+            self.effect(key, &[b"PEXPIREAT", key, expiry.to_string().as_bytes()]);
+        }
+    }
+
+    /// Takes the expiry of `key` away, with its effect and the event `persist`; false if it had none.
+    pub fn persist(&mut self, key: &[u8]) -> bool {
+        let had = self.expiry(key).is_some();
+        if had {
+            self.set_expiry(key, None);
+            self.changed(key, Class::Generic, "persist");
+            self.effect(key, &[b"PERSIST", key]);
+        }
+        had
+    }
+
     #[inline]
     fn expire_if_due(&mut self, id: ShardId, hash: u64, key: &[u8]) {
         let db = self.client.db as usize;
@@ -261,7 +310,9 @@ impl<'t> Store<'_, 't> {
     /// Deletes `key` because its time has come, as an effect of its own.
     pub fn delete_expired(&mut self, key: &[u8]) {
         let (id, hash) = self.locate(key);
-        self.db_mut(id).remove(hash, key);
+        if let Some(record) = self.db_mut(id).remove(hash, key) {
+            self.free(record.value);
+        }
         self.tx.hold.shard_mut(id).stats.expired_keys += 1;
         self.changed(key, Class::Expired, "expired");
         self.effect(key, &[b"DEL", key]);
@@ -277,10 +328,10 @@ impl<'t> Store<'_, 't> {
         self.notify(class, event, key);
     }
 
-    /// Like [`Ctx::changed`] without an event.
+    /// Like [`Store::changed`] without an event.
     #[inline]
     pub fn touched(&mut self, key: &[u8]) {
-        let (id, _) = self.locate(key);
+        let id = self.entered_shard(key);
         let db = self.client.db;
         self.tx.wrote = true;
         let shard = self.tx.hold.shard_mut(id);
@@ -294,42 +345,50 @@ impl<'t> Store<'_, 't> {
     #[inline]
     pub fn notify(&mut self, class: Class, event: &'static str, key: &[u8]) {
         if self.tx.config.notify & class as u32 != 0 {
-            self.notify_slow(event, key);
-        }
-    }
-
-    #[cold]
-    fn notify_slow(&mut self, event: &'static str, key: &[u8]) {
-        let (mask, db) = (self.tx.config.notify, self.client.db);
-        if mask & Class::Keyspace as u32 != 0 {
-            let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat().into();
-            self.tx.posts.push(Post::Event { channel, message: event.as_bytes().into() });
-        }
-        if mask & Class::Keyevent as u32 != 0 {
-            let channel = format!("__keyevent@{db}__:{event}").into_bytes().into();
-            self.tx.posts.push(Post::Event { channel, message: key.into() });
+            post_event(&mut self.tx.posts, self.tx.config.notify, self.client.db, event, key);
         }
     }
 
     /// Whether effects are recorded for `key`: spares building one.
     #[inline]
     pub fn records_effects(&self, key: &[u8]) -> bool {
-        let (id, _) = self.locate(key);
+        let id = self.entered_shard(key);
         self.tx.hold.shard(id).effects.is_recording()
     }
 
     /// Records an effect on `key`: the command that does to another store what was done to this one.
     #[inline]
     pub fn effect(&mut self, key: &[u8], args: &[&[u8]]) {
-        let (id, _) = self.locate(key);
+        let id = self.entered_shard(key);
+        self.effect_on(id, args);
+    }
+
+    /// Records an effect on the whole of shard `id`. It is run with only that shard entered.
+    pub fn effect_on(&mut self, id: ShardId, args: &[&[u8]]) {
         let db = self.client.db;
-        let effects = &mut self.tx.hold.shard_mut(id).effects;
-        if effects.is_recording() {
-            effects.push(db, args);
+        self.tx.hold.shard_mut(id).effects.push(db, args);
+    }
+
+    /// The shard of `key`, which was looked up before: spares hashing it again when only one was entered.
+    #[inline]
+    fn entered_shard(&self, key: &[u8]) -> ShardId {
+        match self.tx.hold.entered() {
+            [only] => *only,
+            _ => self.locate(key).0,
         }
     }
 
     // ---- whole databases -------------------------------------------------------------------------------
+
+    /// The shards that were entered, ascending: what commands on whole databases work on.
+    pub fn entered(&self) -> SmallVec<[ShardId; 8]> {
+        self.tx.hold.entered().into()
+    }
+
+    /// Number of databases.
+    pub fn db_count(&self) -> u32 {
+        self.tx.hold.entered().first().map_or(0, |&id| self.tx.hold.shard(id).dbs.len() as u32)
+    }
 
     /// The selected database on shard `id`.
     pub fn db(&self, id: ShardId) -> &Db {
@@ -341,6 +400,18 @@ impl<'t> Store<'_, 't> {
     pub fn db_mut(&mut self, id: ShardId) -> &mut Db {
         let db = self.client.db as usize;
         &mut self.tx.hold.shard_mut(id).dbs[db]
+    }
+}
+
+#[cold]
+fn post_event(posts: &mut Vec<Post>, mask: u32, db: u32, event: &'static str, key: &[u8]) {
+    if mask & Class::Keyspace as u32 != 0 {
+        let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat().into();
+        posts.push(Post::Event { channel, message: event.as_bytes().into() });
+    }
+    if mask & Class::Keyevent as u32 != 0 {
+        let channel = format!("__keyevent@{db}__:{event}").into_bytes().into();
+        posts.push(Post::Event { channel, message: key.into() });
     }
 }
 

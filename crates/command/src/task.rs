@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use crate::args::OwnedArgs;
 use crate::ctx::Ctx;
 use crate::error::CommandResult;
+use crate::garbage::Garbage;
 use crate::table::CommandId;
 
 /// The client for whom a command runs, as far as the command may know it.
@@ -205,4 +206,6 @@ pub enum Post {
         /// The other shard.
         also: ShardId,
     },
+    /// Something large that left the keyspace, to be freed in slices.
+    Free(Garbage),
 }

@@ -9,10 +9,19 @@ pub mod bitmap;
 pub mod hash;
 pub mod keys;
 pub mod list;
+mod sample;
+mod scan;
 pub mod set;
 pub mod string;
 pub mod zset;
 
 /// Every family of data commands.
-pub const FAMILIES: &[&[Entry]] =
-    &[bitmap::ENTRIES, hash::ENTRIES, keys::ENTRIES, list::ENTRIES, set::ENTRIES, string::ENTRIES, zset::ENTRIES];
+pub const FAMILIES: &[&[Entry]] = &[
+    bitmap::ENTRIES,
+    hash::ENTRIES,
+    keys::ENTRIES,
+    list::ENTRIES,
+    set::ENTRIES,
+    string::ENTRIES,
+    zset::ENTRIES,
+];

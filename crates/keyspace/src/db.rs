@@ -101,7 +101,7 @@ impl Db {
     pub fn set_expiry(&mut self, hash: u64, key: &[u8], expiry: Option<UnixMs>) -> bool {
         let Some(record) = self.table.find_mut(hash, |record| *record.key == *key) else { return false };
         let had = record.expire_ms != NO_EXPIRY;
-        record.expire_ms = expiry.unwrap_or(NO_EXPIRY);
+        record.expire_ms = expiry.map_or(NO_EXPIRY, |expiry| expiry.min(NO_EXPIRY - 1));
         self.volatile_count = self.volatile_count + usize::from(expiry.is_some()) - usize::from(had);
         true
     }

@@ -46,6 +46,9 @@ impl Kind {
     }
 }
 
+/// Elements of a list in one slice of freeing it.
+const FREED_AT_ONCE_COUNT: usize = 1024;
+
 /// A value. Everything but strings is boxed, so that a record stays small.
 #[derive(Clone)]
 pub enum Value {
@@ -100,6 +103,20 @@ impl Value {
         self.len() == 0
     }
 
+    /// Drops a bounded part of it; false when nothing is left. For freeing a large value in slices.
+    pub fn free_slice(&mut self) -> bool {
+        match self {
+            Value::Str(_) => false,
+            Value::List(list) => {
+                list.drop_front(FREED_AT_ONCE_COUNT);
+                !list.is_empty()
+            }
+            Value::Set(set) => set.free_slice(),
+            Value::ZSet(zset) => zset.free_slice(),
+            Value::Hash(hash) => hash.free_slice(),
+        }
+    }
+
     /// Bytes allocated for it beside the record.
     pub fn memory_bytes(&self) -> usize {
         match self {
@@ -109,6 +126,12 @@ impl Value {
             Value::ZSet(zset) => size_of::<ZSet>() + zset.memory_bytes(),
             Value::Hash(hash) => size_of::<Hash>() + hash.memory_bytes(),
         }
+    }
+}
+
+impl std::fmt::Debug for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {} elements", self.kind().name(), self.len())
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) struct Acceptor {
     pub(crate) listeners: Vec<Listener>,
     paused_until_ns: Option<u64>,
     is_reported: bool,
+    /// Listeners whose standing order to accept has ended.
+    stopped: Vec<usize>,
 }
 
 impl Acceptor {
@@ -42,6 +44,16 @@ impl Acceptor {
         }
         self.paused_until_ns = Some(now_ns.saturating_add(BACK_OFF_NS));
         true
+    }
+
+    /// Accepting at one listener has to be started again after the pause.
+    pub(crate) fn stopped(&mut self, number: usize) {
+        self.stopped.push(number);
+    }
+
+    /// A listener to start accepting at again.
+    pub(crate) fn take_stopped(&mut self) -> Option<usize> {
+        self.stopped.pop()
     }
 
     /// True once when a pause is over.

@@ -41,7 +41,6 @@ pub(crate) enum State {
     /// All is sent and the peer has been told; its goodbye is awaited and what it still says thrown away.
     Draining,
     /// Nothing is sent or received; the slot is freed once the kernel lets go.
-    #[expect(dead_code, reason = "epoll holds nothing in the kernel")]
     Dead,
 }
 
@@ -62,6 +61,22 @@ pub(crate) struct Connection<L> {
     /// `output` owns no memory worth keeping, so it may be given some.
     is_output_bare: bool,
     reported_turn: u64,
+}
+
+impl<L> Connection<L> {
+    /// Whether it closes, and all its output has been sent.
+    pub(crate) fn has_flushed(&self) -> bool {
+        self.state == State::Flushing && self.sending.is_empty() && self.output.is_empty()
+    }
+
+    /// Whether it closes, and nothing is left to wait for.
+    pub(crate) fn is_over(&self) -> bool {
+        match self.state {
+            State::Open | State::Dead => false,
+            State::Flushing => self.is_broken,
+            State::Draining => self.has_ended,
+        }
+    }
 }
 
 #[derive(Debug)]

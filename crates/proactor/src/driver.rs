@@ -29,11 +29,14 @@ use crate::epoll::EpollDriver;
 use crate::event::{CloseMode, ConnId, Event};
 use crate::socket::Link;
 use crate::turn::{self, Backend};
+use crate::uring::UringDriver;
 use crate::{Clock, Config, Entropy, Error, IoChoice, Listener, Socket, Waker};
 
 /// One thread's connections.
 #[derive(Debug)]
 pub enum Driver {
+    /// Completions: the fewest system calls.
+    Uring(Box<UringDriver>),
     /// Readiness: works everywhere.
     Epoll(Box<EpollDriver>),
 }
@@ -42,6 +45,7 @@ pub enum Driver {
 macro_rules! each {
     ($driver:expr, $inner:ident => $body:expr) => {
         match $driver {
+            Driver::Uring($inner) => $body,
             Driver::Epoll($inner) => $body,
         }
     };
@@ -50,16 +54,22 @@ macro_rules! each {
 impl Driver {
     /// Opens the driver that `config` asks for.
     pub fn open(config: &Config) -> Result<Driver, Error> {
+        let uring = || Ok(Driver::Uring(Box::new(UringDriver::open(config, limits(config))?)));
+        let epoll = || Ok(Driver::Epoll(Box::new(EpollDriver::open(config, limits(config))?)));
         match config.io {
-            IoChoice::Auto | IoChoice::Uring | IoChoice::Epoll => {
-                Ok(Driver::Epoll(Box::new(EpollDriver::open(config, limits(config))?)))
-            }
+            IoChoice::Uring => uring(),
+            IoChoice::Epoll => epoll(),
+            IoChoice::Auto => uring().or_else(|reason: Error| {
+                tracing::info!(%reason, "falling back to epoll");
+                epoll()
+            }),
         }
     }
 
     /// `io_uring` or `epoll`, for INFO and the log.
     pub fn name(&self) -> &'static str {
         match self {
+            Driver::Uring(_) => "io_uring",
             Driver::Epoll(_) => "epoll",
         }
     }
@@ -72,6 +82,7 @@ impl Driver {
     /// Makes `socket` one of this driver's connections.
     pub fn adopt(&mut self, socket: Socket) -> ConnId {
         match (self, socket.link) {
+            (Driver::Uring(inner), Link::Kernel(fd)) => inner.adopt(fd),
             (Driver::Epoll(inner), Link::Kernel(fd)) => inner.adopt(fd),
         }
     }
@@ -134,7 +145,7 @@ impl Driver {
     /// Fresh random numbers.
     pub fn entropy(&mut self) -> io::Result<Entropy> {
         match self {
-            Driver::Epoll(_) => Entropy::from_os(),
+            Driver::Uring(_) | Driver::Epoll(_) => Entropy::from_os(),
         }
     }
 }

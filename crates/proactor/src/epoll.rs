@@ -114,7 +114,10 @@ impl EpollDriver {
         match mode {
             CloseMode::AfterFlush => {
                 let now_ns = self.thread.clock.monotonic_ns();
-                self.connections.begin_close(id, now_ns);
+                if self.connections.begin_close(id, now_ns) {
+                    // What the peer still says is thrown away, but its end has to be noticed.
+                    self.watch(id.slot);
+                }
             }
             CloseMode::Now | CloseMode::Reset => {
                 let Some(connection) = self.connections.open(id) else { return };
@@ -213,20 +216,12 @@ impl EpollDriver {
     /// Takes a closing connection one step further.
     fn finish_closing(&mut self, slot: u32) {
         let Some(connection) = self.connections.occupant(slot) else { return };
-        if connection.state == State::Flushing
-            && connection.sending.is_empty()
-            && connection.output.is_empty()
-        {
+        if connection.has_flushed() {
             // It may be gone already; then the next read says so.
             let _ = sys::shutdown(connection.link.fd.as_fd(), std::net::Shutdown::Write);
             connection.state = State::Draining;
         }
-        let is_over = match connection.state {
-            State::Open => false,
-            State::Flushing => connection.is_broken,
-            State::Draining | State::Dead => connection.has_ended,
-        };
-        if is_over {
+        if connection.is_over() {
             self.connections.free(slot);
         }
     }
@@ -338,7 +333,7 @@ impl Backend for EpollDriver {
         }
     }
 
-    fn has_more(&self) -> bool {
+    fn has_more(&mut self) -> bool {
         self.connections.has_dirty()
     }
 

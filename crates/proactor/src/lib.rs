@@ -29,6 +29,7 @@ mod socket;
 mod sync;
 mod sys;
 mod turn;
+mod uring;
 mod waker;
 
 pub use affinity::{CpuSet, allowed_cpus, cpu_set};
@@ -44,4 +45,5 @@ pub use inbox::{Inbox, Mail, Node};
 pub use input::InputBuffer;
 pub use listener::{Listener, listen_tcp, listen_unix};
 pub use socket::Socket;
+pub use uring::UringDriver;
 pub use waker::Waker;

@@ -47,6 +47,14 @@ impl Sending {
         }
     }
 
+    /// What is left to send, if it is in one chunk.
+    pub(crate) fn only_slice(&self) -> Option<&[u8]> {
+        match (self.chunks.len(), self.chunks.front()) {
+            (1, Some(chunk)) => Some(&chunk.as_slice()[self.offset..]),
+            _ => None,
+        }
+    }
+
     /// What is left to send, as far as one system call takes it; returns how many slices that are.
     pub(crate) fn slices<'a>(&'a self, into: &mut [IoSlice<'a>; SEND_CHUNKS_MAX]) -> usize {
         let mut skip = self.offset;

@@ -28,13 +28,13 @@ pub(crate) enum Link {
 impl Socket {
     /// A TCP connection made elsewhere, for instance to a primary.
     pub fn from_tcp(stream: TcpStream) -> io::Result<Socket> {
-        stream.set_nonblocking(true)?;
+        stream.set_nonblocking(false)?;
         Ok(Socket::tcp(stream))
     }
 
     /// A Unix connection made elsewhere.
     pub fn from_unix(stream: UnixStream) -> io::Result<Socket> {
-        stream.set_nonblocking(true)?;
+        stream.set_nonblocking(false)?;
         let path = |address: io::Result<std::os::unix::net::SocketAddr>| match address {
             Ok(address) => address.as_pathname().map(|path| path.display().to_string()).unwrap_or_default(),
             Err(_) => String::new(),
@@ -43,7 +43,7 @@ impl Socket {
         Ok(Socket { link: Link::Kernel(stream.into()), peer, local, is_unix: true })
     }
 
-    /// A TCP socket that does not block.
+    /// A TCP socket that blocks: see `sys::set_blocking`.
     pub(crate) fn tcp(stream: TcpStream) -> Socket {
         // A peer that has gone already has no address, and is found out by the first read.
         let text = |address: io::Result<std::net::SocketAddr>| match address {
@@ -56,7 +56,7 @@ impl Socket {
         Socket { link: Link::Kernel(stream.into()), peer, local, is_unix: false }
     }
 
-    /// A Unix socket that does not block, accepted at `path`. Both ends bear the path, as clients have none.
+    /// A Unix socket, accepted at `path`. Both ends bear the path, as clients have none.
     pub(crate) fn unix(fd: OwnedFd, path: &str) -> Socket {
         Socket { link: Link::Kernel(fd), peer: path.to_owned(), local: path.to_owned(), is_unix: true }
     }

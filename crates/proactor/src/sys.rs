@@ -111,17 +111,27 @@ pub(crate) fn listen(fd: BorrowedFd<'_>, backlog: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes one waiting connection: not blocking, closed on exec.
+/// Takes one waiting connection; closed on exec.
 pub(crate) fn accept(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let flags = libc::SOCK_CLOEXEC;
     let none = std::ptr::null_mut();
     // SAFETY: the address is not asked for.
     Ok(own(check(unsafe { libc::accept4(fd.as_raw_fd(), none, std::ptr::null_mut(), flags) })?))
 }
 
+/// Makes operations on a socket wait; drivers on readiness say "do not wait" with each call instead.
+pub(crate) fn set_blocking(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let mut off = 0;
+    // SAFETY: `off` is a readable `int`.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONBIO, &raw mut off) })?;
+    Ok(())
+}
+
+/// Receives what is there, or says that it would block.
 pub(crate) fn receive(fd: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
+    let flags = libc::MSG_DONTWAIT;
     // SAFETY: `into` is writable for its length.
-    check_len(unsafe { libc::recv(fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), 0) })
+    check_len(unsafe { libc::recv(fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
 }
 
 /// Sends what the socket takes of the slices, in order. Never raises SIGPIPE.

@@ -49,7 +49,7 @@ pub(crate) trait Backend {
     fn flush(&mut self, now_ns: u64, events: &mut Vec<Event>);
 
     /// Whether work is left that needs no news from the kernel.
-    fn has_more(&self) -> bool;
+    fn has_more(&mut self) -> bool;
 
     /// When the driver wants to be called again even if nothing happens.
     fn next_deadline_ns(&mut self) -> Option<u64>;

@@ -1,1 +1,42 @@
-//! Lua.
+//! Lua scripts as Redis 7.2 runs them.
+//!
+//! A script is a [`Script`] (source, name, flags), kept for all threads in a [`ScriptCache`]. Every thread has an [`Engine`], one Lua 5.1
+//! state, that compiles scripts and runs them. What a script wants of the server goes through a [`Host`].
+//!
+//! ```text
+//! EVALSHA: engine.flags(sha) ── known ──> checks of the caller ──> engine.eval(sha, keys, args, host, reply)
+//!              │ None                                                ^
+//!              └─> cache.get(sha) ── Some(script) ──> engine.compile(script)        None: NOSCRIPT
+//! EVAL, SCRIPT LOAD: Script::new(source) ──> engine.compile ──> cache.insert
+//! ```
+//!
+//! Invariants:
+//! - no script makes this crate panic or the process crash, and its memory has a limit;
+//! - a script leaves nothing behind for the next one (but settings of `cjson` and the state of `math.random`, as in Redis);
+//! - an [`Interrupt`] ends a script whatever it tries.
+//!
+//! Not here: which commands a script may use, time limits, replication, `FUNCTION`, the debugger. A single call of a pattern
+//! function can take long, as in Redis: Lua gives no chance to interrupt it.
+
+mod answer;
+mod api;
+mod bit;
+mod cache;
+mod cjson;
+mod cmsgpack;
+mod engine;
+mod error;
+mod host;
+mod random;
+mod raw;
+mod script;
+mod structure;
+mod value;
+
+pub use cache::{EVAL_SCRIPT_COUNT_MAX, Origin, ScriptCache};
+pub use engine::{Engine, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MAX, Outcome};
+pub use host::{Host, Interrupt};
+pub use script::{Flags, Reach, Script, ScriptError, Sha1Hex};
+
+/// How many Lua instructions run between two calls of [`Host::tick`]: some ten microseconds' worth.
+pub const TICK_INSTRUCTION_COUNT: i32 = 4096;

@@ -39,7 +39,10 @@ impl ThreadHost {
 
 impl Thread {
     /// Whether a command must wait or be refused because of a pause or a busy script.
-    pub(crate) fn admit_busy(&mut self, _command: &'static Command, _args: &[&[u8]]) -> Admission {
+    pub(crate) fn admit_busy(&mut self, command: &'static Command, args: &[&[u8]]) -> Admission {
+        if self.host.shared.scripts.is_busy() && self.host.is_refused_for_busy(command, args) {
+            return Admission::Refused(command::CommandError::BUSY);
+        }
         Admission::Run
     }
 

@@ -12,6 +12,8 @@ const ROUND_MS: u64 = 100;
 const SEGMENTS_PER_VISIT: usize = 4;
 /// Keys deleted in one visit.
 const EXPIRED_PER_VISIT: usize = 64;
+/// Pieces of large values and databases freed in one turn.
+const GARBAGE_SLICES_PER_TURN: usize = 4;
 /// Visits of one shard in a round, as long as they find many expired keys.
 const VISITS_MAX: u32 = 64;
 
@@ -40,6 +42,7 @@ impl Cron {
 impl Thread {
     /// Does the background work that is due.
     pub(crate) fn background(&mut self) {
+        self.free_garbage();
         let now_ms = self.host.now_ms;
         if now_ms < self.host.cron.next_round_ms {
             return;
@@ -54,6 +57,16 @@ impl Thread {
         if now_ms >= self.host.cron.next_second_ms {
             self.host.cron.next_second_ms = now_ms + 1000;
             self.each_second();
+        }
+    }
+
+    /// Frees a few pieces of what left the keyspace.
+    fn free_garbage(&mut self) {
+        for _ in 0..GARBAGE_SLICES_PER_TURN {
+            let Some(garbage) = self.host.garbage.front_mut() else { return };
+            if !garbage.free_slice() {
+                self.host.garbage.pop_front();
+            }
         }
     }
 

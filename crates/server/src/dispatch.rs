@@ -34,7 +34,7 @@ impl Thread {
             Ok(command) => command,
             Err(error) => return self.refuse(None, &error, out),
         };
-        if self.host.session().is_special() || self.host.admin.is_special() {
+        if self.host.session().is_special() || self.host.admin.is_special() || shared.scripts.is_busy() {
             return self.special_command(command, args, out);
         }
         self.execute(command, args, Needs::Nothing, 0, out);
@@ -105,6 +105,9 @@ impl Thread {
         let shared = self.host.shared;
         let mut needs = match command.entry.route {
             Route::Queued => self.host.queued_needs(),
+            Route::Script { by_name } => {
+                Needs::of(command, args, shared.shards.placement()).and(self.host.script_needs(args, by_name))
+            }
             _ => Needs::of(command, args, shared.shards.placement()),
         };
         if more != Needs::Nothing {
@@ -249,6 +252,7 @@ impl Thread {
         let client = self.host.session().client;
         let started = self.host.driver.clock().ticks();
         let mark = out.mark();
+        self.tx.wrote = false;
         let outcome = self.tx.run(command, args, client, &mut self.host, out);
         self.tx.finish(&mut self.host);
         self.host.count_command(command, args, &client, started, &outcome, mark, out);
@@ -334,6 +338,7 @@ impl Thread {
                 let args = task.args.slices();
                 let started = self.host.driver.clock().ticks();
                 let mark = task.reply.mark();
+                self.tx.wrote = false;
                 task.outcome = self.tx.run(command, &args, task.client, &mut self.host, &mut task.reply);
                 self.tx.finish(&mut self.host);
                 let client = &task.client;

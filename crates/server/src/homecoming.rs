@@ -15,7 +15,10 @@ impl Thread {
     /// Takes one message; false if it says stop.
     pub(crate) fn receive(&mut self, message: Message) -> bool {
         match message {
-            Message::Adopt(socket) => self.adopt(socket),
+            Message::Adopt(socket) => {
+                let conn = self.host.adopt(socket);
+                self.check_new_connection(conn);
+            }
             Message::Hop(node) => self.take_hop(node),
             Message::Done(node) => self.come_home(*node),
             Message::Post(post) => self.take_post(post),
@@ -129,11 +132,12 @@ impl Thread {
     pub(crate) fn post_all(&mut self) {
         while !self.tx.posts.is_empty() {
             for post in std::mem::take(&mut self.tx.posts) {
-                match &post {
-                    Post::Served { waiter, .. } => {
+                match post {
+                    Post::Served { ref waiter, .. } => {
                         let thread = waiter.wait.client.thread;
                         self.host.send(thread, Message::Post(post));
                     }
+                    Post::Free(garbage) => self.host.garbage.push_back(garbage),
                     Post::Event { .. } | Post::Published { .. } | Post::ServeLater { .. } => {
                         self.host.own_mail.push_back(Message::Post(post));
                     }
@@ -160,6 +164,7 @@ impl Thread {
                 self.end_wait(conn, db, &wait);
                 self.reply_and_go_on(conn, &mut reply);
             }
+            Post::Free(garbage) => self.host.garbage.push_back(garbage),
             Post::Published { .. } => unreachable!("published messages travel as deliveries"),
             Post::Event { channel, message } => self.publish_event(&channel, &message),
             Post::ServeLater { db, key, also } => self.serve_later(db, &key, also),

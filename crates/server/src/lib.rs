@@ -6,6 +6,7 @@
 mod accounting;
 mod admin;
 mod admit;
+mod busy;
 mod commands;
 mod connections;
 mod cron;

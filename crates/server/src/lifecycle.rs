@@ -3,29 +3,29 @@
 use std::sync::atomic::Ordering;
 
 use command::{Client, Forget};
-use proactor::Socket;
+use proactor::{ConnId, Socket};
 use resp::Proto;
 use shard::Subscriber;
 
 use crate::session::Session;
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadHost};
 
-impl Thread {
+impl ThreadHost {
     /// Takes a new connection.
-    pub(crate) fn adopt(&mut self, socket: Socket) {
-        let shared = self.host.shared;
+    pub(crate) fn adopt(&mut self, socket: Socket) -> ConnId {
+        let shared = self.shared;
         let (peer, local, is_unix) = (socket.peer().to_owned(), socket.local().to_owned(), socket.is_unix());
         let keepalive = shared.settings.keepalive();
         if !keepalive.is_zero() {
             // A socket that refuses the option works without.
             let _ = socket.set_keepalive(keepalive);
         }
-        let conn = self.host.driver.adopt(socket);
-        self.host.stats().connections_received.add(1);
+        let conn = self.driver.adopt(socket);
+        self.stats().connections_received.add(1);
         shared.connected_clients.fetch_add(1, Ordering::Relaxed);
         let client = Client {
             id: shared.next_client_id.fetch_add(1, Ordering::Relaxed),
-            thread: self.host.id,
+            thread: self.id,
             connection: conn.to_bits(),
             db: 0,
             proto: Proto::Resp2,
@@ -33,15 +33,17 @@ impl Thread {
             in_script: false,
             no_touch: false,
         };
-        let mut session = Session::new(client, self.host.now_ms);
+        let mut session = Session::new(client, self.now_ms);
         session.peer = peer;
         session.local = local;
         session.is_unix = is_unix;
         session.authenticated = !shared.settings.requires_password();
-        self.host.connections.add(conn, Box::new(session));
-        self.check_new_connection(conn);
+        self.connections.add(conn, Box::new(session));
+        conn
     }
+}
 
+impl Thread {
     /// What the shards and the server know of a session goes.
     pub(crate) fn end_session(&mut self, session: &mut Session) {
         self.host.shared.connected_clients.fetch_sub(1, Ordering::Relaxed);

@@ -453,4 +453,9 @@ mod tests {
         assert_eq!(found.without_effect, ["appendfsync", "user"]);
         assert_eq!(&*settings.text(find("appendfsync").unwrap()), "always");
     }
+
+    /// `lua-time-limit`.
+    pub(crate) fn script_time_limit_ms(&self) -> u64 {
+        5_000
+    }
 }

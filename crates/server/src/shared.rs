@@ -12,7 +12,7 @@ use shard::Placement;
 
 use crate::message::Message;
 use crate::patterns::Patterns;
-use crate::script_store::ScriptStore;
+use crate::script_store::{ScriptStore, SlowScript};
 use crate::settings::Settings;
 use crate::stats::ThreadStats;
 use crate::watch::Watch;
@@ -23,6 +23,8 @@ pub(crate) struct Remote {
     waker: Arc<Waker>,
     /// Its counters.
     pub(crate) stats: ThreadStats,
+    /// What its script is doing.
+    pub(crate) slow_script: SlowScript,
 }
 
 impl Remote {
@@ -107,6 +109,7 @@ impl Shared {
                 inbox: Inbox::new(waker.clone()),
                 waker,
                 stats: ThreadStats::new(table.len()),
+                slow_script: SlowScript::default(),
             })
             .collect();
         Box::leak(Box::new(Shared {

@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use command::{ArgSlices, Host, Tx};
+use command::{ArgSlices, Garbage, Host, Tx};
 use proactor::{CloseMode, ConnId, Driver, Event, Node};
 use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Hold;
@@ -55,6 +55,10 @@ pub(crate) struct ThreadHost {
     pub(crate) next_mail: Vec<Message>,
     /// Watches that ended, to be taken out of the shards.
     pub(crate) stale_watches: Vec<Watching>,
+    /// Events that came while a slow script ran.
+    pub(crate) postponed: Vec<Event>,
+    /// Large values and databases on their way out.
+    pub(crate) garbage: VecDeque<Garbage>,
     /// Connections with complete commands left over when their turn ended.
     pub(crate) unserved: VecDeque<ConnId>,
     /// Which thread gets the next new connection (the accepting thread's).
@@ -112,6 +116,8 @@ impl Thread {
                 own_mail: VecDeque::new(),
                 next_mail: Vec::new(),
                 stale_watches: Vec::new(),
+                postponed: Vec::new(),
+                garbage: VecDeque::new(),
                 unserved: VecDeque::new(),
                 next_thread: 0,
                 now_ms,
@@ -134,14 +140,7 @@ impl Thread {
         let wait = self.wait(timeout);
         self.host.driver.turn(wait, &mut events)?;
         self.tick();
-        for event in events.drain(..) {
-            match event {
-                Event::Accepted { socket, .. } => self.deal(socket),
-                Event::Data { conn } => self.serve(conn),
-                Event::Closed { conn, error } => self.hang_up(conn, error),
-                Event::Wake => {}
-            }
-        }
+        self.take_events(&mut events);
         self.events = events;
         let next_mail = std::mem::take(&mut self.host.next_mail);
         self.host.own_mail.extend(next_mail);
@@ -158,12 +157,28 @@ impl Thread {
         Ok(running)
     }
 
+    fn take_events(&mut self, events: &mut Vec<Event>) {
+        while !events.is_empty() {
+            for event in events.drain(..) {
+                match event {
+                    Event::Accepted { socket, .. } => self.deal(socket),
+                    Event::Data { conn } => self.serve(conn),
+                    Event::Closed { conn, error } => self.hang_up(conn, error),
+                    Event::Wake => {}
+                }
+            }
+            // What a slow script put off.
+            events.append(&mut self.host.postponed);
+        }
+    }
+
     /// How long the next turn may sleep.
     fn wait(&mut self, timeout: Option<Duration>) -> Option<Duration> {
         let busy = !self.tx.hold.kept().is_empty()
             || !self.host.own_mail.is_empty()
             || !self.host.next_mail.is_empty()
-            || !self.host.unserved.is_empty();
+            || !self.host.unserved.is_empty()
+            || !self.host.garbage.is_empty();
         if busy {
             return Some(Duration::ZERO);
         }

@@ -1,6 +1,27 @@
-//! The bitmap commands.
+//! The commands that see a string as bits, the highest bit of the first byte being bit 0.
 
-use command::Entry;
+mod bit;
+mod combine;
+mod field;
+mod range;
 
-/// The bitmap commands.
-pub const ENTRIES: &[Entry] = &[];
+use command::{CommandError, Ctx, Entry};
+
+/// The bit commands.
+pub const ENTRIES: &[Entry] = &[
+    bit::GETBIT,
+    bit::SETBIT,
+    combine::BITOP,
+    field::BITFIELD,
+    field::BITFIELD_RO,
+    range::BITCOUNT,
+    range::BITPOS,
+];
+
+/// The position of a bit in a string as an argument, in units of `unit_bits`.
+fn parse_offset(ctx: &Ctx, arg: &[u8], unit_bits: u64) -> Result<u64, CommandError> {
+    ds::num::parse_i64(arg)
+        .and_then(|number| u64::try_from(number).ok()?.checked_mul(unit_bits))
+        .filter(|bit| bit / 8 < ctx.store.config().string_bytes_max)
+        .ok_or(CommandError::new("ERR bit offset is not an integer or out of range"))
+}

@@ -1,6 +1,54 @@
-//! The keys commands.
+//! The commands on keys whatever their type, and on whole databases.
+//!
+//! Commands on whole databases work on the shards that were entered: all of them when a client asks, one when the
+//! effect that is recorded on each shard is run again.
+//!
+//! Not here: `DUMP`, `RESTORE`, `SORT`, `WAIT`.
 
-use command::Entry;
+mod database;
+pub mod digest;
+mod expiry;
+mod object;
+mod presence;
+pub mod rebuild;
+mod relocate;
+mod scan;
 
-/// The keys commands.
-pub const ENTRIES: &[Entry] = &[];
+use command::{CommandError, Ctx, Entry, parse_i64};
+
+/// The commands on keys and databases.
+pub const ENTRIES: &[Entry] = &[
+    database::DBSIZE,
+    database::FLUSHALL,
+    database::FLUSHDB,
+    database::SWAPDB,
+    expiry::EXPIRE,
+    expiry::EXPIREAT,
+    expiry::EXPIRETIME,
+    expiry::PERSIST,
+    expiry::PEXPIRE,
+    expiry::PEXPIREAT,
+    expiry::PEXPIRETIME,
+    expiry::PTTL,
+    expiry::TTL,
+    object::OBJECT,
+    presence::DEL,
+    presence::EXISTS,
+    presence::TOUCH,
+    presence::TYPE,
+    presence::UNLINK,
+    relocate::COPY,
+    relocate::MOVE,
+    relocate::RENAME,
+    relocate::RENAMENX,
+    scan::KEYS,
+    scan::RANDOMKEY,
+    scan::SCAN,
+];
+
+/// The number of a database as an argument; `None` if there is none of that number.
+fn parse_db(ctx: &Ctx, arg: &[u8]) -> Result<Option<u32>, CommandError> {
+    let text = "ERR value is out of range, value must between -2147483648 and 2147483647";
+    let number = i32::try_from(parse_i64(arg)?).map_err(|_| CommandError::new(text))?;
+    Ok(u32::try_from(number).ok().filter(|&db| db < ctx.store.db_count()))
+}

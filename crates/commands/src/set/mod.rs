@@ -1,6 +1,38 @@
 //! The set commands.
+//!
+//! | file | commands |
+//! |---|---|
+//! | `members` | SADD SREM SMOVE SCARD SISMEMBER SMISMEMBER SMEMBERS SSCAN |
+//! | `random` | SPOP SRANDMEMBER |
+//! | `combine` | SINTER SINTERCARD SUNION SDIFF |
+//! | `store` | SINTERSTORE SUNIONSTORE SDIFFSTORE |
+//!
+//! Invariant: a set in the keyspace has members. Whoever removes the last one deletes the key.
+
+mod combine;
+mod members;
+mod random;
+mod store;
 
 use command::Entry;
 
 /// The set commands.
-pub const ENTRIES: &[Entry] = &[];
+pub const ENTRIES: &[Entry] = &[
+    members::SADD,
+    members::SCARD,
+    combine::SDIFF,
+    store::SDIFFSTORE,
+    combine::SINTER,
+    combine::SINTERCARD,
+    store::SINTERSTORE,
+    members::SISMEMBER,
+    members::SMEMBERS,
+    members::SMISMEMBER,
+    members::SMOVE,
+    random::SPOP,
+    random::SRANDMEMBER,
+    members::SREM,
+    members::SSCAN,
+    combine::SUNION,
+    store::SUNIONSTORE,
+];

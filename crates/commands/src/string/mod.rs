@@ -1,6 +1,60 @@
 //! The string commands.
+//!
+//! A string is a [`Str`]: an integer, a block written as a whole, or a buffer that grew. `GET` and `SET` are the
+//! hottest commands of all: reading a block and overwriting one of the same size allocate nothing.
+//!
+//! Not here: commands that see a string as bits (`bitmap`).
 
-use command::Entry;
+mod count;
+mod lcs;
+mod options;
+mod read;
+mod write;
+
+use command::{CommandError, Entry};
+use keyspace::Str;
+use resp::Reply;
 
 /// The string commands.
-pub const ENTRIES: &[Entry] = &[];
+pub const ENTRIES: &[Entry] = &[
+    read::GET,
+    read::GETDEL,
+    read::GETEX,
+    read::GETRANGE,
+    read::MGET,
+    read::STRLEN,
+    read::SUBSTR,
+    write::APPEND,
+    write::GETSET,
+    write::MSET,
+    write::MSETNX,
+    write::PSETEX,
+    write::SET,
+    write::SETEX,
+    write::SETNX,
+    write::SETRANGE,
+    count::DECR,
+    count::DECRBY,
+    count::INCR,
+    count::INCRBY,
+    count::INCRBYFLOAT,
+    lcs::LCS,
+];
+
+/// Answers the content of `string`.
+#[inline]
+fn reply_string(reply: &mut Reply, string: &Str) {
+    match string {
+        Str::Int(number) => reply.bulk_int(*number),
+        Str::Plain(block) => reply.bulk(block),
+        Str::Grown(bytes) => reply.bulk(bytes),
+    }
+}
+
+/// Refuses a string of `size_bytes` with `added_bytes` more if that is beyond `proto-max-bulk-len`.
+pub(crate) fn check_length(size_bytes: u64, added_bytes: u64, max_bytes: u64) -> Result<(), CommandError> {
+    match size_bytes.checked_add(added_bytes) {
+        Some(total) if total <= max_bytes => Ok(()),
+        _ => Err(CommandError::STRING_TOO_LONG),
+    }
+}

@@ -1,6 +1,156 @@
-//! The zset commands.
+//! The sorted-set commands.
+//!
+//! Every range, whether of scores, of members or of indexes, is turned into a range of ranks first ([`span`]); from
+//! there on they are all the same. Ranges are written to the reply straight from the tree. Commands that combine
+//! several sets build the result as a sorted set of its own and then either store it or write it out ([`combine`]).
+//!
+//! Scores come from texts and go back to texts without loss: what a client reads it can send back as a bound and
+//! hits the same member.
 
-use command::Entry;
+mod add;
+mod blocking;
+mod combine;
+mod pop;
+mod range;
+mod read;
+mod remove;
+mod sample;
+mod sources;
+mod span;
+#[cfg(test)]
+mod tests;
 
-/// The zset commands.
-pub const ENTRIES: &[Entry] = &[];
+use command::{Class, CommandResult, Ctx, Entry, Shape};
+use ds::zset::ZSet;
+use keyspace::Value;
+use resp::{DoubleBuffer, Proto, Reply};
+
+/// The sorted-set commands.
+pub const ENTRIES: &[Entry] = &[
+    add::ZADD,
+    add::ZINCRBY,
+    blocking::BZMPOP,
+    blocking::BZPOPMAX,
+    blocking::BZPOPMIN,
+    combine::ZDIFF,
+    combine::ZDIFFSTORE,
+    combine::ZINTER,
+    combine::ZINTERCARD,
+    combine::ZINTERSTORE,
+    combine::ZUNION,
+    combine::ZUNIONSTORE,
+    pop::ZMPOP,
+    pop::ZPOPMAX,
+    pop::ZPOPMIN,
+    range::ZRANGE,
+    range::ZRANGEBYLEX,
+    range::ZRANGEBYSCORE,
+    range::ZRANGESTORE,
+    range::ZREVRANGE,
+    range::ZREVRANGEBYLEX,
+    range::ZREVRANGEBYSCORE,
+    read::ZCARD,
+    read::ZCOUNT,
+    read::ZLEXCOUNT,
+    read::ZMSCORE,
+    read::ZRANK,
+    read::ZREVRANK,
+    read::ZSCORE,
+    remove::ZREM,
+    remove::ZREMRANGEBYLEX,
+    remove::ZREMRANGEBYRANK,
+    remove::ZREMRANGEBYSCORE,
+    sample::ZRANDMEMBER,
+    sample::ZSCAN,
+];
+
+/// Members in one effect that stores a whole set: bounds what a journal has to hold at a time.
+const EFFECT_MEMBERS_MAX: usize = 512;
+
+/// A score, or nothing.
+const SCORE_OR_NULL: Shape = Shape::OneOf(&[Shape::Double, Shape::Null]);
+/// A member and its score.
+const PAIR: Shape = Shape::Tuple(&[Shape::Bulk, Shape::Double]);
+/// Members without or with scores, in any [`Layout`].
+const MEMBERS: Shape = Shape::OneOf(&[Shape::BULKS, Shape::Array(&PAIR)]);
+
+/// How members are answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Layout {
+    /// Only they.
+    Members,
+    /// Each followed by its score.
+    Flat,
+    /// Each with its score in an array of two.
+    Pairs,
+}
+
+impl Layout {
+    /// That of commands with the option `WITHSCORES`.
+    fn with_scores(with_scores: bool, reply: &Reply) -> Layout {
+        match (with_scores, reply.proto()) {
+            (false, _) => Layout::Members,
+            (true, Proto::Resp2) => Layout::Flat,
+            (true, Proto::Resp3) => Layout::Pairs,
+        }
+    }
+}
+
+/// Answers an array of `members`.
+fn reply_members<'a>(
+    reply: &mut Reply,
+    members: impl ExactSizeIterator<Item = (&'a [u8], f64)>,
+    layout: Layout,
+) {
+    match layout {
+        Layout::Members | Layout::Pairs => reply.array(members.len()),
+        Layout::Flat => reply.array(members.len() * 2),
+    }
+    for (member, score) in members {
+        reply_member(reply, member, score, layout);
+    }
+}
+
+/// Answers one of several members.
+#[inline]
+fn reply_member(reply: &mut Reply, member: &[u8], score: f64, layout: Layout) {
+    if layout == Layout::Pairs {
+        reply.array(2);
+    }
+    reply.bulk(member);
+    if layout != Layout::Members {
+        reply.double(score);
+    }
+}
+
+/// Calls `run` with `ZADD key score member …`.
+fn with_zadd(key: &[u8], members: &[(&[u8], f64)], run: impl FnOnce(&[&[u8]])) {
+    let mut texts = Vec::with_capacity(members.len());
+    texts.extend(members.iter().map(|&(_, score)| DoubleBuffer::new().format(score).to_owned()));
+    let mut args: Vec<&[u8]> = Vec::with_capacity(2 + 2 * members.len());
+    args.extend([b"ZADD", key]);
+    for ((member, _), text) in members.iter().zip(&texts) {
+        args.extend([text.as_bytes(), member]);
+    }
+    run(&args);
+}
+
+/// Stores `result` under `key`, deletes the key if it is empty, and answers the number of members.
+fn store_result(ctx: &mut Ctx, key: &[u8], result: ZSet, event: &'static str) -> CommandResult {
+    ctx.reply.int(result.len() as i64);
+    if result.is_empty() {
+        ctx.store.delete(key);
+        return Ok(());
+    }
+    if ctx.store.records_effects(key) {
+        ctx.store.effect(key, &[b"DEL", key]);
+        let mut members = result.iter();
+        while members.len() > 0 {
+            let part: Vec<_> = members.by_ref().take(EFFECT_MEMBERS_MAX).collect();
+            with_zadd(key, &part, |args| ctx.store.effect(key, args));
+        }
+    }
+    ctx.store.set(key, Value::ZSet(Box::new(result)));
+    ctx.store.changed(key, Class::ZSet, event);
+    Ok(())
+}

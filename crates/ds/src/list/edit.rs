@@ -6,6 +6,9 @@ use super::{End, List, entry};
 /// Neighbours that need no more than this together are merged, which leaves room for as much again.
 const MERGE_BYTES_MAX: usize = NODE_BYTES_MAX / 2;
 
+/// Nodes that [`List::free_slice`] drops at a time.
+const FREE_SLICE_NODES: usize = 64;
+
 impl List {
     /// Replaces the element at `index`, which counts from the tail if negative; says whether there is one.
     ///
@@ -129,6 +132,17 @@ impl List {
         self.drop_end(End::Head, start);
         self.drop_end(End::Tail, self.len.saturating_sub(keep));
         self.after_removal();
+    }
+
+    /// Drops a bounded piece of the contents; false when nothing is left. Frees a long list in slices.
+    pub fn free_slice(&mut self) -> bool {
+        for _ in 0..self.nodes.len().min(FREE_SLICE_NODES) {
+            let at = self.end_index(End::Tail);
+            self.len -= self.nodes[at].count();
+            self.drop_node(at);
+        }
+        self.after_removal();
+        !self.is_empty()
     }
 
     fn drop_end(&mut self, end: End, count: usize) {

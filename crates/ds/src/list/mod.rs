@@ -1,6 +1,6 @@
 //! A list: the queue that this store exists for.
 //!
-//! A deque of nodes of up to 8 KiB ([`node`]), each a run of elements in one buffer ([`entry`]). Push and pop touch the
+//! A deque of nodes of up to 8 KiB (`node`), each a run of elements in one buffer (`entry`). Push and pop touch the
 //! node at their end and move nothing else; an index is found by the nodes' counts, from the nearer end; a change
 //! in the middle rewrites one node.
 //!
@@ -82,10 +82,10 @@ impl List {
         if self.is_quicklist { "quicklist" } else { "listpack" }
     }
 
-    /// Bytes in use, this structure included.
+    /// Bytes the list has allocated, as asked for; what the allocator adds is not counted.
     pub fn memory_bytes(&self) -> usize {
         let spare = self.spare.as_ref().map_or(0, |buffer| buffer.len());
-        size_of::<Self>() + self.nodes.capacity() * size_of::<Node>() + self.buffer_bytes + spare
+        self.nodes.capacity() * size_of::<Node>() + self.buffer_bytes + spare
     }
 
     /// Says that values of `value_bytes` in all are about to be added. [`Self::push`] does so for its one value; a command

@@ -1,8 +1,8 @@
 //! A sorted set: members with scores, in order of score and then of the member's bytes.
 //!
-//! * Small ("listpack" to OBJECT ENCODING): one [`Node`](crate::list::node::Node), as lists have, whose elements
+//! * Small ("listpack" to OBJECT ENCODING): one `Node`, as lists have, whose elements
 //!   are `score (8 bytes, little-endian) | member` in order. Everything walks it.
-//! * Large ("skiplist", though it is a B+tree): [`members`] owns the members and finds them by name, [`tree`] holds them
+//! * Large ("skiplist", though it is a B+tree): `members` owns the members and finds them by name, `tree` holds them
 //!   in order with ranks. A set that has become large stays so, as in Redis.
 //!
 //! All ranges are ranges of ranks, 0 being the lowest score: [`ZSet::score_range`] and [`ZSet::lex_range`] turn bounds
@@ -21,6 +21,7 @@ pub use crate::num::{LexBound, ScoreBound};
 pub use iter::Iter;
 
 use crate::list::node::Node;
+use crate::listpack::LISTPACK_BYTES_MAX;
 use crate::random::reduce;
 use large::Large;
 use std::cmp::Ordering;
@@ -96,7 +97,9 @@ impl ZSet {
     pub fn insert(&mut self, member: &[u8], score: f64, limits: &ZSetLimits) -> Option<f64> {
         debug_assert!(!score.is_nan(), "a score is never NaN");
         if let Form::Small(node) = &mut self.form {
-            let fits = node.count() < limits.entries_max && member.len() <= limits.value_bytes_max;
+            let fits = node.count() < limits.entries_max
+                && member.len() <= limits.value_bytes_max
+                && node.used_bytes() + member.len() < LISTPACK_BYTES_MAX;
             if fits || small::find(node, member).is_some() {
                 return small::insert(node, member, score);
             }

@@ -3,11 +3,12 @@
 use command::Entry;
 
 mod connection;
+mod scripting;
 mod transactions;
 
 /// All families of commands of this server.
 pub(crate) fn families() -> Vec<&'static [Entry]> {
     let mut families = commands::FAMILIES.to_vec();
-    families.extend([connection::ENTRIES, transactions::ENTRIES]);
+    families.extend([connection::ENTRIES, scripting::ENTRIES, transactions::ENTRIES]);
     families
 }

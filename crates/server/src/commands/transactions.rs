@@ -204,12 +204,17 @@ impl ThreadHost {
         let shared = self.shared;
         let placement = shared.shards.placement();
         let session = self.session();
-        let Some(multi) = &session.multi else { return Needs::Nothing };
         let watched = session.watching.keys.iter().map(|(_, key, _)| placement.shard(key)).collect();
         let mut needs = Needs::several(watched);
+        let Some(multi) = session.multi.take() else { return needs };
         for (id, args) in &multi.queued {
-            needs = needs.and(Needs::of(shared.table.get(*id), &args.slices(), placement));
+            let (command, args) = (shared.table.get(*id), args.slices());
+            needs = needs.and(Needs::of(command, &args, placement));
+            if let Route::Script { by_name } = command.entry.route {
+                needs = needs.and(self.script_needs(&args, by_name));
+            }
         }
+        self.session().multi = Some(multi);
         needs
     }
 

@@ -1,0 +1,215 @@
+//! Counting and finding bits in a range of a string.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key,
+    keyword_is, oneof, parse_i64, token,
+};
+use keyspace::Str;
+
+pub(super) const BITCOUNT: Entry = Entry {
+    name: "bitcount",
+    summary: "Counts the number of set bits (population counting) in a string.",
+    complexity: "O(N)",
+    since: "2.6.0",
+    group: Group::Bitmap,
+    arity: -2,
+    flags: &[ReadOnly],
+    acl: &[Acl::Bitmap],
+    keys: &[KeySpec::one(1, &[RO, Access])],
+    args: &[
+        key("key", 0),
+        block(
+            "index",
+            &[
+                integer("start"),
+                integer("end"),
+                oneof("index_unit", &[token("byte", "BYTE"), token("bit", "BIT")]).optional().since("7.0.0"),
+            ],
+        )
+        .optional(),
+    ],
+    history: &[("7.0.0", "Added the `BYTE|BIT` option.")],
+    reply: Shape::Int,
+    run: Run::Function(bitcount),
+    ..Entry::DEFAULT
+};
+
+fn bitcount(ctx: &mut Ctx) -> CommandResult {
+    let range = match ctx.args[2..] {
+        [] => Range::ALL,
+        [start, end] => Range::parse(start, Some(end), None)?,
+        [start, end, unit] => {
+            // A wrong end is told before a wrong unit here, after it by BITPOS.
+            Range::parse(start, Some(end), None)?;
+            Range::parse(start, Some(end), Some(unit))?
+        }
+        _ => return Err(CommandError::SYNTAX),
+    };
+    let count = match ctx.store.read_as::<Str>(ctx.args[1])? {
+        None => 0,
+        Some(_) if range.is_reversed() => 0,
+        Some(string) => {
+            let bytes = string.bytes();
+            range.bits(bytes.len()).map_or(0, |(first, last)| count_ones(&bytes, first, last))
+        }
+    };
+    ctx.reply.int(count as i64);
+    Ok(())
+}
+
+pub(super) const BITPOS: Entry = Entry {
+    name: "bitpos",
+    summary: "Finds the first set (1) or clear (0) bit in a string.",
+    complexity: "O(N)",
+    since: "2.8.7",
+    group: Group::Bitmap,
+    arity: -3,
+    flags: &[ReadOnly],
+    acl: &[Acl::Bitmap],
+    keys: &[KeySpec::one(1, &[RO, Access])],
+    args: &[
+        key("key", 0),
+        integer("bit"),
+        block(
+            "index",
+            &[
+                integer("start"),
+                block(
+                    "end_index",
+                    &[
+                        integer("end"),
+                        oneof("index_unit", &[token("byte", "BYTE"), token("bit", "BIT")])
+                            .optional()
+                            .since("7.0.0"),
+                    ],
+                )
+                .optional(),
+            ],
+        )
+        .optional(),
+    ],
+    history: &[("7.0.0", "Added the `BYTE|BIT` option.")],
+    reply: Shape::Int,
+    run: Run::Function(bitpos),
+    ..Entry::DEFAULT
+};
+
+fn bitpos(ctx: &mut Ctx) -> CommandResult {
+    let wanted = match parse_i64(ctx.args[2])? {
+        0 => false,
+        1 => true,
+        _ => return Err(CommandError::new("ERR The bit argument must be 1 or 0.")),
+    };
+    let range = match ctx.args[3..] {
+        [] => Range::ALL,
+        [start] => Range::parse(start, None, None)?,
+        [start, end] => Range::parse(start, Some(end), None)?,
+        [start, end, unit] => Range::parse(start, Some(end), Some(unit))?,
+        _ => return Err(CommandError::SYNTAX),
+    };
+    let position = match ctx.store.read_as::<Str>(ctx.args[1])? {
+        // A missing key is an endless row of zeros.
+        None if wanted => None,
+        None => Some(0),
+        Some(string) => {
+            let bytes = string.bytes();
+            range.bits(bytes.len()).and_then(|(first, last)| {
+                // Without an end, the string goes on with zeros.
+                let beyond = (!wanted && range.end.is_none()).then_some(last + 1);
+                find(&bytes, wanted, first, last).or(beyond)
+            })
+        }
+    };
+    ctx.reply.int(position.map_or(-1, |position| position as i64));
+    Ok(())
+}
+
+/// A range as arguments give it: both ends included, negative ones counted from the end of the string.
+struct Range {
+    start: i64,
+    end: Option<i64>,
+    in_bits: bool,
+}
+
+impl Range {
+    const ALL: Range = Range { start: 0, end: None, in_bits: false };
+
+    fn parse(start: &[u8], end: Option<&[u8]>, unit: Option<&[u8]>) -> Result<Range, CommandError> {
+        let start = parse_i64(start)?;
+        let in_bits = match unit {
+            None => false,
+            Some(unit) if keyword_is(unit, "BIT") => true,
+            Some(unit) if keyword_is(unit, "BYTE") => false,
+            Some(_) => return Err(CommandError::SYNTAX),
+        };
+        let end = end.map(parse_i64).transpose()?;
+        Ok(Range { start, end, in_bits })
+    }
+
+    /// Both ends are counted from the end of the string, in the wrong order.
+    fn is_reversed(&self) -> bool {
+        self.start < 0 && self.end.is_some_and(|end| end < 0 && self.start > end)
+    }
+
+    /// The first and the last bit in a string of this length; `None` if there is none between them.
+    fn bits(&self, length_bytes: usize) -> Option<(u64, u64)> {
+        let unit_bits = if self.in_bits { 1 } else { 8 };
+        let total = (length_bytes as i64) * 8 / unit_bits;
+        let from_front = |index: i64| if index < 0 { (total + index).max(0) } else { index };
+        let (start, end) = (from_front(self.start), from_front(self.end.unwrap_or(-1)).min(total - 1));
+        (start <= end).then(|| ((start * unit_bits) as u64, ((end + 1) * unit_bits - 1) as u64))
+    }
+}
+
+/// How many bits from `first` to `last` are set.
+fn count_ones(bytes: &[u8], first: u64, last: u64) -> u64 {
+    let whole = &bytes[(first / 8) as usize..=(last / 8) as usize];
+    let (words, rest) = whole.as_chunks::<8>();
+    let ones: u64 = words.iter().map(|word| u64::from(u64::from_ne_bytes(*word).count_ones())).sum();
+    let ones_rest: u64 = rest.iter().map(|byte| u64::from(byte.count_ones())).sum();
+    // What the first and the last byte have outside the range is taken off again.
+    let before = u16::from(bytes[(first / 8) as usize]) >> (8 - first % 8);
+    let after = bytes[(last / 8) as usize] & (0x7f >> (last % 8));
+    ones + ones_rest - u64::from(before.count_ones()) - u64::from(after.count_ones())
+}
+
+/// The first bit from `first` to `last` that is `wanted`.
+fn find(bytes: &[u8], wanted: bool, first: u64, last: u64) -> Option<u64> {
+    let without = if wanted { 0x00 } else { 0xff };
+    let mut at = first;
+    while at <= last {
+        let index = (at / 8) as usize;
+        if at % 8 == 0 && bytes[index] == without {
+            at += 8 * bytes[index..].iter().take_while(|&&byte| byte == without).count() as u64;
+        } else if (bytes[index] & 0x80 >> (at % 8) != 0) == wanted {
+            return Some(at);
+        } else {
+            at += 1;
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ranges_are_counted_and_searched_bit_by_bit(
+            bytes in proptest::collection::vec(prop_oneof![Just(0), Just(255), any::<u8>()], 1..40),
+            one: u64,
+            other: u64,
+        ) {
+            let total = bytes.len() as u64 * 8;
+            let (first, last) = ((one % total).min(other % total), (one % total).max(other % total));
+            let is_on = |&at: &u64| bytes[(at / 8) as usize] >> (7 - at % 8) & 1 == 1;
+            prop_assert_eq!(count_ones(&bytes, first, last), (first..=last).filter(is_on).count() as u64);
+            prop_assert_eq!(find(&bytes, true, first, last), (first..=last).find(is_on));
+            prop_assert_eq!(find(&bytes, false, first, last), (first..=last).find(|at| !is_on(at)));
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Whole databases: counting, emptying and swapping them.
+//!
+//! A flushed database is taken out whole and freed after the shards were left.
+
+use command::Flag::*;
+use command::{
+    Acl, CommandError, CommandResult, Ctx, Entry, Garbage, Group, Mode, Post, Route, Run, Shape, integer,
+    keyword_is, oneof, token,
+};
+use shard::ShardId;
+
+use super::parse_db;
+
+pub(super) const DBSIZE: Entry = Entry {
+    name: "dbsize",
+    summary: "Returns the number of keys in the database.",
+    complexity: "O(1)",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: 1,
+    flags: &[ReadOnly, Fast],
+    acl: &[Acl::Keyspace],
+    tips: &["request_policy:all_shards", "response_policy:agg_sum"],
+    reply: Shape::Int,
+    route: Route::Global,
+    run: Run::Function(dbsize),
+    ..Entry::DEFAULT
+};
+
+fn dbsize(ctx: &mut Ctx) -> CommandResult {
+    let count: usize = ctx.store.entered().into_iter().map(|id| ctx.store.db(id).len()).sum();
+    ctx.reply.int(count as i64);
+    Ok(())
+}
+
+pub(super) const FLUSHDB: Entry = Entry {
+    name: "flushdb",
+    summary: "Remove all keys from the current database.",
+    complexity: "O(N) where N is the number of keys in the selected database",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: -1,
+    flags: &[Write],
+    acl: &[Acl::Dangerous, Acl::Keyspace],
+    args: &[oneof("async", &[token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")])
+        .optional()],
+    history: &[
+        ("4.0.0", "Added the `ASYNC` flushing mode modifier."),
+        ("6.2.0", "Added the `SYNC` flushing mode modifier."),
+    ],
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    reply: Shape::OK,
+    route: Route::Global,
+    mode: Mode::Heavy,
+    run: Run::Function(flushdb),
+    ..Entry::DEFAULT
+};
+
+fn flushdb(ctx: &mut Ctx) -> CommandResult {
+    check_flush_option(ctx)?;
+    for id in ctx.store.entered() {
+        flush(ctx, id, ctx.store.client.db);
+        ctx.store.effect_on(id, &[b"FLUSHDB"]);
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+pub(super) const FLUSHALL: Entry = Entry {
+    name: "flushall",
+    summary: "Removes all keys from all databases.",
+    complexity: "O(N) where N is the total number of keys in all databases",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: -1,
+    flags: &[Write],
+    acl: &[Acl::Dangerous, Acl::Keyspace],
+    args: &[oneof("async", &[token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")])
+        .optional()],
+    history: &[
+        ("4.0.0", "Added the `ASYNC` flushing mode modifier."),
+        ("6.2.0", "Added the `SYNC` flushing mode modifier."),
+    ],
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    reply: Shape::OK,
+    route: Route::Global,
+    mode: Mode::Heavy,
+    run: Run::Function(flushall),
+    ..Entry::DEFAULT
+};
+
+fn flushall(ctx: &mut Ctx) -> CommandResult {
+    check_flush_option(ctx)?;
+    for id in ctx.store.entered() {
+        for db in 0..ctx.store.db_count() {
+            flush(ctx, id, db);
+        }
+        ctx.store.effect_on(id, &[b"FLUSHALL"]);
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// `SYNC` and `ASYNC` are the same here.
+fn check_flush_option(ctx: &Ctx) -> Result<(), CommandError> {
+    match ctx.args[1..] {
+        [] => Ok(()),
+        [option] if keyword_is(option, "SYNC") || keyword_is(option, "ASYNC") => Ok(()),
+        _ => Err(CommandError::SYNTAX),
+    }
+}
+
+/// Empties database `db` on shard `id`.
+fn flush(ctx: &mut Ctx, id: ShardId, db: u32) {
+    let tx = &mut *ctx.store.tx;
+    let placement = tx.hold.shards().placement();
+    let shard = tx.hold.shard_mut(id);
+    let taken = shard.dbs[db as usize].take();
+    if taken.is_empty() {
+        return;
+    }
+    shard.stats.changes += taken.len() as u64;
+    shard.watches.touch_all(db, |key| taken.find(placement.hash(key), key).is_some());
+    tx.wrote = true;
+    tx.posts.push(Post::Free(Garbage::Db(taken)));
+}
+
+pub(super) const SWAPDB: Entry = Entry {
+    name: "swapdb",
+    summary: "Swaps two Redis databases.",
+    complexity: "O(N) where N is the count of clients watching or blocking on keys from both databases.",
+    since: "4.0.0",
+    group: Group::Server,
+    arity: 3,
+    flags: &[Write, Fast],
+    acl: &[Acl::Dangerous, Acl::Keyspace],
+    args: &[integer("index1"), integer("index2")],
+    reply: Shape::OK,
+    route: Route::Global,
+    run: Run::Function(swapdb),
+    ..Entry::DEFAULT
+};
+
+fn swapdb(ctx: &mut Ctx) -> CommandResult {
+    let index = |arg, ordinal: &str| {
+        parse_db(ctx, arg).map_err(|_| CommandError::new(format!("ERR invalid {ordinal} DB index")))
+    };
+    let (one, other) = (index(ctx.args[1], "first")?, index(ctx.args[2], "second")?);
+    let (Some(one), Some(other)) = (one, other) else { return Err(CommandError::DB_OUT_OF_RANGE) };
+    if one != other {
+        for id in ctx.store.entered() {
+            swap(ctx, id, one, other);
+            ctx.store.effect_on(id, ctx.args);
+        }
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// Swaps two databases on shard `id`. Whoever watches a key that one of them has is told, and whoever waits in one
+/// of them for a key that it has now is to be served.
+fn swap(ctx: &mut Ctx, id: ShardId, one: u32, other: u32) {
+    let tx = &mut *ctx.store.tx;
+    let placement = tx.hold.shards().placement();
+    let shard = tx.hold.shard_mut(id);
+    shard.dbs.swap(one as usize, other as usize);
+    shard.stats.changes += 1;
+    tx.wrote = true;
+    let has = |db: u32, key: &[u8]| shard.dbs[db as usize].find(placement.hash(key), key).is_some();
+    for db in [one, other] {
+        shard.watches.touch_all(db, |key| has(one, key) || has(other, key));
+        let ready = shard.waiters.keys(db).filter(|key| has(db, key)).map(|key| (db, key.into()));
+        shard.ready.extend(ready);
+    }
+}

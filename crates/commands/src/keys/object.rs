@@ -1,0 +1,175 @@
+//! `OBJECT`: how values are kept.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key};
+use keyspace::{Str, Value};
+
+const INT_OR_NULL: Shape = Shape::OneOf(&[Shape::Int, Shape::Null]);
+
+pub(super) const OBJECT: Entry = Entry {
+    name: "object",
+    summary: "A container for object introspection commands.",
+    complexity: "Depends on subcommand.",
+    since: "2.2.3",
+    group: Group::Generic,
+    arity: -2,
+    run: Run::Container,
+    subcommands: &[OBJECT_IDLETIME, OBJECT_HELP, OBJECT_FREQ, OBJECT_ENCODING, OBJECT_REFCOUNT],
+    ..Entry::DEFAULT
+};
+
+const OBJECT_ENCODING: Entry = Entry {
+    name: "encoding",
+    summary: "Returns the internal encoding of a Redis object.",
+    complexity: "O(1)",
+    since: "2.2.3",
+    group: Group::Generic,
+    arity: 3,
+    flags: &[ReadOnly],
+    acl: &[Acl::Keyspace],
+    keys: &[KeySpec::one(2, &[RO])],
+    args: &[key("key", 0)],
+    tips: &["nondeterministic_output"],
+    reply: Shape::BULK_OR_NULL,
+    run: Run::Function(object_encoding),
+    ..Entry::DEFAULT
+};
+
+fn object_encoding(ctx: &mut Ctx) -> CommandResult {
+    match ctx.store.peek(ctx.args[2]) {
+        None => ctx.reply.null(),
+        Some(record) => ctx.reply.bulk(record.value.encoding().as_bytes()),
+    }
+    Ok(())
+}
+
+const OBJECT_FREQ: Entry = Entry {
+    name: "freq",
+    summary: "Returns the logarithmic access frequency counter of a Redis object.",
+    complexity: "O(1)",
+    since: "4.0.0",
+    group: Group::Generic,
+    arity: 3,
+    flags: &[ReadOnly],
+    acl: &[Acl::Keyspace],
+    keys: &[KeySpec::one(2, &[RO])],
+    args: &[key("key", 0)],
+    tips: &["nondeterministic_output"],
+    reply: INT_OR_NULL,
+    run: Run::Function(object_freq),
+    ..Entry::DEFAULT
+};
+
+fn object_freq(ctx: &mut Ctx) -> CommandResult {
+    match ctx.store.peek(ctx.args[2]) {
+        None => ctx.reply.null(),
+        Some(_) if !ctx.store.config().lfu => {
+            let text = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when \
+                 switching between policies at runtime LRU and LFU data will take some time to adjust.";
+            return Err(CommandError::new(text));
+        }
+        Some(record) => ctx.reply.int(i64::from(record.access & 0xff)),
+    }
+    Ok(())
+}
+
+const OBJECT_HELP: Entry = Entry {
+    name: "help",
+    summary: "Returns helpful text about the different subcommands.",
+    complexity: "O(1)",
+    since: "6.2.0",
+    group: Group::Generic,
+    arity: 2,
+    flags: &[Loading, Stale],
+    acl: &[Acl::Keyspace],
+    reply: Shape::Array(&Shape::AnyStatus),
+    run: Run::Function(object_help),
+    ..Entry::DEFAULT
+};
+
+fn object_help(ctx: &mut Ctx) -> CommandResult {
+    ctx.reply.array(HELP.len());
+    for line in HELP {
+        ctx.reply.simple(line);
+    }
+    Ok(())
+}
+
+const HELP: &[&str] = &[
+    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "ENCODING <key>",
+    "    Return the kind of internal representation used in order to store the value",
+    "    associated with a <key>.",
+    "FREQ <key>",
+    "    Return the access frequency index of the <key>. The returned integer is",
+    "    proportional to the logarithm of the recent access frequency of the key.",
+    "IDLETIME <key>",
+    "    Return the idle time of the <key>, that is the approximated number of",
+    "    seconds elapsed since the last access to the key.",
+    "REFCOUNT <key>",
+    "    Return the number of references of the value associated with the specified",
+    "    <key>.",
+    "HELP",
+    "    Prints this help.",
+];
+
+const OBJECT_IDLETIME: Entry = Entry {
+    name: "idletime",
+    summary: "Returns the time since the last access to a Redis object.",
+    complexity: "O(1)",
+    since: "2.2.3",
+    group: Group::Generic,
+    arity: 3,
+    flags: &[ReadOnly],
+    acl: &[Acl::Keyspace],
+    keys: &[KeySpec::one(2, &[RO])],
+    args: &[key("key", 0)],
+    tips: &["nondeterministic_output"],
+    reply: INT_OR_NULL,
+    run: Run::Function(object_idletime),
+    ..Entry::DEFAULT
+};
+
+fn object_idletime(ctx: &mut Ctx) -> CommandResult {
+    match ctx.store.peek(ctx.args[2]) {
+        None => ctx.reply.null(),
+        Some(_) if ctx.store.config().lfu => {
+            let text = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching \
+                 between policies at runtime LRU and LFU data will take some time to adjust.";
+            return Err(CommandError::new(text));
+        }
+        Some(record) => {
+            let now_seconds = (ctx.store.now() / 1000) as u32;
+            ctx.reply.int(i64::from(now_seconds.saturating_sub(record.access)));
+        }
+    }
+    Ok(())
+}
+
+const OBJECT_REFCOUNT: Entry = Entry {
+    name: "refcount",
+    summary: "Returns the reference count of a value of a key.",
+    complexity: "O(1)",
+    since: "2.2.3",
+    group: Group::Generic,
+    arity: 3,
+    flags: &[ReadOnly],
+    acl: &[Acl::Keyspace],
+    keys: &[KeySpec::one(2, &[RO])],
+    args: &[key("key", 0)],
+    tips: &["nondeterministic_output"],
+    reply: INT_OR_NULL,
+    run: Run::Function(object_refcount),
+    ..Entry::DEFAULT
+};
+
+fn object_refcount(ctx: &mut Ctx) -> CommandResult {
+    match ctx.store.peek(ctx.args[2]).map(|record| &record.value) {
+        None => ctx.reply.null(),
+        // Redis shares small integers and says so.
+        Some(Value::Str(Str::Int(0..10_000))) => ctx.reply.int(i64::from(i32::MAX)),
+        Some(_) => ctx.reply.int(1),
+    }
+    Ok(())
+}

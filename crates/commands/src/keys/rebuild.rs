@@ -1,0 +1,65 @@
+//! A value as the commands that build it from nothing: the effect of a command that brings a value to a shard where
+//! it was not.
+
+use command::Store;
+use ds::zset::ZSet;
+use keyspace::{UnixMs, Value};
+
+/// Elements added by one command.
+const ELEMENTS_PER_COMMAND_MAX: usize = 64;
+
+/// Records as effects on `key` what builds its value, in place of whatever the key held.
+pub fn record(store: &mut Store, key: &[u8]) {
+    if !store.records_effects(key) {
+        return;
+    }
+    let Some(record) = store.peek(key) else { return };
+    let commands = commands(key, &record.value, record.expiry());
+    store.effect(key, &[b"DEL", key]);
+    for command in &commands {
+        let args: Vec<&[u8]> = command.iter().map(|arg| &**arg).collect();
+        store.effect(key, &args);
+    }
+}
+
+/// The commands that give `key`, which must be absent, this value and this expiry.
+pub fn commands(key: &[u8], value: &Value, expiry: Option<UnixMs>) -> Vec<Vec<Box<[u8]>>> {
+    let mut commands = match value {
+        Value::Str(string) => vec![vec![b"SET"[..].into(), key.into(), string.bytes().as_ref().into()]],
+        Value::List(list) => chunked(b"RPUSH", key, 1, list.iter(0, false).map(Box::from)),
+        Value::Set(set) => chunked(b"SADD", key, 1, set.iter().map(|member| Box::from(&*member))),
+        Value::ZSet(zset) => chunked(b"ZADD", key, 2, scored_members(zset)),
+        Value::Hash(hash) => {
+            chunked(b"HSET", key, 2, hash.iter().flat_map(|(field, value)| [field, value]).map(Box::from))
+        }
+    };
+    if let Some(expiry) = expiry {
+        commands.push(vec![b"PEXPIREAT"[..].into(), key.into(), expiry.to_string().into_bytes().into()]);
+    }
+    commands
+}
+
+fn scored_members(zset: &ZSet) -> impl Iterator<Item = Box<[u8]>> {
+    zset.iter().flat_map(|(member, score)| {
+        let mut text = Vec::new();
+        resp::format_double(score, &mut text);
+        [text.into(), member.into()]
+    })
+}
+
+/// `name key arg …` over and over until all `args` are used; an element is `args_per_element` of them.
+fn chunked(
+    name: &[u8],
+    key: &[u8],
+    args_per_element: usize,
+    args: impl Iterator<Item = Box<[u8]>>,
+) -> Vec<Vec<Box<[u8]>>> {
+    let mut commands: Vec<Vec<Box<[u8]>>> = Vec::new();
+    for (index, arg) in args.enumerate() {
+        if index % (ELEMENTS_PER_COMMAND_MAX * args_per_element) == 0 {
+            commands.push(vec![name.into(), key.into()]);
+        }
+        commands.last_mut().expect("the first round adds one").push(arg);
+    }
+    commands
+}

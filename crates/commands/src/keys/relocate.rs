@@ -1,0 +1,196 @@
+//! Keys that get another name or another database.
+//!
+//! The effect is the command itself if both keys lie on one shard. Otherwise each shard gets its own: `DEL` of the one,
+//! and the commands that build the other.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer, key,
+    keyword_is, token,
+};
+
+use super::{parse_db, rebuild};
+
+pub(super) const RENAME: Entry = Entry {
+    name: "rename",
+    summary: "Renames a key and overwrites the destination.",
+    complexity: "O(1)",
+    since: "1.0.0",
+    group: Group::Generic,
+    arity: 3,
+    flags: &[Write],
+    acl: &[Acl::Keyspace],
+    keys: &[KeySpec::one(1, &[RW, Access, Delete]), KeySpec::one(2, &[OW, Update])],
+    args: &[key("key", 0), key("newkey", 1)],
+    reply: Shape::OK,
+    run: Run::Function(rename),
+    ..Entry::DEFAULT
+};
+
+fn rename(ctx: &mut Ctx) -> CommandResult {
+    rename_key(ctx, true)?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+pub(super) const RENAMENX: Entry = Entry {
+    name: "renamenx",
+    summary: "Renames a key only when the target key name doesn't exist.",
+    complexity: "O(1)",
+    since: "1.0.0",
+    group: Group::Generic,
+    arity: 3,
+    flags: &[Write, Fast],
+    acl: &[Acl::Keyspace],
+    keys: &[KeySpec::one(1, &[RW, Access, Delete]), KeySpec::one(2, &[OW, Insert])],
+    args: &[key("key", 0), key("newkey", 1)],
+    history: &[(
+        "3.2.0",
+        "The command no longer returns an error when source and destination names are the same.",
+    )],
+    reply: Shape::Int,
+    run: Run::Function(renamenx),
+    ..Entry::DEFAULT
+};
+
+fn renamenx(ctx: &mut Ctx) -> CommandResult {
+    let renamed = rename_key(ctx, false)?;
+    ctx.reply.int(i64::from(renamed));
+    Ok(())
+}
+
+fn rename_key(ctx: &mut Ctx, overwrite: bool) -> Result<bool, CommandError> {
+    let (source, target) = (ctx.args[1], ctx.args[2]);
+    if !ctx.store.exists(source) {
+        return Err(CommandError::NO_SUCH_KEY);
+    }
+    if source == target || !overwrite && ctx.store.exists(target) {
+        return Ok(false);
+    }
+    let record = ctx.store.take(source).expect("it was found just before");
+    let expiry = record.expiry();
+    ctx.store.replace(target, record.value, expiry);
+    ctx.store.touched(source);
+    ctx.store.touched(target);
+    ctx.store.notify(Class::Generic, "rename_from", source);
+    ctx.store.notify(Class::Generic, "rename_to", target);
+    if ctx.store.locate(source).0 == ctx.store.locate(target).0 {
+        ctx.store.effect(source, &[b"RENAME", source, target]);
+    } else {
+        ctx.store.effect(source, &[b"DEL", source]);
+        rebuild::record(&mut ctx.store, target);
+    }
+    Ok(true)
+}
+
+pub(super) const COPY: Entry = Entry {
+    name: "copy",
+    summary: "Copies the value of a key to a new key.",
+    complexity: "O(N) worst case for collections, where N is the number of nested items. O(1) for string values.",
+    since: "6.2.0",
+    group: Group::Generic,
+    arity: -3,
+    flags: &[Write, DenyOom],
+    acl: &[Acl::Keyspace],
+    keys: &[KeySpec::one(1, &[RO, Access]), KeySpec::one(2, &[OW, Update])],
+    args: &[
+        key("source", 0),
+        key("destination", 1),
+        integer("destination-db").token("DB").optional(),
+        token("replace", "REPLACE").optional(),
+    ],
+    reply: Shape::Int,
+    mode: Mode::Heavy,
+    run: Run::Function(copy),
+    ..Entry::DEFAULT
+};
+
+fn copy(ctx: &mut Ctx) -> CommandResult {
+    let (source, target) = (ctx.args[1], ctx.args[2]);
+    let source_db = ctx.store.client.db;
+    let (mut target_db, mut overwrite) = (source_db, false);
+    let mut rest = ctx.args[3..].iter();
+    while let Some(word) = rest.next() {
+        if keyword_is(word, "REPLACE") {
+            overwrite = true;
+        } else if keyword_is(word, "DB") {
+            let number = rest.next().ok_or(CommandError::SYNTAX)?;
+            target_db = parse_db(ctx, number)?.ok_or(CommandError::DB_OUT_OF_RANGE)?;
+        } else {
+            return Err(CommandError::SYNTAX);
+        }
+    }
+    if source_db == target_db && source == target {
+        return Err(CommandError::SAME_OBJECT);
+    }
+    let copied = copy_key(ctx, source, (target_db, target), overwrite);
+    ctx.reply.int(i64::from(copied));
+    Ok(())
+}
+
+fn copy_key(ctx: &mut Ctx, source: &[u8], (target_db, target): (u32, &[u8]), overwrite: bool) -> bool {
+    let source_db = ctx.store.client.db;
+    let Some(record) = ctx.store.read_record(source) else { return false };
+    let expiry = record.expiry();
+    let value = record.value.clone();
+    ctx.store.client.db = target_db;
+    if !overwrite && ctx.store.exists(target) {
+        ctx.store.client.db = source_db;
+        return false;
+    }
+    ctx.store.replace(target, value, expiry);
+    ctx.store.changed(target, Class::Generic, "copy_to");
+    if ctx.store.locate(source).0 == ctx.store.locate(target).0 {
+        let number = target_db.to_string();
+        ctx.store.client.db = source_db;
+        ctx.store.effect(target, &[b"COPY", source, target, b"DB", number.as_bytes(), b"REPLACE"]);
+    } else {
+        rebuild::record(&mut ctx.store, target);
+        ctx.store.client.db = source_db;
+    }
+    true
+}
+
+pub(super) const MOVE: Entry = Entry {
+    name: "move",
+    summary: "Moves a key to another database.",
+    complexity: "O(1)",
+    since: "1.0.0",
+    group: Group::Generic,
+    arity: 3,
+    flags: &[Write, Fast],
+    acl: &[Acl::Keyspace],
+    keys: &[KeySpec::one(1, &[RW, Access, Update])],
+    args: &[key("key", 0), integer("db")],
+    reply: Shape::Int,
+    run: Run::Function(move_key),
+    ..Entry::DEFAULT
+};
+
+fn move_key(ctx: &mut Ctx) -> CommandResult {
+    let key = ctx.args[1];
+    let source_db = ctx.store.client.db;
+    let target_db = parse_db(ctx, ctx.args[2])?.ok_or(CommandError::DB_OUT_OF_RANGE)?;
+    if source_db == target_db {
+        return Err(CommandError::SAME_OBJECT);
+    }
+    ctx.store.client.db = target_db;
+    let is_taken = ctx.store.exists(key);
+    ctx.store.client.db = source_db;
+    let moved = match ctx.store.exists(key) && !is_taken {
+        false => None,
+        true => ctx.store.take(key),
+    };
+    ctx.reply.int(i64::from(moved.is_some()));
+    if let Some(record) = moved {
+        ctx.store.changed(key, Class::Generic, "move_from");
+        ctx.effect_same(key);
+        ctx.store.client.db = target_db;
+        let expiry = record.expiry();
+        ctx.store.replace(key, record.value, expiry);
+        ctx.store.changed(key, Class::Generic, "move_to");
+        ctx.store.client.db = source_db;
+    }
+    Ok(())
+}

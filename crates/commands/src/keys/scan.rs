@@ -1,0 +1,182 @@
+//! Walking over the keys of a database, and picking one by chance.
+
+use command::Flag::*;
+use command::{
+    Acl, CommandError, CommandResult, Ctx, Cursor, Entry, Group, Route, Run, Shape, integer, keyword_is,
+    parse_i64, pattern, string,
+};
+use ds::glob;
+use shard::ShardId;
+
+/// Elements that a call of `SCAN` looks at unless it says otherwise.
+const COUNT_DEFAULT: usize = 10;
+/// Expired keys that `RANDOMKEY` meets before it gives up.
+const RANDOM_TRIES_MAX: usize = 100;
+
+pub(super) const KEYS: Entry = Entry {
+    name: "keys",
+    summary: "Returns all key names that match a pattern.",
+    complexity: "O(N) with N being the number of keys in the database, under the assumption that the key names in the database and the given pattern have limited length.",
+    since: "1.0.0",
+    group: Group::Generic,
+    arity: 2,
+    flags: &[ReadOnly],
+    acl: &[Acl::Dangerous, Acl::Keyspace],
+    args: &[pattern("pattern")],
+    tips: &["request_policy:all_shards", "nondeterministic_output_order"],
+    reply: Shape::BULKS,
+    route: Route::Global,
+    run: Run::Function(keys),
+    ..Entry::DEFAULT
+};
+
+fn keys(ctx: &mut Ctx) -> CommandResult {
+    let (pattern, now) = (ctx.args[1], ctx.store.now());
+    let mark = ctx.reply.deferred();
+    let mut count = 0;
+    for id in ctx.store.entered() {
+        for record in ctx.store.db(id).iter() {
+            let matches = pattern == b"*" || glob::matches(pattern, record.key(), false);
+            if matches && !record.expired(now) {
+                ctx.reply.bulk(record.key());
+                count += 1;
+            }
+        }
+    }
+    ctx.reply.finish_array(mark, count);
+    Ok(())
+}
+
+pub(super) const SCAN: Entry = Entry {
+    name: "scan",
+    summary: "Iterates over the key names in the database.",
+    complexity: "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor to return back to 0. N is the number of elements inside the collection.",
+    since: "2.8.0",
+    group: Group::Generic,
+    arity: -2,
+    flags: &[ReadOnly],
+    acl: &[Acl::Keyspace],
+    args: &[
+        integer("cursor"),
+        pattern("pattern").token("MATCH").optional(),
+        integer("count").token("COUNT").optional(),
+        string("type").token("TYPE").optional().since("6.0.0"),
+    ],
+    history: &[("6.0.0", "Added the `TYPE` subcommand.")],
+    tips: &["nondeterministic_output", "request_policy:special"],
+    reply: Shape::Tuple(&[Shape::Bulk, Shape::BULKS]),
+    route: Route::Cursor(1),
+    run: Run::Function(scan),
+    ..Entry::DEFAULT
+};
+
+/// Goes on where the cursor says and through as many shards as it takes to look at `COUNT` keys, as long as they can be had
+/// without waiting: a small database comes in one call.
+fn scan(ctx: &mut Ctx) -> CommandResult {
+    let mut cursor = Cursor::parse(ctx.args[1])?;
+    let filter = Filter::parse(&ctx.args[2..])?;
+    let (shard_count, now) = (ctx.store.tx.hold.shards().len(), ctx.store.now());
+    let mut found: Vec<Box<[u8]>> = Vec::new();
+    let mut wanted = filter.count;
+    while usize::from(cursor.shard) < shard_count {
+        let db = ctx.store.db(ShardId(cursor.shard));
+        cursor.position = db.scan(cursor.position, wanted, &mut |record| {
+            wanted = wanted.saturating_sub(1);
+            let fits_pattern =
+                filter.pattern.is_none_or(|pattern| glob::matches(pattern, record.key(), false));
+            let fits_type = filter.type_name.is_none_or(|name| keyword_is(name, record.value.kind().name()));
+            if fits_pattern && fits_type && !record.expired(now) {
+                found.push(record.key().into());
+            }
+        });
+        if cursor.position != 0 {
+            break;
+        }
+        cursor.shard += 1;
+        let next = ShardId(cursor.shard);
+        if wanted == 0 || next.index() >= shard_count || !ctx.store.tx.hold.try_enter(next) {
+            break;
+        }
+    }
+    let at_end = usize::from(cursor.shard) >= shard_count;
+    let mut text = itoa::Buffer::new();
+    ctx.reply.array(2);
+    ctx.reply.bulk(text.format(if at_end { 0 } else { cursor.number() }).as_bytes());
+    ctx.reply.array(found.len());
+    for key in found {
+        ctx.reply.bulk(&key);
+    }
+    Ok(())
+}
+
+/// Which keys `SCAN` answers.
+struct Filter<'a> {
+    count: usize,
+    pattern: Option<&'a [u8]>,
+    type_name: Option<&'a [u8]>,
+}
+
+impl<'a> Filter<'a> {
+    fn parse(args: &[&'a [u8]]) -> Result<Filter<'a>, CommandError> {
+        let mut filter = Filter { count: COUNT_DEFAULT, pattern: None, type_name: None };
+        let mut rest = args.iter();
+        while let Some(word) = rest.next() {
+            let value = *rest.next().ok_or(CommandError::SYNTAX)?;
+            if keyword_is(word, "COUNT") {
+                let count = parse_i64(value)?;
+                filter.count =
+                    usize::try_from(count).ok().filter(|&count| count > 0).ok_or(CommandError::SYNTAX)?;
+            } else if keyword_is(word, "MATCH") {
+                filter.pattern = (value != b"*").then_some(value);
+            } else if keyword_is(word, "TYPE") {
+                filter.type_name = Some(value);
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        Ok(filter)
+    }
+}
+
+pub(super) const RANDOMKEY: Entry = Entry {
+    name: "randomkey",
+    summary: "Returns a random key name from the database.",
+    complexity: "O(1)",
+    since: "1.0.0",
+    group: Group::Generic,
+    arity: 1,
+    flags: &[ReadOnly],
+    acl: &[Acl::Keyspace],
+    tips: &["request_policy:all_shards", "nondeterministic_output"],
+    reply: Shape::BULK_OR_NULL,
+    route: Route::Global,
+    run: Run::Function(randomkey),
+    ..Entry::DEFAULT
+};
+
+fn randomkey(ctx: &mut Ctx) -> CommandResult {
+    let shards = ctx.store.entered();
+    for _ in 0..RANDOM_TRIES_MAX {
+        let total: usize = shards.iter().map(|&id| ctx.store.db(id).len()).sum();
+        let Some(&first) = shards.first().filter(|_| total > 0) else { break };
+        let random = &mut ctx.store.tx.hold.shard_mut(first).random;
+        let (mut index, one, two) =
+            (random.below(total as u64) as usize, random.next_u64(), random.next_u64());
+        // The shard is chosen by its share of all keys.
+        let chosen = shards.iter().copied().find(|&id| {
+            let length = ctx.store.db(id).len();
+            let here = index < length;
+            index = index.saturating_sub(length);
+            here
+        });
+        let Some(record) = chosen.and_then(|id| ctx.store.db(id).random(one, two)) else { break };
+        if !record.expired(ctx.store.now()) {
+            ctx.reply.bulk(record.key());
+            return Ok(());
+        }
+        let key = record.key().to_vec();
+        ctx.store.delete_expired(&key);
+    }
+    ctx.reply.null();
+    Ok(())
+}

@@ -1,0 +1,354 @@
+//! Clients that wait for lists, and who serves them: what a transcript, which has one client, cannot say.
+
+use command::{Client, CommandResult, Ctx, Entry, KeySpec, Local, Outcome, Post, Route, Run};
+use resp::{Output, Proto};
+
+use super::ENTRIES;
+
+/// Commands of other families, as far as waiters see them.
+const OTHERS: &[Entry] = &[
+    // `together a b ; c d`: as MULTI does, waiters are served at the end.
+    Entry { name: "together", route: Route::Global, run: Run::Function(together), ..Entry::DEFAULT },
+    // `rename old new`
+    Entry {
+        name: "rename",
+        keys: &[KeySpec::range(1, 1, 1, &[])],
+        run: Run::Function(rename),
+        ..Entry::DEFAULT
+    },
+    // `set key value`
+    Entry { name: "set", keys: &[KeySpec::one(1, &[])], run: Run::Function(set), ..Entry::DEFAULT },
+    // `del key`
+    Entry { name: "del", keys: &[KeySpec::one(1, &[])], run: Run::Function(del), ..Entry::DEFAULT },
+];
+
+fn together(ctx: &mut Ctx) -> CommandResult {
+    let table = ctx.store.tx.table;
+    for args in ctx.args[1..].split(|arg| *arg == b";") {
+        let client = Client { deny_blocking: true, ..ctx.store.client };
+        ctx.store.tx.run(table.resolve(args)?, args, client, ctx.host, ctx.reply.out());
+    }
+    Ok(())
+}
+
+fn rename(ctx: &mut Ctx) -> CommandResult {
+    let record = ctx.store.take(ctx.args[1]).expect("the test made it");
+    ctx.store.set(ctx.args[2], record.value);
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn set(ctx: &mut Ctx) -> CommandResult {
+    ctx.store.set_string(ctx.args[1], ctx.args[2], None);
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn del(ctx: &mut Ctx) -> CommandResult {
+    ctx.store.delete(ctx.args[1]);
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// A store with several clients.
+struct Clients(Local);
+
+impl Clients {
+    fn new() -> Self {
+        Clients(Local::new(&[ENTRIES, OTHERS]))
+    }
+
+    /// Runs a line for a client that may block; its reply, line ends as spaces, or `None` if it waits.
+    fn run(&mut self, id: u64, line: &str) -> Option<String> {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let client = Client { id, deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
+        let mut out = Output::new();
+        match self.0.run(client, &args, &mut (), &mut out) {
+            Outcome::Blocked(_) => {
+                assert!(out.is_empty());
+                None
+            }
+            Outcome::Done | Outcome::Failed => Some(flat(&out)),
+            Outcome::Again(_) => unreachable!("only scripts run again"),
+        }
+    }
+
+    #[track_caller]
+    fn wait(&mut self, id: u64, line: &str) {
+        assert_eq!(self.run(id, line), None, "{line}");
+    }
+
+    #[track_caller]
+    fn check(&mut self, line: &str, expected: &str) {
+        assert_eq!(self.run(0, line).as_deref(), Some(expected), "{line}");
+    }
+
+    /// Who was served since the last look, in order: `client: reply < what puts it back`.
+    #[track_caller]
+    fn check_served(&mut self, expected: &[&str]) {
+        let served: Vec<String> = std::mem::take(&mut self.0.posts)
+            .into_iter()
+            .map(|post| match post {
+                Post::Served { waiter, reply, restore } => {
+                    let restore = restore.map_or(String::new(), |restore| {
+                        let args: Vec<_> = restore
+                            .args
+                            .slices()
+                            .iter()
+                            .map(|arg| String::from_utf8_lossy(arg).into_owned())
+                            .collect();
+                        format!(" < {}", args.join(" "))
+                    });
+                    format!("{}: {}{restore}", waiter.wait.client.id, flat(&reply))
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(served, expected);
+    }
+
+    /// The effects since the last look, sorted by shard, then by time.
+    fn effects(&mut self) -> Vec<String> {
+        let text = |effect: shard::Effect| {
+            let args: Vec<_> =
+                effect.args.iter().map(|arg| String::from_utf8_lossy(arg).into_owned()).collect();
+            args.join(" ")
+        };
+        self.0.take_effects().into_iter().map(text).collect()
+    }
+}
+
+fn flat(out: &Output) -> String {
+    String::from_utf8_lossy(&out.to_vec()).trim_end().replace("\r\n", " ")
+}
+
+#[test]
+fn a_push_serves_who_waits() {
+    for (wait, push, served) in [
+        ("BRPOP q 0", "LPUSH q a", "1: *2 $1 q $1 a < RPUSH q a"),
+        ("BRPOP q 0", "RPUSH q a b", "1: *2 $1 q $1 b < RPUSH q b"),
+        ("BLPOP q 0", "RPUSH q a b", "1: *2 $1 q $1 a < LPUSH q a"),
+        ("BLPOP x q y 2", "RPUSH q a", "1: *2 $1 q $1 a < LPUSH q a"),
+        ("BRPOP q q 2", "RPUSH q a", "1: *2 $1 q $1 a < RPUSH q a"),
+        ("BLMPOP 0 2 p q LEFT", "RPUSH q a b", "1: *2 $1 q *1 $1 a < LPUSH q a"),
+        ("BLMPOP 0 1 q LEFT COUNT 2", "RPUSH q a b c", "1: *2 $1 q *2 $1 a $1 b < LPUSH q b a"),
+        ("BLMPOP 0 1 q RIGHT COUNT 9", "RPUSH q a b c", "1: *2 $1 q *3 $1 c $1 b $1 a < RPUSH q a b c"),
+        ("BLMOVE q p LEFT RIGHT 0", "RPUSH q a b", "1: $1 a"),
+        ("BRPOPLPUSH q p 0", "RPUSH q a b", "1: $1 b"),
+    ] {
+        let mut clients = Clients::new();
+        clients.wait(1, wait);
+        clients.run(0, push);
+        clients.check_served(&[served]);
+    }
+}
+
+#[test]
+fn what_was_popped_for_a_client_that_is_gone_goes_back_to_its_place() {
+    for wait in ["BLPOP q 0", "BRPOP q 0", "BLMPOP 0 1 q LEFT COUNT 2", "BLMPOP 0 1 q RIGHT COUNT 3"] {
+        let mut clients = Clients::new();
+        clients.wait(1, wait);
+        clients.check("RPUSH q a b c", ":3");
+        let Some(Post::Served { restore: Some(restore), .. }) = clients.0.posts.pop() else {
+            panic!("{wait} was not served");
+        };
+        clients.0.reply(Proto::Resp2, &restore.args.slices());
+        clients.check("LRANGE q 0 -1", "*3 $1 a $1 b $1 c");
+    }
+}
+
+#[test]
+fn first_come_first_served() {
+    let mut clients = Clients::new();
+    clients.wait(1, "BRPOP a q 0");
+    clients.wait(2, "BLPOP q 0");
+    clients.wait(3, "BRPOP q b 0");
+    clients.check("RPUSH q x", ":1");
+    clients.check_served(&["1: *2 $1 q $1 x < RPUSH q x"]);
+    // The first does not wait at its other key any more.
+    clients.check("RPUSH a x", ":1");
+    clients.check_served(&[]);
+    clients.check("RPUSH q y z", ":2");
+    clients.check_served(&["2: *2 $1 q $1 y < LPUSH q y", "3: *2 $1 q $1 z < RPUSH q z"]);
+    clients.check("LLEN q", ":0");
+}
+
+#[test]
+fn one_push_serves_as_many_as_it_has_values_for() {
+    let mut clients = Clients::new();
+    for id in 1..=4 {
+        clients.wait(id, "BLPOP q 0");
+    }
+    clients.check("RPUSH q a b c", ":3");
+    clients.check_served(&[
+        "1: *2 $1 q $1 a < LPUSH q a",
+        "2: *2 $1 q $1 b < LPUSH q b",
+        "3: *2 $1 q $1 c < LPUSH q c",
+    ]);
+    clients.check("LPUSH q d", ":1");
+    clients.check_served(&["4: *2 $1 q $1 d < LPUSH q d"]);
+}
+
+#[test]
+fn moves_and_renames_serve_too() {
+    let mut clients = Clients::new();
+    clients.wait(1, "BRPOP b 0");
+    clients.check("RPUSH a 1 2", ":2");
+    clients.check("LMOVE a b LEFT LEFT", "$1 1");
+    clients.check_served(&["1: *2 $1 b $1 1 < RPUSH b 1"]);
+    clients.wait(1, "BRPOP b 0");
+    clients.check("RPOPLPUSH a b", "$1 2");
+    clients.check_served(&["1: *2 $1 b $1 2 < RPUSH b 2"]);
+    clients.wait(1, "BRPOP b 0");
+    clients.check("RPUSH a 3", ":1");
+    clients.check("rename a b", "+OK");
+    clients.check_served(&["1: *2 $1 b $1 3 < RPUSH b 3"]);
+    clients.check("LLEN b", ":0");
+}
+
+#[test]
+fn a_served_move_serves_others_in_turn() {
+    let mut clients = Clients::new();
+    clients.wait(1, "BLMOVE a b LEFT LEFT 0");
+    clients.wait(2, "BRPOPLPUSH b c 0");
+    clients.wait(3, "BRPOP c 0");
+    clients.check("RPUSH a x", ":1");
+    clients.check_served(&["1: $1 x", "2: $1 x", "3: *2 $1 c $1 x < RPUSH c x"]);
+    for key in ["LLEN a", "LLEN b", "LLEN c"] {
+        clients.check(key, ":0");
+    }
+}
+
+#[test]
+fn moves_in_a_circle_end() {
+    let mut clients = Clients::new();
+    clients.wait(1, "BRPOPLPUSH a b 0");
+    clients.wait(2, "BRPOPLPUSH b a 0");
+    clients.check("RPUSH a x", ":1");
+    clients.check_served(&["1: $1 x", "2: $1 x"]);
+    clients.check("LRANGE a 0 -1", "*1 $1 x");
+    clients.wait(1, "BRPOPLPUSH c c 0");
+    clients.check("RPUSH c x", ":1");
+    clients.check_served(&["1: $1 x"]);
+    clients.check("LRANGE c 0 -1", "*1 $1 x");
+}
+
+#[test]
+fn a_transaction_serves_when_it_is_complete() {
+    let mut clients = Clients::new();
+    clients.wait(1, "BRPOP q 0");
+    clients.check("together LPUSH q a ; LPUSH q b ; LPUSH q c", ":1 :2 :3");
+    clients.check_served(&["1: *2 $1 q $1 a < RPUSH q a"]);
+    clients.check("DEL q", "+OK");
+    clients.wait(1, "BRPOP q 0");
+    clients.check("together LPUSH q a ; DEL q", ":1 +OK");
+    clients.check("together LPUSH q a ; DEL q ; SET q s", ":1 +OK +OK");
+    clients.check_served(&[]);
+    clients.check("together DEL q ; LPUSH q b", "+OK :1");
+    clients.check_served(&["1: *2 $1 q $1 b < RPUSH q b"]);
+}
+
+#[test]
+fn a_key_of_another_type_serves_nobody() {
+    let mut clients = Clients::new();
+    clients.wait(1, "BLPOP q 0");
+    clients.check("SET q s", "+OK");
+    clients.check("BLPOP p q 0", "-WRONGTYPE Operation against a key holding the wrong kind of value");
+    clients.check_served(&[]);
+    clients.check("DEL q", "+OK");
+    clients.check("RPUSH q a", ":1");
+    clients.check_served(&["1: *2 $1 q $1 a < LPUSH q a"]);
+}
+
+#[test]
+fn a_waiting_move_to_another_type_gets_the_error_and_the_next_the_value() {
+    let mut clients = Clients::new();
+    clients.wait(1, "BLMOVE q s LEFT LEFT 0");
+    clients.wait(2, "BLPOP q 0");
+    clients.check("SET s x", "+OK");
+    clients.check("RPUSH q a", ":1");
+    clients.check_served(&[
+        "1: -WRONGTYPE Operation against a key holding the wrong kind of value",
+        "2: *2 $1 q $1 a < LPUSH q a",
+    ]);
+}
+
+#[test]
+fn who_must_not_block_gets_the_null_at_once() {
+    let mut local = Local::new(&[ENTRIES]);
+    assert_eq!(local.line("BLPOP q p 0"), "*-1\r\n");
+    assert_eq!(local.line("BRPOP q 5"), "*-1\r\n");
+    assert_eq!(local.line("BLMPOP 0 1 q LEFT"), "*-1\r\n");
+    assert_eq!(local.line("BLMOVE q p LEFT LEFT 0"), "$-1\r\n");
+    assert_eq!(local.line("BRPOPLPUSH q p 0"), "$-1\r\n");
+    assert_eq!(local.reply(Proto::Resp3, &[b"BLPOP", b"q", b"0"]), b"_\r\n");
+}
+
+#[test]
+fn the_wait_says_when_it_ends() {
+    let mut clients = Clients::new();
+    let mut wait = |line: &str| {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let client = Client { deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
+        match clients.0.run(client, &args, &mut (), &mut Output::new()) {
+            Outcome::Blocked(blocked) => (blocked.timeout_ms, blocked.null_array, blocked.tickets.len()),
+            other => panic!("{line}: {other:?}"),
+        }
+    };
+    assert_eq!(wait("BRPOP a b a 2"), (2000, true, 2));
+    assert_eq!(wait("BLPOP a 0.0015"), (2, true, 1));
+    assert_eq!(wait("BLMPOP 0 2 a b LEFT"), (0, true, 2));
+    assert_eq!(wait("BLMOVE a b LEFT LEFT 0.5"), (500, true, 1));
+}
+
+#[test]
+fn effects_are_those_of_the_commands_that_do_not_wait() {
+    let mut clients = Clients::new();
+    clients.0.record_effects();
+    clients.wait(1, "BRPOP q 0");
+    clients.check("LPUSH q a", ":1");
+    assert_eq!(clients.effects(), ["LPUSH q a", "RPOP q"]);
+    clients.wait(1, "BLMPOP 0 1 q LEFT COUNT 9");
+    clients.check("RPUSH q a b", ":2");
+    assert_eq!(clients.effects(), ["RPUSH q a b", "LPOP q 2"]);
+    clients.wait(1, "BLMOVE q q LEFT RIGHT 0");
+    clients.check("RPUSH q a b", ":2");
+    assert_eq!(clients.effects(), ["RPUSH q a b", "LMOVE q q LEFT RIGHT"]);
+    clients.check("BLMOVE q p LEFT RIGHT 0", "$1 b");
+    let mut effects = clients.effects();
+    effects.sort();
+    assert_eq!(effects, ["LPOP q", "RPUSH p b"]);
+}
+
+#[test]
+fn effects_replayed_make_the_same_lists() {
+    let mut local = Local::new(&[ENTRIES]);
+    local.record_effects();
+    for line in [
+        "RPUSH a 1 2 3 4 5 6 7 8 9 1 2 3",
+        "LPUSH b x y z",
+        "LMOVE a b LEFT RIGHT",
+        "LMOVE b b LEFT RIGHT",
+        "RPOPLPUSH b c",
+        "RPOPLPUSH c c",
+        "BLMOVE a c RIGHT LEFT 0",
+        "LMPOP 2 none a RIGHT COUNT 2",
+        "BLMPOP 0 2 none a LEFT COUNT 1",
+        "BRPOP a 0",
+        "LREM a 1 5",
+        "LSET a 0 zero",
+        "LINSERT a AFTER zero half",
+        "LTRIM a 0 3",
+        "LPUSHX none 1",
+        "RPUSHX c 5",
+        "LPOP b 100",
+    ] {
+        assert!(!local.line(line).starts_with('-'), "{line}");
+    }
+    let mut replayed = Local::new(&[ENTRIES]);
+    replayed.replay(&local.take_effects()).expect("effects never fail");
+    for key in ["a", "b", "c"] {
+        let line = format!("LRANGE {key} 0 -1");
+        assert_eq!(local.line(&line), replayed.line(&line), "{key}");
+    }
+}

@@ -1,0 +1,134 @@
+//! LPUSH, RPUSH and their forms for lists that exist.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, string};
+use ds::list::{End, List};
+
+use super::push_event;
+
+pub(super) const LPUSH: Entry = Entry {
+    name: "lpush",
+    summary: "Prepends one or more elements to a list. Creates the key if it doesn't exist.",
+    complexity: "O(1) for each element added, so O(N) to add N elements when the command is called with multiple \
+            arguments.",
+    since: "1.0.0",
+    group: Group::List,
+    arity: -3,
+    flags: &[Write, DenyOom, Fast],
+    acl: &[Acl::List],
+    keys: &[KeySpec::one(1, &[RW, Insert])],
+    args: &[key("key", 0), string("element").multiple()],
+    history: &[("2.4.0", "Accepts multiple `element` arguments.")],
+    reply: Shape::Int,
+    run: Run::Function(lpush),
+    ..Entry::DEFAULT
+};
+
+fn lpush(ctx: &mut Ctx) -> CommandResult {
+    push(ctx, End::Head)
+}
+
+pub(super) const RPUSH: Entry = Entry {
+    name: "rpush",
+    summary: "Appends one or more elements to a list. Creates the key if it doesn't exist.",
+    complexity: "O(1) for each element added, so O(N) to add N elements when the command is called with multiple \
+            arguments.",
+    since: "1.0.0",
+    group: Group::List,
+    arity: -3,
+    flags: &[Write, DenyOom, Fast],
+    acl: &[Acl::List],
+    keys: &[KeySpec::one(1, &[RW, Insert])],
+    args: &[key("key", 0), string("element").multiple()],
+    history: &[("2.4.0", "Accepts multiple `element` arguments.")],
+    reply: Shape::Int,
+    run: Run::Function(rpush),
+    ..Entry::DEFAULT
+};
+
+fn rpush(ctx: &mut Ctx) -> CommandResult {
+    push(ctx, End::Tail)
+}
+
+pub(super) const LPUSHX: Entry = Entry {
+    name: "lpushx",
+    summary: "Prepends one or more elements to a list only when the list exists.",
+    complexity: "O(1) for each element added, so O(N) to add N elements when the command is called with multiple \
+            arguments.",
+    since: "2.2.0",
+    group: Group::List,
+    arity: -3,
+    flags: &[Write, DenyOom, Fast],
+    acl: &[Acl::List],
+    keys: &[KeySpec::one(1, &[RW, Insert])],
+    args: &[key("key", 0), string("element").multiple()],
+    history: &[("4.0.0", "Accepts multiple `element` arguments.")],
+    reply: Shape::Int,
+    run: Run::Function(lpushx),
+    ..Entry::DEFAULT
+};
+
+fn lpushx(ctx: &mut Ctx) -> CommandResult {
+    push_if_exists(ctx, End::Head)
+}
+
+pub(super) const RPUSHX: Entry = Entry {
+    name: "rpushx",
+    summary: "Appends an element to a list only when the list exists.",
+    complexity: "O(1) for each element added, so O(N) to add N elements when the command is called with multiple \
+            arguments.",
+    since: "2.2.0",
+    group: Group::List,
+    arity: -3,
+    flags: &[Write, DenyOom, Fast],
+    acl: &[Acl::List],
+    keys: &[KeySpec::one(1, &[RW, Insert])],
+    args: &[key("key", 0), string("element").multiple()],
+    history: &[("4.0.0", "Accepts multiple `element` arguments.")],
+    reply: Shape::Int,
+    run: Run::Function(rpushx),
+    ..Entry::DEFAULT
+};
+
+fn rpushx(ctx: &mut Ctx) -> CommandResult {
+    push_if_exists(ctx, End::Tail)
+}
+
+#[inline]
+fn push(ctx: &mut Ctx, end: End) -> CommandResult {
+    let list = ctx.store.upsert::<List>(ctx.args[1])?;
+    let len = push_all(list, end, &ctx.args[2..]);
+    pushed(ctx, end, len);
+    Ok(())
+}
+
+fn push_if_exists(ctx: &mut Ctx, end: End) -> CommandResult {
+    match ctx.store.write_as::<List>(ctx.args[1])? {
+        None => ctx.reply.int(0),
+        Some(list) => {
+            let len = push_all(list, end, &ctx.args[2..]);
+            pushed(ctx, end, len);
+        }
+    }
+    Ok(())
+}
+
+#[inline]
+fn push_all(list: &mut List, end: End, values: &[&[u8]]) -> usize {
+    if values.len() > 1 {
+        list.expect_growth(values.iter().map(|value| value.len()).sum());
+    }
+    for value in values {
+        list.push(end, value);
+    }
+    list.len()
+}
+
+#[inline]
+fn pushed(ctx: &mut Ctx, end: End, len: usize) {
+    let key = ctx.args[1];
+    ctx.store.changed(key, Class::List, push_event(end));
+    ctx.effect_same(key);
+    ctx.reply.int(len as i64);
+}

@@ -1,0 +1,102 @@
+//! Elements drawn by chance: what HRANDFIELD, SRANDMEMBER and SPOP share.
+//!
+//! | of n elements | how | steps |
+//! |---|---|---|
+//! | `count` distinct ones, more than a third or n small | a walk over all of them | n |
+//! | `count` distinct ones, fewer | draw, and draw again what came before | `count`, expected |
+//! | `-count`: the same may come twice | draw | `count` |
+//!
+//! Every subset is as likely as any other of its size. In which order its elements come says nothing.
+
+use command::{CommandError, parse_i64};
+use ds::random::Random;
+use resp::Reply;
+
+/// A collection of at most so many elements is always walked.
+const WALK_LEN_MAX: usize = 128;
+
+/// How many elements to draw.
+#[derive(Clone, Copy)]
+pub(crate) enum Draw {
+    /// As many, or all.
+    Distinct(usize),
+    /// Exactly as many, the same perhaps several times.
+    Repeated(u64),
+}
+
+impl Draw {
+    /// Reads a count, which is negative for repeated elements.
+    pub(crate) fn parse(arg: &[u8]) -> Result<Draw, CommandError> {
+        match parse_i64(arg)? {
+            i64::MIN => Err(CommandError::new(
+                "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+            )),
+            count if count < 0 => Ok(Draw::Repeated(count.unsigned_abs())),
+            count => Ok(Draw::Distinct(count as usize)),
+        }
+    }
+}
+
+/// Whether to walk over all `len` elements for `count` distinct ones, rather than draw each.
+pub(crate) fn should_walk(len: usize, count: usize) -> bool {
+    len <= WALK_LEN_MAX || count.saturating_mul(3) > len
+}
+
+/// Chooses `count` of the `len` elements of `items` in one walk: each is taken with the chance `wanted / left`
+/// (Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S).
+pub(crate) fn walk<T>(
+    items: impl Iterator<Item = T>,
+    len: usize,
+    count: usize,
+    random: &mut Random,
+) -> impl Iterator<Item = T> {
+    let (mut wanted, mut left) = (count.min(len) as u64, len as u64);
+    items.filter(move |_| {
+        let chosen = random.below(left) < wanted;
+        left -= 1;
+        wanted -= u64::from(chosen);
+        chosen
+    })
+}
+
+/// Keeps a few bytes of request from asking for a reply without end: a reply that repeats elements may become as
+/// long as a string may.
+pub(crate) struct ReplyLimit {
+    bytes_max: u64,
+}
+
+impl ReplyLimit {
+    /// The limit for a reply that begins now.
+    pub(crate) fn new(reply: &mut Reply, string_bytes_max: u64) -> Self {
+        ReplyLimit { bytes_max: (reply.out().len() as u64).saturating_add(string_bytes_max) }
+    }
+
+    /// An error if the reply has become too long.
+    pub(crate) fn check(&self, reply: &mut Reply) -> Result<(), CommandError> {
+        if reply.out().len() as u64 > self.bytes_max { Err(CommandError::OUT_OF_RANGE) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_takes_every_subset_as_often() {
+        let mut random = Random::new(1);
+        let mut counts = std::collections::BTreeMap::new();
+        for _ in 0..10_000 {
+            let subset: Vec<u8> = walk(0..5, 5, 2, &mut random).collect();
+            *counts.entry(subset).or_insert(0) += 1;
+        }
+        assert_eq!(counts.len(), 10);
+        assert!(counts.values().all(|count| (850..1150).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn a_walk_takes_all_if_all_are_wanted() {
+        let mut random = Random::new(1);
+        assert_eq!(walk(0..4, 4, 100, &mut random).count(), 4);
+        assert_eq!(walk(0..4, 4, 0, &mut random).count(), 0);
+    }
+}

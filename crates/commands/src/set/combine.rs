@@ -1,0 +1,221 @@
+//! SINTER, SINTERCARD, SUNION and SDIFF, and the algorithms that they share with the commands that store.
+//!
+//! A missing key is an empty set. The members of an intersection, and of a difference where that is cheaper, go
+//! straight into the reply; a union, and a difference by the other way, need a set of their own.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, Store, integer, key, keyword_is,
+};
+use ds::set::{Set, SetLimits};
+use resp::Reply;
+use smallvec::SmallVec;
+
+/// The sets of several keys, `None` for keys that do not exist.
+type Sets<'s> = SmallVec<[Option<&'s Set>; 8]>;
+
+/// Looks all keys up, in order.
+pub(super) fn find<'s>(store: &'s mut Store, keys: &[&[u8]]) -> Result<Sets<'s>, CommandError> {
+    // First so that they are counted and expire, then so that all can be borrowed.
+    for key in keys {
+        store.read_as::<Set>(key)?;
+    }
+    let store = &*store;
+    keys.iter().map(|key| store.peek_as::<Set>(key)).collect()
+}
+
+pub(super) const SINTER: Entry = Entry {
+    name: "sinter",
+    summary: "Returns the intersect of multiple sets.",
+    complexity: "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets.",
+    since: "1.0.0",
+    group: Group::Set,
+    arity: -2,
+    flags: &[ReadOnly],
+    acl: &[Acl::Set],
+    keys: &[KeySpec::range(1, -1, 1, &[RO, Access])],
+    args: &[key("key", 0).multiple()],
+    tips: &["nondeterministic_output_order"],
+    reply: Shape::Set(&Shape::Bulk),
+    run: Run::Function(sinter),
+    ..Entry::DEFAULT
+};
+
+fn sinter(ctx: &mut Ctx) -> CommandResult {
+    let sets = find(&mut ctx.store, &ctx.args[1..])?;
+    let mark = ctx.reply.deferred();
+    let mut count = 0;
+    each_common(&sets, |member| {
+        ctx.reply.bulk(member);
+        count += 1;
+        true
+    });
+    ctx.reply.finish_set(mark, count);
+    Ok(())
+}
+
+pub(super) const SINTERCARD: Entry = Entry {
+    name: "sintercard",
+    summary: "Returns the number of members of the intersect of multiple sets.",
+    complexity: "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets.",
+    since: "7.0.0",
+    group: Group::Set,
+    arity: -3,
+    flags: &[ReadOnly],
+    acl: &[Acl::Set],
+    keys: &[KeySpec::numbered(1, &[RO, Access])],
+    args: &[integer("numkeys"), key("key", 0).multiple(), integer("limit").token("LIMIT").optional()],
+    reply: Shape::Int,
+    run: Run::Function(sintercard),
+    ..Entry::DEFAULT
+};
+
+fn sintercard(ctx: &mut Ctx) -> CommandResult {
+    let key_count = match ds::num::parse_i64(ctx.args[1]) {
+        Some(number) if number > 0 => number as usize,
+        _ => return Err(CommandError::NUMKEYS_TOO_SMALL),
+    };
+    let (keys, options) = ctx.args[2..]
+        .split_at_checked(key_count)
+        .ok_or(CommandError::new("ERR Number of keys can't be greater than number of args"))?;
+    let limit = parse_limit(options)?;
+    let sets = find(&mut ctx.store, keys)?;
+    let mut count = 0;
+    each_common(&sets, |_| {
+        count += 1;
+        count != limit
+    });
+    ctx.reply.int(count);
+    Ok(())
+}
+
+/// `[LIMIT limit]`, any number of times; 0 is none.
+fn parse_limit(options: &[&[u8]]) -> Result<i64, CommandError> {
+    let mut limit = 0;
+    for option in options.chunks(2) {
+        limit = match *option {
+            [name, value] if keyword_is(name, "limit") => ds::num::parse_i64(value)
+                .filter(|limit| *limit >= 0)
+                .ok_or(CommandError::new("ERR LIMIT can't be negative"))?,
+            _ => return Err(CommandError::SYNTAX),
+        };
+    }
+    Ok(limit)
+}
+
+pub(super) const SUNION: Entry = Entry {
+    name: "sunion",
+    summary: "Returns the union of multiple sets.",
+    complexity: "O(N) where N is the total number of elements in all given sets.",
+    since: "1.0.0",
+    group: Group::Set,
+    arity: -2,
+    flags: &[ReadOnly],
+    acl: &[Acl::Set],
+    keys: &[KeySpec::range(1, -1, 1, &[RO, Access])],
+    args: &[key("key", 0).multiple()],
+    tips: &["nondeterministic_output_order"],
+    reply: Shape::Set(&Shape::Bulk),
+    run: Run::Function(sunion),
+    ..Entry::DEFAULT
+};
+
+fn sunion(ctx: &mut Ctx) -> CommandResult {
+    let limits = &ctx.store.config().set;
+    let sets = find(&mut ctx.store, &ctx.args[1..])?;
+    match sets.as_slice() {
+        [Some(only)] => write_set(&mut ctx.reply, only),
+        _ => write_set(&mut ctx.reply, &union(&sets, limits)),
+    }
+    Ok(())
+}
+
+pub(super) const SDIFF: Entry = Entry {
+    name: "sdiff",
+    summary: "Returns the difference of multiple sets.",
+    complexity: "O(N) where N is the total number of elements in all given sets.",
+    since: "1.0.0",
+    group: Group::Set,
+    arity: -2,
+    flags: &[ReadOnly],
+    acl: &[Acl::Set],
+    keys: &[KeySpec::range(1, -1, 1, &[RO, Access])],
+    args: &[key("key", 0).multiple()],
+    tips: &["nondeterministic_output_order"],
+    reply: Shape::Set(&Shape::Bulk),
+    run: Run::Function(sdiff),
+    ..Entry::DEFAULT
+};
+
+fn sdiff(ctx: &mut Ctx) -> CommandResult {
+    let limits = &ctx.store.config().set;
+    let sets = find(&mut ctx.store, &ctx.args[1..])?;
+    let mark = ctx.reply.deferred();
+    let mut count = 0;
+    each_different(&sets, limits, |member| {
+        ctx.reply.bulk(member);
+        count += 1;
+    });
+    ctx.reply.finish_set(mark, count);
+    Ok(())
+}
+
+fn write_set(reply: &mut Reply, set: &Set) {
+    reply.set(set.len());
+    for member in set.iter() {
+        reply.bulk(&member);
+    }
+}
+
+/// Visits the members that all sets have, until `visit` answers false: those of the smallest that the others have.
+pub(super) fn each_common(sets: &[Option<&Set>], mut visit: impl FnMut(&[u8]) -> bool) {
+    let Some(mut sets) = sets.iter().copied().collect::<Option<SmallVec<[&Set; 8]>>>() else { return };
+    sets.sort_by_key(|set| set.len());
+    let Some((smallest, others)) = sets.split_first() else { return };
+    for member in smallest.iter() {
+        if others.iter().all(|set| set.contains(&member)) && !visit(&member) {
+            return;
+        }
+    }
+}
+
+/// The members that any of the sets has.
+pub(super) fn union(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
+    let mut result = Set::new();
+    for member in sets.iter().flatten().flat_map(|set| set.iter()) {
+        result.insert(&member, limits);
+    }
+    result
+}
+
+/// Visits the members of the first set that no other has, in the way that takes fewer steps: by looking each of
+/// them up in the others, which gets half off because it can stop early, or by taking all the others from a copy.
+pub(super) fn each_different(sets: &[Option<&Set>], limits: &SetLimits, mut visit: impl FnMut(&[u8])) {
+    let Some((Some(first), others)) = sets.split_first() else { return };
+    let mut others: SmallVec<[&Set; 8]> = others.iter().flatten().copied().collect();
+    if others.iter().any(|other| std::ptr::eq(*other, *first)) {
+        return;
+    }
+    let steps_looking_up = first.len() * (others.len() + 1) / 2;
+    let steps_removing = first.len() + others.iter().map(|other| other.len()).sum::<usize>();
+    if steps_looking_up <= steps_removing {
+        others.sort_by_key(|other| std::cmp::Reverse(other.len()));
+        for member in first.iter() {
+            if !others.iter().any(|other| other.contains(&member)) {
+                visit(&member);
+            }
+        }
+        return;
+    }
+    let mut rest = union(&[Some(first)], limits);
+    for other in others {
+        for member in other.iter() {
+            rest.remove(&member);
+        }
+        if rest.is_empty() {
+            break;
+        }
+    }
+    rest.iter().for_each(|member| visit(&member));
+}

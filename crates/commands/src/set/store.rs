@@ -1,0 +1,184 @@
+//! SINTERSTORE, SUNIONSTORE and SDIFFSTORE.
+//!
+//! The effect is the result, not the request: the sources may lie on other shards, whose journals say nothing about
+//! the order between them.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, Store, key};
+use ds::set::Set;
+use keyspace::Value;
+
+use super::combine::{each_common, each_different, find, union};
+
+/// Members in one `SADD` of an effect.
+const EFFECT_MEMBERS_MAX: usize = 1024;
+
+pub(super) const SINTERSTORE: Entry = Entry {
+    name: "sinterstore",
+    summary: "Stores the intersect of multiple sets in a key.",
+    complexity: "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets.",
+    since: "1.0.0",
+    group: Group::Set,
+    arity: -3,
+    flags: &[Write, DenyOom],
+    acl: &[Acl::Set],
+    keys: &[KeySpec::one(1, &[RW, Update]), KeySpec::range(2, -1, 1, &[RO, Access])],
+    args: &[key("destination", 0), key("key", 1).multiple()],
+    mode: Mode::Heavy,
+    reply: Shape::Int,
+    run: Run::Function(sinterstore),
+    ..Entry::DEFAULT
+};
+
+fn sinterstore(ctx: &mut Ctx) -> CommandResult {
+    let limits = &ctx.store.config().set;
+    let mut result = Set::new();
+    each_common(&find(&mut ctx.store, &ctx.args[2..])?, |member| {
+        result.insert(member, limits);
+        true
+    });
+    store(ctx, result, "sinterstore")
+}
+
+pub(super) const SUNIONSTORE: Entry = Entry {
+    name: "sunionstore",
+    summary: "Stores the union of multiple sets in a key.",
+    complexity: "O(N) where N is the total number of elements in all given sets.",
+    since: "1.0.0",
+    group: Group::Set,
+    arity: -3,
+    flags: &[Write, DenyOom],
+    acl: &[Acl::Set],
+    keys: &[KeySpec::one(1, &[OW, Update]), KeySpec::range(2, -1, 1, &[RO, Access])],
+    args: &[key("destination", 0), key("key", 1).multiple()],
+    mode: Mode::Heavy,
+    reply: Shape::Int,
+    run: Run::Function(sunionstore),
+    ..Entry::DEFAULT
+};
+
+fn sunionstore(ctx: &mut Ctx) -> CommandResult {
+    let limits = &ctx.store.config().set;
+    let result = union(&find(&mut ctx.store, &ctx.args[2..])?, limits);
+    store(ctx, result, "sunionstore")
+}
+
+pub(super) const SDIFFSTORE: Entry = Entry {
+    name: "sdiffstore",
+    summary: "Stores the difference of multiple sets in a key.",
+    complexity: "O(N) where N is the total number of elements in all given sets.",
+    since: "1.0.0",
+    group: Group::Set,
+    arity: -3,
+    flags: &[Write, DenyOom],
+    acl: &[Acl::Set],
+    keys: &[KeySpec::one(1, &[OW, Update]), KeySpec::range(2, -1, 1, &[RO, Access])],
+    args: &[key("destination", 0), key("key", 1).multiple()],
+    mode: Mode::Heavy,
+    reply: Shape::Int,
+    run: Run::Function(sdiffstore),
+    ..Entry::DEFAULT
+};
+
+fn sdiffstore(ctx: &mut Ctx) -> CommandResult {
+    let limits = &ctx.store.config().set;
+    let mut result = Set::new();
+    each_different(&find(&mut ctx.store, &ctx.args[2..])?, limits, |member| {
+        result.insert(member, limits);
+    });
+    store(ctx, result, "sdiffstore")
+}
+
+/// Puts `result` under the key at argument 1, whatever was there; an empty one deletes it.
+fn store(ctx: &mut Ctx, result: Set, event: &'static str) -> CommandResult {
+    let key = ctx.args[1];
+    ctx.reply.int(result.len() as i64);
+    if result.is_empty() {
+        ctx.store.delete(key);
+        return Ok(());
+    }
+    if ctx.store.records_effects(key) {
+        record(&mut ctx.store, key, &result);
+    }
+    ctx.store.set(key, Value::Set(Box::new(result)));
+    ctx.store.changed(key, Class::Set, event);
+    Ok(())
+}
+
+fn record(store: &mut Store, key: &[u8], set: &Set) {
+    store.effect(key, &[b"DEL", key]);
+    let mut members = set.iter().peekable();
+    while members.peek().is_some() {
+        let some: Vec<_> = members.by_ref().take(EFFECT_MEMBERS_MAX).collect();
+        let mut effect: Vec<&[u8]> = vec![b"SADD", key];
+        effect.extend(some.iter().map(|member| &**member));
+        store.effect(key, &effect);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use command::Local;
+    use shard::Effect;
+
+    fn local() -> Local {
+        let mut local = Local::new(&[super::super::ENTRIES]);
+        for line in ["SADD a 1 2 3", "SADD b 2 3 4", "SADD d old"] {
+            local.line(line);
+        }
+        local.record_effects();
+        local
+    }
+
+    fn text(effect: &Effect) -> String {
+        let args: Vec<_> = effect.args.iter().map(|arg| String::from_utf8_lossy(arg)).collect();
+        args.join(" ")
+    }
+
+    #[track_caller]
+    fn check(line: &str, expected: &[&str]) {
+        let mut local = local();
+        local.line(line);
+        let effects: Vec<String> = local.take_effects().iter().map(text).collect();
+        assert_eq!(effects, expected, "{line}");
+    }
+
+    #[test]
+    fn the_effect_is_the_result() {
+        check("SINTERSTORE d a b", &["DEL d", "SADD d 2 3"]);
+        check("SUNIONSTORE d a b", &["DEL d", "SADD d 1 2 3 4"]);
+        check("SDIFFSTORE d a b", &["DEL d", "SADD d 1"]);
+        check("SDIFFSTORE d a a", &["DEL d"]);
+        check("SDIFFSTORE none a a", &[]);
+        check("SINTERSTORE d a none", &["DEL d"]);
+    }
+
+    #[test]
+    fn a_large_result_is_recorded_in_pieces() {
+        let mut local = local();
+        for number in 0..3000 {
+            local.line(&format!("SADD large {number}"));
+        }
+        local.take_effects();
+        assert_eq!(local.line("SUNIONSTORE d large"), ":3000\r\n");
+        let lengths: Vec<usize> = local.take_effects().iter().map(|effect| effect.args.len()).collect();
+        assert_eq!(lengths, [2, 1026, 1026, 954]);
+    }
+
+    #[test]
+    fn both_ways_to_subtract_agree() {
+        let mut local = local();
+        for number in 0..100 {
+            local.line(&format!("SADD wide {number}"));
+            local.line(&format!("SADD half{} {number}", number % 2));
+        }
+        for line in ["SDIFFSTORE d wide half1", "SDIFFSTORE d wide half1 a b half1 none b a"] {
+            local.line(line);
+            assert_eq!(local.line("SINTERCARD 2 d half1"), ":0\r\n");
+            let expected = if line.contains(" a ") { ":48\r\n" } else { ":50\r\n" };
+            assert_eq!(local.line("SINTERCARD 2 d half0"), expected, "{line}");
+            assert_eq!(local.line("SCARD d"), expected, "{line}");
+        }
+    }
+}

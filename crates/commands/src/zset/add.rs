@@ -1,0 +1,223 @@
+//! Adding members and changing their scores.
+//!
+//! `ZADD … INCR` and `ZINCRBY` journal the score that came out; every other `ZADD` has the same result when it is
+//! run again on the same set.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, double, integer,
+    key, keyword_is, oneof, parse_f64, string, token,
+};
+use ds::zset::{ZSet, ZSetLimits};
+use resp::DoubleBuffer;
+use smallvec::SmallVec;
+
+
+const NX_AND_XX: &str = "ERR XX and NX options at the same time are not compatible";
+const GT_LT_AND_NX: &str = "ERR GT, LT, and/or NX options at the same time are not compatible";
+const INCR_OF_SEVERAL: &str = "ERR INCR option supports a single increment-element pair";
+const NOT_A_NUMBER: &str = "ERR resulting score is not a number (NaN)";
+
+/// The options of `ZADD`.
+#[derive(Clone, Copy, Default, Debug)]
+struct Options {
+    /// Only members that are not there.
+    new_only: bool,
+    /// Only members that are there.
+    existing_only: bool,
+    /// Members that are there only get greater scores.
+    greater_only: bool,
+    /// Members that are there only get lesser scores.
+    less_only: bool,
+    /// Answer how many members changed, not how many came.
+    count_changed: bool,
+    /// Add to the score, answer the sum.
+    increment: bool,
+}
+
+/// What became of a member, with the score that it now has.
+enum Change {
+    /// An option forbade it.
+    Refused,
+    Unchanged(f64),
+    Added(f64),
+    Updated(f64),
+}
+
+impl Options {
+    /// Reads options and gives the rest of `args`, which are the pairs of score and member.
+    fn parse<'a>(mut args: &'a [&'a [u8]]) -> Result<(Options, &'a [&'a [u8]]), CommandError> {
+        let mut options = Options::default();
+        while let [word, rest @ ..] = args {
+            match word {
+                word if keyword_is(word, "nx") => options.new_only = true,
+                word if keyword_is(word, "xx") => options.existing_only = true,
+                word if keyword_is(word, "gt") => options.greater_only = true,
+                word if keyword_is(word, "lt") => options.less_only = true,
+                word if keyword_is(word, "ch") => options.count_changed = true,
+                word if keyword_is(word, "incr") => options.increment = true,
+                _ => break,
+            }
+            args = rest;
+        }
+        if args.is_empty() || args.len() % 2 != 0 {
+            return Err(CommandError::SYNTAX);
+        }
+        let Options { new_only, existing_only, greater_only, less_only, .. } = options;
+        if new_only && existing_only {
+            return Err(CommandError::new(NX_AND_XX));
+        }
+        if usize::from(new_only) + usize::from(greater_only) + usize::from(less_only) > 1 {
+            return Err(CommandError::new(GT_LT_AND_NX));
+        }
+        if options.increment && args.len() > 2 {
+            return Err(CommandError::new(INCR_OF_SEVERAL));
+        }
+        Ok((options, args))
+    }
+
+    /// Gives `member` this score, or adds it to its score.
+    fn apply(
+        self,
+        zset: &mut ZSet,
+        member: &[u8],
+        score: f64,
+        limits: &ZSetLimits,
+    ) -> Result<Change, CommandError> {
+        let asks =
+            self.increment || self.new_only || self.existing_only || self.greater_only || self.less_only;
+        if !asks {
+            return Ok(match zset.insert(member, score, limits) {
+                None => Change::Added(score),
+                Some(old) if old == score => Change::Unchanged(score),
+                Some(_) => Change::Updated(score),
+            });
+        }
+        let Some(old) = zset.score(member) else {
+            if self.existing_only {
+                return Ok(Change::Refused);
+            }
+            zset.insert(member, score, limits);
+            return Ok(Change::Added(score));
+        };
+        if self.new_only {
+            return Ok(Change::Refused);
+        }
+        let score = if self.increment { old + score } else { score };
+        if score.is_nan() {
+            return Err(CommandError::new(NOT_A_NUMBER));
+        }
+        if (self.greater_only && score <= old) || (self.less_only && score >= old) {
+            return Ok(Change::Refused);
+        }
+        if score == old {
+            return Ok(Change::Unchanged(score));
+        }
+        zset.insert(member, score, limits);
+        Ok(Change::Updated(score))
+    }
+}
+
+pub(super) const ZADD: Entry = Entry {
+    name: "zadd",
+    summary: "Adds one or more members to a sorted set, or updates their scores. Creates the key if it doesn't exist.",
+    complexity: "O(log(N)) for each item added, where N is the number of elements in the sorted set.",
+    since: "1.2.0",
+    group: Group::SortedSet,
+    arity: -4,
+    flags: &[Write, DenyOom, Fast],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::one(1, &[RW, Update])],
+    args: &[
+        key("key", 0),
+        oneof("condition", &[token("nx", "NX"), token("xx", "XX")]).optional().since("3.0.2"),
+        oneof("comparison", &[token("gt", "GT"), token("lt", "LT")]).optional().since("6.2.0"),
+        token("change", "CH").optional().since("3.0.2"),
+        token("increment", "INCR").optional().since("3.0.2"),
+        block("data", &[double("score"), string("member")]).multiple(),
+    ],
+    history: &[
+        ("2.4.0", "Accepts multiple elements."),
+        ("3.0.2", "Added the `XX`, `NX`, `CH` and `INCR` options."),
+        ("6.2.0", "Added the `GT` and `LT` options."),
+    ],
+    reply: Shape::OneOf(&[Shape::Int, Shape::Double, Shape::Null]),
+    run: Run::Function(zadd),
+    ..Entry::DEFAULT
+};
+
+fn zadd(ctx: &mut Ctx) -> CommandResult {
+    let (options, pairs) = Options::parse(&ctx.args[2..])?;
+    add(ctx, options, pairs)
+}
+
+pub(super) const ZINCRBY: Entry = Entry {
+    name: "zincrby",
+    summary: "Increments the score of a member in a sorted set.",
+    complexity: "O(log(N)) where N is the number of elements in the sorted set.",
+    since: "1.2.0",
+    group: Group::SortedSet,
+    arity: 4,
+    flags: &[Write, DenyOom, Fast],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::one(1, &[RW, Access, Update])],
+    args: &[key("key", 0), integer("increment"), string("member")],
+    reply: Shape::Double,
+    run: Run::Function(zincrby),
+    ..Entry::DEFAULT
+};
+
+fn zincrby(ctx: &mut Ctx) -> CommandResult {
+    add(ctx, Options { increment: true, ..Options::default() }, &ctx.args[2..])
+}
+
+/// Adds pairs of score and member to the set at argument 1, and answers.
+fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandResult {
+    let key = ctx.args[1];
+    let scores = pairs.iter().step_by(2).map(|text| parse_f64(text));
+    let scores: SmallVec<[f64; 8]> = scores.collect::<Result<_, _>>()?;
+    let limits = &ctx.store.config().zset;
+    let zset = if options.existing_only {
+        ctx.store.write_as::<ZSet>(key)?
+    } else {
+        Some(ctx.store.upsert::<ZSet>(key)?)
+    };
+    let (mut added, mut updated, mut last) = (0, 0, None);
+    if let Some(zset) = zset {
+        for (pair, score) in pairs.chunks_exact(2).zip(scores) {
+            // The only error is of a sum with a member that was there, and sums come alone: nothing is half done.
+            last = match options.apply(zset, pair[1], score, limits)? {
+                Change::Refused => None,
+                Change::Unchanged(score) => Some(score),
+                Change::Added(score) => {
+                    added += 1;
+                    Some(score)
+                }
+                Change::Updated(score) => {
+                    updated += 1;
+                    Some(score)
+                }
+            };
+        }
+    }
+    if added + updated > 0 {
+        match last {
+            Some(sum) if options.increment => {
+                ctx.store.changed(key, Class::ZSet, "zincr");
+                ctx.store.effect(key, &[b"ZADD", key, DoubleBuffer::new().format(sum).as_bytes(), pairs[1]]);
+            }
+            _ => {
+                ctx.store.changed(key, Class::ZSet, "zadd");
+                ctx.effect_same(key);
+            }
+        }
+    }
+    match last {
+        Some(sum) if options.increment => ctx.reply.double(sum),
+        None if options.increment => ctx.reply.null(),
+        _ if options.count_changed => ctx.reply.int(added + updated),
+        _ => ctx.reply.int(added),
+    }
+    Ok(())
+}

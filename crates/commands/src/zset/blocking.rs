@@ -1,0 +1,131 @@
+//! The pops that wait until there is something to take.
+//!
+//! They take at once if they can. Else the client becomes a waiter at every key, and whoever makes one of them a
+//! sorted set runs the same pop for it ([`serve`]), together with a `ZADD` that puts everything back should the client
+//! be gone by then.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, BlockOn, CommandResult, Ctx, Entry, Group, KeySpec, Run, Serve, Shape, double, integer, key, oneof,
+    parse_timeout_ms, token,
+};
+use ds::zset::ZSet;
+use keyspace::Kind;
+
+use super::pop::{Answer, End, KEY_AND_PAIRS, Pop};
+use super::with_zadd;
+
+const POP_MIN: Pop = Pop { end: End::Min, count: 1, answer: Answer::KeyAndMember };
+const POP_MAX: Pop = Pop { end: End::Max, ..POP_MIN };
+
+/// What `BZPOPMIN` and `BZPOPMAX` answer.
+const KEY_AND_MEMBER: Shape =
+    Shape::OneOf(&[Shape::Tuple(&[Shape::Bulk, Shape::Bulk, Shape::Double]), Shape::Null]);
+
+pub(super) const BZPOPMIN: Entry = Entry {
+    name: "bzpopmin",
+    summary: "Removes and returns the member with the lowest score from one or more sorted sets. Blocks until a member is available otherwise. Deletes the sorted set if the last element was popped.",
+    complexity: "O(log(N)) with N being the number of elements in the sorted set.",
+    since: "5.0.0",
+    group: Group::SortedSet,
+    arity: -3,
+    flags: &[Write, NoScript, Blocking, Fast],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::range(1, -2, 1, &[RW, Access, Delete])],
+    args: &[key("key", 0).multiple(), double("timeout")],
+    history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
+    reply: KEY_AND_MEMBER,
+    run: Run::Function(bzpopmin),
+    ..Entry::DEFAULT
+};
+
+fn bzpopmin(ctx: &mut Ctx) -> CommandResult {
+    pop_one(ctx, POP_MIN, |ctx, key| serve(ctx, key, POP_MIN))
+}
+
+pub(super) const BZPOPMAX: Entry = Entry {
+    name: "bzpopmax",
+    summary: "Removes and returns the member with the highest score from one or more sorted sets. Blocks until a member available otherwise.  Deletes the sorted set if the last element was popped.",
+    complexity: "O(log(N)) with N being the number of elements in the sorted set.",
+    since: "5.0.0",
+    group: Group::SortedSet,
+    arity: -3,
+    flags: &[Write, NoScript, Blocking, Fast],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::range(1, -2, 1, &[RW, Access, Delete])],
+    args: &[key("key", 0).multiple(), double("timeout")],
+    history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
+    reply: KEY_AND_MEMBER,
+    run: Run::Function(bzpopmax),
+    ..Entry::DEFAULT
+};
+
+fn bzpopmax(ctx: &mut Ctx) -> CommandResult {
+    pop_one(ctx, POP_MAX, |ctx, key| serve(ctx, key, POP_MAX))
+}
+
+/// Pops from the first of the keys between the command's name and the timeout.
+fn pop_one(ctx: &mut Ctx, pop: Pop, serve: Serve) -> CommandResult {
+    let [_, keys @ .., timeout] = ctx.args else { unreachable!("the arity was checked") };
+    pop_or_block(ctx, keys, pop, parse_timeout_ms(timeout)?, serve)
+}
+
+pub(super) const BZMPOP: Entry = Entry {
+    name: "bzmpop",
+    summary: "Removes and returns a member by score from one or more sorted sets. Blocks until a member is available otherwise. Deletes the sorted set if the last element was popped.",
+    complexity: "O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of elements in the sorted set, and M being the number of elements popped.",
+    since: "7.0.0",
+    group: Group::SortedSet,
+    arity: -5,
+    flags: &[Write, Blocking],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::numbered(2, &[RW, Access, Delete])],
+    args: &[
+        double("timeout"),
+        integer("numkeys"),
+        key("key", 0).multiple(),
+        oneof("where", &[token("min", "MIN"), token("max", "MAX")]),
+        integer("count").token("COUNT").optional(),
+    ],
+    reply: KEY_AND_PAIRS,
+    run: Run::Function(bzmpop),
+    ..Entry::DEFAULT
+};
+
+fn bzmpop(ctx: &mut Ctx) -> CommandResult {
+    let (keys, pop) = Pop::parse(&ctx.args[2..])?;
+    pop_or_block(ctx, keys, pop, parse_timeout_ms(ctx.args[1])?, |ctx, key| {
+        let (_, pop) = Pop::parse(&ctx.args[2..])?;
+        serve(ctx, key, pop)
+    })
+}
+
+/// Pops from the first of `keys` that there is, or waits for one.
+fn pop_or_block(ctx: &mut Ctx, keys: &[&[u8]], pop: Pop, timeout_ms: u64, serve: Serve) -> CommandResult {
+    for key in keys {
+        if pop.run(ctx, key)? {
+            return Ok(());
+        }
+    }
+    if ctx.may_block() {
+        ctx.block(&BlockOn { keys, kind: Kind::ZSet, also: None, timeout_ms, serve, null_array: true });
+    } else {
+        ctx.reply.null_array();
+    }
+    Ok(())
+}
+
+/// Pops from `key`, which is a sorted set, for a client that waited.
+fn serve(ctx: &mut Ctx, key: &[u8], pop: Pop) -> CommandResult {
+    let zset = ctx.store.peek_as::<ZSet>(key)?;
+    let taken: Vec<(Vec<u8>, f64)> = zset
+        .into_iter()
+        .flat_map(|zset| pop.taken(zset))
+        .map(|(member, score)| (member.to_vec(), score))
+        .collect();
+    pop.run(ctx, key)?;
+    let members: Vec<(&[u8], f64)> = taken.iter().map(|(member, score)| (&member[..], *score)).collect();
+    with_zadd(key, &members, |args| ctx.restore_with(args));
+    Ok(())
+}

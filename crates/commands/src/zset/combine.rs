@@ -1,0 +1,337 @@
+//! Union, intersection and difference of sorted sets and sets.
+
+use std::ops::ControlFlow;
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer, key, keyword_is,
+    oneof, parse_count, parse_i64, token,
+};
+use ds::zset::ZSet;
+use keyspace::Value;
+use smallvec::{SmallVec, smallvec};
+
+use super::sources::{Aggregate, Source, difference, intersect, union};
+use super::{Layout, MEMBERS, reply_members, store_result};
+
+const NOT_A_WEIGHT: &str = "ERR weight value is not a float";
+const LIMIT_NEGATIVE: &str = "ERR LIMIT can't be negative";
+
+/// What is to be combined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Operation {
+    Union,
+    Intersection,
+    Difference,
+}
+
+/// Inputs and options of a command, understood.
+struct Query<'a> {
+    keys: &'a [&'a [u8]],
+    /// One for each key.
+    weights: SmallVec<[f64; 8]>,
+    aggregate: Aggregate,
+    with_scores: bool,
+    /// Of `ZINTERCARD`: 0 is no limit.
+    limit: usize,
+}
+
+/// Which options a command has, besides `WEIGHTS` and `AGGREGATE`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `WITHSCORES`
+    Answers,
+    /// None.
+    Stores,
+    /// `LIMIT`, and not even those two.
+    Counts,
+}
+
+impl<'a> Query<'a> {
+    /// Reads the number of keys at argument `at` and what follows it, and checks the types of the keys: in the order
+    /// of Redis, that is before the options.
+    fn parse(
+        ctx: &mut Ctx<'a, '_>,
+        at: usize,
+        operation: Operation,
+        form: Form,
+    ) -> Result<Self, CommandError> {
+        let number = parse_i64(ctx.args[at])?;
+        if number < 1 {
+            let name = &ctx.command.full_name;
+            return Err(CommandError::new(format!(
+                "ERR at least 1 input key is needed for '{name}' command"
+            )));
+        }
+        let (keys, options) =
+            ctx.args[at + 1..].split_at_checked(number as usize).ok_or(CommandError::SYNTAX)?;
+        for key in keys {
+            if let Some(Value::Str(_) | Value::List(_) | Value::Hash(_)) = ctx.store.read(key) {
+                return Err(CommandError::WRONG_TYPE);
+            }
+        }
+        let mut query = Query {
+            keys,
+            weights: smallvec![1.0; keys.len()],
+            aggregate: Aggregate::Sum,
+            with_scores: false,
+            limit: 0,
+        };
+        query.parse_options(options, operation != Operation::Difference && form != Form::Counts, form)?;
+        Ok(query)
+    }
+
+    fn parse_options(
+        &mut self,
+        mut options: &[&[u8]],
+        has_weights: bool,
+        form: Form,
+    ) -> Result<(), CommandError> {
+        while let [word, rest @ ..] = options {
+            options = if has_weights && keyword_is(word, "weights") && rest.len() >= self.keys.len() {
+                let (weights, rest) = rest.split_at(self.keys.len());
+                for (weight, text) in self.weights.iter_mut().zip(weights) {
+                    *weight = ds::num::parse_f64(text).ok_or(CommandError::new(NOT_A_WEIGHT))?;
+                }
+                rest
+            } else if has_weights && keyword_is(word, "aggregate") && !rest.is_empty() {
+                self.aggregate = match rest[0] {
+                    word if keyword_is(word, "sum") => Aggregate::Sum,
+                    word if keyword_is(word, "min") => Aggregate::Min,
+                    word if keyword_is(word, "max") => Aggregate::Max,
+                    _ => return Err(CommandError::SYNTAX),
+                };
+                &rest[1..]
+            } else if form == Form::Answers && keyword_is(word, "withscores") {
+                self.with_scores = true;
+                rest
+            } else if form == Form::Counts && keyword_is(word, "limit") && !rest.is_empty() {
+                self.limit = parse_count(rest[0]).map_err(|_| CommandError::new(LIMIT_NEGATIVE))?;
+                &rest[1..]
+            } else {
+                return Err(CommandError::SYNTAX);
+            };
+        }
+        Ok(())
+    }
+
+    fn sources<'s>(&self, ctx: &'s Ctx) -> Vec<Source<'s>> {
+        let weighted = self.keys.iter().zip(&self.weights);
+        weighted.map(|(key, weight)| Source::of(&ctx.store, key, *weight)).collect()
+    }
+
+    fn run(&self, ctx: &Ctx, operation: Operation) -> ZSet {
+        let (sources, limits) = (self.sources(ctx), &ctx.store.config().zset);
+        match operation {
+            Operation::Union => union(sources, self.aggregate, limits),
+            Operation::Difference => difference(&sources, limits),
+            Operation::Intersection => {
+                let mut result = ZSet::new();
+                intersect(sources, self.aggregate, &mut |member, score| {
+                    result.insert(member, score, limits);
+                    ControlFlow::Continue(())
+                });
+                result
+            }
+        }
+    }
+}
+
+/// `operation numkeys key …`: answers the members.
+fn answer(ctx: &mut Ctx, operation: Operation) -> CommandResult {
+    let query = Query::parse(ctx, 1, operation, Form::Answers)?;
+    let result = query.run(ctx, operation);
+    let layout = Layout::with_scores(query.with_scores, &ctx.reply);
+    reply_members(&mut ctx.reply, result.iter(), layout);
+    Ok(())
+}
+
+/// `operation destination numkeys key …`: stores the members.
+fn store(ctx: &mut Ctx, operation: Operation, event: &'static str) -> CommandResult {
+    let query = Query::parse(ctx, 2, operation, Form::Stores)?;
+    let result = query.run(ctx, operation);
+    store_result(ctx, ctx.args[1], result, event)
+}
+
+pub(super) const ZUNION: Entry = Entry {
+    name: "zunion",
+    summary: "Returns the union of multiple sorted sets.",
+    complexity: "O(N)+O(M*log(M)) with N being the sum of the sizes of the input sorted sets, and M being the number of elements in the resulting sorted set.",
+    since: "6.2.0",
+    group: Group::SortedSet,
+    arity: -3,
+    flags: &[ReadOnly],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::numbered(1, &[RO, Access])],
+    args: &[
+        integer("numkeys"),
+        key("key", 0).multiple(),
+        integer("weight").token("WEIGHTS").optional().multiple(),
+        oneof("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")])
+            .token("AGGREGATE")
+            .optional(),
+        token("withscores", "WITHSCORES").optional(),
+    ],
+    reply: MEMBERS,
+    run: Run::Function(zunion),
+    ..Entry::DEFAULT
+};
+
+fn zunion(ctx: &mut Ctx) -> CommandResult {
+    answer(ctx, Operation::Union)
+}
+
+pub(super) const ZINTER: Entry = Entry {
+    name: "zinter",
+    summary: "Returns the intersect of multiple sorted sets.",
+    complexity: "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the number of input sorted sets and M being the number of elements in the resulting sorted set.",
+    since: "6.2.0",
+    group: Group::SortedSet,
+    arity: -3,
+    flags: &[ReadOnly],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::numbered(1, &[RO, Access])],
+    args: &[
+        integer("numkeys"),
+        key("key", 0).multiple(),
+        integer("weight").token("WEIGHTS").optional().multiple(),
+        oneof("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")])
+            .token("AGGREGATE")
+            .optional(),
+        token("withscores", "WITHSCORES").optional(),
+    ],
+    reply: MEMBERS,
+    run: Run::Function(zinter),
+    ..Entry::DEFAULT
+};
+
+fn zinter(ctx: &mut Ctx) -> CommandResult {
+    answer(ctx, Operation::Intersection)
+}
+
+pub(super) const ZDIFF: Entry = Entry {
+    name: "zdiff",
+    summary: "Returns the difference between multiple sorted sets.",
+    complexity: "O(L + (N-K)log(N)) worst case where L is the total number of elements in all the sets, N is the size of the first set, and K is the size of the result set.",
+    since: "6.2.0",
+    group: Group::SortedSet,
+    arity: -3,
+    flags: &[ReadOnly],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::numbered(1, &[RO, Access])],
+    args: &[integer("numkeys"), key("key", 0).multiple(), token("withscores", "WITHSCORES").optional()],
+    reply: MEMBERS,
+    run: Run::Function(zdiff),
+    ..Entry::DEFAULT
+};
+
+fn zdiff(ctx: &mut Ctx) -> CommandResult {
+    answer(ctx, Operation::Difference)
+}
+
+pub(super) const ZUNIONSTORE: Entry = Entry {
+    name: "zunionstore",
+    summary: "Stores the union of multiple sorted sets in a key.",
+    complexity: "O(N)+O(M log(M)) with N being the sum of the sizes of the input sorted sets, and M being the number of elements in the resulting sorted set.",
+    since: "2.0.0",
+    group: Group::SortedSet,
+    arity: -4,
+    flags: &[Write, DenyOom],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::one(1, &[OW, Update]), KeySpec::numbered(2, &[RO, Access])],
+    mode: Mode::Heavy,
+    args: &[
+        key("destination", 0),
+        integer("numkeys"),
+        key("key", 1).multiple(),
+        integer("weight").token("WEIGHTS").optional().multiple(),
+        oneof("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")])
+            .token("AGGREGATE")
+            .optional(),
+    ],
+    reply: Shape::Int,
+    run: Run::Function(zunionstore),
+    ..Entry::DEFAULT
+};
+
+fn zunionstore(ctx: &mut Ctx) -> CommandResult {
+    store(ctx, Operation::Union, "zunionstore")
+}
+
+pub(super) const ZINTERSTORE: Entry = Entry {
+    name: "zinterstore",
+    summary: "Stores the intersect of multiple sorted sets in a key.",
+    complexity: "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the number of input sorted sets and M being the number of elements in the resulting sorted set.",
+    since: "2.0.0",
+    group: Group::SortedSet,
+    arity: -4,
+    flags: &[Write, DenyOom],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::one(1, &[OW, Update]), KeySpec::numbered(2, &[RO, Access])],
+    mode: Mode::Heavy,
+    args: &[
+        key("destination", 0),
+        integer("numkeys"),
+        key("key", 1).multiple(),
+        integer("weight").token("WEIGHTS").optional().multiple(),
+        oneof("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")])
+            .token("AGGREGATE")
+            .optional(),
+    ],
+    reply: Shape::Int,
+    run: Run::Function(zinterstore),
+    ..Entry::DEFAULT
+};
+
+fn zinterstore(ctx: &mut Ctx) -> CommandResult {
+    store(ctx, Operation::Intersection, "zinterstore")
+}
+
+pub(super) const ZDIFFSTORE: Entry = Entry {
+    name: "zdiffstore",
+    summary: "Stores the difference of multiple sorted sets in a key.",
+    complexity: "O(L + (N-K)log(N)) worst case where L is the total number of elements in all the sets, N is the size of the first set, and K is the size of the result set.",
+    since: "6.2.0",
+    group: Group::SortedSet,
+    arity: -4,
+    flags: &[Write, DenyOom],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::one(1, &[OW, Update]), KeySpec::numbered(2, &[RO, Access])],
+    mode: Mode::Heavy,
+    args: &[key("destination", 0), integer("numkeys"), key("key", 1).multiple()],
+    reply: Shape::Int,
+    run: Run::Function(zdiffstore),
+    ..Entry::DEFAULT
+};
+
+fn zdiffstore(ctx: &mut Ctx) -> CommandResult {
+    store(ctx, Operation::Difference, "zdiffstore")
+}
+
+pub(super) const ZINTERCARD: Entry = Entry {
+    name: "zintercard",
+    summary: "Returns the number of members of the intersect of multiple sorted sets.",
+    complexity: "O(N*K) worst case with N being the smallest input sorted set, K being the number of input sorted sets.",
+    since: "7.0.0",
+    group: Group::SortedSet,
+    arity: -3,
+    flags: &[ReadOnly],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::numbered(1, &[RO, Access])],
+    args: &[integer("numkeys"), key("key", 0).multiple(), integer("limit").token("LIMIT").optional()],
+    reply: Shape::Int,
+    run: Run::Function(zintercard),
+    ..Entry::DEFAULT
+};
+
+fn zintercard(ctx: &mut Ctx) -> CommandResult {
+    let query = Query::parse(ctx, 1, Operation::Intersection, Form::Counts)?;
+    let mut count = 0;
+    intersect(query.sources(ctx), query.aggregate, &mut |_, _| {
+        count += 1;
+        if count == query.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    ctx.reply.int(count as i64);
+    Ok(())
+}

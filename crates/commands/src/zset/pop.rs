@@ -1,0 +1,237 @@
+//! Taking the members with the lowest or the highest scores.
+//!
+//! What a pop does to another store is to remove the members that it took, by name.
+
+use std::iter::Take;
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
+    keyword_is, oneof, parse_count, parse_i64, token,
+};
+use ds::zset::{Iter, ZSet};
+use resp::Proto;
+
+use super::{Layout, MEMBERS, PAIR, reply_member, reply_members};
+
+const COUNT_TOO_SMALL: &str = "ERR count should be greater than 0";
+
+/// Which members to take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    /// Those with the lowest scores, the lowest first.
+    Min,
+    /// Those with the highest scores, the highest first.
+    Max,
+}
+
+impl End {
+    fn event(self) -> &'static str {
+        match self {
+            End::Min => "zpopmin",
+            End::Max => "zpopmax",
+        }
+    }
+}
+
+/// How a pop answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Answer {
+    /// The members.
+    Members(Layout),
+    /// The key, the one member, its score.
+    KeyAndMember,
+    /// The key, an array of pairs.
+    KeyAndPairs,
+}
+
+/// A pop.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pop {
+    pub(super) end: End,
+    /// How many to take at most; not 0.
+    pub(super) count: usize,
+    pub(super) answer: Answer,
+}
+
+impl Pop {
+    /// The members of `zset` that it takes, in the order in which it answers them.
+    pub(super) fn taken<'z>(&self, zset: &'z ZSet) -> Take<Iter<'z>> {
+        let members = match self.end {
+            End::Min => zset.iter(),
+            End::Max => zset.iter_from_rank(zset.len().saturating_sub(1), true),
+        };
+        members.take(self.count)
+    }
+
+    /// Pops from the set at `key` and answers; false, without an answer, if there is none.
+    pub(super) fn run(&self, ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
+        let records = ctx.store.records_effects(key);
+        let Some(zset) = ctx.store.write_as::<ZSet>(key)? else { return Ok(false) };
+        let taken = self.taken(zset);
+        let (len, count) = (zset.len(), taken.len());
+        match self.answer {
+            Answer::Members(layout) => reply_members(&mut ctx.reply, taken, layout),
+            Answer::KeyAndMember => {
+                ctx.reply.array(1 + 2 * count);
+                ctx.reply.bulk(key);
+                for (member, score) in taken {
+                    reply_member(&mut ctx.reply, member, score, Layout::Flat);
+                }
+            }
+            Answer::KeyAndPairs => {
+                ctx.reply.array(2);
+                ctx.reply.bulk(key);
+                reply_members(&mut ctx.reply, taken, Layout::Pairs);
+            }
+        }
+        let ranks = match self.end {
+            End::Min => 0..count,
+            End::Max => len - count..len,
+        };
+        let mut gone: Vec<Vec<u8>> = Vec::new();
+        zset.remove_rank_range(ranks, &mut |member, _| {
+            if records {
+                gone.push(member.to_vec());
+            }
+        });
+        ctx.store.changed(key, Class::ZSet, self.end.event());
+        if records {
+            let words = [&b"ZREM"[..], key];
+            let effect: Vec<&[u8]> = words.into_iter().chain(gone.iter().map(Vec::as_slice)).collect();
+            ctx.store.effect(key, &effect);
+        }
+        ctx.store.delete_if_empty(key);
+        Ok(true)
+    }
+
+    /// Reads the keys and options of `ZMPOP` and `BZMPOP`: `numkeys key … MIN|MAX [COUNT count]`.
+    pub(super) fn parse<'a>(args: &'a [&'a [u8]]) -> Result<(&'a [&'a [u8]], Pop), CommandError> {
+        let [number, rest @ ..] = args else { return Err(CommandError::SYNTAX) };
+        let number = match parse_i64(number) {
+            Ok(number) if number > 0 => number as usize,
+            _ => return Err(CommandError::NUMKEYS_TOO_SMALL),
+        };
+        if number >= rest.len() {
+            return Err(CommandError::SYNTAX);
+        }
+        let (keys, options) = rest.split_at(number);
+        let end = match options[0] {
+            word if keyword_is(word, "min") => End::Min,
+            word if keyword_is(word, "max") => End::Max,
+            _ => return Err(CommandError::SYNTAX),
+        };
+        let mut count = None;
+        let mut options = options[1..].iter();
+        while let Some(word) = options.next() {
+            let Some(number) = options.next().filter(|_| count.is_none() && keyword_is(word, "count")) else {
+                return Err(CommandError::SYNTAX);
+            };
+            match parse_count(number) {
+                Ok(number) if number > 0 => count = Some(number),
+                _ => return Err(CommandError::new(COUNT_TOO_SMALL)),
+            }
+        }
+        Ok((keys, Pop { end, count: count.unwrap_or(1), answer: Answer::KeyAndPairs }))
+    }
+}
+
+pub(super) const ZPOPMIN: Entry = Entry {
+    name: "zpopmin",
+    summary: "Returns the lowest-scoring members from a sorted set after removing them. Deletes the sorted set if the last member was popped.",
+    complexity: "O(log(N)*M) with N being the number of elements in the sorted set, and M being the number of elements popped.",
+    since: "5.0.0",
+    group: Group::SortedSet,
+    arity: -2,
+    flags: &[Write, Fast],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::one(1, &[RW, Access, Delete])],
+    args: &[key("key", 0), integer("count").optional()],
+    reply: Shape::OneOf(&[MEMBERS, PAIR]),
+    run: Run::Function(zpopmin),
+    ..Entry::DEFAULT
+};
+
+fn zpopmin(ctx: &mut Ctx) -> CommandResult {
+    pop(ctx, End::Min)
+}
+
+pub(super) const ZPOPMAX: Entry = Entry {
+    name: "zpopmax",
+    summary: "Returns the highest-scoring members from a sorted set after removing them. Deletes the sorted set if the last member was popped.",
+    complexity: "O(log(N)*M) with N being the number of elements in the sorted set, and M being the number of elements popped.",
+    since: "5.0.0",
+    group: Group::SortedSet,
+    arity: -2,
+    flags: &[Write, Fast],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::one(1, &[RW, Access, Delete])],
+    args: &[key("key", 0), integer("count").optional()],
+    reply: Shape::OneOf(&[MEMBERS, PAIR]),
+    run: Run::Function(zpopmax),
+    ..Entry::DEFAULT
+};
+
+fn zpopmax(ctx: &mut Ctx) -> CommandResult {
+    pop(ctx, End::Max)
+}
+
+/// Pops from the set at argument 1, as many members as argument 2 says. Only if it is there does RESP3 answer pairs.
+fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
+    let key = ctx.args[1];
+    let (count, layout) = match &ctx.args[2..] {
+        [] => (1, Layout::Flat),
+        [count] => (
+            parse_count(count)?,
+            if ctx.reply.proto() == Proto::Resp3 { Layout::Pairs } else { Layout::Flat },
+        ),
+        _ => return Err(CommandError::SYNTAX),
+    };
+    let popped = if count == 0 {
+        ctx.store.read_as::<ZSet>(key)?;
+        false
+    } else {
+        Pop { end, count, answer: Answer::Members(layout) }.run(ctx, key)?
+    };
+    if !popped {
+        ctx.reply.array(0);
+    }
+    Ok(())
+}
+
+/// What `ZMPOP` and `BZMPOP` answer.
+pub(super) const KEY_AND_PAIRS: Shape =
+    Shape::OneOf(&[Shape::Tuple(&[Shape::Bulk, Shape::Array(&PAIR)]), Shape::Null]);
+
+pub(super) const ZMPOP: Entry = Entry {
+    name: "zmpop",
+    summary: "Returns the highest- or lowest-scoring members from one or more sorted sets after removing them. Deletes the sorted set if the last member was popped.",
+    complexity: "O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of elements in the sorted set, and M being the number of elements popped.",
+    since: "7.0.0",
+    group: Group::SortedSet,
+    arity: -4,
+    flags: &[Write],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::numbered(1, &[RW, Access, Delete])],
+    args: &[
+        integer("numkeys"),
+        key("key", 0).multiple(),
+        oneof("where", &[token("min", "MIN"), token("max", "MAX")]),
+        integer("count").token("COUNT").optional(),
+    ],
+    reply: KEY_AND_PAIRS,
+    run: Run::Function(zmpop),
+    ..Entry::DEFAULT
+};
+
+fn zmpop(ctx: &mut Ctx) -> CommandResult {
+    let (keys, pop) = Pop::parse(&ctx.args[1..])?;
+    for key in keys {
+        if pop.run(ctx, key)? {
+            return Ok(());
+        }
+    }
+    ctx.reply.null_array();
+    Ok(())
+}

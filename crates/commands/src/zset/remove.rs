@@ -1,0 +1,120 @@
+//! Removing members by name and by range.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, double, integer, key, string,
+};
+use ds::zset::ZSet;
+
+use super::span::{By, Span};
+
+pub(super) const ZREM: Entry = Entry {
+    name: "zrem",
+    summary: "Removes one or more members from a sorted set. Deletes the sorted set if all members were removed.",
+    complexity: "O(M*log(N)) with N being the number of elements in the sorted set and M the number of elements to be removed.",
+    since: "1.2.0",
+    group: Group::SortedSet,
+    arity: -3,
+    flags: &[Write, Fast],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::one(1, &[RW, Delete])],
+    args: &[key("key", 0), string("member").multiple()],
+    history: &[("2.4.0", "Accepts multiple elements.")],
+    reply: Shape::Int,
+    run: Run::Function(zrem),
+    ..Entry::DEFAULT
+};
+
+fn zrem(ctx: &mut Ctx) -> CommandResult {
+    let mut removed = 0;
+    if let Some(zset) = ctx.store.write_as::<ZSet>(ctx.args[1])? {
+        removed = ctx.args[2..].iter().filter(|member| zset.remove(member).is_some()).count();
+    }
+    finish(ctx, removed, "zrem")
+}
+
+pub(super) const ZREMRANGEBYRANK: Entry = Entry {
+    name: "zremrangebyrank",
+    summary: "Removes members in a sorted set within a range of indexes. Deletes the sorted set if all members were removed.",
+    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements removed by the operation.",
+    since: "2.0.0",
+    group: Group::SortedSet,
+    arity: 4,
+    flags: &[Write],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::one(1, &[RW, Delete])],
+    mode: Mode::Heavy,
+    args: &[key("key", 0), integer("start"), integer("stop")],
+    reply: Shape::Int,
+    run: Run::Function(zremrangebyrank),
+    ..Entry::DEFAULT
+};
+
+fn zremrangebyrank(ctx: &mut Ctx) -> CommandResult {
+    remove_range(ctx, By::Rank, "zremrangebyrank")
+}
+
+pub(super) const ZREMRANGEBYSCORE: Entry = Entry {
+    name: "zremrangebyscore",
+    summary: "Removes members in a sorted set within a range of scores. Deletes the sorted set if all members were removed.",
+    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements removed by the operation.",
+    since: "1.2.0",
+    group: Group::SortedSet,
+    arity: 4,
+    flags: &[Write],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::one(1, &[RW, Delete])],
+    mode: Mode::Heavy,
+    args: &[key("key", 0), double("min"), double("max")],
+    reply: Shape::Int,
+    run: Run::Function(zremrangebyscore),
+    ..Entry::DEFAULT
+};
+
+fn zremrangebyscore(ctx: &mut Ctx) -> CommandResult {
+    remove_range(ctx, By::Score, "zremrangebyscore")
+}
+
+pub(super) const ZREMRANGEBYLEX: Entry = Entry {
+    name: "zremrangebylex",
+    summary: "Removes members in a sorted set within a lexicographical range. Deletes the sorted set if all members were removed.",
+    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements removed by the operation.",
+    since: "2.8.9",
+    group: Group::SortedSet,
+    arity: 4,
+    flags: &[Write],
+    acl: &[Acl::SortedSet],
+    keys: &[KeySpec::one(1, &[RW, Delete])],
+    mode: Mode::Heavy,
+    args: &[key("key", 0), string("min"), string("max")],
+    reply: Shape::Int,
+    run: Run::Function(zremrangebylex),
+    ..Entry::DEFAULT
+};
+
+fn zremrangebylex(ctx: &mut Ctx) -> CommandResult {
+    remove_range(ctx, By::Lex, "zremrangebylex")
+}
+
+/// Removes the members within the bounds at arguments 2 and 3.
+fn remove_range(ctx: &mut Ctx, by: By, event: &'static str) -> CommandResult {
+    let span = Span::parse(by, ctx.args[2], ctx.args[3])?;
+    let mut removed = 0;
+    if let Some(zset) = ctx.store.write_as::<ZSet>(ctx.args[1])? {
+        removed = zset.remove_rank_range(span.ranks(zset, false), &mut |_, _| ());
+    }
+    finish(ctx, removed, event)
+}
+
+/// Says and answers that `removed` members are gone from the set at argument 1.
+fn finish(ctx: &mut Ctx, removed: usize, event: &'static str) -> CommandResult {
+    let key = ctx.args[1];
+    if removed > 0 {
+        ctx.store.changed(key, Class::ZSet, event);
+        ctx.effect_same(key);
+        ctx.store.delete_if_empty(key);
+    }
+    ctx.reply.int(removed as i64);
+    Ok(())
+}

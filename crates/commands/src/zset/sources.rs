@@ -1,0 +1,138 @@
+//! What union, intersection and difference work on: sets and sorted sets alike, and how their scores are combined.
+
+use std::ops::ControlFlow;
+
+use command::Store;
+use ds::set::Set;
+use ds::zset::{ZSet, ZSetLimits};
+use keyspace::Value;
+
+/// What becomes of the scores of a member that several inputs have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Aggregate {
+    Sum,
+    Min,
+    Max,
+}
+
+impl Aggregate {
+    /// The score of a member that has `total` from the inputs so far and `score` from one more.
+    fn apply(self, total: f64, score: f64) -> f64 {
+        match self {
+            Aggregate::Sum => number_or_zero(total + score),
+            Aggregate::Min if score < total => score,
+            Aggregate::Max if score > total => score,
+            Aggregate::Min | Aggregate::Max => total,
+        }
+    }
+}
+
+/// The sum of both infinities, and zero times infinity, are zero.
+fn number_or_zero(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
+}
+
+/// An input.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    members: Members<'a>,
+    weight: f64,
+}
+
+#[derive(Clone, Copy)]
+enum Members<'a> {
+    None,
+    /// Each with the score 1.
+    Set(&'a Set),
+    ZSet(&'a ZSet),
+}
+
+impl<'a> Source<'a> {
+    /// The set at `key`, which was checked to be one if there is any.
+    pub(super) fn of(store: &'a Store, key: &[u8], weight: f64) -> Source<'a> {
+        let members = match store.peek(key).map(|record| &record.value) {
+            None => Members::None,
+            Some(Value::Set(set)) => Members::Set(set),
+            Some(Value::ZSet(zset)) => Members::ZSet(zset),
+            Some(Value::Str(_) | Value::List(_) | Value::Hash(_)) => {
+                unreachable!("the types of the inputs were checked")
+            }
+        };
+        Source { members, weight }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self.members {
+            Members::None => 0,
+            Members::Set(set) => set.len(),
+            Members::ZSet(zset) => zset.len(),
+        }
+    }
+
+    /// The weighted score of a member; it may be NaN.
+    fn score(&self, member: &[u8]) -> Option<f64> {
+        let score = match self.members {
+            Members::None => None,
+            Members::Set(set) => set.contains(member).then_some(1.0),
+            Members::ZSet(zset) => zset.score(member),
+        };
+        Some(score? * self.weight)
+    }
+
+    /// Shows every member with its weighted score, until `visit` breaks.
+    fn each(&self, visit: &mut dyn FnMut(&[u8], f64) -> ControlFlow<()>) {
+        let weighted = |score: f64| number_or_zero(score * self.weight);
+        // Whether it broke is the visitor's own knowledge.
+        let _ = match self.members {
+            Members::None => ControlFlow::Continue(()),
+            Members::Set(set) => set.iter().try_for_each(|member| visit(&member, weighted(1.0))),
+            Members::ZSet(zset) => zset.iter().try_for_each(|(member, score)| visit(member, weighted(score))),
+        };
+    }
+}
+
+/// The members that any of `sources` has. Sums are built from the smallest input on, as in Redis: the order shows in
+/// the last digit.
+pub(super) fn union(mut sources: Vec<Source>, aggregate: Aggregate, limits: &ZSetLimits) -> ZSet {
+    sources.sort_by_key(Source::len);
+    let mut result = ZSet::new();
+    for source in sources {
+        source.each(&mut |member, score| {
+            let total = result.score(member).map_or(score, |total| aggregate.apply(total, score));
+            result.insert(member, total, limits);
+            ControlFlow::Continue(())
+        });
+    }
+    result
+}
+
+/// Shows the members that all of `sources` have, until `visit` breaks.
+pub(super) fn intersect(
+    mut sources: Vec<Source>,
+    aggregate: Aggregate,
+    visit: &mut dyn FnMut(&[u8], f64) -> ControlFlow<()>,
+) {
+    sources.sort_by_key(Source::len);
+    let Some((smallest, others)) = sources.split_first() else { return };
+    smallest.each(&mut |member, score| {
+        let mut total = score;
+        for other in others {
+            let Some(score) = other.score(member) else { return ControlFlow::Continue(()) };
+            total = aggregate.apply(total, score);
+        }
+        visit(member, total)
+    });
+}
+
+/// The members of the first of `sources` that no other has.
+pub(super) fn difference(sources: &[Source], limits: &ZSetLimits) -> ZSet {
+    let mut result = ZSet::new();
+    let Some((first, others)) = sources.split_first() else { return result };
+    first.each(&mut |member, score| {
+        if others.iter().all(|other| other.score(member).is_none()) {
+            result.insert(member, score, limits);
+        }
+        ControlFlow::Continue(())
+    });
+    result
+}

@@ -1,0 +1,88 @@
+//! Ranges as commands write them, turned into ranks.
+
+use std::ops::Range;
+
+use command::{CommandError, parse_i64};
+use ds::num::{LexBound, ScoreBound, parse_lex_bound, parse_score_bound};
+use ds::zset::ZSet;
+
+const NOT_A_SCORE: &str = "ERR min or max is not a float";
+const NOT_A_LEX_BOUND: &str = "ERR min or max not valid string range item";
+
+/// What a range is a range of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum By {
+    /// Indexes, which count from the end if negative.
+    Rank,
+    /// Scores.
+    Score,
+    /// Members, all of the same score.
+    Lex,
+}
+
+/// A range.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Span<'a> {
+    Rank { start: i64, stop: i64 },
+    Score { min: ScoreBound, max: ScoreBound },
+    Lex { min: LexBound<'a>, max: LexBound<'a> },
+}
+
+impl<'a> Span<'a> {
+    /// Reads the two ends of a range, the lower one first.
+    pub(super) fn parse(by: By, min: &'a [u8], max: &'a [u8]) -> Result<Span<'a>, CommandError> {
+        match by {
+            By::Rank => Ok(Span::Rank { start: parse_i64(min)?, stop: parse_i64(max)? }),
+            By::Score => match (parse_score_bound(min), parse_score_bound(max)) {
+                (Some(min), Some(max)) => Ok(Span::Score { min, max }),
+                _ => Err(CommandError::new(NOT_A_SCORE)),
+            },
+            By::Lex => match (parse_lex_bound(min), parse_lex_bound(max)) {
+                (Some(min), Some(max)) => Ok(Span::Lex { min, max }),
+                _ => Err(CommandError::new(NOT_A_LEX_BOUND)),
+            },
+        }
+    }
+
+    /// The ranks of the members of `zset` within it. With `reverse`, indexes count from the highest score.
+    pub(super) fn ranks(&self, zset: &ZSet, reverse: bool) -> Range<usize> {
+        match *self {
+            Span::Score { min, max } => zset.score_range(min, max),
+            Span::Lex { min, max } => zset.lex_range(min, max),
+            Span::Rank { start, stop } => {
+                let len = zset.len();
+                let indexes = clamp(start, stop, len);
+                if reverse { len - indexes.end..len - indexes.start } else { indexes }
+            }
+        }
+    }
+}
+
+/// The indexes from `start` to `stop`, both inclusive, of a sequence of `len` elements.
+fn clamp(start: i64, stop: i64, len: usize) -> Range<usize> {
+    let len = len as i64;
+    let from_the_front = |index: i64| if index < 0 { index + len } else { index };
+    let (start, stop) = (from_the_front(start).max(0), from_the_front(stop).min(len - 1));
+    if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexes_clamp() {
+        for (start, stop, len, expected) in [
+            (0, -1, 3, 0..3),
+            (1, 1, 3, 1..2),
+            (-2, -1, 3, 1..3),
+            (i64::MIN, i64::MAX, 3, 0..3),
+            (i64::MAX, i64::MAX, 3, 0..0),
+            (i64::MIN, i64::MIN, 3, 0..0),
+            (2, 1, 3, 0..0),
+            (0, -1, 0, 0..0),
+        ] {
+            assert_eq!(clamp(start, stop, len), expected, "{start} {stop} of {len}");
+        }
+    }
+}

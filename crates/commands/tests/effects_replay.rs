@@ -1,0 +1,196 @@
+//! A store rebuilt from its effects holds the same data.
+//!
+//! Random requests, made up from what each command declares about its arguments, run against one store. Now and then
+//! the effects of each shard are run on a second store with only that shard entered, one shard after the other, at
+//! a time long past, and both must have the same digest. So an effect must not reach over to another shard, depend on
+//! the clock or on chance, or be missing. Commands of every family take part as soon as they are declared.
+
+use command::{Arg, ArgKind, Client, Command, Group, Local, Run};
+use commands::{FAMILIES, keys};
+use ds::random::Random;
+use resp::{Output, Proto};
+
+const SEEDS: u64 = 12;
+const REQUESTS_PER_SEED: usize = 3000;
+/// Requests between two comparisons, at most.
+const ROUND_MAX: u64 = 24;
+/// Keeps `SETRANGE` and its like small.
+const STRING_BYTES_MAX: u64 = 2000;
+const DB_COUNT: u64 = 2;
+
+/// Makes up requests.
+struct Workload {
+    random: Random,
+    now: i64,
+    /// What the argument `numkeys` said.
+    key_count: Option<u64>,
+}
+
+impl Workload {
+    fn percent(&mut self, chance: u64) -> bool {
+        self.random.below(100) < chance
+    }
+
+    fn pick<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
+        choices[self.random.below(choices.len() as u64) as usize]
+    }
+
+    fn request(&mut self, command: &Command) -> Vec<Vec<u8>> {
+        let mut request: Vec<Vec<u8>> =
+            command.full_name.split('|').map(|part| part.as_bytes().to_vec()).collect();
+        self.key_count = None;
+        for arg in command.entry.args {
+            self.add(arg, command.entry.group, &mut request);
+        }
+        request
+    }
+
+    fn add(&mut self, arg: &Arg, group: Group, request: &mut Vec<Vec<u8>>) {
+        if arg.optional && self.percent(60) {
+            return;
+        }
+        let count = match (arg.multiple, arg.kind) {
+            (true, ArgKind::Key) => self.key_count.take().unwrap_or_else(|| 1 + self.random.below(3)),
+            (true, _) => 1 + self.random.below(3),
+            (false, _) => 1,
+        };
+        for index in 0..count {
+            if let Some(token) = arg.token
+                && (index == 0 || arg.multiple_token)
+            {
+                request.push(token.into());
+            }
+            match arg.kind {
+                ArgKind::PureToken => {}
+                ArgKind::OneOf => {
+                    let choice = &arg.args[self.random.below(arg.args.len() as u64) as usize];
+                    self.add(choice, group, request);
+                }
+                ArgKind::Block => arg.args.iter().for_each(|part| self.add(part, group, request)),
+                ArgKind::Key => request.push(self.key(group)),
+                ArgKind::Integer => request.push(self.integer(arg.name)),
+                ArgKind::UnixTime => request.push(self.time(arg.name)),
+                ArgKind::Double => request.push(self.double()),
+                ArgKind::Pattern => request.push(self.pick(&["*", "*1*", "[a-c]"]).into()),
+                ArgKind::String => request.push(self.string(arg.name)),
+            }
+        }
+    }
+
+    /// Mostly of the group of the command, so that types fit; some of them lie together.
+    fn key(&mut self, group: Group) -> Vec<u8> {
+        let groups = ["string", "list", "hash", "set", "sorted-set"];
+        let own = if group == Group::Bitmap { "string" } else { group.name() };
+        let group = if groups.contains(&own) && self.percent(90) { own } else { self.pick(&groups) };
+        let tag = self.pick(&["", "", "{tag}"]);
+        format!("{tag}{group}:{}", self.random.below(3)).into_bytes()
+    }
+
+    fn integer(&mut self, name: &str) -> Vec<u8> {
+        if name == "numkeys" {
+            let count = 1 + self.random.below(3);
+            self.key_count = Some(count);
+            return count.to_string().into_bytes();
+        }
+        match self.random.below(20) {
+            0 => self.pick(&["9223372036854775807", "-9223372036854775808", "4294967295", "x", ""]).into(),
+            1 => self.random.below(5000).to_string().into_bytes(),
+            _ => (self.random.below(14) as i64 - 3).to_string().into_bytes(),
+        }
+    }
+
+    fn time(&mut self, name: &str) -> Vec<u8> {
+        let ms = self.now + self.random.below(20_000) as i64 - 2_000;
+        let time = if name.contains("milliseconds") { ms } else { ms / 1000 };
+        time.to_string().into_bytes()
+    }
+
+    fn double(&mut self) -> Vec<u8> {
+        self.pick(&["0", "1", "-1.5", "0.1", "3", "1e10", "-0.3", "inf", "-inf", "nan", "x"]).into()
+    }
+
+    fn string(&mut self, name: &str) -> Vec<u8> {
+        match name {
+            "encoding" => self.pick(&["u1", "i5", "u8", "i64", "u63", "i8"]).into(),
+            "min" | "max" if self.percent(80) => self.pick(&["-", "+", "(a", "[b", "-inf", "(1", "2"]).into(),
+            _ if self.percent(3) => vec![b'x'; 100],
+            _ => self.pick(&["a", "b", "c", "1", "2", "-7", "1.5", "", "value", "\0\u{ff}", "10"]).into(),
+        }
+    }
+}
+
+fn store() -> Local {
+    let mut local = Local::new(FAMILIES);
+    local.config.string_bytes_max = STRING_BYTES_MAX;
+    local
+}
+
+/// The digest of `local` at the time `now`.
+fn digest_at(local: &mut Local, now: i64) -> keys::digest::Digest {
+    let before = std::mem::replace(&mut local.now, now);
+    let digest = local.with_store(Client::internal(0, Proto::Resp2), |store| keys::digest::digest(store));
+    local.now = before;
+    digest
+}
+
+fn shown(db: u32, request: &[Vec<u8>]) -> String {
+    let words: Vec<String> = request.iter().map(|word| word.escape_ascii().to_string()).collect();
+    format!("[{db}] {words:?}")
+}
+
+fn run(seed: u64) {
+    let (mut original, mut replayed) = (store(), store());
+    original.record_effects();
+    replayed.now = 0;
+    let mut workload = Workload { random: Random::new(seed), now: original.now, key_count: None };
+    let names: Vec<String> = original
+        .table()
+        .all()
+        .iter()
+        .filter(|command| matches!(command.entry.run, Run::Function(_)))
+        .map(|command| command.full_name.clone())
+        .collect();
+    let mut done = 0;
+    while done < REQUESTS_PER_SEED {
+        let mut round = Vec::new();
+        for _ in 0..=workload.random.below(ROUND_MAX) {
+            let name = &names[workload.random.below(names.len() as u64) as usize];
+            if ["flushall", "flushdb"].contains(&&**name) && workload.percent(80) {
+                continue;
+            }
+            let command = original.table().by_full_name(name.as_bytes()).expect("it is listed");
+            let request = workload.request(command);
+            let db = if workload.percent(10) { workload.random.below(DB_COUNT) as u32 } else { 0 };
+            round.push(shown(db, &request));
+            let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+            let mut out = Output::new();
+            original.run(Client::internal(db, Proto::Resp2), &args, &mut (), &mut out);
+            if workload.percent(20) {
+                original.now += workload.random.below(1500) as i64;
+                workload.now = original.now;
+            }
+        }
+        done += round.len();
+        original.posts.clear();
+        let effects = original.take_effects_by_shard();
+        for (id, effects) in &effects {
+            if let Err(error) = replayed.replay_on(*id, effects) {
+                panic!("seed {seed}: {error} in {effects:?}\nof {}", round.join("\n"));
+            }
+        }
+        let now = original.now;
+        assert_eq!(
+            digest_at(&mut original, now),
+            digest_at(&mut replayed, now),
+            "seed {seed}:\n{}\neffects: {effects:?}",
+            round.join("\n")
+        );
+    }
+}
+
+#[test]
+fn effects_replay() {
+    for seed in 0..SEEDS {
+        run(seed);
+    }
+}

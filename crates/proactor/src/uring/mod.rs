@@ -1,0 +1,397 @@
+//! The driver on io_uring.
+//!
+//! Accepting and receiving are multishot: armed once, they complete for every connection and every arrival, into buffers
+//! that the kernel picks from a ring; they are armed again when they run out of buffers or stop for another
+//! reason. Sends are queued when a turn begins, one at a time per connection, so that one system call hands over all
+//! replies of a turn and fetches all that has arrived.
+//!
+//! A connection has `under_way` operations in the kernel. Their memory (the chunks being sent, the message that lists them)
+//! belongs to its slot until the last of them has completed. Closing is therefore: shut down, cancel, wait for the last
+//! completion, close the descriptor, free the slot.
+//!
+//! ```text
+//!   Open ──close(AfterFlush)──▶ Flushing ──all sent──▶ Draining ──peer ended──▶ Dead ──last completion──▶ free
+//!     └──close(Now | Reset), or out of time ──────────────────────────────────▶─┘
+//! ```
+//!
+//! A paused connection goes on receiving up to its limit; then its receive is cancelled and only a hang-up is awaited.
+//! Sockets are blocking as far as the kernel is concerned: it would give up on operations on non-blocking ones.
+
+mod buffers;
+mod message;
+mod probe;
+mod ring;
+
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use crate::acceptor::Acceptor;
+use crate::connections::{Connections, Limits, State};
+use crate::event::{ConnId, Event};
+use crate::turn::{Backend, Thread};
+use crate::{CloseMode, Config, Error, Listener, sys};
+use buffers::BufferRing;
+use message::Message;
+use ring::{Completion, Kind, Ring, Tag, ToSend};
+
+/// Events after which a turn stops asking the kernel for more.
+const EVENTS_MAX: usize = 256;
+
+/// What this driver knows of a connection.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    fd: OwnedFd,
+    /// Operations of which a last completion is to come.
+    under_way: u32,
+    is_receiving: bool,
+    is_stopping: bool,
+    is_sending: bool,
+    is_watching: bool,
+    message: Option<Box<Message>>,
+}
+
+/// One thread's connections, on io_uring.
+#[derive(Debug)]
+pub struct UringDriver {
+    // Dropped in this order: the ring first, so that the kernel lets go of the memory of the others.
+    ring: Ring,
+    buffers: BufferRing,
+    connections: Connections<Socket>,
+    thread: Thread,
+    acceptor: Acceptor,
+    completions: Vec<Completion>,
+}
+
+impl UringDriver {
+    /// Opens the driver if everything it needs works here.
+    pub(crate) fn open(config: &Config, limits: Limits) -> Result<UringDriver, Error> {
+        probe::multishot_receive()
+            .map_err(|(step, error)| Error::NoRing { why: format!("{step}: {error}") })?;
+        let mut ring = Ring::open().map_err(Error::setup("an io_uring"))?;
+        let buffers = BufferRing::register(&ring.submitter(), config.receive_buffers)
+            .map_err(Error::setup("a ring of receive buffers"))?;
+        let thread = Thread::new(config.poll_us)?;
+        if let Some(bell) = thread.waker.bell() {
+            ring.watch_bell(bell.as_fd().as_raw_fd(), Tag::numbered(Kind::Bell, 0));
+        }
+        let connections = Connections::new(limits);
+        let acceptor = Acceptor::default();
+        Ok(UringDriver { ring, buffers, connections, thread, acceptor, completions: Vec::new() })
+    }
+
+    pub(crate) fn listen(&mut self, listener: Listener) -> io::Result<usize> {
+        let number = self.acceptor.listeners.len();
+        if let Some(fd) = listener.fd() {
+            sys::set_blocking(fd)?;
+        }
+        self.acceptor.listeners.push(listener);
+        self.accept(number);
+        Ok(number)
+    }
+
+    fn accept(&mut self, number: usize) {
+        if let Some(fd) = self.acceptor.listeners.get(number).and_then(Listener::fd) {
+            self.ring.accept(fd.as_raw_fd(), Tag::numbered(Kind::Accept, number as u32));
+        }
+    }
+
+    pub(crate) fn adopt(&mut self, fd: OwnedFd) -> ConnId {
+        let id = self.connections.insert(Socket {
+            fd,
+            under_way: 0,
+            is_receiving: false,
+            is_stopping: false,
+            is_sending: false,
+            is_watching: false,
+            message: None,
+        });
+        self.read_on(id.slot);
+        id
+    }
+
+    pub(crate) fn close(&mut self, id: ConnId, mode: CloseMode) {
+        if mode == CloseMode::AfterFlush {
+            let now_ns = self.thread.clock.monotonic_ns();
+            if self.connections.begin_close(id, now_ns) {
+                // What the peer still says is thrown away, but its end has to be noticed.
+                self.read_on(id.slot);
+            }
+        } else if self.connections.open(id).is_some() {
+            self.cut(id.slot, mode);
+        }
+    }
+
+    /// Ends a connection without regard to its output.
+    fn cut(&mut self, slot: u32, mode: CloseMode) {
+        let Some(connection) = self.connections.occupant(slot) else { return };
+        let fd = connection.link.fd.as_fd();
+        // A socket that is gone already needs neither.
+        let _ = match mode {
+            CloseMode::Reset => sys::reset_on_close(fd),
+            CloseMode::Now | CloseMode::AfterFlush => sys::shutdown(fd, Shutdown::Both),
+        };
+        self.abandon(slot);
+    }
+
+    /// Ends everything that is under way; the slot is freed when the kernel has let go.
+    fn abandon(&mut self, slot: u32) {
+        let id = self.connections.name(slot);
+        let Some(connection) = self.connections.occupant(slot) else { return };
+        connection.state = State::Dead;
+        connection.output.clear();
+        if connection.link.under_way > 0 {
+            connection.link.under_way += 1;
+            let fd = connection.link.fd.as_raw_fd();
+            self.ring.cancel_all(fd, Tag::new(Kind::Cancel, id));
+        } else {
+            self.connections.free(slot);
+        }
+    }
+
+    /// Receives, or awaits a hang-up, as the connection's state wants it.
+    fn read_on(&mut self, slot: u32) {
+        let id = self.connections.name(slot);
+        let wants_input = self.connections.wants_input(slot);
+        let Some(connection) = self.connections.occupant(slot) else { return };
+        if connection.has_ended || connection.state == State::Dead {
+            return;
+        }
+        let link = &mut connection.link;
+        let fd = link.fd.as_raw_fd();
+        match (wants_input, link.is_receiving) {
+            (true, false) => {
+                link.is_receiving = true;
+                link.under_way += 1;
+                self.ring.receive(fd, Tag::new(Kind::Receive, id));
+            }
+            (false, true) if !link.is_stopping => {
+                link.is_stopping = true;
+                link.under_way += 1;
+                self.ring.cancel(Tag::new(Kind::Receive, id), Tag::new(Kind::Cancel, id));
+            }
+            (false, false) if !link.is_watching => {
+                link.is_watching = true;
+                link.under_way += 1;
+                self.ring.watch_hang_up(fd, Tag::new(Kind::HangUp, id));
+            }
+            // As wanted, or on its way there: the completion of what is under way asks again.
+            (true, true) | (false, _) => {}
+        }
+    }
+
+    /// Starts sending, unless that is under way or there is nothing.
+    fn send(&mut self, slot: u32) {
+        let id = self.connections.name(slot);
+        let Some(connection) = self.connections.occupant(slot) else { return };
+        if connection.link.is_sending || connection.state == State::Dead {
+            return;
+        }
+        if connection.is_broken {
+            connection.sending.clear();
+            connection.output.clear();
+        }
+        connection.sending.fill(&mut connection.output);
+        if connection.sending.is_empty() {
+            return self.finish_closing(slot);
+        }
+        let what = match connection.sending.only_slice() {
+            // A chunk of 4 GiB or more goes in parts.
+            Some(only) => ToSend::Bytes(only.as_ptr(), u32::try_from(only.len()).unwrap_or(u32::MAX)),
+            None => {
+                let message = connection.link.message.get_or_insert_with(Message::new);
+                ToSend::Message(message.point_at(&connection.sending))
+            }
+        };
+        connection.link.is_sending = true;
+        connection.link.under_way += 1;
+        let fd = connection.link.fd.as_raw_fd();
+        // SAFETY: `sending` and `message` belong to the slot and are not touched while `is_sending`; the slot is not freed
+        // before the completion, and the ring is dropped before the slots.
+        unsafe { self.ring.send(fd, what, Tag::new(Kind::Send, id)) };
+    }
+
+    /// Takes a closing connection one step further.
+    fn finish_closing(&mut self, slot: u32) {
+        let Some(connection) = self.connections.occupant(slot) else { return };
+        if connection.has_flushed() {
+            // It may be gone already; then the next receive says so.
+            let _ = sys::shutdown(connection.link.fd.as_fd(), Shutdown::Write);
+            connection.state = State::Draining;
+        }
+        if connection.is_over() {
+            self.abandon(slot);
+        }
+    }
+
+    fn on_completion(&mut self, completion: Completion, events: &mut Vec<Event>) {
+        let Completion { tag, .. } = completion;
+        match tag.kind {
+            Kind::Accept => return self.on_accept(tag.id.slot as usize, completion, events),
+            Kind::Bell => return self.on_bell(completion),
+            Kind::Receive | Kind::Send | Kind::HangUp | Kind::Cancel => {}
+        }
+        let slot = tag.id.slot;
+        assert!(tag.is_of(self.connections.name(slot)), "a slot is reused only after its last completion");
+        let Some(connection) = self.connections.occupant(slot) else { return };
+        if !completion.has_more {
+            connection.link.under_way -= 1;
+        }
+        match tag.kind {
+            Kind::Receive => self.on_receive(slot, completion, events),
+            Kind::Send => self.on_send(slot, completion, events),
+            Kind::HangUp => self.on_hang_up(slot, completion, events),
+            Kind::Cancel | Kind::Accept | Kind::Bell => {}
+        }
+        if let Some(connection) = self.connections.occupant(slot)
+            && connection.state == State::Dead
+            && connection.link.under_way == 0
+        {
+            self.connections.free(slot);
+        }
+    }
+
+    fn on_receive(&mut self, slot: u32, completion: Completion, events: &mut Vec<Event>) {
+        let mut goes_on = completion.has_more;
+        if let Some(connection) = self.connections.occupant(slot)
+            && !goes_on
+        {
+            connection.link.is_receiving = false;
+            connection.link.is_stopping = false;
+        }
+        match (completion.length(), completion.buffer) {
+            (Ok(0), _) => self.connections.ended(slot, None, events),
+            (Ok(len), Some(buffer)) => {
+                goes_on &= self.connections.received(slot, self.buffers.bytes(buffer, len), events);
+            }
+            (Ok(_), None) => {}
+            (Err(error), _) => match error.raw_os_error() {
+                // Out of buffers, or stopped for a pause that may be over by now.
+                Some(libc::ENOBUFS | libc::ECANCELED | libc::EINTR | libc::EAGAIN) => {}
+                _ => self.connections.ended(slot, Some(error.kind()), events),
+            },
+        }
+        if let Some(buffer) = completion.buffer {
+            self.buffers.give(buffer);
+        }
+        if !goes_on {
+            self.read_on(slot);
+            self.finish_closing(slot);
+        }
+    }
+
+    fn on_send(&mut self, slot: u32, completion: Completion, events: &mut Vec<Event>) {
+        let Some(connection) = self.connections.occupant(slot) else { return };
+        connection.link.is_sending = false;
+        match completion.length() {
+            Ok(len) => drop(self.connections.sent(slot, len)),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EINTR | libc::EAGAIN) => {}
+                _ => self.connections.ended(slot, Some(error.kind()), events),
+            },
+        }
+        self.send(slot);
+    }
+
+    fn on_hang_up(&mut self, slot: u32, completion: Completion, events: &mut Vec<Event>) {
+        let Some(connection) = self.connections.occupant(slot) else { return };
+        connection.link.is_watching = false;
+        // If it is being received from again, the end will be received.
+        if completion.result > 0 && !connection.link.is_receiving {
+            let is_cut = completion.result & i32::from(libc::POLLHUP | libc::POLLERR) != 0;
+            let error = is_cut.then_some(io::ErrorKind::BrokenPipe);
+            self.connections.ended(slot, error, events);
+            self.finish_closing(slot);
+        } else {
+            self.read_on(slot);
+        }
+    }
+
+    fn on_bell(&mut self, completion: Completion) {
+        if !completion.has_more
+            && let Some(bell) = self.thread.waker.bell()
+        {
+            self.ring.watch_bell(bell.as_fd().as_raw_fd(), completion.tag);
+        }
+    }
+
+    fn on_accept(&mut self, number: usize, completion: Completion, events: &mut Vec<Event>) {
+        let mut has_to_pause = false;
+        match completion.length() {
+            Ok(_) => {
+                let fd = sys::own(completion.result);
+                if let Some(listener) = self.acceptor.listeners.get(number) {
+                    events.push(Event::Accepted { socket: listener.accepted(fd), listener: number });
+                }
+                self.acceptor.succeeded();
+            }
+            Err(error) => {
+                has_to_pause = self.acceptor.failed(&error, self.thread.clock.monotonic_ns());
+            }
+        }
+        match (completion.has_more, has_to_pause) {
+            (true, _) => {}
+            (false, true) => self.acceptor.stopped(number),
+            (false, false) => self.accept(number),
+        }
+    }
+}
+
+impl Backend for UringDriver {
+    type Link = Socket;
+
+    fn thread(&mut self) -> &mut Thread {
+        &mut self.thread
+    }
+
+    fn connections(&mut self) -> &mut Connections<Socket> {
+        &mut self.connections
+    }
+
+    fn flush(&mut self, now_ns: u64, events: &mut Vec<Event>) {
+        let dirty = self.connections.take_dirty();
+        for &slot in &dirty {
+            self.send(slot);
+        }
+        self.connections.flushed(dirty);
+        while let Some(slot) = self.connections.take_resumed(events) {
+            self.read_on(slot);
+        }
+        while let Some(slot) = self.connections.take_overdue(now_ns) {
+            self.cut(slot, CloseMode::Now);
+        }
+        if self.acceptor.may_go_on(now_ns) {
+            while let Some(number) = self.acceptor.take_stopped() {
+                self.accept(number);
+            }
+        }
+    }
+
+    fn has_more(&mut self) -> bool {
+        self.connections.has_dirty() || self.ring.has_news()
+    }
+
+    fn next_deadline_ns(&mut self) -> Option<u64> {
+        [self.connections.next_deadline_ns(), self.acceptor.paused_until_ns()].into_iter().flatten().min()
+    }
+
+    fn collect(&mut self, wait: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        if wait != Some(Duration::ZERO) || self.ring.needs_kernel() {
+            self.ring.enter(wait)?;
+        }
+        loop {
+            let mut completions = std::mem::take(&mut self.completions);
+            self.ring.take_completions(&mut completions);
+            for completion in completions.drain(..) {
+                self.on_completion(completion, events);
+            }
+            self.completions = completions;
+            // The kernel produces few completions per call; take what else is ready before working on any.
+            if events.len() >= EVENTS_MAX || !self.ring.has_news() {
+                return Ok(());
+            }
+            self.ring.enter(Some(Duration::ZERO))?;
+        }
+    }
+}

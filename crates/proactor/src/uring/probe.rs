@@ -1,0 +1,33 @@
+//! Whether io_uring works here, found out by using it.
+//!
+//! Kernels differ (multishot receive needs 6.0), and container profiles refuse it in several ways. So before a driver is
+//! opened, one byte is received through a ring like the driver's; whatever fails is named, and the fallback is epoll.
+
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::buffers::BufferRing;
+use super::ring::{Kind, Ring, Tag};
+
+/// The step that failed and how.
+pub(super) fn multishot_receive() -> Result<(), (&'static str, io::Error)> {
+    let at = |step| move |error| (step, error);
+    let lacking = |kind| at("multishot receive")(io::Error::from(kind));
+    let mut ring = Ring::open().map_err(at("io_uring_setup"))?;
+    let buffers = BufferRing::register(&ring.submitter(), 2).map_err(at("provided buffer ring"))?;
+    let (ours, mut theirs) = UnixStream::pair().map_err(at("socket pair"))?;
+    ring.receive(ours.as_raw_fd(), Tag::numbered(Kind::Receive, 0));
+    theirs.write_all(b"!").map_err(at("socket pair"))?;
+    ring.enter(Some(Duration::from_secs(1))).map_err(at("io_uring_enter"))?;
+    let mut completions = Vec::new();
+    ring.take_completions(&mut completions);
+    let completion = completions.first().ok_or_else(|| lacking(io::ErrorKind::TimedOut))?;
+    let len = completion.length().map_err(at("multishot receive"))?;
+    let bytes = completion.buffer.map(|buffer| buffers.bytes(buffer, len));
+    let works = bytes == Some(b"!") && completion.has_more;
+    // The ring lets go of the buffers before they are freed.
+    drop(ring);
+    if works { Ok(()) } else { Err(lacking(io::ErrorKind::Unsupported)) }
+}

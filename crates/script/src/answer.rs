@@ -1,0 +1,258 @@
+//! What a script returns, as a reply: Lua values in, RESP out.
+//!
+//! | Lua | reply |
+//! |---|---|
+//! | string | bulk string |
+//! | number | integer, cut towards zero |
+//! | boolean | 1 or null; after `redis.setresp(3)` a boolean |
+//! | `{err = text}`, `{ok = text}` | error, status |
+//! | `{double =}`, `{big_number =}`, `{verbatim_string = {format =, string =}}` | as named |
+//! | `{map = {…}}`, `{set = {…}}` | map and set |
+//! | any other table | array of its items up to the first nil |
+//! | anything else | null |
+//!
+//! Tables can nest as deep as Lua's stack allows and contain themselves, so the conversion keeps its own stack of open
+//! aggregates instead of recursing, and the reply has a limit.
+
+use resp::{Mark, Proto, Reply};
+use smallvec::SmallVec;
+
+use crate::error::until_zero;
+use crate::raw::{Failure, Kind, Stack, integer_of};
+
+/// The largest reply. A small table that contains itself twice would otherwise make an endless one.
+const REPLY_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Slots that one level of nesting needs.
+const LEVEL_SLOTS: i32 = 4;
+
+/// An aggregate that is being written; its table is at `table`.
+struct Level {
+    table: i32,
+    mark: Mark,
+    count: usize,
+    shape: Shape,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Array,
+    Set,
+    /// A key is to be written next; else the value kept below it.
+    Map {
+        at_key: bool,
+    },
+}
+
+/// Writes the value on top of the stack and leaves it there.
+pub(crate) fn write(stack: &mut Stack<'_>, reply: &mut Reply<'_>) {
+    let start = reply.deferred();
+    let length_before = reply.out().len();
+    let floor = stack.top();
+    let outcome = write_all(stack, reply, floor, length_before + REPLY_BYTES_MAX);
+    if let Err(failure) = outcome {
+        let text = match failure {
+            Failure::Memory => "ERR not enough memory",
+            Failure::Message(_) | Failure::Argument(..) | Failure::Raise => {
+                "ERR the script's reply is too large"
+            }
+        };
+        reply.rollback(start);
+        reply.error(text);
+    }
+    stack.pop(stack.top() - floor);
+}
+
+fn write_all(
+    stack: &mut Stack<'_>,
+    reply: &mut Reply<'_>,
+    floor: i32,
+    length_max: usize,
+) -> Result<(), Failure> {
+    let mut levels: SmallVec<[Level; 8]> = SmallVec::new();
+    stack.push_copy(floor)?;
+    loop {
+        if let Some(level) = write_value(stack, reply)? {
+            if reply.out().len() > length_max {
+                return Err(Failure::message("too large"));
+            }
+            levels.push(level);
+        } else {
+            stack.pop(1);
+        }
+        // Bring the next element to the top, closing what is complete.
+        loop {
+            let Some(level) = levels.last_mut() else { return Ok(()) };
+            if advance(stack, level)? {
+                break;
+            }
+            close(reply, level);
+            // The table; for maps and sets also the table around it.
+            let slots = if level.shape == Shape::Array { 1 } else { 2 };
+            stack.pop(slots);
+            levels.pop();
+        }
+    }
+}
+
+/// Pushes the next element of `level`; false at its end.
+fn advance(stack: &mut Stack<'_>, level: &mut Level) -> Result<bool, Failure> {
+    match level.shape {
+        Shape::Array => {
+            let position = i32::try_from(level.count + 1).map_err(|_| Failure::Memory)?;
+            stack.get_item(level.table, position)?;
+            if stack.kind(-1) == Kind::Nil {
+                stack.pop(1);
+                return Ok(false);
+            }
+            level.count += 1;
+            Ok(true)
+        }
+        Shape::Set => {
+            // On top: the last key.
+            if !stack.next(level.table)? {
+                return Ok(false);
+            }
+            stack.pop(1);
+            stack.push_copy(-1)?;
+            level.count += 1;
+            Ok(true)
+        }
+        Shape::Map { at_key: true } => {
+            // On top: the last key. Afterwards: this key, its value, the key once more.
+            if !stack.next(level.table)? {
+                return Ok(false);
+            }
+            stack.push_copy(-2)?;
+            level.count += 1;
+            level.shape = Shape::Map { at_key: false };
+            Ok(true)
+        }
+        Shape::Map { at_key: false } => {
+            // On top: the key's value, which is written from where it is.
+            level.shape = Shape::Map { at_key: true };
+            Ok(true)
+        }
+    }
+}
+
+fn close(reply: &mut Reply<'_>, level: &Level) {
+    match level.shape {
+        Shape::Array => reply.finish_array(level.mark, level.count),
+        Shape::Set => reply.finish_set(level.mark, level.count),
+        Shape::Map { .. } => reply.finish_map(level.mark, level.count),
+    }
+}
+
+/// Writes the value on top, or opens it when it is an aggregate. Then its table stays on top, for maps and sets with a nil
+/// above it, where the iteration begins.
+fn write_value(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Result<Option<Level>, Failure> {
+    if !stack.reserve(LEVEL_SLOTS) {
+        reply.error("ERR reached lua stack limit");
+        return Ok(None);
+    }
+    match stack.kind(-1) {
+        Kind::String => reply.bulk(stack.bytes(-1).unwrap_or_default()),
+        Kind::Number => reply.int(integer_of(stack.number(-1))),
+        Kind::Boolean if stack.is_resp3() => reply.bool(stack.boolean(-1)),
+        Kind::Boolean if stack.boolean(-1) => reply.int(1),
+        Kind::Table => return write_table(stack, reply),
+        Kind::None | Kind::Nil | Kind::Boolean | Kind::Pointer | Kind::Function | Kind::Other => reply.null(),
+    }
+    Ok(None)
+}
+
+fn write_table(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Result<Option<Level>, Failure> {
+    type Scalar = fn(&Stack<'_>, &mut Reply<'_>);
+    const SCALARS: [(&str, Kind, Scalar); 4] = [
+        ("err", Kind::String, |stack, reply| write_line(reply, b'-', stack.bytes(-1).unwrap_or_default())),
+        ("ok", Kind::String, |stack, reply| write_line(reply, b'+', stack.bytes(-1).unwrap_or_default())),
+        ("double", Kind::Number, |stack, reply| reply.double(stack.number(-1))),
+        ("big_number", Kind::String, |stack, reply| {
+            write_big_number(reply, stack.bytes(-1).unwrap_or_default());
+        }),
+    ];
+    for (name, kind, write) in SCALARS {
+        stack.get_field(-1, name)?;
+        let is_match = stack.kind(-1) == kind;
+        if is_match {
+            write(stack, reply);
+        }
+        stack.pop(1);
+        if is_match {
+            return Ok(None);
+        }
+    }
+    stack.get_field(-1, "verbatim_string")?;
+    let is_verbatim = stack.kind(-1) == Kind::Table && write_verbatim(stack, reply)?;
+    stack.pop(1);
+    if is_verbatim {
+        return Ok(None);
+    }
+    for (name, shape) in [("map", Shape::Map { at_key: true }), ("set", Shape::Set)] {
+        stack.get_field(-1, name)?;
+        if stack.kind(-1) == Kind::Table {
+            let level = Level { table: stack.top(), mark: reply.deferred(), count: 0, shape };
+            stack.push_nil()?;
+            return Ok(Some(level));
+        }
+        stack.pop(1);
+    }
+    Ok(Some(Level { table: stack.top(), mark: reply.deferred(), count: 0, shape: Shape::Array }))
+}
+
+/// Writes the verbatim string described by the table on top, if it is one.
+fn write_verbatim(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Result<bool, Failure> {
+    stack.get_field(-1, "format")?;
+    stack.get_field(-2, "string")?;
+    let parts = stack.bytes(-2).zip(stack.bytes(-1));
+    if let Some((format, text)) = parts {
+        match reply.proto() {
+            Proto::Resp2 => reply.bulk(text),
+            Proto::Resp3 => {
+                // The format is cut or padded to three bytes, whatever they are.
+                let mut bytes = *b"   :";
+                bytes[..3].iter_mut().zip(until_zero(format)).for_each(|(to, from)| *to = *from);
+                let out = reply.out();
+                out.extend_from_slice(format!("={}\r\n", text.len() + bytes.len()).as_bytes());
+                out.extend_from_slice(&bytes);
+                out.extend_from_slice(text);
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+    let is_verbatim = parts.is_some();
+    stack.pop(2);
+    Ok(is_verbatim)
+}
+
+fn write_big_number(reply: &mut Reply<'_>, digits: &[u8]) {
+    match reply.proto() {
+        Proto::Resp2 => reply.bulk(&without_newlines(digits)),
+        Proto::Resp3 => {
+            let line = [b"(", without_newlines(digits).as_slice(), b"\r\n"].concat();
+            reply.out().extend_from_slice(&line);
+        }
+    }
+}
+
+/// Writes a status or an error: a C string, newlines replaced, those at an error's end dropped.
+pub(crate) fn write_line(reply: &mut Reply<'_>, kind: u8, text: &[u8]) {
+    let mut text = until_zero(text);
+    while kind == b'-'
+        && let Some((b'\r' | b'\n', rest)) = text.split_last()
+    {
+        text = rest;
+    }
+    let out = reply.out();
+    out.extend_from_slice(&[kind]);
+    if text.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
+        out.extend_from_slice(&without_newlines(text));
+    } else {
+        out.extend_from_slice(text);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn without_newlines(text: &[u8]) -> Vec<u8> {
+    text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
+}

@@ -1,0 +1,187 @@
+//! The table `redis` (without the calls of commands, see `raw::command`), and `math.random`.
+
+use sha1::{Digest, Sha1};
+
+use crate::error;
+use crate::raw::{Failure, Kind, Native, Stack, integer_of};
+
+/// The version that scripts see.
+const VERSION: &str = "7.2.5";
+/// The same as a number, one byte per part.
+const VERSION_NUMBER: u32 = 0x0007_0205;
+/// The most severe level of `redis.log`.
+const LOG_LEVEL_MAX: i64 = 3;
+/// `REPL_AOF` and `REPL_REPLICA` together.
+const REPL_ALL: i64 = 3;
+
+const CONSTANTS: [(&str, u32); 9] = [
+    ("LOG_DEBUG", 0),
+    ("LOG_VERBOSE", 1),
+    ("LOG_NOTICE", 2),
+    ("LOG_WARNING", 3),
+    ("REPL_NONE", 0),
+    ("REPL_AOF", 1),
+    ("REPL_REPLICA", 2),
+    ("REPL_SLAVE", 2),
+    ("REPL_ALL", 3),
+];
+
+const FUNCTIONS: [(&str, Native); 9] = [
+    ("error_reply", error_reply),
+    ("status_reply", status_reply),
+    ("sha1hex", sha1hex),
+    ("log", log),
+    ("setresp", setresp),
+    ("set_repl", set_repl),
+    ("replicate_commands", |stack| stack.push_boolean(true).map(|()| 1)),
+    ("breakpoint", |stack| stack.push_boolean(false).map(|()| 1)),
+    ("debug", |_| Ok(0)),
+];
+
+/// Stores `redis` in the globals on top, and our functions in `math`.
+pub(crate) fn install(stack: &mut Stack<'_>) -> Result<(), Failure> {
+    stack.push_table(0, 32)?;
+    stack.set_functions(&FUNCTIONS)?;
+    for (name, number) in CONSTANTS {
+        stack.push_number(f64::from(number))?;
+        stack.set_field(-2, name)?;
+    }
+    stack.push_bytes(VERSION.as_bytes())?;
+    stack.set_field(-2, "REDIS_VERSION")?;
+    stack.push_number(f64::from(VERSION_NUMBER))?;
+    stack.set_field(-2, "REDIS_VERSION_NUM")?;
+    stack.set_field(-2, "redis")?;
+    stack.get_field(-1, "math")?;
+    stack.set_functions(&[("random", random), ("randomseed", randomseed)])?;
+    stack.pop(1);
+    Ok(())
+}
+
+/// Pushes an error table and raises it.
+fn raise(stack: &mut Stack<'_>, text: &[u8]) -> Failure {
+    match error::push(stack, text) {
+        Ok(()) => Failure::Raise,
+        Err(failure) => failure,
+    }
+}
+
+/// Whether the only argument is a string; otherwise pushes the error table that is returned instead.
+fn check_one_string(stack: &mut Stack<'_>) -> Result<bool, Failure> {
+    let is_valid = stack.arg_count() == 1 && stack.kind(1) == Kind::String;
+    if !is_valid {
+        error::push(stack, b"ERR wrong number or type of arguments")?;
+    }
+    Ok(is_valid)
+}
+
+fn error_reply(stack: &mut Stack<'_>) -> Result<i32, Failure> {
+    if check_one_string(stack)? {
+        let text = error::until_zero(stack.arg_bytes(1)?);
+        error::push(stack, &error::normalize(text.strip_prefix(b"-").unwrap_or(text)))?;
+    }
+    Ok(1)
+}
+
+fn status_reply(stack: &mut Stack<'_>) -> Result<i32, Failure> {
+    if check_one_string(stack)? {
+        stack.push_table(0, 1)?;
+        stack.push_copy(1)?;
+        stack.set_field(-2, "ok")?;
+    }
+    Ok(1)
+}
+
+fn sha1hex(stack: &mut Stack<'_>) -> Result<i32, Failure> {
+    if stack.arg_count() != 1 {
+        return Err(raise(stack, b"ERR wrong number of arguments"));
+    }
+    // A value that has no text counts as an empty one.
+    let hex = sha1_hex(stack.arg_bytes(1).unwrap_or_default());
+    stack.push_bytes(&hex)?;
+    Ok(1)
+}
+
+/// The SHA-1 of `bytes` in lower-case hexadecimal digits.
+pub(crate) fn sha1_hex(bytes: &[u8]) -> [u8; 40] {
+    let mut hex = [0; 40];
+    for (pair, byte) in hex.chunks_exact_mut(2).zip(Sha1::digest(bytes)) {
+        pair[0] = b"0123456789abcdef"[usize::from(byte >> 4)];
+        pair[1] = b"0123456789abcdef"[usize::from(byte & 15)];
+    }
+    hex
+}
+
+fn log(stack: &mut Stack<'_>) -> Result<i32, Failure> {
+    if stack.arg_count() < 2 {
+        return Err(raise(stack, b"ERR redis.log() requires two arguments or more."));
+    }
+    if stack.arg_number(1).is_err() {
+        return Err(raise(stack, b"ERR First argument must be a number (log level)."));
+    }
+    let level = stack.arg_integer(1)?;
+    if !(0..=LOG_LEVEL_MAX).contains(&level) {
+        return Err(raise(stack, b"ERR Invalid debug level."));
+    }
+    let mut texts: Vec<&[u8]> = Vec::new();
+    for position in 2..=stack.arg_count() {
+        texts.extend(stack.arg_bytes(position).ok());
+    }
+    let line = texts.join(&b' ');
+    stack.ask_host(|host| host.log(level, &line));
+    Ok(0)
+}
+
+fn setresp(stack: &mut Stack<'_>) -> Result<i32, Failure> {
+    if stack.arg_count() != 1 {
+        return Err(raise(stack, b"ERR redis.setresp() requires one argument."));
+    }
+    match integer_of(stack.number(1)) {
+        2 => stack.set_resp3(false),
+        3 => stack.set_resp3(true),
+        _ => return Err(raise(stack, b"ERR RESP version must be 2 or 3.")),
+    }
+    Ok(0)
+}
+
+/// Checks its argument; effects are replicated in every case.
+fn set_repl(stack: &mut Stack<'_>) -> Result<i32, Failure> {
+    if stack.arg_count() != 1 {
+        return Err(raise(stack, b"ERR redis.set_repl() requires two arguments."));
+    }
+    if integer_of(stack.number(1)) & !REPL_ALL != 0 {
+        let text = b"ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
+        return Err(raise(stack, text));
+    }
+    Ok(0)
+}
+
+fn random(stack: &mut Stack<'_>) -> Result<i32, Failure> {
+    let drawn = stack.random().next();
+    let bound = |position| stack.arg_integer(position).map(|bound| bound as i32);
+    let number = match stack.arg_count() {
+        0 => drawn,
+        1 => {
+            let high = bound(1)?;
+            if high < 1 {
+                return Err(Failure::argument(1, "interval is empty"));
+            }
+            (drawn * f64::from(high)).floor() + 1.0
+        }
+        2 => {
+            let (low, high) = (bound(1)?, bound(2)?);
+            if low > high {
+                return Err(Failure::argument(2, "interval is empty"));
+            }
+            (drawn * f64::from(high.wrapping_sub(low).wrapping_add(1))).floor() + f64::from(low)
+        }
+        _ => return Err(Failure::message("wrong number of arguments")),
+    };
+    stack.push_number(number)?;
+    Ok(1)
+}
+
+fn randomseed(stack: &mut Stack<'_>) -> Result<i32, Failure> {
+    let seed = stack.arg_integer(1)? as i32;
+    stack.random().seed(seed);
+    Ok(0)
+}

@@ -1,0 +1,196 @@
+//! What a thread runs scripts with: a Lua state and the scripts compiled in it.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use resp::Reply;
+
+use crate::host::Host;
+use crate::raw::{Ending, Failure, Function, Kind, Stack, State};
+use crate::script::{Flags, Script, ScriptError, Sha1Hex};
+use crate::{answer, api, bit, cjson, cmsgpack, error, structure};
+
+/// The memory that one Lua state may use, unless said otherwise.
+pub const MEMORY_BYTES_DEFAULT: usize = 256 * 1024 * 1024;
+/// The largest limit that means anything: Lua's own tables end there.
+pub const MEMORY_BYTES_MAX: usize = 2 * 1024 * 1024 * 1024;
+/// How many compiled scripts a state keeps. The sources are in the cache, so more only cost being compiled again.
+const COMPILED_COUNT_MAX: usize = 2000;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The script returned, and its value is the reply. The value may be an error.
+    Returned,
+    /// The reply is an error that the script raised. `is_counted`: a command's, which was counted when that failed.
+    Failed {
+        /// Whether the error statistics have it already.
+        is_counted: bool,
+    },
+    /// The host wants the script run again; there is no reply.
+    Retry,
+    /// The script is not compiled here, or has left the cache; there is no reply.
+    Missing,
+}
+
+struct Compiled {
+    script: Arc<Script>,
+    function: Function,
+}
+
+/// A Lua state and what is compiled in it. Belongs to one thread.
+pub struct Engine {
+    state: State,
+    compiled: HashMap<Sha1Hex, Compiled, foldhash::fast::FixedState>,
+}
+
+impl Engine {
+    /// An engine whose scripts may use `memory_bytes_max`, at most [`MEMORY_BYTES_MAX`].
+    #[must_use]
+    pub fn new(memory_bytes_max: usize) -> Engine {
+        let install = |stack: &mut Stack<'_>| {
+            for install in [api::install, bit::install, cjson::install, cmsgpack::install, structure::install]
+            {
+                install(stack).expect("the libraries fit into an empty state");
+            }
+        };
+        let state = State::new(memory_bytes_max.min(MEMORY_BYTES_MAX), install);
+        Engine { state, compiled: HashMap::default() }
+    }
+
+    /// Gives `math.random` a sequence of its own. Without it, every engine draws the numbers that a fresh redis-server draws.
+    pub fn seed_random(&mut self, seed: i32) {
+        self.state.seed_random(seed);
+    }
+
+    /// Compiles a script, unless that was done before.
+    ///
+    /// # Errors
+    /// The compiler's message.
+    pub fn compile(&mut self, script: &Arc<Script>) -> Result<(), ScriptError> {
+        if self.flags(script.sha()).is_some() {
+            return Ok(());
+        }
+        if self.compiled.len() >= COMPILED_COUNT_MAX {
+            self.forget(|script| script.is_gone());
+            if self.compiled.len() >= COMPILED_COUNT_MAX {
+                self.flush();
+            }
+        }
+        let function = self.state.compile(script.body()).map_err(|text| ScriptError::compiling(&text))?;
+        self.compiled.insert(*script.sha(), Compiled { script: Arc::clone(script), function });
+        Ok(())
+    }
+
+    /// The flags of a script that is compiled here and still in the cache.
+    #[must_use]
+    pub fn flags(&mut self, sha: &Sha1Hex) -> Option<Flags> {
+        let compiled = self.compiled.get(sha)?;
+        if !compiled.script.is_gone() {
+            return Some(compiled.script.flags());
+        }
+        if let Some(compiled) = self.compiled.remove(sha) {
+            self.state.forget(compiled.function);
+        }
+        None
+    }
+
+    /// A script that is compiled here and still in the cache.
+    #[must_use]
+    pub fn script(&self, sha: &Sha1Hex) -> Option<&Arc<Script>> {
+        self.compiled.get(sha).map(|compiled| &compiled.script).filter(|script| !script.is_gone())
+    }
+
+    /// Runs a compiled script and writes its reply.
+    pub fn eval(
+        &mut self,
+        sha: &Sha1Hex,
+        keys: &[&[u8]],
+        args: &[&[u8]],
+        host: &mut dyn Host,
+        reply: &mut Reply<'_>,
+    ) -> Outcome {
+        let Some(Compiled { script, function }) = self.compiled.get(sha) else { return Outcome::Missing };
+        if script.is_gone() {
+            return Outcome::Missing;
+        }
+        script.set_used();
+        let finish = |stack: &mut Stack<'_>, ending| match ending {
+            Ending::Returned => {
+                answer::write(stack, reply);
+                Outcome::Returned
+            }
+            Ending::Raised => write_error(stack, sha, reply),
+        };
+        self.state.run(function, keys, args, host, finish).unwrap_or(Outcome::Retry)
+    }
+
+    fn forget(&mut self, is_unwanted: impl Fn(&Script) -> bool) {
+        for (_, compiled) in self.compiled.extract_if(|_, compiled| is_unwanted(&compiled.script)) {
+            self.state.forget(compiled.function);
+        }
+    }
+
+    /// Lets go of all compiled scripts and collects the garbage.
+    pub fn flush(&mut self) {
+        self.forget(|_| true);
+        self.state.collect_garbage();
+    }
+
+    /// Memory held by the Lua state.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.state.memory_bytes()
+    }
+
+    /// How many scripts are compiled here.
+    #[must_use]
+    pub fn compiled_count(&self) -> usize {
+        self.compiled.len()
+    }
+}
+
+/// Writes the error on top of the stack, with the script's name and the line where it is known.
+fn write_error(stack: &mut Stack<'_>, sha: &Sha1Hex, reply: &mut Reply<'_>) -> Outcome {
+    // Without a table the error handler did not run: memory or stack was used up.
+    let (text, is_counted) = if stack.kind(-1) == Kind::Table {
+        describe(stack, sha).unwrap_or_else(|_| (b"ERR unknown error".to_vec(), false))
+    } else {
+        let message = stack.bytes(-1).unwrap_or(b"execution failure");
+        let message = &message[..message.len().min(100)];
+        ([b"ERR Error running script ", sha.as_str().as_bytes(), b", ", message].concat(), false)
+    };
+    answer::write_line(reply, b'-', &text);
+    Outcome::Failed { is_counted }
+}
+
+/// The text of the error table on top, and whether statistics have it.
+fn describe(stack: &mut Stack<'_>, sha: &Sha1Hex) -> Result<(Vec<u8>, bool), Failure> {
+    let table = stack.top();
+    let mut text_of = |name| {
+        stack.get_field(table, name)?;
+        let text = match stack.kind(-1) {
+            Kind::String => stack.bytes(-1).map(|text| error::until_zero(text).to_vec()),
+            Kind::Number => {
+                let mut text = Vec::new();
+                cjson::write_number(&mut text, stack.number(-1));
+                Some(text)
+            }
+            _ => None,
+        };
+        stack.pop(1);
+        Ok(text)
+    };
+    let mut text = text_of("err")?.unwrap_or_else(|| b"ERR unknown error".to_vec());
+    if let (Some(source), Some(line)) = (text_of("source")?, text_of("line")?) {
+        text.extend_from_slice(format!(" script: {sha}, on ").as_bytes());
+        text.extend_from_slice(&source);
+        text.push(b':');
+        text.extend_from_slice(&line);
+        text.push(b'.');
+    }
+    stack.get_field(table, "ignore_error_stats_update")?;
+    let is_counted = stack.kind(-1) == Kind::Boolean && stack.boolean(-1);
+    stack.pop(1);
+    Ok((text, is_counted))
+}

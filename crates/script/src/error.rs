@@ -1,0 +1,27 @@
+//! Error values of scripts: tables with the text in `err`, as Redis 7 makes them.
+
+use crate::raw::{Failure, Stack};
+
+/// Pushes `{err = text}`.
+pub(crate) fn push(stack: &mut Stack<'_>, text: &[u8]) -> Result<(), Failure> {
+    stack.push_table(0, 4)?;
+    stack.push_bytes(text)?;
+    stack.set_field(-2, "err")
+}
+
+/// The text of an error reply without its `-`: the code, a space, the message. A single word is a message without a code.
+pub(crate) fn normalize(text: &[u8]) -> Vec<u8> {
+    let (code, message) = match text.iter().position(|byte| *byte == b' ') {
+        Some(space) => (&text[..space], &text[space + 1..]),
+        None => (&b"ERR"[..], text),
+    };
+    let is_newline = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let start = message.iter().position(|byte| !is_newline(byte)).unwrap_or(message.len());
+    let end = message.iter().rposition(|byte| !is_newline(byte)).map_or(start, |last| last + 1);
+    [code, b" ", &message[start..end]].concat()
+}
+
+/// What C makes of these bytes: a string that ends at the first zero.
+pub(crate) fn until_zero(bytes: &[u8]) -> &[u8] {
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+}

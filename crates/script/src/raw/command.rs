@@ -1,0 +1,189 @@
+//! `redis.call` and `redis.pcall`: the hot path between a script and the host.
+//!
+//! String arguments are not copied: the host sees the bytes in Lua's heap, which stay put because the strings stay on the
+//! stack until the host has returned. Numbers become text in a buffer that is reserved beforehand and so does not move either. The
+//! reply is written to a buffer that every call uses again, and turned into Lua values from there.
+
+use std::ffi::c_int;
+
+use mlua::ffi;
+use smallvec::SmallVec;
+
+use super::context::{Context, Exchange};
+use super::lua::{Lua, lua_State};
+use super::stack::{self, Failure, Stack};
+use crate::host::Interrupt;
+use crate::{error, value};
+
+/// Arguments up to here need no allocation.
+const ARGS_INLINE: usize = 24;
+/// A reply buffer larger than this is given back after the call.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+
+type Args<'a> = SmallVec<[&'a [u8]; ARGS_INLINE]>;
+
+pub(super) unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
+    run(Lua(state), true)
+}
+
+pub(super) unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
+    run(Lua(state), false)
+}
+
+/// `redis.acl_check_cmd`.
+pub(super) unsafe extern "C-unwind" fn check_permission(state: *mut lua_State) -> c_int {
+    let lua = Lua(state);
+    let exit = stack::enter(lua, |stack| {
+        let context = Context::of(lua);
+        let mut exchange = context.exchange.borrow_mut();
+        let Some(args) = gather(lua, stack, &mut exchange.numbers)? else {
+            return Err(Failure::Raise);
+        };
+        match context.ask_host(|host| host.is_allowed(&args)).flatten() {
+            Some(is_allowed) => stack.push_boolean(is_allowed)?,
+            None => {
+                error::push(stack, b"ERR Invalid command passed to redis.acl_check_cmd()")?;
+                return Err(Failure::Raise);
+            }
+        }
+        Ok(1)
+    });
+    stack::leave(lua, exit)
+}
+
+fn run(lua: Lua, raises: bool) -> c_int {
+    let exit = stack::enter(lua, |stack| perform(lua, stack, raises));
+    stack::leave(lua, exit)
+}
+
+fn perform(lua: Lua, stack: &mut Stack<'_>, raises: bool) -> Result<c_int, Failure> {
+    let context = Context::of(lua);
+    if let Some(interrupt) = context.interrupt.get() {
+        return Err(push_interrupt(stack, interrupt));
+    }
+    let mut exchange = context.exchange.borrow_mut();
+    let Exchange { output, joined, numbers } = &mut *exchange;
+    let Some(args) = gather(lua, stack, numbers)? else {
+        return if raises { Err(Failure::Raise) } else { Ok(1) };
+    };
+    let is_resp3 = context.is_resp3.get();
+    output.clear();
+    match context.ask_host(|host| host.call(&args, is_resp3, output)) {
+        Some(Ok(())) => {}
+        Some(Err(interrupt)) => {
+            context.interrupt.set(Some(interrupt));
+            return Err(push_interrupt(stack, interrupt));
+        }
+        None => return Err(Failure::message("no command can run here")),
+    }
+    drop(args);
+    let mut slices = output.slices();
+    let first = slices.next().unwrap_or_default();
+    let bytes = match slices.next() {
+        None => first,
+        Some(second) => {
+            joined.clear();
+            joined.extend_from_slice(first);
+            joined.extend_from_slice(second);
+            slices.for_each(|slice| joined.extend_from_slice(slice));
+            joined.as_slice()
+        }
+    };
+    let is_error = value::push(stack, bytes)?;
+    if joined.capacity() > KEPT_BYTES_MAX {
+        *joined = Vec::new();
+    }
+    if is_error && raises { Err(Failure::Raise) } else { Ok(1) }
+}
+
+/// The arguments of a call, or `None` with the error pushed.
+fn gather<'a>(
+    lua: Lua,
+    stack: &mut Stack<'_>,
+    numbers: &'a mut Vec<u8>,
+) -> Result<Option<Args<'a>>, Failure> {
+    let count = stack.arg_count();
+    if count == 0 {
+        error::push(stack, b"ERR Please specify at least one argument for this redis lib call")?;
+        return Ok(None);
+    }
+    let mut args: SmallVec<[Arg<'a>; ARGS_INLINE]> = SmallVec::with_capacity(count as usize);
+    numbers.clear();
+    for index in 1..=count {
+        match lua.kind(index) {
+            ffi::LUA_TSTRING => args.push(Arg::Text(lua.bytes(index).expect("a string has bytes"))),
+            ffi::LUA_TNUMBER => {
+                let start = numbers.len();
+                // Adding zero turns -0 into 0, as a conversion to an integer would.
+                resp::format_double(lua.to_number(index) + 0.0, numbers);
+                args.push(Arg::Number(start, numbers.len()));
+            }
+            _ => {
+                error::push(stack, b"ERR Lua redis lib command arguments must be strings or integers")?;
+                return Ok(None);
+            }
+        }
+    }
+    let numbers: &'a [u8] = numbers;
+    Ok(Some(
+        args.into_iter()
+            .map(|arg| match arg {
+                Arg::Text(bytes) => bytes,
+                Arg::Number(start, end) => &numbers[start..end],
+            })
+            .collect(),
+    ))
+}
+
+/// An argument before the buffer of numbers is complete.
+#[derive(Clone, Copy)]
+enum Arg<'a> {
+    Text(&'a [u8]),
+    Number(usize, usize),
+}
+
+/// Pushes what a script sees of its end, if it gets to see anything.
+fn push_interrupt(stack: &mut Stack<'_>, interrupt: Interrupt) -> Failure {
+    let text: &[u8] = match interrupt {
+        Interrupt::Killed => b"ERR Script killed by user with SCRIPT KILL...",
+        Interrupt::Retry => b"ERR Script is run again",
+    };
+    match error::push(stack, text) {
+        Ok(()) => Failure::Raise,
+        Err(failure) => failure,
+    }
+}
+
+/// Raises if the script must end. Called after everything that could have caught the error.
+#[inline]
+pub(super) fn raise_interrupt(lua: Lua) {
+    if let Some(interrupt) = Context::of(lua).interrupt.get() {
+        lua.set_top(0);
+        let exit = stack::enter(lua, |stack| Err(push_interrupt(stack, interrupt)));
+        stack::leave(lua, exit);
+    }
+}
+
+/// The hook: runs every so many instructions, and once the script must end, on every line and instruction.
+pub(super) unsafe extern "C-unwind" fn tick(state: *mut lua_State, _: *mut ffi::lua_Debug) {
+    let lua = Lua(state);
+    let context = Context::of(lua);
+    if context.interrupt.get().is_none() {
+        if context.heap.is_crowded() {
+            lua.collect_garbage();
+            context.heap.set_crowded_from_here();
+        }
+        if let Some(Err(interrupt)) = context.ask_host(|host| host.tick()) {
+            context.interrupt.set(Some(interrupt));
+        }
+    }
+    if context.interrupt.get().is_some() {
+        lua.set_hook(Some(tick), ffi::LUA_MASKLINE | ffi::LUA_MASKCOUNT, 1);
+        // The interrupted function's values are below: only what is pushed here is taken.
+        let exit = stack::enter(lua, |stack| {
+            let interrupt = context.interrupt.get().unwrap_or(Interrupt::Killed);
+            Err(push_interrupt(stack, interrupt))
+        });
+        stack::leave(lua, exit);
+    }
+}

@@ -1,0 +1,85 @@
+//! What the Rust side of one Lua state remembers, reachable from every callback.
+//!
+//! Lua hands a callback nothing but a state pointer. The pointer given to its memory function is the way back: it points to
+//! the [`Heap`], which is the first field of the [`Context`]. So it works in coroutines too, and costs one call.
+
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+
+use super::heap::Heap;
+use super::lua::Lua;
+use crate::host::{Host, Interrupt};
+use crate::random::Random;
+
+/// Buffers of `redis.call`, kept from call to call.
+#[derive(Default)]
+pub(super) struct Exchange {
+    /// Where the host writes its reply.
+    pub(super) output: resp::Output,
+    /// The reply in one piece, when the output holds it in several.
+    pub(super) joined: Vec<u8>,
+    /// Numbers among the arguments, as text.
+    pub(super) numbers: Vec<u8>,
+}
+
+/// The Rust side of one state.
+#[repr(C)]
+pub(super) struct Context {
+    // First: see the head of the file.
+    pub(super) heap: Heap,
+    host: Cell<Option<NonNull<dyn Host>>>,
+    /// Set once the script must end; from then on every hook and call raises.
+    pub(super) interrupt: Cell<Option<Interrupt>>,
+    /// Whether `redis.setresp(3)` holds.
+    pub(super) is_resp3: Cell<bool>,
+    pub(super) random: Random,
+    pub(super) exchange: RefCell<Exchange>,
+}
+
+impl Context {
+    pub(super) fn new(memory_bytes_max: usize) -> Context {
+        Context {
+            heap: Heap::new(memory_bytes_max),
+            host: Cell::new(None),
+            interrupt: Cell::new(None),
+            is_resp3: Cell::new(false),
+            random: Random::default(),
+            exchange: RefCell::default(),
+        }
+    }
+
+    /// The context of a live state.
+    #[inline]
+    pub(super) fn of<'a>(lua: Lua) -> &'a Context {
+        // SAFETY: every state is opened over the heap of a boxed context, which outlives it; the heap is the first field.
+        unsafe { &*lua.heap().cast::<Context>() }
+    }
+
+    /// Runs `body` with `host` in place for the callbacks.
+    pub(super) fn with_host<R>(&self, host: &mut dyn Host, body: impl FnOnce() -> R) -> R {
+        /// Takes the host away also when `body` panics.
+        struct Leave<'a>(&'a Context);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                self.0.host.set(None);
+            }
+        }
+        let pointer: NonNull<dyn Host + '_> = NonNull::from(host);
+        // SAFETY: only the lifetime changes; `Leave` takes the pointer away before the borrow ends.
+        let pointer = unsafe { std::mem::transmute::<NonNull<dyn Host + '_>, NonNull<dyn Host>>(pointer) };
+        self.host.set(Some(pointer));
+        let _leave = Leave(self);
+        body()
+    }
+
+    /// Lets `body` ask the host of the running script; `None` when no script runs.
+    #[inline]
+    pub(super) fn ask_host<R>(&self, body: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
+        // Taken out meanwhile, so that two exclusive borrows cannot come about.
+        let mut host = self.host.take()?;
+        // SAFETY: `with_host` holds the borrow that this pointer came from, and no one else has the pointer now.
+        let answer = body(unsafe { host.as_mut() });
+        self.host.set(Some(host));
+        Some(answer)
+    }
+}

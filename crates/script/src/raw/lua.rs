@@ -1,0 +1,410 @@
+//! The C interface of Lua, one method per function.
+//!
+//! [`Lua`] is a copyable pointer to a state; every method is one call, so that this file holds nearly all of the crate's
+//! `unsafe` and the files beside it read as ordinary code. The methods are visible in `raw` alone, and its code keeps
+//! their rules:
+//! - The pointer is live. Only [`super::state::State`] makes and closes states, and C hands live ones to callbacks.
+//! - There is stack room for what is pushed: twenty slots at the start of a callback, more after `check_stack`.
+//! - Indexes are valid and of the kind that the method says.
+//! - A method marked *raises* may jump to the nearest protected call. No value with a destructor is alive then. The others
+//!   raise only when memory runs out, which the heap rules out while Rust code runs (see `heap`).
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::null_mut;
+
+use mlua::ffi;
+pub(super) use mlua::ffi::lua_State;
+
+use super::heap;
+
+/// A function that Lua can call.
+pub(super) type CFunction = unsafe extern "C-unwind" fn(*mut lua_State) -> c_int;
+
+/// The registry and the globals, as indexes.
+pub(super) const REGISTRY: c_int = ffi::LUA_REGISTRYINDEX;
+pub(super) const GLOBALS: c_int = ffi::LUA_GLOBALSINDEX;
+/// All results, as a count.
+pub(super) const MULTIPLE: c_int = ffi::LUA_MULTRET;
+
+/// A live Lua state (or coroutine).
+#[derive(Clone, Copy)]
+pub(super) struct Lua(pub(super) *mut lua_State);
+
+/// Where a function on the call stack stands.
+pub(super) struct Place {
+    pub(super) is_c: bool,
+    pub(super) line: c_int,
+    /// Lives as long as the function, which is on the stack.
+    pub(super) source: *const c_char,
+}
+
+impl Lua {
+    /// A new state over `heap`, which must outlive it; `None` when there is no memory.
+    pub(super) fn open(heap: &heap::Heap) -> Option<Lua> {
+        let account = std::ptr::from_ref(heap).cast_mut().cast();
+        // SAFETY: `allocate` keeps Lua's contract for memory functions with this account.
+        let state = unsafe { ffi::lua_newstate(heap::allocate, account) };
+        (!state.is_null()).then_some(Lua(state))
+    }
+
+    pub(super) fn close(self) {
+        // SAFETY: rules above; the owner closes once.
+        unsafe { ffi::lua_close(self.0) }
+    }
+
+    /// The pointer that was given to [`Lua::open`].
+    #[inline]
+    pub(super) fn heap(self) -> *const heap::Heap {
+        let mut account: *mut c_void = null_mut();
+        // SAFETY: rules above; the second argument is a place for a pointer.
+        unsafe { ffi::lua_getallocf(self.0, &mut account) };
+        account.cast()
+    }
+
+    // The stack.
+
+    #[inline]
+    pub(super) fn top(self) -> c_int {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_gettop(self.0) }
+    }
+
+    #[inline]
+    pub(super) fn set_top(self, top: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_settop(self.0, top) }
+    }
+
+    #[inline]
+    pub(super) fn pop(self, count: c_int) {
+        self.set_top(-count - 1);
+    }
+
+    #[inline]
+    pub(super) fn push_value(self, index: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_pushvalue(self.0, index) }
+    }
+
+    pub(super) fn remove(self, index: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_remove(self.0, index) }
+    }
+
+    pub(super) fn insert(self, index: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_insert(self.0, index) }
+    }
+
+    pub(super) fn replace(self, index: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_replace(self.0, index) }
+    }
+
+    /// Makes room for `slots` more values; false at Lua's limit of 8000 for one C function.
+    pub(super) fn check_stack(self, slots: c_int) -> bool {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_checkstack(self.0, slots) != 0 }
+    }
+
+    // Reading.
+
+    #[inline]
+    pub(super) fn kind(self, index: c_int) -> c_int {
+        // SAFETY: rules above; any index is allowed.
+        unsafe { ffi::lua_type(self.0, index) }
+    }
+
+    pub(super) fn kind_name(self, index: c_int) -> &'static str {
+        match self.kind(index) {
+            ffi::LUA_TNIL => "nil",
+            ffi::LUA_TBOOLEAN => "boolean",
+            ffi::LUA_TLIGHTUSERDATA | ffi::LUA_TUSERDATA => "userdata",
+            ffi::LUA_TNUMBER => "number",
+            ffi::LUA_TSTRING => "string",
+            ffi::LUA_TTABLE => "table",
+            ffi::LUA_TFUNCTION => "function",
+            ffi::LUA_TTHREAD => "thread",
+            _ => "no value",
+        }
+    }
+
+    #[inline]
+    pub(super) fn is(self, index: c_int, kind: c_int) -> bool {
+        self.kind(index) == kind
+    }
+
+    /// Whether the value is a number or a string that reads as one.
+    pub(super) fn is_number(self, index: c_int) -> bool {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_isnumber(self.0, index) != 0 }
+    }
+
+    #[inline]
+    pub(super) fn to_number(self, index: c_int) -> f64 {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_tonumber(self.0, index) }
+    }
+
+    #[inline]
+    pub(super) fn to_boolean(self, index: c_int) -> bool {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_toboolean(self.0, index) != 0 }
+    }
+
+    /// The bytes of a string, or of a number, which becomes a string in its slot. They live while the slot holds them.
+    #[inline]
+    pub(super) fn bytes<'a>(self, index: c_int) -> Option<&'a [u8]> {
+        let mut length = 0;
+        // SAFETY: rules above; the third argument is a place for a size.
+        let start = unsafe { ffi::lua_tolstring(self.0, index, &mut length) };
+        if start.is_null() {
+            return None;
+        }
+        // SAFETY: Lua strings do not move or change while something refers to them, here the slot.
+        Some(unsafe { std::slice::from_raw_parts(start.cast(), length) })
+    }
+
+    #[inline]
+    pub(super) fn length(self, index: c_int) -> usize {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_objlen(self.0, index) }
+    }
+
+    #[inline]
+    pub(super) fn to_pointer(self, index: c_int) -> *mut c_void {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_touserdata(self.0, index) }
+    }
+
+    pub(super) fn to_function(self, index: c_int) -> Option<CFunction> {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_tocfunction(self.0, index) }
+    }
+
+    // Writing.
+
+    #[inline]
+    pub(super) fn push_nil(self) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_pushnil(self.0) }
+    }
+
+    #[inline]
+    pub(super) fn push_number(self, number: f64) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_pushnumber(self.0, number) }
+    }
+
+    #[inline]
+    pub(super) fn push_boolean(self, boolean: bool) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_pushboolean(self.0, c_int::from(boolean)) }
+    }
+
+    #[inline]
+    pub(super) fn push_bytes(self, bytes: &[u8]) {
+        // SAFETY: rules above; the pointer and length describe a slice.
+        unsafe { ffi::lua_pushlstring_(self.0, bytes.as_ptr().cast(), bytes.len()) }
+    }
+
+    #[inline]
+    pub(super) fn push_pointer(self, pointer: *mut c_void) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_pushlightuserdata(self.0, pointer) }
+    }
+
+    /// Pushes a closure over the `upvalues` topmost values, which it takes.
+    pub(super) fn push_function(self, function: CFunction, upvalues: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_pushcclosure(self.0, function, upvalues) }
+    }
+
+    #[inline]
+    pub(super) fn push_table(self, items: c_int, fields: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_createtable(self.0, items, fields) }
+    }
+
+    // Tables.
+
+    #[inline]
+    pub(super) fn raw_get(self, table: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_rawget_(self.0, table) }
+    }
+
+    #[inline]
+    pub(super) fn raw_get_item(self, table: c_int, position: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_rawgeti_(self.0, table, position) }
+    }
+
+    /// The field `name`, without metamethods.
+    pub(super) fn raw_get_field(self, table: c_int, name: &str) {
+        self.push_bytes(name.as_bytes());
+        self.raw_get(if table < 0 && table > REGISTRY { table - 1 } else { table });
+    }
+
+    /// Raises when the key is nil or NaN.
+    #[inline]
+    pub(super) fn raw_set(self, table: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_rawset(self.0, table) }
+    }
+
+    #[inline]
+    pub(super) fn raw_set_item(self, table: c_int, position: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_rawseti_(self.0, table, position) }
+    }
+
+    /// Takes the topmost value and makes it the field `name`, without metamethods.
+    pub(super) fn raw_set_field(self, table: c_int, name: &str) {
+        self.push_bytes(name.as_bytes());
+        self.insert(-2);
+        self.raw_set(if table < 0 && table > REGISTRY { table - 1 } else { table });
+    }
+
+    /// Replaces the key on top by the entry after it; raises when the table has no such key.
+    #[inline]
+    pub(super) fn next(self, table: c_int) -> bool {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_next(self.0, table) != 0 }
+    }
+
+    /// Pushes the metatable, if there is one.
+    #[inline]
+    pub(super) fn get_metatable(self, index: c_int) -> bool {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_getmetatable(self.0, index) != 0 }
+    }
+
+    pub(super) fn set_metatable(self, index: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_setmetatable(self.0, index) };
+    }
+
+    /// Keeps the topmost value, which it takes, in the registry.
+    pub(super) fn keep(self) -> c_int {
+        // SAFETY: rules above.
+        unsafe { ffi::luaL_ref(self.0, REGISTRY) }
+    }
+
+    pub(super) fn forget(self, reference: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::luaL_unref(self.0, REGISTRY, reference) }
+    }
+
+    // Running.
+
+    /// Raises whatever the called function raises.
+    pub(super) fn call(self, args: c_int, results: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_call(self.0, args, results) }
+    }
+
+    /// Calls and returns Lua's status, 0 being success. Otherwise the error value is on top.
+    pub(super) fn protected_call(self, args: c_int, results: c_int, handler: c_int) -> c_int {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_pcall(self.0, args, results, handler) }
+    }
+
+    /// Calls a C function in this frame, with its arguments and for its results; raises what it raises.
+    pub(super) fn delegate(self, function: CFunction) -> c_int {
+        // SAFETY: rules above; the function expects a state with its arguments.
+        unsafe { function(self.0) }
+    }
+
+    /// Compiles source text. `name` is on the stack as a string: Lua does not hold it itself while it reads.
+    pub(super) fn load(self, source: &[u8], name: &CStr) -> c_int {
+        // SAFETY: rules above; the pointer and length describe a slice.
+        unsafe { ffi::luaL_loadbuffer(self.0, source.as_ptr().cast(), source.len(), name.as_ptr()) }
+    }
+
+    pub(super) fn collect_garbage(self) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_gc(self.0, ffi::LUA_GCCOLLECT, 0) };
+    }
+
+    pub(super) fn set_hook(self, hook: Option<ffi::lua_Hook>, mask: c_int, count: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_sethook(self.0, hook, mask, count) };
+    }
+
+    /// Joins the topmost values into one string.
+    pub(super) fn concat(self, count: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_concat(self.0, count) }
+    }
+
+    // Errors.
+
+    /// Raises the topmost value.
+    pub(super) fn raise(self) -> ! {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_error(self.0) }
+    }
+
+    /// Raises "bad argument #n to 'function' (text)", the text being the string on top.
+    pub(super) fn raise_argument(self, position: c_int) -> c_int {
+        // SAFETY: rules above.
+        let text = unsafe { ffi::lua_tolstring(self.0, -1, null_mut()) };
+        // SAFETY: the text is a C string that the stack holds.
+        unsafe { ffi::luaL_argerror(self.0, position, text) }
+    }
+
+    /// Raises unless the argument is of this kind.
+    pub(super) fn check_kind(self, position: c_int, kind: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::luaL_checktype(self.0, position, kind) }
+    }
+
+    /// Raises unless there is such an argument.
+    pub(super) fn check_any(self, position: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::luaL_checkany(self.0, position) }
+    }
+
+    /// The argument's bytes, a number becoming a string; raises for other kinds.
+    pub(super) fn check_bytes<'a>(self, position: c_int) -> &'a [u8] {
+        let mut length = 0;
+        // SAFETY: rules above; the third argument is a place for a size.
+        let start = unsafe { ffi::luaL_checklstring(self.0, position, &mut length) };
+        // SAFETY: as in `bytes`.
+        unsafe { std::slice::from_raw_parts(start.cast(), length) }
+    }
+
+    /// The argument as a C `int`; raises unless it reads as a number.
+    pub(super) fn check_int(self, position: c_int) -> c_int {
+        // SAFETY: rules above.
+        unsafe { ffi::luaL_checkinteger(self.0, position) as c_int }
+    }
+
+    /// Pushes "source:line: " of the function at `level`, or an empty string where it is not known.
+    pub(super) fn push_place(self, level: c_int) {
+        // SAFETY: rules above.
+        unsafe { ffi::luaL_where(self.0, level) }
+    }
+
+    /// The function at `level` of the call stack.
+    pub(super) fn place(self, level: c_int) -> Option<Place> {
+        // SAFETY: the structure holds integers and pointers, for which zero is a value.
+        let mut record: ffi::lua_Debug = unsafe { std::mem::zeroed() };
+        // SAFETY: rules above; any level is allowed.
+        if unsafe { ffi::lua_getstack(self.0, level, &mut record) } == 0 {
+            return None;
+        }
+        // SAFETY: the record was filled for a level that exists.
+        unsafe { ffi::lua_getinfo(self.0, c"Sl".as_ptr(), &mut record) };
+        // SAFETY: `what` is one of Lua's constant strings.
+        let what = unsafe { CStr::from_ptr(record.what) };
+        Some(Place { is_c: what == c"C", line: record.currentline, source: record.source })
+    }
+
+    /// Pushes a C string.
+    pub(super) fn push_c_string(self, text: *const c_char) {
+        // SAFETY: rules above.
+        unsafe { ffi::lua_pushstring_(self.0, text) }
+    }
+}

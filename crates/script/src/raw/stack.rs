@@ -1,0 +1,496 @@
+//! Native functions: Rust that a script can call, written without `unsafe`.
+//!
+//! A [`Native`] gets a [`Stack`], looks at its arguments, pushes its results and returns how many, or a [`Failure`]. Nothing that a
+//! `Stack` does makes Lua jump: memory is asked for before it is used, stack room is made before a push, keys are looked at before
+//! they are stored. So a native may own vectors and strings as any Rust code; the error is raised by [`enter`] after all
+//! of them are gone.
+
+use std::ffi::c_int;
+
+use mlua::ffi;
+
+use super::context::Context;
+use super::lua::{Lua, lua_State};
+use crate::host::Host;
+use crate::random::Random;
+
+/// Slots that Lua guarantees at the start of a callback.
+const SLOTS_MIN: c_int = ffi::LUA_MINSTACK;
+/// Roughly what one table field and one array item cost, to ask for memory before a table is made.
+const FIELD_BYTES: usize = 40;
+const ITEM_BYTES: usize = 16;
+/// What a script is told when its memory is used up.
+const OUT_OF_MEMORY: &str = "not enough memory";
+
+/// A Rust function for scripts; returns the number of results it left on top.
+pub(crate) type Native = fn(&mut Stack<'_>) -> Result<c_int, Failure>;
+
+/// Why a native function did not return.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// An error message, to be prefixed with the caller's place.
+    Message(Vec<u8>),
+    /// "bad argument #n to 'function' (text)".
+    Argument(c_int, Vec<u8>),
+    /// The value on top is the error.
+    Raise,
+    /// The state's memory is used up.
+    Memory,
+}
+
+impl Failure {
+    pub(crate) fn message(text: impl Into<Vec<u8>>) -> Failure {
+        Failure::Message(text.into())
+    }
+
+    pub(crate) fn argument(position: c_int, text: impl Into<Vec<u8>>) -> Failure {
+        Failure::Argument(position, text.into())
+    }
+}
+
+/// What kind of value a slot holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Above the top.
+    None,
+    Nil,
+    Boolean,
+    Number,
+    String,
+    Table,
+    /// A bare pointer: `cjson.null` is the one that scripts have.
+    Pointer,
+    Function,
+    /// Full userdata or a coroutine.
+    Other,
+}
+
+/// The values of one call: arguments from index 1 upwards, then what the function pushes.
+///
+/// Negative indexes count from the top. Arguments stay in place for the whole call, which is why their bytes live as long.
+pub(crate) struct Stack<'a> {
+    lua: Lua,
+    context: &'a Context,
+    arg_count: c_int,
+    top: c_int,
+    /// The highest index that may be pushed to.
+    top_max: c_int,
+}
+
+impl<'a> Stack<'a> {
+    /// A view of the present frame.
+    #[inline]
+    pub(super) fn new(lua: Lua, context: &'a Context) -> Stack<'a> {
+        let top = lua.top();
+        Stack { lua, context, arg_count: top, top, top_max: top + SLOTS_MIN }
+    }
+
+    /// The number of arguments.
+    pub(crate) fn arg_count(&self) -> c_int {
+        self.arg_count
+    }
+
+    /// The highest index in use.
+    pub(crate) fn top(&self) -> c_int {
+        self.top
+    }
+
+    pub(crate) fn random(&self) -> &Random {
+        &self.context.random
+    }
+
+    pub(crate) fn set_resp3(&self, is_resp3: bool) {
+        self.context.is_resp3.set(is_resp3);
+    }
+
+    pub(crate) fn is_resp3(&self) -> bool {
+        self.context.is_resp3.get()
+    }
+
+    /// Asks the running script's host.
+    pub(crate) fn ask_host<R>(&self, body: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
+        self.context.ask_host(body)
+    }
+
+    fn check_index(&self, index: c_int) {
+        let is_valid = if index > 0 { index <= self.top } else { index < 0 && -index <= self.top };
+        assert!(is_valid, "index {index} of a stack of {}", self.top);
+    }
+
+    // Arguments.
+
+    /// The bytes of an argument; a number counts as its text.
+    pub(crate) fn arg_bytes(&self, position: c_int) -> Result<&'a [u8], Failure> {
+        if position <= self.arg_count
+            && let Some(bytes) = self.lua.bytes(position)
+        {
+            return Ok(bytes);
+        }
+        Err(self.arg_kind_failure(position, "string"))
+    }
+
+    /// The number that an argument is or reads as.
+    pub(crate) fn arg_number(&self, position: c_int) -> Result<f64, Failure> {
+        if position <= self.arg_count && self.lua.is_number(position) {
+            return Ok(self.lua.to_number(position));
+        }
+        Err(self.arg_kind_failure(position, "number"))
+    }
+
+    /// The same as an integer, as C on this machine converts it.
+    pub(crate) fn arg_integer(&self, position: c_int) -> Result<i64, Failure> {
+        self.arg_number(position).map(integer_of)
+    }
+
+    /// "bad argument … (number expected, got nil)".
+    pub(crate) fn arg_kind_failure(&self, position: c_int, expected: &str) -> Failure {
+        let kind = if position <= self.arg_count { self.lua.kind_name(position) } else { "no value" };
+        Failure::argument(position, format!("{expected} expected, got {kind}"))
+    }
+
+    // Reading.
+
+    #[inline]
+    pub(crate) fn kind(&self, index: c_int) -> Kind {
+        if index > self.top {
+            return Kind::None;
+        }
+        self.check_index(index);
+        match self.lua.kind(index) {
+            ffi::LUA_TNIL => Kind::Nil,
+            ffi::LUA_TBOOLEAN => Kind::Boolean,
+            ffi::LUA_TNUMBER => Kind::Number,
+            ffi::LUA_TSTRING => Kind::String,
+            ffi::LUA_TTABLE => Kind::Table,
+            ffi::LUA_TLIGHTUSERDATA => Kind::Pointer,
+            ffi::LUA_TFUNCTION => Kind::Function,
+            _ => Kind::Other,
+        }
+    }
+
+    pub(crate) fn kind_name(&self, index: c_int) -> &'static str {
+        self.check_index(index);
+        self.lua.kind_name(index)
+    }
+
+    /// The bytes of a string, and of nothing else.
+    #[inline]
+    pub(crate) fn bytes(&self, index: c_int) -> Option<&[u8]> {
+        (self.kind(index) == Kind::String).then(|| self.lua.bytes(index).expect("the slot holds a string"))
+    }
+
+    /// A number, a string that reads as one, or 0.
+    #[inline]
+    pub(crate) fn number(&self, index: c_int) -> f64 {
+        self.check_index(index);
+        self.lua.to_number(index)
+    }
+
+    pub(crate) fn boolean(&self, index: c_int) -> bool {
+        self.check_index(index);
+        self.lua.to_boolean(index)
+    }
+
+    /// Whether a pointer value is the null pointer.
+    pub(crate) fn is_null(&self, index: c_int) -> bool {
+        self.kind(index) == Kind::Pointer && self.lua.to_pointer(index).is_null()
+    }
+
+    // Pushing.
+
+    /// Makes room for `slots` pushes; false at Lua's limit for one function.
+    pub(crate) fn reserve(&mut self, slots: c_int) -> bool {
+        if self.top_max - self.top >= slots {
+            return true;
+        }
+        if !self.lua.check_stack(slots) {
+            return false;
+        }
+        self.top_max = self.top + slots;
+        true
+    }
+
+    #[inline]
+    fn claim_slot(&mut self) -> Result<(), Failure> {
+        if self.top == self.top_max && !self.reserve(SLOTS_MIN) && !self.reserve(1) {
+            return Err(Failure::message("stack overflow"));
+        }
+        self.top += 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn claim_memory(&self, bytes: usize) -> Result<(), Failure> {
+        if self.context.heap.has_room(bytes) { Ok(()) } else { Err(Failure::Memory) }
+    }
+
+    #[inline]
+    pub(crate) fn push_nil(&mut self) -> Result<(), Failure> {
+        self.claim_slot()?;
+        self.lua.push_nil();
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn push_boolean(&mut self, boolean: bool) -> Result<(), Failure> {
+        self.claim_slot()?;
+        self.lua.push_boolean(boolean);
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn push_number(&mut self, number: f64) -> Result<(), Failure> {
+        self.claim_slot()?;
+        self.lua.push_number(number);
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn push_bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.claim_memory(bytes.len())?;
+        self.claim_slot()?;
+        self.lua.push_bytes(bytes);
+        Ok(())
+    }
+
+    /// Pushes the null pointer, which is `cjson.null`.
+    pub(crate) fn push_null(&mut self) -> Result<(), Failure> {
+        self.claim_slot()?;
+        self.lua.push_pointer(std::ptr::null_mut());
+        Ok(())
+    }
+
+    /// Pushes a table with room for so many array items and other fields.
+    #[inline]
+    pub(crate) fn push_table(&mut self, items: usize, fields: usize) -> Result<(), Failure> {
+        self.claim_memory(
+            items.saturating_mul(ITEM_BYTES).saturating_add(fields.saturating_mul(FIELD_BYTES)),
+        )?;
+        let (Ok(items), Ok(fields)) = (c_int::try_from(items), c_int::try_from(fields)) else {
+            return Err(Failure::Memory);
+        };
+        self.claim_slot()?;
+        self.lua.push_table(items, fields);
+        Ok(())
+    }
+
+    /// Pushes a copy of the value at `index`.
+    pub(crate) fn push_copy(&mut self, index: c_int) -> Result<(), Failure> {
+        self.check_index(index);
+        self.claim_slot()?;
+        self.lua.push_value(index);
+        Ok(())
+    }
+
+    /// Pushes the table that this native function was registered with.
+    pub(crate) fn push_own_table(&mut self) -> Result<(), Failure> {
+        self.claim_slot()?;
+        self.lua.push_value(ffi::lua_upvalueindex(2));
+        Ok(())
+    }
+
+    /// Stores native functions, which have no table of their own, in the table on top.
+    pub(crate) fn set_functions(&mut self, functions: &[(&str, Native)]) -> Result<(), Failure> {
+        for (name, native) in functions {
+            self.push_nil()?;
+            self.push_native(*native)?;
+            self.set_field(-2, name)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the value on top below the `count` values under it.
+    pub(crate) fn sink(&mut self, count: c_int) {
+        let index = self.top - count;
+        assert!(index > self.arg_count, "arguments stay");
+        self.lua.insert(index);
+    }
+
+    /// Pushes a native function that has the table on top, which it takes, as its own.
+    pub(crate) fn push_native(&mut self, native: Native) -> Result<(), Failure> {
+        assert!(self.top > 0, "a native function has a value of its own");
+        self.claim_slot()?;
+        self.top -= 1;
+        push_native(self.lua, native);
+        Ok(())
+    }
+
+    /// Drops the `count` topmost values, which are not arguments.
+    #[inline]
+    pub(crate) fn pop(&mut self, count: c_int) {
+        assert!(self.top - count >= self.arg_count, "arguments stay");
+        self.top -= count;
+        self.lua.set_top(self.top);
+    }
+
+    // Tables. None of these runs metamethods.
+
+    #[inline]
+    fn check_table(&self, index: c_int) {
+        assert!(self.kind(index) == Kind::Table, "a table is expected");
+    }
+
+    /// The border of a table: its length where it has no holes.
+    #[inline]
+    pub(crate) fn table_length(&self, table: c_int) -> usize {
+        self.check_table(table);
+        self.lua.length(table)
+    }
+
+    /// Pushes the item at `position`.
+    #[inline]
+    pub(crate) fn get_item(&mut self, table: c_int, position: c_int) -> Result<(), Failure> {
+        self.check_table(table);
+        self.claim_slot()?;
+        self.lua.raw_get_item(table, position);
+        Ok(())
+    }
+
+    /// Pushes the field `name`.
+    pub(crate) fn get_field(&mut self, table: c_int, name: &str) -> Result<(), Failure> {
+        self.check_table(table);
+        self.claim_slot()?;
+        self.lua.raw_get_field(table, name);
+        Ok(())
+    }
+
+    /// Takes the topmost value and stores it at `position`.
+    #[inline]
+    pub(crate) fn set_item(&mut self, table: c_int, position: c_int) -> Result<(), Failure> {
+        self.check_table(table);
+        self.claim_memory(ITEM_BYTES)?;
+        self.lua.raw_set_item(table, position);
+        self.top -= 1;
+        Ok(())
+    }
+
+    /// Takes the topmost value and stores it as `name`.
+    pub(crate) fn set_field(&mut self, table: c_int, name: &str) -> Result<(), Failure> {
+        self.check_table(table);
+        self.claim_memory(FIELD_BYTES)?;
+        self.claim_slot()?;
+        self.lua.raw_set_field(table, name);
+        self.top -= 2;
+        Ok(())
+    }
+
+    /// Takes the key and the value on top of it and stores them.
+    #[inline]
+    pub(crate) fn set(&mut self, table: c_int) -> Result<(), Failure> {
+        self.check_table(table);
+        self.claim_memory(FIELD_BYTES)?;
+        match self.kind(-2) {
+            Kind::Nil => return Err(self.refuse_key("table index is nil")),
+            Kind::Number if self.lua.to_number(-2).is_nan() => {
+                return Err(self.refuse_key("table index is NaN"));
+            }
+            _ => {}
+        }
+        self.lua.raw_set(table);
+        self.top -= 2;
+        Ok(())
+    }
+
+    /// Lua's own complaint about a key, which names no place.
+    fn refuse_key(&mut self, text: &str) -> Failure {
+        match self.push_bytes(text.as_bytes()) {
+            Ok(()) => Failure::Raise,
+            Err(failure) => failure,
+        }
+    }
+
+    /// Replaces the key on top by the next key and its value, or drops it at the end. Begin with nil; the key must be the one
+    /// that the last call left, and the table unchanged since.
+    #[inline]
+    pub(crate) fn next(&mut self, table: c_int) -> Result<bool, Failure> {
+        self.check_table(table);
+        self.claim_slot()?;
+        let found = self.lua.next(table);
+        if !found {
+            self.top -= 2;
+        }
+        Ok(found)
+    }
+}
+
+/// A C conversion of a number to a 64-bit integer: towards zero, and the least integer for what does not fit.
+pub(crate) fn integer_of(number: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
+}
+
+/// How a callback ends. Holds nothing that would need a destructor.
+#[derive(Clone, Copy)]
+pub(super) enum Exit {
+    /// So many values on top are the results.
+    Return(c_int),
+    /// The value on top is raised.
+    Raise,
+    /// The string on top is the complaint about this argument.
+    Argument(c_int),
+}
+
+/// Runs `body` on the present frame while the heap trusts, and leaves on the stack what its end needs.
+pub(super) fn enter(lua: Lua, body: impl FnOnce(&mut Stack<'_>) -> Result<c_int, Failure>) -> Exit {
+    let context = Context::of(lua);
+    context.heap.set_trusting(true);
+    let result = body(&mut Stack::new(lua, context));
+    let exit = match result {
+        Ok(_) if context.heap.is_over() => fail(lua, Failure::Memory),
+        Ok(count) => Exit::Return(count),
+        Err(failure) => fail(lua, failure),
+    };
+    context.heap.set_trusting(false);
+    exit
+}
+
+/// Puts the error value of `failure` on the stack.
+fn fail(lua: Lua, failure: Failure) -> Exit {
+    match failure {
+        Failure::Raise => Exit::Raise,
+        Failure::Memory => {
+            lua.set_top(0);
+            lua.push_bytes(OUT_OF_MEMORY.as_bytes());
+            Exit::Raise
+        }
+        Failure::Message(text) => {
+            lua.set_top(0);
+            lua.push_place(1);
+            lua.push_bytes(&text);
+            lua.concat(2);
+            Exit::Raise
+        }
+        Failure::Argument(position, text) => {
+            lua.set_top(0);
+            lua.push_bytes(&text);
+            Exit::Argument(position)
+        }
+    }
+}
+
+/// Ends a callback; raises unless it returns. The caller holds nothing with a destructor.
+#[inline]
+pub(super) fn leave(lua: Lua, exit: Exit) -> c_int {
+    match exit {
+        Exit::Return(count) => count,
+        Exit::Raise => lua.raise(),
+        Exit::Argument(position) => lua.raise_argument(position),
+    }
+}
+
+/// What Lua calls for every native function: the function's pointer is the first upvalue.
+unsafe extern "C-unwind" fn trampoline(state: *mut lua_State) -> c_int {
+    let lua = Lua(state);
+    let pointer = lua.to_pointer(ffi::lua_upvalueindex(1));
+    // SAFETY: `push_native` put a pointer to such a function there, and scripts cannot reach upvalues.
+    let native = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Native>(pointer) };
+    let exit = enter(lua, native);
+    leave(lua, exit)
+}
+
+/// Pushes a function that runs `native`, with the topmost value, which it takes, as its own.
+pub(super) fn push_native(lua: Lua, native: Native) {
+    lua.push_pointer(native as *mut std::ffi::c_void);
+    lua.insert(-2);
+    lua.push_function(trampoline, 2);
+}

@@ -1,0 +1,243 @@
+//! A script's source: its SHA-1, which is its name, and the flags of its first line.
+//!
+//! ```text
+//! #!lua flags=no-writes,allow-stale
+//! return redis.call('GET', KEYS[1])
+//! ```
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use resp::Reply;
+
+use crate::api::sha1_hex;
+use crate::{answer, error};
+
+/// The name of a script: the SHA-1 of its source in lower-case hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sha1Hex([u8; 40]);
+
+impl Sha1Hex {
+    /// The name of the script with this source.
+    #[must_use]
+    pub fn of(source: &[u8]) -> Sha1Hex {
+        Sha1Hex(sha1_hex(source))
+    }
+
+    /// A name as a client sent it, in either case; `None` when no script can have it.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Sha1Hex> {
+        let mut digits: [u8; 40] = text.try_into().ok()?;
+        digits.make_ascii_lowercase();
+        digits.iter().all(u8::is_ascii_hexdigit).then_some(Sha1Hex(digits))
+    }
+
+    /// The digits.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("hexadecimal digits are ASCII")
+    }
+}
+
+impl fmt::Debug for Sha1Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for Sha1Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a script says about itself. It is for the host to act on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// There is a `#!lua` line. Without it a script is judged command by command, as before Redis 7.
+    pub is_declared: bool,
+    /// It does not write.
+    pub no_writes: bool,
+    /// It may run when memory is short.
+    pub allow_oom: bool,
+    /// It may run on a replica that lost its primary.
+    pub allow_stale: bool,
+    /// It must not run in a cluster.
+    pub no_cluster: bool,
+    /// Its keys may be in several slots.
+    pub allow_cross_slot_keys: bool,
+}
+
+impl Flags {
+    fn named(&mut self, name: &[u8]) -> Option<&mut bool> {
+        match name {
+            b"no-writes" => Some(&mut self.no_writes),
+            b"allow-oom" => Some(&mut self.allow_oom),
+            b"allow-stale" => Some(&mut self.allow_stale),
+            b"no-cluster" => Some(&mut self.no_cluster),
+            b"allow-cross-slot-keys" => Some(&mut self.allow_cross_slot_keys),
+            _ => None,
+        }
+    }
+}
+
+/// Why a source is no script.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", String::from_utf8_lossy(.text))]
+pub struct ScriptError {
+    text: Vec<u8>,
+}
+
+impl ScriptError {
+    fn new(parts: &[&[u8]]) -> ScriptError {
+        ScriptError { text: parts.concat() }
+    }
+
+    /// An error of the compiler.
+    pub(crate) fn compiling(message: &[u8]) -> ScriptError {
+        ScriptError::new(&[b"ERR Error compiling script (new function): ", error::until_zero(message)])
+    }
+
+    /// The error's code and text, as Redis replies it.
+    #[must_use]
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Writes the error.
+    pub fn write(&self, reply: &mut Reply<'_>) {
+        answer::write_line(reply, b'-', &self.text);
+    }
+}
+
+/// A script was run since the cache last looked.
+const USED: u8 = 1;
+/// A script is no longer in the cache.
+const GONE: u8 = 2;
+
+/// A script's source. Shared by all threads; each compiles it for itself.
+#[derive(Debug)]
+pub struct Script {
+    sha: Sha1Hex,
+    source: Box<[u8]>,
+    /// Where Lua begins.
+    body_start: usize,
+    flags: Flags,
+    state: AtomicU8,
+    reach: AtomicU8,
+}
+
+/// Which keys a script was seen to touch, over all its runs on all threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// It never ran to its end.
+    Unknown,
+    /// Only keys that lie where its declared keys lie.
+    Declared,
+    /// Others too, at least once.
+    Roaming,
+}
+
+impl Script {
+    /// Reads the first line of `source`. Whether the rest is Lua is for the engine to say.
+    ///
+    /// # Errors
+    /// When the first line is a `#!` line with unknown contents.
+    pub fn new(source: &[u8]) -> Result<Script, ScriptError> {
+        let (flags, body_start) = parse_shebang(source)?;
+        let (sha, source) = (Sha1Hex::of(source), source.into());
+        Ok(Script { sha, source, body_start, flags, state: AtomicU8::new(0), reach: AtomicU8::new(0) })
+    }
+
+    /// What keys it was seen to touch.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        match self.reach.load(Ordering::Relaxed) {
+            0 => Reach::Unknown,
+            1 => Reach::Declared,
+            _ => Reach::Roaming,
+        }
+    }
+
+    /// Notes what keys a run touched: a script that roamed once may roam again.
+    pub fn note_reach(&self, reach: Reach) {
+        let seen = reach as u8;
+        if self.reach.load(Ordering::Relaxed) < seen {
+            self.reach.fetch_max(seen, Ordering::Relaxed);
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn sha(&self) -> &Sha1Hex {
+        &self.sha
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn source(&self) -> &[u8] {
+        &self.source
+    }
+
+    /// The part that is Lua. It begins with the first line's newline, so that lines keep their numbers.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.source[self.body_start..]
+    }
+
+    /// What its first line says.
+    #[must_use]
+    pub fn flags(&self) -> Flags {
+        self.flags
+    }
+
+    /// Whether the cache has let go of it. Then no engine runs it any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & GONE != 0
+    }
+
+    pub(crate) fn set_gone(&self) {
+        self.state.fetch_or(GONE, Ordering::Relaxed);
+    }
+
+    /// Notes a run. Reads first: the line is shared by all threads, and written once per round of the cache.
+    pub(crate) fn set_used(&self) {
+        if self.state.load(Ordering::Relaxed) & USED == 0 {
+            self.state.fetch_or(USED, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it was run since the last time that this was asked.
+    pub(crate) fn take_used(&self) -> bool {
+        self.state.fetch_and(!USED, Ordering::Relaxed) & USED != 0
+    }
+}
+
+/// The flags of the first line and its length.
+fn parse_shebang(source: &[u8]) -> Result<(Flags, usize), ScriptError> {
+    let mut flags = Flags::default();
+    if !source.starts_with(b"#!") {
+        return Ok((flags, 0));
+    }
+    let end = source.iter().position(|byte| *byte == b'\n');
+    let end = end.ok_or_else(|| ScriptError::new(&[b"ERR Invalid script shebang"]))?;
+    let parts = resp::split_args(&source[..end]).unwrap_or_default();
+    let (engine, options) =
+        parts.split_first().ok_or_else(|| ScriptError::new(&[b"ERR Invalid engine in script shebang"]))?;
+    if engine.as_slice() != b"#!lua" {
+        return Err(ScriptError::new(&[b"ERR Unexpected engine in script shebang: ", engine]));
+    }
+    flags.is_declared = true;
+    for option in options {
+        let Some(list) = option.strip_prefix(b"flags=") else {
+            return Err(ScriptError::new(&[b"ERR Unknown lua shebang option: ", option]));
+        };
+        // Nothing at all is a list of no flags, while a comma always stands between two.
+        for name in list.split(|byte| *byte == b',').filter(|_| !list.is_empty()) {
+            let flag = flags.named(name);
+            *flag.ok_or_else(|| ScriptError::new(&[b"ERR Unexpected flag in script shebang: ", name]))? =
+                true;
+        }
+    }
+    Ok((flags, end))
+}

@@ -1,0 +1,194 @@
+//! Replies of commands as Lua values: RESP in, one value pushed.
+//!
+//! | reply | Lua |
+//! |---|---|
+//! | `:` integer | number |
+//! | `$` bulk string | string; `$-1` is false |
+//! | `+` status | `{ok = text}` |
+//! | `-` error | `{err = text, ignore_error_stats_update = true}` |
+//! | `*` array | table; `*-1` is false |
+//! | `_` null, `#` boolean | nil, boolean |
+//! | `,` double, `(` big number | `{double = n}`, `{big_number = text}` |
+//! | `=` verbatim | `{verbatim_string = {format =, string =}}` |
+//! | `%` map, `~` set | `{map = {key = value}}`, `{set = {member = true}}` |
+//!
+//! The bytes come from our own encoder; what does not parse is a fault of ours, reported to the script and not a panic.
+
+use crate::error;
+use crate::raw::{Failure, Kind, Stack};
+
+/// Commands nest their replies a few levels deep.
+const NESTING_MAX: usize = 64;
+
+/// Pushes the reply in `bytes`; true when it is an error.
+pub(crate) fn push(stack: &mut Stack<'_>, bytes: &[u8]) -> Result<bool, Failure> {
+    let mut reader = Reader { rest: bytes };
+    push_value(stack, &mut reader, 0)?;
+    Ok(bytes.first() == Some(&b'-'))
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+fn malformed() -> Failure {
+    Failure::message("a command's reply could not be read")
+}
+
+impl<'a> Reader<'a> {
+    /// The text up to CR LF.
+    #[inline]
+    fn line(&mut self) -> Result<&'a [u8], Failure> {
+        let end = self.rest.iter().position(|byte| *byte == b'\r').ok_or_else(malformed)?;
+        let line = &self.rest[..end];
+        self.rest = self.rest.get(end + 2..).ok_or_else(malformed)?;
+        Ok(line)
+    }
+
+    #[inline]
+    fn integer(&mut self) -> Result<i64, Failure> {
+        resp::parse_integer(self.line()?).ok_or_else(malformed)
+    }
+
+    /// A count of elements; `None` for -1.
+    fn count(&mut self) -> Result<Option<usize>, Failure> {
+        Ok(usize::try_from(self.integer()?).ok())
+    }
+
+    /// `length` bytes and the CR LF behind them.
+    #[inline]
+    fn block(&mut self, length: usize) -> Result<&'a [u8], Failure> {
+        let end = length.checked_add(2).filter(|end| *end <= self.rest.len()).ok_or_else(malformed)?;
+        let block = &self.rest[..length];
+        self.rest = &self.rest[end..];
+        Ok(block)
+    }
+}
+
+fn push_value(stack: &mut Stack<'_>, reader: &mut Reader<'_>, depth: usize) -> Result<(), Failure> {
+    let (&kind, rest) = reader.rest.split_first().ok_or_else(malformed)?;
+    reader.rest = rest;
+    match kind {
+        b':' => {
+            let number = reader.integer()?;
+            stack.push_number(number as f64)
+        }
+        b'$' => match reader.count()? {
+            Some(length) => stack.push_bytes(reader.block(length)?),
+            None => stack.push_boolean(false),
+        },
+        b'+' => push_text_field(stack, "ok", reader.line()?),
+        b'-' => {
+            error::push(stack, &error::normalize(reader.line()?))?;
+            stack.push_boolean(true)?;
+            stack.set_field(-2, "ignore_error_stats_update")
+        }
+        b'_' => {
+            reader.line()?;
+            stack.push_nil()
+        }
+        b'#' => {
+            let is_true = reader.line()? == b"t";
+            stack.push_boolean(is_true)
+        }
+        b',' => {
+            let text = std::str::from_utf8(reader.line()?).map_err(|_| malformed())?;
+            let number = text.parse::<f64>().map_err(|_| malformed())?;
+            stack.push_table(0, 1)?;
+            stack.push_number(number)?;
+            stack.set_field(-2, "double")
+        }
+        b'(' => push_text_field(stack, "big_number", reader.line()?),
+        b'=' => {
+            let length = reader.count()?.ok_or_else(malformed)?;
+            let (format, text) = reader.block(length)?.split_at_checked(4).ok_or_else(malformed)?;
+            stack.push_table(0, 1)?;
+            push_text_field(stack, "format", &format[..3])?;
+            stack.push_bytes(text)?;
+            stack.set_field(-2, "string")?;
+            stack.set_field(-2, "verbatim_string")
+        }
+        b'*' | b'>' | b'%' | b'~' | b'|' => push_aggregate(stack, reader, kind, depth),
+        _ => Err(malformed()),
+    }
+}
+
+/// Pushes `{name = text}`.
+fn push_text_field(stack: &mut Stack<'_>, name: &str, text: &[u8]) -> Result<(), Failure> {
+    stack.push_table(0, 1)?;
+    stack.push_bytes(text)?;
+    stack.set_field(-2, name)
+}
+
+fn push_aggregate(
+    stack: &mut Stack<'_>,
+    reader: &mut Reader<'_>,
+    kind: u8,
+    depth: usize,
+) -> Result<(), Failure> {
+    if depth == NESTING_MAX {
+        return Err(malformed());
+    }
+    let Some(count) = reader.count()? else {
+        return stack.push_boolean(false);
+    };
+    // No element is shorter than three bytes, so a count never makes a table larger than the reply.
+    if count > reader.rest.len() {
+        return Err(malformed());
+    }
+    match kind {
+        b'%' => {
+            stack.push_table(0, 1)?;
+            push_pairs(stack, reader, count, depth)?;
+            stack.set_field(-2, "map")
+        }
+        b'~' => {
+            stack.push_table(0, 1)?;
+            stack.push_table(0, count)?;
+            for _ in 0..count {
+                push_value(stack, reader, depth + 1)?;
+                stack.push_boolean(true)?;
+                store(stack)?;
+            }
+            stack.set_field(-2, "set")
+        }
+        b'|' => {
+            // Attributes say something about the value behind them, which is all that scripts get.
+            push_pairs(stack, reader, count, depth)?;
+            stack.pop(1);
+            push_value(stack, reader, depth + 1)
+        }
+        _ => {
+            stack.push_table(count, 0)?;
+            for position in 1..=count {
+                push_value(stack, reader, depth + 1)?;
+                stack.set_item(-2, position as i32)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+fn push_pairs(
+    stack: &mut Stack<'_>,
+    reader: &mut Reader<'_>,
+    count: usize,
+    depth: usize,
+) -> Result<(), Failure> {
+    stack.push_table(0, count)?;
+    for _ in 0..count {
+        push_value(stack, reader, depth + 1)?;
+        push_value(stack, reader, depth + 1)?;
+        store(stack)?;
+    }
+    Ok(())
+}
+
+/// Stores the key and value on top in the table below them; a key that Lua does not allow is dropped.
+fn store(stack: &mut Stack<'_>) -> Result<(), Failure> {
+    if stack.kind(-2) == Kind::Nil {
+        stack.pop(2);
+        return Ok(());
+    }
+    stack.set(-3)
+}

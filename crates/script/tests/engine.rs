@@ -1,0 +1,364 @@
+//! Runs that end early, hostile scripts, and what scripts see of replies and of each other.
+
+mod memory_host;
+
+use std::sync::Arc;
+
+use memory_host::Bench;
+use resp::{Output, Proto, Reply};
+use script::{Interrupt, Outcome, Script};
+
+/// A limit that hostile scripts reach soon.
+const SMALL_MEMORY_BYTES: usize = 16 * 1024 * 1024;
+
+fn check(source: &str, expected: &str) {
+    assert_eq!(Bench::new().eval(source), expected, "{source}");
+}
+
+fn check_interrupt(source: &str, interrupt: Interrupt) {
+    let mut bench = Bench::new();
+    bench.host.interrupt_at = Some((3, interrupt));
+    let (reply, outcome) = bench.run(source.as_bytes(), &[], &[]);
+    match interrupt {
+        Interrupt::Killed => {
+            let reply = String::from_utf8_lossy(&reply).into_owned();
+            assert!(
+                reply.starts_with("-ERR Script killed by user with SCRIPT KILL... script: "),
+                "{source}: {reply}"
+            );
+            assert_eq!(outcome, Some(Outcome::Failed { is_counted: false }));
+        }
+        Interrupt::Retry => {
+            assert_eq!((reply.as_slice(), outcome), (&b""[..], Some(Outcome::Retry)), "{source}");
+        }
+    }
+    assert_eq!(bench.host.tick_count, 3, "{source}: no more questions once the answer is no");
+    bench.host.interrupt_at = None;
+    assert_eq!(bench.eval("return 1"), ":1\r\n", "after {source}");
+}
+
+#[test]
+fn interrupts_cannot_be_caught() {
+    for source in [
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "pcall(function() while true do end end) return 1",
+        "repeat until false",
+        "local function f() return f() end f()",
+        "while true do xpcall(function() while true do end end, function(e) while true do end end) end",
+        "while true do coroutine.resume(coroutine.create(function() while true do end end)) end",
+        "while true do pcall(coroutine.wrap(function() while true do end end)) end",
+        "local t = setmetatable({}, {__index = function() while true do end end}) pcall(function() return t.x end) return 1",
+        "while true do redis.pcall('ping') end",
+        "while true do load(function() while true do end end) end",
+        "while true do pcall(string.gsub, 'aaa', 'a', function() while true do end end) end",
+        "while true do pcall(table.sort, {3,2,1}, function() while true do end end) end",
+    ] {
+        check_interrupt(source, Interrupt::Killed);
+        check_interrupt(source, Interrupt::Retry);
+    }
+}
+
+#[test]
+fn interrupts_of_commands_cannot_be_caught() {
+    for source in [
+        "redis.call('COMMAND')",
+        "pcall(redis.call, 'COMMAND') return redis.call('ping')",
+        "redis.pcall('COMMAND') return 1",
+        "return {xpcall(function() redis.call('COMMAND') end, function() return redis.pcall('ping') end)}",
+        "coroutine.resume(coroutine.create(function() redis.call('COMMAND') end)) redis.call('ping') return 1",
+    ] {
+        let mut bench = Bench::new();
+        let (reply, outcome) = bench.run(source.replace("COMMAND", "retry").as_bytes(), &[], &[]);
+        assert_eq!((reply.as_slice(), outcome), (&b""[..], Some(Outcome::Retry)), "{source}");
+        assert_eq!(bench.host.call_count, 1, "{source}");
+        let reply = bench.eval(&source.replace("COMMAND", "kill"));
+        assert!(reply.starts_with("-ERR Script killed by user"), "{source}: {reply}");
+        assert_eq!(bench.host.call_count, 2, "{source}");
+    }
+}
+
+#[test]
+fn memory_is_limited() {
+    for source in [
+        "local t = {} while true do t[#t + 1] = {} end",
+        "local s = 'x' while true do s = s .. s end",
+        "local t = {} for i = 1, 1e9 do t[i] = 'value ' .. i end",
+        "return string.rep('x', 2^31 - 1)",
+        "return #string.rep('x', 1e7)",
+        "local t = {} for i = 1, 100 do t[i] = string.rep('x', 1e6) end return table.concat(t)",
+        "local s = string.rep('[', 900) .. string.rep('1,', 1e6) return cjson.decode('[' .. string.rep('{},', 1e6) .. '1]')",
+        "return cmsgpack.unpack('\\221\\255\\255\\255\\255' .. string.rep('\\144', 3e6))",
+        "local t = {string.rep('x', 1e6)} for i = 1, 12 do t = {t, t, t} end return cmsgpack.pack(t)",
+        "return struct.pack('c2147483647', 'x') .. struct.pack('!16777216bi1073741824', 1, 1)",
+        "local f = function() end while true do local g = f f = function() return g end end",
+        "return (string.rep('ab', 1e6):gsub('a', string.rep('x', 1000)))",
+    ] {
+        let mut bench = Bench::with_memory(SMALL_MEMORY_BYTES);
+        let empty = bench.engine.memory_bytes();
+        let reply = bench.eval(source);
+        assert!(
+            reply.contains("not enough memory")
+                || reply.contains("bad argument")
+                || reply.contains("larger than"),
+            "{source}: {reply:.300}"
+        );
+        assert!(bench.engine.memory_bytes() < 2 * SMALL_MEMORY_BYTES, "{source}");
+        bench.engine.flush();
+        assert!(
+            bench.engine.memory_bytes() < empty + 1024 * 1024,
+            "{source}: {}",
+            bench.engine.memory_bytes()
+        );
+        assert_eq!(bench.eval("return #string.rep('x', 1e6)"), ":1000000\r\n", "after {source}");
+    }
+}
+
+#[test]
+fn a_script_may_catch_the_end_of_memory() {
+    let mut bench = Bench::with_memory(SMALL_MEMORY_BYTES);
+    let reply = bench.eval("local ok, e = pcall(string.rep, 'x', 2^30) return {tostring(ok), e}");
+    assert_eq!(reply, "*2\r\n$5\r\nfalse\r\n$17\r\nnot enough memory\r\n");
+    let reply = bench
+        .eval("local ok, e = pcall(function() local t = {} while true do t[#t + 1] = 1 end end) return e");
+    assert_eq!(reply, "$17\r\nnot enough memory\r\n");
+}
+
+#[test]
+fn garbage_is_no_reason_to_run_out() {
+    let mut bench = Bench::with_memory(SMALL_MEMORY_BYTES);
+    let source = "local n = 0 for i = 1, 20000 do n = n + #(string.rep('x', 10000) .. i) end return n";
+    assert_eq!(bench.eval(source), ":200088894\r\n");
+    let source = "for i = 1, 1000 do cjson.decode(cjson.encode({string.rep('x', 100000), i})) end return 1";
+    assert_eq!(bench.eval(source), ":1\r\n");
+}
+
+#[test]
+fn depth_is_limited() {
+    for (source, expected) in [
+        ("local function f() return 1 + f() end return f()", "stack overflow"),
+        ("local function f() return pcall(f) end return f()", ""),
+        ("local function f() local ok, e = pcall(f) error(e) end f()", ""),
+        ("local function f() return coroutine.wrap(f)() end return f()", "C stack overflow"),
+        ("local function f() string.gsub('a', 'a', f) end f()", "C stack overflow"),
+        ("return ('a'):rep(5000):find(('a?'):rep(5000))", "pattern too complex"),
+        ("return ('a'):rep(5000):find(('a?'):rep(2000))", ":1"),
+        (
+            "return (('('):rep(33) .. (')'):rep(33)):match(('('):rep(33) .. (')'):rep(33))",
+            "too many captures",
+        ),
+        ("return loadstring('return ' .. ('('):rep(10000) .. '1' .. (')'):rep(10000))()", "nil value"),
+        ("return select('#', loadstring('return ' .. ('{'):rep(10000)))", ":2"),
+        ("local s = 'return 1' .. (' .. 1'):rep(10000) return select(2, loadstring(s))", "$"),
+        (
+            "return cjson.decode(('['):rep(100000))",
+            "too many nested data structures (1001) at character 1001",
+        ),
+        (
+            "cjson.decode_max_depth(1e9) return cjson.decode(('['):rep(100000))",
+            "too many nested data structures",
+        ),
+        (
+            "cjson.decode_max_depth(1e9) return cjson.decode(('{\"a\":'):rep(100000))",
+            "too many nested data structures",
+        ),
+        ("cjson.encode_max_depth(1e9) local t = {} t[1] = t return cjson.encode(t)", "excessive nesting"),
+        ("local t = {} t[1] = t return cmsgpack.pack(t)", "$17"),
+        ("return {unpack({}, 1, 8000)}", "too many results"),
+        ("return {unpack({1, 2}, -2, 2147483647)}", "too many results"),
+        ("return {unpack({1, 2}, -2147483648, 2147483647)}", "too many results"),
+        ("return {unpack({1, 2}, 2147483647, 2147483647)}", "*0"),
+        ("return redis.call('echo', unpack({}, 1, 7900))", "must be strings or integers"),
+        ("return #string.rep('', 2147483647)", ":0"),
+        ("return #string.rep('', -1)", ":0"),
+    ] {
+        let reply = Bench::new().eval(source);
+        assert!(reply.contains(expected), "{source}: {reply:.300}");
+    }
+}
+
+#[test]
+fn replies_may_be_deep_and_not_endless() {
+    let mut bench = Bench::new();
+    let reply = bench.eval("local t = {} t[1] = t return t");
+    let depth = reply.matches("*1\r\n").count();
+    assert!((7000..8000).contains(&depth), "{depth}");
+    assert!(reply.ends_with("*1\r\n-ERR reached lua stack limit\r\n"));
+    let reply = bench.eval("local t = {map = {}} t.map.a = t return t");
+    assert!(reply.ends_with("-ERR reached lua stack limit\r\n"), "{reply:.100}");
+    let reply = bench.eval(
+        "local s = string.rep('x', 1e6) local t = {s, s, s} for i = 1, 12 do t = {t, t, t} end return t",
+    );
+    assert_eq!(reply, "-ERR the script's reply is too large\r\n");
+}
+
+#[test]
+fn nothing_shared_can_be_changed() {
+    for source in [
+        "rawset(_G, 'x', 1)",
+        "_G.x = 1",
+        "x = 1",
+        "string.x = 1",
+        "table.insert(redis, 1)",
+        "table.insert(_G, 1, 1)",
+        "setmetatable(_G, {})",
+        "setmetatable(redis, nil)",
+        "setmetatable(cjson, {__index = 1})",
+        "bit.band = nil",
+        "getmetatable('').__index = {}",
+        "getmetatable('').x = 1",
+        "getmetatable(_G).__index = nil",
+        "rawset(getmetatable(''), '__index', 1)",
+        "rawset(getmetatable(_G), '__index', 1)",
+        "_G.redis.call = nil",
+        "rawset(getmetatable('').__index, 'x', 1)",
+        "rawset(rawget(_G, 'string'), 'x', 1)",
+        "for k, v in pairs(_G) do if k == 'redis' then v.call = 1 end end",
+        "select(2, next(_G)).x = 1 _G.x = 1",
+        "KEYS = {}",
+        "loadstring('x = 1')()",
+        "load(coroutine.wrap(function() coroutine.yield('x = 1') end))()",
+        "table.setn(redis, 1)",
+        "os.clock = 1",
+    ] {
+        let reply = Bench::new().eval(source);
+        assert!(
+            reply.contains("Attempt to modify a readonly table") || reply.contains("attempt to index"),
+            "{source}: {reply}"
+        );
+    }
+    check("table.foreach(redis, function(k, v) if k == 'call' then error('seen') end end)", &{
+        let sha = script::Sha1Hex::of(
+            b"table.foreach(redis, function(k, v) if k == 'call' then error('seen') end end)",
+        );
+        format!("-ERR user_script:1: seen script: {sha}, on @user_script:1.\r\n")
+    });
+    check("return type(getmetatable(redis))", "$3\r\nnil\r\n");
+    check("local n = 0 for k in pairs(_G) do n = n + 1 end return n > 30", ":1\r\n");
+    check("return _G._G == _G", ":1\r\n");
+    check("return type(os.clock())", "$6\r\nnumber\r\n");
+    for name in [
+        "print", "dofile", "loadfile", "require", "module", "debug", "io", "package", "getfenv", "setfenv",
+        "newproxy",
+    ] {
+        assert!(
+            Bench::new().eval(&format!("return {name}")).contains("nonexistent global variable"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn precompiled_chunks_are_refused() {
+    for source in [
+        "return tostring(loadstring(string.dump(function() return 1 end)))",
+        "return tostring(load(coroutine.wrap(function() coroutine.yield(string.dump(function() return 1 end)) end)))",
+        "local s, i = string.dump(function() end), 0 return tostring(load(function() i = i + 1 if i <= #s then return s:sub(i, i) end end))",
+    ] {
+        check(source, "$3\r\nnil\r\n");
+    }
+    let (reply, _) = Bench::new().run(b"\x1bLua", &[], &[]);
+    assert_eq!(
+        reply,
+        b"-ERR Error compiling script (new function): user_script:1: unexpected symbol near 'char(27)'\r\n"
+    );
+}
+
+#[test]
+fn keys_and_arguments_are_set_for_each_run() {
+    let mut bench = Bench::new();
+    let source = b"return {#KEYS, #ARGV, KEYS[1], ARGV[1]}";
+    assert_eq!(bench.run(source, &[b"k\0", b"l"], &[b"a"]).0, b"*4\r\n:2\r\n:1\r\n$2\r\nk\0\r\n$1\r\na\r\n");
+    assert_eq!(bench.run(source, &[], &[]).0, b"*2\r\n:0\r\n:0\r\n");
+    bench.eval("redis.setresp(3) return 1");
+    assert_eq!(bench.eval("return redis.call('reply', '$-1\\r\\n') == false"), ":1\r\n");
+}
+
+fn check_conversion(reply: &str, expression: &str, expected: &str) {
+    let source = format!("redis.setresp(3) local r = redis.pcall('reply', ARGV[1]) return {expression}");
+    let (got, _) = Bench::new().run(source.as_bytes(), &[], &[reply.as_bytes()]);
+    assert_eq!(String::from_utf8_lossy(&got), expected, "{reply:?} {expression}");
+}
+
+#[test]
+fn converts_replies() {
+    check_conversion(":-12\r\n", "r", ":-12\r\n");
+    check_conversion("+OK\r\n", "r.ok", "$2\r\nOK\r\n");
+    check_conversion("-WRONGTYPE a b\r\n", "r.err", "$13\r\nWRONGTYPE a b\r\n");
+    check_conversion("-WRONG\r\n", "r.err", "$9\r\nERR WRONG\r\n");
+    check_conversion("-ERR x\r\n", "r.ignore_error_stats_update", ":1\r\n");
+    check_conversion("*-1\r\n", "r == false", ":1\r\n");
+    check_conversion("_\r\n", "r == nil", ":1\r\n");
+    check_conversion("#f\r\n", "r == false", ":1\r\n");
+    check_conversion(",1.5\r\n", "r.double", ":1\r\n");
+    check_conversion(",-inf\r\n", "tostring(r.double)", "$4\r\n-inf\r\n");
+    check_conversion("(123\r\n", "r.big_number", "$3\r\n123\r\n");
+    check_conversion("=5\r\ntxt:a\r\n", "r", "$1\r\na\r\n");
+    check_conversion("=5\r\ntxt:a\r\n", "r.verbatim_string.format", "$3\r\ntxt\r\n");
+    check_conversion("%1\r\n+a\r\n:1\r\n", "next(r.map).ok", "$1\r\na\r\n");
+    check_conversion("%2\r\n_\r\n:1\r\n$1\r\nb\r\n:2\r\n", "r.map.b", ":2\r\n");
+    check_conversion("~1\r\n$1\r\nb\r\n", "r.set.b", ":1\r\n");
+    check_conversion("|1\r\n+a\r\n:1\r\n:7\r\n", "r", ":7\r\n");
+    check_conversion(
+        "*3\r\n:1\r\n_\r\n*1\r\n$1\r\nx\r\n",
+        "{r[1], r[2] == nil, r[3][1]}",
+        "*3\r\n:1\r\n#t\r\n$1\r\nx\r\n".replace("#t", ":1").as_str(),
+    );
+    for malformed in
+        ["", "$5\r\nab\r\n", ":x\r\n", "*99999999999\r\n", "?", "*1\r\n", ",x\r\n", "=1\r\na\r\n"]
+    {
+        let (got, _) = Bench::new().run(b"return redis.call('reply', ARGV[1])", &[], &[malformed.as_bytes()]);
+        assert!(got.starts_with(b"-ERR user_script:1: a command's reply could not be read"), "{malformed:?}");
+    }
+}
+
+#[test]
+fn counts_errors_of_commands_once() {
+    let mut bench = Bench::new();
+    let mut outcome = |source: &str| bench.run(source.as_bytes(), &[], &[]).1;
+    assert_eq!(outcome("redis.call('set')"), Some(Outcome::Failed { is_counted: true }));
+    assert_eq!(outcome("error('x')"), Some(Outcome::Failed { is_counted: false }));
+    assert_eq!(outcome("return redis.pcall('set')"), Some(Outcome::Returned));
+}
+
+#[test]
+fn asks_the_host() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.eval("redis.log(redis.LOG_WARNING, 'a', 1, {}, 'b') return 1"), ":1\r\n");
+    assert_eq!(bench.host.log, [(3, b"a 1 b".to_vec())]);
+    assert_eq!(
+        bench.eval("return {redis.acl_check_cmd('get', 'a'), redis.acl_check_cmd('flushall')}"),
+        "*2\r\n:1\r\n$-1\r\n"
+    );
+    let large = "x".repeat(100_000);
+    assert_eq!(bench.run(b"return #redis.call('echo', ARGV[1])", &[], &[large.as_bytes()]).0, b":100000\r\n");
+}
+
+#[test]
+fn runs_what_is_in_the_cache_only() {
+    let mut bench = Bench::new();
+    let mut cache = script::ScriptCache::new();
+    let script = cache
+        .insert(Arc::new(Script::new(b"#!lua flags=no-writes\nreturn 1").unwrap()), script::Origin::Load);
+    let mut out = Output::new();
+    let mut reply = Reply::new(&mut out, Proto::Resp2);
+    assert_eq!(bench.engine.flags(script.sha()), None);
+    assert_eq!(bench.engine.eval(script.sha(), &[], &[], &mut bench.host, &mut reply), Outcome::Missing);
+    bench.engine.compile(&script).unwrap();
+    assert!(bench.engine.flags(script.sha()).unwrap().no_writes);
+    assert_eq!(bench.engine.eval(script.sha(), &[], &[], &mut bench.host, &mut reply), Outcome::Returned);
+    cache.flush();
+    assert_eq!(bench.engine.eval(script.sha(), &[], &[], &mut bench.host, &mut reply), Outcome::Missing);
+    assert_eq!(bench.engine.flags(script.sha()), None);
+    assert_eq!(bench.engine.compiled_count(), 0);
+}
+
+#[test]
+fn compiled_scripts_do_not_pile_up() {
+    let mut bench = Bench::new();
+    for number in 0..5000 {
+        bench.eval(&format!("return {number}"));
+    }
+    assert!(bench.engine.compiled_count() <= 2000);
+    assert!(bench.engine.memory_bytes() < 4 * 1024 * 1024, "{}", bench.engine.memory_bytes());
+}

@@ -1,0 +1,289 @@
+//! EVAL, EVALSHA, their read-only twins, and SCRIPT.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, Arg, CommandError, CommandResult, Ctx, Entry, Group, KeyFlag, KeySpec, Mode, Route, Run, Shape, integer, key,
+    keyword_is, oneof, parse_i64, string, token,
+};
+
+use crate::scripting::{ScriptFailure, Wanted};
+use crate::thread::ThreadHost;
+
+/// The scripting commands.
+pub(crate) const ENTRIES: &[Entry] = &[EVAL, EVALSHA, EVALSHA_RO, EVAL_RO, SCRIPT];
+
+const SCRIPT_ARGS: &[Arg] =
+    &[string("script"), integer("numkeys"), key("key", 0).optional().multiple(), string("arg").optional().multiple()];
+const SHA1_ARGS: &[Arg] =
+    &[string("sha1"), integer("numkeys"), key("key", 0).optional().multiple(), string("arg").optional().multiple()];
+const SCRIPT_KEYS: &[KeySpec] = &[KeySpec { notes: SCRIPT_NOTES, ..KeySpec::numbered(2, &[RW, Access, Update]) }];
+const SCRIPT_KEYS_RO: &[KeySpec] = &[KeySpec { notes: SCRIPT_NOTES, ..KeySpec::numbered(2, RO_ACCESS) }];
+const RO_ACCESS: &[KeyFlag] = &[RO, Access];
+const SCRIPT_NOTES: &str = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
+
+const EVAL: Entry = Entry {
+    name: "eval",
+    summary: "Executes a server-side Lua script.",
+    complexity: "Depends on the script that is executed.",
+    since: "2.6.0",
+    group: Group::Scripting,
+    arity: -3,
+    flags: &[NoScript, Stale, SkipMonitor, MayReplicate, NoMandatoryKeys],
+    acl: &[Acl::Scripting],
+    keys: SCRIPT_KEYS,
+    route: Route::Script { by_name: false },
+    mode: Mode::Heavy,
+    args: SCRIPT_ARGS,
+    run: Run::Function(eval),
+    ..Entry::DEFAULT
+};
+
+fn eval(ctx: &mut Ctx) -> CommandResult {
+    run(ctx, Wanted::Source(ctx.args[1]), false)
+}
+
+const EVALSHA: Entry = Entry {
+    name: "evalsha",
+    summary: "Executes a server-side Lua script by SHA1 digest.",
+    route: Route::Script { by_name: true },
+    args: SHA1_ARGS,
+    run: Run::Function(evalsha),
+    ..EVAL
+};
+
+fn evalsha(ctx: &mut Ctx) -> CommandResult {
+    run(ctx, Wanted::Named(ctx.args[1]), false)
+}
+
+const EVAL_RO: Entry = Entry {
+    name: "eval_ro",
+    summary: "Executes a read-only server-side Lua script.",
+    since: "7.0.0",
+    flags: &[ReadOnly, NoScript, Stale, SkipMonitor, NoMandatoryKeys],
+    keys: SCRIPT_KEYS_RO,
+    run: Run::Function(eval_ro),
+    ..EVAL
+};
+
+fn eval_ro(ctx: &mut Ctx) -> CommandResult {
+    run(ctx, Wanted::Source(ctx.args[1]), true)
+}
+
+const EVALSHA_RO: Entry = Entry {
+    name: "evalsha_ro",
+    summary: "Executes a read-only server-side Lua script by SHA1 digest.",
+    route: Route::Script { by_name: true },
+    args: SHA1_ARGS,
+    run: Run::Function(evalsha_ro),
+    ..EVAL_RO
+};
+
+fn evalsha_ro(ctx: &mut Ctx) -> CommandResult {
+    run(ctx, Wanted::Named(ctx.args[1]), true)
+}
+
+fn run(ctx: &mut Ctx, wanted: Wanted, is_read_only: bool) -> CommandResult {
+    let key_count = parse_i64(ctx.args[2])?;
+    let rest = &ctx.args[3..];
+    if key_count > rest.len() as i64 {
+        return Err(CommandError::new("ERR Number of keys can't be greater than number of args"));
+    }
+    let key_count = usize::try_from(key_count).map_err(|_| CommandError::new("ERR Number of keys can't be negative"))?;
+    let host = ThreadHost::of(ctx.host);
+    let script = match host.script(&wanted) {
+        Ok(script) => script,
+        Err(ScriptFailure::Command(error)) => return Err(error),
+        Err(ScriptFailure::Source(error)) => {
+            error.write(&mut ctx.reply);
+            return Ok(());
+        }
+    };
+    let flags = script.flags();
+    let is_read_only = is_read_only || flags.no_writes;
+    let (keys, args) = rest.split_at(key_count);
+    let client = ctx.store.client;
+    match host.run_script(ctx.store.tx, client, &script, keys, args, is_read_only, &mut ctx.reply) {
+        script::Outcome::Missing => Err(CommandError::NO_SCRIPT),
+        // The shards that it wants are noted in the transaction.
+        script::Outcome::Retry => Err(CommandError::BUSY),
+        _ => Ok(()),
+    }
+}
+
+const SCRIPT: Entry = Entry {
+    name: "script",
+    summary: "A container for Lua scripts management commands.",
+    complexity: "Depends on subcommand.",
+    since: "2.6.0",
+    group: Group::Scripting,
+    arity: -2,
+    subcommands: &[SCRIPT_DEBUG, SCRIPT_EXISTS, SCRIPT_FLUSH, SCRIPT_HELP, SCRIPT_KILL, SCRIPT_LOAD],
+    ..Entry::DEFAULT
+};
+
+const SCRIPT_DEBUG: Entry = Entry {
+    name: "debug",
+    summary: "Sets the debug mode of server-side Lua scripts.",
+    since: "3.2.0",
+    group: Group::Scripting,
+    arity: 3,
+    flags: &[NoScript],
+    acl: &[Acl::Scripting],
+    args: &[oneof("mode", &[token("yes", "YES"), token("sync", "SYNC"), token("no", "NO")])],
+    reply: Shape::OK,
+    run: Run::Function(script_debug),
+    ..Entry::DEFAULT
+};
+
+fn script_debug(ctx: &mut Ctx) -> CommandResult {
+    if !keyword_is(ctx.args[2], "no") {
+        return Err(CommandError::new("ERR The Lua debugger is not supported: only SCRIPT DEBUG NO"));
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+const SCRIPT_EXISTS: Entry = Entry {
+    name: "exists",
+    summary: "Determines whether server-side Lua scripts exist in the script cache.",
+    complexity: "O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation).",
+    since: "2.6.0",
+    group: Group::Scripting,
+    arity: -3,
+    flags: &[NoScript],
+    acl: &[Acl::Scripting],
+    args: &[string("sha1").multiple()],
+    tips: &["request_policy:all_shards", "response_policy:agg_logical_and"],
+    reply: Shape::Array(&Shape::Int),
+    run: Run::Function(script_exists),
+    ..Entry::DEFAULT
+};
+
+fn script_exists(ctx: &mut Ctx) -> CommandResult {
+    let cache = ThreadHost::of(ctx.host).shared.scripts.cache();
+    ctx.reply.array(ctx.args.len() - 2);
+    for name in &ctx.args[2..] {
+        let known = script::Sha1Hex::parse(name).is_some_and(|sha| cache.get(&sha).is_some());
+        ctx.reply.int(i64::from(known));
+    }
+    Ok(())
+}
+
+const SCRIPT_FLUSH: Entry = Entry {
+    name: "flush",
+    summary: "Removes all server-side Lua scripts from the script cache.",
+    complexity: "O(N) with N being the number of scripts in cache",
+    since: "2.6.0",
+    group: Group::Scripting,
+    arity: -2,
+    flags: &[NoScript],
+    acl: &[Acl::Scripting],
+    args: &[oneof("flush-type", &[token("async", "ASYNC"), token("sync", "SYNC")]).optional().since("6.2.0")],
+    history: &[("6.2.0", "Added the `ASYNC` and `SYNC` flushing mode modifiers.")],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+    reply: Shape::OK,
+    run: Run::Function(script_flush),
+    ..Entry::DEFAULT
+};
+
+fn script_flush(ctx: &mut Ctx) -> CommandResult {
+    match ctx.args[2..] {
+        [] => {}
+        [how] if keyword_is(how, "sync") || keyword_is(how, "async") => {}
+        _ => return Err(CommandError::new("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
+    }
+    ThreadHost::of(ctx.host).shared.scripts.cache().flush();
+    ctx.reply.ok();
+    Ok(())
+}
+
+const SCRIPT_HELP: Entry = Entry {
+    name: "help",
+    summary: "Returns helpful text about the different subcommands.",
+    since: "5.0.0",
+    group: Group::Scripting,
+    arity: 2,
+    flags: &[Loading, Stale],
+    acl: &[Acl::Scripting],
+    reply: Shape::Array(&Shape::AnyStatus),
+    run: Run::Function(script_help),
+    ..Entry::DEFAULT
+};
+
+fn script_help(ctx: &mut Ctx) -> CommandResult {
+    const LINES: &[&str] = &[
+        "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "DEBUG (YES|SYNC|NO)",
+        "    Set the debug mode for subsequent scripts executed.",
+        "EXISTS <sha1> [<sha1> ...]",
+        "    Return information about the existence of the scripts in the script cache.",
+        "FLUSH [ASYNC|SYNC]",
+        "    Flush the Lua scripts cache. Very dangerous on replicas.",
+        "    When called without the optional mode argument, the behavior is determined",
+        "    by the lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+        "    * ASYNC: Asynchronously flush the scripts cache.",
+        "    * SYNC: Synchronously flush the scripts cache.",
+        "KILL",
+        "    Kill the currently executing Lua script.",
+        "LOAD <script>",
+        "    Load a script into the scripts cache without executing it.",
+        "HELP",
+        "    Print this help.",
+    ];
+    ctx.reply.array(LINES.len());
+    for line in LINES {
+        ctx.reply.simple(line);
+    }
+    Ok(())
+}
+
+const SCRIPT_KILL: Entry = Entry {
+    name: "kill",
+    summary: "Terminates a server-side Lua script during execution.",
+    since: "2.6.0",
+    group: Group::Scripting,
+    arity: 2,
+    flags: &[NoScript, AllowBusy],
+    acl: &[Acl::Scripting],
+    mode: Mode::Session,
+    tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
+    reply: Shape::OK,
+    run: Run::Function(script_kill),
+    ..Entry::DEFAULT
+};
+
+fn script_kill(ctx: &mut Ctx) -> CommandResult {
+    ThreadHost::of(ctx.host).kill_script()?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+const SCRIPT_LOAD: Entry = Entry {
+    name: "load",
+    summary: "Loads a server-side Lua script to the script cache.",
+    complexity: "O(N) with N being the length in bytes of the script body.",
+    since: "2.6.0",
+    group: Group::Scripting,
+    arity: 3,
+    flags: &[NoScript, Stale],
+    acl: &[Acl::Scripting],
+    args: &[string("script")],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+    reply: Shape::Bulk,
+    run: Run::Function(script_load),
+    ..Entry::DEFAULT
+};
+
+fn script_load(ctx: &mut Ctx) -> CommandResult {
+    let host = ThreadHost::of(ctx.host);
+    match host.script(&Wanted::Source(ctx.args[2])) {
+        Ok(script) => {
+            let script = host.shared.scripts.cache().insert(script, script::Origin::Load);
+            ctx.reply.bulk(script.sha().as_str().as_bytes());
+        }
+        Err(ScriptFailure::Command(error)) => return Err(error),
+        Err(ScriptFailure::Source(error)) => error.write(&mut ctx.reply),
+    }
+    Ok(())
+}

@@ -306,6 +306,7 @@ impl Thread {
         if self.tx.hold.kept().is_empty() {
             return;
         }
+        self.host.stats().kept.add(1);
         let kept: Vec<ShardId> = self.tx.hold.kept().to_vec();
         for id in kept {
             for _ in 0..DRAIN_MAX {

@@ -19,6 +19,7 @@ mod log;
 mod memory;
 mod message;
 mod patterns;
+mod populate;
 mod pubsub;
 mod script_store;
 mod scripting;

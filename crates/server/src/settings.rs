@@ -211,6 +211,14 @@ impl Settings {
         self.store(&mut self.lock(), id, &Value { number, text: number.to_string() });
     }
 
+    /// Takes the process's working directory as `dir`, which may have been given relative to another.
+    pub(crate) fn note_directory(&self) {
+        if let Ok(directory) = std::env::current_dir() {
+            let text = directory.display().to_string();
+            self.store(&mut self.lock(), DIR, &Value { number: text.len() as i64, text });
+        }
+    }
+
     /// `CONFIG SET`: sets all of `pairs` or, with an error, none. `may_protected`: the client may change settings that say
     /// where files are written.
     pub(crate) fn change(
@@ -296,11 +304,43 @@ impl Settings {
         self.is_on(REQUIREPASS)
     }
 
+    /// Whether this is the password of the default user, in a time that does not tell how much of it is right.
+    pub(crate) fn password_matches(&self, password: &[u8]) -> bool {
+        let wanted = self.text(REQUIREPASS);
+        let differs = wanted.bytes().zip(password).fold(0, |bits, (a, b)| bits | (a ^ b));
+        wanted.len() == password.len() && std::hint::black_box(differs) == 0
+    }
+
+    /// Whether only clients on this machine are served while there is no password.
+    pub(crate) fn is_protected(&self) -> bool {
+        self.is_on(PROTECTED_MODE)
+    }
+
+    /// How many clients may be connected at once.
+    pub(crate) fn clients_max(&self) -> u64 {
+        self.number(MAXCLIENTS) as u64
+    }
+
+    /// After how many seconds an idle client is disconnected; 0: never.
+    pub(crate) fn idle_seconds_max(&self) -> u64 {
+        self.number(TIMEOUT) as u64
+    }
+
+    /// The longest request that is collected for a client.
+    pub(crate) fn query_bytes_max(&self) -> usize {
+        self.number(CLIENT_QUERY_BUFFER_LIMIT) as usize
+    }
+
     /// The limit of the output of a class of clients: 0 normal ones, 1 replicas, 2 subscribers.
     pub(crate) fn output_limit(&self, class: usize) -> OutputLimit {
         let [hard_bytes, soft_bytes, soft_seconds] =
             self.output_limits[class].each_ref().map(|number| number.load(Ordering::Relaxed));
         OutputLimit { hard_bytes, soft_bytes, soft_seconds }
+    }
+
+    /// After how long a script is slow.
+    pub(crate) fn script_time_limit_ms(&self) -> u64 {
+        self.number(BUSY_REPLY_THRESHOLD) as u64
     }
 
     /// Number of databases.
@@ -452,10 +492,5 @@ mod tests {
         settings.assign("user", &["default", "on"], "here", &mut found).unwrap();
         assert_eq!(found.without_effect, ["appendfsync", "user"]);
         assert_eq!(&*settings.text(find("appendfsync").unwrap()), "always");
-    }
-
-    /// `lua-time-limit`.
-    pub(crate) fn script_time_limit_ms(&self) -> u64 {
-        5_000
     }
 }

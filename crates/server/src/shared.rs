@@ -79,6 +79,8 @@ pub(crate) struct Shared {
     pub(crate) run_id: String,
     pub(crate) stopping: AtomicBool,
     pub(crate) watch: Watch,
+    /// Whether keys are expired in the background (`DEBUG SET-ACTIVE-EXPIRE`).
+    pub(crate) active_expire: AtomicBool,
     /// `io_uring` or `epoll`.
     pub(crate) driver_name: &'static str,
     data_config: AtomicPtr<Config>,
@@ -126,6 +128,7 @@ impl Shared {
             run_id: run_id(seed),
             stopping: AtomicBool::new(false),
             watch: Watch::new(table.len()),
+            active_expire: AtomicBool::new(true),
             driver_name,
             data_config,
             table,

@@ -59,6 +59,7 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
             source,
         })?;
     }
+    settings.note_directory();
     log::open(&settings)?;
     tracing::info!(
         "Darter {DARTER_VERSION} (as Redis {REDIS_VERSION}) starts, process {}, {} threads",

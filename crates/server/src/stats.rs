@@ -164,6 +164,8 @@ pub(crate) struct ThreadStats {
     pub(crate) widths: [Counter; WIDTH_BUCKETS],
     pub(crate) delegated: Counter,
     pub(crate) retries: Counter,
+    /// Turns that began with a shard kept from before, because its backlog was long.
+    pub(crate) kept: Counter,
     /// How many there are just now, unlike everything else here.
     pub(crate) blocked_clients: Counter,
     pub(crate) connections_received: Counter,
@@ -185,6 +187,7 @@ impl ThreadStats {
             widths: Default::default(),
             delegated: Counter::default(),
             retries: Counter::default(),
+            kept: Counter::default(),
             blocked_clients: Counter::default(),
             connections_received: Counter::default(),
             rejected_connections: Counter::default(),
@@ -206,6 +209,14 @@ impl ThreadStats {
         }
     }
 
+    /// Counts what was read from a client and written to it.
+    #[inline]
+    pub(crate) fn count_io(&self, input_bytes: usize, output_bytes: usize) {
+        self.reads_processed.add(1);
+        self.net_input_bytes.add(input_bytes as u64);
+        self.net_output_bytes.add(output_bytes as u64);
+    }
+
     /// Counts an error reply by its code word.
     pub(crate) fn count_error(&self, code: &str) {
         self.error_replies.add(1);
@@ -224,6 +235,7 @@ impl ThreadStats {
             &self.commands_processed,
             &self.delegated,
             &self.retries,
+            &self.kept,
             &self.connections_received,
             &self.rejected_connections,
             &self.net_input_bytes,

@@ -88,7 +88,7 @@ const CONFIG_SET: Entry = Entry {
 fn config_set(ctx: &mut Ctx) -> CommandResult {
     let host = ThreadHost::of(ctx.host);
     let shared = host.shared;
-    if ctx.args.len() % 2 != 0 {
+    if !ctx.args.len().is_multiple_of(2) {
         return Err(CommandError::SYNTAX);
     }
     let mut pairs: Vec<(&str, &str)> = Vec::new();

@@ -150,6 +150,7 @@ fn stringmatch(ctx: &mut Ctx, length: &[u8], pattern: &[u8]) -> CommandResult {
     Ok(())
 }
 
+#[expect(clippy::approx_constant, reason = "the value that Redis answers")]
 fn protocol(ctx: &mut Ctx, kind: &[u8]) -> CommandResult {
     let reply = &mut ctx.reply;
     match &*kind.to_ascii_lowercase() {

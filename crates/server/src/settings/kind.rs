@@ -217,7 +217,7 @@ fn event_classes(word: &str) -> Result<Value, String> {
 }
 
 fn output_limits(words: &[String], current: &str) -> Result<Value, String> {
-    if words.is_empty() || words.len() % 4 != 0 {
+    if words.is_empty() || !words.len().is_multiple_of(4) {
         return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
     }
     let mut limits = parse_output_limits(current);
@@ -258,15 +258,10 @@ pub(crate) fn parse_output_limits(text: &str) -> [OutputLimit; 3] {
 }
 
 fn save_points(words: &[String], current: &str) -> Result<Value, String> {
-    if let [] = words {
+    if words.iter().all(String::is_empty) {
         return Ok(Value::text(String::new()));
     }
-    if let [word] = words
-        && word.is_empty()
-    {
-        return Ok(Value::text(String::new()));
-    }
-    let is_valid = words.len() % 2 == 0
+    let is_valid = words.len().is_multiple_of(2)
         && words.chunks(2).all(|pair| {
             let number = |word: &str, min| word.parse::<i64>().is_ok_and(|number| number >= min);
             number(&pair[0], 1) && number(&pair[1], 0)

@@ -322,8 +322,10 @@ impl Thread {
         debug_assert!(entered, "a thread may enter the shard that it keeps");
         let origin = node.task.client.thread;
         let answers = self.perform(id, &mut node.task);
+        self.tx.hold.keep(id);
+        // What the task entered beside its shard.
         while let Some(&other) = self.tx.hold.entered().last() {
-            self.tx.hold.keep(other);
+            self.tx.hold.leave_or_keep(other);
         }
         if answers {
             self.host.send(origin, Message::Done(node));

@@ -13,10 +13,10 @@ mod cron;
 mod dispatch;
 mod error;
 mod gather;
+mod heap;
 mod homecoming;
 mod lifecycle;
 mod log;
-mod memory;
 mod message;
 mod patterns;
 mod populate;
@@ -34,5 +34,5 @@ mod timers;
 mod version;
 mod watch;
 
-pub use memory::CountingAllocator;
+pub use heap::CountingAllocator;
 pub use start::run;

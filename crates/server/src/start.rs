@@ -13,8 +13,8 @@ use proactor::{Driver, Listener, Waker};
 
 use crate::error::Error;
 use crate::settings::{
-    BIND, DIR, Found, Invocation, MAXCLIENTS, PIDFILE, PORT, Settings, TCP_BACKLOG, UNIXSOCKET,
-    UNIXSOCKETPERM, help, version_line,
+    BIND, DIR, Found, Invocation, MAXCLIENTS, PIDFILE, PORT, SUPERVISED, SUPERVISED_BY_SYSTEMD, Settings,
+    TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM, help, version_line,
 };
 use crate::shared::Shared;
 use crate::thread::Thread;
@@ -83,6 +83,9 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
         shared.driver_name,
         shared.shards.len()
     );
+    if shared.settings.number(SUPERVISED) >= SUPERVISED_BY_SYSTEMD {
+        system::notify_systemd("READY=1");
+    }
     for thread in threads {
         if thread.join().is_err() {
             shared.stop();

@@ -4,6 +4,8 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 /// Raises the limit of open files to `wanted`, or as near as the system allows; returns the limit that holds.
 pub(crate) fn raise_file_limit(wanted: u64) -> u64 {
@@ -109,6 +111,19 @@ pub(crate) fn name() -> String {
     };
     let parts: io::Result<Vec<String>> = ["ostype", "osrelease", "arch"].into_iter().map(read).collect();
     parts.map_or_else(|_| std::env::consts::OS.to_owned(), |parts| parts.join(" "))
+}
+
+/// Tells systemd, if it started this process and wants to know, how the service is.
+pub(crate) fn notify_systemd(state: &str) {
+    let Some(place) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let address = match place.as_encoded_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(&place),
+    };
+    let told = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
+    if let Err(error) = told {
+        tracing::warn!("cannot notify systemd: {error}");
+    }
 }
 
 #[cfg(test)]

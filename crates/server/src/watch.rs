@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::memory::allocated_bytes;
+use crate::heap::allocated_bytes;
 use crate::shared::Shared;
 use crate::stats::{Counter, ThreadStats};
 

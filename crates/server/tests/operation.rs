@@ -296,6 +296,19 @@ fn shutdown_ends_the_process_and_its_files() {
 }
 
 #[test]
+fn systemd_is_told_when_the_server_is_ready() {
+    let scratch = Scratch::new("systemd");
+    let path = scratch.0.join("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let _server =
+        Server::start_with(&["--supervised", "systemd"], &[("NOTIFY_SOCKET", path.to_str().unwrap())]);
+    let mut message = [0; 64];
+    let length = socket.recv(&mut message).unwrap();
+    assert_eq!(&message[..length], b"READY=1");
+}
+
+#[test]
 fn a_signal_ends_the_process() {
     for signal in ["TERM", "INT"] {
         let mut server = Server::start(&[]);

@@ -131,7 +131,6 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ("stop-writes-on-bgsave-error", "yes"),
     ("stream-node-max-bytes", "4096"),
     ("stream-node-max-entries", "100"),
-    ("supervised", "no"),
     ("syslog-enabled", "no"),
     ("syslog-facility", "local0"),
     ("syslog-ident", "redis"),

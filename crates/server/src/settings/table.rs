@@ -545,6 +545,15 @@ settings! {
         doc: "The server stays in the foreground; let a service manager start it",
         ..Setting::DEFAULT
     };
+    SUPERVISED = Setting {
+        name: "supervised",
+        kind: Kind::Choice(&[("no", 0), ("upstart", 1), ("systemd", 2), ("auto", 3)]),
+        default: "no",
+        change: Change::AtStart,
+        group: Group::Process,
+        doc: "Whether systemd is told when the server is ready (with systemd or auto)",
+        ..Setting::DEFAULT
+    };
     PIDFILE = Setting {
         name: "pidfile",
         change: Change::AtStart,
@@ -586,5 +595,7 @@ settings! {
     };
 }
 
+/// The number of `supervised systemd`; that of `auto` is higher.
+pub(crate) const SUPERVISED_BY_SYSTEMD: i64 = 2;
 /// The number of the policies that count how often a key is used.
 pub(crate) const LFU: i64 = 1;

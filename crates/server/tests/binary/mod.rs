@@ -54,9 +54,15 @@ pub(crate) struct Server {
 impl Server {
     /// Starts one with two threads on a free port, and waits until it answers.
     pub(crate) fn start(args: &[&str]) -> Server {
+        Server::start_with(args, &[])
+    }
+
+    /// The same with these variables in its environment.
+    pub(crate) fn start_with(args: &[&str], variables: &[(&str, &str)]) -> Server {
         let port = free_port();
         let child = Command::new(env!("CARGO_BIN_EXE_darter"))
             .args(args)
+            .envs(variables.iter().copied())
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--proactor_threads", "2"])
             .stdout(Stdio::null())
             .spawn()

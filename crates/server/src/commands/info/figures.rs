@@ -2,7 +2,7 @@
 
 use command::Store;
 
-use crate::memory::allocated_bytes;
+use crate::heap::allocated_bytes;
 use crate::shared::Shared;
 use crate::system;
 

@@ -2,7 +2,10 @@
 
 use super::super::latency::Durations;
 use super::{MemoryFigures, Report};
-use crate::settings::{BIND, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, UNIXSOCKET};
+use crate::settings::{
+    BIND, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, SUPERVISED,
+    SUPERVISED_BY_SYSTEMD, UNIXSOCKET,
+};
 use crate::shared::EntryMode;
 use crate::stats::EntryType;
 use crate::system;
@@ -24,7 +27,8 @@ pub(super) fn server(report: &mut Report) {
     report.field("multiplexing_api", shared.driver_name);
     report.field("atomicvar_api", "rust");
     report.field("process_id", std::process::id());
-    report.field("process_supervised", "no");
+    let is_supervised = settings.number(SUPERVISED) >= SUPERVISED_BY_SYSTEMD;
+    report.field("process_supervised", if is_supervised { "systemd" } else { "no" });
     report.field("run_id", &shared.run_id);
     report.field("tcp_port", settings.number(PORT));
     report.field("server_time_usec", report.now_us);

@@ -28,6 +28,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/script/src/raw/",
     "crates/server/src/heap.rs",
     "crates/server/src/shared.rs",
+    "crates/server/src/system.rs",
     "crates/shard/src/baton.rs",
     "crates/shard/src/hold.rs",
     "crates/shard/src/shards.rs",

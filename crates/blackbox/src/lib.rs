@@ -10,8 +10,16 @@
 //!
 //! Not here: faults, crashes and clocks (the simulation), and speed.
 
+mod compare;
+mod differences;
+mod generate;
+mod pair;
 mod server;
 mod shapes;
+mod values;
 
+pub use differences::{KNOWN, Known, Rule};
+pub use generate::{Abilities, Batch, Generator, Request};
+pub use pair::{Answered, Mismatch, Pair};
 pub use server::{Server, StartError, oracle};
 pub use shapes::Shapes;

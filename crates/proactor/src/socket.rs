@@ -5,7 +5,7 @@
 
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -69,6 +69,13 @@ impl Socket {
     /// Our side, in the same form.
     pub fn local(&self) -> &str {
         &self.local
+    }
+
+    /// The number that the kernel knows it by, to be shown.
+    pub fn descriptor(&self) -> i32 {
+        match &self.link {
+            Link::Kernel(fd) => fd.as_raw_fd(),
+        }
     }
 
     /// Whether it is a Unix socket.

@@ -48,7 +48,8 @@ impl Thread {
             return;
         }
         self.host.cron.next_round_ms = now_ms + ROUND_MS;
-        if self.host.cron.active_expire {
+        self.look_at_unread();
+        if self.host.cron.active_expire && !self.host.pausing.is_on() {
             self.expire_round();
         }
         if now_ms >= self.host.cron.next_second_ms {

@@ -6,6 +6,7 @@
 mod accounting;
 mod admin;
 mod admit;
+mod bounds;
 mod busy;
 mod commands;
 mod connections;
@@ -15,7 +16,9 @@ mod gather;
 mod homecoming;
 mod lifecycle;
 mod message;
+mod monitor;
 mod patterns;
+mod pause;
 mod pubsub;
 mod script_store;
 mod scripting;
@@ -26,5 +29,6 @@ mod start;
 mod stats;
 mod thread;
 mod timers;
+mod version;
 
 pub use start::{Options, run};

@@ -181,6 +181,7 @@ impl script::Host for Run<'_, '_> {
         let mark = out.mark();
         let outcome = self.tx.run(command, args, client, self.host, out);
         self.host.count_command(command, args, started, &outcome, mark, out);
+        self.host.monitor(command, args, true);
         Ok(())
     }
 

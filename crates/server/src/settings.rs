@@ -83,8 +83,53 @@ impl Settings {
         false
     }
 
+    /// Whether this is the password of the default user.
+    pub(crate) fn password_matches(&self, _password: &[u8]) -> bool {
+        !self.requires_password()
+    }
+
+    /// The limit of the output of a class of clients: 0 normal ones, 1 replicas, 2 subscribers.
+    pub(crate) fn output_limit(&self, class: usize) -> OutputLimit {
+        const MIB: u64 = 1024 * 1024;
+        match class {
+            2 => OutputLimit { hard_bytes: 32 * MIB, soft_bytes: 8 * MIB, soft_seconds: 60 },
+            _ => OutputLimit::default(),
+        }
+    }
+
+    /// `maxclients`
+    pub(crate) fn clients_max(&self) -> u64 {
+        10_000
+    }
+
+    /// `timeout`: after how many seconds an idle client is disconnected; 0: never.
+    pub(crate) fn idle_seconds_max(&self) -> u64 {
+        0
+    }
+
+    /// `protected-mode`
+    pub(crate) fn is_protected(&self) -> bool {
+        true
+    }
+
+    /// `client-query-buffer-limit`
+    pub(crate) fn query_bytes_max(&self) -> usize {
+        1 << 30
+    }
+
     /// `lua-time-limit`.
     pub(crate) fn script_time_limit_ms(&self) -> u64 {
         5_000
     }
+}
+
+/// The limit of one class of clients in `client-output-buffer-limit`; 0 is no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct OutputLimit {
+    /// A client above it is disconnected at once.
+    pub(crate) hard_bytes: u64,
+    /// A client above it is disconnected if it stays there.
+    pub(crate) soft_bytes: u64,
+    /// How long it may stay there.
+    pub(crate) soft_seconds: u64,
 }

@@ -3,7 +3,7 @@
 //! Created once and never freed: the threads of a process, or of a simulation, refer to it for their whole life.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use command::{Shards, Table};
 use keyspace::Config;
@@ -20,6 +20,8 @@ use crate::stats::ThreadStats;
 pub(crate) struct Remote {
     inbox: Inbox<Message>,
     waker: Arc<Waker>,
+    /// Its connections that get a line for every command.
+    pub(crate) monitor_count: AtomicUsize,
     /// Its counters.
     pub(crate) stats: ThreadStats,
     /// What its script is doing.
@@ -71,6 +73,10 @@ pub(crate) struct Shared {
     pub(crate) entry_mode: EntryMode,
     pub(crate) singlehop_blocking: bool,
     pub(crate) patterns: Patterns,
+    /// Subscriptions to channels: keyspace events spare themselves the way while there are none.
+    pub(crate) subscription_count: AtomicUsize,
+    /// Connections that get a line for every command.
+    pub(crate) monitor_count: AtomicUsize,
     pub(crate) scripts: ScriptStore,
     pub(crate) next_client_id: AtomicU64,
     pub(crate) connected_clients: AtomicU64,
@@ -103,6 +109,7 @@ impl Shared {
             .map(|waker| Remote {
                 inbox: Inbox::new(waker.clone()),
                 waker,
+                monitor_count: AtomicUsize::new(0),
                 stats: ThreadStats::new(table.len()),
                 slow_script: SlowScript::default(),
             })
@@ -114,6 +121,8 @@ impl Shared {
             settings,
             threads,
             patterns: Patterns::default(),
+            subscription_count: AtomicUsize::new(0),
+            monitor_count: AtomicUsize::new(0),
             scripts: ScriptStore::default(),
             next_client_id: AtomicU64::new(1),
             connected_clients: AtomicU64::new(0),

@@ -19,6 +19,7 @@ use proactor::{CloseMode, ConnId, Driver, Event, Node};
 use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Hold;
 
+use crate::bounds::{Watchlist, is_enough_output};
 use crate::connections::Connections;
 use crate::message::Message;
 use crate::session::{Session, State, Watching};
@@ -55,6 +56,11 @@ pub(crate) struct ThreadHost {
     pub(crate) next_mail: Vec<Message>,
     /// Watches that ended, to be taken out of the shards.
     pub(crate) stale_watches: Vec<Watching>,
+    /// Clients that are beyond a bound.
+    pub(crate) watchlist: Watchlist,
+    pub(crate) pausing: crate::pause::Pausing,
+    /// Connections that get a line for every command.
+    pub(crate) monitors: Vec<ConnId>,
     /// Events that came while a slow script ran.
     pub(crate) postponed: Vec<Event>,
     /// Large values and databases on their way out.
@@ -116,6 +122,9 @@ impl Thread {
                 own_mail: VecDeque::new(),
                 next_mail: Vec::new(),
                 stale_watches: Vec::new(),
+                watchlist: Watchlist::default(),
+                pausing: crate::pause::Pausing::default(),
+                monitors: Vec::new(),
                 postponed: Vec::new(),
                 garbage: VecDeque::new(),
                 unserved: VecDeque::new(),
@@ -153,6 +162,7 @@ impl Thread {
         self.drain_kept();
         self.run_timers();
         self.background();
+        self.forget_watches();
         self.take_own_mail();
         Ok(running)
     }
@@ -207,10 +217,17 @@ impl Thread {
 
     /// Runs the commands that a connection sent.
     pub(crate) fn serve(&mut self, conn: ConnId) {
-        let Some((mut parser, session)) = self.host.connections.take(conn) else { return };
+        if self.must_read_first(conn) {
+            return;
+        }
+        let Some((mut parser, mut session)) = self.host.connections.take(conn) else { return };
         if !matches!(session.state, State::Ready) {
             self.host.connections.put_back(conn, parser, session);
             return;
+        }
+        session.active_ms = self.host.now_ms;
+        if std::mem::take(&mut session.is_reading_paused) {
+            self.host.driver.resume_reading(conn);
         }
         let Some(mut io) = self.host.driver.take_io(conn) else {
             self.host.connections.put_back(conn, parser, session);
@@ -223,9 +240,13 @@ impl Thread {
         let session = self.host.current.take().expect("the session is put back where it was");
         let closing = matches!(session.state, State::Closing) || session.close_after_reply;
         self.host.connections.put_back(conn, parser, session);
+        let input_bytes = io.input.len();
         self.host.driver.put_io(conn, io);
         if closing {
             self.close(conn, CloseMode::AfterFlush);
+        } else {
+            self.check_input(conn, input_bytes);
+            self.settle(conn);
         }
         self.post_all();
     }
@@ -238,7 +259,7 @@ impl Thread {
         conn: ConnId,
     ) -> usize {
         let mut consumed = 0;
-        let limits = self.host.shared.settings.request_limits(self.host.session().authenticated);
+        let mut limits = self.host.shared.settings.request_limits(self.host.session().authenticated);
         for _ in 0..COMMANDS_PER_TURN {
             let rest = &input[consumed..];
             match parser.parse(rest, &limits) {
@@ -249,6 +270,10 @@ impl Thread {
                     consumed += length;
                     if self.stops_reading() {
                         return consumed;
+                    }
+                    limits.authenticated = self.host.session().authenticated;
+                    if is_enough_output(out) {
+                        break;
                     }
                 }
                 Ok(Parsed::Empty { consumed: length }) => consumed += length,
@@ -273,6 +298,8 @@ impl Thread {
 
     /// Takes what other threads sent; false if one of the messages says stop.
     fn take_mail(&mut self) -> bool {
+        // First what happened here: whatever follows from it is sent to us only afterwards.
+        self.take_own_mail();
         let mut running = true;
         let remote = &self.host.shared.threads[usize::from(self.host.id)];
         for node in remote.take() {
@@ -283,6 +310,7 @@ impl Thread {
         running
     }
 
+    /// Takes what it sent itself.
     pub(crate) fn take_own_mail(&mut self) {
         while let Some(message) = self.host.own_mail.pop_front() {
             self.receive(message);

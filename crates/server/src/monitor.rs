@@ -36,9 +36,9 @@ impl ThreadHost {
     fn feed_monitors(&mut self, args: &[&[u8]]) {
         let now_us = self.driver.clock().now_us();
         let line: Arc<[u8]> = line(now_us, self.session(), args).into();
-        for (thread, remote) in self.shared.threads.iter().enumerate() {
+        for remote in &self.shared.threads {
             if remote.monitor_count.load(Ordering::Relaxed) > 0 {
-                self.send(thread as u16, Message::Monitor(line.clone()));
+                remote.send(Message::Monitor(line.clone()));
             }
         }
     }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Messages of one publisher reach one subscriber in their order: a thread sends what it published before it
-//! delegates the publisher's next command or answers for a delegated one, and takes its own mail before that of
-//! others. A message that is on its way when its receiver unsubscribes is dropped.
+//! delegates the publisher's next command or answers for a delegated one, and what it sends itself stands in the same
+//! inbox as what others send it. A message that is on its way when its receiver unsubscribes is dropped.
 //!
 //! Keyspace events go the same way, as if somebody had published them; what was changed is over by then, so events of
 //! different channels may arrive in another order.
@@ -31,7 +31,11 @@ impl ThreadHost {
             let start = published.to.partition_point(|receiver| receiver.subscriber.thread < thread);
             let (channel, message) = (published.channel.clone(), published.message.clone());
             let to = published.to.split_off(start);
-            self.send(thread, Message::Deliver(Published { to, channel, message }));
+            self.shared.threads[usize::from(thread)].send(Message::Deliver(Published {
+                to,
+                channel,
+                message,
+            }));
         }
     }
 

@@ -298,8 +298,6 @@ impl Thread {
 
     /// Takes what other threads sent; false if one of the messages says stop.
     fn take_mail(&mut self) -> bool {
-        // First what happened here: whatever follows from it is sent to us only afterwards.
-        self.take_own_mail();
         let mut running = true;
         let remote = &self.host.shared.threads[usize::from(self.host.id)];
         for node in remote.take() {

@@ -49,6 +49,11 @@ texts! {
 }
 
 impl CommandError {
+    /// An error with this text, code word included, for constants.
+    pub const fn fixed(text: &'static str) -> Self {
+        CommandError(Cow::Borrowed(text))
+    }
+
     /// An error with a text of its own, code word included.
     pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
         CommandError(text.into())

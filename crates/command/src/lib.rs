@@ -42,7 +42,9 @@ pub use route::{Cursor, Needs};
 pub use shape::Shape;
 pub use store::Store;
 pub use table::{Command, CommandId, Table};
-pub use task::{BlockOn, Blocked, Client, Forget, Outcome, Post, Restore, Serve, Task, Wait, Work};
+pub use task::{
+    BlockOn, Blocked, Client, Forget, Outcome, Post, Published, Receiver, Restore, Serve, Task, Wait, Work,
+};
 pub use tx::Tx;
 
 /// The shards of this store.

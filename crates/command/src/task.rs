@@ -167,6 +167,26 @@ pub struct Restore {
     pub args: OwnedArgs,
 }
 
+/// Who gets a published message.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    /// Their connection.
+    pub subscriber: Subscriber,
+    /// The pattern by which they get it; `None`: they subscribed to the channel.
+    pub pattern: Option<Arc<[u8]>>,
+}
+
+/// A published message on its way to its receivers.
+#[derive(Debug)]
+pub struct Published {
+    /// Who gets it: first the channel's subscribers, then pattern by pattern.
+    pub to: Vec<Receiver>,
+    /// The channel.
+    pub channel: Arc<[u8]>,
+    /// The message.
+    pub message: Arc<[u8]>,
+}
+
 /// A message to another thread (or the own), sent after the shards were left.
 #[derive(Debug)]
 pub enum Post {
@@ -180,16 +200,7 @@ pub enum Post {
         restore: Option<Restore>,
     },
     /// A message on a channel.
-    Published {
-        /// Who gets it, on one thread.
-        to: Vec<Subscriber>,
-        /// The pattern that matched, for pattern subscribers.
-        pattern: Option<Arc<[u8]>>,
-        /// The channel.
-        channel: Arc<[u8]>,
-        /// The message.
-        message: Arc<[u8]>,
-    },
+    Published(Published),
     /// A keyspace event to publish; its channel lies on another shard.
     Event {
         /// The channel.

@@ -36,6 +36,19 @@ pub struct Io {
     pub output: Output,
 }
 
+/// What a connection's input and output take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Received and not yet consumed.
+    pub input_bytes: usize,
+    /// Memory for that.
+    pub input_capacity_bytes: usize,
+    /// Queued, or on their way into the socket.
+    pub output_bytes: usize,
+    /// Memory for that.
+    pub output_capacity_bytes: usize,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Its name works.
@@ -253,6 +266,15 @@ impl<L> Connections<L> {
 
     pub(crate) fn output_pending_bytes(&mut self, id: ConnId) -> usize {
         self.open(id).map_or(0, |connection| connection.output.len() + connection.sending.len_bytes())
+    }
+
+    pub(crate) fn usage(&mut self, id: ConnId) -> Usage {
+        self.open(id).map_or_else(Usage::default, |connection| Usage {
+            input_bytes: connection.input.len(),
+            input_capacity_bytes: connection.input.capacity(),
+            output_bytes: connection.output.len() + connection.sending.len_bytes(),
+            output_capacity_bytes: connection.output.capacity_bytes() + connection.sending.len_bytes(),
+        })
     }
 
     pub(crate) fn pause_reading(&mut self, id: ConnId) {

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use resp::Output;
 
-use crate::connections::{Io, Limits};
+use crate::connections::{Io, Limits, Usage};
 use crate::epoll::EpollDriver;
 use crate::event::{CloseMode, ConnId, Event};
 use crate::sim::SimDriver;
@@ -130,6 +130,11 @@ impl Driver {
     /// Bytes of output queued and on their way into the socket.
     pub fn output_pending_bytes(&mut self, conn: ConnId) -> usize {
         each!(self, inner => inner.connections().output_pending_bytes(conn))
+    }
+
+    /// What the connection's input and output take; nothing while they are out.
+    pub fn usage(&mut self, conn: ConnId) -> Usage {
+        each!(self, inner => inner.connections().usage(conn))
     }
 
     /// Stops reporting input. Up to [`Config::paused_input_bytes_max`] is still received; then the socket is left alone but

@@ -36,7 +36,7 @@ mod waker;
 pub use affinity::{CpuSet, allowed_cpus, cpu_set};
 pub use clock::Clock;
 pub use config::{Config, IoChoice};
-pub use connections::Io;
+pub use connections::{Io, Usage};
 pub use driver::Driver;
 pub use entropy::Entropy;
 pub use epoll::EpollDriver;

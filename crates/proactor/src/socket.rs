@@ -5,7 +5,7 @@
 
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -75,6 +75,14 @@ impl Socket {
     /// Our side, in the same form.
     pub fn local(&self) -> &str {
         &self.local
+    }
+
+    /// The number that the kernel knows it by, to be shown; -1 for a simulated one.
+    pub fn descriptor(&self) -> i32 {
+        match &self.link {
+            Link::Kernel(fd) => fd.as_raw_fd(),
+            Link::Simulated(_) => -1,
+        }
     }
 
     /// Whether it is a Unix socket.

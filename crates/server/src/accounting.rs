@@ -73,9 +73,6 @@ impl ThreadHost {
         if ns >= slow_us.saturating_mul(1000) {
             self.note_slow(command, args, client, ns);
         }
-        if self.admin.watches_commands() {
-            self.note_command(command, args, started, ended);
-        }
     }
 
     /// Puts a command into the slow log.

@@ -21,6 +21,9 @@ const NOT_QUEUED: &[&str] = &["exec", "discard", "multi", "watch", "quit", "rese
 /// Commands that a RESP2 client with subscriptions may call.
 const SUBSCRIBER_COMMANDS: &[&str] =
     &["subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ping", "quit", "reset"];
+/// Commands that wait for the answers of all threads, which EXEC, holding shards, must not.
+const ASKS_ALL_THREADS: &[&str] =
+    &["client|list", "client|kill", "client|unblock", "client|pause", "client|unpause"];
 /// Bytes of arguments that MULTI queues at most.
 const MULTI_BYTES_MAX: usize = 1 << 30;
 
@@ -39,10 +42,14 @@ impl Thread {
                 command.full_name
             )));
         }
+        if self.host.postpone(command, args) {
+            return Admission::Later;
+        }
+        let session = self.host.session();
         if let Some(multi) = &mut session.multi
             && !NOT_QUEUED.contains(&command.entry.name)
         {
-            if command.has(Flag::NoMulti) {
+            if command.has(Flag::NoMulti) || ASKS_ALL_THREADS.contains(&command.full_name.as_str()) {
                 return Admission::Refused(CommandError::new("ERR Command not allowed inside a transaction"));
             }
             let args = OwnedArgs::new(args);

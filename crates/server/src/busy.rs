@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use command::{ArgSlices, CommandError, Flag};
+use command::{ArgSlices, Command, CommandError, Flag};
 use proactor::{CloseMode, ConnId, Event};
 use resp::{Parsed, Reply};
 
+use crate::admit::Admission;
 use crate::message::Message;
 use crate::script_store::Slow;
 use crate::session::State;
-use crate::thread::ThreadHost;
+use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
     /// Looks after the other clients of this thread while its script runs. What cannot be done now is done when the
@@ -103,7 +104,7 @@ impl ThreadHost {
     }
 
     /// Whether `command` must be refused because a slow script holds one of its shards.
-    pub(crate) fn is_refused_for_busy(&self, command: &command::Command, args: &[&[u8]]) -> bool {
+    pub(crate) fn is_refused_for_busy(&self, command: &Command, args: &[&[u8]]) -> bool {
         if command.has(Flag::AllowBusy) {
             return false;
         }
@@ -115,5 +116,15 @@ impl ThreadHost {
             command::Needs::Several(ids) => ids.iter().any(held),
             command::Needs::All => shards.ids().any(|id| held(&id)),
         }
+    }
+}
+
+impl Thread {
+    /// Whether a command must be refused because of a busy script.
+    pub(crate) fn admit_busy(&mut self, command: &'static Command, args: &[&[u8]]) -> Admission {
+        if self.host.shared.scripts.is_busy() && self.host.is_refused_for_busy(command, args) {
+            return Admission::Refused(CommandError::BUSY);
+        }
+        Admission::Run
     }
 }

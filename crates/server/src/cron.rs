@@ -46,10 +46,12 @@ impl Thread {
             return;
         }
         self.host.cron.next_round_ms = now_ms + ROUND_MS;
+        self.look_at_unread();
         if self.host.id == 0 {
             self.host.shared.sample(now_ms);
         }
-        if self.host.shared.active_expire.load(std::sync::atomic::Ordering::Relaxed) {
+        let is_active = self.host.shared.active_expire.load(std::sync::atomic::Ordering::Relaxed);
+        if is_active && !self.host.pausing.is_on() {
             self.expire_round();
         }
         if now_ms >= self.host.cron.next_second_ms {

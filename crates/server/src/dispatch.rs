@@ -9,11 +9,12 @@
 //! The baton is kept over a run of commands of one pipeline that meet the same shard. What was delegated to the
 //! thread meanwhile is run before it lets go, at most [`DRAIN_MAX`] commands a time.
 
-use command::{Client, Command, Flag, Forget, Mode, Needs, Outcome, OwnedArgs, Route, Task, Work};
+use command::{Client, Command, Flag, Forget, Mode, Needs, Outcome, OwnedArgs, Route, Shape, Task, Work};
 use proactor::ConnId;
 use resp::{Output, Reply};
 use shard::{Node, PATIENCE_AFTER, ShardId};
 
+use crate::admit::Admission;
 use crate::message::Message;
 use crate::session::{ReplyMode, Retry, State, Wait};
 use crate::shared::EntryMode;
@@ -32,9 +33,18 @@ impl Thread {
         let shared = self.host.shared;
         let command = match shared.table.resolve(args) {
             Ok(command) => command,
-            Err(error) => return self.refuse(None, &error, out),
+            Err(error) => {
+                let (mode, mark) = (self.host.session().reply_mode, out.mark());
+                self.refuse(None, &error, out);
+                return self.suppress_reply(None, mode, mark, out);
+            }
         };
-        if self.host.session().is_special() || self.host.admin.is_special() || shared.scripts.is_busy() {
+        self.host.session().last_command = Some(command.id);
+        if self.host.session().is_special()
+            || self.host.pausing.is_on()
+            || self.host.is_monitored()
+            || shared.scripts.is_busy()
+        {
             return self.special_command(command, args, out);
         }
         self.execute(command, args, Needs::Nothing, 0, out);
@@ -43,33 +53,42 @@ impl Thread {
     /// A command of a client that is not plain: queued, refused, or its reply suppressed.
     #[cold]
     fn special_command(&mut self, command: &'static Command, args: &[&[u8]], out: &mut Output) {
+        let (mode, mark) = (self.host.session().reply_mode, out.mark());
         match self.admit(command, args) {
-            crate::admit::Admission::Run => {
-                let mark = out.mark();
+            Admission::Run => {
+                // A script is shown before the commands that it calls.
+                let shown_first = command.has(Flag::SkipMonitor);
+                self.host.monitor(command, args, shown_first);
                 self.execute(command, args, Needs::Nothing, 0, out);
-                self.suppress_reply(mark, out);
+                self.host.monitor(command, args, !shown_first);
             }
-            crate::admit::Admission::Queued => {
-                Reply::new(out, self.host.session().client.proto).simple("QUEUED")
-            }
-            crate::admit::Admission::Later => {}
-            crate::admit::Admission::Refused(error) => self.refuse(Some(command), &error, out),
+            Admission::Queued => Reply::new(out, self.host.session().client.proto).simple("QUEUED"),
+            Admission::Later => return,
+            Admission::Refused(error) => self.refuse(Some(command), &error, out),
         }
+        self.suppress_reply(Some(command), mode, mark, out);
     }
 
-    fn suppress_reply(&mut self, mark: resp::Mark, out: &mut Output) {
+    /// Takes back what a command wrote from `mark` on, if its client, in `mode` when it came, wants no reply to it.
+    /// What (un)subscribing says is no reply.
+    pub(crate) fn suppress_reply(
+        &mut self,
+        command: Option<&Command>,
+        mode: ReplyMode,
+        mark: resp::Mark,
+        out: &mut Output,
+    ) {
         let session = self.host.session();
-        match session.reply_mode {
-            ReplyMode::On => {}
-            ReplyMode::Off => out.truncate(mark),
-            ReplyMode::SkipNext => {
-                out.truncate(mark);
-                session.reply_mode = ReplyMode::Skip;
-            }
-            ReplyMode::Skip => {
-                out.truncate(mark);
-                session.reply_mode = ReplyMode::On;
-            }
+        if mode == ReplyMode::On || session.reply_mode == ReplyMode::On {
+            return;
+        }
+        if command.is_none_or(|command| command.entry.reply != Shape::Push) {
+            out.truncate(mark);
+        }
+        let is_about_replies = command.is_some_and(|command| command.full_name == "client|reply");
+        if matches!(session.state, State::Ready) && session.reply_mode == ReplyMode::Skip && !is_about_replies
+        {
+            session.reply_mode = ReplyMode::On;
         }
     }
 
@@ -87,9 +106,7 @@ impl Thread {
         }
         let proto = session.client.proto;
         self.host.count_rejection(command.map(|command| command.id), error);
-        if session_wants_replies(self.host.session().reply_mode) {
-            Reply::new(out, proto).error(error.text());
-        }
+        Reply::new(out, proto).error(error.text());
     }
 
     /// Runs `command` with its shards, and `more` beside them, entered; or delegates or queues it.
@@ -105,6 +122,7 @@ impl Thread {
         let shared = self.host.shared;
         let mut needs = match command.entry.route {
             Route::Queued => self.host.queued_needs(),
+            Route::Channels(from) if args.len() <= from => self.host.subscribed_needs(),
             Route::Script { by_name } => {
                 Needs::of(command, args, shared.shards.placement()).and(self.host.script_needs(args, by_name))
             }
@@ -296,6 +314,10 @@ impl Thread {
         while let Some(&id) = self.tx.hold.entered().last() {
             all_left &= self.tx.hold.leave_or_keep(id);
         }
+        if !self.tx.posts.is_empty() {
+            // Before anything of this client is delegated: its messages keep their order.
+            self.post_all();
+        }
         if !all_left {
             self.drain_kept();
         }
@@ -327,6 +349,8 @@ impl Thread {
         while let Some(&other) = self.tx.hold.entered().last() {
             self.tx.hold.leave_or_keep(other);
         }
+        // What the task published goes first, so that nothing that its client does next overtakes it.
+        self.post_all();
         if answers {
             self.host.send(origin, Message::Done(node));
         }
@@ -344,10 +368,20 @@ impl Thread {
                 self.tx.wrote = false;
                 task.outcome = self.tx.run(command, &args, task.client, &mut self.host, &mut task.reply);
                 self.tx.finish(&mut self.host);
-                let client = &task.client;
-                self.host.count_command(command, &args, client, started, &task.outcome, mark, &task.reply);
-                self.host.shared.threads[usize::from(self.host.id)].stats.delegated.add(1);
-                matches!(task.work, Work::Run(_))
+                let is_for_a_client = matches!(task.work, Work::Run(_));
+                if is_for_a_client {
+                    self.host.count_command(
+                        command,
+                        &args,
+                        &task.client,
+                        started,
+                        &task.outcome,
+                        mark,
+                        &task.reply,
+                    );
+                    self.host.stats().delegated.add(1);
+                }
+                is_for_a_client
             }
             Work::Notify | Work::Look(_) => true,
             Work::Forget(ref what) => {
@@ -366,18 +400,14 @@ impl Thread {
     /// Runs a task that hopped here, its home; if its shard is taken, its holder does.
     pub(crate) fn take_hop(&mut self, node: Box<Node<Task>>) {
         let args = node.task.args.slices();
-        let key = match node.task.work {
-            Work::Run(command) | Work::Look(command) | Work::Restore(command) => self
-                .host
-                .shared
-                .table
-                .get(command)
-                .keys(&args)
-                .ok()
-                .and_then(|keys| Some(args[keys.first()?.index])),
-            Work::Notify | Work::Forget(_) => None,
+        let shared = self.host.shared;
+        let needs = match node.task.work {
+            Work::Run(command) | Work::Look(command) | Work::Restore(command) => {
+                Needs::of(shared.table.get(command), &args, shared.shards.placement())
+            }
+            Work::Notify | Work::Forget(_) => Needs::Nothing,
         };
-        let id = self.host.shared.shards.placement().shard(key.expect("only commands with a key hop"));
+        let Needs::One(id) = needs else { unreachable!("only commands with one shard hop") };
         drop(args);
         self.leave_all();
         if let Some(node) = self.tx.hold.enter_or_delegate(id, node) {
@@ -385,8 +415,4 @@ impl Thread {
             self.drain_kept();
         }
     }
-}
-
-fn session_wants_replies(mode: ReplyMode) -> bool {
-    mode == ReplyMode::On || mode == ReplyMode::SkipNext
 }

@@ -22,6 +22,26 @@ pub(crate) enum Part {
     Count(u64),
 }
 
+impl Part {
+    /// The lines of all parts by their numbers.
+    pub(crate) fn sorted_lines(parts: Vec<Part>) -> Vec<(u64, Vec<u8>)> {
+        let mut lines: Vec<(u64, Vec<u8>)> = parts
+            .into_iter()
+            .flat_map(|part| match part {
+                Part::Lines(lines) => lines,
+                Part::Count(_) => Vec::new(),
+            })
+            .collect();
+        lines.sort_by_key(|(number, _)| *number);
+        lines
+    }
+
+    /// The sum of all counts.
+    pub(crate) fn total(parts: &[Part]) -> u64 {
+        parts.iter().map(|part| if let Part::Count(count) = part { *count } else { 0 }).sum()
+    }
+}
+
 /// What every thread does to answer.
 pub(crate) type Each = Arc<dyn Fn(&mut Thread) -> Part + Send + Sync>;
 /// Makes the reply of the parts.

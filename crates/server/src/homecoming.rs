@@ -2,13 +2,13 @@
 
 use std::io::ErrorKind;
 
-use command::{Client, Forget, Needs, Outcome, OwnedArgs, Post, Restore, Task, Work};
+use command::{Client, CommandError, Forget, Needs, Outcome, OwnedArgs, Post, Restore, Task, Work};
 use proactor::{CloseMode, ConnId};
 use resp::{Output, Proto, Reply};
 use shard::Node;
 
 use crate::message::Message;
-use crate::session::{Retry, State};
+use crate::session::{ReplyMode, Retry, State};
 use crate::thread::Thread;
 
 impl Thread {
@@ -22,7 +22,8 @@ impl Thread {
             Message::Hop(node) => self.take_hop(node),
             Message::Done(node) => self.come_home(*node),
             Message::Post(post) => self.take_post(post),
-            Message::Deliver(delivery) => self.host.deliver(&delivery),
+            Message::Deliver(published) => self.deliver(&published),
+            Message::Monitor(line) => self.show_to_monitors(&line),
             Message::Ask(question) => self.answer(question),
             Message::Answer(answer) => self.take_answer(answer),
             Message::Reconfigure => self.tx.config = self.host.shared.data_config(),
@@ -87,7 +88,9 @@ impl Thread {
             thread.host.session().state = State::Ready;
             let args = retry.args.slices();
             let command = thread.host.shared.table.resolve(&args).expect("it was resolved before");
+            let (mode, mark) = (thread.host.session().reply_mode, out.mark());
             thread.execute(command, &args, retry.needs, retry.tries, out);
+            thread.suppress_reply(Some(command), mode, mark, out);
             thread.leave_all();
         });
         self.serve(conn);
@@ -96,8 +99,14 @@ impl Thread {
 
     /// Sends a reply that came from elsewhere and goes on with what the client sent meanwhile.
     pub(crate) fn reply_and_go_on(&mut self, conn: ConnId, reply: &mut Output) {
-        let mode = self.host.connections.session(conn).map(|session| session.reply_mode);
-        if mode == Some(crate::session::ReplyMode::On)
+        let Some(session) = self.host.connections.session(conn) else { return };
+        session.state = State::Ready;
+        let mode = session.reply_mode;
+        if mode == ReplyMode::Skip {
+            session.reply_mode = ReplyMode::On;
+        }
+        let is_last = session.close_after_reply;
+        if mode == ReplyMode::On
             && let Some(out) = self.host.driver.output_mut(conn)
         {
             self.host.shared.threads[usize::from(self.host.id)]
@@ -106,8 +115,8 @@ impl Thread {
                 .add(reply.len() as u64);
             out.append(reply);
         }
-        if let Some(session) = self.host.connections.session(conn) {
-            session.state = State::Ready;
+        if is_last {
+            return self.close(conn, CloseMode::AfterFlush);
         }
         self.serve(conn);
     }
@@ -128,8 +137,9 @@ impl Thread {
             output.append(&mut out);
         }
         if closing {
-            self.close(conn, CloseMode::AfterFlush);
+            return self.close(conn, CloseMode::AfterFlush);
         }
+        self.settle(conn);
     }
 
     /// Sends the messages of the transactions that are over.
@@ -142,7 +152,8 @@ impl Thread {
                         self.host.send(thread, Message::Post(post));
                     }
                     Post::Free(garbage) => self.host.garbage.push_back(garbage),
-                    Post::Event { .. } | Post::Published { .. } | Post::ServeLater { .. } => {
+                    Post::Published(published) => self.host.send_out(published),
+                    Post::Event { .. } | Post::ServeLater { .. } => {
                         self.host.own_mail.push_back(Message::Post(post));
                     }
                 }
@@ -169,7 +180,7 @@ impl Thread {
                 self.reply_and_go_on(conn, &mut reply);
             }
             Post::Free(garbage) => self.host.garbage.push_back(garbage),
-            Post::Published { .. } => unreachable!("published messages travel as deliveries"),
+            Post::Published(_) => unreachable!("published messages travel as deliveries"),
             Post::Event { channel, message } => self.publish_event(&channel, &message),
             Post::ServeLater { db, key, also } => self.serve_later(db, &key, also),
         }
@@ -242,27 +253,32 @@ impl Thread {
 
     /// Ends the waits whose time has come.
     pub(crate) fn run_timers(&mut self) {
+        if self.host.timers.pause_end_ms.is_some_and(|end_ms| end_ms <= self.host.now_ms) {
+            self.end_pause();
+        }
         while let Some(conn) = self.host.timers.pop_due(self.host.now_ms) {
-            self.time_out(conn);
+            self.time_out(conn, None);
         }
     }
 
-    fn time_out(&mut self, conn: ConnId) {
-        let Some(session) = self.host.connections.session(conn) else { return };
-        let State::Blocked(wait) = &session.state else { return };
+    /// Ends a wait with the reply of a timeout, or with this error; false if it had ended already.
+    pub(crate) fn time_out(&mut self, conn: ConnId, error: Option<&CommandError>) -> bool {
+        let Some(session) = self.host.connections.session(conn) else { return false };
+        let State::Blocked(wait) = &session.state else { return false };
         if !wait.blocked.waiter.claim.end() {
             // It is being served at this moment; the reply is on the way.
-            return;
+            return false;
         }
         let (null_array, client) = (wait.blocked.null_array, session.client);
         let mut out = Output::new();
         let mut reply = Reply::new(&mut out, client.proto);
-        if null_array {
-            reply.null_array()
-        } else {
-            reply.null()
+        match error {
+            Some(error) => reply.error(error.text()),
+            None if null_array => reply.null_array(),
+            None => reply.null(),
         }
         self.unblock(conn, &mut out);
+        true
     }
 
     /// Ends a wait that its own thread claimed, with this reply.
@@ -285,8 +301,14 @@ impl Thread {
 
     /// A connection is gone: its waits, watches and subscriptions end.
     pub(crate) fn hang_up(&mut self, conn: ConnId, error: Option<ErrorKind>) {
+        if error.is_some() {
+            return self.close(conn, CloseMode::Now);
+        }
         // Whoever only closed his sending side still gets the replies to what he sent.
-        self.close(conn, if error.is_none() { CloseMode::AfterFlush } else { CloseMode::Now });
+        if let Some(session) = self.host.connections.session(conn) {
+            session.has_hung_up = true;
+        }
+        self.settle(conn);
     }
 
     /// Closes a connection; what it waited for, watched or was subscribed to ends now.

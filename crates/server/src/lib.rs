@@ -4,8 +4,8 @@
 //! → its function → the connection's output, or `homecoming.rs` if it ran on another thread.
 
 mod accounting;
-mod admin;
 mod admit;
+mod bounds;
 mod busy;
 mod commands;
 mod connections;
@@ -18,7 +18,9 @@ mod homecoming;
 mod lifecycle;
 mod log;
 mod message;
+mod monitor;
 mod patterns;
+mod pause;
 mod populate;
 mod pubsub;
 mod script_store;

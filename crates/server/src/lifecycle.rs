@@ -15,13 +15,13 @@ impl ThreadHost {
     pub(crate) fn adopt(&mut self, socket: Socket) -> ConnId {
         let shared = self.shared;
         let (peer, local, is_unix) = (socket.peer().to_owned(), socket.local().to_owned(), socket.is_unix());
+        let descriptor = socket.descriptor();
         let keepalive = shared.settings.keepalive();
         if !keepalive.is_zero() {
             // A socket that refuses the option works without.
             let _ = socket.set_keepalive(keepalive);
         }
         let conn = self.driver.adopt(socket);
-        self.stats().connections_received.add(1);
         shared.connected_clients.fetch_add(1, Ordering::Relaxed);
         let client = Client {
             id: shared.next_client_id.fetch_add(1, Ordering::Relaxed),
@@ -37,6 +37,7 @@ impl ThreadHost {
         session.peer = peer;
         session.local = local;
         session.is_unix = is_unix;
+        session.descriptor = descriptor;
         session.authenticated = !shared.settings.requires_password();
         self.connections.add(conn, Box::new(session));
         conn
@@ -47,16 +48,18 @@ impl Thread {
     /// What the shards and the server know of a session goes.
     pub(crate) fn end_session(&mut self, session: &mut Session) {
         self.host.shared.connected_clients.fetch_sub(1, Ordering::Relaxed);
-        self.host.admin.forget_monitor(session);
+        self.host.stop_monitoring(session);
         let watching = std::mem::take(&mut session.watching);
         self.host.stale_watches.push(watching);
         self.forget_watches();
         let subscriber = Subscriber { thread: self.host.id, connection: session.client.connection };
-        for channel in std::mem::take(&mut session.channels) {
+        let channels = std::mem::take(&mut session.channels);
+        self.host.shared.subscription_count.fetch_sub(channels.len(), Ordering::Relaxed);
+        for channel in channels {
             self.forget(0, &channel, Forget::Subscription(subscriber));
         }
-        if !session.patterns.is_empty() {
-            self.host.shared.patterns.remove_all(subscriber);
+        for pattern in std::mem::take(&mut session.patterns) {
+            self.host.shared.patterns.remove(&pattern, subscriber);
         }
     }
 

@@ -1,8 +1,10 @@
 //! What threads send each other.
 
-use command::{Post, Task};
+use std::sync::Arc;
+
+use command::{Post, Published, Task};
 use proactor::Socket;
-use shard::{Node, Subscriber};
+use shard::Node;
 
 use crate::gather::{Answer, Question};
 
@@ -17,7 +19,9 @@ pub(crate) enum Message {
     /// Something that happened in a transaction and concerns this thread's connections.
     Post(Post),
     /// A message for channel subscribers of this thread.
-    Deliver(Delivery),
+    Deliver(Published),
+    /// A line for the monitors of this thread.
+    Monitor(Arc<[u8]>),
     /// A question to all threads.
     Ask(Question),
     /// The answer to one.
@@ -26,15 +30,4 @@ pub(crate) enum Message {
     Reconfigure,
     /// End the loop.
     Stop,
-}
-
-/// A published message on its way to the subscribers of one thread.
-#[derive(Debug)]
-pub(crate) struct Delivery {
-    /// Connections that get it, with the pattern by which they do, if any.
-    pub(crate) to: Vec<(Subscriber, Option<std::sync::Arc<[u8]>>)>,
-    /// The channel.
-    pub(crate) channel: std::sync::Arc<[u8]>,
-    /// The message.
-    pub(crate) payload: std::sync::Arc<[u8]>,
 }

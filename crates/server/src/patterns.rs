@@ -1,22 +1,24 @@
 //! Pattern subscriptions of all threads.
 //!
-//! `PUBLISH` must match every pattern, so they are kept in one immutable list that is replaced as a whole. While
-//! there are none, which is nearly always, a publisher reads one number. The lock is held to copy a pointer or to
-//! replace the list: `PSUBSCRIBE` is rare, and no data command comes here.
+//! `PUBLISH` must match every pattern, so they are kept in one map behind one lock. While there are none, which is
+//! nearly always, a publisher reads one number; otherwise it copies the pointer to the map and matches without the
+//! lock. A change copies the map only if a publisher is just matching: `PSUBSCRIBE` is rare, and no data command comes
+//! here.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shard::Subscriber;
 
-/// A pattern with those who subscribed to it.
-pub(crate) type PatternList = Vec<(Arc<[u8]>, Vec<Subscriber>)>;
+/// Patterns with those who subscribed to them.
+pub(crate) type PatternMap = HashMap<Arc<[u8]>, Vec<Subscriber>>;
 
 /// All patterns.
 #[derive(Debug, Default)]
 pub(crate) struct Patterns {
     count: AtomicUsize,
-    list: Mutex<Arc<PatternList>>,
+    map: Mutex<Arc<PatternMap>>,
 }
 
 impl Patterns {
@@ -26,42 +28,31 @@ impl Patterns {
     }
 
     /// The patterns as they are now.
-    pub(crate) fn snapshot(&self) -> Arc<PatternList> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn snapshot(&self) -> Arc<PatternMap> {
+        self.map.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Subscribes to a pattern.
     pub(crate) fn add(&self, pattern: &Arc<[u8]>, subscriber: Subscriber) {
-        self.change(|list| match list.iter_mut().find(|(known, _)| known == pattern) {
-            Some((_, subscribers)) => subscribers.push(subscriber),
-            None => list.push((pattern.clone(), vec![subscriber])),
-        });
+        self.change(|map| map.entry(pattern.clone()).or_default().push(subscriber));
     }
 
     /// Unsubscribes from a pattern.
     pub(crate) fn remove(&self, pattern: &[u8], subscriber: Subscriber) {
-        self.change(|list| {
-            if let Some((_, subscribers)) = list.iter_mut().find(|(known, _)| **known == *pattern) {
+        self.change(|map| {
+            if let Some(subscribers) = map.get_mut(pattern) {
                 subscribers.retain(|known| *known != subscriber);
+                if subscribers.is_empty() {
+                    map.remove(pattern);
+                }
             }
         });
     }
 
-    /// Unsubscribes from all patterns.
-    pub(crate) fn remove_all(&self, subscriber: Subscriber) {
-        self.change(|list| {
-            for (_, subscribers) in list {
-                subscribers.retain(|known| *known != subscriber);
-            }
-        });
-    }
-
-    fn change(&self, change: impl FnOnce(&mut PatternList)) {
-        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut copy = PatternList::clone(&list);
-        change(&mut copy);
-        copy.retain(|(_, subscribers)| !subscribers.is_empty());
-        self.count.store(copy.len(), Ordering::Release);
-        *list = Arc::new(copy);
+    fn change(&self, change: impl FnOnce(&mut PatternMap)) {
+        let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
+        let map = Arc::make_mut(&mut map);
+        change(map);
+        self.count.store(map.len(), Ordering::Release);
     }
 }

@@ -1,14 +1,115 @@
 //! Delivering published messages.
+//!
+//! ```text
+//!   PUBLISH, on any thread that entered the channel's shard ── one message per thread with receivers ──▶ its inbox
+//!   there: encoded once per protocol (and pattern), appended to the output of every receiver
+//! ```
+//!
+//! Messages of one publisher reach one subscriber in their order: a thread sends what it published before it
+//! delegates the publisher's next command or answers for a delegated one, and what it sends itself stands in the same
+//! inbox as what others send it. A message that is on its way when its receiver unsubscribes is dropped.
+//!
+//! Keyspace events go the same way, as if somebody had published them; what was changed is over by then, so events of
+//! different channels may arrive in another order.
 
-use crate::message::Delivery;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use command::{Client, Needs, Outcome, OwnedArgs, Published, Task, Work};
+use proactor::ConnId;
+use resp::{Output, Proto, Reply};
+
+use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
-    /// Writes a message to its subscribers on this thread.
-    pub(crate) fn deliver(&mut self, _delivery: &Delivery) {}
+    /// Sends a published message to the threads of its receivers.
+    pub(crate) fn send_out(&mut self, mut published: Published) {
+        published.to.sort_by_key(|receiver| receiver.subscriber.thread);
+        while let Some(last) = published.to.last() {
+            let thread = last.subscriber.thread;
+            let start = published.to.partition_point(|receiver| receiver.subscriber.thread < thread);
+            let (channel, message) = (published.channel.clone(), published.message.clone());
+            let to = published.to.split_off(start);
+            self.shared.threads[usize::from(thread)].send(Message::Deliver(Published {
+                to,
+                channel,
+                message,
+            }));
+        }
+    }
+
+    /// The shards of all channels that the current client subscribed to.
+    pub(crate) fn subscribed_needs(&mut self) -> Needs {
+        let placement = self.shared.shards.placement();
+        Needs::several(self.session().channels.iter().map(|channel| placement.shard(channel)).collect())
+    }
 }
 
 impl Thread {
+    /// Writes a message to its subscribers on this thread.
+    pub(crate) fn deliver(&mut self, published: &Published) {
+        // The last encoding for each protocol.
+        let mut encoded: [Option<(Option<&[u8]>, Arc<[u8]>)>; 2] = [None, None];
+        for receiver in &published.to {
+            let conn = ConnId::from_bits(receiver.subscriber.connection);
+            let pattern = receiver.pattern.as_deref();
+            let Some(session) = self.host.connections.session(conn) else { continue };
+            let is_subscribed = match pattern {
+                None => session.channels.contains(&published.channel),
+                Some(pattern) => session.patterns.contains(pattern),
+            };
+            if !is_subscribed {
+                continue;
+            }
+            let proto = session.client.proto;
+            let slot = &mut encoded[usize::from(proto == Proto::Resp3)];
+            let bytes = match slot {
+                Some((for_pattern, bytes)) if *for_pattern == pattern => bytes,
+                _ => &slot.insert((pattern, encode(published, pattern, proto))).1,
+            };
+            if let Some(output) = self.host.driver.output_mut(conn) {
+                output.push_shared(bytes.clone());
+            }
+            self.check_output(conn);
+        }
+    }
+
     /// Publishes a keyspace event.
-    pub(crate) fn publish_event(&mut self, _channel: &[u8], _message: &[u8]) {}
+    pub(crate) fn publish_event(&mut self, channel: &[u8], message: &[u8]) {
+        let shared = self.host.shared;
+        if shared.patterns.len() == 0 && shared.subscription_count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let Some(publish) = shared.table.by_name(b"publish") else { return };
+        let id = shared.shards.placement().shard(channel);
+        let task = Task {
+            work: Work::Restore(publish.id),
+            client: Client { thread: self.host.id, ..Client::internal(0, Proto::Resp2) },
+            args: OwnedArgs::new(&[b"PUBLISH", channel, message]),
+            reply: Output::new(),
+            outcome: Outcome::Done,
+        };
+        self.send_task(id, task);
+    }
+}
+
+/// The message as a client gets it.
+fn encode(published: &Published, pattern: Option<&[u8]>, proto: Proto) -> Arc<[u8]> {
+    let mut out = Output::new();
+    let mut reply = Reply::new(&mut out, proto);
+    match pattern {
+        None => {
+            reply.push(3);
+            reply.bulk(b"message");
+        }
+        Some(pattern) => {
+            reply.push(4);
+            reply.bulk(b"pmessage");
+            reply.bulk(pattern);
+        }
+    }
+    reply.bulk(&published.channel);
+    reply.bulk(&published.message);
+    out.to_vec().into()
 }

@@ -39,11 +39,6 @@ impl Scripting {
         Scripting { engine: None, session: None, running: false }
     }
 
-    /// Whether a script runs on this thread.
-    pub(crate) fn is_running(&self) -> bool {
-        self.running
-    }
-
     fn engine(&mut self) -> &mut Engine {
         self.engine.get_or_insert_with(|| Box::new(Engine::new(script::MEMORY_BYTES_DEFAULT)))
     }
@@ -183,6 +178,7 @@ impl script::Host for Run<'_, '_> {
         let mark = out.mark();
         let outcome = self.tx.run(command, args, client, self.host, out);
         self.host.count_command(command, args, &client, started, &outcome, mark, out);
+        self.host.monitor(command, args, true);
         Ok(())
     }
 

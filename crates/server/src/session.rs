@@ -17,6 +17,8 @@ pub(crate) enum State {
     Queued(Retry),
     /// A blocking command waits.
     Blocked(Wait),
+    /// Its command waits for the end of `CLIENT PAUSE`.
+    Postponed(Postponed),
     /// Its command asked all threads and waits for their answers.
     Gathering(crate::gather::Gathering),
     /// It is to be closed when its output is sent.
@@ -34,6 +36,14 @@ pub(crate) struct Retry {
     pub(crate) tries: u32,
 }
 
+/// A command that waits for the end of a pause.
+#[derive(Debug)]
+pub(crate) struct Postponed {
+    pub(crate) args: OwnedArgs,
+    /// Which one it is on its thread: they run in the order in which they came.
+    pub(crate) number: u64,
+}
+
 /// A blocking command that waits.
 #[derive(Debug)]
 pub(crate) struct Wait {
@@ -48,9 +58,7 @@ pub(crate) enum ReplyMode {
     #[default]
     On,
     Off,
-    /// The reply to `CLIENT REPLY SKIP` itself and to the next command is dropped.
-    SkipNext,
-    /// This one is dropped.
+    /// The next one is dropped.
     Skip,
 }
 
@@ -91,13 +99,21 @@ pub(crate) struct Session {
     pub(crate) peer: String,
     pub(crate) local: String,
     pub(crate) is_unix: bool,
+    /// The number of its socket.
+    pub(crate) descriptor: i32,
     pub(crate) created_ms: u64,
     pub(crate) active_ms: u64,
     pub(crate) last_command: Option<CommandId>,
     /// Since when its output is above the soft limit.
     pub(crate) over_soft_limit_since_ms: Option<u64>,
+    /// The most output that ever waited for it.
+    pub(crate) output_bytes_peak: usize,
     /// To be closed after the replies are sent.
     pub(crate) close_after_reply: bool,
+    /// It will send nothing more, and gets the replies to what it sent.
+    pub(crate) has_hung_up: bool,
+    /// Nothing is read from it, because its commands would have to wait.
+    pub(crate) is_reading_paused: bool,
 }
 
 impl Session {
@@ -120,11 +136,15 @@ impl Session {
             peer: String::new(),
             local: String::new(),
             is_unix: false,
+            descriptor: -1,
             created_ms: now_ms,
             active_ms: now_ms,
             last_command: None,
             over_soft_limit_since_ms: None,
+            output_bytes_peak: 0,
             close_after_reply: false,
+            has_hung_up: false,
+            is_reading_paused: false,
         }
     }
 
@@ -142,4 +162,33 @@ impl Session {
             || !self.channels.is_empty()
             || !self.patterns.is_empty()
     }
+
+    /// Where its output limit comes from.
+    pub(crate) fn output_class(&self) -> OutputClass {
+        if self.is_subscriber() || self.monitor { OutputClass::Subscriber } else { OutputClass::Normal }
+    }
+
+    /// Bytes of arguments that are kept for it: of a command that waits.
+    pub(crate) fn waiting_argument_bytes(&self) -> usize {
+        match &self.state {
+            State::Queued(retry) => retry.args.memory_bytes(),
+            State::Blocked(wait) => wait.blocked.waiter.wait.args.memory_bytes(),
+            State::Postponed(postponed) => postponed.args.memory_bytes(),
+            State::Ready | State::Away | State::Gathering(_) | State::Closing => 0,
+        }
+    }
+
+    /// Whether a command of it waits for something that may never come: its peer's hang-up ends that.
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Blocked(_) | State::Postponed(_))
+    }
+}
+
+/// The classes of `client-output-buffer-limit`, in its order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OutputClass {
+    /// Clients that get replies.
+    Normal = 0,
+    /// Clients that are sent what they did not ask for: subscribers and monitors.
+    Subscriber = 2,
 }

@@ -3,7 +3,7 @@
 //! Created once and never freed: the threads of a process, or of a simulation, refer to it for their whole life.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use command::{Shards, Table};
 use keyspace::Config;
@@ -21,6 +21,8 @@ use crate::watch::Watch;
 pub(crate) struct Remote {
     inbox: Inbox<Message>,
     waker: Arc<Waker>,
+    /// Its connections that get a line for every command.
+    pub(crate) monitor_count: AtomicUsize,
     /// Its counters.
     pub(crate) stats: ThreadStats,
     /// What its script is doing.
@@ -38,19 +40,9 @@ impl Remote {
         self.inbox.take_all()
     }
 
-    /// Whether nothing was sent a moment ago.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.inbox.is_empty()
-    }
-
     /// Whether it sleeps in the kernel: then waking it costs more than doing its work.
     pub(crate) fn is_asleep(&self) -> bool {
         self.waker.is_asleep()
-    }
-
-    /// What wakes it; its driver sleeps on it.
-    pub(crate) fn waker(&self) -> &Arc<Waker> {
-        &self.waker
     }
 }
 
@@ -72,6 +64,10 @@ pub(crate) struct Shared {
     pub(crate) entry_mode: EntryMode,
     pub(crate) singlehop_blocking: bool,
     pub(crate) patterns: Patterns,
+    /// Subscriptions to channels: keyspace events spare themselves the way while there are none.
+    pub(crate) subscription_count: AtomicUsize,
+    /// Connections that get a line for every command.
+    pub(crate) monitor_count: AtomicUsize,
     pub(crate) scripts: ScriptStore,
     pub(crate) next_client_id: AtomicU64,
     pub(crate) connected_clients: AtomicU64,
@@ -110,6 +106,7 @@ impl Shared {
             .map(|waker| Remote {
                 inbox: Inbox::new(waker.clone()),
                 waker,
+                monitor_count: AtomicUsize::new(0),
                 stats: ThreadStats::new(table.len()),
                 slow_script: SlowScript::default(),
             })
@@ -121,6 +118,8 @@ impl Shared {
             settings,
             threads,
             patterns: Patterns::default(),
+            subscription_count: AtomicUsize::new(0),
+            monitor_count: AtomicUsize::new(0),
             scripts: ScriptStore::default(),
             next_client_id: AtomicU64::new(1),
             connected_clients: AtomicU64::new(0),

@@ -19,6 +19,7 @@ use proactor::{CloseMode, ConnId, Driver, Event, Node};
 use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Hold;
 
+use crate::bounds::{Watchlist, is_enough_output};
 use crate::connections::Connections;
 use crate::message::Message;
 use crate::session::{Session, State, Watching};
@@ -29,7 +30,7 @@ use crate::timers::Timers;
 const COMMANDS_PER_TURN: usize = 1024;
 
 /// A thread: what it holds of the store, and everything else.
-pub struct Thread {
+pub(crate) struct Thread {
     pub(crate) tx: Tx<'static>,
     pub(crate) host: ThreadHost,
     /// Commands run under the present baton: a pipeline's run is bounded.
@@ -48,13 +49,17 @@ pub(crate) struct ThreadHost {
     pub(crate) timers: Timers,
     pub(crate) cron: crate::cron::Cron,
     pub(crate) scripting: crate::scripting::Scripting,
-    pub(crate) admin: crate::admin::Admin,
     /// Messages to itself.
     pub(crate) own_mail: VecDeque<Message>,
     /// The same for the next turn: what would do no good at once.
     pub(crate) next_mail: Vec<Message>,
     /// Watches that ended, to be taken out of the shards.
     pub(crate) stale_watches: Vec<Watching>,
+    /// Clients that are beyond a bound.
+    pub(crate) watchlist: Watchlist,
+    pub(crate) pausing: crate::pause::Pausing,
+    /// Connections that get a line for every command.
+    pub(crate) monitors: Vec<ConnId>,
     /// Events that came while a slow script ran.
     pub(crate) postponed: Vec<Event>,
     /// Large values and databases on their way out.
@@ -112,10 +117,12 @@ impl Thread {
                 timers: Timers::default(),
                 cron: crate::cron::Cron::new(id),
                 scripting: crate::scripting::Scripting::new(shared),
-                admin: crate::admin::Admin::default(),
                 own_mail: VecDeque::new(),
                 next_mail: Vec::new(),
                 stale_watches: Vec::new(),
+                watchlist: Watchlist::default(),
+                pausing: crate::pause::Pausing::default(),
+                monitors: Vec::new(),
                 postponed: Vec::new(),
                 garbage: VecDeque::new(),
                 unserved: VecDeque::new(),
@@ -128,14 +135,14 @@ impl Thread {
     }
 
     /// Runs until the server stops.
-    pub fn run(&mut self) -> std::io::Result<()> {
+    pub(crate) fn run(&mut self) -> std::io::Result<()> {
         while self.turn(None)? {}
         Ok(())
     }
 
     /// One turn: waits at most `timeout` (`None`: until something is due), then does what there is to do. False
     /// when the server stops.
-    pub fn turn(&mut self, timeout: Option<Duration>) -> std::io::Result<bool> {
+    pub(crate) fn turn(&mut self, timeout: Option<Duration>) -> std::io::Result<bool> {
         let mut events = std::mem::take(&mut self.events);
         let wait = self.wait(timeout);
         self.host.driver.turn(wait, &mut events)?;
@@ -153,6 +160,7 @@ impl Thread {
         self.drain_kept();
         self.run_timers();
         self.background();
+        self.forget_watches();
         self.take_own_mail();
         Ok(running)
     }
@@ -207,10 +215,17 @@ impl Thread {
 
     /// Runs the commands that a connection sent.
     pub(crate) fn serve(&mut self, conn: ConnId) {
-        let Some((mut parser, session)) = self.host.connections.take(conn) else { return };
+        if self.must_read_first(conn) {
+            return;
+        }
+        let Some((mut parser, mut session)) = self.host.connections.take(conn) else { return };
         if !matches!(session.state, State::Ready) {
             self.host.connections.put_back(conn, parser, session);
             return;
+        }
+        session.active_ms = self.host.now_ms;
+        if std::mem::take(&mut session.is_reading_paused) {
+            self.host.driver.resume_reading(conn);
         }
         let Some(mut io) = self.host.driver.take_io(conn) else {
             self.host.connections.put_back(conn, parser, session);
@@ -225,9 +240,13 @@ impl Thread {
         let session = self.host.current.take().expect("the session is put back where it was");
         let closing = matches!(session.state, State::Closing) || session.close_after_reply;
         self.host.connections.put_back(conn, parser, session);
+        let input_bytes = io.input.len();
         self.host.driver.put_io(conn, io);
         if closing {
             self.close(conn, CloseMode::AfterFlush);
+        } else {
+            self.check_input(conn, input_bytes);
+            self.settle(conn);
         }
         self.post_all();
     }
@@ -240,7 +259,7 @@ impl Thread {
         conn: ConnId,
     ) -> usize {
         let mut consumed = 0;
-        let limits = self.host.shared.settings.request_limits(self.host.session().authenticated);
+        let mut limits = self.host.shared.settings.request_limits(self.host.session().authenticated);
         for _ in 0..COMMANDS_PER_TURN {
             let rest = &input[consumed..];
             match parser.parse(rest, &limits) {
@@ -251,6 +270,10 @@ impl Thread {
                     consumed += length;
                     if self.stops_reading() {
                         return consumed;
+                    }
+                    limits.authenticated = self.host.session().authenticated;
+                    if is_enough_output(out) {
+                        break;
                     }
                 }
                 Ok(Parsed::Empty { consumed: length }) => consumed += length,
@@ -285,6 +308,7 @@ impl Thread {
         running
     }
 
+    /// Takes what it sent itself.
     pub(crate) fn take_own_mail(&mut self) {
         while let Some(message) = self.host.own_mail.pop_front() {
             self.receive(message);

@@ -1,4 +1,4 @@
-//! When blocked clients time out.
+//! When blocked clients time out, and when a pause ends.
 
 use std::collections::BTreeSet;
 
@@ -9,6 +9,8 @@ use proactor::ConnId;
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     deadlines: BTreeSet<(u64, ConnId)>,
+    /// When the pause of all clients ends.
+    pub(crate) pause_end_ms: Option<u64>,
 }
 
 impl Timers {
@@ -24,7 +26,8 @@ impl Timers {
 
     /// The next deadline.
     pub(crate) fn next_ms(&self) -> Option<u64> {
-        self.deadlines.first().map(|(deadline_ms, _)| *deadline_ms)
+        let first_ms = self.deadlines.first().map(|(deadline_ms, _)| *deadline_ms);
+        [first_ms, self.pause_end_ms].into_iter().flatten().min()
     }
 
     /// Takes out a connection whose deadline has come.

@@ -1,14 +1,17 @@
-//! PING and its like.
+//! PING, ECHO, SELECT, RESET and QUIT.
 
 use command::Flag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, Mode, Run, Shape, integer, parse_i64, string,
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, integer, parse_i64, string,
 };
+use resp::Proto;
 
+use crate::commands::pubsub;
+use crate::session::ReplyMode;
 use crate::thread::ThreadHost;
 
 /// The connection commands.
-pub(crate) const ENTRIES: &[Entry] = &[ECHO, PING, QUIT, SELECT];
+pub(crate) const ENTRIES: &[Entry] = &[ECHO, PING, QUIT, RESET, SELECT];
 
 const PING: Entry = Entry {
     name: "ping",
@@ -31,7 +34,7 @@ fn ping(ctx: &mut Ctx) -> CommandResult {
     }
     let message = ctx.args.get(1).copied();
     let in_subscription =
-        ctx.reply.proto() == resp::Proto::Resp2 && ThreadHost::of(ctx.host).session().is_subscriber();
+        ctx.reply.proto() == Proto::Resp2 && ThreadHost::of(ctx.host).session().is_subscriber();
     match message {
         _ if in_subscription => {
             ctx.reply.array(2);
@@ -72,6 +75,7 @@ const QUIT: Entry = Entry {
     flags: &[NoScript, Loading, Stale, Fast, NoAuth, AllowBusy],
     acl: &[Acl::Connection],
     mode: Mode::Session,
+    deprecated: Some(("7.2.0", "just closing the connection")),
     reply: Shape::OK,
     run: Run::Function(quit),
     ..Entry::DEFAULT
@@ -80,6 +84,41 @@ const QUIT: Entry = Entry {
 fn quit(ctx: &mut Ctx) -> CommandResult {
     ThreadHost::of(ctx.host).session().close_after_reply = true;
     ctx.reply.ok();
+    Ok(())
+}
+
+const RESET: Entry = Entry {
+    name: "reset",
+    summary: "Resets the connection.",
+    since: "6.2.0",
+    group: Group::Connection,
+    arity: 1,
+    flags: &[NoScript, Loading, Stale, Fast, NoAuth, AllowBusy],
+    acl: &[Acl::Connection],
+    // Those that it was subscribed to.
+    route: Route::Channels(1),
+    mode: Mode::Session,
+    reply: Shape::Status("RESET"),
+    run: Run::Function(reset),
+    ..Entry::DEFAULT
+};
+
+fn reset(ctx: &mut Ctx) -> CommandResult {
+    pubsub::leave_all_channels(ctx);
+    let host = ThreadHost::of(ctx.host);
+    host.unwatch();
+    let mut session = host.current.take().expect("a command runs for a client");
+    host.stop_monitoring(&mut session);
+    session.multi = None;
+    session.client.db = 0;
+    session.client.proto = Proto::Resp2;
+    session.client.no_touch = false;
+    session.no_evict = false;
+    session.reply_mode = ReplyMode::On;
+    session.authenticated = !host.shared.settings.requires_password();
+    session.name = Vec::new();
+    host.current = Some(session);
+    ctx.reply.simple("RESET");
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use command::Flag::*;
 use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, parse_i64};
 use commands::keys::digest;
 
-use super::reply_help;
+use super::write_help;
 use crate::populate::Population;
 use crate::settings::ENABLE_DEBUG_COMMAND;
 use crate::thread::ThreadHost;
@@ -192,8 +192,8 @@ fn protocol(ctx: &mut Ctx, kind: &[u8]) -> CommandResult {
 }
 
 fn help(ctx: &mut Ctx) -> CommandResult {
-    reply_help(
-        ctx,
+    write_help(
+        &mut ctx.reply,
         "DEBUG",
         &[
             "CHANGE-REPL-ID",

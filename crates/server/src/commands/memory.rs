@@ -8,7 +8,7 @@ use command::{
 };
 
 use super::info::MemoryFigures;
-use super::reply_help;
+use super::write_help;
 use crate::thread::ThreadHost;
 
 /// The family of MEMORY.
@@ -185,8 +185,8 @@ const MEMORY_HELP: Entry = Entry {
 };
 
 fn memory_help(ctx: &mut Ctx) -> CommandResult {
-    reply_help(
-        ctx,
+    write_help(
+        &mut ctx.reply,
         "MEMORY",
         &[
             "DOCTOR",

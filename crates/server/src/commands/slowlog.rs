@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::{CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, integer};
 
-use super::reply_help;
+use super::write_help;
 use crate::thread::ThreadHost;
 
 /// The family of SLOWLOG.
@@ -123,8 +123,8 @@ const SLOWLOG_HELP: Entry = Entry {
 };
 
 fn slowlog_help(ctx: &mut Ctx) -> CommandResult {
-    reply_help(
-        ctx,
+    write_help(
+        &mut ctx.reply,
         "SLOWLOG",
         &[
             "GET [<count>]",

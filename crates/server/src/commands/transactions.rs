@@ -192,7 +192,9 @@ fn run_queued(ctx: &mut Ctx, id: CommandId, args: &OwnedArgs) -> Outcome {
     let started = ThreadHost::of(ctx.host).driver.clock().ticks();
     let mark = out.mark();
     let outcome = ctx.store.tx.run(command, &args, client, ctx.host, &mut out);
-    ThreadHost::of(ctx.host).count_command(command, &args, &client, started, &outcome, mark, &out);
+    let host = ThreadHost::of(ctx.host);
+    host.count_command(command, &args, &client, started, &outcome, mark, &out);
+    host.monitor(command, &args, true);
     debug_assert!(!matches!(outcome, Outcome::Blocked(_)), "queued commands do not block");
     ctx.reply.out().append(&mut out);
     outcome
@@ -209,7 +211,10 @@ impl ThreadHost {
         let Some(multi) = session.multi.take() else { return needs };
         for (id, args) in &multi.queued {
             let (command, args) = (shared.table.get(*id), args.slices());
-            needs = needs.and(Needs::of(command, &args, placement));
+            needs = needs.and(match command.entry.route {
+                Route::Channels(from) if args.len() <= from => self.subscribed_needs(),
+                _ => Needs::of(command, &args, placement),
+            });
             if let Route::Script { by_name } = command.entry.route {
                 needs = needs.and(self.script_needs(&args, by_name));
             }

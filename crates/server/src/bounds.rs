@@ -1,0 +1,228 @@
+//! What keeps the memory of clients bounded, and disconnects those who overdo it.
+//!
+//! - Input: nothing is read from a client whose command waits, and one that sends a request longer than
+//!   `client-query-buffer-limit` is disconnected.
+//! - Output: `client-output-buffer-limit`, looked at after commands and after deliveries. Whatever it says, a client
+//!   that lets [`UNREAD_BYTES_MAX`] of replies lie is not served until it reads, and is disconnected if it does not.
+//! - Number: `maxclients`, `timeout`, and protected mode.
+//!
+//! Not here: limits of single requests (`resp::Limits`), the commands queued by MULTI (`admit.rs`).
+
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+
+use proactor::{CloseMode, ConnId};
+use resp::{Output, Reply};
+
+use crate::session::{Session, State};
+use crate::thread::Thread;
+
+/// Unread replies after which a client's further commands wait, where no limit is set.
+pub(crate) const UNREAD_BYTES_MAX: usize = 1 << 30;
+/// How long they may lie unread.
+const UNREAD_MS_MAX: u64 = 60_000;
+/// Output that no limit forbids: spares looking.
+const OUTPUT_BYTES_FREE: usize = 16 * 1024;
+
+const TOO_MANY_CLIENTS: &str = "ERR max number of clients reached";
+const PROTECTED: &str = "DENIED Redis is running in protected mode because protected mode is enabled and no \
+    password is set for the default user. In this mode connections are only accepted from the loopback interface. \
+    If you want to connect from external computers to Redis you may adopt one of the following solutions: \
+    1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface \
+    by connecting to Redis from the same host the server is running, however MAKE SURE Redis is not publicly \
+    accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. \
+    2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and setting \
+    the protected mode option to 'no', and then restarting the server. \
+    3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. \
+    4) Set up an authentication password for the default user. \
+    NOTE: You only need to do one of the above things in order for the server to start accepting connections from \
+    the outside.";
+
+/// Clients of one thread that are looked at again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Watchlist {
+    /// Above the soft limit of their output.
+    over_soft_limit: Vec<ConnId>,
+    /// Not served because they do not read their replies, and since when.
+    unread: Vec<(ConnId, u64)>,
+}
+
+impl Thread {
+    /// Refuses a connection over `maxclients` or against protected mode.
+    pub(crate) fn check_new_connection(&mut self, conn: ConnId) {
+        let shared = self.host.shared;
+        let Some(session) = self.host.connections.session(conn) else { return };
+        let is_outsider = !session.is_unix && !is_loopback(&session.peer);
+        let refusal = if shared.connected_clients.load(Ordering::Relaxed) > shared.settings.clients_max() {
+            TOO_MANY_CLIENTS
+        } else if is_outsider && shared.settings.is_protected() && !shared.settings.requires_password() {
+            PROTECTED
+        } else {
+            return self.host.stats().connections_received.add(1);
+        };
+        self.host.stats().rejected_connections.add(1);
+        if let Some(output) = self.host.driver.output_mut(conn) {
+            Reply::new(output, resp::Proto::Resp2).error(refusal);
+        }
+        self.close(conn, CloseMode::AfterFlush);
+    }
+
+    /// Whether a client must read before more of its commands run; then it is looked at again later.
+    #[inline]
+    pub(crate) fn must_read_first(&mut self, conn: ConnId) -> bool {
+        if self.host.driver.output_pending_bytes(conn) <= UNREAD_BYTES_MAX {
+            return false;
+        }
+        let (watchlist, now_ms) = (&mut self.host.watchlist, self.host.now_ms);
+        if !watchlist.unread.iter().any(|(known, _)| *known == conn) {
+            watchlist.unread.push((conn, now_ms));
+            self.host.driver.pause_reading(conn);
+        }
+        true
+    }
+
+    /// What follows every serving of a client and every reply that came for it from elsewhere.
+    pub(crate) fn settle(&mut self, conn: ConnId) {
+        let Some(session) = self.host.connections.session(conn) else { return };
+        let is_ready = matches!(session.state, State::Ready);
+        if session.has_hung_up {
+            let is_over = is_ready && !self.host.unserved.contains(&conn);
+            if is_over || session.is_waiting() {
+                return self.close(conn, CloseMode::AfterFlush);
+            }
+        }
+        if !is_ready && !session.is_reading_paused {
+            session.is_reading_paused = true;
+            self.host.driver.pause_reading(conn);
+        }
+        self.check_output(conn);
+    }
+
+    /// Disconnects a client whose output is beyond its limit.
+    #[inline]
+    pub(crate) fn check_output(&mut self, conn: ConnId) {
+        let pending_bytes = self.host.driver.output_pending_bytes(conn);
+        if pending_bytes > OUTPUT_BYTES_FREE {
+            self.check_large_output(conn, pending_bytes);
+        }
+    }
+
+    #[cold]
+    fn check_large_output(&mut self, conn: ConnId, pending_bytes: usize) {
+        let now_ms = self.host.now_ms;
+        let Some(session) = self.host.connections.session(conn) else { return };
+        session.output_bytes_peak = session.output_bytes_peak.max(pending_bytes);
+        let limit = self.host.shared.settings.output_limit(session.output_class() as usize);
+        let is_above = |bytes: u64| bytes > 0 && pending_bytes as u64 > bytes;
+        let mut is_over = is_above(limit.hard_bytes);
+        if is_above(limit.soft_bytes) {
+            match session.over_soft_limit_since_ms {
+                None => {
+                    session.over_soft_limit_since_ms = Some(now_ms);
+                    self.host.watchlist.over_soft_limit.push(conn);
+                }
+                Some(since_ms) => is_over |= now_ms.saturating_sub(since_ms) > limit.soft_seconds * 1000,
+            }
+        } else {
+            session.over_soft_limit_since_ms = None;
+        }
+        if is_over {
+            let id = session.client.id;
+            tracing::warn!(id, pending_bytes, "a client is disconnected: it is beyond its output limit");
+            self.close(conn, CloseMode::Now);
+        }
+    }
+
+    /// Disconnects a client whose request is longer than it may be.
+    pub(crate) fn check_input(&mut self, conn: ConnId, input_bytes: usize) {
+        if input_bytes > self.host.shared.settings.query_bytes_max() {
+            tracing::warn!(input_bytes, "a client is disconnected: it is beyond its query buffer limit");
+            self.close(conn, CloseMode::Now);
+        }
+    }
+
+    /// Goes on with clients that have read their replies; gives up those who do not.
+    pub(crate) fn look_at_unread(&mut self) {
+        for (conn, since_ms) in std::mem::take(&mut self.host.watchlist.unread) {
+            if self.host.driver.output_pending_bytes(conn) <= UNREAD_BYTES_MAX / 2 {
+                self.host.driver.resume_reading(conn);
+                self.serve(conn);
+            } else if self.host.now_ms.saturating_sub(since_ms) > UNREAD_MS_MAX {
+                tracing::warn!("a client is disconnected: it does not read its replies");
+                self.close(conn, CloseMode::Now);
+            } else {
+                self.host.watchlist.unread.push((conn, since_ms));
+            }
+        }
+    }
+
+    /// What is looked at every second: idle clients, output buffers.
+    pub(crate) fn each_second(&mut self) {
+        for conn in std::mem::take(&mut self.host.watchlist.over_soft_limit) {
+            let pending_bytes = self.host.driver.output_pending_bytes(conn);
+            self.check_large_output(conn, pending_bytes);
+            let still_over = self
+                .host
+                .connections
+                .session(conn)
+                .is_some_and(|session| session.over_soft_limit_since_ms.is_some());
+            if still_over && !self.host.watchlist.over_soft_limit.contains(&conn) {
+                self.host.watchlist.over_soft_limit.push(conn);
+            }
+        }
+        let idle_ms_max = self.host.shared.settings.idle_seconds_max().saturating_mul(1000);
+        if idle_ms_max > 0 {
+            self.close_idle(idle_ms_max);
+        }
+    }
+
+    fn close_idle(&mut self, idle_ms_max: u64) {
+        let now_ms = self.host.now_ms;
+        let is_idle = |session: &Session| {
+            let may_be_silent = session.monitor || session.is_subscriber() || session.is_waiting();
+            !may_be_silent && now_ms.saturating_sub(session.active_ms) > idle_ms_max
+        };
+        let idle: Vec<ConnId> = self
+            .host
+            .connections
+            .iter_mut()
+            .filter_map(|(conn, session)| is_idle(session).then_some(conn))
+            .collect();
+        for conn in idle {
+            tracing::debug!("closing an idle client");
+            self.close(conn, CloseMode::Now);
+        }
+    }
+}
+
+/// Whether the rest of a pipeline has to wait until its client reads.
+#[inline]
+pub(crate) fn is_enough_output(out: &Output) -> bool {
+    out.len() > UNREAD_BYTES_MAX
+}
+
+fn is_loopback(peer: &str) -> bool {
+    let ip = peer.rsplit_once(':').map_or(peer, |(ip, _)| ip);
+    let ip = ip.trim_start_matches('[').trim_end_matches(']');
+    ip.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_machine_itself_is_inside() {
+        for (peer, expected) in [
+            ("127.0.0.1:5", true),
+            ("127.9.9.9:5", true),
+            ("[::1]:5", true),
+            ("[::ffff:127.0.0.1]:5", true),
+            ("10.0.0.1:5", false),
+            ("[2001:db8::1]:5", false),
+            ("?:0", false),
+        ] {
+            assert_eq!(is_loopback(peer), expected, "{peer}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! COMMAND: what this server knows of its commands, all of it from their entries.
+
+mod docs;
+mod info;
+mod keys;
+#[cfg(test)]
+mod page;
+
+use command::Flag::*;
+use command::{
+    Acl, Command, CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, Table, keyword_is, oneof,
+    pattern, string,
+};
+
+use crate::commands::write_help;
+
+/// The commands of this folder.
+pub(crate) const ENTRIES: &[Entry] = &[COMMAND];
+
+const COMMAND: Entry = Entry {
+    name: "command",
+    summary: "Returns detailed information about all commands.",
+    complexity: "O(N) where N is the total number of Redis commands",
+    since: "2.8.13",
+    group: Group::Server,
+    arity: -1,
+    flags: &[Loading, Stale],
+    acl: &[Acl::Connection],
+    tips: &["nondeterministic_output_order"],
+    reply: Shape::Array(&Shape::Any),
+    run: Run::Function(command),
+    subcommands: &[
+        COMMAND_COUNT,
+        docs::COMMAND_DOCS,
+        keys::COMMAND_GETKEYS,
+        keys::COMMAND_GETKEYSANDFLAGS,
+        COMMAND_HELP,
+        info::COMMAND_INFO,
+        COMMAND_LIST,
+    ],
+    ..Entry::DEFAULT
+};
+
+/// What the subcommands have in common.
+const SUBCOMMAND: Entry =
+    Entry { group: Group::Server, flags: &[Loading, Stale], acl: &[Acl::Connection], ..Entry::DEFAULT };
+
+fn command(ctx: &mut Ctx) -> CommandResult {
+    info::write_all(ctx);
+    Ok(())
+}
+
+const COMMAND_COUNT: Entry = Entry {
+    name: "count",
+    summary: "Returns a count of commands.",
+    since: "2.8.13",
+    arity: 2,
+    reply: Shape::Int,
+    run: Run::Function(command_count),
+    ..SUBCOMMAND
+};
+
+fn command_count(ctx: &mut Ctx) -> CommandResult {
+    ctx.reply.int(ctx.store.tx.table.top_level().count() as i64);
+    Ok(())
+}
+
+const COMMAND_LIST: Entry = Entry {
+    name: "list",
+    summary: "Returns a list of command names.",
+    complexity: "O(N) where N is the total number of Redis commands",
+    since: "7.0.0",
+    arity: -2,
+    args: &[oneof(
+        "filterby",
+        &[
+            string("module-name").token("MODULE"),
+            string("category").token("ACLCAT"),
+            pattern("pattern").token("PATTERN"),
+        ],
+    )
+    .token("FILTERBY")
+    .optional()],
+    tips: &["nondeterministic_output_order"],
+    reply: Shape::BULKS,
+    run: Run::Function(command_list),
+    ..SUBCOMMAND
+};
+
+fn command_list(ctx: &mut Ctx) -> CommandResult {
+    let table = ctx.store.tx.table;
+    let wanted: Box<dyn Fn(&Command) -> bool> = match ctx.args[2..] {
+        [] => Box::new(|_| true),
+        [filter_by, kind, value] if keyword_is(filter_by, "FILTERBY") => {
+            match kind.to_ascii_lowercase().as_slice() {
+                // There are no modules.
+                b"module" => Box::new(|_| false),
+                b"aclcat" => {
+                    let category = Acl::ALL.iter().find(|acl| keyword_is(value, acl.name()));
+                    let bit = category.map_or(0, |acl| acl.bit());
+                    Box::new(move |command| command.acl & bit != 0)
+                }
+                b"pattern" => {
+                    Box::new(move |command| ds::glob::matches(value, command.full_name.as_bytes(), true))
+                }
+                _ => return Err(CommandError::SYNTAX),
+            }
+        }
+        _ => return Err(CommandError::SYNTAX),
+    };
+    let names: Vec<&str> = table
+        .all()
+        .iter()
+        .filter(|command| wanted(command))
+        .map(|command| command.full_name.as_str())
+        .collect();
+    ctx.reply.array(names.len());
+    for name in names {
+        ctx.reply.bulk(name.as_bytes());
+    }
+    Ok(())
+}
+
+/// The command or subcommand that `args` name, whatever its arity.
+fn look_up<'t>(table: &'t Table, args: &[&[u8]]) -> Option<&'t Command> {
+    let command = table.by_name(args.first()?)?;
+    match args.get(1) {
+        Some(sub) if table.subcommands(command).next().is_some() => table.subcommand(command, sub),
+        _ => Some(command),
+    }
+}
+
+const COMMAND_HELP: Entry = Entry {
+    name: "help",
+    summary: "Returns helpful text about the different subcommands.",
+    since: "5.0.0",
+    arity: 2,
+    reply: Shape::Array(&Shape::AnyStatus),
+    run: Run::Function(command_help),
+    ..SUBCOMMAND
+};
+
+fn command_help(ctx: &mut Ctx) -> CommandResult {
+    write_help(
+        &mut ctx.reply,
+        "COMMAND",
+        &[
+            "(no subcommand)",
+            "    Return details about all Redis commands.",
+            "COUNT",
+            "    Return the total number of commands in this Redis server.",
+            "LIST",
+            "    Return a list of all commands in this Redis server.",
+            "INFO [<command-name> ...]",
+            "    Return details about multiple Redis commands.",
+            "    If no command names are given, documentation details for all",
+            "    commands are returned.",
+            "DOCS [<command-name> ...]",
+            "    Return documentation details about multiple Redis commands.",
+            "    If no command names are given, documentation details for all",
+            "    commands are returned.",
+            "GETKEYS <full-command>",
+            "    Return the keys from a full Redis command.",
+            "GETKEYSANDFLAGS <full-command>",
+            "    Return the keys and the access flags from a full Redis command.",
+        ],
+    );
+    Ok(())
+}

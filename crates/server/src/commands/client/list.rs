@@ -1,0 +1,225 @@
+//! CLIENT LIST and CLIENT INFO: a line about each connection.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use command::Flag::*;
+use command::{
+    CommandError, CommandResult, Ctx, Entry, Run, Shape, Table, block, integer, keyword_is, oneof, token,
+};
+use proactor::Usage;
+use resp::Proto;
+
+use super::SUBCOMMAND;
+use crate::gather::Part;
+use crate::session::{Session, State};
+use crate::thread::ThreadHost;
+
+pub(super) const CLIENT_INFO: Entry = Entry {
+    name: "info",
+    summary: "Returns information about the connection.",
+    since: "6.2.0",
+    arity: 2,
+    tips: &["nondeterministic_output"],
+    reply: Shape::Verbatim,
+    run: Run::Function(client_info),
+    ..SUBCOMMAND
+};
+
+fn client_info(ctx: &mut Ctx) -> CommandResult {
+    let argument_bytes = ctx.args.iter().map(|arg| arg.len()).sum();
+    let host = ThreadHost::of(ctx.host);
+    let now_ms = host.now_ms;
+    // Its buffers are out: what they hold is at least this command.
+    let usage =
+        Usage { input_bytes: argument_bytes, input_capacity_bytes: argument_bytes, ..Usage::default() };
+    let line = line(host.session(), usage, argument_bytes, now_ms, ctx.store.tx.table);
+    ctx.reply.verbatim("txt", line.as_bytes());
+    Ok(())
+}
+
+pub(super) const CLIENT_LIST: Entry = Entry {
+    name: "list",
+    summary: "Lists open connections.",
+    complexity: "O(N) where N is the number of client connections",
+    since: "2.4.0",
+    arity: -2,
+    flags: &[Admin, NoScript, Loading, Stale],
+    args: &[
+        oneof(
+            "client-type",
+            &[
+                token("normal", "NORMAL"),
+                token("master", "MASTER"),
+                token("replica", "REPLICA"),
+                token("pubsub", "PUBSUB"),
+            ],
+        )
+        .token("TYPE")
+        .optional()
+        .since("5.0.0"),
+        block("client-id", &[integer("client-id").multiple()]).token("ID").optional().since("6.2.0"),
+    ],
+    history: &[
+        ("2.8.12", "Added unique client `id` field."),
+        ("5.0.0", "Added optional `TYPE` filter."),
+        ("6.0.0", "Added `user` field."),
+        ("6.2.0", "Added `argv-mem`, `tot-mem`, `laddr` and `redir` fields and the optional `ID` filter."),
+        ("7.0.0", "Added `resp`, `multi-mem`, `rbs` and `rbp` fields."),
+        ("7.0.3", "Added `ssub` field."),
+        ("7.2.0", "Added `lib-name` and `lib-ver` fields."),
+    ],
+    tips: &["nondeterministic_output"],
+    reply: Shape::Verbatim,
+    run: Run::Function(client_list),
+    ..SUBCOMMAND
+};
+
+fn client_list(ctx: &mut Ctx) -> CommandResult {
+    let mut class = None;
+    let mut ids: Option<Vec<u64>> = None;
+    match &ctx.args[2..] {
+        [] => {}
+        [option, name] if keyword_is(option, "TYPE") => class = Some(Class::parse(name)?),
+        [option, wanted @ ..] if keyword_is(option, "ID") && !wanted.is_empty() => {
+            let parse =
+                |arg: &&[u8]| ds::num::parse_i64(arg).ok_or(CommandError::new("ERR Invalid client ID"));
+            let parsed: Result<Vec<i64>, CommandError> = wanted.iter().map(parse).collect();
+            ids = Some(parsed?.into_iter().map(|id| id as u64).collect());
+        }
+        _ => return Err(CommandError::SYNTAX),
+    }
+    let wanted = ids.clone();
+    let each = move |thread: &mut crate::thread::Thread| {
+        let host = &mut thread.host;
+        let (now_ms, table) = (host.now_ms, &host.shared.table);
+        let mut lines = Vec::new();
+        for (conn, session) in host.connections.iter_mut() {
+            let id = session.client.id;
+            let is_wanted = class.is_none_or(|class| class.has(session))
+                && wanted.as_ref().is_none_or(|wanted| wanted.contains(&id));
+            if is_wanted {
+                let usage = host.driver.usage(conn);
+                let argument_bytes = session.waiting_argument_bytes();
+                lines.push((id, line(session, usage, argument_bytes, now_ms, table).into_bytes()));
+            }
+        }
+        Part::Lines(lines)
+    };
+    let finish = move |parts: Vec<Part>, reply: &mut resp::Reply<'_>| {
+        let mut lines = Part::sorted_lines(parts);
+        if let Some(ids) = ids {
+            let find = |id: &u64| lines.binary_search_by_key(id, |(id, _)| *id).ok();
+            lines = ids.iter().filter_map(find).map(|index| lines[index].clone()).collect();
+        }
+        let text: Vec<u8> = lines.into_iter().flat_map(|(_, line)| line).collect();
+        reply.verbatim("txt", &text);
+    };
+    ThreadHost::of(ctx.host).ask(Arc::new(each), Box::new(finish));
+    Ok(())
+}
+
+/// The kinds of clients that `CLIENT LIST` and `CLIENT KILL` tell apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Class {
+    Normal,
+    PubSub,
+    /// A primary or a replica.
+    Replication,
+}
+
+impl Class {
+    pub(super) fn parse(name: &[u8]) -> Result<Class, CommandError> {
+        match name.to_ascii_lowercase().as_slice() {
+            b"normal" => Ok(Class::Normal),
+            b"pubsub" => Ok(Class::PubSub),
+            b"master" | b"replica" | b"slave" => Ok(Class::Replication),
+            _ => {
+                let name = String::from_utf8_lossy(name);
+                Err(CommandError::new(format!("ERR Unknown client type '{name}'")))
+            }
+        }
+    }
+
+    pub(super) fn has(self, session: &Session) -> bool {
+        match self {
+            Class::Normal => !session.is_subscriber(),
+            Class::PubSub => session.is_subscriber(),
+            Class::Replication => false,
+        }
+    }
+}
+
+/// The bytes that Redis' fixed reply buffer takes: what exceeds it is counted as a list of blocks.
+const REPLY_BUFFER_BYTES: usize = 16 * 1024;
+
+/// What `CLIENT LIST` says of a client.
+fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64, table: &Table) -> String {
+    let age_seconds = now_ms.saturating_sub(session.created_ms) / 1000;
+    let idle_seconds = now_ms.saturating_sub(session.active_ms) / 1000;
+    let (queued, multi_bytes) = match &session.multi {
+        None => (-1, 0),
+        Some(multi) => (multi.queued.len() as i64, multi.memory_bytes),
+    };
+    let listed_bytes = usage.output_bytes.saturating_sub(REPLY_BUFFER_BYTES);
+    let total_bytes = size_of::<Session>()
+        + usage.input_capacity_bytes
+        + usage.output_capacity_bytes
+        + argument_bytes
+        + multi_bytes
+        + [&session.name, &session.lib_name, &session.lib_version].map(Vec::capacity).iter().sum::<usize>();
+    let address = |text: &str| if session.is_unix { format!("{text}:0") } else { text.to_owned() };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut line = String::with_capacity(400);
+    let _ = writeln!(
+        line,
+        "id={} addr={} laddr={} fd={} name={} age={age_seconds} idle={idle_seconds} flags={} db={} sub={} psub={} \
+         ssub=0 multi={queued} watch={} qbuf={} qbuf-free={} argv-mem={argument_bytes} multi-mem={multi_bytes} \
+         rbs={} rbp={} obl={} oll={} omem={listed_bytes} tot-mem={total_bytes} events={} cmd={} user=default \
+         redir=-1 resp={} lib-name={} lib-ver={}",
+        session.client.id,
+        address(&session.peer),
+        address(&session.local),
+        session.descriptor,
+        text(&session.name),
+        flags(session),
+        session.client.db,
+        session.channels.len(),
+        session.patterns.len(),
+        session.watching.keys.len(),
+        usage.input_bytes,
+        usage.input_capacity_bytes - usage.input_bytes.min(usage.input_capacity_bytes),
+        usage.output_capacity_bytes,
+        session.output_bytes_peak.max(usage.output_bytes),
+        usage.output_bytes.min(REPLY_BUFFER_BYTES),
+        listed_bytes.div_ceil(REPLY_BUFFER_BYTES),
+        match (session.is_reading_paused, usage.output_bytes > 0) {
+            (false, false) => "r",
+            (false, true) => "rw",
+            (true, false) => "",
+            (true, true) => "w",
+        },
+        session.last_command.map_or("NULL", |id| table.get(id).full_name.as_str()),
+        if session.client.proto == Proto::Resp3 { 3 } else { 2 },
+        text(&session.lib_name),
+        text(&session.lib_version),
+    );
+    line
+}
+
+/// The letters of `flags=`.
+fn flags(session: &Session) -> String {
+    let letters = [
+        ('O', session.monitor),
+        ('P', session.is_subscriber()),
+        ('x', session.multi.is_some()),
+        ('b', session.is_waiting()),
+        ('d', session.watching.flag.is_raised()),
+        ('c', session.close_after_reply || matches!(session.state, State::Closing)),
+        ('U', session.is_unix),
+        ('e', session.no_evict),
+        ('T', session.client.no_touch),
+    ];
+    let shown: String = letters.iter().filter(|(_, is_set)| *is_set).map(|(letter, _)| *letter).collect();
+    if shown.is_empty() { "N".to_owned() } else { shown }
+}

@@ -1,0 +1,111 @@
+//! CLIENT PAUSE, UNPAUSE and UNBLOCK.
+
+use std::sync::Arc;
+
+use command::Flag::*;
+use command::{
+    CommandError, CommandResult, Ctx, Entry, Run, Shape, integer, keyword_is, oneof, parse_i64, token,
+};
+use proactor::ConnId;
+use resp::Reply;
+
+use super::SUBCOMMAND;
+use crate::gather::Part;
+use crate::session::Session;
+use crate::thread::{Thread, ThreadHost};
+
+const UNBLOCKED: CommandError = CommandError::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+
+pub(super) const CLIENT_PAUSE: Entry = Entry {
+    name: "pause",
+    summary: "Suspends commands processing.",
+    since: "3.0.0",
+    arity: -3,
+    flags: &[Admin, NoScript, Loading, Stale],
+    args: &[
+        integer("timeout"),
+        oneof("mode", &[token("write", "WRITE"), token("all", "ALL")]).optional().since("6.2.0"),
+    ],
+    history: &[("6.2.0", "`CLIENT PAUSE WRITE` mode added along with the `mode` option.")],
+    reply: Shape::OK,
+    run: Run::Function(client_pause),
+    ..SUBCOMMAND
+};
+
+fn client_pause(ctx: &mut Ctx) -> CommandResult {
+    let all = match &ctx.args[3..] {
+        [] => true,
+        [mode] if keyword_is(mode, "ALL") => true,
+        [mode] if keyword_is(mode, "WRITE") => false,
+        [_] => return Err(CommandError::new("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+        _ => return Err(CommandError::SYNTAX),
+    };
+    let pause_ms = ds::num::parse_i64(ctx.args[2]).ok_or(CommandError::TIMEOUT_NOT_AN_INTEGER)?;
+    let pause_ms = u64::try_from(pause_ms).map_err(|_| CommandError::TIMEOUT_NEGATIVE)?;
+    if pause_ms > (i64::MAX - ctx.store.now()) as u64 {
+        return Err(CommandError::TIMEOUT_OUT_OF_RANGE);
+    }
+    let each = move |thread: &mut Thread| {
+        thread.host.begin_pause(pause_ms, all);
+        Part::Count(0)
+    };
+    ThreadHost::of(ctx.host).ask(Arc::new(each), Box::new(|_, reply: &mut Reply<'_>| reply.ok()));
+    Ok(())
+}
+
+pub(super) const CLIENT_UNPAUSE: Entry = Entry {
+    name: "unpause",
+    summary: "Resumes processing commands from paused clients.",
+    complexity: "O(N) Where N is the number of paused clients",
+    since: "6.2.0",
+    arity: 2,
+    flags: &[Admin, NoScript, Loading, Stale],
+    reply: Shape::OK,
+    run: Run::Function(client_unpause),
+    ..SUBCOMMAND
+};
+
+fn client_unpause(ctx: &mut Ctx) -> CommandResult {
+    let each = |thread: &mut Thread| {
+        thread.end_pause();
+        Part::Count(0)
+    };
+    ThreadHost::of(ctx.host).ask(Arc::new(each), Box::new(|_, reply: &mut Reply<'_>| reply.ok()));
+    Ok(())
+}
+
+pub(super) const CLIENT_UNBLOCK: Entry = Entry {
+    name: "unblock",
+    summary: "Unblocks a client blocked by a blocking command from a different connection.",
+    complexity: "O(log N) where N is the number of client connections",
+    since: "5.0.0",
+    arity: -3,
+    flags: &[Admin, NoScript, Loading, Stale],
+    args: &[
+        integer("client-id"),
+        oneof("unblock-type", &[token("timeout", "TIMEOUT"), token("error", "ERROR")]).optional(),
+    ],
+    reply: Shape::Int,
+    run: Run::Function(client_unblock),
+    ..SUBCOMMAND
+};
+
+fn client_unblock(ctx: &mut Ctx) -> CommandResult {
+    let error = match &ctx.args[3..] {
+        [] => None,
+        [reason] if keyword_is(reason, "TIMEOUT") => None,
+        [reason] if keyword_is(reason, "ERROR") => Some(UNBLOCKED),
+        [_] => return Err(CommandError::new("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+        _ => return Err(CommandError::SYNTAX),
+    };
+    let id = parse_i64(ctx.args[2])? as u64;
+    let each = move |thread: &mut Thread| {
+        let is_it = |(conn, session): (ConnId, &mut Session)| (session.client.id == id).then_some(conn);
+        let conn = thread.host.connections.iter_mut().find_map(is_it);
+        let has_ended = conn.is_some_and(|conn| thread.time_out(conn, error.as_ref()));
+        Part::Count(u64::from(has_ended))
+    };
+    let finish = |parts: Vec<Part>, reply: &mut Reply<'_>| reply.int(Part::total(&parts) as i64);
+    ThreadHost::of(ctx.host).ask(Arc::new(each), Box::new(finish));
+    Ok(())
+}

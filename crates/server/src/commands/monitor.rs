@@ -1,0 +1,34 @@
+//! MONITOR.
+
+use command::Flag::*;
+use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Run, Shape};
+
+use crate::thread::ThreadHost;
+
+/// The commands of this file.
+pub(crate) const ENTRIES: &[Entry] = &[MONITOR];
+
+const MONITOR: Entry = Entry {
+    name: "monitor",
+    summary: "Listens for all requests received by the server in real-time.",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: 1,
+    flags: &[Admin, NoScript, Loading, Stale],
+    mode: Mode::Session,
+    reply: Shape::OK,
+    run: Run::Function(monitor),
+    ..Entry::DEFAULT
+};
+
+fn monitor(ctx: &mut Ctx) -> CommandResult {
+    if ctx.store.client.deny_blocking {
+        return Err(CommandError::new("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    let host = ThreadHost::of(ctx.host);
+    if !host.session().monitor {
+        host.start_monitoring();
+        ctx.reply.ok();
+    }
+    Ok(())
+}

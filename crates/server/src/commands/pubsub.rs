@@ -1,0 +1,351 @@
+//! SUBSCRIBE, UNSUBSCRIBE, PSUBSCRIBE, PUNSUBSCRIBE, PUBLISH, PUBSUB.
+//!
+//! A channel is placed like a key: who subscribes and who publishes enters its shard, and so either sees the other or
+//! comes before it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use command::Flag::*;
+use command::{
+    CommandResult, Ctx, Entry, Group, Mode, Post, Published, Receiver, Route, Run, Shape, pattern, string,
+};
+use shard::Subscriber;
+
+use crate::commands::write_help;
+use crate::thread::ThreadHost;
+
+/// The commands of this file.
+pub(crate) const ENTRIES: &[Entry] = &[PSUBSCRIBE, PUBLISH, PUBSUB, PUNSUBSCRIBE, SUBSCRIBE, UNSUBSCRIBE];
+
+const SUBSCRIBE: Entry = Entry {
+    name: "subscribe",
+    summary: "Listens for messages published to channels.",
+    complexity: "O(N) where N is the number of channels to subscribe to.",
+    since: "2.0.0",
+    group: Group::PubSub,
+    arity: -2,
+    flags: &[PubSub, NoScript, Loading, Stale],
+    route: Route::Channels(1),
+    mode: Mode::Session,
+    args: &[string("channel").multiple()],
+    reply: Shape::Push,
+    run: Run::Function(subscribe),
+    ..Entry::DEFAULT
+};
+
+fn subscribe(ctx: &mut Ctx) -> CommandResult {
+    let subscriber = subscriber(ctx);
+    for &channel in &ctx.args[1..] {
+        let host = ThreadHost::of(ctx.host);
+        if host.session().channels.insert(channel.into()) {
+            host.shared.subscription_count.fetch_add(1, Ordering::Relaxed);
+            let (id, _) = ctx.store.locate(channel);
+            ctx.store.tx.hold.shard_mut(id).subscribers.add(channel, subscriber);
+        }
+        confirm(ctx, b"subscribe", Some(channel));
+    }
+    Ok(())
+}
+
+const UNSUBSCRIBE: Entry = Entry {
+    name: "unsubscribe",
+    summary: "Stops listening to messages posted to channels.",
+    complexity: "O(N) where N is the number of channels to unsubscribe.",
+    since: "2.0.0",
+    group: Group::PubSub,
+    arity: -1,
+    flags: &[PubSub, NoScript, Loading, Stale],
+    route: Route::Channels(1),
+    mode: Mode::Session,
+    args: &[string("channel").optional().multiple()],
+    reply: Shape::Push,
+    run: Run::Function(unsubscribe),
+    ..Entry::DEFAULT
+};
+
+fn unsubscribe(ctx: &mut Ctx) -> CommandResult {
+    for &channel in &ctx.args[1..] {
+        leave_channel(ctx, channel);
+        confirm(ctx, b"unsubscribe", Some(channel));
+    }
+    if ctx.args.len() == 1 {
+        let channels = ThreadHost::of(ctx.host).session().channels.clone();
+        for channel in &channels {
+            leave_channel(ctx, channel);
+            confirm(ctx, b"unsubscribe", Some(channel));
+        }
+        if channels.is_empty() {
+            confirm(ctx, b"unsubscribe", None);
+        }
+    }
+    Ok(())
+}
+
+const PSUBSCRIBE: Entry = Entry {
+    name: "psubscribe",
+    summary: "Listens for messages published to channels that match one or more patterns.",
+    complexity: "O(N) where N is the number of patterns to subscribe to.",
+    since: "2.0.0",
+    group: Group::PubSub,
+    arity: -2,
+    flags: &[PubSub, NoScript, Loading, Stale],
+    mode: Mode::Session,
+    args: &[pattern("pattern").multiple()],
+    reply: Shape::Push,
+    run: Run::Function(psubscribe),
+    ..Entry::DEFAULT
+};
+
+fn psubscribe(ctx: &mut Ctx) -> CommandResult {
+    let subscriber = subscriber(ctx);
+    for &pattern in &ctx.args[1..] {
+        let host = ThreadHost::of(ctx.host);
+        let shared: Arc<[u8]> = pattern.into();
+        if host.session().patterns.insert(shared.clone()) {
+            host.shared.patterns.add(&shared, subscriber);
+        }
+        confirm(ctx, b"psubscribe", Some(pattern));
+    }
+    Ok(())
+}
+
+const PUNSUBSCRIBE: Entry = Entry {
+    name: "punsubscribe",
+    summary: "Stops listening to messages published to channels that match one or more patterns.",
+    complexity: "O(N) where N is the number of patterns to unsubscribe.",
+    since: "2.0.0",
+    group: Group::PubSub,
+    arity: -1,
+    flags: &[PubSub, NoScript, Loading, Stale],
+    mode: Mode::Session,
+    args: &[pattern("pattern").optional().multiple()],
+    reply: Shape::Push,
+    run: Run::Function(punsubscribe),
+    ..Entry::DEFAULT
+};
+
+fn punsubscribe(ctx: &mut Ctx) -> CommandResult {
+    for &pattern in &ctx.args[1..] {
+        leave_pattern(ctx, pattern);
+        confirm(ctx, b"punsubscribe", Some(pattern));
+    }
+    if ctx.args.len() == 1 {
+        let patterns = ThreadHost::of(ctx.host).session().patterns.clone();
+        for pattern in &patterns {
+            leave_pattern(ctx, pattern);
+            confirm(ctx, b"punsubscribe", Some(pattern));
+        }
+        if patterns.is_empty() {
+            confirm(ctx, b"punsubscribe", None);
+        }
+    }
+    Ok(())
+}
+
+fn subscriber(ctx: &Ctx) -> Subscriber {
+    Subscriber { thread: ctx.store.client.thread, connection: ctx.store.client.connection }
+}
+
+/// Says what was (un)subscribed and how many subscriptions there are now.
+fn confirm(ctx: &mut Ctx, what: &[u8], name: Option<&[u8]>) {
+    let session = ThreadHost::of(ctx.host).session();
+    let count = session.channels.len() + session.patterns.len();
+    ctx.reply.push(3);
+    ctx.reply.bulk(what);
+    match name {
+        Some(name) => ctx.reply.bulk(name),
+        None => ctx.reply.null(),
+    }
+    ctx.reply.int(count as i64);
+}
+
+fn leave_channel(ctx: &mut Ctx, channel: &[u8]) {
+    let subscriber = subscriber(ctx);
+    let host = ThreadHost::of(ctx.host);
+    if host.session().channels.remove(channel) {
+        host.shared.subscription_count.fetch_sub(1, Ordering::Relaxed);
+        let (id, _) = ctx.store.locate(channel);
+        ctx.store.tx.hold.shard_mut(id).subscribers.remove(channel, subscriber);
+    }
+}
+
+fn leave_pattern(ctx: &mut Ctx, pattern: &[u8]) {
+    let subscriber = subscriber(ctx);
+    let host = ThreadHost::of(ctx.host);
+    if host.session().patterns.remove(pattern) {
+        host.shared.patterns.remove(pattern, subscriber);
+    }
+}
+
+/// Ends all subscriptions of the client without a word. The shards of its channels must be entered.
+pub(super) fn leave_all_channels(ctx: &mut Ctx) {
+    let session = ThreadHost::of(ctx.host).session();
+    let (channels, patterns) = (session.channels.clone(), session.patterns.clone());
+    for channel in &channels {
+        leave_channel(ctx, channel);
+    }
+    for pattern in &patterns {
+        leave_pattern(ctx, pattern);
+    }
+}
+
+const PUBLISH: Entry = Entry {
+    name: "publish",
+    summary: "Posts a message to a channel.",
+    complexity: "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
+    since: "2.0.0",
+    group: Group::PubSub,
+    arity: 3,
+    flags: &[PubSub, Loading, Stale, Fast, MayReplicate],
+    route: Route::Channel(1),
+    args: &[string("channel"), string("message")],
+    reply: Shape::Int,
+    run: Run::Function(publish),
+    ..Entry::DEFAULT
+};
+
+fn publish(ctx: &mut Ctx) -> CommandResult {
+    let (channel, message) = (ctx.args[1], ctx.args[2]);
+    let (id, _) = ctx.store.locate(channel);
+    let subscribers = ctx.store.tx.hold.shard(id).subscribers.of(channel);
+    let mut to: Vec<Receiver> =
+        subscribers.iter().map(|&subscriber| Receiver { subscriber, pattern: None }).collect();
+    let patterns = &ThreadHost::of(ctx.host).shared.patterns;
+    if patterns.len() > 0 {
+        for (pattern, subscribers) in patterns.snapshot().iter() {
+            if ds::glob::matches(pattern, channel, false) {
+                to.extend(
+                    subscribers
+                        .iter()
+                        .map(|&subscriber| Receiver { subscriber, pattern: Some(pattern.clone()) }),
+                );
+            }
+        }
+    }
+    ctx.reply.int(to.len() as i64);
+    if !to.is_empty() {
+        let published = Published { to, channel: channel.into(), message: message.into() };
+        ctx.store.tx.posts.push(Post::Published(published));
+    }
+    Ok(())
+}
+
+const PUBSUB: Entry = Entry {
+    name: "pubsub",
+    summary: "A container for Pub/Sub commands.",
+    complexity: "Depends on subcommand.",
+    since: "2.8.0",
+    group: Group::PubSub,
+    arity: -2,
+    subcommands: &[PUBSUB_CHANNELS, PUBSUB_HELP, PUBSUB_NUMPAT, PUBSUB_NUMSUB],
+    ..Entry::DEFAULT
+};
+
+const PUBSUB_CHANNELS: Entry = Entry {
+    name: "channels",
+    summary: "Returns the active channels.",
+    complexity: "O(N) where N is the number of active channels, and assuming constant time pattern matching (relatively short channels and patterns)",
+    since: "2.8.0",
+    group: Group::PubSub,
+    arity: -2,
+    flags: &[PubSub, Loading, Stale],
+    route: Route::Global,
+    args: &[pattern("pattern").optional()],
+    reply: Shape::BULKS,
+    run: Run::Function(pubsub_channels),
+    ..Entry::DEFAULT
+};
+
+fn pubsub_channels(ctx: &mut Ctx) -> CommandResult {
+    let wanted = match *ctx.args {
+        [_, _] => None,
+        [_, _, wanted] => Some(wanted),
+        _ => return Err(super::subcommand_error(ctx.args)),
+    };
+    let mark = ctx.reply.deferred();
+    let mut count = 0;
+    for id in ctx.store.tx.hold.shards().ids() {
+        for channel in ctx.store.tx.hold.shard(id).subscribers.channels() {
+            if wanted.is_none_or(|wanted| ds::glob::matches(wanted, channel, false)) {
+                ctx.reply.bulk(channel);
+                count += 1;
+            }
+        }
+    }
+    ctx.reply.finish_array(mark, count);
+    Ok(())
+}
+
+const PUBSUB_NUMSUB: Entry = Entry {
+    name: "numsub",
+    summary: "Returns a count of subscribers to channels.",
+    complexity: "O(N) for the NUMSUB subcommand, where N is the number of requested channels",
+    since: "2.8.0",
+    group: Group::PubSub,
+    arity: -2,
+    flags: &[PubSub, Loading, Stale],
+    route: Route::Channels(2),
+    args: &[string("channel").optional().multiple()],
+    reply: Shape::Array(&Shape::OneOf(&[Shape::Bulk, Shape::Int])),
+    // Its channels may lie on several shards.
+    mode: Mode::Session,
+    run: Run::Function(pubsub_numsub),
+    ..Entry::DEFAULT
+};
+
+fn pubsub_numsub(ctx: &mut Ctx) -> CommandResult {
+    ctx.reply.array((ctx.args.len() - 2) * 2);
+    for &channel in &ctx.args[2..] {
+        let (id, _) = ctx.store.locate(channel);
+        ctx.reply.bulk(channel);
+        ctx.reply.int(ctx.store.tx.hold.shard(id).subscribers.of(channel).len() as i64);
+    }
+    Ok(())
+}
+
+const PUBSUB_NUMPAT: Entry = Entry {
+    name: "numpat",
+    summary: "Returns a count of unique pattern subscriptions.",
+    since: "2.8.0",
+    group: Group::PubSub,
+    arity: 2,
+    flags: &[PubSub, Loading, Stale],
+    reply: Shape::Int,
+    run: Run::Function(pubsub_numpat),
+    ..Entry::DEFAULT
+};
+
+fn pubsub_numpat(ctx: &mut Ctx) -> CommandResult {
+    ctx.reply.int(ThreadHost::of(ctx.host).shared.patterns.len() as i64);
+    Ok(())
+}
+
+const PUBSUB_HELP: Entry = Entry {
+    name: "help",
+    summary: "Returns helpful text about the different subcommands.",
+    since: "6.2.0",
+    group: Group::PubSub,
+    arity: 2,
+    flags: &[Loading, Stale],
+    reply: Shape::Array(&Shape::AnyStatus),
+    run: Run::Function(pubsub_help),
+    ..Entry::DEFAULT
+};
+
+fn pubsub_help(ctx: &mut Ctx) -> CommandResult {
+    write_help(
+        &mut ctx.reply,
+        "PUBSUB",
+        &[
+            "CHANNELS [<pattern>]",
+            "    Return the currently active channels matching a <pattern> (default: '*').",
+            "NUMPAT",
+            "    Return number of subscriptions to patterns.",
+            "NUMSUB [<channel> ...]",
+            "    Return the number of subscribers for the specified channels, excluding",
+            "    pattern subscriptions(default: no channels).",
+        ],
+    );
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! `MONITOR`: every command that clients call, shown to those who asked for it.
+//!
+//! The thread of the client makes the line when the command comes and sends it to the threads that have monitors: so
+//! the commands of one client are shown in their order, those of several clients by and large. Whether anybody
+//! monitors is one number that every command reads.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use command::{Command, Flag};
+use proactor::ConnId;
+
+use crate::message::Message;
+use crate::session::Session;
+use crate::thread::{Thread, ThreadHost};
+
+const REDACTED: &[u8] = b"(redacted)";
+
+impl ThreadHost {
+    /// Whether anybody monitors.
+    #[inline]
+    pub(crate) fn is_monitored(&self) -> bool {
+        self.shared.monitor_count.load(Ordering::Relaxed) > 0
+    }
+
+    /// Shows a command of the current client to all monitors, if there are any and it is for their eyes. `now` is false
+    /// when its moment has gone, or has not come.
+    #[inline]
+    pub(crate) fn monitor(&mut self, command: &Command, args: &[&[u8]], now: bool) {
+        if now && self.is_monitored() && !command.has(Flag::Admin) {
+            self.feed_monitors(args);
+        }
+    }
+
+    #[cold]
+    fn feed_monitors(&mut self, args: &[&[u8]]) {
+        let now_us = self.driver.clock().now_us();
+        let line: Arc<[u8]> = line(now_us, self.session(), args).into();
+        for remote in &self.shared.threads {
+            if remote.monitor_count.load(Ordering::Relaxed) > 0 {
+                remote.send(Message::Monitor(line.clone()));
+            }
+        }
+    }
+
+    /// The current client becomes a monitor.
+    pub(crate) fn start_monitoring(&mut self) {
+        let session = self.session();
+        session.monitor = true;
+        let conn = ConnId::from_bits(session.client.connection);
+        self.monitors.push(conn);
+        self.shared.threads[usize::from(self.id)].monitor_count.fetch_add(1, Ordering::Relaxed);
+        self.shared.monitor_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A client of this thread is no monitor any more, if it was one.
+    pub(crate) fn stop_monitoring(&mut self, session: &mut Session) {
+        if std::mem::take(&mut session.monitor) {
+            let conn = ConnId::from_bits(session.client.connection);
+            self.monitors.retain(|known| *known != conn);
+            self.shared.threads[usize::from(self.id)].monitor_count.fetch_sub(1, Ordering::Relaxed);
+            self.shared.monitor_count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Thread {
+    /// Writes a line to the monitors of this thread.
+    pub(crate) fn show_to_monitors(&mut self, line: &Arc<[u8]>) {
+        for index in (0..self.host.monitors.len()).rev() {
+            let conn = self.host.monitors[index];
+            if let Some(output) = self.host.driver.output_mut(conn) {
+                output.push_shared(line.clone());
+            }
+            self.check_output(conn);
+        }
+    }
+}
+
+/// `+<seconds>.<microseconds> [<db> <address>] "<argument>" …`
+fn line(now_us: u64, session: &Session, args: &[&[u8]]) -> Vec<u8> {
+    let (seconds, micros) = (now_us / 1_000_000, now_us % 1_000_000);
+    let source = match session {
+        session if session.client.in_script => "lua".to_owned(),
+        session if session.is_unix => format!("unix:{}", session.local),
+        session => session.peer.clone(),
+    };
+    let mut line = format!("+{seconds}.{micros:06} [{} {source}]", session.client.db).into_bytes();
+    let is_secret = secrets(args);
+    for (index, arg) in args.iter().enumerate() {
+        line.extend_from_slice(b" \"");
+        escape(if is_secret(index) { REDACTED } else { arg }, &mut line);
+        line.push(b'"');
+    }
+    line.extend_from_slice(b"\r\n");
+    line
+}
+
+/// Says which arguments are user names and passwords.
+fn secrets(args: &[&[u8]]) -> impl Fn(usize) -> bool {
+    let is = |index: usize, word: &str| {
+        args.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let range = if is(0, "auth") {
+        1..args.len()
+    } else if is(0, "hello") {
+        (2..args.len()).find(|&index| is(index, "auth")).map_or(0..0, |index| index + 1..index + 3)
+    } else {
+        0..0
+    };
+    move |index| range.contains(&index)
+}
+
+fn escape(bytes: &[u8], line: &mut Vec<u8>) {
+    for &byte in bytes {
+        match byte {
+            b'"' | b'\\' => line.extend_from_slice(&[b'\\', byte]),
+            b'\n' => line.extend_from_slice(b"\\n"),
+            b'\r' => line.extend_from_slice(b"\\r"),
+            b'\t' => line.extend_from_slice(b"\\t"),
+            b'\x07' => line.extend_from_slice(b"\\a"),
+            b'\x08' => line.extend_from_slice(b"\\b"),
+            b' '..=b'~' => line.push(byte),
+            _ => line.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use command::Client;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(args: &[&[u8]], expected: &str) {
+        let mut session = Session::new(Client::internal(3, resp::Proto::Resp2), 0);
+        session.peer = "127.0.0.1:60866".to_owned();
+        let line = line(1_339_518_083_000_412, &session, args);
+        let expected = format!("+1339518083.000412 [3 127.0.0.1:60866] {expected}\r\n");
+        assert_eq!(String::from_utf8_lossy(&line), expected);
+    }
+
+    #[test]
+    fn lines_are_escaped_and_keep_secrets() {
+        check(&[b"SET", b"a", b"\x00\"\\\r\n\t\x07\x08~\xff"], r#""SET" "a" "\x00\"\\\r\n\t\a\b~\xff""#);
+        check(&[b"auth", b"u", b"p"], r#""auth" "(redacted)" "(redacted)""#);
+        check(&[b"AUTH", b"p"], r#""AUTH" "(redacted)""#);
+        check(
+            &[b"HELLO", b"3", b"setname", b"x", b"AUTH", b"u", b"p"],
+            r#""HELLO" "3" "setname" "x" "AUTH" "(redacted)" "(redacted)""#,
+        );
+        check(&[b"hello", b"3"], r#""hello" "3""#);
+    }
+}

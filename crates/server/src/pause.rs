@@ -1,0 +1,99 @@
+//! `CLIENT PAUSE`: for a time, commands of clients wait.
+//!
+//! Every thread knows the pause and when it ends. A command that must wait is kept as arguments in its session, and
+//! nothing more is read from its client; at the end, or at `CLIENT UNPAUSE`, the commands run in the order in which
+//! they came to the thread, and each pipeline goes on. Blocked clients time out as ever, and keys do not expire
+//! actively.
+
+use command::{Command, Flag, OwnedArgs};
+use proactor::ConnId;
+
+use crate::session::{Postponed, State};
+use crate::thread::{Thread, ThreadHost};
+
+/// A pause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pause {
+    /// When it ends, on the monotonic clock.
+    pub(crate) until_ms: u64,
+    /// Whether all commands wait, or only those that write.
+    pub(crate) all: bool,
+}
+
+/// The pause of one thread.
+#[derive(Debug, Default)]
+pub(crate) struct Pausing {
+    pause: Option<Pause>,
+    /// Commands postponed so far.
+    postponed_count: u64,
+}
+
+impl Pausing {
+    /// Whether there is a pause.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.pause.is_some()
+    }
+}
+
+impl ThreadHost {
+    /// Keeps the current client's command for later, if it must wait.
+    pub(crate) fn postpone(&mut self, command: &Command, args: &[&[u8]]) -> bool {
+        let Some(pause) = self.pausing.pause else { return false };
+        if !pause.all && !self.may_write(command) {
+            return false;
+        }
+        self.pausing.postponed_count += 1;
+        let number = self.pausing.postponed_count;
+        self.session().state = State::Postponed(Postponed { args: OwnedArgs::new(args), number });
+        true
+    }
+
+    fn may_write(&mut self, command: &Command) -> bool {
+        let writes = |command: &Command| command.is_write() || command.has(Flag::MayReplicate);
+        let table = &self.shared.table;
+        let queued = self.session().multi.as_ref().filter(|_| command.entry.name == "exec");
+        writes(command)
+            || queued.is_some_and(|multi| multi.queued.iter().any(|(id, _)| writes(table.get(*id))))
+    }
+
+    /// Begins a pause of `pause_ms`, or extends the one that is on: the later end and the stricter kind count.
+    pub(crate) fn begin_pause(&mut self, pause_ms: u64, all: bool) {
+        let until_ms = self.driver.clock().monotonic_ms().saturating_add(pause_ms);
+        let pause = match self.pausing.pause {
+            Some(old) => Pause { until_ms: until_ms.max(old.until_ms), all: all || old.all },
+            None => Pause { until_ms, all },
+        };
+        self.pausing.pause = Some(pause);
+        self.timers.pause_end_ms = Some(pause.until_ms);
+    }
+}
+
+impl Thread {
+    /// Ends the pause, and runs what it held up.
+    pub(crate) fn end_pause(&mut self) {
+        self.host.pausing.pause = None;
+        self.host.timers.pause_end_ms = None;
+        let postponed = |(conn, session): (ConnId, &mut crate::session::Session)| match &session.state {
+            State::Postponed(postponed) => Some((postponed.number, conn)),
+            _ => None,
+        };
+        let mut waiting: Vec<(u64, ConnId)> =
+            self.host.connections.iter_mut().filter_map(postponed).collect();
+        waiting.sort_unstable();
+        for (_, conn) in waiting {
+            self.run_postponed(conn);
+        }
+    }
+
+    fn run_postponed(&mut self, conn: ConnId) {
+        let Some(session) = self.host.connections.session(conn) else { return };
+        let State::Postponed(postponed) = std::mem::take(&mut session.state) else { return };
+        self.with_session(conn, |thread, out| {
+            thread.command(&postponed.args.slices(), out);
+            thread.leave_all();
+        });
+        self.serve(conn);
+        self.post_all();
+    }
+}

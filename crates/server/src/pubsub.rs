@@ -46,11 +46,14 @@ impl ThreadHost {
     }
 }
 
+/// The pattern that a message was encoded for, if any, and its bytes.
+type Encoded<'a> = (Option<&'a [u8]>, Arc<[u8]>);
+
 impl Thread {
     /// Writes a message to its subscribers on this thread.
     pub(crate) fn deliver(&mut self, published: &Published) {
         // The last encoding for each protocol.
-        let mut encoded: [Option<(Option<&[u8]>, Arc<[u8]>)>; 2] = [None, None];
+        let mut encoded: [Option<Encoded>; 2] = [None, None];
         for receiver in &published.to {
             let conn = ConnId::from_bits(receiver.subscriber.connection);
             let pattern = receiver.pattern.as_deref();

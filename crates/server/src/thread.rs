@@ -80,7 +80,7 @@ impl Host for ThreadHost {
 
 impl ThreadHost {
     /// The thread behind a running command; `None` where commands run without a server.
-    pub(crate) fn of<'a>(host: &'a mut dyn Host) -> &'a mut ThreadHost {
+    pub(crate) fn of(host: &mut dyn Host) -> &mut ThreadHost {
         host.as_any_mut().downcast_mut().expect("commands of the server run on its threads only")
     }
 

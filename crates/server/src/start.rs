@@ -52,6 +52,8 @@ fn print(text: &str) -> Result<(), Error> {
 }
 
 fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
+    // What is touched at the start is little and lies scattered: huge pages are for the data.
+    system::use_huge_pages(false);
     let directory = settings.text(DIR);
     if !directory.is_empty() {
         std::env::set_current_dir(&*directory).map_err(|source| Error::Io {
@@ -76,6 +78,7 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
     system::hold_signals();
     let (shared, threads) = start_threads(settings, listeners)?;
     shared.watch.note_startup();
+    system::use_huge_pages(true);
     stop_at_signal(shared)?;
     tracing::info!(
         "ready to accept connections on {} ({}, {} shards)",

@@ -70,9 +70,7 @@ impl<'t> Comparison<'t> {
     fn compare_one(&mut self, request: &Request, darter: &Value, redis: &Value) -> Result<(), String> {
         let called = called_by_script(request);
         let (darter, redis) = match (items_of(darter), items_of(redis)) {
-            ([kind, darter], [other, redis])
-                if called.is_some() && request[1] == SCRIPTS[3].as_bytes() && kind == other =>
-            {
+            ([_, darter], [_, redis]) if called.is_some() && request[1] == SCRIPTS[3].as_bytes() => {
                 (darter, redis)
             }
             _ => (darter, redis),
@@ -111,11 +109,10 @@ impl<'t> Comparison<'t> {
 
     fn is_same(&self, command: &Command, args: &[&[u8]], darter: &Value, redis: &Value) -> bool {
         let is_error = |value| matches!(value, &Value::Error(_));
-        let has = |word: &str| args.iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
         let allows = |rule| match rule {
             _ if darter == redis => true,
             Rule::Differs(allowed) => allowed(darter, redis),
-            Rule::Option(word) => is_error(redis) && has(word),
+            Rule::Newer(_) => false,
             _ if is_error(darter) || is_error(redis) => false,
             Rule::Sample { reader } => is_sample(darter, redis, self.whole(reader, command, args)),
             Rule::Near(tolerance) => is_near(darter, redis, tolerance),

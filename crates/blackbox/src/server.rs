@@ -138,6 +138,11 @@ impl Server {
         Ok(!matches!(reply, Value::Error(text) if text.starts_with(b"ERR unknown command")))
     }
 
+    /// Whether it has not ended yet.
+    pub fn is_running(&mut self) -> io::Result<bool> {
+        Ok(self.child.try_wait()?.is_none())
+    }
+
     /// The last lines of what it wrote.
     pub fn log_end(&self) -> String {
         let mut bytes = Vec::new();

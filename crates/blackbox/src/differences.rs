@@ -77,6 +77,16 @@ pub const KNOWN: &[Known] = &[
         reason: "7.2 looks at the arguments even if the key is missing",
     },
     Known {
+        commands: &["dbsize"],
+        rule: Rule::Near(5),
+        reason: "keys whose time is over count until someone meets them",
+    },
+    Known {
+        commands: &["lpos"],
+        rule: Rule::Differs(|darter, _| is_error(darter, "ERR value is out of range, value must between")),
+        reason: "7.2 refuses the one rank that cannot be negated",
+    },
+    Known {
         commands: &["hscan", "scan", "sscan", "zscan"],
         rule: Rule::Differs(|darter, _| is_error(darter, "ERR invalid cursor")),
         reason: "a negative cursor is one of the largest for the oracle",

@@ -13,7 +13,6 @@ use ds::zset::{ZSet, ZSetLimits};
 use resp::DoubleBuffer;
 use smallvec::SmallVec;
 
-
 const NX_AND_XX: &str = "ERR XX and NX options at the same time are not compatible";
 const GT_LT_AND_NX: &str = "ERR GT, LT, and/or NX options at the same time are not compatible";
 const INCR_OF_SEVERAL: &str = "ERR INCR option supports a single increment-element pair";

@@ -1,4 +1,4 @@
-//! What administrators watch and order on one thread: pauses, monitors, the slow log.
+//! What administrators watch and order on one thread: pauses, monitors.
 
 use command::Command;
 
@@ -10,7 +10,6 @@ use crate::thread::{Thread, ThreadHost};
 #[derive(Debug, Default)]
 pub(crate) struct Admin {
     monitors: usize,
-    errors: std::collections::BTreeMap<String, u64>,
 }
 
 impl Admin {
@@ -26,11 +25,6 @@ impl Admin {
         self.monitors > 0
     }
 
-    /// Counts an error reply by its code word.
-    pub(crate) fn count_error(&mut self, code: &str) {
-        *self.errors.entry(code.to_owned()).or_default() += 1;
-    }
-
     /// A session ends that may have been a monitor.
     pub(crate) fn forget_monitor(&mut self, session: &Session) {
         self.monitors -= usize::from(session.monitor);
@@ -38,7 +32,7 @@ impl Admin {
 }
 
 impl ThreadHost {
-    /// Notes a command for the slow log and the monitors.
+    /// Notes a command for the monitors.
     #[cold]
     pub(crate) fn note_command(&mut self, _command: &Command, _args: &[&[u8]], _started: u64, _ended: u64) {}
 }

@@ -255,7 +255,7 @@ impl Thread {
         self.tx.wrote = false;
         let outcome = self.tx.run(command, args, client, &mut self.host, out);
         self.tx.finish(&mut self.host);
-        self.host.count_command(command, args, started, &outcome, mark, out);
+        self.host.count_command(command, args, &client, started, &outcome, mark, out);
         match outcome {
             Outcome::Done | Outcome::Failed => {}
             outcome => self.conclude(command, args, outcome, out),
@@ -306,6 +306,7 @@ impl Thread {
         if self.tx.hold.kept().is_empty() {
             return;
         }
+        self.host.stats().kept.add(1);
         let kept: Vec<ShardId> = self.tx.hold.kept().to_vec();
         for id in kept {
             for _ in 0..DRAIN_MAX {
@@ -321,8 +322,10 @@ impl Thread {
         debug_assert!(entered, "a thread may enter the shard that it keeps");
         let origin = node.task.client.thread;
         let answers = self.perform(id, &mut node.task);
+        self.tx.hold.keep(id);
+        // What the task entered beside its shard.
         while let Some(&other) = self.tx.hold.entered().last() {
-            self.tx.hold.keep(other);
+            self.tx.hold.leave_or_keep(other);
         }
         if answers {
             self.host.send(origin, Message::Done(node));
@@ -341,7 +344,8 @@ impl Thread {
                 self.tx.wrote = false;
                 task.outcome = self.tx.run(command, &args, task.client, &mut self.host, &mut task.reply);
                 self.tx.finish(&mut self.host);
-                self.host.count_command(command, &args, started, &task.outcome, mark, &task.reply);
+                let client = &task.client;
+                self.host.count_command(command, &args, client, started, &task.outcome, mark, &task.reply);
                 self.host.shared.threads[usize::from(self.host.id)].stats.delegated.add(1);
                 matches!(task.work, Work::Run(_))
             }

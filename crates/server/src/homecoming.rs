@@ -100,6 +100,10 @@ impl Thread {
         if mode == Some(crate::session::ReplyMode::On)
             && let Some(out) = self.host.driver.output_mut(conn)
         {
+            self.host.shared.threads[usize::from(self.host.id)]
+                .stats
+                .net_output_bytes
+                .add(reply.len() as u64);
             out.append(reply);
         }
         if let Some(session) = self.host.connections.session(conn) {

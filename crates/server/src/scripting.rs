@@ -182,7 +182,7 @@ impl script::Host for Run<'_, '_> {
         let started = self.host.driver.clock().ticks();
         let mark = out.mark();
         let outcome = self.tx.run(command, args, client, self.host, out);
-        self.host.count_command(command, args, started, &outcome, mark, out);
+        self.host.count_command(command, args, &client, started, &outcome, mark, out);
         Ok(())
     }
 

@@ -217,8 +217,10 @@ impl Thread {
             return;
         };
         self.host.current = Some(session);
+        let output_bytes = io.output.len();
         let consumed = self.serve_input(&mut parser, io.input.as_slice(), &mut io.output, conn);
         self.leave_all();
+        self.host.stats().count_io(consumed, io.output.len() - output_bytes);
         io.input.consume(consumed);
         let session = self.host.current.take().expect("the session is put back where it was");
         let closing = matches!(session.state, State::Closing) || session.close_after_reply;

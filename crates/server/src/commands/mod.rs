@@ -1,14 +1,42 @@
 //! The commands of the server itself: sessions, transactions, administration.
 
-use command::Entry;
+use command::{Ctx, Entry};
 
+mod config;
 mod connection;
+mod debug;
+mod info;
+mod latency;
+mod memory;
 mod scripting;
+mod server;
+mod slowlog;
 mod transactions;
 
 /// All families of commands of this server.
 pub(crate) fn families() -> Vec<&'static [Entry]> {
     let mut families = commands::FAMILIES.to_vec();
-    families.extend([connection::ENTRIES, scripting::ENTRIES, transactions::ENTRIES]);
+    families.extend([
+        config::ENTRIES,
+        connection::ENTRIES,
+        debug::ENTRIES,
+        info::ENTRIES,
+        latency::ENTRIES,
+        memory::ENTRIES,
+        scripting::ENTRIES,
+        server::ENTRIES,
+        slowlog::ENTRIES,
+        transactions::ENTRIES,
+    ]);
     families
+}
+
+/// Answers the HELP of a container with these lines between the usual ones.
+fn reply_help(ctx: &mut Ctx, container: &str, lines: &[&str]) {
+    let first = format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+    let last = ["HELP", "    Prints this help."];
+    ctx.reply.array(lines.len() + 3);
+    for line in std::iter::once(first.as_str()).chain(lines.iter().copied()).chain(last) {
+        ctx.reply.simple(line);
+    }
 }

@@ -192,7 +192,7 @@ fn run_queued(ctx: &mut Ctx, id: CommandId, args: &OwnedArgs) -> Outcome {
     let started = ThreadHost::of(ctx.host).driver.clock().ticks();
     let mark = out.mark();
     let outcome = ctx.store.tx.run(command, &args, client, ctx.host, &mut out);
-    ThreadHost::of(ctx.host).count_command(command, &args, started, &outcome, mark, &out);
+    ThreadHost::of(ctx.host).count_command(command, &args, &client, started, &outcome, mark, &out);
     debug_assert!(!matches!(outcome, Outcome::Blocked(_)), "queued commands do not block");
     ctx.reply.out().append(&mut out);
     outcome

@@ -158,7 +158,7 @@ impl Thread {
         let travels = command.entry.mode.may_travel();
         let home = shared.shards.home(id);
         if travels && home != self.host.id && self.hops(command, home) {
-            return self.hop(command, args, home);
+            return self.hop(command, args, id);
         }
         if self.run_length >= RUN_MAX || !self.tx.hold.has(id) {
             self.leave_all();
@@ -167,7 +167,7 @@ impl Thread {
                 if !travels {
                     return self.execute_wide(command, args, &[id], &Needs::One(id), tries, out);
                 }
-                let node = Node::new(self.task(Work::Run(command.id), args));
+                let node = Node::new(self.task(Work::Run(command.id), id, args));
                 if self.tx.hold.enter_or_delegate(id, node).is_none() {
                     self.host.session().state = State::Away;
                     return self.host.count_entry(EntryType::Hop, 1);
@@ -192,22 +192,22 @@ impl Thread {
         }
     }
 
-    fn hop(&mut self, command: &'static Command, args: &[&[u8]], home: u16) {
+    fn hop(&mut self, command: &'static Command, args: &[&[u8]], id: ShardId) {
         self.leave_all();
         let looks_first = self.host.shared.entry_mode == EntryMode::Home
             && !self.host.shared.singlehop_blocking
             && command.has(Flag::Blocking);
         let work = if looks_first { Work::Look(command.id) } else { Work::Run(command.id) };
-        let node = Node::new(self.task(work, args));
+        let node = Node::new(self.task(work, id, args));
         self.host.session().state = State::Away;
         self.host.count_entry(EntryType::Hop, 1);
-        self.host.send(home, Message::Hop(node));
+        self.host.send(self.host.shared.shards.home(id), Message::Hop(node));
     }
 
     /// A task of the current client.
-    pub(crate) fn task(&mut self, work: Work, args: &[&[u8]]) -> Task {
+    pub(crate) fn task(&mut self, work: Work, shard: ShardId, args: &[&[u8]]) -> Task {
         let client = self.host.session().client;
-        Task { work, client, args: OwnedArgs::new(args), reply: Output::new(), outcome: Outcome::Done }
+        Task { work, shard, client, args: OwnedArgs::new(args), reply: Output::new(), outcome: Outcome::Done }
     }
 
     fn execute_wide(
@@ -245,6 +245,7 @@ impl Thread {
                     self.leave_all();
                     let task = Task {
                         work: Work::Notify,
+                        shard: taken,
                         client,
                         args: OwnedArgs::default(),
                         reply: Output::new(),
@@ -399,16 +400,7 @@ impl Thread {
 
     /// Runs a task that hopped here, its home; if its shard is taken, its holder does.
     pub(crate) fn take_hop(&mut self, node: Box<Node<Task>>) {
-        let args = node.task.args.slices();
-        let shared = self.host.shared;
-        let needs = match node.task.work {
-            Work::Run(command) | Work::Look(command) | Work::Restore(command) => {
-                Needs::of(shared.table.get(command), &args, shared.shards.placement())
-            }
-            Work::Notify | Work::Forget(_) => Needs::Nothing,
-        };
-        let Needs::One(id) = needs else { unreachable!("only commands with one shard hop") };
-        drop(args);
+        let id = node.task.shard;
         self.leave_all();
         if let Some(node) = self.tx.hold.enter_or_delegate(id, node) {
             self.run_task(id, node);

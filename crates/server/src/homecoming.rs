@@ -44,10 +44,7 @@ impl Thread {
             Work::Look(command) => {
                 // The second of two hops.
                 task.work = Work::Run(command);
-                let args = task.args.slices();
-                let home = self.host.shared.shards.home(self.host.shared.shards.placement().shard(args[1]));
-                drop(args);
-                self.host.send(home, Message::Hop(Node::new(task)));
+                self.host.send(self.host.shared.shards.home(task.shard), Message::Hop(Node::new(task)));
             }
             Work::Notify => self.try_again(conn),
             Work::Forget(_) | Work::Restore(_) => {}
@@ -198,6 +195,7 @@ impl Thread {
             id,
             Task {
                 work: Work::Restore(command.id),
+                shard: id,
                 client,
                 args,
                 reply: Output::new(),
@@ -223,7 +221,14 @@ impl Thread {
         let work = Work::Forget(what);
         self.send_task(
             id,
-            Task { work, client, args: OwnedArgs::new(&[key]), reply: Output::new(), outcome: Outcome::Done },
+            Task {
+                work,
+                shard: id,
+                client,
+                args: OwnedArgs::new(&[key]),
+                reply: Output::new(),
+                outcome: Outcome::Done,
+            },
         );
     }
 

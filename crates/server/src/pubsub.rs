@@ -87,6 +87,7 @@ impl Thread {
         let Some(publish) = shared.table.by_name(b"publish") else { return };
         let id = shared.shards.placement().shard(channel);
         let task = Task {
+            shard: id,
             work: Work::Restore(publish.id),
             client: Client { thread: self.host.id, ..Client::internal(0, Proto::Resp2) },
             args: OwnedArgs::new(&[b"PUBLISH", channel, message]),

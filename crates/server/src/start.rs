@@ -28,6 +28,7 @@ const FILES_PER_THREAD: u64 = 4;
 
 /// Does what the command line (without the program's name) asks for: usually runs a server until it is told to stop.
 pub fn run(args: &[String]) -> ExitCode {
+    end_on_panic();
     let outcome = match Invocation::parse(args) {
         Ok(Invocation::Help) => print(&help()),
         Ok(Invocation::Version) => print(&(version_line() + "\n")),
@@ -43,6 +44,15 @@ pub fn run(args: &[String]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A thread that meets a broken invariant ends the process: going on without it would leave its clients hanging.
+fn end_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::abort();
+    }));
 }
 
 fn print(text: &str) -> Result<(), Error> {

@@ -46,6 +46,10 @@ pub fn parse_f64(arg: &[u8]) -> Result<f64, CommandError> {
 
 /// A timeout in (fractional) seconds as milliseconds, 0 = for ever.
 pub fn parse_timeout_ms(arg: &[u8]) -> Result<u64, CommandError> {
+    // Nearly every client sends whole seconds.
+    if let Some(seconds @ 0..=1_000_000_000) = ds::num::parse_i64(arg) {
+        return Ok(seconds as u64 * 1000);
+    }
     let seconds = ds::num::parse_f64(arg).ok_or(CommandError::TIMEOUT_NOT_A_FLOAT)?;
     if seconds < 0.0 {
         return Err(CommandError::TIMEOUT_NEGATIVE);

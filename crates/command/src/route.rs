@@ -57,6 +57,13 @@ impl Needs {
                 None => Needs::Nothing,
             };
         }
+        // A run of one key: what most DEL, EXISTS and BRPOP are.
+        if let Some((first, last)) = command.key_run
+            && last < 0
+            && args.len() == first + last.unsigned_abs() as usize
+        {
+            return Needs::One(placement.shard(args[first]));
+        }
         match command.entry.route {
             Route::Keys if command.entry.keys.is_empty() => Needs::Nothing,
             Route::Keys | Route::Script { .. } => Needs::of_keys(command, args, placement),

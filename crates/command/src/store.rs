@@ -144,12 +144,21 @@ impl<'t> Store<'_, 't> {
     pub fn upsert<T: Type>(&mut self, key: &[u8]) -> Result<&mut T, CommandError> {
         let (id, hash) = self.locate(key);
         self.expire_if_due(id, hash, key);
-        let db = self.client.db as usize;
-        if self.tx.hold.shard(id).dbs[db].find(hash, key).is_none() {
-            self.insert_new(id, hash, key, T::create());
+        let (db, touch) = (self.client.db, !self.client.no_touch);
+        let Tx { hold, config, posts, now, .. } = &mut *self.tx;
+        let shard = hold.shard_mut(id);
+        let (record, is_new) = shard.dbs[db as usize].find_or_insert(hash, key, T::create);
+        if touch || is_new {
+            record.access = access_clock(*now);
         }
-        let record =
-            self.tx.hold.shard_mut(id).dbs[db].find_mut(hash, key).expect("it was found or just inserted");
+        if is_new {
+            if shard.waiters.any(db, key) {
+                shard.ready.push((db, key.into()));
+            }
+            if config.notify & Class::New as u32 != 0 {
+                post_event(posts, config.notify, db, "new", key);
+            }
+        }
         T::of_mut(&mut record.value).ok_or(CommandError::WRONG_TYPE)
     }
 
@@ -163,6 +172,7 @@ impl<'t> Store<'_, 't> {
     /// Stores `value` under `key` whatever was there, with this expiry.
     pub fn replace(&mut self, key: &[u8], value: Value, expiry: Option<UnixMs>) {
         let (id, hash) = self.locate(key);
+        self.expire_if_due(id, hash, key);
         let (db, now) = (self.client.db as usize, self.tx.now);
         let databases = &mut self.tx.hold.shard_mut(id).dbs;
         match databases[db].find_mut(hash, key) {

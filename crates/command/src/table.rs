@@ -26,6 +26,8 @@ pub struct Command {
     pub acl: u64,
     /// The argument that is its only key, if that is all its key specs say: the fast path.
     pub only_key: Option<usize>,
+    /// Its keys are one run of arguments: where it begins, and where it ends, from the front or (negative) the back.
+    pub(crate) key_run: Option<(usize, i32)>,
     /// Of a container, by name.
     subcommands: Vec<CommandId>,
 }
@@ -65,6 +67,7 @@ impl Table {
             flags: derived_flags(entry),
             acl: derived_acl(entry),
             only_key: only_key(entry),
+            key_run: key_run(entry),
             subcommands: Vec::new(),
         });
         let subcommands = entry.subcommands.iter().map(|sub| self.add(sub, Some(entry))).collect();
@@ -176,6 +179,16 @@ fn only_key(entry: &Entry) -> Option<usize> {
     match entry.keys {
         [spec] if entry.route == Route::Keys => match (spec.begin, spec.find) {
             (Begin::Index(index), Find::Range { last: 0, .. }) => Some(index),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn key_run(entry: &Entry) -> Option<(usize, i32)> {
+    match entry.keys {
+        [spec] if entry.route == Route::Keys => match (spec.begin, spec.find) {
+            (Begin::Index(first), Find::Range { last, step: 1, limit: 0 | 1 }) => Some((first, last)),
             _ => None,
         },
         _ => None,

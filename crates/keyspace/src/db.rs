@@ -90,6 +90,18 @@ impl Db {
         self.table.insert(hash, Record { key: key.into(), value, expire_ms: NO_EXPIRY, access: 0 })
     }
 
+    /// The record of `key`, expired or not, or a new one with a value from `make`; true if it is new.
+    #[inline]
+    pub fn find_or_insert(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        make: impl FnOnce() -> Value,
+    ) -> (&mut Record, bool) {
+        let make = || Record { key: key.into(), value: make(), expire_ms: NO_EXPIRY, access: 0 };
+        self.table.find_or_insert_with(hash, |record| *record.key == *key, make)
+    }
+
     /// Takes `key` out.
     pub fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
         let record = self.table.remove(hash, |record| *record.key == *key)?;

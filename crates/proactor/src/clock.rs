@@ -13,14 +13,8 @@ pub struct Clock(Source);
 
 #[derive(Clone, Debug)]
 enum Source {
-    Real {
-        counter: quanta::Clock,
-        start: u64,
-    },
-    #[cfg_attr(not(test), expect(dead_code, reason = "only tests simulate"))]
-    Simulated {
-        now_ns: Arc<AtomicU64>,
-    },
+    Real { counter: quanta::Clock, start: u64 },
+    Simulated { now_ns: Arc<AtomicU64> },
 }
 
 /// Where simulated wall time starts: 2024-01-01.
@@ -34,7 +28,6 @@ impl Clock {
         Clock(Source::Real { counter, start })
     }
 
-    #[cfg(test)]
     pub(crate) fn simulated(now_ns: Arc<AtomicU64>) -> Clock {
         Clock(Source::Simulated { now_ns })
     }

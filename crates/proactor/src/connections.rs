@@ -18,10 +18,14 @@ use std::io;
 
 use resp::Output;
 
+use crate::Config;
 use crate::event::{ConnId, Event};
 use crate::input::InputBuffer;
 use crate::pool::BufferPool;
 use crate::sending::Sending;
+
+/// Memory that a connection without output keeps: one that waits, as a blocked client does, was lent some in vain.
+const IDLE_OUTPUT_BYTES_MAX: usize = 1024;
 
 /// What the server takes out while it runs a connection's commands.
 #[derive(Debug, Default)]
@@ -120,6 +124,15 @@ pub(crate) struct Connections<L> {
     limits: Limits,
 }
 
+impl Limits {
+    pub(crate) fn of(config: &Config) -> Limits {
+        Limits {
+            paused_input_bytes_max: config.paused_input_bytes_max,
+            close_timeout_ns: u64::try_from(config.close_timeout.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
 impl<L> Connections<L> {
     pub(crate) fn new(limits: Limits) -> Connections<L> {
         Connections {
@@ -180,6 +193,11 @@ impl<L> Connections<L> {
         self.occupant_named(id).filter(|connection| connection.state == State::Open)
     }
 
+    /// How many slots there are, occupied or not.
+    pub(crate) fn slot_count(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
     pub(crate) fn name(&self, slot: u32) -> ConnId {
         ConnId { slot, generation: self.slots[slot as usize].generation }
     }
@@ -218,6 +236,10 @@ impl<L> Connections<L> {
         }
         if !connection.output.is_empty() {
             io.output.append(&mut connection.output);
+        }
+        if io.output.is_empty() && io.output.capacity_bytes() > IDLE_OUTPUT_BYTES_MAX {
+            io.output = Output::new();
+            connection.is_output_bare = true;
         }
         connection.output = io.output;
         if !connection.output.is_empty() {

@@ -27,6 +27,7 @@ use resp::Output;
 use crate::connections::{Io, Limits, Usage};
 use crate::epoll::EpollDriver;
 use crate::event::{CloseMode, ConnId, Event};
+use crate::sim::SimDriver;
 use crate::socket::Link;
 use crate::turn::{self, Backend};
 use crate::uring::UringDriver;
@@ -39,6 +40,8 @@ pub enum Driver {
     Uring(Box<UringDriver>),
     /// Readiness: works everywhere.
     Epoll(Box<EpollDriver>),
+    /// A simulated network; see [`SimNet`](crate::SimNet).
+    Sim(Box<SimDriver>),
 }
 
 /// Does the same with whichever driver it is.
@@ -47,6 +50,7 @@ macro_rules! each {
         match $driver {
             Driver::Uring($inner) => $body,
             Driver::Epoll($inner) => $body,
+            Driver::Sim($inner) => $body,
         }
     };
 }
@@ -54,8 +58,8 @@ macro_rules! each {
 impl Driver {
     /// Opens the driver that `config` asks for.
     pub fn open(config: &Config) -> Result<Driver, Error> {
-        let uring = || Ok(Driver::Uring(Box::new(UringDriver::open(config, limits(config))?)));
-        let epoll = || Ok(Driver::Epoll(Box::new(EpollDriver::open(config, limits(config))?)));
+        let uring = || Ok(Driver::Uring(Box::new(UringDriver::open(config, Limits::of(config))?)));
+        let epoll = || Ok(Driver::Epoll(Box::new(EpollDriver::open(config, Limits::of(config))?)));
         match config.io {
             IoChoice::Uring => uring(),
             IoChoice::Epoll => epoll(),
@@ -71,6 +75,7 @@ impl Driver {
         match self {
             Driver::Uring(_) => "io_uring",
             Driver::Epoll(_) => "epoll",
+            Driver::Sim(_) => "simulated",
         }
     }
 
@@ -80,10 +85,17 @@ impl Driver {
     }
 
     /// Makes `socket` one of this driver's connections.
+    ///
+    /// # Panics
+    /// If one of the two is simulated and the other is not.
     pub fn adopt(&mut self, socket: Socket) -> ConnId {
         match (self, socket.link) {
             (Driver::Uring(inner), Link::Kernel(fd)) => inner.adopt(fd),
             (Driver::Epoll(inner), Link::Kernel(fd)) => inner.adopt(fd),
+            (Driver::Sim(inner), Link::Simulated(endpoint)) => inner.adopt(endpoint),
+            (Driver::Uring(_) | Driver::Epoll(_), Link::Simulated(_)) | (Driver::Sim(_), Link::Kernel(_)) => {
+                panic!("simulated sockets are for simulated drivers and real ones for real")
+            }
         }
     }
 
@@ -92,7 +104,11 @@ impl Driver {
     ///
     /// Fails only if the driver itself is broken; what concerns one connection is an event.
     pub fn turn(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
-        each!(self, inner => turn::run(&mut **inner, timeout, events))
+        match self {
+            Driver::Uring(inner) => turn::run(&mut **inner, timeout, events),
+            Driver::Epoll(inner) => turn::run(&mut **inner, timeout, events),
+            Driver::Sim(inner) => inner.turn(timeout, events),
+        }
     }
 
     /// Takes the connection's input and output out, until [`put_io`](Driver::put_io). None if the name no longer works.
@@ -151,13 +167,7 @@ impl Driver {
     pub fn entropy(&mut self) -> io::Result<Entropy> {
         match self {
             Driver::Uring(_) | Driver::Epoll(_) => Entropy::from_os(),
+            Driver::Sim(inner) => Ok(inner.entropy()),
         }
-    }
-}
-
-fn limits(config: &Config) -> Limits {
-    Limits {
-        paused_input_bytes_max: config.paused_input_bytes_max,
-        close_timeout_ns: u64::try_from(config.close_timeout.as_nanos()).unwrap_or(u64::MAX),
     }
 }

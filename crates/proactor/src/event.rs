@@ -63,8 +63,8 @@ pub enum Event {
 /// How to end a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseMode {
-    /// Send what is queued, say goodbye, wait for the peer to do so too; all this for [`Config::close_timeout`]
-    /// (crate::Config::close_timeout) at most.
+    /// Send what is queued, say goodbye, and wait for the peer to do so too; all this for at most
+    /// [`Config::close_timeout`](crate::Config::close_timeout).
     AfterFlush,
     /// Drop what is queued and close.
     Now,

@@ -13,6 +13,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use crate::sim::SimListener;
 use crate::{Error, Socket, sys};
 
 /// The kernel's `sun_path`, less the zero at its end.
@@ -28,6 +29,7 @@ pub struct Listener {
 #[derive(Debug)]
 pub(crate) enum ListenerLink {
     Tcp(OwnedFd),
+    Simulated(SimListener),
     /// The file is held to be removed.
     Unix(OwnedFd, #[expect(dead_code, reason = "held for its drop")] SocketFile),
 }
@@ -111,6 +113,10 @@ fn remove_stale(path: &Path) -> Result<(), Error> {
 }
 
 impl Listener {
+    pub(crate) fn simulated(listener: SimListener, local: String) -> Listener {
+        Listener { link: ListenerLink::Simulated(listener), local }
+    }
+
     /// Where it listens: `ip:port`, `[ip]:port` or a path.
     pub fn local(&self) -> &str {
         &self.local
@@ -120,7 +126,7 @@ impl Listener {
     pub fn port(&self) -> Option<u16> {
         match &self.link {
             ListenerLink::Unix(..) => None,
-            ListenerLink::Tcp(_) => self.local.rsplit_once(':')?.1.parse().ok(),
+            ListenerLink::Tcp(_) | ListenerLink::Simulated(_) => self.local.rsplit_once(':')?.1.parse().ok(),
         }
     }
 
@@ -128,6 +134,7 @@ impl Listener {
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.link {
             ListenerLink::Tcp(fd) | ListenerLink::Unix(fd, _) => Some(fd.as_fd()),
+            ListenerLink::Simulated(_) => None,
         }
     }
 
@@ -135,7 +142,7 @@ impl Listener {
     pub(crate) fn accepted(&self, fd: OwnedFd) -> Socket {
         match &self.link {
             ListenerLink::Unix(..) => Socket::unix(fd, &self.local),
-            ListenerLink::Tcp(_) => Socket::tcp(fd.into()),
+            ListenerLink::Tcp(_) | ListenerLink::Simulated(_) => Socket::tcp(fd.into()),
         }
     }
 }

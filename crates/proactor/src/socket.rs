@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use crate::sim::Endpoint;
 use crate::sys;
 
 /// A connected socket.
@@ -23,6 +24,7 @@ pub struct Socket {
 #[derive(Debug)]
 pub(crate) enum Link {
     Kernel(OwnedFd),
+    Simulated(Endpoint),
 }
 
 impl Socket {
@@ -61,6 +63,10 @@ impl Socket {
         Socket { link: Link::Kernel(fd), peer: path.to_owned(), local: path.to_owned(), is_unix: true }
     }
 
+    pub(crate) fn simulated(endpoint: Endpoint, peer: String, local: String) -> Socket {
+        Socket { link: Link::Simulated(endpoint), peer, local, is_unix: false }
+    }
+
     /// The other side: `ip:port`, `[ip]:port` or the path of the Unix socket.
     pub fn peer(&self) -> &str {
         &self.peer
@@ -75,6 +81,8 @@ impl Socket {
     pub fn descriptor(&self) -> i32 {
         match &self.link {
             Link::Kernel(fd) => fd.as_raw_fd(),
+            // There is no kernel.
+            Link::Simulated(_) => -1,
         }
     }
 
@@ -97,7 +105,7 @@ impl Socket {
     fn tcp_fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.link {
             Link::Kernel(fd) if !self.is_unix => Some(fd.as_fd()),
-            Link::Kernel(_) => None,
+            Link::Kernel(_) | Link::Simulated(_) => None,
         }
     }
 }

@@ -113,12 +113,13 @@ fn sleep<B: Backend>(
     has_polled: bool,
     events: &mut Vec<Event>,
 ) -> io::Result<()> {
-    let deadline_ns = [deadline_ns, backend.next_deadline_ns()].into_iter().flatten().min();
     if !backend.thread().waker.try_sleep() {
         return backend.collect(Some(Duration::ZERO), events);
     }
     let mut now_ns = start_ns;
     let outcome = loop {
+        // Asked again each time: accepting may just have been put off.
+        let deadline_ns = [deadline_ns, backend.next_deadline_ns()].into_iter().flatten().min();
         let wait = deadline_ns.map(|deadline_ns| Duration::from_nanos(deadline_ns.saturating_sub(now_ns)));
         let outcome = backend.collect(wait, events);
         let thread = backend.thread();

@@ -322,6 +322,15 @@ impl Output {
             .filter(|slice| !slice.is_empty())
     }
 
+    /// What was appended since `mark`, in order; no slice is empty.
+    pub fn slices_since(&self, mark: Mark) -> impl Iterator<Item = &[u8]> {
+        let (index, offset) = self.locate(mark);
+        let rest = self.chunks.iter().map(Chunk::as_slice).chain([self.tail.as_slice()]).skip(index);
+        rest.enumerate()
+            .map(move |(n, slice)| if n == 0 { &slice[offset..] } else { slice })
+            .filter(|slice| !slice.is_empty())
+    }
+
     /// A copy of what waits, in one piece.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {

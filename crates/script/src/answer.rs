@@ -11,8 +11,8 @@
 //! | any other table | array of its items up to the first nil |
 //! | anything else | null |
 //!
-//! Tables can nest as deep as Lua's stack allows and contain themselves, so the conversion keeps its own stack of open
-//! aggregates instead of recursing, and the reply has a limit.
+//! Tables can nest as deep as Lua's stack allows and contain themselves, so the conversion keeps its own
+//! stack of open aggregates instead of recursing, and the reply has a limit.
 
 use resp::{Mark, Proto, Reply};
 use smallvec::SmallVec;
@@ -143,8 +143,8 @@ fn close(reply: &mut Reply<'_>, level: &Level) {
     }
 }
 
-/// Writes the value on top, or opens it when it is an aggregate. Then its table stays on top, for maps and sets with a nil
-/// above it, where the iteration begins.
+/// Writes the value on top, or opens it when it is an aggregate. Then its table stays on top, for maps and
+/// sets with a nil above it, where the iteration begins.
 fn write_value(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Result<Option<Level>, Failure> {
     if !stack.reserve(LEVEL_SLOTS) {
         reply.error("ERR reached lua stack limit");

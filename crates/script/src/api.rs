@@ -126,6 +126,8 @@ fn log(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     for position in 2..=stack.arg_count() {
         texts.extend(stack.arg_bytes(position).ok());
     }
+    // One string can be many arguments.
+    stack.claim_memory(texts.iter().map(|text| text.len() + 1).sum())?;
     let line = texts.join(&b' ');
     stack.ask_host(|host| host.log(level, &line));
     Ok(0)

@@ -1,11 +1,12 @@
 //! The scripts that the server knows, for all threads.
 //!
-//! Scripts that came with `SCRIPT LOAD` stay until the cache is flushed, as clients rely on it. Those that came with `EVAL` are kept because clients may
-//! go on with `EVALSHA`; some clients send ever new sources, so only the last 500 that are in use stay, as in Redis 7.4. "In use" is one bit
-//! per script, set when it runs and looked at when another must go (the clock algorithm): running a script writes nothing that
-//! is shared.
+//! Scripts that came with `SCRIPT LOAD` stay until the cache is flushed, as clients rely on it. Those that
+//! came with `EVAL` are kept because clients may go on with `EVALSHA`; some clients send ever new sources, so
+//! only the last 500 that are in use stay, as in Redis 7.4. "In use" is one bit per script, set when it runs
+//! and looked at when another must go (the clock algorithm): running a script writes nothing that is shared.
 //!
-//! A script that leaves the cache is marked, and every [`crate::Engine`] stops running it, without being told.
+//! A script that leaves the cache is marked, and every [`crate::Engine`] stops running it, without being
+//! told.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -48,7 +49,8 @@ impl ScriptCache {
         self.scripts.get(sha).map(|(script, _)| Arc::clone(script))
     }
 
-    /// Keeps a script that an engine has compiled, and returns it, or the equal one that was here already. Once loaded, a script stays loaded.
+    /// Keeps a script that an engine has compiled, and returns it, or the equal one that was here already.
+    /// Once loaded, a script stays loaded.
     pub fn insert(&mut self, script: Arc<Script>, origin: Origin) -> Arc<Script> {
         let sha = *script.sha();
         if let Some((present, present_origin)) = self.scripts.get_mut(&sha) {
@@ -73,8 +75,8 @@ impl ScriptCache {
     fn evict_one(&mut self) {
         while let Some(sha) = self.eval_order.pop_front() {
             let Some((script, _)) = self.scripts.get(&sha) else { continue };
-            // Every bit that is found set is cleared, so this ends within two rounds if no thread runs scripts meanwhile,
-            // and soon even if some do.
+            // Every bit that is found set is cleared, so this ends within two rounds if no thread runs
+            // scripts meanwhile, and soon even if some do.
             if script.take_used() {
                 self.eval_order.push_back(sha);
                 continue;

@@ -1,8 +1,9 @@
 //! The library `cmsgpack`: MessagePack as Redis' lua_cmsgpack 0.4.0 writes and reads it.
 //!
-//! Written are integers in their shortest form, other numbers as floats where that loses nothing and else as doubles, tables with the keys
-//! 1 to n as arrays and others as maps, anything else as nil; so is a table nested 16 deep. Read are all formats but binary data and
-//! extensions. Both keep their own stack of open tables: depth is bounded by Lua's stack, not by ours.
+//! Written are integers in their shortest form, other numbers as floats where that loses nothing and else as
+//! doubles, tables with the keys 1 to n as arrays and others as maps, anything else as nil; so is a table
+//! nested 16 deep. Read are all formats but binary data and extensions. Both keep their own stack of open
+//! tables: depth is bounded by Lua's stack, not by ours.
 
 use smallvec::SmallVec;
 
@@ -57,7 +58,8 @@ fn write(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), F
         Kind::Table if depth < NESTING_MAX => return write_table(stack, out, depth),
         Kind::None | Kind::Nil | Kind::Table | Kind::Pointer | Kind::Function | Kind::Other => out.push(0xc0),
     }
-    Ok(())
+    // A small table that contains others many times over makes endless text.
+    stack.claim_memory(out.len())
 }
 
 fn write_number(out: &mut Vec<u8>, number: f64) {
@@ -76,21 +78,22 @@ fn write_number(out: &mut Vec<u8>, number: f64) {
 fn write_integer(out: &mut Vec<u8>, number: i64) {
     let bytes = number.to_be_bytes();
     let (marker, size) = match number {
-        -32..=127 => return out.push(bytes[7]),
-        0..=0xff => (0xcc, 1),
-        0..=0xffff => (0xcd, 2),
-        0..=0xffff_ffff => (0xce, 4),
-        0.. => (0xcf, 8),
-        -0x80.. => (0xd0, 1),
-        -0x8000.. => (0xd1, 2),
-        -0x8000_0000.. => (0xd2, 4),
-        _ => (0xd3, 8),
+        -0x20..=0x7f => return out.push(bytes[7]),
+        0x80..=0xff => (0xcc, 1),
+        0x100..=0xffff => (0xcd, 2),
+        0x1_0000..=0xffff_ffff => (0xce, 4),
+        0x1_0000_0000.. => (0xcf, 8),
+        -0x80..=-0x21 => (0xd0, 1),
+        -0x8000..=-0x81 => (0xd1, 2),
+        -0x8000_0000..=-0x8001 => (0xd2, 4),
+        ..=-0x8000_0001 => (0xd3, 8),
     };
     out.push(marker);
     out.extend_from_slice(&bytes[8 - size..]);
 }
 
-/// Writes a length: in the low bits of `fixed` where it is less than `fixed_end`, else behind one of the markers for 1, 2 and 4 bytes.
+/// Writes a length: in the low bits of `fixed` where it is less than `fixed_end`, else behind one of the
+/// markers for 1, 2 and 4 bytes.
 fn write_length(out: &mut Vec<u8>, length: usize, fixed: u8, fixed_end: usize, markers: [Option<u8>; 3]) {
     let bytes = (length as u32).to_be_bytes();
     if length < fixed_end {

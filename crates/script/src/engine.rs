@@ -14,7 +14,8 @@ use crate::{answer, api, bit, cjson, cmsgpack, error, structure};
 pub const MEMORY_BYTES_DEFAULT: usize = 256 * 1024 * 1024;
 /// The largest limit that means anything: Lua's own tables end there.
 pub const MEMORY_BYTES_MAX: usize = 2 * 1024 * 1024 * 1024;
-/// How many compiled scripts a state keeps. The sources are in the cache, so more only cost being compiled again.
+/// How many compiled scripts a state keeps. The sources are in the cache, so more only cost being compiled
+/// again.
 const COMPILED_COUNT_MAX: usize = 2000;
 
 /// How a run ended.
@@ -22,7 +23,8 @@ const COMPILED_COUNT_MAX: usize = 2000;
 pub enum Outcome {
     /// The script returned, and its value is the reply. The value may be an error.
     Returned,
-    /// The reply is an error that the script raised. `is_counted`: a command's, which was counted when that failed.
+    /// The reply is an error that the script raised. `is_counted`: a command's, which was counted when that
+    /// failed.
     Failed {
         /// Whether the error statistics have it already.
         is_counted: bool,
@@ -58,7 +60,8 @@ impl Engine {
         Engine { state, compiled: HashMap::default() }
     }
 
-    /// Gives `math.random` a sequence of its own. Without it, every engine draws the numbers that a fresh redis-server draws.
+    /// Gives `math.random` a sequence of its own. Without it, every engine draws the numbers that a fresh
+    /// redis-server draws.
     pub fn seed_random(&mut self, seed: i32) {
         self.state.seed_random(seed);
     }

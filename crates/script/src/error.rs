@@ -9,7 +9,8 @@ pub(crate) fn push(stack: &mut Stack<'_>, text: &[u8]) -> Result<(), Failure> {
     stack.set_field(-2, "err")
 }
 
-/// The text of an error reply without its `-`: the code, a space, the message. A single word is a message without a code.
+/// The text of an error reply without its `-`: the code, a space, the message. A single word is a message
+/// without a code.
 pub(crate) fn normalize(text: &[u8]) -> Vec<u8> {
     let (code, message) = match text.iter().position(|byte| *byte == b' ') {
         Some(space) => (&text[..space], &text[space + 1..]),

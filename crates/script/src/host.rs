@@ -11,14 +11,16 @@ pub enum Interrupt {
 
 /// The server as a script sees it. Implemented by whoever runs scripts.
 pub trait Host {
-    /// Runs the command `args` (its name first) and appends its reply to `out`: in RESP3 when `is_resp3`, in RESP2 otherwise. A command that fails
-    /// replies with an error; refusals (unknown command, arity, writes where none are allowed) are error replies as well.
+    /// Runs the command `args` (its name first) and appends its reply to `out`: in RESP3 when `is_resp3`, in
+    /// RESP2 otherwise. A command that fails replies with an error; refusals (unknown command, arity, writes
+    /// where none are allowed) are error replies as well.
     ///
     /// # Errors
     /// When the script must end.
     fn call(&mut self, args: &[&[u8]], is_resp3: bool, out: &mut resp::Output) -> Result<(), Interrupt>;
 
-    /// Called again and again while a script computes, every [`crate::TICK_INSTRUCTION_COUNT`] instructions, and never inside `call`.
+    /// Called again and again while a script computes, every [`crate::TICK_INSTRUCTION_COUNT`] instructions,
+    /// and never inside `call`.
     ///
     /// # Errors
     /// When the script must end.

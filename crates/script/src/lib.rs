@@ -1,7 +1,8 @@
 //! Lua scripts as Redis 7.2 runs them.
 //!
-//! A script is a [`Script`] (source, name, flags), kept for all threads in a [`ScriptCache`]. Every thread has an [`Engine`], one Lua 5.1
-//! state, that compiles scripts and runs them. What a script wants of the server goes through a [`Host`].
+//! A script is a [`Script`] (source, name, flags), kept for all threads in a [`ScriptCache`]. Every thread
+//! has an [`Engine`], one Lua 5.1 state, that compiles scripts and runs them. What a script wants of the
+//! server goes through a [`Host`].
 //!
 //! ```text
 //! EVALSHA: engine.flags(sha) ── known ──> checks of the caller ──> engine.eval(sha, keys, args, host, reply)
@@ -12,11 +13,12 @@
 //!
 //! Invariants:
 //! - no script makes this crate panic or the process crash, and its memory has a limit;
-//! - a script leaves nothing behind for the next one (but settings of `cjson` and the state of `math.random`, as in Redis);
+//! - a script leaves nothing behind for the next one (but settings of `cjson` and the state of `math.random`,
+//!   as in Redis);
 //! - an [`Interrupt`] ends a script whatever it tries.
 //!
-//! Not here: which commands a script may use, time limits, replication, `FUNCTION`, the debugger. A single call of a pattern
-//! function can take long, as in Redis: Lua gives no chance to interrupt it.
+//! Not here: which commands a script may use, time limits, replication, `FUNCTION`, the debugger. A single
+//! call of a pattern function can take long, as in Redis: Lua gives no chance to interrupt it.
 
 mod answer;
 mod api;

@@ -1,7 +1,7 @@
 //! `math.random` as Redis has it: the 48-bit linear congruential generator of POSIX `lrand48`.
 //!
-//! The sequence goes on from script to script, and starts where C's does without a seed. Every engine has its own, so
-//! a server with several gives them different seeds.
+//! The sequence goes on from script to script, and starts where C's does without a seed. Every engine has its
+//! own, so a server with several gives them different seeds.
 
 use std::cell::Cell;
 

@@ -1,4 +1,5 @@
-//! The library `struct`: numbers and strings to and from binary layouts, after Roberto Ierusalimschy's library.
+//! The library `struct`: numbers and strings to and from binary layouts, after Roberto Ierusalimschy's
+//! library.
 //!
 //! | format | value | format | value |
 //! |---|---|---|---|
@@ -16,8 +17,6 @@ const INTEGER_BYTES_MAX: i32 = 32;
 const INT_BYTES: i32 = 4;
 /// Alignment of `!` without a number.
 const ALIGNMENT_DEFAULT: i32 = 8;
-/// The largest packed string: sizes come from the format and can be anything.
-const PACKED_BYTES_MAX: usize = 512 * 1024 * 1024;
 
 const FUNCTIONS: [(&str, Native); 3] = [("pack", pack), ("unpack", unpack), ("size", size)];
 
@@ -133,7 +132,8 @@ fn unsigned_of(number: f64) -> u64 {
     }
 }
 
-/// The next argument of `pack` as a number; a missing one counts as nil, as the original leaves one behind its arguments.
+/// The next argument of `pack` as a number; a missing one counts as nil, as the original leaves one behind
+/// its arguments.
 fn number_arg(stack: &Stack<'_>, position: i32) -> Result<f64, Failure> {
     if position > stack.arg_count() {
         return Err(Failure::argument(position, "number expected, got nil"));
@@ -154,9 +154,7 @@ fn pack(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     let mut packed = Vec::new();
     let mut arg = 2;
     while let Some(item) = format.next(packed.len())? {
-        if packed.len() + item.padding > PACKED_BYTES_MAX {
-            return Err(Failure::Memory);
-        }
+        stack.claim_memory(packed.len() + item.padding)?;
         packed.resize(packed.len() + item.padding, 0);
         match item.letter {
             b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I' => {
@@ -186,9 +184,7 @@ fn pack(stack: &mut Stack<'_>) -> Result<i32, Failure> {
                 let size = if item.size == 0 { text.len() } else { item.size };
                 // The original reports the argument behind the string.
                 let text = text.get(..size).ok_or_else(|| Failure::argument(arg, "string too short"))?;
-                if packed.len() + text.len() > PACKED_BYTES_MAX {
-                    return Err(Failure::Memory);
-                }
+                stack.claim_memory(packed.len() + text.len())?;
                 packed.extend_from_slice(text);
                 if item.letter == b's' {
                     packed.push(0);

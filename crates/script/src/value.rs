@@ -12,7 +12,8 @@
 //! | `=` verbatim | `{verbatim_string = {format =, string =}}` |
 //! | `%` map, `~` set | `{map = {key = value}}`, `{set = {member = true}}` |
 //!
-//! The bytes come from our own encoder; what does not parse is a fault of ours, reported to the script and not a panic.
+//! The bytes come from our own encoder; what does not parse is a fault of ours, reported to the script and
+//! not a panic.
 
 use crate::error;
 use crate::raw::{Failure, Kind, Stack};

@@ -1,10 +1,12 @@
-//! What is counted and noted about each command as it runs: statistics, slow log, monitors.
+//! What is counted and noted about each command as it runs: statistics, slow log.
 
-use command::{Command, CommandError, CommandId, Outcome};
+use command::{Client, Command, CommandError, CommandId, Flag, Outcome};
 use resp::{Mark, Output};
 
-use crate::stats::{EntryType, ThreadStats};
+use crate::settings::{LATENCY_TRACKING, SLOWLOG_LOG_SLOWER_THAN, SLOWLOG_MAX_LEN};
+use crate::stats::{EntryType, ThreadStats, duration_bucket};
 use crate::thread::ThreadHost;
+use crate::watch::{SlowCommand, shortened};
 
 impl ThreadHost {
     /// This thread's counters.
@@ -34,30 +36,73 @@ impl ThreadHost {
 
     /// Counts an error reply by its code word.
     pub(crate) fn count_error(&mut self, code: &str) {
-        self.stats().error_replies.add(1);
-        self.admin.count_error(code);
+        self.stats().count_error(code);
     }
 
-    /// Counts a command that ran, `started` ticks ago, with its reply from `mark` on.
+    /// Counts a command of `client` that ran, `started` ticks ago, with its reply from `mark` on.
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "all of it is at hand where a command ran")]
     pub(crate) fn count_command(
         &mut self,
         command: &Command,
         args: &[&[u8]],
+        client: &Client,
         started: u64,
         outcome: &Outcome,
-        _mark: Mark,
-        _out: &Output,
+        mark: Mark,
+        out: &Output,
     ) {
-        let ended = self.driver.clock().ticks();
-        let stats = self.stats().command(command.id);
+        let clock = self.driver.clock();
+        let ended = clock.ticks();
+        let ns = clock.ticks_to_ns(started, ended);
+        let all = self.stats();
+        let stats = all.command(command.id);
+        all.commands_processed.add(1);
         stats.calls.add(1);
-        stats.ticks.add(ended.wrapping_sub(started));
+        stats.ns.add(ns);
+        let settings = &self.shared.settings;
+        if settings.is_on(LATENCY_TRACKING) {
+            stats.durations[duration_bucket(ns)].add(1);
+        }
         if let Outcome::Failed = outcome {
             stats.failed.add(1);
+            all.count_error(&error_code(out, mark));
         }
-        if self.admin.watches_commands() {
-            self.note_command(command, args, started, ended);
+        // A negative number becomes a threshold that nothing reaches.
+        let slow_us = settings.number(SLOWLOG_LOG_SLOWER_THAN) as u64;
+        if ns >= slow_us.saturating_mul(1000) {
+            self.note_slow(command, args, client, ns);
         }
     }
+
+    /// Puts a command into the slow log.
+    #[cold]
+    fn note_slow(&mut self, command: &Command, args: &[&[u8]], client: &Client, ns: u64) {
+        if command.has(Flag::SkipSlowlog) {
+            return;
+        }
+        let len_max = self.shared.settings.number(SLOWLOG_MAX_LEN) as usize;
+        // Of a delegated command only the number of the client is known here.
+        let session = self.current.as_deref().filter(|session| session.client.id == client.id);
+        let (peer, name) =
+            session.map(|session| (session.peer.clone(), session.name.clone())).unwrap_or_default();
+        let command = SlowCommand {
+            id: 0,
+            unix_seconds: self.driver.clock().now_ms() / 1000,
+            duration_us: ns / 1000,
+            args: shortened(args),
+            peer,
+            name,
+        };
+        self.shared.watch.slow_log().add(command, len_max);
+    }
+}
+
+/// The code word of the error that was written from `mark` on.
+#[cold]
+fn error_code(out: &Output, mark: Mark) -> String {
+    let text = out.slices_since(mark).next().unwrap_or_default();
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let word = text.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default();
+    String::from_utf8_lossy(word).into_owned()
 }

@@ -22,15 +22,13 @@ const VISITS_MAX: u32 = 64;
 pub(crate) struct Cron {
     next_round_ms: u64,
     next_second_ms: u64,
-    /// `DEBUG SET-ACTIVE-EXPIRE 0` stops it.
-    pub(crate) active_expire: bool,
 }
 
 impl Cron {
     pub(crate) fn new(thread: u16) -> Self {
         // Threads do not all wake at the same moment.
         let next_round_ms = u64::from(thread) % ROUND_MS;
-        Cron { next_round_ms, next_second_ms: 0, active_expire: true }
+        Cron { next_round_ms, next_second_ms: 0 }
     }
 
     /// When it is due next, on the monotonic clock.
@@ -49,7 +47,11 @@ impl Thread {
         }
         self.host.cron.next_round_ms = now_ms + ROUND_MS;
         self.look_at_unread();
-        if self.host.cron.active_expire && !self.host.pausing.is_on() {
+        if self.host.id == 0 {
+            self.host.shared.sample(now_ms);
+        }
+        let may_expire = self.host.shared.active_expire.load(std::sync::atomic::Ordering::Relaxed);
+        if may_expire && !self.host.pausing.is_on() {
             self.expire_round();
         }
         if now_ms >= self.host.cron.next_second_ms {

@@ -270,9 +270,10 @@ impl Thread {
         let client = self.host.session().client;
         let started = self.host.driver.clock().ticks();
         let mark = out.mark();
+        self.tx.wrote = false;
         let outcome = self.tx.run(command, args, client, &mut self.host, out);
         self.tx.finish(&mut self.host);
-        self.host.count_command(command, args, started, &outcome, mark, out);
+        self.host.count_command(command, args, &client, started, &outcome, mark, out);
         match outcome {
             Outcome::Done | Outcome::Failed => {}
             outcome => self.conclude(command, args, outcome, out),
@@ -327,6 +328,7 @@ impl Thread {
         if self.tx.hold.kept().is_empty() {
             return;
         }
+        self.host.stats().kept.add(1);
         let kept: Vec<ShardId> = self.tx.hold.kept().to_vec();
         for id in kept {
             for _ in 0..DRAIN_MAX {
@@ -342,8 +344,10 @@ impl Thread {
         debug_assert!(entered, "a thread may enter the shard that it keeps");
         let origin = node.task.client.thread;
         let answers = self.perform(id, &mut node.task);
+        self.tx.hold.keep(id);
+        // What the task entered beside its shard.
         while let Some(&other) = self.tx.hold.entered().last() {
-            self.tx.hold.keep(other);
+            self.tx.hold.leave_or_keep(other);
         }
         // What the task published goes first, so that nothing that its client does next overtakes it.
         self.post_all();
@@ -361,11 +365,13 @@ impl Thread {
                 let args = task.args.slices();
                 let started = self.host.driver.clock().ticks();
                 let mark = task.reply.mark();
+                self.tx.wrote = false;
                 task.outcome = self.tx.run(command, &args, task.client, &mut self.host, &mut task.reply);
                 self.tx.finish(&mut self.host);
                 let is_for_a_client = matches!(task.work, Work::Run(_));
                 if is_for_a_client {
-                    self.host.count_command(command, &args, started, &task.outcome, mark, &task.reply);
+                    let client = &task.client;
+                    self.host.count_command(command, &args, client, started, &task.outcome, mark, &task.reply);
                     self.host.stats().delegated.add(1);
                 }
                 is_for_a_client

@@ -109,6 +109,10 @@ impl Thread {
         if mode == ReplyMode::On
             && let Some(out) = self.host.driver.output_mut(conn)
         {
+            self.host.shared.threads[usize::from(self.host.id)]
+                .stats
+                .net_output_bytes
+                .add(reply.len() as u64);
             out.append(reply);
         }
         if is_last {

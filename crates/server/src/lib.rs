@@ -4,7 +4,6 @@
 //! → its function → the connection's output, or `homecoming.rs` if it ran on another thread.
 
 mod accounting;
-mod admin;
 mod admit;
 mod bounds;
 mod busy;
@@ -12,13 +11,17 @@ mod commands;
 mod connections;
 mod cron;
 mod dispatch;
+mod error;
 mod gather;
+mod heap;
 mod homecoming;
 mod lifecycle;
+mod log;
 mod message;
 mod monitor;
 mod patterns;
 mod pause;
+mod populate;
 mod pubsub;
 mod script_store;
 mod scripting;
@@ -27,8 +30,11 @@ mod settings;
 mod shared;
 mod start;
 mod stats;
+mod system;
 mod thread;
 mod timers;
 mod version;
+mod watch;
 
-pub use start::{Options, run};
+pub use heap::CountingAllocator;
+pub use start::run;

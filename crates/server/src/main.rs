@@ -1,10 +1,12 @@
 //! The `darter` binary.
 
-use clap::Parser;
+use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: server::CountingAllocator = server::CountingAllocator;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    server::run(&server::Options::parse())
+fn main() -> ExitCode {
+    let args: Vec<String> =
+        std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+    server::run(&args)
 }

@@ -106,12 +106,14 @@ impl ThreadHost {
     ) -> script::Outcome {
         let Some(mut engine) = self.scripting.engine.take() else { return script::Outcome::Missing };
         let client = Client { deny_blocking: true, in_script: true, proto: Proto::Resp2, ..client };
-        let mut session = self.scripting.session.take().unwrap_or_else(|| Box::new(Session::new(client, self.now_ms)));
+        let mut session =
+            self.scripting.session.take().unwrap_or_else(|| Box::new(Session::new(client, self.now_ms)));
         session.client = client;
         let caller = self.current.replace(session);
         self.scripting.running = true;
         let started_ms = self.driver.clock().monotonic_ms();
-        let mut run = Run { tx, host: self, is_read_only, started_ms, is_slow: false, reach: Reach::Declared };
+        let mut run =
+            Run { tx, host: self, is_read_only, started_ms, is_slow: false, reach: Reach::Declared };
         let outcome = engine.eval(script.sha(), keys, args, &mut run, reply);
         let (reach, is_slow) = (run.reach, run.is_slow);
         script.note_reach(reach);
@@ -180,7 +182,7 @@ impl script::Host for Run<'_, '_> {
         let started = self.host.driver.clock().ticks();
         let mark = out.mark();
         let outcome = self.tx.run(command, args, client, self.host, out);
-        self.host.count_command(command, args, started, &outcome, mark, out);
+        self.host.count_command(command, args, &client, started, &outcome, mark, out);
         self.host.monitor(command, args, true);
         Ok(())
     }
@@ -285,7 +287,8 @@ impl<'t> Run<'_, 't> {
         if is_alone && self.tx.hold.wait_long(id, || clock.monotonic_ms() >= deadline_ms) {
             return Ok(Ok(()));
         }
-        Ok(Err(CommandError::new("TRYAGAIN The script touched a key that it did not declare and that is in use")))
+        Ok(Err(CommandError::new(
+            "TRYAGAIN The script touched a key that it did not declare and that is in use",
+        )))
     }
 }
-

@@ -1,135 +1,496 @@
 //! The settings of a running server.
+//!
+//! `table.rs` declares them; here are their values. A number of each is an atomic, so that the hot path reads it without
+//! a lock; the texts, which only `CONFIG` and the start need, are behind one. A change is checked as a whole before any
+//! of it is stored.
+//!
+//! ```text
+//!   redis.conf ─┐
+//!   arguments ──┼─▶ kind.rs: text → value ─▶ numbers (atomics), texts ─▶ accessors below, CONFIG GET
+//!   CONFIG SET ─┘
+//! ```
+//!
+//! Not here: what follows from a change (`commands/config.rs`).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+mod command_line;
+mod file;
+mod help;
+mod ignored;
+mod kind;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use command::CommandError;
+use ds::hash::CollectionLimits;
+use ds::set::SetLimits;
+use ds::zset::ZSetLimits;
 use keyspace::Config;
 use resp::Limits;
 
+use crate::error::Error;
 use crate::shared::EntryMode;
+
+pub(crate) use command_line::Invocation;
+pub(crate) use help::{help, version_line};
+pub(crate) use kind::OutputLimit;
+pub(crate) use table::*;
+
+use ignored::{FILE_ONLY, IGNORED};
+use kind::{Kind, Value};
+
+const EFFECTIVE_COUNT: usize = EFFECTIVE.len();
+
+/// Shards per thread unless told otherwise.
+const SHARDS_PER_THREAD: u16 = 32;
 
 /// What the server was told, and may be told anew by `CONFIG SET`.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    pub(crate) port: u16,
-    pub(crate) bind: Vec<String>,
-    pub(crate) threads: usize,
-    pub(crate) io: proactor::IoChoice,
-    pub(crate) home_mode: bool,
-    pub(crate) shards: u16,
-    pub(crate) prefix: Option<Vec<u8>>,
-    pub(crate) singlehop: bool,
-    bulk_bytes_max: AtomicU64,
+    numbers: [AtomicI64; EFFECTIVE_COUNT],
+    /// Hard bytes, soft bytes and soft seconds of each class of clients.
+    output_limits: [[AtomicU64; 3]; 3],
+    /// Canonical texts: first of the settings with an effect, then of the others.
+    texts: Mutex<Vec<Arc<str>>>,
+    /// The file that was read at the start, which `CONFIG REWRITE` writes.
+    config_file: Option<PathBuf>,
+}
+
+/// What `CONFIG SET` has changed, with what was there before.
+#[derive(Debug)]
+pub(crate) struct Changed(Vec<(Id, Value, Value)>);
+
+/// What was found while the settings were read, for the log.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    seen: Vec<Id>,
+    /// Directives with a value of their own that mean nothing here.
+    pub(crate) without_effect: Vec<String>,
+}
+
+/// The setting of a number.
+pub(crate) fn setting(id: Id) -> Setting {
+    match EFFECTIVE.get(id.0) {
+        Some(setting) => *setting,
+        None => {
+            let (name, default) = IGNORED[id.0 - EFFECTIVE_COUNT];
+            Setting { name, default, kind: Kind::Words, ..Setting::DEFAULT }
+        }
+    }
+}
+
+/// All settings.
+pub(crate) fn all() -> impl Iterator<Item = (Id, Setting)> {
+    (0..EFFECTIVE_COUNT + IGNORED.len()).map(|number| (Id(number), setting(Id(number))))
+}
+
+/// A setting by name or older name, in any case, `-` and `_` being alike.
+pub(crate) fn find(name: &str) -> Option<Id> {
+    let is_it = |known: &str| {
+        known.len() == name.len()
+            && known.bytes().zip(name.bytes()).all(|(a, b)| canonical_byte(a) == canonical_byte(b))
+    };
+    all().find(|(_, setting)| is_it(setting.name) || setting.alias.is_some_and(is_it)).map(|(id, _)| id)
+}
+
+fn canonical_byte(byte: u8) -> u8 {
+    if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let values: Vec<Value> = all().map(|(_, setting)| default_value(&setting)).collect();
+        let settings = Settings {
+            numbers: std::array::from_fn(|_| AtomicI64::new(0)),
+            output_limits: Default::default(),
+            texts: Mutex::new(values.iter().map(|value| Arc::from(value.text.as_str())).collect()),
+            config_file: None,
+        };
+        for (number, value) in values.iter().enumerate().take(EFFECTIVE_COUNT) {
+            settings.store_number(Id(number), value);
+        }
+        settings
+    }
+}
+
+fn default_value(setting: &Setting) -> Value {
+    setting.kind.parse(&[setting.default], "").unwrap_or_else(|why| {
+        unreachable!("the default of {} is not valid: {why}", setting.name);
+    })
 }
 
 impl Settings {
-    pub(crate) fn new(options: &crate::start::Options) -> Self {
-        Settings {
-            port: options.port,
-            bind: vec!["127.0.0.1".to_owned()],
-            threads: options.proactor_threads,
-            io: match options.io.as_str() {
-                "uring" => proactor::IoChoice::Uring,
-                "epoll" => proactor::IoChoice::Epoll,
-                _ => proactor::IoChoice::Auto,
-            },
-            home_mode: options.shard_entry == "home",
-            shards: options.num_shards,
-            prefix: options.shard_round_robin_prefix.as_ref().map(|prefix| prefix.as_bytes().to_vec()),
-            singlehop: options.singlehop_blocking,
-            bulk_bytes_max: AtomicU64::new(512 * 1024 * 1024),
+    // ---- values ---------------------------------------------------------------------------------------------
+
+    /// The number of a setting that has an effect; see [`Kind`].
+    #[inline]
+    pub(crate) fn number(&self, id: Id) -> i64 {
+        self.numbers[id.0].load(Ordering::Relaxed)
+    }
+
+    /// Whether a switch is on, a choice is not the first one, a text is not empty.
+    #[inline]
+    pub(crate) fn is_on(&self, id: Id) -> bool {
+        self.number(id) != 0
+    }
+
+    /// The text of a setting, as `CONFIG GET` shows it.
+    pub(crate) fn text(&self, id: Id) -> Arc<str> {
+        self.lock()[id.0].clone()
+    }
+
+    /// The configuration file that was read at the start.
+    pub(crate) fn config_file(&self) -> Option<&Path> {
+        self.config_file.as_deref()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<str>>> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn store_number(&self, id: Id, value: &Value) {
+        if id == CLIENT_OUTPUT_BUFFER_LIMIT {
+            for (stored, limit) in self.output_limits.iter().zip(kind::parse_output_limits(&value.text)) {
+                stored[0].store(limit.hard_bytes, Ordering::Relaxed);
+                stored[1].store(limit.soft_bytes, Ordering::Relaxed);
+                stored[2].store(limit.soft_seconds, Ordering::Relaxed);
+            }
+        }
+        if let Some(number) = self.numbers.get(id.0) {
+            number.store(value.number, Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn round_robin_prefix(&self) -> Option<Vec<u8>> {
-        self.prefix.clone()
+    fn store(&self, texts: &mut [Arc<str>], id: Id, value: &Value) {
+        texts[id.0] = value.text.as_str().into();
+        self.store_number(id, value);
     }
 
-    /// 32 shards per thread unless told otherwise.
-    pub(crate) fn shard_count(&self, threads: u16) -> u16 {
-        if self.shards == 0 { threads * 32 } else { self.shards }
+    // ---- changing -------------------------------------------------------------------------------------------
+
+    /// Sets one setting while the server starts. `place` says for the error where it was found.
+    pub(crate) fn assign(
+        &self,
+        name: &str,
+        words: &[&str],
+        place: &str,
+        found: &mut Found,
+    ) -> Result<(), Error> {
+        if FILE_ONLY.contains(&name.to_ascii_lowercase().as_str()) {
+            found.without_effect.push(name.to_owned());
+            return Ok(());
+        }
+        let Some(id) = find(name) else { return Err(Error::unknown_setting(name, place)) };
+        let setting = setting(id);
+        let is_first = !found.seen.contains(&id);
+        found.seen.push(id);
+        let mut texts = self.lock();
+        let adds = !matches!(setting.kind, Kind::SavePoints) || !is_first;
+        let words = own_words(&setting, words);
+        let value = setting.kind.parse(&words, if adds { &texts[id.0] } else { "" }).map_err(|why| {
+            Error::BadValue {
+                name: setting.name,
+                value: words.join(" "),
+                place: place.to_owned(),
+                why,
+                doc: setting.doc,
+            }
+        })?;
+        if setting.group == Group::Ignored && value.text != setting.default {
+            found.without_effect.push(setting.name.to_owned());
+        }
+        self.store(&mut texts, id, &value);
+        Ok(())
     }
 
-    pub(crate) fn databases(&self) -> u32 {
-        16
+    /// Sets a number that the system forced upon us.
+    pub(crate) fn lower(&self, id: Id, number: i64) {
+        self.store(&mut self.lock(), id, &Value { number, text: number.to_string() });
     }
 
+    /// Takes the process's working directory as `dir`, which may have been given relative to another.
+    pub(crate) fn note_directory(&self) {
+        if let Ok(directory) = std::env::current_dir() {
+            let text = directory.display().to_string();
+            self.store(&mut self.lock(), DIR, &Value { number: text.len() as i64, text });
+        }
+    }
+
+    /// `CONFIG SET`: sets all of `pairs` or, with an error, none. `may_protected`: the client may change settings that say
+    /// where files are written.
+    pub(crate) fn change(
+        &self,
+        pairs: &[(&str, &str)],
+        may_protected: bool,
+    ) -> Result<Changed, CommandError> {
+        let mut ids: Vec<Id> = Vec::with_capacity(pairs.len());
+        for (name, _) in pairs {
+            let Some(id) = find(name) else {
+                return Err(CommandError::new(format!(
+                    "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+                )));
+            };
+            let setting = setting(id);
+            let is_protected = setting.change == Change::Protected && !may_protected;
+            let why = match setting.change {
+                Change::AtStart => "can't set immutable config",
+                Change::Protected if is_protected => "can't set protected config",
+                Change::Anytime | Change::Protected if ids.contains(&id) => "duplicate parameter",
+                Change::Anytime | Change::Protected => {
+                    ids.push(id);
+                    continue;
+                }
+            };
+            return Err(failed(setting.name, why));
+        }
+        let mut texts = self.lock();
+        let mut changed = Vec::with_capacity(pairs.len());
+        for (&id, (_, word)) in ids.iter().zip(pairs) {
+            let setting = setting(id);
+            let current = if matches!(setting.kind, Kind::SavePoints) { "" } else { &texts[id.0] };
+            let value = setting.kind.parse(&[word], current).map_err(|why| failed(setting.name, &why))?;
+            let number = self.numbers.get(id.0).map_or(0, |number| number.load(Ordering::Relaxed));
+            changed.push((id, Value { number, text: texts[id.0].to_string() }, value));
+        }
+        for (id, _, value) in &changed {
+            self.store(&mut texts, *id, value);
+        }
+        Ok(Changed(changed))
+    }
+
+    /// Takes a change back, because what had to follow from it failed.
+    pub(crate) fn undo(&self, changed: &Changed) {
+        let mut texts = self.lock();
+        for (id, before, _) in &changed.0 {
+            self.store(&mut texts, *id, before);
+        }
+    }
+
+    // ---- what the server asks -------------------------------------------------------------------------------
+
+    /// The settings of the data path.
     pub(crate) fn data_config(&self) -> Config {
-        Config::default()
+        let number = |id| self.number(id) as usize;
+        Config {
+            hash: CollectionLimits { entries_max: number(HASH_ENTRIES), value_bytes_max: number(HASH_VALUE) },
+            set: SetLimits {
+                intset_entries_max: number(SET_INTSET_ENTRIES),
+                listpack_entries_max: number(SET_ENTRIES),
+                listpack_value_bytes_max: number(SET_VALUE),
+            },
+            zset: ZSetLimits { entries_max: number(ZSET_ENTRIES), value_bytes_max: number(ZSET_VALUE) },
+            string_bytes_max: self.number(PROTO_MAX_BULK_LEN) as u64,
+            lfu: self.number(MAXMEMORY_POLICY) == LFU,
+            notify: self.number(NOTIFY_KEYSPACE_EVENTS) as u32,
+        }
     }
 
-    pub(crate) fn entry_mode(&self) -> EntryMode {
-        if self.home_mode { EntryMode::Home } else { EntryMode::Roam }
-    }
-
-    pub(crate) fn singlehop_blocking(&self) -> bool {
-        self.singlehop
-    }
-
+    /// What a request may be like.
     #[inline]
     pub(crate) fn request_limits(&self, authenticated: bool) -> Limits {
-        Limits {
-            bulk_bytes_max: self.bulk_bytes_max.load(Ordering::Relaxed),
-            authenticated,
-            ..Limits::default()
-        }
+        Limits { bulk_bytes_max: self.number(PROTO_MAX_BULK_LEN) as u64, authenticated, ..Limits::default() }
     }
 
+    /// After how long a silent connection is probed; zero: never.
     pub(crate) fn keepalive(&self) -> Duration {
-        Duration::from_secs(300)
+        Duration::from_secs(self.number(TCP_KEEPALIVE) as u64)
     }
 
+    /// Whether clients must give a password.
     pub(crate) fn requires_password(&self) -> bool {
-        false
+        self.is_on(REQUIREPASS)
     }
 
-    /// Whether this is the password of the default user.
-    pub(crate) fn password_matches(&self, _password: &[u8]) -> bool {
-        !self.requires_password()
+    /// Whether this is the password of the default user, in a time that does not tell how much of it is right.
+    pub(crate) fn password_matches(&self, password: &[u8]) -> bool {
+        let wanted = self.text(REQUIREPASS);
+        let differs = wanted.bytes().zip(password).fold(0, |bits, (a, b)| bits | (a ^ b));
+        wanted.len() == password.len() && std::hint::black_box(differs) == 0
+    }
+
+    /// Whether only clients on this machine are served while there is no password.
+    pub(crate) fn is_protected(&self) -> bool {
+        self.is_on(PROTECTED_MODE)
+    }
+
+    /// How many clients may be connected at once.
+    pub(crate) fn clients_max(&self) -> u64 {
+        self.number(MAXCLIENTS) as u64
+    }
+
+    /// After how many seconds an idle client is disconnected; 0: never.
+    pub(crate) fn idle_seconds_max(&self) -> u64 {
+        self.number(TIMEOUT) as u64
+    }
+
+    /// The longest request that is collected for a client.
+    pub(crate) fn query_bytes_max(&self) -> usize {
+        self.number(CLIENT_QUERY_BUFFER_LIMIT) as usize
     }
 
     /// The limit of the output of a class of clients: 0 normal ones, 1 replicas, 2 subscribers.
     pub(crate) fn output_limit(&self, class: usize) -> OutputLimit {
-        const MIB: u64 = 1024 * 1024;
-        match class {
-            2 => OutputLimit { hard_bytes: 32 * MIB, soft_bytes: 8 * MIB, soft_seconds: 60 },
-            _ => OutputLimit::default(),
+        let [hard_bytes, soft_bytes, soft_seconds] =
+            self.output_limits[class].each_ref().map(|number| number.load(Ordering::Relaxed));
+        OutputLimit { hard_bytes, soft_bytes, soft_seconds }
+    }
+
+    /// After how long a script is slow.
+    pub(crate) fn script_time_limit_ms(&self) -> u64 {
+        self.number(BUSY_REPLY_THRESHOLD) as u64
+    }
+
+    /// Number of databases.
+    pub(crate) fn databases(&self) -> u32 {
+        self.number(DATABASES) as u32
+    }
+
+    /// Number of threads that serve clients.
+    pub(crate) fn thread_count(&self) -> usize {
+        match self.number(PROACTOR_THREADS) {
+            0 => proactor::allowed_cpus(),
+            count => count as usize,
         }
     }
 
-    /// `maxclients`
-    pub(crate) fn clients_max(&self) -> u64 {
-        10_000
+    /// Number of shards for so many threads.
+    pub(crate) fn shard_count(&self, threads: u16) -> u16 {
+        match self.number(NUM_SHARDS) {
+            0 => threads.saturating_mul(SHARDS_PER_THREAD),
+            count => count as u16,
+        }
     }
 
-    /// `timeout`: after how many seconds an idle client is disconnected; 0: never.
-    pub(crate) fn idle_seconds_max(&self) -> u64 {
-        0
+    /// How commands enter shards.
+    pub(crate) fn entry_mode(&self) -> EntryMode {
+        if self.is_on(SHARD_ENTRY) { EntryMode::Home } else { EntryMode::Roam }
     }
 
-    /// `protected-mode`
-    pub(crate) fn is_protected(&self) -> bool {
-        true
+    /// Whether a blocking pop needs one hop rather than two in home mode.
+    pub(crate) fn singlehop_blocking(&self) -> bool {
+        self.is_on(SINGLEHOP_BLOCKING)
     }
 
-    /// `client-query-buffer-limit`
-    pub(crate) fn query_bytes_max(&self) -> usize {
-        1 << 30
+    /// Keys that begin like this are dealt out to the shards in turn.
+    pub(crate) fn round_robin_prefix(&self) -> Option<Vec<u8>> {
+        self.is_on(SHARD_ROUND_ROBIN_PREFIX).then(|| self.text(SHARD_ROUND_ROBIN_PREFIX).as_bytes().to_vec())
     }
 
-    /// `lua-time-limit`.
-    pub(crate) fn script_time_limit_ms(&self) -> u64 {
-        5_000
+    /// How the drivers are to behave.
+    pub(crate) fn driver_config(&self) -> proactor::Config {
+        let io = match self.number(IO) {
+            1 => proactor::IoChoice::Uring,
+            2 => proactor::IoChoice::Epoll,
+            _ => proactor::IoChoice::Auto,
+        };
+        proactor::Config { io, poll_us: self.number(POLL_US) as u32, ..proactor::Config::default() }
     }
 }
 
-/// The limit of one class of clients in `client-output-buffer-limit`; 0 is no limit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct OutputLimit {
-    /// A client above it is disconnected at once.
-    pub(crate) hard_bytes: u64,
-    /// A client above it is disconnected if it stays there.
-    pub(crate) soft_bytes: u64,
-    /// How long it may stay there.
-    pub(crate) soft_seconds: u64,
+impl Changed {
+    /// The settings with a new value.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = Id> {
+        self.0.iter().map(|(id, ..)| *id)
+    }
+}
+
+/// The error of `CONFIG SET` for one setting.
+pub(crate) fn failed(name: &str, why: &str) -> CommandError {
+    CommandError::new(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
+}
+
+/// Darter's own switches may also be `true` or `false`, or stand alone.
+fn own_words<'a>(setting: &Setting, words: &[&'a str]) -> Vec<&'a str> {
+    match (setting.kind, words) {
+        (Kind::Bool, []) => vec!["yes"],
+        (Kind::Bool, [word]) if setting.group == Group::Threads => match word.to_ascii_lowercase().as_str() {
+            "true" | "1" => vec!["yes"],
+            "false" | "0" => vec!["no"],
+            _ => vec![*word],
+        },
+        (Kind::Text | Kind::Words | Kind::SavePoints | Kind::EventClasses | Kind::Percentiles, []) => {
+            vec![""]
+        }
+        _ => words.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_change(settings: &Settings, pairs: &[(&str, &str)], expected: Result<(), &str>) {
+        let outcome = settings.change(pairs, false);
+        let outcome = outcome.as_ref().map(|_| ()).map_err(CommandError::text);
+        assert_eq!(outcome, expected, "{pairs:?}");
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_data_path() {
+        let settings = Settings::default();
+        assert_eq!(format!("{:?}", settings.data_config()), format!("{:?}", Config::default()));
+        assert_eq!(settings.request_limits(true), Limits::default());
+        assert_eq!(&*settings.text(PORT), "6379");
+        assert_eq!(
+            settings.output_limit(2),
+            OutputLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_seconds: 60 }
+        );
+        for (id, setting) in all() {
+            assert_eq!(find(setting.name), Some(id), "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn a_change_happens_as_a_whole_or_not_at_all() {
+        let settings = Settings::default();
+        check_change(&settings, &[("timeout", "7"), ("HASH_max-ziplist-entries", "3")], Ok(()));
+        assert_eq!((settings.number(TIMEOUT), settings.data_config().hash.entries_max), (7, 3));
+        for (pairs, error) in [
+            (
+                &[("timeout", "9"), ("maxmemory", "x")] as &[_],
+                "ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be a memory value",
+            ),
+            (
+                &[("timeout", "9"), ("TIMEOUT", "8")],
+                "ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter",
+            ),
+            (
+                &[("timeout", "9"), ("databases", "3")],
+                "ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config",
+            ),
+            (
+                &[("dir", "/")],
+                "ERR CONFIG SET failed (possibly related to argument 'dir') - can't set protected config",
+            ),
+            (
+                &[("timeout", "9"), ("nope", "3")],
+                "ERR Unknown option or number of arguments for CONFIG SET - 'nope'",
+            ),
+        ] {
+            check_change(&settings, pairs, Err(error));
+        }
+        assert_eq!(&*settings.text(TIMEOUT), "7");
+    }
+
+    #[test]
+    fn a_change_can_be_taken_back() {
+        let settings = Settings::default();
+        let changed = settings.change(&[("timeout", "7"), ("loglevel", "debug")], false).unwrap();
+        settings.undo(&changed);
+        assert_eq!((settings.number(TIMEOUT), &*settings.text(LOGLEVEL)), (0, "notice"));
+    }
+
+    #[test]
+    fn settings_without_effect_are_kept_and_told_of() {
+        let (settings, mut found) = (Settings::default(), Found::default());
+        settings.assign("appendfsync", &["always"], "here", &mut found).unwrap();
+        settings.assign("hz", &["10"], "here", &mut found).unwrap();
+        settings.assign("user", &["default", "on"], "here", &mut found).unwrap();
+        assert_eq!(found.without_effect, ["appendfsync", "user"]);
+        assert_eq!(&*settings.text(find("appendfsync").unwrap()), "always");
+    }
 }

@@ -15,6 +15,7 @@ use crate::patterns::Patterns;
 use crate::script_store::{ScriptStore, SlowScript};
 use crate::settings::Settings;
 use crate::stats::ThreadStats;
+use crate::watch::Watch;
 
 /// A thread as the others see it.
 pub(crate) struct Remote {
@@ -83,6 +84,11 @@ pub(crate) struct Shared {
     pub(crate) started_ms: u64,
     pub(crate) run_id: String,
     pub(crate) stopping: AtomicBool,
+    pub(crate) watch: Watch,
+    /// Whether keys are expired in the background (`DEBUG SET-ACTIVE-EXPIRE`).
+    pub(crate) active_expire: AtomicBool,
+    /// `io_uring` or `epoll`.
+    pub(crate) driver_name: &'static str,
     data_config: AtomicPtr<Config>,
 }
 
@@ -92,6 +98,7 @@ impl Shared {
         settings: Settings,
         table: Table,
         wakers: Vec<Arc<Waker>>,
+        driver_name: &'static str,
         seed: u64,
         now_ms: u64,
     ) -> &'static Shared {
@@ -129,6 +136,9 @@ impl Shared {
             started_ms: now_ms,
             run_id: run_id(seed),
             stopping: AtomicBool::new(false),
+            watch: Watch::new(table.len()),
+            active_expire: AtomicBool::new(true),
+            driver_name,
             data_config,
             table,
         }))
@@ -148,6 +158,12 @@ impl Shared {
         for thread in &self.threads {
             thread.send(Message::Reconfigure);
         }
+    }
+
+    /// Ends the server: every thread ends its loop, and its connections with it.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.broadcast(|| Message::Stop);
     }
 
     /// Sends to every thread, the sender included.

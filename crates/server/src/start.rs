@@ -1,82 +1,252 @@
-//! Starting and stopping a server: threads, drivers, listeners.
+//! Starting and stopping a server: settings, listeners, threads, signals.
+//!
+//! Everything that can fail fails before the first thread serves, with a sentence on standard error and exit status 1.
+//! `SIGTERM`, `SIGINT` and `SHUTDOWN` end the threads' loops; the connections and the files of the server go with them.
 
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
 
-use clap::Parser;
 use command::Table;
-use proactor::{Driver, Waker};
+use proactor::{Driver, Listener, Waker};
 
-use crate::settings::Settings;
+use crate::error::Error;
+use crate::settings::{
+    BIND, DIR, Found, Invocation, MAXCLIENTS, PIDFILE, PORT, SUPERVISED, SUPERVISED_BY_SYSTEMD, Settings,
+    TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM, help, version_line,
+};
 use crate::shared::Shared;
 use crate::thread::Thread;
+use crate::version::{DARTER_VERSION, REDIS_VERSION};
+use crate::{log, system};
 
-/// A multi-threaded in-memory store that speaks the Redis protocol.
-#[derive(Parser, Debug, Clone)]
-#[command(version)]
-pub struct Options {
-    /// Port to listen on
-    #[arg(long, default_value_t = 6379)]
-    pub port: u16,
-    /// Threads; 0: one per core
-    #[arg(long = "proactor_threads", default_value_t = 0)]
-    pub proactor_threads: usize,
-    /// auto, uring or epoll
-    #[arg(long, default_value = "auto")]
-    pub io: String,
-    /// roam or home
-    #[arg(long = "shard_entry", default_value = "roam")]
-    pub shard_entry: String,
-    /// Shards; 0: 32 per thread
-    #[arg(long = "num_shards", default_value_t = 0)]
-    pub num_shards: u16,
-    /// Deals out keys under this prefix in turn
-    #[arg(long = "shard_round_robin_prefix")]
-    pub shard_round_robin_prefix: Option<String>,
-    /// One hop instead of two for blocking pops in home mode
-    #[arg(long = "singlehop_blocking", default_value_t = true, action = clap::ArgAction::Set)]
-    pub singlehop_blocking: bool,
+/// File descriptors that are needed beside those of clients.
+const RESERVED_FILES: u64 = 32;
+/// File descriptors of one thread.
+const FILES_PER_THREAD: u64 = 4;
+
+/// Does what the command line (without the program's name) asks for: usually runs a server until it is told to stop.
+pub fn run(args: &[String]) -> ExitCode {
+    let outcome = match Invocation::parse(args) {
+        Ok(Invocation::Help) => print(&help()),
+        Ok(Invocation::Version) => print(&(version_line() + "\n")),
+        Ok(Invocation::Serve(arguments)) => {
+            arguments.settings().and_then(|(settings, found)| serve(settings, &found))
+        }
+        Err(error) => Err(error),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("darter: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
-/// Runs a server until it is told to stop.
-pub fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
-    let settings = Settings::new(options);
-    let threads = if settings.threads == 0 { proactor::allowed_cpus() } else { settings.threads };
-    let config = proactor::Config { io: settings.io, ..proactor::Config::default() };
-    let listener = proactor::listen_tcp(&settings.bind[0], settings.port, 511)?;
-    let (to_main, wakers) = mpsc::channel::<(usize, Arc<Waker>)>();
-    let mut starters = Vec::new();
-    let mut handles = Vec::new();
-    let cpus = proactor::cpu_set();
-    let mut listener = Some(listener);
-    for index in 0..threads {
-        let (starter, start) = mpsc::channel::<&'static Shared>();
-        starters.push(starter);
-        let (to_main, config, cpus, listener) =
-            (to_main.clone(), config.clone(), cpus.clone(), listener.take());
-        handles.push(std::thread::Builder::new().name(format!("darter-{index}")).spawn(move || {
-            cpus.pin(index);
-            let mut driver = Driver::open(&config).expect("the driver opens");
-            to_main.send((index, driver.waker())).expect("main waits");
-            let Ok(shared) = start.recv() else { return };
-            if let Some(listener) = listener {
-                driver.listen(listener).expect("listens");
-            }
-            Thread::new(index as u16, shared, driver).run().expect("runs");
-        })?);
+fn print(text: &str) -> Result<(), Error> {
+    use std::io::Write;
+    let printed = std::io::stdout().write_all(text.as_bytes());
+    printed.map_err(|source| Error::Io { what: "cannot write to standard output".to_owned(), source })
+}
+
+fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
+    let directory = settings.text(DIR);
+    if !directory.is_empty() {
+        std::env::set_current_dir(&*directory).map_err(|source| Error::Io {
+            what: format!("cannot change to the directory {directory}"),
+            source,
+        })?;
     }
-    drop(to_main);
-    let mut wakers: Vec<_> = wakers.iter().take(threads).collect();
-    wakers.sort_by_key(|(index, _)| *index);
-    let wakers = wakers.into_iter().map(|(_, waker)| waker).collect();
-    let table = Table::new(&crate::commands::families());
-    let clock = proactor::Clock::real();
-    let seed = proactor::Entropy::from_os()?.next_u64();
-    let shared = Shared::create(settings, table, wakers, seed, clock.now_ms());
-    for starter in starters {
-        starter.send(shared)?;
+    settings.note_directory();
+    log::open(&settings)?;
+    tracing::info!(
+        "Darter {DARTER_VERSION} (as Redis {REDIS_VERSION}) starts, process {}, {} threads",
+        std::process::id(),
+        settings.thread_count()
+    );
+    if !found.without_effect.is_empty() {
+        tracing::warn!("accepted without effect: {}", found.without_effect.join(", "));
     }
-    for handle in handles {
-        handle.join().map_err(|_| "a thread panicked")?;
+    settings.lower_maxclients();
+    let listeners = listen(&settings)?;
+    let places: Vec<String> = listeners.iter().map(|listener| listener.local().to_owned()).collect();
+    let pid_file = PidFile::write(&settings)?;
+    system::hold_signals();
+    let (shared, threads) = start_threads(settings, listeners)?;
+    shared.watch.note_startup();
+    stop_at_signal(shared)?;
+    tracing::info!(
+        "ready to accept connections on {} ({}, {} shards)",
+        places.join(", "),
+        shared.driver_name,
+        shared.shards.len()
+    );
+    if shared.settings.number(SUPERVISED) >= SUPERVISED_BY_SYSTEMD {
+        system::notify_systemd("READY=1");
     }
+    for thread in threads {
+        if thread.join().is_err() {
+            shared.stop();
+        }
+    }
+    drop(pid_file);
+    tracing::info!("the server stops");
     Ok(())
+}
+
+impl Settings {
+    /// Makes room for the file descriptors of `maxclients`; lowers it if the system does not allow so many.
+    fn lower_maxclients(&self) {
+        let wanted = self.number(MAXCLIENTS) as u64;
+        if let Err(possible) = self.make_room(wanted) {
+            tracing::warn!(
+                "maxclients is {possible} rather than {wanted}: the system allows no more open files"
+            );
+            self.lower(MAXCLIENTS, possible as i64);
+        }
+    }
+
+    /// Makes room for the file descriptors of so many clients; the error is the number that is possible.
+    pub(crate) fn make_room(&self, clients: u64) -> Result<(), u64> {
+        let reserved = RESERVED_FILES + FILES_PER_THREAD * self.thread_count() as u64;
+        let limit = system::raise_file_limit(clients.saturating_add(reserved));
+        let possible = limit.saturating_sub(reserved).max(1);
+        if possible < clients { Err(possible) } else { Ok(()) }
+    }
+}
+
+/// Opens all sockets that the settings name.
+fn listen(settings: &Settings) -> Result<Vec<Listener>, Error> {
+    let mut listeners = Vec::new();
+    let (port, backlog) = (settings.number(PORT) as u16, settings.number(TCP_BACKLOG) as i32);
+    let addresses = if port == 0 { "".into() } else { settings.text(BIND) };
+    for address in addresses.split_whitespace() {
+        let (address, may_be_missing) = match address.strip_prefix('-') {
+            Some(address) => (address, true),
+            None => (address, false),
+        };
+        match proactor::listen_tcp(address, port, backlog) {
+            Ok(listener) => listeners.push(listener),
+            Err(proactor::Error::NoSuchAddress { .. } | proactor::Error::Listen { .. }) if may_be_missing => {
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let path = settings.text(UNIXSOCKET);
+    if !path.is_empty() {
+        let permissions =
+            Some(settings.number(UNIXSOCKETPERM) as u32).filter(|permissions| *permissions != 0);
+        let path = std::path::absolute(&*path).unwrap_or_else(|_| PathBuf::from(&*path));
+        listeners.push(proactor::listen_unix(&path, permissions, backlog)?);
+    }
+    if listeners.is_empty() { Err(Error::NowhereToListen) } else { Ok(listeners) }
+}
+
+/// A thread that has its driver and waits for the shared part.
+struct Starting {
+    handle: JoinHandle<()>,
+    start: mpsc::Sender<&'static Shared>,
+    waker: Arc<Waker>,
+    driver_name: &'static str,
+}
+
+/// Starts the threads; the first one accepts connections for all.
+fn start_threads(
+    settings: Settings,
+    listeners: Vec<Listener>,
+) -> Result<(&'static Shared, Vec<JoinHandle<()>>), Error> {
+    let cpus = proactor::cpu_set();
+    let config = settings.driver_config();
+    let mut listeners = Some(listeners);
+    let mut opening = Vec::new();
+    // All open their drivers at the same time.
+    for index in 0..settings.thread_count() {
+        let (to_main, opened) = mpsc::channel();
+        let (start, started) = mpsc::channel();
+        let (config, cpus, listeners) = (config.clone(), cpus.clone(), listeners.take().unwrap_or_default());
+        let work = move || {
+            cpus.pin(index);
+            match Driver::open(&config) {
+                Err(error) => drop(to_main.send(Err(error))),
+                Ok(mut driver) => {
+                    let ready = to_main.send(Ok((driver.waker(), driver.name()))).is_ok();
+                    if ready && let Ok(shared) = started.recv() {
+                        run_thread(index as u16, shared, driver, listeners);
+                    }
+                }
+            }
+        };
+        let handle = std::thread::Builder::new()
+            .name(format!("darter-{index}"))
+            .spawn(work)
+            .map_err(|source| Error::Io { what: "cannot start a thread".to_owned(), source })?;
+        opening.push((handle, start, opened));
+    }
+    let mut threads = Vec::new();
+    for (handle, start, opened) in opening {
+        let (waker, driver_name) = opened.recv().expect("a thread says how opening its driver went")?;
+        threads.push(Starting { handle, start, waker, driver_name });
+    }
+    let wakers = threads.iter().map(|thread| thread.waker.clone()).collect();
+    let table = Table::new(&crate::commands::families());
+    let seed = proactor::Entropy::from_os()
+        .map_err(|source| Error::Io { what: "the system has no random numbers".to_owned(), source })?
+        .next_u64();
+    let now_ms = proactor::Clock::real().now_ms();
+    let shared = Shared::create(settings, table, wakers, threads[0].driver_name, seed, now_ms);
+    let handles = threads.into_iter().map(|thread| {
+        thread.start.send(shared).expect("the thread waits for this");
+        thread.handle
+    });
+    Ok((shared, handles.collect()))
+}
+
+fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners: Vec<Listener>) {
+    let served = listeners
+        .into_iter()
+        .try_for_each(|listener| driver.listen(listener).map(|_| ()))
+        .and_then(|()| Thread::new(index, shared, driver).run());
+    if let Err(error) = served {
+        tracing::error!("thread {index} cannot go on: {error}");
+        shared.stop();
+    }
+}
+
+/// Ends the server at the first signal; at the second one ends the process.
+fn stop_at_signal(shared: &'static Shared) -> Result<(), Error> {
+    let work = || {
+        tracing::warn!("received {}: stopping", system::wait_for_signal());
+        shared.stop();
+        tracing::warn!("received {} again: exiting now", system::wait_for_signal());
+        std::process::exit(1);
+    };
+    let started = std::thread::Builder::new().name("signals".to_owned()).stack_size(64 * 1024).spawn(work);
+    started.map(|_| ()).map_err(|source| Error::Io { what: "cannot start a thread".to_owned(), source })
+}
+
+/// The file that holds the process number; removed when the server stops.
+struct PidFile(Option<PathBuf>);
+
+impl PidFile {
+    fn write(settings: &Settings) -> Result<PidFile, Error> {
+        let path = settings.text(PIDFILE);
+        if path.is_empty() {
+            return Ok(PidFile(None));
+        }
+        let path = std::path::absolute(Path::new(&*path)).unwrap_or_else(|_| PathBuf::from(&*path));
+        std::fs::write(&path, format!("{}\n", std::process::id()))
+            .map_err(|source| Error::Io { what: format!("cannot write {}", path.display()), source })?;
+        Ok(PidFile(Some(path)))
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // Whoever removed it before has done no harm.
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }

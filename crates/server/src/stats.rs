@@ -1,9 +1,11 @@
 //! Counters of one thread, written by it alone and read by whoever asks `INFO`.
 //!
 //! Every counter is an atomic that only its own thread writes, so adding is a plain load and store, and each
-//! thread's counters have cache lines of their own.
+//! thread's counters have cache lines of their own. `CONFIG RESETSTAT` does not touch them: it notes the sums of all
+//! threads in a [`ThreadStats`] that no thread owns, and readers subtract it (`watch.rs`).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use command::CommandId;
 
@@ -29,9 +31,9 @@ impl Counter {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Starts again from 0.
-    pub(crate) fn reset(&self) {
-        self.0.store(0, Ordering::Relaxed);
+    /// Makes it another number.
+    pub(crate) fn set(&self, number: u64) {
+        self.0.store(number, Ordering::Relaxed);
     }
 }
 
@@ -55,15 +57,102 @@ pub(crate) enum EntryType {
 /// Widths that the histogram tells apart: 1, 2, 3–4, 5–8 … shards.
 pub(crate) const WIDTH_BUCKETS: usize = 13;
 
+/// Durations that the histogram tells apart: two buckets for each doubling, from 64 ns to about 4 minutes.
+pub(crate) const DURATION_BUCKETS: usize = 64;
+/// The first bucket ends at 2 to this power.
+const SHORTEST_NS_LOG2: u32 = 6;
+
+/// The bucket of a duration.
+#[inline]
+pub(crate) fn duration_bucket(ns: u64) -> usize {
+    let log2 = (ns | 1).ilog2();
+    if log2 < SHORTEST_NS_LOG2 {
+        return 0;
+    }
+    let upper_half = (ns >> (log2 - 1)) & 1;
+    (((log2 - SHORTEST_NS_LOG2) * 2 + 1) as usize + upper_half as usize).min(DURATION_BUCKETS - 1)
+}
+
+/// Where a bucket begins.
+pub(crate) fn bucket_start_ns(bucket: usize) -> u64 {
+    match bucket.checked_sub(1) {
+        None => 0,
+        Some(half) => {
+            let start = 1 << (SHORTEST_NS_LOG2 as usize + half / 2);
+            if half % 2 == 0 { start } else { start + start / 2 }
+        }
+    }
+}
+
 /// Counters of one command.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct CommandStats {
     pub(crate) calls: Counter,
-    pub(crate) ticks: Counter,
+    pub(crate) ns: Counter,
     pub(crate) rejected: Counter,
     pub(crate) failed: Counter,
-    /// Calls by duration: bucket n counts those of less than 2^n microseconds … for `LATENCY HISTOGRAM`.
-    pub(crate) durations: [Counter; 32],
+    /// Calls by duration.
+    pub(crate) durations: [Counter; DURATION_BUCKETS],
+}
+
+impl Default for CommandStats {
+    fn default() -> Self {
+        CommandStats {
+            calls: Counter::default(),
+            ns: Counter::default(),
+            rejected: Counter::default(),
+            failed: Counter::default(),
+            durations: std::array::from_fn(|_| Counter::default()),
+        }
+    }
+}
+
+/// Code words of errors that are told apart; further ones are not counted one by one.
+const ERROR_CODES_MAX: usize = 128;
+
+/// Error replies by their code word.
+#[derive(Debug)]
+pub(crate) struct ErrorCounts {
+    len: AtomicUsize,
+    codes: [OnceLock<Box<str>>; ERROR_CODES_MAX],
+    counts: [Counter; ERROR_CODES_MAX],
+}
+
+impl ErrorCounts {
+    fn new() -> Self {
+        ErrorCounts {
+            len: AtomicUsize::new(0),
+            codes: [const { OnceLock::new() }; ERROR_CODES_MAX],
+            counts: std::array::from_fn(|_| Counter::default()),
+        }
+    }
+
+    /// Adds; only the owning thread may.
+    pub(crate) fn add(&self, code: &str, number: u64) {
+        if let Some(counter) = self.counter(code) {
+            counter.add(number);
+        }
+    }
+
+    /// The counter of a code word, made if there is room; only the owning thread may call this.
+    fn counter(&self, code: &str) -> Option<&Counter> {
+        let len = self.len.load(Ordering::Relaxed);
+        let known =
+            self.codes[..len].iter().position(|known| known.get().is_some_and(|known| **known == *code));
+        let index = known.unwrap_or(len);
+        if index == len {
+            self.codes.get(index)?.get_or_init(|| code.into());
+            self.len.store(len + 1, Ordering::Release);
+        }
+        self.counts.get(index)
+    }
+
+    /// Every code word with its number.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        let len = self.len.load(Ordering::Acquire);
+        let counts = self.codes[..len].iter().zip(&self.counts);
+        counts.filter_map(|(code, count)| Some((&**code.get()?, count.get())))
+    }
 }
 
 /// Counters of one thread.
@@ -71,15 +160,21 @@ pub(crate) struct CommandStats {
 #[repr(align(128))]
 pub(crate) struct ThreadStats {
     pub(crate) entries: [Counter; 6],
+    pub(crate) commands_processed: Counter,
     pub(crate) widths: [Counter; WIDTH_BUCKETS],
     pub(crate) delegated: Counter,
     pub(crate) retries: Counter,
+    /// Turns that began with a shard kept from before, because its backlog was long.
+    pub(crate) kept: Counter,
+    /// How many there are just now, unlike everything else here.
     pub(crate) blocked_clients: Counter,
     pub(crate) connections_received: Counter,
     pub(crate) rejected_connections: Counter,
     pub(crate) net_input_bytes: Counter,
     pub(crate) net_output_bytes: Counter,
+    pub(crate) reads_processed: Counter,
     pub(crate) error_replies: Counter,
+    pub(crate) errors: ErrorCounts,
     pub(crate) commands: Box<[CommandStats]>,
 }
 
@@ -88,15 +183,19 @@ impl ThreadStats {
     pub(crate) fn new(command_count: usize) -> Self {
         ThreadStats {
             entries: Default::default(),
+            commands_processed: Counter::default(),
             widths: Default::default(),
             delegated: Counter::default(),
             retries: Counter::default(),
+            kept: Counter::default(),
             blocked_clients: Counter::default(),
             connections_received: Counter::default(),
             rejected_connections: Counter::default(),
             net_input_bytes: Counter::default(),
             net_output_bytes: Counter::default(),
+            reads_processed: Counter::default(),
             error_replies: Counter::default(),
+            errors: ErrorCounts::new(),
             commands: (0..command_count).map(|_| CommandStats::default()).collect(),
         }
     }
@@ -110,9 +209,75 @@ impl ThreadStats {
         }
     }
 
+    /// Counts what was read from a client and written to it.
+    #[inline]
+    pub(crate) fn count_io(&self, input_bytes: usize, output_bytes: usize) {
+        self.reads_processed.add(1);
+        self.net_input_bytes.add(input_bytes as u64);
+        self.net_output_bytes.add(output_bytes as u64);
+    }
+
+    /// Counts an error reply by its code word.
+    pub(crate) fn count_error(&self, code: &str) {
+        self.error_replies.add(1);
+        self.errors.add(code, 1);
+    }
+
     /// Counters of one command.
     #[inline]
     pub(crate) fn command(&self, id: CommandId) -> &CommandStats {
         &self.commands[usize::from(id.0)]
+    }
+
+    /// Every counter that `CONFIG RESETSTAT` starts anew, errors by code left out, always in the same order.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = &Counter> {
+        let single = [
+            &self.commands_processed,
+            &self.delegated,
+            &self.retries,
+            &self.kept,
+            &self.connections_received,
+            &self.rejected_connections,
+            &self.net_input_bytes,
+            &self.net_output_bytes,
+            &self.reads_processed,
+            &self.error_replies,
+        ];
+        let of_commands = self.commands.iter().flat_map(|command| {
+            [&command.calls, &command.ns, &command.rejected, &command.failed]
+                .into_iter()
+                .chain(&command.durations)
+        });
+        single.into_iter().chain(&self.entries).chain(&self.widths).chain(of_commands)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_fall_into_the_bucket_that_begins_before_them() {
+        for (ns, bucket) in
+            [(0, 0), (63, 0), (64, 1), (95, 1), (96, 2), (127, 2), (128, 3), (1023, 8), (1024, 9)]
+        {
+            assert_eq!(duration_bucket(ns), bucket, "{ns}");
+        }
+        assert_eq!(duration_bucket(u64::MAX), DURATION_BUCKETS - 1);
+        for bucket in 0..DURATION_BUCKETS {
+            assert_eq!(duration_bucket(bucket_start_ns(bucket)), bucket);
+            assert_eq!(duration_bucket(bucket_start_ns(bucket + 1) - 1), bucket);
+        }
+    }
+
+    #[test]
+    fn errors_are_counted_by_code_and_bounded() {
+        let errors = ErrorCounts::new();
+        for number in 0..200 {
+            errors.add(&format!("CODE{number}"), 1);
+        }
+        errors.add("CODE7", 2);
+        assert_eq!(errors.iter().count(), ERROR_CODES_MAX);
+        assert!(errors.iter().any(|counted| counted == ("CODE7", 3)));
     }
 }

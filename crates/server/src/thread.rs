@@ -49,7 +49,6 @@ pub(crate) struct ThreadHost {
     pub(crate) timers: Timers,
     pub(crate) cron: crate::cron::Cron,
     pub(crate) scripting: crate::scripting::Scripting,
-    pub(crate) admin: crate::admin::Admin,
     /// Messages to itself.
     pub(crate) own_mail: VecDeque<Message>,
     /// The same for the next turn: what would do no good at once.
@@ -118,7 +117,6 @@ impl Thread {
                 timers: Timers::default(),
                 cron: crate::cron::Cron::new(id),
                 scripting: crate::scripting::Scripting::new(shared),
-                admin: crate::admin::Admin::default(),
                 own_mail: VecDeque::new(),
                 next_mail: Vec::new(),
                 stale_watches: Vec::new(),
@@ -234,8 +232,10 @@ impl Thread {
             return;
         };
         self.host.current = Some(session);
+        let output_bytes = io.output.len();
         let consumed = self.serve_input(&mut parser, io.input.as_slice(), &mut io.output, conn);
         self.leave_all();
+        self.host.stats().count_io(consumed, io.output.len() - output_bytes);
         io.input.consume(consumed);
         let session = self.host.current.take().expect("the session is put back where it was");
         let closing = matches!(session.state, State::Closing) || session.close_after_reply;

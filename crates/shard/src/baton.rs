@@ -16,10 +16,7 @@
 //! form a release sequence, so the one acquiring swap sees every node and what its sender wrote before.
 //! Source: flat combining (Hendler et al., 2010) over a Treiber stack; checked with loom in `tests/loom_baton.rs`.
 
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicUsize, Ordering};
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Ordering};
 
 const FREE: usize = 0;
 const HELD: usize = 1;

@@ -16,25 +16,30 @@
 //! *Kept* shards: a bounded drain may end with tasks left over. The thread then keeps the baton into its next
 //! turn. It may enter a shard that it keeps; it must not sleep while it keeps one.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use smallvec::SmallVec;
 
 use crate::baton::Node;
 use crate::placement::ShardId;
 use crate::shard::Shard;
 use crate::shards::{Backlog, Shards};
+use crate::sync::{AtomicBool, Ordering};
 
 /// Looks at a taken baton before letting go of everything: about 2 µs, a few commands' length.
-const SPINS_MAX: u32 = 48;
+const SPINS_MAX: u32 = if cfg!(loom) { 1 } else { 48 };
 /// The same for the one that has the token; it yields the processor between looks: some milliseconds.
-const PATIENT_YIELDS_MAX: u32 = 2_000;
+const PATIENT_YIELDS_MAX: u32 = if cfg!(loom) { 2 } else { 2_000 };
 /// Unlucky tries of a wide transaction after which it asks for the token.
 pub const PATIENCE_AFTER: u32 = 8;
 
 /// The right to wait for a shard while holding others; one for all threads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Patience(AtomicBool);
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience(AtomicBool::new(false))
+    }
+}
 
 impl Patience {
     /// Takes the token if it is free.

@@ -23,6 +23,7 @@ mod placement;
 mod shard;
 mod shards;
 mod subscribers;
+mod sync;
 mod waiters;
 mod watches;
 

@@ -117,8 +117,8 @@ impl RoundRobin {
 /// is empty; else the whole key. The rule of Redis Cluster.
 #[inline]
 pub fn hash_tag(key: &[u8]) -> &[u8] {
-    let Some(open) = key.iter().position(|&byte| byte == b'{') else { return key };
-    match key[open + 1..].iter().position(|&byte| byte == b'}') {
+    let Some(open) = memchr::memchr(b'{', key) else { return key };
+    match memchr::memchr(b'}', &key[open + 1..]) {
         None | Some(0) => key,
         Some(length) => &key[open + 1..open + 1 + length],
     }

@@ -36,6 +36,13 @@ impl Socket {
         Ok(())
     }
 
+    /// Sends requests without waiting for their replies.
+    pub fn send(&mut self, requests: &[Vec<Vec<u8>>]) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        requests.iter().for_each(|request| resp::encode_request(request, &mut bytes));
+        self.stream.write_all(&bytes)
+    }
+
     /// The next reply or push.
     pub fn receive(&mut self) -> io::Result<Value> {
         let mut chunk = [0; 16 * 1024];
@@ -56,9 +63,7 @@ impl Socket {
 
 impl Runner for Socket {
     fn call(&mut self, request: &[Vec<u8>]) -> io::Result<Value> {
-        let mut bytes = Vec::new();
-        resp::encode_request(request, &mut bytes);
-        self.stream.write_all(&bytes)?;
+        self.send(&[request.to_vec()])?;
         self.receive()
     }
 }

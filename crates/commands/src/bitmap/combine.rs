@@ -8,6 +8,8 @@ use command::{
 };
 use keyspace::{Str, Value};
 
+use crate::keys::rebuild;
+
 pub(super) const BITOP: Entry = Entry {
     name: "bitop",
     summary: "Performs bitwise operations on multiple strings, and stores the result.",
@@ -50,9 +52,9 @@ fn bitop(ctx: &mut Ctx) -> CommandResult {
     if result.is_empty() {
         ctx.store.delete(target);
     } else {
-        ctx.store.effect(target, &[b"SET", target, &result]);
         ctx.store.replace(target, Value::Str(Str::Grown(result)), None);
         ctx.store.changed(target, Class::String, "set");
+        rebuild::record(&mut ctx.store, target);
     }
     ctx.reply.int(length as i64);
     Ok(())

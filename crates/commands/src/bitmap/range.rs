@@ -181,7 +181,7 @@ fn find(bytes: &[u8], wanted: bool, first: u64, last: u64) -> Option<u64> {
     let mut at = first;
     while at <= last {
         let index = (at / 8) as usize;
-        if at % 8 == 0 && bytes[index] == without {
+        if at.is_multiple_of(8) && bytes[index] == without {
             at += 8 * bytes[index..].iter().take_while(|&&byte| byte == without).count() as u64;
         } else if (bytes[index] & 0x80 >> (at % 8) != 0) == wanted {
             return Some(at);

@@ -1,8 +1,8 @@
 //! Redis' `DEBUG DIGEST`: 20 bytes that two stores share if, and as good as only if, they hold the same data.
 //!
 //! Keys of a database, fields of a hash and members of a set are combined so that their order does not matter. To
-//! `xor` data into a digest is to xor their SHA-1 into it; to `mix` them in is that, and then the SHA-1 of the result.
-//! What expired counts as gone.
+//! `xor` data into a digest is to xor their SHA-1 into it; to `mix` them in is that, and then the SHA-1 of the
+//! result. What expired counts as gone.
 
 use command::Store;
 use keyspace::{Record, Value};
@@ -77,4 +77,53 @@ fn xor(digest: &mut Digest, data: &[u8]) {
 fn mix(digest: &mut Digest, data: &[u8]) {
     xor(digest, data);
     *digest = Sha1::digest(*digest).into();
+}
+
+#[cfg(test)]
+mod tests {
+    use command::{Client, Local};
+    use resp::{Output, Proto};
+
+    use super::*;
+
+    fn hex(digest: Digest) -> String {
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The digests are those that redis-server 7.0.15 answers for the same requests.
+    #[test]
+    fn digests_are_those_of_redis() {
+        let mut local = Local::new(crate::FAMILIES);
+        for line in [
+            "SET s hello",
+            "SET n 42",
+            "SET t x PXAT 33177117420000",
+            "RPUSH l a b 1",
+            "SADD si 1 2 3",
+            "SADD ss a b c",
+            "ZADD z 1.5 a -inf b 0.1 c 3 d",
+            "HSET h f v g w",
+        ] {
+            let reply = local.line(line);
+            assert!(!reply.starts_with('-'), "{line}: {reply}");
+        }
+        let other = Client::internal(1, Proto::Resp2);
+        local.run(other, &[b"SET", b"other", b"1"], &mut (), &mut Output::new());
+        local.with_store(Client::internal(0, Proto::Resp2), |store| {
+            for (key, expected) in [
+                ("s", "36b23a1456b2dce2c3ed252c456761301dba8060"),
+                ("n", "547a004a370bc71c2d611f010c52f2e7b64c77a4"),
+                ("t", "0745672cb1bf060476eedeb8a28f5ffe1ff5a2be"),
+                ("l", "981fd62c1655c074205cff40b800bd5a5bfdcd41"),
+                ("si", "2a462a3f51a1db89738ebbeef0c47ce1bbc85246"),
+                ("ss", "593c2414786d75446e97f4ea5d4b731f3313da72"),
+                ("z", "2a8f7f6978aa22d7e20816b1754fa23cdab3d436"),
+                ("h", "d127864ed50239662bf61bafc9bda63c17da5b37"),
+                ("missing", "0000000000000000000000000000000000000000"),
+            ] {
+                assert_eq!(hex(digest_value(store, key.as_bytes())), expected, "{key}");
+            }
+            assert_eq!(hex(digest(store)), "358ad69dd427a1725ad77e07c363bad081aa6036");
+        });
+    }
 }

@@ -1,7 +1,7 @@
 //! Keys that get another name or another database.
 //!
-//! The effect is the command itself if both keys lie on one shard. Otherwise each shard gets its own: `DEL` of the one,
-//! and the commands that build the other.
+//! The effect is the command itself if both keys lie on one shard. Otherwise each shard gets its own: `DEL` of the
+//! one, and the commands that build the other.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -65,7 +65,7 @@ fn rename_key(ctx: &mut Ctx, overwrite: bool) -> Result<bool, CommandError> {
     if !ctx.store.exists(source) {
         return Err(CommandError::NO_SUCH_KEY);
     }
-    if source == target || !overwrite && ctx.store.exists(target) {
+    if source == target || !overwrite && ctx.store.write(target).is_some() {
         return Ok(false);
     }
     let record = ctx.store.take(source).expect("it was found just before");
@@ -135,7 +135,7 @@ fn copy_key(ctx: &mut Ctx, source: &[u8], (target_db, target): (u32, &[u8]), ove
     let expiry = record.expiry();
     let value = record.value.clone();
     ctx.store.client.db = target_db;
-    if !overwrite && ctx.store.exists(target) {
+    if !overwrite && ctx.store.write(target).is_some() {
         ctx.store.client.db = source_db;
         return false;
     }
@@ -176,7 +176,7 @@ fn move_key(ctx: &mut Ctx) -> CommandResult {
         return Err(CommandError::SAME_OBJECT);
     }
     ctx.store.client.db = target_db;
-    let is_taken = ctx.store.exists(key);
+    let is_taken = ctx.store.write(key).is_some();
     ctx.store.client.db = source_db;
     let moved = match ctx.store.exists(key) && !is_taken {
         false => None,

@@ -70,8 +70,8 @@ pub(super) const SCAN: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// Goes on where the cursor says and through as many shards as it takes to look at `COUNT` keys, as long as they can be had
-/// without waiting: a small database comes in one call.
+/// Goes on where the cursor says and through as many shards as it takes to look at `COUNT` keys, as long as they
+/// can be had without waiting: a small database comes in one call.
 fn scan(ctx: &mut Ctx) -> CommandResult {
     let mut cursor = Cursor::parse(ctx.args[1])?;
     let filter = Filter::parse(&ctx.args[2..])?;

@@ -1,7 +1,7 @@
 //! `LCS`: the longest common subsequence of two strings.
 //!
-//! The textbook dynamic program: a table of (length of one + 1) × (length of the other + 1) lengths, then a walk back from its last
-//! corner. Time and memory are the product of the lengths; the memory is limited by `proto-max-bulk-len`.
+//! The textbook dynamic program: a table of (length of one + 1) × (length of the other + 1) lengths, then a walk back
+//! from its last corner. Time and memory are the product of the lengths; `proto-max-bulk-len` limits the memory.
 
 use command::Flag::*;
 use command::KeyFlag::*;

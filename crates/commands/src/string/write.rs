@@ -258,7 +258,7 @@ fn msetnx(ctx: &mut Ctx) -> CommandResult {
 /// The keys and values of `MSET` and `MSETNX`.
 fn pairs<'a>(ctx: &Ctx<'a, '_>) -> Result<&'a [&'a [u8]], CommandError> {
     let pairs = &ctx.args[1..];
-    if pairs.len() % 2 != 0 {
+    if !pairs.len().is_multiple_of(2) {
         return Err(CommandError::wrong_arity(&ctx.command.full_name));
     }
     Ok(pairs)

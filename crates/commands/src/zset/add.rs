@@ -13,7 +13,6 @@ use ds::zset::{ZSet, ZSetLimits};
 use resp::DoubleBuffer;
 use smallvec::SmallVec;
 
-
 const NX_AND_XX: &str = "ERR XX and NX options at the same time are not compatible";
 const GT_LT_AND_NX: &str = "ERR GT, LT, and/or NX options at the same time are not compatible";
 const INCR_OF_SEVERAL: &str = "ERR INCR option supports a single increment-element pair";
@@ -61,7 +60,7 @@ impl Options {
             }
             args = rest;
         }
-        if args.is_empty() || args.len() % 2 != 0 {
+        if args.is_empty() || !args.len().is_multiple_of(2) {
             return Err(CommandError::SYNTAX);
         }
         let Options { new_only, existing_only, greater_only, less_only, .. } = options;
@@ -121,7 +120,8 @@ impl Options {
 
 pub(super) const ZADD: Entry = Entry {
     name: "zadd",
-    summary: "Adds one or more members to a sorted set, or updates their scores. Creates the key if it doesn't exist.",
+    summary: "Adds one or more members to a sorted set, or updates their scores. Creates the key if it \
+            doesn't exist.",
     complexity: "O(log(N)) for each item added, where N is the number of elements in the sorted set.",
     since: "1.2.0",
     group: Group::SortedSet,

@@ -25,12 +25,13 @@ const KEY_AND_MEMBER: Shape =
 
 pub(super) const BZPOPMIN: Entry = Entry {
     name: "bzpopmin",
-    summary: "Removes and returns the member with the lowest score from one or more sorted sets. Blocks until a member is available otherwise. Deletes the sorted set if the last element was popped.",
+    summary: "Removes and returns the member with the lowest score from one or more sorted sets. Blocks \
+            until a member is available otherwise. Deletes the sorted set if the last element was popped.",
     complexity: "O(log(N)) with N being the number of elements in the sorted set.",
     since: "5.0.0",
     group: Group::SortedSet,
     arity: -3,
-    flags: &[Write, NoScript, Blocking, Fast],
+    flags: &[Write, Blocking, Fast],
     acl: &[Acl::SortedSet],
     keys: &[KeySpec::range(1, -2, 1, &[RW, Access, Delete])],
     args: &[key("key", 0).multiple(), double("timeout")],
@@ -46,12 +47,13 @@ fn bzpopmin(ctx: &mut Ctx) -> CommandResult {
 
 pub(super) const BZPOPMAX: Entry = Entry {
     name: "bzpopmax",
-    summary: "Removes and returns the member with the highest score from one or more sorted sets. Blocks until a member available otherwise.  Deletes the sorted set if the last element was popped.",
+    summary: "Removes and returns the member with the highest score from one or more sorted sets. Blocks \
+            until a member is available otherwise. Deletes the sorted set if the last element was popped.",
     complexity: "O(log(N)) with N being the number of elements in the sorted set.",
     since: "5.0.0",
     group: Group::SortedSet,
     arity: -3,
-    flags: &[Write, NoScript, Blocking, Fast],
+    flags: &[Write, Blocking, Fast],
     acl: &[Acl::SortedSet],
     keys: &[KeySpec::range(1, -2, 1, &[RW, Access, Delete])],
     args: &[key("key", 0).multiple(), double("timeout")],
@@ -73,8 +75,10 @@ fn pop_one(ctx: &mut Ctx, pop: Pop, serve: Serve) -> CommandResult {
 
 pub(super) const BZMPOP: Entry = Entry {
     name: "bzmpop",
-    summary: "Removes and returns a member by score from one or more sorted sets. Blocks until a member is available otherwise. Deletes the sorted set if the last element was popped.",
-    complexity: "O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of elements in the sorted set, and M being the number of elements popped.",
+    summary: "Removes and returns a member by score from one or more sorted sets. Blocks until a member is \
+            available otherwise. Deletes the sorted set if the last element was popped.",
+    complexity: "O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of elements \
+            in the sorted set, and M being the number of elements popped.",
     since: "7.0.0",
     group: Group::SortedSet,
     arity: -5,

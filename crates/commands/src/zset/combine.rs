@@ -157,7 +157,8 @@ fn store(ctx: &mut Ctx, operation: Operation, event: &'static str) -> CommandRes
 pub(super) const ZUNION: Entry = Entry {
     name: "zunion",
     summary: "Returns the union of multiple sorted sets.",
-    complexity: "O(N)+O(M*log(M)) with N being the sum of the sizes of the input sorted sets, and M being the number of elements in the resulting sorted set.",
+    complexity: "O(N)+O(M*log(M)) with N being the sum of the sizes of the input sorted sets, and M being \
+            the number of elements in the resulting sorted set.",
     since: "6.2.0",
     group: Group::SortedSet,
     arity: -3,
@@ -185,7 +186,8 @@ fn zunion(ctx: &mut Ctx) -> CommandResult {
 pub(super) const ZINTER: Entry = Entry {
     name: "zinter",
     summary: "Returns the intersect of multiple sorted sets.",
-    complexity: "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the number of input sorted sets and M being the number of elements in the resulting sorted set.",
+    complexity: "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the \
+            number of input sorted sets and M being the number of elements in the resulting sorted set.",
     since: "6.2.0",
     group: Group::SortedSet,
     arity: -3,
@@ -213,7 +215,8 @@ fn zinter(ctx: &mut Ctx) -> CommandResult {
 pub(super) const ZDIFF: Entry = Entry {
     name: "zdiff",
     summary: "Returns the difference between multiple sorted sets.",
-    complexity: "O(L + (N-K)log(N)) worst case where L is the total number of elements in all the sets, N is the size of the first set, and K is the size of the result set.",
+    complexity: "O(L + (N-K)log(N)) worst case where L is the total number of elements in all the sets, N \
+            is the size of the first set, and K is the size of the result set.",
     since: "6.2.0",
     group: Group::SortedSet,
     arity: -3,
@@ -233,7 +236,8 @@ fn zdiff(ctx: &mut Ctx) -> CommandResult {
 pub(super) const ZUNIONSTORE: Entry = Entry {
     name: "zunionstore",
     summary: "Stores the union of multiple sorted sets in a key.",
-    complexity: "O(N)+O(M log(M)) with N being the sum of the sizes of the input sorted sets, and M being the number of elements in the resulting sorted set.",
+    complexity: "O(N)+O(M log(M)) with N being the sum of the sizes of the input sorted sets, and M being \
+            the number of elements in the resulting sorted set.",
     since: "2.0.0",
     group: Group::SortedSet,
     arity: -4,
@@ -262,7 +266,8 @@ fn zunionstore(ctx: &mut Ctx) -> CommandResult {
 pub(super) const ZINTERSTORE: Entry = Entry {
     name: "zinterstore",
     summary: "Stores the intersect of multiple sorted sets in a key.",
-    complexity: "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the number of input sorted sets and M being the number of elements in the resulting sorted set.",
+    complexity: "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the \
+            number of input sorted sets and M being the number of elements in the resulting sorted set.",
     since: "2.0.0",
     group: Group::SortedSet,
     arity: -4,
@@ -291,7 +296,8 @@ fn zinterstore(ctx: &mut Ctx) -> CommandResult {
 pub(super) const ZDIFFSTORE: Entry = Entry {
     name: "zdiffstore",
     summary: "Stores the difference of multiple sorted sets in a key.",
-    complexity: "O(L + (N-K)log(N)) worst case where L is the total number of elements in all the sets, N is the size of the first set, and K is the size of the result set.",
+    complexity: "O(L + (N-K)log(N)) worst case where L is the total number of elements in all the sets, N \
+            is the size of the first set, and K is the size of the result set.",
     since: "6.2.0",
     group: Group::SortedSet,
     arity: -4,
@@ -312,7 +318,8 @@ fn zdiffstore(ctx: &mut Ctx) -> CommandResult {
 pub(super) const ZINTERCARD: Entry = Entry {
     name: "zintercard",
     summary: "Returns the number of members of the intersect of multiple sorted sets.",
-    complexity: "O(N*K) worst case with N being the smallest input sorted set, K being the number of input sorted sets.",
+    complexity: "O(N*K) worst case with N being the smallest input sorted set, K being the number of input \
+            sorted sets.",
     since: "7.0.0",
     group: Group::SortedSet,
     arity: -3,

@@ -139,8 +139,10 @@ impl Pop {
 
 pub(super) const ZPOPMIN: Entry = Entry {
     name: "zpopmin",
-    summary: "Returns the lowest-scoring members from a sorted set after removing them. Deletes the sorted set if the last member was popped.",
-    complexity: "O(log(N)*M) with N being the number of elements in the sorted set, and M being the number of elements popped.",
+    summary: "Returns the lowest-scoring members from a sorted set after removing them. Deletes the sorted \
+            set if the last member was popped.",
+    complexity: "O(log(N)*M) with N being the number of elements in the sorted set, and M being the number \
+            of elements popped.",
     since: "5.0.0",
     group: Group::SortedSet,
     arity: -2,
@@ -159,8 +161,10 @@ fn zpopmin(ctx: &mut Ctx) -> CommandResult {
 
 pub(super) const ZPOPMAX: Entry = Entry {
     name: "zpopmax",
-    summary: "Returns the highest-scoring members from a sorted set after removing them. Deletes the sorted set if the last member was popped.",
-    complexity: "O(log(N)*M) with N being the number of elements in the sorted set, and M being the number of elements popped.",
+    summary: "Returns the highest-scoring members from a sorted set after removing them. Deletes the \
+            sorted set if the last member was popped.",
+    complexity: "O(log(N)*M) with N being the number of elements in the sorted set, and M being the number \
+            of elements popped.",
     since: "5.0.0",
     group: Group::SortedSet,
     arity: -2,
@@ -189,7 +193,7 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
         _ => return Err(CommandError::SYNTAX),
     };
     let popped = if count == 0 {
-        ctx.store.read_as::<ZSet>(key)?;
+        ctx.store.write_as::<ZSet>(key)?;
         false
     } else {
         Pop { end, count, answer: Answer::Members(layout) }.run(ctx, key)?
@@ -206,8 +210,10 @@ pub(super) const KEY_AND_PAIRS: Shape =
 
 pub(super) const ZMPOP: Entry = Entry {
     name: "zmpop",
-    summary: "Returns the highest- or lowest-scoring members from one or more sorted sets after removing them. Deletes the sorted set if the last member was popped.",
-    complexity: "O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of elements in the sorted set, and M being the number of elements popped.",
+    summary: "Returns the highest- or lowest-scoring members from one or more sorted sets after removing \
+            them. Deletes the sorted set if the last member was popped.",
+    complexity: "O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of elements \
+            in the sorted set, and M being the number of elements popped.",
     since: "7.0.0",
     group: Group::SortedSet,
     arity: -4,

@@ -112,7 +112,8 @@ fn reply_range(ctx: &mut Ctx, form: Form) -> CommandResult {
 pub(super) const ZRANGE: Entry = Entry {
     name: "zrange",
     summary: "Returns members in a sorted set within a range of indexes.",
-    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements returned.",
+    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of \
+            elements returned.",
     since: "1.2.0",
     group: Group::SortedSet,
     arity: -4,
@@ -141,7 +142,8 @@ fn zrange(ctx: &mut Ctx) -> CommandResult {
 pub(super) const ZRANGESTORE: Entry = Entry {
     name: "zrangestore",
     summary: "Stores a range of members from sorted set in a key.",
-    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements stored into the destination key.",
+    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of \
+            elements stored into the destination key.",
     since: "6.2.0",
     group: Group::SortedSet,
     arity: -5,
@@ -178,7 +180,8 @@ fn zrangestore(ctx: &mut Ctx) -> CommandResult {
 pub(super) const ZREVRANGE: Entry = Entry {
     name: "zrevrange",
     summary: "Returns members in a sorted set within a range of indexes in reverse order.",
-    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements returned.",
+    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of \
+            elements returned.",
     since: "1.2.0",
     group: Group::SortedSet,
     arity: -4,
@@ -199,7 +202,9 @@ fn zrevrange(ctx: &mut Ctx) -> CommandResult {
 pub(super) const ZRANGEBYSCORE: Entry = Entry {
     name: "zrangebyscore",
     summary: "Returns members in a sorted set within a range of scores.",
-    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements being returned. If M is constant (e.g. always asking for the first 10 elements with LIMIT), you can consider it O(log(N)).",
+    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of \
+            elements being returned. If M is constant (e.g. always asking for the first 10 elements with \
+            LIMIT), you can consider it O(log(N)).",
     since: "1.0.5",
     group: Group::SortedSet,
     arity: -4,
@@ -227,7 +232,9 @@ fn zrangebyscore(ctx: &mut Ctx) -> CommandResult {
 pub(super) const ZREVRANGEBYSCORE: Entry = Entry {
     name: "zrevrangebyscore",
     summary: "Returns members in a sorted set within a range of scores in reverse order.",
-    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements being returned. If M is constant (e.g. always asking for the first 10 elements with LIMIT), you can consider it O(log(N)).",
+    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of \
+            elements being returned. If M is constant (e.g. always asking for the first 10 elements with \
+            LIMIT), you can consider it O(log(N)).",
     since: "2.2.0",
     group: Group::SortedSet,
     arity: -4,
@@ -255,7 +262,9 @@ fn zrevrangebyscore(ctx: &mut Ctx) -> CommandResult {
 pub(super) const ZRANGEBYLEX: Entry = Entry {
     name: "zrangebylex",
     summary: "Returns members in a sorted set within a lexicographical range.",
-    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements being returned. If M is constant (e.g. always asking for the first 10 elements with LIMIT), you can consider it O(log(N)).",
+    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of \
+            elements being returned. If M is constant (e.g. always asking for the first 10 elements with \
+            LIMIT), you can consider it O(log(N)).",
     since: "2.8.9",
     group: Group::SortedSet,
     arity: -4,
@@ -281,7 +290,9 @@ fn zrangebylex(ctx: &mut Ctx) -> CommandResult {
 pub(super) const ZREVRANGEBYLEX: Entry = Entry {
     name: "zrevrangebylex",
     summary: "Returns members in a sorted set within a lexicographical range in reverse order.",
-    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements being returned. If M is constant (e.g. always asking for the first 10 elements with LIMIT), you can consider it O(log(N)).",
+    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of \
+            elements being returned. If M is constant (e.g. always asking for the first 10 elements with \
+            LIMIT), you can consider it O(log(N)).",
     since: "2.8.9",
     group: Group::SortedSet,
     arity: -4,

@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, double, integer, key, string,
+    Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, double, integer, key, string,
 };
 use ds::zset::ZSet;
 
@@ -11,8 +11,10 @@ use super::span::{By, Span};
 
 pub(super) const ZREM: Entry = Entry {
     name: "zrem",
-    summary: "Removes one or more members from a sorted set. Deletes the sorted set if all members were removed.",
-    complexity: "O(M*log(N)) with N being the number of elements in the sorted set and M the number of elements to be removed.",
+    summary: "Removes one or more members from a sorted set. Deletes the sorted set if all members were \
+            removed.",
+    complexity: "O(M*log(N)) with N being the number of elements in the sorted set and M the number of \
+            elements to be removed.",
     since: "1.2.0",
     group: Group::SortedSet,
     arity: -3,
@@ -36,15 +38,16 @@ fn zrem(ctx: &mut Ctx) -> CommandResult {
 
 pub(super) const ZREMRANGEBYRANK: Entry = Entry {
     name: "zremrangebyrank",
-    summary: "Removes members in a sorted set within a range of indexes. Deletes the sorted set if all members were removed.",
-    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements removed by the operation.",
+    summary: "Removes members in a sorted set within a range of indexes. Deletes the sorted set if all \
+            members were removed.",
+    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of \
+            elements removed by the operation.",
     since: "2.0.0",
     group: Group::SortedSet,
     arity: 4,
     flags: &[Write],
     acl: &[Acl::SortedSet],
     keys: &[KeySpec::one(1, &[RW, Delete])],
-    mode: Mode::Heavy,
     args: &[key("key", 0), integer("start"), integer("stop")],
     reply: Shape::Int,
     run: Run::Function(zremrangebyrank),
@@ -57,15 +60,16 @@ fn zremrangebyrank(ctx: &mut Ctx) -> CommandResult {
 
 pub(super) const ZREMRANGEBYSCORE: Entry = Entry {
     name: "zremrangebyscore",
-    summary: "Removes members in a sorted set within a range of scores. Deletes the sorted set if all members were removed.",
-    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements removed by the operation.",
+    summary: "Removes members in a sorted set within a range of scores. Deletes the sorted set if all \
+            members were removed.",
+    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of \
+            elements removed by the operation.",
     since: "1.2.0",
     group: Group::SortedSet,
     arity: 4,
     flags: &[Write],
     acl: &[Acl::SortedSet],
     keys: &[KeySpec::one(1, &[RW, Delete])],
-    mode: Mode::Heavy,
     args: &[key("key", 0), double("min"), double("max")],
     reply: Shape::Int,
     run: Run::Function(zremrangebyscore),
@@ -78,15 +82,16 @@ fn zremrangebyscore(ctx: &mut Ctx) -> CommandResult {
 
 pub(super) const ZREMRANGEBYLEX: Entry = Entry {
     name: "zremrangebylex",
-    summary: "Removes members in a sorted set within a lexicographical range. Deletes the sorted set if all members were removed.",
-    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements removed by the operation.",
+    summary: "Removes members in a sorted set within a lexicographical range. Deletes the sorted set if \
+            all members were removed.",
+    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of \
+            elements removed by the operation.",
     since: "2.8.9",
     group: Group::SortedSet,
     arity: 4,
     flags: &[Write],
     acl: &[Acl::SortedSet],
     keys: &[KeySpec::one(1, &[RW, Delete])],
-    mode: Mode::Heavy,
     args: &[key("key", 0), string("min"), string("max")],
     reply: Shape::Int,
     run: Run::Function(zremrangebylex),

@@ -1,1 +1,259 @@
-//! Tests of what transcripts cannot say.
+//! What transcripts, which have one client and see only replies, cannot say: who is served, effects, events, and
+//! ranges of large sets against a model.
+
+use command::{Class, Client, Local, Outcome, Post};
+use ds::random::Random;
+use resp::{Output, Proto};
+
+use crate::FAMILIES;
+
+/// A store with several clients.
+struct Clients(Local);
+
+impl Clients {
+    fn new() -> Self {
+        let mut clients = Clients(Local::new(FAMILIES));
+        clients.0.record_effects();
+        clients
+    }
+
+    /// Runs a line for a client that may block; its reply, line ends as spaces, or `None` if it waits.
+    fn run(&mut self, id: u64, line: &str) -> Option<String> {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let client = Client { id, deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
+        let mut out = Output::new();
+        match self.0.run(client, &args, &mut (), &mut out) {
+            Outcome::Blocked(_) => None,
+            Outcome::Done | Outcome::Failed => Some(flat(&out)),
+            Outcome::Again(_) => unreachable!("only scripts run again"),
+        }
+    }
+
+    /// Who was served since the last look, in order: `client: reply < what puts it back`.
+    fn served(&mut self) -> Vec<String> {
+        let posts = std::mem::take(&mut self.0.posts).into_iter();
+        posts
+            .map(|post| match post {
+                Post::Served { waiter, reply, restore } => {
+                    let restore = restore.expect("every pop can be put back").args;
+                    let restore = String::from_utf8_lossy(&restore.slices().join(&b' ')).into_owned();
+                    format!("{}: {} < {restore}", waiter.wait.client.id, flat(&reply))
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    /// The effects since the last look.
+    fn effects(&mut self) -> Vec<String> {
+        let effects = self.0.take_effects().into_iter();
+        effects.map(|effect| String::from_utf8_lossy(&effect.args.join(&b' ')).into_owned()).collect()
+    }
+}
+
+fn flat(out: &Output) -> String {
+    String::from_utf8_lossy(&out.to_vec()).trim_end().replace("\r\n", " ")
+}
+
+#[track_caller]
+fn check_served(wait: &str, lines: &[&str], expected: &str) {
+    let mut clients = Clients::new();
+    assert_eq!(clients.run(1, wait), None, "{wait}");
+    for line in lines {
+        clients.run(2, line);
+    }
+    assert_eq!(clients.served(), [expected], "{wait}, {lines:?}");
+}
+
+#[test]
+fn whoever_makes_a_sorted_set_serves_who_waits() {
+    check_served("BZPOPMIN z 0", &["ZADD z 2.5 b 1 a"], "1: *3 $1 z $1 a $1 1 < ZADD z 1 a");
+    check_served("BZPOPMAX z 0", &["ZADD z 2.5 b 1 a"], "1: *3 $1 z $1 b $3 2.5 < ZADD z 2.5 b");
+    check_served("BZPOPMIN x z y 2", &["ZINCRBY z 1 a"], "1: *3 $1 z $1 a $1 1 < ZADD z 1 a");
+    check_served("BZPOPMIN z z 0", &["SET z s", "DEL z", "ZADD z 1 a"], "1: *3 $1 z $1 a $1 1 < ZADD z 1 a");
+    check_served("BZMPOP 0 2 x z MIN", &["ZADD z 1 a 2 b"], "1: *2 $1 z *1 *2 $1 a $1 1 < ZADD z 1 a");
+    check_served(
+        "BZMPOP 0 1 z MAX COUNT 9",
+        &["ZADD z 1 a 2 b"],
+        "1: *2 $1 z *2 *2 $1 b $1 2 *2 $1 a $1 1 < ZADD z 2 b 1 a",
+    );
+    let made = "1: *3 $1 z $1 a $1 1 < ZADD z 1 a";
+    check_served("BZPOPMIN z 0", &["ZADD x 1 a", "ZUNIONSTORE z 1 x"], made);
+    check_served("BZPOPMIN z 0", &["ZADD x 1 a", "ZRANGESTORE z x 0 -1"], made);
+    check_served("BZPOPMIN z 0", &["ZADD x 1 a", "RENAME x z"], made);
+}
+
+#[test]
+fn first_come_first_served() {
+    let mut clients = Clients::new();
+    for (id, line) in [(1, "BZPOPMAX z 0"), (2, "BZPOPMIN x z 0"), (3, "BZMPOP 0 1 z MIN")] {
+        assert_eq!(clients.run(id, line), None);
+    }
+    clients.run(0, "ZADD z 1 a 2 b");
+    let served = ["1: *3 $1 z $1 b $1 2 < ZADD z 2 b", "2: *3 $1 z $1 a $1 1 < ZADD z 1 a"];
+    assert_eq!(clients.served(), served);
+    assert_eq!(clients.effects(), ["ZADD z 1 a 2 b", "ZREM z b", "ZREM z a"]);
+    clients.run(0, "ZADD z 3 c");
+    assert_eq!(clients.served(), ["3: *2 $1 z *1 *2 $1 c $1 3 < ZADD z 3 c"]);
+    assert_eq!(clients.run(0, "ZCARD z").as_deref(), Some(":0"));
+}
+
+#[test]
+fn effects_say_what_came_out() {
+    for (lines, expected) in [
+        (&["ZADD z 1 a", "ZADD z GT 2 a 0 b"][..], &["ZADD z 1 a", "ZADD z GT 2 a 0 b"][..]),
+        (&["ZADD z 1 a", "ZADD z 1 a", "ZADD z NX 2 a", "ZADD x XX 2 a"], &["ZADD z 1 a"]),
+        (&["ZINCRBY z 0.1 a", "ZADD z INCR 0.2 a"], &["ZADD z 0.1 a", "ZADD z 0.30000000000000004 a"]),
+        (&["ZADD z 1 a 2 b", "ZREM z a x", "ZREM z x"], &["ZADD z 1 a 2 b", "ZREM z a x"]),
+        (&["ZADD z 1 a 2 b 3 c", "ZPOPMAX z 2", "ZPOPMIN z 0"], &["ZADD z 1 a 2 b 3 c", "ZREM z b c"]),
+        (&["ZADD z 1 a", "ZMPOP 2 x z MIN", "ZMPOP 1 z MIN"], &["ZADD z 1 a", "ZREM z a"]),
+        (
+            &["ZADD z 1 a", "ZREMRANGEBYSCORE z 2 3", "ZREMRANGEBYRANK z 0 0"],
+            &["ZADD z 1 a", "ZREMRANGEBYRANK z 0 0"],
+        ),
+        (&["ZADD z 1 a 2 b", "ZUNIONSTORE z 1 z WEIGHTS 2"], &["ZADD z 1 a 2 b", "DEL z", "ZADD z 2 a 4 b"]),
+        (&["ZADD z 1 a", "ZINTERSTORE z 2 z x", "ZDIFFSTORE z 1 x"], &["ZADD z 1 a", "DEL z"]),
+    ] {
+        let mut clients = Clients::new();
+        for line in lines {
+            clients.run(0, line);
+        }
+        assert_eq!(clients.effects(), expected, "{lines:?}");
+    }
+}
+
+#[test]
+fn a_large_result_is_several_effects() {
+    let mut clients = Clients::new();
+    for number in 0..super::EFFECT_MEMBERS_MAX + 1 {
+        clients.run(0, &format!("ZADD z {number} m{number}"));
+    }
+    clients.effects();
+    clients.run(0, "ZRANGESTORE z z 0 -1");
+    let effects = clients.effects();
+    assert_eq!((effects.len(), &*effects[0]), (3, "DEL z"));
+    assert_eq!(effects[2], format!("ZADD z {0} m{0}", super::EFFECT_MEMBERS_MAX));
+}
+
+#[test]
+fn events_come_in_order() {
+    for (lines, expected) in [
+        (&["ZADD z 1 a", "ZADD z 1 a", "ZADD z INCR 1 a", "ZINCRBY z 1 a"][..], "zadd zincr zincr"),
+        (&["ZADD z 1 a 2 b", "ZREM z a x", "ZREM z b"], "zadd zrem zrem del"),
+        (&["ZADD z 1 a 2 b", "ZPOPMIN z", "ZPOPMAX z 5"], "zadd zpopmin zpopmax del"),
+        (&["ZADD z 1 a 2 b", "ZMPOP 1 z MAX", "BZPOPMIN z 0"], "zadd zpopmax zpopmin del"),
+        (&["ZADD z 1 a", "ZREMRANGEBYRANK z 1 1", "ZREMRANGEBYRANK z 0 0"], "zadd zremrangebyrank del"),
+        (&["ZADD z 1 a", "ZREMRANGEBYSCORE z 1 1"], "zadd zremrangebyscore del"),
+        (&["ZADD z 1 a", "ZREMRANGEBYLEX z - +"], "zadd zremrangebylex del"),
+        (&["ZADD z 1 a", "ZRANGESTORE z z 0 0", "ZRANGESTORE z z 1 1"], "zadd zrangestore del"),
+        (&["ZADD z 1 a", "ZUNIONSTORE z 1 z", "ZINTERSTORE z 1 z"], "zadd zunionstore zinterstore"),
+        (&["ZADD z 1 a", "ZDIFFSTORE z 1 z", "ZDIFFSTORE z 2 z z"], "zadd zdiffstore del"),
+    ] {
+        let mut clients = Clients::new();
+        clients.0.config.notify = Class::Keyspace as u32 | Class::ZSet as u32 | Class::Generic as u32;
+        for line in lines {
+            clients.run(0, line);
+        }
+        let events: Vec<String> = std::mem::take(&mut clients.0.posts)
+            .into_iter()
+            .map(|post| match post {
+                Post::Event { message, .. } => String::from_utf8_lossy(&message).into_owned(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(events.join(" "), expected, "{lines:?}");
+    }
+}
+
+/// A store with the set `z` of `len` members, and the members in order.
+fn numbered(len: usize, distinct_scores: i64) -> (Local, Vec<(String, i64)>) {
+    let mut local = Local::new(FAMILIES);
+    let mut model: Vec<_> =
+        (0..len).map(|number| (format!("m{number}"), number as i64 % distinct_scores)).collect();
+    for (member, score) in &model {
+        local.line(&format!("ZADD z {score} {member}"));
+    }
+    model.sort_by(|left, right| (left.1, &left.0).cmp(&(right.1, &right.0)));
+    (local, model)
+}
+
+#[track_caller]
+fn check_range<'a>(
+    local: &mut Local,
+    line: &str,
+    expected: impl ExactSizeIterator<Item = &'a (String, i64)>,
+) {
+    let mut text = format!("*{}\r\n", expected.len());
+    for (member, _) in expected {
+        text.push_str(&format!("${}\r\n{member}\r\n", member.len()));
+    }
+    assert_eq!(local.line(line), text, "{line}");
+}
+
+#[test]
+fn ranges_of_small_and_large_sets_are_those_of_a_model() {
+    let mut random = Random::new(7);
+    for (len, distinct_scores) in [(20, 6), (1000, 50), (300, 1)] {
+        let (mut local, model) = numbered(len, distinct_scores);
+        for _ in 0..100 {
+            let mut below = |n: usize| random.below(n as u64) as usize;
+            let (start, count) = (below(len + 2), below(len + 2));
+            let span = start.min(len)..(start + count).min(len).max(start.min(len));
+            let last = start as i64 + count as i64 - 1;
+            if last >= 0 {
+                check_range(&mut local, &format!("ZRANGE z {start} {last}"), model[span.clone()].iter());
+                let reversed: Vec<_> = model.iter().rev().collect();
+                let reversed = reversed[span].iter().copied();
+                check_range(&mut local, &format!("ZRANGE z {start} {last} REV"), reversed);
+            }
+            let (min, max) =
+                (below(distinct_scores as usize + 1) as i64, below(distinct_scores as usize + 1) as i64);
+            let within: Vec<_> = model.iter().filter(|(_, score)| (min..max).contains(score)).collect();
+            check_range(&mut local, &format!("ZRANGEBYSCORE z {min} ({max}"), within.iter().copied());
+            let (offset, limit) = (below(30), below(30));
+            let line = format!("ZREVRANGEBYSCORE z ({max} {min} LIMIT {offset} {limit}");
+            let limited: Vec<_> = within.iter().rev().skip(offset).take(limit).copied().collect();
+            check_range(&mut local, &line, limited.into_iter());
+            assert_eq!(local.line(&format!("ZCOUNT z {min} ({max}")), format!(":{}\r\n", within.len()));
+            if distinct_scores == 1 {
+                let (min, max) = (format!("m{}", below(len)), format!("m{}", below(len)));
+                let within: Vec<_> =
+                    model.iter().filter(|(member, _)| *member >= min && *member < max).collect();
+                check_range(&mut local, &format!("ZRANGEBYLEX z [{min} ({max}"), within.iter().copied());
+                let reversed: Vec<_> = within.into_iter().rev().collect();
+                check_range(&mut local, &format!("ZRANGE z ({max} [{min} BYLEX REV"), reversed.into_iter());
+            }
+        }
+    }
+}
+
+#[test]
+fn random_members_are_distinct_and_repeated_ones_have_an_end() {
+    let (mut local, model) = numbered(1000, 10);
+    for count in [1, 5, 999] {
+        let reply = local.line(&format!("ZRANDMEMBER z {count}"));
+        let members: std::collections::BTreeSet<_> =
+            reply.lines().filter(|line| line.starts_with('m')).collect();
+        assert_eq!(members.len(), count);
+        assert!(model.iter().filter(|(member, _)| members.contains(&**member)).count() == count);
+    }
+    local.config.string_bytes_max = 10_000;
+    assert_eq!(local.line("ZRANDMEMBER z -9223372036854775807"), "-ERR value is out of range\r\n");
+}
+
+#[test]
+fn scanning_in_steps_shows_every_member() {
+    let (mut local, model) = numbered(1000, 10);
+    let (mut cursor, mut seen, mut steps) = ("0".to_owned(), std::collections::BTreeSet::new(), 0);
+    loop {
+        let reply = local.line(&format!("ZSCAN z {cursor} COUNT 20"));
+        seen.extend(reply.lines().filter(|line| line.starts_with('m')).map(str::to_owned));
+        cursor = reply.lines().nth(2).expect("a reply has a cursor").to_owned();
+        steps += 1;
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert!(steps > 10);
+    assert_eq!(seen.len(), model.len());
+}

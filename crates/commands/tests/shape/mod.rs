@@ -30,7 +30,7 @@ pub(crate) fn fits(shape: &Shape, value: &Value, resp3: bool) -> bool {
         (Shape::Set(item), Value::Array(items)) => !resp3 && all(item, items),
         (Shape::Map(key, item), Value::Array(items)) => {
             !resp3
-                && items.len() % 2 == 0
+                && items.len().is_multiple_of(2)
                 && items.chunks(2).all(|pair| fits(key, &pair[0], resp3) && fits(item, &pair[1], resp3))
         }
         _ => false,

@@ -1,19 +1,26 @@
 //! A driver, clients of it, and a little server between them, all in one thread.
 //!
-//! [`over_all_drivers`] runs one scenario over each driver: epoll, io_uring (skipped with a note where the kernel refuses it).
+//! [`over_all_drivers`] runs one scenario over each driver: epoll, io_uring (skipped with a note where the kernel refuses
+//! it), and the simulated one with a few seeds.
 //! Clients never block: a scenario pumps the driver until what it waits for has happened, and fails after ten seconds.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use proactor::{CloseMode, Config, ConnId, Driver, Event, IoChoice, Waker, listen_tcp};
+use proactor::{
+    CloseMode, Config, ConnId, Driver, Event, IoChoice, Listener, SimClient, SimConfig, SimNet, SimReceived,
+    Waker, listen_tcp,
+};
 
+/// How many simulated worlds each scenario runs in.
+const SEEDS: u64 = 3;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) struct World {
     pub(crate) driver: Driver,
     address: String,
+    net: Option<SimNet>,
     /// Whether the server answers every byte with itself and closes what is closed.
     pub(crate) is_echo: bool,
     pub(crate) opened: Vec<ConnId>,
@@ -32,23 +39,31 @@ pub(crate) fn over_all_drivers(scenario: impl Fn(&mut World)) {
 pub(crate) fn over_all_drivers_with(config: &Config, scenario: impl Fn(&mut World)) {
     for io in [IoChoice::Epoll, IoChoice::Uring] {
         match Driver::open(&Config { io, ..config.clone() }) {
-            Ok(driver) => scenario(&mut World::real(driver)),
+            Ok(driver) => {
+                let listener = listen_tcp("127.0.0.1", 0, 1024).expect("some port is free");
+                scenario(&mut World::new(driver, listener, None));
+            }
             Err(error) => {
                 assert_eq!(io, IoChoice::Uring, "{error}");
                 println!("skipped io_uring: {error}");
             }
         }
     }
+    for seed in 0..SEEDS {
+        let net = SimNet::new(seed, SimConfig::default());
+        println!("simulated with seed {seed}");
+        scenario(&mut World::new(net.driver(config), net.listener("10.0.0.1:6379"), Some(net)));
+    }
 }
 
 impl World {
-    fn real(mut driver: Driver) -> World {
-        let listener = listen_tcp("127.0.0.1", 0, 1024).expect("some port is free");
+    fn new(mut driver: Driver, listener: Listener, net: Option<SimNet>) -> World {
         let address = listener.local().to_owned();
         driver.listen(listener).expect("a fresh listener can be watched");
         World {
             driver,
             address,
+            net,
             is_echo: true,
             opened: Vec::new(),
             closed: Vec::new(),
@@ -61,10 +76,16 @@ impl World {
     /// A connected client and the server's name for its connection.
     pub(crate) fn connect(&mut self) -> (Client, ConnId) {
         let before = self.opened.len();
-        let stream = TcpStream::connect(&self.address).expect("the backlog has room");
-        stream.set_nonblocking(true).expect("sockets can be non-blocking");
+        let link = match &self.net {
+            Some(net) => Link::Simulated(net.connect(&self.address).expect("the address is right")),
+            None => {
+                let stream = TcpStream::connect(&self.address).expect("the backlog has room");
+                stream.set_nonblocking(true).expect("sockets can be non-blocking");
+                Link::Real(stream)
+            }
+        };
         self.until("accept", |world| world.opened.len() > before);
-        (Client { stream, received: Vec::new(), ending: None }, self.opened[before])
+        (Client { link, received: Vec::new(), ending: None }, self.opened[before])
     }
 
     pub(crate) fn waker(&mut self) -> std::sync::Arc<Waker> {
@@ -79,6 +100,11 @@ impl World {
     pub(crate) fn turn(&mut self, timeout: Duration) {
         let mut events = std::mem::take(&mut self.events);
         self.driver.turn(Some(timeout), &mut events).expect("the driver works");
+        if let Some(net) = &self.net
+            && events.is_empty()
+        {
+            net.advance();
+        }
         for event in events.drain(..) {
             match event {
                 Event::Accepted { socket, listener } => {
@@ -145,6 +171,13 @@ impl World {
         client.ending.expect("it has ended")
     }
 
+    pub(crate) fn input_len(&mut self, conn: ConnId) -> usize {
+        let Some(io) = self.driver.take_io(conn) else { return 0 };
+        let len = io.input.len();
+        self.driver.put_io(conn, io);
+        len
+    }
+
     /// The input waiting for the server, left where it is.
     pub(crate) fn input(&mut self, conn: ConnId) -> Vec<u8> {
         let Some(io) = self.driver.take_io(conn) else { return Vec::new() };
@@ -166,48 +199,72 @@ pub(crate) enum Ending {
 
 /// The other side of a connection.
 pub(crate) struct Client {
-    stream: TcpStream,
+    link: Link,
     pub(crate) received: Vec<u8>,
     pub(crate) ending: Option<Ending>,
+}
+
+enum Link {
+    Real(TcpStream),
+    Simulated(SimClient),
 }
 
 impl Client {
     /// Sends what the socket takes.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> usize {
-        match self.stream.write(bytes) {
-            Ok(len) => len,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            Err(_) => {
-                self.ending = Some(Ending::Broken);
-                bytes.len()
-            }
-        }
+        let sent = match &mut self.link {
+            Link::Simulated(client) => client.send(bytes),
+            Link::Real(stream) => match stream.write(bytes) {
+                Ok(len) => Some(len),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Some(0),
+                Err(_) => None,
+            },
+        };
+        sent.unwrap_or_else(|| {
+            self.ending = Some(Ending::Broken);
+            bytes.len()
+        })
     }
 
     /// Receives at most `max` bytes of what is there.
     pub(crate) fn receive(&mut self, max: usize) {
-        let mut buffer = [0; 65536];
         let mut left = max;
         while left > 0 && self.ending.is_none() {
-            match self.stream.read(&mut buffer[..left.min(65536)]) {
-                Ok(0) => self.ending = Some(Ending::Finished),
-                Ok(len) => {
-                    self.received.extend_from_slice(&buffer[..len]);
-                    left -= len;
+            let before = self.received.len();
+            match &mut self.link {
+                Link::Real(stream) => {
+                    let mut buffer = [0; 65536];
+                    match stream.read(&mut buffer[..left.min(65536)]) {
+                        Ok(0) => self.ending = Some(Ending::Finished),
+                        Ok(len) => self.received.extend_from_slice(&buffer[..len]),
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                        Err(_) => self.ending = Some(Ending::Broken),
+                    }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => self.ending = Some(Ending::Broken),
+                Link::Simulated(client) => match client.receive(left) {
+                    SimReceived::Bytes(bytes) => self.received.extend(bytes),
+                    SimReceived::Nothing => return,
+                    SimReceived::End => self.ending = Some(Ending::Finished),
+                    SimReceived::Reset => self.ending = Some(Ending::Broken),
+                },
             }
+            left -= self.received.len() - before;
         }
     }
 
     /// Sends nothing more.
     pub(crate) fn finish(&mut self) {
-        self.stream.shutdown(Shutdown::Write).expect("the connection is open");
+        match &self.link {
+            Link::Real(stream) => stream.shutdown(Shutdown::Write).expect("the connection is open"),
+            Link::Simulated(client) => client.finish(),
+        }
     }
 
-    /// Cuts the connection with a reset, which is what the kernel sends if there is input that was not read.
+    /// Cuts the connection with a reset, which is what a real kernel sends if there is input that was not read.
     pub(crate) fn reset(self) {
-        drop(self.stream);
+        match self.link {
+            Link::Real(stream) => drop(stream),
+            Link::Simulated(client) => client.reset(),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! JSON to Lua values.
 //!
-//! As in the original, the text ends at its first zero byte, and unless `decode_invalid_numbers` is off, numbers are whatever C's `strtod`
-//! takes for one.
+//! As in the original, the text ends at its first zero byte, and unless `decode_invalid_numbers` is off,
+//! numbers are whatever C's `strtod` takes for one.
 
 use super::{NESTING_MAX, Settings, number};
 use crate::raw::{Failure, Stack};
@@ -11,7 +11,8 @@ pub(super) fn decode(stack: &mut Stack<'_>) -> Result<i32, Failure> {
         return Err(Failure::argument(1, "expected 1 argument"));
     }
     let text = stack.arg_bytes(1)?;
-    // Only the first character of a text is certain to be ASCII: a zero byte in it or behind it means a wider encoding.
+    // Only the first character of a text is certain to be ASCII: a zero byte in it or behind it means a wider
+    // encoding.
     if text.len() >= 2 && text[..2].contains(&0) {
         return Err(Failure::message("JSON parser does not support UTF-16 or UTF-32"));
     }
@@ -153,7 +154,8 @@ impl<'b> Decoder<'_, 'b> {
         }
     }
 
-    /// Whether what stands here is a number to C and not to JSON: a plus sign, a leading zero, hexadecimal, infinite, NaN.
+    /// Whether what stands here is a number to C and not to JSON: a plus sign, a leading zero, hexadecimal,
+    /// infinite, NaN.
     fn is_invalid_number(&self) -> bool {
         if self.peek(0) == b'+' {
             return true;

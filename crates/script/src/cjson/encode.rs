@@ -3,9 +3,6 @@
 use super::{NESTING_MAX, Settings, number};
 use crate::raw::{Failure, Kind, Stack};
 
-/// Text as large as this is an error: a table can contain itself many times over.
-const TEXT_BYTES_MAX: usize = 512 * 1024 * 1024;
-
 pub(super) fn encode(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     if stack.arg_count() != 1 {
         return Err(Failure::argument(1, "expected 1 argument"));
@@ -40,7 +37,8 @@ impl Encoder<'_, '_> {
                 return Err(self.refuse(-1, "type not supported"));
             }
         }
-        if self.out.len() > TEXT_BYTES_MAX { Err(Failure::Memory) } else { Ok(()) }
+        // A small table that contains others many times over makes endless text.
+        self.stack.claim_memory(self.out.len())
     }
 
     fn refuse(&self, index: i32, reason: &str) -> Failure {
@@ -91,7 +89,8 @@ impl Encoder<'_, '_> {
         }
     }
 
-    /// The length of the table on top if it is an array that is worth the name: at least one item, all keys positive integers, not sparse.
+    /// The length of the table on top if it is an array that is worth the name: at least one item, all keys
+    /// positive integers, not sparse.
     fn array_length(&mut self) -> Result<Option<i32>, Failure> {
         let table = self.stack.top();
         let (mut length, mut item_count) = (0_i32, 0_i32);
@@ -129,9 +128,6 @@ impl Encoder<'_, '_> {
             self.stack.get_item(-1, position)?;
             self.value(depth)?;
             self.stack.pop(1);
-            if self.out.len() > TEXT_BYTES_MAX {
-                return Err(Failure::Memory);
-            }
         }
         self.out.push(b']');
         Ok(())

@@ -1,7 +1,7 @@
 //! The library `cjson`: JSON after Lua CJSON 2.1.0, with the defaults that Redis builds it with.
 //!
-//! Every instance (`cjson` itself and what `cjson.new()` makes) has its settings, which its functions share: they are kept packed in a string, the
-//! only item of the functions' own table.
+//! Every instance (`cjson` itself and what `cjson.new()` makes) has its settings, which its functions share:
+//! they are kept packed in a string, the only item of the functions' own table.
 
 mod decode;
 mod encode;

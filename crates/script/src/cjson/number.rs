@@ -65,7 +65,8 @@ fn write_plain(out: &mut Vec<u8>, digits: &[u8], exponent: i32) {
     }
 }
 
-/// The number at the start of `text` and its length, as `strtod` finds it: decimal, hexadecimal, infinite or NaN.
+/// The number at the start of `text` and its length, as `strtod` finds it: decimal, hexadecimal, infinite or
+/// NaN.
 pub(super) fn read(text: &[u8]) -> Option<(f64, usize)> {
     let sign_length = usize::from(matches!(text.first(), Some(b'+' | b'-')));
     let is_negative = text.first() == Some(&b'-');

@@ -1,12 +1,13 @@
 //! Lua's own functions where scripts get a stricter one.
 //!
-//! Each is either written anew (`next`, `unpack`, `pcall` …) or a wrapper: a check, then Lua's original in the same frame, so that
-//! arguments, results and error texts stay Lua's. A wrapper's upvalue is the original's address. The checks are against
+//! Each is either written anew (`next`, `unpack`, `pcall` …) or a wrapper: a check, then Lua's original in
+//! the same frame, so that arguments, results and error texts stay Lua's. A wrapper's upvalue is the
+//! original's address. The checks are against
 //! - going round guarded tables (see `guard`);
 //! - swallowing an interrupt: `pcall`, `xpcall` and `coroutine.resume` raise it again;
 //! - precompiled chunks, which Lua does not verify: they are read as text, which they are not;
-//! - crashes and stalls of stock Lua 5.1: integer overflow in `unpack`, endless `string.rep` of nothing, C recursion over long patterns,
-//!   collection of a chunk's name while it is read.
+//! - crashes and stalls of stock Lua 5.1: integer overflow in `unpack`, endless `string.rep` of nothing, C
+//!   recursion over long patterns, collection of a chunk's name while it is read.
 //!
 //! None of these functions owns anything that would need a destructor, since all of them may raise.
 
@@ -150,7 +151,8 @@ unsafe extern "C-unwind" fn change_table(state: *mut lua_State) -> c_int {
     original(lua)
 }
 
-/// `table.foreach` over a guarded table reads the hidden one; its function gets keys and values, never the table.
+/// `table.foreach` over a guarded table reads the hidden one; its function gets keys and values, never the
+/// table.
 unsafe extern "C-unwind" fn read_table(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     if push_hidden(lua, 1) {
@@ -196,7 +198,8 @@ unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     lua.top()
 }
 
-/// `xpcall`. Its handler runs inside the hook when that raises, where no hook could stop it: so not for an interrupt.
+/// `xpcall`. Its handler runs inside the hook when that raises, where no hook could stop it: so not for an
+/// interrupt.
 unsafe extern "C-unwind" fn xpcall(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     lua.check_any(2);
@@ -277,7 +280,8 @@ unsafe extern "C-unwind" fn match_pattern(state: *mut lua_State) -> c_int {
     original(lua)
 }
 
-/// Puts a space before a chunk that would be taken for a precompiled one: its text, if it has any, keeps its meaning.
+/// Puts a space before a chunk that would be taken for a precompiled one: its text, if it has any, keeps its
+/// meaning.
 fn defuse(lua: Lua, position: c_int) {
     lua.push_bytes(b" ");
     lua.push_value(position);
@@ -291,7 +295,8 @@ fn is_precompiled(lua: Lua, position: c_int) -> bool {
         && lua.bytes(position).and_then(<[u8]>::first) == Some(&CHUNK_SIGNATURE)
 }
 
-/// `loadstring`. The chunk's name, by default the text up to its first zero byte, is put on the stack: see `Lua::load`.
+/// `loadstring`. The chunk's name, by default the text up to its first zero byte, is put on the stack: see
+/// `Lua::load`.
 unsafe extern "C-unwind" fn load_string(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     let source = lua.check_bytes(1);

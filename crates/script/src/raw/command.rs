@@ -1,12 +1,14 @@
 //! `redis.call` and `redis.pcall`: the hot path between a script and the host.
 //!
-//! String arguments are not copied: the host sees the bytes in Lua's heap, which stay put because the strings stay on the
-//! stack until the host has returned. Numbers become text in a buffer that is reserved beforehand and so does not move either. The
-//! reply is written to a buffer that every call uses again, and turned into Lua values from there.
+//! String arguments are not copied: the host sees the bytes in Lua's heap, which stay put because the strings
+//! stay on the stack until the host has returned. Numbers become text in a buffer of ours. The reply is
+//! written to a buffer that every call uses again, and turned into Lua values from there.
 
 use std::ffi::c_int;
+use std::ops::Range;
 
 use mlua::ffi;
+use resp::Output;
 use smallvec::SmallVec;
 
 use super::context::{Context, Exchange};
@@ -77,23 +79,25 @@ fn perform(lua: Lua, stack: &mut Stack<'_>, raises: bool) -> Result<c_int, Failu
         None => return Err(Failure::message("no command can run here")),
     }
     drop(args);
-    let mut slices = output.slices();
-    let first = slices.next().unwrap_or_default();
-    let bytes = match slices.next() {
-        None => first,
-        Some(second) => {
-            joined.clear();
-            joined.extend_from_slice(first);
-            joined.extend_from_slice(second);
-            slices.for_each(|slice| joined.extend_from_slice(slice));
-            joined.as_slice()
-        }
-    };
+    let bytes = in_one_piece(output, joined);
     let is_error = value::push(stack, bytes)?;
+    output.clear();
     if joined.capacity() > KEPT_BYTES_MAX {
         *joined = Vec::new();
     }
     if is_error && raises { Err(Failure::Raise) } else { Ok(1) }
+}
+
+/// What waits in `output`; copied to `joined` when it lies in several chunks.
+fn in_one_piece<'a>(output: &'a Output, joined: &'a mut Vec<u8>) -> &'a [u8] {
+    let mut slices = output.slices();
+    let first = slices.next().unwrap_or_default();
+    let Some(second) = slices.next() else { return first };
+    joined.clear();
+    joined.extend_from_slice(first);
+    joined.extend_from_slice(second);
+    slices.for_each(|slice| joined.extend_from_slice(slice));
+    joined
 }
 
 /// The arguments of a call, or `None` with the error pushed.
@@ -107,16 +111,19 @@ fn gather<'a>(
         error::push(stack, b"ERR Please specify at least one argument for this redis lib call")?;
         return Ok(None);
     }
-    let mut args: SmallVec<[Arg<'a>; ARGS_INLINE]> = SmallVec::with_capacity(count as usize);
+    let mut args = Args::with_capacity(count as usize);
+    // Numbers are text in a buffer that may still move: their places are noted first.
+    let mut places: SmallVec<[(usize, Range<usize>); ARGS_INLINE]> = SmallVec::new();
     numbers.clear();
     for index in 1..=count {
         match lua.kind(index) {
-            ffi::LUA_TSTRING => args.push(Arg::Text(lua.bytes(index).expect("a string has bytes"))),
+            ffi::LUA_TSTRING => args.push(lua.bytes(index).expect("a string has bytes")),
             ffi::LUA_TNUMBER => {
                 let start = numbers.len();
                 // Adding zero turns -0 into 0, as a conversion to an integer would.
                 resp::format_double(lua.to_number(index) + 0.0, numbers);
-                args.push(Arg::Number(start, numbers.len()));
+                places.push((args.len(), start..numbers.len()));
+                args.push(b"");
             }
             _ => {
                 error::push(stack, b"ERR Lua redis lib command arguments must be strings or integers")?;
@@ -125,21 +132,10 @@ fn gather<'a>(
         }
     }
     let numbers: &'a [u8] = numbers;
-    Ok(Some(
-        args.into_iter()
-            .map(|arg| match arg {
-                Arg::Text(bytes) => bytes,
-                Arg::Number(start, end) => &numbers[start..end],
-            })
-            .collect(),
-    ))
-}
-
-/// An argument before the buffer of numbers is complete.
-#[derive(Clone, Copy)]
-enum Arg<'a> {
-    Text(&'a [u8]),
-    Number(usize, usize),
+    for (index, place) in places {
+        args[index] = &numbers[place];
+    }
+    Ok(Some(args))
 }
 
 /// Pushes what a script sees of its end, if it gets to see anything.

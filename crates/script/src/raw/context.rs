@@ -1,7 +1,8 @@
 //! What the Rust side of one Lua state remembers, reachable from every callback.
 //!
-//! Lua hands a callback nothing but a state pointer. The pointer given to its memory function is the way back: it points to
-//! the [`Heap`], which is the first field of the [`Context`]. So it works in coroutines too, and costs one call.
+//! Lua hands a callback nothing but a state pointer. The pointer given to its memory function is the way
+//! back: it points to the [`Heap`], which is the first field of the [`Context`]. So it works in coroutines
+//! too, and costs one call.
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -51,7 +52,8 @@ impl Context {
     /// The context of a live state.
     #[inline]
     pub(super) fn of<'a>(lua: Lua) -> &'a Context {
-        // SAFETY: every state is opened over the heap of a boxed context, which outlives it; the heap is the first field.
+        // SAFETY: every state is opened over the heap of a boxed context, which outlives it; the heap is the
+        // first field.
         unsafe { &*lua.heap().cast::<Context>() }
     }
 
@@ -77,7 +79,8 @@ impl Context {
     pub(super) fn ask_host<R>(&self, body: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
         // Taken out meanwhile, so that two exclusive borrows cannot come about.
         let mut host = self.host.take()?;
-        // SAFETY: `with_host` holds the borrow that this pointer came from, and no one else has the pointer now.
+        // SAFETY: `with_host` holds the borrow that this pointer came from, and no one else has the pointer
+        // now.
         let answer = body(unsafe { host.as_mut() });
         self.host.set(Some(host));
         Some(answer)

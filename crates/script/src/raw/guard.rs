@@ -1,10 +1,11 @@
 //! Tables that scripts can read and not change.
 //!
-//! Redis' Lua has a read-only mark on tables; stock Lua has none. Here a guarded table is an empty table whose metatable forwards reads
-//! to the hidden one (`__index`), refuses writes (`__newindex`), and holds the hidden table under a key that scripts
-//! cannot make, the address of [`MARK`]. The functions that go round metatables (`next`, `rawget`, `rawset`, `setmetatable`, the
-//! `table` library) are replaced by ones that look for that key (`base`). A table without a metatable, which is nearly every
-//! one, costs them one comparison.
+//! Redis' Lua has a read-only mark on tables; stock Lua has none. Here a guarded table is an empty table
+//! whose metatable forwards reads to the hidden one (`__index`), refuses writes (`__newindex`), and holds the
+//! hidden table under a key that scripts cannot make, the address of [`MARK`]. The functions that go round
+//! metatables (`next`, `rawget`, `rawset`, `setmetatable`, the `table` library) are replaced by ones that
+//! look for that key (`base`). A table without a metatable, which is nearly every one, costs them one
+//! comparison.
 
 use std::ffi::{c_int, c_void};
 
@@ -64,7 +65,8 @@ pub(super) fn refuse_guarded(lua: Lua) {
     }
 }
 
-/// Raises the error of a write to a guarded table; with the place of the running Lua code when that code wrote itself.
+/// Raises the error of a write to a guarded table; with the place of the running Lua code when that code
+/// wrote itself.
 fn raise_read_only(lua: Lua, has_place: bool) -> ! {
     let context = Context::of(lua);
     context.heap.set_trusting(true);
@@ -107,8 +109,8 @@ unsafe extern "C-unwind" fn refuse_unknown_global(state: *mut lua_State) -> c_in
     lua.raise()
 }
 
-/// Takes the table of globals on top, guards it, and makes it the one that scripts compiled from now on see. Returns the
-/// registry reference of the hidden table, through which `KEYS` and `ARGV` are set.
+/// Takes the table of globals on top, guards it, and makes it the one that scripts compiled from now on see.
+/// Returns the registry reference of the hidden table, through which `KEYS` and `ARGV` are set.
 pub(super) fn install_globals(lua: Lua) -> c_int {
     let hidden = lua.top();
     lua.push_value(hidden);
@@ -150,7 +152,8 @@ pub(super) unsafe extern "C-unwind" fn get_metatable(state: *mut lua_State) -> c
     1
 }
 
-/// Pushes a guarded metatable `{__index = …}` for a string (its library) or for the globals (the function that refuses).
+/// Pushes a guarded metatable `{__index = …}` for a string (its library) or for the globals (the function
+/// that refuses).
 fn show_index(lua: Lua, is_globals: bool) {
     let context = Context::of(lua);
     context.heap.set_trusting(true);

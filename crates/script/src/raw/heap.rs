@@ -1,10 +1,10 @@
 //! The memory of one Lua state: counted, limited, and calm while Rust code is on the stack.
 //!
-//! Lua reports a failed allocation by jumping out of whatever it was doing. That is fine in its own C code and would
-//! skip the destructors of ours. So the heap has two moods. While a script runs it keeps the limit, and a script that asks for too much gets
-//! "not enough memory". While Rust code runs (a native function, a conversion) it is *trusting*: no
-//! request fails, and the Rust side asks [`Heap::has_room`] first and [`Heap::is_over`] before it hands control back.
-//! What a trusting heap may overshoot is one value at a time.
+//! Lua reports a failed allocation by jumping out of whatever it was doing. That is fine in its own C code
+//! and would skip the destructors of ours. So the heap has two moods. While a script runs it keeps the limit,
+//! and a script that asks for too much gets "not enough memory". While Rust code runs (a native function, a
+//! conversion) it is *trusting*: no request fails, and the Rust side asks [`Heap::has_room`] first and
+//! [`Heap::is_over`] before it hands control back. What a trusting heap may overshoot is one value at a time.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::cell::Cell;
@@ -48,7 +48,7 @@ impl Heap {
     /// Whether `bytes` more would stay within the limit.
     #[inline]
     pub(super) fn has_room(&self, bytes: usize) -> bool {
-        bytes <= self.max_bytes.saturating_sub(self.used_bytes.get())
+        self.max_bytes.checked_sub(self.used_bytes.get()).is_some_and(|free| bytes <= free)
     }
 
     /// Whether trusted code has gone over the limit.
@@ -57,8 +57,8 @@ impl Heap {
         self.used_bytes.get() > self.max_bytes
     }
 
-    /// Whether enough was allocated since the last full collection to make another one worthwhile. Lua collects step by step and does
-    /// not hurry when memory is short; near the limit somebody must.
+    /// Whether enough was allocated since the last full collection to make another one worthwhile. Lua
+    /// collects step by step and does not hurry when memory is short; near the limit somebody must.
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         self.used_bytes.get() > self.crowded_bytes.get()
@@ -90,7 +90,8 @@ fn layout(bytes: usize) -> Layout {
 /// Lua's one entry for memory: allocate, resize, free.
 ///
 /// # Safety
-/// `heap` points to a live [`Heap`]; `block` is null with `old` 0, or came from here with `old` bytes. Lua keeps to it.
+/// `heap` points to a live [`Heap`]; `block` is null with `old` 0, or came from here with `old` bytes. Lua
+/// keeps to it.
 pub(super) unsafe extern "C" fn allocate(
     heap: *mut c_void,
     block: *mut c_void,
@@ -113,7 +114,8 @@ pub(super) unsafe extern "C" fn allocate(
         // SAFETY: the layout is not empty.
         unsafe { alloc(layout(new)) }
     } else {
-        // SAFETY: the block was allocated here with the old layout, and the new size is neither zero nor too large.
+        // SAFETY: the block was allocated here with the old layout, and the new size is neither zero nor too
+        // large.
         unsafe { realloc(block.cast(), layout(old), new) }
     };
     if fresh.is_null() {

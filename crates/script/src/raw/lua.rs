@@ -1,13 +1,16 @@
 //! The C interface of Lua, one method per function.
 //!
-//! [`Lua`] is a copyable pointer to a state; every method is one call, so that this file holds nearly all of the crate's
-//! `unsafe` and the files beside it read as ordinary code. The methods are visible in `raw` alone, and its code keeps
-//! their rules:
-//! - The pointer is live. Only [`super::state::State`] makes and closes states, and C hands live ones to callbacks.
-//! - There is stack room for what is pushed: twenty slots at the start of a callback, more after `check_stack`.
+//! [`Lua`] is a copyable pointer to a state; every method is one call, so that this file holds nearly all of
+//! the crate's `unsafe` and the files beside it read as ordinary code. The methods are visible in `raw`
+//! alone, and its code keeps their rules:
+//! - The pointer is live. Only [`super::state::State`] makes and closes states, and C hands live ones to
+//!   callbacks.
+//! - There is stack room for what is pushed: twenty slots at the start of a callback, more after
+//!   `check_stack`.
 //! - Indexes are valid and of the kind that the method says.
-//! - A method marked *raises* may jump to the nearest protected call. No value with a destructor is alive then. The others
-//!   raise only when memory runs out, which the heap rules out while Rust code runs (see `heap`).
+//! - A method marked *raises* may jump to the nearest protected call. No value with a destructor is alive
+//!   then. The others raise only when memory runs out, which the heap rules out while Rust code runs (see
+//!   `heap`).
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -152,7 +155,8 @@ impl Lua {
         unsafe { ffi::lua_toboolean(self.0, index) != 0 }
     }
 
-    /// The bytes of a string, or of a number, which becomes a string in its slot. They live while the slot holds them.
+    /// The bytes of a string, or of a number, which becomes a string in its slot. They live while the slot
+    /// holds them.
     #[inline]
     pub(super) fn bytes<'a>(self, index: c_int) -> Option<&'a [u8]> {
         let mut length = 0;

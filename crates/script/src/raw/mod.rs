@@ -1,8 +1,9 @@
 //! Lua behind an interface that cannot jump: all of the crate's `unsafe` is in this folder.
 //!
-//! `lua` binds the C functions, `heap` counts and limits memory, `context` is what callbacks find of ours, `guard` makes tables
-//! read-only, `base` replaces some of Lua's own functions, `command` is `redis.call`. What the rest of the crate sees
-//! is [`State`], which compiles and runs, and [`Stack`], on which libraries work.
+//! `lua` binds the C functions, `heap` counts and limits memory, `context` is what callbacks find of ours,
+//! `guard` makes tables read-only, `base` replaces some of Lua's own functions, `command` is `redis.call`.
+//! What the rest of the crate sees is [`State`], which compiles and runs, and [`Stack`], on which libraries
+//! work.
 
 mod base;
 mod command;

@@ -1,9 +1,9 @@
 //! Native functions: Rust that a script can call, written without `unsafe`.
 //!
-//! A [`Native`] gets a [`Stack`], looks at its arguments, pushes its results and returns how many, or a [`Failure`]. Nothing that a
-//! `Stack` does makes Lua jump: memory is asked for before it is used, stack room is made before a push, keys are looked at before
-//! they are stored. So a native may own vectors and strings as any Rust code; the error is raised by [`enter`] after all
-//! of them are gone.
+//! A [`Native`] gets a [`Stack`], looks at its arguments, pushes its results and returns how many, or a
+//! [`Failure`]. Nothing that a `Stack` does makes Lua jump: memory is asked for before it is used, stack room
+//! is made before a push, keys are looked at before they are stored. So a native may own vectors and strings
+//! as any Rust code; the error is raised by [`enter`] after all of them are gone.
 
 use std::ffi::c_int;
 
@@ -67,7 +67,8 @@ pub(crate) enum Kind {
 
 /// The values of one call: arguments from index 1 upwards, then what the function pushes.
 ///
-/// Negative indexes count from the top. Arguments stay in place for the whole call, which is why their bytes live as long.
+/// Negative indexes count from the top. Arguments stay in place for the whole call, which is why their bytes
+/// live as long.
 pub(crate) struct Stack<'a> {
     lua: Lua,
     context: &'a Context,
@@ -219,8 +220,9 @@ impl<'a> Stack<'a> {
         Ok(())
     }
 
+    /// Fails unless `bytes` more fit into the script's memory. For what grows outside of it before it is pushed.
     #[inline]
-    fn claim_memory(&self, bytes: usize) -> Result<(), Failure> {
+    pub(crate) fn claim_memory(&self, bytes: usize) -> Result<(), Failure> {
         if self.context.heap.has_room(bytes) { Ok(()) } else { Err(Failure::Memory) }
     }
 
@@ -399,8 +401,8 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// Replaces the key on top by the next key and its value, or drops it at the end. Begin with nil; the key must be the one
-    /// that the last call left, and the table unchanged since.
+    /// Replaces the key on top by the next key and its value, or drops it at the end. Begin with nil; the key
+    /// must be the one that the last call left, and the table unchanged since.
     #[inline]
     pub(crate) fn next(&mut self, table: c_int) -> Result<bool, Failure> {
         self.check_table(table);

@@ -1,7 +1,7 @@
 //! One Lua state: set up once, then compiling and running scripts.
 //!
-//! A script finds the world that it found the last time: everything it can reach between runs is read-only, and `KEYS` and `ARGV` are set
-//! anew.
+//! A script finds the world that it found the last time: everything it can reach between runs is read-only,
+//! and `KEYS` and `ARGV` are set anew.
 
 use std::ffi::{CStr, c_int};
 
@@ -18,7 +18,8 @@ use crate::host::{Host, Interrupt};
 
 /// The name that error messages give to scripts.
 const CHUNK_NAME: &CStr = c"@user_script";
-/// Lua's libraries that scripts see (all of `string`, `math`, `table` and `coroutine`; `os.clock` alone of `os`).
+/// Lua's libraries that scripts see (all of `string`, `math`, `table` and `coroutine`; `os.clock` alone of
+/// `os`).
 const LIBRARY_NAMES: [&str; 4] = ["string", "math", "table", "coroutine"];
 /// Libraries of ours that stay as they are.
 const OWN_NAMES: [&str; 6] = ["redis", "cjson", "cmsgpack", "struct", "bit", "os"];
@@ -60,6 +61,7 @@ impl State {
         lua.push_table(0, 64);
         base::copy_base(lua);
         copy_libraries(lua);
+        lua.check_stack(ffi::LUA_MINSTACK);
         install(&mut Stack::new(lua, &context));
         install_commands(lua);
         for name in LIBRARY_NAMES.iter().chain(&OWN_NAMES) {
@@ -102,7 +104,8 @@ impl State {
         self.lua.forget(function.0);
     }
 
-    /// Runs a script. `finish` sees how it ended, unless the host wants it run again: then the answer is `None`.
+    /// Runs a script. `finish` sees how it ended, unless the host wants it run again: then the answer is
+    /// `None`.
     pub(crate) fn run<R>(
         &mut self,
         function: &Function,
@@ -127,6 +130,7 @@ impl State {
         lua.set_hook(None, 0, 0);
         let interrupt = context.interrupt.get();
         let result = (interrupt != Some(Interrupt::Retry)).then(|| {
+            lua.check_stack(ffi::LUA_MINSTACK);
             let ending = if status == 0 { Ending::Returned } else { Ending::Raised };
             finish(&mut Stack::new(lua, context), ending)
         });
@@ -224,7 +228,8 @@ fn install_commands(lua: Lua) {
     });
 }
 
-/// What Lua calls for an error that the script did not catch: makes a table of it and notes where it was raised.
+/// What Lua calls for an error that the script did not catch: makes a table of it and notes where it was
+/// raised.
 unsafe extern "C-unwind" fn handle_error(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     let context = Context::of(lua);

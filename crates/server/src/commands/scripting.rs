@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Arg, CommandError, CommandResult, Ctx, Entry, Group, KeyFlag, KeySpec, Mode, Route, Run, Shape, integer, key,
-    keyword_is, oneof, parse_i64, string, token,
+    Acl, Arg, CommandError, CommandResult, Ctx, Entry, Group, KeyFlag, KeySpec, Mode, Route, Run, Shape,
+    integer, key, keyword_is, oneof, parse_i64, string, token,
 };
 
 use crate::scripting::{ScriptFailure, Wanted};
@@ -13,11 +13,20 @@ use crate::thread::ThreadHost;
 /// The scripting commands.
 pub(crate) const ENTRIES: &[Entry] = &[EVAL, EVALSHA, EVALSHA_RO, EVAL_RO, SCRIPT];
 
-const SCRIPT_ARGS: &[Arg] =
-    &[string("script"), integer("numkeys"), key("key", 0).optional().multiple(), string("arg").optional().multiple()];
-const SHA1_ARGS: &[Arg] =
-    &[string("sha1"), integer("numkeys"), key("key", 0).optional().multiple(), string("arg").optional().multiple()];
-const SCRIPT_KEYS: &[KeySpec] = &[KeySpec { notes: SCRIPT_NOTES, ..KeySpec::numbered(2, &[RW, Access, Update]) }];
+const SCRIPT_ARGS: &[Arg] = &[
+    string("script"),
+    integer("numkeys"),
+    key("key", 0).optional().multiple(),
+    string("arg").optional().multiple(),
+];
+const SHA1_ARGS: &[Arg] = &[
+    string("sha1"),
+    integer("numkeys"),
+    key("key", 0).optional().multiple(),
+    string("arg").optional().multiple(),
+];
+const SCRIPT_KEYS: &[KeySpec] =
+    &[KeySpec { notes: SCRIPT_NOTES, ..KeySpec::numbered(2, &[RW, Access, Update]) }];
 const SCRIPT_KEYS_RO: &[KeySpec] = &[KeySpec { notes: SCRIPT_NOTES, ..KeySpec::numbered(2, RO_ACCESS) }];
 const RO_ACCESS: &[KeyFlag] = &[RO, Access];
 const SCRIPT_NOTES: &str = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
@@ -89,7 +98,8 @@ fn run(ctx: &mut Ctx, wanted: Wanted, is_read_only: bool) -> CommandResult {
     if key_count > rest.len() as i64 {
         return Err(CommandError::new("ERR Number of keys can't be greater than number of args"));
     }
-    let key_count = usize::try_from(key_count).map_err(|_| CommandError::new("ERR Number of keys can't be negative"))?;
+    let key_count =
+        usize::try_from(key_count).map_err(|_| CommandError::new("ERR Number of keys can't be negative"))?;
     let host = ThreadHost::of(ctx.host);
     let script = match host.script(&wanted) {
         Ok(script) => script,

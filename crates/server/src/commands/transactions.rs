@@ -193,7 +193,7 @@ fn run_queued(ctx: &mut Ctx, id: CommandId, args: &OwnedArgs) -> Outcome {
     let mark = out.mark();
     let outcome = ctx.store.tx.run(command, &args, client, ctx.host, &mut out);
     let host = ThreadHost::of(ctx.host);
-    host.count_command(command, &args, started, &outcome, mark, &out);
+    host.count_command(command, &args, &client, started, &outcome, mark, &out);
     host.monitor(command, &args, true);
     debug_assert!(!matches!(outcome, Outcome::Blocked(_)), "queued commands do not block");
     ctx.reply.out().append(&mut out);

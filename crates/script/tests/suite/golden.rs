@@ -1,18 +1,19 @@
-//! Scripts and the replies that redis-server 7.0.15 gave for them; where 7.2 replies otherwise, the files say so and have 7.2's.
+//! Scripts and the replies that redis-server 7.0.15 gave for them; where 7.2 replies otherwise, the files say
+//! so and have 7.2's.
 //!
 //! ```text
 //! > return 1
 //! :1\r\n
 //! ```
 //!
-//! One line of source, one of reply, both with the escapes of Rust's `b"…"`. `resp3` and `resp2` lines switch the client's protocol. `{sha}` in a reply stands
-//! for the script's name. Settings of cjson last from script to script, and a file is one server.
+//! One line of source, one of reply, both with the escapes of Rust's `b"…"`. `resp3` and `resp2` lines switch
+//! the client's protocol. `{sha}` in a reply stands for the script's name. Settings of cjson last from script
+//! to script, and a file is one server.
 
-mod memory_host;
-
-use memory_host::Bench;
 use resp::Proto;
 use script::Sha1Hex;
+
+use crate::memory_host::Bench;
 
 fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -31,7 +32,8 @@ fn unescape(text: &str) -> Vec<u8> {
             b'x' => {
                 let (digits, after) = rest.split_at(2);
                 rest = after;
-                u8::from_str_radix(std::str::from_utf8(digits).unwrap(), 16).unwrap()
+                let digits = std::str::from_utf8(digits).expect("digits are ASCII");
+                u8::from_str_radix(digits, 16).expect("two digits")
             }
             letter => letter,
         });
@@ -62,30 +64,30 @@ fn check_file(text: &str) {
 
 #[test]
 fn scripts() {
-    check_file(include_str!("golden/scripts.txt"));
+    check_file(include_str!("replies/scripts.txt"));
 }
 
 #[test]
 fn replies() {
-    check_file(include_str!("golden/replies.txt"));
+    check_file(include_str!("replies/replies.txt"));
 }
 
 #[test]
 fn cjson() {
-    check_file(include_str!("golden/cjson.txt"));
+    check_file(include_str!("replies/cjson.txt"));
 }
 
 #[test]
 fn cmsgpack() {
-    check_file(include_str!("golden/cmsgpack.txt"));
+    check_file(include_str!("replies/cmsgpack.txt"));
 }
 
 #[test]
 fn structure_and_bit() {
-    check_file(include_str!("golden/struct_and_bit.txt"));
+    check_file(include_str!("replies/struct_and_bit.txt"));
 }
 
 #[test]
 fn generated_values() {
-    check_file(include_str!("golden/generated.txt"));
+    check_file(include_str!("replies/generated.txt"));
 }

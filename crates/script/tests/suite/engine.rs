@@ -1,12 +1,11 @@
 //! Runs that end early, hostile scripts, and what scripts see of replies and of each other.
 
-mod memory_host;
-
 use std::sync::Arc;
 
-use memory_host::Bench;
 use resp::{Output, Proto, Reply};
 use script::{Interrupt, Outcome, Script};
+
+use crate::memory_host::Bench;
 
 /// A limit that hostile scripts reach soon.
 const SMALL_MEMORY_BYTES: usize = 16 * 1024 * 1024;
@@ -91,6 +90,9 @@ fn memory_is_limited() {
         "return cmsgpack.unpack('\\221\\255\\255\\255\\255' .. string.rep('\\144', 3e6))",
         "local t = {string.rep('x', 1e6)} for i = 1, 12 do t = {t, t, t} end return cmsgpack.pack(t)",
         "return struct.pack('c2147483647', 'x') .. struct.pack('!16777216bi1073741824', 1, 1)",
+        "local t = {} for i = 1, 5000 do t[i] = string.rep('x', 1e6) .. i end return 1",
+        "local s, t = string.rep('x', 1e6), {} for i = 1, 5000 do t[i] = s end redis.log(1, unpack(t))",
+        "local t = {string.rep('x', 1e6)} for i = 1, 12 do t = {t, t, t} end return cjson.encode(t)",
         "local f = function() end while true do local g = f f = function() return g end end",
         "return (string.rep('ab', 1e6):gsub('a', string.rep('x', 1000)))",
     ] {

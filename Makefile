@@ -1,0 +1,68 @@
+# Every habit of the house, one word each. `make help` lists them.
+
+CARGO ?= cargo
+PORT ?= 6379
+URL ?=
+SIDEKIQ ?= 7
+export JOBS PROCESSES THREADS QUEUES URL PEER
+
+.PHONY: help run build release test quick-test loom lint fmt fuzz-smoke bench-quick demo gates gate-sidekiq clean setup
+
+help: ## This list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
+
+run: release ## Build and start the server on PORT (6379)
+	@echo
+	@echo "Darter listens on port $(PORT). In another terminal, try:"
+	@echo "    redis-cli -p $(PORT) ping"
+	@echo "    redis-cli -p $(PORT) lpush queue:default job"
+	@echo "    REDIS_URL=redis://127.0.0.1:$(PORT)/0 bundle exec sidekiq"
+	@echo "    make demo          (real Sidekiq workers against Darter)"
+	@echo "Ctrl-C stops it."
+	@echo
+	target/release/darter --port $(PORT)
+
+build: ## Build for tests
+	$(CARGO) build --workspace
+
+release: scripts/rust-is-there ## Build for use: target/release/darter
+	$(CARGO) build --release -p server
+
+scripts/rust-is-there:
+	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: see https://rustup.rs, then run make again"; exit 1; }
+
+setup: ## Install what the tests need (Debian, as root)
+	scripts/setup
+
+test: setup ## Everything that runs in minutes: what CI runs
+	scripts/test
+
+quick-test: ## Unit tests and the rules of the house only
+	$(CARGO) test --workspace --lib --bins -q
+
+loom: ## Baton, mailbox and inbox under the model checker
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p shard --test loom --release --target-dir target/loom
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p proactor --test loom_inbox --release --target-dir target/loom
+
+lint: ## Formatting and clippy, as CI sees them
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+fmt: ## Format
+	$(CARGO) fmt --all
+
+bench-quick: release ## Ratios to redis-server: CPU per request, a few minutes
+	scripts/bench-quick
+
+demo: release ## Real Sidekiq workers drain Darter; PEER=redis compares
+	gates/sidekiq/setup
+	SIDEKIQ=$(SIDEKIQ) gates/sidekiq/demo
+
+gate-sidekiq: release ## Account for every job of Sidekiq 6 and 7, and fetch every page of the web UI
+	gates/sidekiq/setup
+	scripts/gate-sidekiq $(URL)
+
+gates: gate-sidekiq ## All real clients
+
+clean: ## Remove what was built
+	$(CARGO) clean

@@ -1,0 +1,109 @@
+//! Where the replies of two correct servers differ, and why: the one table of it.
+//!
+//! A command that is not listed answers the same to the byte, except that commands whose tips say
+//! `nondeterministic_output_order` may answer in any order, and that commands on sorted sets may write a double in
+//! another way: Redis 7.0 prints 17 digits, 7.2 as few as tell it.
+
+use resp::Value;
+
+/// How the replies of a command are compared.
+#[derive(Clone, Copy, Debug)]
+pub enum Rule {
+    /// Random elements of what `reader` (with the key put after its name, if the command has one) answered just
+    /// before: their number is compared, and that they are elements.
+    Sample {
+        /// The request that reads the whole.
+        reader: &'static str,
+    },
+    /// Integers that differ by at most this: the two servers read their clocks one after the other.
+    Near(i64),
+    /// The whole walk with the cursor is compared, without order and duplicates.
+    Walk,
+    /// Different as this tells: Darter's reply first. Otherwise equal.
+    Differs(fn(&Value, &Value) -> bool),
+    /// A request with this word is an error for the oracle, which is too old for it.
+    Option(&'static str),
+}
+
+/// A difference.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// Full names, such as `object|encoding`.
+    pub commands: &'static [&'static str],
+    /// What is allowed.
+    pub rule: Rule,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// Half a minute, for a machine with other things to do. The lifetimes that are generated are hours.
+const CLOCK_TOLERANCE_S: i64 = 30;
+const BLOCKING: &[&str] =
+    &["blmove", "blmpop", "blpop", "brpop", "brpoplpush", "bzmpop", "bzpopmax", "bzpopmin"];
+const RANDOM: &str = "the choice is random";
+const CLOCK: &str = "time passes between the two servers";
+const ORDER: &str = "the order is the table's";
+
+/// All that is known.
+pub const KNOWN: &[Known] = &[
+    Known { commands: &["spop"], rule: Rule::Sample { reader: "SMEMBERS" }, reason: RANDOM },
+    Known { commands: &["srandmember"], rule: Rule::Sample { reader: "SMEMBERS" }, reason: RANDOM },
+    Known { commands: &["hrandfield"], rule: Rule::Sample { reader: "HGETALL" }, reason: RANDOM },
+    Known {
+        commands: &["zrandmember"],
+        rule: Rule::Sample { reader: "ZRANGE 0 -1 WITHSCORES" },
+        reason: RANDOM,
+    },
+    Known { commands: &["randomkey"], rule: Rule::Sample { reader: "KEYS *" }, reason: RANDOM },
+    Known { commands: &["scan"], rule: Rule::Walk, reason: ORDER },
+    Known { commands: &["hscan"], rule: Rule::Walk, reason: ORDER },
+    Known { commands: &["sscan"], rule: Rule::Walk, reason: ORDER },
+    Known { commands: &["zscan"], rule: Rule::Walk, reason: ORDER },
+    Known { commands: &["ttl"], rule: Rule::Near(CLOCK_TOLERANCE_S), reason: CLOCK },
+    Known { commands: &["expiretime"], rule: Rule::Near(CLOCK_TOLERANCE_S), reason: CLOCK },
+    Known { commands: &["pttl"], rule: Rule::Near(CLOCK_TOLERANCE_S * 1000), reason: CLOCK },
+    Known { commands: &["pexpiretime"], rule: Rule::Near(CLOCK_TOLERANCE_S * 1000), reason: CLOCK },
+    Known { commands: &["object|idletime"], rule: Rule::Near(CLOCK_TOLERANCE_S), reason: CLOCK },
+    Known {
+        commands: &["object|encoding"],
+        rule: Rule::Differs(is_newer_encoding),
+        reason: "7.2 keeps small lists and small sets of strings in listpacks",
+    },
+    Known {
+        commands: &["zrank", "zrevrank"],
+        rule: Rule::Option("WITHSCORE"),
+        reason: "an option since 7.2",
+    },
+    Known { commands: &["hscan"], rule: Rule::Option("NOVALUES"), reason: "an option since 7.4" },
+    Known {
+        commands: &["bitcount", "bitpos"],
+        rule: Rule::Differs(|darter, redis| is_error(darter, "") && matches!(redis, Value::Int(0 | -1))),
+        reason: "7.2 looks at the arguments even if the key is missing",
+    },
+    Known {
+        commands: BLOCKING,
+        rule: Rule::Differs(|_, redis| is_error(redis, "ERR This Redis command is not allowed from script")),
+        reason: "7.2 lets scripts call them, and then they do not wait",
+    },
+    Known {
+        commands: BLOCKING,
+        rule: Rule::Differs(|darter, redis| {
+            is_error(darter, "ERR timeout is out of range") && is_error(redis, "ERR timeout is negative")
+        }),
+        reason: "7.2 notices that a timeout is too large, where 7.0 overflows",
+    },
+];
+
+/// What `rules` say about the command of this full name.
+pub(crate) fn rules_of(command: &str) -> impl Iterator<Item = Rule> {
+    KNOWN.iter().filter(move |known| known.commands.contains(&command)).map(|known| known.rule)
+}
+
+fn is_error(reply: &Value, beginning: &str) -> bool {
+    matches!(reply, Value::Error(text) if text.starts_with(beginning.as_bytes()))
+}
+
+fn is_newer_encoding(darter: &Value, redis: &Value) -> bool {
+    let (Value::Bulk(darter), Value::Bulk(redis)) = (darter, redis) else { return false };
+    matches!((&darter[..], &redis[..]), (b"listpack", b"quicklist" | b"hashtable"))
+}

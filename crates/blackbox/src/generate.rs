@@ -1,0 +1,280 @@
+//! Random requests, made from the declarations of the command table.
+//!
+//! ```text
+//! Entry.args ──▶ well-formed request ──▶ sometimes spoiled ──▶ alone, in a pipeline, in MULTI, in a script
+//! ```
+//!
+//! A generator is a pure function of its seed. Commands are dealt like cards, so that none is left out for long,
+//! and between them come commands that insert, so that there is something to read. What an argument may be follows
+//! from its kind and, for numbers with a meaning, from its name: nothing that is generated expires during a run,
+//! blocks for long, or makes a value of many megabytes, spoiled or not.
+//!
+//! Commands whose reply is random come with the reader of the whole set just before them, and are followed by the
+//! deletion of the key if they changed it at random.
+
+use command::{Arg, ArgKind, Command, Group, KeyFlag, Table};
+use ds::random::Random;
+
+use crate::differences::{Rule, rules_of};
+use crate::values;
+
+/// The arguments of one request, its name included.
+pub type Request = Vec<Vec<u8>>;
+
+/// Requests that belong together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Batch {
+    /// In order.
+    pub requests: Vec<Request>,
+    /// They are sent at once, and the replies are read afterwards.
+    pub is_pipelined: bool,
+}
+
+/// What the server under test has beside the data commands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Abilities {
+    /// `MULTI`, `EXEC`, `WATCH`, …
+    pub transactions: bool,
+    /// `EVAL`
+    pub scripts: bool,
+}
+
+/// Makes batches.
+#[derive(Debug)]
+pub struct Generator<'t> {
+    random: Random,
+    abilities: Abilities,
+    commands: Vec<&'t Command>,
+    inserting: Vec<&'t Command>,
+    deck: Vec<&'t Command>,
+}
+
+impl<'t> Generator<'t> {
+    /// The generator number `seed` for the commands of `table`.
+    pub fn new(seed: u64, table: &'t Table, abilities: Abilities) -> Self {
+        let callable = |command: &&Command| command.entry.subcommands.is_empty();
+        let inserts = |command: &&Command| {
+            command.entry.keys.iter().any(|spec| spec.flags.contains(&KeyFlag::Insert))
+                || command.entry.name == "set"
+        };
+        let commands: Vec<_> = table.all().iter().filter(callable).collect();
+        let inserting = commands.iter().copied().filter(inserts).collect();
+        Generator { random: Random::new(seed), abilities, commands, inserting, deck: Vec::new() }
+    }
+
+    /// The next batch.
+    pub fn batch(&mut self) -> Batch {
+        let form = self.random.below(10);
+        let is_session = self.one_in(40) && self.abilities.transactions;
+        match form {
+            _ if is_session => {
+                Batch { requests: vec![values::session(&mut self.random)], is_pipelined: false }
+            }
+            0 if self.abilities.transactions => {
+                let mut requests = vec![vec![b"MULTI".to_vec()]];
+                for _ in 0..1 + self.random.below(5) {
+                    requests.extend(self.group(false));
+                }
+                requests.push(vec![b"EXEC".to_vec()]);
+                Batch { requests, is_pipelined: self.one_in(2) }
+            }
+            1 if self.abilities.scripts => {
+                let group = self.group(false);
+                let requests = group.into_iter().map(|request| self.in_script(request)).collect();
+                Batch { requests, is_pipelined: false }
+            }
+            2..6 => {
+                let groups = 2 + self.random.below(12);
+                let requests = (0..groups).flat_map(|_| self.group(false)).collect();
+                Batch { requests, is_pipelined: true }
+            }
+            _ => Batch { requests: self.group(true), is_pipelined: false },
+        }
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.random.below(n) == 0
+    }
+
+    fn one_of<T: Copy>(&mut self, items: &[T]) -> T {
+        items[self.random.below(items.len() as u64) as usize]
+    }
+
+    /// A command with what must go with it. Iterations over cursors only where each reply is awaited.
+    fn group(&mut self, awaits_reply: bool) -> Vec<Request> {
+        let command = loop {
+            let command = self.next_command();
+            if awaits_reply || !is_iteration(command) {
+                break command;
+            }
+        };
+        let request = self.request(command);
+        let reader = rules_of(&command.full_name).find_map(|rule| match rule {
+            Rule::Sample { reader } => Some(reader),
+            Rule::Near(_) | Rule::Walk | Rule::Differs(_) | Rule::Option(_) => None,
+        });
+        let Some(reader) = reader else { return vec![request] };
+        let mut whole: Request = reader.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        let key = request.get(1).filter(|_| !command.entry.keys.is_empty()).cloned();
+        if let Some(key) = key.clone() {
+            whole.insert(1, key);
+        }
+        let mut group = vec![whole, request];
+        group.extend(key.filter(|_| command.is_write()).map(|key| vec![b"DEL".to_vec(), key]));
+        group
+    }
+
+    fn next_command(&mut self) -> &'t Command {
+        if self.random.below(5) < 2 {
+            let index = self.random.below(self.inserting.len() as u64) as usize;
+            return self.inserting[index];
+        }
+        if self.deck.is_empty() {
+            self.deck.clone_from(&self.commands);
+            self.random.shuffle(&mut self.deck);
+        }
+        self.deck.pop().expect("a table has commands")
+    }
+
+    /// A request of `command`, most often well-formed.
+    fn request(&mut self, command: &Command) -> Request {
+        let mut request: Request =
+            command.full_name.split('|').map(|name| name.as_bytes().to_vec()).collect();
+        if self.one_in(2) {
+            request[0].make_ascii_uppercase();
+        }
+        let name_len = request.len();
+        let mut filling = Filling { generator: self, group: command.entry.group, numkeys: None };
+        filling.args(command.entry.args, &mut request);
+        if self.one_in(8) {
+            self.spoil(command, name_len, &mut request);
+        }
+        request
+    }
+
+    /// Breaks the form: a missing, a superfluous, a wrong argument, one option too many.
+    fn spoil(&mut self, command: &Command, name_len: usize, request: &mut Request) {
+        let garbage = values::garbage(&mut self.random);
+        let last = request.len() - 1;
+        let position = name_len + self.random.below(request.len() as u64) as usize;
+        match self.random.below(5) {
+            0 if last >= name_len => _ = request.pop(),
+            1 if position <= last => _ = request.remove(position),
+            2 if position <= last => request[position] = garbage,
+            3 => {
+                let mut tokens = Vec::new();
+                collect_tokens(command.entry.args, &mut tokens);
+                if !tokens.is_empty() {
+                    request.push(self.one_of(&tokens).as_bytes().to_vec());
+                }
+            }
+            _ => request.push(garbage),
+        }
+    }
+
+    /// The request as a script's only call.
+    fn in_script(&mut self, request: Request) -> Request {
+        let script = self.one_of(&values::SCRIPTS);
+        let mut eval = vec![b"EVAL".to_vec(), script.as_bytes().to_vec()];
+        let table_keys = |command: &Command| {
+            let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+            let keys = command.keys(&args).unwrap_or_default();
+            keys.iter().map(|key| request[key.index].clone()).collect::<Vec<_>>()
+        };
+        let declared = if self.one_in(4) {
+            Vec::new()
+        } else {
+            let called = self.commands.iter().find(|command| is_called(command, &request));
+            called.map(|command| table_keys(command)).unwrap_or_default()
+        };
+        eval.push(declared.len().to_string().into_bytes());
+        eval.extend(declared);
+        eval.extend(request);
+        eval
+    }
+}
+
+fn is_called(command: &Command, request: &Request) -> bool {
+    let mut names = command.full_name.split('|').zip(request);
+    names.all(|(name, arg)| name.as_bytes().eq_ignore_ascii_case(arg))
+}
+
+/// Whether the command walks with a cursor.
+pub(crate) fn is_iteration(command: &Command) -> bool {
+    command.entry.args.iter().any(|arg| arg.name == "cursor")
+}
+
+fn collect_tokens(args: &[Arg], tokens: &mut Vec<&'static str>) {
+    for arg in args {
+        tokens.extend(arg.token);
+        collect_tokens(arg.args, tokens);
+    }
+}
+
+/// One request being filled.
+struct Filling<'g, 't> {
+    generator: &'g mut Generator<'t>,
+    group: Group,
+    /// How many keys were announced.
+    numkeys: Option<u64>,
+}
+
+impl Filling<'_, '_> {
+    fn args(&mut self, args: &[Arg], request: &mut Request) {
+        for arg in args {
+            if arg.optional && self.generator.random.below(5) < 3 {
+                continue;
+            }
+            let repeats = if arg.multiple { self.repeats(arg) } else { 1 };
+            for index in 0..repeats {
+                if index == 0 || arg.multiple_token {
+                    // The token of a pure token is its value.
+                    let token = arg.token.filter(|_| arg.kind != ArgKind::PureToken);
+                    request.extend(token.map(|token| token.as_bytes().to_vec()));
+                }
+                self.value(arg, repeats > 30, request);
+            }
+        }
+    }
+
+    fn repeats(&mut self, arg: &Arg) -> u64 {
+        if let Some(count) = self.numkeys
+            && (arg.kind == ArgKind::Key || arg.name == "weight")
+        {
+            return count;
+        }
+        match self.generator.random.below(200) {
+            // Enough for the other encodings of collections.
+            0 if arg.kind != ArgKind::Key => 600,
+            1..4 if arg.kind != ArgKind::Key => 140,
+            4..100 => 1,
+            100..160 => 2,
+            _ => 3,
+        }
+    }
+
+    /// Among `many`, values differ.
+    fn value(&mut self, arg: &Arg, many: bool, request: &mut Request) {
+        let random = &mut self.generator.random;
+        let value = match arg.kind {
+            ArgKind::Block => return self.args(arg.args, request),
+            ArgKind::OneOf => {
+                let chosen = self.generator.random.below(arg.args.len() as u64) as usize;
+                let chosen = Arg { optional: false, ..arg.args[chosen] };
+                return self.args(&[chosen], request);
+            }
+            ArgKind::PureToken => arg.token.unwrap_or(arg.name).as_bytes().to_vec(),
+            ArgKind::Key => values::key(random, self.group),
+            ArgKind::Pattern => values::pattern(random),
+            ArgKind::Integer | ArgKind::UnixTime if arg.name == "numkeys" => {
+                let count = 1 + random.below(3);
+                self.numkeys = Some(count);
+                count.to_string().into_bytes()
+            }
+            ArgKind::Integer | ArgKind::UnixTime => values::integer(random, arg.name, self.group),
+            ArgKind::Double => values::double(random, arg.name),
+            ArgKind::String => values::string(random, arg.name, self.group, many),
+        };
+        request.push(value);
+    }
+}

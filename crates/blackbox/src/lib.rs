@@ -1,0 +1,25 @@
+//! Checks of the running server from outside.
+//!
+//! The tests of this crate start the real `darter` and, as the oracle, Debian's `redis-server` 7.0.15:
+//! - `transcripts` plays `tests/transcripts/` over sockets, with every kind of driver and number of threads;
+//! - `differential` sends random commands, made from the declarations of the command table, to both and compares
+//!   all that comes back.
+//!
+//! In both every reply of Darter is held against the shape that its command declares. The binary is the one at
+//! `DARTER` in the environment, or the one that was last built (`cargo build -p server`).
+//!
+//! Not here: faults, crashes and clocks (the simulation), and speed.
+
+mod compare;
+mod differences;
+mod generate;
+mod pair;
+mod server;
+mod shapes;
+mod values;
+
+pub use differences::{KNOWN, Known, Rule};
+pub use generate::{Abilities, Batch, Generator, Request};
+pub use pair::{Answered, Mismatch, Pair};
+pub use server::{Server, StartError, oracle};
+pub use shapes::Shapes;

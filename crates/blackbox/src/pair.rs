@@ -1,0 +1,214 @@
+//! Darter and the oracle side by side: the same requests to both, from an empty store.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use command::Table;
+use resp::Value;
+use transcript::{Runner, Socket};
+
+use crate::compare::{Comparison, contents};
+use crate::generate::{Batch, Request, is_iteration};
+use crate::server::Server;
+use crate::shapes::Shapes;
+
+/// The databases that random requests reach.
+const DATABASES: [&str; 4] = ["0", "1", "2", "15"];
+/// Steps of a walk with a cursor, far more than the data needs.
+const WALK_STEPS_MAX: usize = 100_000;
+
+/// Two servers that should answer the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair<'a> {
+    /// Under test.
+    pub darter: &'a Server,
+    /// The reference.
+    pub redis: &'a Server,
+    /// Darter's data commands.
+    pub table: &'a Table,
+    /// Both know `DEBUG DIGEST`.
+    pub has_digest: bool,
+}
+
+/// The first thing that went wrong.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Mismatch {
+    /// At which command, or `contents` of the stores at the end.
+    pub command: String,
+    /// What came, and what should have come.
+    pub text: String,
+    /// Number of batches that were sent.
+    pub batches: usize,
+}
+
+/// How often each command was answered without an error.
+pub type Answered = BTreeMap<String, u64>;
+
+impl Pair<'_> {
+    /// Sends `batches` to both on new connections, compares every reply and in the end the data.
+    pub fn play(&self, resp3: bool, batches: &[Batch]) -> Result<Answered, Mismatch> {
+        let broken = |batches: usize| {
+            move |error: io::Error| Mismatch {
+                command: "connection".to_owned(),
+                text: error.to_string(),
+                batches,
+            }
+        };
+        let mut darter = self.darter.connect().map_err(broken(0))?;
+        let mut redis = self.redis.connect().map_err(broken(0))?;
+        darter.begin(resp3).map_err(broken(0))?;
+        redis.begin(resp3).map_err(broken(0))?;
+        let mut comparison = Comparison::new(self.table);
+        let mut shapes = Shapes::new(resp3);
+        for (index, batch) in batches.iter().enumerate() {
+            if batch.is_pipelined {
+                darter.send(&batch.requests).map_err(broken(index + 1))?;
+                redis.send(&batch.requests).map_err(broken(index + 1))?;
+            }
+            let from_darter = self.replies(&mut darter, batch).map_err(broken(index + 1))?;
+            let from_redis = self.replies(&mut redis, batch).map_err(broken(index + 1))?;
+            for (request, (darter, redis)) in batch.requests.iter().zip(from_darter.iter().zip(&from_redis)) {
+                let mismatch = |command, text| Mismatch { command, text, batches: index + 1 };
+                comparison.compare(request, darter, redis).map_err(|command| {
+                    mismatch(command, format!("> {}\ndarter: {darter}\nredis:  {redis}", shown(request)))
+                })?;
+                shapes.check(request, darter).map_err(|text| mismatch("shape".to_owned(), text))?;
+            }
+        }
+        drop((darter, redis));
+        self.same_data().map_err(broken(batches.len()))?.map_err(|text| Mismatch {
+            command: "contents".to_owned(),
+            text,
+            batches: batches.len(),
+        })?;
+        Ok(comparison.answered)
+    }
+
+    /// The replies to a batch, which has been sent if it is pipelined.
+    fn replies(&self, socket: &mut Socket, batch: &Batch) -> io::Result<Vec<Value>> {
+        if batch.is_pipelined {
+            return batch.requests.iter().map(|_| socket.receive()).collect();
+        }
+        batch.requests.iter().map(|request| self.call(socket, request)).collect()
+    }
+
+    /// One request; a walk with a cursor to its end.
+    fn call(&self, socket: &mut Socket, request: &Request) -> io::Result<Value> {
+        let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+        let cursor = match self.table.resolve(&args) {
+            Ok(command) if is_iteration(command) => 1 + command.entry.keys.len(),
+            _ => return socket.call(request),
+        };
+        let mut request = request.clone();
+        let mut met = Vec::new();
+        for _ in 0..WALK_STEPS_MAX {
+            let reply = socket.call(&request)?;
+            let Value::Array(parts) = reply else { return Ok(reply) };
+            let [Value::Bulk(next), Value::Array(items)] = &parts[..] else { return Ok(Value::Array(parts)) };
+            met.extend_from_slice(items);
+            if next == b"0" {
+                return Ok(Value::Array(vec![Value::Bulk(next.clone()), Value::Array(met)]));
+            }
+            request[cursor].clone_from(next);
+        }
+        Err(io::Error::other("a walk without end"))
+    }
+
+    /// Whether both stores hold the same; what differs if not.
+    fn same_data(&self) -> io::Result<Result<(), String>> {
+        let (mut darter, mut redis) = (self.darter.connect()?, self.redis.connect()?);
+        for db in DATABASES {
+            let select = [b"SELECT".to_vec(), db.as_bytes().to_vec()];
+            darter.call(&select)?;
+            redis.call(&select)?;
+            let (ours, theirs) = (contents(&mut darter)?, contents(&mut redis)?);
+            for key in ours.keys().chain(theirs.keys()) {
+                let (ours, theirs) = (ours.get(key), theirs.get(key));
+                if ours != theirs {
+                    let show = |held: Option<&String>| held.map_or("nothing", String::as_str).to_owned();
+                    let (ours, theirs) = (show(ours), show(theirs));
+                    return Ok(Err(format!("database {db}, key {key}:\ndarter: {ours}\nredis:  {theirs}")));
+                }
+            }
+        }
+        if self.has_digest {
+            let digest = [b"DEBUG".to_vec(), b"DIGEST".to_vec()];
+            let (ours, theirs) = (darter.call(&digest)?, redis.call(&digest)?);
+            if ours != theirs {
+                return Ok(Err(format!("DEBUG DIGEST\ndarter: {ours}\nredis:  {theirs}")));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// A smaller sequence that goes wrong at the same command, within `plays_max` attempts.
+    pub fn shrink(
+        &self,
+        resp3: bool,
+        mut batches: Vec<Batch>,
+        command: &str,
+        plays_max: usize,
+    ) -> Vec<Batch> {
+        let mut plays_left = plays_max;
+        let mut still_fails = |candidate: &[Batch]| {
+            if plays_left == 0 {
+                return false;
+            }
+            plays_left -= 1;
+            self.play(resp3, candidate).is_err_and(|mismatch| mismatch.command == command)
+        };
+        drop_parts(&mut batches, &mut still_fails);
+        let mut single: Vec<Batch> = batches
+            .iter()
+            .flat_map(|batch| &batch.requests)
+            .map(|request| Batch { requests: vec![request.clone()], is_pipelined: false })
+            .collect();
+        if still_fails(&single) {
+            drop_parts(&mut single, &mut still_fails);
+            batches = single;
+        }
+        batches
+    }
+
+    /// The sequence as a block of a transcript, with the oracle's replies.
+    pub fn transcript(&self, resp3: bool, batches: &[Batch]) -> io::Result<String> {
+        let mut redis = self.redis.connect()?;
+        redis.begin(resp3)?;
+        let mut text = String::from(if resp3 { "! resp3\n" } else { "" });
+        for batch in batches {
+            for request in &batch.requests {
+                let reply = self.call(&mut redis, request)?;
+                text.push_str(&format!("> {}\n{reply}\n", shown(request)));
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// Drops parts of `items`, large ones first, as long as it still fails.
+fn drop_parts(items: &mut Vec<Batch>, still_fails: &mut impl FnMut(&[Batch]) -> bool) {
+    let mut part = items.len().div_ceil(2);
+    while part > 0 {
+        let mut start = 0;
+        while start < items.len() {
+            let end = (start + part).min(items.len());
+            let candidate: Vec<Batch> = [&items[..start], &items[end..]].concat();
+            if still_fails(&candidate) {
+                *items = candidate;
+            } else {
+                start = end;
+            }
+        }
+        part /= 2;
+    }
+}
+
+/// As a transcript has it: quoted only where it must be.
+fn shown(request: &Request) -> String {
+    let plain = |arg: &&Vec<u8>| !arg.is_empty() && arg.iter().all(|byte| byte.is_ascii_graphic());
+    let quoted = |arg: &Vec<u8>| match Some(arg).filter(plain).and_then(|arg| std::str::from_utf8(arg).ok()) {
+        Some(text) if !text.contains(['"', '\'', '\\']) => text.to_owned(),
+        _ => Value::Bulk(arg.clone()).to_string(),
+    };
+    request.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}

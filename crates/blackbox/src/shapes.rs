@@ -1,0 +1,60 @@
+//! Holding the replies of one connection against the declarations of its commands.
+
+use command::Table;
+use resp::Value;
+
+// One definition of what fits serves the runner in process and the ones over sockets.
+#[path = "../../commands/tests/shape/mod.rs"]
+mod shape;
+
+/// Follows a connection: which protocol it speaks, and what it has queued since `MULTI`.
+#[derive(Debug)]
+pub struct Shapes {
+    table: Table,
+    resp3: bool,
+    queued: Option<Vec<Vec<Vec<u8>>>>,
+}
+
+impl Shapes {
+    /// Of a connection that has just been opened.
+    pub fn new(resp3: bool) -> Shapes {
+        Shapes { table: Table::new(commands::FAMILIES), resp3, queued: None }
+    }
+
+    /// Whether `reply` may answer `request`, the next on this connection; what is wrong if not. Commands that are
+    /// no data commands may answer anything.
+    pub fn check(&mut self, request: &[Vec<u8>], reply: &Value) -> Result<(), String> {
+        let name = request[0].to_ascii_lowercase();
+        if matches!(reply, Value::Error(_)) {
+            if name == b"exec" {
+                self.queued = None;
+            }
+            return Ok(());
+        }
+        match (&name[..], &mut self.queued) {
+            (b"hello", _) => self.resp3 = request.get(1).map_or(self.resp3, |version| version == b"3"),
+            (b"multi", _) => self.queued = Some(Vec::new()),
+            (b"discard", _) => self.queued = None,
+            (b"exec", queued) => {
+                let queued = queued.take().unwrap_or_default();
+                let Value::Array(replies) = reply else { return Ok(()) };
+                for (request, reply) in queued.iter().zip(replies) {
+                    self.check_one(request, reply)?;
+                }
+            }
+            (_, Some(queued)) if *reply == Value::Simple(b"QUEUED".to_vec()) => queued.push(request.to_vec()),
+            _ => self.check_one(request, reply)?,
+        }
+        Ok(())
+    }
+
+    fn check_one(&self, request: &[Vec<u8>], reply: &Value) -> Result<(), String> {
+        let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+        match self.table.resolve(&args) {
+            Ok(command) if !shape::fits(&command.entry.reply, reply, self.resp3) => {
+                Err(format!("{} answers {reply:?}, not {:?}", command.full_name, command.entry.reply))
+            }
+            _ => Ok(()),
+        }
+    }
+}

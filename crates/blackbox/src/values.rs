@@ -1,0 +1,270 @@
+//! What random requests are made of: keys, numbers, texts.
+//!
+//! Small pools, so that requests meet each other's data, with the edges of every type among them. Times are either
+//! over or far ahead, timeouts are short, offsets small or refused: see the head of `generate`.
+
+use command::Group;
+use ds::random::Random;
+
+use crate::generate::Request;
+
+/// Scripts whose arguments are the command to call.
+pub(crate) const SCRIPTS: [&str; 4] = [
+    "return redis.call(unpack(ARGV))",
+    "return redis.pcall(unpack(ARGV))",
+    "redis.setresp(3) return redis.call(unpack(ARGV))",
+    "local reply = redis.pcall(unpack(ARGV)) return {type(reply), reply}",
+];
+
+/// Refused by every option that takes a time or an offset, whatever it means elsewhere.
+const GARBAGE: [&str; 14] = [
+    "",
+    "abc",
+    "-1",
+    "1.5",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "-9223372036854775809",
+    " 1",
+    "1 ",
+    "+1",
+    "0x10",
+    "nan",
+    "\u{ff}\0",
+];
+const INTEGERS: [&str; 16] = [
+    "0",
+    "1",
+    "2",
+    "3",
+    "5",
+    "10",
+    "-1",
+    "-2",
+    "-3",
+    "100",
+    "-100",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775806",
+    "9223372036854775808",
+    "4294967296",
+];
+const COUNTS: [&str; 12] =
+    ["0", "1", "2", "3", "5", "10", "-1", "-2", "-5", "1000", "9223372036854775807", "-9223372036854775808"];
+const OFFSETS: [&str; 12] =
+    ["0", "1", "2", "7", "8", "31", "100", "1000", "-1", "4294967296", "9223372036854775807", "abc"];
+const SECONDS: [&str; 8] = [
+    "10000",
+    "100000",
+    "100000000",
+    "0",
+    "-1",
+    "9223372036854775807",
+    "9223372036854775",
+    "-9223372036854775808",
+];
+const MILLISECONDS: [&str; 7] =
+    ["10000000", "100000000", "100000000000", "0", "-1", "9223372036854775807", "-9223372036854775808"];
+const UNIX_SECONDS: [&str; 6] = ["1", "4000000000", "0", "-1", "9223372036854775807", "9223372036854775"];
+const UNIX_MILLISECONDS: [&str; 6] =
+    ["1", "4000000000000", "0", "-1", "9223372036854775807", "99999999999999"];
+const DATABASES: [&str; 9] = ["0", "1", "2", "1", "15", "16", "-1", "abc", "2147483648"];
+const CURSORS: [&str; 12] =
+    ["0", "0", "0", "0", "0", "0", "0", "0", "0", "abc", "-1", "18446744073709551616"];
+const BITS: [&str; 6] = ["0", "1", "0", "1", "2", "-1"];
+const TIMEOUTS: [&str; 6] = ["0.001", "0.002", "0.01", "-1", "abc", "nan"];
+const DOUBLES: [&str; 24] = [
+    "0",
+    "-0",
+    "1",
+    "2",
+    "-3",
+    "0.1",
+    "0.3",
+    "1.5",
+    "-2.25",
+    "3.0e3",
+    "1e20",
+    "1e-7",
+    "1.7976931348623157e308",
+    "5e-324",
+    "123456789012345678",
+    "9007199254740993",
+    "inf",
+    "-inf",
+    "+inf",
+    "nan",
+    "abc",
+    "1 ",
+    "0x10",
+    "",
+];
+const SCORE_BOUNDS: [&str; 14] =
+    ["-inf", "+inf", "0", "1", "(1", "(0", "1.5", "(2", "-3", "(-inf", "(inf", "100", "nan", "("];
+const RANGE_ENDS: [&str; 20] = [
+    "-",
+    "+",
+    "[a",
+    "(a",
+    "[b",
+    "(m1",
+    "[",
+    "(",
+    "0",
+    "-1",
+    "1",
+    "2",
+    "-2",
+    "(1",
+    "-inf",
+    "+inf",
+    "5",
+    "abc",
+    "9223372036854775807",
+    "-9223372036854775808",
+];
+const ENCODINGS: [&str; 16] =
+    ["u8", "i8", "u1", "i1", "i64", "u63", "u64", "i65", "i0", "x8", "u16", "i5", "u", "i32", "u32", "U8"];
+const TYPES: [&str; 7] = ["string", "list", "set", "zset", "hash", "STRING", "nothing"];
+const PATTERNS: [&str; 14] =
+    ["*", "s*", "{t}*", "?1", "[a-h]?", "[^s]*", "", "\\*", "*[", "m1*", "*1*", "[z-a]*", "a\\", "**0"];
+const TEXTS: [&str; 26] = [
+    "a",
+    "b",
+    "c",
+    "d",
+    "aa",
+    "m1",
+    "m2",
+    "1",
+    "2",
+    "3",
+    "10",
+    "-1",
+    "0",
+    "007",
+    "",
+    "1.5",
+    "-0",
+    "inf",
+    "nan",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "1e3",
+    "hello world",
+    "\r\n\0\u{1}\u{ff}\"\\",
+    "3.14159265358979",
+];
+
+fn one_of<'a>(random: &mut Random, items: &[&'a str]) -> &'a str {
+    items[random.below(items.len() as u64) as usize]
+}
+
+/// A key, most often of a type that commands of `group` work on.
+pub(crate) fn key(random: &mut Random, group: Group) -> Vec<u8> {
+    let any = ['s', 'l', 'h', 'e', 'z'];
+    let kind = match group {
+        _ if random.below(12) == 0 => any[random.below(5) as usize],
+        Group::Bitmap | Group::String => 's',
+        Group::List => 'l',
+        Group::Hash => 'h',
+        Group::Set => 'e',
+        Group::SortedSet if random.below(10) == 0 => 'e',
+        Group::SortedSet => 'z',
+        Group::Connection
+        | Group::Generic
+        | Group::PubSub
+        | Group::Scripting
+        | Group::Server
+        | Group::Transactions => any[random.below(5) as usize],
+    };
+    match random.below(60) {
+        0 => b"".to_vec(),
+        1 => b"\x00\xff\r\n".to_vec(),
+        2..20 => format!("{{t}}{kind}{}", random.below(2)).into_bytes(),
+        _ => format!("{kind}{}", random.below(3)).into_bytes(),
+    }
+}
+
+/// A request that changes what is watched, or asks for nothing.
+pub(crate) fn session(random: &mut Random) -> Request {
+    let line = match random.below(6) {
+        0 => "UNWATCH",
+        1 => "DISCARD",
+        2 => "EXEC",
+        3 => "PING",
+        _ => "WATCH",
+    };
+    let mut request = vec![line.as_bytes().to_vec()];
+    if line == "WATCH" {
+        request.extend((0..=random.below(2)).map(|_| key(random, Group::Generic)));
+    }
+    request
+}
+
+pub(crate) fn garbage(random: &mut Random) -> Vec<u8> {
+    one_of(random, &GARBAGE).as_bytes().to_vec()
+}
+
+pub(crate) fn pattern(random: &mut Random) -> Vec<u8> {
+    one_of(random, &PATTERNS).as_bytes().to_vec()
+}
+
+pub(crate) fn integer(random: &mut Random, name: &str, group: Group) -> Vec<u8> {
+    let pool: &[&str] = match name {
+        "seconds" => &SECONDS,
+        "milliseconds" => &MILLISECONDS,
+        "unix-time-seconds" => &UNIX_SECONDS,
+        "unix-time-milliseconds" => &UNIX_MILLISECONDS,
+        "offset" => &OFFSETS,
+        "cursor" => &CURSORS,
+        "db" | "index1" | "index2" | "destination-db" => &DATABASES,
+        "bit" => &BITS,
+        "value" if group == Group::Bitmap && random.below(2) == 0 => &BITS,
+        "weight" => &DOUBLES,
+        "count" | "limit" | "len" | "num-matches" => &COUNTS,
+        _ => &INTEGERS,
+    };
+    let text = one_of(random, pool);
+    if name == "offset" && group == Group::Bitmap && random.below(4) == 0 {
+        return format!("#{text}").into_bytes();
+    }
+    text.as_bytes().to_vec()
+}
+
+pub(crate) fn double(random: &mut Random, name: &str) -> Vec<u8> {
+    let pool: &[&str] = match name {
+        "timeout" => &TIMEOUTS,
+        "min" | "max" => &SCORE_BOUNDS,
+        _ => &DOUBLES,
+    };
+    // The strange ones fail a whole request: most often the plain ones at the front.
+    let plain = if name == "timeout" { 3 } else { 16.min(pool.len()) };
+    let pool = if random.below(4) > 0 { &pool[..plain] } else { pool };
+    one_of(random, pool).as_bytes().to_vec()
+}
+
+/// Any other text; among `many` they differ.
+pub(crate) fn string(random: &mut Random, name: &str, group: Group, many: bool) -> Vec<u8> {
+    if many {
+        return format!("m{}", random.below(100_000)).into_bytes();
+    }
+    let pool: &[&str] = match name {
+        "encoding" => &ENCODINGS,
+        "type" => &TYPES,
+        "min" | "max" | "start" | "stop" if group == Group::SortedSet => &RANGE_ENDS,
+        _ => &TEXTS,
+    };
+    match random.below(300) {
+        0 => vec![b'x'; 9000],
+        1 => (0..=255).collect(),
+        // Just too long for a listpack, and for an embedded string.
+        2..5 => vec![b'y'; 65],
+        5..8 => vec![b'z'; 45],
+        8..40 if pool.len() == TEXTS.len() => random.below(1000).to_string().into_bytes(),
+        _ => one_of(random, pool).as_bytes().to_vec(),
+    }
+}

@@ -1,0 +1,61 @@
+//! The other side of a simulated connection, moved by the test.
+
+use super::Endpoint;
+use super::net::Read;
+
+/// A simulated client. Nothing it does waits; dropped, it closes.
+#[derive(Debug)]
+pub struct SimClient(Endpoint);
+
+/// What a client received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SimReceived {
+    /// Some bytes, in order.
+    Bytes(Vec<u8>),
+    /// Nothing has arrived yet.
+    Nothing,
+    /// The server has finished.
+    End,
+    /// The connection was cut.
+    Reset,
+}
+
+impl SimClient {
+    pub(super) fn new(endpoint: Endpoint) -> SimClient {
+        SimClient(endpoint)
+    }
+
+    /// Sends what fits, and says how much; None if the connection is broken.
+    pub fn send(&self, bytes: &[u8]) -> Option<usize> {
+        match self.0.write(bytes) {
+            Ok(len) => Some(len),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Some(0),
+            Err(_) => None,
+        }
+    }
+
+    /// Receives at most `max` bytes of what has arrived.
+    pub fn receive(&self, max: usize) -> SimReceived {
+        match self.0.read(max) {
+            Read::Bytes(bytes) => SimReceived::Bytes(bytes),
+            Read::Nothing => SimReceived::Nothing,
+            Read::End => SimReceived::End,
+            Read::Reset => SimReceived::Reset,
+        }
+    }
+
+    /// Sends nothing more; can still receive.
+    pub fn finish(&self) {
+        self.0.finish();
+    }
+
+    /// Cuts the connection.
+    pub fn reset(self) {
+        self.0.reset();
+    }
+
+    /// How much the server may send ahead of what is received: small for a slow reader.
+    pub fn set_window(&self, window_bytes: usize) {
+        self.0.set_window(window_bytes);
+    }
+}

@@ -1,0 +1,495 @@
+//! The simulated network and its clock.
+//!
+//! A link joins two sides, 0 the one that connected and 1 the one that accepted. Each side writes into a pipe towards the
+//! other; what has been written is in transit until its time comes, then it has arrived and can be read.
+//!
+//! ```text
+//!   side 0 ──write──▶ [ in transit, pieces in order ] ──arrive──▶ [ arrived ] ──read──▶ side 1     (pipe 0; pipe 1 back)
+//! ```
+//!
+//! Invariants: in transit plus arrived never exceeds the pipe's window; the pieces of a pipe arrive in the order in which they
+//! were written, its end after them; a reset overtakes them and drops them. The lock is held for single steps only and
+//! never while an [`Endpoint`] is dropped.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{SimClient, SimDriver};
+use crate::{Clock, Config, Driver, Entropy, Listener, Waker};
+
+/// How unkind the network is.
+#[derive(Clone, Debug)]
+pub struct SimConfig {
+    /// The longest a piece travels.
+    pub latency_ns_max: u64,
+    /// Bytes that may be in transit or unread in one direction.
+    pub window_bytes: usize,
+    /// One in so many arrivals cuts its link instead; 0 is never.
+    pub cut_one_in: u64,
+}
+
+impl Default for SimConfig {
+    fn default() -> SimConfig {
+        SimConfig { latency_ns_max: 1_000_000, window_bytes: 64 * 1024, cut_one_in: 0 }
+    }
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SimStep {
+    /// This thread's driver has something to do, or its timeout is over.
+    Thread(usize),
+    /// Something has reached a client.
+    Client,
+    /// Nothing will ever happen unless a client acts.
+    Never,
+}
+
+/// A simulated world; clones are the same world.
+#[derive(Clone)]
+pub struct SimNet(Arc<Mutex<State>>);
+
+impl std::fmt::Debug for SimNet {
+    /// Short, because every simulated socket holds one.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("SimNet").finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    now_ns: Arc<AtomicU64>,
+    entropy: Entropy,
+    config: SimConfig,
+    links: Vec<Link>,
+    listeners: Vec<ListenerState>,
+    threads: Vec<ThreadState>,
+    /// What is to arrive, by time and then by order of sending.
+    arrivals: BTreeMap<(u64, u64), Arrival>,
+    sequence: u64,
+    /// Something has reached a side that no thread has.
+    has_client_news: bool,
+}
+
+#[derive(Debug)]
+enum Arrival {
+    Connection { listener: usize, link: usize },
+    Bytes { link: usize, side: usize, bytes: Vec<u8> },
+    End { link: usize, side: usize },
+    Reset { link: usize, side: usize },
+}
+
+#[derive(Debug)]
+struct Link {
+    /// `pipes[side]` is what `side` reads from.
+    pipes: [Pipe; 2],
+    /// Which thread's driver has a side, to make it run when something reaches it.
+    owners: [Option<usize>; 2],
+    is_closed: [bool; 2],
+}
+
+#[derive(Debug)]
+struct Pipe {
+    in_transit_bytes: usize,
+    arrived: VecDeque<u8>,
+    last_arrival_ns: u64,
+    window_bytes: usize,
+    is_end_sent: bool,
+    has_ended: bool,
+    is_reset: bool,
+}
+
+#[derive(Debug)]
+struct ListenerState {
+    address: String,
+    owner: Option<usize>,
+    waiting: VecDeque<usize>,
+}
+
+#[derive(Debug)]
+struct ThreadState {
+    waker: Arc<Waker>,
+    is_ready: bool,
+    /// When a parked thread runs again by itself; `None` is never.
+    deadline_ns: Option<u64>,
+}
+
+/// What a read found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    Bytes(Vec<u8>),
+    Nothing,
+    End,
+    Reset,
+}
+
+/// One side of a link. Dropped, it closes.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    net: SimNet,
+    link: usize,
+    side: usize,
+}
+
+/// An address at which a simulated thread accepts.
+#[derive(Debug)]
+pub(crate) struct SimListener {
+    net: SimNet,
+    index: usize,
+}
+
+impl SimNet {
+    /// A world in which everything follows from `seed`.
+    pub fn new(seed: u64, config: SimConfig) -> SimNet {
+        SimNet(Arc::new(Mutex::new(State {
+            now_ns: Arc::new(AtomicU64::new(0)),
+            entropy: Entropy::from_seed(seed),
+            config,
+            links: Vec::new(),
+            listeners: Vec::new(),
+            threads: Vec::new(),
+            arrivals: BTreeMap::new(),
+            sequence: 0,
+            has_client_news: false,
+        })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A test that fails while it holds the lock still wants to print and drop things.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A driver for the next simulated thread; threads are numbered from 0 in this order.
+    pub fn driver(&self, config: &Config) -> Driver {
+        Driver::Sim(Box::new(SimDriver::new(self.clone(), config)))
+    }
+
+    pub(super) fn add_thread(&self, waker: Arc<Waker>) -> usize {
+        let mut state = self.state();
+        state.threads.push(ThreadState { waker, is_ready: true, deadline_ns: None });
+        state.threads.len() - 1
+    }
+
+    /// A listener at `address`, such as `10.0.0.1:6379`, for a simulated driver.
+    pub fn listener(&self, address: &str) -> Listener {
+        let mut state = self.state();
+        let index = state.listeners.len();
+        state.listeners.push(ListenerState {
+            address: address.to_owned(),
+            owner: None,
+            waiting: VecDeque::new(),
+        });
+        drop(state);
+        Listener::simulated(SimListener { net: self.clone(), index }, address.to_owned())
+    }
+
+    /// Connects a client; None if nobody listens at `address`.
+    pub fn connect(&self, address: &str) -> Option<SimClient> {
+        let mut state = self.state();
+        let listener = state.listeners.iter().position(|listener| listener.address == address)?;
+        let window_bytes = state.config.window_bytes;
+        let pipe = || Pipe {
+            in_transit_bytes: 0,
+            arrived: VecDeque::new(),
+            last_arrival_ns: 0,
+            window_bytes,
+            is_end_sent: false,
+            has_ended: false,
+            is_reset: false,
+        };
+        let link = state.links.len();
+        state.links.push(Link { pipes: [pipe(), pipe()], owners: [None, None], is_closed: [false, false] });
+        let at_ns = state.arrival_time();
+        // Its first bytes cannot overtake the connection.
+        state.links[link].pipes[1].last_arrival_ns = at_ns;
+        state.schedule(at_ns, Arrival::Connection { listener, link });
+        drop(state);
+        Some(SimClient::new(Endpoint { net: self.clone(), link, side: 0 }))
+    }
+
+    /// The world's clock.
+    pub fn clock(&self) -> Clock {
+        Clock::simulated(self.state().now_ns.clone())
+    }
+
+    /// Random numbers that follow from the seed.
+    pub fn entropy(&self) -> Entropy {
+        Entropy::from_seed(self.state().entropy.next_u64())
+    }
+
+    /// Whose turn is next, the clock moved to when it is.
+    pub fn step(&self) -> SimStep {
+        let mut state = self.state();
+        loop {
+            let runnable = state.runnable();
+            if !runnable.is_empty() {
+                let choice = state.entropy.below(runnable.len() as u64) as usize;
+                return SimStep::Thread(runnable[choice]);
+            }
+            if std::mem::take(&mut state.has_client_news) {
+                return SimStep::Client;
+            }
+            if !state.advance() {
+                return SimStep::Never;
+            }
+        }
+    }
+
+    /// Moves the clock to the next thing that happens, whether or not it concerns a driver; false if there is none.
+    pub fn advance(&self) -> bool {
+        self.state().advance()
+    }
+
+    /// A turn begins: some time has passed since the last.
+    pub(super) fn begin_turn(&self, thread: usize) {
+        let mut state = self.state();
+        let spent_ns = state.entropy.below(5_000);
+        state.now_ns.fetch_add(spent_ns, Ordering::Relaxed);
+        state.arrive();
+        state.threads[thread].is_ready = false;
+    }
+
+    /// A turn ends: the thread may run again at once if it has done something, else at `deadline_ns`.
+    pub(super) fn end_turn(&self, thread: usize, has_done_something: bool, deadline_ns: Option<u64>) {
+        let mut state = self.state();
+        let parked = &mut state.threads[thread];
+        parked.is_ready |= has_done_something;
+        parked.deadline_ns = deadline_ns;
+    }
+
+    /// A number below `bound`, for choices of a driver.
+    pub(super) fn below(&self, bound: u64) -> u64 {
+        self.state().entropy.below(bound)
+    }
+}
+
+impl State {
+    fn now_ns(&self) -> u64 {
+        self.now_ns.load(Ordering::Relaxed)
+    }
+
+    fn arrival_time(&mut self) -> u64 {
+        let latency_ns = self.entropy.below(self.config.latency_ns_max.max(1));
+        self.now_ns() + 1 + latency_ns
+    }
+
+    fn schedule(&mut self, at_ns: u64, arrival: Arrival) {
+        self.sequence += 1;
+        self.arrivals.insert((at_ns, self.sequence), arrival);
+    }
+
+    fn runnable(&self) -> Vec<usize> {
+        let now_ns = self.now_ns();
+        let is_runnable = |thread: &ThreadState| {
+            thread.is_ready
+                || thread.waker.is_notified()
+                || thread.deadline_ns.is_some_and(|deadline_ns| deadline_ns <= now_ns)
+        };
+        (0..self.threads.len()).filter(|&index| is_runnable(&self.threads[index])).collect()
+    }
+
+    fn advance(&mut self) -> bool {
+        let arrival_ns = self.arrivals.first_key_value().map(|(&(at_ns, _), _)| at_ns);
+        let now_ns = self.now_ns();
+        let deadline_ns = self.threads.iter().filter_map(|thread| thread.deadline_ns).min();
+        match arrival_ns.into_iter().chain(deadline_ns.filter(|&at_ns| at_ns > now_ns)).min() {
+            None => false,
+            Some(next_ns) => {
+                self.now_ns.fetch_max(next_ns, Ordering::Relaxed);
+                self.arrive();
+                true
+            }
+        }
+    }
+
+    /// Lets everything arrive whose time has come.
+    fn arrive(&mut self) {
+        while let Some(entry) = self.arrivals.first_entry()
+            && entry.key().0 <= self.now_ns.load(Ordering::Relaxed)
+        {
+            let arrival = entry.remove();
+            let cut_one_in = self.config.cut_one_in;
+            match arrival {
+                Arrival::Bytes { link, .. } if cut_one_in > 0 && self.entropy.one_in(cut_one_in) => {
+                    self.reset(link, 0);
+                    self.reset(link, 1);
+                }
+                Arrival::Connection { listener, link } => {
+                    self.listeners[listener].waiting.push_back(link);
+                    self.make_ready(self.listeners[listener].owner);
+                }
+                Arrival::Bytes { link, side, bytes } => {
+                    let closed = self.links[link].is_closed[side];
+                    let pipe = &mut self.links[link].pipes[side];
+                    pipe.in_transit_bytes -= bytes.len();
+                    if closed {
+                        // Nobody is there: the sender learns it.
+                        let at_ns = self.arrival_time();
+                        self.schedule(at_ns, Arrival::Reset { link, side: 1 - side });
+                    } else if !pipe.is_reset {
+                        pipe.arrived.extend(bytes);
+                        self.make_ready(self.links[link].owners[side]);
+                    }
+                }
+                Arrival::End { link, side } => {
+                    self.links[link].pipes[side].has_ended = true;
+                    self.make_ready(self.links[link].owners[side]);
+                }
+                Arrival::Reset { link, side } => self.reset(link, side),
+            }
+        }
+    }
+
+    fn reset(&mut self, link: usize, side: usize) {
+        self.links[link].pipes[side].is_reset = true;
+        self.make_ready(self.links[link].owners[side]);
+    }
+
+    fn make_ready(&mut self, owner: Option<usize>) {
+        match owner {
+            Some(thread) => self.threads[thread].is_ready = true,
+            None => self.has_client_news = true,
+        }
+    }
+
+    fn write(&mut self, link: usize, side: usize, bytes: &[u8]) -> io::Result<usize> {
+        if self.links[link].pipes[side].is_reset {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        let pipe = &self.links[link].pipes[1 - side];
+        if pipe.is_end_sent {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let room = pipe.window_bytes.saturating_sub(pipe.in_transit_bytes + pipe.arrived.len());
+        let mut len = bytes.len().min(room);
+        if len == 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        // Sometimes a short write.
+        if self.entropy.one_in(4) {
+            len = 1 + self.entropy.below(len as u64) as usize;
+        }
+        let mut rest = &bytes[..len];
+        while !rest.is_empty() {
+            let piece_len = match self.entropy.below(3) {
+                0 => 1 + self.entropy.below(rest.len().min(16) as u64) as usize,
+                1 => 1 + self.entropy.below(rest.len() as u64) as usize,
+                _ => rest.len(),
+            };
+            let (piece, after) = rest.split_at(piece_len);
+            let at_ns = self.in_order(link, 1 - side);
+            self.links[link].pipes[1 - side].in_transit_bytes += piece.len();
+            self.schedule(at_ns, Arrival::Bytes { link, side: 1 - side, bytes: piece.to_vec() });
+            rest = after;
+        }
+        Ok(len)
+    }
+
+    /// A time of arrival at `side` after everything that is on its way there.
+    fn in_order(&mut self, link: usize, side: usize) -> u64 {
+        let at_ns = self.arrival_time().max(self.links[link].pipes[side].last_arrival_ns);
+        self.links[link].pipes[side].last_arrival_ns = at_ns;
+        at_ns
+    }
+
+    fn read(&mut self, link: usize, side: usize, max: usize) -> Read {
+        let pipe = &mut self.links[link].pipes[side];
+        let len = pipe.arrived.len().min(max);
+        if len > 0 {
+            let bytes = pipe.arrived.drain(..len).collect();
+            // The window has opened for the other side.
+            self.make_ready(self.links[link].owners[1 - side]);
+            Read::Bytes(bytes)
+        } else if pipe.is_reset {
+            Read::Reset
+        } else if pipe.has_ended {
+            Read::End
+        } else {
+            Read::Nothing
+        }
+    }
+
+    fn finish(&mut self, link: usize, side: usize) {
+        if !std::mem::replace(&mut self.links[link].pipes[1 - side].is_end_sent, true) {
+            let at_ns = self.in_order(link, 1 - side);
+            self.schedule(at_ns, Arrival::End { link, side: 1 - side });
+        }
+    }
+
+    fn close(&mut self, link: usize, side: usize, with_reset: bool) {
+        if std::mem::replace(&mut self.links[link].is_closed[side], true) {
+            return;
+        }
+        self.links[link].owners[side] = None;
+        let has_unread = !self.links[link].pipes[side].arrived.is_empty();
+        if with_reset || has_unread {
+            let at_ns = self.arrival_time();
+            self.schedule(at_ns, Arrival::Reset { link, side: 1 - side });
+        } else {
+            self.finish(link, side);
+        }
+    }
+}
+
+impl Endpoint {
+    /// Makes `thread` run when something reaches this side.
+    pub(super) fn own(&self, thread: usize) {
+        self.net.state().links[self.link].owners[self.side] = Some(thread);
+    }
+
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.net.state().write(self.link, self.side, bytes)
+    }
+
+    pub(super) fn read(&self, max: usize) -> Read {
+        self.net.state().read(self.link, self.side, max)
+    }
+
+    /// Whether the other side has ended or cut the link, unread bytes or not.
+    pub(super) fn has_hung_up(&self) -> bool {
+        let state = self.net.state();
+        let pipe = &state.links[self.link].pipes[self.side];
+        pipe.has_ended || pipe.is_reset
+    }
+
+    /// Sends nothing more.
+    pub(super) fn finish(&self) {
+        self.net.state().finish(self.link, self.side);
+    }
+
+    /// Closes so that the other side sees a reset.
+    pub(super) fn reset(&self) {
+        self.net.state().close(self.link, self.side, true);
+    }
+
+    /// How much the other side may send ahead of what is read here.
+    pub(super) fn set_window(&self, window_bytes: usize) {
+        self.net.state().links[self.link].pipes[self.side].window_bytes = window_bytes;
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.net.state().close(self.link, self.side, false);
+    }
+}
+
+impl SimListener {
+    pub(super) fn own(&self, thread: usize) {
+        self.net.state().listeners[self.index].owner = Some(thread);
+    }
+
+    pub(super) fn accept(&self) -> Option<Endpoint> {
+        let link = self.net.state().listeners[self.index].waiting.pop_front()?;
+        Some(Endpoint { net: self.net.clone(), link, side: 1 })
+    }
+}
+
+impl Endpoint {
+    /// A name for the other side, different for every connection.
+    pub(super) fn peer(&self) -> String {
+        format!("10.1.{}.{}:{}", self.link / 250 % 250, self.link % 250 + 1, 20_000 + self.link % 40_000)
+    }
+}

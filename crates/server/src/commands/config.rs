@@ -1,0 +1,241 @@
+//! CONFIG: looking at the settings and changing them while the server runs.
+
+use command::Flag::*;
+use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, block, string};
+
+use super::reply_help;
+use crate::log;
+use crate::settings::{self, DIR, ENABLE_PROTECTED_CONFIGS, Effect, Id, MAXCLIENTS, setting};
+use crate::shared::Shared;
+use crate::thread::ThreadHost;
+
+/// The family of CONFIG.
+pub(crate) const ENTRIES: &[Entry] = &[Entry {
+    name: "config",
+    summary: "A container for server configuration commands.",
+    complexity: "Depends on subcommand.",
+    since: "2.0.0",
+    group: Group::Server,
+    arity: -2,
+    subcommands: &[CONFIG_GET, CONFIG_HELP, CONFIG_RESETSTAT, CONFIG_REWRITE, CONFIG_SET],
+    ..Entry::DEFAULT
+}];
+
+const CONFIG_GET: Entry = Entry {
+    name: "get",
+    summary: "Returns the effective values of configuration parameters.",
+    complexity: "O(N) when N is the number of configuration parameters provided",
+    since: "2.0.0",
+    group: Group::Server,
+    arity: -3,
+    flags: &[Admin, NoScript, Loading, Stale],
+    args: &[block("parameter", &[string("parameter")]).multiple()],
+    history: &[("7.0.0", "Added the ability to pass multiple pattern parameters in one call")],
+    reply: Shape::Map(&Shape::Bulk, &Shape::Bulk),
+    run: Run::Function(config_get),
+    ..Entry::DEFAULT
+};
+
+fn config_get(ctx: &mut Ctx) -> CommandResult {
+    let settings = &ThreadHost::of(ctx.host).shared.settings;
+    let mut found: Vec<(String, Id)> = Vec::new();
+    let mut add = |name: String, id: Id| {
+        if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name)) {
+            found.push((name, id));
+        }
+    };
+    for pattern in &ctx.args[2..] {
+        if !pattern.iter().any(|byte| b"[*?".contains(byte)) {
+            let name = String::from_utf8_lossy(pattern).into_owned();
+            if let Some(id) = settings::find(&name) {
+                add(name, id);
+            }
+            continue;
+        }
+        for (id, setting) in settings::all() {
+            for name in [Some(setting.name), setting.alias].into_iter().flatten() {
+                if ds::glob::matches(pattern, name.as_bytes(), true) {
+                    add(name.to_owned(), id);
+                }
+            }
+        }
+    }
+    ctx.reply.map(found.len());
+    for (name, id) in found {
+        ctx.reply.bulk(name.as_bytes());
+        ctx.reply.bulk(settings.text(id).as_bytes());
+    }
+    Ok(())
+}
+
+const CONFIG_SET: Entry = Entry {
+    name: "set",
+    summary: "Sets configuration parameters in-flight.",
+    complexity: "O(N) when N is the number of configuration parameters provided",
+    since: "2.0.0",
+    group: Group::Server,
+    arity: -4,
+    flags: &[Admin, NoScript, Loading, Stale],
+    mode: Mode::Session,
+    args: &[block("data", &[string("parameter"), string("value")]).multiple()],
+    history: &[("7.0.0", "Added the ability to set multiple parameters in one call.")],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+    reply: Shape::OK,
+    run: Run::Function(config_set),
+    ..Entry::DEFAULT
+};
+
+fn config_set(ctx: &mut Ctx) -> CommandResult {
+    let host = ThreadHost::of(ctx.host);
+    let shared = host.shared;
+    if !ctx.args.len().is_multiple_of(2) {
+        return Err(CommandError::SYNTAX);
+    }
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for pair in ctx.args[2..].chunks(2) {
+        let text = |index: usize| std::str::from_utf8(pair[index]);
+        let (Ok(name), Ok(value)) = (text(0), text(1)) else {
+            let name = String::from_utf8_lossy(pair[0]);
+            return Err(settings::failed(&name, "argument must be valid UTF-8"));
+        };
+        pairs.push((name, value));
+    }
+    let may_protected = host.client_may(ENABLE_PROTECTED_CONFIGS);
+    let changed = shared.settings.change(&pairs, may_protected)?;
+    if let Err((id, why)) = apply(shared, &mut changed.ids()) {
+        shared.settings.undo(&changed);
+        return Err(settings::failed(setting(id).name, &why));
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// Does what has to follow from a change; the setting and the reason if that failed.
+fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(), (Id, String)> {
+    let mut has_data = false;
+    for id in ids {
+        match setting(id).effect {
+            Effect::Read => {}
+            Effect::Data => has_data = true,
+            Effect::LogLevel => log::show(&shared.settings),
+            Effect::MaxClients => {
+                let wanted = shared.settings.number(MAXCLIENTS) as u64;
+                shared.settings.make_room(wanted).map_err(|possible| {
+                    let why = "The operating system is not able to handle the specified number of clients, try with";
+                    (id, format!("{why} {possible}"))
+                })?;
+            }
+            Effect::Directory => {
+                std::env::set_current_dir(&*shared.settings.text(DIR))
+                    .map_err(|error| (id, reason(&error)))?;
+                shared.settings.note_directory();
+            }
+        }
+    }
+    if has_data {
+        shared.reconfigure();
+    }
+    Ok(())
+}
+
+/// The system's words for an error, as Redis quotes them.
+fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+const CONFIG_REWRITE: Entry = Entry {
+    name: "rewrite",
+    summary: "Persists the effective configuration to file.",
+    since: "2.8.0",
+    group: Group::Server,
+    arity: 2,
+    flags: &[Admin, NoScript, Loading, Stale],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+    reply: Shape::OK,
+    run: Run::Function(config_rewrite),
+    ..Entry::DEFAULT
+};
+
+fn config_rewrite(ctx: &mut Ctx) -> CommandResult {
+    let settings = &ThreadHost::of(ctx.host).shared.settings;
+    let path = settings
+        .config_file()
+        .ok_or_else(|| CommandError::new("ERR The server is running without a config file"))?;
+    settings.rewrite(path).map_err(|error| {
+        tracing::warn!("CONFIG REWRITE failed: {error}");
+        CommandError::new(format!("ERR Rewriting config file: {}", reason(&error)))
+    })?;
+    tracing::info!("CONFIG REWRITE executed with success.");
+    ctx.reply.ok();
+    Ok(())
+}
+
+const CONFIG_RESETSTAT: Entry = Entry {
+    name: "resetstat",
+    summary: "Resets the server's statistics.",
+    since: "2.0.0",
+    group: Group::Server,
+    arity: 2,
+    flags: &[Admin, NoScript, Loading, Stale],
+    route: Route::Global,
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+    reply: Shape::OK,
+    run: Run::Function(config_resetstat),
+    ..Entry::DEFAULT
+};
+
+fn config_resetstat(ctx: &mut Ctx) -> CommandResult {
+    let shared = ThreadHost::of(ctx.host).shared;
+    for id in shared.shards.ids() {
+        let stats = &mut ctx.store.tx.hold.shard_mut(id).stats;
+        *stats = shard::ShardStats { changes: stats.changes, ..Default::default() };
+    }
+    shared.reset_stats();
+    ctx.reply.ok();
+    Ok(())
+}
+
+const CONFIG_HELP: Entry = Entry {
+    name: "help",
+    summary: "Returns helpful text about the different subcommands.",
+    since: "5.0.0",
+    group: Group::Server,
+    arity: 2,
+    flags: &[Loading, Stale],
+    reply: Shape::Array(&Shape::AnyStatus),
+    run: Run::Function(config_help),
+    ..Entry::DEFAULT
+};
+
+fn config_help(ctx: &mut Ctx) -> CommandResult {
+    reply_help(
+        ctx,
+        "CONFIG",
+        &[
+            "GET <pattern>",
+            "    Return parameters matching the glob-like <pattern> and their values.",
+            "SET <directive> <value>",
+            "    Set the configuration <directive> to <value>.",
+            "RESETSTAT",
+            "    Reset statistics reported by the INFO command.",
+            "REWRITE",
+            "    Rewrite the configuration file.",
+        ],
+    );
+    Ok(())
+}
+
+impl ThreadHost {
+    /// Whether a setting of no, yes and local allows something to the current client.
+    pub(crate) fn client_may(&mut self, id: Id) -> bool {
+        match self.shared.settings.number(id) {
+            0 => false,
+            1 => true,
+            _ => {
+                let session = self.session();
+                session.is_unix || session.peer.starts_with("127.") || session.peer.starts_with("[::1]")
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! DEBUG: for tests of clients and of the server itself.
+//!
+//! All shards are entered, so DEBUG SLEEP holds up the whole store as it does in Redis.
+//!
+//! Not here: what looks into data structures or files that are not like Redis' (`HTSTATS`, `LISTPACK`, `RELOAD` …).
+
+use std::time::Duration;
+
+use command::Flag::*;
+use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, parse_i64};
+use commands::keys::digest;
+
+use super::reply_help;
+use crate::populate::Population;
+use crate::settings::ENABLE_DEBUG_COMMAND;
+use crate::thread::ThreadHost;
+
+/// The family of DEBUG.
+pub(crate) const ENTRIES: &[Entry] = &[Entry {
+    name: "debug",
+    summary: "A container for debugging commands.",
+    complexity: "Depends on subcommand.",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: -2,
+    flags: &[Admin, NoScript, Loading, Stale],
+    route: Route::Global,
+    mode: Mode::Session,
+    reply: Shape::Any,
+    run: Run::Function(debug),
+    ..Entry::DEFAULT
+}];
+
+const NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.";
+/// The longest sleep: more is a mistake.
+const SLEEP_SECONDS_MAX: f64 = 3600.0;
+
+fn debug(ctx: &mut Ctx) -> CommandResult {
+    if !ThreadHost::of(ctx.host).client_may(ENABLE_DEBUG_COMMAND) {
+        return Err(CommandError::new(NOT_ALLOWED));
+    }
+    let word = ctx.args[1].to_ascii_lowercase();
+    match (&*word, &ctx.args[2..]) {
+        (b"change-repl-id", []) => ok(ctx),
+        (b"digest", []) => {
+            let digest = digest::digest(&ctx.store);
+            reply_digest(ctx, &digest);
+            Ok(())
+        }
+        (b"digest-value", keys) => {
+            ctx.reply.array(keys.len());
+            for key in keys {
+                let digest = digest::digest_value(&ctx.store, key);
+                reply_digest(ctx, &digest);
+            }
+            Ok(())
+        }
+        (b"error", [text]) => Err(CommandError::new(String::from_utf8_lossy(text).into_owned())),
+        (b"help", []) => help(ctx),
+        (b"log", [text]) => {
+            tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(text));
+            ok(ctx)
+        }
+        (b"object", [key, ..]) => object(ctx, key),
+        (b"populate", words @ [_] | words @ [_, _] | words @ [_, _, _]) => populate(ctx, words),
+        (b"protocol", [kind]) => protocol(ctx, kind),
+        (b"quicklist-packed-threshold" | b"set-skip-checksum-validation" | b"replicate", [_]) => ok(ctx),
+        (b"set-active-expire", [switch]) => {
+            let is_on = parse_i64(switch).unwrap_or(0) != 0;
+            let active_expire = &ThreadHost::of(ctx.host).shared.active_expire;
+            active_expire.store(is_on, std::sync::atomic::Ordering::Relaxed);
+            ok(ctx)
+        }
+        (b"sleep", [seconds]) => sleep(ctx, seconds),
+        (b"stringmatch-len", [length, pattern]) => stringmatch(ctx, length, pattern),
+        _ => {
+            let word = String::from_utf8_lossy(ctx.args[1]);
+            let text =
+                format!("ERR unknown subcommand or wrong number of arguments for '{word}'. Try DEBUG HELP.");
+            Err(CommandError::new(text))
+        }
+    }
+}
+
+fn ok(ctx: &mut Ctx) -> CommandResult {
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn reply_digest(ctx: &mut Ctx, digest: &digest::Digest) {
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    ctx.reply.simple(&hex);
+}
+
+/// The thread sleeps with all shards entered: that is what it is for.
+fn sleep(ctx: &mut Ctx, seconds: &[u8]) -> CommandResult {
+    let seconds = ds::num::parse_f64(seconds).unwrap_or(0.0).clamp(0.0, SLEEP_SECONDS_MAX);
+    std::thread::sleep(Duration::from_secs_f64(seconds));
+    ok(ctx)
+}
+
+fn object(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
+    let now = ctx.store.now();
+    let record = ctx.store.peek(key).ok_or(CommandError::NO_SUCH_KEY)?;
+    let idle_seconds = ((now / 1000) as u32).wrapping_sub(record.access);
+    let text = format!(
+        "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{idle_seconds}",
+        &raw const record.value,
+        record.value.encoding(),
+        record.value.memory_bytes(),
+        record.access & 0xff_ffff,
+    );
+    ctx.reply.simple(&text);
+    Ok(())
+}
+
+fn populate(ctx: &mut Ctx, words: &[&[u8]]) -> CommandResult {
+    let number = |word: &[u8]| match ds::num::parse_i64(word) {
+        Some(number) if number >= 0 => Ok(number as u64),
+        _ => Err(CommandError::OUT_OF_RANGE_POSITIVE),
+    };
+    let prefix: &[u8] = words.get(1).copied().unwrap_or(b"key");
+    let value_bytes = words.get(2).map(|word| number(word)).transpose()?;
+    if value_bytes.is_some_and(|bytes| bytes > ctx.store.config().string_bytes_max) {
+        return Err(CommandError::STRING_TOO_LONG);
+    }
+    let population = Population {
+        db: ctx.store.client.db,
+        prefix: prefix.to_vec(),
+        count: number(words[0])?,
+        value_bytes: value_bytes.map(|bytes| bytes as usize),
+    };
+    let host = ThreadHost::of(ctx.host);
+    if ctx.store.client.deny_blocking {
+        let ids: Vec<_> = host.shared.shards.ids().collect();
+        population.fill(ctx.store.tx, &ids);
+        return ok(ctx);
+    }
+    host.populate(population);
+    Ok(())
+}
+
+fn stringmatch(ctx: &mut Ctx, length: &[u8], pattern: &[u8]) -> CommandResult {
+    let length = usize::try_from(parse_i64(length)?).map_err(|_| CommandError::OUT_OF_RANGE_POSITIVE)?;
+    if length as u64 > ctx.store.config().string_bytes_max {
+        return Err(CommandError::STRING_TOO_LONG);
+    }
+    let is_match = ds::glob::matches(pattern, &vec![b'a'; length], false);
+    ctx.reply.int(i64::from(is_match));
+    Ok(())
+}
+
+#[expect(clippy::approx_constant, reason = "the value that Redis answers")]
+fn protocol(ctx: &mut Ctx, kind: &[u8]) -> CommandResult {
+    let reply = &mut ctx.reply;
+    match &*kind.to_ascii_lowercase() {
+        b"string" => reply.bulk(b"Hello World"),
+        b"integer" => reply.int(12345),
+        b"double" => reply.double(3.141),
+        b"null" => reply.null(),
+        b"array" => {
+            reply.array(3);
+            (0..3).for_each(|number| reply.int(number));
+        }
+        b"set" => {
+            reply.set(3);
+            (0..3).for_each(|number| reply.int(number));
+        }
+        b"map" => {
+            reply.map(3);
+            for number in 0..3 {
+                reply.int(number);
+                reply.bool(number == 1);
+            }
+        }
+        b"push" if reply.proto() == resp::Proto::Resp3 => {
+            reply.push(2);
+            reply.bulk(b"server-cpu-usage");
+            reply.int(42);
+        }
+        b"push" => return Err(CommandError::new("ERR RESP2 is not supported by this command")),
+        b"true" => reply.bool(true),
+        b"false" => reply.bool(false),
+        b"verbatim" => reply.verbatim("txt", b"This is a verbatim\nstring"),
+        b"bignum" => reply.big_number("1234567999999999999999999999999999999"),
+        _ => {
+            let text = "ERR Wrong protocol type name. Please use one of the following: string|integer|double|null|array|set|map|attrib|push|verbatim|true|false";
+            return Err(CommandError::new(text));
+        }
+    }
+    Ok(())
+}
+
+fn help(ctx: &mut Ctx) -> CommandResult {
+    reply_help(
+        ctx,
+        "DEBUG",
+        &[
+            "CHANGE-REPL-ID",
+            "    Does nothing; there is no replication.",
+            "DIGEST",
+            "    Output a hex signature representing the current DB content.",
+            "DIGEST-VALUE <key> [<key> ...]",
+            "    Output a hex signature of the values of all the specified keys.",
+            "ERROR <string>",
+            "    Return a Redis protocol error with <string> as message. Useful for clients",
+            "    unit tests to simulate Redis errors.",
+            "LOG <message>",
+            "    Write <message> to the server log.",
+            "OBJECT <key>",
+            "    Show low level info about `key` and associated value.",
+            "POPULATE <count> [<prefix>] [<size>]",
+            "    Create <count> string keys named key:<num>. If <prefix> is specified then",
+            "    it is used instead of the 'key' prefix.",
+            "PROTOCOL <type>",
+            "    Reply with a test value of the specified type. <type> can be: string,",
+            "    integer, double, bignum, null, array, set, map, push, verbatim,",
+            "    true, false.",
+            "QUICKLIST-PACKED-THRESHOLD <size>",
+            "    Does nothing.",
+            "SET-ACTIVE-EXPIRE <0|1>",
+            "    Setting it to 0 disables expiring keys in background when they are not",
+            "    accessed (otherwise the Redis behavior). Setting it to 1 reenables back the",
+            "    default.",
+            "SLEEP <seconds>",
+            "    Stop the server for <seconds>. Decimals allowed.",
+            "STRINGMATCH-LEN <length> <pattern>",
+            "    Match <pattern> against a string of <length> letters.",
+        ],
+    );
+    Ok(())
+}

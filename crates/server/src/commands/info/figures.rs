@@ -1,0 +1,70 @@
+//! Where memory goes.
+
+use command::Store;
+
+use crate::heap::allocated_bytes;
+use crate::shared::Shared;
+use crate::system;
+
+/// What INFO and MEMORY tell about memory.
+pub(crate) struct MemoryFigures {
+    pub(crate) used_bytes: u64,
+    pub(crate) peak_bytes: u64,
+    pub(crate) startup_bytes: u64,
+    pub(crate) rss_bytes: u64,
+    /// Everything but keys and values.
+    pub(crate) overhead_bytes: u64,
+    pub(crate) dataset_bytes: u64,
+    pub(crate) script_bytes: u64,
+    pub(crate) script_count: usize,
+    pub(crate) key_count: u64,
+}
+
+impl MemoryFigures {
+    /// Takes them; all shards are entered.
+    pub(crate) fn take(shared: &Shared, store: &Store) -> MemoryFigures {
+        let (mut table_bytes, mut key_count) = (0, 0);
+        for id in shared.shards.ids() {
+            for db in store.tx.hold.shard(id).dbs.iter().filter(|db| !db.is_empty()) {
+                table_bytes += db.table_bytes() as u64;
+                key_count += db.len() as u64;
+            }
+        }
+        let (script_bytes, script_count) = {
+            let cache = shared.scripts.cache();
+            (cache.memory_bytes() as u64, cache.len())
+        };
+        let (used_bytes, startup_bytes) = (allocated_bytes(), shared.watch.startup_bytes());
+        let overhead_bytes = (startup_bytes + table_bytes).min(used_bytes);
+        MemoryFigures {
+            used_bytes,
+            peak_bytes: shared.watch.peak_bytes().max(used_bytes),
+            startup_bytes,
+            rss_bytes: system::resident_bytes(),
+            overhead_bytes,
+            dataset_bytes: used_bytes - overhead_bytes,
+            script_bytes,
+            script_count,
+            key_count,
+        }
+    }
+
+    /// How much of what was allocated since the start is data.
+    pub(crate) fn dataset_percent(&self) -> f64 {
+        percent(self.dataset_bytes, self.used_bytes.saturating_sub(self.startup_bytes)).min(100.0)
+    }
+
+    /// How much of the peak is used now.
+    pub(crate) fn peak_percent(&self) -> f64 {
+        percent(self.used_bytes, self.peak_bytes)
+    }
+
+    /// Physical memory for each byte allocated.
+    pub(crate) fn fragmentation(&self) -> f64 {
+        percent(self.rss_bytes, self.used_bytes) / 100.0
+    }
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}

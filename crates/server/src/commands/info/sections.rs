@@ -1,0 +1,320 @@
+//! The sections of INFO, one function each.
+
+use super::super::latency::Durations;
+use super::{MemoryFigures, Report};
+use crate::settings::{
+    BIND, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, SUPERVISED,
+    SUPERVISED_BY_SYSTEMD, UNIXSOCKET,
+};
+use crate::shared::EntryMode;
+use crate::stats::EntryType;
+use crate::system;
+use crate::version::{BUILD_ID, DARTER_VERSION, GIT_SHA, REDIS_VERSION};
+
+pub(super) fn server(report: &mut Report) {
+    let shared = report.shared;
+    let settings = &shared.settings;
+    let uptime_seconds = (report.now_us / 1000).saturating_sub(shared.started_ms) / 1000;
+    report.field("redis_version", REDIS_VERSION);
+    report.field("redis_git_sha1", GIT_SHA);
+    report.field("redis_git_dirty", 0);
+    report.field("redis_build_id", BUILD_ID);
+    report.field("redis_mode", "standalone");
+    report.field("darter_version", DARTER_VERSION);
+    report.field("os", system::name());
+    report.field("arch_bits", usize::BITS);
+    report.field("monotonic_clock", "processor counter");
+    report.field("multiplexing_api", shared.driver_name);
+    report.field("atomicvar_api", "rust");
+    report.field("process_id", std::process::id());
+    let is_supervised = settings.number(SUPERVISED) >= SUPERVISED_BY_SYSTEMD;
+    report.field("process_supervised", if is_supervised { "systemd" } else { "no" });
+    report.field("run_id", &shared.run_id);
+    report.field("tcp_port", settings.number(PORT));
+    report.field("server_time_usec", report.now_us);
+    report.field("uptime_in_seconds", uptime_seconds);
+    report.field("uptime_in_days", uptime_seconds / 86_400);
+    report.fields(&["hz", "configured_hz"], 10);
+    report.field("lru_clock", (report.now_us / 1_000_000) & 0xff_ffff);
+    let executable = std::env::current_exe().unwrap_or_default();
+    report.field("executable", executable.display());
+    let config_file = settings.config_file().map(|path| path.display().to_string()).unwrap_or_default();
+    report.field("config_file", config_file);
+    report.field("io_threads_active", 0);
+    report.field("threads", shared.threads.len());
+    report.field("shards", shared.shards.len());
+    report.field("shard_entry", if shared.entry_mode == EntryMode::Home { "home" } else { "roam" });
+    listeners(report);
+}
+
+fn listeners(report: &mut Report) {
+    let settings = &report.shared.settings;
+    let mut number = 0;
+    if settings.is_on(PORT) {
+        let binds: String =
+            settings.text(BIND).split(' ').map(|address| format!(",bind={address}")).collect();
+        report.field("listener0", format_args!("name=tcp{binds},port={}", settings.number(PORT)));
+        number += 1;
+    }
+    if settings.is_on(UNIXSOCKET) {
+        let path = settings.text(UNIXSOCKET);
+        report.field(format_args!("listener{number}"), format_args!("name=unix,bind={path}"));
+    }
+}
+
+pub(super) fn clients(report: &mut Report) {
+    let shared = report.shared;
+    let connected = shared.connected_clients.load(std::sync::atomic::Ordering::Relaxed);
+    let blocked: u64 = shared.threads.iter().map(|thread| thread.stats.blocked_clients.get()).sum();
+    report.field("connected_clients", connected);
+    report.field("cluster_connections", 0);
+    report.field("maxclients", shared.settings.number(MAXCLIENTS));
+    report.fields(&["client_recent_max_input_buffer", "client_recent_max_output_buffer"], 0);
+    report.field("blocked_clients", blocked);
+    report.fields(&["tracking_clients", "clients_in_timeout_table"], 0);
+    report.field("total_blocking_keys", report.over_shards(|shard| shard.waiters.key_count() as u64));
+    report.field("total_blocking_keys_on_nokey", 0);
+}
+
+pub(super) fn memory(report: &mut Report) {
+    let settings = &report.shared.settings;
+    let figures = MemoryFigures::take(report.shared, report.store);
+    let used = figures.used_bytes;
+    report.bytes("used_memory", used);
+    report.bytes("used_memory_rss", figures.rss_bytes);
+    report.bytes("used_memory_peak", figures.peak_bytes);
+    report.field("used_memory_peak_perc", format_args!("{:.2}%", figures.peak_percent()));
+    report.field("used_memory_overhead", figures.overhead_bytes);
+    report.field("used_memory_startup", figures.startup_bytes);
+    report.field("used_memory_dataset", figures.dataset_bytes);
+    report.field("used_memory_dataset_perc", format_args!("{:.2}%", figures.dataset_percent()));
+    report.field("allocator_allocated", used);
+    report.fields(&["allocator_active", "allocator_resident"], figures.rss_bytes);
+    report.bytes("total_system_memory", system::machine_bytes());
+    report.field("used_memory_lua", 0);
+    report.field("used_memory_vm_eval", 0);
+    report.field("used_memory_lua_human", "0B");
+    report.field("used_memory_scripts_eval", figures.script_bytes);
+    report.field("number_of_cached_scripts", figures.script_count);
+    report.fields(&["number_of_functions", "number_of_libraries", "used_memory_vm_functions"], 0);
+    report.bytes("used_memory_vm_total", 0);
+    report.field("used_memory_functions", 0);
+    report.bytes("used_memory_scripts", figures.script_bytes);
+    report.bytes("maxmemory", settings.number(MAXMEMORY) as u64);
+    report.field("maxmemory_policy", settings.text(MAXMEMORY_POLICY));
+    let waste = figures.rss_bytes as i64 - used as i64;
+    let ratio = format!("{:.2}", figures.fragmentation());
+    report.field("allocator_frag_ratio", &ratio);
+    report.field("allocator_frag_bytes", waste);
+    report.field("allocator_rss_ratio", "1.00");
+    report.field("allocator_rss_bytes", 0);
+    report.field("rss_overhead_ratio", "1.00");
+    report.field("rss_overhead_bytes", 0);
+    report.field("mem_fragmentation_ratio", &ratio);
+    report.field("mem_fragmentation_bytes", waste);
+    let absent = [
+        "mem_not_counted_for_evict",
+        "mem_replication_backlog",
+        "mem_total_replication_buffers",
+        "mem_clients_slaves",
+        "mem_clients_normal",
+        "mem_cluster_links",
+        "mem_aof_buffer",
+    ];
+    report.fields(&absent, 0);
+    report.field("mem_allocator", "mimalloc");
+    report.fields(&["active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects"], 0);
+}
+
+pub(super) fn persistence(report: &mut Report) {
+    report.fields(
+        &["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"],
+        0,
+    );
+    report.field("current_fork_perc", "0.00");
+    report.fields(&["current_save_keys_processed", "current_save_keys_total"], 0);
+    report.field("rdb_changes_since_last_save", report.over_shards(|shard| shard.stats.changes));
+    report.field("rdb_bgsave_in_progress", 0);
+    report.field("rdb_last_save_time", report.shared.started_ms / 1000);
+    report.field("rdb_last_bgsave_status", "ok");
+    report.fields(&["rdb_last_bgsave_time_sec", "rdb_current_bgsave_time_sec"], -1);
+    report.fields(
+        &["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"],
+        0,
+    );
+    report.fields(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"], 0);
+    report.fields(&["aof_last_rewrite_time_sec", "aof_current_rewrite_time_sec"], -1);
+    report.field("aof_last_bgrewrite_status", "ok");
+    report.fields(&["aof_rewrites", "aof_rewrites_consecutive_failures"], 0);
+    report.field("aof_last_write_status", "ok");
+    report.fields(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"], 0);
+}
+
+pub(super) fn stats(report: &mut Report) {
+    let shared = report.shared;
+    let rate = shared.rate();
+    report.field("total_connections_received", shared.sum(|stats| &stats.connections_received));
+    report.field("total_commands_processed", shared.sum(|stats| &stats.commands_processed));
+    report.field("instantaneous_ops_per_sec", rate.commands);
+    report.field("total_net_input_bytes", shared.sum(|stats| &stats.net_input_bytes));
+    report.field("total_net_output_bytes", shared.sum(|stats| &stats.net_output_bytes));
+    report.fields(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"], 0);
+    report.field("instantaneous_input_kbps", format_args!("{:.2}", rate.input_bytes as f64 / 1024.0));
+    report.field("instantaneous_output_kbps", format_args!("{:.2}", rate.output_bytes as f64 / 1024.0));
+    report.fields(&["instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"], "0.00");
+    report.field("rejected_connections", shared.sum(|stats| &stats.rejected_connections));
+    report.fields(&["sync_full", "sync_partial_ok", "sync_partial_err"], 0);
+    report.field("expired_keys", report.over_shards(|shard| shard.stats.expired_keys));
+    report.field("expired_stale_perc", "0.00");
+    report.fields(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"], 0);
+    report.field("evicted_keys", report.over_shards(|shard| shard.stats.evicted_keys));
+    report.fields(&["evicted_clients", "total_eviction_exceeded_time", "current_eviction_exceeded_time"], 0);
+    report.field("keyspace_hits", report.over_shards(|shard| shard.stats.keyspace_hits));
+    report.field("keyspace_misses", report.over_shards(|shard| shard.stats.keyspace_misses));
+    report.field("pubsub_channels", report.over_shards(|shard| shard.subscribers.len() as u64));
+    report.field("pubsub_patterns", shared.patterns.len());
+    let absent = [
+        "pubsubshard_channels",
+        "latest_fork_usec",
+        "total_forks",
+        "migrate_cached_sockets",
+        "slave_expires_tracked_keys",
+        "active_defrag_hits",
+        "active_defrag_misses",
+        "active_defrag_key_hits",
+        "active_defrag_key_misses",
+        "total_active_defrag_time",
+        "current_active_defrag_time",
+        "tracking_total_keys",
+        "tracking_total_items",
+        "tracking_total_prefixes",
+        "unexpected_error_replies",
+    ];
+    report.fields(&absent, 0);
+    report.field("total_error_replies", shared.sum(|stats| &stats.error_replies));
+    report.field("dump_payload_sanitizations", 0);
+    report.field("total_reads_processed", shared.sum(|stats| &stats.reads_processed));
+    let absent = [
+        "total_writes_processed",
+        "io_threaded_reads_processed",
+        "io_threaded_writes_processed",
+        "reply_buffer_shrinks",
+        "reply_buffer_expands",
+        "current_client_thread",
+        "acl_access_denied_auth",
+        "acl_access_denied_cmd",
+        "acl_access_denied_key",
+        "acl_access_denied_channel",
+    ];
+    report.fields(&absent, 0);
+}
+
+pub(super) fn replication(report: &mut Report) {
+    report.field("role", "master");
+    report.field("connected_slaves", 0);
+    report.field("master_failover_state", "no-failover");
+    report.field("master_replid", &report.shared.run_id);
+    report.field("master_replid2", "0".repeat(40));
+    report.field("master_repl_offset", 0);
+    report.field("second_repl_offset", -1);
+    report.field("repl_backlog_active", 0);
+    report.field("repl_backlog_size", 1 << 20);
+    report.fields(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"], 0);
+}
+
+pub(super) fn cpu(report: &mut Report) {
+    for (suffix, whose) in
+        [("", libc::RUSAGE_SELF), ("_children", libc::RUSAGE_CHILDREN), ("_main_thread", libc::RUSAGE_THREAD)]
+    {
+        let time = system::cpu_time(whose);
+        report.field(format_args!("used_cpu_sys{suffix}"), format_args!("{:.6}", time.system));
+        report.field(format_args!("used_cpu_user{suffix}"), format_args!("{:.6}", time.user));
+    }
+}
+
+pub(super) fn commandstats(report: &mut Report) {
+    let shared = report.shared;
+    for command in shared.table.all() {
+        let id = command.id;
+        let calls = shared.sum(|stats| &stats.command(id).calls);
+        let rejected = shared.sum(|stats| &stats.command(id).rejected);
+        let failed = shared.sum(|stats| &stats.command(id).failed);
+        if calls + rejected + failed == 0 {
+            continue;
+        }
+        let us = shared.sum(|stats| &stats.command(id).ns) as f64 / 1000.0;
+        let us_per_call = if calls == 0 { 0.0 } else { us / calls as f64 };
+        report.field(
+            format_args!("cmdstat_{}", command.full_name),
+            format_args!(
+                "calls={calls},usec={us:.0},usec_per_call={us_per_call:.2},rejected_calls={rejected},failed_calls={failed}"
+            ),
+        );
+    }
+}
+
+pub(super) fn errorstats(report: &mut Report) {
+    for (code, count) in report.shared.errors() {
+        report.field(format_args!("errorstat_{code}"), format_args!("count={count}"));
+    }
+}
+
+pub(super) fn latencystats(report: &mut Report) {
+    let shared = report.shared;
+    let percents = shared.settings.text(LATENCY_PERCENTILES);
+    let percents: Vec<f64> = percents.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    for command in shared.table.all() {
+        let durations = Durations::of(shared, command.id);
+        if durations.calls == 0 || percents.is_empty() {
+            continue;
+        }
+        let shown: Vec<String> = percents
+            .iter()
+            .map(|percent| format!("p{percent}={:.3}", durations.percentile_us(*percent)))
+            .collect();
+        report.field(format_args!("latency_percentiles_usec_{}", command.full_name), shown.join(","));
+    }
+}
+
+pub(super) fn cluster(report: &mut Report) {
+    report.field("cluster_enabled", 0);
+}
+
+pub(super) fn keyspace(report: &mut Report) {
+    let shared = report.shared;
+    for db in 0..shared.settings.databases() as usize {
+        let keys = report.over_shards(|shard| shard.dbs[db].len() as u64);
+        if keys > 0 {
+            let expires = report.over_shards(|shard| shard.dbs[db].volatile_len() as u64);
+            report.field(format_args!("db{db}"), format_args!("keys={keys},expires={expires},avg_ttl=0"));
+        }
+    }
+}
+
+/// How commands came to their shards; not in Redis.
+pub(super) fn transaction(report: &mut Report) {
+    let shared = report.shared;
+    for (name, entry_type) in [
+        ("inline", EntryType::Inline),
+        ("quick", EntryType::Quick),
+        ("hop", EntryType::Hop),
+        ("wide", EntryType::Wide),
+        ("global", EntryType::Global),
+        ("none", EntryType::None),
+    ] {
+        let count = shared.sum(|stats| &stats.entries[entry_type as usize]);
+        report.field(format_args!("tx_type_{name}"), count);
+    }
+    let mut widths = Vec::new();
+    for bucket in 0..crate::stats::WIDTH_BUCKETS {
+        let count = shared.sum(|stats| &stats.widths[bucket]);
+        if count > 0 {
+            widths.push(format!("{}={count}", 1 << bucket));
+        }
+    }
+    report.field("tx_width_up_to", widths.join(","));
+    report.field("tx_delegated", shared.sum(|stats| &stats.delegated));
+    report.field("tx_retries", shared.sum(|stats| &stats.retries));
+    report.field("tx_kept", shared.sum(|stats| &stats.kept));
+    report.field("tx_waiters", report.over_shards(|shard| shard.waiters.len() as u64));
+}

@@ -1,0 +1,285 @@
+//! LATENCY: how long commands take.
+//!
+//! HISTOGRAM counts every command by its duration. The event monitor of Redis is not here; its subcommands answer as they
+//! do while it is off (`latency-monitor-threshold 0`).
+
+use command::Flag::*;
+use command::{Command, CommandError, CommandId, CommandResult, Ctx, Entry, Group, Run, Shape, string};
+
+use super::reply_help;
+use crate::shared::Shared;
+use crate::stats::{DURATION_BUCKETS, bucket_start_ns, duration_bucket};
+use crate::thread::ThreadHost;
+
+/// The family of LATENCY.
+pub(crate) const ENTRIES: &[Entry] = &[Entry {
+    name: "latency",
+    summary: "A container for latency diagnostics commands.",
+    complexity: "Depends on subcommand.",
+    since: "2.8.13",
+    group: Group::Server,
+    arity: -2,
+    subcommands: &[
+        LATENCY_DOCTOR,
+        LATENCY_GRAPH,
+        LATENCY_HELP,
+        LATENCY_HISTOGRAM,
+        LATENCY_HISTORY,
+        LATENCY_LATEST,
+        LATENCY_RESET,
+    ],
+    ..Entry::DEFAULT
+}];
+
+const TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
+
+const LATENCY_HISTOGRAM: Entry = Entry {
+    name: "histogram",
+    summary: "Returns the cumulative distribution of latencies of a subset or all commands.",
+    complexity: "O(N) where N is the number of commands with latency information being retrieved.",
+    since: "7.0.0",
+    group: Group::Server,
+    arity: -2,
+    flags: &[Admin, NoScript, Loading, Stale],
+    args: &[string("COMMAND").optional().multiple()],
+    tips: TIPS,
+    reply: Shape::Map(&Shape::Bulk, &Shape::Map(&Shape::Bulk, &Shape::Any)),
+    run: Run::Function(latency_histogram),
+    ..Entry::DEFAULT
+};
+
+fn latency_histogram(ctx: &mut Ctx) -> CommandResult {
+    let shared = ThreadHost::of(ctx.host).shared;
+    let table = &shared.table;
+    let mut commands: Vec<&Command> = Vec::new();
+    match &ctx.args[2..] {
+        [] => commands.extend(table.all()),
+        names => {
+            for command in names.iter().filter_map(|name| table.by_full_name(name)) {
+                commands.push(command);
+                commands.extend(table.subcommands(command));
+            }
+        }
+    }
+    let map = ctx.reply.deferred();
+    let mut count = 0;
+    for command in commands {
+        let durations = Durations::of(shared, command.id);
+        if durations.calls == 0 {
+            continue;
+        }
+        count += 1;
+        ctx.reply.bulk(command.full_name.as_bytes());
+        ctx.reply.map(2);
+        ctx.reply.bulk(b"calls");
+        ctx.reply.int(durations.calls as i64);
+        ctx.reply.bulk(b"histogram_usec");
+        let steps = durations.cumulative_us();
+        ctx.reply.map(steps.len());
+        for (us, calls) in steps {
+            ctx.reply.int(us as i64);
+            ctx.reply.int(calls as i64);
+        }
+    }
+    ctx.reply.finish_map(map, count);
+    Ok(())
+}
+
+/// How often a command took how long, on all threads.
+pub(super) struct Durations {
+    pub(super) calls: u64,
+    buckets: [u64; DURATION_BUCKETS],
+}
+
+impl Durations {
+    pub(super) fn of(shared: &Shared, id: CommandId) -> Durations {
+        let buckets: [u64; DURATION_BUCKETS] =
+            std::array::from_fn(|bucket| shared.sum(|stats| &stats.command(id).durations[bucket]));
+        Durations { calls: buckets.iter().sum(), buckets }
+    }
+
+    /// Numbers of calls of up to 1, 2, 4 … microseconds, where there are more than in the step before. The steps are
+    /// powers of two in nanoseconds from 1024 on, named as Redis' histogram of two digits names them.
+    fn cumulative_us(&self) -> Vec<(u64, u64)> {
+        let mut steps = Vec::new();
+        let mut before = 0;
+        for log2 in 10..u64::BITS {
+            let below = duration_bucket(1 << log2);
+            let is_last = below == DURATION_BUCKETS - 1;
+            let calls = self.buckets[..if is_last { DURATION_BUCKETS } else { below }].iter().sum();
+            if calls > before {
+                steps.push((((1_u64 << log2) + (1 << (log2 - 7)) - 1) / 1000, calls));
+                before = calls;
+            }
+            if is_last {
+                break;
+            }
+        }
+        steps
+    }
+
+    /// The duration in microseconds that `percent` of the calls did not exceed, as near as the buckets tell.
+    pub(super) fn percentile_us(&self, percent: f64) -> f64 {
+        let wanted = self.calls as f64 * percent / 100.0;
+        let mut below = 0.0;
+        for (bucket, &calls) in self.buckets.iter().enumerate().filter(|(_, calls)| **calls > 0) {
+            if below + calls as f64 >= wanted {
+                let (start, end) = (bucket_start_ns(bucket) as f64, bucket_start_ns(bucket + 1) as f64);
+                return (start + (end - start) * (wanted - below) / calls as f64) / 1000.0;
+            }
+            below += calls as f64;
+        }
+        0.0
+    }
+}
+
+const LATENCY_LATEST: Entry = Entry {
+    name: "latest",
+    summary: "Returns the latest latency samples for all events.",
+    since: "2.8.13",
+    group: Group::Server,
+    arity: 2,
+    flags: &[Admin, NoScript, Loading, Stale],
+    tips: TIPS,
+    reply: Shape::Array(&Shape::Any),
+    run: Run::Function(empty),
+    ..Entry::DEFAULT
+};
+
+const LATENCY_HISTORY: Entry = Entry {
+    name: "history",
+    summary: "Returns timestamp-latency samples for an event.",
+    since: "2.8.13",
+    group: Group::Server,
+    arity: 3,
+    flags: &[Admin, NoScript, Loading, Stale],
+    args: &[string("event")],
+    tips: TIPS,
+    reply: Shape::Array(&Shape::Any),
+    run: Run::Function(empty),
+    ..Entry::DEFAULT
+};
+
+fn empty(ctx: &mut Ctx) -> CommandResult {
+    ctx.reply.array(0);
+    Ok(())
+}
+
+const LATENCY_GRAPH: Entry = Entry {
+    name: "graph",
+    summary: "Returns a latency graph for an event.",
+    since: "2.8.13",
+    group: Group::Server,
+    arity: 3,
+    flags: &[Admin, NoScript, Loading, Stale],
+    args: &[string("event")],
+    tips: TIPS,
+    reply: Shape::Bulk,
+    run: Run::Function(latency_graph),
+    ..Entry::DEFAULT
+};
+
+fn latency_graph(ctx: &mut Ctx) -> CommandResult {
+    let event = String::from_utf8_lossy(ctx.args[2]);
+    Err(CommandError::new(format!("ERR No samples available for event '{event}'")))
+}
+
+const LATENCY_RESET: Entry = Entry {
+    name: "reset",
+    summary: "Resets the latency data for one or more events.",
+    since: "2.8.13",
+    group: Group::Server,
+    arity: -2,
+    flags: &[Admin, NoScript, Loading, Stale],
+    args: &[string("event").optional().multiple()],
+    tips: &["request_policy:all_nodes", "response_policy:agg_sum"],
+    reply: Shape::Int,
+    run: Run::Function(latency_reset),
+    ..Entry::DEFAULT
+};
+
+fn latency_reset(ctx: &mut Ctx) -> CommandResult {
+    ctx.reply.int(0);
+    Ok(())
+}
+
+const LATENCY_DOCTOR: Entry = Entry {
+    name: "doctor",
+    summary: "Returns a human-readable latency analysis report.",
+    since: "2.8.13",
+    group: Group::Server,
+    arity: 2,
+    flags: &[Admin, NoScript, Loading, Stale],
+    tips: TIPS,
+    reply: Shape::Verbatim,
+    run: Run::Function(latency_doctor),
+    ..Entry::DEFAULT
+};
+
+const DOCTOR_IS_OFF: &str = "I'm sorry, Dave, I can't do that. Latency monitoring is disabled in this Redis instance. You may use \"CONFIG SET latency-monitor-threshold <milliseconds>.\" in order to enable it. If we weren't in a deep space mission I'd suggest to take a look at https://redis.io/topics/latency-monitor.\n";
+
+fn latency_doctor(ctx: &mut Ctx) -> CommandResult {
+    ctx.reply.verbatim("txt", DOCTOR_IS_OFF.as_bytes());
+    Ok(())
+}
+
+const LATENCY_HELP: Entry = Entry {
+    name: "help",
+    summary: "Returns helpful text about the different subcommands.",
+    since: "2.8.13",
+    group: Group::Server,
+    arity: 2,
+    flags: &[Loading, Stale],
+    reply: Shape::Array(&Shape::AnyStatus),
+    run: Run::Function(latency_help),
+    ..Entry::DEFAULT
+};
+
+fn latency_help(ctx: &mut Ctx) -> CommandResult {
+    reply_help(
+        ctx,
+        "LATENCY",
+        &[
+            "DOCTOR",
+            "    Return a human readable latency analysis report.",
+            "GRAPH <event>",
+            "    Return an ASCII latency graph for the <event> class.",
+            "HISTORY <event>",
+            "    Return time-latency samples for the <event> class.",
+            "LATEST",
+            "    Return the latest latency samples for all events.",
+            "RESET [<event> ...]",
+            "    Reset latency data of one or more <event> classes.",
+            "    (default: reset all data for all event classes)",
+            "HISTOGRAM [COMMAND ...]",
+            "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
+            "    If no commands are specified then all histograms are replied.",
+        ],
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn durations(ns: &[u64]) -> Durations {
+        let mut buckets = [0; DURATION_BUCKETS];
+        ns.iter().for_each(|ns| buckets[duration_bucket(*ns)] += 1);
+        Durations { calls: ns.len() as u64, buckets }
+    }
+
+    #[test]
+    fn steps_are_named_as_in_redis() {
+        let steps = durations(&[500, 900, 1500, 20_000, 40_000, 1_000_000, u64::MAX]).cumulative_us();
+        assert_eq!(steps[..5], [(1, 2), (2, 3), (33, 4), (66, 5), (1056, 6)]);
+        assert_eq!(steps[5].1, 7);
+    }
+
+    #[test]
+    fn percentiles_lie_in_the_right_bucket() {
+        let durations = durations(&[1000, 1000, 1000, 100_000]);
+        assert!((0.768..1.024).contains(&durations.percentile_us(50.0)));
+        assert!((98.304..131.072).contains(&durations.percentile_us(99.0)));
+    }
+}

@@ -1,0 +1,266 @@
+//! Small commands of the server: TIME, ROLE, SHUTDOWN, WAIT and their like.
+
+use command::Flag::*;
+use command::{
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, Mode, Run, Shape, integer, keyword_is, oneof,
+    parse_i64, token,
+};
+
+use crate::thread::ThreadHost;
+use crate::version::REDIS_VERSION;
+
+/// These commands.
+pub(crate) const ENTRIES: &[Entry] =
+    &[BGREWRITEAOF, BGSAVE, LASTSAVE, LOLWUT, ROLE, SAVE, SHUTDOWN, TIME, WAIT, WAITAOF];
+
+const TIME: Entry = Entry {
+    name: "time",
+    summary: "Returns the server time.",
+    since: "2.6.0",
+    group: Group::Server,
+    arity: 1,
+    flags: &[Loading, Stale, Fast],
+    tips: &["nondeterministic_output"],
+    reply: Shape::BULKS,
+    run: Run::Function(time),
+    ..Entry::DEFAULT
+};
+
+fn time(ctx: &mut Ctx) -> CommandResult {
+    let now_us = ThreadHost::of(ctx.host).driver.clock().now_us();
+    ctx.reply.array(2);
+    ctx.reply.bulk_int((now_us / 1_000_000) as i64);
+    ctx.reply.bulk_int((now_us % 1_000_000) as i64);
+    Ok(())
+}
+
+const LASTSAVE: Entry = Entry {
+    name: "lastsave",
+    summary: "Returns the Unix timestamp of the last successful save to disk.",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: 1,
+    flags: &[Loading, Stale, Fast],
+    acl: &[Acl::Admin, Acl::Dangerous],
+    tips: &["nondeterministic_output"],
+    reply: Shape::Int,
+    run: Run::Function(lastsave),
+    ..Entry::DEFAULT
+};
+
+/// Nothing is saved, so it is the start, as it is in Redis before the first save.
+fn lastsave(ctx: &mut Ctx) -> CommandResult {
+    let started_ms = ThreadHost::of(ctx.host).shared.started_ms;
+    ctx.reply.int((started_ms / 1000) as i64);
+    Ok(())
+}
+
+const ROLE: Entry = Entry {
+    name: "role",
+    summary: "Returns the replication role.",
+    since: "2.8.12",
+    group: Group::Server,
+    arity: 1,
+    flags: &[NoScript, Loading, Stale, Fast],
+    acl: &[Acl::Admin, Acl::Dangerous],
+    reply: Shape::Array(&Shape::Any),
+    run: Run::Function(role),
+    ..Entry::DEFAULT
+};
+
+fn role(ctx: &mut Ctx) -> CommandResult {
+    ctx.reply.array(3);
+    ctx.reply.bulk(b"master");
+    ctx.reply.int(0);
+    ctx.reply.array(0);
+    Ok(())
+}
+
+const LOLWUT: Entry = Entry {
+    name: "lolwut",
+    summary: "Displays computer art and the Redis version",
+    since: "5.0.0",
+    group: Group::Server,
+    arity: -1,
+    flags: &[ReadOnly, Fast],
+    args: &[integer("version").token("VERSION").optional()],
+    reply: Shape::Verbatim,
+    run: Run::Function(lolwut),
+    ..Entry::DEFAULT
+};
+
+fn lolwut(ctx: &mut Ctx) -> CommandResult {
+    let dart = "        ·\n      · ·\n  ━━━━━━━━━━━━▶\n      · ·\n        ·\n";
+    ctx.reply.verbatim("txt", format!("{dart}Redis ver. {REDIS_VERSION}\n").as_bytes());
+    Ok(())
+}
+
+const SHUTDOWN: Entry = Entry {
+    name: "shutdown",
+    summary: "Synchronously saves the database(s) to disk and shuts down the Redis server.",
+    complexity: "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: -1,
+    flags: &[Admin, NoScript, Loading, Stale, NoMulti, AllowBusy],
+    mode: Mode::Session,
+    args: &[
+        oneof("save-selector", &[token("nosave", "NOSAVE"), token("save", "SAVE")]).optional(),
+        token("now", "NOW").optional().since("7.0.0"),
+        token("force", "FORCE").optional().since("7.0.0"),
+        token("abort", "ABORT").optional().since("7.0.0"),
+    ],
+    history: &[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")],
+    reply: Shape::OK,
+    run: Run::Function(shutdown),
+    ..Entry::DEFAULT
+};
+
+/// The threads end their loops when they come by; there is no reply, the connection just ends.
+fn shutdown(ctx: &mut Ctx) -> CommandResult {
+    let has = |word: &str| ctx.args[1..].iter().any(|arg| keyword_is(arg, word));
+    let known = ["nosave", "save", "now", "force", "abort"];
+    let is_known = |arg: &&[u8]| known.iter().any(|word| keyword_is(arg, word));
+    let contradicts = (has("save") && has("nosave")) || (has("abort") && ctx.args.len() > 2);
+    if contradicts || !ctx.args[1..].iter().all(is_known) {
+        return Err(CommandError::SYNTAX);
+    }
+    if has("abort") {
+        return Err(CommandError::new("ERR No shutdown in progress."));
+    }
+    if has("save") && !has("force") {
+        tracing::warn!("SHUTDOWN SAVE is refused: nothing can be saved yet");
+        return Err(CommandError::new("ERR Errors trying to SHUTDOWN. Check logs."));
+    }
+    tracing::warn!("User requested shutdown...");
+    let host = ThreadHost::of(ctx.host);
+    host.session().close_after_reply = true;
+    host.shared.stop();
+    Ok(())
+}
+
+const SAVE: Entry = Entry {
+    name: "save",
+    summary: "Synchronously saves the database(s) to disk.",
+    complexity: "O(N) where N is the total number of keys in all databases",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: 1,
+    flags: &[Admin, NoScript, NoAsyncLoading, NoMulti],
+    reply: Shape::OK,
+    run: Run::Function(save),
+    ..Entry::DEFAULT
+};
+
+const NO_SNAPSHOTS: &str = "ERR This server cannot save snapshots yet";
+
+fn save(_ctx: &mut Ctx) -> CommandResult {
+    Err(CommandError::new(NO_SNAPSHOTS))
+}
+
+const BGSAVE: Entry = Entry {
+    name: "bgsave",
+    summary: "Asynchronously saves the database(s) to disk.",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: -1,
+    flags: &[Admin, NoScript, NoAsyncLoading],
+    args: &[token("schedule", "SCHEDULE").optional().since("3.2.2")],
+    history: &[("3.2.2", "Added the `SCHEDULE` option.")],
+    reply: Shape::AnyStatus,
+    run: Run::Function(bgsave),
+    ..Entry::DEFAULT
+};
+
+fn bgsave(ctx: &mut Ctx) -> CommandResult {
+    match &ctx.args[1..] {
+        [] => Err(CommandError::new(NO_SNAPSHOTS)),
+        [word] if keyword_is(word, "schedule") => Err(CommandError::new(NO_SNAPSHOTS)),
+        _ => Err(CommandError::SYNTAX),
+    }
+}
+
+const BGREWRITEAOF: Entry = Entry {
+    name: "bgrewriteaof",
+    summary: "Asynchronously rewrites the append-only file to disk.",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: 1,
+    flags: &[Admin, NoScript, NoAsyncLoading],
+    reply: Shape::AnyStatus,
+    run: Run::Function(bgrewriteaof),
+    ..Entry::DEFAULT
+};
+
+fn bgrewriteaof(_ctx: &mut Ctx) -> CommandResult {
+    Err(CommandError::new("ERR This server has no append-only file yet"))
+}
+
+const WAIT: Entry = Entry {
+    name: "wait",
+    summary: "Blocks until the asynchronous replication of all preceding write commands sent by the connection is completed.",
+    since: "3.0.0",
+    group: Group::Generic,
+    arity: 3,
+    flags: &[Blocking],
+    acl: &[Acl::Connection],
+    mode: Mode::Session,
+    args: &[integer("numreplicas"), integer("timeout")],
+    tips: &["request_policy:all_shards", "response_policy:agg_min"],
+    reply: Shape::Int,
+    run: Run::Function(wait),
+    ..Entry::DEFAULT
+};
+
+/// There are no replicas, and none can come while the client waits.
+fn wait(ctx: &mut Ctx) -> CommandResult {
+    parse_i64(ctx.args[1])?;
+    check_timeout(ctx.args[2])?;
+    ctx.reply.int(0);
+    Ok(())
+}
+
+const WAITAOF: Entry = Entry {
+    name: "waitaof",
+    summary: "Blocks until all of the preceding write commands sent by the connection are written to the append-only file of the master and/or replicas.",
+    since: "7.2.0",
+    group: Group::Generic,
+    arity: 4,
+    flags: &[Blocking],
+    acl: &[Acl::Connection],
+    mode: Mode::Session,
+    args: &[integer("numlocal"), integer("numreplicas"), integer("timeout")],
+    tips: &["request_policy:all_shards", "response_policy:agg_min"],
+    reply: Shape::Tuple(&[Shape::Int, Shape::Int]),
+    run: Run::Function(waitaof),
+    ..Entry::DEFAULT
+};
+
+fn waitaof(ctx: &mut Ctx) -> CommandResult {
+    let out_of_range =
+        |max: &str| CommandError::new(format!("ERR value is out of range, value must between 0 and {max}"));
+    let local = parse_i64(ctx.args[1])?;
+    if !(0..=1).contains(&local) {
+        return Err(out_of_range("1"));
+    }
+    if parse_i64(ctx.args[2])? < 0 {
+        return Err(CommandError::OUT_OF_RANGE_POSITIVE);
+    }
+    check_timeout(ctx.args[3])?;
+    if local > 0 {
+        let text = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
+        return Err(CommandError::new(text));
+    }
+    ctx.reply.array(2);
+    ctx.reply.int(0);
+    ctx.reply.int(0);
+    Ok(())
+}
+
+fn check_timeout(arg: &[u8]) -> CommandResult {
+    match ds::num::parse_i64(arg) {
+        None => Err(CommandError::TIMEOUT_NOT_AN_INTEGER),
+        Some(ms) if ms < 0 => Err(CommandError::TIMEOUT_NEGATIVE),
+        Some(_) => Ok(()),
+    }
+}

@@ -1,0 +1,142 @@
+//! SLOWLOG: the commands that took long.
+
+use command::Flag::*;
+use command::{CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, integer};
+
+use super::reply_help;
+use crate::thread::ThreadHost;
+
+/// The family of SLOWLOG.
+pub(crate) const ENTRIES: &[Entry] = &[Entry {
+    name: "slowlog",
+    summary: "A container for slow log commands.",
+    complexity: "Depends on subcommand.",
+    since: "2.2.12",
+    group: Group::Server,
+    arity: -2,
+    subcommands: &[SLOWLOG_GET, SLOWLOG_HELP, SLOWLOG_LEN, SLOWLOG_RESET],
+    ..Entry::DEFAULT
+}];
+
+/// Entries that GET answers unless told otherwise.
+const COUNT_DEFAULT: usize = 10;
+
+const SLOWLOG_GET: Entry = Entry {
+    name: "get",
+    summary: "Returns the slow log's entries.",
+    complexity: "O(N) where N is the number of entries returned",
+    since: "2.2.12",
+    group: Group::Server,
+    arity: -2,
+    flags: &[Admin, Loading, Stale],
+    args: &[integer("count").optional()],
+    history: &[("4.0.0", "Added client IP address, port and name to the reply.")],
+    tips: &["request_policy:all_nodes", "nondeterministic_output"],
+    reply: Shape::Array(&Shape::Tuple(&[
+        Shape::Int,
+        Shape::Int,
+        Shape::Int,
+        Shape::BULKS,
+        Shape::Bulk,
+        Shape::Bulk,
+    ])),
+    run: Run::Function(slowlog_get),
+    ..Entry::DEFAULT
+};
+
+fn slowlog_get(ctx: &mut Ctx) -> CommandResult {
+    let count = match ctx.args {
+        [_, _] => COUNT_DEFAULT,
+        [_, _, count] => match ds::num::parse_i64(count) {
+            Some(-1) => usize::MAX,
+            Some(count) if count >= 0 => count as usize,
+            _ => return Err(CommandError::new("ERR count should be greater than or equal to -1")),
+        },
+        _ => return Err(CommandError::wrong_arity("slowlog|get")),
+    };
+    let log = ThreadHost::of(ctx.host).shared.watch.slow_log();
+    ctx.reply.array(count.min(log.entries.len()));
+    for command in log.entries.iter().take(count) {
+        ctx.reply.array(6);
+        ctx.reply.int(command.id as i64);
+        ctx.reply.int(command.unix_seconds as i64);
+        ctx.reply.int(command.duration_us as i64);
+        ctx.reply.array(command.args.len());
+        for arg in &command.args {
+            ctx.reply.bulk(arg);
+        }
+        ctx.reply.bulk(command.peer.as_bytes());
+        ctx.reply.bulk(&command.name);
+    }
+    Ok(())
+}
+
+const SLOWLOG_LEN: Entry = Entry {
+    name: "len",
+    summary: "Returns the number of entries in the slow log.",
+    since: "2.2.12",
+    group: Group::Server,
+    arity: 2,
+    flags: &[Admin, Loading, Stale],
+    tips: &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"],
+    reply: Shape::Int,
+    run: Run::Function(slowlog_len),
+    ..Entry::DEFAULT
+};
+
+fn slowlog_len(ctx: &mut Ctx) -> CommandResult {
+    let len = ThreadHost::of(ctx.host).shared.watch.slow_log().entries.len();
+    ctx.reply.int(len as i64);
+    Ok(())
+}
+
+const SLOWLOG_RESET: Entry = Entry {
+    name: "reset",
+    summary: "Clears all entries from the slow log.",
+    complexity: "O(N) where N is the number of entries in the slowlog",
+    since: "2.2.12",
+    group: Group::Server,
+    arity: 2,
+    flags: &[Admin, Loading, Stale],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+    reply: Shape::OK,
+    run: Run::Function(slowlog_reset),
+    ..Entry::DEFAULT
+};
+
+fn slowlog_reset(ctx: &mut Ctx) -> CommandResult {
+    ThreadHost::of(ctx.host).shared.watch.slow_log().entries.clear();
+    ctx.reply.ok();
+    Ok(())
+}
+
+const SLOWLOG_HELP: Entry = Entry {
+    name: "help",
+    summary: "Show helpful text about the different subcommands",
+    since: "6.2.0",
+    group: Group::Server,
+    arity: 2,
+    flags: &[Loading, Stale],
+    reply: Shape::Array(&Shape::AnyStatus),
+    run: Run::Function(slowlog_help),
+    ..Entry::DEFAULT
+};
+
+fn slowlog_help(ctx: &mut Ctx) -> CommandResult {
+    reply_help(
+        ctx,
+        "SLOWLOG",
+        &[
+            "GET [<count>]",
+            "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+            "    Entries are made of:",
+            "    id, timestamp, time in microseconds, arguments array, client IP and port,",
+            "    client name",
+            "LEN",
+            "    Return the length of the slowlog.",
+            "RESET",
+            "    Reset the slowlog.",
+        ],
+    );
+    Ok(())
+}

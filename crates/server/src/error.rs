@@ -1,0 +1,82 @@
+//! Why a server does not start. Each is a sentence for whoever started it.
+
+use std::io;
+
+use crate::settings;
+
+/// The server cannot start, or cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// No such directive.
+    #[error("unknown setting '{name}' {place}{suggestion}")]
+    UnknownSetting { name: String, place: String, suggestion: String },
+    /// A directive with a value that it cannot have.
+    #[error("bad value '{value}' for '{name}' {place}: {why} ({doc})")]
+    BadValue { name: &'static str, value: String, place: String, why: String, doc: &'static str },
+    /// A line of the configuration file that ends inside quotes.
+    #[error("unbalanced quotes {place}")]
+    UnbalancedQuotes { place: String },
+    /// Configuration files that include each other.
+    #[error("configuration files include each other too deep {place}")]
+    IncludesTooDeep { place: String },
+    /// A flag of redis-server for another program than the server.
+    #[error("'{0}' is not something that this program does")]
+    NoSuchProgram(String),
+    /// A word that belongs to no flag.
+    #[error("unexpected argument '{0}'")]
+    StrayArgument(String),
+    /// Neither port nor socket.
+    #[error("configured to listen nowhere: set port or unixsocket")]
+    NowhereToListen,
+    /// Sockets and drivers.
+    #[error(transparent)]
+    Network(#[from] proactor::Error),
+    /// Files and the rest of the system.
+    #[error("{what}: {source}")]
+    Io { what: String, source: io::Error },
+}
+
+impl Error {
+    /// An unknown directive, with the nearest one that there is.
+    pub(crate) fn unknown_setting(name: &str, place: &str) -> Error {
+        let bare = name.trim_start_matches('-');
+        let nearest = settings::all()
+            .map(|(_, setting)| (distance(&bare.to_ascii_lowercase(), setting.name), setting.name))
+            .filter(|(distance, known)| {
+                distance * 2 <= known.len().min(bare.len()) || known.starts_with(bare)
+            })
+            .min();
+        let dashes = &name[..name.len() - bare.len()];
+        let dashes = if dashes.is_empty() { "" } else { "--" };
+        let suggestion =
+            nearest.map(|(_, known)| format!("; did you mean '{dashes}{known}'?")).unwrap_or_default();
+        Error::UnknownSetting { name: name.to_owned(), place: place.to_owned(), suggestion }
+    }
+}
+
+/// Levenshtein's distance: how many bytes have to be changed, put in or left out to make `a` into `b`.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, to) in b.bytes().enumerate() {
+            let replaced = diagonal + usize::from(from != to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        for (a, b, expected) in [("", "abc", 3), ("port", "prot", 2), ("kitten", "sitting", 3), ("x", "x", 0)]
+        {
+            assert_eq!(distance(a, b), expected);
+        }
+    }
+}

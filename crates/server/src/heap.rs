@@ -1,0 +1,135 @@
+//! How much memory the process has allocated.
+//!
+//! The allocator counts what it hands out, rounded up to the sizes that mimalloc has, so that the number grows as the
+//! process does. Each thread counts in a cell of its own with plain loads and stores; threads beyond [`CELLS`] share
+//! the last cell. A block may be freed by another thread than the one that asked for it: single cells may be
+//! negative, only their sum means something.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell as LocalCell;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use mimalloc::MiMalloc;
+
+/// Cells; the last one is shared by the threads that find no other.
+const CELLS: usize = 128;
+const SHARED: usize = CELLS - 1;
+/// No cell yet.
+const NONE: usize = usize::MAX;
+/// From here on the allocator rounds up to whole pages.
+const PAGED_BYTES: usize = 128 * 1024;
+const PAGE_BYTES: usize = 4096;
+
+/// Bytes of one thread; no two share a pair of cache lines.
+#[repr(align(128))]
+struct Cell(AtomicI64);
+
+static ALLOCATED: [Cell; CELLS] = [const { Cell(AtomicI64::new(0)) }; CELLS];
+static NEXT_CELL: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static CELL: LocalCell<usize> = const { LocalCell::new(NONE) };
+}
+
+/// mimalloc, counting.
+#[derive(Debug)]
+pub struct CountingAllocator;
+
+/// Bytes allocated and not freed.
+pub(crate) fn allocated_bytes() -> u64 {
+    let sum: i64 = ALLOCATED.iter().map(|cell| cell.0.load(Ordering::Relaxed)).sum();
+    // While others allocate and free, the sum of what was read may be off.
+    sum.max(0) as u64
+}
+
+#[inline]
+fn count(bytes: i64) {
+    let index = CELL.with(|cell| {
+        if cell.get() == NONE {
+            cell.set(NEXT_CELL.fetch_add(1, Ordering::Relaxed).min(SHARED));
+        }
+        cell.get()
+    });
+    let cell = &ALLOCATED[index].0;
+    if index == SHARED {
+        cell.fetch_add(bytes, Ordering::Relaxed);
+    } else {
+        // Only this thread writes it.
+        cell.store(cell.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
+    }
+}
+
+/// The size of the block that mimalloc takes for a request: four sizes for each doubling.
+#[inline]
+fn block_bytes(size: usize) -> i64 {
+    let rounded = match size {
+        0..=128 => size.max(1).next_multiple_of(16),
+        _ if size > PAGED_BYTES => size.saturating_add(PAGE_BYTES - 1) & !(PAGE_BYTES - 1),
+        _ => size.next_multiple_of(1 << ((size - 1).ilog2() - 2)),
+    };
+    rounded as i64
+}
+
+// SAFETY: every call goes on to mimalloc with the arguments as they came; counting allocates nothing and cannot
+// unwind.
+unsafe impl GlobalAlloc for CountingAllocator {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are those that mimalloc asks for.
+        let block = unsafe { MiMalloc.alloc(layout) };
+        if !block.is_null() {
+            count(block_bytes(layout.size()));
+        }
+        block
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are those that mimalloc asks for.
+        let block = unsafe { MiMalloc.alloc_zeroed(layout) };
+        if !block.is_null() {
+            count(block_bytes(layout.size()));
+        }
+        block
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        count(-block_bytes(layout.size()));
+        // SAFETY: the caller's promises are those that mimalloc asks for.
+        unsafe { MiMalloc.dealloc(block, layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller's promises are those that mimalloc asks for.
+        let moved = unsafe { MiMalloc.realloc(block, layout, size) };
+        if !moved.is_null() {
+            count(block_bytes(size) - block_bytes(layout.size()));
+        }
+        moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_have_the_sizes_of_the_allocator() {
+        for (size, block) in [
+            (0, 16),
+            (1, 16),
+            (16, 16),
+            (17, 32),
+            (128, 128),
+            (129, 160),
+            (200, 224),
+            (257, 320),
+            (1000, 1024),
+        ] {
+            assert_eq!(block_bytes(size), block, "{size}");
+        }
+        assert_eq!(block_bytes(1_000_000), 1_003_520);
+    }
+}

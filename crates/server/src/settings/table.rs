@@ -1,0 +1,601 @@
+//! Every setting: one block that says all there is to know about it.
+//!
+//! The command line, `redis.conf`, `CONFIG GET`, `CONFIG SET`, `CONFIG REWRITE`, `--help` and `docs/settings.md` derive from
+//! this table. To add a setting, add a block and read it where it matters.
+//!
+//! Directives of `redis.conf` that mean nothing here are in `ignored.rs`.
+
+use super::kind::Kind;
+
+/// The number of a setting in the table; those that mean nothing here have the numbers behind.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Id(pub(super) usize);
+
+/// Where the help lists a setting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Group {
+    /// Ports, sockets, clients.
+    Network,
+    /// Threads, shards, and how commands reach them.
+    Threads,
+    /// How much may be stored, and how.
+    Data,
+    /// Who may do what.
+    Security,
+    /// The log, the slow log, statistics, events.
+    Watching,
+    /// Files and the process.
+    Process,
+    /// Accepted and without effect.
+    Ignored,
+}
+
+impl Group {
+    /// All groups that the help shows.
+    pub(crate) const SHOWN: [Group; 6] =
+        [Group::Network, Group::Threads, Group::Data, Group::Security, Group::Watching, Group::Process];
+
+    /// Its heading.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Group::Network => "Network and clients",
+            Group::Threads => "Threads and shards",
+            Group::Data => "Data",
+            Group::Security => "Security",
+            Group::Watching => "Log, statistics and events",
+            Group::Process => "Process and files",
+            Group::Ignored => "Without effect",
+        }
+    }
+}
+
+/// When a setting may change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Change {
+    /// At any time, by `CONFIG SET`.
+    Anytime,
+    /// Only where `enable-protected-configs` allows it: it says where files are written.
+    Protected,
+    /// Only at the start.
+    AtStart,
+}
+
+/// What has to be done when a setting has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Effect {
+    /// Nothing: it is read where it is needed.
+    Read,
+    /// The threads take a new snapshot of the settings of the data path.
+    Data,
+    /// The log shows more or less.
+    LogLevel,
+    /// The process needs more or fewer file descriptors.
+    MaxClients,
+    /// The process changes its working directory.
+    Directory,
+}
+
+/// A setting.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    /// Its name in `redis.conf`.
+    pub(crate) name: &'static str,
+    /// An older name for the same.
+    pub(crate) alias: Option<&'static str>,
+    /// What it may be.
+    pub(crate) kind: Kind,
+    /// What its number counts.
+    pub(crate) unit: &'static str,
+    /// What it is unless told otherwise.
+    pub(crate) default: &'static str,
+    /// When it may change.
+    pub(crate) change: Change,
+    /// What has to be done then.
+    pub(crate) effect: Effect,
+    /// Where the help lists it.
+    pub(crate) group: Group,
+    /// What it does.
+    pub(crate) doc: &'static str,
+}
+
+impl Setting {
+    /// For `..Setting::DEFAULT` in declarations.
+    pub(super) const DEFAULT: Setting = Setting {
+        name: "",
+        alias: None,
+        kind: Kind::Text,
+        unit: "",
+        default: "",
+        change: Change::Anytime,
+        effect: Effect::Read,
+        group: Group::Ignored,
+        doc: "",
+    };
+}
+
+/// The largest number of a 32-bit setting.
+const INT: i64 = i32::MAX as i64;
+/// The largest number of a 64-bit setting.
+const LONG: i64 = i64::MAX;
+
+macro_rules! settings {
+    ($($id:ident = $setting:expr;)*) => {
+        /// Numbers the settings in the order of their blocks.
+        #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "each is named like its constant")]
+        enum Number { $($id),* }
+        $(
+            #[doc = concat!("`", stringify!($id), "`")]
+            #[allow(dead_code, reason = "some are only shown and checked")]
+            pub(crate) const $id: Id = Id(Number::$id as usize);
+        )*
+        /// The settings that have an effect.
+        pub(super) const EFFECTIVE: &[Setting] = &[$($setting),*];
+    };
+}
+
+settings! {
+    // ---- network and clients ------------------------------------------------------------------------------
+
+    PORT = Setting {
+        name: "port",
+        kind: Kind::Integer { min: 0, max: 65535 },
+        default: "6379",
+        change: Change::AtStart,
+        group: Group::Network,
+        doc: "TCP port to listen on; 0: none",
+        ..Setting::DEFAULT
+    };
+    BIND = Setting {
+        name: "bind",
+        kind: Kind::Words,
+        default: "* -::*",
+        change: Change::AtStart,
+        group: Group::Network,
+        doc: "Addresses to listen on; * is all of IPv4, ::* all of IPv6, a - before one lets it be missing",
+        ..Setting::DEFAULT
+    };
+    UNIXSOCKET = Setting {
+        name: "unixsocket",
+        change: Change::AtStart,
+        group: Group::Network,
+        doc: "Path of a Unix socket to listen on; empty: none",
+        ..Setting::DEFAULT
+    };
+    UNIXSOCKETPERM = Setting {
+        name: "unixsocketperm",
+        kind: Kind::Octal,
+        default: "0",
+        change: Change::AtStart,
+        group: Group::Network,
+        doc: "Permissions of the Unix socket's file; 0: as the umask says",
+        ..Setting::DEFAULT
+    };
+    TCP_BACKLOG = Setting {
+        name: "tcp-backlog",
+        kind: Kind::Integer { min: 0, max: INT },
+        unit: "connections",
+        default: "511",
+        change: Change::AtStart,
+        group: Group::Network,
+        doc: "Connections that may wait to be accepted",
+        ..Setting::DEFAULT
+    };
+    TCP_KEEPALIVE = Setting {
+        name: "tcp-keepalive",
+        kind: Kind::Integer { min: 0, max: INT },
+        unit: "seconds",
+        default: "300",
+        group: Group::Network,
+        doc: "After how long a silent connection is probed; 0: never",
+        ..Setting::DEFAULT
+    };
+    TIMEOUT = Setting {
+        name: "timeout",
+        kind: Kind::Integer { min: 0, max: INT },
+        unit: "seconds",
+        default: "0",
+        group: Group::Network,
+        doc: "After how long an idle client is disconnected; 0: never",
+        ..Setting::DEFAULT
+    };
+    MAXCLIENTS = Setting {
+        name: "maxclients",
+        kind: Kind::Integer { min: 1, max: u32::MAX as i64 },
+        unit: "clients",
+        default: "10000",
+        effect: Effect::MaxClients,
+        group: Group::Network,
+        doc: "Clients that may be connected at once; lowered at the start if the system does not allow so many files",
+        ..Setting::DEFAULT
+    };
+    CLIENT_QUERY_BUFFER_LIMIT = Setting {
+        name: "client-query-buffer-limit",
+        kind: Kind::Memory { min: 1 << 20, max: LONG },
+        unit: "bytes",
+        default: "1073741824",
+        group: Group::Network,
+        doc: "The longest request that is collected for a client",
+        ..Setting::DEFAULT
+    };
+    CLIENT_OUTPUT_BUFFER_LIMIT = Setting {
+        name: "client-output-buffer-limit",
+        kind: Kind::OutputLimits,
+        unit: "bytes, bytes, seconds",
+        default: "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+        group: Group::Network,
+        doc: "Per class of clients: unsent replies at which a client is disconnected at once, and those at which it is after so many seconds; 0: no limit",
+        ..Setting::DEFAULT
+    };
+    PROTO_MAX_BULK_LEN = Setting {
+        name: "proto-max-bulk-len",
+        kind: Kind::Memory { min: 1 << 20, max: LONG },
+        unit: "bytes",
+        default: "536870912",
+        effect: Effect::Data,
+        group: Group::Network,
+        doc: "The longest argument of a request, and the longest string",
+        ..Setting::DEFAULT
+    };
+
+    // ---- threads and shards -------------------------------------------------------------------------------
+
+    PROACTOR_THREADS = Setting {
+        name: "proactor_threads",
+        kind: Kind::Integer { min: 0, max: 1024 },
+        unit: "threads",
+        default: "0",
+        change: Change::AtStart,
+        group: Group::Threads,
+        doc: "Threads that serve clients; 0: one per core",
+        ..Setting::DEFAULT
+    };
+    NUM_SHARDS = Setting {
+        name: "num_shards",
+        kind: Kind::Integer { min: 0, max: 32767 },
+        unit: "shards",
+        default: "0",
+        change: Change::AtStart,
+        group: Group::Threads,
+        doc: "Parts of the keyspace that are used independently; 0: 32 per thread",
+        ..Setting::DEFAULT
+    };
+    SHARD_ENTRY = Setting {
+        name: "shard_entry",
+        kind: Kind::Choice(&[("roam", 0), ("home", 1)]),
+        default: "roam",
+        change: Change::AtStart,
+        group: Group::Threads,
+        doc: "roam: the thread that has a command enters the shard of its key; home: it sends the command to the thread that the shard belongs to",
+        ..Setting::DEFAULT
+    };
+    SHARD_ROUND_ROBIN_PREFIX = Setting {
+        name: "shard_round_robin_prefix",
+        change: Change::AtStart,
+        group: Group::Threads,
+        doc: "Keys that begin like this are dealt out to the shards in turn; empty: none",
+        ..Setting::DEFAULT
+    };
+    SINGLEHOP_BLOCKING = Setting {
+        name: "singlehop_blocking",
+        kind: Kind::Bool,
+        default: "yes",
+        change: Change::AtStart,
+        group: Group::Threads,
+        doc: "With shard_entry home: a blocking pop looks and pops in one hop rather than two",
+        ..Setting::DEFAULT
+    };
+    IO = Setting {
+        name: "io",
+        kind: Kind::Choice(&[("auto", 0), ("uring", 1), ("epoll", 2)]),
+        default: "auto",
+        change: Change::AtStart,
+        group: Group::Threads,
+        doc: "How bytes are moved; auto: by io_uring where it works, otherwise by epoll",
+        ..Setting::DEFAULT
+    };
+    POLL_US = Setting {
+        name: "poll_us",
+        kind: Kind::Integer { min: 0, max: 1_000_000 },
+        unit: "microseconds",
+        default: "30",
+        change: Change::AtStart,
+        group: Group::Threads,
+        doc: "How long a busy thread looks for more work before it sleeps; 0: not at all",
+        ..Setting::DEFAULT
+    };
+
+    // ---- data ---------------------------------------------------------------------------------------------
+
+    DATABASES = Setting {
+        name: "databases",
+        kind: Kind::Integer { min: 1, max: 16384 },
+        unit: "databases",
+        default: "16",
+        change: Change::AtStart,
+        group: Group::Data,
+        doc: "Numbered databases, from 0 on",
+        ..Setting::DEFAULT
+    };
+    MAXMEMORY = Setting {
+        name: "maxmemory",
+        kind: Kind::Memory { min: 0, max: LONG },
+        unit: "bytes",
+        default: "0",
+        group: Group::Data,
+        doc: "Reported by INFO; nothing is evicted or refused yet",
+        ..Setting::DEFAULT
+    };
+    MAXMEMORY_POLICY = Setting {
+        name: "maxmemory-policy",
+        kind: Kind::Choice(&[
+            ("volatile-lru", 0),
+            ("volatile-lfu", LFU),
+            ("volatile-random", 2),
+            ("volatile-ttl", 3),
+            ("allkeys-lru", 4),
+            ("allkeys-lfu", LFU),
+            ("allkeys-random", 6),
+            ("noeviction", 7),
+        ]),
+        default: "noeviction",
+        effect: Effect::Data,
+        group: Group::Data,
+        doc: "Which keys would be evicted; decides whether OBJECT FREQ or OBJECT IDLETIME answers",
+        ..Setting::DEFAULT
+    };
+    HASH_ENTRIES = Setting {
+        name: "hash-max-listpack-entries",
+        alias: Some("hash-max-ziplist-entries"),
+        kind: Kind::Integer { min: 0, max: LONG },
+        unit: "fields",
+        default: "512",
+        effect: Effect::Data,
+        group: Group::Data,
+        doc: "Fields of a hash up to which it is kept small",
+        ..Setting::DEFAULT
+    };
+    HASH_VALUE = Setting {
+        name: "hash-max-listpack-value",
+        alias: Some("hash-max-ziplist-value"),
+        kind: Kind::Memory { min: 0, max: LONG },
+        unit: "bytes",
+        default: "64",
+        effect: Effect::Data,
+        group: Group::Data,
+        doc: "Length of a field or value up to which a hash is kept small",
+        ..Setting::DEFAULT
+    };
+    SET_INTSET_ENTRIES = Setting {
+        name: "set-max-intset-entries",
+        kind: Kind::Integer { min: 0, max: LONG },
+        unit: "members",
+        default: "512",
+        effect: Effect::Data,
+        group: Group::Data,
+        doc: "Members of a set of integers up to which it is kept as an array",
+        ..Setting::DEFAULT
+    };
+    SET_ENTRIES = Setting {
+        name: "set-max-listpack-entries",
+        kind: Kind::Integer { min: 0, max: LONG },
+        unit: "members",
+        default: "128",
+        effect: Effect::Data,
+        group: Group::Data,
+        doc: "Members of a set up to which it is kept small",
+        ..Setting::DEFAULT
+    };
+    SET_VALUE = Setting {
+        name: "set-max-listpack-value",
+        kind: Kind::Memory { min: 0, max: LONG },
+        unit: "bytes",
+        default: "64",
+        effect: Effect::Data,
+        group: Group::Data,
+        doc: "Length of a member up to which a set is kept small",
+        ..Setting::DEFAULT
+    };
+    ZSET_ENTRIES = Setting {
+        name: "zset-max-listpack-entries",
+        alias: Some("zset-max-ziplist-entries"),
+        kind: Kind::Integer { min: 0, max: LONG },
+        unit: "members",
+        default: "128",
+        effect: Effect::Data,
+        group: Group::Data,
+        doc: "Members of a sorted set up to which it is kept small",
+        ..Setting::DEFAULT
+    };
+    ZSET_VALUE = Setting {
+        name: "zset-max-listpack-value",
+        alias: Some("zset-max-ziplist-value"),
+        kind: Kind::Memory { min: 0, max: LONG },
+        unit: "bytes",
+        default: "64",
+        effect: Effect::Data,
+        group: Group::Data,
+        doc: "Length of a member up to which a sorted set is kept small",
+        ..Setting::DEFAULT
+    };
+    BUSY_REPLY_THRESHOLD = Setting {
+        name: "busy-reply-threshold",
+        alias: Some("lua-time-limit"),
+        kind: Kind::Integer { min: 0, max: LONG },
+        unit: "milliseconds",
+        default: "5000",
+        group: Group::Data,
+        doc: "After how long a script is called slow: others are answered BUSY, and it may be killed",
+        ..Setting::DEFAULT
+    };
+
+    // ---- security -----------------------------------------------------------------------------------------
+
+    REQUIREPASS = Setting {
+        name: "requirepass",
+        group: Group::Security,
+        doc: "The password that clients must give; empty: none",
+        ..Setting::DEFAULT
+    };
+    PROTECTED_MODE = Setting {
+        name: "protected-mode",
+        kind: Kind::Bool,
+        default: "yes",
+        group: Group::Security,
+        doc: "While there is no password, only clients on this machine are served",
+        ..Setting::DEFAULT
+    };
+    ENABLE_DEBUG_COMMAND = Setting {
+        name: "enable-debug-command",
+        kind: Kind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
+        default: "yes",
+        change: Change::AtStart,
+        group: Group::Security,
+        doc: "Whether DEBUG may be called: no, yes, or by clients on this machine",
+        ..Setting::DEFAULT
+    };
+    ENABLE_PROTECTED_CONFIGS = Setting {
+        name: "enable-protected-configs",
+        kind: Kind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
+        default: "no",
+        change: Change::AtStart,
+        group: Group::Security,
+        doc: "Whether CONFIG SET may change where files are written: no, yes, or by clients on this machine",
+        ..Setting::DEFAULT
+    };
+    CLUSTER_ENABLED = Setting {
+        name: "cluster-enabled",
+        kind: Kind::Choice(&[("no", 0)]),
+        default: "no",
+        change: Change::AtStart,
+        group: Group::Security,
+        doc: "There is no cluster mode",
+        ..Setting::DEFAULT
+    };
+
+    // ---- log, statistics and events -----------------------------------------------------------------------
+
+    LOGLEVEL = Setting {
+        name: "loglevel",
+        kind: Kind::Choice(&[("debug", 4), ("verbose", 4), ("notice", 3), ("warning", 2), ("nothing", 0)]),
+        default: "notice",
+        effect: Effect::LogLevel,
+        group: Group::Watching,
+        doc: "What the log tells: debug and verbose everything, notice what an operator wants to know, warning what went wrong",
+        ..Setting::DEFAULT
+    };
+    LOGFILE = Setting {
+        name: "logfile",
+        change: Change::AtStart,
+        group: Group::Watching,
+        doc: "File to which the log is appended; empty: standard output",
+        ..Setting::DEFAULT
+    };
+    SLOWLOG_LOG_SLOWER_THAN = Setting {
+        name: "slowlog-log-slower-than",
+        kind: Kind::Integer { min: -1, max: LONG },
+        unit: "microseconds",
+        default: "10000",
+        group: Group::Watching,
+        doc: "Commands that take longer are kept in the slow log; 0: all, -1: none",
+        ..Setting::DEFAULT
+    };
+    SLOWLOG_MAX_LEN = Setting {
+        name: "slowlog-max-len",
+        kind: Kind::Integer { min: 0, max: LONG },
+        unit: "commands",
+        default: "128",
+        group: Group::Watching,
+        doc: "Commands that the slow log keeps",
+        ..Setting::DEFAULT
+    };
+    LATENCY_TRACKING = Setting {
+        name: "latency-tracking",
+        kind: Kind::Bool,
+        default: "yes",
+        group: Group::Watching,
+        doc: "Counts the commands by duration, for LATENCY HISTOGRAM and INFO latencystats",
+        ..Setting::DEFAULT
+    };
+    LATENCY_PERCENTILES = Setting {
+        name: "latency-tracking-info-percentiles",
+        kind: Kind::Percentiles,
+        unit: "percent",
+        default: "50 99 99.9",
+        group: Group::Watching,
+        doc: "Percentiles of the durations that INFO latencystats shows",
+        ..Setting::DEFAULT
+    };
+    NOTIFY_KEYSPACE_EVENTS = Setting {
+        name: "notify-keyspace-events",
+        kind: Kind::EventClasses,
+        effect: Effect::Data,
+        group: Group::Watching,
+        doc: "Which changes are published: K and E say on which channels, A or letters of g$lshzxetdnm say which; empty: none",
+        ..Setting::DEFAULT
+    };
+
+    // ---- process and files --------------------------------------------------------------------------------
+
+    DAEMONIZE = Setting {
+        name: "daemonize",
+        kind: Kind::Choice(&[("no", 0)]),
+        default: "no",
+        change: Change::AtStart,
+        group: Group::Process,
+        doc: "The server stays in the foreground; let a service manager start it",
+        ..Setting::DEFAULT
+    };
+    SUPERVISED = Setting {
+        name: "supervised",
+        kind: Kind::Choice(&[("no", 0), ("upstart", 1), ("systemd", 2), ("auto", 3)]),
+        default: "no",
+        change: Change::AtStart,
+        group: Group::Process,
+        doc: "Whether systemd is told when the server is ready (with systemd or auto)",
+        ..Setting::DEFAULT
+    };
+    PIDFILE = Setting {
+        name: "pidfile",
+        change: Change::AtStart,
+        group: Group::Process,
+        doc: "File that holds the process number while the server runs; empty: none",
+        ..Setting::DEFAULT
+    };
+    DIR = Setting {
+        name: "dir",
+        change: Change::Protected,
+        effect: Effect::Directory,
+        group: Group::Process,
+        doc: "Working directory; empty: where it was started",
+        ..Setting::DEFAULT
+    };
+    DBFILENAME = Setting {
+        name: "dbfilename",
+        default: "dump.rdb",
+        change: Change::Protected,
+        group: Group::Process,
+        doc: "Name of the snapshot's file; nothing is saved yet",
+        ..Setting::DEFAULT
+    };
+    SAVE = Setting {
+        name: "save",
+        kind: Kind::SavePoints,
+        unit: "seconds, changes",
+        group: Group::Process,
+        doc: "When a snapshot would be saved; nothing is saved yet",
+        ..Setting::DEFAULT
+    };
+    APPENDONLY = Setting {
+        name: "appendonly",
+        kind: Kind::Choice(&[("no", 0)]),
+        default: "no",
+        group: Group::Process,
+        doc: "There is no append-only file yet",
+        ..Setting::DEFAULT
+    };
+}
+
+/// The number of `supervised systemd`; that of `auto` is higher.
+pub(crate) const SUPERVISED_BY_SYSTEMD: i64 = 2;
+/// The number of the policies that count how often a key is used.
+pub(crate) const LFU: i64 = 1;

@@ -1,0 +1,141 @@
+//! What the server asks of the operating system beside I/O: limits, signals, resource usage.
+//!
+//! Each is a thin, safe shell around one system call.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// Raises the limit of open files to `wanted`, or as near as the system allows; returns the limit that holds.
+pub(crate) fn raise_file_limit(wanted: u64) -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid place for the answer.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return wanted;
+    }
+    if limit.rlim_cur >= wanted {
+        return limit.rlim_cur;
+    }
+    let attempts = [
+        libc::rlimit { rlim_cur: wanted, rlim_max: limit.rlim_max.max(wanted) },
+        libc::rlimit { rlim_cur: wanted.min(limit.rlim_max), rlim_max: limit.rlim_max },
+    ];
+    for attempt in attempts {
+        // SAFETY: `attempt` is a valid limit that the call only reads.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const attempt) } == 0 {
+            return attempt.rlim_cur;
+        }
+    }
+    limit.rlim_cur
+}
+
+/// The signals that end a server.
+fn end_signals() -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: the call initialises the set.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        // SAFETY: the set was initialised, the signals exist.
+        unsafe { libc::sigaddset(set.as_mut_ptr(), signal) };
+    }
+    // SAFETY: it was initialised above.
+    unsafe { set.assume_init() }
+}
+
+/// From now on signals that end a server reach this thread, and those that it starts, only through
+/// [`wait_for_signal`]; a terminal that goes away does not matter.
+pub(crate) fn hold_signals() {
+    let set = end_signals();
+    // SAFETY: `set` is initialised, and the old mask is not asked for.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+    // SAFETY: ignoring a signal installs no handler.
+    unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+}
+
+/// Waits for a signal that ends a server; returns its name.
+pub(crate) fn wait_for_signal() -> &'static str {
+    let set = end_signals();
+    let mut signal = 0;
+    loop {
+        // SAFETY: `set` is initialised and `signal` is a valid place for the answer.
+        if unsafe { libc::sigwait(&raw const set, &raw mut signal) } == 0 {
+            return if signal == libc::SIGINT { "SIGINT" } else { "SIGTERM" };
+        }
+    }
+}
+
+/// Processor time in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CpuTime {
+    pub(crate) system: f64,
+    pub(crate) user: f64,
+}
+
+/// The processor time that `whose` (`RUSAGE_SELF`, `RUSAGE_CHILDREN`, `RUSAGE_THREAD`) has used.
+pub(crate) fn cpu_time(whose: libc::c_int) -> CpuTime {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `usage` is a valid place for the answer.
+    if unsafe { libc::getrusage(whose, usage.as_mut_ptr()) } != 0 {
+        return CpuTime::default();
+    }
+    // SAFETY: zeroes are a valid `rusage`, and the call has filled it.
+    let usage = unsafe { usage.assume_init() };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    CpuTime { system: seconds(usage.ru_stime), user: seconds(usage.ru_utime) }
+}
+
+/// Physical memory of this process in bytes; 0 if the system does not tell.
+pub(crate) fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+    pages * page_bytes()
+}
+
+/// Physical memory of the machine in bytes.
+pub(crate) fn machine_bytes() -> u64 {
+    // SAFETY: no pointers.
+    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+    u64::try_from(pages).unwrap_or(0) * page_bytes()
+}
+
+fn page_bytes() -> u64 {
+    // SAFETY: no pointers.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// Name, release and machine of the operating system.
+pub(crate) fn name() -> String {
+    let read = |what: &str| {
+        std::fs::read_to_string(format!("/proc/sys/kernel/{what}")).map(|text| text.trim().to_owned())
+    };
+    let parts: io::Result<Vec<String>> = ["ostype", "osrelease", "arch"].into_iter().map(read).collect();
+    parts.map_or_else(|_| std::env::consts::OS.to_owned(), |parts| parts.join(" "))
+}
+
+/// Tells systemd, if it started this process and wants to know, how the service is.
+pub(crate) fn notify_systemd(state: &str) {
+    let Some(place) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let address = match place.as_encoded_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(&place),
+    };
+    let told = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
+    if let Err(error) = told {
+        tracing::warn!("cannot notify systemd: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_answers() {
+        assert!(raise_file_limit(64) >= 64);
+        assert!(resident_bytes() > 100_000);
+        assert!(machine_bytes() > resident_bytes());
+        assert!(cpu_time(libc::RUSAGE_SELF).user >= 0.0);
+        assert!(!name().is_empty());
+    }
+}

@@ -1,0 +1,205 @@
+//! The rules of the house, as a test over the repository's files: `cargo test -p tidy`.
+//!
+//! Rules that the compiler and clippy cannot check: module heads, sizes of files and functions (with a ratchet for
+//! those that are too large today: the list may only shrink), the floors of the crates, where `unsafe` may stand,
+//! words that must not.
+
+#![cfg(test)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Lines of a file at most.
+const FILE_LINES_MAX: usize = 800;
+/// Lines of a function at most.
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// Functions that are longer, by file: fix one, take it out.
+const LONG_FUNCTIONS: &[&str] = &["crates/resp/src/output.rs::behaves_like_one_vector"];
+
+/// Files in which `unsafe` may stand.
+const UNSAFE_PLACES: &[&str] = &[
+    "crates/proactor/examples/",
+    "crates/proactor/src/epoll.rs",
+    "crates/proactor/tests/loom_inbox.rs",
+    "crates/proactor/src/inbox.rs",
+    "crates/proactor/src/sys.rs",
+    "crates/proactor/src/uring/",
+    "crates/script/src/raw/",
+    "crates/server/src/heap.rs",
+    "crates/server/src/shared.rs",
+    "crates/server/src/system.rs",
+    "crates/shard/src/baton.rs",
+    "crates/shard/src/hold.rs",
+    "crates/shard/src/shards.rs",
+    "crates/shard/tests/loom.rs",
+];
+
+/// The crates from the ground up; each may depend on lower floors only.
+const FLOORS: &[(&str, u32)] = &[
+    ("resp", 1),
+    ("ds", 1),
+    ("proactor", 2),
+    ("keyspace", 2),
+    ("transcript", 2),
+    ("shard", 3),
+    ("command", 4),
+    ("commands", 5),
+    ("script", 5),
+    ("server", 7),
+    ("bench", 8),
+    ("sim", 8),
+    ("blackbox", 8),
+    ("tidy", 9),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository is there")
+}
+
+/// Every Rust file of the repository, by its path from the root.
+fn rust_files() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join("crates"), root().join("fuzz")];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for path in entries.map(|entry| entry.expect("a readable folder").path()) {
+            if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(root()).expect("below the root").display().to_string();
+                found.push((name, fs::read_to_string(&path).expect("a readable file")));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[track_caller]
+fn none(what: &str, offenders: &[String]) {
+    assert!(offenders.is_empty(), "{what}:\n  {}", offenders.join("\n  "));
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    let offenders: Vec<_> =
+        rust_files().into_iter().filter(|(_, text)| !text.starts_with("//!")).map(|(name, _)| name).collect();
+    none("files without a head (`//!` in the first line)", &offenders);
+}
+
+#[test]
+fn files_are_small() {
+    let offenders: Vec<_> = rust_files()
+        .into_iter()
+        .filter(|(_, text)| text.lines().count() > FILE_LINES_MAX)
+        .map(|(name, text)| format!("{name}: {} lines, {FILE_LINES_MAX} at most: look for the seam", text.lines().count()))
+        .collect();
+    none("large files", &offenders);
+}
+
+/// The functions of a file with their lengths: from the line with `fn` to the brace at its indentation.
+fn function_lengths(text: &str) -> Vec<(String, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut lengths = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let indent = line.len() - code.len();
+        let is_function = code.split_once("fn ").is_some_and(|(before, _)| {
+            before.split_whitespace().all(|word| {
+                word.starts_with("pub") || ["const", "unsafe", "extern", "async", "\"C-unwind\"", "\"C\""].contains(&word)
+            })
+        });
+        if !is_function {
+            continue;
+        }
+        let end = lines[start..].iter().position(|line| *line == format!("{}}}", " ".repeat(indent)));
+        if let Some(length) = end {
+            let name = code.split("fn ").nth(1).unwrap_or_default().split(['(', '<']).next().unwrap_or_default();
+            lengths.push((name.to_owned(), length + 1));
+        }
+    }
+    lengths
+}
+
+#[test]
+fn functions_are_short() {
+    let mut offenders = Vec::new();
+    let mut long = Vec::new();
+    for (file, text) in rust_files() {
+        for (name, length) in function_lengths(&text) {
+            if length > FUNCTION_LINES_MAX {
+                let place = format!("{file}::{name}");
+                if !LONG_FUNCTIONS.contains(&place.as_str()) {
+                    offenders.push(format!("{place}: {length} lines, {FUNCTION_LINES_MAX} at most"));
+                }
+                long.push(place);
+            }
+        }
+    }
+    none("long functions", &offenders);
+    let done: Vec<_> =
+        LONG_FUNCTIONS.iter().filter(|known| !long.iter().any(|place| place == *known)).map(|known| (*known).to_owned()).collect();
+    none("functions that are short by now: take them out of LONG_FUNCTIONS", &done);
+}
+
+#[test]
+fn unsafe_stands_where_it_may() {
+    let offenders: Vec<_> = rust_files()
+        .into_iter()
+        .filter(|(name, _)| !name.starts_with("crates/tidy/") && !UNSAFE_PLACES.iter().any(|place| name.starts_with(place)))
+        .filter(|(_, text)| {
+            text.lines().any(|line| !line.trim_start().starts_with("//") && line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe"))
+        })
+        .map(|(name, _)| name)
+        .collect();
+    none("files with `unsafe` that are not listed", &offenders);
+}
+
+#[test]
+fn no_word_says_later() {
+    let words = ["TODO", "FIXME", "XXX:", "HACK"];
+    let mut offenders = Vec::new();
+    for (name, text) in rust_files().into_iter().filter(|(name, _)| !name.starts_with("crates/tidy/")) {
+        for (number, line) in text.lines().enumerate() {
+            if words.iter().any(|word| line.contains(word)) {
+                offenders.push(format!("{name}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    none("things left for later", &offenders);
+}
+
+#[test]
+fn names_say_something() {
+    let empty = ["utils", "util", "common", "helpers", "helper", "misc", "manager"];
+    let offenders: Vec<_> = rust_files()
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| name.trim_end_matches(".rs").split('/').any(|part| empty.contains(&part)))
+        .collect();
+    none("names that say nothing", &offenders);
+}
+
+#[test]
+fn crates_depend_downwards() {
+    let floor = |name: &str| FLOORS.iter().find(|(known, _)| *known == name).map(|(_, floor)| *floor);
+    let mut offenders = Vec::new();
+    for entry in fs::read_dir(root().join("crates")).expect("there are crates") {
+        let folder = entry.expect("a readable folder").path();
+        let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
+        let Some(own) = floor(&name) else {
+            offenders.push(format!("{name} has no floor: add it to FLOORS"));
+            continue;
+        };
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+        let plain = manifest.split("[dev-dependencies]").next().unwrap_or_default();
+        for line in plain.lines() {
+            let dependency = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            if floor(dependency).is_some_and(|other| other >= own && dependency != name) {
+                offenders.push(format!("{name} (floor {own}) depends on {dependency}"));
+            }
+        }
+    }
+    none("crates that depend upwards or sideways", &offenders);
+}

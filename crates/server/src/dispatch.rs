@@ -371,7 +371,15 @@ impl Thread {
                 let is_for_a_client = matches!(task.work, Work::Run(_));
                 if is_for_a_client {
                     let client = &task.client;
-                    self.host.count_command(command, &args, client, started, &task.outcome, mark, &task.reply);
+                    self.host.count_command(
+                        command,
+                        &args,
+                        client,
+                        started,
+                        &task.outcome,
+                        mark,
+                        &task.reply,
+                    );
                     self.host.stats().delegated.add(1);
                 }
                 is_for_a_client

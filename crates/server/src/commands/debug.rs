@@ -18,6 +18,7 @@ use crate::thread::ThreadHost;
 /// The family of DEBUG.
 pub(crate) const ENTRIES: &[Entry] = &[Entry {
     name: "debug",
+    is_system: true,
     summary: "A container for debugging commands.",
     complexity: "Depends on subcommand.",
     since: "1.0.0",

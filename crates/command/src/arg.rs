@@ -53,6 +53,8 @@ pub struct Arg {
     pub key_spec: Option<u8>,
     /// The version that brought it.
     pub since: Option<&'static str>,
+    /// The version that deprecated it.
+    pub deprecated_since: Option<&'static str>,
     /// May be left out.
     pub optional: bool,
     /// May come several times.
@@ -71,6 +73,7 @@ impl Arg {
             token: None,
             key_spec: None,
             since: None,
+            deprecated_since: None,
             optional: false,
             multiple: false,
             multiple_token: false,
@@ -101,6 +104,11 @@ impl Arg {
     /// Brought by this version.
     pub const fn since(self, version: &'static str) -> Arg {
         Arg { since: Some(version), ..self }
+    }
+
+    /// Deprecated by this version.
+    pub const fn deprecated_since(self, version: &'static str) -> Arg {
+        Arg { deprecated_since: Some(version), ..self }
     }
 }
 

@@ -221,6 +221,8 @@ pub struct Entry {
     pub tips: &'static [&'static str],
     /// Since when it is deprecated, and what to use instead.
     pub deprecated: Option<(&'static str, &'static str)>,
+    /// Not meant for users.
+    pub is_system: bool,
     /// What it answers.
     pub reply: Shape,
     /// What runs it.
@@ -247,6 +249,7 @@ impl Entry {
         history: &[],
         tips: &[],
         deprecated: None,
+        is_system: false,
         reply: Shape::Any,
         run: Run::Container,
         subcommands: &[],

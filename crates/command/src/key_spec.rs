@@ -109,6 +109,11 @@ impl KeySpec {
         KeySpec { flags, begin: Begin::Index(first), find: Find::Range { last, step, limit: 0 }, notes: "" }
     }
 
+    /// The same with a remark for `COMMAND INFO`.
+    pub const fn notes(self, notes: &'static str) -> KeySpec {
+        KeySpec { notes, ..self }
+    }
+
     /// A number of keys at argument `index` and the keys after it.
     pub const fn numbered(index: usize, flags: &'static [KeyFlag]) -> KeySpec {
         KeySpec {

@@ -81,6 +81,7 @@ impl Socket {
     pub fn descriptor(&self) -> i32 {
         match &self.link {
             Link::Kernel(fd) => fd.as_raw_fd(),
+            // There is no kernel.
             Link::Simulated(_) => -1,
         }
     }

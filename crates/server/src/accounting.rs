@@ -1,4 +1,4 @@
-//! What is counted and noted about each command as it runs: statistics, slow log, monitors.
+//! What is counted and noted about each command as it runs: statistics, slow log.
 
 use command::{Client, Command, CommandError, CommandId, Flag, Outcome};
 use resp::{Mark, Output};

@@ -62,6 +62,9 @@ impl Thread {
             multi.queued.push((command.id, args));
             return Admission::Queued;
         }
-        self.admit_busy(command, args)
+        if self.host.shared.scripts.is_busy() && self.host.is_refused_for_busy(command, args) {
+            return Admission::Refused(CommandError::BUSY);
+        }
+        Admission::Run
     }
 }

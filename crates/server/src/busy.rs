@@ -6,11 +6,10 @@ use command::{ArgSlices, Command, CommandError, Flag};
 use proactor::{CloseMode, ConnId, Event};
 use resp::{Parsed, Reply};
 
-use crate::admit::Admission;
 use crate::message::Message;
 use crate::script_store::Slow;
 use crate::session::State;
-use crate::thread::{Thread, ThreadHost};
+use crate::thread::ThreadHost;
 
 impl ThreadHost {
     /// Looks after the other clients of this thread while its script runs. What cannot be done now is done when the
@@ -116,15 +115,5 @@ impl ThreadHost {
             command::Needs::Several(ids) => ids.iter().any(held),
             command::Needs::All => shards.ids().any(|id| held(&id)),
         }
-    }
-}
-
-impl Thread {
-    /// Whether a command must be refused because of a busy script.
-    pub(crate) fn admit_busy(&mut self, command: &'static Command, args: &[&[u8]]) -> Admission {
-        if self.host.shared.scripts.is_busy() && self.host.is_refused_for_busy(command, args) {
-            return Admission::Refused(CommandError::BUSY);
-        }
-        Admission::Run
     }
 }

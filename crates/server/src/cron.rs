@@ -50,8 +50,8 @@ impl Thread {
         if self.host.id == 0 {
             self.host.shared.sample(now_ms);
         }
-        let is_active = self.host.shared.active_expire.load(std::sync::atomic::Ordering::Relaxed);
-        if is_active && !self.host.pausing.is_on() {
+        let may_expire = self.host.shared.active_expire.load(std::sync::atomic::Ordering::Relaxed);
+        if may_expire && !self.host.pausing.is_on() {
             self.expire_round();
         }
         if now_ms >= self.host.cron.next_second_ms {

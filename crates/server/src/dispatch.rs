@@ -371,10 +371,11 @@ impl Thread {
                 self.tx.finish(&mut self.host);
                 let is_for_a_client = matches!(task.work, Work::Run(_));
                 if is_for_a_client {
+                    let client = &task.client;
                     self.host.count_command(
                         command,
                         &args,
-                        &task.client,
+                        client,
                         started,
                         &task.outcome,
                         mark,

@@ -20,7 +20,8 @@ pub(super) const BITFIELD: Entry = Entry {
     arity: -2,
     flags: &[Write, DenyOom],
     acl: &[Acl::Bitmap],
-    keys: &[KeySpec::one(1, &[RW, Access, Update, VariableFlags])],
+    keys: &[KeySpec::one(1, &[RW, Access, Update, VariableFlags])
+        .notes("This command allows both access and modification of the key")],
     args: &[
         key("key", 0),
         oneof(

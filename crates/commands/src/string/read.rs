@@ -173,7 +173,7 @@ pub(super) const GETEX: Entry = Entry {
     arity: -2,
     flags: &[Write, Fast],
     acl: &[Acl::String],
-    keys: &[KeySpec::one(1, &[RW, Access, Update])],
+    keys: &[KeySpec::one(1, &[RW, Access, Update]).notes("RW and UPDATE because it changes the TTL")],
     args: &[
         key("key", 0),
         oneof(

@@ -20,7 +20,8 @@ pub(super) const SET: Entry = Entry {
     arity: -3,
     flags: &[Write, DenyOom],
     acl: &[Acl::String],
-    keys: &[KeySpec::one(1, &[RW, Access, Update, VariableFlags])],
+    keys: &[KeySpec::one(1, &[RW, Access, Update, VariableFlags])
+        .notes("RW and ACCESS due to the optional `GET` argument")],
     args: &[
         key("key", 0),
         string("value"),

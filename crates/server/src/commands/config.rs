@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, block, string};
 
-use super::write_help;
+use super::reply_help;
 use crate::log;
 use crate::settings::{self, DIR, ENABLE_PROTECTED_CONFIGS, Effect, Id, MAXCLIENTS, setting};
 use crate::shared::Shared;
@@ -209,8 +209,8 @@ const CONFIG_HELP: Entry = Entry {
 };
 
 fn config_help(ctx: &mut Ctx) -> CommandResult {
-    write_help(
-        &mut ctx.reply,
+    reply_help(
+        ctx,
         "CONFIG",
         &[
             "GET <pattern>",

@@ -10,7 +10,7 @@ use command::Flag::*;
 use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, parse_i64};
 use commands::keys::digest;
 
-use super::write_help;
+use super::reply_help;
 use crate::populate::Population;
 use crate::settings::ENABLE_DEBUG_COMMAND;
 use crate::thread::ThreadHost;
@@ -18,6 +18,7 @@ use crate::thread::ThreadHost;
 /// The family of DEBUG.
 pub(crate) const ENTRIES: &[Entry] = &[Entry {
     name: "debug",
+    is_system: true,
     summary: "A container for debugging commands.",
     complexity: "Depends on subcommand.",
     since: "1.0.0",
@@ -192,8 +193,8 @@ fn protocol(ctx: &mut Ctx, kind: &[u8]) -> CommandResult {
 }
 
 fn help(ctx: &mut Ctx) -> CommandResult {
-    write_help(
-        &mut ctx.reply,
+    reply_help(
+        ctx,
         "DEBUG",
         &[
             "CHANGE-REPL-ID",

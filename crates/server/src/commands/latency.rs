@@ -6,7 +6,7 @@
 use command::Flag::*;
 use command::{Command, CommandError, CommandId, CommandResult, Ctx, Entry, Group, Run, Shape, string};
 
-use super::write_help;
+use super::reply_help;
 use crate::shared::Shared;
 use crate::stats::{DURATION_BUCKETS, bucket_start_ns, duration_bucket};
 use crate::thread::ThreadHost;
@@ -236,8 +236,8 @@ const LATENCY_HELP: Entry = Entry {
 };
 
 fn latency_help(ctx: &mut Ctx) -> CommandResult {
-    write_help(
-        &mut ctx.reply,
+    reply_help(
+        ctx,
         "LATENCY",
         &[
             "DOCTOR",

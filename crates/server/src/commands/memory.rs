@@ -8,7 +8,7 @@ use command::{
 };
 
 use super::info::MemoryFigures;
-use super::write_help;
+use super::reply_help;
 use crate::thread::ThreadHost;
 
 /// The family of MEMORY.
@@ -185,8 +185,8 @@ const MEMORY_HELP: Entry = Entry {
 };
 
 fn memory_help(ctx: &mut Ctx) -> CommandResult {
-    write_help(
-        &mut ctx.reply,
+    reply_help(
+        ctx,
         "MEMORY",
         &[
             "DOCTOR",

@@ -1,7 +1,6 @@
 //! The commands of the server itself: sessions, transactions, administration.
 
-use command::{CommandError, Entry};
-use resp::Reply;
+use command::{CommandError, Ctx, Entry};
 
 mod authentication;
 mod catalog;
@@ -42,15 +41,14 @@ pub(crate) fn families() -> Vec<&'static [Entry]> {
     families
 }
 
-/// Answers `<container> HELP`.
-fn write_help(reply: &mut Reply<'_>, container: &str, lines: &[&str]) {
-    reply.array(lines.len() + 3);
-    reply.simple(&format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
-    for line in lines {
-        reply.simple(line);
+/// Answers the HELP of a container with these lines between the usual ones.
+fn reply_help(ctx: &mut Ctx, container: &str, lines: &[&str]) {
+    let first = format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+    let last = ["HELP", "    Prints this help."];
+    ctx.reply.array(lines.len() + 3);
+    for line in std::iter::once(first.as_str()).chain(lines.iter().copied()).chain(last) {
+        ctx.reply.simple(line);
     }
-    reply.simple("HELP");
-    reply.simple("    Prints this help.");
 }
 
 /// The error of a subcommand with arguments that it cannot have.

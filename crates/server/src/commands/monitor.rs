@@ -11,6 +11,7 @@ pub(crate) const ENTRIES: &[Entry] = &[MONITOR];
 const MONITOR: Entry = Entry {
     name: "monitor",
     summary: "Listens for all requests received by the server in real-time.",
+    complexity: "",
     since: "1.0.0",
     group: Group::Server,
     arity: 1,

@@ -12,7 +12,7 @@ use command::{
 };
 use shard::Subscriber;
 
-use crate::commands::write_help;
+use crate::commands::reply_help;
 use crate::thread::ThreadHost;
 
 /// The commands of this file.
@@ -334,8 +334,8 @@ const PUBSUB_HELP: Entry = Entry {
 };
 
 fn pubsub_help(ctx: &mut Ctx) -> CommandResult {
-    write_help(
-        &mut ctx.reply,
+    reply_help(
+        ctx,
         "PUBSUB",
         &[
             "CHANNELS [<pattern>]",

@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Arg, CommandError, CommandResult, Ctx, Entry, Group, KeyFlag, KeySpec, Mode, Route, Run, Shape,
-    integer, key, keyword_is, oneof, parse_i64, string, token,
+    Acl, Arg, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Route, Run, Shape, integer, key,
+    keyword_is, oneof, parse_i64, string, token,
 };
 
 use crate::scripting::{ScriptCall, ScriptFailure, Wanted};
@@ -25,11 +25,8 @@ const SHA1_ARGS: &[Arg] = &[
     key("key", 0).optional().multiple(),
     string("arg").optional().multiple(),
 ];
-const SCRIPT_KEYS: &[KeySpec] =
-    &[KeySpec { notes: SCRIPT_NOTES, ..KeySpec::numbered(2, &[RW, Access, Update]) }];
-const SCRIPT_KEYS_RO: &[KeySpec] = &[KeySpec { notes: SCRIPT_NOTES, ..KeySpec::numbered(2, RO_ACCESS) }];
-const RO_ACCESS: &[KeyFlag] = &[RO, Access];
-const SCRIPT_NOTES: &str = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
+const SCRIPT_KEYS: KeySpec = KeySpec::numbered(2, &[RW, Access, Update]);
+const SCRIPT_KEYS_RO: KeySpec = KeySpec::numbered(2, &[RO, Access]);
 
 const EVAL: Entry = Entry {
     name: "eval",
@@ -40,7 +37,9 @@ const EVAL: Entry = Entry {
     arity: -3,
     flags: &[NoScript, Stale, SkipMonitor, MayReplicate, NoMandatoryKeys],
     acl: &[Acl::Scripting],
-    keys: SCRIPT_KEYS,
+    keys: &[
+        SCRIPT_KEYS.notes("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")
+    ],
     route: Route::Script { by_name: false },
     mode: Mode::Heavy,
     args: SCRIPT_ARGS,
@@ -55,6 +54,7 @@ fn eval(ctx: &mut Ctx) -> CommandResult {
 const EVALSHA: Entry = Entry {
     name: "evalsha",
     summary: "Executes a server-side Lua script by SHA1 digest.",
+    keys: &[SCRIPT_KEYS],
     route: Route::Script { by_name: true },
     args: SHA1_ARGS,
     run: Run::Function(evalsha),
@@ -70,7 +70,8 @@ const EVAL_RO: Entry = Entry {
     summary: "Executes a read-only server-side Lua script.",
     since: "7.0.0",
     flags: &[ReadOnly, NoScript, Stale, SkipMonitor, NoMandatoryKeys],
-    keys: SCRIPT_KEYS_RO,
+    keys: &[SCRIPT_KEYS_RO
+        .notes("We cannot tell how the keys will be used so we assume the worst, RO and ACCESS")],
     run: Run::Function(eval_ro),
     ..EVAL
 };
@@ -82,6 +83,7 @@ fn eval_ro(ctx: &mut Ctx) -> CommandResult {
 const EVALSHA_RO: Entry = Entry {
     name: "evalsha_ro",
     summary: "Executes a read-only server-side Lua script by SHA1 digest.",
+    keys: &[SCRIPT_KEYS_RO],
     route: Route::Script { by_name: true },
     args: SHA1_ARGS,
     run: Run::Function(evalsha_ro),

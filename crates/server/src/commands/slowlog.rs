@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::{CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, integer};
 
-use super::write_help;
+use super::reply_help;
 use crate::thread::ThreadHost;
 
 /// The family of SLOWLOG.
@@ -128,8 +128,8 @@ const SLOWLOG_HELP: Entry = Entry {
 };
 
 fn slowlog_help(ctx: &mut Ctx) -> CommandResult {
-    write_help(
-        &mut ctx.reply,
+    reply_help(
+        ctx,
         "SLOWLOG",
         &[
             "GET [<count>]",

@@ -103,6 +103,15 @@ impl Client {
         self.receive()
     }
 
+    /// The reply, as redis-cli would show it, of a server that may hang up instead.
+    #[track_caller]
+    pub(crate) fn try_receive_reply_to(&mut self, line: &str) -> Option<String> {
+        let mut bytes = Vec::new();
+        resp::encode_request(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>(), &mut bytes);
+        self.stream.write_all(&bytes).ok()?;
+        self.try_receive().map(|value| value.to_string())
+    }
+
     /// The reply as redis-cli would show it.
     #[track_caller]
     pub(crate) fn show(&mut self, line: &str) -> String {

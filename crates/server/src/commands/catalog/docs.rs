@@ -50,9 +50,9 @@ fn write(reply: &mut Reply<'_>, table: &Table, command: &Command) {
         field(reply, "complexity");
         reply.bulk(entry.complexity.as_bytes());
     }
+    let flags = [("deprecated", entry.deprecated.is_some()), ("syscmd", entry.is_system)];
+    write_flags(reply, "doc_flags", &flags, &mut field);
     if let Some((since, instead)) = entry.deprecated {
-        field(reply, "doc_flags");
-        write_set(reply, ["deprecated".to_owned()].into_iter());
         field(reply, "deprecated_since");
         reply.bulk(since.as_bytes());
         field(reply, "replaced_by");
@@ -111,15 +111,29 @@ fn write_arg(reply: &mut Reply<'_>, arg: &Arg) {
         field(reply, "since");
         reply.bulk(since.as_bytes());
     }
+    if let Some(since) = arg.deprecated_since {
+        field(reply, "deprecated_since");
+        reply.bulk(since.as_bytes());
+    }
     let flags =
         [("optional", arg.optional), ("multiple", arg.multiple), ("multiple_token", arg.multiple_token)];
-    if flags.iter().any(|(_, is_set)| *is_set) {
-        field(reply, "flags");
-        write_set(reply, flags.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (*name).to_owned()));
-    }
+    write_flags(reply, "flags", &flags, &mut field);
     if matches!(arg.kind, ArgKind::OneOf | ArgKind::Block) {
         field(reply, "arguments");
         write_args(reply, arg.args);
     }
     reply.finish_map(mark, count);
+}
+
+/// The field `name` with the flags that are set; nothing if none is.
+fn write_flags(
+    reply: &mut Reply<'_>,
+    name: &str,
+    flags: &[(&str, bool)],
+    field: &mut impl FnMut(&mut Reply<'_>, &str),
+) {
+    if flags.iter().any(|(_, is_set)| *is_set) {
+        field(reply, name);
+        write_set(reply, flags.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (*name).to_owned()));
+    }
 }

@@ -12,7 +12,7 @@ use command::{
     pattern, string,
 };
 
-use crate::commands::write_help;
+use crate::commands::reply_help;
 
 /// The commands of this folder.
 pub(crate) const ENTRIES: &[Entry] = &[COMMAND];
@@ -141,8 +141,8 @@ const COMMAND_HELP: Entry = Entry {
 };
 
 fn command_help(ctx: &mut Ctx) -> CommandResult {
-    write_help(
-        &mut ctx.reply,
+    reply_help(
+        ctx,
         "COMMAND",
         &[
             "(no subcommand)",

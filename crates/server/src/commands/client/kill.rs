@@ -25,7 +25,7 @@ pub(super) const CLIENT_KILL: Entry = Entry {
     args: &[oneof(
         "filter",
         &[
-            string("old-format").since("2.8.12"),
+            string("old-format").deprecated_since("2.8.12"),
             oneof(
                 "new-format",
                 &[

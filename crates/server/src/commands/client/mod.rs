@@ -10,7 +10,7 @@ use command::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, Mode, Run, Shape, keyword_is, oneof, string, token,
 };
 
-use crate::commands::write_help;
+use crate::commands::reply_help;
 use crate::session::ReplyMode;
 use crate::thread::ThreadHost;
 
@@ -230,8 +230,8 @@ const CLIENT_HELP: Entry = Entry {
 };
 
 fn client_help(ctx: &mut Ctx) -> CommandResult {
-    write_help(
-        &mut ctx.reply,
+    reply_help(
+        ctx,
         "CLIENT",
         &[
             "GETNAME",

@@ -1,0 +1,189 @@
+//! What COMMAND says of every command, beside what redis-server says.
+//!
+//! `COMMAND INFO` field by field, and of `COMMAND DOCS` what did not get new words in 7.2: since, group, deprecation,
+//! and the structure of the arguments. What 7.2 has changed is listed here.
+
+use std::collections::BTreeMap;
+
+use blackbox::{Server, oracle};
+use resp::Value;
+use transcript::{Runner, Socket};
+
+/// Fields of `COMMAND INFO`, in their order, the subcommands left out.
+const FIELDS: [&str; 9] =
+    ["name", "arity", "flags", "first key", "last key", "step", "categories", "tips", "key specs"];
+
+/// Command, field, and what 7.2 has changed. An empty field: the command is new.
+const CHANGED: &[(&str, &str, &str)] = &[
+    ("blmove", "flags", "scripts may call blocking commands"),
+    ("blpop", "flags", "scripts may call blocking commands"),
+    ("brpop", "flags", "scripts may call blocking commands"),
+    ("brpoplpush", "flags", "scripts may call blocking commands"),
+    ("bzpopmax", "flags", "scripts may call blocking commands"),
+    ("bzpopmin", "flags", "scripts may call blocking commands"),
+    ("wait", "flags", "it is a blocking command"),
+    ("wait", "categories", "it is a blocking command"),
+    ("waitaof", "", "new"),
+    ("client|no-touch", "", "new"),
+    ("client|setinfo", "", "new"),
+    ("client|pause", "since", "corrected"),
+    ("client|kill", "arguments", "SKIPME is declared with its values"),
+    ("command|getkeys", "arity", "commands of one word have keys too"),
+    ("command|getkeys", "arguments", "declared"),
+    ("command|getkeysandflags", "arity", "commands of one word have keys too"),
+    ("command|getkeysandflags", "arguments", "declared"),
+    ("config|resetstat", "tips", "declared"),
+    ("config|rewrite", "tips", "declared"),
+    ("latency|reset", "tips", "corrected"),
+    ("bitop", "arguments", "the operations are declared"),
+    ("hscan", "arguments", "NOVALUES, from 7.4"),
+    ("psubscribe", "arguments", "a block around one argument is gone"),
+    ("psetex", "deprecated", "deprecated"),
+    ("setex", "deprecated", "deprecated"),
+    ("setnx", "deprecated", "deprecated"),
+    ("quit", "deprecated", "deprecated"),
+    ("zrank", "arity", "WITHSCORE"),
+    ("zrank", "arguments", "WITHSCORE"),
+    ("zrevrank", "arity", "WITHSCORE"),
+    ("zrevrank", "arguments", "WITHSCORE"),
+];
+
+/// Fields by command, and what they hold, as text that can be compared.
+type Described = BTreeMap<String, BTreeMap<String, String>>;
+
+#[test]
+fn commands_are_described_as_by_redis() {
+    let Some(redis) = oracle() else { return };
+    let darter = Server::darter(&[]).expect("the binary starts");
+    for resp3 in [false, true] {
+        let (mut ours, mut theirs) = (darter.connect().unwrap(), redis.connect().unwrap());
+        ours.begin(resp3).unwrap();
+        theirs.begin(resp3).unwrap();
+        for describe in [infos, docs] {
+            compare(&describe(&mut ours), &describe(&mut theirs));
+        }
+    }
+}
+
+fn compare(ours: &Described, theirs: &Described) {
+    let is_known =
+        |command: &str, field: &str| CHANGED.iter().any(|known| (known.0, known.1) == (command, field));
+    let mut differences = String::new();
+    for (command, fields) in ours {
+        let Some(expected) = theirs.get(command) else {
+            if !is_known(command, "") {
+                differences.push_str(&format!("{command} is unknown to redis-server\n"));
+            }
+            continue;
+        };
+        for (field, value) in fields {
+            if value != &expected[field] && !is_known(command, field) {
+                let expected = &expected[field];
+                differences.push_str(&format!("{command}, {field}:\n  {value}\n  {expected}\n"));
+            }
+        }
+    }
+    assert!(differences.is_empty(), "\n{differences}");
+}
+
+fn call(socket: &mut Socket, words: &[&str]) -> Value {
+    let request: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+    socket.call(&request).expect("the server answers")
+}
+
+fn infos(socket: &mut Socket) -> Described {
+    let mut described = Described::new();
+    let Value::Array(commands) = call(socket, &["COMMAND"]) else { panic!("no array") };
+    commands.into_iter().for_each(|command| note_info(command, &mut described));
+    described
+}
+
+fn note_info(command: Value, described: &mut Described) {
+    let Value::Array(fields) = command else { panic!("no array: {command}") };
+    let name = text(&fields[0]);
+    let shown = FIELDS.iter().zip(&fields).map(|(field, value)| ((*field).to_owned(), canonical(value)));
+    described.insert(name, shown.collect());
+    if let Some(Value::Array(subcommands)) = fields.into_iter().nth(9) {
+        subcommands.into_iter().for_each(|subcommand| note_info(subcommand, described));
+    }
+}
+
+fn docs(socket: &mut Socket) -> Described {
+    let mut described = Described::new();
+    note_docs(&call(socket, &["COMMAND", "DOCS"]), &mut described);
+    described
+}
+
+fn note_docs(commands: &Value, described: &mut Described) {
+    for (name, doc) in pairs(commands) {
+        let fields: BTreeMap<String, Value> =
+            pairs(&doc).into_iter().map(|(field, value)| (text(&field), value)).collect();
+        let show = |field: &str| fields.get(field).map(canonical).unwrap_or_default();
+        let deprecated = show("doc_flags") + &show("deprecated_since") + &show("replaced_by");
+        let shown = [
+            ("since", show("since")),
+            ("group", show("group")),
+            ("deprecated", deprecated),
+            ("arguments", fields.get("arguments").map(structure).unwrap_or_default()),
+        ];
+        described.insert(text(&name), shown.map(|(field, value)| (field.to_owned(), value)).into());
+        if let Some(subcommands) = fields.get("subcommands") {
+            note_docs(subcommands, described);
+        }
+    }
+}
+
+/// Arguments without their names, which 7.2 has changed here and there.
+fn structure(args: &Value) -> String {
+    let Value::Array(args) = args else { panic!("no array: {args}") };
+    let one = |arg: &Value| -> String {
+        pairs(arg)
+            .iter()
+            .filter(|(field, _)| text(field) != "name")
+            .map(|(field, value)| match text(field).as_str() {
+                "arguments" => format!("({})", structure(value)),
+                field => format!("{field}={} ", canonical(value)),
+            })
+            .collect()
+    };
+    args.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// The pairs of a map, in either protocol.
+fn pairs(value: &Value) -> Vec<(Value, Value)> {
+    match value {
+        Value::Map(pairs) => pairs.clone(),
+        Value::Array(items) => items.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect(),
+        other => panic!("no map: {other}"),
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Bulk(text) | Value::Simple(text) => String::from_utf8_lossy(text).into_owned(),
+        other => panic!("no text: {other}"),
+    }
+}
+
+/// A value as text, its type with it; sets and arrays of words without their order.
+fn canonical(value: &Value) -> String {
+    match value {
+        Value::Set(items) | Value::Array(items) => {
+            let mut shown: Vec<String> = items.iter().map(canonical).collect();
+            if items.iter().all(|item| matches!(item, Value::Bulk(_) | Value::Simple(_))) {
+                shown.sort_unstable();
+            }
+            let kind = if matches!(value, Value::Set(_)) { "set" } else { "array" };
+            format!("{kind}[{}]", shown.join(" "))
+        }
+        Value::Map(pairs) => {
+            let shown: Vec<String> = pairs
+                .iter()
+                .map(|(key, value)| format!("{}: {}", canonical(key), canonical(value)))
+                .collect();
+            format!("{{{}}}", shown.join(" "))
+        }
+        Value::Simple(text) => format!("+{}", String::from_utf8_lossy(text)),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,149 @@
+//! What a client may not do, and what bounds the memory of those who try.
+
+mod support;
+
+use std::io::{Read, Write};
+
+use resp::Value;
+use support::{Client, Server, eventually, text};
+
+#[track_caller]
+fn check(client: &mut Client, line: &str, expected: &str) {
+    assert_eq!(client.show(line), expected, "{line}");
+}
+
+#[test]
+fn without_the_password_there_is_little_to_do() {
+    let server = Server::start(2, "auto", &["--requirepass", "secret"]);
+    let client = &mut server.client();
+    for line in ["GET a", "PING", "CLIENT ID", "MULTI"] {
+        check(client, line, "(error) NOAUTH Authentication required.");
+    }
+    check(client, "nonsense", "(error) ERR unknown command 'nonsense', with args beginning with: ");
+    assert!(
+        client.show("HELLO 3").starts_with("(error) NOAUTH HELLO must be called with the client already")
+    );
+    let wrong = "(error) WRONGPASS invalid username-password pair or user is disabled.";
+    check(client, "AUTH wrong", wrong);
+    check(client, "AUTH other secret", wrong);
+    check(client, "HELLO 3 AUTH default wrong", wrong);
+    check(client, "GET a", "(error) NOAUTH Authentication required.");
+    check(client, "AUTH secret", "OK");
+    check(client, "GET a", "(nil)");
+    check(client, "RESET", "RESET");
+    check(client, "GET a", "(error) NOAUTH Authentication required.");
+    assert!(matches!(client.call("HELLO 3 AUTH default secret"), Value::Map(_)));
+    // What follows AUTH in the same packet is for an authenticated client.
+    let other = &mut server.client();
+    let large = "x".repeat(100_000);
+    let mut bytes = Vec::new();
+    resp::encode_request(&[&b"AUTH"[..], b"secret"], &mut bytes);
+    resp::encode_request(&[&b"SET"[..], b"large", large.as_bytes()], &mut bytes);
+    other.stream.write_all(&bytes).unwrap();
+    assert_eq!((other.receive().to_string(), other.receive().to_string()), ("OK".into(), "OK".into()));
+    // Large requests of strangers are refused before they have come.
+    let stranger = &mut server.client();
+    stranger.stream.write_all(b"*2\r\n$4\r\nAUTH\r\n$100000\r\n").unwrap();
+    assert_eq!(stranger.receive().to_string(), "(error) ERR Protocol error: unauthenticated bulk length");
+    stranger.expect_end();
+}
+
+#[test]
+fn there_are_only_so_many_clients() {
+    let server = Server::start(2, "auto", &[]);
+    let client = &mut server.client();
+    check(client, "CONFIG SET maxclients 5", "OK");
+    let mut others: Vec<Client> = (0..4).map(|_| server.client()).collect();
+    others.iter_mut().for_each(|other| check(other, "PING", "PONG"));
+    for _ in 0..3 {
+        let refused = &mut server.client();
+        assert_eq!(refused.receive().to_string(), "(error) ERR max number of clients reached");
+        refused.expect_end();
+    }
+    let stats = text(&client.call("INFO stats"));
+    assert!(stats.contains("rejected_connections:3\r\n"), "{stats}");
+    others.pop();
+    eventually("a place", || server.client().try_receive_reply_to("PING").as_deref() == Some("PONG"));
+}
+
+#[test]
+fn idle_clients_are_disconnected() {
+    let server = Server::start(2, "epoll", &[]);
+    let (client, idle, subscriber, blocked) =
+        (&mut server.client(), &mut server.client(), &mut server.client(), &mut server.client());
+    check(idle, "PING", "PONG");
+    subscriber.call("SUBSCRIBE news");
+    blocked.send("BLPOP list 0");
+    check(client, "CONFIG SET timeout 1", "OK");
+    idle.expect_end();
+    let client = &mut server.client();
+    check(client, "PUBLISH news x", "(integer) 1");
+    check(client, "RPUSH list v", "(integer) 1");
+    assert_eq!(blocked.receive().to_string(), "1) \"list\"\n2) \"v\"");
+}
+
+#[test]
+fn a_reader_of_nothing_is_disconnected() {
+    for (limit, io) in [("normal 4mb 0 0", "epoll"), ("normal 0 1mb 1", "auto")] {
+        let server = Server::start(2, io, &[]);
+        let client = &mut server.client();
+        check(client, &format!("CONFIG SET client-output-buffer-limit \"{limit}\""), "OK");
+        client.send_args(&[b"SET", b"large", &vec![b'x'; 1 << 20]]);
+        assert_eq!(client.receive().to_string(), "OK");
+        let greedy = &mut server.client();
+        let id = greedy.id();
+        let mut bytes = Vec::new();
+        (0..64).for_each(|_| resp::encode_request(&[&b"GET"[..], b"large"], &mut bytes));
+        greedy.stream.write_all(&bytes).unwrap();
+        eventually("disconnected", || client.field_of(id, "id").is_empty());
+        let mut rest = Vec::new();
+        let _ = greedy.stream.read_to_end(&mut rest);
+        assert!(rest.len() < 64 << 20);
+        // Whoever reads gets all of it.
+        let patient = &mut server.client();
+        for _ in 0..8 {
+            assert!(matches!(patient.call("GET large"), Value::Bulk(value) if value.len() == 1 << 20));
+        }
+    }
+}
+
+#[test]
+fn a_request_may_only_be_so_long() {
+    let server = Server::start(2, "auto", &[]);
+    let (client, chatty) = (&mut server.client(), &mut server.client());
+    let id = chatty.id();
+    check(client, "CONFIG SET client-query-buffer-limit 1mb", "OK");
+    let _ = chatty.stream.write_all(b"*2\r\n$3\r\nGET\r\n$4000000\r\n");
+    let _ = chatty.stream.write_all(&vec![b'x'; 3_000_000]);
+    eventually("disconnected", || client.field_of(id, "id").is_empty());
+}
+
+#[test]
+fn events_are_published() {
+    for (threads, io) in [(1, "epoll"), (4, "auto")] {
+        let server = Server::start(threads, io, &[]);
+        let (client, subscriber, exact) = (&mut server.client(), &mut server.client(), &mut server.client());
+        check(client, "CONFIG SET notify-keyspace-events KEA", "OK");
+        subscriber.call("PSUBSCRIBE __key*__:*");
+        exact.call("SUBSCRIBE __keyevent@0__:del");
+        for number in 0..100 {
+            check(client, &format!("SET k{number} v"), "OK");
+            check(client, &format!("DEL k{number}"), "(integer) 1");
+            let mut seen = Vec::new();
+            for _ in 0..4 {
+                let Value::Array(items) = subscriber.receive() else { panic!() };
+                seen.push(format!("{} {}", text(&items[2]), text(&items[3])));
+            }
+            seen.sort_unstable();
+            let expected = [
+                format!("__keyevent@0__:del k{number}"),
+                format!("__keyevent@0__:set k{number}"),
+                format!("__keyspace@0__:k{number} del"),
+                format!("__keyspace@0__:k{number} set"),
+            ];
+            assert_eq!(seen, expected);
+            let Value::Array(items) = exact.receive() else { panic!() };
+            assert_eq!(text(&items[2]), format!("k{number}"));
+        }
+    }
+}

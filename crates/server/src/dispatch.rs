@@ -158,7 +158,7 @@ impl Thread {
         let travels = command.entry.mode.may_travel();
         let home = shared.shards.home(id);
         if travels && home != self.host.id && self.hops(command, home) {
-            return self.hop(command, args, home);
+            return self.hop(command, args, id);
         }
         if self.run_length >= RUN_MAX || !self.tx.hold.has(id) {
             self.leave_all();
@@ -192,7 +192,7 @@ impl Thread {
         }
     }
 
-    fn hop(&mut self, command: &'static Command, args: &[&[u8]], home: u16) {
+    fn hop(&mut self, command: &'static Command, args: &[&[u8]], id: ShardId) {
         self.leave_all();
         let looks_first = self.host.shared.entry_mode == EntryMode::Home
             && !self.host.shared.singlehop_blocking
@@ -201,7 +201,8 @@ impl Thread {
         let node = Node::new(self.task(work, args));
         self.host.session().state = State::Away;
         self.host.count_entry(EntryType::Hop, 1);
-        self.host.send(home, Message::Hop(node));
+        let home = self.host.shared.shards.home(id);
+        self.host.send(home, Message::Hop(id, node));
     }
 
     /// A task of the current client.
@@ -349,10 +350,12 @@ impl Thread {
         while let Some(&other) = self.tx.hold.entered().last() {
             self.tx.hold.leave_or_keep(other);
         }
-        // What the task published goes first, so that nothing that its client does next overtakes it.
+        // What the task published goes first, so that nothing that its client does next overtakes it; what its own
+        // thread has to deliver goes with the reply, because the client's own messages come after that.
+        let published = if answers { self.take_published_for(origin) } else { Vec::new() };
         self.post_all();
         if answers {
-            self.host.send(origin, Message::Done(node));
+            self.host.send(origin, Message::Done(node, published));
         }
     }
 
@@ -398,18 +401,8 @@ impl Thread {
         }
     }
 
-    /// Runs a task that hopped here, its home; if its shard is taken, its holder does.
-    pub(crate) fn take_hop(&mut self, node: Box<Node<Task>>) {
-        let args = node.task.args.slices();
-        let shared = self.host.shared;
-        let needs = match node.task.work {
-            Work::Run(command) | Work::Look(command) | Work::Restore(command) => {
-                Needs::of(shared.table.get(command), &args, shared.shards.placement())
-            }
-            Work::Notify | Work::Forget(_) => Needs::Nothing,
-        };
-        let Needs::One(id) = needs else { unreachable!("only commands with one shard hop") };
-        drop(args);
+    /// Runs a task that hopped here, the home of its shard `id`; if that is taken, its holder does.
+    pub(crate) fn take_hop(&mut self, id: ShardId, node: Box<Node<Task>>) {
         self.leave_all();
         if let Some(node) = self.tx.hold.enter_or_delegate(id, node) {
             self.run_task(id, node);

@@ -19,8 +19,11 @@ impl Thread {
                 let conn = self.host.adopt(socket);
                 self.check_new_connection(conn);
             }
-            Message::Hop(node) => self.take_hop(node),
-            Message::Done(node) => self.come_home(*node),
+            Message::Hop(id, node) => self.take_hop(id, node),
+            Message::Done(node, published) => {
+                self.come_home(*node);
+                published.iter().for_each(|published| self.deliver(published));
+            }
             Message::Post(post) => self.take_post(post),
             Message::Deliver(published) => self.deliver(&published),
             Message::Monitor(line) => self.show_to_monitors(&line),
@@ -44,10 +47,9 @@ impl Thread {
             Work::Look(command) => {
                 // The second of two hops.
                 task.work = Work::Run(command);
-                let args = task.args.slices();
-                let home = self.host.shared.shards.home(self.host.shared.shards.placement().shard(args[1]));
-                drop(args);
-                self.host.send(home, Message::Hop(Node::new(task)));
+                let id = self.host.shared.shards.placement().shard(task.args.slices()[1]);
+                let home = self.host.shared.shards.home(id);
+                self.host.send(home, Message::Hop(id, Node::new(task)));
             }
             Work::Notify => self.try_again(conn),
             Work::Forget(_) | Work::Restore(_) => {}

@@ -350,10 +350,12 @@ impl Thread {
         while let Some(&other) = self.tx.hold.entered().last() {
             self.tx.hold.leave_or_keep(other);
         }
-        // What the task published goes first, so that nothing that its client does next overtakes it.
+        // What the task published goes first, so that nothing that its client does next overtakes it; what its own
+        // thread has to deliver goes with the reply, because the client's own messages come after that.
+        let published = if answers { self.take_published_for(origin) } else { Vec::new() };
         self.post_all();
         if answers {
-            self.host.send(origin, Message::Done(node));
+            self.host.send(origin, Message::Done(node, published));
         }
     }
 

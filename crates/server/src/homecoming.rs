@@ -20,7 +20,10 @@ impl Thread {
                 self.check_new_connection(conn);
             }
             Message::Hop(node) => self.take_hop(node),
-            Message::Done(node) => self.come_home(*node),
+            Message::Done(node, published) => {
+                self.come_home(*node);
+                published.iter().for_each(|published| self.deliver(published));
+            }
             Message::Post(post) => self.take_post(post),
             Message::Deliver(published) => self.deliver(&published),
             Message::Monitor(line) => self.show_to_monitors(&line),

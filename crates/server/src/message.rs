@@ -14,8 +14,8 @@ pub(crate) enum Message {
     Adopt(Socket),
     /// A command to run here: its shard is at home here.
     Hop(Box<Node<Task>>),
-    /// A delegated task that was run elsewhere comes home.
-    Done(Box<Node<Task>>),
+    /// A delegated task that was run elsewhere comes home, with what it published for subscribers of this thread.
+    Done(Box<Node<Task>>, Vec<Published>),
     /// Something that happened in a transaction and concerns this thread's connections.
     Post(Post),
     /// A message for channel subscribers of this thread.

@@ -7,7 +7,7 @@
 //!
 //! Messages of one publisher reach one subscriber in their order: a thread sends what it published before it
 //! delegates the publisher's next command or answers for a delegated one, and what it sends itself stands in the same
-//! inbox as what others send it. A message that is on its way when its receiver unsubscribes is dropped.
+//! inbox as what others send it. What a publisher sends himself comes after the reply. A message that is on its way when its receiver unsubscribes is dropped.
 //!
 //! Keyspace events go the same way, as if somebody had published them; what was changed is over by then, so events of
 //! different channels may arrive in another order.
@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use command::{Client, Needs, Outcome, OwnedArgs, Published, Task, Work};
+use command::{Client, Needs, Outcome, OwnedArgs, Post, Published, Task, Work};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
 
@@ -50,6 +50,22 @@ impl ThreadHost {
 type Encoded<'a> = (Option<&'a [u8]>, Arc<[u8]>);
 
 impl Thread {
+    /// Takes what the last task published out of the posts, as far as its receivers are on `thread`.
+    pub(crate) fn take_published_for(&mut self, thread: u16) -> Vec<Published> {
+        let mut taken = Vec::new();
+        for post in &mut self.tx.posts {
+            if let Post::Published(published) = post {
+                let all = std::mem::take(&mut published.to);
+                let (there, elsewhere) =
+                    all.into_iter().partition(|receiver| receiver.subscriber.thread == thread);
+                published.to = elsewhere;
+                let (channel, message) = (published.channel.clone(), published.message.clone());
+                taken.push(Published { to: there, channel, message });
+            }
+        }
+        taken
+    }
+
     /// Writes a message to its subscribers on this thread.
     pub(crate) fn deliver(&mut self, published: &Published) {
         // The last encoding for each protocol.

@@ -3,6 +3,7 @@
 mod support;
 
 use std::io::{Read, Write};
+use std::net::UdpSocket;
 
 use resp::Value;
 use support::{Client, Server, eventually, text};
@@ -64,6 +65,26 @@ fn there_are_only_so_many_clients() {
     assert!(stats.contains("rejected_connections:3\r\n"), "{stats}");
     others.pop();
     eventually("a place", || server.client().try_receive_reply_to("PING").as_deref() == Some("PONG"));
+}
+
+#[test]
+fn without_a_password_strangers_are_sent_away() {
+    let server = Server::start(2, "auto", &["--bind", "0.0.0.0"]);
+    // The machine's own address is not the loopback interface; nothing is sent to find it.
+    let probe = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let Some(address) = probe.connect("192.0.2.1:9").and_then(|()| probe.local_addr()).ok() else { return };
+    if address.ip().is_loopback() {
+        return;
+    }
+    let mut stranger = server.client_at(address.ip());
+    let refusal = stranger.receive().to_string();
+    assert!(refusal.starts_with("(error) DENIED Redis is running in protected mode because"), "{refusal}");
+    stranger.expect_end();
+    let client = &mut server.client();
+    check(client, "CONFIG SET protected-mode no", "OK");
+    check(&mut server.client_at(address.ip()), "PING", "PONG");
+    check(client, "CONFIG SET protected-mode yes requirepass secret", "OK");
+    check(&mut server.client_at(address.ip()), "PING", "(error) NOAUTH Authentication required.");
 }
 
 #[test]

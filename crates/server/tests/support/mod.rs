@@ -5,8 +5,9 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use resp::Value;
@@ -41,6 +42,9 @@ impl Server {
 
     /// `None` if somebody else took the port in the meantime.
     fn try_start(threads: usize, io: &str, more: &[&str]) -> Option<Server> {
+        // One at a time: two tests must not find the same port free.
+        static STARTING: Mutex<()> = Mutex::new(());
+        let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = Command::new(env!("CARGO_BIN_EXE_darter"));
         command.args([
@@ -48,15 +52,16 @@ impl Server {
             &format!("--proactor_threads={threads}"),
             &format!("--io={io}"),
         ]);
-        command.args(more).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args(more).stdin(Stdio::null()).stdout(Stdio::null());
         let mut server = Server { child: command.spawn().unwrap(), port };
         let start = Instant::now();
         while start.elapsed() < PATIENCE {
-            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                return Some(server);
-            }
+            let listens = TcpStream::connect(("127.0.0.1", port)).is_ok();
             if server.child.try_wait().unwrap().is_some() {
                 return None;
+            }
+            if listens {
+                return Some(server);
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -65,7 +70,12 @@ impl Server {
 
     /// A new connection.
     pub(crate) fn client(&self) -> Client {
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        self.client_at(Ipv4Addr::LOCALHOST.into())
+    }
+
+    /// A new connection to this address of the machine.
+    pub(crate) fn client_at(&self, address: IpAddr) -> Client {
+        let stream = TcpStream::connect((address, self.port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         Client { stream, received: Vec::new() }
@@ -189,9 +199,10 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Runs a test on servers of 1, 2 and 4 threads, with each driver.
+/// Runs a test on servers of 1, 2 and 4 threads, with each driver, and on one whose commands hop.
 pub(crate) fn on_each_server(test: impl Fn(&Server)) {
     for (threads, io) in [(1, "epoll"), (2, "auto"), (4, "epoll"), (4, "auto")] {
         test(&Server::start(threads, io, &[]));
     }
+    test(&Server::start(3, "epoll", &["--shard_entry=home"]));
 }

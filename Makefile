@@ -6,7 +6,7 @@ URL ?=
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER
 
-.PHONY: help run build release test quick-test loom lint fmt fuzz-smoke bench-quick demo gates gate-sidekiq clean setup
+.PHONY: help run build release test quick-test differential loom lint fmt bench-quick demo gates gate-sidekiq clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -39,6 +39,9 @@ test: setup ## Everything that runs in minutes: what CI runs
 
 quick-test: ## Unit tests and the rules of the house only
 	$(CARGO) test --workspace --lib --bins -q
+
+differential: build ## Random commands against redis-server, for DARTER_SECONDS (600), from a fresh seed
+	DARTER=$(CURDIR)/target/debug/darter DARTER_SECONDS=$${DARTER_SECONDS:-600} $(CARGO) test -p blackbox --test differential -- --nocapture
 
 loom: ## Baton, mailbox and inbox under the model checker
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p shard --test loom --release --target-dir target/loom

@@ -21,8 +21,8 @@ pub enum Rule {
     Walk,
     /// Different as this tells: Darter's reply first. Otherwise equal.
     Differs(fn(&Value, &Value) -> bool),
-    /// A request with this word is an error for the oracle, which is too old for it.
-    Option(&'static str),
+    /// The oracle is too old for this word: it is never sent, nor is the command sent with wrong arguments.
+    Newer(&'static str),
 }
 
 /// A difference.
@@ -69,21 +69,27 @@ pub const KNOWN: &[Known] = &[
         rule: Rule::Differs(is_newer_encoding),
         reason: "7.2 keeps small lists and small sets of strings in listpacks",
     },
-    Known {
-        commands: &["zrank", "zrevrank"],
-        rule: Rule::Option("WITHSCORE"),
-        reason: "an option since 7.2",
-    },
-    Known { commands: &["hscan"], rule: Rule::Option("NOVALUES"), reason: "an option since 7.4" },
+    Known { commands: &["zrank", "zrevrank"], rule: Rule::Newer("WITHSCORE"), reason: "an option since 7.2" },
+    Known { commands: &["hscan"], rule: Rule::Newer("NOVALUES"), reason: "an option since 7.4" },
     Known {
         commands: &["bitcount", "bitpos"],
         rule: Rule::Differs(|darter, redis| is_error(darter, "") && matches!(redis, Value::Int(0 | -1))),
         reason: "7.2 looks at the arguments even if the key is missing",
     },
     Known {
-        commands: BLOCKING,
-        rule: Rule::Differs(|_, redis| is_error(redis, "ERR This Redis command is not allowed from script")),
-        reason: "7.2 lets scripts call them, and then they do not wait",
+        commands: &["dbsize"],
+        rule: Rule::Near(5),
+        reason: "keys whose time is over count until someone meets them",
+    },
+    Known {
+        commands: &["lpos"],
+        rule: Rule::Differs(|darter, _| is_error(darter, "ERR value is out of range, value must between")),
+        reason: "7.2 refuses the one rank that cannot be negated",
+    },
+    Known {
+        commands: &["hscan", "scan", "sscan", "zscan"],
+        rule: Rule::Differs(|darter, _| is_error(darter, "ERR invalid cursor")),
+        reason: "a negative cursor is one of the largest for the oracle",
     },
     Known {
         commands: BLOCKING,

@@ -12,7 +12,7 @@
 //! Commands whose reply is random come with the reader of the whole set just before them, and are followed by the
 //! deletion of the key if they changed it at random.
 
-use command::{Arg, ArgKind, Command, Group, KeyFlag, Table};
+use command::{Arg, ArgKind, Command, Flag, Group, KeyFlag, Table};
 use ds::random::Random;
 
 use crate::differences::{Rule, rules_of};
@@ -73,22 +73,22 @@ impl<'t> Generator<'t> {
             0 if self.abilities.transactions => {
                 let mut requests = vec![vec![b"MULTI".to_vec()]];
                 for _ in 0..1 + self.random.below(5) {
-                    requests.extend(self.group(false));
+                    requests.extend(self.group(is_one_reply));
                 }
                 requests.push(vec![b"EXEC".to_vec()]);
                 Batch { requests, is_pipelined: self.one_in(2) }
             }
             1 if self.abilities.scripts => {
-                let group = self.group(false);
+                let group = self.group(may_be_in_script);
                 let requests = group.into_iter().map(|request| self.in_script(request)).collect();
                 Batch { requests, is_pipelined: false }
             }
             2..6 => {
                 let groups = 2 + self.random.below(12);
-                let requests = (0..groups).flat_map(|_| self.group(false)).collect();
+                let requests = (0..groups).flat_map(|_| self.group(is_one_reply)).collect();
                 Batch { requests, is_pipelined: true }
             }
-            _ => Batch { requests: self.group(true), is_pipelined: false },
+            _ => Batch { requests: self.group(|_| true), is_pipelined: false },
         }
     }
 
@@ -100,18 +100,18 @@ impl<'t> Generator<'t> {
         items[self.random.below(items.len() as u64) as usize]
     }
 
-    /// A command with what must go with it. Iterations over cursors only where each reply is awaited.
-    fn group(&mut self, awaits_reply: bool) -> Vec<Request> {
+    /// A command that `may` be where it is wanted, with what must go with it.
+    fn group(&mut self, may: fn(&Command) -> bool) -> Vec<Request> {
         let command = loop {
             let command = self.next_command();
-            if awaits_reply || !is_iteration(command) {
+            if may(command) {
                 break command;
             }
         };
         let request = self.request(command);
         let reader = rules_of(&command.full_name).find_map(|rule| match rule {
             Rule::Sample { reader } => Some(reader),
-            Rule::Near(_) | Rule::Walk | Rule::Differs(_) | Rule::Option(_) => None,
+            Rule::Near(_) | Rule::Walk | Rule::Differs(_) | Rule::Newer(_) => None,
         });
         let Some(reader) = reader else { return vec![request] };
         let mut whole: Request = reader.split(' ').map(|word| word.as_bytes().to_vec()).collect();
@@ -144,9 +144,10 @@ impl<'t> Generator<'t> {
             request[0].make_ascii_uppercase();
         }
         let name_len = request.len();
-        let mut filling = Filling { generator: self, group: command.entry.group, numkeys: None };
+        let newer = newer_word(command);
+        let mut filling = Filling { generator: self, group: command.entry.group, newer, numkeys: None };
         filling.args(command.entry.args, &mut request);
-        if self.one_in(8) {
+        if newer.is_none() && self.one_in(8) {
             self.spoil(command, name_len, &mut request);
         }
         request
@@ -154,7 +155,7 @@ impl<'t> Generator<'t> {
 
     /// Breaks the form: a missing, a superfluous, a wrong argument, one option too many.
     fn spoil(&mut self, command: &Command, name_len: usize, request: &mut Request) {
-        let garbage = values::garbage(&mut self.random);
+        let garbage = values::garbage(&mut self.random, command.has(Flag::Blocking));
         let last = request.len() - 1;
         let position = name_len + self.random.below(request.len() as u64) as usize;
         match self.random.below(5) {
@@ -204,6 +205,24 @@ pub(crate) fn is_iteration(command: &Command) -> bool {
     command.entry.args.iter().any(|arg| arg.name == "cursor")
 }
 
+/// Whether it is over with one reply; a walk with a cursor must await each.
+fn is_one_reply(command: &Command) -> bool {
+    !is_iteration(command)
+}
+
+/// In 7.2 scripts may call blocking commands, which the oracle refuses: then the data would differ.
+fn may_be_in_script(command: &Command) -> bool {
+    is_one_reply(command) && !command.has(Flag::Blocking)
+}
+
+/// The word that the oracle does not know yet.
+fn newer_word(command: &Command) -> Option<&'static str> {
+    rules_of(&command.full_name).find_map(|rule| match rule {
+        Rule::Newer(word) => Some(word),
+        Rule::Sample { .. } | Rule::Near(_) | Rule::Walk | Rule::Differs(_) => None,
+    })
+}
+
 fn collect_tokens(args: &[Arg], tokens: &mut Vec<&'static str>) {
     for arg in args {
         tokens.extend(arg.token);
@@ -215,6 +234,8 @@ fn collect_tokens(args: &[Arg], tokens: &mut Vec<&'static str>) {
 struct Filling<'g, 't> {
     generator: &'g mut Generator<'t>,
     group: Group,
+    /// Never sent.
+    newer: Option<&'static str>,
     /// How many keys were announced.
     numkeys: Option<u64>,
 }
@@ -222,7 +243,8 @@ struct Filling<'g, 't> {
 impl Filling<'_, '_> {
     fn args(&mut self, args: &[Arg], request: &mut Request) {
         for arg in args {
-            if arg.optional && self.generator.random.below(5) < 3 {
+            let is_newer = arg.token.is_some() && arg.token == self.newer;
+            if arg.optional && (is_newer || self.generator.random.below(5) < 3) {
                 continue;
             }
             let repeats = if arg.multiple { self.repeats(arg) } else { 1 };

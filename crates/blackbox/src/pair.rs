@@ -1,5 +1,6 @@
 //! Darter and the oracle side by side: the same requests to both, from an empty store.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -18,10 +19,12 @@ const DATABASES: [&str; 4] = ["0", "1", "2", "15"];
 const WALK_STEPS_MAX: usize = 100_000;
 
 /// Two servers that should answer the same.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Pair<'a> {
-    /// Under test.
-    pub darter: &'a Server,
+    /// Under test. If it dies it is started anew, so that what killed it can be made short.
+    pub darter: RefCell<Server>,
+    /// What it is started with.
+    pub options: &'a [&'a str],
     /// The reference.
     pub redis: &'a Server,
     /// Darter's data commands.
@@ -48,25 +51,33 @@ impl Pair<'_> {
     /// Sends `batches` to both on new connections, compares every reply and in the end the data.
     pub fn play(&self, resp3: bool, batches: &[Batch]) -> Result<Answered, Mismatch> {
         let broken = |batches: usize| {
-            move |error: io::Error| Mismatch {
-                command: "connection".to_owned(),
-                text: error.to_string(),
-                batches,
+            move |error: io::Error| {
+                let log = self.darter.borrow().log_end();
+                let text = format!("{error}\n{log}");
+                Mismatch { command: "connection".to_owned(), text, batches }
             }
         };
-        let mut darter = self.darter.connect().map_err(broken(0))?;
+        let mut darter = self.reach_darter().map_err(broken(0))?;
         let mut redis = self.redis.connect().map_err(broken(0))?;
         darter.begin(resp3).map_err(broken(0))?;
         redis.begin(resp3).map_err(broken(0))?;
         let mut comparison = Comparison::new(self.table);
         let mut shapes = Shapes::new(resp3);
         for (index, batch) in batches.iter().enumerate() {
+            let lost = |name: &'static str| {
+                move |error: io::Error| {
+                    let sent: Vec<String> = batch.requests.iter().map(shown).collect();
+                    let log = self.darter.borrow().log_end();
+                    let text = format!("> {}\n{name}: {error}\n{log}", sent.join("\n> "));
+                    Mismatch { command: name.to_owned(), text, batches: index + 1 }
+                }
+            };
             if batch.is_pipelined {
-                darter.send(&batch.requests).map_err(broken(index + 1))?;
-                redis.send(&batch.requests).map_err(broken(index + 1))?;
+                darter.send(&batch.requests).map_err(lost("darter"))?;
+                redis.send(&batch.requests).map_err(lost("redis"))?;
             }
-            let from_darter = self.replies(&mut darter, batch).map_err(broken(index + 1))?;
-            let from_redis = self.replies(&mut redis, batch).map_err(broken(index + 1))?;
+            let from_darter = self.replies(&mut darter, batch).map_err(lost("darter"))?;
+            let from_redis = self.replies(&mut redis, batch).map_err(lost("redis"))?;
             for (request, (darter, redis)) in batch.requests.iter().zip(from_darter.iter().zip(&from_redis)) {
                 let mismatch = |command, text| Mismatch { command, text, batches: index + 1 };
                 comparison.compare(request, darter, redis).map_err(|command| {
@@ -82,6 +93,14 @@ impl Pair<'_> {
             batches: batches.len(),
         })?;
         Ok(comparison.answered)
+    }
+
+    /// A connection to Darter, which is started anew if it has died.
+    fn reach_darter(&self) -> io::Result<Socket> {
+        if !self.darter.borrow_mut().is_running()? {
+            self.darter.replace(Server::darter(self.options).map_err(io::Error::other)?);
+        }
+        self.darter.borrow().connect()
     }
 
     /// The replies to a batch, which has been sent if it is pipelined.
@@ -116,7 +135,7 @@ impl Pair<'_> {
 
     /// Whether both stores hold the same; what differs if not.
     fn same_data(&self) -> io::Result<Result<(), String>> {
-        let (mut darter, mut redis) = (self.darter.connect()?, self.redis.connect()?);
+        let (mut darter, mut redis) = (self.darter.borrow().connect()?, self.redis.connect()?);
         for db in DATABASES {
             let select = [b"SELECT".to_vec(), db.as_bytes().to_vec()];
             darter.call(&select)?;
@@ -158,6 +177,18 @@ impl Pair<'_> {
             self.play(resp3, candidate).is_err_and(|mismatch| mismatch.command == command)
         };
         drop_parts(&mut batches, &mut still_fails);
+        for batch in 0..batches.len() {
+            let mut request = 0;
+            while request < batches[batch].requests.len() {
+                let mut candidate = batches.clone();
+                candidate[batch].requests.remove(request);
+                if still_fails(&candidate) {
+                    batches = candidate;
+                } else {
+                    request += 1;
+                }
+            }
+        }
         let mut single: Vec<Batch> = batches
             .iter()
             .flat_map(|batch| &batch.requests)

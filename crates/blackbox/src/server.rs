@@ -63,7 +63,7 @@ impl Server {
 
     /// Starts the `redis-server` of the search path, the oracle.
     pub fn redis() -> Result<Server, StartError> {
-        let options = ["--bind", "127.0.0.1", "--save", "", "--enable-debug-command", "yes"];
+        let options = ["--save", "", "--enable-debug-command", "yes"];
         Server::start(Path::new("redis-server"), &options)
     }
 
@@ -86,7 +86,7 @@ impl Server {
         let log = std::env::temp_dir().join(format!("blackbox-{}-{port}.log", std::process::id()));
         let output = File::create(&log)?;
         let spawned = Command::new(program)
-            .args(["--port", &port.to_string()])
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(options)
             .current_dir(std::env::temp_dir())
             .stdin(Stdio::null())
@@ -136,6 +136,11 @@ impl Server {
     pub fn knows(&self, command: &str) -> io::Result<bool> {
         let reply = self.connect()?.call(&[command.as_bytes().to_vec()])?;
         Ok(!matches!(reply, Value::Error(text) if text.starts_with(b"ERR unknown command")))
+    }
+
+    /// Whether it has not ended yet.
+    pub fn is_running(&mut self) -> io::Result<bool> {
+        Ok(self.child.try_wait()?.is_none())
     }
 
     /// The last lines of what it wrote.

@@ -16,23 +16,25 @@ pub(crate) const SCRIPTS: [&str; 4] = [
     "local reply = redis.pcall(unpack(ARGV)) return {type(reply), reply}",
 ];
 
-/// Refused by every option that takes a time or an offset, whatever it means elsewhere.
+/// Refused by every option that takes a time or an offset, whatever it means elsewhere; those that are timeouts last.
 const GARBAGE: [&str; 14] = [
     "",
     "abc",
     "-1",
-    "1.5",
     "9223372036854775807",
     "-9223372036854775808",
     "9223372036854775808",
     "-9223372036854775809",
     " 1",
     "1 ",
-    "+1",
-    "0x10",
     "nan",
     "\u{ff}\0",
+    "1.5",
+    "+1",
+    "0x10",
 ];
+/// So many at the end of them are timeouts.
+const TIMEOUTS_AMONG_GARBAGE: usize = 3;
 const INTEGERS: [&str; 16] = [
     "0",
     "1",
@@ -205,8 +207,10 @@ pub(crate) fn session(random: &mut Random) -> Request {
     request
 }
 
-pub(crate) fn garbage(random: &mut Random) -> Vec<u8> {
-    one_of(random, &GARBAGE).as_bytes().to_vec()
+/// Something wrong; no timeout for commands that `may_wait`.
+pub(crate) fn garbage(random: &mut Random, may_wait: bool) -> Vec<u8> {
+    let left_out = if may_wait { TIMEOUTS_AMONG_GARBAGE } else { 0 };
+    one_of(random, &GARBAGE[..GARBAGE.len() - left_out]).as_bytes().to_vec()
 }
 
 pub(crate) fn pattern(random: &mut Random) -> Vec<u8> {

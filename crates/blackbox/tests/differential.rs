@@ -5,12 +5,15 @@
 //! `DARTER_SEED=… DARTER_STEPS=…` play one episode again, of so many batches. What goes wrong is made as short as
 //! possible and printed as a block for `tests/transcripts/`. What may differ is in `blackbox::KNOWN`.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use blackbox::{Abilities, Answered, Batch, Generator, Mismatch, Pair, Server, oracle};
 use command::Table;
 
+/// How Darter is started.
+const OPTIONS: &[&str] = &["--proactor_threads=2"];
 /// Batches of an episode.
 const STEPS: usize = 120;
 /// How many ways to fail are looked for before the run ends.
@@ -56,6 +59,7 @@ impl Run<'_> {
             Err(mismatch) if self.failures.contains_key(&mismatch.command) => {}
             Err(mismatch) => {
                 batches.truncate(mismatch.batches);
+                println!("DARTER_SEED={seed}: {}: {}", mismatch.command, mismatch.text);
                 let report = self.report(seed, steps, resp3, batches, mismatch.clone());
                 println!("{report}");
                 self.failures.insert(mismatch.command, report);
@@ -91,18 +95,27 @@ impl Run<'_> {
 #[test]
 fn random_commands_are_answered_as_by_redis() {
     let Some(redis) = oracle() else { return };
-    let darter = Server::darter(&["--proactor_threads=2"]).unwrap_or_else(|error| panic!("{error}"));
+    let darter = Server::darter(OPTIONS).unwrap_or_else(|error| panic!("{error}"));
     let knows = |command| darter.knows(command).expect("it answers");
     let table = Table::new(commands::FAMILIES);
     let mut run = Run {
-        pair: Pair { darter: &darter, redis: &redis, table: &table, has_digest: knows("DEBUG") },
         abilities: Abilities { transactions: knows("MULTI"), scripts: knows("EVAL") },
         has_resp3: knows("HELLO"),
+        pair: Pair {
+            has_digest: knows("DEBUG"),
+            darter: RefCell::new(darter),
+            options: OPTIONS,
+            redis: &redis,
+            table: &table,
+        },
         answered: Answered::new(),
         failures: BTreeMap::new(),
     };
-    if !run.has_resp3 || !run.pair.has_digest {
-        println!("SKIPPED: RESP3 without HELLO, digests without DEBUG: this server lacks one of them");
+    if !run.has_resp3 {
+        println!("SKIPPED: RESP3, for this server has no HELLO");
+    }
+    if !run.pair.has_digest {
+        println!("SKIPPED: digests, for this server has no DEBUG");
     }
     let replayed = number("DARTER_STEPS");
     let seed = number("DARTER_SEED").unwrap_or_else(fresh_seed);

@@ -157,15 +157,15 @@ impl Command {
         self.flags & flag.bit() != 0
     }
 
-    /// The keys among `args`; `Err` if the arguments contradict the key specs.
-    pub fn keys(&self, args: &[&[u8]]) -> Result<SmallVec<[KeyRef; 8]>, ()> {
+    /// The keys among `args`; `None` if the arguments contradict the key specs.
+    pub fn keys(&self, args: &[&[u8]]) -> Option<SmallVec<[KeyRef; 8]>> {
         let mut found = SmallVec::new();
         for spec in self.entry.keys {
             if !spec.find(args, &mut found) {
-                return Err(());
+                return None;
             }
         }
-        Ok(found)
+        Some(found)
     }
 
     /// Whether it changes data.

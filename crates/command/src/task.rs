@@ -86,6 +86,8 @@ pub enum Forget {
 pub struct Task {
     /// What to do.
     pub work: Work,
+    /// The shard where.
+    pub shard: ShardId,
     /// For whom; says where the reply goes.
     pub client: Client,
     /// The command's arguments.

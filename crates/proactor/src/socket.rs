@@ -77,7 +77,7 @@ impl Socket {
         &self.local
     }
 
-    /// The number that the kernel knows it by, to be shown.
+    /// The number that the kernel knows it by, to be shown; -1 for a simulated one.
     pub fn descriptor(&self) -> i32 {
         match &self.link {
             Link::Kernel(fd) => fd.as_raw_fd(),

@@ -357,6 +357,18 @@ mod tests {
     }
 
     #[test]
+    fn what_follows_a_mark_can_be_read() {
+        let mut out = Output::new();
+        out.extend_from_slice(b"+OK\r\n");
+        let mark = out.mark();
+        assert_eq!(out.slices_since(mark).count(), 0);
+        out.extend_from_slice(b"-ERR no\r\n");
+        out.extend_from_slice(&[b'x'; CHUNK_BYTES_MAX]);
+        let since: Vec<u8> = out.slices_since(mark).flatten().copied().collect();
+        assert!(since.starts_with(b"-ERR no\r\nx") && since.len() == 9 + CHUNK_BYTES_MAX);
+    }
+
+    #[test]
     fn a_recycled_buffer_serves_the_next_reply() {
         let mut out = Output::new();
         out.extend_from_slice(b"one");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use command::{ArgSlices, CommandError, Flag};
+use command::{ArgSlices, Command, CommandError, Flag};
 use proactor::{CloseMode, ConnId, Event};
 use resp::{Parsed, Reply};
 
@@ -103,7 +103,7 @@ impl ThreadHost {
     }
 
     /// Whether `command` must be refused because a slow script holds one of its shards.
-    pub(crate) fn is_refused_for_busy(&self, command: &command::Command, args: &[&[u8]]) -> bool {
+    pub(crate) fn is_refused_for_busy(&self, command: &Command, args: &[&[u8]]) -> bool {
         if command.has(Flag::AllowBusy) {
             return false;
         }

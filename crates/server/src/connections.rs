@@ -20,11 +20,6 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// Number of connections.
-    pub(crate) fn len(&self) -> usize {
-        self.count
-    }
-
     /// Adds a new connection.
     pub(crate) fn add(&mut self, id: ConnId, session: Box<Session>) {
         if self.slots.len() <= id.slot() {

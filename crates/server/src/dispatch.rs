@@ -167,7 +167,7 @@ impl Thread {
                 if !travels {
                     return self.execute_wide(command, args, &[id], &Needs::One(id), tries, out);
                 }
-                let node = Node::new(self.task(Work::Run(command.id), args));
+                let node = Node::new(self.task(Work::Run(command.id), id, args));
                 if self.tx.hold.enter_or_delegate(id, node).is_none() {
                     self.host.session().state = State::Away;
                     return self.host.count_entry(EntryType::Hop, 1);
@@ -198,17 +198,16 @@ impl Thread {
             && !self.host.shared.singlehop_blocking
             && command.has(Flag::Blocking);
         let work = if looks_first { Work::Look(command.id) } else { Work::Run(command.id) };
-        let node = Node::new(self.task(work, args));
+        let node = Node::new(self.task(work, id, args));
         self.host.session().state = State::Away;
         self.host.count_entry(EntryType::Hop, 1);
-        let home = self.host.shared.shards.home(id);
-        self.host.send(home, Message::Hop(id, node));
+        self.host.send(self.host.shared.shards.home(id), Message::Hop(node));
     }
 
     /// A task of the current client.
-    pub(crate) fn task(&mut self, work: Work, args: &[&[u8]]) -> Task {
+    pub(crate) fn task(&mut self, work: Work, shard: ShardId, args: &[&[u8]]) -> Task {
         let client = self.host.session().client;
-        Task { work, client, args: OwnedArgs::new(args), reply: Output::new(), outcome: Outcome::Done }
+        Task { work, shard, client, args: OwnedArgs::new(args), reply: Output::new(), outcome: Outcome::Done }
     }
 
     fn execute_wide(
@@ -246,6 +245,7 @@ impl Thread {
                     self.leave_all();
                     let task = Task {
                         work: Work::Notify,
+                        shard: taken,
                         client,
                         args: OwnedArgs::default(),
                         reply: Output::new(),
@@ -401,8 +401,9 @@ impl Thread {
         }
     }
 
-    /// Runs a task that hopped here, the home of its shard `id`; if that is taken, its holder does.
-    pub(crate) fn take_hop(&mut self, id: ShardId, node: Box<Node<Task>>) {
+    /// Runs a task that hopped here, its home; if its shard is taken, its holder does.
+    pub(crate) fn take_hop(&mut self, node: Box<Node<Task>>) {
+        let id = node.task.shard;
         self.leave_all();
         if let Some(node) = self.tx.hold.enter_or_delegate(id, node) {
             self.run_task(id, node);

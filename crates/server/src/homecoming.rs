@@ -19,7 +19,7 @@ impl Thread {
                 let conn = self.host.adopt(socket);
                 self.check_new_connection(conn);
             }
-            Message::Hop(id, node) => self.take_hop(id, node),
+            Message::Hop(node) => self.take_hop(node),
             Message::Done(node, published) => {
                 self.come_home(*node);
                 published.iter().for_each(|published| self.deliver(published));
@@ -47,9 +47,7 @@ impl Thread {
             Work::Look(command) => {
                 // The second of two hops.
                 task.work = Work::Run(command);
-                let id = self.host.shared.shards.placement().shard(task.args.slices()[1]);
-                let home = self.host.shared.shards.home(id);
-                self.host.send(home, Message::Hop(id, Node::new(task)));
+                self.host.send(self.host.shared.shards.home(task.shard), Message::Hop(Node::new(task)));
             }
             Work::Notify => self.try_again(conn),
             Work::Forget(_) | Work::Restore(_) => {}
@@ -200,6 +198,7 @@ impl Thread {
             id,
             Task {
                 work: Work::Restore(command.id),
+                shard: id,
                 client,
                 args,
                 reply: Output::new(),
@@ -225,7 +224,14 @@ impl Thread {
         let work = Work::Forget(what);
         self.send_task(
             id,
-            Task { work, client, args: OwnedArgs::new(&[key]), reply: Output::new(), outcome: Outcome::Done },
+            Task {
+                work,
+                shard: id,
+                client,
+                args: OwnedArgs::new(&[key]),
+                reply: Output::new(),
+                outcome: Outcome::Done,
+            },
         );
     }
 

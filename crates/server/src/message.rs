@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use command::{Post, Published, Task};
 use proactor::Socket;
-use shard::{Node, ShardId};
+use shard::Node;
 
 use crate::gather::{Answer, Question};
 
@@ -13,7 +13,7 @@ pub(crate) enum Message {
     /// A new connection for this thread.
     Adopt(Socket),
     /// A command to run here: its shard is at home here.
-    Hop(ShardId, Box<Node<Task>>),
+    Hop(Box<Node<Task>>),
     /// A delegated task that was run elsewhere comes home, with what it published for subscribers of this thread.
     Done(Box<Node<Task>>, Vec<Published>),
     /// Something that happened in a transaction and concerns this thread's connections.

@@ -3,6 +3,7 @@
 //! Every thread goes through all numbers in blocks, sorts the keys of a block by shard, and then fills one shard after the
 //! other, so that a shard is entered once per block and others get their turn in between.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use command::{Client, Store, Tx};
@@ -28,20 +29,24 @@ pub(crate) struct Population {
 impl Population {
     /// Makes the keys that lie on `ids`, all of which are entered.
     pub(crate) fn fill(&self, tx: &mut Tx, ids: &[ShardId]) {
-        for start in (0..self.count).step_by(BLOCK as usize) {
-            for (number, key) in self.block(start) {
-                if ids.contains(&tx.hold.shards().placement().shard(&key)) {
-                    self.make(tx, number, &key);
-                }
+        let placement = tx.hold.shards().placement();
+        self.each_key(0..self.count, |number, key| {
+            if ids.contains(&placement.shard(key)) {
+                self.make(tx, number, key);
             }
-        }
+        });
     }
 
-    /// The keys of a block with their numbers.
-    fn block(&self, start: u64) -> impl Iterator<Item = (u64, Vec<u8>)> {
-        let end = start.saturating_add(BLOCK).min(self.count);
-        (start..end)
-            .map(|number| (number, [&self.prefix, b":".as_slice(), number.to_string().as_bytes()].concat()))
+    /// Calls `visit` with the keys of these numbers.
+    fn each_key(&self, numbers: Range<u64>, mut visit: impl FnMut(u64, &[u8])) {
+        let mut key = [&self.prefix, b":".as_slice()].concat();
+        let prefix_bytes = key.len();
+        let mut digits = itoa::Buffer::new();
+        for number in numbers {
+            key.truncate(prefix_bytes);
+            key.extend_from_slice(digits.format(number).as_bytes());
+            visit(number, &key);
+        }
     }
 
     /// Makes one key unless it is there.
@@ -50,7 +55,8 @@ impl Population {
         if store.exists(key) {
             return;
         }
-        let mut value = format!("value:{number}").into_bytes();
+        let mut value = b"value:".to_vec();
+        value.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
         if let Some(bytes) = self.value_bytes {
             value.resize(bytes, 0);
         }
@@ -79,21 +85,24 @@ impl ThreadHost {
 impl Thread {
     fn populate(&mut self, population: &Population) {
         let shards = &self.host.shared.shards;
-        let mut by_shard: Vec<Vec<(u64, Vec<u8>)>> = vec![Vec::new(); shards.len()];
+        let mut by_shard: Vec<Vec<u64>> = vec![Vec::new(); shards.len()];
         self.leave_all();
         for start in (0..population.count).step_by(BLOCK as usize) {
-            for (number, key) in population.block(start) {
-                let id = shards.placement().shard(&key);
+            let end = start.saturating_add(BLOCK).min(population.count);
+            population.each_key(start..end, |number, key| {
+                let id = shards.placement().shard(key);
                 if shards.home(id) == self.host.id {
-                    by_shard[id.index()].push((number, key));
+                    by_shard[id.index()].push(number);
                 }
-            }
-            for (id, keys) in shards.ids().zip(&mut by_shard).filter(|(_, keys)| !keys.is_empty()) {
+            });
+            for (id, numbers) in shards.ids().zip(&mut by_shard).filter(|(_, numbers)| !numbers.is_empty()) {
                 while !self.tx.hold.try_enter(id) && !self.tx.hold.wait(id, true) {
                     // Whoever holds it runs bounded pieces of work.
                 }
-                for (number, key) in keys.drain(..) {
-                    population.make(&mut self.tx, number, &key);
+                for number in numbers.drain(..) {
+                    population.each_key(number..number + 1, |number, key| {
+                        population.make(&mut self.tx, number, key)
+                    });
                 }
                 self.tx.finish(&mut self.host);
                 self.leave_all();

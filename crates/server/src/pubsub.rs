@@ -46,6 +46,9 @@ impl ThreadHost {
     }
 }
 
+/// The pattern that a message was encoded for, if any, and its bytes.
+type Encoded<'a> = (Option<&'a [u8]>, Arc<[u8]>);
+
 impl Thread {
     /// Takes what the last task published out of the posts, as far as its receivers are on `thread`.
     pub(crate) fn take_published_for(&mut self, thread: u16) -> Vec<Published> {
@@ -66,7 +69,7 @@ impl Thread {
     /// Writes a message to its subscribers on this thread.
     pub(crate) fn deliver(&mut self, published: &Published) {
         // The last encoding for each protocol.
-        let mut encoded: [Option<(Option<&[u8]>, Arc<[u8]>)>; 2] = [None, None];
+        let mut encoded: [Option<Encoded>; 2] = [None, None];
         for receiver in &published.to {
             let conn = ConnId::from_bits(receiver.subscriber.connection);
             let pattern = receiver.pattern.as_deref();
@@ -100,6 +103,7 @@ impl Thread {
         let Some(publish) = shared.table.by_name(b"publish") else { return };
         let id = shared.shards.placement().shard(channel);
         let task = Task {
+            shard: id,
             work: Work::Restore(publish.id),
             client: Client { thread: self.host.id, ..Client::internal(0, Proto::Resp2) },
             args: OwnedArgs::new(&[b"PUBLISH", channel, message]),

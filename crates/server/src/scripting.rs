@@ -39,14 +39,21 @@ impl Scripting {
         Scripting { engine: None, session: None, running: false }
     }
 
-    /// Whether a script runs on this thread.
-    pub(crate) fn is_running(&self) -> bool {
-        self.running
-    }
-
     fn engine(&mut self) -> &mut Engine {
         self.engine.get_or_insert_with(|| Box::new(Engine::new(script::MEMORY_BYTES_DEFAULT)))
     }
+}
+
+/// A call of a script.
+pub(crate) struct ScriptCall<'a> {
+    /// The script, compiled on this thread.
+    pub(crate) script: &'a Script,
+    /// `KEYS`
+    pub(crate) keys: &'a [&'a [u8]],
+    /// `ARGV`
+    pub(crate) args: &'a [&'a [u8]],
+    /// It must not write.
+    pub(crate) is_read_only: bool,
 }
 
 /// What a client wants to be run.
@@ -98,12 +105,10 @@ impl ThreadHost {
         &mut self,
         tx: &mut Tx<'t>,
         client: Client,
-        script: &Script,
-        keys: &[&[u8]],
-        args: &[&[u8]],
-        is_read_only: bool,
+        call: &ScriptCall,
         reply: &mut Reply,
     ) -> script::Outcome {
+        let &ScriptCall { script, keys, args, is_read_only } = call;
         let Some(mut engine) = self.scripting.engine.take() else { return script::Outcome::Missing };
         let client = Client { deny_blocking: true, in_script: true, proto: Proto::Resp2, ..client };
         let mut session =

@@ -40,19 +40,9 @@ impl Remote {
         self.inbox.take_all()
     }
 
-    /// Whether nothing was sent a moment ago.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.inbox.is_empty()
-    }
-
     /// Whether it sleeps in the kernel: then waking it costs more than doing its work.
     pub(crate) fn is_asleep(&self) -> bool {
         self.waker.is_asleep()
-    }
-
-    /// What wakes it; its driver sleeps on it.
-    pub(crate) fn waker(&self) -> &Arc<Waker> {
-        &self.waker
     }
 }
 

@@ -28,6 +28,7 @@ const FILES_PER_THREAD: u64 = 4;
 
 /// Does what the command line (without the program's name) asks for: usually runs a server until it is told to stop.
 pub fn run(args: &[String]) -> ExitCode {
+    end_on_panic();
     let outcome = match Invocation::parse(args) {
         Ok(Invocation::Help) => print(&help()),
         Ok(Invocation::Version) => print(&(version_line() + "\n")),
@@ -45,6 +46,15 @@ pub fn run(args: &[String]) -> ExitCode {
     }
 }
 
+/// A thread that meets a broken invariant ends the process: going on without it would leave its clients hanging.
+fn end_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::abort();
+    }));
+}
+
 fn print(text: &str) -> Result<(), Error> {
     use std::io::Write;
     let printed = std::io::stdout().write_all(text.as_bytes());
@@ -52,6 +62,8 @@ fn print(text: &str) -> Result<(), Error> {
 }
 
 fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
+    // What is touched at the start is little and lies scattered: huge pages are for the data.
+    system::use_huge_pages(false);
     let directory = settings.text(DIR);
     if !directory.is_empty() {
         std::env::set_current_dir(&*directory).map_err(|source| Error::Io {
@@ -76,6 +88,7 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
     system::hold_signals();
     let (shared, threads) = start_threads(settings, listeners)?;
     shared.watch.note_startup();
+    system::use_huge_pages(true);
     stop_at_signal(shared)?;
     tracing::info!(
         "ready to accept connections on {} ({}, {} shards)",

@@ -30,7 +30,7 @@ use crate::timers::Timers;
 const COMMANDS_PER_TURN: usize = 1024;
 
 /// A thread: what it holds of the store, and everything else.
-pub struct Thread {
+pub(crate) struct Thread {
     pub(crate) tx: Tx<'static>,
     pub(crate) host: ThreadHost,
     /// Commands run under the present baton: a pipeline's run is bounded.
@@ -80,7 +80,7 @@ impl Host for ThreadHost {
 
 impl ThreadHost {
     /// The thread behind a running command; `None` where commands run without a server.
-    pub(crate) fn of<'a>(host: &'a mut dyn Host) -> &'a mut ThreadHost {
+    pub(crate) fn of(host: &mut dyn Host) -> &mut ThreadHost {
         host.as_any_mut().downcast_mut().expect("commands of the server run on its threads only")
     }
 
@@ -135,14 +135,14 @@ impl Thread {
     }
 
     /// Runs until the server stops.
-    pub fn run(&mut self) -> std::io::Result<()> {
+    pub(crate) fn run(&mut self) -> std::io::Result<()> {
         while self.turn(None)? {}
         Ok(())
     }
 
     /// One turn: waits at most `timeout` (`None`: until something is due), then does what there is to do. False
     /// when the server stops.
-    pub fn turn(&mut self, timeout: Option<Duration>) -> std::io::Result<bool> {
+    pub(crate) fn turn(&mut self, timeout: Option<Duration>) -> std::io::Result<bool> {
         let mut events = std::mem::take(&mut self.events);
         let wait = self.wait(timeout);
         self.host.driver.turn(wait, &mut events)?;

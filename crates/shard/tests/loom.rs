@@ -61,11 +61,8 @@ impl Guarded {
 }
 
 fn check_commands(threads: usize, commands: usize) {
-    let guarded = Arc::new(Guarded {
-        baton: Baton::default(),
-        sum: UnsafeCell::new(0),
-        ran: AtomicUsize::new(0),
-    });
+    let guarded =
+        Arc::new(Guarded { baton: Baton::default(), sum: UnsafeCell::new(0), ran: AtomicUsize::new(0) });
     let handles: Vec<_> = (0..threads)
         .map(|_| {
             let guarded = guarded.clone();

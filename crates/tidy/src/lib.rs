@@ -93,7 +93,9 @@ fn files_are_small() {
     let offenders: Vec<_> = rust_files()
         .into_iter()
         .filter(|(_, text)| text.lines().count() > FILE_LINES_MAX)
-        .map(|(name, text)| format!("{name}: {} lines, {FILE_LINES_MAX} at most: look for the seam", text.lines().count()))
+        .map(|(name, text)| {
+            format!("{name}: {} lines, {FILE_LINES_MAX} at most: look for the seam", text.lines().count())
+        })
         .collect();
     none("large files", &offenders);
 }
@@ -107,7 +109,8 @@ fn function_lengths(text: &str) -> Vec<(String, usize)> {
         let indent = line.len() - code.len();
         let is_function = code.split_once("fn ").is_some_and(|(before, _)| {
             before.split_whitespace().all(|word| {
-                word.starts_with("pub") || ["const", "unsafe", "extern", "async", "\"C-unwind\"", "\"C\""].contains(&word)
+                word.starts_with("pub")
+                    || ["const", "unsafe", "extern", "async", "\"C-unwind\"", "\"C\""].contains(&word)
             })
         });
         if !is_function {
@@ -115,7 +118,8 @@ fn function_lengths(text: &str) -> Vec<(String, usize)> {
         }
         let end = lines[start..].iter().position(|line| *line == format!("{}}}", " ".repeat(indent)));
         if let Some(length) = end {
-            let name = code.split("fn ").nth(1).unwrap_or_default().split(['(', '<']).next().unwrap_or_default();
+            let name =
+                code.split("fn ").nth(1).unwrap_or_default().split(['(', '<']).next().unwrap_or_default();
             lengths.push((name.to_owned(), length + 1));
         }
     }
@@ -138,8 +142,11 @@ fn functions_are_short() {
         }
     }
     none("long functions", &offenders);
-    let done: Vec<_> =
-        LONG_FUNCTIONS.iter().filter(|known| !long.iter().any(|place| place == *known)).map(|known| (*known).to_owned()).collect();
+    let done: Vec<_> = LONG_FUNCTIONS
+        .iter()
+        .filter(|known| !long.iter().any(|place| place == *known))
+        .map(|known| (*known).to_owned())
+        .collect();
     none("functions that are short by now: take them out of LONG_FUNCTIONS", &done);
 }
 
@@ -147,9 +154,14 @@ fn functions_are_short() {
 fn unsafe_stands_where_it_may() {
     let offenders: Vec<_> = rust_files()
         .into_iter()
-        .filter(|(name, _)| !name.starts_with("crates/tidy/") && !UNSAFE_PLACES.iter().any(|place| name.starts_with(place)))
+        .filter(|(name, _)| {
+            !name.starts_with("crates/tidy/") && !UNSAFE_PLACES.iter().any(|place| name.starts_with(place))
+        })
         .filter(|(_, text)| {
-            text.lines().any(|line| !line.trim_start().starts_with("//") && line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe"))
+            text.lines().any(|line| {
+                !line.trim_start().starts_with("//")
+                    && line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe")
+            })
         })
         .map(|(name, _)| name)
         .collect();

@@ -138,7 +138,9 @@ impl Conditions {
                 () if keyword_is(word, "GT") => found.if_later = true,
                 () if keyword_is(word, "LT") => found.if_earlier = true,
                 () => {
-                    let word = String::from_utf8_lossy(word);
+                    // Redis shows it up to its first zero byte.
+                    let shown = word.split(|&byte| byte == 0).next().unwrap_or_default();
+                    let word = String::from_utf8_lossy(shown);
                     return Err(CommandError::new(format!("ERR Unsupported option {word}")));
                 }
             }

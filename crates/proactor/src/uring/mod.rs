@@ -377,8 +377,10 @@ impl Backend for UringDriver {
     }
 
     fn collect(&mut self, wait: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
-        if wait != Some(Duration::ZERO) || self.ring.needs_kernel() {
+        if wait != Some(Duration::ZERO) {
             self.ring.enter(wait)?;
+        } else if self.ring.needs_kernel() {
+            self.ring.enter_for_more()?;
         }
         loop {
             let mut completions = std::mem::take(&mut self.completions);
@@ -388,10 +390,9 @@ impl Backend for UringDriver {
             }
             self.completions = completions;
             // The kernel produces few completions per call; take what else is ready before working on any.
-            if events.len() >= EVENTS_MAX || !self.ring.has_news() {
+            if events.len() >= EVENTS_MAX || !self.ring.has_news() || !self.ring.enter_for_more()? {
                 return Ok(());
             }
-            self.ring.enter(Some(Duration::ZERO))?;
         }
     }
 }

@@ -240,6 +240,19 @@ impl Ring {
         }
     }
 
+    /// Hands over what is queued and lets the kernel produce completions, without waiting. False if it produced none.
+    ///
+    /// A call that asks for no completion does not always run the kernel's deferred work: what a call before left over
+    /// (more than 20 pieces were pending) stays, flag and all, for ever. So where it brings nothing, one is asked for, with
+    /// no time to wait.
+    pub(super) fn enter_for_more(&mut self) -> io::Result<bool> {
+        self.enter(Some(Duration::ZERO))?;
+        if self.ring.completion().is_empty() && self.ring.submission().taskrun() {
+            self.enter(Some(Duration::from_nanos(1)))?;
+        }
+        Ok(!self.ring.completion().is_empty())
+    }
+
     /// Appends the completions that are there to `into`.
     pub(super) fn take_completions(&mut self, into: &mut Vec<Completion>) {
         into.extend(self.ring.completion().take(TAKEN_MAX).map(|entry| Completion {

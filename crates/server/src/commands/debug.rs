@@ -185,7 +185,7 @@ fn protocol(ctx: &mut Ctx, kind: &[u8]) -> CommandResult {
         b"verbatim" => reply.verbatim("txt", b"This is a verbatim\nstring"),
         b"bignum" => reply.big_number("1234567999999999999999999999999999999"),
         _ => {
-            let text = "ERR Wrong protocol type name. Please use one of the following: string|integer|double|null|array|set|map|attrib|push|verbatim|true|false";
+            let text = "ERR Wrong protocol type name. Please use one of the following: string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false";
             return Err(CommandError::new(text));
         }
     }

@@ -7,7 +7,7 @@ use command::{
     keyword_is, oneof, parse_i64, string, token,
 };
 
-use crate::scripting::{ScriptFailure, Wanted};
+use crate::scripting::{ScriptCall, ScriptFailure, Wanted};
 use crate::thread::ThreadHost;
 
 /// The scripting commands.
@@ -115,7 +115,8 @@ fn run(ctx: &mut Ctx, wanted: Wanted, is_read_only: bool) -> CommandResult {
     let is_read_only = is_read_only || flags.no_writes;
     let (keys, args) = rest.split_at(key_count);
     let client = ctx.store.client;
-    match host.run_script(ctx.store.tx, client, &script, keys, args, is_read_only, &mut ctx.reply) {
+    let call = ScriptCall { script: &script, keys, args, is_read_only };
+    match host.run_script(ctx.store.tx, client, &call, &mut ctx.reply) {
         script::Outcome::Missing => Err(CommandError::NO_SCRIPT),
         // The shards that it wants are noted in the transaction.
         script::Outcome::Retry => Err(CommandError::BUSY),

@@ -52,7 +52,12 @@ fn slowlog_get(ctx: &mut Ctx) -> CommandResult {
             Some(count) if count >= 0 => count as usize,
             _ => return Err(CommandError::new("ERR count should be greater than or equal to -1")),
         },
-        _ => return Err(CommandError::wrong_arity("slowlog|get")),
+        _ => {
+            let word = String::from_utf8_lossy(ctx.args[1]);
+            return Err(CommandError::new(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{word}'. Try SLOWLOG HELP."
+            )));
+        }
     };
     let log = ThreadHost::of(ctx.host).shared.watch.slow_log();
     ctx.reply.array(count.min(log.entries.len()));

@@ -11,7 +11,7 @@ use command::{
 };
 use resp::Output;
 
-use crate::session::{Multi, Watching};
+use crate::session::Multi;
 use crate::thread::ThreadHost;
 
 /// The transaction commands.
@@ -230,7 +230,7 @@ impl ThreadHost {
         if session.watching.keys.is_empty() {
             return;
         }
-        let watching = std::mem::replace(&mut session.watching, Watching::default());
+        let watching = std::mem::take(&mut session.watching);
         self.stale_watches.push(watching);
     }
 }

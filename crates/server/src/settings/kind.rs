@@ -5,7 +5,6 @@
 //! length of the text, which says whether there is one. The texts of errors are those of Redis.
 
 use command::Class;
-use resp::split_args;
 
 /// Letters of `notify-keyspace-events` in the order in which Redis shows them.
 const CLASSES: &[(char, u32)] = &[
@@ -91,16 +90,18 @@ pub(crate) const OUTPUT_CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 impl Kind {
     /// Reads `words`; `current` is what kinds that add to something add to.
     pub(crate) fn parse(self, words: &[&str], current: &str) -> Result<Value, String> {
-        let several = || -> Result<Vec<String>, String> {
-            let [line] = words else { return Ok(words.iter().map(|&word| word.to_owned()).collect()) };
-            let parts = split_args(line.as_bytes()).ok_or("Unbalanced quotes in configuration line")?;
-            Ok(parts.into_iter().map(|part| String::from_utf8_lossy(&part).into_owned()).collect())
+        // CONFIG SET has all words in one, without quotes.
+        let several = || -> Vec<String> {
+            match words {
+                [line] => line.split_whitespace().map(str::to_owned).collect(),
+                _ => words.iter().map(|&word| word.to_owned()).collect(),
+            }
         };
         match self {
-            Kind::Words => Ok(Value::text(several()?.join(" "))),
-            Kind::SavePoints => save_points(&several()?, current),
-            Kind::OutputLimits => output_limits(&several()?, current),
-            Kind::Percentiles => percentiles(&several()?),
+            Kind::Words => Ok(Value::text(several().join(" "))),
+            Kind::SavePoints => save_points(&several(), current),
+            Kind::OutputLimits => output_limits(&several(), current),
+            Kind::Percentiles => percentiles(&several()),
             _ => match words {
                 [word] => self.parse_word(word),
                 _ => Err("wrong number of arguments".to_owned()),

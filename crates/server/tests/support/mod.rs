@@ -1,7 +1,7 @@
 //! A server of its own for each test, and a client for it.
 //!
 //! Nothing sleeps but for a moment between two looks at something that must come true soon.
-
+#![allow(clippy::unwrap_used)]
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::io::{ErrorKind, Read, Write};

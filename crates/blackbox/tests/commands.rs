@@ -65,6 +65,67 @@ fn commands_are_described_as_by_redis() {
     }
 }
 
+#[test]
+fn keys_are_found_as_by_redis() {
+    let Some(redis) = oracle() else { return };
+    let darter = Server::darter(&[]).expect("the binary starts");
+    for resp3 in [false, true] {
+        let (mut ours, mut theirs) = (darter.connect().unwrap(), redis.connect().unwrap());
+        ours.begin(resp3).unwrap();
+        theirs.begin(resp3).unwrap();
+        for line in [
+            "get a",
+            "get a b",
+            "nonsense a",
+            "client list",
+            "mget a b c",
+            "mset a 1 b 2",
+            "mset a 1 b",
+            "eval x 1 a b",
+            "eval x 0 a",
+            "eval x 9 a",
+            "set a b",
+            "set a b ex 5 get",
+            "getex a persist",
+            "bitfield a get u8 0",
+            "bitfield a overflow sat get u8 0",
+            "bitfield a set u8 0 1",
+            "bitop and a b c",
+            "lmove a b left right",
+            "lmpop 2 a b left",
+            "lmpop 3 a b left",
+            "blpop a b 0",
+            "zunionstore a 2 b c",
+            "zunion 2 b c",
+            "smove a b c",
+            "object encoding a",
+            "copy a b",
+            "sinterstore a b c",
+            "publish a b",
+            "xyz",
+        ] {
+            for what in ["getkeys", "getkeysandflags"] {
+                let words: Vec<&str> = ["command", what].into_iter().chain(line.split(' ')).collect();
+                let (ours, theirs) = (call(&mut ours, &words), call(&mut theirs, &words));
+                // 7.0 wants two words at least.
+                if words.len() > 3 {
+                    assert_eq!(ours, theirs, "{line}");
+                }
+            }
+        }
+        for line in [
+            "info nonsense get",
+            "list filterby pattern GET",
+            "list filterby aclcat nonsense",
+            "list nonsense x",
+        ] {
+            let words: Vec<&str> = ["command"].into_iter().chain(line.split(' ')).collect();
+            let (ours, theirs) = (call(&mut ours, &words), call(&mut theirs, &words));
+            assert_eq!(canonical(&ours), canonical(&theirs), "{line}");
+        }
+    }
+}
+
 fn compare(ours: &Described, theirs: &Described) {
     let is_known =
         |command: &str, field: &str| CHANGED.iter().any(|known| (known.0, known.1) == (command, field));

@@ -3,6 +3,7 @@
 use command::{Client, Command, CommandError, CommandId, Flag, Outcome};
 use resp::{Mark, Output};
 
+use crate::monitor::without_secrets;
 use crate::settings::{LATENCY_TRACKING, SLOWLOG_LOG_SLOWER_THAN, SLOWLOG_MAX_LEN};
 use crate::stats::{EntryType, ThreadStats, duration_bucket};
 use crate::thread::ThreadHost;
@@ -90,7 +91,7 @@ impl ThreadHost {
             id: 0,
             unix_seconds: self.driver.clock().now_ms() / 1000,
             duration_us: ns / 1000,
-            args: shortened(args),
+            args: shortened(&without_secrets(args)),
             peer,
             name,
         };

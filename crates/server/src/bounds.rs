@@ -18,9 +18,11 @@ use crate::session::{Session, State};
 use crate::thread::Thread;
 
 /// Unread replies after which a client's further commands wait, where no limit is set.
-pub(crate) const UNREAD_BYTES_MAX: usize = 1 << 30;
+const UNREAD_BYTES_MAX: usize = 1 << 30;
 /// How long they may lie unread.
 const UNREAD_MS_MAX: u64 = 60_000;
+/// Output of one client after which the others get their turn, and the kernel some of it.
+const TURN_OUTPUT_BYTES_MAX: usize = 4 << 20;
 /// Output that no limit forbids: spares looking.
 const OUTPUT_BYTES_FREE: usize = 16 * 1024;
 
@@ -58,8 +60,9 @@ impl Thread {
         } else if is_outsider && shared.settings.is_protected() && !shared.settings.requires_password() {
             PROTECTED
         } else {
-            return self.host.stats().connections_received.add(1);
+            return;
         };
+        self.host.stats().connections_received.sub(1);
         self.host.stats().rejected_connections.add(1);
         if let Some(output) = self.host.driver.output_mut(conn) {
             Reply::new(output, resp::Proto::Resp2).error(refusal);
@@ -195,10 +198,10 @@ impl Thread {
     }
 }
 
-/// Whether the rest of a pipeline has to wait until its client reads.
+/// Whether the rest of a pipeline has to wait for the next turn.
 #[inline]
 pub(crate) fn is_enough_output(out: &Output) -> bool {
-    out.len() > UNREAD_BYTES_MAX
+    out.len() > TURN_OUTPUT_BYTES_MAX
 }
 
 fn is_loopback(peer: &str) -> bool {

@@ -22,6 +22,7 @@ impl ThreadHost {
             let _ = socket.set_keepalive(keepalive);
         }
         let conn = self.driver.adopt(socket);
+        self.stats().connections_received.add(1);
         shared.connected_clients.fetch_add(1, Ordering::Relaxed);
         let client = Client {
             id: shared.next_client_id.fetch_add(1, Ordering::Relaxed),

@@ -4,10 +4,11 @@
 //! the commands of one client are shown in their order, those of several clients by and large. Whether anybody
 //! monitors is one number that every command reads.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use command::{Command, Flag};
+use command::{ArgSlices, Command, Flag, keyword_is};
 use proactor::ConnId;
 
 use crate::message::Message;
@@ -86,29 +87,36 @@ fn line(now_us: u64, session: &Session, args: &[&[u8]]) -> Vec<u8> {
         session => session.peer.clone(),
     };
     let mut line = format!("+{seconds}.{micros:06} [{} {source}]", session.client.db).into_bytes();
-    let is_secret = secrets(args);
-    for (index, arg) in args.iter().enumerate() {
+    for arg in without_secrets(args) {
         line.extend_from_slice(b" \"");
-        escape(if is_secret(index) { REDACTED } else { arg }, &mut line);
+        escape(arg, &mut line);
         line.push(b'"');
     }
     line.extend_from_slice(b"\r\n");
     line
 }
 
-/// Says which arguments are user names and passwords.
-fn secrets(args: &[&[u8]]) -> impl Fn(usize) -> bool {
-    let is = |index: usize, word: &str| {
-        args.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+/// The arguments of a command with its user names and passwords replaced: for eyes other than the client's.
+pub(crate) fn without_secrets<'a>(args: &[&'a [u8]]) -> ArgSlices<'a> {
+    let is = |index: usize, word: &str| args.get(index).is_some_and(|arg| keyword_is(arg, word));
+    let mut shown: ArgSlices<'a> = args.into();
+    let mut redact = |range: Range<usize>| {
+        shown.iter_mut().take(range.end).skip(range.start).for_each(|arg| *arg = REDACTED)
     };
-    let range = if is(0, "auth") {
-        1..args.len()
-    } else if is(0, "hello") {
-        (2..args.len()).find(|&index| is(index, "auth")).map_or(0..0, |index| index + 1..index + 3)
-    } else {
-        0..0
-    };
-    move |index| range.contains(&index)
+    if is(0, "auth") {
+        redact(1..args.len());
+    } else if is(0, "hello")
+        && let Some(option) = (2..args.len()).find(|&index| is(index, "auth"))
+    {
+        redact(option + 1..option + 3);
+    } else if is(0, "config") && is(1, "set") {
+        for name in
+            (2..args.len()).step_by(2).filter(|&name| is(name, "requirepass") || is(name, "masterauth"))
+        {
+            redact(name + 1..name + 2);
+        }
+    }
+    shown
 }
 
 fn escape(bytes: &[u8], line: &mut Vec<u8>) {
@@ -151,5 +159,9 @@ mod tests {
             r#""HELLO" "3" "setname" "x" "AUTH" "(redacted)" "(redacted)""#,
         );
         check(&[b"hello", b"3"], r#""hello" "3""#);
+        check(
+            &[b"config", b"SET", b"port", b"1", b"requirepass", b"p"],
+            r#""config" "SET" "port" "1" "requirepass" "(redacted)""#,
+        );
     }
 }

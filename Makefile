@@ -26,7 +26,7 @@ build: ## Build for tests
 	$(CARGO) build --workspace
 
 release: scripts/rust-is-there ## Build for use: target/release/darter
-	$(CARGO) build --release -p server
+	$(CARGO) build --release -p server -p bench
 
 scripts/rust-is-there:
 	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: see https://rustup.rs, then run make again"; exit 1; }

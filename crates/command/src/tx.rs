@@ -59,7 +59,7 @@ impl<'t> Tx<'t> {
         &mut self,
         command: &'t Command,
         args: &[&[u8]],
-        client: Client,
+        client: &Client,
         host: &mut dyn Host,
         out: &mut Output,
     ) -> Outcome {
@@ -68,7 +68,7 @@ impl<'t> Tx<'t> {
         };
         let mark = out.mark();
         let reply = Reply::new(out, client.proto);
-        let mut ctx = Ctx { command, args, reply, store: Store { tx: self, client }, host };
+        let mut ctx = Ctx { command, args, reply, store: Store { tx: self, client: *client }, host };
         match function(&mut ctx) {
             Ok(()) => match self.blocked.take() {
                 Some(blocked) => Outcome::Blocked(blocked),

@@ -56,6 +56,7 @@ impl ThreadHost {
         let clock = self.driver.clock();
         let ended = clock.ticks();
         let ns = clock.ticks_to_ns(started, ended);
+        self.lap = ended;
         let all = self.stats();
         let stats = all.command(command.id);
         all.commands_processed.add(1);

@@ -120,6 +120,12 @@ impl Thread {
         out: &mut Output,
     ) {
         let shared = self.host.shared;
+        if let Some(index) = command.only_key
+            && let Some(key) = args.get(index)
+            && more == Needs::Nothing
+        {
+            return self.execute_one(command, args, shared.shards.placement().shard(key), tries, out);
+        }
         let mut needs = match command.entry.route {
             Route::Queued => self.host.queued_needs(),
             Route::Channels(from) if args.len() <= from => self.host.subscribed_needs(),
@@ -269,10 +275,10 @@ impl Thread {
     #[inline]
     fn run_here(&mut self, command: &'static Command, args: &[&[u8]], out: &mut Output) {
         let client = self.host.session().client;
-        let started = self.host.driver.clock().ticks();
+        let started = self.host.lap;
         let mark = out.mark();
         self.tx.wrote = false;
-        let outcome = self.tx.run(command, args, client, &mut self.host, out);
+        let outcome = self.tx.run(command, args, &client, &mut self.host, out);
         self.tx.finish(&mut self.host);
         self.host.count_command(command, args, &client, started, &outcome, mark, out);
         match outcome {
@@ -369,7 +375,7 @@ impl Thread {
                 let started = self.host.driver.clock().ticks();
                 let mark = task.reply.mark();
                 self.tx.wrote = false;
-                task.outcome = self.tx.run(command, &args, task.client, &mut self.host, &mut task.reply);
+                task.outcome = self.tx.run(command, &args, &task.client, &mut self.host, &mut task.reply);
                 self.tx.finish(&mut self.host);
                 let is_for_a_client = matches!(task.work, Work::Run(_));
                 if is_for_a_client {

@@ -186,7 +186,7 @@ impl script::Host for Run<'_, '_> {
         let client = Client { proto, ..self.host.session().client };
         let started = self.host.driver.clock().ticks();
         let mark = out.mark();
-        let outcome = self.tx.run(command, args, client, self.host, out);
+        let outcome = self.tx.run(command, args, &client, self.host, out);
         self.host.count_command(command, args, &client, started, &outcome, mark, out);
         self.host.monitor(command, args, true);
         Ok(())

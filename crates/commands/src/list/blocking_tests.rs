@@ -14,7 +14,7 @@ fn together(ctx: &mut Ctx) -> CommandResult {
     let table = ctx.store.tx.table;
     for args in ctx.args[1..].split(|arg| *arg == b";") {
         let client = Client { deny_blocking: true, ..ctx.store.client };
-        ctx.store.tx.run(table.resolve(args)?, args, client, ctx.host, ctx.reply.out());
+        ctx.store.tx.run(table.resolve(args)?, args, &client, ctx.host, ctx.reply.out());
     }
     Ok(())
 }

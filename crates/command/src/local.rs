@@ -93,7 +93,7 @@ impl Local {
         let mut hold = Hold::new(&self.shards);
         enter(&mut hold, &Needs::All);
         let mut tx = Tx::new(hold, &self.table, &self.config, self.now);
-        let result = look(&mut Store { tx: &mut tx, client });
+        let result = look(&mut Store::new(&mut tx, client));
         leave(&mut tx.hold);
         result
     }

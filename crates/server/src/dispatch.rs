@@ -9,7 +9,9 @@
 //! The baton is kept over a run of commands of one pipeline that meet the same shard. What was delegated to the
 //! thread meanwhile is run before it lets go, at most [`DRAIN_MAX`] commands a time.
 
-use command::{Client, Command, Flag, Forget, Mode, Needs, Outcome, OwnedArgs, Route, Shape, Task, Work};
+use command::{
+    Client, Command, Flag, Forget, Located, Mode, Needs, Outcome, OwnedArgs, Route, Shape, Task, Work,
+};
 use proactor::ConnId;
 use resp::{Output, Reply};
 use shard::{Node, PATIENCE_AFTER, ShardId};
@@ -124,7 +126,8 @@ impl Thread {
             && let Some(key) = args.get(index)
             && more == Needs::Nothing
         {
-            return self.execute_one(command, args, shared.shards.placement().shard(key), tries, out);
+            let located = Located::new(key, shared.shards.placement().locate(key));
+            return self.execute_one(command, args, located.shard(), located, tries, out);
         }
         let mut needs = match command.entry.route {
             Route::Queued => self.host.queued_needs(),
@@ -142,7 +145,7 @@ impl Thread {
                 self.host.count_entry(EntryType::None, 0);
                 self.run_here(command, args, out);
             }
-            Needs::One(id) => self.execute_one(command, args, *id, tries, out),
+            Needs::One(id) => self.execute_one(command, args, *id, Located::default(), tries, out),
             Needs::Several(ids) => self.execute_wide(command, args, ids, &needs, tries, out),
             Needs::All => {
                 let ids: Vec<ShardId> = shared.shards.ids().collect();
@@ -157,6 +160,7 @@ impl Thread {
         command: &'static Command,
         args: &[&[u8]],
         id: ShardId,
+        located: Located,
         tries: u32,
         out: &mut Output,
     ) {
@@ -183,6 +187,7 @@ impl Thread {
         self.run_length += 1;
         let entry_type = if home == self.host.id { EntryType::Inline } else { EntryType::Quick };
         self.host.count_entry(entry_type, 1);
+        self.tx.located = located;
         self.run_here(command, args, out);
     }
 

@@ -66,6 +66,7 @@ impl<'t> Tx<'t> {
         let Run::Function(function) = command.entry.run else {
             unreachable!("a container is never resolved");
         };
+        shard::interrupt();
         let mark = out.mark();
         let reply = Reply::new(out, client.proto);
         let mut ctx = Ctx { command, args, reply, store: Store { tx: self, client }, host };

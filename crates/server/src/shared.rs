@@ -40,6 +40,11 @@ impl Remote {
         self.inbox.take_all()
     }
 
+    /// Whether something was sent that it has not taken.
+    pub(crate) fn has_mail(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
     /// Whether it sleeps in the kernel: then waking it costs more than doing its work.
     pub(crate) fn is_asleep(&self) -> bool {
         self.waker.is_asleep()

@@ -88,6 +88,8 @@ struct Link {
     /// Which thread's driver has a side, to make it run when something reaches it.
     owners: [Option<usize>; 2],
     is_closed: [bool; 2],
+    /// Everything that side 1 has queued for side 0, sent or not.
+    tap: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -131,6 +133,20 @@ pub(crate) struct Endpoint {
     net: SimNet,
     link: usize,
     side: usize,
+}
+
+/// Listens in on what a server says to a client, even when that is gone.
+#[derive(Clone, Debug)]
+pub struct SimTap {
+    net: SimNet,
+    link: usize,
+}
+
+impl SimTap {
+    /// All output that the server ever queued for the client, whether or not it was sent and received.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.net.state().links[self.link].tap.clone()
+    }
 }
 
 /// An address at which a simulated thread accepts.
@@ -200,7 +216,7 @@ impl SimNet {
             is_reset: false,
         };
         let link = state.links.len();
-        state.links.push(Link { pipes: [pipe(), pipe()], owners: [None, None], is_closed: [false, false] });
+        state.links.push(Link { pipes: [pipe(), pipe()], owners: [None, None], is_closed: [false, false], tap: Vec::new() });
         let at_ns = state.arrival_time();
         // Its first bytes cannot overtake the connection.
         state.links[link].pipes[1].last_arrival_ns = at_ns;
@@ -235,6 +251,11 @@ impl SimNet {
                 return SimStep::Never;
             }
         }
+    }
+
+    /// The threads that have something to do now.
+    pub fn runnable(&self) -> Vec<usize> {
+        self.state().runnable()
     }
 
     /// Moves the clock to the next thing that happens, whether or not it concerns a driver; false if there is none.
@@ -371,6 +392,9 @@ impl State {
         if self.entropy.one_in(4) {
             len = 1 + self.entropy.below(len as u64) as usize;
         }
+        if side == 1 {
+            self.links[link].tap.extend_from_slice(&bytes[..len]);
+        }
         let mut rest = &bytes[..len];
         while !rest.is_empty() {
             let piece_len = match self.entropy.below(3) {
@@ -441,6 +465,16 @@ impl Endpoint {
 
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.net.state().write(self.link, self.side, bytes)
+    }
+
+    /// Output that will not be written any more.
+    pub(super) fn note_unsent(&self, bytes: &[u8]) {
+        self.net.state().links[self.link].tap.extend_from_slice(bytes);
+    }
+
+    /// Another handle on the network and the number of the link.
+    pub(super) fn tap(&self) -> SimTap {
+        SimTap { net: self.net.clone(), link: self.link }
     }
 
     pub(super) fn read(&self, max: usize) -> Read {

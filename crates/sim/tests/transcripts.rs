@@ -39,6 +39,30 @@ impl Played {
 
 impl Runner for Played {
     fn call(&mut self, request: &[Vec<u8>]) -> io::Result<Value> {
+        let reply = self.call_once(request)?;
+        if request[0].eq_ignore_ascii_case(b"SCAN") { self.scan_on(request, reply) } else { Ok(reply) }
+    }
+}
+
+impl Played {
+    /// SCAN stops where a shard is taken; no transcript knows where that is, so it goes on to the end.
+    fn scan_on(&mut self, request: &[Vec<u8>], reply: Value) -> io::Result<Value> {
+        let Value::Array(parts) = &reply else { return Ok(reply) };
+        let [Value::Bulk(cursor), Value::Array(keys)] = &parts[..] else { return Ok(reply) };
+        if cursor == b"0" {
+            return Ok(reply);
+        }
+        let mut next = request.to_vec();
+        next[1].clone_from(cursor);
+        let rest = self.call(&next)?;
+        let Value::Array(mut rest) = rest else { return Ok(rest) };
+        if let Some(Value::Array(more)) = rest.get_mut(1) {
+            more.splice(0..0, keys.iter().cloned());
+        }
+        Ok(Value::Array(rest))
+    }
+
+    fn call_once(&mut self, request: &[Vec<u8>]) -> io::Result<Value> {
         self.client.send(request);
         loop {
             if let Some(reply) = self.world.pump(&mut self.client).pop() {

@@ -4,6 +4,7 @@
 //! batons, so that the others meet taken ones (`stack.rs`). The network delays, cuts and shortens. Tests in `tests/`.
 
 mod client;
+pub mod history;
 mod seeds;
 mod setup;
 mod stack;

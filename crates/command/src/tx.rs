@@ -35,7 +35,8 @@ pub struct Tx<'t> {
     /// Shards that a script touched and could not have.
     pub wanted: SmallVec<[ShardId; 8]>,
     pub(crate) blocked: Option<Box<Blocked>>,
-    pub(crate) restore: Option<Restore>,
+    /// What undoes the pop of the command that ran last, if it said so.
+    pub restore: Option<Restore>,
 }
 
 impl<'t> Tx<'t> {

@@ -303,9 +303,9 @@ impl Thread {
     pub(crate) fn close(&mut self, conn: ConnId, mode: CloseMode) {
         self.host.driver.close(conn, mode);
         let Some(mut session) = self.host.connections.remove(conn) else { return };
-        if let State::Blocked(wait) = std::mem::take(&mut session.state)
-            && wait.blocked.waiter.claim.end()
-        {
+        if let State::Blocked(wait) = std::mem::take(&mut session.state) {
+            // If it is served at this moment, its reply comes too late, and is undone.
+            let _is_unserved = wait.blocked.waiter.claim.end();
             self.end_wait(conn, session.client.db, &wait);
         }
         self.end_session(&mut session);

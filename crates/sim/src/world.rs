@@ -74,6 +74,11 @@ impl World {
         Client::new(self.net.connect(ADDRESS).expect("the server listens"))
     }
 
+    /// From now on the network cuts no connection.
+    pub fn stop_cuts(&self) {
+        self.net.cut_one_in(0);
+    }
+
     /// One event.
     pub fn step(&mut self) {
         self.event += 1;

@@ -232,8 +232,7 @@ impl Load {
             [Plain, Plain, Plain, Plain, Many, Many, Multi, Multi, Script, RoamingScript, Watch(1)];
         let vehicle = vehicles[world.below(vehicles.len())];
         let plan = self.plan(world, vehicle);
-        let mut pending =
-            Pending { plan, vehicle, sent: world.event, reply_count: 0, replies: Vec::new() };
+        let mut pending = Pending { plan, vehicle, sent: world.event, reply_count: 0, replies: Vec::new() };
         let requests = pending.requests();
         pending.reply_count = requests.len();
         requests.iter().for_each(|request| actor.client.send(request));
@@ -290,9 +289,8 @@ impl Load {
     fn run(&mut self, world: &mut World) {
         let count = 2 + world.below(5);
         let (pipeline_max, departs_one_in) = (1 + world.below(3), [0, 200, 2_000][world.below(3)]);
-        let mut actors: Vec<Actor> = (0..count)
-            .map(|number| Actor { client: world.connect(), number, pending: Vec::new() })
-            .collect();
+        let mut actors: Vec<Actor> =
+            (0..count).map(|number| Actor { client: world.connect(), number, pending: Vec::new() }).collect();
         self.next_client = count;
         while self.started < TRANSACTIONS || actors.iter().any(|actor| !actor.pending.is_empty()) {
             world.step();
@@ -340,6 +338,8 @@ fn histories_have_an_order() {
         delegated += info["tx_delegated"];
         torn += load.torn;
     });
-    println!("{interruptions} interruptions, {delegated} delegated, {retries} tries again, {torn} torn scripts");
+    println!(
+        "{interruptions} interruptions, {delegated} delegated, {retries} tries again, {torn} torn scripts"
+    );
     assert!(std::env::var("DARTER_SEED").is_ok() || retries * delegated > 0, "batons were contended");
 }

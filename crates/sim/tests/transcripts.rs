@@ -13,7 +13,8 @@ use transcript::{Block, Runner};
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/transcripts");
 
 /// Reads keys of all shards, changing nothing that a transcript could see.
-const LOOK_AROUND: &str = "local n = 0 for i = 1, 12 do n = n + redis.call('EXISTS', 'noise' .. i) end return n";
+const LOOK_AROUND: &str =
+    "local n = 0 for i = 1, 12 do n = n + redis.call('EXISTS', 'noise' .. i) end return n";
 
 /// The client of the transcript, and one that makes noise.
 struct Played {
@@ -115,9 +116,9 @@ fn transcripts_hold_in_any_world() {
 
 fn play(played: &mut Played, block: &Block) -> Vec<String> {
     let flush: Request = request("FLUSHALL", [""; 0]);
-    let begun = played.call(&flush).and_then(|_| {
-        if block.resp3 { played.call(&request("HELLO", ["3"])) } else { Ok(Value::Null) }
-    });
+    let begun = played
+        .call(&flush)
+        .and_then(|_| if block.resp3 { played.call(&request("HELLO", ["3"])) } else { Ok(Value::Null) });
     match begun.and_then(|_| block.play(played, |_| true)) {
         Ok(differences) => differences.iter().map(ToString::to_string).collect(),
         Err(error) => vec![error.to_string()],

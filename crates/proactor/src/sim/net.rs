@@ -216,13 +216,23 @@ impl SimNet {
             is_reset: false,
         };
         let link = state.links.len();
-        state.links.push(Link { pipes: [pipe(), pipe()], owners: [None, None], is_closed: [false, false], tap: Vec::new() });
+        state.links.push(Link {
+            pipes: [pipe(), pipe()],
+            owners: [None, None],
+            is_closed: [false, false],
+            tap: Vec::new(),
+        });
         let at_ns = state.arrival_time();
         // Its first bytes cannot overtake the connection.
         state.links[link].pipes[1].last_arrival_ns = at_ns;
         state.schedule(at_ns, Arrival::Connection { listener, link });
         drop(state);
         Some(SimClient::new(Endpoint { net: self.clone(), link, side: 0 }))
+    }
+
+    /// Cuts a link at one in so many arrivals from now on; 0 is never.
+    pub fn cut_one_in(&self, arrivals: u64) {
+        self.state().config.cut_one_in = arrivals;
     }
 
     /// The world's clock.

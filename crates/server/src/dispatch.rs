@@ -290,8 +290,9 @@ impl Thread {
 
     /// The current client waits.
     pub(crate) fn begin_wait(&mut self, blocked: Box<command::Blocked>) {
-        let deadline_ms =
-            (blocked.timeout_ms > 0).then(|| self.host.now_ms.saturating_add(blocked.timeout_ms));
+        // This millisecond has begun already: counted in, the wait would end too early.
+        let deadline_ms = (blocked.timeout_ms > 0)
+            .then(|| self.host.now_ms.saturating_add(blocked.timeout_ms).saturating_add(1));
         let session = self.host.session();
         let conn = ConnId::from_bits(session.client.connection);
         session.state = State::Blocked(Wait { blocked, deadline_ms });

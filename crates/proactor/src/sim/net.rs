@@ -257,7 +257,7 @@ impl SimNet {
             if std::mem::take(&mut state.has_client_news) {
                 return SimStep::Client;
             }
-            if !state.advance() {
+            if !state.advance(u64::MAX) {
                 return SimStep::Never;
             }
         }
@@ -270,7 +270,14 @@ impl SimNet {
 
     /// Moves the clock to the next thing that happens, whether or not it concerns a driver; false if there is none.
     pub fn advance(&self) -> bool {
-        self.state().advance()
+        self.state().advance(u64::MAX)
+    }
+
+    /// The same, but no further than `end_ns`.
+    pub fn advance_to(&self, end_ns: u64) {
+        if !self.state().advance(end_ns) {
+            self.state().now_ns.fetch_max(end_ns, Ordering::Relaxed);
+        }
     }
 
     /// A turn begins: some time has passed since the last.
@@ -321,12 +328,13 @@ impl State {
         (0..self.threads.len()).filter(|&index| is_runnable(&self.threads[index])).collect()
     }
 
-    fn advance(&mut self) -> bool {
+    fn advance(&mut self, end_ns: u64) -> bool {
         let arrival_ns = self.arrivals.first_key_value().map(|(&(at_ns, _), _)| at_ns);
         let now_ns = self.now_ns();
         let deadline_ns = self.threads.iter().filter_map(|thread| thread.deadline_ns).min();
         match arrival_ns.into_iter().chain(deadline_ns.filter(|&at_ns| at_ns > now_ns)).min() {
             None => false,
+            Some(next_ns) if next_ns > end_ns => false,
             Some(next_ns) => {
                 self.now_ns.fetch_max(next_ns, Ordering::Relaxed);
                 self.arrive();

@@ -66,6 +66,11 @@ impl SimulatedServer {
         held.chain(unread.map(|id| format!("thread {id} has not taken its mail"))).collect()
     }
 
+    /// How often commands on several shards had to let go and try again.
+    pub fn retries(&self) -> u64 {
+        self.0.sum(|stats| &stats.retries)
+    }
+
     /// How many shards there are.
     pub fn shard_count(&self) -> usize {
         self.0.shards.len()

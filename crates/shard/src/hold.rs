@@ -133,6 +133,7 @@ impl<'s, T, W> Hold<'s, T, W> {
 
     /// Waits a bounded time for `id`; with the token (`patient`) longer, giving up the processor.
     pub fn wait(&mut self, id: ShardId, patient: bool) -> bool {
+        interrupt();
         for _ in 0..SPINS_MAX {
             spin();
             if !self.shards.baton(id).is_held() && self.try_enter(id) {
@@ -249,7 +250,6 @@ impl<'s, T, W> Hold<'s, T, W> {
 
 #[inline]
 fn spin() {
-    interrupt();
     #[cfg(loom)]
     loom::thread::yield_now();
     #[cfg(not(loom))]

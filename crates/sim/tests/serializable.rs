@@ -42,9 +42,10 @@ fn command(access: &Access) -> Request {
     }
 }
 
-fn script(plan: &Plan, declares_keys: bool) -> Request {
+/// The script, which the server takes for another one with each `variant`: it learns of each whether it roams.
+fn script(plan: &Plan, declares_keys: bool, variant: usize) -> Request {
     let keys: Vec<String> = if declares_keys { plan.iter().map(key_name).collect() } else { Vec::new() };
-    let mut args = vec![SCRIPT.to_owned(), keys.len().to_string()];
+    let mut args = vec![format!("{SCRIPT} -- {variant}"), keys.len().to_string()];
     args.extend(keys);
     for access in plan {
         let (what, value) = match access {
@@ -71,7 +72,8 @@ enum Vehicle {
     Many,
     Multi,
     Script,
-    RoamingScript,
+    /// One that declares no keys, and its variant.
+    RoamingScript(usize),
     /// The first so many accesses are reads of watched keys, before MULTI.
     Watch(usize),
 }
@@ -101,8 +103,8 @@ impl Pending {
                 vec![request(if words.len() == self.plan.len() { "MGET" } else { "MSET" }, words)]
             }
             Vehicle::Multi => multi(&self.plan),
-            Vehicle::Script => vec![script(&self.plan, true)],
-            Vehicle::RoamingScript => vec![script(&self.plan, false)],
+            Vehicle::Script => vec![script(&self.plan, true, 0)],
+            Vehicle::RoamingScript(variant) => vec![script(&self.plan, false, variant)],
             Vehicle::Watch(count) => {
                 let (watched, queued) = self.plan.split_at(count);
                 let watch = request("WATCH", watched.iter().map(key_name));
@@ -133,7 +135,7 @@ impl Pending {
             }
             (_, Value::Array(replies)) => wholes.extend(replies),
             // The first time a script roams it may fail halfway, if it wrote and meets a taken shard.
-            (Vehicle::RoamingScript, Value::Error(text)) if text.starts_with(b"TRYAGAIN") => {
+            (Vehicle::RoamingScript(_), Value::Error(text)) if text.starts_with(b"TRYAGAIN") => {
                 return Outcomes { known: Vec::new(), is_torn: true };
             }
             (vehicle, reply) => panic!("{vehicle:?} got {reply}"),
@@ -228,8 +230,8 @@ impl Load {
 
     fn start(&mut self, world: &mut World, actor: &mut Actor) {
         use Vehicle::{Many, Multi, Plain, RoamingScript, Script, Watch};
-        let vehicles =
-            [Plain, Plain, Plain, Plain, Many, Many, Multi, Multi, Script, RoamingScript, Watch(1)];
+        let roaming = RoamingScript(1 + world.below(20));
+        let vehicles = [Plain, Plain, Plain, Plain, Many, Many, Multi, Multi, Script, roaming, Watch(1)];
         let vehicle = vehicles[world.below(vehicles.len())];
         let plan = self.plan(world, vehicle);
         let mut pending = Pending { plan, vehicle, sent: world.event, reply_count: 0, replies: Vec::new() };

@@ -29,6 +29,8 @@ pub struct Setup {
     pub interrupt_one_in: u64,
     /// The most events that an interrupted thread sits out.
     pub stall_events_max: u64,
+    /// The clock may move on while an interrupted thread is stalled.
+    pub stalls_take_time: bool,
     /// The network.
     pub net: SimConfig,
 }
@@ -43,6 +45,7 @@ impl Setup {
             entry: ENTRIES[pick(&[0, 0, 1, 2]) as usize],
             interrupt_one_in: pick(&[0, 2, 3, 10, 50]),
             stall_events_max: pick(&[1, 4, 30, 300]),
+            stalls_take_time: pick(&[0, 1]) == 1,
             net: SimConfig {
                 latency_ns_max: pick(&[1, 5_000, 100_000, 3_000_000]),
                 window_bytes: pick(&[64, 1_000, 64 * 1024]) as usize,

@@ -1,8 +1,8 @@
 //! The simulated world: one server, its threads on stacks of their own, clients, and the order of everything.
 //!
 //! An *event* is a step of one thread, to its next interruption or the end of its turn, or a move of the clock. Events
-//! are counted, and their numbers are the real time of histories. Time passes only when no thread has anything to do, and
-//! a little with every turn.
+//! are counted, and their numbers are the real time of histories. Time passes when no thread has anything to do, while
+//! all that have are stalled (if the setup wants that), and a little with every turn.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +17,10 @@ use crate::stack::{self, Stack};
 const ADDRESS: &str = "10.0.0.1:6379";
 /// A world that needs more events than this for what a test waits for is stuck.
 const EVENTS_MAX: u64 = 3_000_000;
+/// Long enough for every timeout of the tests.
+const SETTLE_MS: u64 = 3_000;
+/// The clock moves no further in one event: threads with nothing to do work in the background ten times a second.
+const MOVE_NS_MAX: u64 = 100_000_000;
 
 /// A server and its surroundings.
 pub struct World {
@@ -29,6 +33,7 @@ pub struct World {
     /// Until which event an interrupted thread sits still.
     stalled_until: Vec<u64>,
     stall_events_max: u64,
+    stalls_take_time: bool,
     /// How many events there were.
     pub event: u64,
     /// How often a thread was interrupted.
@@ -49,6 +54,7 @@ impl World {
             stalled_until: vec![0; stacks.len()],
             stacks,
             stall_events_max: setup.stall_events_max,
+            stalls_take_time: setup.stalls_take_time,
             event: 0,
             interruptions: 0,
         }
@@ -81,7 +87,7 @@ impl World {
 
     /// One event.
     pub fn step(&mut self) {
-        self.step_to(u64::MAX);
+        self.step_to(self.now_ns() + MOVE_NS_MAX);
     }
 
     /// One event, but the clock moves no further than `end_ns`.
@@ -104,15 +110,13 @@ impl World {
 
     fn next_thread(&mut self) -> Option<usize> {
         let runnable = self.net.runnable();
-        let is_interrupted = |thread: usize| self.stacks[thread].is_interrupted;
-        let mut choice: Vec<usize> = (0..self.stacks.len())
-            .filter(|thread| match is_interrupted(*thread) {
-                true => self.stalled_until[*thread] <= self.event,
-                false => runnable.contains(thread),
-            })
-            .collect();
-        if choice.is_empty() {
-            choice = (0..self.stacks.len()).filter(|thread| is_interrupted(*thread)).collect();
+        let (stalled, mut choice): (Vec<usize>, Vec<usize>) = (0..self.stacks.len())
+            .filter(|thread| self.stacks[*thread].is_interrupted || runnable.contains(thread))
+            .partition(|thread| {
+                self.stacks[*thread].is_interrupted && self.stalled_until[*thread] > self.event
+            });
+        if choice.is_empty() && !(self.stalls_take_time && self.one_in(2)) {
+            choice = stalled;
         }
         let count = choice.len();
         (count > 0).then(|| choice[self.below(count)])
@@ -140,8 +144,11 @@ impl World {
 
     /// Goes on until there is nothing left to do, and checks that nothing was left behind: no thread in a turn, no
     /// held baton, no task in a mailbox, no message untaken.
-    pub fn settle(&mut self) {
-        self.run_for(1_000, |_| {});
+    ///
+    /// `act` is called as for [`World::run_for`]; it should let clients read.
+    pub fn settle(&mut self, act: impl FnMut(&mut World)) {
+        self.stalls_take_time = false;
+        self.run_for(SETTLE_MS, act);
         while self.next_thread_is_there() {
             self.step();
         }

@@ -293,12 +293,11 @@ fn simulate(mut entropy: proactor::Entropy, totals: &mut BTreeMap<&'static str, 
         (0..3 + world.below(6)).map(|number| new_actor(&mut world, number < 2)).collect();
     load.run(&mut world, &mut actors);
     world.stop_cuts();
-    world.run_for(1_000, |world| {
+    world.settle(|world| {
         for actor in actors.iter_mut().chain(&mut load.gone) {
             actor.answered += world.pump(&mut actor.client).len();
         }
     });
-    world.settle();
     let (cut, mut alive): (Vec<_>, Vec<_>) = actors.into_iter().partition(|actor| actor.client.has_ended);
     load.gone.extend(cut);
     let mut observer = world.connect();
@@ -308,7 +307,7 @@ fn simulate(mut entropy: proactor::Entropy, totals: &mut BTreeMap<&'static str, 
         actor.client.depart(Departure::Close);
         load.gone.push(actor);
     }
-    world.settle();
+    world.settle(|_| {});
     check_account(&load.gone, &rest(&mut world, &mut observer));
     let info = world.info(&mut observer);
     for (name, expected) in [("blocked_clients", 0), ("tx_waiters", 0), ("connected_clients", 1)] {

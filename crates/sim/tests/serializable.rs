@@ -309,7 +309,7 @@ impl Load {
     }
 
     fn finish(&mut self, world: &mut World) {
-        world.settle();
+        world.settle(|_| {});
         let mut observer = world.connect();
         for key in 0..LISTS {
             let reply = world.call(&mut observer, &command(&Access::Read { key, seen: Vec::new() }));

@@ -13,7 +13,7 @@ const WIDE_COMMANDS: usize = 30;
 /// Commands that each of the others has under way.
 const PIPELINE: usize = 8;
 /// More tries than this are starvation.
-const TRIES_MAX: u64 = PATIENCE_AFTER as u64 + 24;
+const TRIES_MAX: u64 = PATIENCE_AFTER as u64 + 4;
 
 #[derive(Default)]
 struct Figures {
@@ -47,11 +47,12 @@ fn wide_commands_get_through() {
     for_each_seed("starvation", 20, |mut entropy| {
         let mut setup = Setup::any(&mut entropy);
         let entry = ENTRIES[entropy.below(3) as usize];
-        setup = setup.with(2 + entropy.below(3), 8, entry);
-        setup.interrupt_one_in = [2, 5, 20][entropy.below(3) as usize];
+        setup = setup.with(3 + entropy.below(2), 16, entry);
+        setup.interrupt_one_in = [1, 2, 5][entropy.below(3) as usize];
+        setup.net.latency_ns_max = 1;
         let mut world = World::new(entropy, &setup);
         let keys = key_of_each_shard(&world);
-        let mut others: Vec<Client> = (0..6).map(|_| world.connect()).collect();
+        let mut others: Vec<Client> = (0..12).map(|_| world.connect()).collect();
         let mut client = world.connect();
         let words = keys.iter().flat_map(|key| [key.clone(), "0".to_owned()]);
         let wide = request("MSET", words);
@@ -77,7 +78,7 @@ fn wide_commands_get_through() {
     });
     let Figures { commands, tries, tries_max, events, events_max } = figures;
     println!(
-        "{commands} commands on 8 shards: {:.2} tries, {tries_max} at most",
+        "{commands} commands on 16 shards: {:.2} tries, {tries_max} at most",
         tries as f64 / commands as f64
     );
     println!("events of the world for one: {}, {events_max} at most", events / commands);

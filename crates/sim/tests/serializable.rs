@@ -320,16 +320,32 @@ impl Load {
     }
 }
 
+/// A world and its history, made of one seed.
+fn simulate(mut entropy: proactor::Entropy) -> (World, Setup, Load) {
+    let setup = Setup::any(&mut entropy);
+    let mut world = World::new(entropy, &setup);
+    let mut load = Load { history: History::default(), next_value: 0, started: 0, next_client: 0, torn: 0 };
+    load.run(&mut world);
+    load.finish(&mut world);
+    (world, setup, load)
+}
+
+#[test]
+fn a_seed_always_gives_the_same_run() {
+    let run = |seed| {
+        let (world, _, load) = simulate(proactor::Entropy::from_seed(seed));
+        (world.event, world.now_ns(), format!("{:?}", load.history))
+    };
+    for seed in 1..10 {
+        assert_eq!(run(seed), run(seed), "seed {seed}");
+    }
+}
+
 #[test]
 fn histories_have_an_order() {
     let (mut interruptions, mut retries, mut delegated, mut torn) = (0, 0, 0, 0);
-    for_each_seed("serializable", 60, |mut entropy| {
-        let setup = Setup::any(&mut entropy);
-        let mut world = World::new(entropy, &setup);
-        let mut load =
-            Load { history: History::default(), next_value: 0, started: 0, next_client: 0, torn: 0 };
-        load.run(&mut world);
-        load.finish(&mut world);
+    for_each_seed("serializable", 60, |entropy| {
+        let (mut world, setup, load) = simulate(entropy);
         if let Err(problem) = load.history.check() {
             panic!("{setup:?}: {problem}");
         }

@@ -6,7 +6,7 @@ URL ?=
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER
 
-.PHONY: help run build release test quick-test differential loom lint fmt bench-quick demo gates gate-sidekiq clean setup
+.PHONY: help run build release test quick-test differential simulate loom lint fmt bench-quick demo gates gate-sidekiq clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -42,6 +42,10 @@ quick-test: ## Unit tests and the rules of the house only
 
 differential: build ## Random commands against redis-server, for DARTER_SECONDS (600), from a fresh seed
 	DARTER=$(CURDIR)/target/debug/darter DARTER_SECONDS=$${DARTER_SECONDS:-600} $(CARGO) test -p blackbox --test differential -- --nocapture
+
+simulate: ## The whole server in simulation, each test for DARTER_SECONDS (120), from DARTER_SEED on (fresh)
+	DARTER_SEED=$${DARTER_SEED:-$$(date +%s)} DARTER_SECONDS=$${DARTER_SECONDS:-120} \
+		$(CARGO) test -p sim -- --nocapture
 
 loom: ## Baton, mailbox and inbox under the model checker
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p shard --test loom --release --target-dir target/loom

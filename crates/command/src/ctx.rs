@@ -64,7 +64,8 @@ impl Ctx<'_, '_> {
         self.store.tx.blocked = Some(Box::new(Blocked { waiter, tickets, timeout_ms, null_array }));
     }
 
-    /// When a waiter is served: the command that puts back what it took, should the client turn out to be gone.
+    /// When a waiter is served, or a blocking command finds something for a client that may be gone: the command that
+    /// puts back what it took.
     pub fn restore_with(&mut self, args: &[&[u8]]) {
         self.store.tx.restore = Some(Restore { db: self.store.client.db, args: OwnedArgs::new(args) });
     }

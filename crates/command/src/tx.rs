@@ -37,7 +37,8 @@ pub struct Tx<'t> {
     /// Shards that a script touched and could not have.
     pub wanted: SmallVec<[ShardId; 8]>,
     pub(crate) blocked: Option<Box<Blocked>>,
-    pub(crate) restore: Option<Restore>,
+    /// What undoes the pop of the command that ran last, if it said so.
+    pub restore: Option<Restore>,
 }
 
 impl<'t> Tx<'t> {
@@ -69,6 +70,7 @@ impl<'t> Tx<'t> {
         let Run::Function(function) = command.entry.run else {
             unreachable!("a container is never resolved");
         };
+        shard::interrupt();
         let mark = out.mark();
         let reply = Reply::new(out, client.proto);
         let located = std::mem::take(&mut self.located);

@@ -217,8 +217,8 @@ impl Thread {
 
     /// A task of the current client.
     pub(crate) fn task(&mut self, work: Work, shard: ShardId, args: &[&[u8]]) -> Task {
-        let client = self.host.session().client;
-        Task { work, shard, client, args: OwnedArgs::new(args), reply: Output::new(), outcome: Outcome::Done }
+        let client = Client { may_be_gone: true, ..self.host.session().client };
+        Task::new(work, shard, client, OwnedArgs::new(args))
     }
 
     fn execute_wide(
@@ -254,14 +254,7 @@ impl Thread {
                 Ok(()) => entered = true,
                 Err(taken) => {
                     self.leave_all();
-                    let task = Task {
-                        work: Work::Notify,
-                        shard: taken,
-                        client,
-                        args: OwnedArgs::default(),
-                        reply: Output::new(),
-                        outcome: Outcome::Done,
-                    };
+                    let task = Task::new(Work::Notify, taken, client, OwnedArgs::default());
                     if self.tx.hold.enter_or_delegate(taken, Node::new(task)).is_some() {
                         // It came free at this moment: it is entered already.
                         continue;
@@ -308,8 +301,9 @@ impl Thread {
 
     /// The current client waits.
     pub(crate) fn begin_wait(&mut self, blocked: Box<command::Blocked>) {
-        let deadline_ms =
-            (blocked.timeout_ms > 0).then(|| self.host.now_ms.saturating_add(blocked.timeout_ms));
+        // This millisecond has begun already: counted in, the wait would end too early.
+        let deadline_ms = (blocked.timeout_ms > 0)
+            .then(|| self.host.now_ms.saturating_add(blocked.timeout_ms).saturating_add(1));
         let session = self.host.session();
         let conn = ConnId::from_bits(session.client.connection);
         session.state = State::Blocked(Wait { blocked, deadline_ms });
@@ -381,6 +375,7 @@ impl Thread {
                 let mark = task.reply.mark();
                 self.tx.wrote = false;
                 task.outcome = self.tx.run(command, &args, &task.client, &mut self.host, &mut task.reply);
+                task.restore = self.tx.restore.take();
                 self.tx.finish(&mut self.host);
                 let is_for_a_client = matches!(task.work, Work::Run(_));
                 if is_for_a_client {

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use command::{Client, Needs, Outcome, OwnedArgs, Post, Published, Task, Work};
+use command::{Client, Needs, OwnedArgs, Post, Published, Task, Work};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
 
@@ -102,15 +102,9 @@ impl Thread {
         }
         let Some(publish) = shared.table.by_name(b"publish") else { return };
         let id = shared.shards.placement().shard(channel);
-        let task = Task {
-            shard: id,
-            work: Work::Restore(publish.id),
-            client: Client { thread: self.host.id, ..Client::internal(0, Proto::Resp2) },
-            args: OwnedArgs::new(&[b"PUBLISH", channel, message]),
-            reply: Output::new(),
-            outcome: Outcome::Done,
-        };
-        self.send_task(id, task);
+        let client = Client { thread: self.host.id, ..Client::internal(0, Proto::Resp2) };
+        let args = OwnedArgs::new(&[b"PUBLISH", channel, message]);
+        self.send_task(id, Task::new(Work::Restore(publish.id), id, client, args));
     }
 }
 

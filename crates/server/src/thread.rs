@@ -193,9 +193,10 @@ impl Thread {
         if busy {
             return Some(Duration::ZERO);
         }
-        let now_ms = self.host.driver.clock().monotonic_ms();
+        let now_ns = self.host.driver.clock().monotonic_ns();
         let due_ms = [self.host.timers.next_ms(), self.host.cron.next_ms()].into_iter().flatten().min();
-        let until_due = due_ms.map(|due_ms| Duration::from_millis(due_ms.saturating_sub(now_ms)));
+        let until_due = due_ms
+            .map(|due_ms| Duration::from_nanos(due_ms.saturating_mul(1_000_000).saturating_sub(now_ns)));
         match (timeout, until_due) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),

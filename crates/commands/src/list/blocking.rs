@@ -125,6 +125,9 @@ fn serve_blmpop(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
 fn pop_or_block(ctx: &mut Ctx, keys: &[&[u8]], pop: Pop, timeout: &[u8], serve: Serve) -> CommandResult {
     let timeout_ms = parse_timeout_ms(timeout)?;
     for &key in keys {
+        if ctx.store.client.may_be_gone && ctx.store.exists(key) {
+            return serve(ctx, key);
+        }
         if pop.try_key(ctx, key)? {
             return Ok(());
         }

@@ -108,6 +108,9 @@ fn bzmpop(ctx: &mut Ctx) -> CommandResult {
 /// Pops from the first of `keys` that there is, or waits for one.
 fn pop_or_block(ctx: &mut Ctx, keys: &[&[u8]], pop: Pop, timeout_ms: u64, serve: Serve) -> CommandResult {
     for key in keys {
+        if ctx.store.client.may_be_gone && ctx.store.exists(key) {
+            return serve(ctx, key);
+        }
         if pop.run(ctx, key)? {
             return Ok(());
         }

@@ -66,7 +66,9 @@ impl Needs {
         }
         match command.entry.route {
             Route::Keys if command.entry.keys.is_empty() => Needs::Nothing,
-            Route::Keys | Route::Script { .. } => Needs::of_keys(command, args, placement),
+            Route::Keys | Route::KeysInTurn | Route::Script { .. } => {
+                Needs::of_keys(command, args, placement)
+            }
             Route::Channel(index) => {
                 args.get(index).map_or(Needs::Nothing, |channel| Needs::One(placement.shard(channel)))
             }
@@ -81,6 +83,19 @@ impl Needs {
             // The session knows them, and its dispatcher asks it.
             Route::Queued => Needs::Nothing,
         }
+    }
+
+    /// The shards with which `command` begins: of one that tries its keys in turn, that of the first key.
+    #[inline]
+    pub fn at_first(command: &Command, args: &[&[u8]], placement: &Placement) -> Needs {
+        if command.entry.route != Route::KeysInTurn {
+            return Needs::of(command, args, placement);
+        }
+        let first = match command.key_run {
+            Some((first, _)) => args.get(first).copied(),
+            None => command.keys(args).and_then(|keys| Some(args[keys.first()?.index])),
+        };
+        first.map_or(Needs::Nothing, |key| Needs::One(placement.shard(key)))
     }
 
     fn of_keys(command: &Command, args: &[&[u8]], placement: &Placement) -> Needs {

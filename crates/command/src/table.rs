@@ -187,7 +187,7 @@ fn only_key(entry: &Entry) -> Option<usize> {
 
 fn key_run(entry: &Entry) -> Option<(usize, i32)> {
     match entry.keys {
-        [spec] if entry.route == Route::Keys => match (spec.begin, spec.find) {
+        [spec] if matches!(entry.route, Route::Keys | Route::KeysInTurn) => match (spec.begin, spec.find) {
             (Begin::Index(first), Find::Range { last, step: 1, limit: 0 | 1 }) => Some((first, last)),
             _ => None,
         },

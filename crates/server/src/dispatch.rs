@@ -126,6 +126,7 @@ impl Thread {
             Route::Script { by_name } => {
                 Needs::of(command, args, shared.shards.placement()).and(self.host.script_needs(args, by_name))
             }
+            _ if more == Needs::Nothing => Needs::at_first(command, args, shared.shards.placement()),
             _ => Needs::of(command, args, shared.shards.placement()),
         };
         if more != Needs::Nothing {
@@ -175,9 +176,17 @@ impl Thread {
             }
         }
         self.run_length += 1;
-        let entry_type = if home == self.host.id { EntryType::Inline } else { EntryType::Quick };
-        self.host.count_entry(entry_type, 1);
         self.run_here(command, args, out);
+        // As it went it may have entered more, or have let go of all to run again.
+        match self.tx.hold.entered().len() {
+            0 => {}
+            1 if home == self.host.id => self.host.count_entry(EntryType::Inline, 1),
+            1 => self.host.count_entry(EntryType::Quick, 1),
+            width => {
+                self.host.count_entry(EntryType::Wide, width);
+                self.leave_all();
+            }
+        }
     }
 
     /// Whether a command goes to the home thread of its shard: always in home mode, heavy ones if it is awake.

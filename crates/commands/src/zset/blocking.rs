@@ -49,7 +49,7 @@ fn bzpopmin(ctx: &mut Ctx) -> CommandResult {
 pub(super) const BZPOPMAX: Entry = Entry {
     name: "bzpopmax",
     summary: "Removes and returns the member with the highest score from one or more sorted sets. Blocks \
-            until a member is available otherwise. Deletes the sorted set if the last element was popped.",
+            until a member available otherwise.  Deletes the sorted set if the last element was popped.",
     complexity: "O(log(N)) with N being the number of elements in the sorted set.",
     since: "5.0.0",
     group: Group::SortedSet,

@@ -29,7 +29,7 @@ const CONFIG_GET: Entry = Entry {
     group: Group::Server,
     arity: -3,
     flags: &[Admin, NoScript, Loading, Stale],
-    args: &[block("parameter", &[string("parameter")]).multiple()],
+    args: &[string("parameter").multiple()],
     history: &[("7.0.0", "Added the ability to pass multiple pattern parameters in one call")],
     reply: Shape::Map(&Shape::Bulk, &Shape::Bulk),
     run: Run::Function(config_get),

@@ -41,7 +41,7 @@ const LATENCY_HISTOGRAM: Entry = Entry {
     group: Group::Server,
     arity: -2,
     flags: &[Admin, NoScript, Loading, Stale],
-    args: &[string("COMMAND").optional().multiple()],
+    args: &[string("command").optional().multiple()],
     tips: TIPS,
     reply: Shape::Map(&Shape::Bulk, &Shape::Map(&Shape::Bulk, &Shape::Any)),
     run: Run::Function(latency_histogram),

@@ -92,6 +92,7 @@ const CLIENT_SETNAME: Entry = Entry {
     since: "2.6.9",
     arity: 3,
     args: &[string("connection-name")],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     reply: Shape::OK,
     run: Run::Function(client_setname),
     ..SUBCOMMAND

@@ -70,10 +70,10 @@ impl Needs {
                 Needs::of_keys(command, args, placement)
             }
             Route::Channel(index) => {
-                args.get(index).map_or(Needs::Nothing, |channel| Needs::One(placement.shard(channel)))
+                args.get(index).map_or(Needs::Nothing, |channel| Needs::One(placement.channel(channel)))
             }
             Route::Channels(from) => {
-                Needs::several(args.iter().skip(from).map(|channel| placement.shard(channel)).collect())
+                Needs::several(args.iter().skip(from).map(|channel| placement.channel(channel)).collect())
             }
             Route::Cursor(index) => match args.get(index).and_then(|arg| Cursor::parse(arg).ok()) {
                 Some(cursor) if cursor.shard < placement.shard_count() => Needs::One(ShardId(cursor.shard)),

@@ -320,6 +320,9 @@ impl Thread {
     /// Leaves every shard of the running transaction, and runs what was delegated meanwhile.
     #[inline]
     pub(crate) fn leave_all(&mut self) {
+        if !self.tx.posts.is_empty() {
+            self.queue_events();
+        }
         let mut all_left = true;
         while let Some(&id) = self.tx.hold.entered().last() {
             all_left &= self.tx.hold.leave_or_keep(id);
@@ -354,6 +357,7 @@ impl Thread {
         debug_assert!(entered, "a thread may enter the shard that it keeps");
         let origin = node.task.client.thread;
         let answers = self.perform(id, &mut node.task);
+        self.queue_events();
         self.tx.hold.keep(id);
         // What the task entered beside its shard.
         while let Some(&other) = self.tx.hold.entered().last() {

@@ -32,7 +32,7 @@ impl ThreadHost {
         if let Some(id) = command {
             self.stats().command(id).rejected.add(1);
         }
-        self.count_error(error.code());
+        self.count_error(&error.code());
     }
 
     /// Counts an error reply by its code word.

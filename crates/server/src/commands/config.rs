@@ -93,11 +93,9 @@ fn config_set(ctx: &mut Ctx) -> CommandResult {
     }
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for pair in ctx.args[2..].chunks(2) {
-        let text = |index: usize| std::str::from_utf8(pair[index]);
-        let (Ok(name), Ok(value)) = (text(0), text(1)) else {
-            let name = String::from_utf8_lossy(pair[0]);
-            return Err(settings::failed(&name, "argument must be valid UTF-8"));
-        };
+        let name = std::str::from_utf8(pair[0]).map_err(|_| settings::unknown(pair[0]))?;
+        let value = std::str::from_utf8(pair[1])
+            .map_err(|_| settings::failed(name, "argument must be valid UTF-8"))?;
         pairs.push((name, value));
     }
     let may_protected = host.client_may(ENABLE_PROTECTED_CONFIGS);

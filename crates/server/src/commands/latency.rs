@@ -180,8 +180,7 @@ const LATENCY_GRAPH: Entry = Entry {
 };
 
 fn latency_graph(ctx: &mut Ctx) -> CommandResult {
-    let event = String::from_utf8_lossy(ctx.args[2]);
-    Err(CommandError::new(format!("ERR No samples available for event '{event}'")))
+    Err(CommandError::quoting("ERR No samples available for event '", ctx.args[2], "'"))
 }
 
 const LATENCY_RESET: Entry = Entry {

@@ -96,10 +96,7 @@ impl Filter {
                 }
                 b"type" => filter.class = Some(Class::parse(value)?),
                 b"user" if value == b"default" => {}
-                b"user" => {
-                    let user = String::from_utf8_lossy(value);
-                    return Err(CommandError::new(format!("ERR No such user '{user}'")));
-                }
+                b"user" => return Err(CommandError::quoting("ERR No such user '", value, "'")),
                 b"addr" => filter.peer = text(value),
                 b"laddr" => filter.local = text(value),
                 b"skipme" if keyword_is(value, "YES") => filter.except = Some(asker),

@@ -133,10 +133,7 @@ impl Class {
             b"normal" => Ok(Class::Normal),
             b"pubsub" => Ok(Class::PubSub),
             b"master" | b"replica" | b"slave" => Ok(Class::Replication),
-            _ => {
-                let name = String::from_utf8_lossy(name);
-                Err(CommandError::new(format!("ERR Unknown client type '{name}'")))
-            }
+            _ => Err(CommandError::quoting("ERR Unknown client type '", name, "'")),
         }
     }
 

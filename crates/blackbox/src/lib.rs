@@ -19,7 +19,7 @@ mod shapes;
 mod values;
 
 pub use differences::{KNOWN, Known, Rule};
-pub use generate::{Abilities, Batch, Generator, Request};
+pub use generate::{Batch, Generator, Request};
 pub use pair::{Answered, Mismatch, Pair};
 pub use server::{Server, StartError, oracle};
 pub use shapes::Shapes;

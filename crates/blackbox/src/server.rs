@@ -132,12 +132,6 @@ impl Server {
         &self.name
     }
 
-    /// Whether it has a command of this name: what it answers to it without arguments is no complaint about that.
-    pub fn knows(&self, command: &str) -> io::Result<bool> {
-        let reply = self.connect()?.call(&[command.as_bytes().to_vec()])?;
-        Ok(!matches!(reply, Value::Error(text) if text.starts_with(b"ERR unknown command")))
-    }
-
     /// Whether it has not ended yet.
     pub fn is_running(&mut self) -> io::Result<bool> {
         Ok(self.child.try_wait()?.is_none())

@@ -42,7 +42,7 @@ pub use route::{Cursor, Needs};
 pub use shape::Shape;
 pub use store::Located;
 pub use store::Store;
-pub use table::{Command, CommandId, Table};
+pub use table::{Command, CommandId, Table, subcommand_error};
 pub use task::{
     BlockOn, Blocked, Client, Forget, Outcome, Post, Published, Receiver, Restore, Serve, Task, Wait, Work,
 };

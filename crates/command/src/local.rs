@@ -52,7 +52,7 @@ impl Local {
                 return Outcome::Failed;
             }
         };
-        let needs = Needs::of(command, args, self.shards.placement());
+        let needs = Needs::at_first(command, args, self.shards.placement());
         let mut hold = Hold::new(&self.shards);
         enter(&mut hold, &needs);
         let mut tx = Tx::new(hold, &self.table, &self.config, self.now);

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::entry::{Acl, Entry, Flag, Group, Mode, Route, Run};
-use crate::error::CommandError;
+use crate::error::{CommandError, shown};
 use crate::key_spec::{Begin, Find, KeyRef};
 
 /// The number of a command or subcommand in its [`Table`]; statistics are kept by it.
@@ -30,6 +30,9 @@ pub struct Command {
     /// Of a container, by name.
     subcommands: Vec<CommandId>,
 }
+
+/// Of a name, and of all arguments together, so much is quoted in errors.
+const QUOTED_BYTES_MAX: usize = 128;
 
 /// All commands.
 #[derive(Debug)]
@@ -190,14 +193,21 @@ impl Table {
         }
     }
 
+    /// The command or subcommand that `args` name.
+    #[inline]
+    pub fn named(&self, args: &[&[u8]]) -> Result<&Command, CommandError> {
+        let name = args.first().copied().unwrap_or_default();
+        let command = self.by_name(name).ok_or_else(|| unknown_command(args))?;
+        if command.subcommands.is_empty() || args.len() < 2 {
+            return Ok(command);
+        }
+        self.subcommand(command, args[1]).ok_or_else(|| unknown_subcommand(args))
+    }
+
     /// The command that `args` call, its arity checked.
     #[inline]
     pub fn resolve(&self, args: &[&[u8]]) -> Result<&Command, CommandError> {
-        let name = args.first().copied().unwrap_or_default();
-        let mut command = self.by_name(name).ok_or_else(|| unknown_command(args))?;
-        if !command.subcommands.is_empty() && args.len() > 1 {
-            command = self.subcommand(command, args[1]).ok_or_else(|| unknown_subcommand(args))?;
-        }
+        let command = self.named(args)?;
         let arity = command.entry.arity;
         let fits = if arity >= 0 {
             args.len() == arity as usize
@@ -248,7 +258,7 @@ fn only_key(entry: &Entry) -> Option<usize> {
 
 fn key_run(entry: &Entry) -> Option<(usize, i32)> {
     match entry.keys {
-        [spec] if entry.route == Route::Keys => match (spec.begin, spec.find) {
+        [spec] if matches!(entry.route, Route::Keys | Route::KeysInTurn) => match (spec.begin, spec.find) {
             (Begin::Index(first), Find::Range { last, step: 1, limit: 0 | 1 }) => Some((first, last)),
             _ => None,
         },
@@ -285,23 +295,27 @@ fn derived_acl(entry: &Entry) -> u64 {
 }
 
 fn unknown_command(args: &[&[u8]]) -> CommandError {
-    let mut shown = String::new();
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(shown(args.first().copied().unwrap_or_default(), QUOTED_BYTES_MAX));
+    text.extend_from_slice(b"', with args beginning with: ");
+    let start = text.len();
     for arg in args.iter().skip(1) {
-        if shown.len() >= 128 {
-            break;
-        }
-        let room = 128 - shown.len();
-        shown.push_str(&format!("'{}' ", String::from_utf8_lossy(&arg[..arg.len().min(room)])));
+        let Some(room @ 1..) = QUOTED_BYTES_MAX.checked_sub(text.len() - start) else { break };
+        text.push(b'\'');
+        text.extend_from_slice(shown(arg, room));
+        text.extend_from_slice(b"' ");
     }
-    let name = args.first().copied().unwrap_or_default();
-    let name = String::from_utf8_lossy(&name[..name.len().min(128)]);
-    CommandError::new(format!("ERR unknown command '{name}', with args beginning with: {shown}"))
+    CommandError::new(text)
 }
 
 fn unknown_subcommand(args: &[&[u8]]) -> CommandError {
-    let sub = String::from_utf8_lossy(&args[1][..args[1].len().min(128)]).into_owned();
+    subcommand_error("ERR unknown subcommand '", args)
+}
+
+/// The error `what` about the subcommand in `args`, and where there is help.
+pub fn subcommand_error(what: &str, args: &[&[u8]]) -> CommandError {
     let container = String::from_utf8_lossy(args[0]).to_uppercase();
-    CommandError::new(format!("ERR unknown subcommand '{sub}'. Try {container} HELP."))
+    CommandError::quoting(what, shown(args[1], QUOTED_BYTES_MAX), &format!("'. Try {container} HELP."))
 }
 
 impl Mode {

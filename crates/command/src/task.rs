@@ -215,7 +215,7 @@ pub enum Post {
     },
     /// A message on a channel.
     Published(Published),
-    /// A keyspace event to publish; its channel lies on another shard.
+    /// A keyspace event to publish; it is queued at the shard of its channel before the key is let go of.
     Event {
         /// The channel.
         channel: Box<[u8]>,

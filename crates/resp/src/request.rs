@@ -105,6 +105,14 @@ pub enum ProtocolError {
     UnbalancedQuotes,
 }
 
+impl ProtocolError {
+    /// The error reply.
+    pub fn reply(&self) -> Vec<u8> {
+        // What the client sent, one byte, is one character of the text.
+        format!("ERR Protocol error: {self}").chars().map(|char| char as u8).collect()
+    }
+}
+
 /// What the parser expects at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 enum Stage {
@@ -558,6 +566,7 @@ mod tests {
         check(E::UnauthenticatedLength, "unauthenticated bulk length");
         check(E::InlineTooLong, "too big inline request");
         check(E::UnbalancedQuotes, "unbalanced quotes in request");
+        assert_eq!(E::ExpectedBulk(0xff).reply(), b"ERR Protocol error: expected '$', got '\xff'");
     }
 
     #[test]

@@ -62,8 +62,7 @@ impl ThreadHost {
                 Ok(Parsed::Empty { consumed: length }) => consumed += length,
                 Ok(Parsed::Incomplete) => break,
                 Err(error) => {
-                    Reply::new(&mut io.output, session.client.proto)
-                        .error(&format!("ERR Protocol error: {error}"));
+                    Reply::new(&mut io.output, session.client.proto).error(error.reply());
                     session.state = State::Closing;
                     consumed = io.input.len();
                     break;

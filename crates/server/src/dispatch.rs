@@ -135,6 +135,7 @@ impl Thread {
             Route::Script { by_name } => {
                 Needs::of(command, args, shared.shards.placement()).and(self.host.script_needs(args, by_name))
             }
+            _ if more == Needs::Nothing => Needs::at_first(command, args, shared.shards.placement()),
             _ => Needs::of(command, args, shared.shards.placement()),
         };
         if more != Needs::Nothing {
@@ -185,10 +186,18 @@ impl Thread {
             }
         }
         self.run_length += 1;
-        let entry_type = if home == self.host.id { EntryType::Inline } else { EntryType::Quick };
-        self.host.count_entry(entry_type, 1);
         self.tx.located = located;
         self.run_here(command, args, out);
+        // As it went it may have entered more, or have let go of all to run again.
+        match self.tx.hold.entered().len() {
+            0 => {}
+            1 if home == self.host.id => self.host.count_entry(EntryType::Inline, 1),
+            1 => self.host.count_entry(EntryType::Quick, 1),
+            width => {
+                self.host.count_entry(EntryType::Wide, width);
+                self.leave_all();
+            }
+        }
     }
 
     /// Whether a command goes to the home thread of its shard: always in home mode, heavy ones if it is awake.
@@ -316,6 +325,9 @@ impl Thread {
     /// Leaves every shard of the running transaction, and runs what was delegated meanwhile.
     #[inline]
     pub(crate) fn leave_all(&mut self) {
+        if !self.tx.posts.is_empty() {
+            self.queue_events();
+        }
         let mut all_left = true;
         while let Some(&id) = self.tx.hold.entered().last() {
             all_left &= self.tx.hold.leave_or_keep(id);
@@ -350,6 +362,7 @@ impl Thread {
         debug_assert!(entered, "a thread may enter the shard that it keeps");
         let origin = node.task.client.thread;
         let answers = self.perform(id, &mut node.task);
+        self.queue_events();
         self.tx.hold.keep(id);
         // What the task entered beside its shard.
         while let Some(&other) = self.tx.hold.entered().last() {

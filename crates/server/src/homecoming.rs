@@ -154,9 +154,8 @@ impl Thread {
                     }
                     Post::Free(garbage) => self.host.garbage.push_back(garbage),
                     Post::Published(published) => self.host.send_out(published),
-                    Post::Event { .. } | Post::ServeLater { .. } => {
-                        self.host.own_mail.push_back(Message::Post(post));
-                    }
+                    Post::Event { .. } => unreachable!("events are queued while their keys are held"),
+                    Post::ServeLater { .. } => self.host.own_mail.push_back(Message::Post(post)),
                 }
             }
         }
@@ -181,8 +180,7 @@ impl Thread {
                 self.reply_and_go_on(conn, &mut reply);
             }
             Post::Free(garbage) => self.host.garbage.push_back(garbage),
-            Post::Published(_) => unreachable!("published messages travel as deliveries"),
-            Post::Event { channel, message } => self.publish_event(&channel, &message),
+            Post::Published(_) | Post::Event { .. } => unreachable!("messages travel as deliveries"),
             Post::ServeLater { db, key, also } => self.serve_later(db, &key, also),
         }
     }
@@ -210,7 +208,11 @@ impl Thread {
 
     /// Lets the shard of `key` forget something.
     pub(crate) fn forget(&mut self, db: u32, key: &[u8], what: Forget) {
-        let id = self.host.shared.shards.placement().shard(key);
+        let placement = self.host.shared.shards.placement();
+        let id = match what {
+            Forget::Wait { .. } | Forget::Watch(_) => placement.shard(key),
+            Forget::Subscription(_) => placement.channel(key),
+        };
         let client = Client { thread: self.host.id, ..Client::internal(db, Proto::Resp2) };
         self.send_task(id, Task::new(Work::Forget(what), id, client, OwnedArgs::new(&[key])));
     }

@@ -281,8 +281,7 @@ impl Thread {
                     }
                     Ok(Parsed::Incomplete) => return consumed,
                     Err(error) => {
-                        Reply::new(out, self.host.session().client.proto)
-                            .error(&format!("ERR Protocol error: {error}"));
+                        Reply::new(out, self.host.session().client.proto).error(error.reply());
                         self.host.session().state = State::Closing;
                         return input.len();
                     }

@@ -209,6 +209,14 @@ impl<'s, T, W> Hold<'s, T, W> {
         }
     }
 
+    /// Puts `node` behind the tasks that wait at `id`, which this thread holds.
+    pub fn put_off(&mut self, id: ShardId, node: Box<Node<T>>) {
+        debug_assert!(self.has(id) || self.kept.contains(&id), "only the holder has a backlog");
+        let tasks = self.shards.baton(id).take();
+        self.backlog(id).extend(tasks);
+        self.backlog(id).push_back(node);
+    }
+
     fn backlog(&mut self, id: ShardId) -> &mut Backlog<T> {
         // SAFETY: this thread holds the baton (asserted by the callers).
         unsafe { &mut *self.shards.backlog_ptr(id) }

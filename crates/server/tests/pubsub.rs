@@ -1,16 +1,9 @@
 //! Publishing, over all threads.
 
-mod support;
-
 use std::io::{Read, Write};
 
+use blackbox::{Client, check, eventually, on_each_server, text};
 use resp::Value;
-use support::{Client, eventually, on_each_server, text};
-
-#[track_caller]
-fn check(client: &mut Client, line: &str, expected: &str) {
-    assert_eq!(client.show(line), expected, "{line}");
-}
 
 #[track_caller]
 fn expect(client: &mut Client, expected: &[&str]) {
@@ -142,7 +135,7 @@ fn messages_of_one_publisher_keep_their_order() {
                 let (channel, message) = (format!("c{}", number % 8), format!("{name} {number}"));
                 resp::encode_request(&[b"PUBLISH", channel.as_bytes(), message.as_bytes()], &mut bytes);
             }
-            publisher.stream.write_all(&bytes).unwrap();
+            publisher.stream().write_all(&bytes).unwrap();
         }
         for publisher in &mut publishers {
             for _ in 0..count {
@@ -209,8 +202,8 @@ fn resp3_subscribers_run_commands_between_messages() {
             resp::encode_request(&[b"INCR", key.as_bytes()], &mut bytes);
             resp::encode_request(&[&b"PUBLISH"[..], b"news", number.to_string().as_bytes()], &mut published);
         }
-        publisher.stream.write_all(&published).unwrap();
-        client.stream.write_all(&bytes).unwrap();
+        publisher.stream().write_all(&published).unwrap();
+        client.stream().write_all(&bytes).unwrap();
         let (mut replies, mut messages) = (0, 0);
         while replies < rounds || messages < rounds {
             match client.receive() {
@@ -254,7 +247,7 @@ fn a_subscriber_that_never_reads_is_disconnected() {
         assert!(sent >= 32, "{sent}");
         assert_eq!(publisher.field_of(id, "id"), "");
         let mut rest = Vec::new();
-        let _ = idle.stream.read_to_end(&mut rest);
+        let _ = idle.stream().read_to_end(&mut rest);
     });
 }
 
@@ -262,7 +255,7 @@ fn a_subscriber_that_never_reads_is_disconnected() {
 fn monitors_see_every_command() {
     on_each_server(|server| {
         let (monitor, client) = (&mut server.client(), &mut server.client());
-        let address = client.stream.local_addr().unwrap().to_string();
+        let address = client.stream().local_addr().unwrap().to_string();
         check(client, "PING", "PONG");
         check(monitor, "MONITOR", "OK");
         let mut seen = |client: &mut Client, line: &str, expected: &[&str]| {

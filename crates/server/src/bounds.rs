@@ -9,13 +9,12 @@
 //! Not here: limits of single requests (`resp::Limits`), the commands queued by MULTI (`admit.rs`).
 
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
 
-use proactor::{CloseMode, ConnId};
-use resp::{Output, Reply};
+use proactor::{CloseMode, ConnId, Socket};
+use resp::Output;
 
 use crate::session::{Session, State};
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadHost};
 
 /// Unread replies after which a client's further commands wait, where no limit is set.
 const UNREAD_BYTES_MAX: usize = 1 << 30;
@@ -49,27 +48,23 @@ pub(crate) struct Watchlist {
     unread: Vec<(ConnId, u64)>,
 }
 
-impl Thread {
-    /// Refuses a connection over `maxclients` or against protected mode.
-    pub(crate) fn check_new_connection(&mut self, conn: ConnId) {
-        let shared = self.host.shared;
-        let Some(session) = self.host.connections.session(conn) else { return };
-        let is_outsider = !session.is_unix && !is_loopback(&session.peer);
-        let refusal = if shared.connected_clients.load(Ordering::Relaxed) > shared.settings.clients_max() {
-            TOO_MANY_CLIENTS
+impl ThreadHost {
+    /// Why the new client, which makes it `client_count`, is sent away: there are too many, or protected mode keeps
+    /// strangers out.
+    pub(crate) fn refusal(&self, socket: &Socket, client_count: u64) -> Option<&'static str> {
+        let shared = self.shared;
+        let is_outsider = !socket.is_unix() && !is_loopback(socket.peer());
+        if client_count > shared.settings.clients_max() {
+            Some(TOO_MANY_CLIENTS)
         } else if is_outsider && shared.settings.is_protected() && !shared.settings.requires_password() {
-            PROTECTED
+            Some(PROTECTED)
         } else {
-            return;
-        };
-        self.host.stats().connections_received.sub(1);
-        self.host.stats().rejected_connections.add(1);
-        if let Some(output) = self.host.driver.output_mut(conn) {
-            Reply::new(output, resp::Proto::Resp2).error(refusal);
+            None
         }
-        self.close(conn, CloseMode::AfterFlush);
     }
+}
 
+impl Thread {
     /// Whether a client must read before more of its commands run; then it is looked at again later.
     #[inline]
     pub(crate) fn must_read_first(&mut self, conn: ConnId) -> bool {

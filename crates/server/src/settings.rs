@@ -344,7 +344,15 @@ impl Settings {
 
     /// After how long a script is slow.
     pub(crate) fn script_time_limit_ms(&self) -> u64 {
-        self.number(BUSY_REPLY_THRESHOLD) as u64
+        match self.number(BUSY_REPLY_THRESHOLD) {
+            0 => u64::MAX,
+            limit_ms => limit_ms as u64,
+        }
+    }
+
+    /// Memory that scripts may use on each thread.
+    pub(crate) fn script_memory_bytes_max(&self) -> usize {
+        self.number(SCRIPT_MEMORY_BYTES_MAX) as usize
     }
 
     /// Number of databases.

@@ -424,7 +424,17 @@ settings! {
         unit: "milliseconds",
         default: "5000",
         group: Group::Data,
-        doc: "After how long a script is called slow: others are answered BUSY, and it may be killed",
+        doc: "After how long a script is called slow: others are answered BUSY, and it may be killed; 0: never",
+        ..Setting::DEFAULT
+    };
+    SCRIPT_MEMORY_BYTES_MAX = Setting {
+        name: "script_memory_bytes_max",
+        kind: Kind::Memory { min: 1 << 20, max: 2 << 30 },
+        unit: "bytes",
+        default: "268435456",
+        change: Change::AtStart,
+        group: Group::Data,
+        doc: "Memory that scripts may use on each thread; one that wants more gets an error",
         ..Setting::DEFAULT
     };
 

@@ -21,6 +21,7 @@ mod scratch;
 mod server;
 mod shapes;
 mod values;
+mod witness;
 
 pub use client::{Client, PATIENCE, check, eventually, text};
 pub use differences::{KNOWN, Known, Rule};
@@ -30,3 +31,9 @@ pub use rustix::process::Signal;
 pub use scratch::Scratch;
 pub use server::{Server, StartError, free_port, on_each_server, oracle, run};
 pub use shapes::Shapes;
+pub use witness::Witness;
+
+/// How much more than usual the tests that have a scale do (`DARTER_SCALE`; 1 unless set).
+pub fn scale() -> usize {
+    std::env::var("DARTER_SCALE").map_or(1, |scale| scale.parse().expect("DARTER_SCALE is a number"))
+}

@@ -3,7 +3,7 @@
 //! - Input: nothing is read from a client whose command waits, and one that sends a request longer than
 //!   `client-query-buffer-limit` is disconnected.
 //! - Output: `client-output-buffer-limit`, looked at after commands and after deliveries. Whatever it says, a client
-//!   that lets [`UNREAD_BYTES_MAX`] of replies lie is not served until it reads, and is disconnected if it does not.
+//!   that lets `client_unread_bytes_max` of replies lie is not served until it reads, and is disconnected if it does not.
 //! - Number: `maxclients`, `timeout`, and protected mode.
 //!
 //! Not here: limits of single requests (`resp::Limits`), the commands queued by MULTI (`admit.rs`).
@@ -16,9 +16,7 @@ use resp::Output;
 use crate::session::{Session, State};
 use crate::thread::{Thread, ThreadHost};
 
-/// Unread replies after which a client's further commands wait, where no limit is set.
-const UNREAD_BYTES_MAX: usize = 1 << 30;
-/// How long they may lie unread.
+/// How long as many replies as `client_unread_bytes_max` may lie unread.
 const UNREAD_MS_MAX: u64 = 60_000;
 /// Output of one client after which the others get their turn, and the kernel some of it.
 const TURN_OUTPUT_BYTES_MAX: usize = 4 << 20;
@@ -68,7 +66,9 @@ impl Thread {
     /// Whether a client must read before more of its commands run; then it is looked at again later.
     #[inline]
     pub(crate) fn must_read_first(&mut self, conn: ConnId) -> bool {
-        if self.host.driver.output_pending_bytes(conn) <= UNREAD_BYTES_MAX {
+        let pending_bytes = self.host.driver.output_pending_bytes(conn);
+        if pending_bytes <= OUTPUT_BYTES_FREE || pending_bytes <= self.host.shared.settings.unread_bytes_max()
+        {
             return false;
         }
         let (watchlist, now_ms) = (&mut self.host.watchlist, self.host.now_ms);
@@ -141,8 +141,9 @@ impl Thread {
 
     /// Goes on with clients that have read their replies; gives up those who do not.
     pub(crate) fn look_at_unread(&mut self) {
+        let enough_bytes = self.host.shared.settings.unread_bytes_max() / 2;
         for (conn, since_ms) in std::mem::take(&mut self.host.watchlist.unread) {
-            if self.host.driver.output_pending_bytes(conn) <= UNREAD_BYTES_MAX / 2 {
+            if self.host.driver.output_pending_bytes(conn) <= enough_bytes {
                 self.host.driver.resume_reading(conn);
                 self.serve(conn);
             } else if self.host.now_ms.saturating_sub(since_ms) > UNREAD_MS_MAX {

@@ -335,6 +335,11 @@ impl Settings {
         self.number(CLIENT_QUERY_BUFFER_LIMIT) as usize
     }
 
+    /// Unread replies at which a client's further commands wait.
+    pub(crate) fn unread_bytes_max(&self) -> usize {
+        self.number(CLIENT_UNREAD_BYTES_MAX) as usize
+    }
+
     /// The limit of the output of a class of clients: 0 normal ones, 1 replicas, 2 subscribers.
     pub(crate) fn output_limit(&self, class: usize) -> OutputLimit {
         let [hard_bytes, soft_bytes, soft_seconds] =

@@ -97,31 +97,6 @@ fn idle_clients_are_disconnected() {
 }
 
 #[test]
-fn a_reader_of_nothing_is_disconnected() {
-    for (limit, io) in [("normal 4mb 0 0", "epoll"), ("normal 0 1mb 1", "auto")] {
-        let server = Server::start(2, io, &[]);
-        let client = &mut server.client();
-        check(client, &format!("CONFIG SET client-output-buffer-limit \"{limit}\""), "OK");
-        client.send_args(&[b"SET", b"large", &vec![b'x'; 1 << 20]]);
-        assert_eq!(client.receive().to_string(), "OK");
-        let greedy = &mut server.client();
-        let id = greedy.id();
-        let mut bytes = Vec::new();
-        (0..64).for_each(|_| resp::encode_request(&[&b"GET"[..], b"large"], &mut bytes));
-        greedy.stream().write_all(&bytes).unwrap();
-        eventually("disconnected", || client.field_of(id, "id").is_empty());
-        let mut rest = Vec::new();
-        let _ = greedy.stream().read_to_end(&mut rest);
-        assert!(rest.len() < 64 << 20);
-        // Whoever reads gets all of it.
-        let patient = &mut server.client();
-        for _ in 0..8 {
-            assert!(matches!(patient.call("GET large"), Value::Bulk(value) if value.len() == 1 << 20));
-        }
-    }
-}
-
-#[test]
 fn a_request_may_only_be_so_long() {
     let server = Server::start(2, "auto", &[]);
     let (client, chatty) = (&mut server.client(), &mut server.client());

@@ -231,27 +231,6 @@ fn resp3_subscribers_run_commands_between_messages() {
 }
 
 #[test]
-fn a_subscriber_that_never_reads_is_disconnected() {
-    on_each_server(|server| {
-        let (idle, publisher) = (&mut server.client(), &mut server.client());
-        let id = idle.id();
-        idle.send("SUBSCRIBE flood");
-        idle.receive();
-        let message = "x".repeat(1 << 20);
-        let mut sent = 0;
-        while publisher.call(&format!("PUBLISH flood {message}")) == Value::Int(1) {
-            sent += 1;
-            assert!(sent < 200, "it is still there");
-        }
-        // 32 MiB are its limit; the sockets in between take some.
-        assert!(sent >= 32, "{sent}");
-        assert_eq!(publisher.field_of(id, "id"), "");
-        let mut rest = Vec::new();
-        let _ = idle.stream().read_to_end(&mut rest);
-    });
-}
-
-#[test]
 fn monitors_see_every_command() {
     on_each_server(|server| {
         let (monitor, client) = (&mut server.client(), &mut server.client());

@@ -116,6 +116,7 @@ fn in_a_script() {
         clients.into_iter().for_each(Client::reset);
         check(&mut other, "SCRIPT KILL", "OK");
         eventually("it ends", || other.show("GET {k}b") == "(nil)");
+        eventually("they are gone", || is_field(&mut other, "connected_clients", 2));
         other.call("DEL {k}c");
         other.reset();
         witness.alone();

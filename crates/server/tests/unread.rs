@@ -75,7 +75,7 @@ fn without_a_limit_a_client_is_served_when_it_reads() {
     for io in ["epoll", "auto"] {
         let server = Server::start(2, io, &["--client_unread_bytes_max", "4mb"]);
         let mut witness = Witness::new(&server);
-        let (value, count) = (vec![b'x'; 1 << 20], 200);
+        let (value, count) = (vec![b'x'; 1 << 20], 60);
         witness.client().send_args(&[b"SET", b"large", &value]);
         assert_eq!(witness.client().receive().to_string(), "OK");
         let mut lazy = server.client();

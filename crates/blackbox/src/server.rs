@@ -238,10 +238,11 @@ impl Drop for Server {
     }
 }
 
-/// Runs `darter` to its end.
-pub fn run(args: &[&str]) -> Output {
+/// Runs `darter` to its end, through `launcher` as [`Server::launch`] does.
+pub fn run(launcher: &[&str], args: &[&str]) -> Output {
     let binary = binary().unwrap_or_else(|error| panic!("{error}"));
-    Command::new(binary).args(args).output().expect("the binary runs")
+    let words: Vec<&Path> = launcher.iter().map(Path::new).chain([binary.as_path()]).collect();
+    Command::new(words[0]).args(&words[1..]).args(args).output().expect("the binary runs")
 }
 
 /// A port that nobody listens on just now.

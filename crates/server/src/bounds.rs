@@ -60,25 +60,24 @@ impl ThreadHost {
             None
         }
     }
-}
 
-impl Thread {
     /// Whether a client must read before more of its commands run; then it is looked at again later.
     #[inline]
     pub(crate) fn must_read_first(&mut self, conn: ConnId) -> bool {
-        let pending_bytes = self.host.driver.output_pending_bytes(conn);
-        if pending_bytes <= OUTPUT_BYTES_FREE || pending_bytes <= self.host.shared.settings.unread_bytes_max()
-        {
+        let pending_bytes = self.driver.output_pending_bytes(conn);
+        if pending_bytes <= OUTPUT_BYTES_FREE || pending_bytes <= self.shared.settings.unread_bytes_max() {
             return false;
         }
-        let (watchlist, now_ms) = (&mut self.host.watchlist, self.host.now_ms);
+        let (watchlist, now_ms) = (&mut self.watchlist, self.now_ms);
         if !watchlist.unread.iter().any(|(known, _)| *known == conn) {
             watchlist.unread.push((conn, now_ms));
-            self.host.driver.pause_reading(conn);
+            self.driver.pause_reading(conn);
         }
         true
     }
+}
 
+impl Thread {
     /// What follows every serving of a client and every reply that came for it from elsewhere.
     pub(crate) fn settle(&mut self, conn: ConnId) {
         let Some(session) = self.host.connections.session(conn) else { return };

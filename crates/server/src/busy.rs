@@ -26,10 +26,10 @@ impl ThreadHost {
         }
         for event in std::mem::take(&mut self.events).into_iter().chain(events) {
             match event {
-                Event::Data { conn } if self.serve_busy(tx, conn) => {}
+                Event::Data { conn } => self.serve_busy(tx, conn),
                 // New clients are taken, because one of them may want to end the script.
                 Event::Accepted { socket, .. } => self.deal(socket),
-                Event::Data { .. } | Event::Closed { .. } => self.events.push_back(event),
+                Event::Closed { .. } => self.events.push_back(event),
                 Event::Wake => {}
             }
         }
@@ -69,25 +69,29 @@ impl ThreadHost {
         None
     }
 
-    /// False if the connection cannot be served now: it is the script's caller's, waits, or is on its way out.
-    fn serve_busy(&mut self, tx: &mut Tx<'_>, conn: ConnId) -> bool {
-        let Some((mut parser, session)) = self.connections.take(conn) else { return false };
+    fn serve_busy(&mut self, tx: &mut Tx<'_>, conn: ConnId) {
+        if self.must_read_first(conn) {
+            return;
+        }
+        let Some((mut parser, session)) = self.connections.take(conn) else {
+            // The script's caller: what it sends waits, and not too much of it.
+            self.driver.pause_reading(conn);
+            return self.events.push_back(Event::Data { conn });
+        };
         let can_be_served = matches!(session.state, State::Ready) && !session.close_after_reply;
         let io = if can_be_served { self.driver.take_io(conn) } else { None };
-        let Some(mut io) = io else {
-            self.connections.put_back(conn, parser, session);
-            return false;
-        };
+        let Some(mut io) = io else { return self.connections.put_back(conn, parser, session) };
         let script = self.current.replace(session);
         let consumed = self.serve_busy_input(tx, &mut parser, io.input.as_slice(), &mut io.output);
-        let session = std::mem::replace(&mut self.current, script).expect("it was put there above");
+        let mut session = std::mem::replace(&mut self.current, script).expect("it was put there above");
         io.input.consume(consumed);
+        session.close_after_reply |= io.input.len() > self.shared.settings.query_bytes_max();
         if session.close_after_reply {
+            self.driver.pause_reading(conn);
             self.events.push_back(Event::Closed { conn, error: None });
         }
         self.connections.put_back(conn, parser, session);
         self.driver.put_io(conn, io);
-        true
     }
 
     fn serve_busy_input(

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use command::{Client, Command, CommandError, Flag, Needs, Tx};
+use proactor::ConnId;
 use resp::{Output, Proto, Reply};
 use script::{Engine, Interrupt, Reach, Script, Sha1Hex};
 use shard::ShardId;
@@ -140,6 +141,9 @@ impl ThreadHost {
         }
         self.scripting.is_running = false;
         self.scripting.session = self.current.take();
+        if is_slow && let Some(caller) = &caller {
+            self.driver.resume_reading(ConnId::from_bits(caller.client.connection));
+        }
         self.current = caller;
         self.scripting.engine = Some(engine);
         outcome

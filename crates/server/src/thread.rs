@@ -221,7 +221,7 @@ impl Thread {
 
     /// Runs the commands that a connection sent.
     pub(crate) fn serve(&mut self, conn: ConnId) {
-        if self.must_read_first(conn) {
+        if self.host.must_read_first(conn) {
             return;
         }
         let Some((mut parser, mut session)) = self.host.connections.take(conn) else { return };

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -29,7 +30,12 @@ fn short(value: &Value) -> String {
 
 #[track_caller]
 fn check_refused(args: &[&str], expected: &str) {
-    let output = run(args);
+    check_refused_through(&[], args, expected);
+}
+
+#[track_caller]
+fn check_refused_through(launcher: &[&str], args: &[&str], expected: &str) {
+    let output = run(launcher, &[args, &["--loglevel", "warning"]].concat());
     assert_eq!(output.status.code(), Some(1), "{args:?}");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(text.trim_end(), format!("darter: {expected}"), "{args:?}");
@@ -59,19 +65,59 @@ fn a_port_in_use_is_named() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = other.local_addr().unwrap().port().to_string();
     check_refused(
-        &["--loglevel", "warning", "--bind", "127.0.0.1", "--port", &port],
+        &["--bind", "127.0.0.1", "--port", &port],
         &format!("cannot listen on 127.0.0.1:{port}: another process uses this port"),
     );
 }
 
 #[test]
+fn a_line_of_the_configuration_file_is_named() {
+    let scratch = Scratch::new("lines");
+    for (line, expected) in [
+        ("maxclient 5", "unknown setting 'maxclient' in PATH, line 2; did you mean 'maxclients'?"),
+        ("zzzzqqq 5", "unknown setting 'zzzzqqq' in PATH, line 2"),
+        ("dir \"/tmp", "unbalanced quotes in PATH, line 2"),
+    ] {
+        let path = scratch.file("redis.conf", &format!("port 0\n{line}\n"));
+        check_refused(&[&path], &expected.replace("PATH", &path));
+    }
+}
+
+#[test]
+fn a_place_for_the_socket_that_does_not_do_is_named() {
+    let scratch = Scratch::new("places");
+    let file = scratch.file("file", "precious");
+    let check = |launcher: &[&str], path: &str, why: &str| {
+        let expected = format!("cannot listen on {path}: {why}");
+        check_refused_through(launcher, &["--port", "0", "--unixsocket", path], &expected);
+    };
+    check(&[], &scratch.path("none/socket"), "No such file or directory (os error 2)");
+    check(&[], &file, "a file that is no socket is there");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+    let live = scratch.path("live");
+    let server = Server::start(1, "auto", &["--unixsocket", &live]);
+    check(&[], &live, "another process uses this socket");
+    assert_eq!(ask(&mut server.client(), &["PING"]), "+PONG");
+    // Who owns a directory may still not write to it, unless he may do everything.
+    let (folder, path) = (scratch.path("folder"), scratch.path("folder/socket"));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o555)).unwrap();
+    let launcher: &[&str] = if rustix::process::geteuid().is_root() {
+        &["setpriv", "--bounding-set", "-dac_override"]
+    } else {
+        &[]
+    };
+    check(launcher, &path, "no permission");
+}
+
+#[test]
 fn version_and_help_are_printed() {
     for flag in ["--version", "-v"] {
-        let text = String::from_utf8(run(&[flag]).stdout).unwrap();
+        let text = String::from_utf8(run(&[], &[flag]).stdout).unwrap();
         assert!(text.starts_with("Darter server v=") && text.contains(" sha="), "{text}");
         assert!(text.trim_end().contains(" redis_version=7.2."), "{text}");
     }
-    let text = String::from_utf8(run(&["--help"]).stdout).unwrap();
+    let text = String::from_utf8(run(&[], &["--help"]).stdout).unwrap();
     assert!(text.contains("--tcp-keepalive <seconds>") && text.contains("[default: 300]"), "{text}");
 }
 

@@ -1,5 +1,6 @@
 //! Scripts that do not end by themselves, or want too much memory: what the others see, and how such a script ends.
 
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -141,6 +142,49 @@ fn connections_that_come_while_a_script_loops_are_counted_and_refused() {
         eventually("the refused do not count", || early.info("clients", "connected_clients") == "3");
         assert_eq!(early.info("stats", "rejected_connections"), "6");
     });
+}
+
+#[test]
+fn floods_wait_while_a_script_loops() {
+    for io in ["epoll", "auto"] {
+        let options = [
+            "--lua-time-limit",
+            "20",
+            "--client_unread_bytes_max",
+            "2mb",
+            "--client-query-buffer-limit",
+            "1mb",
+        ];
+        let server = Server::start(1, io, &options);
+        let (mut caller, mut flooder, mut witness) = (server.client(), server.client(), server.client());
+        caller.send(LOOP);
+        eventually("busy", || witness.show("GET {k}b") == BUSY);
+        let before_bytes = server.resident_bytes();
+        // The caller, somebody who does not read what he is told, and one whose request is too long.
+        for client in [&mut caller, &mut flooder] {
+            client.stream().set_nonblocking(true).unwrap();
+            let (chunk, mut sent_bytes) = (b"PING\r\n".repeat(10_000), 0);
+            while sent_bytes < 64 << 20 {
+                let Ok(bytes) = client.stream().write(&chunk) else { break };
+                check(&mut witness, "PING", BUSY);
+                sent_bytes += bytes;
+            }
+            assert!(sent_bytes < 64 << 20, "all of it was taken");
+            client.stream().set_nonblocking(false).unwrap();
+        }
+        let mut long = server.client();
+        let _ = long.stream().write_all(b"*2\r\n$3\r\nGET\r\n$4000000\r\n");
+        let _ = long.stream().write_all(&vec![b'x'; 3 << 20]);
+        check(&mut witness, "PING", BUSY);
+        let grown_bytes = server.resident_bytes().saturating_sub(before_bytes);
+        assert!(grown_bytes < 32 << 20, "{grown_bytes}");
+        check(&mut witness, "SCRIPT KILL", "OK");
+        long.expect_end();
+        assert!(caller.receive().to_string().contains("Script killed"));
+        assert_eq!(caller.receive().to_string(), "PONG");
+        assert_eq!(flooder.receive().to_string(), BUSY);
+        check(&mut witness, "GET {k}b", "(nil)");
+    }
 }
 
 #[test]

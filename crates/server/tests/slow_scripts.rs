@@ -67,6 +67,7 @@ fn a_script_that_loops_is_killed() {
         let error = caller.receive().to_string();
         assert!(error.contains("Script killed by user with SCRIPT KILL"), "{error}");
         assert_eq!(caller.receive().to_string(), "\"here\"");
+        check(&mut caller, "GET kept", "\"here\"");
         leaver.expect_end();
         babbler.expect_end();
         check(&mut late, "SCRIPT KILL", "(error) NOTBUSY No scripts in execution right now.");

@@ -1,6 +1,6 @@
 //! What a client may not do, and what bounds the memory of those who try.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::UdpSocket;
 
 use blackbox::{Client, Server, check, eventually, text};

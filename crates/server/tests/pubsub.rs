@@ -1,6 +1,6 @@
 //! Publishing, over all threads.
 
-use std::io::{Read, Write};
+use std::io::Write;
 
 use blackbox::{Client, check, eventually, on_each_server, text};
 use resp::Value;

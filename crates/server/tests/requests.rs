@@ -8,7 +8,7 @@ use blackbox::{Client, PATIENCE, Scratch, Server, Witness, check, eventually, or
 use ds::random::Random;
 
 /// Seeds of the random input; times `DARTER_SCALE`.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 1000;
 /// Bytes of one random input at most.
 const GARBAGE_BYTES_MAX: u64 = 3000;
 

@@ -146,6 +146,18 @@ fn connections_that_come_while_a_script_loops_are_counted_and_refused() {
 }
 
 #[test]
+fn without_a_time_limit_no_script_is_slow() {
+    let server = Server::start(1, "auto", &["--lua-time-limit", "0"]);
+    let (mut caller, mut witness) = (server.client(), server.client());
+    check(&mut witness, "SET {k}b here", "OK");
+    for _ in 0..20 {
+        caller.send("EVAL \"for i = 1, 200000 do end return 1\" 1 {k}a");
+        check(&mut witness, "GET {k}b", "\"here\"");
+        assert_eq!(caller.receive().to_string(), "(integer) 1");
+    }
+}
+
+#[test]
 fn floods_wait_while_a_script_loops() {
     for io in ["epoll", "auto"] {
         let options = [

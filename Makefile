@@ -6,7 +6,7 @@ URL ?=
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER
 
-.PHONY: help run build release test quick-test differential simulate loom lint fmt bench-quick demo gates gate-sidekiq clean setup
+.PHONY: help run build release test quick-test differential simulate hostile fuzz loom lint fmt bench-quick demo gates gate-sidekiq clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -46,6 +46,12 @@ differential: build ## Random commands against redis-server, for DARTER_SECONDS 
 simulate: ## The whole server in simulation, each test for DARTER_SECONDS (120), from DARTER_SEED on (fresh)
 	DARTER_SEED=$${DARTER_SEED:-$$(date +%s)} DARTER_SECONDS=$${DARTER_SECONDS:-120} \
 		$(CARGO) test -p sim -- --nocapture
+
+hostile: build ## The tests of bad input at twenty times their size: 20,000 connections, thousands of random requests
+	DARTER=$(CURDIR)/target/debug/darter DARTER_SCALE=20 $(CARGO) test -p server --test requests --test resets --test crowd -- --nocapture
+
+fuzz: ## The decoders under the fuzzer, each for FUZZ_SECONDS (600); what it finds is kept in fuzz/corpus
+	FUZZ_CORPUS=1 scripts/fuzz -max_total_time=$${FUZZ_SECONDS:-600}
 
 loom: ## Baton, mailbox and inbox under the model checker
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p shard --test loom --release --target-dir target/loom

@@ -8,18 +8,32 @@
 //! In both every reply of Darter is held against the shape that its command declares. The binary is the one at
 //! `DARTER` in the environment, or the one that was last built (`cargo build -p server`).
 //!
+//! The tests of the server itself start it with [`Server`] and talk to it with [`Client`], too.
+//!
 //! Not here: faults, crashes and clocks (the simulation), and speed.
 
+mod client;
 mod compare;
 mod differences;
 mod generate;
 mod pair;
+mod scratch;
 mod server;
 mod shapes;
 mod values;
+mod witness;
 
+pub use client::{Client, PATIENCE, check, eventually, text};
 pub use differences::{KNOWN, Known, Rule};
 pub use generate::{Batch, Generator, Request};
 pub use pair::{Answered, Mismatch, Pair};
-pub use server::{Server, StartError, oracle};
+pub use rustix::process::Signal;
+pub use scratch::Scratch;
+pub use server::{Server, StartError, free_port, on_each_server, oracle, run};
 pub use shapes::Shapes;
+pub use witness::Witness;
+
+/// How much more than usual the tests that have a scale do (`DARTER_SCALE`; 1 unless set).
+pub fn scale() -> usize {
+    std::env::var("DARTER_SCALE").map_or(1, |scale| scale.parse().expect("DARTER_SCALE is a number"))
+}

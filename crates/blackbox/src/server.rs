@@ -6,18 +6,19 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::net::TcpListener;
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use resp::Value;
+use rustix::process::{Pid, Signal, kill_process};
 use transcript::{Runner, Socket};
 
-/// How long a server may take to answer its first request, on a machine with other things to do.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
+use crate::client::{Client, PATIENCE};
+
 /// Between two attempts to reach it.
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Ports that are tried: another process may take one between its choice and the start.
 const ATTEMPTS_MAX: usize = 3;
 /// Lines of the log that are shown.
@@ -52,27 +53,41 @@ pub enum StartError {
 }
 
 impl Server {
-    /// Starts the `darter` at `DARTER`, or the one that lies beside the running test, with `options`.
+    /// Starts the `darter` at `DARTER`, or the one that lies beside the running test, with `options`. The first one
+    /// may be a configuration file.
     pub fn darter(options: &[&str]) -> Result<Server, StartError> {
-        let program = match std::env::var_os("DARTER") {
-            Some(path) => PathBuf::from(path),
-            None => built_binary()?,
-        };
-        Server::start(&program, options)
+        Server::launch(&[], options)
+    }
+
+    /// The same through `launcher`: a program with arguments that starts the one behind them in its own place.
+    pub fn launch(launcher: &[&str], options: &[&str]) -> Result<Server, StartError> {
+        let binary = binary()?;
+        let words: Vec<&Path> = launcher.iter().map(Path::new).chain([binary.as_path()]).collect();
+        Server::attempt(&words, options)
+    }
+
+    /// The same with this many threads, this driver and `more` options; a test that needs no more than that.
+    #[track_caller]
+    pub fn start(threads: usize, io: &str, more: &[&str]) -> Server {
+        let (threads, io) = (format!("--proactor_threads={threads}"), format!("--io={io}"));
+        let options = [more, &[&threads, &io]].concat();
+        Server::darter(&options).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Starts the `redis-server` of the search path, the oracle.
     pub fn redis() -> Result<Server, StartError> {
         let options = ["--save", "", "--enable-debug-command", "yes"];
-        Server::start(Path::new("redis-server"), &options)
+        Server::attempt(&[Path::new("redis-server")], &options)
     }
 
-    fn start(program: &Path, options: &[&str]) -> Result<Server, StartError> {
-        let mut attempt = Server::start_once(program, options);
+    fn attempt(words: &[&Path], options: &[&str]) -> Result<Server, StartError> {
+        let mut attempt = Server::start_once(words, options);
         for _ in 1..ATTEMPTS_MAX {
             match &attempt {
-                Err(StartError::Failed { log, .. }) if log.contains("in use") => {
-                    attempt = Server::start_once(program, options);
+                Err(StartError::Failed { log, .. })
+                    if log.contains("in use") || log.contains("uses this port") =>
+                {
+                    attempt = Server::start_once(words, options);
                 }
                 _ => break,
             }
@@ -80,12 +95,20 @@ impl Server {
         attempt
     }
 
-    fn start_once(program: &Path, options: &[&str]) -> Result<Server, StartError> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let name = format!("{} {}", program.display(), options.join(" "));
+    fn start_once(words: &[&Path], options: &[&str]) -> Result<Server, StartError> {
+        // One at a time: two tests must not find the same port free.
+        static STARTING: Mutex<()> = Mutex::new(());
+        let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        let port = free_port()?;
+        let shown: Vec<String> = words.iter().map(|word| word.display().to_string()).collect();
+        let name = format!("{} {}", shown.join(" "), options.join(" "));
         let log = std::env::temp_dir().join(format!("blackbox-{}-{port}.log", std::process::id()));
         let output = File::create(&log)?;
-        let spawned = Command::new(program)
+        let has_file = options.first().is_some_and(|option| !option.starts_with('-'));
+        let (file, options) = options.split_at(usize::from(has_file));
+        let spawned = Command::new(words[0])
+            .args(&words[1..])
+            .args(file)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(options)
             .current_dir(std::env::temp_dir())
@@ -98,7 +121,7 @@ impl Server {
             Err(error) => {
                 std::fs::remove_file(&log)?;
                 return Err(match error.kind() {
-                    io::ErrorKind::NotFound => StartError::Missing(program.display().to_string()),
+                    io::ErrorKind::NotFound => StartError::Missing(words[0].display().to_string()),
                     _ => error.into(),
                 });
             }
@@ -111,10 +134,10 @@ impl Server {
     }
 
     fn answers_in_time(&mut self) -> io::Result<bool> {
-        let end = Instant::now() + START_TIMEOUT;
+        let end = Instant::now() + PATIENCE;
         while Instant::now() < end && self.child.try_wait()?.is_none() {
-            let pong = self.connect().and_then(|mut socket| socket.call(&[b"PING".to_vec()]));
-            if pong.is_ok_and(|reply| reply == Value::Simple(b"PONG".to_vec())) {
+            // A refusal is an answer too.
+            if self.connect().and_then(|mut socket| socket.call(&[b"PING".to_vec()])).is_ok() {
                 return Ok(true);
             }
             std::thread::sleep(POLL_INTERVAL);
@@ -125,6 +148,53 @@ impl Server {
     /// A new connection.
     pub fn connect(&self) -> io::Result<Socket> {
         Socket::connect(("127.0.0.1", self.port))
+    }
+
+    /// A new connection, for tests.
+    #[track_caller]
+    pub fn client(&self) -> Client {
+        self.client_at(Ipv4Addr::LOCALHOST.into())
+    }
+
+    /// A new connection to this address of the machine.
+    #[track_caller]
+    pub fn client_at(&self, address: IpAddr) -> Client {
+        let stream = TcpStream::connect((address, self.port)).expect("the server listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("sockets have a timeout");
+        stream.set_nodelay(true).expect("TCP can do this");
+        Client::over(stream)
+    }
+
+    /// The port on which it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its memory in bytes, as the system sees it.
+    pub fn resident_bytes(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
+        let kib: u64 = line.trim_end_matches("kB").trim().parse().expect("a number");
+        kib * 1024
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
+    }
+
+    /// Waits until it has ended.
+    #[track_caller]
+    pub fn wait(&mut self) -> ExitStatus {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it is our child") {
+                return status;
+            }
+            assert!(Instant::now() < end, "the server does not stop");
+            std::thread::sleep(POLL_INTERVAL);
+        }
     }
 
     /// The program with its options.
@@ -161,8 +231,24 @@ impl Drop for Server {
     }
 }
 
-/// `target/debug/darter` for a test in `target/debug/deps`. Cargo does not build it for this crate.
-fn built_binary() -> Result<PathBuf, StartError> {
+/// Runs `darter` to its end, through `launcher` as [`Server::launch`] does.
+pub fn run(launcher: &[&str], args: &[&str]) -> Output {
+    let binary = binary().unwrap_or_else(|error| panic!("{error}"));
+    let words: Vec<&Path> = launcher.iter().map(Path::new).chain([binary.as_path()]).collect();
+    Command::new(words[0]).args(&words[1..]).args(args).output().expect("the binary runs")
+}
+
+/// A port that nobody listens on just now.
+pub fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// The program at `DARTER`, or `target/debug/darter` for a test in `target/debug/deps`. Cargo builds it for the tests
+/// of its own crate only.
+fn binary() -> Result<PathBuf, StartError> {
+    if let Some(path) = std::env::var_os("DARTER") {
+        return Ok(PathBuf::from(path));
+    }
     let test = std::env::current_exe()?;
     let folder = test.parent().and_then(Path::parent).unwrap_or(Path::new("."));
     let binary = folder.join("darter");
@@ -182,4 +268,12 @@ pub fn oracle() -> Option<Server> {
         }
         Err(error) => panic!("{error}"),
     }
+}
+
+/// Runs a test on servers of 1, 2 and 4 threads, with each driver, and on one whose commands hop.
+pub fn on_each_server(test: impl Fn(&Server)) {
+    for (threads, io) in [(1, "epoll"), (2, "auto"), (4, "epoll"), (4, "auto")] {
+        test(&Server::start(threads, io, &[]));
+    }
+    test(&Server::start(3, "epoll", &["--shard_entry=home"]));
 }

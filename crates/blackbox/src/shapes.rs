@@ -3,10 +3,6 @@
 use command::Table;
 use resp::Value;
 
-// One definition of what fits serves the runner in process and the ones over sockets.
-#[path = "../../commands/tests/shape/mod.rs"]
-mod shape;
-
 /// Follows a connection: which protocol it speaks, and what it has queued since `MULTI`.
 #[derive(Debug)]
 pub struct Shapes {
@@ -51,7 +47,7 @@ impl Shapes {
     fn check_one(&self, request: &[Vec<u8>], reply: &Value) -> Result<(), String> {
         let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
         match self.table.resolve(&args) {
-            Ok(command) if !shape::fits(&command.entry.reply, reply, self.resp3) => {
+            Ok(command) if !command.entry.reply.fits(reply, self.resp3) => {
                 Err(format!("{} answers {reply:?}, not {:?}", command.full_name, command.entry.reply))
             }
             _ => Ok(()),

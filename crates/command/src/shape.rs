@@ -1,7 +1,9 @@
 //! The shape of a reply: what a command may answer, checked by the tests over every reply they see.
 
+use resp::Value;
+
 /// A set of replies. In RESP2 a map is an array of twice the length, a double and a big number a bulk string, a
-/// boolean an integer, and null an empty bulk string or array; the checker knows.
+/// boolean an integer, and null an empty bulk string or array: [`Shape::fits`] knows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Shape {
     /// Whatever it likes.
@@ -43,4 +45,38 @@ impl Shape {
     pub const BULK_OR_NULL: Shape = Shape::OneOf(&[Shape::Bulk, Shape::Null]);
     /// Bulk strings.
     pub const BULKS: Shape = Shape::Array(&Shape::Bulk);
+
+    /// Whether `value`, a reply in RESP3 (`resp3`) or RESP2, is one of those that it allows. Errors always are.
+    pub fn fits(&self, value: &Value, resp3: bool) -> bool {
+        let all = |shape: &Shape, items: &[Value]| items.iter().all(|item| shape.fits(item, resp3));
+        match (self, value) {
+            (Shape::Any, _) | (_, Value::Error(_)) => true,
+            (Shape::OneOf(shapes), _) => shapes.iter().any(|shape| shape.fits(value, resp3)),
+            (Shape::Status(text), Value::Simple(simple)) => simple == text.as_bytes(),
+            (Shape::AnyStatus, Value::Simple(_)) => true,
+            (Shape::Int, Value::Int(_)) => true,
+            (Shape::Bulk, Value::Bulk(_)) => true,
+            (Shape::Null, Value::Null | Value::NullArray) => true,
+            (Shape::Array(item), Value::Array(items)) => all(item, items),
+            (Shape::Tuple(shapes), Value::Array(items)) => {
+                shapes.len() == items.len()
+                    && shapes.iter().zip(items).all(|(shape, item)| shape.fits(item, resp3))
+            }
+            (Shape::Verbatim, Value::Verbatim { .. })
+            | (Shape::Double, Value::Double(_))
+            | (Shape::Bool, Value::Bool(_)) => resp3,
+            (Shape::Set(item), Value::Set(items)) => resp3 && all(item, items),
+            (Shape::Map(key, item), Value::Map(pairs)) => {
+                resp3 && pairs.iter().all(|(name, value)| key.fits(name, resp3) && item.fits(value, resp3))
+            }
+            (Shape::Verbatim | Shape::Double, Value::Bulk(_)) | (Shape::Bool, Value::Int(_)) => !resp3,
+            (Shape::Set(item), Value::Array(items)) => !resp3 && all(item, items),
+            (Shape::Map(key, item), Value::Array(items)) => {
+                !resp3
+                    && items.len().is_multiple_of(2)
+                    && items.chunks(2).all(|pair| key.fits(&pair[0], resp3) && item.fits(&pair[1], resp3))
+            }
+            _ => false,
+        }
+    }
 }

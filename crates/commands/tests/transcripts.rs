@@ -6,8 +6,6 @@
 //! contains that are played. Blocks that need sessions, or commands that are no data commands, are left to the
 //! runner of the server.
 
-mod shape;
-
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,7 +50,7 @@ impl Runner for InProcess {
             return Err(invalid(format!("more than one reply: {}", bytes.escape_ascii())));
         }
         if let Ok(command) = self.local.table().resolve(&args)
-            && !shape::fits(&command.entry.reply, &value, self.proto == Proto::Resp3)
+            && !command.entry.reply.fits(&value, self.proto == Proto::Resp3)
         {
             let declared = command.entry.reply;
             return Err(invalid(format!("{} answers {value:?}, not {declared:?}", command.full_name)));

@@ -2,7 +2,7 @@
 
 use command::{Command, CommandError, Flag, OwnedArgs};
 
-use crate::thread::Thread;
+use crate::thread::ThreadHost;
 
 /// What becomes of a command before it is run.
 pub(crate) enum Admission {
@@ -21,15 +21,16 @@ const NOT_QUEUED: &[&str] = &["exec", "discard", "multi", "watch", "quit", "rese
 /// Commands that a RESP2 client with subscriptions may call.
 const SUBSCRIBER_COMMANDS: &[&str] =
     &["subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ping", "quit", "reset"];
-/// Commands that wait for the answers of all threads, which EXEC, holding shards, must not.
+/// Commands that wait for the answers of all threads, which EXEC, holding shards, must not, and which a thread with
+/// a slow script does not give.
 const ASKS_ALL_THREADS: &[&str] =
     &["client|list", "client|kill", "client|unblock", "client|pause", "client|unpause"];
 /// Bytes of arguments that MULTI queues at most.
 const MULTI_BYTES_MAX: usize = 1 << 30;
 
-impl Thread {
-    pub(crate) fn admit(&mut self, command: &'static Command, args: &[&[u8]]) -> Admission {
-        let session = self.host.session();
+impl ThreadHost {
+    pub(crate) fn admit(&mut self, command: &Command, args: &[&[u8]]) -> Admission {
+        let session = self.session();
         if !session.authenticated && !command.has(Flag::NoAuth) {
             return Admission::Refused(CommandError::NO_AUTH);
         }
@@ -42,10 +43,10 @@ impl Thread {
                 command.full_name
             )));
         }
-        if self.host.postpone(command, args) {
+        if self.postpone(command, args) {
             return Admission::Later;
         }
-        let session = self.host.session();
+        let session = self.session();
         if let Some(multi) = &mut session.multi
             && !NOT_QUEUED.contains(&command.entry.name)
         {
@@ -62,8 +63,12 @@ impl Thread {
             multi.queued.push((command.id, args));
             return Admission::Queued;
         }
-        if self.host.shared.scripts.is_busy() && self.host.is_refused_for_busy(command, args) {
-            return Admission::Refused(CommandError::BUSY);
+        if self.shared.scripts.is_busy() {
+            let asks_all = ASKS_ALL_THREADS.contains(&command.full_name.as_str());
+            let needs = self.needs(command, args);
+            if asks_all || self.is_kept_waiting(&needs) {
+                return Admission::Refused(CommandError::BUSY);
+            }
         }
         Admission::Run
     }

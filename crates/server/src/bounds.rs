@@ -3,23 +3,20 @@
 //! - Input: nothing is read from a client whose command waits, and one that sends a request longer than
 //!   `client-query-buffer-limit` is disconnected.
 //! - Output: `client-output-buffer-limit`, looked at after commands and after deliveries. Whatever it says, a client
-//!   that lets [`UNREAD_BYTES_MAX`] of replies lie is not served until it reads, and is disconnected if it does not.
+//!   that lets `client_unread_bytes_max` of replies lie is not served until it reads, and is disconnected if it does not.
 //! - Number: `maxclients`, `timeout`, and protected mode.
 //!
 //! Not here: limits of single requests (`resp::Limits`), the commands queued by MULTI (`admit.rs`).
 
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
 
-use proactor::{CloseMode, ConnId};
-use resp::{Output, Reply};
+use proactor::{CloseMode, ConnId, Socket};
+use resp::Output;
 
 use crate::session::{Session, State};
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadHost};
 
-/// Unread replies after which a client's further commands wait, where no limit is set.
-const UNREAD_BYTES_MAX: usize = 1 << 30;
-/// How long they may lie unread.
+/// How long as many replies as `client_unread_bytes_max` may lie unread.
 const UNREAD_MS_MAX: u64 = 60_000;
 /// Output of one client after which the others get their turn, and the kernel some of it.
 const TURN_OUTPUT_BYTES_MAX: usize = 4 << 20;
@@ -49,41 +46,38 @@ pub(crate) struct Watchlist {
     unread: Vec<(ConnId, u64)>,
 }
 
-impl Thread {
-    /// Refuses a connection over `maxclients` or against protected mode.
-    pub(crate) fn check_new_connection(&mut self, conn: ConnId) {
-        let shared = self.host.shared;
-        let Some(session) = self.host.connections.session(conn) else { return };
-        let is_outsider = !session.is_unix && !is_loopback(&session.peer);
-        let refusal = if shared.connected_clients.load(Ordering::Relaxed) > shared.settings.clients_max() {
-            TOO_MANY_CLIENTS
+impl ThreadHost {
+    /// Why the new client, which makes it `client_count`, is sent away: there are too many, or protected mode keeps
+    /// strangers out.
+    pub(crate) fn refusal(&self, socket: &Socket, client_count: u64) -> Option<&'static str> {
+        let shared = self.shared;
+        let is_outsider = !socket.is_unix() && !is_loopback(socket.peer());
+        if client_count > shared.settings.clients_max() {
+            Some(TOO_MANY_CLIENTS)
         } else if is_outsider && shared.settings.is_protected() && !shared.settings.requires_password() {
-            PROTECTED
+            Some(PROTECTED)
         } else {
-            return;
-        };
-        self.host.stats().connections_received.sub(1);
-        self.host.stats().rejected_connections.add(1);
-        if let Some(output) = self.host.driver.output_mut(conn) {
-            Reply::new(output, resp::Proto::Resp2).error(refusal);
+            None
         }
-        self.close(conn, CloseMode::AfterFlush);
     }
 
     /// Whether a client must read before more of its commands run; then it is looked at again later.
     #[inline]
     pub(crate) fn must_read_first(&mut self, conn: ConnId) -> bool {
-        if self.host.driver.output_pending_bytes(conn) <= UNREAD_BYTES_MAX {
+        let pending_bytes = self.driver.output_pending_bytes(conn);
+        if pending_bytes <= OUTPUT_BYTES_FREE || pending_bytes <= self.shared.settings.unread_bytes_max() {
             return false;
         }
-        let (watchlist, now_ms) = (&mut self.host.watchlist, self.host.now_ms);
+        let (watchlist, now_ms) = (&mut self.watchlist, self.now_ms);
         if !watchlist.unread.iter().any(|(known, _)| *known == conn) {
             watchlist.unread.push((conn, now_ms));
-            self.host.driver.pause_reading(conn);
+            self.driver.pause_reading(conn);
         }
         true
     }
+}
 
+impl Thread {
     /// What follows every serving of a client and every reply that came for it from elsewhere.
     pub(crate) fn settle(&mut self, conn: ConnId) {
         let Some(session) = self.host.connections.session(conn) else { return };
@@ -146,8 +140,9 @@ impl Thread {
 
     /// Goes on with clients that have read their replies; gives up those who do not.
     pub(crate) fn look_at_unread(&mut self) {
+        let enough_bytes = self.host.shared.settings.unread_bytes_max() / 2;
         for (conn, since_ms) in std::mem::take(&mut self.host.watchlist.unread) {
-            if self.host.driver.output_pending_bytes(conn) <= UNREAD_BYTES_MAX / 2 {
+            if self.host.driver.output_pending_bytes(conn) <= enough_bytes {
                 self.host.driver.resume_reading(conn);
                 self.serve(conn);
             } else if self.host.now_ms.saturating_sub(since_ms) > UNREAD_MS_MAX {

@@ -1,11 +1,16 @@
 //! A thread whose script runs for too long: its other clients get `BUSY`, and may order the script's end.
+//!
+//! What Redis allows meanwhile (`AUTH`, `MULTI`, `SCRIPT KILL`, `SHUTDOWN NOSAVE` …) runs inside the script's transaction:
+//! it needs no shard. Connections are taken and refused as ever; that some are over is seen to after the script.
 
 use std::time::Duration;
 
-use command::{ArgSlices, Command, CommandError, Flag};
-use proactor::{CloseMode, ConnId, Event};
-use resp::{Parsed, Reply};
+use command::{ArgSlices, CommandError, Flag, Needs, Outcome, Task, Tx, Work};
+use proactor::{ConnId, Event};
+use resp::{Output, Parsed, Reply, RequestParser};
+use shard::Node;
 
+use crate::admit::Admission;
 use crate::message::Message;
 use crate::script_store::Slow;
 use crate::session::State;
@@ -14,80 +19,134 @@ use crate::thread::ThreadHost;
 impl ThreadHost {
     /// Looks after the other clients of this thread while its script runs. What cannot be done now is done when the
     /// script has ended.
-    pub(crate) fn busy_turn(&mut self) {
+    pub(crate) fn busy_turn(&mut self, tx: &mut Tx<'_>) {
         let mut events = Vec::new();
         if self.driver.turn(Some(Duration::ZERO), &mut events).is_err() {
             return;
         }
-        for event in events {
+        for event in std::mem::take(&mut self.events).into_iter().chain(events) {
             match event {
-                Event::Data { conn } => self.serve_busy(conn),
-                Event::Accepted { .. } | Event::Closed { .. } => self.postponed.push(event),
+                Event::Data { conn } => self.serve_busy(tx, conn),
+                // New clients are taken, because one of them may want to end the script.
+                Event::Accepted { socket, .. } => self.deal(socket),
+                Event::Closed { .. } => self.events.push_back(event),
                 Event::Wake => {}
             }
         }
-        // New clients are taken, because one of them may want to end the script.
-        let mut others = Vec::new();
-        for node in self.shared.threads[usize::from(self.id)].take() {
-            match node.value {
-                Message::Adopt(socket) => _ = self.adopt(socket),
-                message => others.push(message),
+        self.fetch_mail();
+        for message in std::mem::take(&mut self.own_mail) {
+            match message {
+                Message::Adopt(socket) => self.adopt(socket),
+                Message::Hop(node) => {
+                    if let Some(node) = self.refuse_task(node) {
+                        self.own_mail.push_back(Message::Hop(node));
+                    }
+                }
+                message => self.own_mail.push_back(message),
             }
         }
-        self.own_mail.extend(others);
+        for id in [tx.hold.entered(), tx.hold.kept()].concat() {
+            tx.hold.sift_tasks(id, |node| self.refuse_task(node));
+        }
     }
 
-    fn serve_busy(&mut self, conn: ConnId) {
-        let Some((mut parser, mut session)) = self.connections.take(conn) else { return };
-        let io = if matches!(session.state, State::Ready) { self.driver.take_io(conn) } else { None };
-        let Some(mut io) = io else {
-            self.connections.put_back(conn, parser, session);
+    /// Answers a task of a client that came before the script was slow; what is no client's comes back.
+    fn refuse_task(&mut self, mut node: Box<Node<Task>>) -> Option<Box<Node<Task>>> {
+        let task = &mut node.task;
+        match task.work {
+            Work::Run(command) | Work::Look(command) => {
+                task.work = Work::Run(command);
+                task.outcome = Outcome::Failed;
+                self.count_rejection(Some(command), &CommandError::BUSY);
+                Reply::new(&mut task.reply, task.client.proto).error(CommandError::BUSY.text());
+            }
+            // The thread that waits for the shard finds out for itself.
+            Work::Notify => {}
+            Work::Forget(_) | Work::Restore(_) => return Some(node),
+        }
+        let origin = task.client.thread;
+        self.send(origin, Message::Done(node, Vec::new()));
+        None
+    }
+
+    fn serve_busy(&mut self, tx: &mut Tx<'_>, conn: ConnId) {
+        if self.must_read_first(conn) {
             return;
+        }
+        let Some((mut parser, session)) = self.connections.take(conn) else {
+            // The script's caller: what it sends waits, and not too much of it.
+            self.driver.pause_reading(conn);
+            return self.events.push_back(Event::Data { conn });
         };
-        let limits = self.shared.settings.request_limits(session.authenticated);
+        let can_be_served = matches!(session.state, State::Ready) && !session.close_after_reply;
+        let io = if can_be_served { self.driver.take_io(conn) } else { None };
+        let Some(mut io) = io else { return self.connections.put_back(conn, parser, session) };
+        let script = self.current.replace(session);
+        let consumed = self.serve_busy_input(tx, &mut parser, io.input.as_slice(), &mut io.output);
+        let mut session = std::mem::replace(&mut self.current, script).expect("it was put there above");
+        io.input.consume(consumed);
+        session.close_after_reply |= io.input.len() > self.shared.settings.query_bytes_max();
+        if session.close_after_reply {
+            self.driver.pause_reading(conn);
+            self.events.push_back(Event::Closed { conn, error: None });
+        }
+        self.connections.put_back(conn, parser, session);
+        self.driver.put_io(conn, io);
+    }
+
+    fn serve_busy_input(
+        &mut self,
+        tx: &mut Tx<'_>,
+        parser: &mut RequestParser,
+        input: &[u8],
+        out: &mut Output,
+    ) -> usize {
         let mut consumed = 0;
-        loop {
-            let rest = &io.input.as_slice()[consumed..];
+        while matches!(self.session().state, State::Ready) && !self.session().close_after_reply {
+            let rest = &input[consumed..];
+            let limits = self.shared.settings.request_limits(self.session().authenticated);
             match parser.parse(rest, &limits) {
                 Ok(Parsed::Request { consumed: length }) => {
                     let mut args = ArgSlices::new();
                     parser.args(rest, &mut args);
-                    let mut reply = Reply::new(&mut io.output, session.client.proto);
-                    match self.answer_busy(&args) {
-                        Ok(()) => reply.ok(),
-                        Err(error) => reply.error(error.text()),
-                    }
+                    self.command_while_busy(tx, &args, out);
                     consumed += length;
                 }
                 Ok(Parsed::Empty { consumed: length }) => consumed += length,
                 Ok(Parsed::Incomplete) => break,
                 Err(error) => {
-                    Reply::new(&mut io.output, session.client.proto).error(error.reply());
-                    session.state = State::Closing;
-                    consumed = io.input.len();
-                    break;
+                    Reply::new(out, self.session().client.proto).error(error.reply());
+                    self.session().close_after_reply = true;
+                    return input.len();
                 }
             }
         }
-        io.input.consume(consumed);
-        let closing = matches!(session.state, State::Closing);
-        self.connections.put_back(conn, parser, session);
-        self.driver.put_io(conn, io);
-        if closing {
-            self.driver.close(conn, CloseMode::AfterFlush);
-        }
+        consumed
     }
 
-    fn answer_busy(&mut self, args: &[&[u8]]) -> Result<(), CommandError> {
-        let command = self.shared.table.resolve(args)?;
-        match command.full_name.as_str() {
-            "script|kill" => self.kill_script(),
-            "shutdown" => {
-                tracing::warn!("User requested shutdown while a script is running: nothing is saved");
-                std::process::exit(0);
+    fn command_while_busy(&mut self, tx: &mut Tx<'_>, args: &[&[u8]], out: &mut Output) {
+        let (mode, mark) = (self.session().reply_mode, out.mark());
+        let command = match tx.table.resolve(args) {
+            Ok(command) => command,
+            Err(error) => {
+                self.refuse(None, &error, out);
+                return self.suppress_reply(None, mode, mark, out);
             }
-            _ => Err(CommandError::BUSY),
+        };
+        let can_run = command.has(Flag::AllowBusy) && self.needs(command, args) == Needs::Nothing;
+        match self.admit(command, args) {
+            Admission::Run if can_run => {
+                let client = self.session().client;
+                let started = self.driver.clock().ticks();
+                let outcome = tx.run(command, args, &client, self, out);
+                self.count_command(command, args, &client, started, &outcome, mark, out);
+            }
+            Admission::Run => self.refuse(Some(command), &CommandError::BUSY, out),
+            Admission::Queued => Reply::new(out, self.session().client.proto).simple("QUEUED"),
+            Admission::Later => return,
+            Admission::Refused(error) => self.refuse(Some(command), &error, out),
         }
+        self.suppress_reply(Some(command), mode, mark, out);
     }
 
     /// Ends every slow script that has changed nothing.
@@ -101,18 +160,18 @@ impl ThreadHost {
         Err(if wrote { CommandError::UNKILLABLE } else { CommandError::NOT_BUSY })
     }
 
-    /// Whether `command` must be refused because a slow script holds one of its shards.
-    pub(crate) fn is_refused_for_busy(&self, command: &Command, args: &[&[u8]]) -> bool {
-        if command.has(Flag::AllowBusy) {
+    /// Whether a slow script keeps a command that needs these shards waiting.
+    pub(crate) fn is_kept_waiting(&self, needs: &Needs) -> bool {
+        if !self.shared.scripts.is_busy() {
             return false;
         }
         let shards = &self.shared.shards;
         let held = |id: &shard::ShardId| shards.baton(*id).is_held();
-        match command::Needs::of(command, args, shards.placement()) {
-            command::Needs::Nothing => false,
-            command::Needs::One(id) => held(&id),
-            command::Needs::Several(ids) => ids.iter().any(held),
-            command::Needs::All => shards.ids().any(|id| held(&id)),
+        match needs {
+            Needs::Nothing => false,
+            Needs::One(id) => held(id),
+            Needs::Several(ids) => ids.iter().any(held),
+            Needs::All => shards.ids().any(|id| held(&id)),
         }
     }
 }

@@ -21,12 +21,73 @@ use crate::message::Message;
 use crate::session::{ReplyMode, Retry, State, Wait};
 use crate::shared::EntryMode;
 use crate::stats::EntryType;
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadHost};
 
 /// Commands of a pipeline that run under one baton before others are let in.
 const RUN_MAX: u32 = 32;
 /// Delegated tasks that run before the thread goes on with its own connections.
 const DRAIN_MAX: usize = 16;
+
+impl ThreadHost {
+    /// Takes back what a command wrote from `mark` on, if its client, in `mode` when it came, wants no reply to it.
+    /// What (un)subscribing says is no reply.
+    pub(crate) fn suppress_reply(
+        &mut self,
+        command: Option<&Command>,
+        mode: ReplyMode,
+        mark: resp::Mark,
+        out: &mut Output,
+    ) {
+        let session = self.session();
+        if mode == ReplyMode::On || session.reply_mode == ReplyMode::On {
+            return;
+        }
+        if command.is_none_or(|command| command.entry.reply != Shape::Push) {
+            out.truncate(mark);
+        }
+        let is_about_replies = command.is_some_and(|command| command.full_name == "client|reply");
+        if matches!(session.state, State::Ready) && session.reply_mode == ReplyMode::Skip && !is_about_replies
+        {
+            session.reply_mode = ReplyMode::On;
+        }
+    }
+
+    /// The shards that a command of the current client needs.
+    #[inline]
+    pub(crate) fn needs(&mut self, command: &Command, args: &[&[u8]]) -> Needs {
+        let placement = self.shared.shards.placement();
+        match command.entry.route {
+            Route::Queued => self.queued_needs(),
+            Route::Channels(from) if args.len() <= from => self.subscribed_needs(),
+            Route::Script { by_name } => {
+                Needs::of(command, args, placement).and(self.script_needs(args, by_name))
+            }
+            _ => Needs::of(command, args, placement),
+        }
+    }
+
+    /// Answers an error without running anything.
+    #[cold]
+    pub(crate) fn refuse(
+        &mut self,
+        command: Option<&Command>,
+        error: &command::CommandError,
+        out: &mut Output,
+    ) {
+        let session = self.session();
+        let proto = session.client.proto;
+        let ends_multi = command.is_some_and(|command| command.entry.name == "exec");
+        let mut prefix = "";
+        if ends_multi && session.multi.take().is_some() {
+            prefix = "EXECABORT Transaction discarded because of: ";
+            self.unwatch();
+        } else if let Some(multi) = &mut session.multi {
+            multi.refused = true;
+        }
+        self.count_rejection(command.map(|command| command.id), error);
+        Reply::new(out, proto).error([prefix.as_bytes(), error.text()].concat());
+    }
+}
 
 impl Thread {
     /// Runs one command of the current client, or sees to it that it will be run.
@@ -37,8 +98,8 @@ impl Thread {
             Ok(command) => command,
             Err(error) => {
                 let (mode, mark) = (self.host.session().reply_mode, out.mark());
-                self.refuse(None, &error, out);
-                return self.suppress_reply(None, mode, mark, out);
+                self.host.refuse(None, &error, out);
+                return self.host.suppress_reply(None, mode, mark, out);
             }
         };
         self.host.session().last_command = Some(command.id);
@@ -56,7 +117,7 @@ impl Thread {
     #[cold]
     fn special_command(&mut self, command: &'static Command, args: &[&[u8]], out: &mut Output) {
         let (mode, mark) = (self.host.session().reply_mode, out.mark());
-        match self.admit(command, args) {
+        match self.host.admit(command, args) {
             Admission::Run => {
                 // A script is shown before the commands that it calls.
                 let shown_first = command.has(Flag::SkipMonitor);
@@ -66,49 +127,9 @@ impl Thread {
             }
             Admission::Queued => Reply::new(out, self.host.session().client.proto).simple("QUEUED"),
             Admission::Later => return,
-            Admission::Refused(error) => self.refuse(Some(command), &error, out),
+            Admission::Refused(error) => self.host.refuse(Some(command), &error, out),
         }
-        self.suppress_reply(Some(command), mode, mark, out);
-    }
-
-    /// Takes back what a command wrote from `mark` on, if its client, in `mode` when it came, wants no reply to it.
-    /// What (un)subscribing says is no reply.
-    pub(crate) fn suppress_reply(
-        &mut self,
-        command: Option<&Command>,
-        mode: ReplyMode,
-        mark: resp::Mark,
-        out: &mut Output,
-    ) {
-        let session = self.host.session();
-        if mode == ReplyMode::On || session.reply_mode == ReplyMode::On {
-            return;
-        }
-        if command.is_none_or(|command| command.entry.reply != Shape::Push) {
-            out.truncate(mark);
-        }
-        let is_about_replies = command.is_some_and(|command| command.full_name == "client|reply");
-        if matches!(session.state, State::Ready) && session.reply_mode == ReplyMode::Skip && !is_about_replies
-        {
-            session.reply_mode = ReplyMode::On;
-        }
-    }
-
-    /// Answers an error without running anything.
-    #[cold]
-    pub(crate) fn refuse(
-        &mut self,
-        command: Option<&Command>,
-        error: &command::CommandError,
-        out: &mut Output,
-    ) {
-        let session = self.host.session();
-        if let Some(multi) = &mut session.multi {
-            multi.refused = true;
-        }
-        let proto = session.client.proto;
-        self.host.count_rejection(command.map(|command| command.id), error);
-        Reply::new(out, proto).error(error.text());
+        self.host.suppress_reply(Some(command), mode, mark, out);
     }
 
     /// Runs `command` with its shards, and `more` beside them, entered; or delegates or queues it.
@@ -130,13 +151,10 @@ impl Thread {
             return self.execute_one(command, args, located.shard(), located, tries, out);
         }
         let mut needs = match command.entry.route {
-            Route::Queued => self.host.queued_needs(),
-            Route::Channels(from) if args.len() <= from => self.host.subscribed_needs(),
-            Route::Script { by_name } => {
-                Needs::of(command, args, shared.shards.placement()).and(self.host.script_needs(args, by_name))
+            Route::Keys if more == Needs::Nothing => {
+                Needs::at_first(command, args, shared.shards.placement())
             }
-            _ if more == Needs::Nothing => Needs::at_first(command, args, shared.shards.placement()),
-            _ => Needs::of(command, args, shared.shards.placement()),
+            _ => self.host.needs(command, args),
         };
         if more != Needs::Nothing {
             needs = needs.and(more);
@@ -325,9 +343,7 @@ impl Thread {
     /// Leaves every shard of the running transaction, and runs what was delegated meanwhile.
     #[inline]
     pub(crate) fn leave_all(&mut self) {
-        if !self.tx.posts.is_empty() {
-            self.queue_events();
-        }
+        self.queue_events();
         let mut all_left = true;
         while let Some(&id) = self.tx.hold.entered().last() {
             all_left &= self.tx.hold.leave_or_keep(id);

@@ -12,13 +12,10 @@ use crate::session::{ReplyMode, Retry, State};
 use crate::thread::Thread;
 
 impl Thread {
-    /// Takes one message; false if it says stop.
-    pub(crate) fn receive(&mut self, message: Message) -> bool {
+    /// Takes one message.
+    pub(crate) fn receive(&mut self, message: Message) {
         match message {
-            Message::Adopt(socket) => {
-                let conn = self.host.adopt(socket);
-                self.check_new_connection(conn);
-            }
+            Message::Adopt(socket) => self.host.adopt(socket),
             Message::Hop(node) => self.take_hop(node),
             Message::Done(node, published) => {
                 self.come_home(*node);
@@ -30,9 +27,9 @@ impl Thread {
             Message::Ask(question) => self.answer(question),
             Message::Answer(answer) => self.take_answer(answer),
             Message::Reconfigure => self.tx.config = self.host.shared.data_config(),
-            Message::Stop => return false,
+            // It only ends the sleep: the thread looks whether the server stops.
+            Message::Stop => {}
         }
-        true
     }
 
     /// A task of one of our clients comes home.
@@ -90,8 +87,12 @@ impl Thread {
             let args = retry.args.slices();
             let command = thread.host.shared.table.resolve(&args).expect("it was resolved before");
             let (mode, mark) = (thread.host.session().reply_mode, out.mark());
-            thread.execute(command, &args, retry.needs, retry.tries, out);
-            thread.suppress_reply(Some(command), mode, mark, out);
+            if thread.host.is_kept_waiting(&retry.needs) {
+                thread.host.refuse(Some(command), &CommandError::BUSY, out);
+            } else {
+                thread.execute(command, &args, retry.needs, retry.tries, out);
+            }
+            thread.host.suppress_reply(Some(command), mode, mark, out);
             thread.leave_all();
         });
         self.serve(conn);

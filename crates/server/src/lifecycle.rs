@@ -3,17 +3,27 @@
 use std::sync::atomic::Ordering;
 
 use command::{Client, Forget};
-use proactor::{ConnId, Socket};
-use resp::Proto;
+use proactor::{CloseMode, Socket};
+use resp::{Proto, Reply};
 use shard::Subscriber;
 
 use crate::session::Session;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
-    /// Takes a new connection.
-    pub(crate) fn adopt(&mut self, socket: Socket) -> ConnId {
+    /// Takes a new connection, or sends it away.
+    pub(crate) fn adopt(&mut self, socket: Socket) {
         let shared = self.shared;
+        let client_count = shared.connected_clients.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(refusal) = self.refusal(&socket, client_count) {
+            shared.connected_clients.fetch_sub(1, Ordering::Relaxed);
+            self.stats().rejected_connections.add(1);
+            let conn = self.driver.adopt(socket);
+            if let Some(output) = self.driver.output_mut(conn) {
+                Reply::new(output, Proto::Resp2).error(refusal);
+            }
+            return self.driver.close(conn, CloseMode::AfterFlush);
+        }
         let (peer, local, is_unix) = (socket.peer().to_owned(), socket.local().to_owned(), socket.is_unix());
         let descriptor = socket.descriptor();
         let keepalive = shared.settings.keepalive();
@@ -23,7 +33,6 @@ impl ThreadHost {
         }
         let conn = self.driver.adopt(socket);
         self.stats().connections_received.add(1);
-        shared.connected_clients.fetch_add(1, Ordering::Relaxed);
         let client = Client {
             id: shared.next_client_id.fetch_add(1, Ordering::Relaxed),
             thread: self.id,
@@ -42,7 +51,6 @@ impl ThreadHost {
         session.descriptor = descriptor;
         session.authenticated = !shared.settings.requires_password();
         self.connections.add(conn, Box::new(session));
-        conn
     }
 }
 

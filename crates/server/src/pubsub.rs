@@ -99,6 +99,9 @@ impl Thread {
     /// Queues the events of the running transaction at the shard of their channels, to be published there. That is
     /// done while the changed keys are still held: whoever changes them next queues his events behind these.
     pub(crate) fn queue_events(&mut self) {
+        if self.tx.posts.is_empty() {
+            return;
+        }
         let shared = self.host.shared;
         let is_heard = shared.patterns.len() > 0 || shared.subscription_count.load(Ordering::Relaxed) > 0;
         let events: Vec<Post> =

@@ -10,8 +10,10 @@
 //! other threads answer `BUSY` where a command meets its shards, and `SCRIPT KILL` ends it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use command::{Client, Command, CommandError, Flag, Needs, Tx};
+use proactor::ConnId;
 use resp::{Output, Proto, Reply};
 use script::{Engine, Interrupt, Reach, Script, Sha1Hex};
 use shard::ShardId;
@@ -19,7 +21,7 @@ use smallvec::SmallVec;
 
 use crate::script_store::Slow;
 use crate::session::Session;
-use crate::shared::Shared;
+use crate::settings::Settings;
 use crate::thread::ThreadHost;
 
 /// How long a script that wrote waits for a shard that it did not declare.
@@ -29,18 +31,25 @@ const ROAM_WAIT_MS: u64 = 5_000;
 pub(crate) struct Scripting {
     /// Made when the first script comes; out while one runs.
     engine: Option<Box<Engine>>,
+    memory_bytes_max: usize,
+    is_running: bool,
     /// The client that commands of scripts see; out while one runs.
     session: Option<Box<Session>>,
-    running: bool,
 }
 
 impl Scripting {
-    pub(crate) fn new(_shared: &'static Shared) -> Self {
-        Scripting { engine: None, session: None, running: false }
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Scripting {
+            engine: None,
+            memory_bytes_max: settings.script_memory_bytes_max(),
+            is_running: false,
+            session: None,
+        }
     }
 
     fn engine(&mut self) -> &mut Engine {
-        self.engine.get_or_insert_with(|| Box::new(Engine::new(script::MEMORY_BYTES_DEFAULT)))
+        let memory_bytes_max = self.memory_bytes_max;
+        self.engine.get_or_insert_with(|| Box::new(Engine::new(memory_bytes_max)))
     }
 }
 
@@ -91,6 +100,10 @@ impl ThreadHost {
     /// The shards that a script needs beside those of its keys.
     pub(crate) fn script_needs(&mut self, args: &[&[u8]], by_name: bool) -> Needs {
         let Some(&what) = args.get(1) else { return Needs::Nothing };
+        if self.scripting.is_running {
+            // It will be refused, and the engine is out.
+            return Needs::Nothing;
+        }
         let wanted = if by_name { Wanted::Named(what) } else { Wanted::Source(what) };
         match self.script(&wanted) {
             // It will be refused.
@@ -115,7 +128,7 @@ impl ThreadHost {
             self.scripting.session.take().unwrap_or_else(|| Box::new(Session::new(client, self.now_ms)));
         session.client = client;
         let caller = self.current.replace(session);
-        self.scripting.running = true;
+        self.scripting.is_running = true;
         let started_ms = self.driver.clock().monotonic_ms();
         let mut run =
             Run { tx, host: self, is_read_only, started_ms, is_slow: false, reach: Reach::Declared };
@@ -126,8 +139,11 @@ impl ThreadHost {
             self.own_slow_script().set(Slow::No);
             self.shared.scripts.note_slow(false);
         }
-        self.scripting.running = false;
+        self.scripting.is_running = false;
         self.scripting.session = self.current.take();
+        if is_slow && let Some(caller) = &caller {
+            self.driver.resume_reading(ConnId::from_bits(caller.client.connection));
+        }
         self.current = caller;
         self.scripting.engine = Some(engine);
         outcome
@@ -207,14 +223,13 @@ impl script::Host for Run<'_, '_> {
                 now_ms - self.started_ms
             );
         }
-        if slow.get() == Slow::Killed {
-            return Err(Interrupt::Killed);
-        }
         if self.tx.wrote {
             slow.note_write();
         }
-        self.host.busy_turn();
-        if slow.get() == Slow::Killed { Err(Interrupt::Killed) } else { Ok(()) }
+        self.host.busy_turn(self.tx);
+        // A server that stops waits for no slow script, whatever it wrote.
+        let is_over = slow.get() == Slow::Killed || self.host.shared.stopping.load(Ordering::Acquire);
+        if is_over { Err(Interrupt::Killed) } else { Ok(()) }
     }
 
     fn log(&mut self, level: i64, text: &[u8]) {

@@ -331,6 +331,11 @@ impl Settings {
         self.number(CLIENT_QUERY_BUFFER_LIMIT) as usize
     }
 
+    /// Unread replies at which a client's further commands wait.
+    pub(crate) fn unread_bytes_max(&self) -> usize {
+        self.number(CLIENT_UNREAD_BYTES_MAX) as usize
+    }
+
     /// The limit of the output of a class of clients: 0 normal ones, 1 replicas, 2 subscribers.
     pub(crate) fn output_limit(&self, class: usize) -> OutputLimit {
         let [hard_bytes, soft_bytes, soft_seconds] =
@@ -340,7 +345,15 @@ impl Settings {
 
     /// After how long a script is slow.
     pub(crate) fn script_time_limit_ms(&self) -> u64 {
-        self.number(BUSY_REPLY_THRESHOLD) as u64
+        match self.number(BUSY_REPLY_THRESHOLD) {
+            0 => u64::MAX,
+            limit_ms => limit_ms as u64,
+        }
+    }
+
+    /// Memory that scripts may use on each thread.
+    pub(crate) fn script_memory_bytes_max(&self) -> usize {
+        self.number(SCRIPT_MEMORY_BYTES_MAX) as usize
     }
 
     /// Number of databases.

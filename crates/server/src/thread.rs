@@ -12,10 +12,11 @@
 //! Not here: how a command comes to its shards (`dispatch.rs`), what comes back from elsewhere (`homecoming.rs`).
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use command::{ArgSlices, Garbage, Host, Tx};
-use proactor::{CloseMode, ConnId, Driver, Event, Node};
+use proactor::{CloseMode, ConnId, Driver, Event};
 use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Hold;
 
@@ -35,7 +36,8 @@ pub(crate) struct Thread {
     pub(crate) host: ThreadHost,
     /// Commands run under the present baton: a pipeline's run is bounded.
     pub(crate) run_length: u32,
-    events: Vec<Event>,
+    /// The driver's latest report, kept for its memory.
+    reported: Vec<Event>,
 }
 
 /// What commands of the server itself may reach: everything of the thread but the shards.
@@ -49,7 +51,7 @@ pub(crate) struct ThreadHost {
     pub(crate) timers: Timers,
     pub(crate) cron: crate::cron::Cron,
     pub(crate) scripting: crate::scripting::Scripting,
-    /// Messages to itself.
+    /// Messages to be taken.
     pub(crate) own_mail: VecDeque<Message>,
     /// The same for the next turn: what would do no good at once.
     pub(crate) next_mail: Vec<Message>,
@@ -60,8 +62,8 @@ pub(crate) struct ThreadHost {
     pub(crate) pausing: crate::pause::Pausing,
     /// Connections that get a line for every command.
     pub(crate) monitors: Vec<ConnId>,
-    /// Events that came while a slow script ran.
-    pub(crate) postponed: Vec<Event>,
+    /// What the driver reported and nobody has looked at yet.
+    pub(crate) events: VecDeque<Event>,
     /// Large values and databases on their way out.
     pub(crate) garbage: VecDeque<Garbage>,
     /// Connections with complete commands left over when their turn ended.
@@ -92,6 +94,20 @@ impl ThreadHost {
         self.current.as_deref_mut().expect("a command runs for a client")
     }
 
+    /// Gives a new connection to the threads in turn, so that few connections still use all of them.
+    pub(crate) fn deal(&mut self, socket: proactor::Socket) {
+        let count = self.shared.threads.len();
+        let thread = self.next_thread % count;
+        self.next_thread = thread + 1;
+        self.send(thread as u16, Message::Adopt(socket));
+    }
+
+    /// Puts what other threads sent with what it sent itself.
+    pub(crate) fn fetch_mail(&mut self) {
+        let remote = &self.shared.threads[usize::from(self.id)];
+        self.own_mail.extend(remote.take().map(|node| node.value));
+    }
+
     /// Sends a message to a thread; to itself without a detour.
     pub(crate) fn send(&mut self, thread: u16, message: Message) {
         if thread == self.id {
@@ -118,14 +134,14 @@ impl Thread {
                 current: None,
                 timers: Timers::default(),
                 cron: crate::cron::Cron::new(id),
-                scripting: crate::scripting::Scripting::new(shared),
+                scripting: crate::scripting::Scripting::new(&shared.settings),
                 own_mail: VecDeque::new(),
                 next_mail: Vec::new(),
                 stale_watches: Vec::new(),
                 watchlist: Watchlist::default(),
                 pausing: crate::pause::Pausing::default(),
                 monitors: Vec::new(),
-                postponed: Vec::new(),
+                events: VecDeque::new(),
                 garbage: VecDeque::new(),
                 unserved: VecDeque::new(),
                 next_thread: 0,
@@ -133,7 +149,7 @@ impl Thread {
                 lap: 0,
             },
             run_length: 0,
-            events: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
@@ -146,15 +162,15 @@ impl Thread {
     /// One turn: waits at most `timeout` (`None`: until something is due), then does what there is to do. False
     /// when the server stops.
     pub(crate) fn turn(&mut self, timeout: Option<Duration>) -> std::io::Result<bool> {
-        let mut events = std::mem::take(&mut self.events);
         let wait = self.wait(timeout);
-        self.host.driver.turn(wait, &mut events)?;
+        self.host.driver.turn(wait, &mut self.reported)?;
+        self.host.events.extend(self.reported.drain(..));
         self.tick();
-        self.take_events(&mut events);
-        self.events = events;
+        self.take_events();
         let next_mail = std::mem::take(&mut self.host.next_mail);
         self.host.own_mail.extend(next_mail);
-        let running = self.take_mail();
+        self.host.fetch_mail();
+        self.take_own_mail();
         for _ in 0..self.host.unserved.len() {
             if let Some(conn) = self.host.unserved.pop_front() {
                 self.serve(conn);
@@ -165,21 +181,18 @@ impl Thread {
         self.background();
         self.forget_watches();
         self.take_own_mail();
-        Ok(running)
+        Ok(!self.host.shared.stopping.load(Ordering::Acquire))
     }
 
-    fn take_events(&mut self, events: &mut Vec<Event>) {
-        while !events.is_empty() {
-            for event in events.drain(..) {
-                match event {
-                    Event::Accepted { socket, .. } => self.deal(socket),
-                    Event::Data { conn } => self.serve(conn),
-                    Event::Closed { conn, error } => self.hang_up(conn, error),
-                    Event::Wake => {}
-                }
+    /// One after the other: a slow script, which one of them may start, sees to the rest.
+    fn take_events(&mut self) {
+        while let Some(event) = self.host.events.pop_front() {
+            match event {
+                Event::Accepted { socket, .. } => self.host.deal(socket),
+                Event::Data { conn } => self.serve(conn),
+                Event::Closed { conn, error } => self.hang_up(conn, error),
+                Event::Wake => {}
             }
-            // What a slow script put off.
-            events.append(&mut self.host.postponed);
         }
     }
 
@@ -189,6 +202,7 @@ impl Thread {
             || !self.host.own_mail.is_empty()
             || !self.host.next_mail.is_empty()
             || !self.host.unserved.is_empty()
+            || !self.host.events.is_empty()
             || !self.host.garbage.is_empty();
         if busy {
             return Some(Duration::ZERO);
@@ -209,17 +223,9 @@ impl Thread {
         self.host.now_ms = self.host.driver.clock().monotonic_ms();
     }
 
-    /// Gives a new connection to the threads in turn, so that few connections still use all of them.
-    fn deal(&mut self, socket: proactor::Socket) {
-        let count = self.host.shared.threads.len();
-        let thread = self.host.next_thread % count;
-        self.host.next_thread = thread + 1;
-        self.host.send(thread as u16, Message::Adopt(socket));
-    }
-
     /// Runs the commands that a connection sent.
     pub(crate) fn serve(&mut self, conn: ConnId) {
-        if self.must_read_first(conn) {
+        if self.host.must_read_first(conn) {
             return;
         }
         let Some((mut parser, mut session)) = self.host.connections.take(conn) else { return };
@@ -306,19 +312,7 @@ impl Thread {
         !matches!(session.state, State::Ready) || session.close_after_reply
     }
 
-    /// Takes what other threads sent; false if one of the messages says stop.
-    fn take_mail(&mut self) -> bool {
-        let mut running = true;
-        let remote = &self.host.shared.threads[usize::from(self.host.id)];
-        for node in remote.take() {
-            let Node { value, .. } = *node;
-            running &= self.receive(value);
-        }
-        self.take_own_mail();
-        running
-    }
-
-    /// Takes what it sent itself.
+    /// Takes what was sent to it.
     pub(crate) fn take_own_mail(&mut self) {
         while let Some(message) = self.host.own_mail.pop_front() {
             self.receive(message);

@@ -1,15 +1,41 @@
 //! Starts the real binary: command line, configuration, statistics, and how it stops.
 
-mod binary;
-
+use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
-use binary::{Client, Scratch, Server, eventually, exists, run};
+use blackbox::{Client, Scratch, Server, Signal, eventually, run};
+use resp::Value;
+
+/// The reply in short: what RESP2 sends without lengths, an array's elements in brackets.
+#[track_caller]
+fn ask<S: Read + Write>(client: &mut Client<S>, args: &[&str]) -> String {
+    let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
+    client.send_args(&args);
+    short(&client.receive())
+}
+
+fn short(value: &Value) -> String {
+    match value {
+        Value::Simple(text) => format!("+{}", String::from_utf8_lossy(text)),
+        Value::Error(text) => format!("-{}", String::from_utf8_lossy(text)),
+        Value::Int(number) => format!(":{number}"),
+        Value::Bulk(text) => String::from_utf8_lossy(text).into_owned(),
+        Value::Array(items) => format!("[{}]", items.iter().map(short).collect::<Vec<_>>().join(" ")),
+        other => other.to_string(),
+    }
+}
 
 #[track_caller]
 fn check_refused(args: &[&str], expected: &str) {
-    let output = run(args);
+    check_refused_through(&[], args, expected);
+}
+
+#[track_caller]
+fn check_refused_through(launcher: &[&str], args: &[&str], expected: &str) {
+    let output = run(launcher, &[args, &["--loglevel", "warning"]].concat());
     assert_eq!(output.status.code(), Some(1), "{args:?}");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(text.trim_end(), format!("darter: {expected}"), "{args:?}");
@@ -39,25 +65,65 @@ fn a_port_in_use_is_named() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = other.local_addr().unwrap().port().to_string();
     check_refused(
-        &["--loglevel", "warning", "--bind", "127.0.0.1", "--port", &port],
+        &["--bind", "127.0.0.1", "--port", &port],
         &format!("cannot listen on 127.0.0.1:{port}: another process uses this port"),
     );
 }
 
 #[test]
+fn a_line_of_the_configuration_file_is_named() {
+    let scratch = Scratch::new("lines");
+    for (line, expected) in [
+        ("maxclient 5", "unknown setting 'maxclient' in PATH, line 2; did you mean 'maxclients'?"),
+        ("zzzzqqq 5", "unknown setting 'zzzzqqq' in PATH, line 2"),
+        ("dir \"/tmp", "unbalanced quotes in PATH, line 2"),
+    ] {
+        let path = scratch.file("redis.conf", &format!("port 0\n{line}\n"));
+        check_refused(&[&path], &expected.replace("PATH", &path));
+    }
+}
+
+#[test]
+fn a_place_for_the_socket_that_does_not_do_is_named() {
+    let scratch = Scratch::new("places");
+    let file = scratch.file("file", "precious");
+    let check = |launcher: &[&str], path: &str, why: &str| {
+        let expected = format!("cannot listen on {path}: {why}");
+        check_refused_through(launcher, &["--port", "0", "--unixsocket", path], &expected);
+    };
+    check(&[], &scratch.path("none/socket"), "No such file or directory (os error 2)");
+    check(&[], &file, "a file that is no socket is there");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+    let live = scratch.path("live");
+    let server = Server::start(1, "auto", &["--unixsocket", &live]);
+    check(&[], &live, "another process uses this socket");
+    assert_eq!(ask(&mut server.client(), &["PING"]), "+PONG");
+    // Who owns a directory may still not write to it, unless he may do everything.
+    let (folder, path) = (scratch.path("folder"), scratch.path("folder/socket"));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o555)).unwrap();
+    let launcher: &[&str] = if rustix::process::geteuid().is_root() {
+        &["setpriv", "--bounding-set", "-dac_override"]
+    } else {
+        &[]
+    };
+    check(launcher, &path, "no permission");
+}
+
+#[test]
 fn version_and_help_are_printed() {
     for flag in ["--version", "-v"] {
-        let text = String::from_utf8(run(&[flag]).stdout).unwrap();
+        let text = String::from_utf8(run(&[], &[flag]).stdout).unwrap();
         assert!(text.starts_with("Darter server v=") && text.contains(" sha="), "{text}");
         assert!(text.trim_end().contains(" redis_version=7.2."), "{text}");
     }
-    let text = String::from_utf8(run(&["--help"]).stdout).unwrap();
+    let text = String::from_utf8(run(&[], &["--help"]).stdout).unwrap();
     assert!(text.contains("--tcp-keepalive <seconds>") && text.contains("[default: 300]"), "{text}");
 }
 
 #[test]
 fn settings_are_read_and_changed() {
-    let server = Server::start(&["--timeout", "7", "--shard-entry", "home"]);
+    let server = Server::start(2, "auto", &["--timeout", "7", "--shard-entry", "home"]);
     let mut client = server.client();
     for (request, reply) in [
         (&["CONFIG", "GET", "timeout"] as &[_], "[timeout 7]"),
@@ -86,40 +152,40 @@ fn settings_are_read_and_changed() {
         (&["CONFIG", "REWRITE"], "-ERR The server is running without a config file"),
         (&["CONFIG", "NOTHING"], "-ERR unknown subcommand 'NOTHING'. Try CONFIG HELP."),
     ] {
-        assert_eq!(client.ask(request), reply, "{request:?}");
+        assert_eq!(ask(&mut client, request), reply, "{request:?}");
     }
     // Threads take the new limit over with the next message they read.
     eventually("the new limit for small hashes holds on every thread", || {
         let mut clients = [server.client(), server.client()];
         clients.iter_mut().all(|client| {
-            client.ask(&["DEL", "h"]);
-            client.ask(&["HSET", "h", "a", "1", "b", "2", "c", "3"]);
-            client.ask(&["OBJECT", "ENCODING", "h"]) == "hashtable"
+            ask(client, &["DEL", "h"]);
+            ask(client, &["HSET", "h", "a", "1", "b", "2", "c", "3"]);
+            ask(client, &["OBJECT", "ENCODING", "h"]) == "hashtable"
         })
     });
 }
 
 #[test]
 fn a_failed_consequence_takes_the_change_back() {
-    let server = Server::start(&["--enable-protected-configs", "yes"]);
+    let server = Server::start(2, "auto", &["--enable-protected-configs", "yes"]);
     let mut client = server.client();
     assert_eq!(
-        client.ask(&["CONFIG", "SET", "timeout", "5", "dir", "/nonexistent"]),
+        ask(&mut client, &["CONFIG", "SET", "timeout", "5", "dir", "/nonexistent"]),
         "-ERR CONFIG SET failed (possibly related to argument 'dir') - No such file or directory"
     );
-    assert_eq!(client.ask(&["CONFIG", "GET", "timeout"]), "[timeout 0]");
+    assert_eq!(ask(&mut client, &["CONFIG", "GET", "timeout"]), "[timeout 0]");
 }
 
 #[test]
 fn the_configuration_file_is_read_and_rewritten() {
     let scratch = Scratch::new("rewrite");
     let path = scratch.file("redis.conf", "# mine\nmaxclients 100\nappendfsync always\nsave 60 5\n");
-    let log = scratch.0.join("log");
-    let server = Server::start(&[&path, "--logfile", log.to_str().unwrap()]);
+    let log = scratch.path("log");
+    let server = Server::start(2, "auto", &[&path, "--logfile", &log]);
     let mut client = server.client();
-    assert_eq!(client.ask(&["CONFIG", "GET", "maxclients", "save"]), "[maxclients 100 save 60 5]");
-    assert_eq!(client.ask(&["CONFIG", "SET", "maxclients", "50", "requirepass", "a b"]), "+OK");
-    assert_eq!(client.ask(&["CONFIG", "REWRITE"]), "+OK");
+    assert_eq!(ask(&mut client, &["CONFIG", "GET", "maxclients", "save"]), "[maxclients 100 save 60 5]");
+    assert_eq!(ask(&mut client, &["CONFIG", "SET", "maxclients", "50", "requirepass", "a b"]), "+OK");
+    assert_eq!(ask(&mut client, &["CONFIG", "REWRITE"]), "+OK");
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(text.starts_with("# mine\nmaxclients 50\nappendfsync always\nsave 60 5\n"), "{text}");
     assert!(text.contains("\nrequirepass \"a b\"\n"), "{text}");
@@ -130,14 +196,14 @@ fn the_configuration_file_is_read_and_rewritten() {
 
 #[test]
 fn info_has_what_exporters_read() {
-    let server = Server::start(&[]);
+    let server = Server::start(2, "auto", &[]);
     let mut client = server.client();
-    client.ask(&["SET", "k", "v"]);
-    client.ask(&["GET", "k"]);
-    client.ask(&["GET", "nothing"]);
-    client.ask(&["LPUSH", "k", "v"]);
-    client.ask(&["NOTHING"]);
-    let default = client.ask(&["INFO"]);
+    ask(&mut client, &["SET", "k", "v"]);
+    ask(&mut client, &["GET", "k"]);
+    ask(&mut client, &["GET", "nothing"]);
+    ask(&mut client, &["LPUSH", "k", "v"]);
+    ask(&mut client, &["NOTHING"]);
+    let default = ask(&mut client, &["INFO"]);
     let titles = |text: &str| {
         let titles: Vec<String> =
             text.lines().filter_map(|line| Some(line.strip_prefix("# ")?.to_owned())).collect();
@@ -148,16 +214,16 @@ fn info_has_what_exporters_read() {
         "Server Clients Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace"
     );
     assert_eq!(
-        titles(&client.ask(&["INFO", "all"])),
+        titles(&ask(&mut client, &["INFO", "all"])),
         "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Latencystats Cluster \
          Transaction Keyspace"
     );
-    assert_eq!(titles(&client.ask(&["INFO", "cpu", "nothing", "KEYSPACE"])), "CPU Keyspace");
-    assert_eq!(client.ask(&["INFO", "nothing"]), "");
+    assert_eq!(titles(&ask(&mut client, &["INFO", "cpu", "nothing", "KEYSPACE"])), "CPU Keyspace");
+    assert_eq!(ask(&mut client, &["INFO", "nothing"]), "");
     for (section, field, value) in [
         ("server", "redis_mode", "standalone"),
         ("server", "threads", "2"),
-        ("server", "tcp_port", &server.port.to_string()),
+        ("server", "tcp_port", &server.port().to_string()),
         ("memory", "maxmemory_policy", "noeviction"),
         ("stats", "keyspace_hits", "1"),
         ("stats", "keyspace_misses", "1"),
@@ -174,96 +240,101 @@ fn info_has_what_exporters_read() {
         "{calls}"
     );
     assert!(client.info("latencystats", "latency_percentiles_usec_get").starts_with("p50="));
-    client.ask(&["MULTI"]);
-    client.ask(&["INFO", "keyspace"]);
-    assert!(client.ask(&["EXEC"]).contains("db0:keys=1"));
+    ask(&mut client, &["MULTI"]);
+    ask(&mut client, &["INFO", "keyspace"]);
+    assert!(ask(&mut client, &["EXEC"]).contains("db0:keys=1"));
 }
 
 #[test]
 fn statistics_start_anew() {
-    let server = Server::start(&[]);
+    let server = Server::start(2, "auto", &[]);
     let mut client = server.client();
-    client.ask(&["GET", "k"]);
-    client.ask(&["LATENCY", "NOTHING"]);
-    assert_eq!(client.ask(&["CONFIG", "RESETSTAT"]), "+OK");
+    ask(&mut client, &["GET", "k"]);
+    ask(&mut client, &["LATENCY", "NOTHING"]);
+    assert_eq!(ask(&mut client, &["CONFIG", "RESETSTAT"]), "+OK");
     assert_eq!(client.info("stats", "keyspace_misses"), "0");
-    assert!(!client.ask(&["INFO", "commandstats", "errorstats"]).contains("get"));
-    client.ask(&["GET", "k"]);
+    assert!(!ask(&mut client, &["INFO", "commandstats", "errorstats"]).contains("get"));
+    ask(&mut client, &["GET", "k"]);
     assert!(client.info("commandstats", "cmdstat_get").starts_with("calls=1,"));
-    let histogram = client.ask(&["LATENCY", "HISTOGRAM", "get", "nothing"]);
+    let histogram = ask(&mut client, &["LATENCY", "HISTOGRAM", "get", "nothing"]);
     assert!(histogram.starts_with("[get [calls :1 histogram_usec [:"), "{histogram}");
 }
 
 #[test]
 fn the_transaction_section_counts_how_commands_came_to_their_shards() {
-    let server = Server::start(&["--num_shards", "8"]);
+    let server = Server::start(2, "auto", &["--num_shards", "8"]);
     let mut client = server.client();
     for number in 0..20 {
-        client.ask(&["SET", &format!("k{number}"), "v"]);
+        ask(&mut client, &["SET", &format!("k{number}"), "v"]);
     }
-    client.ask(&["MSET", "a", "1", "b", "2", "c", "3", "d", "4", "e", "5"]);
-    let count = |client: &mut Client<_>, name: &str| {
-        client.info("transaction", &format!("tx_type_{name}")).parse::<u64>().unwrap()
-    };
-    assert!(["inline", "quick", "hop"].map(|name| count(&mut client, name)).iter().sum::<u64>() >= 20);
-    assert!(count(&mut client, "wide") >= 1);
-    assert!(count(&mut client, "global") >= 1);
+    ask(&mut client, &["MSET", "a", "1", "b", "2", "c", "3", "d", "4", "e", "5"]);
+    let mut count =
+        |name: &str| client.info("transaction", &format!("tx_type_{name}")).parse::<u64>().unwrap();
+    assert!(count("inline") + count("quick") + count("hop") >= 20);
+    assert!(count("wide") >= 1);
+    assert!(count("global") >= 1);
     // A pop of several keys enters only their first shard if there is something, else also those up to what it takes.
     for (queue, wide_pops) in [("q1", 0), ("q9", 1)] {
-        client.ask(&["LPUSH", queue, "job"]);
-        let before = count(&mut client, "wide");
+        let mut client = server.client();
+        ask(&mut client, &["LPUSH", queue, "job"]);
+        let before = count("wide");
         let queues: Vec<String> = (1..10).map(|number| format!("q{number}")).collect();
         let words: Vec<&str> =
             ["BRPOP"].into_iter().chain(queues.iter().map(String::as_str)).chain(["1"]).collect();
-        assert_eq!(client.ask(&words), format!("[{queue} job]"));
-        assert_eq!(count(&mut client, "wide") - before, wide_pops);
+        assert_eq!(ask(&mut client, &words), format!("[{queue} job]"));
+        assert_eq!(count("wide") - before, wide_pops);
     }
 }
 
 #[test]
 fn slow_commands_are_kept() {
-    let server = Server::start(&["--slowlog-log-slower-than", "0", "--slowlog-max-len", "2"]);
+    let server = Server::start(2, "auto", &["--slowlog-log-slower-than", "0", "--slowlog-max-len", "2"]);
     let mut client = server.client();
-    client.ask(&["SET", "k", &"v".repeat(200)]);
-    let log = client.ask(&["SLOWLOG", "GET"]);
+    ask(&mut client, &["SET", "k", &"v".repeat(200)]);
+    let log = ask(&mut client, &["SLOWLOG", "GET"]);
     assert!(log.contains(&format!("[SET k {}... (72 more bytes)]", "v".repeat(128))), "{log}");
     assert!(log.contains("127.0.0.1:"), "{log}");
-    assert_eq!(client.ask(&["SLOWLOG", "LEN"]), ":2");
-    assert_eq!(client.ask(&["CONFIG", "SET", "slowlog-log-slower-than", "-1"]), "+OK");
-    assert_eq!(client.ask(&["SLOWLOG", "RESET"]), "+OK");
-    assert_eq!(client.ask(&["SLOWLOG", "GET", "-1"]), "[]");
-    assert_eq!(client.ask(&["SLOWLOG", "GET", "x"]), "-ERR count should be greater than or equal to -1");
+    assert_eq!(ask(&mut client, &["SLOWLOG", "LEN"]), ":2");
+    assert_eq!(ask(&mut client, &["CONFIG", "SET", "slowlog-log-slower-than", "-1"]), "+OK");
+    assert_eq!(ask(&mut client, &["SLOWLOG", "RESET"]), "+OK");
+    assert_eq!(ask(&mut client, &["SLOWLOG", "GET", "-1"]), "[]");
+    assert_eq!(
+        ask(&mut client, &["SLOWLOG", "GET", "x"]),
+        "-ERR count should be greater than or equal to -1"
+    );
 }
 
 #[test]
 fn debug_populates_and_digests() {
-    let server = Server::start(&[]);
+    let server = Server::start(2, "auto", &[]);
     let mut client = server.client();
-    assert_eq!(client.ask(&["DEBUG", "POPULATE", "1000", "p", "5"]), "+OK");
-    assert_eq!(client.ask(&["DBSIZE"]), ":1000");
-    assert_eq!(client.ask(&["GET", "p:999"]), "value");
-    let digest = client.ask(&["DEBUG", "DIGEST"]);
-    assert_eq!(client.ask(&["DEBUG", "DIGEST"]), digest);
-    client.ask(&["SET", "p:0", "other"]);
-    assert_ne!(client.ask(&["DEBUG", "DIGEST"]), digest);
-    client.ask(&["MULTI"]);
-    client.ask(&["DEBUG", "POPULATE", "10", "q"]);
-    assert_eq!(client.ask(&["EXEC"]), "[+OK]");
-    assert_eq!(client.ask(&["GET", "q:9"]), "value:9");
+    assert_eq!(ask(&mut client, &["DEBUG", "POPULATE", "1000", "p", "5"]), "+OK");
+    assert_eq!(ask(&mut client, &["DBSIZE"]), ":1000");
+    assert_eq!(ask(&mut client, &["GET", "p:999"]), "value");
+    let digest = ask(&mut client, &["DEBUG", "DIGEST"]);
+    assert_eq!(ask(&mut client, &["DEBUG", "DIGEST"]), digest);
+    ask(&mut client, &["SET", "p:0", "other"]);
+    assert_ne!(ask(&mut client, &["DEBUG", "DIGEST"]), digest);
+    ask(&mut client, &["MULTI"]);
+    ask(&mut client, &["DEBUG", "POPULATE", "10", "q"]);
+    assert_eq!(ask(&mut client, &["EXEC"]), "[+OK]");
+    assert_eq!(ask(&mut client, &["GET", "q:9"]), "value:9");
     assert_eq!(
-        client.ask(&["DEBUG", "JMAP"]),
+        ask(&mut client, &["DEBUG", "JMAP"]),
         "-ERR unknown subcommand or wrong number of arguments for 'JMAP'. Try DEBUG HELP."
     );
     drop(server);
-    let server = Server::start(&["--enable-debug-command", "no"]);
-    assert!(server.client().ask(&["DEBUG", "SLEEP", "0"]).starts_with("-ERR DEBUG command not allowed."));
+    let server = Server::start(2, "auto", &["--enable-debug-command", "no"]);
+    assert!(
+        ask(&mut server.client(), &["DEBUG", "SLEEP", "0"]).starts_with("-ERR DEBUG command not allowed.")
+    );
 }
 
 #[test]
 fn small_commands_answer_as_in_redis() {
-    let server = Server::start(&[]);
+    let server = Server::start(2, "auto", &[]);
     let mut client = server.client();
-    client.ask(&["SET", "k", "v"]);
+    ask(&mut client, &["SET", "k", "v"]);
     for (request, reply) in [
         (&["ROLE"] as &[_], "[master :0 []]"),
         (&["WAIT", "0", "0"], ":0"),
@@ -278,42 +349,39 @@ fn small_commands_answer_as_in_redis() {
         (&["LATENCY", "GRAPH", "x"], "-ERR No samples available for event 'x'"),
         (&["LATENCY", "RESET"], ":0"),
     ] {
-        assert_eq!(client.ask(request), reply, "{request:?}");
+        assert_eq!(ask(&mut client, request), reply, "{request:?}");
     }
 }
 
 #[test]
 fn shutdown_ends_the_process_and_its_files() {
     let scratch = Scratch::new("shutdown");
-    let (socket, pid_file) = (scratch.0.join("socket"), scratch.0.join("pid"));
-    let mut server = Server::start(&[
-        "--unixsocket",
-        socket.to_str().unwrap(),
-        "--unixsocketperm",
-        "700",
-        "--pidfile",
-        pid_file.to_str().unwrap(),
-    ]);
+    let (socket, pid_file) = (scratch.path("socket"), scratch.path("pid"));
+    let mut server = Server::start(
+        2,
+        "auto",
+        &["--unixsocket", &socket, "--unixsocketperm", "700", "--pidfile", &pid_file],
+    );
     let mut local = Client::over(UnixStream::connect(&socket).unwrap());
-    assert_eq!(local.ask(&["PING"]), "+PONG");
-    assert!(exists(&pid_file));
+    assert_eq!(ask(&mut local, &["PING"]), "+PONG");
+    assert!(Path::new(&pid_file).exists());
     let (mut client, mut other) = (server.client(), server.client());
-    assert_eq!(other.ask(&["PING"]), "+PONG");
-    client.send(&["SHUTDOWN", "NOSAVE"]);
-    assert_eq!(client.reply(), None);
+    assert_eq!(ask(&mut other, &["PING"]), "+PONG");
+    client.send("SHUTDOWN NOSAVE");
+    client.expect_end();
     assert_eq!(server.wait().code(), Some(0));
-    assert_eq!(other.reply(), None);
-    assert!(!exists(&socket) && !exists(&pid_file));
+    other.expect_end();
+    assert!(!Path::new(&socket).exists() && !Path::new(&pid_file).exists());
 }
 
 #[test]
 fn systemd_is_told_when_the_server_is_ready() {
     let scratch = Scratch::new("systemd");
-    let path = scratch.0.join("notify");
+    let path = scratch.path("notify");
     let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
-    let _server =
-        Server::start_with(&["--supervised", "systemd"], &[("NOTIFY_SOCKET", path.to_str().unwrap())]);
+    let variable = format!("NOTIFY_SOCKET={path}");
+    let _server = Server::launch(&["env", &variable], &["--supervised", "systemd"]).unwrap();
     let mut message = [0; 64];
     let length = socket.recv(&mut message).unwrap();
     assert_eq!(&message[..length], b"READY=1");
@@ -321,12 +389,12 @@ fn systemd_is_told_when_the_server_is_ready() {
 
 #[test]
 fn a_signal_ends_the_process() {
-    for signal in ["TERM", "INT"] {
-        let mut server = Server::start(&[]);
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut server = Server::start(2, "auto", &[]);
         let mut client = server.client();
-        client.ask(&["PING"]);
+        ask(&mut client, &["PING"]);
         server.signal(signal);
         assert_eq!(server.wait().code(), Some(0));
-        assert_eq!(client.reply(), None);
+        client.expect_end();
     }
 }

@@ -1,16 +1,9 @@
 //! Publishing, over all threads.
 
-mod support;
+use std::io::Write;
 
-use std::io::{Read, Write};
-
+use blackbox::{Client, check, eventually, on_each_server, text};
 use resp::Value;
-use support::{Client, eventually, on_each_server, text};
-
-#[track_caller]
-fn check(client: &mut Client, line: &str, expected: &str) {
-    assert_eq!(client.show(line), expected, "{line}");
-}
 
 #[track_caller]
 fn expect(client: &mut Client, expected: &[&str]) {
@@ -142,7 +135,7 @@ fn messages_of_one_publisher_keep_their_order() {
                 let (channel, message) = (format!("c{}", number % 8), format!("{name} {number}"));
                 resp::encode_request(&[b"PUBLISH", channel.as_bytes(), message.as_bytes()], &mut bytes);
             }
-            publisher.stream.write_all(&bytes).unwrap();
+            publisher.stream().write_all(&bytes).unwrap();
         }
         for publisher in &mut publishers {
             for _ in 0..count {
@@ -201,7 +194,7 @@ fn events_come_in_the_order_of_the_changes() {
         let count = 500;
         for client in &mut clients {
             let bytes = "SET k v NX\r\nDEL k\r\n".repeat(count);
-            client.stream.write_all(bytes.as_bytes()).unwrap();
+            client.stream().write_all(bytes.as_bytes()).unwrap();
         }
         let mut changes = 0;
         for client in &mut clients {
@@ -263,8 +256,8 @@ fn resp3_subscribers_run_commands_between_messages() {
             resp::encode_request(&[b"INCR", key.as_bytes()], &mut bytes);
             resp::encode_request(&[&b"PUBLISH"[..], b"news", number.to_string().as_bytes()], &mut published);
         }
-        publisher.stream.write_all(&published).unwrap();
-        client.stream.write_all(&bytes).unwrap();
+        publisher.stream().write_all(&published).unwrap();
+        client.stream().write_all(&bytes).unwrap();
         let (mut replies, mut messages) = (0, 0);
         while replies < rounds || messages < rounds {
             match client.receive() {
@@ -292,33 +285,10 @@ fn resp3_subscribers_run_commands_between_messages() {
 }
 
 #[test]
-fn a_subscriber_that_never_reads_is_disconnected() {
-    on_each_server(|server| {
-        let (idle, publisher) = (&mut server.client(), &mut server.client());
-        let id = idle.id();
-        idle.send("SUBSCRIBE flood");
-        idle.receive();
-        let message = "x".repeat(1 << 20);
-        let mut sent = 0;
-        while publisher.call(&format!("PUBLISH flood {message}")) == Value::Int(1) {
-            sent += 1;
-            assert!(sent < 200, "it is still there");
-            // All threads answer this, after what they were to deliver.
-            publisher.field_of(id, "id");
-        }
-        // 32 MiB are its limit; the sockets in between take some.
-        assert!(sent >= 32, "{sent}");
-        assert_eq!(publisher.field_of(id, "id"), "");
-        let mut rest = Vec::new();
-        let _ = idle.stream.read_to_end(&mut rest);
-    });
-}
-
-#[test]
 fn monitors_see_every_command() {
     on_each_server(|server| {
         let (monitor, client) = (&mut server.client(), &mut server.client());
-        let address = client.stream.local_addr().unwrap().to_string();
+        let address = client.stream().local_addr().unwrap().to_string();
         check(client, "PING", "PONG");
         check(monitor, "MONITOR", "OK");
         let mut seen = |client: &mut Client, line: &str, expected: &[&str]| {

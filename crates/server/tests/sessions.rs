@@ -1,17 +1,10 @@
 //! What a connection is and may do: handshake, authentication, CLIENT, limits.
 
-mod support;
-
 use std::io::Write;
 use std::net::Shutdown;
 
+use blackbox::{Client, Server, check, eventually, on_each_server, text};
 use resp::Value;
-use support::{Client, Server, eventually, on_each_server, text};
-
-#[track_caller]
-fn check(client: &mut Client, line: &str, expected: &str) {
-    assert_eq!(client.show(line), expected, "{line}");
-}
 
 #[test]
 fn handshakes() {
@@ -95,9 +88,9 @@ fn names_and_switches() {
     ] {
         assert_eq!(other.field_of(id, field), expected, "{field}");
     }
-    let address = client.stream.local_addr().unwrap().to_string();
+    let address = client.stream().local_addr().unwrap().to_string();
     assert_eq!(other.field_of(id, "addr"), address);
-    assert_eq!(other.field_of(id, "laddr"), format!("127.0.0.1:{}", server.port));
+    assert_eq!(other.field_of(id, "laddr"), format!("127.0.0.1:{}", server.port()));
     check(client, "EXEC", "1) PONG");
     let info = text(&client.call("CLIENT INFO"));
     assert!(
@@ -146,8 +139,8 @@ fn clients_are_killed() {
     on_each_server(|server| {
         let mut clients: Vec<Client> = (0..6).map(|_| server.client()).collect();
         let ids: Vec<i64> = clients.iter_mut().map(Client::id).collect();
-        let address = |client: &Client| client.stream.local_addr().unwrap().to_string();
-        let (victim, blocked) = (address(&clients[1]), address(&clients[2]));
+        let address = |client: &mut Client| client.stream().local_addr().unwrap().to_string();
+        let (victim, blocked) = (address(&mut clients[1]), address(&mut clients[2]));
         clients[2].send("BLPOP nothing 0");
         clients[3].call("SUBSCRIBE news");
         let [client, rest @ ..] = &mut clients[..] else { unreachable!() };
@@ -302,7 +295,7 @@ fn writes_are_paused() {
         check(client, "CLIENT PAUSE 100000 WRITE", "OK");
         writer.send("SET n 2");
         eventually("postponed", || client.field_of(writer_id, "flags") == "b");
-        writer.stream.shutdown(Shutdown::Both).unwrap();
+        writer.stream().shutdown(Shutdown::Both).unwrap();
         eventually("gone", || client.field_of(writer_id, "flags").is_empty());
         check(client, "CLIENT UNPAUSE", "OK");
         check(client, "GET n", "\"1\"");
@@ -320,8 +313,8 @@ fn whoever_closes_his_sending_side_gets_his_replies() {
                 requests
                     .extend_from_slice(format!("SET key{number} {number}\r\nGET key{number}\r\n").as_bytes());
             }
-            client.stream.write_all(&requests).unwrap();
-            client.stream.shutdown(Shutdown::Write).unwrap();
+            client.stream().write_all(&requests).unwrap();
+            client.stream().shutdown(Shutdown::Write).unwrap();
             for number in 0..count {
                 assert_eq!(client.receive().to_string(), "OK");
                 assert_eq!(client.receive(), Value::Bulk(number.to_string().into_bytes()));
@@ -338,9 +331,9 @@ fn input_of_a_waiting_client_is_left_in_its_socket() {
     let id = flooder.id();
     flooder.send("BLPOP nothing 0");
     eventually("blocked", || client.field_of(id, "flags") == "b");
-    flooder.stream.set_nonblocking(true).unwrap();
+    flooder.stream().set_nonblocking(true).unwrap();
     let chunk = b"PING\r\n".repeat(10_000);
-    while flooder.stream.write(&chunk).is_ok() {}
+    while flooder.stream().write(&chunk).is_ok() {}
     let kept: usize = client.field_of(id, "qbuf").parse().unwrap();
     assert!(kept <= 256 * 1024, "{kept}");
     check(client, &format!("CLIENT KILL ID {id}"), "(integer) 1");

@@ -217,6 +217,14 @@ impl<'s, T, W> Hold<'s, T, W> {
         self.backlog(id).push_back(node);
     }
 
+    /// Shows everything that was delegated to `id`, which this thread holds, to `sift`; what that returns stays.
+    pub fn sift_tasks(&mut self, id: ShardId, sift: impl FnMut(Box<Node<T>>) -> Option<Box<Node<T>>>) {
+        debug_assert!(self.has(id) || self.kept.contains(&id), "only the holder sees what was delegated");
+        let tasks = self.shards.baton(id).take();
+        let backlog = self.backlog(id);
+        *backlog = std::mem::take(backlog).into_iter().chain(tasks).filter_map(sift).collect();
+    }
+
     fn backlog(&mut self, id: ShardId) -> &mut Backlog<T> {
         // SAFETY: this thread holds the baton (asserted by the callers).
         unsafe { &mut *self.shards.backlog_ptr(id) }

@@ -45,6 +45,11 @@ impl Watches {
         self.by_key.is_empty()
     }
 
+    /// Keys that are watched.
+    pub fn key_count(&self) -> usize {
+        self.by_key.len()
+    }
+
     /// Watches `key` of `db`.
     pub fn add(&mut self, db: u32, key: &[u8], flag: &WatchFlag) {
         let flags = self.by_key.entry(Place { db, key: key.into() }).or_default();

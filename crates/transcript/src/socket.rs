@@ -9,12 +9,13 @@ use resp::Value;
 use crate::play::Runner;
 
 /// How long a reply may take: a test that hangs says so.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A blocking connection: one request, one reply.
 #[derive(Debug)]
-pub struct Socket {
-    stream: TcpStream,
+pub struct Socket<S = TcpStream> {
+    /// What the bytes travel on.
+    pub stream: S,
     input: Vec<u8>,
 }
 
@@ -24,7 +25,14 @@ impl Socket {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
         stream.set_nodelay(true)?;
-        Ok(Socket { stream, input: Vec::new() })
+        Ok(Socket::over(stream))
+    }
+}
+
+impl<S: Read + Write> Socket<S> {
+    /// A connection over `stream`.
+    pub fn over(stream: S) -> Socket<S> {
+        Socket { stream, input: Vec::new() }
     }
 
     /// Empties the server and, for `resp3`, changes to that protocol: how every block begins.
@@ -61,7 +69,7 @@ impl Socket {
     }
 }
 
-impl Runner for Socket {
+impl<S: Read + Write> Runner for Socket<S> {
     fn call(&mut self, request: &[Vec<u8>]) -> io::Result<Value> {
         self.send(&[request.to_vec()])?;
         self.receive()

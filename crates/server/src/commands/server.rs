@@ -129,12 +129,15 @@ fn shutdown(ctx: &mut Ctx) -> CommandResult {
     if has("abort") {
         return Err(CommandError::new("ERR No shutdown in progress."));
     }
+    let host = ThreadHost::of(ctx.host);
+    if !has("nosave") && host.shared.scripts.is_busy() {
+        return Err(CommandError::BUSY);
+    }
     if has("save") && !has("force") {
         tracing::warn!("SHUTDOWN SAVE is refused: nothing can be saved yet");
         return Err(CommandError::new("ERR Errors trying to SHUTDOWN. Check logs."));
     }
     tracing::warn!("User requested shutdown...");
-    let host = ThreadHost::of(ctx.host);
     host.session().close_after_reply = true;
     host.shared.stop();
     Ok(())

@@ -226,6 +226,15 @@ settings! {
         doc: "Per class of clients: unsent replies at which a client is disconnected at once, and those at which it is after so many seconds; 0: no limit",
         ..Setting::DEFAULT
     };
+    CLIENT_UNREAD_BYTES_MAX = Setting {
+        name: "client_unread_bytes_max",
+        kind: Kind::Memory { min: 1 << 20, max: LONG },
+        unit: "bytes",
+        default: "1073741824",
+        group: Group::Network,
+        doc: "Unsent replies at which a client is not served until it reads them, and is disconnected after a minute",
+        ..Setting::DEFAULT
+    };
     PROTO_MAX_BULK_LEN = Setting {
         name: "proto-max-bulk-len",
         kind: Kind::Memory { min: 1 << 20, max: LONG },
@@ -424,7 +433,17 @@ settings! {
         unit: "milliseconds",
         default: "5000",
         group: Group::Data,
-        doc: "After how long a script is called slow: others are answered BUSY, and it may be killed",
+        doc: "After how long a script is called slow: others are answered BUSY, and it may be killed; 0: never",
+        ..Setting::DEFAULT
+    };
+    SCRIPT_MEMORY_BYTES_MAX = Setting {
+        name: "script_memory_bytes_max",
+        kind: Kind::Memory { min: 1 << 20, max: 2 << 30 },
+        unit: "bytes",
+        default: "268435456",
+        change: Change::AtStart,
+        group: Group::Data,
+        doc: "Memory that scripts may use on each thread; one that wants more gets an error",
         ..Setting::DEFAULT
     };
 

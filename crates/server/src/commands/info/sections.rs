@@ -72,6 +72,7 @@ pub(super) fn clients(report: &mut Report) {
     report.fields(&["client_recent_max_input_buffer", "client_recent_max_output_buffer"], 0);
     report.field("blocked_clients", blocked);
     report.fields(&["tracking_clients", "clients_in_timeout_table"], 0);
+    report.field("total_watched_keys", report.over_shards(|shard| shard.watches.key_count() as u64));
     report.field("total_blocking_keys", report.over_shards(|shard| shard.waiters.key_count() as u64));
     report.field("total_blocking_keys_on_nokey", 0);
 }

@@ -1,0 +1,105 @@
+//! Clients that do not read what they are sent: what bounds their memory, and that nobody else waits for them.
+
+use std::io::Read;
+
+use blackbox::{Server, Witness, check, eventually, on_each_server};
+use resp::Value;
+
+#[test]
+fn a_reader_of_nothing_is_disconnected() {
+    for (limit, io) in [("normal 4mb 0 0", "epoll"), ("normal 0 1mb 1", "auto")] {
+        let server = Server::start(2, io, &[]);
+        let client = &mut server.client();
+        check(client, &format!("CONFIG SET client-output-buffer-limit \"{limit}\""), "OK");
+        client.send_args(&[b"SET", b"large", &vec![b'x'; 1 << 20]]);
+        assert_eq!(client.receive().to_string(), "OK");
+        let greedy = &mut server.client();
+        let id = greedy.id();
+        let mut bytes = Vec::new();
+        (0..64).for_each(|_| resp::encode_request(&[&b"GET"[..], b"large"], &mut bytes));
+        greedy.send_bytes(&bytes);
+        eventually("disconnected", || client.field_of(id, "id").is_empty());
+        let mut rest = Vec::new();
+        let _ = greedy.stream().read_to_end(&mut rest);
+        assert!(rest.len() < 64 << 20);
+        // Whoever reads gets all of it.
+        let patient = &mut server.client();
+        for _ in 0..8 {
+            assert!(matches!(patient.call("GET large"), Value::Bulk(value) if value.len() == 1 << 20));
+        }
+    }
+}
+
+#[test]
+fn a_subscriber_that_never_reads_is_disconnected() {
+    on_each_server(|server| {
+        let (idle, publisher) = (&mut server.client(), &mut server.client());
+        let id = idle.id();
+        idle.send("SUBSCRIBE flood");
+        idle.receive();
+        let message = "x".repeat(1 << 20);
+        // 32 MiB are its limit; the sockets in between take some.
+        let sent = (0..80)
+            .take_while(|_| publisher.call(&format!("PUBLISH flood {message}")) == Value::Int(1))
+            .count();
+        assert!(sent >= 32, "{sent}");
+        eventually("disconnected", || publisher.field_of(id, "id").is_empty());
+        check(publisher, "PUBLISH flood x", "(integer) 0");
+        let mut rest = Vec::new();
+        let _ = idle.stream().read_to_end(&mut rest);
+    });
+}
+
+#[test]
+fn a_subscriber_that_is_slow_for_long_is_disconnected() {
+    let server = Server::start(2, "auto", &[]);
+    let mut witness = Witness::new(&server);
+    check(witness.client(), "CONFIG SET client-output-buffer-limit \"pubsub 0 1mb 1\"", "OK");
+    let (mut idle, mut monitor) = (server.client(), server.client());
+    let ids = [idle.id(), monitor.id()];
+    idle.call("SUBSCRIBE flood");
+    check(&mut monitor, "MONITOR", "OK");
+    // More than the sockets in between take.
+    let message = "x".repeat(1 << 20);
+    for _ in 0..16 {
+        witness.client().call(&format!("PUBLISH flood {message}"));
+    }
+    for id in ids {
+        eventually("disconnected", || witness.client().field_of(id, "id").is_empty());
+    }
+    witness.look();
+}
+
+#[test]
+fn without_a_limit_a_client_is_served_when_it_reads() {
+    for io in ["epoll", "auto"] {
+        let server = Server::start(2, io, &["--client_unread_bytes_max", "4mb"]);
+        let mut witness = Witness::new(&server);
+        let (value, count) = (vec![b'x'; 1 << 20], 60);
+        witness.client().send_args(&[b"SET", b"large", &value]);
+        assert_eq!(witness.client().receive().to_string(), "OK");
+        let mut lazy = server.client();
+        let id = lazy.id();
+        let mut bytes = Vec::new();
+        for number in 0..count {
+            resp::encode_request(&["GET", "large"], &mut bytes);
+            resp::encode_request(&["RPUSH", "served", &number.to_string()], &mut bytes);
+        }
+        lazy.send_bytes(&bytes);
+        let served = |witness: &mut Witness| witness.client().show("LLEN served");
+        eventually("it is held back", || {
+            let before = served(&mut witness);
+            witness.look();
+            let waiting: usize = witness.client().field_of(id, "omem").parse().unwrap();
+            // A turn of output, and what was there before it.
+            assert!(waiting <= 10 << 20, "{waiting}");
+            waiting > 4 << 20 && before == served(&mut witness)
+        });
+        assert_ne!(served(&mut witness), format!("(integer) {count}"));
+        for number in 0..count {
+            assert!(matches!(lazy.receive(), Value::Bulk(received) if received == value));
+            assert_eq!(lazy.receive(), Value::Int(number + 1));
+        }
+        witness.look();
+    }
+}

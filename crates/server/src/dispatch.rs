@@ -365,6 +365,10 @@ impl Thread {
         self.host.stats().kept.add(1);
         let kept: Vec<ShardId> = self.tx.hold.kept().to_vec();
         for id in kept {
+            // A task of a shard before it may have entered this one too, and left it with nothing to do.
+            if !self.tx.hold.kept().contains(&id) {
+                continue;
+            }
             for _ in 0..DRAIN_MAX {
                 let Some(node) = self.tx.hold.next_task_or_leave(id) else { break };
                 self.run_task(id, node);

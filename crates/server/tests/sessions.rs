@@ -268,8 +268,9 @@ fn writes_are_paused() {
     on_each_server(|server| {
         let (client, reader, writer) = (&mut server.client(), &mut server.client(), &mut server.client());
         let blocked = &mut server.client();
+        let (blocked_id, writer_id) = (blocked.id(), writer.id());
         blocked.send("BLPOP nothing 0.05");
-        let writer_id = writer.id();
+        eventually("taken up", || client.field_of(blocked_id, "cmd") == "blpop");
         check(client, "CLIENT PAUSE 100000 WRITE", "OK");
         check(reader, "GET n", "(nil)");
         check(reader, "MULTI", "OK");

@@ -194,7 +194,7 @@ impl<'s, T, W> Hold<'s, T, W> {
     /// The next delegated task of `id`, which this thread holds; `None`: there was none, the baton was put back
     /// and `id` is not held any more.
     pub fn next_task_or_leave(&mut self, id: ShardId) -> Option<Box<Node<T>>> {
-        debug_assert!(self.has(id) || self.kept.contains(&id), "only a held shard can be left");
+        assert!(self.has(id) || self.kept.contains(&id), "only a held shard can be left");
         loop {
             if let Some(node) = self.backlog(id).pop_front() {
                 return Some(node);
@@ -211,7 +211,7 @@ impl<'s, T, W> Hold<'s, T, W> {
 
     /// Puts `node` behind the tasks that wait at `id`, which this thread holds.
     pub fn put_off(&mut self, id: ShardId, node: Box<Node<T>>) {
-        debug_assert!(self.has(id) || self.kept.contains(&id), "only the holder has a backlog");
+        assert!(self.has(id) || self.kept.contains(&id), "only the holder has a backlog");
         let tasks = self.shards.baton(id).take();
         self.backlog(id).extend(tasks);
         self.backlog(id).push_back(node);

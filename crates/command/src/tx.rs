@@ -71,7 +71,7 @@ impl<'t> Tx<'t> {
             unreachable!("a container is never resolved");
         };
         shard::interrupt();
-        let mark = out.mark();
+        let (mark, post_count) = (out.mark(), self.posts.len());
         let reply = Reply::new(out, client.proto);
         let located = std::mem::take(&mut self.located);
         let mut ctx = Ctx { command, args, reply, store: Store { tx: self, client: *client, located }, host };
@@ -83,6 +83,8 @@ impl<'t> Tx<'t> {
             Err(error) => {
                 out.truncate(mark);
                 if !self.wanted.is_empty() {
+                    // What it published it will publish again.
+                    self.posts.truncate(post_count);
                     return Outcome::Again(std::mem::take(&mut self.wanted));
                 }
                 Reply::new(out, client.proto).error(error.text());

@@ -2,8 +2,9 @@
 //!
 //! [`World`] makes a server, steps its threads in an order that follows from the seed, and interrupts them while they hold
 //! batons, so that the others meet taken ones (`stack.rs`). The network delays, cuts and shortens. What is checked stands
-//! in `tests/`: transcripts, serializability (`history.rs`), queues, timeouts, starvation. Each runs a fixed number of
-//! seeds, or for `DARTER_SECONDS` from `DARTER_SEED` on; a failure prints its seed, and the same seed gives the same run.
+//! in `tests/`: transcripts, serializability (`history.rs`), queues, timeouts, commands that run again, starvation. Each
+//! runs a fixed number of seeds, or for `DARTER_SECONDS` from `DARTER_SEED` on; a failure prints its seed, and the same
+//! seed gives the same run.
 //!
 //! The checks were tried on servers that were broken on purpose. Noticed within the default seeds, if nothing else is said:
 //! - by serializability: a changed key raises no watch flag; EXEC leaves out the shards of watched keys; a command on
@@ -13,6 +14,7 @@
 //!   taken; the value of a client that has gone is not put back; the wait of such a client is not ended; a value is given to
 //!   a waiter that is served already, or that has timed out;
 //! - by timeouts: waiters are served last come first; timeouts are a millisecond early or late;
+//! - by commands that run again: what they published the first time is sent; they begin in the database where they ended;
 //! - by all: a delegated reply is now and then not sent;
 //! - by starvation, in minutes: nobody gets the patience token.
 //!

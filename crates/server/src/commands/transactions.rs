@@ -156,11 +156,14 @@ fn exec(ctx: &mut Ctx) -> CommandResult {
         ctx.reply.null_array();
         return Ok(());
     }
+    let client = host.session().client;
     ctx.reply.array(multi.queued.len());
     for (id, args) in &multi.queued {
         if let Outcome::Again(ids) = run_queued(ctx, *id, args) {
-            // A script wants more shards and nothing was written: all of it runs again with them.
-            ThreadHost::of(ctx.host).session().multi = Some(multi);
+            // A script wants more shards and nothing was written: all of it runs again with them, in the same database.
+            let session = ThreadHost::of(ctx.host).session();
+            session.client = client;
+            session.multi = Some(multi);
             ctx.store.tx.wanted = ids;
             return Err(CommandError::EXEC_ABORTED);
         }

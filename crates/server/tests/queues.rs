@@ -1,12 +1,8 @@
 //! Queues under load: many push, many pop from several queues, on all threads.
 
-mod support;
-
 use std::collections::BTreeSet;
-use std::io::Write;
 
-use support::{Client, Server, text};
-
+use blackbox::{Client, Server, text};
 use resp::Value;
 
 /// Requests of one client.
@@ -22,11 +18,11 @@ fn every_job_is_popped_once() {
             // Each meets the queues in another order.
             let order: Vec<String> = (0..8).map(|index| format!("q{}", (number + 3 * index) % 8)).collect();
             let line = format!("BRPOP {} 0\r\n", order.join(" "));
-            consumer.stream.write_all(line.repeat(COUNT).as_bytes()).unwrap();
+            consumer.send_bytes(line.repeat(COUNT).as_bytes());
         }
         for (number, producer) in producers.iter_mut().enumerate() {
             let line = |job: usize| format!("LPUSH q{} {number}:{job}\r\n", (job * job + number) % 8);
-            producer.stream.write_all((0..COUNT).map(line).collect::<String>().as_bytes()).unwrap();
+            producer.send_bytes((0..COUNT).map(line).collect::<String>().as_bytes());
         }
         let mut jobs = BTreeSet::new();
         for consumer in &mut consumers {

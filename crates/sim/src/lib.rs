@@ -8,11 +8,11 @@
 //!
 //! The checks were tried on servers that were broken on purpose. Noticed within the default seeds, if nothing else is said:
 //! - by serializability: a changed key raises no watch flag; EXEC leaves out the shards of watched keys; a command on
-//!   several shards, or a script, goes on without a baton that it could not have; the backlog of a kept shard is not
-//!   drained when the turn ends; the notice to a command that waits for a shard is dropped;
+//!   several shards, or a script, goes on without a baton that it could not have; the notice to a command that waits for a
+//!   shard is dropped;
 //! - by queues: a push does not tell that its key is ready; a waiter that needs a second shard is forgotten when that is
 //!   taken; the value of a client that has gone is not put back; the wait of such a client is not ended; a value is given to
-//!   a waiter that is served already, or that has timed out;
+//!   a waiter that is served already, or that has timed out; the backlog of a kept shard is not drained when the turn ends;
 //! - by timeouts: waiters are served last come first; timeouts are a millisecond early or late;
 //! - by commands that run again: what they published the first time is sent; they begin in the database where they ended;
 //! - by all: a delegated reply is now and then not sent;

@@ -322,6 +322,6 @@ fn simulate(mut entropy: proactor::Entropy, totals: &mut BTreeMap<&'static str, 
 #[test]
 fn nothing_is_lost_or_doubled_and_nobody_waits_in_vain() {
     let mut totals = BTreeMap::new();
-    for_each_seed("queues", 120, |entropy| simulate(entropy, &mut totals));
+    for_each_seed("queues", 250, |entropy| simulate(entropy, &mut totals));
     println!("{totals:?}");
 }

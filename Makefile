@@ -6,7 +6,7 @@ URL ?=
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER
 
-.PHONY: help run build release test quick-test differential hostile fuzz loom lint fmt bench-quick demo gates gate-sidekiq clean setup
+.PHONY: help run build release test quick-test differential hostile simulate fuzz loom lint fmt bench-quick demo gates gate-sidekiq clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -26,7 +26,7 @@ build: ## Build for tests
 	$(CARGO) build --workspace
 
 release: scripts/rust-is-there ## Build for use: target/release/darter
-	$(CARGO) build --release -p server
+	$(CARGO) build --release -p server -p bench
 
 scripts/rust-is-there:
 	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: see https://rustup.rs, then run make again"; exit 1; }
@@ -48,6 +48,10 @@ hostile: build ## The tests of bad input at twenty times their size: 20,000 conn
 
 fuzz: ## The decoders under the fuzzer, each for FUZZ_SECONDS (600); what it finds is kept in fuzz/corpus
 	FUZZ_CORPUS=1 scripts/fuzz -max_total_time=$${FUZZ_SECONDS:-600}
+
+simulate: ## The whole server in simulation, each test for DARTER_SECONDS (120), from DARTER_SEED on (fresh)
+	DARTER_SEED=$${DARTER_SEED:-$$(date +%s)} DARTER_SECONDS=$${DARTER_SECONDS:-120} \
+		$(CARGO) test -p sim -- --nocapture
 
 loom: ## Baton, mailbox and inbox under the model checker
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p shard --test loom --release --target-dir target/loom

@@ -63,7 +63,13 @@ pub const KNOWN: &[Known] = &[
     Known { commands: &["expiretime"], rule: Rule::Near(CLOCK_TOLERANCE_S), reason: CLOCK },
     Known { commands: &["pttl"], rule: Rule::Near(CLOCK_TOLERANCE_S * 1000), reason: CLOCK },
     Known { commands: &["pexpiretime"], rule: Rule::Near(CLOCK_TOLERANCE_S * 1000), reason: CLOCK },
-    Known { commands: &["object|idletime"], rule: Rule::Near(CLOCK_TOLERANCE_S), reason: CLOCK },
+    Known {
+        commands: &["object|idletime"],
+        rule: Rule::Differs(|darter, redis| {
+            matches!((darter, redis), (Value::Int(0..=CLOCK_TOLERANCE_S), Value::Int(_)))
+        }),
+        reason: "the oracle has one object for all keys with the same small integer, and it may be as old as the server",
+    },
     Known {
         commands: &["object|encoding"],
         rule: Rule::Differs(is_newer_encoding),
@@ -73,8 +79,10 @@ pub const KNOWN: &[Known] = &[
     Known { commands: &["hscan"], rule: Rule::Newer("NOVALUES"), reason: "an option since 7.4" },
     Known {
         commands: &["bitcount", "bitpos"],
-        rule: Rule::Differs(|darter, redis| is_error(darter, "") && matches!(redis, Value::Int(0 | -1))),
-        reason: "7.2 looks at the arguments even if the key is missing",
+        rule: Rule::Differs(|darter, redis| {
+            is_error(darter, "ERR") && (matches!(redis, Value::Int(0 | -1)) || is_error(redis, "WRONGTYPE"))
+        }),
+        reason: "7.2 looks at the arguments before it looks for the key",
     },
     Known {
         commands: &["dbsize"],

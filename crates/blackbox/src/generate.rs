@@ -30,20 +30,10 @@ pub struct Batch {
     pub is_pipelined: bool,
 }
 
-/// What the server under test has beside the data commands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Abilities {
-    /// `MULTI`, `EXEC`, `WATCH`, …
-    pub transactions: bool,
-    /// `EVAL`
-    pub scripts: bool,
-}
-
 /// Makes batches.
 #[derive(Debug)]
 pub struct Generator<'t> {
     random: Random,
-    abilities: Abilities,
     commands: Vec<&'t Command>,
     inserting: Vec<&'t Command>,
     deck: Vec<&'t Command>,
@@ -51,7 +41,7 @@ pub struct Generator<'t> {
 
 impl<'t> Generator<'t> {
     /// The generator number `seed` for the commands of `table`.
-    pub fn new(seed: u64, table: &'t Table, abilities: Abilities) -> Self {
+    pub fn new(seed: u64, table: &'t Table) -> Self {
         let callable = |command: &&Command| command.entry.subcommands.is_empty();
         let inserts = |command: &&Command| {
             command.entry.keys.iter().any(|spec| spec.flags.contains(&KeyFlag::Insert))
@@ -59,18 +49,18 @@ impl<'t> Generator<'t> {
         };
         let commands: Vec<_> = table.all().iter().filter(callable).collect();
         let inserting = commands.iter().copied().filter(inserts).collect();
-        Generator { random: Random::new(seed), abilities, commands, inserting, deck: Vec::new() }
+        Generator { random: Random::new(seed), commands, inserting, deck: Vec::new() }
     }
 
     /// The next batch.
     pub fn batch(&mut self) -> Batch {
         let form = self.random.below(10);
-        let is_session = self.one_in(40) && self.abilities.transactions;
+        let is_session = self.one_in(40);
         match form {
             _ if is_session => {
                 Batch { requests: vec![values::session(&mut self.random)], is_pipelined: false }
             }
-            0 if self.abilities.transactions => {
+            0 => {
                 let mut requests = vec![vec![b"MULTI".to_vec()]];
                 for _ in 0..1 + self.random.below(5) {
                     requests.extend(self.group(is_one_reply));
@@ -78,7 +68,7 @@ impl<'t> Generator<'t> {
                 requests.push(vec![b"EXEC".to_vec()]);
                 Batch { requests, is_pipelined: self.one_in(2) }
             }
-            1 if self.abilities.scripts => {
+            1 => {
                 let group = self.group(may_be_in_script);
                 let requests = group.into_iter().map(|request| self.in_script(request)).collect();
                 Batch { requests, is_pipelined: false }

@@ -29,8 +29,6 @@ pub struct Pair<'a> {
     pub redis: &'a Server,
     /// Darter's data commands.
     pub table: &'a Table,
-    /// Both know `DEBUG DIGEST`.
-    pub has_digest: bool,
 }
 
 /// The first thing that went wrong.
@@ -150,12 +148,10 @@ impl Pair<'_> {
                 }
             }
         }
-        if self.has_digest {
-            let digest = [b"DEBUG".to_vec(), b"DIGEST".to_vec()];
-            let (ours, theirs) = (darter.call(&digest)?, redis.call(&digest)?);
-            if ours != theirs {
-                return Ok(Err(format!("DEBUG DIGEST\ndarter: {ours}\nredis:  {theirs}")));
-            }
+        let digest = [b"DEBUG".to_vec(), b"DIGEST".to_vec()];
+        let (ours, theirs) = (darter.call(&digest)?, redis.call(&digest)?);
+        if ours != theirs {
+            return Ok(Err(format!("DEBUG DIGEST\ndarter: {ours}\nredis:  {theirs}")));
         }
         Ok(Ok(()))
     }

@@ -12,7 +12,6 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use resp::Value;
 use rustix::process::{Pid, Signal, kill_process};
 use transcript::{Runner, Socket};
 
@@ -201,12 +200,6 @@ impl Server {
     /// The program with its options.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// Whether it has a command of this name: what it answers to it without arguments is no complaint about that.
-    pub fn knows(&self, command: &str) -> io::Result<bool> {
-        let reply = self.connect()?.call(&[command.as_bytes().to_vec()])?;
-        Ok(!matches!(reply, Value::Error(text) if text.starts_with(b"ERR unknown command")))
     }
 
     /// Whether it has not ended yet.

@@ -229,7 +229,7 @@ pub(crate) fn integer(random: &mut Random, name: &str, group: Group) -> Vec<u8> 
         "bit" => &BITS,
         "value" if group == Group::Bitmap && random.below(2) == 0 => &BITS,
         "weight" => &DOUBLES,
-        "count" | "limit" | "len" | "num-matches" => &COUNTS,
+        "count" | "limit" | "len" | "min-match-len" | "num-matches" => &COUNTS,
         _ => &INTEGERS,
     };
     let text = one_of(random, pool);

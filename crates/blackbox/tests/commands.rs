@@ -21,12 +21,13 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("brpoplpush", "flags", "scripts may call blocking commands"),
     ("bzpopmax", "flags", "scripts may call blocking commands"),
     ("bzpopmin", "flags", "scripts may call blocking commands"),
-    ("wait", "flags", "it is a blocking command"),
-    ("wait", "categories", "it is a blocking command"),
+    ("wait", "flags", "scripts may call blocking commands"),
     ("waitaof", "", "new"),
     ("client|no-touch", "", "new"),
     ("client|setinfo", "", "new"),
     ("client|pause", "since", "corrected"),
+    ("client|list", "arguments", "a block around one argument is gone"),
+    ("config|get", "arguments", "a block around one argument is gone"),
     ("client|kill", "arguments", "SKIPME is declared with its values"),
     ("command|getkeys", "arity", "commands of one word have keys too"),
     ("command|getkeys", "arguments", "declared"),
@@ -35,6 +36,10 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("config|resetstat", "tips", "declared"),
     ("config|rewrite", "tips", "declared"),
     ("latency|reset", "tips", "corrected"),
+    ("client|setname", "tips", "declared"),
+    ("msetnx", "tips", "it cannot be split"),
+    ("randomkey", "tips", "declared"),
+    ("scan", "tips", "declared"),
     ("bitop", "arguments", "the operations are declared"),
     ("hscan", "arguments", "NOVALUES, from 7.4"),
     ("psubscribe", "arguments", "a block around one argument is gone"),
@@ -194,13 +199,13 @@ fn note_docs(commands: &Value, described: &mut Described) {
     }
 }
 
-/// Arguments without their names, which 7.2 has changed here and there.
+/// Arguments without their names, which 7.2 has changed here and there, and which it shows once more.
 fn structure(args: &Value) -> String {
     let Value::Array(args) = args else { panic!("no array: {args}") };
     let one = |arg: &Value| -> String {
         pairs(arg)
             .iter()
-            .filter(|(field, _)| text(field) != "name")
+            .filter(|(field, _)| !["name", "display_text"].contains(&&text(field)[..]))
             .map(|(field, value)| match text(field).as_str() {
                 "arguments" => format!("({})", structure(value)),
                 field => format!("{field}={} ", canonical(value)),

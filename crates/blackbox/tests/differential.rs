@@ -1,19 +1,27 @@
 //! Random commands to Darter and to redis-server, every reply and in the end the data compared.
 //!
-//! The run is cut into episodes, each from an empty store and from a seed of its own. It lasts `DARTER_SECONDS`
-//! (20 without it), and at least until every command of the table was answered without an error.
-//! `DARTER_SEED=… DARTER_STEPS=…` play one episode again, of so many batches. What goes wrong is made as short as
-//! possible and printed as a block for `tests/transcripts/`. What may differ is in `blackbox::KNOWN`.
+//! The run is cut into episodes, each from an empty store and from a seed of its own, which also says how Darter
+//! runs and which protocol is spoken. It lasts `DARTER_SECONDS` (30 without it), and at least until every command of
+//! the table was answered without an error. `DARTER_SEED=… DARTER_STEPS=…` play one episode again, of so many
+//! batches. What goes wrong is made as short as possible and printed as a block for `tests/transcripts/`. What may
+//! differ is in `blackbox::KNOWN`.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use blackbox::{Abilities, Answered, Batch, Generator, Mismatch, Pair, Server, oracle};
+use blackbox::{Answered, Batch, Generator, Mismatch, Pair, Server, oracle};
 use command::Table;
 
-/// How Darter is started.
-const OPTIONS: &[&str] = &["--proactor_threads=2"];
+/// How Darter is started, in turn.
+const MODES: [&[&str]; 6] = [
+    &["--proactor_threads=2"],
+    &["--proactor_threads=2", "--shard_entry=home"],
+    &["--proactor_threads=2", "--shard_entry=home", "--singlehop_blocking=false"],
+    &["--proactor_threads=8", "--io=epoll"],
+    &["--proactor_threads=8", "--io=epoll", "--shard_entry=home"],
+    &["--proactor_threads=8", "--io=epoll", "--shard_entry=home", "--singlehop_blocking=false"],
+];
 /// Batches of an episode.
 const STEPS: usize = 120;
 /// How many ways to fail are looked for before the run ends.
@@ -38,19 +46,19 @@ fn fresh_seed() -> u64 {
 }
 
 struct Run<'a> {
-    pair: Pair<'a>,
-    abilities: Abilities,
-    has_resp3: bool,
+    pairs: Vec<Pair<'a>>,
     answered: Answered,
     failures: BTreeMap<String, String>,
 }
 
 impl Run<'_> {
     fn episode(&mut self, seed: u64, steps: usize) {
-        let mut generator = Generator::new(seed, self.pair.table, self.abilities);
+        let modes = MODES.len() as u64;
+        let pair = &self.pairs[(seed % modes) as usize];
+        let mut generator = Generator::new(seed, pair.table);
         let mut batches: Vec<Batch> = (0..steps).map(|_| generator.batch()).collect();
-        let resp3 = self.has_resp3 && seed % 2 == 1;
-        match self.pair.play(resp3, &batches) {
+        let resp3 = seed / modes % 2 == 1;
+        match pair.play(resp3, &batches) {
             Ok(answered) => {
                 for (command, count) in answered {
                     *self.answered.entry(command).or_default() += count;
@@ -60,28 +68,18 @@ impl Run<'_> {
             Err(mismatch) => {
                 batches.truncate(mismatch.batches);
                 println!("DARTER_SEED={seed}: {}: {}", mismatch.command, mismatch.text);
-                let report = self.report(seed, steps, resp3, batches, mismatch.clone());
+                let text = report(pair, resp3, batches, mismatch.clone());
+                let mode = pair.options.join(" ");
+                let report = format!("=== DARTER_SEED={seed} DARTER_STEPS={steps} ({mode}): {text}");
                 println!("{report}");
                 self.failures.insert(mismatch.command, report);
             }
         }
     }
 
-    fn report(&self, seed: u64, steps: usize, resp3: bool, batches: Vec<Batch>, first: Mismatch) -> String {
-        let batches = self.pair.shrink(resp3, batches, &first.command, SHRINK_PLAYS_MAX);
-        let last = self.pair.play(resp3, &batches).err().unwrap_or(first);
-        let block = self.pair.transcript(resp3, &batches).unwrap_or_else(|error| format!("{error}\n"));
-        let pipelined =
-            if batches.iter().any(|batch| batch.is_pipelined) { ", some in one piece" } else { "" };
-        format!(
-            "=== {}: DARTER_SEED={seed} DARTER_STEPS={steps}\n{}\n--- as redis answers{pipelined}:\n{block}",
-            last.command, last.text
-        )
-    }
-
     /// The commands that nobody has seen to work yet.
     fn missing(&self) -> Vec<&str> {
-        let names = self.pair.table.all().iter().filter(|command| command.entry.subcommands.is_empty());
+        let names = self.pairs[0].table.all().iter().filter(|command| command.entry.subcommands.is_empty());
         let names = names.map(|command| &command.full_name[..]);
         names
             .filter(|name| {
@@ -92,35 +90,27 @@ impl Run<'_> {
     }
 }
 
+/// What went wrong, as short as it could be made.
+fn report(pair: &Pair, resp3: bool, batches: Vec<Batch>, first: Mismatch) -> String {
+    let batches = pair.shrink(resp3, batches, &first.command, SHRINK_PLAYS_MAX);
+    let last = pair.play(resp3, &batches).err().unwrap_or(first);
+    let block = pair.transcript(resp3, &batches).unwrap_or_else(|error| format!("{error}\n"));
+    let pipelined = if batches.iter().any(|batch| batch.is_pipelined) { ", some in one piece" } else { "" };
+    format!("{}\n{}\n--- as redis answers{pipelined}:\n{block}", last.command, last.text)
+}
+
 #[test]
 fn random_commands_are_answered_as_by_redis() {
     let Some(redis) = oracle() else { return };
-    let darter = Server::darter(OPTIONS).unwrap_or_else(|error| panic!("{error}"));
-    let knows = |command| darter.knows(command).expect("it answers");
     let table = Table::new(commands::FAMILIES);
-    let mut run = Run {
-        abilities: Abilities { transactions: knows("MULTI"), scripts: knows("EVAL") },
-        has_resp3: knows("HELLO"),
-        pair: Pair {
-            has_digest: knows("DEBUG"),
-            darter: RefCell::new(darter),
-            options: OPTIONS,
-            redis: &redis,
-            table: &table,
-        },
-        answered: Answered::new(),
-        failures: BTreeMap::new(),
-    };
-    if !run.has_resp3 {
-        println!("SKIPPED: RESP3, for this server has no HELLO");
-    }
-    if !run.pair.has_digest {
-        println!("SKIPPED: digests, for this server has no DEBUG");
-    }
+    let start = |options| Server::darter(options).unwrap_or_else(|error| panic!("{error}"));
+    let pair = |options| Pair { darter: RefCell::new(start(options)), options, redis: &redis, table: &table };
+    let pairs = MODES.into_iter().map(pair).collect();
+    let mut run = Run { pairs, answered: Answered::new(), failures: BTreeMap::new() };
     let replayed = number("DARTER_STEPS");
     let seed = number("DARTER_SEED").unwrap_or_else(fresh_seed);
     println!("DARTER_SEED={seed}");
-    let time = Duration::from_secs(number("DARTER_SECONDS").unwrap_or(20));
+    let time = Duration::from_secs(number("DARTER_SECONDS").unwrap_or(30));
     let start = Instant::now();
     let mut episodes = 0;
     if let Some(steps) = replayed {

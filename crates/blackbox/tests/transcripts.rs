@@ -1,5 +1,5 @@
-//! Plays every block of `tests/transcripts/` over a socket: against Darter with each driver and several numbers of
-//! threads, and against redis-server.
+//! Plays every block of `tests/transcripts/` over a socket: against Darter with each driver, several numbers of
+//! threads and both ways to enter shards, and against redis-server.
 //!
 //! Each block begins with an empty store and a new connection. Steps marked `! 7.2` are run by redis-server but not
 //! compared. With `DARTER_TRANSCRIPTS=string/get` only files whose path contains that are played.
@@ -29,12 +29,8 @@ impl Runner for Checked {
     }
 }
 
-/// Plays all blocks for which `chosen` holds; panics with everything that went wrong.
-fn play_all(
-    server: &Server,
-    mut chosen: impl FnMut(&Block) -> bool,
-    play: impl Fn(Socket, &Block) -> io::Result<Vec<transcript::Difference>>,
-) {
+/// Plays all blocks; panics with everything that went wrong.
+fn play_all(server: &Server, play: impl Fn(Socket, &Block) -> io::Result<Vec<transcript::Difference>>) {
     let wanted = std::env::var("DARTER_TRANSCRIPTS").unwrap_or_default();
     let mut problems = Vec::new();
     for path in transcript::files(Path::new(FOLDER)).expect("the folder of transcripts can be read") {
@@ -43,7 +39,7 @@ fn play_all(
             continue;
         }
         let blocks = transcript::read(&path).expect("transcripts are well-formed");
-        for block in blocks.iter().filter(|block| chosen(block)) {
+        for block in &blocks {
             let played = server.connect().and_then(|mut socket| {
                 socket.begin(block.resp3)?;
                 play(socket, block)
@@ -66,19 +62,9 @@ fn play_on_darter(options: &[&str]) {
         }
         Err(error) => panic!("{error}"),
     };
-    let has_resp3 = server.knows("HELLO").expect("it answers");
-    let mut left_out = 0;
-    let chosen = |block: &Block| {
-        let plays = has_resp3 || !block.resp3;
-        left_out += u32::from(!plays);
-        plays
-    };
-    play_all(&server, chosen, |socket, block| {
+    play_all(&server, |socket, block| {
         block.play(&mut Checked { socket, shapes: Shapes::new(block.resp3) }, |_| true)
     });
-    if left_out > 0 {
-        println!("SKIPPED: {left_out} blocks that speak RESP3, for this server has no HELLO");
-    }
 }
 
 /// Whether `log` tells that the kernel does not offer io_uring here.
@@ -112,7 +98,32 @@ fn uring() {
 }
 
 #[test]
+fn home_two_threads() {
+    play_on_darter(&["--proactor_threads=2", "--shard_entry=home"]);
+}
+
+#[test]
+fn home_eight_threads() {
+    play_on_darter(&["--proactor_threads=8", "--io=epoll", "--shard_entry=home"]);
+}
+
+#[test]
+fn two_hops_two_threads() {
+    play_on_darter(&["--proactor_threads=2", "--shard_entry=home", "--singlehop_blocking=false"]);
+}
+
+#[test]
+fn two_hops_eight_threads() {
+    play_on_darter(&[
+        "--proactor_threads=8",
+        "--io=epoll",
+        "--shard_entry=home",
+        "--singlehop_blocking=false",
+    ]);
+}
+
+#[test]
 fn redis_answers_the_same() {
     let Some(server) = oracle() else { return };
-    play_all(&server, |_| true, |mut socket, block| block.play(&mut socket, |step| step.newer.is_none()));
+    play_all(&server, |mut socket, block| block.play(&mut socket, |step| step.newer.is_none()));
 }

@@ -51,6 +51,8 @@ pub struct Arg {
     pub token: Option<&'static str>,
     /// Which key spec finds it.
     pub key_spec: Option<u8>,
+    /// What a reader sees in its place, if not the name.
+    pub display: Option<&'static str>,
     /// The version that brought it.
     pub since: Option<&'static str>,
     /// The version that deprecated it.
@@ -72,6 +74,7 @@ impl Arg {
             kind,
             token: None,
             key_spec: None,
+            display: None,
             since: None,
             deprecated_since: None,
             optional: false,
@@ -99,6 +102,11 @@ impl Arg {
     /// May come several times, each time with its token.
     pub const fn multiple_token(self) -> Arg {
         Arg { multiple: true, multiple_token: true, ..self }
+    }
+
+    /// Shown as this.
+    pub const fn display(self, text: &'static str) -> Arg {
+        Arg { display: Some(text), ..self }
     }
 
     /// Brought by this version.

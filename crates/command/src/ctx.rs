@@ -8,7 +8,9 @@ use resp::Reply;
 use shard::{Claim, Waiter};
 
 use crate::args::OwnedArgs;
+use crate::error::{CommandError, CommandResult};
 use crate::host::Host;
+use crate::route::Needs;
 use crate::store::Store;
 use crate::table::Command;
 use crate::task::{BlockOn, Blocked, Restore, Wait};
@@ -32,6 +34,40 @@ impl Ctx<'_, '_> {
     #[inline]
     pub fn effect_same(&mut self, key: &[u8]) {
         self.store.effect(key, self.args);
+    }
+
+    /// Tries the keys of a command in turn until one serves; false if none does. The first one's shard is entered;
+    /// those of the others are entered here, out of order, so only by trying, and kept, so that all keys are seen at
+    /// one moment. If one is taken, the command runs again with all its shards entered in order.
+    #[inline]
+    pub fn in_turn(
+        &mut self,
+        keys: &[&[u8]],
+        mut serve: impl FnMut(&mut Self, &[u8]) -> Result<bool, CommandError>,
+    ) -> Result<bool, CommandError> {
+        for (index, key) in keys.iter().enumerate() {
+            if index > 0 {
+                self.enter_next(key)?;
+            }
+            if serve(self, key)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn enter_next(&mut self, key: &[u8]) -> CommandResult {
+        let hold = &mut self.store.tx.hold;
+        let placement = hold.shards().placement();
+        if hold.try_enter(placement.shard(key)) {
+            return Ok(());
+        }
+        self.store.tx.wanted = match Needs::of(self.command, self.args, placement) {
+            Needs::Several(ids) => ids,
+            needs => unreachable!("the first key's shard is entered, and another one is not: {needs:?}"),
+        };
+        // Nobody sees it.
+        Err(CommandError::EXEC_ABORTED)
     }
 
     /// Whether a blocking command may wait: not inside MULTI or a script.
@@ -64,7 +100,8 @@ impl Ctx<'_, '_> {
         self.store.tx.blocked = Some(Box::new(Blocked { waiter, tickets, timeout_ms, null_array }));
     }
 
-    /// When a waiter is served: the command that puts back what it took, should the client turn out to be gone.
+    /// When a waiter is served, or a blocking command finds something for a client that may be gone: the command that
+    /// puts back what it took.
     pub fn restore_with(&mut self, args: &[&[u8]]) {
         self.store.tx.restore = Some(Restore { db: self.store.client.db, args: OwnedArgs::new(args) });
     }

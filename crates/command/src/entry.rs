@@ -29,6 +29,8 @@ impl std::fmt::Debug for Run {
 pub enum Route {
     /// Those of the keys that its key specs find; none if it has no key specs.
     Keys,
+    /// The same, for a command that tries its keys in turn ([`Ctx::in_turn`]): it begins with that of the first.
+    KeysInTurn,
     /// That of the channel at this argument.
     Channel(usize),
     /// Those of all channels from this argument on.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// An error reply: the text after the `-`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CommandError(Cow<'static, str>);
+pub struct CommandError(Cow<'static, [u8]>);
 
 /// What a command function returns; it has written its reply when this is `Ok`.
 pub type CommandResult = Result<(), CommandError>;
@@ -12,7 +12,7 @@ pub type CommandResult = Result<(), CommandError>;
 macro_rules! texts {
     ($($name:ident = $text:literal;)*) => {
         impl CommandError {
-            $(#[doc = concat!("`", $text, "`")] pub const $name: CommandError = CommandError(Cow::Borrowed($text));)*
+            $(#[doc = concat!("`", $text, "`")] pub const $name: CommandError = CommandError(Cow::Borrowed($text.as_bytes()));)*
         }
     };
 }
@@ -51,37 +51,49 @@ texts! {
 impl CommandError {
     /// An error with this text, code word included, for constants.
     pub const fn fixed(text: &'static str) -> Self {
-        CommandError(Cow::Borrowed(text))
+        CommandError(Cow::Borrowed(text.as_bytes()))
     }
 
     /// An error with a text of its own, code word included.
-    pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
-        CommandError(text.into())
+    pub fn new(text: impl Into<Vec<u8>>) -> Self {
+        CommandError(Cow::Owned(text.into()))
+    }
+
+    /// An error that quotes what a client sent, as it is; see [`shown`].
+    pub fn quoting(before: &str, sent: &[u8], after: &str) -> Self {
+        CommandError::new([before.as_bytes(), shown(sent, usize::MAX), after.as_bytes()].concat())
     }
 
     /// `ERR wrong number of arguments for '…' command`; `name` is the full name (`config|get`).
     pub fn wrong_arity(name: &str) -> Self {
-        CommandError(format!("ERR wrong number of arguments for '{name}' command").into())
+        CommandError::new(format!("ERR wrong number of arguments for '{name}' command"))
     }
 
     /// `ERR invalid expire time in '…' command`.
     pub fn invalid_expire(name: &str) -> Self {
-        CommandError(format!("ERR invalid expire time in '{name}' command").into())
+        CommandError::new(format!("ERR invalid expire time in '{name}' command"))
     }
 
     /// The text after the `-`.
-    pub fn text(&self) -> &str {
+    pub fn text(&self) -> &[u8] {
         &self.0
     }
 
     /// The code word, which `INFO errorstats` counts by.
-    pub fn code(&self) -> &str {
-        self.0.split(' ').next().unwrap_or("ERR")
+    pub fn code(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.0.split(|&byte| byte == b' ').next().unwrap_or_default())
     }
+}
+
+/// What an error shows of something that a client sent: at most so many bytes, and none from the first zero byte on, at
+/// which Redis' texts end.
+pub(crate) fn shown(sent: &[u8], bytes_max: usize) -> &[u8] {
+    let text = sent.split(|&byte| byte == 0).next().unwrap_or_default();
+    &text[..text.len().min(bytes_max)]
 }
 
 impl std::fmt::Display for CommandError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&String::from_utf8_lossy(&self.0))
     }
 }

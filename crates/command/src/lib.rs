@@ -40,8 +40,9 @@ pub use local::Local;
 pub use parse::{keyword_is, parse_count, parse_cursor, parse_f64, parse_i64, parse_timeout_ms, parse_u64};
 pub use route::{Cursor, Needs};
 pub use shape::Shape;
+pub use store::Located;
 pub use store::Store;
-pub use table::{Command, CommandId, Table};
+pub use table::{Command, CommandId, Table, subcommand_error};
 pub use task::{
     BlockOn, Blocked, Client, Forget, Outcome, Post, Published, Receiver, Restore, Serve, Task, Wait, Work,
 };

@@ -52,11 +52,11 @@ impl Local {
                 return Outcome::Failed;
             }
         };
-        let needs = Needs::of(command, args, self.shards.placement());
+        let needs = Needs::at_first(command, args, self.shards.placement());
         let mut hold = Hold::new(&self.shards);
         enter(&mut hold, &needs);
         let mut tx = Tx::new(hold, &self.table, &self.config, self.now);
-        let outcome = tx.run(command, args, client, host, out);
+        let outcome = tx.run(command, args, &client, host, out);
         tx.finish(host);
         leave(&mut tx.hold);
         self.posts.append(&mut tx.posts);
@@ -75,7 +75,7 @@ impl Local {
             let client = Client::internal(effect.db, Proto::Resp2);
             let mut out = Output::new();
             result = self.table.resolve(&args).and_then(|command| {
-                match tx.run(command, &args, client, &mut (), &mut out) {
+                match tx.run(command, &args, &client, &mut (), &mut out) {
                     Outcome::Failed => Err(failed(&out)),
                     _ => Ok(()),
                 }
@@ -93,7 +93,7 @@ impl Local {
         let mut hold = Hold::new(&self.shards);
         enter(&mut hold, &Needs::All);
         let mut tx = Tx::new(hold, &self.table, &self.config, self.now);
-        let result = look(&mut Store { tx: &mut tx, client });
+        let result = look(&mut Store::new(&mut tx, client));
         leave(&mut tx.hold);
         result
     }

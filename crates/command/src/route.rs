@@ -66,12 +66,14 @@ impl Needs {
         }
         match command.entry.route {
             Route::Keys if command.entry.keys.is_empty() => Needs::Nothing,
-            Route::Keys | Route::Script { .. } => Needs::of_keys(command, args, placement),
+            Route::Keys | Route::KeysInTurn | Route::Script { .. } => {
+                Needs::of_keys(command, args, placement)
+            }
             Route::Channel(index) => {
-                args.get(index).map_or(Needs::Nothing, |channel| Needs::One(placement.shard(channel)))
+                args.get(index).map_or(Needs::Nothing, |channel| Needs::One(placement.channel(channel)))
             }
             Route::Channels(from) => {
-                Needs::several(args.iter().skip(from).map(|channel| placement.shard(channel)).collect())
+                Needs::several(args.iter().skip(from).map(|channel| placement.channel(channel)).collect())
             }
             Route::Cursor(index) => match args.get(index).and_then(|arg| Cursor::parse(arg).ok()) {
                 Some(cursor) if cursor.shard < placement.shard_count() => Needs::One(ShardId(cursor.shard)),
@@ -81,6 +83,19 @@ impl Needs {
             // The session knows them, and its dispatcher asks it.
             Route::Queued => Needs::Nothing,
         }
+    }
+
+    /// The shards with which `command` begins: of one that tries its keys in turn, that of the first key.
+    #[inline]
+    pub fn at_first(command: &Command, args: &[&[u8]], placement: &Placement) -> Needs {
+        if command.entry.route != Route::KeysInTurn {
+            return Needs::of(command, args, placement);
+        }
+        let first = match command.key_run {
+            Some((first, _)) => args.get(first).copied(),
+            None => command.keys(args).and_then(|keys| Some(args[keys.first()?.index])),
+        };
+        first.map_or(Needs::Nothing, |key| Needs::One(placement.shard(key)))
     }
 
     fn of_keys(command: &Command, args: &[&[u8]], placement: &Placement) -> Needs {

@@ -25,9 +25,39 @@ pub struct Store<'a, 't> {
     pub tx: &'a mut Tx<'t>,
     /// For whom: says the selected database.
     pub client: Client,
+    pub(crate) located: Located,
 }
 
-impl<'t> Store<'_, 't> {
+/// Where a key of the running command lies. The key is known by its address: the arguments stay where they are while the
+/// command runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Located {
+    address: usize,
+    length: usize,
+    shard: ShardId,
+    hash: u64,
+}
+
+impl Located {
+    /// What the placement says about `key`.
+    #[inline]
+    pub fn new(key: &[u8], (shard, hash): (ShardId, u64)) -> Self {
+        Located { address: key.as_ptr().addr(), length: key.len(), shard, hash }
+    }
+
+    /// The shard.
+    #[inline]
+    pub fn shard(&self) -> ShardId {
+        self.shard
+    }
+}
+
+impl<'a, 't> Store<'a, 't> {
+    /// The store as `client` sees it.
+    pub fn new(tx: &'a mut Tx<'t>, client: Client) -> Self {
+        Store { tx, client, located: Located::default() }
+    }
+
     /// The time of the transaction.
     #[inline]
     pub fn now(&self) -> UnixMs {
@@ -43,6 +73,10 @@ impl<'t> Store<'_, 't> {
     /// The shard and the hash of `key`.
     #[inline]
     pub fn locate(&self, key: &[u8]) -> (ShardId, u64) {
+        let known = &self.located;
+        if known.address == key.as_ptr().addr() && known.length == key.len() {
+            return (known.shard, known.hash);
+        }
         self.tx.hold.shards().placement().locate(key)
     }
 

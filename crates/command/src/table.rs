@@ -1,10 +1,9 @@
 //! All commands of the server, found by name.
 
-use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::entry::{Acl, Entry, Flag, Group, Mode, Route, Run};
-use crate::error::CommandError;
+use crate::error::{CommandError, shown};
 use crate::key_spec::{Begin, Find, KeyRef};
 
 /// The number of a command or subcommand in its [`Table`]; statistics are kept by it.
@@ -32,24 +31,83 @@ pub struct Command {
     subcommands: Vec<CommandId>,
 }
 
-/// The longest command name looked up: longer ones are unknown.
-const NAME_BYTES_MAX: usize = 32;
+/// Of a name, and of all arguments together, so much is quoted in errors.
+const QUOTED_BYTES_MAX: usize = 128;
 
 /// All commands.
 #[derive(Debug)]
 pub struct Table {
     commands: Vec<Command>,
-    by_name: HashMap<&'static [u8], CommandId, foldhash::fast::FixedState>,
+    /// The commands that are not subcommands by [`name_hash`], open addressing.
+    by_name: Box<[NameSlot]>,
+}
+
+/// A command's name and number, side by side: one miss of the cache at most.
+#[derive(Clone, Debug, Default)]
+struct NameSlot {
+    /// No command if it is empty.
+    name: ArrayName,
+    id: u16,
+}
+
+/// A name in place.
+#[derive(Clone, Debug, Default)]
+struct ArrayName {
+    length: u8,
+    bytes: [u8; NAME_BYTES_MAX],
+}
+
+/// The longest name that a command may have.
+const NAME_BYTES_MAX: usize = 21;
+/// Enough to be nearly empty.
+const NAME_SLOTS: usize = 1 << NAME_SLOTS_LOG2;
+const NAME_SLOTS_LOG2: u32 = 11;
+
+impl ArrayName {
+    fn new(name: &str) -> Self {
+        let mut bytes = [0; NAME_BYTES_MAX];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        ArrayName { length: name.len() as u8, bytes }
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+/// The slot where the search for a name begins; the same for upper and lower case.
+#[inline]
+fn name_hash(name: &[u8]) -> usize {
+    /// The bit that tells the cases of a letter apart, in each byte.
+    const CASE: u64 = 0x2020_2020_2020_2020;
+    let word = |bytes: &[u8]| bytes.first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk));
+    let half = |bytes: &[u8]| bytes.first_chunk().map_or(0, |chunk| u64::from(u32::from_le_bytes(*chunk)));
+    let length = name.len();
+    // The first and the last bytes, overlapping if there are not so many.
+    let (front, back) = match length {
+        0 => (0, 0),
+        1..4 => (u64::from(name[0]) << 8 | u64::from(name[length / 2]), u64::from(name[length - 1])),
+        4..8 => (half(name), half(&name[length - 4..])),
+        _ => (word(name), word(&name[length - 8..])),
+    };
+    let mixed = ((front | CASE) ^ (back | CASE).rotate_left(23)).wrapping_add(length as u64);
+    (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - NAME_SLOTS_LOG2)) as usize
 }
 
 impl Table {
     /// The table of all `families`.
     pub fn new(families: &[&'static [Entry]]) -> Self {
-        let mut table = Table { commands: Vec::new(), by_name: HashMap::default() };
+        let mut table = Table { commands: Vec::new(), by_name: vec![NameSlot::default(); NAME_SLOTS].into() };
         for entry in families.iter().copied().flatten() {
+            let name = entry.name.as_bytes();
+            assert!(table.by_name(name).is_none(), "the command {} is declared twice", entry.name);
             let id = table.add(entry, None);
-            let old = table.by_name.insert(entry.name.as_bytes(), id);
-            assert!(old.is_none(), "the command {} is declared twice", entry.name);
+            let start = name_hash(name);
+            let mut slots = (start..NAME_SLOTS).chain(0..start);
+            let free = slots.find(|&slot| table.by_name[slot].name.length == 0);
+            table.by_name[free.expect("far fewer commands than slots")] =
+                NameSlot { name: ArrayName::new(entry.name), id: id.0 };
         }
         table
     }
@@ -109,11 +167,17 @@ impl Table {
     /// A command by name in any case.
     #[inline]
     pub fn by_name(&self, name: &[u8]) -> Option<&Command> {
-        let mut lower = [0; NAME_BYTES_MAX];
-        let lower = lower.get_mut(..name.len())?;
-        lower.copy_from_slice(name);
-        lower.make_ascii_lowercase();
-        self.by_name.get(&*lower).map(|id| self.get(*id))
+        let mut index = name_hash(name);
+        loop {
+            let slot = &self.by_name[index];
+            if slot.name.bytes().eq_ignore_ascii_case(name) {
+                return (!name.is_empty()).then(|| self.get(CommandId(slot.id)));
+            }
+            if slot.name.length == 0 {
+                return None;
+            }
+            index = (index + 1) % NAME_SLOTS;
+        }
     }
 
     /// A subcommand by name in any case.
@@ -129,14 +193,21 @@ impl Table {
         }
     }
 
+    /// The command or subcommand that `args` name.
+    #[inline]
+    pub fn named(&self, args: &[&[u8]]) -> Result<&Command, CommandError> {
+        let name = args.first().copied().unwrap_or_default();
+        let command = self.by_name(name).ok_or_else(|| unknown_command(args))?;
+        if command.subcommands.is_empty() || args.len() < 2 {
+            return Ok(command);
+        }
+        self.subcommand(command, args[1]).ok_or_else(|| unknown_subcommand(args))
+    }
+
     /// The command that `args` call, its arity checked.
     #[inline]
     pub fn resolve(&self, args: &[&[u8]]) -> Result<&Command, CommandError> {
-        let name = args.first().copied().unwrap_or_default();
-        let mut command = self.by_name(name).ok_or_else(|| unknown_command(args))?;
-        if !command.subcommands.is_empty() && args.len() > 1 {
-            command = self.subcommand(command, args[1]).ok_or_else(|| unknown_subcommand(args))?;
-        }
+        let command = self.named(args)?;
         let arity = command.entry.arity;
         let fits = if arity >= 0 {
             args.len() == arity as usize
@@ -187,7 +258,7 @@ fn only_key(entry: &Entry) -> Option<usize> {
 
 fn key_run(entry: &Entry) -> Option<(usize, i32)> {
     match entry.keys {
-        [spec] if entry.route == Route::Keys => match (spec.begin, spec.find) {
+        [spec] if matches!(entry.route, Route::Keys | Route::KeysInTurn) => match (spec.begin, spec.find) {
             (Begin::Index(first), Find::Range { last, step: 1, limit: 0 | 1 }) => Some((first, last)),
             _ => None,
         },
@@ -224,23 +295,27 @@ fn derived_acl(entry: &Entry) -> u64 {
 }
 
 fn unknown_command(args: &[&[u8]]) -> CommandError {
-    let mut shown = String::new();
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(shown(args.first().copied().unwrap_or_default(), QUOTED_BYTES_MAX));
+    text.extend_from_slice(b"', with args beginning with: ");
+    let start = text.len();
     for arg in args.iter().skip(1) {
-        if shown.len() >= 128 {
-            break;
-        }
-        let room = 128 - shown.len();
-        shown.push_str(&format!("'{}' ", String::from_utf8_lossy(&arg[..arg.len().min(room)])));
+        let Some(room @ 1..) = QUOTED_BYTES_MAX.checked_sub(text.len() - start) else { break };
+        text.push(b'\'');
+        text.extend_from_slice(shown(arg, room));
+        text.extend_from_slice(b"' ");
     }
-    let name = args.first().copied().unwrap_or_default();
-    let name = String::from_utf8_lossy(&name[..name.len().min(128)]);
-    CommandError::new(format!("ERR unknown command '{name}', with args beginning with: {shown}"))
+    CommandError::new(text)
 }
 
 fn unknown_subcommand(args: &[&[u8]]) -> CommandError {
-    let sub = String::from_utf8_lossy(&args[1][..args[1].len().min(128)]).into_owned();
+    subcommand_error("ERR unknown subcommand '", args)
+}
+
+/// The error `what` about the subcommand in `args`, and where there is help.
+pub fn subcommand_error(what: &str, args: &[&[u8]]) -> CommandError {
     let container = String::from_utf8_lossy(args[0]).to_uppercase();
-    CommandError::new(format!("ERR unknown subcommand '{sub}'. Try {container} HELP."))
+    CommandError::quoting(what, shown(args[1], QUOTED_BYTES_MAX), &format!("'. Try {container} HELP."))
 }
 
 impl Mode {

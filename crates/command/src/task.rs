@@ -32,6 +32,8 @@ pub struct Client {
     pub in_script: bool,
     /// Look-ups leave the access clock alone (`CLIENT NO-TOUCH`).
     pub no_touch: bool,
+    /// The command runs delegated: its client may be gone before the reply comes home.
+    pub may_be_gone: bool,
 }
 
 impl Client {
@@ -46,6 +48,7 @@ impl Client {
             deny_blocking: true,
             in_script: false,
             no_touch: true,
+            may_be_gone: false,
         }
     }
 }
@@ -96,6 +99,15 @@ pub struct Task {
     pub reply: Output,
     /// How it ended.
     pub outcome: Outcome,
+    /// What undoes it, should the client be gone.
+    pub restore: Option<Restore>,
+}
+
+impl Task {
+    /// A task that has not run yet.
+    pub fn new(work: Work, shard: ShardId, client: Client, args: OwnedArgs) -> Task {
+        Task { work, shard, client, args, reply: Output::new(), outcome: Outcome::Done, restore: None }
+    }
 }
 
 /// How a command ended, beside its reply.
@@ -203,7 +215,7 @@ pub enum Post {
     },
     /// A message on a channel.
     Published(Published),
-    /// A keyspace event to publish; its channel lies on another shard.
+    /// A keyspace event to publish; it is queued at the shard of its channel before the key is let go of.
     Event {
         /// The channel.
         channel: Box<[u8]>,

@@ -14,7 +14,7 @@ use crate::ctx::Ctx;
 use crate::entry::Run;
 use crate::error::CommandError;
 use crate::host::Host;
-use crate::store::Store;
+use crate::store::{Located, Store};
 use crate::table::{Command, Table};
 use crate::task::{Blocked, Client, Outcome, Post, Restore, Task, Wait};
 
@@ -32,10 +32,13 @@ pub struct Tx<'t> {
     pub posts: Vec<Post>,
     /// Whether data were changed: then the transaction cannot be run again.
     pub wrote: bool,
+    /// Where the key of the command to be run next lies, if that was found out on the way to its shard.
+    pub located: Located,
     /// Shards that a script touched and could not have.
     pub wanted: SmallVec<[ShardId; 8]>,
     pub(crate) blocked: Option<Box<Blocked>>,
-    pub(crate) restore: Option<Restore>,
+    /// What undoes the pop of the command that ran last, if it said so.
+    pub restore: Option<Restore>,
 }
 
 impl<'t> Tx<'t> {
@@ -48,6 +51,7 @@ impl<'t> Tx<'t> {
             now,
             posts: Vec::new(),
             wrote: false,
+            located: Located::default(),
             wanted: SmallVec::new(),
             blocked: None,
             restore: None,
@@ -59,16 +63,18 @@ impl<'t> Tx<'t> {
         &mut self,
         command: &'t Command,
         args: &[&[u8]],
-        client: Client,
+        client: &Client,
         host: &mut dyn Host,
         out: &mut Output,
     ) -> Outcome {
         let Run::Function(function) = command.entry.run else {
             unreachable!("a container is never resolved");
         };
+        shard::interrupt();
         let mark = out.mark();
         let reply = Reply::new(out, client.proto);
-        let mut ctx = Ctx { command, args, reply, store: Store { tx: self, client }, host };
+        let located = std::mem::take(&mut self.located);
+        let mut ctx = Ctx { command, args, reply, store: Store { tx: self, client: *client, located }, host };
         match function(&mut ctx) {
             Ok(()) => match self.blocked.take() {
                 Some(blocked) => Outcome::Blocked(blocked),
@@ -138,7 +144,7 @@ impl<'t> Tx<'t> {
             unreachable!("a waiting command was resolved before: {error}");
         });
         let reply = Reply::new(&mut out, client.proto);
-        let mut ctx = Ctx { command, args: &args, reply, store: Store { tx: self, client }, host };
+        let mut ctx = Ctx { command, args: &args, reply, store: Store::new(self, client), host };
         if let Err(error) = (waiter.wait.serve)(&mut ctx, key) {
             out.clear();
             Reply::new(&mut out, client.proto).error(error.text());

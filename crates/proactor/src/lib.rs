@@ -45,7 +45,7 @@ pub use event::{CloseMode, ConnId, Event};
 pub use inbox::{Inbox, Mail, Node};
 pub use input::InputBuffer;
 pub use listener::{Listener, listen_tcp, listen_unix};
-pub use sim::{SimClient, SimConfig, SimDriver, SimNet, SimReceived, SimStep};
+pub use sim::{SimClient, SimConfig, SimDriver, SimNet, SimReceived, SimStep, SimTap};
 pub use socket::Socket;
 pub use uring::UringDriver;
 pub use waker::Waker;

@@ -47,6 +47,20 @@ pub fn decode(input: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
     }
 }
 
+/// How many bytes the reply at the front of `input` occupies, and whether it is an error; `Ok(None)` if it has not come
+/// in full. For readers that count replies without looking into them: nothing is allocated, scalars are not checked.
+///
+/// # Errors
+/// If what frames the reply is malformed.
+pub fn measure(input: &[u8]) -> Result<Option<(usize, bool)>, DecodeError> {
+    let mut reader = Reader { rest: input };
+    match reader.skip() {
+        Ok(kind) => Ok(Some((input.len() - reader.rest.len(), matches!(kind, b'-' | b'!')))),
+        Err(Stop::Incomplete) => Ok(None),
+        Err(Stop::Invalid(error)) => Err(error),
+    }
+}
+
 /// Why there is no value.
 enum Stop {
     Incomplete,
@@ -96,6 +110,32 @@ impl<'a> Reader<'a> {
                 }
             });
         }
+    }
+
+    /// Leaves the reply behind, whatever it holds; returns its type. Nested ones are counted, not recursed into.
+    fn skip(&mut self) -> Result<u8, Stop> {
+        let mut pending: usize = 1;
+        let mut outermost = None;
+        while pending > 0 {
+            let (&kind, rest) = self.rest.split_first().ok_or(Stop::Incomplete)?;
+            self.rest = rest;
+            let line = self.line()?;
+            pending -= 1;
+            match kind {
+                b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(' => {}
+                b'$' | b'*' if line == b"-1" => {}
+                b'$' | b'!' | b'=' => _ = self.body(line)?,
+                b'*' | b'~' | b'>' => pending = pending.saturating_add(count(line)?),
+                b'%' => pending = pending.saturating_add(count(line)?.saturating_mul(2)),
+                // An attribute stands before the reply that it belongs to.
+                b'|' => pending = pending.saturating_add(count(line)?.saturating_mul(2)).saturating_add(1),
+                _ => return Err(DecodeError::UnknownType(kind).into()),
+            }
+            if kind != b'|' {
+                outermost.get_or_insert(kind);
+            }
+        }
+        Ok(outermost.unwrap_or(b'_'))
     }
 
     /// The bytes up to CR LF.
@@ -195,9 +235,12 @@ mod tests {
         match expected {
             Ok(value) => {
                 let followed = format!("{input}+next\r\n");
+                let is_error = matches!(value, Value::Error(_));
+                assert_eq!(measure(followed.as_bytes()), Ok(Some((input.len(), is_error))), "{input:?}");
                 assert_eq!(decode(followed.as_bytes()), Ok(Some((value, input.len()))), "{input:?}");
                 for end in 0..input.len() {
                     assert_eq!(decode(&input.as_bytes()[..end]), Ok(None), "{input:?} cut at {end}");
+                    assert_eq!(measure(&input.as_bytes()[..end]), Ok(None), "{input:?} cut at {end}");
                 }
             }
             Err(error) => assert_eq!(decode(input.as_bytes()), Err(error), "{input:?}"),

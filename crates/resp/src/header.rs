@@ -61,9 +61,9 @@ pub(crate) struct Header {
 
 impl Header {
     pub(crate) fn new(kind: u8, number: i64) -> Header {
+        let mut bytes = [0; LINE_BYTES_MAX];
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(number).as_bytes();
-        let mut bytes = [0; LINE_BYTES_MAX];
         let length = digits.len() + 3;
         bytes[0] = kind;
         bytes[1..=digits.len()].copy_from_slice(digits);

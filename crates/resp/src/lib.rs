@@ -20,7 +20,7 @@ mod reply;
 mod request;
 mod value;
 
-pub use decode::{DecodeError, decode};
+pub use decode::{DecodeError, decode, measure};
 pub use double::{DoubleBuffer, format_double};
 pub use encode::encode_request;
 pub use inline::split_args;

@@ -72,17 +72,21 @@ impl<'a> Reply<'a> {
 
     /// A status such as `PONG`. CR and LF become spaces.
     pub fn simple(&mut self, text: &str) {
-        self.line(b"+", text);
+        self.line(b"+", text.as_bytes());
     }
 
     /// An error with its code, such as `ERR syntax error`. CR and LF become spaces, at the ends they are dropped.
-    pub fn error(&mut self, text: &str) {
-        self.line(b"-", text.trim_matches(['\r', '\n']));
+    pub fn error(&mut self, text: impl AsRef<[u8]>) {
+        let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let text = text.as_ref();
+        let start = text.iter().position(|byte| !is_line_end(byte)).unwrap_or(text.len());
+        let end = text.iter().rposition(|byte| !is_line_end(byte)).map_or(start, |last| last + 1);
+        self.line(b"-", &text[start..end]);
     }
 
-    fn line(&mut self, kind: &[u8], text: &str) {
+    fn line(&mut self, kind: &[u8], text: &[u8]) {
         self.out.extend_from_slice(kind);
-        for (index, part) in text.as_bytes().split(|byte| matches!(byte, b'\r' | b'\n')).enumerate() {
+        for (index, part) in text.split(|byte| matches!(byte, b'\r' | b'\n')).enumerate() {
             if index > 0 {
                 self.out.extend_from_slice(b" ");
             }

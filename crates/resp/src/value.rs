@@ -59,8 +59,11 @@ impl Value {
     /// Shows the value; lines after the first begin with `indent` spaces.
     fn show(&self, f: &mut fmt::Formatter<'_>, indent: usize) -> fmt::Result {
         match self {
-            Value::Simple(text) => write!(f, "{}", String::from_utf8_lossy(text)),
-            Value::Error(text) => write!(f, "(error) {}", String::from_utf8_lossy(text)),
+            Value::Simple(text) => show_line(text, f),
+            Value::Error(text) => {
+                f.write_str("(error) ")?;
+                show_line(text, f)
+            }
             Value::Int(number) => write!(f, "(integer) {number}"),
             Value::Bulk(bytes) => show_quoted(bytes, f),
             Value::Null | Value::NullArray => f.write_str("(nil)"),
@@ -121,6 +124,15 @@ fn show_number(
 
 fn decimal_width(number: usize) -> usize {
     number.checked_ilog10().map_or(1, |digits| digits as usize + 1)
+}
+
+/// A line as it is; bytes that are not UTF-8 as `\xff`.
+fn show_line(text: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for chunk in text.utf8_chunks() {
+        f.write_str(chunk.valid())?;
+        chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
+    }
+    Ok(())
 }
 
 /// In double quotes, with the escapes that [`crate::split_args`] reads back.

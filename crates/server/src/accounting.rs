@@ -32,7 +32,7 @@ impl ThreadHost {
         if let Some(id) = command {
             self.stats().command(id).rejected.add(1);
         }
-        self.count_error(error.code());
+        self.count_error(&error.code());
     }
 
     /// Counts an error reply by its code word.
@@ -40,7 +40,8 @@ impl ThreadHost {
         self.stats().count_error(code);
     }
 
-    /// Counts a command of `client` that ran, `started` ticks ago, with its reply from `mark` on.
+    /// Counts a command of `client` that ran, `started` ticks ago, with its reply from `mark` on; not one that will run
+    /// again.
     #[inline]
     #[expect(clippy::too_many_arguments, reason = "all of it is at hand where a command ran")]
     pub(crate) fn count_command(
@@ -53,9 +54,13 @@ impl ThreadHost {
         mark: Mark,
         out: &Output,
     ) {
+        if let Outcome::Again(_) = outcome {
+            return;
+        }
         let clock = self.driver.clock();
         let ended = clock.ticks();
         let ns = clock.ticks_to_ns(started, ended);
+        self.lap = ended;
         let all = self.stats();
         let stats = all.command(command.id);
         all.commands_processed.add(1);

@@ -115,8 +115,7 @@ impl ThreadHost {
                 Ok(Parsed::Empty { consumed: length }) => consumed += length,
                 Ok(Parsed::Incomplete) => break,
                 Err(error) => {
-                    Reply::new(out, self.session().client.proto)
-                        .error(&format!("ERR Protocol error: {error}"));
+                    Reply::new(out, self.session().client.proto).error(error.reply());
                     self.session().close_after_reply = true;
                     return input.len();
                 }
@@ -139,7 +138,7 @@ impl ThreadHost {
             Admission::Run if can_run => {
                 let client = self.session().client;
                 let started = self.driver.clock().ticks();
-                let outcome = tx.run(command, args, client, self, out);
+                let outcome = tx.run(command, args, &client, self, out);
                 self.count_command(command, args, &client, started, &outcome, mark, out);
             }
             Admission::Run => self.refuse(Some(command), &CommandError::BUSY, out),

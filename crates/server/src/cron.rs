@@ -98,7 +98,7 @@ impl Thread {
             let seen_count =
                 database.find_expired(self.tx.now, SEGMENTS_PER_VISIT, EXPIRED_PER_VISIT, &mut expired);
             many |= expired.len() * 10 > seen_count && !expired.is_empty();
-            let mut store = Store { tx: &mut self.tx, client: Client::internal(db as u32, Proto::Resp2) };
+            let mut store = Store::new(&mut self.tx, Client::internal(db as u32, Proto::Resp2));
             for key in expired {
                 store.delete_expired(&key);
             }

@@ -9,7 +9,9 @@
 //! The baton is kept over a run of commands of one pipeline that meet the same shard. What was delegated to the
 //! thread meanwhile is run before it lets go, at most [`DRAIN_MAX`] commands a time.
 
-use command::{Client, Command, Flag, Forget, Mode, Needs, Outcome, OwnedArgs, Route, Shape, Task, Work};
+use command::{
+    Client, Command, Flag, Forget, Located, Mode, Needs, Outcome, OwnedArgs, Route, Shape, Task, Work,
+};
 use proactor::ConnId;
 use resp::{Output, Reply};
 use shard::{Node, PATIENCE_AFTER, ShardId};
@@ -75,15 +77,15 @@ impl ThreadHost {
         let session = self.session();
         let proto = session.client.proto;
         let ends_multi = command.is_some_and(|command| command.entry.name == "exec");
-        let mut prefix = "";
+        let mut prefix: &[u8] = b"";
         if ends_multi && session.multi.take().is_some() {
-            prefix = "EXECABORT Transaction discarded because of: ";
+            prefix = b"EXECABORT Transaction discarded because of: ";
             self.unwatch();
         } else if let Some(multi) = &mut session.multi {
             multi.refused = true;
         }
         self.count_rejection(command.map(|command| command.id), error);
-        Reply::new(out, proto).error(&format!("{prefix}{}", error.text()));
+        Reply::new(out, proto).error(&[prefix, error.text()].concat());
     }
 }
 
@@ -141,7 +143,18 @@ impl Thread {
         out: &mut Output,
     ) {
         let shared = self.host.shared;
-        let mut needs = self.host.needs(command, args);
+        if let Some(index) = command.only_key
+            && let Some(key) = args.get(index)
+            && more == Needs::Nothing
+        {
+            let located = Located::new(key, shared.shards.placement().locate(key));
+            return self.execute_one(command, args, located.shard(), located, tries, out);
+        }
+        let mut needs = match command.entry.route {
+            Route::Queued | Route::Channels(_) | Route::Script { .. } => self.host.needs(command, args),
+            _ if more == Needs::Nothing => Needs::at_first(command, args, shared.shards.placement()),
+            _ => Needs::of(command, args, shared.shards.placement()),
+        };
         if more != Needs::Nothing {
             needs = needs.and(more);
         }
@@ -150,7 +163,7 @@ impl Thread {
                 self.host.count_entry(EntryType::None, 0);
                 self.run_here(command, args, out);
             }
-            Needs::One(id) => self.execute_one(command, args, *id, tries, out),
+            Needs::One(id) => self.execute_one(command, args, *id, Located::default(), tries, out),
             Needs::Several(ids) => self.execute_wide(command, args, ids, &needs, tries, out),
             Needs::All => {
                 let ids: Vec<ShardId> = shared.shards.ids().collect();
@@ -165,6 +178,7 @@ impl Thread {
         command: &'static Command,
         args: &[&[u8]],
         id: ShardId,
+        located: Located,
         tries: u32,
         out: &mut Output,
     ) {
@@ -189,9 +203,18 @@ impl Thread {
             }
         }
         self.run_length += 1;
-        let entry_type = if home == self.host.id { EntryType::Inline } else { EntryType::Quick };
-        self.host.count_entry(entry_type, 1);
+        self.tx.located = located;
         self.run_here(command, args, out);
+        // As it went it may have entered more, or have let go of all to run again.
+        match self.tx.hold.entered().len() {
+            0 => {}
+            1 if home == self.host.id => self.host.count_entry(EntryType::Inline, 1),
+            1 => self.host.count_entry(EntryType::Quick, 1),
+            width => {
+                self.host.count_entry(EntryType::Wide, width);
+                self.leave_all();
+            }
+        }
     }
 
     /// Whether a command goes to the home thread of its shard: always in home mode, heavy ones if it is awake.
@@ -220,8 +243,8 @@ impl Thread {
 
     /// A task of the current client.
     pub(crate) fn task(&mut self, work: Work, shard: ShardId, args: &[&[u8]]) -> Task {
-        let client = self.host.session().client;
-        Task { work, shard, client, args: OwnedArgs::new(args), reply: Output::new(), outcome: Outcome::Done }
+        let client = Client { may_be_gone: true, ..self.host.session().client };
+        Task::new(work, shard, client, OwnedArgs::new(args))
     }
 
     fn execute_wide(
@@ -257,14 +280,7 @@ impl Thread {
                 Ok(()) => entered = true,
                 Err(taken) => {
                     self.leave_all();
-                    let task = Task {
-                        work: Work::Notify,
-                        shard: taken,
-                        client,
-                        args: OwnedArgs::default(),
-                        reply: Output::new(),
-                        outcome: Outcome::Done,
-                    };
+                    let task = Task::new(Work::Notify, taken, client, OwnedArgs::default());
                     if self.tx.hold.enter_or_delegate(taken, Node::new(task)).is_some() {
                         // It came free at this moment: it is entered already.
                         continue;
@@ -283,10 +299,10 @@ impl Thread {
     #[inline]
     fn run_here(&mut self, command: &'static Command, args: &[&[u8]], out: &mut Output) {
         let client = self.host.session().client;
-        let started = self.host.driver.clock().ticks();
+        let started = self.host.lap;
         let mark = out.mark();
         self.tx.wrote = false;
-        let outcome = self.tx.run(command, args, client, &mut self.host, out);
+        let outcome = self.tx.run(command, args, &client, &mut self.host, out);
         self.tx.finish(&mut self.host);
         self.host.count_command(command, args, &client, started, &outcome, mark, out);
         match outcome {
@@ -311,8 +327,9 @@ impl Thread {
 
     /// The current client waits.
     pub(crate) fn begin_wait(&mut self, blocked: Box<command::Blocked>) {
-        let deadline_ms =
-            (blocked.timeout_ms > 0).then(|| self.host.now_ms.saturating_add(blocked.timeout_ms));
+        // This millisecond has begun already: counted in, the wait would end too early.
+        let deadline_ms = (blocked.timeout_ms > 0)
+            .then(|| self.host.now_ms.saturating_add(blocked.timeout_ms).saturating_add(1));
         let session = self.host.session();
         let conn = ConnId::from_bits(session.client.connection);
         session.state = State::Blocked(Wait { blocked, deadline_ms });
@@ -325,6 +342,9 @@ impl Thread {
     /// Leaves every shard of the running transaction, and runs what was delegated meanwhile.
     #[inline]
     pub(crate) fn leave_all(&mut self) {
+        if !self.tx.posts.is_empty() {
+            self.queue_events();
+        }
         let mut all_left = true;
         while let Some(&id) = self.tx.hold.entered().last() {
             all_left &= self.tx.hold.leave_or_keep(id);
@@ -359,6 +379,7 @@ impl Thread {
         debug_assert!(entered, "a thread may enter the shard that it keeps");
         let origin = node.task.client.thread;
         let answers = self.perform(id, &mut node.task);
+        self.queue_events();
         self.tx.hold.keep(id);
         // What the task entered beside its shard.
         while let Some(&other) = self.tx.hold.entered().last() {
@@ -383,7 +404,8 @@ impl Thread {
                 let started = self.host.driver.clock().ticks();
                 let mark = task.reply.mark();
                 self.tx.wrote = false;
-                task.outcome = self.tx.run(command, &args, task.client, &mut self.host, &mut task.reply);
+                task.outcome = self.tx.run(command, &args, &task.client, &mut self.host, &mut task.reply);
+                task.restore = self.tx.restore.take();
                 self.tx.finish(&mut self.host);
                 let is_for_a_client = matches!(task.work, Work::Run(_));
                 if is_for_a_client {

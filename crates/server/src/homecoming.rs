@@ -51,8 +51,9 @@ impl Thread {
         }
     }
 
-    /// The client of a task hung up meanwhile: a wait that it began must end.
+    /// The client of a task hung up meanwhile: what it popped goes back, a wait that it began must end.
     fn nobody_home(&mut self, task: Task) {
+        self.put_back_unclaimed(task.client, task.restore);
         if let Outcome::Blocked(blocked) = task.outcome
             && blocked.waiter.claim.end()
         {
@@ -154,9 +155,8 @@ impl Thread {
                     }
                     Post::Free(garbage) => self.host.garbage.push_back(garbage),
                     Post::Published(published) => self.host.send_out(published),
-                    Post::Event { .. } | Post::ServeLater { .. } => {
-                        self.host.own_mail.push_back(Message::Post(post));
-                    }
+                    Post::Event { .. } => unreachable!("events are queued while their keys are held"),
+                    Post::ServeLater { .. } => self.host.own_mail.push_back(Message::Post(post)),
                 }
             }
         }
@@ -181,8 +181,7 @@ impl Thread {
                 self.reply_and_go_on(conn, &mut reply);
             }
             Post::Free(garbage) => self.host.garbage.push_back(garbage),
-            Post::Published(_) => unreachable!("published messages travel as deliveries"),
-            Post::Event { channel, message } => self.publish_event(&channel, &message),
+            Post::Published(_) | Post::Event { .. } => unreachable!("messages travel as deliveries"),
             Post::ServeLater { db, key, also } => self.serve_later(db, &key, also),
         }
     }
@@ -195,17 +194,7 @@ impl Thread {
         let id = self.host.shared.shards.placement().shard(slices[1]);
         drop(slices);
         let client = Client { db, deny_blocking: true, ..client };
-        self.send_task(
-            id,
-            Task {
-                work: Work::Restore(command.id),
-                shard: id,
-                client,
-                args,
-                reply: Output::new(),
-                outcome: Outcome::Done,
-            },
-        );
+        self.send_task(id, Task::new(Work::Restore(command.id), id, client, args));
     }
 
     /// Runs a task at `id` now, or leaves it with the shard's holder.
@@ -220,20 +209,13 @@ impl Thread {
 
     /// Lets the shard of `key` forget something.
     pub(crate) fn forget(&mut self, db: u32, key: &[u8], what: Forget) {
-        let id = self.host.shared.shards.placement().shard(key);
+        let placement = self.host.shared.shards.placement();
+        let id = match what {
+            Forget::Wait { .. } | Forget::Watch(_) => placement.shard(key),
+            Forget::Subscription(_) => placement.channel(key),
+        };
         let client = Client { thread: self.host.id, ..Client::internal(db, Proto::Resp2) };
-        let work = Work::Forget(what);
-        self.send_task(
-            id,
-            Task {
-                work,
-                shard: id,
-                client,
-                args: OwnedArgs::new(&[key]),
-                reply: Output::new(),
-                outcome: Outcome::Done,
-            },
-        );
+        self.send_task(id, Task::new(Work::Forget(what), id, client, OwnedArgs::new(&[key])));
     }
 
     /// Takes the records of an ended wait out of the shards.
@@ -324,9 +306,9 @@ impl Thread {
     pub(crate) fn close(&mut self, conn: ConnId, mode: CloseMode) {
         self.host.driver.close(conn, mode);
         let Some(mut session) = self.host.connections.remove(conn) else { return };
-        if let State::Blocked(wait) = std::mem::take(&mut session.state)
-            && wait.blocked.waiter.claim.end()
-        {
+        if let State::Blocked(wait) = std::mem::take(&mut session.state) {
+            // If it is served at this moment, its reply comes too late, and is undone.
+            let _is_unserved = wait.blocked.waiter.claim.end();
             self.end_wait(conn, session.client.db, &wait);
         }
         self.end_session(&mut session);

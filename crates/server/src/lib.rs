@@ -28,6 +28,7 @@ mod scripting;
 mod session;
 mod settings;
 mod shared;
+mod simulated;
 mod start;
 mod stats;
 mod system;
@@ -37,4 +38,5 @@ mod version;
 mod watch;
 
 pub use heap::CountingAllocator;
+pub use simulated::{SimulatedServer, SimulatedThread, simulate};
 pub use start::run;

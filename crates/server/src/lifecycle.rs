@@ -42,6 +42,7 @@ impl ThreadHost {
             deny_blocking: false,
             in_script: false,
             no_touch: false,
+            may_be_gone: false,
         };
         let mut session = Session::new(client, self.now_ms);
         session.peer = peer;

@@ -51,7 +51,7 @@ impl Population {
 
     /// Makes one key unless it is there.
     fn make(&self, tx: &mut Tx, number: u64, key: &[u8]) {
-        let mut store = Store { tx, client: Client::internal(self.db, Proto::Resp2) };
+        let mut store = Store::new(tx, Client::internal(self.db, Proto::Resp2));
         if store.exists(key) {
             return;
         }

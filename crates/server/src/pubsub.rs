@@ -7,17 +7,19 @@
 //!
 //! Messages of one publisher reach one subscriber in their order: a thread sends what it published before it
 //! delegates the publisher's next command or answers for a delegated one, and what it sends itself stands in the same
-//! inbox as what others send it. What a publisher sends himself comes after the reply. A message that is on its way when its receiver unsubscribes is dropped.
+//! inbox as what others send it. What a publisher sends himself comes after the reply. A message that is on its way when
+//! its receiver unsubscribes is dropped.
 //!
-//! Keyspace events go the same way, as if somebody had published them; what was changed is over by then, so events of
-//! different channels may arrive in another order.
+//! Keyspace events are published as if somebody had done so, on one shard for all their channels, and are queued there
+//! before the changed keys are let go of: so they arrive in the order of the changes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use command::{Client, Needs, Outcome, OwnedArgs, Post, Published, Task, Work};
+use command::{Client, Needs, OwnedArgs, Post, Published, Task, Work};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
+use shard::Node;
 
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
@@ -42,7 +44,7 @@ impl ThreadHost {
     /// The shards of all channels that the current client subscribed to.
     pub(crate) fn subscribed_needs(&mut self) -> Needs {
         let placement = self.shared.shards.placement();
-        Needs::several(self.session().channels.iter().map(|channel| placement.shard(channel)).collect())
+        Needs::several(self.session().channels.iter().map(|channel| placement.channel(channel)).collect())
     }
 }
 
@@ -94,23 +96,24 @@ impl Thread {
         }
     }
 
-    /// Publishes a keyspace event.
-    pub(crate) fn publish_event(&mut self, channel: &[u8], message: &[u8]) {
+    /// Queues the events of the running transaction at the shard of their channels, to be published there. That is
+    /// done while the changed keys are still held: whoever changes them next queues his events behind these.
+    pub(crate) fn queue_events(&mut self) {
         let shared = self.host.shared;
-        if shared.patterns.len() == 0 && shared.subscription_count.load(Ordering::Relaxed) == 0 {
-            return;
+        let is_heard = shared.patterns.len() > 0 || shared.subscription_count.load(Ordering::Relaxed) > 0;
+        let events: Vec<Post> =
+            self.tx.posts.extract_if(.., |post| matches!(post, Post::Event { .. })).collect();
+        let Some(publish) = shared.table.by_name(b"publish").filter(|_| is_heard) else { return };
+        for event in events {
+            let Post::Event { channel, message } = event else { continue };
+            let id = shared.shards.placement().channel(&channel);
+            let client = Client { thread: self.host.id, ..Client::internal(0, Proto::Resp2) };
+            let args = OwnedArgs::new(&[b"PUBLISH", &channel, &message]);
+            let node = Node::new(Task::new(Work::Restore(publish.id), id, client, args));
+            if let Some(node) = self.tx.hold.enter_or_delegate(id, node) {
+                self.tx.hold.put_off(id, node);
+            }
         }
-        let Some(publish) = shared.table.by_name(b"publish") else { return };
-        let id = shared.shards.placement().shard(channel);
-        let task = Task {
-            shard: id,
-            work: Work::Restore(publish.id),
-            client: Client { thread: self.host.id, ..Client::internal(0, Proto::Resp2) },
-            args: OwnedArgs::new(&[b"PUBLISH", channel, message]),
-            reply: Output::new(),
-            outcome: Outcome::Done,
-        };
-        self.send_task(id, task);
     }
 }
 

@@ -202,7 +202,7 @@ impl script::Host for Run<'_, '_> {
         let client = Client { proto, ..self.host.session().client };
         let started = self.host.driver.clock().ticks();
         let mark = out.mark();
-        let outcome = self.tx.run(command, args, client, self.host, out);
+        let outcome = self.tx.run(command, args, &client, self.host, out);
         self.host.count_command(command, args, &client, started, &outcome, mark, out);
         self.host.monitor(command, args, true);
         Ok(())
@@ -251,9 +251,9 @@ impl<'t> Run<'_, 't> {
     /// The command that a script calls, if it may.
     fn admit(&self, args: &[&[u8]]) -> Result<&'t Command, CommandError> {
         let table = self.tx.table;
-        let command = table.resolve(args).map_err(|_| match table.by_name(args[0]) {
-            None => CommandError::new("ERR Unknown Redis command called from script"),
-            Some(_) => CommandError::new("ERR Wrong number of args calling Redis command from script"),
+        let command = table.resolve(args).map_err(|_| match table.named(args) {
+            Err(_) => CommandError::fixed("ERR Unknown Redis command called from script"),
+            Ok(_) => CommandError::fixed("ERR Wrong number of args calling Redis command from script"),
         })?;
         if command.has(Flag::NoScript) {
             return Err(CommandError::NOT_FROM_SCRIPT);

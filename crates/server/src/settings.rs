@@ -228,11 +228,7 @@ impl Settings {
     ) -> Result<Changed, CommandError> {
         let mut ids: Vec<Id> = Vec::with_capacity(pairs.len());
         for (name, _) in pairs {
-            let Some(id) = find(name) else {
-                return Err(CommandError::new(format!(
-                    "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
-                )));
-            };
+            let id = find(name).ok_or_else(|| unknown(name.as_bytes()))?;
             let setting = setting(id);
             let is_protected = setting.change == Change::Protected && !may_protected;
             let why = match setting.change {
@@ -414,6 +410,11 @@ impl Changed {
     }
 }
 
+/// The error of `CONFIG SET` for a name that is none.
+pub(crate) fn unknown(name: &[u8]) -> CommandError {
+    CommandError::quoting("ERR Unknown option or number of arguments for CONFIG SET - '", name, "'")
+}
+
 /// The error of `CONFIG SET` for one setting.
 pub(crate) fn failed(name: &str, why: &str) -> CommandError {
     CommandError::new(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
@@ -443,7 +444,7 @@ mod tests {
     fn check_change(settings: &Settings, pairs: &[(&str, &str)], expected: Result<(), &str>) {
         let outcome = settings.change(pairs, false);
         let outcome = outcome.as_ref().map(|_| ()).map_err(CommandError::text);
-        assert_eq!(outcome, expected, "{pairs:?}");
+        assert_eq!(outcome, expected.map_err(str::as_bytes), "{pairs:?}");
     }
 
     #[test]

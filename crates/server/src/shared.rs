@@ -1,6 +1,7 @@
 //! What all threads of a server share.
 //!
-//! Created once and never freed: the threads of a process, or of a simulation, refer to it for their whole life.
+//! Created once and never freed by a process, whose threads refer to it for their whole life; see [`Lease`] for a
+//! simulation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -38,6 +39,11 @@ impl Remote {
     /// Takes what was sent, oldest first; only the thread itself may.
     pub(crate) fn take(&self) -> proactor::Mail<Message> {
         self.inbox.take_all()
+    }
+
+    /// Whether something was sent that it has not taken.
+    pub(crate) fn has_mail(&self) -> bool {
+        !self.inbox.is_empty()
     }
 
     /// Whether it sleeps in the kernel: then waking it costs more than doing its work.
@@ -161,6 +167,19 @@ impl Shared {
         for thread in &self.threads {
             thread.send(message());
         }
+    }
+}
+
+/// The only thing that frees a server's shared part: a simulation, which makes very many, holds one beside every thread.
+pub(crate) struct Lease(pub(crate) &'static Shared);
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let (shared, config) = (std::ptr::from_ref(self.0), self.0.data_config.load(Ordering::Acquire));
+        // SAFETY: the box that `create` leaked; every thread that refers to it was dropped before its share of the lease.
+        drop(unsafe { Box::from_raw(shared.cast_mut()) });
+        // SAFETY: as above; this is the last of the snapshots, the earlier ones stay leaked.
+        drop(unsafe { Box::from_raw(config) });
     }
 }
 

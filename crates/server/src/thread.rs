@@ -72,6 +72,8 @@ pub(crate) struct ThreadHost {
     next_thread: usize,
     /// The monotonic clock at the beginning of this turn.
     pub(crate) now_ms: u64,
+    /// The clock's ticks when the last command ended, or the serving of a client began: there the next command begins.
+    pub(crate) lap: u64,
 }
 
 impl Host for ThreadHost {
@@ -144,6 +146,7 @@ impl Thread {
                 unserved: VecDeque::new(),
                 next_thread: 0,
                 now_ms,
+                lap: 0,
             },
             run_length: 0,
             reported: Vec::new(),
@@ -204,9 +207,10 @@ impl Thread {
         if busy {
             return Some(Duration::ZERO);
         }
-        let now_ms = self.host.driver.clock().monotonic_ms();
+        let now_ns = self.host.driver.clock().monotonic_ns();
         let due_ms = [self.host.timers.next_ms(), self.host.cron.next_ms()].into_iter().flatten().min();
-        let until_due = due_ms.map(|due_ms| Duration::from_millis(due_ms.saturating_sub(now_ms)));
+        let until_due = due_ms
+            .map(|due_ms| Duration::from_nanos(due_ms.saturating_mul(1_000_000).saturating_sub(now_ns)));
         match (timeout, until_due) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -238,6 +242,7 @@ impl Thread {
             return;
         };
         self.host.current = Some(session);
+        self.host.lap = self.host.driver.clock().ticks();
         let output_bytes = io.output.len();
         let consumed = self.serve_input(&mut parser, io.input.as_slice(), &mut io.output, conn);
         self.leave_all();
@@ -268,28 +273,33 @@ impl Thread {
         let mut limits = self.host.shared.settings.request_limits(self.host.session().authenticated);
         for _ in 0..COMMANDS_PER_TURN {
             let rest = &input[consumed..];
-            match parser.parse(rest, &limits) {
-                Ok(Parsed::Request { consumed: length }) => {
-                    let mut args = ArgSlices::new();
-                    parser.args(rest, &mut args);
-                    self.command(&args, out);
-                    consumed += length;
-                    if self.stops_reading() {
-                        return consumed;
+            let mut args = ArgSlices::new();
+            consumed += match parser.parse_whole(rest, &limits, &mut args) {
+                Some(length) => length,
+                None => match parser.parse(rest, &limits) {
+                    Ok(Parsed::Request { consumed: length }) => {
+                        parser.args(rest, &mut args);
+                        length
                     }
-                    limits.authenticated = self.host.session().authenticated;
-                    if is_enough_output(out) {
-                        break;
+                    Ok(Parsed::Empty { consumed: length }) => {
+                        consumed += length;
+                        continue;
                     }
-                }
-                Ok(Parsed::Empty { consumed: length }) => consumed += length,
-                Ok(Parsed::Incomplete) => return consumed,
-                Err(error) => {
-                    Reply::new(out, self.host.session().client.proto)
-                        .error(&format!("ERR Protocol error: {error}"));
-                    self.host.session().state = State::Closing;
-                    return input.len();
-                }
+                    Ok(Parsed::Incomplete) => return consumed,
+                    Err(error) => {
+                        Reply::new(out, self.host.session().client.proto).error(error.reply());
+                        self.host.session().state = State::Closing;
+                        return input.len();
+                    }
+                },
+            };
+            self.command(&args, out);
+            if self.stops_reading() {
+                return consumed;
+            }
+            limits.authenticated = self.host.session().authenticated;
+            if is_enough_output(out) {
+                break;
             }
         }
         self.host.unserved.push_back(conn);

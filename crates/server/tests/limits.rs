@@ -106,33 +106,3 @@ fn a_request_may_only_be_so_long() {
     let _ = chatty.stream().write_all(&vec![b'x'; 3_000_000]);
     eventually("disconnected", || client.field_of(id, "id").is_empty());
 }
-
-#[test]
-fn events_are_published() {
-    for (threads, io) in [(1, "epoll"), (4, "auto")] {
-        let server = Server::start(threads, io, &[]);
-        let (client, subscriber, exact) = (&mut server.client(), &mut server.client(), &mut server.client());
-        check(client, "CONFIG SET notify-keyspace-events KEA", "OK");
-        subscriber.call("PSUBSCRIBE __key*__:*");
-        exact.call("SUBSCRIBE __keyevent@0__:del");
-        for number in 0..100 {
-            check(client, &format!("SET k{number} v"), "OK");
-            check(client, &format!("DEL k{number}"), "(integer) 1");
-            let mut seen = Vec::new();
-            for _ in 0..4 {
-                let Value::Array(items) = subscriber.receive() else { panic!() };
-                seen.push(format!("{} {}", text(&items[2]), text(&items[3])));
-            }
-            seen.sort_unstable();
-            let expected = [
-                format!("__keyevent@0__:del k{number}"),
-                format!("__keyevent@0__:set k{number}"),
-                format!("__keyspace@0__:k{number} del"),
-                format!("__keyspace@0__:k{number} set"),
-            ];
-            assert_eq!(seen, expected);
-            let Value::Array(items) = exact.receive() else { panic!() };
-            assert_eq!(text(&items[2]), format!("k{number}"));
-        }
-    }
-}

@@ -268,11 +268,22 @@ fn the_transaction_section_counts_how_commands_came_to_their_shards() {
         ask(&mut client, &["SET", &format!("k{number}"), "v"]);
     }
     ask(&mut client, &["MSET", "a", "1", "b", "2", "c", "3", "d", "4", "e", "5"]);
-    let mut count =
-        |name: &str| client.info("transaction", &format!("tx_type_{name}")).parse::<u64>().unwrap();
-    assert!(count("inline") + count("quick") + count("hop") >= 20);
-    assert!(count("wide") >= 1);
-    assert!(count("global") >= 1);
+    let count = |client: &mut Client<_>, name: &str| {
+        client.info("transaction", &format!("tx_type_{name}")).parse::<u64>().unwrap()
+    };
+    assert!(["inline", "quick", "hop"].map(|name| count(&mut client, name)).iter().sum::<u64>() >= 20);
+    assert!(count(&mut client, "wide") >= 1);
+    assert!(count(&mut client, "global") >= 1);
+    // A pop of several keys enters only their first shard if there is something, else also those up to what it takes.
+    for (queue, wide_pops) in [("q1", 0), ("q9", 1)] {
+        ask(&mut client, &["LPUSH", queue, "job"]);
+        let before = count(&mut client, "wide");
+        let queues: Vec<String> = (1..10).map(|number| format!("q{number}")).collect();
+        let words: Vec<&str> =
+            ["BRPOP"].into_iter().chain(queues.iter().map(String::as_str)).chain(["1"]).collect();
+        assert_eq!(ask(&mut client, &words), format!("[{queue} job]"));
+        assert_eq!(count(&mut client, "wide") - before, wide_pops);
+    }
 }
 
 #[test]

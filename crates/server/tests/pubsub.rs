@@ -156,6 +156,60 @@ fn messages_of_one_publisher_keep_their_order() {
     });
 }
 
+/// The channel and the message of the next `pmessage`.
+#[track_caller]
+fn event(client: &mut Client) -> (String, String) {
+    let Value::Array(items) = client.receive() else { panic!() };
+    (text(&items[2]), text(&items[3]))
+}
+
+#[test]
+fn events_are_published() {
+    on_each_server(|server| {
+        let (client, subscriber, exact) = (&mut server.client(), &mut server.client(), &mut server.client());
+        check(client, "CONFIG SET notify-keyspace-events KEA", "OK");
+        subscriber.call("PSUBSCRIBE __key*__:*");
+        exact.call("SUBSCRIBE __keyevent@0__:del");
+        for number in 0..100 {
+            check(client, &format!("SET k{number} v"), "OK");
+            check(client, &format!("DEL k{number}"), "(integer) 1");
+            for name in ["set", "del"] {
+                assert_eq!(event(subscriber), (format!("__keyspace@0__:k{number}"), name.to_owned()));
+                assert_eq!(event(subscriber), (format!("__keyevent@0__:{name}"), format!("k{number}")));
+            }
+            expect(exact, &["message", "__keyevent@0__:del", &format!("k{number}")]);
+        }
+    });
+}
+
+#[test]
+fn events_come_in_the_order_of_the_changes() {
+    on_each_server(|server| {
+        let mut clients: Vec<Client> = (0..4).map(|_| server.client()).collect();
+        check(&mut clients[0], "CONFIG SET notify-keyspace-events KEA", "OK");
+        let mut subscribers = [server.client(), server.client()];
+        subscribers[0].call("PSUBSCRIBE __keyspace@0__:k");
+        subscribers[1].call("PSUBSCRIBE __keyevent@0__:*");
+        // Whoever finds no key makes one, and whoever finds one deletes it, whatever the thread.
+        let count = 500;
+        for client in &mut clients {
+            let bytes = "SET k v NX\r\nDEL k\r\n".repeat(count);
+            client.stream().write_all(bytes.as_bytes()).unwrap();
+        }
+        let mut changes = 0;
+        for client in &mut clients {
+            for _ in 0..2 * count {
+                changes += u32::from(matches!(client.receive(), Value::Simple(_) | Value::Int(1)));
+            }
+        }
+        for change in 0..changes {
+            let name = if change % 2 == 0 { "set" } else { "del" };
+            assert_eq!(event(&mut subscribers[0]).1, name);
+            assert_eq!(event(&mut subscribers[1]).0, format!("__keyevent@0__:{name}"));
+        }
+    });
+}
+
 #[test]
 fn transactions_and_scripts_publish_when_they_are_complete() {
     on_each_server(|server| {

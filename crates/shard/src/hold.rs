@@ -19,6 +19,7 @@
 use smallvec::SmallVec;
 
 use crate::baton::Node;
+use crate::interrupt::interrupt;
 use crate::placement::ShardId;
 use crate::shard::Shard;
 use crate::shards::{Backlog, Shards};
@@ -97,6 +98,7 @@ impl<'s, T, W> Hold<'s, T, W> {
         if self.has(id) {
             return true;
         }
+        interrupt();
         if !self.kept.contains(&id) && !self.shards.baton(id).try_enter() {
             return false;
         }
@@ -111,6 +113,7 @@ impl<'s, T, W> Hold<'s, T, W> {
             self.add(id);
             return Some(node);
         }
+        interrupt();
         let node = self.shards.baton(id).enter_or_delegate(node)?;
         self.add(id);
         Some(node)
@@ -130,6 +133,7 @@ impl<'s, T, W> Hold<'s, T, W> {
 
     /// Waits a bounded time for `id`; with the token (`patient`) longer, giving up the processor.
     pub fn wait(&mut self, id: ShardId, patient: bool) -> bool {
+        interrupt();
         for _ in 0..SPINS_MAX {
             spin();
             if !self.shards.baton(id).is_held() && self.try_enter(id) {
@@ -195,6 +199,7 @@ impl<'s, T, W> Hold<'s, T, W> {
             if let Some(node) = self.backlog(id).pop_front() {
                 return Some(node);
             }
+            interrupt();
             if self.shards.baton(id).try_leave() {
                 self.forget(id);
                 return None;
@@ -212,6 +217,14 @@ impl<'s, T, W> Hold<'s, T, W> {
         *backlog = std::mem::take(backlog).into_iter().chain(tasks).filter_map(sift).collect();
     }
 
+    /// Puts `node` behind the tasks that wait at `id`, which this thread holds.
+    pub fn put_off(&mut self, id: ShardId, node: Box<Node<T>>) {
+        debug_assert!(self.has(id) || self.kept.contains(&id), "only the holder has a backlog");
+        let tasks = self.shards.baton(id).take();
+        self.backlog(id).extend(tasks);
+        self.backlog(id).push_back(node);
+    }
+
     fn backlog(&mut self, id: ShardId) -> &mut Backlog<T> {
         // SAFETY: this thread holds the baton (asserted by the callers).
         unsafe { &mut *self.shards.backlog_ptr(id) }
@@ -220,8 +233,10 @@ impl<'s, T, W> Hold<'s, T, W> {
     /// Puts the baton of `id` back; if tasks were delegated meanwhile, keeps it instead, and the answer is false.
     #[inline]
     pub fn leave_or_keep(&mut self, id: ShardId) -> bool {
+        interrupt();
         if self.backlog(id).is_empty() && self.shards.baton(id).try_leave() {
             self.forget(id);
+            interrupt();
             return true;
         }
         self.keep(id);
@@ -258,6 +273,7 @@ fn spin() {
 }
 
 fn give_up_processor() {
+    interrupt();
     #[cfg(loom)]
     loom::thread::yield_now();
     #[cfg(not(loom))]

@@ -18,6 +18,7 @@
 mod baton;
 mod effects;
 mod hold;
+mod interrupt;
 mod place;
 mod placement;
 mod shard;
@@ -30,6 +31,9 @@ mod watches;
 pub use baton::{Baton, Fifo, Node};
 pub use effects::{Effect, Effects};
 pub use hold::{Hold, PATIENCE_AFTER, Patience};
+pub use interrupt::interrupt;
+#[cfg(feature = "simulation")]
+pub use interrupt::on_interrupt;
 pub use placement::{Placement, ShardId, hash_tag};
 pub use shard::{Shard, ShardStats};
 pub use shards::{Backlog, Shards};

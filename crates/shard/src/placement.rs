@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use ds::hashing::{Seed, hash};
 
 /// The number of a shard.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ShardId(pub u16);
 
 impl ShardId {
@@ -66,6 +66,13 @@ impl Placement {
     #[inline]
     pub fn shard(&self, key: &[u8]) -> ShardId {
         self.locate(key).0
+    }
+
+    /// The shard of a channel. Those of keyspace events lie together: who queues events there while he holds the keys
+    /// that they tell of puts the events of all channels into one order, that of the changes.
+    pub fn channel(&self, channel: &[u8]) -> ShardId {
+        let is_for_events = channel.starts_with(b"__keyspace@") || channel.starts_with(b"__keyevent@");
+        self.shard(if is_for_events { b"__key" } else { channel })
     }
 
     /// The shard of `key` and the hash by which its tables look it up.

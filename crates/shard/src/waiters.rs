@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use foldhash::fast::FixedState;
 
+use crate::interrupt::interrupt;
 use crate::place::{Place, PlaceMap, PlaceRef};
 
 const WAITING: u8 = 0;
@@ -24,11 +25,13 @@ pub struct Claim(AtomicU8);
 impl Claim {
     /// Claims the right to serve it. Whoever gets it owes the waiter a reply, so look first that there is one.
     pub fn serve(&self) -> bool {
+        interrupt();
         self.0.compare_exchange(WAITING, SERVED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Ends the wait from the waiter's side; false if somebody serves it just now: its reply is on the way.
     pub fn end(&self) -> bool {
+        interrupt();
         self.0.compare_exchange(WAITING, GONE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 

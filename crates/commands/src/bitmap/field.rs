@@ -27,26 +27,26 @@ pub(super) const BITFIELD: Entry = Entry {
         oneof(
             "operation",
             &[
-                block("encoding_offset", &[string("encoding"), integer("offset")]).token("GET"),
+                block("get-block", &[string("encoding"), integer("offset")]).token("GET"),
                 block(
                     "write",
                     &[
                         oneof(
-                            "wrap_sat_fail",
+                            "overflow-block",
                             &[token("wrap", "WRAP"), token("sat", "SAT"), token("fail", "FAIL")],
                         )
                         .token("OVERFLOW")
                         .optional(),
                         oneof(
-                            "write_operation",
+                            "write-operation",
                             &[
                                 block(
-                                    "encoding_offset_value",
+                                    "set-block",
                                     &[string("encoding"), integer("offset"), integer("value")],
                                 )
                                 .token("SET"),
                                 block(
-                                    "encoding_offset_increment",
+                                    "incrby-block",
                                     &[string("encoding"), integer("offset"), integer("increment")],
                                 )
                                 .token("INCRBY"),
@@ -85,10 +85,7 @@ pub(super) const BITFIELD_RO: Entry = Entry {
     keys: &[KeySpec::one(1, &[RO, Access])],
     args: &[
         key("key", 0),
-        block("encoding_offset", &[string("encoding"), integer("offset")])
-            .token("GET")
-            .optional()
-            .multiple_token(),
+        block("get-block", &[string("encoding"), integer("offset")]).token("GET").optional().multiple_token(),
     ],
     reply: Shape::Array(&Shape::Int),
     run: Run::Function(bitfield_ro),

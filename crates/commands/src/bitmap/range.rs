@@ -21,11 +21,11 @@ pub(super) const BITCOUNT: Entry = Entry {
     args: &[
         key("key", 0),
         block(
-            "index",
+            "range",
             &[
                 integer("start"),
                 integer("end"),
-                oneof("index_unit", &[token("byte", "BYTE"), token("bit", "BIT")]).optional().since("7.0.0"),
+                oneof("unit", &[token("byte", "BYTE"), token("bit", "BIT")]).optional().since("7.0.0"),
             ],
         )
         .optional(),
@@ -73,14 +73,14 @@ pub(super) const BITPOS: Entry = Entry {
         key("key", 0),
         integer("bit"),
         block(
-            "index",
+            "range",
             &[
                 integer("start"),
                 block(
-                    "end_index",
+                    "end-unit-block",
                     &[
                         integer("end"),
-                        oneof("index_unit", &[token("byte", "BYTE"), token("bit", "BIT")])
+                        oneof("unit", &[token("byte", "BYTE"), token("bit", "BIT")])
                             .optional()
                             .since("7.0.0"),
                     ],

@@ -42,8 +42,11 @@ pub(super) const FLUSHDB: Entry = Entry {
     arity: -1,
     flags: &[Write],
     acl: &[Acl::Dangerous, Acl::Keyspace],
-    args: &[oneof("async", &[token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")])
-        .optional()],
+    args: &[oneof(
+        "flush-type",
+        &[token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")],
+    )
+    .optional()],
     history: &[
         ("4.0.0", "Added the `ASYNC` flushing mode modifier."),
         ("6.2.0", "Added the `SYNC` flushing mode modifier."),
@@ -75,8 +78,11 @@ pub(super) const FLUSHALL: Entry = Entry {
     arity: -1,
     flags: &[Write],
     acl: &[Acl::Dangerous, Acl::Keyspace],
-    args: &[oneof("async", &[token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")])
-        .optional()],
+    args: &[oneof(
+        "flush-type",
+        &[token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")],
+    )
+    .optional()],
     history: &[
         ("4.0.0", "Added the `ASYNC` flushing mode modifier."),
         ("6.2.0", "Added the `SYNC` flushing mode modifier."),

@@ -137,12 +137,7 @@ impl Conditions {
                 () if keyword_is(word, "XX") => found.if_some = true,
                 () if keyword_is(word, "GT") => found.if_later = true,
                 () if keyword_is(word, "LT") => found.if_earlier = true,
-                () => {
-                    // Redis shows it up to its first zero byte.
-                    let shown = word.split(|&byte| byte == 0).next().unwrap_or_default();
-                    let word = String::from_utf8_lossy(shown);
-                    return Err(CommandError::new(format!("ERR Unsupported option {word}")));
-                }
+                () => return Err(CommandError::quoting("ERR Unsupported option ", word, "")),
             }
         }
         if found.if_none && (found.if_some || found.if_later || found.if_earlier) {

@@ -173,3 +173,24 @@ fn object_refcount(ctx: &mut Ctx) -> CommandResult {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use command::{Client, Local};
+    use resp::{Output, Proto};
+
+    /// Where the clock of a transcript goes on, it may come to the next second between two steps.
+    #[test]
+    fn keys_are_idle_since_they_were_used() {
+        let mut local = Local::new(crate::FAMILIES);
+        local.line("SET s v");
+        assert_eq!(local.line("OBJECT IDLETIME s"), ":0\r\n");
+        local.now += 90_000;
+        assert_eq!(local.line("OBJECT IDLETIME s"), ":90\r\n");
+        local.line("EXISTS s");
+        assert_eq!(local.line("OBJECT IDLETIME s"), ":90\r\n");
+        let client = Client { no_touch: false, ..Client::internal(0, Proto::Resp2) };
+        local.run(client, &[b"GET", b"s"], &mut (), &mut Output::new());
+        assert_eq!(local.line("OBJECT IDLETIME s"), ":0\r\n");
+    }
+}

@@ -16,7 +16,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, BlockOn, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Serve, Shape, double,
+    Acl, BlockOn, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Serve, Shape, double,
     integer, key, oneof, parse_timeout_ms, token,
 };
 use ds::list::{End, List};
@@ -40,6 +40,7 @@ pub(super) const BLPOP: Entry = Entry {
     flags: &[Write, Blocking],
     acl: &[Acl::List],
     keys: &[KeySpec::range(1, -2, 1, &[RW, Access, Delete])],
+    route: Route::KeysInTurn,
     args: &[key("key", 0).multiple(), double("timeout")],
     history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
     reply: Shape::OneOf(&[Shape::Tuple(&[Shape::Bulk, Shape::Bulk]), Shape::Null]),
@@ -66,6 +67,7 @@ pub(super) const BRPOP: Entry = Entry {
     flags: &[Write, Blocking],
     acl: &[Acl::List],
     keys: &[KeySpec::range(1, -2, 1, &[RW, Access, Delete])],
+    route: Route::KeysInTurn,
     args: &[key("key", 0).multiple(), double("timeout")],
     history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
     reply: Shape::OneOf(&[Shape::Tuple(&[Shape::Bulk, Shape::Bulk]), Shape::Null]),
@@ -99,6 +101,7 @@ pub(super) const BLMPOP: Entry = Entry {
     flags: &[Write, Blocking],
     acl: &[Acl::List],
     keys: &[KeySpec::numbered(2, &[RW, Access, Delete])],
+    route: Route::KeysInTurn,
     args: &[
         double("timeout"),
         integer("numkeys"),
@@ -124,10 +127,14 @@ fn serve_blmpop(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
 #[inline]
 fn pop_or_block(ctx: &mut Ctx, keys: &[&[u8]], pop: Pop, timeout: &[u8], serve: Serve) -> CommandResult {
     let timeout_ms = parse_timeout_ms(timeout)?;
-    for &key in keys {
-        if pop.try_key(ctx, key)? {
-            return Ok(());
+    let found = ctx.in_turn(keys, |ctx, key| {
+        if ctx.store.client.may_be_gone && ctx.store.exists(key) {
+            return serve(ctx, key).map(|()| true);
         }
+        pop.try_key(ctx, key)
+    })?;
+    if found {
+        return Ok(());
     }
     if ctx.may_block() {
         ctx.block(&BlockOn { keys, kind: Kind::List, also: None, timeout_ms, serve, null_array: true });

@@ -1,7 +1,10 @@
 //! Clients that wait for lists, and who serves them: what a transcript, which has one client, cannot say.
 
-use command::{Client, CommandResult, Ctx, Entry, Local, Outcome, Post, Route, Run};
+use command::{
+    Client, CommandResult, Ctx, Entry, Local, Needs, Outcome, Post, Route, Run, Shards, Table, Tx,
+};
 use resp::{Output, Proto};
+use shard::{Hold, Placement};
 
 use super::ENTRIES;
 use crate::FAMILIES;
@@ -14,7 +17,7 @@ fn together(ctx: &mut Ctx) -> CommandResult {
     let table = ctx.store.tx.table;
     for args in ctx.args[1..].split(|arg| *arg == b";") {
         let client = Client { deny_blocking: true, ..ctx.store.client };
-        ctx.store.tx.run(table.resolve(args)?, args, client, ctx.host, ctx.reply.out());
+        ctx.store.tx.run(table.resolve(args)?, args, &client, ctx.host, ctx.reply.out());
     }
     Ok(())
 }
@@ -38,7 +41,7 @@ impl Clients {
                 None
             }
             Outcome::Done | Outcome::Failed => Some(flat(&out)),
-            Outcome::Again(_) => unreachable!("only scripts run again"),
+            Outcome::Again(_) => unreachable!("there is only one thread"),
         }
     }
 
@@ -251,6 +254,47 @@ fn who_must_not_block_gets_the_null_at_once() {
     assert_eq!(local.line("BLMOVE q p LEFT LEFT 0"), "$-1\r\n");
     assert_eq!(local.line("BRPOPLPUSH q p 0"), "$-1\r\n");
     assert_eq!(local.reply(Proto::Resp3, &[b"BLPOP", b"q", b"0"]), b"_\r\n");
+}
+
+#[test]
+fn keys_on_a_taken_shard_make_it_run_again_with_all() {
+    let shards = Shards::new(Placement::new(ds::hashing::Seed::new(1), 8, None), 1, 16, 1);
+    let (table, config, shard) =
+        (Table::new(FAMILIES), Default::default(), |key: &str| shards.placement().shard(key.as_bytes()));
+    let mut keys: Vec<String> = (0..99).map(|number| format!("k{number}")).collect();
+    keys.sort_by_key(|key| shard(key));
+    keys.dedup_by_key(|key| shard(key));
+    for line in [
+        "BRPOP {} 1",
+        "BLPOP {} 1",
+        "BLMPOP 1 3 {} LEFT",
+        "LMPOP 3 {} LEFT",
+        "BZPOPMIN {} 1",
+        "BZPOPMAX {} 1",
+        "BZMPOP 1 3 {} MIN",
+        "ZMPOP 3 {} MIN",
+    ] {
+        // The first is entered, the second is free, and somebody else holds the third.
+        let line = line.replace("{}", &format!("{} {} {}", keys[5], keys[2], keys[3]));
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let command = table.resolve(&args).unwrap();
+        let (mut hold, mut other) = (Hold::new(&shards), Hold::new(&shards));
+        assert_eq!(Needs::at_first(command, &args, shards.placement()), Needs::One(shard(&keys[5])));
+        assert!(hold.try_enter(shard(&keys[5])) && other.try_enter(shard(&keys[3])));
+        let mut tx = Tx::new(hold, &table, &config, 0);
+        let client = Client { deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
+        let mut out = Output::new();
+        match tx.run(command, &args, &client, &mut (), &mut out) {
+            Outcome::Again(ids) => assert_eq!(ids[..], [&keys[2], &keys[3], &keys[5]].map(|key| shard(key))),
+            other => panic!("{line}: {other:?}"),
+        }
+        assert!(out.is_empty() && !tx.wrote);
+        for hold in [&mut tx.hold, &mut other] {
+            while let Some(&id) = hold.entered().last() {
+                assert!(hold.leave_or_keep(id));
+            }
+        }
+    }
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, Store, integer, key,
-    keyword_is, oneof, parse_count, token,
+    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Shape, Store, integer,
+    key, keyword_is, oneof, parse_count, token,
 };
 use ds::list::{End, List};
 
@@ -150,6 +150,7 @@ pub(super) const LMPOP: Entry = Entry {
     flags: &[Write],
     acl: &[Acl::List],
     keys: &[KeySpec::numbered(1, &[RW, Access, Delete])],
+    route: Route::KeysInTurn,
     args: &[
         integer("numkeys"),
         key("key", 0).multiple(),
@@ -163,12 +164,9 @@ pub(super) const LMPOP: Entry = Entry {
 
 fn lmpop(ctx: &mut Ctx) -> CommandResult {
     let (keys, pop) = parse_mpop(&ctx.args[1..])?;
-    for &key in keys {
-        if pop.try_key(ctx, key)? {
-            return Ok(());
-        }
+    if !ctx.in_turn(keys, |ctx, key| pop.try_key(ctx, key))? {
+        ctx.reply.null_array();
     }
-    ctx.reply.null_array();
     Ok(())
 }
 

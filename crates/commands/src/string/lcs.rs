@@ -26,7 +26,7 @@ pub(super) const LCS: Entry = Entry {
         key("key2", 0),
         token("len", "LEN").optional(),
         token("idx", "IDX").optional(),
-        integer("len").token("MINMATCHLEN").optional(),
+        integer("min-match-len").token("MINMATCHLEN").optional(),
         token("withmatchlen", "WITHMATCHLEN").optional(),
     ],
     reply: Shape::OneOf(&[Shape::Bulk, Shape::Int, Shape::Map(&Shape::Bulk, &Shape::Any)]),

@@ -216,7 +216,7 @@ pub(super) const MSET: Entry = Entry {
     flags: &[Write, DenyOom],
     acl: &[Acl::String],
     keys: &[KeySpec::range(1, -1, 2, &[OW, Update])],
-    args: &[block("key_value", &[key("key", 0), string("value")]).multiple()],
+    args: &[block("data", &[key("key", 0), string("value")]).multiple()],
     tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
     reply: Shape::OK,
     run: Run::Function(mset),
@@ -239,8 +239,7 @@ pub(super) const MSETNX: Entry = Entry {
     flags: &[Write, DenyOom],
     acl: &[Acl::String],
     keys: &[KeySpec::range(1, -1, 2, &[OW, Insert])],
-    args: &[block("key_value", &[key("key", 0), string("value")]).multiple()],
-    tips: &["request_policy:multi_shard", "response_policy:agg_min"],
+    args: &[block("data", &[key("key", 0), string("value")]).multiple()],
     reply: Shape::Int,
     run: Run::Function(msetnx),
     ..Entry::DEFAULT

@@ -7,8 +7,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, BlockOn, CommandResult, Ctx, Entry, Group, KeySpec, Run, Serve, Shape, double, integer, key, oneof,
-    parse_timeout_ms, token,
+    Acl, BlockOn, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Serve, Shape, double, integer, key,
+    oneof, parse_timeout_ms, token,
 };
 use ds::zset::ZSet;
 use keyspace::Kind;
@@ -34,6 +34,7 @@ pub(super) const BZPOPMIN: Entry = Entry {
     flags: &[Write, Blocking, Fast],
     acl: &[Acl::SortedSet],
     keys: &[KeySpec::range(1, -2, 1, &[RW, Access, Delete])],
+    route: Route::KeysInTurn,
     args: &[key("key", 0).multiple(), double("timeout")],
     history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
     reply: KEY_AND_MEMBER,
@@ -48,7 +49,7 @@ fn bzpopmin(ctx: &mut Ctx) -> CommandResult {
 pub(super) const BZPOPMAX: Entry = Entry {
     name: "bzpopmax",
     summary: "Removes and returns the member with the highest score from one or more sorted sets. Blocks \
-            until a member is available otherwise. Deletes the sorted set if the last element was popped.",
+            until a member available otherwise.  Deletes the sorted set if the last element was popped.",
     complexity: "O(log(N)) with N being the number of elements in the sorted set.",
     since: "5.0.0",
     group: Group::SortedSet,
@@ -56,6 +57,7 @@ pub(super) const BZPOPMAX: Entry = Entry {
     flags: &[Write, Blocking, Fast],
     acl: &[Acl::SortedSet],
     keys: &[KeySpec::range(1, -2, 1, &[RW, Access, Delete])],
+    route: Route::KeysInTurn,
     args: &[key("key", 0).multiple(), double("timeout")],
     history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
     reply: KEY_AND_MEMBER,
@@ -85,6 +87,7 @@ pub(super) const BZMPOP: Entry = Entry {
     flags: &[Write, Blocking],
     acl: &[Acl::SortedSet],
     keys: &[KeySpec::numbered(2, &[RW, Access, Delete])],
+    route: Route::KeysInTurn,
     args: &[
         double("timeout"),
         integer("numkeys"),
@@ -107,10 +110,14 @@ fn bzmpop(ctx: &mut Ctx) -> CommandResult {
 
 /// Pops from the first of `keys` that there is, or waits for one.
 fn pop_or_block(ctx: &mut Ctx, keys: &[&[u8]], pop: Pop, timeout_ms: u64, serve: Serve) -> CommandResult {
-    for key in keys {
-        if pop.run(ctx, key)? {
-            return Ok(());
+    let found = ctx.in_turn(keys, |ctx, key| {
+        if ctx.store.client.may_be_gone && ctx.store.exists(key) {
+            return serve(ctx, key).map(|()| true);
         }
+        pop.run(ctx, key)
+    })?;
+    if found {
+        return Ok(());
     }
     if ctx.may_block() {
         ctx.block(&BlockOn { keys, kind: Kind::ZSet, also: None, timeout_ms, serve, null_array: true });

@@ -7,7 +7,7 @@ use std::iter::Take;
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
+    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Shape, integer, key,
     keyword_is, oneof, parse_count, parse_i64, token,
 };
 use ds::zset::{Iter, ZSet};
@@ -220,6 +220,7 @@ pub(super) const ZMPOP: Entry = Entry {
     flags: &[Write],
     acl: &[Acl::SortedSet],
     keys: &[KeySpec::numbered(1, &[RW, Access, Delete])],
+    route: Route::KeysInTurn,
     args: &[
         integer("numkeys"),
         key("key", 0).multiple(),
@@ -233,11 +234,8 @@ pub(super) const ZMPOP: Entry = Entry {
 
 fn zmpop(ctx: &mut Ctx) -> CommandResult {
     let (keys, pop) = Pop::parse(&ctx.args[1..])?;
-    for key in keys {
-        if pop.run(ctx, key)? {
-            return Ok(());
-        }
+    if !ctx.in_turn(keys, |ctx, key| pop.run(ctx, key))? {
+        ctx.reply.null_array();
     }
-    ctx.reply.null_array();
     Ok(())
 }

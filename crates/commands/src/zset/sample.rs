@@ -18,7 +18,7 @@ use crate::scan::{ScanOptions, finish_scan};
 pub(super) const ZRANDMEMBER: Entry = Entry {
     name: "zrandmember",
     summary: "Returns one or more random members from a sorted set.",
-    complexity: "O(N) where N is the number of elements returned",
+    complexity: "O(N) where N is the number of members returned",
     since: "6.2.0",
     group: Group::SortedSet,
     arity: -2,
@@ -104,7 +104,7 @@ pub(super) const ZSCAN: Entry = Entry {
     name: "zscan",
     summary: "Iterates over members and scores of a sorted set.",
     complexity: "O(1) for every call. O(N) for a complete iteration, including enough command calls for \
-            the cursor to return back to 0. N is the number of elements inside the collection..",
+            the cursor to return back to 0. N is the number of elements inside the collection.",
     since: "2.8.0",
     group: Group::SortedSet,
     arity: -3,

@@ -57,7 +57,7 @@ pub struct List {
     /// Bytes of the buffers of all nodes.
     buffer_bytes: usize,
     /// A full-size buffer for the next node; only while the list is a quicklist.
-    spare: Option<Box<[u8]>>,
+    spare: Option<node::Buffer>,
     is_quicklist: bool,
 }
 
@@ -215,9 +215,9 @@ impl List {
     fn add_empty_node(&mut self, at: usize, value_bytes: usize) {
         assert!(value_bytes <= ELEMENT_BYTES_MAX, "the element is longer than a node's offsets reach");
         let buffer = if self.nodes.is_empty() || node::is_large(value_bytes) {
-            vec![0; entry::entry_bytes(value_bytes)].into_boxed_slice()
+            Box::new_uninit_slice(entry::entry_bytes(value_bytes))
         } else {
-            self.spare.take().unwrap_or_else(|| vec![0; NODE_BYTES_MAX].into_boxed_slice())
+            self.spare.take().unwrap_or_else(|| Box::new_uninit_slice(NODE_BYTES_MAX))
         };
         self.add_node(at, Node::on(buffer));
     }

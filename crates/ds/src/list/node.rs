@@ -10,7 +10,12 @@
 //! at least as many bytes can be pushed as were moved, so a queue that goes round in one buffer pays at most
 //! one byte moved per byte pushed. A fuller buffer is doubled, up to [`NODE_BYTES_MAX`] for those whose elements fit.
 //!
+//! The free room is never initialised: zeroing 8 KiB for a node costs as much as all its pushes. Only `start..end` may be read.
+//!
 //! A node does not limit itself; that is the list's part. It is also what a small sorted set is made of.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use super::End;
 use super::entry::{self, Entries};
@@ -22,9 +27,12 @@ pub(crate) const NODE_BYTES_MAX: usize = 8192;
 /// estimate of header and back length (8).
 const FILL_MARGIN_BYTES: usize = 15;
 
+/// Memory of a node; what of it is initialised the node knows.
+pub(crate) type Buffer = Box<[MaybeUninit<u8>]>;
+
 #[derive(Clone, Default)]
 pub(crate) struct Node {
-    buffer: Box<[u8]>,
+    buffer: Buffer,
     start: u32,
     end: u32,
     count: u32,
@@ -43,11 +51,11 @@ fn packed_bytes(value: &[u8]) -> usize {
 
 impl Node {
     /// An empty node on the given buffer.
-    pub(crate) fn on(buffer: Box<[u8]>) -> Self {
+    pub(crate) fn on(buffer: Buffer) -> Self {
         Self { buffer, ..Self::default() }
     }
 
-    pub(crate) fn into_buffer(self) -> Box<[u8]> {
+    pub(crate) fn into_buffer(self) -> Buffer {
         self.buffer
     }
 
@@ -68,7 +76,14 @@ impl Node {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.buffer[self.start as usize..self.end as usize]
+        self.initialised(self.start as usize..self.end as usize)
+    }
+
+    /// A part of the elements' bytes, by its place in the buffer.
+    fn initialised(&self, range: Range<usize>) -> &[u8] {
+        assert!(self.start as usize <= range.start && range.end <= self.end as usize);
+        // SAFETY: everything between `start` and `end` was written, by `write`, `append` or a copy of such bytes.
+        unsafe { self.buffer[range].assume_init_ref() }
     }
 
     pub(crate) fn entries(&self) -> Entries<'_> {
@@ -129,20 +144,25 @@ impl Node {
 
     /// Writes an entry where room has been made for it, and counts it.
     fn write(&mut self, at: usize, length: usize, value: &[u8]) {
-        entry::write(value, &mut self.buffer[at..at + length]);
+        let slot = &mut self.buffer[at..at + length];
+        slot.fill(MaybeUninit::new(0));
+        // SAFETY: just filled.
+        let slot = unsafe { slot.assume_init_mut() };
+        entry::write(value, slot);
         self.count += 1;
         self.listpack_bytes += entry::listpack_bytes(value, length) as u32;
     }
 
     /// Takes the first or last value of a node that is not empty, after `visit` has read it.
     pub(crate) fn pop_with<R>(&mut self, end: End, visit: impl FnOnce(&[u8]) -> R) -> R {
-        let bytes = &self.buffer[self.start as usize..self.end as usize];
+        let bytes = self.bytes();
         let (value, length) = match end {
             End::Head => entry::first(bytes),
             End::Tail => entry::last(bytes),
         };
         let result = visit(value);
-        self.listpack_bytes -= entry::listpack_bytes(value, length) as u32;
+        let listpack_bytes = entry::listpack_bytes(value, length) as u32;
+        self.listpack_bytes -= listpack_bytes;
         self.count -= 1;
         match end {
             End::Head => self.start += length as u32,
@@ -182,7 +202,7 @@ impl Node {
 
     /// Moves the elements to a new buffer, whose free room will be at `end`.
     fn reallocate(&mut self, end: End, capacity: usize) {
-        let old = std::mem::replace(&mut self.buffer, vec![0; capacity].into_boxed_slice());
+        let old = std::mem::replace(&mut self.buffer, Box::new_uninit_slice(capacity));
         let (range, used) = (self.start as usize..self.end as usize, self.used_bytes());
         let start = self.place(end, capacity);
         self.buffer[start..start + used].copy_from_slice(&old[range]);
@@ -248,8 +268,9 @@ impl Node {
     /// Removes the value at `index`; fewer bytes are moved to close the gap.
     pub(crate) fn remove(&mut self, index: usize) {
         let at = self.offset_of(index);
-        let (value, length) = entry::first(&self.buffer[at..self.end as usize]);
-        self.listpack_bytes -= entry::listpack_bytes(value, length) as u32;
+        let (value, length) = entry::first(self.initialised(at..self.end as usize));
+        let listpack_bytes = entry::listpack_bytes(value, length) as u32;
+        self.listpack_bytes -= listpack_bytes;
         self.count -= 1;
         let (start, end) = (self.start as usize, self.end as usize);
         if at - start < end - at - length {
@@ -271,7 +292,7 @@ impl Node {
         let first_removed = if from_tail { matching - removed } else { 0 };
         let (mut read, mut write, mut seen) = (self.start as usize, self.start as usize, 0);
         while read < self.end as usize {
-            let (entry, length) = entry::first(&self.buffer[read..]);
+            let (entry, length) = entry::first(self.initialised(read..self.end as usize));
             let matches = entry == value;
             if !matches || seen < first_removed || seen >= first_removed + removed {
                 self.buffer.copy_within(read..read + length, write);
@@ -305,7 +326,7 @@ impl Node {
         let length = other.used_bytes();
         self.make_room(End::Tail, length);
         let end = self.end as usize;
-        self.buffer[end..end + length].copy_from_slice(other.bytes());
+        self.buffer[end..end + length].write_copy_of_slice(other.bytes());
         self.end += length as u32;
         self.count += other.count;
         self.listpack_bytes += other.listpack_bytes;

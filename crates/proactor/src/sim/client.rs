@@ -1,7 +1,7 @@
 //! The other side of a simulated connection, moved by the test.
 
-use super::Endpoint;
 use super::net::Read;
+use super::{Endpoint, SimTap};
 
 /// A simulated client. Nothing it does waits; dropped, it closes.
 #[derive(Debug)]
@@ -42,6 +42,11 @@ impl SimClient {
             Read::End => SimReceived::End,
             Read::Reset => SimReceived::Reset,
         }
+    }
+
+    /// Listens in on what the server queues for this client; outlives it.
+    pub fn tap(&self) -> SimTap {
+        self.0.tap()
     }
 
     /// Sends nothing more; can still receive.

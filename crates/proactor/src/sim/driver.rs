@@ -80,6 +80,7 @@ impl SimDriver {
                 if mode == CloseMode::Reset {
                     connection.link.reset();
                 }
+                self.drop_output(id.slot);
                 self.connections.free(id.slot);
             }
         }
@@ -89,6 +90,7 @@ impl SimDriver {
         events.clear();
         self.connections.turn += 1;
         self.net.begin_turn(self.index);
+        self.thread.waker.rise();
         let now_ns = self.thread.clock.monotonic_ns();
         self.flush(now_ns, events);
         self.accept(events);
@@ -105,6 +107,8 @@ impl SimDriver {
         let deadlines =
             [timeout_ns.map(|wait_ns| now_ns.saturating_add(wait_ns)), self.connections.next_deadline_ns()];
         self.net.end_turn(self.index, has_done_something, deadlines.into_iter().flatten().min());
+        // A parked thread counts as asleep, unless there is a notice already.
+        let _is_asleep = !has_done_something && self.thread.waker.try_sleep();
         Ok(())
     }
 
@@ -116,6 +120,7 @@ impl SimDriver {
         self.connections.flushed(dirty);
         while self.connections.take_resumed(events).is_some() {}
         while let Some(slot) = self.connections.take_overdue(now_ns) {
+            self.drop_output(slot);
             self.connections.free(slot);
         }
     }
@@ -160,11 +165,10 @@ impl SimDriver {
 
     fn write(&mut self, slot: u32, events: &mut Vec<Event>) {
         loop {
-            let Some(connection) = self.connections.occupant(slot) else { return };
-            if connection.is_broken {
-                connection.sending.clear();
-                connection.output.clear();
+            if self.connections.occupant(slot).is_some_and(|connection| connection.is_broken) {
+                self.drop_output(slot);
             }
+            let Some(connection) = self.connections.occupant(slot) else { return };
             connection.sending.fill(&mut connection.output);
             let mut slices = [io::IoSlice::new(&[]); SEND_CHUNKS_MAX];
             if connection.sending.slices(&mut slices) == 0 {
@@ -179,6 +183,20 @@ impl SimDriver {
         self.finish_closing(slot);
     }
 
+    /// Gives up what can no longer be sent; the tap still shows it.
+    fn drop_output(&mut self, slot: u32) {
+        let Some(connection) = self.connections.occupant(slot) else { return };
+        loop {
+            connection.sending.fill(&mut connection.output);
+            let mut slices = [io::IoSlice::new(&[]); SEND_CHUNKS_MAX];
+            if connection.sending.slices(&mut slices) == 0 {
+                return;
+            }
+            slices.iter().for_each(|slice| connection.link.note_unsent(slice));
+            connection.sending.clear();
+        }
+    }
+
     fn finish_closing(&mut self, slot: u32) {
         let Some(connection) = self.connections.occupant(slot) else { return };
         if connection.has_flushed() {
@@ -186,6 +204,7 @@ impl SimDriver {
             connection.state = State::Draining;
         }
         if connection.is_over() {
+            self.drop_output(slot);
             self.connections.free(slot);
         }
     }

@@ -27,4 +27,4 @@ mod net;
 pub use client::{SimClient, SimReceived};
 pub use driver::SimDriver;
 pub(crate) use net::{Endpoint, SimListener};
-pub use net::{SimConfig, SimNet, SimStep};
+pub use net::{SimConfig, SimNet, SimStep, SimTap};

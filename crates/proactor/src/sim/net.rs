@@ -88,6 +88,8 @@ struct Link {
     /// Which thread's driver has a side, to make it run when something reaches it.
     owners: [Option<usize>; 2],
     is_closed: [bool; 2],
+    /// Everything that side 1 has queued for side 0, sent or not.
+    tap: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -131,6 +133,20 @@ pub(crate) struct Endpoint {
     net: SimNet,
     link: usize,
     side: usize,
+}
+
+/// Listens in on what a server says to a client, even when that is gone.
+#[derive(Clone, Debug)]
+pub struct SimTap {
+    net: SimNet,
+    link: usize,
+}
+
+impl SimTap {
+    /// All output that the server ever queued for the client, whether or not it was sent and received.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.net.state().links[self.link].tap.clone()
+    }
 }
 
 /// An address at which a simulated thread accepts.
@@ -200,13 +216,23 @@ impl SimNet {
             is_reset: false,
         };
         let link = state.links.len();
-        state.links.push(Link { pipes: [pipe(), pipe()], owners: [None, None], is_closed: [false, false] });
+        state.links.push(Link {
+            pipes: [pipe(), pipe()],
+            owners: [None, None],
+            is_closed: [false, false],
+            tap: Vec::new(),
+        });
         let at_ns = state.arrival_time();
         // Its first bytes cannot overtake the connection.
         state.links[link].pipes[1].last_arrival_ns = at_ns;
         state.schedule(at_ns, Arrival::Connection { listener, link });
         drop(state);
         Some(SimClient::new(Endpoint { net: self.clone(), link, side: 0 }))
+    }
+
+    /// Cuts a link at one in so many arrivals from now on; 0 is never.
+    pub fn cut_one_in(&self, arrivals: u64) {
+        self.state().config.cut_one_in = arrivals;
     }
 
     /// The world's clock.
@@ -231,15 +257,27 @@ impl SimNet {
             if std::mem::take(&mut state.has_client_news) {
                 return SimStep::Client;
             }
-            if !state.advance() {
+            if !state.advance(u64::MAX) {
                 return SimStep::Never;
             }
         }
     }
 
+    /// The threads that have something to do now.
+    pub fn runnable(&self) -> Vec<usize> {
+        self.state().runnable()
+    }
+
     /// Moves the clock to the next thing that happens, whether or not it concerns a driver; false if there is none.
     pub fn advance(&self) -> bool {
-        self.state().advance()
+        self.state().advance(u64::MAX)
+    }
+
+    /// The same, but no further than `end_ns`.
+    pub fn advance_to(&self, end_ns: u64) {
+        if !self.state().advance(end_ns) {
+            self.state().now_ns.fetch_max(end_ns, Ordering::Relaxed);
+        }
     }
 
     /// A turn begins: some time has passed since the last.
@@ -290,12 +328,13 @@ impl State {
         (0..self.threads.len()).filter(|&index| is_runnable(&self.threads[index])).collect()
     }
 
-    fn advance(&mut self) -> bool {
+    fn advance(&mut self, end_ns: u64) -> bool {
         let arrival_ns = self.arrivals.first_key_value().map(|(&(at_ns, _), _)| at_ns);
         let now_ns = self.now_ns();
         let deadline_ns = self.threads.iter().filter_map(|thread| thread.deadline_ns).min();
         match arrival_ns.into_iter().chain(deadline_ns.filter(|&at_ns| at_ns > now_ns)).min() {
             None => false,
+            Some(next_ns) if next_ns > end_ns => false,
             Some(next_ns) => {
                 self.now_ns.fetch_max(next_ns, Ordering::Relaxed);
                 self.arrive();
@@ -371,6 +410,9 @@ impl State {
         if self.entropy.one_in(4) {
             len = 1 + self.entropy.below(len as u64) as usize;
         }
+        if side == 1 {
+            self.links[link].tap.extend_from_slice(&bytes[..len]);
+        }
         let mut rest = &bytes[..len];
         while !rest.is_empty() {
             let piece_len = match self.entropy.below(3) {
@@ -441,6 +483,16 @@ impl Endpoint {
 
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.net.state().write(self.link, self.side, bytes)
+    }
+
+    /// Output that will not be written any more.
+    pub(super) fn note_unsent(&self, bytes: &[u8]) {
+        self.net.state().links[self.link].tap.extend_from_slice(bytes);
+    }
+
+    /// Another handle on the network and the number of the link.
+    pub(super) fn tap(&self) -> SimTap {
+        SimTap { net: self.net.clone(), link: self.link }
     }
 
     pub(super) fn read(&self, max: usize) -> Read {

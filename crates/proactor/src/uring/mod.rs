@@ -369,7 +369,7 @@ impl Backend for UringDriver {
     }
 
     fn has_more(&mut self) -> bool {
-        self.connections.has_dirty() || self.ring.has_news()
+        self.connections.has_dirty() || self.ring.has_completions()
     }
 
     fn next_deadline_ns(&mut self) -> Option<u64> {
@@ -377,22 +377,24 @@ impl Backend for UringDriver {
     }
 
     fn collect(&mut self, wait: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
-        if wait != Some(Duration::ZERO) {
+        if wait != Some(Duration::ZERO) || self.ring.needs_kernel() {
             self.ring.enter(wait)?;
-        } else if self.ring.needs_kernel() {
-            self.ring.enter_for_more()?;
         }
-        loop {
+        while self.ring.has_completions() {
             let mut completions = std::mem::take(&mut self.completions);
             self.ring.take_completions(&mut completions);
             for completion in completions.drain(..) {
                 self.on_completion(completion, events);
             }
             self.completions = completions;
+            if events.len() >= EVENTS_MAX {
+                break;
+            }
             // The kernel produces few completions per call; take what else is ready before working on any.
-            if events.len() >= EVENTS_MAX || !self.ring.has_news() || !self.ring.enter_for_more()? {
-                return Ok(());
+            if !self.ring.has_completions() && self.ring.may_have_work() {
+                self.ring.enter(Some(Duration::ZERO))?;
             }
         }
+        Ok(())
     }
 }

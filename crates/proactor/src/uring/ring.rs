@@ -214,9 +214,17 @@ impl Ring {
         !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
     }
 
-    /// Whether a call that does not wait would find completions.
-    pub(super) fn has_news(&mut self) -> bool {
-        !self.ring.completion().is_empty() || self.ring.submission().taskrun()
+    /// Whether completions are there to be taken.
+    pub(super) fn has_completions(&mut self) -> bool {
+        !self.ring.completion().is_empty()
+    }
+
+    /// Whether the kernel says that a call would find completions. A hint: the kernel adds the work first and sets the flag
+    /// then, so a thread that is faster does the work, clears the flag, and sees it set again with nothing behind it, until
+    /// the next piece of work. So the flag is a reason to call once, and none to stay awake; a call that waits does pending
+    /// work before it sleeps.
+    pub(super) fn may_have_work(&mut self) -> bool {
+        self.ring.submission().taskrun()
     }
 
     /// Hands over what is queued and waits for one completion at most `wait`; zero does not wait.
@@ -238,19 +246,6 @@ impl Ring {
                 _ => Err(error),
             },
         }
-    }
-
-    /// Hands over what is queued and lets the kernel produce completions, without waiting. False if it produced none.
-    ///
-    /// A call that asks for no completion does not always run the kernel's deferred work: what a call before left over
-    /// (more than 20 pieces were pending) stays, flag and all, for ever. So where it brings nothing, one is asked for, with
-    /// no time to wait.
-    pub(super) fn enter_for_more(&mut self) -> io::Result<bool> {
-        self.enter(Some(Duration::ZERO))?;
-        if self.ring.completion().is_empty() && self.ring.submission().taskrun() {
-            self.enter(Some(Duration::from_nanos(1)))?;
-        }
-        Ok(!self.ring.completion().is_empty())
     }
 
     /// Appends the completions that are there to `into`.

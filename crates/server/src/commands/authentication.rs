@@ -112,10 +112,7 @@ fn hello(ctx: &mut Ctx) -> CommandResult {
                 name = Some(valid_name(new_name)?);
                 rest
             }
-            _ => {
-                let option = String::from_utf8_lossy(option);
-                return Err(CommandError::new(format!("ERR Syntax error in HELLO option '{option}'")));
-            }
+            _ => return Err(CommandError::quoting("ERR Syntax error in HELLO option '", option, "'")),
         };
     }
     let host = ThreadHost::of(ctx.host);

@@ -29,7 +29,7 @@ const CONFIG_GET: Entry = Entry {
     group: Group::Server,
     arity: -3,
     flags: &[Admin, NoScript, Loading, Stale],
-    args: &[block("parameter", &[string("parameter")]).multiple()],
+    args: &[string("parameter").multiple()],
     history: &[("7.0.0", "Added the ability to pass multiple pattern parameters in one call")],
     reply: Shape::Map(&Shape::Bulk, &Shape::Bulk),
     run: Run::Function(config_get),
@@ -93,11 +93,9 @@ fn config_set(ctx: &mut Ctx) -> CommandResult {
     }
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for pair in ctx.args[2..].chunks(2) {
-        let text = |index: usize| std::str::from_utf8(pair[index]);
-        let (Ok(name), Ok(value)) = (text(0), text(1)) else {
-            let name = String::from_utf8_lossy(pair[0]);
-            return Err(settings::failed(&name, "argument must be valid UTF-8"));
-        };
+        let name = std::str::from_utf8(pair[0]).map_err(|_| settings::unknown(pair[0]))?;
+        let value = std::str::from_utf8(pair[1])
+            .map_err(|_| settings::failed(name, "argument must be valid UTF-8"))?;
         pairs.push((name, value));
     }
     let may_protected = host.client_may(ENABLE_PROTECTED_CONFIGS);

@@ -10,7 +10,7 @@ use command::Flag::*;
 use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, parse_i64};
 use commands::keys::digest;
 
-use super::reply_help;
+use super::{reply_help, subcommand_error};
 use crate::populate::Population;
 use crate::settings::ENABLE_DEBUG_COMMAND;
 use crate::thread::ThreadHost;
@@ -56,7 +56,7 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
             }
             Ok(())
         }
-        (b"error", [text]) => Err(CommandError::new(String::from_utf8_lossy(text).into_owned())),
+        (b"error", [text]) => Err(CommandError::new(*text)),
         (b"help", []) => help(ctx),
         (b"log", [text]) => {
             tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(text));
@@ -74,12 +74,7 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
         }
         (b"sleep", [seconds]) => sleep(ctx, seconds),
         (b"stringmatch-len", [length, pattern]) => stringmatch(ctx, length, pattern),
-        _ => {
-            let word = String::from_utf8_lossy(ctx.args[1]);
-            let text =
-                format!("ERR unknown subcommand or wrong number of arguments for '{word}'. Try DEBUG HELP.");
-            Err(CommandError::new(text))
-        }
+        _ => Err(subcommand_error(ctx.args)),
     }
 }
 

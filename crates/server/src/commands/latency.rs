@@ -41,7 +41,7 @@ const LATENCY_HISTOGRAM: Entry = Entry {
     group: Group::Server,
     arity: -2,
     flags: &[Admin, NoScript, Loading, Stale],
-    args: &[string("COMMAND").optional().multiple()],
+    args: &[string("command").optional().multiple()],
     tips: TIPS,
     reply: Shape::Map(&Shape::Bulk, &Shape::Map(&Shape::Bulk, &Shape::Any)),
     run: Run::Function(latency_histogram),
@@ -180,8 +180,7 @@ const LATENCY_GRAPH: Entry = Entry {
 };
 
 fn latency_graph(ctx: &mut Ctx) -> CommandResult {
-    let event = String::from_utf8_lossy(ctx.args[2]);
-    Err(CommandError::new(format!("ERR No samples available for event '{event}'")))
+    Err(CommandError::quoting("ERR No samples available for event '", ctx.args[2], "'"))
 }
 
 const LATENCY_RESET: Entry = Entry {

@@ -53,9 +53,5 @@ fn reply_help(ctx: &mut Ctx, container: &str, lines: &[&str]) {
 
 /// The error of a subcommand with arguments that it cannot have.
 fn subcommand_error(args: &[&[u8]]) -> CommandError {
-    let container = String::from_utf8_lossy(args[0]).to_uppercase();
-    let sub = String::from_utf8_lossy(&args[1][..args[1].len().min(128)]).into_owned();
-    CommandError::new(format!(
-        "ERR unknown subcommand or wrong number of arguments for '{sub}'. Try {container} HELP."
-    ))
+    command::subcommand_error("ERR unknown subcommand or wrong number of arguments for '", args)
 }

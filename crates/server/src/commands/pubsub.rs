@@ -40,7 +40,7 @@ fn subscribe(ctx: &mut Ctx) -> CommandResult {
         let host = ThreadHost::of(ctx.host);
         if host.session().channels.insert(channel.into()) {
             host.shared.subscription_count.fetch_add(1, Ordering::Relaxed);
-            let (id, _) = ctx.store.locate(channel);
+            let id = ctx.store.tx.hold.shards().placement().channel(channel);
             ctx.store.tx.hold.shard_mut(id).subscribers.add(channel, subscriber);
         }
         confirm(ctx, b"subscribe", Some(channel));
@@ -165,7 +165,7 @@ fn leave_channel(ctx: &mut Ctx, channel: &[u8]) {
     let host = ThreadHost::of(ctx.host);
     if host.session().channels.remove(channel) {
         host.shared.subscription_count.fetch_sub(1, Ordering::Relaxed);
-        let (id, _) = ctx.store.locate(channel);
+        let id = ctx.store.tx.hold.shards().placement().channel(channel);
         ctx.store.tx.hold.shard_mut(id).subscribers.remove(channel, subscriber);
     }
 }
@@ -207,7 +207,7 @@ const PUBLISH: Entry = Entry {
 
 fn publish(ctx: &mut Ctx) -> CommandResult {
     let (channel, message) = (ctx.args[1], ctx.args[2]);
-    let (id, _) = ctx.store.locate(channel);
+    let id = ctx.store.tx.hold.shards().placement().channel(channel);
     let subscribers = ctx.store.tx.hold.shard(id).subscribers.of(channel);
     let mut to: Vec<Receiver> =
         subscribers.iter().map(|&subscriber| Receiver { subscriber, pattern: None }).collect();
@@ -297,7 +297,7 @@ const PUBSUB_NUMSUB: Entry = Entry {
 fn pubsub_numsub(ctx: &mut Ctx) -> CommandResult {
     ctx.reply.array((ctx.args.len() - 2) * 2);
     for &channel in &ctx.args[2..] {
-        let (id, _) = ctx.store.locate(channel);
+        let id = ctx.store.tx.hold.shards().placement().channel(channel);
         ctx.reply.bulk(channel);
         ctx.reply.int(ctx.store.tx.hold.shard(id).subscribers.of(channel).len() as i64);
     }

@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::{CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, integer};
 
-use super::reply_help;
+use super::{reply_help, subcommand_error};
 use crate::thread::ThreadHost;
 
 /// The family of SLOWLOG.
@@ -52,12 +52,7 @@ fn slowlog_get(ctx: &mut Ctx) -> CommandResult {
             Some(count) if count >= 0 => count as usize,
             _ => return Err(CommandError::new("ERR count should be greater than or equal to -1")),
         },
-        _ => {
-            let word = String::from_utf8_lossy(ctx.args[1]);
-            return Err(CommandError::new(format!(
-                "ERR unknown subcommand or wrong number of arguments for '{word}'. Try SLOWLOG HELP."
-            )));
-        }
+        _ => return Err(subcommand_error(ctx.args)),
     };
     let log = ThreadHost::of(ctx.host).shared.watch.slow_log();
     ctx.reply.array(count.min(log.entries.len()));

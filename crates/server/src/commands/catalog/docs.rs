@@ -99,6 +99,10 @@ fn write_arg(reply: &mut Reply<'_>, arg: &Arg) {
     reply.bulk(arg.name.as_bytes());
     field(reply, "type");
     reply.bulk(arg.kind.name().as_bytes());
+    if !matches!(arg.kind, ArgKind::OneOf | ArgKind::Block) {
+        field(reply, "display_text");
+        reply.bulk(arg.display.unwrap_or(arg.name).as_bytes());
+    }
     if let Some(spec) = arg.key_spec {
         field(reply, "key_spec_index");
         reply.int(i64::from(spec));

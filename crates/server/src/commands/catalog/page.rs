@@ -54,7 +54,7 @@ fn argument(arg: &Arg) -> String {
         | ArgKind::Double
         | ArgKind::Key
         | ArgKind::Pattern
-        | ArgKind::UnixTime => arg.name.to_owned(),
+        | ArgKind::UnixTime => arg.display.unwrap_or(arg.name).to_owned(),
     };
     let value = if arg.kind == ArgKind::OneOf && !arg.optional { format!("<{value}>") } else { value };
     let token = arg.token.map(|token| if token.is_empty() { "\"\"" } else { token });

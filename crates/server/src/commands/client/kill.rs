@@ -25,7 +25,7 @@ pub(super) const CLIENT_KILL: Entry = Entry {
     args: &[oneof(
         "filter",
         &[
-            string("old-format").deprecated_since("2.8.12"),
+            string("old-format").display("ip:port").deprecated_since("2.8.12"),
             oneof(
                 "new-format",
                 &[
@@ -44,8 +44,8 @@ pub(super) const CLIENT_KILL: Entry = Entry {
                     .optional()
                     .since("2.8.12"),
                     string("username").token("USER").optional(),
-                    string("addr").token("ADDR").optional(),
-                    string("laddr").token("LADDR").optional().since("6.2.0"),
+                    string("addr").display("ip:port").token("ADDR").optional(),
+                    string("laddr").display("ip:port").token("LADDR").optional().since("6.2.0"),
                     oneof("skipme", &[token("yes", "YES"), token("no", "NO")]).token("SKIPME").optional(),
                 ],
             )
@@ -96,10 +96,7 @@ impl Filter {
                 }
                 b"type" => filter.class = Some(Class::parse(value)?),
                 b"user" if value == b"default" => {}
-                b"user" => {
-                    let user = String::from_utf8_lossy(value);
-                    return Err(CommandError::new(format!("ERR No such user '{user}'")));
-                }
+                b"user" => return Err(CommandError::quoting("ERR No such user '", value, "'")),
                 b"addr" => filter.peer = text(value),
                 b"laddr" => filter.local = text(value),
                 b"skipme" if keyword_is(value, "YES") => filter.except = Some(asker),

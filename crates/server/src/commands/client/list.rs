@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use command::Flag::*;
 use command::{
-    CommandError, CommandResult, Ctx, Entry, Run, Shape, Table, block, integer, keyword_is, oneof, token,
+    CommandError, CommandResult, Ctx, Entry, Run, Shape, Table, integer, keyword_is, oneof, token,
 };
 use proactor::Usage;
 use resp::Proto;
@@ -58,7 +58,7 @@ pub(super) const CLIENT_LIST: Entry = Entry {
         .token("TYPE")
         .optional()
         .since("5.0.0"),
-        block("client-id", &[integer("client-id").multiple()]).token("ID").optional().since("6.2.0"),
+        integer("client-id").token("ID").optional().multiple().since("6.2.0"),
     ],
     history: &[
         ("2.8.12", "Added unique client `id` field."),
@@ -67,7 +67,6 @@ pub(super) const CLIENT_LIST: Entry = Entry {
         ("6.2.0", "Added `argv-mem`, `tot-mem`, `laddr` and `redir` fields and the optional `ID` filter."),
         ("7.0.0", "Added `resp`, `multi-mem`, `rbs` and `rbp` fields."),
         ("7.0.3", "Added `ssub` field."),
-        ("7.2.0", "Added `lib-name` and `lib-ver` fields."),
     ],
     tips: &["nondeterministic_output"],
     reply: Shape::Verbatim,
@@ -134,10 +133,7 @@ impl Class {
             b"normal" => Ok(Class::Normal),
             b"pubsub" => Ok(Class::PubSub),
             b"master" | b"replica" | b"slave" => Ok(Class::Replication),
-            _ => {
-                let name = String::from_utf8_lossy(name);
-                Err(CommandError::new(format!("ERR Unknown client type '{name}'")))
-            }
+            _ => Err(CommandError::quoting("ERR Unknown client type '", name, "'")),
         }
     }
 

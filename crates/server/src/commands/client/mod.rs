@@ -92,6 +92,7 @@ const CLIENT_SETNAME: Entry = Entry {
     since: "2.6.9",
     arity: 3,
     args: &[string("connection-name")],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     reply: Shape::OK,
     run: Run::Function(client_setname),
     ..SUBCOMMAND
@@ -133,14 +134,11 @@ fn client_setinfo(ctx: &mut Ctx) -> CommandResult {
     } else if keyword_is(option, "LIB-VER") {
         &mut session.lib_version
     } else {
-        let option = String::from_utf8_lossy(option);
-        return Err(CommandError::new(format!("ERR Unrecognized option '{option}'")));
+        return Err(CommandError::quoting("ERR Unrecognized option '", option, "'"));
     };
     if !value.iter().all(u8::is_ascii_graphic) {
-        let option = String::from_utf8_lossy(option);
-        return Err(CommandError::new(format!(
-            "ERR {option} cannot contain spaces, newlines or special characters."
-        )));
+        let why = " cannot contain spaces, newlines or special characters.";
+        return Err(CommandError::quoting("ERR ", option, why));
     }
     *place = value.to_vec();
     ctx.reply.ok();

@@ -1,0 +1,76 @@
+//! The requests, encoded before the clock starts.
+//!
+//! ```text
+//!   bytes:  [request][request][request] …            starts:  where each begins, and the end
+//!                     └── a batch: P in a row, beginning at a random one
+//! ```
+
+/// What becomes a random number.
+const PLACEHOLDER: &str = "__rand_int__";
+/// Batches are cut from this many requests (more than any pipeline): enough that neighbours differ, few enough for the cache.
+const VARIANTS: usize = 16_384;
+
+/// Random requests of one form.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    bytes: Vec<u8>,
+    starts: Vec<usize>,
+    batch: usize,
+    random: Random,
+}
+
+impl Requests {
+    /// Requests of the form `command`, in batches of `batch`; the placeholder becomes a number below `keys`.
+    pub(crate) fn new(command: &[String], batch: u32, keys: u64, seed: u64) -> Requests {
+        let mut random = Random(seed);
+        let mut bytes = Vec::new();
+        let mut starts = vec![0];
+        for _ in 0..VARIANTS {
+            let args: Vec<String> = command
+                .iter()
+                .map(|arg| arg.replace(PLACEHOLDER, &format!("{:012}", random.below(keys))))
+                .collect();
+            resp::encode_request(&args, &mut bytes);
+            starts.push(bytes.len());
+        }
+        Requests { bytes, starts, batch: batch as usize, random }
+    }
+
+    /// The bytes of a batch.
+    pub(crate) fn batch(&mut self) -> &[u8] {
+        let first = self.random.below((VARIANTS - self.batch + 1) as u64) as usize;
+        &self.bytes[self.starts[first]..self.starts[first + self.batch]]
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators).
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^= mixed >> 31;
+        ((u128::from(mixed) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_whole_requests() {
+        let command = ["GET".to_string(), "k:__rand_int__".to_string()];
+        let mut requests = Requests::new(&command, 3, 10, 7);
+        let one = "*2\r\n$3\r\nGET\r\n$14\r\nk:000000000000\r\n".len();
+        for _ in 0..1000 {
+            let batch = requests.batch();
+            assert_eq!(batch.len(), 3 * one);
+            assert!(batch.starts_with(b"*2\r\n$3\r\nGET\r\n$14\r\nk:00000000000"));
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A server on a simulated network, its threads to be stepped one by one: what the crate `sim` works with.
+//!
+//! The threads are the real ones, down to their turns; only drivers, clock and randomness are simulated, and whoever
+//! calls [`SimulatedThread::turn`] decides on their order.
+
+use std::rc::Rc;
+
+use command::Table;
+use proactor::SimNet;
+
+use crate::settings::{Invocation, Settings};
+use crate::shared::{Lease, Shared};
+use crate::thread::Thread;
+
+/// What the threads of a simulated server share, to be looked at between their turns.
+pub struct SimulatedServer(Rc<Lease>);
+
+/// One thread of a simulated server.
+pub struct SimulatedThread {
+    thread: Thread,
+    /// Dropped after the thread, which refers to what it holds.
+    _lease: Rc<Lease>,
+}
+
+/// Starts a server on `net`, as the command line `args` says; its first thread accepts at `address`. Thread numbers are
+/// those of `net`, which must have no other drivers.
+///
+/// # Panics
+/// If the command line is wrong.
+pub fn simulate(args: &[String], net: &SimNet, address: &str) -> (SimulatedServer, Vec<SimulatedThread>) {
+    let settings = settings(args);
+    let config = settings.driver_config();
+    let mut drivers: Vec<_> = (0..settings.thread_count()).map(|_| net.driver(&config)).collect();
+    drivers[0].listen(net.listener(address)).expect("a simulated driver listens on a simulated address");
+    let wakers = drivers.iter_mut().map(proactor::Driver::waker).collect();
+    let table = Table::new(&crate::commands::families());
+    let seed = net.entropy().next_u64();
+    let shared = Shared::create(settings, table, wakers, drivers[0].name(), seed, net.clock().now_ms());
+    shared.watch.note_startup();
+    let lease = Rc::new(Lease(shared));
+    let thread = |(id, driver)| SimulatedThread {
+        thread: Thread::new(id as u16, shared, driver),
+        _lease: lease.clone(),
+    };
+    let threads = (0..).zip(drivers).map(thread).collect();
+    (SimulatedServer(lease), threads)
+}
+
+fn settings(args: &[String]) -> Settings {
+    match Invocation::parse(args) {
+        Ok(Invocation::Serve(arguments)) => match arguments.settings() {
+            Ok((settings, _)) => settings,
+            Err(error) => panic!("{error}"),
+        },
+        other => panic!("no command line of a server: {other:?}"),
+    }
+}
+
+impl SimulatedThread {
+    /// One turn; false when the server stops.
+    pub fn turn(&mut self) -> bool {
+        self.thread.turn(None).expect("a simulated driver does not fail")
+    }
+}
+
+impl SimulatedServer {
+    /// Shards that are held or have something in their mailbox, and threads with messages that they have not taken:
+    /// between turns of threads that have nothing to do there must be none.
+    pub fn unfinished(&self) -> Vec<String> {
+        let (shards, threads) = (&self.0.0.shards, &self.0.0.threads);
+        let held = shards.ids().chain([shards.roaming()]).filter(|id| shards.baton(*id).is_held());
+        let held = held.map(|id| format!("{id:?} is held"));
+        let unread = (0..threads.len()).filter(|id| threads[*id].has_mail());
+        held.chain(unread.map(|id| format!("thread {id} has not taken its mail"))).collect()
+    }
+
+    /// How often commands on several shards had to let go and try again.
+    pub fn retries(&self) -> u64 {
+        self.0.0.sum(|stats| &stats.retries)
+    }
+
+    /// How many shards there are.
+    pub fn shard_count(&self) -> usize {
+        self.0.0.shards.len()
+    }
+
+    /// The number of the shard of a key.
+    pub fn shard_of(&self, key: &[u8]) -> usize {
+        self.0.0.shards.placement().shard(key).index()
+    }
+}

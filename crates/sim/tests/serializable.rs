@@ -1,0 +1,363 @@
+//! Strict serializability: random transactions over several shards, of several clients at once, as plain commands,
+//! MULTI, scripts with and without declared keys, and under WATCH; the history of what they saw must have an order.
+
+use resp::Value;
+use sim::history::{Access, History, Transaction, Written};
+use sim::{Client, Departure, Request, Setup, World, for_each_seed, request};
+
+/// Transactions of one world.
+const TRANSACTIONS: usize = 150;
+const LISTS: usize = 5;
+const REGISTERS: usize = 4;
+
+/// Does what ARGV says, in triples: what, key, value.
+const SCRIPT: &str = "
+    local replies = {}
+    for i = 1, #ARGV, 3 do
+        local what, key, value = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+        if what == 'append' then replies[#replies + 1] = redis.call('RPUSH', key, value)
+        elseif what == 'read' then replies[#replies + 1] = redis.call('LRANGE', key, 0, -1)
+        elseif what == 'set' then replies[#replies + 1] = redis.call('SET', key, value)
+        else replies[#replies + 1] = redis.call('GET', key) end
+    end
+    return replies";
+
+/// What a transaction is to do; `seen` and `length` are still empty.
+type Plan = Vec<Access>;
+
+fn key_name(access: &Access) -> String {
+    match access {
+        Access::Append { key, .. } | Access::Read { key, .. } => format!("list:{key}"),
+        Access::Set { key, .. } | Access::Get { key, .. } => format!("register:{key}"),
+    }
+}
+
+fn command(access: &Access) -> Request {
+    let key = key_name(access);
+    match access {
+        Access::Append { value, .. } => request("RPUSH", [key, value.to_string()]),
+        Access::Read { .. } => request("LRANGE", [&key, "0", "-1"]),
+        Access::Set { value, .. } => request("SET", [key, value.to_string()]),
+        Access::Get { .. } => request("GET", [key]),
+    }
+}
+
+/// The script, which the server takes for another one with each `variant`: it learns of each whether it roams.
+fn script(plan: &Plan, declares_keys: bool, variant: usize) -> Request {
+    let keys: Vec<String> = if declares_keys { plan.iter().map(key_name).collect() } else { Vec::new() };
+    let mut args = vec![format!("{SCRIPT} -- {variant}"), keys.len().to_string()];
+    args.extend(keys);
+    for access in plan {
+        let (what, value) = match access {
+            Access::Append { value, .. } => ("append", *value),
+            Access::Read { .. } => ("read", 0),
+            Access::Set { value, .. } => ("set", *value),
+            Access::Get { .. } => ("get", 0),
+        };
+        args.extend([what.to_owned(), key_name(access), value.to_string()]);
+    }
+    request("EVAL", args)
+}
+
+fn multi(plan: &[Access]) -> Vec<Request> {
+    let (begin, end) = (request("MULTI", [""; 0]), request("EXEC", [""; 0]));
+    [begin].into_iter().chain(plan.iter().map(command)).chain([end]).collect()
+}
+
+/// How a plan travels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Vehicle {
+    Plain,
+    /// MSET or MGET.
+    Many,
+    Multi,
+    Script,
+    /// One that declares no keys, and its variant.
+    RoamingScript(usize),
+    /// The first so many accesses are reads of watched keys, before MULTI.
+    Watch(usize),
+}
+
+/// A transaction under way.
+struct Pending {
+    plan: Plan,
+    vehicle: Vehicle,
+    sent: u64,
+    reply_count: usize,
+    replies: Vec<Value>,
+}
+
+impl Pending {
+    fn requests(&self) -> Vec<Request> {
+        match self.vehicle {
+            Vehicle::Plain => vec![command(&self.plan[0])],
+            Vehicle::Many => {
+                let mut words = Vec::new();
+                for access in &self.plan {
+                    words.push(key_name(access));
+                    words.extend(match access {
+                        Access::Set { value, .. } => Some(value.to_string()),
+                        _ => None,
+                    });
+                }
+                vec![request(if words.len() == self.plan.len() { "MGET" } else { "MSET" }, words)]
+            }
+            Vehicle::Multi => multi(&self.plan),
+            Vehicle::Script => vec![script(&self.plan, true, 0)],
+            Vehicle::RoamingScript(variant) => vec![script(&self.plan, false, variant)],
+            Vehicle::Watch(count) => {
+                let (watched, queued) = self.plan.split_at(count);
+                let watch = request("WATCH", watched.iter().map(key_name));
+                let reads = watched.iter().map(command);
+                [watch].into_iter().chain(reads).chain(multi(queued)).collect()
+            }
+        }
+    }
+
+    /// What the replies say was done: transactions of which the last is the whole.
+    fn outcomes(&self) -> Outcomes {
+        let mut replies = self.replies.clone();
+        let last = replies.pop().expect("there is at least one reply");
+        let mut all = Vec::new();
+        let mut wholes = Vec::new();
+        if let Vehicle::Watch(count) = self.vehicle {
+            for (access, reply) in self.plan[..count].iter().zip(&replies[1..]) {
+                wholes.push(reply.clone());
+                all.push(vec![saw(access, reply)]);
+            }
+        }
+        match (self.vehicle, last) {
+            // Something that was watched has changed: nothing was done.
+            (Vehicle::Watch(_), Value::NullArray) => {}
+            (Vehicle::Plain, reply) => wholes.push(reply),
+            (Vehicle::Many, Value::Simple(_)) => {
+                wholes.extend(self.plan.iter().map(|_| Value::Simple(b"OK".to_vec())));
+            }
+            (_, Value::Array(replies)) => wholes.extend(replies),
+            // The first time a script roams it may fail halfway, if it wrote and meets a taken shard.
+            (Vehicle::RoamingScript(_), Value::Error(text)) if text.starts_with(b"TRYAGAIN") => {
+                return Outcomes { known: Vec::new(), is_torn: true };
+            }
+            (vehicle, reply) => panic!("{vehicle:?} got {reply}"),
+        }
+        if wholes.len() == self.plan.len() {
+            all.push(self.plan.iter().zip(&wholes).map(|(access, reply)| saw(access, reply)).collect());
+        }
+        Outcomes { known: all, is_torn: false }
+    }
+}
+
+struct Outcomes {
+    known: Vec<Vec<Access>>,
+    /// It may have done a part.
+    is_torn: bool,
+}
+
+fn number(reply: &Value) -> Written {
+    match reply {
+        Value::Bulk(text) => String::from_utf8_lossy(text).parse().expect("values are numbers"),
+        other => panic!("a value is {other}"),
+    }
+}
+
+fn numbers(reply: &Value) -> Vec<Written> {
+    match reply {
+        Value::Array(items) => items.iter().map(number).collect(),
+        other => panic!("a list is {other}"),
+    }
+}
+
+/// The access with what the reply to it says.
+fn saw(access: &Access, reply: &Value) -> Access {
+    match (access, reply) {
+        (Access::Append { key, value, .. }, Value::Int(length)) => {
+            Access::Append { key: *key, value: *value, length: Some(*length as usize) }
+        }
+        (Access::Read { key, .. }, reply) => Access::Read { key: *key, seen: numbers(reply) },
+        (Access::Set { .. }, Value::Simple(_)) => access.clone(),
+        (Access::Get { key, .. }, Value::Null) => Access::Get { key: *key, seen: None },
+        (Access::Get { key, .. }, reply) => Access::Get { key: *key, seen: Some(number(reply)) },
+        (access, reply) => panic!("{access:?} got {reply}"),
+    }
+}
+
+/// A client with its transactions under way, oldest first.
+struct Actor {
+    client: Client,
+    number: usize,
+    pending: Vec<Pending>,
+}
+
+struct Load {
+    history: History,
+    next_value: Written,
+    started: usize,
+    next_client: usize,
+    torn: usize,
+}
+
+impl Load {
+    /// Accesses of different keys, so that every reply is about the state before the transaction.
+    fn plan(&mut self, world: &mut World, vehicle: Vehicle) -> Plan {
+        let length = if vehicle == Vehicle::Plain { 1 } else { 2 + world.below(3) };
+        let only_set = world.one_in(2);
+        let mut keys: Vec<usize> = (0..LISTS + REGISTERS).collect();
+        let mut plan = Vec::new();
+        while plan.len() < length {
+            let key = keys.swap_remove(world.below(keys.len()));
+            let writes = world.one_in(2);
+            self.next_value += 1;
+            let value = self.next_value;
+            let is_read = matches!(vehicle, Vehicle::Watch(count) if plan.len() < count);
+            let access = if vehicle == Vehicle::Many {
+                let key = plan.len() % REGISTERS;
+                if only_set { Access::Set { key, value } } else { Access::Get { key, seen: None } }
+            } else if key < LISTS {
+                if writes && !is_read {
+                    Access::Append { key, value, length: None }
+                } else {
+                    Access::Read { key, seen: Vec::new() }
+                }
+            } else if writes && !is_read {
+                Access::Set { key: key - LISTS, value }
+            } else {
+                Access::Get { key: key - LISTS, seen: None }
+            };
+            plan.push(access);
+        }
+        plan
+    }
+
+    fn start(&mut self, world: &mut World, actor: &mut Actor) {
+        use Vehicle::{Many, Multi, Plain, RoamingScript, Script, Watch};
+        let roaming = RoamingScript(1 + world.below(20));
+        let vehicles = [Plain, Plain, Plain, Plain, Many, Many, Multi, Multi, Script, roaming, Watch(1)];
+        let vehicle = vehicles[world.below(vehicles.len())];
+        let plan = self.plan(world, vehicle);
+        let mut pending = Pending { plan, vehicle, sent: world.event, reply_count: 0, replies: Vec::new() };
+        let requests = pending.requests();
+        pending.reply_count = requests.len();
+        requests.iter().for_each(|request| actor.client.send(request));
+        actor.pending.push(pending);
+        self.started += 1;
+    }
+
+    fn receive(&mut self, world: &mut World, actor: &mut Actor) {
+        for reply in world.pump(&mut actor.client) {
+            let pending = actor.pending.first_mut().expect("a reply belongs to a request");
+            pending.replies.push(reply);
+            if pending.replies.len() < pending.reply_count {
+                continue;
+            }
+            let pending = actor.pending.remove(0);
+            let outcomes = pending.outcomes();
+            if outcomes.is_torn {
+                self.torn += 1;
+                self.note_unknown(actor.number, &pending, true);
+            }
+            for accesses in outcomes.known {
+                self.note(actor.number, &pending, Some(world.event), accesses);
+            }
+        }
+    }
+
+    fn note(&mut self, client: usize, pending: &Pending, answered: Option<u64>, accesses: Vec<Access>) {
+        let name = format!("{:?}", pending.vehicle);
+        let sent = pending.sent;
+        self.history.transactions.push(Transaction { name, client, sent, answered, accesses });
+    }
+
+    /// Its client never got a reply: its writes may have been done. A torn one's may have been done in part.
+    fn note_unknown(&mut self, client: usize, pending: &Pending, is_torn: bool) {
+        let is_write = |access: &&Access| matches!(access, Access::Append { .. } | Access::Set { .. });
+        let writes: Vec<Access> = pending.plan.iter().filter(is_write).cloned().collect();
+        let parts = if is_torn { 1 } else { writes.len().max(1) };
+        for part in writes.chunks(parts) {
+            self.note(client, pending, None, part.to_vec());
+        }
+    }
+
+    /// Now and then a client goes in the middle, and another comes.
+    fn replace(&mut self, world: &mut World, actor: &mut Actor) {
+        let how = [Departure::Reset, Departure::Close][world.below(2)];
+        actor.client.depart(how);
+        for pending in std::mem::take(&mut actor.pending) {
+            self.note_unknown(actor.number, &pending, false);
+        }
+        *actor = Actor { client: world.connect(), number: self.next_client, pending: Vec::new() };
+        self.next_client += 1;
+    }
+
+    fn run(&mut self, world: &mut World) {
+        let count = 2 + world.below(5);
+        let (pipeline_max, departs_one_in) = (1 + world.below(3), [0, 200, 2_000][world.below(3)]);
+        let mut actors: Vec<Actor> =
+            (0..count).map(|number| Actor { client: world.connect(), number, pending: Vec::new() }).collect();
+        self.next_client = count;
+        while self.started < TRANSACTIONS || actors.iter().any(|actor| !actor.pending.is_empty()) {
+            world.step();
+            for actor in &mut actors {
+                self.receive(world, actor);
+                let is_time = self.started < TRANSACTIONS && world.one_in(6);
+                if is_time && actor.pending.len() < pipeline_max {
+                    self.start(world, actor);
+                } else if departs_one_in > 0 && !actor.pending.is_empty() && world.one_in(departs_one_in) {
+                    self.replace(world, actor);
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, world: &mut World) {
+        world.settle(|_| {});
+        let mut observer = world.connect();
+        for key in 0..LISTS {
+            let reply = world.call(&mut observer, &command(&Access::Read { key, seen: Vec::new() }));
+            self.history.lists.insert(key, numbers(&reply));
+        }
+        // The graph wants them in the order in which they were sent.
+        self.history.transactions.sort_by_key(|transaction| transaction.sent);
+    }
+}
+
+/// A world and its history, made of one seed.
+fn simulate(mut entropy: proactor::Entropy) -> (World, Setup, Load) {
+    let setup = Setup::any(&mut entropy);
+    let mut world = World::new(entropy, &setup);
+    let mut load = Load { history: History::default(), next_value: 0, started: 0, next_client: 0, torn: 0 };
+    load.run(&mut world);
+    load.finish(&mut world);
+    (world, setup, load)
+}
+
+#[test]
+fn a_seed_always_gives_the_same_run() {
+    let run = |seed| {
+        let (world, _, load) = simulate(proactor::Entropy::from_seed(seed));
+        (world.event, world.now_ns(), format!("{:?}", load.history))
+    };
+    for seed in 1..10 {
+        assert_eq!(run(seed), run(seed), "seed {seed}");
+    }
+}
+
+#[test]
+fn histories_have_an_order() {
+    let (mut interruptions, mut retries, mut delegated, mut torn) = (0, 0, 0, 0);
+    for_each_seed("serializable", 60, |entropy| {
+        let (mut world, setup, load) = simulate(entropy);
+        if let Err(problem) = load.history.check() {
+            panic!("{setup:?}: {problem}");
+        }
+        let mut observer = world.connect();
+        let info = world.info(&mut observer);
+        interruptions += world.interruptions;
+        retries += info["tx_retries"];
+        delegated += info["tx_delegated"];
+        torn += load.torn;
+    });
+    println!(
+        "{interruptions} interruptions, {delegated} delegated, {retries} tries again, {torn} torn scripts"
+    );
+    assert!(std::env::var("DARTER_SEED").is_ok() || retries * delegated > 0, "batons were contended");
+}

@@ -85,7 +85,7 @@ impl ThreadHost {
             multi.refused = true;
         }
         self.count_rejection(command.map(|command| command.id), error);
-        Reply::new(out, proto).error(&[prefix, error.text()].concat());
+        Reply::new(out, proto).error([prefix, error.text()].concat());
     }
 }
 

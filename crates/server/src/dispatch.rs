@@ -77,15 +77,15 @@ impl ThreadHost {
         let session = self.session();
         let proto = session.client.proto;
         let ends_multi = command.is_some_and(|command| command.entry.name == "exec");
-        let mut prefix = "";
+        let mut prefix: &[u8] = b"";
         if ends_multi && session.multi.take().is_some() {
-            prefix = "EXECABORT Transaction discarded because of: ";
+            prefix = b"EXECABORT Transaction discarded because of: ";
             self.unwatch();
         } else if let Some(multi) = &mut session.multi {
             multi.refused = true;
         }
         self.count_rejection(command.map(|command| command.id), error);
-        Reply::new(out, proto).error([prefix.as_bytes(), error.text()].concat());
+        Reply::new(out, proto).error([prefix, error.text()].concat());
     }
 }
 
@@ -151,10 +151,9 @@ impl Thread {
             return self.execute_one(command, args, located.shard(), located, tries, out);
         }
         let mut needs = match command.entry.route {
-            Route::Keys if more == Needs::Nothing => {
-                Needs::at_first(command, args, shared.shards.placement())
-            }
-            _ => self.host.needs(command, args),
+            Route::Queued | Route::Channels(_) | Route::Script { .. } => self.host.needs(command, args),
+            _ if more == Needs::Nothing => Needs::at_first(command, args, shared.shards.placement()),
+            _ => Needs::of(command, args, shared.shards.placement()),
         };
         if more != Needs::Nothing {
             needs = needs.and(more);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   command ── resolve, admit ──▶ needs ──▶ nothing: run
-//!                                       ──▶ one shard: hop home │ enter and run │ delegate to its holder
+//!                                       ──▶ one shard: hop home │ enter and run │ put off │ delegate to its holder
 //!                                       ──▶ several: enter all in order and run │ queue at the one taken, again
 //! ```
 //!
@@ -25,6 +25,8 @@ use crate::thread::{Thread, ThreadHost};
 
 /// Commands of a pipeline that run under one baton before others are let in.
 const RUN_MAX: u32 = 32;
+/// How often a command whose shard is taken is put off before it is delegated (`docs/decisions/putting-off.md`).
+pub(crate) const PUT_OFF_MAX: u8 = 8;
 /// Delegated tasks that run before the thread goes on with its own connections.
 const DRAIN_MAX: usize = 16;
 
@@ -103,14 +105,19 @@ impl Thread {
             }
         };
         self.host.session().last_command = Some(command.id);
-        if self.host.session().is_special()
-            || self.host.pausing.is_on()
-            || self.host.is_monitored()
-            || shared.scripts.is_busy()
-        {
+        if !self.runs_plainly() {
             return self.special_command(command, args, out);
         }
         self.execute(command, args, Needs::Nothing, 0, out);
+    }
+
+    /// Whether commands of the current client just run: nothing queues, refuses, delays or shows them.
+    #[inline]
+    fn runs_plainly(&mut self) -> bool {
+        !(self.host.session().is_special()
+            || self.host.pausing.is_on()
+            || self.host.is_monitored()
+            || self.host.shared.scripts.is_busy())
     }
 
     /// A command of a client that is not plain: queued, refused, or its reply suppressed.
@@ -195,6 +202,9 @@ impl Thread {
                 if !travels {
                     return self.execute_wide(command, args, &[id], &Needs::One(id), tries, out);
                 }
+                if self.puts_off() {
+                    return;
+                }
                 let node = Node::new(self.task(Work::Run(command.id), id, args));
                 if self.tx.hold.enter_or_delegate(id, node).is_none() {
                     self.host.session().state = State::Away;
@@ -215,6 +225,15 @@ impl Thread {
                 self.leave_all();
             }
         }
+    }
+
+    /// Whether the current client's command, whose shard is taken, is put off rather than delegated now. Its thread has
+    /// other clients to serve and replies to send, and the shard is rarely taken for longer than that.
+    fn puts_off(&mut self) -> bool {
+        self.put_off = self.runs_plainly() && self.host.session().put_off_count < PUT_OFF_MAX;
+        let session = self.host.session();
+        session.put_off_count = if self.put_off { session.put_off_count + 1 } else { 0 };
+        self.put_off
     }
 
     /// Whether a command goes to the home thread of its shard: always in home mode, heavy ones if it is awake.

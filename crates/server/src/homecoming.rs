@@ -7,6 +7,7 @@ use proactor::{CloseMode, ConnId};
 use resp::{Output, Proto, Reply};
 use shard::Node;
 
+use crate::dispatch::PUT_OFF_MAX;
 use crate::message::Message;
 use crate::session::{ReplyMode, Retry, State};
 use crate::thread::Thread;
@@ -125,7 +126,9 @@ impl Thread {
 
     /// Does something for a client as if its command ran: with its session current and its output at hand.
     pub(crate) fn with_session(&mut self, conn: ConnId, act: impl FnOnce(&mut Thread, &mut Output)) {
-        let Some((parser, session)) = self.host.connections.take(conn) else { return };
+        let Some((parser, mut session)) = self.host.connections.take(conn) else { return };
+        // A command that is not read from the input cannot be put off, to be read again.
+        session.put_off_count = PUT_OFF_MAX;
         let outer = self.host.current.replace(session);
         let mut out = Output::new();
         act(self, &mut out);

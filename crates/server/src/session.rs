@@ -114,6 +114,8 @@ pub(crate) struct Session {
     pub(crate) has_hung_up: bool,
     /// Nothing is read from it, because its commands would have to wait.
     pub(crate) is_reading_paused: bool,
+    /// How often its next command was put off, because its shard was taken.
+    pub(crate) put_off_count: u8,
 }
 
 impl Session {
@@ -145,6 +147,7 @@ impl Session {
             close_after_reply: false,
             has_hung_up: false,
             is_reading_paused: false,
+            put_off_count: 0,
         }
     }
 

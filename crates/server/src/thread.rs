@@ -36,6 +36,8 @@ pub(crate) struct Thread {
     pub(crate) host: ThreadHost,
     /// Commands run under the present baton: a pipeline's run is bounded.
     pub(crate) run_length: u32,
+    /// The command just read did not run and is to be read again, when other clients have been served.
+    pub(crate) put_off: bool,
     /// The driver's latest report, kept for its memory.
     reported: Vec<Event>,
 }
@@ -149,6 +151,7 @@ impl Thread {
                 lap: 0,
             },
             run_length: 0,
+            put_off: false,
             reported: Vec::new(),
         }
     }
@@ -274,6 +277,7 @@ impl Thread {
         for _ in 0..COMMANDS_PER_TURN {
             let rest = &input[consumed..];
             let mut args = ArgSlices::new();
+            let start = consumed;
             consumed += match parser.parse_whole(rest, &limits, &mut args) {
                 Some(length) => length,
                 None => match parser.parse(rest, &limits) {
@@ -294,6 +298,10 @@ impl Thread {
                 },
             };
             self.command(&args, out);
+            if std::mem::take(&mut self.put_off) {
+                consumed = start;
+                break;
+            }
             if self.stops_reading() {
                 return consumed;
             }

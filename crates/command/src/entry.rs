@@ -257,6 +257,13 @@ impl Entry {
         subcommands: &[],
     };
 
+    /// Whether its arity allows this many arguments, the name included.
+    #[inline]
+    pub fn takes(&self, arg_count: usize) -> bool {
+        let count = self.arity.unsigned_abs() as usize;
+        if self.arity >= 0 { arg_count == count } else { arg_count >= count }
+    }
+
     /// Whether it has the property.
     pub fn has(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)

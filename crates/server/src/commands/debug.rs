@@ -7,7 +7,9 @@
 use std::time::Duration;
 
 use command::Flag::*;
-use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, parse_i64};
+use command::{
+    CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, parse_count, parse_i64,
+};
 use commands::keys::digest;
 
 use super::{reply_help, subcommand_error};
@@ -111,20 +113,16 @@ fn object(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
 }
 
 fn populate(ctx: &mut Ctx, words: &[&[u8]]) -> CommandResult {
-    let number = |word: &[u8]| match ds::num::parse_i64(word) {
-        Some(number) if number >= 0 => Ok(number as u64),
-        _ => Err(CommandError::OUT_OF_RANGE_POSITIVE),
-    };
     let prefix: &[u8] = words.get(1).copied().unwrap_or(b"key");
-    let value_bytes = words.get(2).map(|word| number(word)).transpose()?;
-    if value_bytes.is_some_and(|bytes| bytes > ctx.store.config().string_bytes_max) {
+    let value_bytes = words.get(2).map(|word| parse_count(word)).transpose()?;
+    if value_bytes.is_some_and(|bytes| bytes as u64 > ctx.store.config().string_bytes_max) {
         return Err(CommandError::STRING_TOO_LONG);
     }
     let population = Population {
         db: ctx.store.client.db,
         prefix: prefix.to_vec(),
-        count: number(words[0])?,
-        value_bytes: value_bytes.map(|bytes| bytes as usize),
+        count: parse_count(words[0])? as u64,
+        value_bytes,
     };
     let host = ThreadHost::of(ctx.host);
     if ctx.store.client.deny_blocking {

@@ -8,8 +8,8 @@ mod page;
 
 use command::Flag::*;
 use command::{
-    Acl, Command, CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, Table, keyword_is, oneof,
-    pattern, string,
+    Acl, Command, CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, keyword_is, oneof, pattern,
+    string,
 };
 
 use crate::commands::reply_help;
@@ -119,15 +119,6 @@ fn command_list(ctx: &mut Ctx) -> CommandResult {
         ctx.reply.bulk(name.as_bytes());
     }
     Ok(())
-}
-
-/// The command or subcommand that `args` name, whatever its arity.
-fn look_up<'t>(table: &'t Table, args: &[&[u8]]) -> Option<&'t Command> {
-    let command = table.by_name(args.first()?)?;
-    match args.get(1) {
-        Some(sub) if table.subcommands(command).next().is_some() => table.subcommand(command, sub),
-        _ => Some(command),
-    }
 }
 
 const COMMAND_HELP: Entry = Entry {

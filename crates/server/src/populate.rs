@@ -61,7 +61,7 @@ impl Population {
             value.resize(bytes, 0);
         }
         store.set_string(key, &value, None);
-        store.touched(key);
+        store.touched(key, 1);
         if store.records_effects(key) {
             store.effect(key, &[b"SET", key, &value]);
         }

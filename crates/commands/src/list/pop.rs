@@ -69,9 +69,10 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
         }
         return Ok(());
     };
-    match count {
+    let count = match count {
         None => {
             list.pop_with(end, |value| reply.bulk(value));
+            1
         }
         Some(0) => {
             reply.array(0);
@@ -83,18 +84,19 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
             for _ in 0..count {
                 list.pop_with(end, |value| reply.bulk(value));
             }
+            count
         }
-    }
+    };
     let emptied = list.is_empty();
-    popped(&mut ctx.store, key, end, emptied);
+    popped(&mut ctx.store, key, end, count, emptied);
     ctx.effect_same(key);
     Ok(())
 }
 
-/// Says that elements were taken from `end` of `key`, and deletes it if it is empty now.
+/// Says that elements, which count as `count` changes, were taken from `end` of `key`, and deletes it if it is empty now.
 #[inline]
-pub(super) fn popped(store: &mut Store, key: &[u8], end: End, emptied: bool) {
-    store.changed(key, Class::List, pop_event(end));
+pub(super) fn popped(store: &mut Store, key: &[u8], end: End, count: usize, emptied: bool) {
+    store.changed_elements(key, Class::List, pop_event(end), count);
     if emptied {
         store.delete_if_empty(key);
     }
@@ -125,7 +127,7 @@ impl Pop {
             list.pop_with(self.end, |value| reply.bulk(value));
         }
         let emptied = list.is_empty();
-        popped(&mut ctx.store, key, self.end, emptied);
+        popped(&mut ctx.store, key, self.end, count, emptied);
         self.record(&mut ctx.store, key, count);
         Ok(true)
     }

@@ -128,7 +128,7 @@ fn push_all(list: &mut List, end: End, values: &[&[u8]]) -> usize {
 #[inline]
 fn pushed(ctx: &mut Ctx, end: End, len: usize) {
     let key = ctx.args[1];
-    ctx.store.changed(key, Class::List, push_event(end));
+    ctx.store.changed_elements(key, Class::List, push_event(end), ctx.args.len() - 2);
     ctx.effect_same(key);
     ctx.reply.int(len as i64);
 }

@@ -37,13 +37,13 @@ fn sadd(ctx: &mut Ctx) -> CommandResult {
     }
     let mut added = 0;
     for member in members {
-        added += i64::from(set.insert(member, limits));
+        added += usize::from(set.insert(member, limits));
     }
     if added > 0 {
-        ctx.store.changed(key, Class::Set, "sadd");
+        ctx.store.changed_elements(key, Class::Set, "sadd", added);
         ctx.effect_same(key);
     }
-    ctx.reply.int(added);
+    ctx.reply.int(added as i64);
     Ok(())
 }
 
@@ -69,15 +69,15 @@ fn srem(ctx: &mut Ctx) -> CommandResult {
     let mut removed = 0;
     if let Some(set) = ctx.store.write_as::<Set>(key)? {
         for member in &ctx.args[2..] {
-            removed += i64::from(set.remove(member));
+            removed += usize::from(set.remove(member));
         }
     }
     if removed > 0 {
-        ctx.store.changed(key, Class::Set, "srem");
+        ctx.store.changed_elements(key, Class::Set, "srem", removed);
         ctx.store.delete_if_empty(key);
         ctx.effect_same(key);
     }
-    ctx.reply.int(removed);
+    ctx.reply.int(removed as i64);
     Ok(())
 }
 

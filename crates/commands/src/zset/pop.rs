@@ -96,7 +96,7 @@ impl Pop {
                 gone.push(member.to_vec());
             }
         });
-        ctx.store.changed(key, Class::ZSet, self.end.event());
+        ctx.store.changed_elements(key, Class::ZSet, self.end.event(), count);
         if records {
             let words = [&b"ZREM"[..], key];
             let effect: Vec<&[u8]> = words.into_iter().chain(gone.iter().map(Vec::as_slice)).collect();

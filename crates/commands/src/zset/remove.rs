@@ -116,7 +116,7 @@ fn remove_range(ctx: &mut Ctx, by: By, event: &'static str) -> CommandResult {
 fn finish(ctx: &mut Ctx, removed: usize, event: &'static str) -> CommandResult {
     let key = ctx.args[1];
     if removed > 0 {
-        ctx.store.changed(key, Class::ZSet, event);
+        ctx.store.changed_elements(key, Class::ZSet, event, removed);
         ctx.effect_same(key);
         ctx.store.delete_if_empty(key);
     }

@@ -116,22 +116,8 @@ fn hkeys(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-pub(super) const HVALS: Entry = Entry {
-    name: "hvals",
-    summary: "Returns all values in a hash.",
-    complexity: "O(N) where N is the size of the hash.",
-    since: "2.0.0",
-    group: Group::Hash,
-    arity: 2,
-    flags: &[ReadOnly],
-    acl: &[Acl::Hash],
-    keys: &[KeySpec::one(1, &[RO, Access])],
-    args: &[key("key", 0)],
-    tips: &["nondeterministic_output_order"],
-    reply: Shape::BULKS,
-    run: Run::Function(hvals),
-    ..Entry::DEFAULT
-};
+pub(super) const HVALS: Entry =
+    Entry { name: "hvals", summary: "Returns all values in a hash.", run: Run::Function(hvals), ..HKEYS };
 
 fn hvals(ctx: &mut Ctx) -> CommandResult {
     let hash = ctx.store.read_as::<Hash>(ctx.args[1])?;

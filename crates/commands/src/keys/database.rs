@@ -73,26 +73,8 @@ pub(super) const FLUSHALL: Entry = Entry {
     name: "flushall",
     summary: "Removes all keys from all databases.",
     complexity: "O(N) where N is the total number of keys in all databases",
-    since: "1.0.0",
-    group: Group::Server,
-    arity: -1,
-    flags: &[Write],
-    acl: &[Acl::Dangerous, Acl::Keyspace],
-    args: &[oneof(
-        "flush-type",
-        &[token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")],
-    )
-    .optional()],
-    history: &[
-        ("4.0.0", "Added the `ASYNC` flushing mode modifier."),
-        ("6.2.0", "Added the `SYNC` flushing mode modifier."),
-    ],
-    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-    reply: Shape::OK,
-    route: Route::Global,
-    mode: Mode::Heavy,
     run: Run::Function(flushall),
-    ..Entry::DEFAULT
+    ..FLUSHDB
 };
 
 fn flushall(ctx: &mut Ctx) -> CommandResult {

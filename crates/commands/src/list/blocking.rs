@@ -60,19 +60,8 @@ pub(super) const BRPOP: Entry = Entry {
     name: "brpop",
     summary: "Removes and returns the last element in a list. Blocks until an element is available otherwise. \
             Deletes the list if the last element was popped.",
-    complexity: "O(N) where N is the number of provided keys.",
-    since: "2.0.0",
-    group: Group::List,
-    arity: -3,
-    flags: &[Write, Blocking],
-    acl: &[Acl::List],
-    keys: &[KeySpec::range(1, -2, 1, &[RW, Access, Delete])],
-    route: Route::KeysInTurn,
-    args: &[key("key", 0).multiple(), double("timeout")],
-    history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
-    reply: Shape::OneOf(&[Shape::Tuple(&[Shape::Bulk, Shape::Bulk]), Shape::Null]),
     run: Run::Function(brpop),
-    ..Entry::DEFAULT
+    ..BLPOP
 };
 
 fn brpop(ctx: &mut Ctx) -> CommandResult {

@@ -36,18 +36,8 @@ pub(super) const RPOP: Entry = Entry {
     name: "rpop",
     summary: "Returns and removes the last elements of a list. Deletes the list if the last element was \
             popped.",
-    complexity: "O(N) where N is the number of elements returned",
-    since: "1.0.0",
-    group: Group::List,
-    arity: -2,
-    flags: &[Write, Fast],
-    acl: &[Acl::List],
-    keys: &[KeySpec::one(1, &[RW, Access, Delete])],
-    args: &[key("key", 0), integer("count").optional().since("6.2.0")],
-    history: &[("6.2.0", "Added the `count` argument.")],
-    reply: Shape::OneOf(&[Shape::Bulk, Shape::BULKS, Shape::Null]),
     run: Run::Function(rpop),
-    ..Entry::DEFAULT
+    ..LPOP
 };
 
 fn rpop(ctx: &mut Ctx) -> CommandResult {

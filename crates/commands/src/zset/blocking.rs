@@ -50,19 +50,8 @@ pub(super) const BZPOPMAX: Entry = Entry {
     name: "bzpopmax",
     summary: "Removes and returns the member with the highest score from one or more sorted sets. Blocks \
             until a member available otherwise.  Deletes the sorted set if the last element was popped.",
-    complexity: "O(log(N)) with N being the number of elements in the sorted set.",
-    since: "5.0.0",
-    group: Group::SortedSet,
-    arity: -3,
-    flags: &[Write, Blocking, Fast],
-    acl: &[Acl::SortedSet],
-    keys: &[KeySpec::range(1, -2, 1, &[RW, Access, Delete])],
-    route: Route::KeysInTurn,
-    args: &[key("key", 0).multiple(), double("timeout")],
-    history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
-    reply: KEY_AND_MEMBER,
     run: Run::Function(bzpopmax),
-    ..Entry::DEFAULT
+    ..BZPOPMIN
 };
 
 fn bzpopmax(ctx: &mut Ctx) -> CommandResult {

@@ -12,7 +12,7 @@ use command::{
 };
 use commands::keys::digest;
 
-use super::{reply_help, subcommand_error};
+use super::subcommand_error;
 use crate::populate::Population;
 use crate::settings::ENABLE_DEBUG_COMMAND;
 use crate::thread::ThreadHost;
@@ -186,41 +186,36 @@ fn protocol(ctx: &mut Ctx, kind: &[u8]) -> CommandResult {
 }
 
 fn help(ctx: &mut Ctx) -> CommandResult {
-    reply_help(
-        ctx,
-        "DEBUG",
-        &[
-            "CHANGE-REPL-ID",
-            "    Does nothing; there is no replication.",
-            "DIGEST",
-            "    Output a hex signature representing the current DB content.",
-            "DIGEST-VALUE <key> [<key> ...]",
-            "    Output a hex signature of the values of all the specified keys.",
-            "ERROR <string>",
-            "    Return a Redis protocol error with <string> as message. Useful for clients",
-            "    unit tests to simulate Redis errors.",
-            "LOG <message>",
-            "    Write <message> to the server log.",
-            "OBJECT <key>",
-            "    Show low level info about `key` and associated value.",
-            "POPULATE <count> [<prefix>] [<size>]",
-            "    Create <count> string keys named key:<num>. If <prefix> is specified then",
-            "    it is used instead of the 'key' prefix.",
-            "PROTOCOL <type>",
-            "    Reply with a test value of the specified type. <type> can be: string,",
-            "    integer, double, bignum, null, array, set, map, push, verbatim,",
-            "    true, false.",
-            "QUICKLIST-PACKED-THRESHOLD <size>",
-            "    Does nothing.",
-            "SET-ACTIVE-EXPIRE <0|1>",
-            "    Setting it to 0 disables expiring keys in background when they are not",
-            "    accessed (otherwise the Redis behavior). Setting it to 1 reenables back the",
-            "    default.",
-            "SLEEP <seconds>",
-            "    Stop the server for <seconds>. Decimals allowed.",
-            "STRINGMATCH-LEN <length> <pattern>",
-            "    Match <pattern> against a string of <length> letters.",
-        ],
-    );
-    Ok(())
+    ctx.help(&[
+        "CHANGE-REPL-ID",
+        "    Does nothing; there is no replication.",
+        "DIGEST",
+        "    Output a hex signature representing the current DB content.",
+        "DIGEST-VALUE <key> [<key> ...]",
+        "    Output a hex signature of the values of all the specified keys.",
+        "ERROR <string>",
+        "    Return a Redis protocol error with <string> as message. Useful for clients",
+        "    unit tests to simulate Redis errors.",
+        "LOG <message>",
+        "    Write <message> to the server log.",
+        "OBJECT <key>",
+        "    Show low level info about `key` and associated value.",
+        "POPULATE <count> [<prefix>] [<size>]",
+        "    Create <count> string keys named key:<num>. If <prefix> is specified then",
+        "    it is used instead of the 'key' prefix.",
+        "PROTOCOL <type>",
+        "    Reply with a test value of the specified type. <type> can be: string,",
+        "    integer, double, bignum, null, array, set, map, push, verbatim,",
+        "    true, false.",
+        "QUICKLIST-PACKED-THRESHOLD <size>",
+        "    Does nothing.",
+        "SET-ACTIVE-EXPIRE <0|1>",
+        "    Setting it to 0 disables expiring keys in background when they are not",
+        "    accessed (otherwise the Redis behavior). Setting it to 1 reenables back the",
+        "    default.",
+        "SLEEP <seconds>",
+        "    Stop the server for <seconds>. Decimals allowed.",
+        "STRINGMATCH-LEN <length> <pattern>",
+        "    Match <pattern> against a string of <length> letters.",
+    ])
 }

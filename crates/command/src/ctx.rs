@@ -41,7 +41,7 @@ impl Ctx<'_, '_> {
         let container = self.command.full_name.split('|').next().unwrap_or_default().to_uppercase();
         self.reply.array(lines.len() + 3);
         self.reply.simple(&format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
-        for line in lines.iter().chain(&["HELP", "    Prints this help."]) {
+        for line in lines.iter().chain(&["HELP", "    Print this help."]) {
             self.reply.simple(line);
         }
         Ok(())

@@ -25,6 +25,7 @@ use keyspace::Kind;
 use super::lmove::try_move;
 use super::pop::{Pop, parse_mpop};
 use super::{parse_end, push_command};
+use crate::blocking;
 
 const BLPOP_POP: Pop = Pop { end: End::Head, count: None };
 const BRPOP_POP: Pop = Pop { end: End::Tail, count: None };
@@ -116,21 +117,7 @@ fn serve_blmpop(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
 #[inline]
 fn pop_or_block(ctx: &mut Ctx, keys: &[&[u8]], pop: Pop, timeout: &[u8], serve: Serve) -> CommandResult {
     let timeout_ms = parse_timeout_ms(timeout)?;
-    let found = ctx.in_turn(keys, |ctx, key| {
-        if ctx.store.client.may_be_gone && ctx.store.exists(key) {
-            return serve(ctx, key).map(|()| true);
-        }
-        pop.try_key(ctx, key)
-    })?;
-    if found {
-        return Ok(());
-    }
-    if ctx.may_block() {
-        ctx.block(&BlockOn { keys, kind: Kind::List, also: None, timeout_ms, serve, null_array: true });
-    } else {
-        ctx.reply.null_array();
-    }
-    Ok(())
+    blocking::pop_or_block(ctx, keys, Kind::List, timeout_ms, serve, |ctx, key| pop.try_key(ctx, key))
 }
 
 /// Pops for a waiter, and says how to put back what it got.

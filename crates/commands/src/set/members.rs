@@ -3,12 +3,11 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, parse_cursor, pattern,
-    string,
+    Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, pattern, string,
 };
 use ds::set::Set;
 
-use crate::scan::{ScanOptions, finish_scan};
+use crate::scan;
 
 pub(super) const SADD: Entry = Entry {
     name: "sadd",
@@ -243,19 +242,12 @@ pub(super) const SSCAN: Entry = Entry {
 };
 
 fn sscan(ctx: &mut Ctx) -> CommandResult {
-    let cursor = parse_cursor(ctx.args[2])?;
-    let reply = &mut ctx.reply;
-    let mark = reply.deferred();
-    let (mut next, mut member_count) = (0, 0);
-    if let Some(set) = ctx.store.read_as::<Set>(ctx.args[1])? {
-        let options = ScanOptions::parse(&ctx.args[3..], false)?;
-        next = set.scan(cursor, options.count, &mut |member| {
+    scan::reply_step::<Set>(ctx, false, |set, cursor, options, reply, count| {
+        set.scan(cursor, options.count, &mut |member| {
             if options.wants(member) {
                 reply.bulk(member);
-                member_count += 1;
+                *count += 1;
             }
-        });
-    }
-    finish_scan(reply, mark, next, member_count);
-    Ok(())
+        })
+    })
 }

@@ -36,6 +36,17 @@ impl Ctx<'_, '_> {
         self.store.effect(key, self.args);
     }
 
+    /// Answers the HELP of a container: `lines` between the usual ones.
+    pub fn help(&mut self, lines: &[&str]) -> CommandResult {
+        let container = self.command.full_name.split('|').next().unwrap_or_default().to_uppercase();
+        self.reply.array(lines.len() + 3);
+        self.reply.simple(&format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
+        for line in lines.iter().chain(&["HELP", "    Print this help."]) {
+            self.reply.simple(line);
+        }
+        Ok(())
+    }
+
     /// Tries the keys of a command in turn until one serves; false if none does. The first one's shard is entered;
     /// those of the others are entered here, out of order, so only by trying, and kept, so that all keys are seen at
     /// one moment. If one is taken, the command runs again with all its shards entered in order.

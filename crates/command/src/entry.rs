@@ -257,6 +257,25 @@ impl Entry {
         subcommands: &[],
     };
 
+    /// For `..Entry::HELP`: the subcommand HELP of a container.
+    pub const HELP: Entry = Entry {
+        name: "help",
+        summary: "Returns helpful text about the different subcommands.",
+        since: "5.0.0",
+        group: Group::Server,
+        arity: 2,
+        flags: &[Flag::Loading, Flag::Stale],
+        reply: Shape::Array(&Shape::AnyStatus),
+        ..Entry::DEFAULT
+    };
+
+    /// Whether its arity allows this many arguments, the name included.
+    #[inline]
+    pub fn takes(&self, arg_count: usize) -> bool {
+        let count = self.arity.unsigned_abs() as usize;
+        if self.arity >= 0 { arg_count == count } else { arg_count >= count }
+    }
+
     /// Whether it has the property.
     pub fn has(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)

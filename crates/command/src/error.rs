@@ -29,7 +29,6 @@ texts! {
     SAME_OBJECT = "ERR source and destination objects are the same";
     NUMKEYS_TOO_SMALL = "ERR numkeys should be greater than 0";
     INVALID_CURSOR = "ERR invalid cursor";
-    INVALID_DB = "ERR invalid DB index";
     DB_OUT_OF_RANGE = "ERR DB index is out of range";
     TIMEOUT_NOT_A_FLOAT = "ERR timeout is not a float or out of range";
     TIMEOUT_OUT_OF_RANGE = "ERR timeout is out of range";
@@ -44,7 +43,6 @@ texts! {
     UNKILLABLE = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.";
     EXEC_ABORTED = "EXECABORT Transaction discarded because of previous errors.";
     NOT_FROM_SCRIPT = "ERR This Redis command is not allowed from script";
-    OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
     NO_AUTH = "NOAUTH Authentication required.";
 }
 

@@ -37,11 +37,10 @@ pub use garbage::Garbage;
 pub use host::Host;
 pub use key_spec::{Begin, Find, KeyFlag, KeyRef, KeySpec};
 pub use local::Local;
-pub use parse::{keyword_is, parse_count, parse_cursor, parse_f64, parse_i64, parse_timeout_ms, parse_u64};
+pub use parse::{keyword_is, parse_count, parse_cursor, parse_f64, parse_i64, parse_timeout_ms};
 pub use route::{Cursor, Needs};
 pub use shape::Shape;
-pub use store::Located;
-pub use store::Store;
+pub use store::{Located, Store};
 pub use table::{Command, CommandId, Table, subcommand_error};
 pub use task::{
     BlockOn, Blocked, Client, Forget, Outcome, Post, Published, Receiver, Restore, Serve, Task, Wait, Work,

@@ -14,11 +14,6 @@ pub fn parse_i64(arg: &[u8]) -> Result<i64, CommandError> {
     ds::num::parse_i64(arg).ok_or(CommandError::NOT_AN_INTEGER)
 }
 
-/// A 64-bit integer that is not negative.
-pub fn parse_u64(arg: &[u8]) -> Result<u64, CommandError> {
-    parse_i64(arg).and_then(|number| u64::try_from(number).map_err(|_| CommandError::OUT_OF_RANGE_POSITIVE))
-}
-
 /// A count that is not negative, with the error of `LPOP key count` and its like.
 pub fn parse_count(arg: &[u8]) -> Result<usize, CommandError> {
     match ds::num::parse_i64(arg) {

@@ -358,28 +358,36 @@ impl<'a, 't> Store<'a, 't> {
             self.free(record.value);
         }
         self.tx.hold.shard_mut(id).stats.expired_keys += 1;
-        self.changed(key, Class::Expired, "expired");
+        // Redis does not count it.
+        self.changed_elements(key, Class::Expired, "expired", 0);
         self.effect(key, &[b"DEL", key]);
     }
 
     // ---- saying what changed ---------------------------------------------------------------------------
 
     /// Says that `key` was changed by this: tells those who watch it, publishes the event if somebody asked for
-    /// such, counts.
+    /// such, counts one change.
     #[inline]
     pub fn changed(&mut self, key: &[u8], class: Class, event: &'static str) {
-        self.touched(key);
+        self.changed_elements(key, class, event, 1);
+    }
+
+    /// The same for a command that counts as `count` changes: as many as the elements that it changed; 0 if what it
+    /// did to another key was counted.
+    #[inline]
+    pub fn changed_elements(&mut self, key: &[u8], class: Class, event: &'static str, count: usize) {
+        self.touched(key, count);
         self.notify(class, event, key);
     }
 
-    /// Like [`Store::changed`] without an event.
+    /// Like [`Store::changed_elements`] without an event.
     #[inline]
-    pub fn touched(&mut self, key: &[u8]) {
+    pub fn touched(&mut self, key: &[u8], count: usize) {
         let id = self.entered_shard(key);
         let db = self.client.db;
         self.tx.wrote = true;
         let shard = self.tx.hold.shard_mut(id);
-        shard.stats.changes += 1;
+        shard.stats.changes += count as u64;
         if !shard.watches.is_empty() {
             shard.watches.touch(db, key);
         }

@@ -208,13 +208,7 @@ impl Table {
     #[inline]
     pub fn resolve(&self, args: &[&[u8]]) -> Result<&Command, CommandError> {
         let command = self.named(args)?;
-        let arity = command.entry.arity;
-        let fits = if arity >= 0 {
-            args.len() == arity as usize
-        } else {
-            args.len() >= arity.unsigned_abs() as usize
-        };
-        if !fits || matches!(command.entry.run, Run::Container) {
+        if !command.entry.takes(args.len()) || matches!(command.entry.run, Run::Container) {
             return Err(CommandError::wrong_arity(&command.full_name));
         }
         Ok(command)

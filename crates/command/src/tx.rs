@@ -34,7 +34,7 @@ pub struct Tx<'t> {
     pub wrote: bool,
     /// Where the key of the command to be run next lies, if that was found out on the way to its shard.
     pub located: Located,
-    /// Shards that a script touched and could not have.
+    /// Shards that a command needed as it went and could not have.
     pub wanted: SmallVec<[ShardId; 8]>,
     pub(crate) blocked: Option<Box<Blocked>>,
     /// What undoes the pop of the command that ran last, if it said so.

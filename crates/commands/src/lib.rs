@@ -6,6 +6,7 @@
 use command::Entry;
 
 pub mod bitmap;
+mod blocking;
 pub mod hash;
 pub mod keys;
 pub mod list;

@@ -1,6 +1,7 @@
-//! The options that HSCAN, SSCAN and ZSCAN share, and the frame of their reply.
+//! What HSCAN, SSCAN and ZSCAN have in common: their options, and the frame of their reply.
 
-use command::{CommandError, keyword_is, parse_i64};
+use command::{CommandError, CommandResult, Ctx, keyword_is, parse_cursor, parse_i64};
+use keyspace::Type;
 use resp::{Mark, Reply};
 
 /// Elements that a step visits unless the client says otherwise.
@@ -17,7 +18,7 @@ pub(crate) struct ScanOptions<'a> {
 
 impl<'a> ScanOptions<'a> {
     /// Reads the arguments after the cursor; `has_values`: `NOVALUES` may be among them.
-    pub(crate) fn parse(mut args: &[&'a [u8]], has_values: bool) -> Result<Self, CommandError> {
+    fn parse(mut args: &[&'a [u8]], has_values: bool) -> Result<Self, CommandError> {
         let mut options = ScanOptions { pattern: None, count: COUNT_DEFAULT, no_values: false };
         loop {
             args = match *args {
@@ -48,8 +49,27 @@ impl<'a> ScanOptions<'a> {
     }
 }
 
+/// Answers one step through the collection at argument 1: `step` writes elements from the cursor on, counts what it
+/// writes, and returns the next cursor. `has_values` as for [`ScanOptions::parse`].
+pub(crate) fn reply_step<T: Type>(
+    ctx: &mut Ctx,
+    has_values: bool,
+    step: impl FnOnce(&T, u64, &ScanOptions, &mut Reply, &mut usize) -> u64,
+) -> CommandResult {
+    let cursor = parse_cursor(ctx.args[2])?;
+    let reply = &mut ctx.reply;
+    let mark = reply.deferred();
+    let (mut next, mut count) = (0, 0);
+    if let Some(collection) = ctx.store.read_as::<T>(ctx.args[1])? {
+        let options = ScanOptions::parse(&ctx.args[3..], has_values)?;
+        next = step(collection, cursor, &options, reply, &mut count);
+    }
+    finish(reply, mark, next, count);
+    Ok(())
+}
+
 /// Makes the `count` elements written since `mark` the reply of a step that came to `cursor`.
-pub(crate) fn finish_scan(reply: &mut Reply, mark: Mark, cursor: u64, count: usize) {
+fn finish(reply: &mut Reply, mark: Mark, cursor: u64, count: usize) {
     reply.finish_array(mark, count);
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(cursor);

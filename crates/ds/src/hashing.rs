@@ -56,13 +56,6 @@ fn hash_from(start: u64, shared: &SharedSeed, bytes: &[u8]) -> u64 {
 static PROCESS_SEED: OnceLock<Seed> = OnceLock::new();
 static OBJECTS_SEEDED: AtomicU64 = AtomicU64::new(0);
 
-/// Fixes the seed that all [`ObjectSeed`]s derive from; for runs that must be repeatable.
-///
-/// Returns false, and changes nothing, if it has been set or used before. Without a call it is random.
-pub fn set_process_seed(seed: Seed) -> bool {
-    PROCESS_SEED.set(seed).is_ok()
-}
-
 fn process_seed() -> &'static Seed {
     PROCESS_SEED.get_or_init(Seed::random)
 }
@@ -72,7 +65,7 @@ fn process_seed() -> &'static Seed {
 pub struct ObjectSeed(u64);
 
 impl ObjectSeed {
-    /// The next one: the n-th object that asks gets the same seed in every run with the same process seed.
+    /// Another one than any object of this process got before.
     pub fn next() -> Self {
         let number = OBJECTS_SEEDED.fetch_add(1, Ordering::Relaxed);
         Self(mix(process_seed().start ^ mix(number)))

@@ -6,7 +6,6 @@
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use crate::sim::Endpoint;
@@ -32,17 +31,6 @@ impl Socket {
     pub fn from_tcp(stream: TcpStream) -> io::Result<Socket> {
         stream.set_nonblocking(false)?;
         Ok(Socket::tcp(stream))
-    }
-
-    /// A Unix connection made elsewhere.
-    pub fn from_unix(stream: UnixStream) -> io::Result<Socket> {
-        stream.set_nonblocking(false)?;
-        let path = |address: io::Result<std::os::unix::net::SocketAddr>| match address {
-            Ok(address) => address.as_pathname().map(|path| path.display().to_string()).unwrap_or_default(),
-            Err(_) => String::new(),
-        };
-        let (peer, local) = (path(stream.peer_addr()), path(stream.local_addr()));
-        Ok(Socket { link: Link::Kernel(stream.into()), peer, local, is_unix: true })
     }
 
     /// A TCP socket that blocks: see `sys::set_blocking`.

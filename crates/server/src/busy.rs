@@ -150,7 +150,7 @@ impl ThreadHost {
     }
 
     /// Ends every slow script that has changed nothing.
-    pub(crate) fn kill_script(&mut self) -> Result<(), CommandError> {
+    pub(crate) fn kill_script(&self) -> Result<(), CommandError> {
         let threads = &self.shared.threads;
         let killed_count = threads.iter().filter(|thread| thread.slow_script.kill()).count();
         if killed_count > 0 {

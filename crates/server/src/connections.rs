@@ -16,7 +16,6 @@ struct Slot {
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     slots: Vec<Option<Slot>>,
-    count: usize,
 }
 
 impl Connections {
@@ -27,7 +26,6 @@ impl Connections {
         }
         let old = self.slots[id.slot()].replace(Slot { id, occupant: Some((Box::default(), session)) });
         debug_assert!(old.is_none(), "the driver gives a slot out again only when its connection was closed");
-        self.count += 1;
     }
 
     fn slot_mut(&mut self, id: ConnId) -> Option<&mut Slot> {
@@ -59,7 +57,6 @@ impl Connections {
         if slot.as_ref().is_none_or(|slot| slot.id != id) {
             return None;
         }
-        self.count -= 1;
         slot.take().and_then(|slot| slot.occupant).map(|(_, session)| session)
     }
 

@@ -61,7 +61,7 @@ impl Population {
             value.resize(bytes, 0);
         }
         store.set_string(key, &value, None);
-        store.touched(key);
+        store.touched(key, 1);
         if store.records_effects(key) {
             store.effect(key, &[b"SET", key, &value]);
         }
@@ -97,7 +97,8 @@ impl Thread {
             });
             for (id, numbers) in shards.ids().zip(&mut by_shard).filter(|(_, numbers)| !numbers.is_empty()) {
                 while !self.tx.hold.try_enter(id) && !self.tx.hold.wait(id, true) {
-                    // Whoever holds it runs bounded pieces of work.
+                    // Whoever holds it runs bounded pieces of work, unless it waits for a shard that this thread keeps.
+                    self.drain_kept();
                 }
                 for number in numbers.drain(..) {
                     population.each_key(number..number + 1, |number, key| {

@@ -14,7 +14,7 @@ use script::ScriptCache;
 pub(crate) enum Slow {
     /// None runs, or not for long.
     No,
-    /// It runs for longer than `lua-time-limit` and has changed nothing.
+    /// It runs for longer than `busy-reply-threshold` and has changed nothing.
     Killable,
     /// It runs for longer and has changed data.
     Wrote,
@@ -35,7 +35,7 @@ impl ScriptStore {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a script runs for longer than `lua-time-limit`.
+    /// Whether a script runs for longer than `busy-reply-threshold`.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.slow_count.load(Ordering::Relaxed) > 0

@@ -6,7 +6,7 @@
 //! also enters the *roaming* shard, so that it is the only one of its kind and may wait for a taken shard after it
 //! wrote.
 //!
-//! A script that runs for longer than `lua-time-limit` is slow: its thread answers `BUSY` to its other clients, the
+//! A script that runs for longer than `busy-reply-threshold` is slow: its thread answers `BUSY` to its other clients, the
 //! other threads answer `BUSY` where a command meets its shards, and `SCRIPT KILL` ends it.
 
 use std::sync::Arc;

@@ -1,9 +1,10 @@
 //! What the server knows about one client.
 
-use command::{Blocked, Client, CommandId, Needs, OwnedArgs};
-use shard::WatchFlag;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use command::{Blocked, Client, CommandId, Needs, OwnedArgs};
+use shard::WatchFlag;
 
 /// What a connection is doing.
 #[derive(Debug, Default)]
@@ -151,7 +152,8 @@ impl Session {
         }
     }
 
-    /// Whether it only may (un)subscribe, ping and quit: RESP2 with subscriptions.
+    /// Whether it is subscribed to anything.
+    #[inline]
     pub(crate) fn is_subscriber(&self) -> bool {
         !self.channels.is_empty() || !self.patterns.is_empty()
     }
@@ -162,8 +164,7 @@ impl Session {
         self.multi.is_some()
             || !self.authenticated
             || self.reply_mode != ReplyMode::On
-            || !self.channels.is_empty()
-            || !self.patterns.is_empty()
+            || self.is_subscriber()
     }
 
     /// Where its output limit comes from.

@@ -77,7 +77,7 @@ pub(crate) fn setting(id: Id) -> Setting {
         Some(setting) => *setting,
         None => {
             let (name, default) = IGNORED[id.0 - EFFECTIVE_COUNT];
-            Setting { name, default, kind: Kind::Words, ..Setting::DEFAULT }
+            Setting { name, default, kind: Kind::Words, ..Setting::of(Group::Ignored) }
         }
     }
 }

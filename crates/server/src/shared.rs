@@ -151,9 +151,7 @@ impl Shared {
     pub(crate) fn reconfigure(&self) {
         let config = Box::into_raw(Box::new(self.settings.data_config()));
         self.data_config.store(config, Ordering::Release);
-        for thread in &self.threads {
-            thread.send(Message::Reconfigure);
-        }
+        self.broadcast(|| Message::Reconfigure);
     }
 
     /// Ends the server: every thread ends its loop, and its connections with it.

@@ -14,7 +14,7 @@
 //! Because a push succeeds only against a held word and a leave only against an empty mailbox, there is no
 //! "leave, then look again" and no fence. Push-only plus take-all has no ABA problem. The compare-and-swaps
 //! form a release sequence, so the one acquiring swap sees every node and what its sender wrote before.
-//! Source: flat combining (Hendler et al., 2010) over a Treiber stack; checked with loom in `tests/loom_baton.rs`.
+//! Source: flat combining (Hendler et al., 2010) over a Treiber stack; checked with loom in `tests/loom.rs`.
 
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -121,16 +121,9 @@ impl<T> Baton<T> {
 
 impl<T> Drop for Baton<T> {
     fn drop(&mut self) {
-        drop(self.take_for_drop());
-    }
-}
-
-impl<T> Baton<T> {
-    fn take_for_drop(&self) -> Fifo<T> {
-        if self.word.load(Ordering::Relaxed) == FREE {
-            return Fifo { head: std::ptr::null_mut() };
+        if self.is_held() {
+            drop(self.take());
         }
-        self.take()
     }
 }
 

@@ -32,7 +32,7 @@ const PATIENT_YIELDS_MAX: u32 = if cfg!(loom) { 2 } else { 2_000 };
 /// Unlucky tries of a wide transaction after which it asks for the token.
 pub const PATIENCE_AFTER: u32 = 8;
 
-/// The right to wait for a shard while holding others; one for all threads.
+/// The right to wait longer for a shard while holding others; one for all threads.
 #[derive(Debug)]
 pub struct Patience(AtomicBool);
 
@@ -119,8 +119,8 @@ impl<'s, T, W> Hold<'s, T, W> {
         Some(node)
     }
 
-    /// Enters all of `ids`, which ascend, or none that was not entered before: then the error is the shard that
-    /// stayed taken, and `released` lists what was entered in vain and has to be left by [`Hold::take_tasks`].
+    /// Enters all of `ids`, which ascend. The error is the shard that stayed taken: those before it are entered, and
+    /// the caller has to leave them.
     pub fn try_enter_all(&mut self, ids: &[ShardId], patient: bool) -> Result<(), ShardId> {
         debug_assert!(ids.is_sorted(), "shards are entered in ascending order");
         for &id in ids {

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Invariants: shard data are touched only under the baton; no thread sleeps while it holds one; whoever
-//! holds several waits for another only in ascending order and only for a bounded time, or with the one
-//! [`Patience`] token (see `hold.rs`).
+//! holds one waits for another only in ascending order and for a bounded time (a longer one with the one
+//! [`Patience`] token), except the holder of the roaming shard (see `hold.rs`).
 //!
 //! Not here: what a task is (the type parameter `T`), threads, sockets.
 
@@ -34,7 +34,7 @@ pub use hold::{Hold, PATIENCE_AFTER, Patience};
 pub use interrupt::interrupt;
 #[cfg(feature = "simulation")]
 pub use interrupt::on_interrupt;
-pub use placement::{Placement, ShardId, hash_tag};
+pub use placement::{Placement, ShardId};
 pub use shard::{Shard, ShardStats};
 pub use shards::{Backlog, Shards};
 pub use subscribers::{Subscriber, Subscribers};

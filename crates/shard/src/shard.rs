@@ -12,7 +12,7 @@ use crate::watches::Watches;
 /// Counters of a shard, summed up by `INFO`.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct ShardStats {
-    /// Changes since the start (`rdb_changes_since_last_save` counts them).
+    /// Changes since the start, element by element, as `rdb_changes_since_last_save` counts them.
     pub changes: u64,
     /// Look-ups by reading commands that found a key.
     pub keyspace_hits: u64,

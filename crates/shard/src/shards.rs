@@ -87,7 +87,7 @@ impl<T, W> Shards<T, W> {
         &self.cells[id.index()].baton
     }
 
-    /// The token that lets one thread at a time wait without limit.
+    /// The token that lets one thread at a time wait longer than the others.
     pub fn patience(&self) -> &Patience {
         &self.patience
     }

@@ -113,10 +113,11 @@ fn read(ctx: &mut Ctx, operations: &[Operation]) -> CommandResult {
 fn write(ctx: &mut Ctx, operations: &[Operation], length: usize) -> CommandResult {
     let key = ctx.args[1];
     let bytes = ctx.store.upsert::<Str>(key)?.make_mut();
-    let mut changes = bytes.len() < length;
-    if changes {
+    let grows = bytes.len() < length;
+    if grows {
         bytes.resize(length, 0);
     }
+    let mut count = 0;
     ctx.reply.array(operations.len());
     for operation in operations {
         let field = operation.field;
@@ -135,13 +136,13 @@ fn write(ctx: &mut Ctx, operations: &[Operation], length: usize) -> CommandResul
             None => ctx.reply.null(),
             Some(new) => {
                 field.set(bytes, new);
-                changes |= new != old;
+                count += usize::from(grows || new != old);
                 ctx.reply.int(if answers_old { old } else { new });
             }
         }
     }
-    if changes {
-        ctx.store.changed(key, Class::String, "setbit");
+    if grows || count > 0 {
+        ctx.store.changed_elements(key, Class::String, "setbit", count);
         ctx.effect_same(key);
     }
     Ok(())

@@ -3,12 +3,11 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, parse_cursor, pattern, string,
-    token,
+    Acl, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, pattern, string, token,
 };
 use ds::hash::Hash;
 
-use crate::scan::{ScanOptions, finish_scan};
+use crate::scan;
 
 pub(super) const HGET: Entry = Entry {
     name: "hget",
@@ -116,22 +115,8 @@ fn hkeys(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-pub(super) const HVALS: Entry = Entry {
-    name: "hvals",
-    summary: "Returns all values in a hash.",
-    complexity: "O(N) where N is the size of the hash.",
-    since: "2.0.0",
-    group: Group::Hash,
-    arity: 2,
-    flags: &[ReadOnly],
-    acl: &[Acl::Hash],
-    keys: &[KeySpec::one(1, &[RO, Access])],
-    args: &[key("key", 0)],
-    tips: &["nondeterministic_output_order"],
-    reply: Shape::BULKS,
-    run: Run::Function(hvals),
-    ..Entry::DEFAULT
-};
+pub(super) const HVALS: Entry =
+    Entry { name: "hvals", summary: "Returns all values in a hash.", run: Run::Function(hvals), ..HKEYS };
 
 fn hvals(ctx: &mut Ctx) -> CommandResult {
     let hash = ctx.store.read_as::<Hash>(ctx.args[1])?;
@@ -233,23 +218,16 @@ pub(super) const HSCAN: Entry = Entry {
 };
 
 fn hscan(ctx: &mut Ctx) -> CommandResult {
-    let cursor = parse_cursor(ctx.args[2])?;
-    let reply = &mut ctx.reply;
-    let mark = reply.deferred();
-    let (mut next, mut item_count) = (0, 0);
-    if let Some(hash) = ctx.store.read_as::<Hash>(ctx.args[1])? {
-        let options = ScanOptions::parse(&ctx.args[3..], true)?;
-        next = hash.scan(cursor, options.count, &mut |field, value| {
+    scan::reply_step::<Hash>(ctx, true, |hash, cursor, options, reply, count| {
+        hash.scan(cursor, options.count, &mut |field, value| {
             if options.wants(field) {
                 reply.bulk(field);
-                item_count += 1;
+                *count += 1;
                 if !options.no_values {
                     reply.bulk(value);
-                    item_count += 1;
+                    *count += 1;
                 }
             }
-        });
-    }
-    finish_scan(reply, mark, next, item_count);
-    Ok(())
+        })
+    })
 }

@@ -69,7 +69,7 @@ fn set_all(ctx: &mut Ctx) -> Result<i64, CommandError> {
     for [field, value] in pairs {
         added += i64::from(hash.set(field, value, limits));
     }
-    ctx.store.changed(key, Class::Hash, "hset");
+    ctx.store.changed_elements(key, Class::Hash, "hset", pairs.len());
     ctx.effect_same(key);
     Ok(added)
 }
@@ -126,15 +126,15 @@ fn hdel(ctx: &mut Ctx) -> CommandResult {
     let mut removed = 0;
     if let Some(hash) = ctx.store.write_as::<Hash>(key)? {
         for field in &ctx.args[2..] {
-            removed += i64::from(hash.remove(field));
+            removed += usize::from(hash.remove(field));
         }
     }
     if removed > 0 {
-        ctx.store.changed(key, Class::Hash, "hdel");
+        ctx.store.changed_elements(key, Class::Hash, "hdel", removed);
         ctx.store.delete_if_empty(key);
         ctx.effect_same(key);
     }
-    ctx.reply.int(removed);
+    ctx.reply.int(removed as i64);
     Ok(())
 }
 

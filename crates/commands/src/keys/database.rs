@@ -73,26 +73,8 @@ pub(super) const FLUSHALL: Entry = Entry {
     name: "flushall",
     summary: "Removes all keys from all databases.",
     complexity: "O(N) where N is the total number of keys in all databases",
-    since: "1.0.0",
-    group: Group::Server,
-    arity: -1,
-    flags: &[Write],
-    acl: &[Acl::Dangerous, Acl::Keyspace],
-    args: &[oneof(
-        "flush-type",
-        &[token("async", "ASYNC").since("4.0.0"), token("sync", "SYNC").since("6.2.0")],
-    )
-    .optional()],
-    history: &[
-        ("4.0.0", "Added the `ASYNC` flushing mode modifier."),
-        ("6.2.0", "Added the `SYNC` flushing mode modifier."),
-    ],
-    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-    reply: Shape::OK,
-    route: Route::Global,
-    mode: Mode::Heavy,
     run: Run::Function(flushall),
-    ..Entry::DEFAULT
+    ..FLUSHDB
 };
 
 fn flushall(ctx: &mut Ctx) -> CommandResult {
@@ -153,8 +135,11 @@ fn swapdb(ctx: &mut Ctx) -> CommandResult {
     };
     let (one, other) = (index(ctx.args[1], "first")?, index(ctx.args[2], "second")?);
     let (Some(one), Some(other)) = (one, other) else { return Err(CommandError::DB_OUT_OF_RANGE) };
+    let ids = ctx.store.entered();
+    // One change in all, also of a database with itself.
+    ctx.store.tx.hold.shard_mut(ids[0]).stats.changes += 1;
     if one != other {
-        for id in ctx.store.entered() {
+        for id in ids {
             swap(ctx, id, one, other);
             ctx.store.effect_on(id, ctx.args);
         }
@@ -170,7 +155,6 @@ fn swap(ctx: &mut Ctx, id: ShardId, one: u32, other: u32) {
     let placement = tx.hold.shards().placement();
     let shard = tx.hold.shard_mut(id);
     shard.dbs.swap(one as usize, other as usize);
-    shard.stats.changes += 1;
     tx.wrote = true;
     let has = |db: u32, key: &[u8]| shard.dbs[db as usize].find(placement.hash(key), key).is_some();
     for db in [one, other] {

@@ -38,18 +38,10 @@ fn expire(ctx: &mut Ctx) -> CommandResult {
 pub(super) const PEXPIRE: Entry = Entry {
     name: "pexpire",
     summary: "Sets the expiration time of a key in milliseconds.",
-    complexity: "O(1)",
     since: "2.6.0",
-    group: Group::Generic,
-    arity: -3,
-    flags: &[Write, Fast],
-    acl: &[Acl::Keyspace],
-    keys: &[KeySpec::one(1, &[RW, Update])],
     args: &[key("key", 0), integer("milliseconds"), CONDITION],
-    history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
-    reply: Shape::Int,
     run: Run::Function(pexpire),
-    ..Entry::DEFAULT
+    ..EXPIRE
 };
 
 fn pexpire(ctx: &mut Ctx) -> CommandResult {
@@ -59,18 +51,10 @@ fn pexpire(ctx: &mut Ctx) -> CommandResult {
 pub(super) const EXPIREAT: Entry = Entry {
     name: "expireat",
     summary: "Sets the expiration time of a key to a Unix timestamp.",
-    complexity: "O(1)",
     since: "1.2.0",
-    group: Group::Generic,
-    arity: -3,
-    flags: &[Write, Fast],
-    acl: &[Acl::Keyspace],
-    keys: &[KeySpec::one(1, &[RW, Update])],
     args: &[key("key", 0), unix_time("unix-time-seconds"), CONDITION],
-    history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
-    reply: Shape::Int,
     run: Run::Function(expireat),
-    ..Entry::DEFAULT
+    ..EXPIRE
 };
 
 fn expireat(ctx: &mut Ctx) -> CommandResult {
@@ -80,18 +64,10 @@ fn expireat(ctx: &mut Ctx) -> CommandResult {
 pub(super) const PEXPIREAT: Entry = Entry {
     name: "pexpireat",
     summary: "Sets the expiration time of a key to a Unix milliseconds timestamp.",
-    complexity: "O(1)",
     since: "2.6.0",
-    group: Group::Generic,
-    arity: -3,
-    flags: &[Write, Fast],
-    acl: &[Acl::Keyspace],
-    keys: &[KeySpec::one(1, &[RW, Update])],
     args: &[key("key", 0), unix_time("unix-time-milliseconds"), CONDITION],
-    history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
-    reply: Shape::Int,
     run: Run::Function(pexpireat),
-    ..Entry::DEFAULT
+    ..EXPIRE
 };
 
 fn pexpireat(ctx: &mut Ctx) -> CommandResult {
@@ -208,19 +184,9 @@ fn ttl(ctx: &mut Ctx) -> CommandResult {
 pub(super) const PTTL: Entry = Entry {
     name: "pttl",
     summary: "Returns the expiration time in milliseconds of a key.",
-    complexity: "O(1)",
     since: "2.6.0",
-    group: Group::Generic,
-    arity: 2,
-    flags: &[ReadOnly, Fast],
-    acl: &[Acl::Keyspace],
-    keys: &[KeySpec::one(1, &[RO, Access])],
-    args: &[key("key", 0)],
-    history: &[("2.8.0", "Added the -2 reply.")],
-    tips: &["nondeterministic_output"],
-    reply: Shape::Int,
     run: Run::Function(pttl),
-    ..Entry::DEFAULT
+    ..TTL
 };
 
 fn pttl(ctx: &mut Ctx) -> CommandResult {
@@ -251,17 +217,8 @@ fn expiretime(ctx: &mut Ctx) -> CommandResult {
 pub(super) const PEXPIRETIME: Entry = Entry {
     name: "pexpiretime",
     summary: "Returns the expiration time of a key as a Unix milliseconds timestamp.",
-    complexity: "O(1)",
-    since: "7.0.0",
-    group: Group::Generic,
-    arity: 2,
-    flags: &[ReadOnly, Fast],
-    acl: &[Acl::Keyspace],
-    keys: &[KeySpec::one(1, &[RO, Access])],
-    args: &[key("key", 0)],
-    reply: Shape::Int,
     run: Run::Function(pexpiretime),
-    ..Entry::DEFAULT
+    ..EXPIRETIME
 };
 
 fn pexpiretime(ctx: &mut Ctx) -> CommandResult {

@@ -19,10 +19,8 @@ pub(super) const OBJECT: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-const OBJECT_ENCODING: Entry = Entry {
-    name: "encoding",
-    summary: "Returns the internal encoding of a Redis object.",
-    complexity: "O(1)",
+/// What the subcommands about a key have in common.
+const SUBCOMMAND: Entry = Entry {
     since: "2.2.3",
     group: Group::Generic,
     arity: 3,
@@ -31,9 +29,16 @@ const OBJECT_ENCODING: Entry = Entry {
     keys: &[KeySpec::one(2, &[RO])],
     args: &[key("key", 0)],
     tips: &["nondeterministic_output"],
+    reply: INT_OR_NULL,
+    ..Entry::DEFAULT
+};
+
+const OBJECT_ENCODING: Entry = Entry {
+    name: "encoding",
+    summary: "Returns the internal encoding of a Redis object.",
     reply: Shape::BULK_OR_NULL,
     run: Run::Function(object_encoding),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn object_encoding(ctx: &mut Ctx) -> CommandResult {
@@ -47,18 +52,9 @@ fn object_encoding(ctx: &mut Ctx) -> CommandResult {
 const OBJECT_FREQ: Entry = Entry {
     name: "freq",
     summary: "Returns the logarithmic access frequency counter of a Redis object.",
-    complexity: "O(1)",
     since: "4.0.0",
-    group: Group::Generic,
-    arity: 3,
-    flags: &[ReadOnly],
-    acl: &[Acl::Keyspace],
-    keys: &[KeySpec::one(2, &[RO])],
-    args: &[key("key", 0)],
-    tips: &["nondeterministic_output"],
-    reply: INT_OR_NULL,
     run: Run::Function(object_freq),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn object_freq(ctx: &mut Ctx) -> CommandResult {
@@ -75,60 +71,35 @@ fn object_freq(ctx: &mut Ctx) -> CommandResult {
 }
 
 const OBJECT_HELP: Entry = Entry {
-    name: "help",
-    summary: "Returns helpful text about the different subcommands.",
-    complexity: "O(1)",
     since: "6.2.0",
     group: Group::Generic,
-    arity: 2,
-    flags: &[Loading, Stale],
     acl: &[Acl::Keyspace],
-    reply: Shape::Array(&Shape::AnyStatus),
     run: Run::Function(object_help),
-    ..Entry::DEFAULT
+    ..Entry::HELP
 };
 
 fn object_help(ctx: &mut Ctx) -> CommandResult {
-    ctx.reply.array(HELP.len());
-    for line in HELP {
-        ctx.reply.simple(line);
-    }
-    Ok(())
+    ctx.help(&[
+        "ENCODING <key>",
+        "    Return the kind of internal representation used in order to store the value",
+        "    associated with a <key>.",
+        "FREQ <key>",
+        "    Return the access frequency index of the <key>. The returned integer is",
+        "    proportional to the logarithm of the recent access frequency of the key.",
+        "IDLETIME <key>",
+        "    Return the idle time of the <key>, that is the approximated number of",
+        "    seconds elapsed since the last access to the key.",
+        "REFCOUNT <key>",
+        "    Return the number of references of the value associated with the specified",
+        "    <key>.",
+    ])
 }
-
-const HELP: &[&str] = &[
-    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "ENCODING <key>",
-    "    Return the kind of internal representation used in order to store the value",
-    "    associated with a <key>.",
-    "FREQ <key>",
-    "    Return the access frequency index of the <key>. The returned integer is",
-    "    proportional to the logarithm of the recent access frequency of the key.",
-    "IDLETIME <key>",
-    "    Return the idle time of the <key>, that is the approximated number of",
-    "    seconds elapsed since the last access to the key.",
-    "REFCOUNT <key>",
-    "    Return the number of references of the value associated with the specified",
-    "    <key>.",
-    "HELP",
-    "    Prints this help.",
-];
 
 const OBJECT_IDLETIME: Entry = Entry {
     name: "idletime",
     summary: "Returns the time since the last access to a Redis object.",
-    complexity: "O(1)",
-    since: "2.2.3",
-    group: Group::Generic,
-    arity: 3,
-    flags: &[ReadOnly],
-    acl: &[Acl::Keyspace],
-    keys: &[KeySpec::one(2, &[RO])],
-    args: &[key("key", 0)],
-    tips: &["nondeterministic_output"],
-    reply: INT_OR_NULL,
     run: Run::Function(object_idletime),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn object_idletime(ctx: &mut Ctx) -> CommandResult {
@@ -150,18 +121,8 @@ fn object_idletime(ctx: &mut Ctx) -> CommandResult {
 const OBJECT_REFCOUNT: Entry = Entry {
     name: "refcount",
     summary: "Returns the reference count of a value of a key.",
-    complexity: "O(1)",
-    since: "2.2.3",
-    group: Group::Generic,
-    arity: 3,
-    flags: &[ReadOnly],
-    acl: &[Acl::Keyspace],
-    keys: &[KeySpec::one(2, &[RO])],
-    args: &[key("key", 0)],
-    tips: &["nondeterministic_output"],
-    reply: INT_OR_NULL,
     run: Run::Function(object_refcount),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn object_refcount(ctx: &mut Ctx) -> CommandResult {

@@ -71,8 +71,8 @@ fn rename_key(ctx: &mut Ctx, overwrite: bool) -> Result<bool, CommandError> {
     let record = ctx.store.take(source).expect("it was found just before");
     let expiry = record.expiry();
     ctx.store.replace(target, record.value, expiry);
-    ctx.store.touched(source);
-    ctx.store.touched(target);
+    ctx.store.touched(source, 1);
+    ctx.store.touched(target, 0);
     ctx.store.notify(Class::Generic, "rename_from", source);
     ctx.store.notify(Class::Generic, "rename_to", target);
     if ctx.store.locate(source).0 == ctx.store.locate(target).0 {
@@ -189,7 +189,7 @@ fn move_key(ctx: &mut Ctx) -> CommandResult {
         ctx.store.client.db = target_db;
         let expiry = record.expiry();
         ctx.store.replace(key, record.value, expiry);
-        ctx.store.changed(key, Class::Generic, "move_to");
+        ctx.store.changed_elements(key, Class::Generic, "move_to", 0);
         ctx.store.client.db = source_db;
     }
     Ok(())

@@ -25,6 +25,7 @@ use keyspace::Kind;
 use super::lmove::try_move;
 use super::pop::{Pop, parse_mpop};
 use super::{parse_end, push_command};
+use crate::blocking;
 
 const BLPOP_POP: Pop = Pop { end: End::Head, count: None };
 const BRPOP_POP: Pop = Pop { end: End::Tail, count: None };
@@ -60,19 +61,8 @@ pub(super) const BRPOP: Entry = Entry {
     name: "brpop",
     summary: "Removes and returns the last element in a list. Blocks until an element is available otherwise. \
             Deletes the list if the last element was popped.",
-    complexity: "O(N) where N is the number of provided keys.",
-    since: "2.0.0",
-    group: Group::List,
-    arity: -3,
-    flags: &[Write, Blocking],
-    acl: &[Acl::List],
-    keys: &[KeySpec::range(1, -2, 1, &[RW, Access, Delete])],
-    route: Route::KeysInTurn,
-    args: &[key("key", 0).multiple(), double("timeout")],
-    history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
-    reply: Shape::OneOf(&[Shape::Tuple(&[Shape::Bulk, Shape::Bulk]), Shape::Null]),
     run: Run::Function(brpop),
-    ..Entry::DEFAULT
+    ..BLPOP
 };
 
 fn brpop(ctx: &mut Ctx) -> CommandResult {
@@ -127,21 +117,7 @@ fn serve_blmpop(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
 #[inline]
 fn pop_or_block(ctx: &mut Ctx, keys: &[&[u8]], pop: Pop, timeout: &[u8], serve: Serve) -> CommandResult {
     let timeout_ms = parse_timeout_ms(timeout)?;
-    let found = ctx.in_turn(keys, |ctx, key| {
-        if ctx.store.client.may_be_gone && ctx.store.exists(key) {
-            return serve(ctx, key).map(|()| true);
-        }
-        pop.try_key(ctx, key)
-    })?;
-    if found {
-        return Ok(());
-    }
-    if ctx.may_block() {
-        ctx.block(&BlockOn { keys, kind: Kind::List, also: None, timeout_ms, serve, null_array: true });
-    } else {
-        ctx.reply.null_array();
-    }
-    Ok(())
+    blocking::pop_or_block(ctx, keys, Kind::List, timeout_ms, serve, |ctx, key| pop.try_key(ctx, key))
 }
 
 /// Pops for a waiter, and says how to put back what it got.

@@ -108,7 +108,7 @@ fn lrem(ctx: &mut Ctx) -> CommandResult {
     let list = ctx.store.write_as::<List>(key)?;
     let removed = list.map_or(0, |list| list.remove_matching(count, ctx.args[3]));
     if removed > 0 {
-        ctx.store.changed(key, Class::List, "lrem");
+        ctx.store.changed_elements(key, Class::List, "lrem", removed);
         ctx.store.delete_if_empty(key);
         ctx.effect_same(key);
     }
@@ -140,7 +140,7 @@ fn ltrim(ctx: &mut Ctx) -> CommandResult {
         let range = index_range(start, stop, len);
         list.trim(range.start, range.len());
         // Redis says so even if all of it stayed.
-        ctx.store.changed(key, Class::List, "ltrim");
+        ctx.store.changed_elements(key, Class::List, "ltrim", len - range.len());
         ctx.store.delete_if_empty(key);
         if range.len() < len {
             ctx.effect_same(key);

@@ -80,10 +80,10 @@ pub(super) fn try_move(ctx: &mut Ctx, from: End, to: End) -> Result<bool, Comman
     ctx.store.upsert::<List>(destination)?.push(to, &value);
     ctx.store.changed(destination, Class::List, push_event(to));
     if source == destination {
-        ctx.store.changed(source, Class::List, pop_event(from));
+        ctx.store.changed_elements(source, Class::List, pop_event(from), 0);
         ctx.store.effect(source, &[b"LMOVE", source, source, end_word(from), end_word(to)]);
     } else {
-        popped(&mut ctx.store, source, from, emptied);
+        popped(&mut ctx.store, source, from, 0, emptied);
         // Two effects, because the keys may lie on two shards, each with a journal of its own.
         ctx.store.effect(destination, &[push_command(to), destination, &value]);
         ctx.store.effect(source, &[pop_command(from), source]);

@@ -36,18 +36,8 @@ pub(super) const RPOP: Entry = Entry {
     name: "rpop",
     summary: "Returns and removes the last elements of a list. Deletes the list if the last element was \
             popped.",
-    complexity: "O(N) where N is the number of elements returned",
-    since: "1.0.0",
-    group: Group::List,
-    arity: -2,
-    flags: &[Write, Fast],
-    acl: &[Acl::List],
-    keys: &[KeySpec::one(1, &[RW, Access, Delete])],
-    args: &[key("key", 0), integer("count").optional().since("6.2.0")],
-    history: &[("6.2.0", "Added the `count` argument.")],
-    reply: Shape::OneOf(&[Shape::Bulk, Shape::BULKS, Shape::Null]),
     run: Run::Function(rpop),
-    ..Entry::DEFAULT
+    ..LPOP
 };
 
 fn rpop(ctx: &mut Ctx) -> CommandResult {
@@ -69,9 +59,10 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
         }
         return Ok(());
     };
-    match count {
+    let count = match count {
         None => {
             list.pop_with(end, |value| reply.bulk(value));
+            1
         }
         Some(0) => {
             reply.array(0);
@@ -83,18 +74,19 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
             for _ in 0..count {
                 list.pop_with(end, |value| reply.bulk(value));
             }
+            count
         }
-    }
+    };
     let emptied = list.is_empty();
-    popped(&mut ctx.store, key, end, emptied);
+    popped(&mut ctx.store, key, end, count, emptied);
     ctx.effect_same(key);
     Ok(())
 }
 
-/// Says that elements were taken from `end` of `key`, and deletes it if it is empty now.
+/// Says that elements, which count as `count` changes, were taken from `end` of `key`, and deletes it if it is empty now.
 #[inline]
-pub(super) fn popped(store: &mut Store, key: &[u8], end: End, emptied: bool) {
-    store.changed(key, Class::List, pop_event(end));
+pub(super) fn popped(store: &mut Store, key: &[u8], end: End, count: usize, emptied: bool) {
+    store.changed_elements(key, Class::List, pop_event(end), count);
     if emptied {
         store.delete_if_empty(key);
     }
@@ -125,7 +117,7 @@ impl Pop {
             list.pop_with(self.end, |value| reply.bulk(value));
         }
         let emptied = list.is_empty();
-        popped(&mut ctx.store, key, self.end, emptied);
+        popped(&mut ctx.store, key, self.end, count, emptied);
         self.record(&mut ctx.store, key, count);
         Ok(true)
     }

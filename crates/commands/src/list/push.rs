@@ -32,19 +32,8 @@ fn lpush(ctx: &mut Ctx) -> CommandResult {
 pub(super) const RPUSH: Entry = Entry {
     name: "rpush",
     summary: "Appends one or more elements to a list. Creates the key if it doesn't exist.",
-    complexity: "O(1) for each element added, so O(N) to add N elements when the command is called with multiple \
-            arguments.",
-    since: "1.0.0",
-    group: Group::List,
-    arity: -3,
-    flags: &[Write, DenyOom, Fast],
-    acl: &[Acl::List],
-    keys: &[KeySpec::one(1, &[RW, Insert])],
-    args: &[key("key", 0), string("element").multiple()],
-    history: &[("2.4.0", "Accepts multiple `element` arguments.")],
-    reply: Shape::Int,
     run: Run::Function(rpush),
-    ..Entry::DEFAULT
+    ..LPUSH
 };
 
 fn rpush(ctx: &mut Ctx) -> CommandResult {
@@ -76,19 +65,8 @@ fn lpushx(ctx: &mut Ctx) -> CommandResult {
 pub(super) const RPUSHX: Entry = Entry {
     name: "rpushx",
     summary: "Appends an element to a list only when the list exists.",
-    complexity: "O(1) for each element added, so O(N) to add N elements when the command is called with multiple \
-            arguments.",
-    since: "2.2.0",
-    group: Group::List,
-    arity: -3,
-    flags: &[Write, DenyOom, Fast],
-    acl: &[Acl::List],
-    keys: &[KeySpec::one(1, &[RW, Insert])],
-    args: &[key("key", 0), string("element").multiple()],
-    history: &[("4.0.0", "Accepts multiple `element` arguments.")],
-    reply: Shape::Int,
     run: Run::Function(rpushx),
-    ..Entry::DEFAULT
+    ..LPUSHX
 };
 
 fn rpushx(ctx: &mut Ctx) -> CommandResult {
@@ -128,7 +106,7 @@ fn push_all(list: &mut List, end: End, values: &[&[u8]]) -> usize {
 #[inline]
 fn pushed(ctx: &mut Ctx, end: End, len: usize) {
     let key = ctx.args[1];
-    ctx.store.changed(key, Class::List, push_event(end));
+    ctx.store.changed_elements(key, Class::List, push_event(end), ctx.args.len() - 2);
     ctx.effect_same(key);
     ctx.reply.int(len as i64);
 }

@@ -134,18 +134,8 @@ fn sunion(ctx: &mut Ctx) -> CommandResult {
 pub(super) const SDIFF: Entry = Entry {
     name: "sdiff",
     summary: "Returns the difference of multiple sets.",
-    complexity: "O(N) where N is the total number of elements in all given sets.",
-    since: "1.0.0",
-    group: Group::Set,
-    arity: -2,
-    flags: &[ReadOnly],
-    acl: &[Acl::Set],
-    keys: &[KeySpec::range(1, -1, 1, &[RO, Access])],
-    args: &[key("key", 0).multiple()],
-    tips: &["nondeterministic_output_order"],
-    reply: Shape::Set(&Shape::Bulk),
     run: Run::Function(sdiff),
-    ..Entry::DEFAULT
+    ..SUNION
 };
 
 fn sdiff(ctx: &mut Ctx) -> CommandResult {

@@ -3,12 +3,11 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, parse_cursor, pattern,
-    string,
+    Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, pattern, string,
 };
 use ds::set::Set;
 
-use crate::scan::{ScanOptions, finish_scan};
+use crate::scan;
 
 pub(super) const SADD: Entry = Entry {
     name: "sadd",
@@ -37,13 +36,13 @@ fn sadd(ctx: &mut Ctx) -> CommandResult {
     }
     let mut added = 0;
     for member in members {
-        added += i64::from(set.insert(member, limits));
+        added += usize::from(set.insert(member, limits));
     }
     if added > 0 {
-        ctx.store.changed(key, Class::Set, "sadd");
+        ctx.store.changed_elements(key, Class::Set, "sadd", added);
         ctx.effect_same(key);
     }
-    ctx.reply.int(added);
+    ctx.reply.int(added as i64);
     Ok(())
 }
 
@@ -69,15 +68,15 @@ fn srem(ctx: &mut Ctx) -> CommandResult {
     let mut removed = 0;
     if let Some(set) = ctx.store.write_as::<Set>(key)? {
         for member in &ctx.args[2..] {
-            removed += i64::from(set.remove(member));
+            removed += usize::from(set.remove(member));
         }
     }
     if removed > 0 {
-        ctx.store.changed(key, Class::Set, "srem");
+        ctx.store.changed_elements(key, Class::Set, "srem", removed);
         ctx.store.delete_if_empty(key);
         ctx.effect_same(key);
     }
-    ctx.reply.int(removed);
+    ctx.reply.int(removed as i64);
     Ok(())
 }
 
@@ -243,19 +242,12 @@ pub(super) const SSCAN: Entry = Entry {
 };
 
 fn sscan(ctx: &mut Ctx) -> CommandResult {
-    let cursor = parse_cursor(ctx.args[2])?;
-    let reply = &mut ctx.reply;
-    let mark = reply.deferred();
-    let (mut next, mut member_count) = (0, 0);
-    if let Some(set) = ctx.store.read_as::<Set>(ctx.args[1])? {
-        let options = ScanOptions::parse(&ctx.args[3..], false)?;
-        next = set.scan(cursor, options.count, &mut |member| {
+    scan::reply_step::<Set>(ctx, false, |set, cursor, options, reply, count| {
+        set.scan(cursor, options.count, &mut |member| {
             if options.wants(member) {
                 reply.bulk(member);
-                member_count += 1;
+                *count += 1;
             }
-        });
-    }
-    finish_scan(reply, mark, next, member_count);
-    Ok(())
+        })
+    })
 }

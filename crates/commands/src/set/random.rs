@@ -60,12 +60,14 @@ fn pop_several(ctx: &mut Ctx, key: &[u8], count: usize) -> CommandResult {
         ctx.reply.set(0);
         return Ok(());
     };
-    if count >= set.len() {
-        ctx.reply.set(set.len());
+    let len = set.len();
+    if count >= len {
+        ctx.reply.set(len);
         for member in set.iter() {
             ctx.reply.bulk(&member);
         }
-        ctx.store.changed(key, Class::Set, "spop");
+        // The deletion counts for one of them.
+        ctx.store.changed_elements(key, Class::Set, "spop", len - 1);
         ctx.store.delete(key);
         return Ok(());
     }
@@ -74,7 +76,7 @@ fn pop_several(ctx: &mut Ctx, key: &[u8], count: usize) -> CommandResult {
     for member in &popped {
         ctx.reply.bulk(member);
     }
-    ctx.store.changed(key, Class::Set, "spop");
+    ctx.store.changed_elements(key, Class::Set, "spop", count);
     if ctx.store.records_effects(key) {
         let mut effect: Vec<&[u8]> = vec![b"SREM", key];
         effect.extend(popped.iter().map(Vec::as_slice));

@@ -45,17 +45,9 @@ pub(super) const SUNIONSTORE: Entry = Entry {
     name: "sunionstore",
     summary: "Stores the union of multiple sets in a key.",
     complexity: "O(N) where N is the total number of elements in all given sets.",
-    since: "1.0.0",
-    group: Group::Set,
-    arity: -3,
-    flags: &[Write, DenyOom],
-    acl: &[Acl::Set],
     keys: &[KeySpec::one(1, &[OW, Update]), KeySpec::range(2, -1, 1, &[RO, Access])],
-    args: &[key("destination", 0), key("key", 1).multiple()],
-    mode: Mode::Heavy,
-    reply: Shape::Int,
     run: Run::Function(sunionstore),
-    ..Entry::DEFAULT
+    ..SINTERSTORE
 };
 
 fn sunionstore(ctx: &mut Ctx) -> CommandResult {
@@ -68,17 +60,9 @@ pub(super) const SDIFFSTORE: Entry = Entry {
     name: "sdiffstore",
     summary: "Stores the difference of multiple sets in a key.",
     complexity: "O(N) where N is the total number of elements in all given sets.",
-    since: "1.0.0",
-    group: Group::Set,
-    arity: -3,
-    flags: &[Write, DenyOom],
-    acl: &[Acl::Set],
     keys: &[KeySpec::one(1, &[OW, Update]), KeySpec::range(2, -1, 1, &[RO, Access])],
-    args: &[key("destination", 0), key("key", 1).multiple()],
-    mode: Mode::Heavy,
-    reply: Shape::Int,
     run: Run::Function(sdiffstore),
-    ..Entry::DEFAULT
+    ..SINTERSTORE
 };
 
 fn sdiffstore(ctx: &mut Ctx) -> CommandResult {

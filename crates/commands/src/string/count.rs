@@ -32,17 +32,8 @@ fn incr(ctx: &mut Ctx) -> CommandResult {
 pub(super) const DECR: Entry = Entry {
     name: "decr",
     summary: "Decrements the integer value of a key by one. Uses 0 as initial value if the key doesn't exist.",
-    complexity: "O(1)",
-    since: "1.0.0",
-    group: Group::String,
-    arity: 2,
-    flags: &[Write, DenyOom, Fast],
-    acl: &[Acl::String],
-    keys: &[KeySpec::one(1, &[RW, Access, Update])],
-    args: &[key("key", 0)],
-    reply: Shape::Int,
     run: Run::Function(decr),
-    ..Entry::DEFAULT
+    ..INCR
 };
 
 fn decr(ctx: &mut Ctx) -> CommandResult {
@@ -72,17 +63,9 @@ fn incrby(ctx: &mut Ctx) -> CommandResult {
 pub(super) const DECRBY: Entry = Entry {
     name: "decrby",
     summary: "Decrements a number from the integer value of a key. Uses 0 as initial value if the key doesn't exist.",
-    complexity: "O(1)",
-    since: "1.0.0",
-    group: Group::String,
-    arity: 3,
-    flags: &[Write, DenyOom, Fast],
-    acl: &[Acl::String],
-    keys: &[KeySpec::one(1, &[RW, Access, Update])],
     args: &[key("key", 0), integer("decrement")],
-    reply: Shape::Int,
     run: Run::Function(decrby),
-    ..Entry::DEFAULT
+    ..INCRBY
 };
 
 fn decrby(ctx: &mut Ctx) -> CommandResult {

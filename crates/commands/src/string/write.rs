@@ -154,18 +154,11 @@ fn setex(ctx: &mut Ctx) -> CommandResult {
 pub(super) const PSETEX: Entry = Entry {
     name: "psetex",
     summary: "Sets both string value and expiration time in milliseconds of a key. The key is created if it doesn't exist.",
-    complexity: "O(1)",
     since: "2.6.0",
-    group: Group::String,
-    arity: 4,
-    flags: &[Write, DenyOom],
-    acl: &[Acl::String],
-    keys: &[KeySpec::one(1, &[OW, Update])],
     args: &[key("key", 0), integer("milliseconds"), string("value")],
     deprecated: Some(("2.6.12", "`SET` with the `PX` argument")),
-    reply: Shape::OK,
     run: Run::Function(psetex),
-    ..Entry::DEFAULT
+    ..SETEX
 };
 
 fn psetex(ctx: &mut Ctx) -> CommandResult {

@@ -208,7 +208,7 @@ fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandResult {
                 ctx.store.effect(key, &[b"ZADD", key, DoubleBuffer::new().format(sum).as_bytes(), pairs[1]]);
             }
             _ => {
-                ctx.store.changed(key, Class::ZSet, "zadd");
+                ctx.store.changed_elements(key, Class::ZSet, "zadd", added + updated);
                 ctx.effect_same(key);
             }
         }
@@ -216,8 +216,8 @@ fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandResult {
     match last {
         Some(sum) if options.increment => ctx.reply.double(sum),
         None if options.increment => ctx.reply.null(),
-        _ if options.count_changed => ctx.reply.int(added + updated),
-        _ => ctx.reply.int(added),
+        _ if options.count_changed => ctx.reply.int((added + updated) as i64),
+        _ => ctx.reply.int(added as i64),
     }
     Ok(())
 }

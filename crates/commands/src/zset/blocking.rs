@@ -7,14 +7,15 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, BlockOn, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Serve, Shape, double, integer, key,
-    oneof, parse_timeout_ms, token,
+    Acl, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Serve, Shape, double, integer, key, oneof,
+    parse_timeout_ms, token,
 };
 use ds::zset::ZSet;
 use keyspace::Kind;
 
 use super::pop::{Answer, End, KEY_AND_PAIRS, Pop};
 use super::with_zadd;
+use crate::blocking;
 
 const POP_MIN: Pop = Pop { end: End::Min, count: 1, answer: Answer::KeyAndMember };
 const POP_MAX: Pop = Pop { end: End::Max, ..POP_MIN };
@@ -50,19 +51,8 @@ pub(super) const BZPOPMAX: Entry = Entry {
     name: "bzpopmax",
     summary: "Removes and returns the member with the highest score from one or more sorted sets. Blocks \
             until a member available otherwise.  Deletes the sorted set if the last element was popped.",
-    complexity: "O(log(N)) with N being the number of elements in the sorted set.",
-    since: "5.0.0",
-    group: Group::SortedSet,
-    arity: -3,
-    flags: &[Write, Blocking, Fast],
-    acl: &[Acl::SortedSet],
-    keys: &[KeySpec::range(1, -2, 1, &[RW, Access, Delete])],
-    route: Route::KeysInTurn,
-    args: &[key("key", 0).multiple(), double("timeout")],
-    history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
-    reply: KEY_AND_MEMBER,
     run: Run::Function(bzpopmax),
-    ..Entry::DEFAULT
+    ..BZPOPMIN
 };
 
 fn bzpopmax(ctx: &mut Ctx) -> CommandResult {
@@ -110,21 +100,7 @@ fn bzmpop(ctx: &mut Ctx) -> CommandResult {
 
 /// Pops from the first of `keys` that there is, or waits for one.
 fn pop_or_block(ctx: &mut Ctx, keys: &[&[u8]], pop: Pop, timeout_ms: u64, serve: Serve) -> CommandResult {
-    let found = ctx.in_turn(keys, |ctx, key| {
-        if ctx.store.client.may_be_gone && ctx.store.exists(key) {
-            return serve(ctx, key).map(|()| true);
-        }
-        pop.run(ctx, key)
-    })?;
-    if found {
-        return Ok(());
-    }
-    if ctx.may_block() {
-        ctx.block(&BlockOn { keys, kind: Kind::ZSet, also: None, timeout_ms, serve, null_array: true });
-    } else {
-        ctx.reply.null_array();
-    }
-    Ok(())
+    blocking::pop_or_block(ctx, keys, Kind::ZSet, timeout_ms, serve, |ctx, key| pop.run(ctx, key))
 }
 
 /// Pops from `key`, which is a sorted set, for a client that waited.

@@ -188,24 +188,8 @@ pub(super) const ZINTER: Entry = Entry {
     summary: "Returns the intersect of multiple sorted sets.",
     complexity: "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the \
             number of input sorted sets and M being the number of elements in the resulting sorted set.",
-    since: "6.2.0",
-    group: Group::SortedSet,
-    arity: -3,
-    flags: &[ReadOnly],
-    acl: &[Acl::SortedSet],
-    keys: &[KeySpec::numbered(1, &[RO, Access])],
-    args: &[
-        integer("numkeys"),
-        key("key", 0).multiple(),
-        integer("weight").token("WEIGHTS").optional().multiple(),
-        oneof("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")])
-            .token("AGGREGATE")
-            .optional(),
-        token("withscores", "WITHSCORES").optional(),
-    ],
-    reply: MEMBERS,
     run: Run::Function(zinter),
-    ..Entry::DEFAULT
+    ..ZUNION
 };
 
 fn zinter(ctx: &mut Ctx) -> CommandResult {
@@ -268,25 +252,8 @@ pub(super) const ZINTERSTORE: Entry = Entry {
     summary: "Stores the intersect of multiple sorted sets in a key.",
     complexity: "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the \
             number of input sorted sets and M being the number of elements in the resulting sorted set.",
-    since: "2.0.0",
-    group: Group::SortedSet,
-    arity: -4,
-    flags: &[Write, DenyOom],
-    acl: &[Acl::SortedSet],
-    keys: &[KeySpec::one(1, &[OW, Update]), KeySpec::numbered(2, &[RO, Access])],
-    mode: Mode::Heavy,
-    args: &[
-        key("destination", 0),
-        integer("numkeys"),
-        key("key", 1).multiple(),
-        integer("weight").token("WEIGHTS").optional().multiple(),
-        oneof("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")])
-            .token("AGGREGATE")
-            .optional(),
-    ],
-    reply: Shape::Int,
     run: Run::Function(zinterstore),
-    ..Entry::DEFAULT
+    ..ZUNIONSTORE
 };
 
 fn zinterstore(ctx: &mut Ctx) -> CommandResult {

@@ -96,7 +96,7 @@ impl Pop {
                 gone.push(member.to_vec());
             }
         });
-        ctx.store.changed(key, Class::ZSet, self.end.event());
+        ctx.store.changed_elements(key, Class::ZSet, self.end.event(), count);
         if records {
             let words = [&b"ZREM"[..], key];
             let effect: Vec<&[u8]> = words.into_iter().chain(gone.iter().map(Vec::as_slice)).collect();
@@ -163,18 +163,8 @@ pub(super) const ZPOPMAX: Entry = Entry {
     name: "zpopmax",
     summary: "Returns the highest-scoring members from a sorted set after removing them. Deletes the \
             sorted set if the last member was popped.",
-    complexity: "O(log(N)*M) with N being the number of elements in the sorted set, and M being the number \
-            of elements popped.",
-    since: "5.0.0",
-    group: Group::SortedSet,
-    arity: -2,
-    flags: &[Write, Fast],
-    acl: &[Acl::SortedSet],
-    keys: &[KeySpec::one(1, &[RW, Access, Delete])],
-    args: &[key("key", 0), integer("count").optional()],
-    reply: Shape::OneOf(&[MEMBERS, PAIR]),
     run: Run::Function(zpopmax),
-    ..Entry::DEFAULT
+    ..ZPOPMIN
 };
 
 fn zpopmax(ctx: &mut Ctx) -> CommandResult {

@@ -232,15 +232,7 @@ fn zrangebyscore(ctx: &mut Ctx) -> CommandResult {
 pub(super) const ZREVRANGEBYSCORE: Entry = Entry {
     name: "zrevrangebyscore",
     summary: "Returns members in a sorted set within a range of scores in reverse order.",
-    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of \
-            elements being returned. If M is constant (e.g. always asking for the first 10 elements with \
-            LIMIT), you can consider it O(log(N)).",
     since: "2.2.0",
-    group: Group::SortedSet,
-    arity: -4,
-    flags: &[ReadOnly],
-    acl: &[Acl::SortedSet],
-    keys: &[KeySpec::one(1, &[RO, Access])],
     args: &[
         key("key", 0),
         double("max"),
@@ -250,9 +242,8 @@ pub(super) const ZREVRANGEBYSCORE: Entry = Entry {
     ],
     history: &[("2.1.6", "`min` and `max` can be exclusive.")],
     deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments")),
-    reply: MEMBERS,
     run: Run::Function(zrevrangebyscore),
-    ..Entry::DEFAULT
+    ..ZRANGEBYSCORE
 };
 
 fn zrevrangebyscore(ctx: &mut Ctx) -> CommandResult {
@@ -290,15 +281,6 @@ fn zrangebylex(ctx: &mut Ctx) -> CommandResult {
 pub(super) const ZREVRANGEBYLEX: Entry = Entry {
     name: "zrevrangebylex",
     summary: "Returns members in a sorted set within a lexicographical range in reverse order.",
-    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of \
-            elements being returned. If M is constant (e.g. always asking for the first 10 elements with \
-            LIMIT), you can consider it O(log(N)).",
-    since: "2.8.9",
-    group: Group::SortedSet,
-    arity: -4,
-    flags: &[ReadOnly],
-    acl: &[Acl::SortedSet],
-    keys: &[KeySpec::one(1, &[RO, Access])],
     args: &[
         key("key", 0),
         string("max"),
@@ -306,9 +288,8 @@ pub(super) const ZREVRANGEBYLEX: Entry = Entry {
         block("limit", &[integer("offset"), integer("count")]).token("LIMIT").optional(),
     ],
     deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments")),
-    reply: Shape::BULKS,
     run: Run::Function(zrevrangebylex),
-    ..Entry::DEFAULT
+    ..ZRANGEBYLEX
 };
 
 fn zrevrangebylex(ctx: &mut Ctx) -> CommandResult {

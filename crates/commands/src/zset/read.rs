@@ -114,18 +114,8 @@ fn zrank(ctx: &mut Ctx) -> CommandResult {
 pub(super) const ZREVRANK: Entry = Entry {
     name: "zrevrank",
     summary: "Returns the index of a member in a sorted set ordered by descending scores.",
-    complexity: "O(log(N))",
-    since: "2.0.0",
-    group: Group::SortedSet,
-    arity: -3,
-    flags: &[ReadOnly, Fast],
-    acl: &[Acl::SortedSet],
-    keys: &[KeySpec::one(1, &[RO, Access])],
-    args: &[key("key", 0), string("member"), token("withscore", "WITHSCORE").optional()],
-    history: &[("7.2.0", "Added the optional `WITHSCORE` argument.")],
-    reply: RANK,
     run: Run::Function(zrevrank),
-    ..Entry::DEFAULT
+    ..ZRANK
 };
 
 fn zrevrank(ctx: &mut Ctx) -> CommandResult {

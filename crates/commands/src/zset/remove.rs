@@ -62,18 +62,10 @@ pub(super) const ZREMRANGEBYSCORE: Entry = Entry {
     name: "zremrangebyscore",
     summary: "Removes members in a sorted set within a range of scores. Deletes the sorted set if all \
             members were removed.",
-    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of \
-            elements removed by the operation.",
     since: "1.2.0",
-    group: Group::SortedSet,
-    arity: 4,
-    flags: &[Write],
-    acl: &[Acl::SortedSet],
-    keys: &[KeySpec::one(1, &[RW, Delete])],
     args: &[key("key", 0), double("min"), double("max")],
-    reply: Shape::Int,
     run: Run::Function(zremrangebyscore),
-    ..Entry::DEFAULT
+    ..ZREMRANGEBYRANK
 };
 
 fn zremrangebyscore(ctx: &mut Ctx) -> CommandResult {
@@ -84,18 +76,10 @@ pub(super) const ZREMRANGEBYLEX: Entry = Entry {
     name: "zremrangebylex",
     summary: "Removes members in a sorted set within a lexicographical range. Deletes the sorted set if \
             all members were removed.",
-    complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of \
-            elements removed by the operation.",
     since: "2.8.9",
-    group: Group::SortedSet,
-    arity: 4,
-    flags: &[Write],
-    acl: &[Acl::SortedSet],
-    keys: &[KeySpec::one(1, &[RW, Delete])],
     args: &[key("key", 0), string("min"), string("max")],
-    reply: Shape::Int,
     run: Run::Function(zremrangebylex),
-    ..Entry::DEFAULT
+    ..ZREMRANGEBYRANK
 };
 
 fn zremrangebylex(ctx: &mut Ctx) -> CommandResult {
@@ -116,7 +100,7 @@ fn remove_range(ctx: &mut Ctx, by: By, event: &'static str) -> CommandResult {
 fn finish(ctx: &mut Ctx, removed: usize, event: &'static str) -> CommandResult {
     let key = ctx.args[1];
     if removed > 0 {
-        ctx.store.changed(key, Class::ZSet, event);
+        ctx.store.changed_elements(key, Class::ZSet, event, removed);
         ctx.effect_same(key);
         ctx.store.delete_if_empty(key);
     }

@@ -6,14 +6,14 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key,
-    keyword_is, parse_cursor, pattern, token,
+    keyword_is, pattern, token,
 };
 use ds::random::Random;
 use ds::zset::ZSet;
 
 use super::{Layout, MEMBERS, reply_member, reply_members};
 use crate::sample::{Draw, ReplyLimit};
-use crate::scan::{ScanOptions, finish_scan};
+use crate::scan;
 
 pub(super) const ZRANDMEMBER: Entry = Entry {
     name: "zrandmember",
@@ -124,23 +124,16 @@ pub(super) const ZSCAN: Entry = Entry {
 };
 
 fn zscan(ctx: &mut Ctx) -> CommandResult {
-    let cursor = parse_cursor(ctx.args[2])?;
-    let reply = &mut ctx.reply;
-    let mark = reply.deferred();
-    let (mut next, mut item_count) = (0, 0);
-    if let Some(zset) = ctx.store.read_as::<ZSet>(ctx.args[1])? {
-        let options = ScanOptions::parse(&ctx.args[3..], false)?;
-        next = zset.scan(cursor, options.count, &mut |member, score| {
+    scan::reply_step::<ZSet>(ctx, false, |zset, cursor, options, reply, count| {
+        zset.scan(cursor, options.count, &mut |member, score| {
             if options.wants(member) {
                 reply.bulk(member);
                 // Text in RESP3 too.
                 reply.bulk_double(score);
-                item_count += 2;
+                *count += 2;
             }
-        });
-    }
-    finish_scan(reply, mark, next, item_count);
-    Ok(())
+        })
+    })
 }
 
 #[cfg(test)]

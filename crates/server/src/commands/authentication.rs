@@ -53,9 +53,7 @@ fn auth(ctx: &mut Ctx) -> CommandResult {
 
 impl ThreadHost {
     fn authenticate(&mut self, user: &[u8], password: &[u8]) -> CommandResult {
-        let settings = &self.shared.settings;
-        let is_right = !settings.requires_password() || settings.password_matches(password);
-        if user != b"default" || !is_right {
+        if user != b"default" || !self.shared.settings.password_matches(password) {
             return Err(WRONG_PASSWORD);
         }
         self.session().authenticated = true;

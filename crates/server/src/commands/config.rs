@@ -3,7 +3,6 @@
 use command::Flag::*;
 use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, block, string};
 
-use super::reply_help;
 use crate::log;
 use crate::settings::{self, DIR, ENABLE_PROTECTED_CONFIGS, Effect, Id, MAXCLIENTS, setting};
 use crate::shared::Shared;
@@ -21,19 +20,24 @@ pub(crate) const ENTRIES: &[Entry] = &[Entry {
     ..Entry::DEFAULT
 }];
 
+/// What the subcommands have in common.
+const SUBCOMMAND: Entry = Entry {
+    since: "2.0.0",
+    group: Group::Server,
+    flags: &[Admin, NoScript, Loading, Stale],
+    ..Entry::DEFAULT
+};
+
 const CONFIG_GET: Entry = Entry {
     name: "get",
     summary: "Returns the effective values of configuration parameters.",
     complexity: "O(N) when N is the number of configuration parameters provided",
-    since: "2.0.0",
-    group: Group::Server,
     arity: -3,
-    flags: &[Admin, NoScript, Loading, Stale],
     args: &[string("parameter").multiple()],
     history: &[("7.0.0", "Added the ability to pass multiple pattern parameters in one call")],
     reply: Shape::Map(&Shape::Bulk, &Shape::Bulk),
     run: Run::Function(config_get),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn config_get(ctx: &mut Ctx) -> CommandResult {
@@ -72,17 +76,14 @@ const CONFIG_SET: Entry = Entry {
     name: "set",
     summary: "Sets configuration parameters in-flight.",
     complexity: "O(N) when N is the number of configuration parameters provided",
-    since: "2.0.0",
-    group: Group::Server,
     arity: -4,
-    flags: &[Admin, NoScript, Loading, Stale],
     mode: Mode::Session,
     args: &[block("data", &[string("parameter"), string("value")]).multiple()],
     history: &[("7.0.0", "Added the ability to set multiple parameters in one call.")],
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     reply: Shape::OK,
     run: Run::Function(config_set),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn config_set(ctx: &mut Ctx) -> CommandResult {
@@ -146,13 +147,11 @@ const CONFIG_REWRITE: Entry = Entry {
     name: "rewrite",
     summary: "Persists the effective configuration to file.",
     since: "2.8.0",
-    group: Group::Server,
     arity: 2,
-    flags: &[Admin, NoScript, Loading, Stale],
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     reply: Shape::OK,
     run: Run::Function(config_rewrite),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn config_rewrite(ctx: &mut Ctx) -> CommandResult {
@@ -172,15 +171,12 @@ fn config_rewrite(ctx: &mut Ctx) -> CommandResult {
 const CONFIG_RESETSTAT: Entry = Entry {
     name: "resetstat",
     summary: "Resets the server's statistics.",
-    since: "2.0.0",
-    group: Group::Server,
     arity: 2,
-    flags: &[Admin, NoScript, Loading, Stale],
     route: Route::Global,
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     reply: Shape::OK,
     run: Run::Function(config_resetstat),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn config_resetstat(ctx: &mut Ctx) -> CommandResult {
@@ -194,34 +190,19 @@ fn config_resetstat(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-const CONFIG_HELP: Entry = Entry {
-    name: "help",
-    summary: "Returns helpful text about the different subcommands.",
-    since: "5.0.0",
-    group: Group::Server,
-    arity: 2,
-    flags: &[Loading, Stale],
-    reply: Shape::Array(&Shape::AnyStatus),
-    run: Run::Function(config_help),
-    ..Entry::DEFAULT
-};
+const CONFIG_HELP: Entry = Entry { run: Run::Function(config_help), ..Entry::HELP };
 
 fn config_help(ctx: &mut Ctx) -> CommandResult {
-    reply_help(
-        ctx,
-        "CONFIG",
-        &[
-            "GET <pattern>",
-            "    Return parameters matching the glob-like <pattern> and their values.",
-            "SET <directive> <value>",
-            "    Set the configuration <directive> to <value>.",
-            "RESETSTAT",
-            "    Reset statistics reported by the INFO command.",
-            "REWRITE",
-            "    Rewrite the configuration file.",
-        ],
-    );
-    Ok(())
+    ctx.help(&[
+        "GET <pattern>",
+        "    Return parameters matching the glob-like <pattern> and their values.",
+        "SET <directive> <value>",
+        "    Set the configuration <directive> to <value>.",
+        "RESETSTAT",
+        "    Reset statistics reported by the INFO command.",
+        "REWRITE",
+        "    Rewrite the configuration file.",
+    ])
 }
 
 impl ThreadHost {

@@ -7,10 +7,12 @@
 use std::time::Duration;
 
 use command::Flag::*;
-use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, parse_i64};
+use command::{
+    CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, parse_count, parse_i64,
+};
 use commands::keys::digest;
 
-use super::{reply_help, subcommand_error};
+use super::subcommand_error;
 use crate::populate::Population;
 use crate::settings::ENABLE_DEBUG_COMMAND;
 use crate::thread::ThreadHost;
@@ -111,20 +113,16 @@ fn object(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
 }
 
 fn populate(ctx: &mut Ctx, words: &[&[u8]]) -> CommandResult {
-    let number = |word: &[u8]| match ds::num::parse_i64(word) {
-        Some(number) if number >= 0 => Ok(number as u64),
-        _ => Err(CommandError::OUT_OF_RANGE_POSITIVE),
-    };
     let prefix: &[u8] = words.get(1).copied().unwrap_or(b"key");
-    let value_bytes = words.get(2).map(|word| number(word)).transpose()?;
-    if value_bytes.is_some_and(|bytes| bytes > ctx.store.config().string_bytes_max) {
+    let value_bytes = words.get(2).map(|word| parse_count(word)).transpose()?;
+    if value_bytes.is_some_and(|bytes| bytes as u64 > ctx.store.config().string_bytes_max) {
         return Err(CommandError::STRING_TOO_LONG);
     }
     let population = Population {
         db: ctx.store.client.db,
         prefix: prefix.to_vec(),
-        count: number(words[0])?,
-        value_bytes: value_bytes.map(|bytes| bytes as usize),
+        count: parse_count(words[0])? as u64,
+        value_bytes,
     };
     let host = ThreadHost::of(ctx.host);
     if ctx.store.client.deny_blocking {
@@ -188,41 +186,36 @@ fn protocol(ctx: &mut Ctx, kind: &[u8]) -> CommandResult {
 }
 
 fn help(ctx: &mut Ctx) -> CommandResult {
-    reply_help(
-        ctx,
-        "DEBUG",
-        &[
-            "CHANGE-REPL-ID",
-            "    Does nothing; there is no replication.",
-            "DIGEST",
-            "    Output a hex signature representing the current DB content.",
-            "DIGEST-VALUE <key> [<key> ...]",
-            "    Output a hex signature of the values of all the specified keys.",
-            "ERROR <string>",
-            "    Return a Redis protocol error with <string> as message. Useful for clients",
-            "    unit tests to simulate Redis errors.",
-            "LOG <message>",
-            "    Write <message> to the server log.",
-            "OBJECT <key>",
-            "    Show low level info about `key` and associated value.",
-            "POPULATE <count> [<prefix>] [<size>]",
-            "    Create <count> string keys named key:<num>. If <prefix> is specified then",
-            "    it is used instead of the 'key' prefix.",
-            "PROTOCOL <type>",
-            "    Reply with a test value of the specified type. <type> can be: string,",
-            "    integer, double, bignum, null, array, set, map, push, verbatim,",
-            "    true, false.",
-            "QUICKLIST-PACKED-THRESHOLD <size>",
-            "    Does nothing.",
-            "SET-ACTIVE-EXPIRE <0|1>",
-            "    Setting it to 0 disables expiring keys in background when they are not",
-            "    accessed (otherwise the Redis behavior). Setting it to 1 reenables back the",
-            "    default.",
-            "SLEEP <seconds>",
-            "    Stop the server for <seconds>. Decimals allowed.",
-            "STRINGMATCH-LEN <length> <pattern>",
-            "    Match <pattern> against a string of <length> letters.",
-        ],
-    );
-    Ok(())
+    ctx.help(&[
+        "CHANGE-REPL-ID",
+        "    Does nothing; there is no replication.",
+        "DIGEST",
+        "    Output a hex signature representing the current DB content.",
+        "DIGEST-VALUE <key> [<key> ...]",
+        "    Output a hex signature of the values of all the specified keys.",
+        "ERROR <string>",
+        "    Return a Redis protocol error with <string> as message. Useful for clients",
+        "    unit tests to simulate Redis errors.",
+        "LOG <message>",
+        "    Write <message> to the server log.",
+        "OBJECT <key>",
+        "    Show low level info about `key` and associated value.",
+        "POPULATE <count> [<prefix>] [<size>]",
+        "    Create <count> string keys named key:<num>. If <prefix> is specified then",
+        "    it is used instead of the 'key' prefix.",
+        "PROTOCOL <type>",
+        "    Reply with a test value of the specified type. <type> can be: string,",
+        "    integer, double, bignum, null, array, set, map, push, verbatim,",
+        "    true, false.",
+        "QUICKLIST-PACKED-THRESHOLD <size>",
+        "    Does nothing.",
+        "SET-ACTIVE-EXPIRE <0|1>",
+        "    Setting it to 0 disables expiring keys in background when they are not",
+        "    accessed (otherwise the Redis behavior). Setting it to 1 reenables back the",
+        "    default.",
+        "SLEEP <seconds>",
+        "    Stop the server for <seconds>. Decimals allowed.",
+        "STRINGMATCH-LEN <length> <pattern>",
+        "    Match <pattern> against a string of <length> letters.",
+    ])
 }

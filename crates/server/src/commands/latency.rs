@@ -6,7 +6,6 @@
 use command::Flag::*;
 use command::{Command, CommandError, CommandId, CommandResult, Ctx, Entry, Group, Run, Shape, string};
 
-use super::reply_help;
 use crate::shared::Shared;
 use crate::stats::{DURATION_BUCKETS, bucket_start_ns, duration_bucket};
 use crate::thread::ThreadHost;
@@ -33,19 +32,25 @@ pub(crate) const ENTRIES: &[Entry] = &[Entry {
 
 const TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
 
+/// What the subcommands have in common.
+const SUBCOMMAND: Entry = Entry {
+    since: "2.8.13",
+    group: Group::Server,
+    flags: &[Admin, NoScript, Loading, Stale],
+    tips: TIPS,
+    ..Entry::DEFAULT
+};
+
 const LATENCY_HISTOGRAM: Entry = Entry {
     name: "histogram",
     summary: "Returns the cumulative distribution of latencies of a subset or all commands.",
     complexity: "O(N) where N is the number of commands with latency information being retrieved.",
     since: "7.0.0",
-    group: Group::Server,
     arity: -2,
-    flags: &[Admin, NoScript, Loading, Stale],
     args: &[string("command").optional().multiple()],
-    tips: TIPS,
     reply: Shape::Map(&Shape::Bulk, &Shape::Map(&Shape::Bulk, &Shape::Any)),
     run: Run::Function(latency_histogram),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn latency_histogram(ctx: &mut Ctx) -> CommandResult {
@@ -136,28 +141,20 @@ impl Durations {
 const LATENCY_LATEST: Entry = Entry {
     name: "latest",
     summary: "Returns the latest latency samples for all events.",
-    since: "2.8.13",
-    group: Group::Server,
     arity: 2,
-    flags: &[Admin, NoScript, Loading, Stale],
-    tips: TIPS,
     reply: Shape::Array(&Shape::Any),
     run: Run::Function(empty),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 const LATENCY_HISTORY: Entry = Entry {
     name: "history",
     summary: "Returns timestamp-latency samples for an event.",
-    since: "2.8.13",
-    group: Group::Server,
     arity: 3,
-    flags: &[Admin, NoScript, Loading, Stale],
     args: &[string("event")],
-    tips: TIPS,
     reply: Shape::Array(&Shape::Any),
     run: Run::Function(empty),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn empty(ctx: &mut Ctx) -> CommandResult {
@@ -168,15 +165,11 @@ fn empty(ctx: &mut Ctx) -> CommandResult {
 const LATENCY_GRAPH: Entry = Entry {
     name: "graph",
     summary: "Returns a latency graph for an event.",
-    since: "2.8.13",
-    group: Group::Server,
     arity: 3,
-    flags: &[Admin, NoScript, Loading, Stale],
     args: &[string("event")],
-    tips: TIPS,
     reply: Shape::Bulk,
     run: Run::Function(latency_graph),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn latency_graph(ctx: &mut Ctx) -> CommandResult {
@@ -186,15 +179,12 @@ fn latency_graph(ctx: &mut Ctx) -> CommandResult {
 const LATENCY_RESET: Entry = Entry {
     name: "reset",
     summary: "Resets the latency data for one or more events.",
-    since: "2.8.13",
-    group: Group::Server,
     arity: -2,
-    flags: &[Admin, NoScript, Loading, Stale],
     args: &[string("event").optional().multiple()],
     tips: &["request_policy:all_nodes", "response_policy:agg_sum"],
     reply: Shape::Int,
     run: Run::Function(latency_reset),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn latency_reset(ctx: &mut Ctx) -> CommandResult {
@@ -205,14 +195,10 @@ fn latency_reset(ctx: &mut Ctx) -> CommandResult {
 const LATENCY_DOCTOR: Entry = Entry {
     name: "doctor",
     summary: "Returns a human-readable latency analysis report.",
-    since: "2.8.13",
-    group: Group::Server,
     arity: 2,
-    flags: &[Admin, NoScript, Loading, Stale],
-    tips: TIPS,
     reply: Shape::Verbatim,
     run: Run::Function(latency_doctor),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 const DOCTOR_IS_OFF: &str = "I'm sorry, Dave, I can't do that. Latency monitoring is disabled in this Redis instance. You may use \"CONFIG SET latency-monitor-threshold <milliseconds>.\" in order to enable it. If we weren't in a deep space mission I'd suggest to take a look at https://redis.io/topics/latency-monitor.\n";
@@ -222,23 +208,10 @@ fn latency_doctor(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-const LATENCY_HELP: Entry = Entry {
-    name: "help",
-    summary: "Returns helpful text about the different subcommands.",
-    since: "2.8.13",
-    group: Group::Server,
-    arity: 2,
-    flags: &[Loading, Stale],
-    reply: Shape::Array(&Shape::AnyStatus),
-    run: Run::Function(latency_help),
-    ..Entry::DEFAULT
-};
+const LATENCY_HELP: Entry = Entry { since: "2.8.13", run: Run::Function(latency_help), ..Entry::HELP };
 
 fn latency_help(ctx: &mut Ctx) -> CommandResult {
-    reply_help(
-        ctx,
-        "LATENCY",
-        &[
+    ctx.help(&[
             "DOCTOR",
             "    Return a human readable latency analysis report.",
             "GRAPH <event>",
@@ -253,9 +226,7 @@ fn latency_help(ctx: &mut Ctx) -> CommandResult {
             "HISTOGRAM [COMMAND ...]",
             "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
             "    If no commands are specified then all histograms are replied.",
-        ],
-    );
-    Ok(())
+    ])
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use command::{
 };
 
 use super::info::MemoryFigures;
-use super::reply_help;
 use crate::thread::ThreadHost;
 
 /// The family of MEMORY.
@@ -172,35 +171,20 @@ fn memory_purge(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-const MEMORY_HELP: Entry = Entry {
-    name: "help",
-    summary: "Returns helpful text about the different subcommands.",
-    since: "4.0.0",
-    group: Group::Server,
-    arity: 2,
-    flags: &[Loading, Stale],
-    reply: Shape::Array(&Shape::AnyStatus),
-    run: Run::Function(memory_help),
-    ..Entry::DEFAULT
-};
+const MEMORY_HELP: Entry = Entry { since: "4.0.0", run: Run::Function(memory_help), ..Entry::HELP };
 
 fn memory_help(ctx: &mut Ctx) -> CommandResult {
-    reply_help(
-        ctx,
-        "MEMORY",
-        &[
-            "DOCTOR",
-            "    Return memory problems reports.",
-            "MALLOC-STATS",
-            "    Return internal statistics report from the memory allocator.",
-            "PURGE",
-            "    Attempt to purge dirty pages for reclamation by the allocator.",
-            "STATS",
-            "    Return information about the memory usage of the server.",
-            "USAGE <key> [SAMPLES <count>]",
-            "    Return memory in bytes used by <key> and its value. Nested values are",
-            "    sampled up to <count> times (default: 5, 0 means sample all).",
-        ],
-    );
-    Ok(())
+    ctx.help(&[
+        "DOCTOR",
+        "    Return memory problems reports.",
+        "MALLOC-STATS",
+        "    Return internal statistics report from the memory allocator.",
+        "PURGE",
+        "    Attempt to purge dirty pages for reclamation by the allocator.",
+        "STATS",
+        "    Return information about the memory usage of the server.",
+        "USAGE <key> [SAMPLES <count>]",
+        "    Return memory in bytes used by <key> and its value. Nested values are",
+        "    sampled up to <count> times (default: 5, 0 means sample all).",
+    ])
 }

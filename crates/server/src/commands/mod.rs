@@ -1,6 +1,6 @@
 //! The commands of the server itself: sessions, transactions, administration.
 
-use command::{CommandError, Ctx, Entry};
+use command::{CommandError, Entry};
 
 mod authentication;
 mod catalog;
@@ -39,16 +39,6 @@ pub(crate) fn families() -> Vec<&'static [Entry]> {
         transactions::ENTRIES,
     ]);
     families
-}
-
-/// Answers the HELP of a container with these lines between the usual ones.
-fn reply_help(ctx: &mut Ctx, container: &str, lines: &[&str]) {
-    let first = format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
-    let last = ["HELP", "    Prints this help."];
-    ctx.reply.array(lines.len() + 3);
-    for line in std::iter::once(first.as_str()).chain(lines.iter().copied()).chain(last) {
-        ctx.reply.simple(line);
-    }
 }
 
 /// The error of a subcommand with arguments that it cannot have.

@@ -12,7 +12,6 @@ use command::{
 };
 use shard::Subscriber;
 
-use crate::commands::reply_help;
 use crate::thread::ThreadHost;
 
 /// The commands of this file.
@@ -321,31 +320,17 @@ fn pubsub_numpat(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-const PUBSUB_HELP: Entry = Entry {
-    name: "help",
-    summary: "Returns helpful text about the different subcommands.",
-    since: "6.2.0",
-    group: Group::PubSub,
-    arity: 2,
-    flags: &[Loading, Stale],
-    reply: Shape::Array(&Shape::AnyStatus),
-    run: Run::Function(pubsub_help),
-    ..Entry::DEFAULT
-};
+const PUBSUB_HELP: Entry =
+    Entry { since: "6.2.0", group: Group::PubSub, run: Run::Function(pubsub_help), ..Entry::HELP };
 
 fn pubsub_help(ctx: &mut Ctx) -> CommandResult {
-    reply_help(
-        ctx,
-        "PUBSUB",
-        &[
-            "CHANNELS [<pattern>]",
-            "    Return the currently active channels matching a <pattern> (default: '*').",
-            "NUMPAT",
-            "    Return number of subscriptions to patterns.",
-            "NUMSUB [<channel> ...]",
-            "    Return the number of subscribers for the specified channels, excluding",
-            "    pattern subscriptions(default: no channels).",
-        ],
-    );
-    Ok(())
+    ctx.help(&[
+        "CHANNELS [<pattern>]",
+        "    Return the currently active channels matching a <pattern> (default: '*').",
+        "NUMPAT",
+        "    Return number of subscriptions to patterns.",
+        "NUMSUB [<channel> ...]",
+        "    Return the number of subscribers for the specified channels, excluding",
+        "    pattern subscriptions(default: no channels).",
+    ])
 }

@@ -135,18 +135,24 @@ const SCRIPT: Entry = Entry {
     ..Entry::DEFAULT
 };
 
+/// What the subcommands have in common.
+const SUBCOMMAND: Entry = Entry {
+    since: "2.6.0",
+    group: Group::Scripting,
+    flags: &[NoScript],
+    acl: &[Acl::Scripting],
+    ..Entry::DEFAULT
+};
+
 const SCRIPT_DEBUG: Entry = Entry {
     name: "debug",
     summary: "Sets the debug mode of server-side Lua scripts.",
     since: "3.2.0",
-    group: Group::Scripting,
     arity: 3,
-    flags: &[NoScript],
-    acl: &[Acl::Scripting],
     args: &[oneof("mode", &[token("yes", "YES"), token("sync", "SYNC"), token("no", "NO")])],
     reply: Shape::OK,
     run: Run::Function(script_debug),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn script_debug(ctx: &mut Ctx) -> CommandResult {
@@ -161,16 +167,12 @@ const SCRIPT_EXISTS: Entry = Entry {
     name: "exists",
     summary: "Determines whether server-side Lua scripts exist in the script cache.",
     complexity: "O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation).",
-    since: "2.6.0",
-    group: Group::Scripting,
     arity: -3,
-    flags: &[NoScript],
-    acl: &[Acl::Scripting],
     args: &[string("sha1").multiple()],
     tips: &["request_policy:all_shards", "response_policy:agg_logical_and"],
     reply: Shape::Array(&Shape::Int),
     run: Run::Function(script_exists),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn script_exists(ctx: &mut Ctx) -> CommandResult {
@@ -187,17 +189,13 @@ const SCRIPT_FLUSH: Entry = Entry {
     name: "flush",
     summary: "Removes all server-side Lua scripts from the script cache.",
     complexity: "O(N) with N being the number of scripts in cache",
-    since: "2.6.0",
-    group: Group::Scripting,
     arity: -2,
-    flags: &[NoScript],
-    acl: &[Acl::Scripting],
     args: &[oneof("flush-type", &[token("async", "ASYNC"), token("sync", "SYNC")]).optional().since("6.2.0")],
     history: &[("6.2.0", "Added the `ASYNC` and `SYNC` flushing mode modifiers.")],
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     reply: Shape::OK,
     run: Run::Function(script_flush),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn script_flush(ctx: &mut Ctx) -> CommandResult {
@@ -211,59 +209,38 @@ fn script_flush(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-const SCRIPT_HELP: Entry = Entry {
-    name: "help",
-    summary: "Returns helpful text about the different subcommands.",
-    since: "5.0.0",
-    group: Group::Scripting,
-    arity: 2,
-    flags: &[Loading, Stale],
-    acl: &[Acl::Scripting],
-    reply: Shape::Array(&Shape::AnyStatus),
-    run: Run::Function(script_help),
-    ..Entry::DEFAULT
-};
+const SCRIPT_HELP: Entry =
+    Entry { group: Group::Scripting, acl: &[Acl::Scripting], run: Run::Function(script_help), ..Entry::HELP };
 
 fn script_help(ctx: &mut Ctx) -> CommandResult {
-    const LINES: &[&str] = &[
-        "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    ctx.help(&[
         "DEBUG (YES|SYNC|NO)",
         "    Set the debug mode for subsequent scripts executed.",
         "EXISTS <sha1> [<sha1> ...]",
         "    Return information about the existence of the scripts in the script cache.",
         "FLUSH [ASYNC|SYNC]",
         "    Flush the Lua scripts cache. Very dangerous on replicas.",
-        "    When called without the optional mode argument, the behavior is determined",
-        "    by the lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+        "    When called without the optional mode argument, the behavior is determined by the",
+        "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
         "    * ASYNC: Asynchronously flush the scripts cache.",
         "    * SYNC: Synchronously flush the scripts cache.",
         "KILL",
         "    Kill the currently executing Lua script.",
         "LOAD <script>",
         "    Load a script into the scripts cache without executing it.",
-        "HELP",
-        "    Print this help.",
-    ];
-    ctx.reply.array(LINES.len());
-    for line in LINES {
-        ctx.reply.simple(line);
-    }
-    Ok(())
+    ])
 }
 
 const SCRIPT_KILL: Entry = Entry {
     name: "kill",
     summary: "Terminates a server-side Lua script during execution.",
-    since: "2.6.0",
-    group: Group::Scripting,
     arity: 2,
     flags: &[NoScript, AllowBusy],
-    acl: &[Acl::Scripting],
     mode: Mode::Session,
     tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
     reply: Shape::OK,
     run: Run::Function(script_kill),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn script_kill(ctx: &mut Ctx) -> CommandResult {
@@ -276,16 +253,13 @@ const SCRIPT_LOAD: Entry = Entry {
     name: "load",
     summary: "Loads a server-side Lua script to the script cache.",
     complexity: "O(N) with N being the length in bytes of the script body.",
-    since: "2.6.0",
-    group: Group::Scripting,
     arity: 3,
     flags: &[NoScript, Stale],
-    acl: &[Acl::Scripting],
     args: &[string("script")],
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     reply: Shape::Bulk,
     run: Run::Function(script_load),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn script_load(ctx: &mut Ctx) -> CommandResult {

@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::{CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, integer};
 
-use super::{reply_help, subcommand_error};
+use super::subcommand_error;
 use crate::thread::ThreadHost;
 
 /// The family of SLOWLOG.
@@ -21,14 +21,15 @@ pub(crate) const ENTRIES: &[Entry] = &[Entry {
 /// Entries that GET answers unless told otherwise.
 const COUNT_DEFAULT: usize = 10;
 
+/// What the subcommands have in common.
+const SUBCOMMAND: Entry =
+    Entry { since: "2.2.12", group: Group::Server, flags: &[Admin, Loading, Stale], ..Entry::DEFAULT };
+
 const SLOWLOG_GET: Entry = Entry {
     name: "get",
     summary: "Returns the slow log's entries.",
     complexity: "O(N) where N is the number of entries returned",
-    since: "2.2.12",
-    group: Group::Server,
     arity: -2,
-    flags: &[Admin, Loading, Stale],
     args: &[integer("count").optional()],
     history: &[("4.0.0", "Added client IP address, port and name to the reply.")],
     tips: &["request_policy:all_nodes", "nondeterministic_output"],
@@ -41,7 +42,7 @@ const SLOWLOG_GET: Entry = Entry {
         Shape::Bulk,
     ])),
     run: Run::Function(slowlog_get),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn slowlog_get(ctx: &mut Ctx) -> CommandResult {
@@ -74,14 +75,11 @@ fn slowlog_get(ctx: &mut Ctx) -> CommandResult {
 const SLOWLOG_LEN: Entry = Entry {
     name: "len",
     summary: "Returns the number of entries in the slow log.",
-    since: "2.2.12",
-    group: Group::Server,
     arity: 2,
-    flags: &[Admin, Loading, Stale],
     tips: &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"],
     reply: Shape::Int,
     run: Run::Function(slowlog_len),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn slowlog_len(ctx: &mut Ctx) -> CommandResult {
@@ -94,14 +92,11 @@ const SLOWLOG_RESET: Entry = Entry {
     name: "reset",
     summary: "Clears all entries from the slow log.",
     complexity: "O(N) where N is the number of entries in the slowlog",
-    since: "2.2.12",
-    group: Group::Server,
     arity: 2,
-    flags: &[Admin, Loading, Stale],
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     reply: Shape::OK,
     run: Run::Function(slowlog_reset),
-    ..Entry::DEFAULT
+    ..SUBCOMMAND
 };
 
 fn slowlog_reset(ctx: &mut Ctx) -> CommandResult {
@@ -111,32 +106,22 @@ fn slowlog_reset(ctx: &mut Ctx) -> CommandResult {
 }
 
 const SLOWLOG_HELP: Entry = Entry {
-    name: "help",
     summary: "Show helpful text about the different subcommands",
     since: "6.2.0",
-    group: Group::Server,
-    arity: 2,
-    flags: &[Loading, Stale],
-    reply: Shape::Array(&Shape::AnyStatus),
     run: Run::Function(slowlog_help),
-    ..Entry::DEFAULT
+    ..Entry::HELP
 };
 
 fn slowlog_help(ctx: &mut Ctx) -> CommandResult {
-    reply_help(
-        ctx,
-        "SLOWLOG",
-        &[
-            "GET [<count>]",
-            "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
-            "    Entries are made of:",
-            "    id, timestamp, time in microseconds, arguments array, client IP and port,",
-            "    client name",
-            "LEN",
-            "    Return the length of the slowlog.",
-            "RESET",
-            "    Reset the slowlog.",
-        ],
-    );
-    Ok(())
+    ctx.help(&[
+        "GET [<count>]",
+        "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+        "    Entries are made of:",
+        "    id, timestamp, time in microseconds, arguments array, client IP and port,",
+        "    client name",
+        "LEN",
+        "    Return the length of the slowlog.",
+        "RESET",
+        "    Reset the slowlog.",
+    ])
 }

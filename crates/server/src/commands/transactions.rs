@@ -17,18 +17,23 @@ use crate::thread::ThreadHost;
 /// The transaction commands.
 pub(crate) const ENTRIES: &[Entry] = &[DISCARD, EXEC, MULTI, UNWATCH, WATCH];
 
-const MULTI: Entry = Entry {
-    name: "multi",
-    summary: "Starts a transaction.",
-    since: "1.2.0",
+/// What these commands have in common, EXEC left out.
+const COMMAND: Entry = Entry {
     group: Group::Transactions,
-    arity: 1,
     flags: &[NoScript, Loading, Stale, Fast, AllowBusy],
     acl: &[Acl::Transaction],
     mode: Mode::Session,
     reply: Shape::OK,
-    run: Run::Function(multi),
     ..Entry::DEFAULT
+};
+
+const MULTI: Entry = Entry {
+    name: "multi",
+    summary: "Starts a transaction.",
+    since: "1.2.0",
+    arity: 1,
+    run: Run::Function(multi),
+    ..COMMAND
 };
 
 fn multi(ctx: &mut Ctx) -> CommandResult {
@@ -46,14 +51,9 @@ const DISCARD: Entry = Entry {
     summary: "Discards a transaction.",
     complexity: "O(N), when N is the number of queued commands",
     since: "2.0.0",
-    group: Group::Transactions,
     arity: 1,
-    flags: &[NoScript, Loading, Stale, Fast, AllowBusy],
-    acl: &[Acl::Transaction],
-    mode: Mode::Session,
-    reply: Shape::OK,
     run: Run::Function(discard),
-    ..Entry::DEFAULT
+    ..COMMAND
 };
 
 fn discard(ctx: &mut Ctx) -> CommandResult {
@@ -71,16 +71,11 @@ const WATCH: Entry = Entry {
     summary: "Monitors changes to keys to determine the execution of a transaction.",
     complexity: "O(1) for every key.",
     since: "2.2.0",
-    group: Group::Transactions,
     arity: -2,
-    flags: &[NoScript, Loading, Stale, Fast, AllowBusy],
-    acl: &[Acl::Transaction],
     keys: &[KeySpec::range(1, -1, 1, &[RO])],
-    mode: Mode::Session,
     args: &[key("key", 0).multiple()],
-    reply: Shape::OK,
     run: Run::Function(watch),
-    ..Entry::DEFAULT
+    ..COMMAND
 };
 
 fn watch(ctx: &mut Ctx) -> CommandResult {
@@ -108,14 +103,9 @@ const UNWATCH: Entry = Entry {
     name: "unwatch",
     summary: "Forgets about watched keys of a transaction.",
     since: "2.2.0",
-    group: Group::Transactions,
     arity: 1,
-    flags: &[NoScript, Loading, Stale, Fast, AllowBusy],
-    acl: &[Acl::Transaction],
-    mode: Mode::Session,
-    reply: Shape::OK,
     run: Run::Function(unwatch),
-    ..Entry::DEFAULT
+    ..COMMAND
 };
 
 fn unwatch(ctx: &mut Ctx) -> CommandResult {

@@ -99,18 +99,20 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// For `..Setting::DEFAULT` in declarations.
-    pub(super) const DEFAULT: Setting = Setting {
-        name: "",
-        alias: None,
-        kind: Kind::Text,
-        unit: "",
-        default: "",
-        change: Change::Anytime,
-        effect: Effect::Read,
-        group: Group::Ignored,
-        doc: "",
-    };
+    /// For `..Setting::of(group)` in declarations.
+    pub(super) const fn of(group: Group) -> Setting {
+        Setting {
+            name: "",
+            alias: None,
+            kind: Kind::Text,
+            unit: "",
+            default: "",
+            change: Change::Anytime,
+            effect: Effect::Read,
+            group,
+            doc: "",
+        }
+    }
 }
 
 /// The largest number of a 32-bit setting.
@@ -141,34 +143,30 @@ settings! {
         kind: Kind::Integer { min: 0, max: 65535 },
         default: "6379",
         change: Change::AtStart,
-        group: Group::Network,
         doc: "TCP port to listen on; 0: none",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Network)
     };
     BIND = Setting {
         name: "bind",
         kind: Kind::Words,
         default: "* -::*",
         change: Change::AtStart,
-        group: Group::Network,
         doc: "Addresses to listen on; * is all of IPv4, ::* all of IPv6, a - before one lets it be missing",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Network)
     };
     UNIXSOCKET = Setting {
         name: "unixsocket",
         change: Change::AtStart,
-        group: Group::Network,
         doc: "Path of a Unix socket to listen on; empty: none",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Network)
     };
     UNIXSOCKETPERM = Setting {
         name: "unixsocketperm",
         kind: Kind::Octal,
         default: "0",
         change: Change::AtStart,
-        group: Group::Network,
         doc: "Permissions of the Unix socket's file; 0: as the umask says",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Network)
     };
     TCP_BACKLOG = Setting {
         name: "tcp-backlog",
@@ -176,27 +174,24 @@ settings! {
         unit: "connections",
         default: "511",
         change: Change::AtStart,
-        group: Group::Network,
         doc: "Connections that may wait to be accepted",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Network)
     };
     TCP_KEEPALIVE = Setting {
         name: "tcp-keepalive",
         kind: Kind::Integer { min: 0, max: INT },
         unit: "seconds",
         default: "300",
-        group: Group::Network,
         doc: "After how long a silent connection is probed; 0: never",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Network)
     };
     TIMEOUT = Setting {
         name: "timeout",
         kind: Kind::Integer { min: 0, max: INT },
         unit: "seconds",
         default: "0",
-        group: Group::Network,
         doc: "After how long an idle client is disconnected; 0: never",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Network)
     };
     MAXCLIENTS = Setting {
         name: "maxclients",
@@ -204,36 +199,32 @@ settings! {
         unit: "clients",
         default: "10000",
         effect: Effect::MaxClients,
-        group: Group::Network,
         doc: "Clients that may be connected at once; lowered at the start if the system does not allow so many files",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Network)
     };
     CLIENT_QUERY_BUFFER_LIMIT = Setting {
         name: "client-query-buffer-limit",
         kind: Kind::Memory { min: 1 << 20, max: LONG },
         unit: "bytes",
         default: "1073741824",
-        group: Group::Network,
         doc: "The longest request that is collected for a client",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Network)
     };
     CLIENT_OUTPUT_BUFFER_LIMIT = Setting {
         name: "client-output-buffer-limit",
         kind: Kind::OutputLimits,
         unit: "bytes, bytes, seconds",
         default: "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
-        group: Group::Network,
         doc: "Per class of clients: unsent replies at which a client is disconnected at once, and those at which it is after so many seconds; 0: no limit",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Network)
     };
     CLIENT_UNREAD_BYTES_MAX = Setting {
         name: "client_unread_bytes_max",
         kind: Kind::Memory { min: 1 << 20, max: LONG },
         unit: "bytes",
         default: "1073741824",
-        group: Group::Network,
         doc: "Unsent replies at which a client is not served until it reads them, and is disconnected after a minute",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Network)
     };
     PROTO_MAX_BULK_LEN = Setting {
         name: "proto-max-bulk-len",
@@ -241,9 +232,8 @@ settings! {
         unit: "bytes",
         default: "536870912",
         effect: Effect::Data,
-        group: Group::Network,
         doc: "The longest argument of a request, and the longest string",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Network)
     };
 
     // ---- threads and shards -------------------------------------------------------------------------------
@@ -254,9 +244,8 @@ settings! {
         unit: "threads",
         default: "0",
         change: Change::AtStart,
-        group: Group::Threads,
         doc: "Threads that serve clients; 0: one per core",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Threads)
     };
     NUM_SHARDS = Setting {
         name: "num_shards",
@@ -264,43 +253,38 @@ settings! {
         unit: "shards",
         default: "0",
         change: Change::AtStart,
-        group: Group::Threads,
         doc: "Parts of the keyspace that are used independently; 0: 32 per thread",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Threads)
     };
     SHARD_ENTRY = Setting {
         name: "shard_entry",
         kind: Kind::Choice(&[("roam", 0), ("home", 1)]),
         default: "roam",
         change: Change::AtStart,
-        group: Group::Threads,
         doc: "roam: the thread that has a command enters the shard of its key; home: it sends the command to the thread that the shard belongs to",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Threads)
     };
     SHARD_ROUND_ROBIN_PREFIX = Setting {
         name: "shard_round_robin_prefix",
         change: Change::AtStart,
-        group: Group::Threads,
         doc: "Keys that begin like this are dealt out to the shards in turn; empty: none",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Threads)
     };
     SINGLEHOP_BLOCKING = Setting {
         name: "singlehop_blocking",
         kind: Kind::Bool,
         default: "yes",
         change: Change::AtStart,
-        group: Group::Threads,
         doc: "With shard_entry home: a blocking pop looks and pops in one hop rather than two",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Threads)
     };
     IO = Setting {
         name: "io",
         kind: Kind::Choice(&[("auto", 0), ("uring", 1), ("epoll", 2)]),
         default: "auto",
         change: Change::AtStart,
-        group: Group::Threads,
         doc: "How bytes are moved; auto: by io_uring where it works, otherwise by epoll",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Threads)
     };
     POLL_US = Setting {
         name: "poll_us",
@@ -308,9 +292,8 @@ settings! {
         unit: "microseconds",
         default: "30",
         change: Change::AtStart,
-        group: Group::Threads,
         doc: "How long a busy thread looks for more work before it sleeps; 0: not at all",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Threads)
     };
 
     // ---- data ---------------------------------------------------------------------------------------------
@@ -321,18 +304,16 @@ settings! {
         unit: "databases",
         default: "16",
         change: Change::AtStart,
-        group: Group::Data,
         doc: "Numbered databases, from 0 on",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Data)
     };
     MAXMEMORY = Setting {
         name: "maxmemory",
         kind: Kind::Memory { min: 0, max: LONG },
         unit: "bytes",
         default: "0",
-        group: Group::Data,
         doc: "Reported by INFO; nothing is evicted or refused yet",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Data)
     };
     MAXMEMORY_POLICY = Setting {
         name: "maxmemory-policy",
@@ -348,9 +329,8 @@ settings! {
         ]),
         default: "noeviction",
         effect: Effect::Data,
-        group: Group::Data,
         doc: "Which keys would be evicted; decides whether OBJECT FREQ or OBJECT IDLETIME answers",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Data)
     };
     HASH_ENTRIES = Setting {
         name: "hash-max-listpack-entries",
@@ -359,9 +339,8 @@ settings! {
         unit: "fields",
         default: "512",
         effect: Effect::Data,
-        group: Group::Data,
         doc: "Fields of a hash up to which it is kept small",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Data)
     };
     HASH_VALUE = Setting {
         name: "hash-max-listpack-value",
@@ -370,9 +349,8 @@ settings! {
         unit: "bytes",
         default: "64",
         effect: Effect::Data,
-        group: Group::Data,
         doc: "Length of a field or value up to which a hash is kept small",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Data)
     };
     SET_INTSET_ENTRIES = Setting {
         name: "set-max-intset-entries",
@@ -380,9 +358,8 @@ settings! {
         unit: "members",
         default: "512",
         effect: Effect::Data,
-        group: Group::Data,
         doc: "Members of a set of integers up to which it is kept as an array",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Data)
     };
     SET_ENTRIES = Setting {
         name: "set-max-listpack-entries",
@@ -390,9 +367,8 @@ settings! {
         unit: "members",
         default: "128",
         effect: Effect::Data,
-        group: Group::Data,
         doc: "Members of a set up to which it is kept small",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Data)
     };
     SET_VALUE = Setting {
         name: "set-max-listpack-value",
@@ -400,9 +376,8 @@ settings! {
         unit: "bytes",
         default: "64",
         effect: Effect::Data,
-        group: Group::Data,
         doc: "Length of a member up to which a set is kept small",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Data)
     };
     ZSET_ENTRIES = Setting {
         name: "zset-max-listpack-entries",
@@ -411,9 +386,8 @@ settings! {
         unit: "members",
         default: "128",
         effect: Effect::Data,
-        group: Group::Data,
         doc: "Members of a sorted set up to which it is kept small",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Data)
     };
     ZSET_VALUE = Setting {
         name: "zset-max-listpack-value",
@@ -422,9 +396,8 @@ settings! {
         unit: "bytes",
         default: "64",
         effect: Effect::Data,
-        group: Group::Data,
         doc: "Length of a member up to which a sorted set is kept small",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Data)
     };
     BUSY_REPLY_THRESHOLD = Setting {
         name: "busy-reply-threshold",
@@ -432,9 +405,8 @@ settings! {
         kind: Kind::Integer { min: 0, max: LONG },
         unit: "milliseconds",
         default: "5000",
-        group: Group::Data,
         doc: "After how long a script is called slow: others are answered BUSY, and it may be killed; 0: never",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Data)
     };
     SCRIPT_MEMORY_BYTES_MAX = Setting {
         name: "script_memory_bytes_max",
@@ -442,53 +414,47 @@ settings! {
         unit: "bytes",
         default: "268435456",
         change: Change::AtStart,
-        group: Group::Data,
         doc: "Memory that scripts may use on each thread; one that wants more gets an error",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Data)
     };
 
     // ---- security -----------------------------------------------------------------------------------------
 
     REQUIREPASS = Setting {
         name: "requirepass",
-        group: Group::Security,
         doc: "The password that clients must give; empty: none",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Security)
     };
     PROTECTED_MODE = Setting {
         name: "protected-mode",
         kind: Kind::Bool,
         default: "yes",
-        group: Group::Security,
         doc: "While there is no password, only clients on this machine are served",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Security)
     };
     ENABLE_DEBUG_COMMAND = Setting {
         name: "enable-debug-command",
         kind: Kind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
         default: "yes",
         change: Change::AtStart,
-        group: Group::Security,
         doc: "Whether DEBUG may be called: no, yes, or by clients on this machine",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Security)
     };
     ENABLE_PROTECTED_CONFIGS = Setting {
         name: "enable-protected-configs",
         kind: Kind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
         default: "no",
         change: Change::AtStart,
-        group: Group::Security,
         doc: "Whether CONFIG SET may change where files are written: no, yes, or by clients on this machine",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Security)
     };
     CLUSTER_ENABLED = Setting {
         name: "cluster-enabled",
         kind: Kind::Choice(&[("no", 0)]),
         default: "no",
         change: Change::AtStart,
-        group: Group::Security,
         doc: "There is no cluster mode",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Security)
     };
 
     // ---- log, statistics and events -----------------------------------------------------------------------
@@ -498,59 +464,52 @@ settings! {
         kind: Kind::Choice(&[("debug", 4), ("verbose", 4), ("notice", 3), ("warning", 2), ("nothing", 0)]),
         default: "notice",
         effect: Effect::LogLevel,
-        group: Group::Watching,
         doc: "What the log tells: debug and verbose everything, notice what an operator wants to know, warning what went wrong",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Watching)
     };
     LOGFILE = Setting {
         name: "logfile",
         change: Change::AtStart,
-        group: Group::Watching,
         doc: "File to which the log is appended; empty: standard output",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Watching)
     };
     SLOWLOG_LOG_SLOWER_THAN = Setting {
         name: "slowlog-log-slower-than",
         kind: Kind::Integer { min: -1, max: LONG },
         unit: "microseconds",
         default: "10000",
-        group: Group::Watching,
         doc: "Commands that take longer are kept in the slow log; 0: all, -1: none",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Watching)
     };
     SLOWLOG_MAX_LEN = Setting {
         name: "slowlog-max-len",
         kind: Kind::Integer { min: 0, max: LONG },
         unit: "commands",
         default: "128",
-        group: Group::Watching,
         doc: "Commands that the slow log keeps",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Watching)
     };
     LATENCY_TRACKING = Setting {
         name: "latency-tracking",
         kind: Kind::Bool,
         default: "yes",
-        group: Group::Watching,
         doc: "Counts the commands by duration, for LATENCY HISTOGRAM and INFO latencystats",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Watching)
     };
     LATENCY_PERCENTILES = Setting {
         name: "latency-tracking-info-percentiles",
         kind: Kind::Percentiles,
         unit: "percent",
         default: "50 99 99.9",
-        group: Group::Watching,
         doc: "Percentiles of the durations that INFO latencystats shows",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Watching)
     };
     NOTIFY_KEYSPACE_EVENTS = Setting {
         name: "notify-keyspace-events",
         kind: Kind::EventClasses,
         effect: Effect::Data,
-        group: Group::Watching,
         doc: "Which changes are published: K and E say on which channels, A or letters of g$lshzxetdnm say which; empty: none",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Watching)
     };
 
     // ---- process and files --------------------------------------------------------------------------------
@@ -560,57 +519,50 @@ settings! {
         kind: Kind::Choice(&[("no", 0)]),
         default: "no",
         change: Change::AtStart,
-        group: Group::Process,
         doc: "The server stays in the foreground; let a service manager start it",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Process)
     };
     SUPERVISED = Setting {
         name: "supervised",
         kind: Kind::Choice(&[("no", 0), ("upstart", 1), ("systemd", 2), ("auto", 3)]),
         default: "no",
         change: Change::AtStart,
-        group: Group::Process,
         doc: "Whether systemd is told when the server is ready (with systemd or auto)",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Process)
     };
     PIDFILE = Setting {
         name: "pidfile",
         change: Change::AtStart,
-        group: Group::Process,
         doc: "File that holds the process number while the server runs; empty: none",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Process)
     };
     DIR = Setting {
         name: "dir",
         change: Change::Protected,
         effect: Effect::Directory,
-        group: Group::Process,
         doc: "Working directory; empty: where it was started",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Process)
     };
     DBFILENAME = Setting {
         name: "dbfilename",
         default: "dump.rdb",
         change: Change::Protected,
-        group: Group::Process,
         doc: "Name of the snapshot's file; nothing is saved yet",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Process)
     };
     SAVE = Setting {
         name: "save",
         kind: Kind::SavePoints,
         unit: "seconds, changes",
-        group: Group::Process,
         doc: "When a snapshot would be saved; nothing is saved yet",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Process)
     };
     APPENDONLY = Setting {
         name: "appendonly",
         kind: Kind::Choice(&[("no", 0)]),
         default: "no",
-        group: Group::Process,
         doc: "There is no append-only file yet",
-        ..Setting::DEFAULT
+        ..Setting::of(Group::Process)
     };
 }
 

@@ -6,8 +6,8 @@ use command::{
 };
 use smallvec::SmallVec;
 
+use super::SUBCOMMAND;
 use super::info::write_key_flags;
-use super::{SUBCOMMAND, look_up};
 
 pub(super) const COMMAND_GETKEYS: Entry = Entry {
     name: "getkeys",
@@ -58,15 +58,12 @@ type Keys = Vec<(usize, &'static [KeyFlag])>;
 /// The keys of the command that follows, by their places among all arguments.
 fn keys_of(ctx: &Ctx) -> Result<Keys, CommandError> {
     let args = &ctx.args[2..];
-    let command =
-        look_up(ctx.store.tx.table, args).ok_or(CommandError::new("ERR Invalid command specified"))?;
+    let named = ctx.store.tx.table.named(args);
+    let command = named.map_err(|_| CommandError::new("ERR Invalid command specified"))?;
     if command.entry.keys.is_empty() {
         return Err(CommandError::new("ERR The command has no key arguments"));
     }
-    let arity = command.entry.arity;
-    let fits =
-        if arity >= 0 { args.len() == arity as usize } else { args.len() >= arity.unsigned_abs() as usize };
-    if !fits {
+    if !command.entry.takes(args.len()) {
         return Err(CommandError::new("ERR Invalid number of arguments specified for command"));
     }
     let mut found = find(command, args).unwrap_or_default();

@@ -8,11 +8,9 @@ mod page;
 
 use command::Flag::*;
 use command::{
-    Acl, Command, CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, Table, keyword_is, oneof,
-    pattern, string,
+    Acl, Command, CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, keyword_is, oneof, pattern,
+    string,
 };
-
-use crate::commands::reply_help;
 
 /// The commands of this folder.
 pub(crate) const ENTRIES: &[Entry] = &[COMMAND];
@@ -121,49 +119,28 @@ fn command_list(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// The command or subcommand that `args` name, whatever its arity.
-fn look_up<'t>(table: &'t Table, args: &[&[u8]]) -> Option<&'t Command> {
-    let command = table.by_name(args.first()?)?;
-    match args.get(1) {
-        Some(sub) if table.subcommands(command).next().is_some() => table.subcommand(command, sub),
-        _ => Some(command),
-    }
-}
-
-const COMMAND_HELP: Entry = Entry {
-    name: "help",
-    summary: "Returns helpful text about the different subcommands.",
-    since: "5.0.0",
-    arity: 2,
-    reply: Shape::Array(&Shape::AnyStatus),
-    run: Run::Function(command_help),
-    ..SUBCOMMAND
-};
+const COMMAND_HELP: Entry =
+    Entry { acl: &[Acl::Connection], run: Run::Function(command_help), ..Entry::HELP };
 
 fn command_help(ctx: &mut Ctx) -> CommandResult {
-    reply_help(
-        ctx,
-        "COMMAND",
-        &[
-            "(no subcommand)",
-            "    Return details about all Redis commands.",
-            "COUNT",
-            "    Return the total number of commands in this Redis server.",
-            "LIST",
-            "    Return a list of all commands in this Redis server.",
-            "INFO [<command-name> ...]",
-            "    Return details about multiple Redis commands.",
-            "    If no command names are given, documentation details for all",
-            "    commands are returned.",
-            "DOCS [<command-name> ...]",
-            "    Return documentation details about multiple Redis commands.",
-            "    If no command names are given, documentation details for all",
-            "    commands are returned.",
-            "GETKEYS <full-command>",
-            "    Return the keys from a full Redis command.",
-            "GETKEYSANDFLAGS <full-command>",
-            "    Return the keys and the access flags from a full Redis command.",
-        ],
-    );
-    Ok(())
+    ctx.help(&[
+        "(no subcommand)",
+        "    Return details about all Redis commands.",
+        "COUNT",
+        "    Return the total number of commands in this Redis server.",
+        "LIST",
+        "    Return a list of all commands in this Redis server.",
+        "INFO [<command-name> ...]",
+        "    Return details about multiple Redis commands.",
+        "    If no command names are given, documentation details for all",
+        "    commands are returned.",
+        "DOCS [<command-name> ...]",
+        "    Return documentation details about multiple Redis commands.",
+        "    If no command names are given, documentation details for all",
+        "    commands are returned.",
+        "GETKEYS <full-command>",
+        "    Return the keys from a full Redis command.",
+        "GETKEYSANDFLAGS <full-command>",
+        "    Return the keys and the access flags from a full Redis command.",
+    ])
 }

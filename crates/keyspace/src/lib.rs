@@ -13,5 +13,5 @@ mod value;
 
 pub use config::{Config, UnixMs};
 pub use db::{Db, Record};
-pub use string::Str;
+pub use string::{SHARED_BYTES_MIN, Str};
 pub use value::{Kind, Type, Value};

@@ -35,8 +35,8 @@ const COPY_BYTES_MAX: usize = 1024;
 pub enum Chunk {
     /// Bytes of this output alone; hand the buffer back through [`Output::recycle`].
     Owned(Vec<u8>),
-    /// Bytes that several outputs send, such as a published message.
-    Shared(Arc<[u8]>),
+    /// Bytes that others hold as well: a published message, a large value.
+    Shared(Arc<Vec<u8>>),
 }
 
 impl Chunk {
@@ -163,8 +163,8 @@ impl Output {
         self.chunks.push_back(chunk);
     }
 
-    /// Appends bytes that others send as well, without copying them unless they are few.
-    pub fn push_shared(&mut self, bytes: Arc<[u8]>) {
+    /// Appends bytes that others hold as well, without copying them unless they are few.
+    pub fn push_shared(&mut self, bytes: Arc<Vec<u8>>) {
         if bytes.len() <= COPY_BYTES_MAX {
             self.extend_from_slice(&bytes);
         } else {
@@ -404,7 +404,7 @@ mod tests {
         let behind = out.mark();
         out.insert_at(behind, b"[more bytes than the slack holds]");
         out.insert_at(mark, b"*1\r\n");
-        let shared: Arc<[u8]> = vec![b's'; 5000].into();
+        let shared = Arc::new(vec![b's'; 5000]);
         out.push_shared(Arc::clone(&shared));
         let slices: Vec<&[u8]> = out.slices().collect();
         assert_eq!(slices.iter().map(|slice| slice.len()).collect::<Vec<_>>(), [9, 4, 100_002, 33, 5000]);
@@ -416,7 +416,7 @@ mod tests {
     fn inserting_nothing_adds_no_chunk() {
         let mut out = Output::new();
         let mark = out.mark();
-        out.push_shared(vec![b's'; COPY_BYTES_MAX + 1].into());
+        out.push_shared(Arc::new(vec![b's'; COPY_BYTES_MAX + 1]));
         out.insert_at(mark, b"");
         assert_eq!(out.take_chunk().map(|chunk| chunk.as_slice().len()), Some(COPY_BYTES_MAX + 1));
     }
@@ -485,7 +485,7 @@ mod tests {
                     Step::Share(length) => {
                         let bytes = fresh(length, seed);
                         model.extend_from_slice(&bytes);
-                        out.push_shared(bytes.into());
+                        out.push_shared(Arc::new(bytes));
                     }
                     Step::Append(lengths) => {
                         let mut other = Output::new();

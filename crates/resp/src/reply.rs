@@ -109,8 +109,8 @@ impl<'a> Reply<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// A bulk string that other clients are sent as well.
-    pub fn bulk_shared(&mut self, bytes: Arc<[u8]>) {
+    /// A bulk string that others hold as well.
+    pub fn bulk_shared(&mut self, bytes: Arc<Vec<u8>>) {
         self.header(b'$', bytes.len());
         self.out.push_shared(bytes);
         self.out.extend_from_slice(b"\r\n");
@@ -338,7 +338,7 @@ mod tests {
         for length in [0, 3, 5000, 100_000] {
             let body = "x".repeat(length);
             let expected = format!("${length}\r\n{body}\r\n:1\r\n");
-            let shared: Arc<[u8]> = body.as_bytes().into();
+            let shared = Arc::new(body.clone().into_bytes());
             let write = |r: &mut Reply<'_>| {
                 r.bulk_shared(Arc::clone(&shared));
                 r.int(1);

@@ -21,7 +21,7 @@ pub(crate) enum Message {
     /// A message for channel subscribers of this thread.
     Deliver(Published),
     /// A line for the monitors of this thread.
-    Monitor(Arc<[u8]>),
+    Monitor(Arc<Vec<u8>>),
     /// A question to all threads.
     Ask(Question),
     /// The answer to one.

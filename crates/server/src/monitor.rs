@@ -36,7 +36,7 @@ impl ThreadHost {
     #[cold]
     fn feed_monitors(&mut self, args: &[&[u8]]) {
         let now_us = self.driver.clock().now_us();
-        let line: Arc<[u8]> = line(now_us, self.session(), args).into();
+        let line = Arc::new(line(now_us, self.session(), args));
         for remote in &self.shared.threads {
             if remote.monitor_count.load(Ordering::Relaxed) > 0 {
                 remote.send(Message::Monitor(line.clone()));
@@ -67,7 +67,7 @@ impl ThreadHost {
 
 impl Thread {
     /// Writes a line to the monitors of this thread.
-    pub(crate) fn show_to_monitors(&mut self, line: &Arc<[u8]>) {
+    pub(crate) fn show_to_monitors(&mut self, line: &Arc<Vec<u8>>) {
         for index in (0..self.host.monitors.len()).rev() {
             let conn = self.host.monitors[index];
             if let Some(output) = self.host.driver.output_mut(conn) {

@@ -49,7 +49,7 @@ impl ThreadHost {
 }
 
 /// The pattern that a message was encoded for, if any, and its bytes.
-type Encoded<'a> = (Option<&'a [u8]>, Arc<[u8]>);
+type Encoded<'a> = (Option<&'a [u8]>, Arc<Vec<u8>>);
 
 impl Thread {
     /// Takes what the last task published out of the posts, as far as its receivers are on `thread`.
@@ -121,7 +121,7 @@ impl Thread {
 }
 
 /// The message as a client gets it.
-fn encode(published: &Published, pattern: Option<&[u8]>, proto: Proto) -> Arc<[u8]> {
+fn encode(published: &Published, pattern: Option<&[u8]>, proto: Proto) -> Arc<Vec<u8>> {
     let mut out = Output::new();
     let mut reply = Reply::new(&mut out, proto);
     match pattern {
@@ -137,5 +137,5 @@ fn encode(published: &Published, pattern: Option<&[u8]>, proto: Proto) -> Arc<[u
     }
     reply.bulk(&published.channel);
     reply.bulk(&published.message);
-    out.to_vec().into()
+    Arc::new(out.to_vec())
 }

@@ -52,7 +52,7 @@ fn bitop(ctx: &mut Ctx) -> CommandResult {
     if result.is_empty() {
         ctx.store.delete(target);
     } else {
-        ctx.store.replace(target, Value::Str(Str::Grown(result)), None);
+        ctx.store.replace(target, Value::Str(Str::from(result)), None);
         ctx.store.changed(target, Class::String, "set");
         rebuild::record(&mut ctx.store, target);
     }

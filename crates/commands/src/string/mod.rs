@@ -1,7 +1,7 @@
 //! The string commands.
 //!
-//! A string is a [`Str`]: an integer, a block written as a whole, or a buffer that grew. `GET` and `SET` are the
-//! hottest commands of all: reading a block and overwriting one of the same size allocate nothing.
+//! A string is a [`Str`]: an integer, a block written as a whole, or a buffer that is large or grew. `GET` and `SET` are
+//! the hottest commands of all: reading a block and overwriting one of the same size allocate nothing.
 //!
 //! Not here: commands that see a string as bits (`bitmap`).
 
@@ -9,10 +9,14 @@ mod count;
 mod lcs;
 mod options;
 mod read;
+#[cfg(test)]
+mod tests;
 mod write;
 
+use std::sync::Arc;
+
 use command::{CommandError, Entry};
-use keyspace::Str;
+use keyspace::{SHARED_BYTES_MIN, Str};
 use resp::Reply;
 
 /// The string commands.
@@ -47,7 +51,8 @@ fn reply_string(reply: &mut Reply, string: &Str) {
     match string {
         Str::Int(number) => reply.bulk_int(*number),
         Str::Plain(block) => reply.bulk(block),
-        Str::Grown(bytes) => reply.bulk(bytes),
+        Str::Shared(bytes) if bytes.len() >= SHARED_BYTES_MIN => reply.bulk_shared(Arc::clone(bytes)),
+        Str::Shared(bytes) => reply.bulk(bytes),
     }
 }
 

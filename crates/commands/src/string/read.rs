@@ -107,7 +107,10 @@ fn getrange(ctx: &mut Ctx) -> CommandResult {
         None => ctx.reply.bulk(b""),
         Some(string) => {
             let bytes = string.bytes();
-            ctx.reply.bulk(part(&bytes, start, end));
+            match part(&bytes, start, end) {
+                all if all.len() == bytes.len() => reply_string(&mut ctx.reply, string),
+                part => ctx.reply.bulk(part),
+            }
         }
     }
     Ok(())

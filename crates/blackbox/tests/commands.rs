@@ -58,26 +58,30 @@ type Described = BTreeMap<String, BTreeMap<String, String>>;
 
 #[test]
 fn commands_are_described_as_by_redis() {
+    beside_redis(|ours, theirs| {
+        for describe in [infos, docs] {
+            compare(&describe(ours), &describe(theirs));
+        }
+    });
+}
+
+/// Calls `test` with a connection to Darter and one to the oracle, in each protocol.
+fn beside_redis(test: impl Fn(&mut Socket, &mut Socket)) {
     let Some(redis) = oracle() else { return };
     let darter = Server::darter(&[]).expect("the binary starts");
     for resp3 in [false, true] {
-        let (mut ours, mut theirs) = (darter.connect().unwrap(), redis.connect().unwrap());
-        ours.begin(resp3).unwrap();
-        theirs.begin(resp3).unwrap();
-        for describe in [infos, docs] {
-            compare(&describe(&mut ours), &describe(&mut theirs));
-        }
+        let [mut ours, mut theirs] = [&darter, &redis].map(|server| {
+            let mut socket = server.connect().expect("the server listens");
+            socket.begin(resp3).expect("the server greets");
+            socket
+        });
+        test(&mut ours, &mut theirs);
     }
 }
 
 #[test]
 fn keys_are_found_as_by_redis() {
-    let Some(redis) = oracle() else { return };
-    let darter = Server::darter(&[]).expect("the binary starts");
-    for resp3 in [false, true] {
-        let (mut ours, mut theirs) = (darter.connect().unwrap(), redis.connect().unwrap());
-        ours.begin(resp3).unwrap();
-        theirs.begin(resp3).unwrap();
+    beside_redis(|ours, theirs| {
         for line in [
             "get a",
             "get a b",
@@ -111,7 +115,7 @@ fn keys_are_found_as_by_redis() {
         ] {
             for what in ["getkeys", "getkeysandflags"] {
                 let words: Vec<&str> = ["command", what].into_iter().chain(line.split(' ')).collect();
-                let (ours, theirs) = (call(&mut ours, &words), call(&mut theirs, &words));
+                let (ours, theirs) = (call(ours, &words), call(theirs, &words));
                 // 7.0 wants two words at least.
                 if words.len() > 3 {
                     assert_eq!(ours, theirs, "{line}");
@@ -125,10 +129,10 @@ fn keys_are_found_as_by_redis() {
             "list nonsense x",
         ] {
             let words: Vec<&str> = ["command"].into_iter().chain(line.split(' ')).collect();
-            let (ours, theirs) = (call(&mut ours, &words), call(&mut theirs, &words));
+            let (ours, theirs) = (call(ours, &words), call(theirs, &words));
             assert_eq!(canonical(&ours), canonical(&theirs), "{line}");
         }
-    }
+    });
 }
 
 fn compare(ours: &Described, theirs: &Described) {

@@ -8,6 +8,7 @@ use command::Entry;
 pub mod bitmap;
 mod blocking;
 pub mod hash;
+mod index_range;
 pub mod keys;
 pub mod list;
 mod sample;

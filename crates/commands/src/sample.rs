@@ -1,4 +1,4 @@
-//! Elements drawn by chance: what HRANDFIELD, SRANDMEMBER and SPOP share.
+//! Elements drawn by chance: what HRANDFIELD, SRANDMEMBER, SPOP and ZRANDMEMBER share.
 //!
 //! | of n elements | how | steps |
 //! |---|---|---|
@@ -8,7 +8,7 @@
 //!
 //! Every subset is as likely as any other of its size. In which order its elements come says nothing.
 
-use command::{CommandError, parse_i64};
+use command::{CommandError, Ctx, keyword_is, parse_i64};
 use ds::random::Random;
 use resp::Reply;
 
@@ -35,6 +35,26 @@ impl Draw {
             count => Ok(Draw::Distinct(count as usize)),
         }
     }
+
+    /// Reads what follows the count: nothing, or `word`, which asks for pairs and so for a reply of twice as many.
+    pub(crate) fn parse_pairs(self, options: &[&[u8]], word: &str) -> Result<bool, CommandError> {
+        match options {
+            [] => Ok(false),
+            [option] if keyword_is(option, word) => {
+                let count = match self {
+                    Draw::Distinct(count) => count as u64,
+                    Draw::Repeated(count) => count,
+                };
+                if count > i64::MAX as u64 / 2 { Err(CommandError::OUT_OF_RANGE) } else { Ok(true) }
+            }
+            _ => Err(CommandError::SYNTAX),
+        }
+    }
+}
+
+/// Chance of its own, because the collection is borrowed from the shard of `key`, whose chance it comes from.
+pub(crate) fn random(ctx: &mut Ctx, key: &[u8]) -> Random {
+    Random::new(ctx.store.random(key).next_u64())
 }
 
 /// Whether to walk over all `len` elements for `count` distinct ones, rather than draw each.

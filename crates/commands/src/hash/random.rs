@@ -2,10 +2,7 @@
 
 use command::Flag::*;
 use command::KeyFlag::*;
-use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key,
-    keyword_is, token,
-};
+use command::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key, token};
 use ds::hash::Hash;
 use ds::random::Random;
 use ds::set::{Set, SetLimits};
@@ -39,7 +36,7 @@ pub(super) const HRANDFIELD: Entry = Entry {
 
 fn hrandfield(ctx: &mut Ctx) -> CommandResult {
     let key = ctx.args[1];
-    let mut random = Random::new(ctx.store.random(key).next_u64());
+    let mut random = sample::random(ctx, key);
     let Some(count) = ctx.args.get(2) else {
         let hash = ctx.store.read_as::<Hash>(key)?;
         match hash.and_then(|hash| hash.random(random.next_u64(), random.next_u64())) {
@@ -49,7 +46,7 @@ fn hrandfield(ctx: &mut Ctx) -> CommandResult {
         return Ok(());
     };
     let draw = Draw::parse(count)?;
-    let with_values = parse_with_values(&ctx.args[3..], draw)?;
+    let with_values = draw.parse_pairs(&ctx.args[3..], "withvalues")?;
     let config = ctx.store.config();
     let Some(hash) = ctx.store.read_as::<Hash>(key)? else {
         ctx.reply.array(0);
@@ -63,20 +60,6 @@ fn hrandfield(ctx: &mut Ctx) -> CommandResult {
         }
     }
     Ok(())
-}
-
-fn parse_with_values(options: &[&[u8]], draw: Draw) -> Result<bool, CommandError> {
-    match *options {
-        [] => Ok(false),
-        [option] if keyword_is(option, "withvalues") => {
-            let count = match draw {
-                Draw::Distinct(count) => count as u64,
-                Draw::Repeated(count) => count,
-            };
-            if count > i64::MAX as u64 / 2 { Err(CommandError::OUT_OF_RANGE) } else { Ok(true) }
-        }
-        _ => Err(CommandError::SYNTAX),
-    }
 }
 
 fn write_distinct(hash: &Hash, count: usize, random: &mut Random, limits: &SetLimits, fields: &mut Fields) {

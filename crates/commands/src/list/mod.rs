@@ -23,8 +23,6 @@ mod pop;
 mod push;
 mod read;
 
-use std::ops::Range;
-
 use command::{CommandError, Entry, keyword_is};
 use ds::list::End;
 
@@ -94,38 +92,5 @@ fn pop_event(end: End) -> &'static str {
     match end {
         End::Head => "lpop",
         End::Tail => "rpop",
-    }
-}
-
-/// The indexes from `start` to `stop`, both included, negative ones counted from the tail, as far as a list of `len`
-/// elements has them.
-fn index_range(start: i64, stop: i64, len: usize) -> Range<usize> {
-    let len = len as i64;
-    let from_head = |index: i64| if index < 0 { len + index } else { index };
-    let (start, stop) = (from_head(start).max(0), from_head(stop).min(len - 1));
-    if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_clamped_to_what_there_is() {
-        for (start, stop, expected) in [
-            (0, -1, 0..3),
-            (-2, -1, 1..3),
-            (1, 1, 1..2),
-            (0, 100, 0..3),
-            (-100, 0, 0..1),
-            (2, 1, 0..0),
-            (3, 5, 0..0),
-            (0, -4, 0..0),
-            (i64::MIN, i64::MAX, 0..3),
-            (i64::MAX, i64::MIN, 0..0),
-            (i64::MIN, i64::MIN, 0..0),
-        ] {
-            assert_eq!(index_range(start, stop, 3), expected, "{start} {stop}");
-        }
     }
 }

@@ -8,7 +8,7 @@ use command::{
 };
 use ds::list::List;
 
-use super::index_range;
+use crate::index_range::index_range;
 
 pub(super) const LLEN: Entry = Entry {
     name: "llen",

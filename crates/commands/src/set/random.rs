@@ -39,7 +39,7 @@ fn spop(ctx: &mut Ctx) -> CommandResult {
 }
 
 fn pop_one(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
-    let mut random = seeded(ctx, key);
+    let mut random = sample::random(ctx, key);
     let popped =
         ctx.store.write_as::<Set>(key)?.and_then(|set| set.pop_random(random.next_u64(), random.next_u64()));
     match popped {
@@ -55,7 +55,7 @@ fn pop_one(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
 }
 
 fn pop_several(ctx: &mut Ctx, key: &[u8], count: usize) -> CommandResult {
-    let mut random = seeded(ctx, key);
+    let mut random = sample::random(ctx, key);
     let Some(set) = ctx.store.write_as::<Set>(key)?.filter(|_| count > 0) else {
         ctx.reply.set(0);
         return Ok(());
@@ -123,7 +123,7 @@ fn srandmember(ctx: &mut Ctx) -> CommandResult {
         [_, key, count] => (key, Some(Draw::parse(count)?)),
         _ => return Err(CommandError::SYNTAX),
     };
-    let mut random = seeded(ctx, key);
+    let mut random = sample::random(ctx, key);
     let config = ctx.store.config();
     let reply = &mut ctx.reply;
     let set = ctx.store.read_as::<Set>(key)?;
@@ -171,11 +171,6 @@ fn each_distinct(
             visit(&member);
         }
     }
-}
-
-/// Chance of its own, because the set is borrowed from the same shard.
-fn seeded(ctx: &mut Ctx, key: &[u8]) -> Random {
-    Random::new(ctx.store.random(key).next_u64())
 }
 
 #[cfg(test)]

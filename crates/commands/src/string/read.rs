@@ -130,18 +130,9 @@ fn part(bytes: &[u8], start: i64, end: i64) -> &[u8] {
 pub(super) const SUBSTR: Entry = Entry {
     name: "substr",
     summary: "Returns a substring from a string value.",
-    complexity: "O(N) where N is the length of the returned string. The complexity is ultimately determined by the returned length, but because creating a substring from an existing string is very cheap, it can be considered O(1) for small strings.",
     since: "1.0.0",
-    group: Group::String,
-    arity: 4,
-    flags: &[ReadOnly],
-    acl: &[Acl::String],
-    keys: &[KeySpec::one(1, &[RO, Access])],
-    args: &[key("key", 0), integer("start"), integer("end")],
     deprecated: Some(("2.0.0", "`GETRANGE`")),
-    reply: Shape::Bulk,
-    run: Run::Function(getrange),
-    ..Entry::DEFAULT
+    ..GETRANGE
 };
 
 pub(super) const GETDEL: Entry = Entry {

@@ -5,14 +5,13 @@ use std::collections::BTreeSet;
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key,
-    keyword_is, pattern, token,
+    Acl, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key, pattern, token,
 };
 use ds::random::Random;
 use ds::zset::ZSet;
 
 use super::{Layout, MEMBERS, reply_member, reply_members};
-use crate::sample::{Draw, ReplyLimit};
+use crate::sample::{self, Draw, ReplyLimit};
 use crate::scan;
 
 pub(super) const ZRANDMEMBER: Entry = Entry {
@@ -37,7 +36,7 @@ pub(super) const ZRANDMEMBER: Entry = Entry {
 
 fn zrandmember(ctx: &mut Ctx) -> CommandResult {
     let key = ctx.args[1];
-    let mut random = Random::new(ctx.store.random(key).next_u64());
+    let mut random = sample::random(ctx, key);
     let Some(count) = ctx.args.get(2) else {
         match ctx.store.read_as::<ZSet>(key)?.and_then(|zset| zset.random(random.next_u64())) {
             Some((member, _)) => ctx.reply.bulk(member),
@@ -46,7 +45,7 @@ fn zrandmember(ctx: &mut Ctx) -> CommandResult {
         return Ok(());
     };
     let draw = Draw::parse(count)?;
-    let layout = Layout::with_scores(parse_with_scores(&ctx.args[3..], draw)?, &ctx.reply);
+    let layout = Layout::with_scores(draw.parse_pairs(&ctx.args[3..], "withscores")?, &ctx.reply);
     let string_bytes_max = ctx.store.config().string_bytes_max;
     let Some(zset) = ctx.store.read_as::<ZSet>(key)? else {
         ctx.reply.array(0);
@@ -72,20 +71,6 @@ fn zrandmember(ctx: &mut Ctx) -> CommandResult {
         }
     }
     Ok(())
-}
-
-fn parse_with_scores(options: &[&[u8]], draw: Draw) -> Result<bool, CommandError> {
-    match options {
-        [] => Ok(false),
-        [option] if keyword_is(option, "withscores") => {
-            let count = match draw {
-                Draw::Distinct(count) => count as u64,
-                Draw::Repeated(count) => count,
-            };
-            if count > i64::MAX as u64 / 2 { Err(CommandError::OUT_OF_RANGE) } else { Ok(true) }
-        }
-        _ => Err(CommandError::SYNTAX),
-    }
 }
 
 /// `count` different ranks below `len`, each choice equally likely (Floyd's algorithm; Bentley and Floyd, "A sample

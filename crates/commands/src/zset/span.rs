@@ -6,6 +6,8 @@ use command::{CommandError, parse_i64};
 use ds::num::{LexBound, ScoreBound, parse_lex_bound, parse_score_bound};
 use ds::zset::ZSet;
 
+use crate::index_range::index_range;
+
 const NOT_A_SCORE: &str = "ERR min or max is not a float";
 const NOT_A_LEX_BOUND: &str = "ERR min or max not valid string range item";
 
@@ -51,38 +53,9 @@ impl<'a> Span<'a> {
             Span::Lex { min, max } => zset.lex_range(min, max),
             Span::Rank { start, stop } => {
                 let len = zset.len();
-                let indexes = clamp(start, stop, len);
+                let indexes = index_range(start, stop, len);
                 if reverse { len - indexes.end..len - indexes.start } else { indexes }
             }
-        }
-    }
-}
-
-/// The indexes from `start` to `stop`, both inclusive, of a sequence of `len` elements.
-fn clamp(start: i64, stop: i64, len: usize) -> Range<usize> {
-    let len = len as i64;
-    let from_the_front = |index: i64| if index < 0 { index + len } else { index };
-    let (start, stop) = (from_the_front(start).max(0), from_the_front(stop).min(len - 1));
-    if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn indexes_clamp() {
-        for (start, stop, len, expected) in [
-            (0, -1, 3, 0..3),
-            (1, 1, 3, 1..2),
-            (-2, -1, 3, 1..3),
-            (i64::MIN, i64::MAX, 3, 0..3),
-            (i64::MAX, i64::MAX, 3, 0..0),
-            (i64::MIN, i64::MIN, 3, 0..0),
-            (2, 1, 3, 0..0),
-            (0, -1, 0, 0..0),
-        ] {
-            assert_eq!(clamp(start, stop, len), expected, "{start} {stop} of {len}");
         }
     }
 }

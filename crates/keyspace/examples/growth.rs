@@ -1,7 +1,7 @@
 //! How long one operation holds a shard up while its data grow to millions and shrink again.
 //!
-//! `make bench-growth`, or `growth [millions [what …]]`. The server's allocator, and as in the server without huge pages
-//! (`MIMALLOC_ALLOW_THP=0`): to clear one takes the kernel longer than anything here.
+//! `make bench-growth`, or `growth [millions [what …]]`. The server's allocator, but without the huge pages
+//! that the server has for its data (`MIMALLOC_ALLOW_THP=0`): to clear one may take the kernel longer than anything here.
 //!
 //! Prints for each phase the percentiles of the times of its operations, and the longest ones with the length at that
 //! time. Machines have pauses of their own, some of them tens of milliseconds; but they do not hit the same operation

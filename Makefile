@@ -6,7 +6,7 @@ URL ?=
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER
 
-.PHONY: help run build release test quick-test differential simulate hostile fuzz loom lint fmt bench-quick demo gates gate-sidekiq clean setup
+.PHONY: help run build release test quick-test differential simulate hostile fuzz loom lint fmt bench-quick bench-growth demo gates gate-sidekiq clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -66,6 +66,10 @@ fmt: ## Format
 
 bench-quick: release ## Ratios to redis-server: CPU per request, a few minutes
 	scripts/bench-quick
+
+bench-growth: ## How long one operation takes while tables and collections grow to millions, and shrink
+	$(CARGO) build --release -p keyspace --example growth
+	MIMALLOC_ALLOW_THP=0 target/release/examples/growth
 
 demo: release ## Real Sidekiq workers drain Darter; PEER=redis compares
 	gates/sidekiq/setup

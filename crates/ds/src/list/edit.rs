@@ -177,7 +177,7 @@ impl List {
 
     /// [`Self::tidy`] for all nodes in one pass.
     fn tidy_all(&mut self) {
-        for node in std::mem::take(&mut self.nodes) {
+        for node in std::mem::take(&mut self.nodes).into_iter() {
             if node.count() == 0 {
                 self.keep_spare(node);
                 continue;

@@ -2,15 +2,16 @@
 
 use super::entry::Entries;
 use super::node::Node;
-use std::collections::{VecDeque, vec_deque};
+use super::row::Row;
 
 /// The elements of a list from some index on, in either direction.
 #[derive(Clone, Default)]
 pub struct Iter<'a> {
     /// What is left of the node being read.
     entries: Entries<'a>,
-    /// The nodes after it, or before it if `reverse`.
-    nodes: vec_deque::Iter<'a, Node>,
+    /// All nodes, if there are any, and the index of that node.
+    nodes: Option<&'a Row<Node>>,
+    at: usize,
     reverse: bool,
     remaining: usize,
 }
@@ -18,7 +19,7 @@ pub struct Iter<'a> {
 impl<'a> Iter<'a> {
     /// Begins at an existing element, from which there are so many to the tail and to the head, itself included.
     pub(super) fn new(
-        nodes: &'a VecDeque<Node>,
+        nodes: &'a Row<Node>,
         (at, index): (usize, usize),
         to_tail: usize,
         to_head: usize,
@@ -29,13 +30,12 @@ impl<'a> Iter<'a> {
             if let Some(last) = (nodes[at].count() - 1 - index).checked_sub(1) {
                 entries.nth_back(last);
             }
-            Self { entries, nodes: nodes.range(..at), reverse, remaining: to_head }
         } else {
             if let Some(last) = index.checked_sub(1) {
                 entries.nth(last);
             }
-            Self { entries, nodes: nodes.range(at + 1..), reverse, remaining: to_tail }
         }
+        Self { entries, nodes: Some(nodes), at, reverse, remaining: if reverse { to_head } else { to_tail } }
     }
 }
 
@@ -49,8 +49,8 @@ impl<'a> Iterator for Iter<'a> {
                 self.remaining -= 1;
                 return value;
             }
-            let node = if self.reverse { self.nodes.next_back() } else { self.nodes.next() };
-            self.entries = node?.entries();
+            self.at = if self.reverse { self.at.checked_sub(1)? } else { self.at + 1 };
+            self.entries = self.nodes?.get(self.at)?.entries();
         }
     }
 

@@ -1,6 +1,6 @@
 //! A list: the queue that this store exists for.
 //!
-//! A deque of nodes of up to 8 KiB (`node`), each a run of elements in one buffer (`entry`). Push and pop touch the
+//! A row (`row`) of nodes of up to 8 KiB (`node`), each a run of elements in one buffer (`entry`). Push and pop touch the
 //! node at their end and move nothing else; an index is found by the nodes' counts, from the nearer end; a change
 //! in the middle rewrites one node.
 //!
@@ -24,21 +24,19 @@ mod edit;
 pub(crate) mod entry;
 mod iter;
 pub(crate) mod node;
+mod row;
 #[cfg(test)]
 mod tests;
 
 pub use iter::Iter;
 use node::{NODE_BYTES_MAX, Node};
-use std::collections::VecDeque;
+use row::Row;
 
 /// Bytes of the longest element. Requests are limited far below.
 pub const ELEMENT_BYTES_MAX: usize = u32::MAX as usize - entry::OVERHEAD_BYTES_MAX;
 
 /// Bytes that a listpack has beside its elements.
 const LISTPACK_FRAME_BYTES: usize = 7;
-
-/// A deque keeps its capacity while it is at most this, or a quarter of it is in use.
-const NODES_KEPT: usize = 64;
 
 /// One of the two ends of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +50,7 @@ pub enum End {
 /// An ordered sequence of byte strings.
 #[derive(Clone, Default)]
 pub struct List {
-    nodes: VecDeque<Node>,
+    nodes: Row<Node>,
     len: usize,
     /// Bytes of the buffers of all nodes.
     buffer_bytes: usize,
@@ -85,7 +83,7 @@ impl List {
     /// Bytes the list has allocated, as asked for; what the allocator adds is not counted.
     pub fn memory_bytes(&self) -> usize {
         let spare = self.spare.as_ref().map_or(0, |buffer| buffer.len());
-        self.nodes.capacity() * size_of::<Node>() + self.buffer_bytes + spare
+        self.nodes.memory_bytes() + self.buffer_bytes + spare
     }
 
     /// Says that values of `value_bytes` in all are about to be added. [`Self::push`] does so for its one value; a command
@@ -180,7 +178,8 @@ impl List {
             }
         } else {
             let mut rest = self.len - index;
-            for (at, node) in self.nodes.iter().enumerate().rev() {
+            for at in (0..self.nodes.len()).rev() {
+                let node = &self.nodes[at];
                 if rest <= node.count() {
                     return (at, node.count() - rest);
                 }
@@ -199,14 +198,14 @@ impl List {
 
     fn end_node(&self, end: End) -> Option<&Node> {
         match end {
-            End::Head => self.nodes.front(),
+            End::Head => self.nodes.get(0),
             End::Tail => self.nodes.back(),
         }
     }
 
     fn end_node_mut(&mut self, end: End) -> Option<&mut Node> {
         match end {
-            End::Head => self.nodes.front_mut(),
+            End::Head => self.nodes.get_mut(0),
             End::Tail => self.nodes.back_mut(),
         }
     }
@@ -225,9 +224,6 @@ impl List {
     // All other changes to nodes go through the following three, which keep `buffer_bytes`.
 
     fn add_node(&mut self, at: usize, node: Node) {
-        if self.nodes.capacity() == 0 {
-            self.nodes.reserve_exact(1);
-        }
         self.buffer_bytes += node.capacity_bytes();
         self.nodes.insert(at, node);
     }
@@ -244,10 +240,6 @@ impl List {
         let node = self.nodes.remove(at).expect("only existing nodes are dropped");
         self.buffer_bytes -= node.capacity_bytes();
         self.keep_spare(node);
-        let (len, capacity) = (self.nodes.len(), self.nodes.capacity());
-        if capacity > NODES_KEPT && len < capacity / 4 {
-            self.nodes.shrink_to(capacity / 2);
-        }
     }
 
     fn keep_spare(&mut self, node: Node) {
@@ -261,11 +253,11 @@ impl List {
         if !self.is_quicklist || self.nodes.len() > 1 {
             return;
         }
-        let listpack_bytes = self.nodes.front().map_or(0, Node::listpack_bytes);
+        let listpack_bytes = self.nodes.get(0).map_or(0, Node::listpack_bytes);
         if listpack_bytes + LISTPACK_FRAME_BYTES <= NODE_BYTES_MAX / 2 {
             self.is_quicklist = false;
             self.spare = None;
-            self.nodes.shrink_to(1);
+            self.nodes.shrink_to_fit();
             if !self.nodes.is_empty() {
                 self.change(0, Node::shrink);
             }
@@ -274,7 +266,8 @@ impl List {
 
     /// Checks every invariant; for tests.
     pub fn debug_validate(&self) {
-        for node in &self.nodes {
+        self.nodes.debug_validate();
+        for node in self.nodes.iter() {
             node.debug_validate();
             assert!(node.count() > 0);
             assert!(node.used_bytes() <= NODE_BYTES_MAX || node.count() == 1);

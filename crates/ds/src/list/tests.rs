@@ -1,5 +1,7 @@
 //! Lists against `VecDeque`, validated after every operation.
 
+use std::collections::VecDeque;
+
 use super::*;
 use proptest::prelude::*;
 

@@ -75,6 +75,11 @@ pub const KNOWN: &[Known] = &[
         rule: Rule::Differs(is_newer_encoding),
         reason: "7.2 keeps small lists and small sets of strings in listpacks",
     },
+    Known {
+        commands: &["object|help"],
+        rule: Rule::Differs(is_newer_help),
+        reason: "7.2 says `Print this help.` where 7.0 says `Prints`",
+    },
     Known { commands: &["zrank", "zrevrank"], rule: Rule::Newer("WITHSCORE"), reason: "an option since 7.2" },
     Known { commands: &["hscan"], rule: Rule::Newer("NOVALUES"), reason: "an option since 7.4" },
     Known {
@@ -115,6 +120,16 @@ pub(crate) fn rules_of(command: &str) -> impl Iterator<Item = Rule> {
 
 fn is_error(reply: &Value, beginning: &str) -> bool {
     matches!(reply, Value::Error(text) if text.starts_with(beginning.as_bytes()))
+}
+
+fn is_newer_help(darter: &Value, redis: &Value) -> bool {
+    let (Value::Array(darter), Value::Array(redis)) = (darter, redis) else { return false };
+    let (Some((last, lines)), Some((old_last, old_lines))) = (darter.split_last(), redis.split_last()) else {
+        return false;
+    };
+    lines == old_lines
+        && *last == Value::Simple(b"    Print this help.".into())
+        && *old_last == Value::Simple(b"    Prints this help.".into())
 }
 
 fn is_newer_encoding(darter: &Value, redis: &Value) -> bool {

@@ -13,8 +13,8 @@ use proactor::{Driver, Listener, Waker};
 
 use crate::error::Error;
 use crate::settings::{
-    BIND, DIR, Found, Invocation, MAXCLIENTS, PIDFILE, PORT, SUPERVISED, SUPERVISED_BY_SYSTEMD, Settings,
-    TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM, help, version_line,
+    BIND, DIR, DISABLE_THP, Found, Invocation, MAXCLIENTS, PIDFILE, PORT, SUPERVISED, SUPERVISED_BY_SYSTEMD,
+    Settings, TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM, help, version_line,
 };
 use crate::shared::Shared;
 use crate::thread::Thread;
@@ -62,8 +62,9 @@ fn print(text: &str) -> Result<(), Error> {
 }
 
 fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
-    // What is touched at the start is little and lies scattered: huge pages are for the data.
-    system::use_huge_pages(false);
+    if settings.is_on(DISABLE_THP) {
+        system::disable_huge_pages();
+    }
     let directory = settings.text(DIR);
     if !directory.is_empty() {
         std::env::set_current_dir(&*directory).map_err(|source| Error::Io {
@@ -88,7 +89,6 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
     system::hold_signals();
     let (shared, threads) = start_threads(settings, listeners)?;
     shared.watch.note_startup();
-    system::use_huge_pages(true);
     stop_at_signal(shared)?;
     tracing::info!(
         "ready to accept connections on {} ({}, {} shards)",

@@ -30,10 +30,9 @@ pub(crate) fn raise_file_limit(wanted: u64) -> u64 {
     limit.rlim_cur
 }
 
-/// Whether memory that is touched from now on may come in huge pages.
-pub(crate) fn use_huge_pages(use_them: bool) {
-    let disable = libc::c_ulong::from(!use_them);
-    let unused: libc::c_ulong = 0;
+/// Sees to it that memory never comes in huge pages.
+pub(crate) fn disable_huge_pages() {
+    let (disable, unused): (libc::c_ulong, libc::c_ulong) = (1, 0);
     // SAFETY: no pointers. Where the kernel does not know the call, huge pages stay as they are.
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, disable, unused, unused, unused) };
 }

@@ -54,7 +54,6 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ("cluster-slave-validity-factor", "10"),
     ("crash-log-enabled", "yes"),
     ("crash-memcheck-enabled", "yes"),
-    ("disable-thp", "yes"),
     ("dynamic-hz", "yes"),
     ("enable-module-command", "no"),
     ("hll-sparse-max-bytes", "3000"),

@@ -296,6 +296,15 @@ settings! {
         ..Setting::of(Group::Threads)
     };
 
+    DISABLE_THP = Setting {
+        name: "disable-thp",
+        kind: Kind::Bool,
+        default: "yes",
+        change: Change::AtStart,
+        doc: "Take no huge pages from the kernel: clearing one holds a command up for more than a millisecond",
+        ..Setting::of(Group::Threads)
+    };
+
     // ---- data ---------------------------------------------------------------------------------------------
 
     DATABASES = Setting {

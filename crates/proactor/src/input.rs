@@ -53,6 +53,15 @@ impl InputBuffer {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Makes room for `len` bytes that are about to come, so that it need not grow step by step.
+    pub fn reserve(&mut self, len: usize) {
+        if len > self.bytes.capacity() - self.bytes.len() {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+            self.bytes.reserve_exact(len);
+        }
+    }
+
     /// How many bytes of memory it holds.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
@@ -70,6 +79,18 @@ impl InputBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reserving_keeps_what_is_there() {
+        let mut input = InputBuffer::new();
+        input.append(b"abc");
+        input.consume(1);
+        input.reserve(1000);
+        assert_eq!(input.as_slice(), b"bc");
+        let capacity = input.capacity();
+        input.append(&[b'x'; 1000]);
+        assert_eq!((input.len(), input.capacity()), (1002, capacity));
+    }
 
     #[test]
     fn consumed_bytes_make_room_before_the_buffer_grows() {

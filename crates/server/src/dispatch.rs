@@ -355,7 +355,7 @@ impl Thread {
         if let Some(deadline_ms) = deadline_ms {
             self.host.timers.add(deadline_ms, conn);
         }
-        self.host.shared.threads[usize::from(self.host.id)].stats.blocked_clients.add(1);
+        self.host.stats().blocked_clients.add(1);
     }
 
     /// Leaves every shard of the running transaction, and runs what was delegated meanwhile.

@@ -109,13 +109,11 @@ impl Thread {
             session.reply_mode = ReplyMode::On;
         }
         let is_last = session.close_after_reply;
+        let stats = self.host.stats();
         if mode == ReplyMode::On
             && let Some(out) = self.host.driver.output_mut(conn)
         {
-            self.host.shared.threads[usize::from(self.host.id)]
-                .stats
-                .net_output_bytes
-                .add(reply.len() as u64);
+            stats.net_output_bytes.add(reply.len() as u64);
             out.append(reply);
         }
         if is_last {
@@ -289,11 +287,11 @@ impl Thread {
         if let Some(deadline_ms) = wait.deadline_ms {
             self.host.timers.remove(deadline_ms, conn);
         }
-        self.host.shared.threads[usize::from(self.host.id)].stats.blocked_clients.sub(1);
+        self.host.stats().blocked_clients.sub(1);
         self.forget_tickets(db, &wait.blocked.tickets);
     }
 
-    /// A connection is gone: its waits, watches and subscriptions end.
+    /// The peer will send nothing more, or (`error`) is gone.
     pub(crate) fn hang_up(&mut self, conn: ConnId, error: Option<ErrorKind>) {
         if error.is_some() {
             return self.close(conn, CloseMode::Now);

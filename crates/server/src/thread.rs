@@ -27,6 +27,8 @@ use crate::session::{Session, State, Watching};
 use crate::shared::Shared;
 use crate::timers::Timers;
 
+/// How many times the bytes that came of a long request are reserved for the rest of it, which is only announced.
+const INPUT_GROWTH_MAX: usize = 16;
 /// Commands of one connection that run before the others get their turn.
 const COMMANDS_PER_TURN: usize = 1024;
 
@@ -85,7 +87,10 @@ impl Host for ThreadHost {
 }
 
 impl ThreadHost {
-    /// The thread behind a running command; `None` where commands run without a server.
+    /// The thread behind a running command.
+    ///
+    /// # Panics
+    /// Where commands run without a server.
     pub(crate) fn of(host: &mut dyn Host) -> &mut ThreadHost {
         host.as_any_mut().downcast_mut().expect("commands of the server run on its threads only")
     }
@@ -251,6 +256,7 @@ impl Thread {
         self.leave_all();
         self.host.stats().count_io(consumed, io.output.len() - output_bytes);
         io.input.consume(consumed);
+        io.input.reserve(parser.bytes_wanted().min(INPUT_GROWTH_MAX * io.input.len()));
         let session = self.host.current.take().expect("the session is put back where it was");
         let closing = matches!(session.state, State::Closing) || session.close_after_reply;
         self.host.connections.put_back(conn, parser, session);

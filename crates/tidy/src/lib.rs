@@ -171,6 +171,30 @@ fn unsafe_stands_where_it_may() {
 }
 
 #[test]
+fn every_file_is_compiled() {
+    let files = rust_files();
+    let mut offenders = Vec::new();
+    for (name, _) in &files {
+        let Some((source, path)) = name.split_once("/src/") else { continue };
+        let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+        let module = match file {
+            "lib.rs" | "main.rs" => continue,
+            "mod.rs" => folder.rsplit('/').next().unwrap_or(folder),
+            file => file.trim_end_matches(".rs"),
+        };
+        let declaration = format!("mod {module};");
+        let is_declared = |(other, text): &(String, String)| {
+            other.starts_with(&format!("{source}/src/"))
+                && text.lines().any(|line| line.ends_with(&declaration))
+        };
+        if !files.iter().any(is_declared) {
+            offenders.push(name.clone());
+        }
+    }
+    none("files that no `mod` names", &offenders);
+}
+
+#[test]
 fn no_word_says_later() {
     let words = ["TODO", "FIXME", "XXX:", "HACK"];
     let mut offenders = Vec::new();

@@ -45,16 +45,10 @@ pub struct Table {
 /// A command's name and number, side by side: one miss of the cache at most.
 #[derive(Clone, Debug, Default)]
 struct NameSlot {
-    /// No command if it is empty.
-    name: ArrayName,
-    id: u16,
-}
-
-/// A name in place.
-#[derive(Clone, Debug, Default)]
-struct ArrayName {
+    /// Bytes of the name; 0 if there is no command.
     length: u8,
     bytes: [u8; NAME_BYTES_MAX],
+    id: u16,
 }
 
 /// The longest name that a command may have.
@@ -63,15 +57,15 @@ const NAME_BYTES_MAX: usize = 21;
 const NAME_SLOTS: usize = 1 << NAME_SLOTS_LOG2;
 const NAME_SLOTS_LOG2: u32 = 11;
 
-impl ArrayName {
-    fn new(name: &str) -> Self {
+impl NameSlot {
+    fn new(name: &[u8], id: CommandId) -> Self {
         let mut bytes = [0; NAME_BYTES_MAX];
-        bytes[..name.len()].copy_from_slice(name.as_bytes());
-        ArrayName { length: name.len() as u8, bytes }
+        bytes[..name.len()].copy_from_slice(name);
+        NameSlot { length: name.len() as u8, bytes, id: id.0 }
     }
 
     #[inline]
-    fn bytes(&self) -> &[u8] {
+    fn name(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
 }
@@ -105,9 +99,8 @@ impl Table {
             let id = table.add(entry, None);
             let start = name_hash(name);
             let mut slots = (start..NAME_SLOTS).chain(0..start);
-            let free = slots.find(|&slot| table.by_name[slot].name.length == 0);
-            table.by_name[free.expect("far fewer commands than slots")] =
-                NameSlot { name: ArrayName::new(entry.name), id: id.0 };
+            let free = slots.find(|&slot| table.by_name[slot].length == 0);
+            table.by_name[free.expect("far fewer commands than slots")] = NameSlot::new(name, id);
         }
         table
     }
@@ -170,10 +163,10 @@ impl Table {
         let mut index = name_hash(name);
         loop {
             let slot = &self.by_name[index];
-            if slot.name.bytes().eq_ignore_ascii_case(name) {
+            if slot.name().eq_ignore_ascii_case(name) {
                 return (!name.is_empty()).then(|| self.get(CommandId(slot.id)));
             }
-            if slot.name.length == 0 {
+            if slot.length == 0 {
                 return None;
             }
             index = (index + 1) % NAME_SLOTS;

@@ -158,9 +158,10 @@ impl Thread {
             return self.execute_one(command, args, located.shard(), located, tries, out);
         }
         let mut needs = match command.entry.route {
-            Route::Queued | Route::Channels(_) | Route::Script { .. } => self.host.needs(command, args),
-            _ if more == Needs::Nothing => Needs::at_first(command, args, shared.shards.placement()),
-            _ => Needs::of(command, args, shared.shards.placement()),
+            Route::KeysInTurn if more == Needs::Nothing => {
+                Needs::at_first(command, args, shared.shards.placement())
+            }
+            _ => self.host.needs(command, args),
         };
         if more != Needs::Nothing {
             needs = needs.and(more);

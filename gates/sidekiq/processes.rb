@@ -16,6 +16,11 @@ def reached_within?(seconds_max, every_seconds: 0.02)
 end
 
 class Processes
+  # How long a worker waits for its jobs after TERM (-t). Sidekiq's fetch blocks for 2 s in BRPOP and cannot be called off:
+  # a worker that gives up sooner, or just then, pushes its unfinished jobs back while its own idle thread is still first in
+  # the queue's line, is handed one of them, and ends with it. That loses the job, against redis-server as well.
+  TERM_SECONDS = 4
+
   attr_reader :folder
 
   def initialize
@@ -37,8 +42,8 @@ class Processes
   end
 
   # Starts a real Sidekiq worker process (its own command line) on jobs.rb; the settings are those named there.
-  def start_worker(name, url, threads:, queues:, timeout_seconds: 2, **settings)
-    words = ["-r", File.join(__dir__, "jobs.rb"), "-e", "production", "-c", threads.to_s, "-t", timeout_seconds.to_s]
+  def start_worker(name, url, threads:, queues:, **settings)
+    words = ["-r", File.join(__dir__, "jobs.rb"), "-e", "production", "-c", threads.to_s, "-t", TERM_SECONDS.to_s]
     env = {"REDIS_URL" => url, "GATE_FOLDER" => @folder}
     settings.each { |name, value| env["GATE_#{name.upcase}"] = value.to_s }
     command = [*Stack::RUBY, Gem.bin_path("sidekiq", "sidekiq"), *words, *queues.flat_map { |queue| ["-q", queue] }]

@@ -7,8 +7,11 @@
 
 /// What becomes a random number.
 const PLACEHOLDER: &str = "__rand_int__";
-/// Batches are cut from this many requests (more than any pipeline): enough that neighbours differ, few enough for the cache.
-const VARIANTS: usize = 16_384;
+/// Batches are cut from this many requests: no fewer keys in use than a server's cache is large, or it would look faster than
+/// it is.
+const VARIANTS: usize = 1 << 19;
+/// The same of a command without a random number (more than any pipeline).
+const COPIES: usize = 1 << 12;
 
 /// Random requests of one form.
 #[derive(Debug)]
@@ -25,7 +28,9 @@ impl Requests {
         let mut random = Random(seed);
         let mut bytes = Vec::new();
         let mut starts = vec![0];
-        for _ in 0..VARIANTS {
+        let is_random = command.iter().any(|arg| arg.contains(PLACEHOLDER));
+        let count = if is_random { VARIANTS } else { COPIES }.max(batch as usize);
+        for _ in 0..count {
             let args: Vec<String> = command
                 .iter()
                 .map(|arg| arg.replace(PLACEHOLDER, &format!("{:012}", random.below(keys))))
@@ -38,7 +43,7 @@ impl Requests {
 
     /// The bytes of a batch.
     pub(crate) fn batch(&mut self) -> &[u8] {
-        let first = self.random.below((VARIANTS - self.batch + 1) as u64) as usize;
+        let first = self.random.below((self.starts.len() - self.batch) as u64) as usize;
         &self.bytes[self.starts[first]..self.starts[first + self.batch]]
     }
 }

@@ -50,6 +50,12 @@ impl Located {
     pub fn shard(&self) -> ShardId {
         self.shard
     }
+
+    /// The hash of the key.
+    #[inline]
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
 }
 
 impl<'a, 't> Store<'a, 't> {
@@ -179,7 +185,7 @@ impl<'a, 't> Store<'a, 't> {
         let (id, hash) = self.locate(key);
         self.expire_if_due(id, hash, key);
         let (db, touch) = (self.client.db, !self.client.no_touch);
-        let Tx { hold, config, posts, now, .. } = &mut *self.tx;
+        let Tx { hold, config, posts, now, has_ready, .. } = &mut *self.tx;
         let shard = hold.shard_mut(id);
         let (record, is_new) = shard.dbs[db as usize].find_or_insert(hash, key, T::create);
         if touch || is_new {
@@ -188,6 +194,7 @@ impl<'a, 't> Store<'a, 't> {
         if is_new {
             if shard.waiters.any(db, key) {
                 shard.ready.push((db, key.into()));
+                *has_ready = true;
             }
             if config.notify & Class::New as u32 != 0 {
                 post_event(posts, config.notify, db, "new", key);
@@ -270,6 +277,7 @@ impl<'a, 't> Store<'a, 't> {
         let shard = self.tx.hold.shard_mut(id);
         if shard.waiters.any(db, key) {
             shard.ready.push((db, key.into()));
+            self.tx.has_ready = true;
         }
     }
 
@@ -283,7 +291,7 @@ impl<'a, 't> Store<'a, 't> {
     /// Deletes `key` with its effect and event `del`; false if there was none.
     pub fn delete(&mut self, key: &[u8]) -> bool {
         let Some(record) = self.take(key) else { return false };
-        self.free(record.value);
+        self.free(record.into_value());
         self.changed(key, Class::Generic, "del");
         self.effect(key, &[b"DEL", key]);
         true
@@ -355,7 +363,7 @@ impl<'a, 't> Store<'a, 't> {
     pub fn delete_expired(&mut self, key: &[u8]) {
         let (id, hash) = self.locate(key);
         if let Some(record) = self.db_mut(id).remove(hash, key) {
-            self.free(record.value);
+            self.free(record.into_value());
         }
         self.tx.hold.shard_mut(id).stats.expired_keys += 1;
         // Redis does not count it.

@@ -36,6 +36,8 @@ pub struct Tx<'t> {
     pub located: Located,
     /// Shards that a command needed as it went and could not have.
     pub wanted: SmallVec<[ShardId; 8]>,
+    /// Whether somebody waits for a key that came to be.
+    pub has_ready: bool,
     pub(crate) blocked: Option<Box<Blocked>>,
     /// What undoes the pop of the command that ran last, if it said so.
     pub restore: Option<Restore>,
@@ -53,6 +55,7 @@ impl<'t> Tx<'t> {
             wrote: false,
             located: Located::default(),
             wanted: SmallVec::new(),
+            has_ready: false,
             blocked: None,
             restore: None,
         }
@@ -95,7 +98,16 @@ impl<'t> Tx<'t> {
 
     /// Serves the waiters of keys that came to be. To be called when a command, or a whole MULTI or script, is
     /// complete, before the shards are left.
+    #[inline]
     pub fn finish(&mut self, host: &mut dyn Host) {
+        if self.has_ready {
+            self.serve_ready(host);
+        }
+    }
+
+    #[cold]
+    fn serve_ready(&mut self, host: &mut dyn Host) {
+        self.has_ready = false;
         let mut index = 0;
         while let Some(&id) = self.hold.entered().get(index) {
             if self.hold.shard(id).ready.is_empty() {

@@ -7,6 +7,7 @@ pub mod intset;
 pub mod list;
 pub mod listpack;
 pub mod num;
+pub mod prefetch;
 pub mod random;
 pub mod set;
 pub mod table;

@@ -5,43 +5,8 @@
 use ds::table::Table;
 
 use crate::config::UnixMs;
+use crate::record::Record;
 use crate::value::Value;
-
-/// "Never expires" in [`Record::expire_ms`].
-const NO_EXPIRY: UnixMs = UnixMs::MAX;
-
-/// A key with its value.
-pub struct Record {
-    key: Box<[u8]>,
-    /// The value.
-    pub value: Value,
-    expire_ms: UnixMs,
-    /// LRU clock in seconds, or LFU minutes and counter, as `maxmemory-policy` says.
-    pub access: u32,
-}
-
-impl Record {
-    /// The key.
-    pub fn key(&self) -> &[u8] {
-        &self.key
-    }
-
-    /// When it expires, if ever.
-    pub fn expiry(&self) -> Option<UnixMs> {
-        (self.expire_ms != NO_EXPIRY).then_some(self.expire_ms)
-    }
-
-    /// Whether its time has come.
-    #[inline]
-    pub fn expired(&self, now: UnixMs) -> bool {
-        self.expire_ms < now
-    }
-
-    /// Bytes that key and value take, the record itself included.
-    pub fn memory_bytes(&self) -> usize {
-        size_of::<Record>() + size_of::<u64>() + self.key.len() + self.value.memory_bytes()
-    }
-}
 
 /// One numbered database, as far as it lies on this shard.
 pub struct Db {
@@ -76,18 +41,42 @@ impl Db {
     /// The record of `key`, expired or not.
     #[inline]
     pub fn find(&self, hash: u64, key: &[u8]) -> Option<&Record> {
-        self.table.find(hash, |record| *record.key == *key)
+        self.table.find(hash, |record| record.key() == key)
+    }
+
+    /// Asks for the place of the record with this hash in the table, for a look-up that comes soon.
+    #[inline]
+    pub fn prefetch_place(&self, hash: u64) {
+        self.table.prefetch(hash);
+    }
+
+    /// Asks for the record with this hash, whose place is there by now.
+    #[inline]
+    pub fn prefetch_record(&self, hash: u64) {
+        self.table.find(hash, |record| {
+            record.prefetch();
+            false
+        });
+    }
+
+    /// Asks for what the value of the record with this hash keeps elsewhere; the record is there by now.
+    #[inline]
+    pub fn prefetch_value(&self, hash: u64) {
+        self.table.find(hash, |record| {
+            record.value.prefetch();
+            false
+        });
     }
 
     /// The record of `key` to change it, expired or not.
     #[inline]
     pub fn find_mut(&mut self, hash: u64, key: &[u8]) -> Option<&mut Record> {
-        self.table.find_mut(hash, |record| *record.key == *key)
+        self.table.find_mut(hash, |record| record.key() == key)
     }
 
     /// Adds `key`, which must be absent.
     pub fn insert(&mut self, hash: u64, key: &[u8], value: Value) -> &mut Record {
-        self.table.insert(hash, Record { key: key.into(), value, expire_ms: NO_EXPIRY, access: 0 })
+        self.table.insert(hash, Record::new(key, value))
     }
 
     /// The record of `key`, expired or not, or a new one with a value from `make`; true if it is new.
@@ -98,22 +87,21 @@ impl Db {
         key: &[u8],
         make: impl FnOnce() -> Value,
     ) -> (&mut Record, bool) {
-        let make = || Record { key: key.into(), value: make(), expire_ms: NO_EXPIRY, access: 0 };
-        self.table.find_or_insert_with(hash, |record| *record.key == *key, make)
+        self.table.find_or_insert_with(hash, |record| record.key() == key, || Record::new(key, make()))
     }
 
     /// Takes `key` out.
     pub fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
-        let record = self.table.remove(hash, |record| *record.key == *key)?;
-        self.volatile_count -= usize::from(record.expire_ms != NO_EXPIRY);
+        let record = self.table.remove(hash, |record| record.key() == key)?;
+        self.volatile_count -= usize::from(record.expiry().is_some());
         Some(record)
     }
 
     /// Sets or takes away the expiry of `key`; false if there is no such key.
     pub fn set_expiry(&mut self, hash: u64, key: &[u8], expiry: Option<UnixMs>) -> bool {
-        let Some(record) = self.table.find_mut(hash, |record| *record.key == *key) else { return false };
-        let had = record.expire_ms != NO_EXPIRY;
-        record.expire_ms = expiry.map_or(NO_EXPIRY, |expiry| expiry.min(NO_EXPIRY - 1));
+        let Some(record) = self.table.find_mut(hash, |record| record.key() == key) else { return false };
+        let had = record.expiry().is_some();
+        record.set_expiry(expiry);
         self.volatile_count = self.volatile_count + usize::from(expiry.is_some()) - usize::from(had);
         true
     }
@@ -161,10 +149,10 @@ impl Db {
         }
         let mut seen_count = 0;
         self.expire_cursor = self.table.scan_retain(self.expire_cursor, segment_budget, &mut |record| {
-            if record.expire_ms != NO_EXPIRY {
+            if record.expiry().is_some() {
                 seen_count += 1;
                 if record.expired(now) && expired.len() < count_max {
-                    expired.push(record.key.clone());
+                    expired.push(record.key().into());
                 }
             }
             true

@@ -8,10 +8,12 @@
 
 mod config;
 mod db;
+mod record;
 mod string;
 mod value;
 
 pub use config::{Config, UnixMs};
-pub use db::{Db, Record};
+pub use db::Db;
+pub use record::{Head, Record};
 pub use string::{SHARED_BYTES_MIN, Str};
 pub use value::{Kind, Type, Value};

@@ -1,12 +1,14 @@
 //! A string value.
 //!
-//! Integers are kept as such; other strings in a block of exactly their size, until `APPEND`, `SETRANGE` or
+//! Integers are kept as such, short strings inside the record, others in a block of exactly their size, until `APPEND`, `SETRANGE` or
 //! `SETBIT` makes one grow: then it keeps spare room and `OBJECT ENCODING` says `raw`, as in Redis.
 //!
 //! Large strings, and those that grew, are shared with the replies that send them, so that many slow readers of one
 //! large value need no memory of their own. Whoever changes such a string while others hold it changes a copy.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// Strings of up to this many bytes are reported as `embstr`.
@@ -18,11 +20,48 @@ pub const SHARED_BYTES_MIN: usize = 16 * 1024;
 /// Bytes of an `Arc<Vec<u8>>` beside the text: two counters and the vector itself.
 const SHARED_HEAD_BYTES: usize = 2 * size_of::<usize>() + size_of::<Vec<u8>>();
 
+/// Strings of up to this many bytes need no block of their own: what fits beside the tag of a `Str`.
+const SHORT_BYTES_MAX: usize = 22;
+
+/// A string that needs no block of its own.
+#[derive(Clone, Copy)]
+pub struct Short {
+    len: u8,
+    bytes: [u8; SHORT_BYTES_MAX],
+}
+
+impl Short {
+    /// `bytes`, if they are few enough.
+    #[inline]
+    fn new(bytes: &[u8]) -> Option<Short> {
+        let mut short = Short { len: bytes.len() as u8, bytes: [0; SHORT_BYTES_MAX] };
+        short.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(short)
+    }
+}
+
+impl Deref for Short {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl fmt::Debug for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.escape_ascii())
+    }
+}
+
 /// The value of a string key.
 #[derive(Clone, Debug)]
 pub enum Str {
     /// A canonical 64-bit integer.
     Int(i64),
+    /// Written as a whole, and short.
+    Short(Short),
     /// Written as a whole.
     Plain(Box<[u8]>),
     /// Large, or changed in place since, which leaves spare room. Replies may hold it as well.
@@ -35,8 +74,14 @@ impl Str {
         match parse_int(bytes) {
             Some(number) => Str::Int(number),
             None if bytes.len() >= SHARED_BYTES_MIN => Str::from(bytes.to_vec()),
-            None => Str::Plain(bytes.into()),
+            None => Str::text(bytes),
         }
+    }
+
+    /// The string `bytes`, which is no integer, or is not to become one, and is not large.
+    #[inline]
+    pub fn text(bytes: &[u8]) -> Self {
+        Short::new(bytes).map_or_else(|| Str::Plain(bytes.into()), Str::Short)
     }
 
     /// Replaces the content; reuses the block when the size stays the same.
@@ -62,6 +107,7 @@ impl Str {
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         match self {
             Str::Int(number) => Cow::Owned(number.to_string().into_bytes()),
+            Str::Short(short) => Cow::Borrowed(short),
             Str::Plain(block) => Cow::Borrowed(block),
             Str::Shared(bytes) => Cow::Borrowed(bytes),
         }
@@ -71,6 +117,7 @@ impl Str {
     pub fn len(&self) -> usize {
         match self {
             Str::Int(number) => decimal_digits(*number),
+            Str::Short(short) => short.len(),
             Str::Plain(block) => block.len(),
             Str::Shared(bytes) => bytes.len(),
         }
@@ -85,6 +132,7 @@ impl Str {
     pub fn int(&self) -> Option<i64> {
         match self {
             Str::Int(number) => Some(*number),
+            Str::Short(short) => ds::num::parse_i64(short),
             Str::Plain(block) => ds::num::parse_i64(block),
             Str::Shared(bytes) => ds::num::parse_i64(bytes),
         }
@@ -95,6 +143,7 @@ impl Str {
         if !matches!(self, Str::Shared(_)) {
             let bytes = match std::mem::replace(self, Str::Int(0)) {
                 Str::Int(number) => number.to_string().into_bytes(),
+                Str::Short(short) => short.to_vec(),
                 Str::Plain(block) => block.into_vec(),
                 Str::Shared(_) => unreachable!("handled above"),
             };
@@ -108,6 +157,7 @@ impl Str {
     pub fn encoding(&self) -> &'static str {
         match self {
             Str::Int(_) => "int",
+            Str::Short(_) => "embstr",
             Str::Plain(block) if block.len() <= EMBSTR_BYTES_MAX => "embstr",
             Str::Plain(_) | Str::Shared(_) => "raw",
         }
@@ -116,7 +166,7 @@ impl Str {
     /// Bytes allocated beside the record.
     pub fn memory_bytes(&self) -> usize {
         match self {
-            Str::Int(_) => 0,
+            Str::Int(_) | Str::Short(_) => 0,
             Str::Plain(block) => block.len(),
             Str::Shared(bytes) => SHARED_HEAD_BYTES + bytes.capacity(),
         }
@@ -180,7 +230,7 @@ mod tests {
     fn a_large_string_is_changed_in_place_unless_somebody_else_holds_it() {
         let hold = |string: &Str| match string {
             Str::Shared(bytes) => Arc::clone(bytes),
-            Str::Int(_) | Str::Plain(_) => panic!("large strings are shared"),
+            Str::Int(_) | Str::Short(_) | Str::Plain(_) => panic!("large strings are shared"),
         };
         let address = |string: &Str| string.bytes().as_ptr();
         let changes: [fn(&mut Str); 2] =

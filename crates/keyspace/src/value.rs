@@ -1,7 +1,10 @@
 //! The value of a key: one of the types.
 
+use std::sync::Arc;
+
 use ds::hash::Hash;
 use ds::list::List;
+use ds::prefetch::prefetch;
 use ds::set::Set;
 use ds::zset::ZSet;
 
@@ -64,6 +67,9 @@ pub enum Value {
     Hash(Box<Hash>),
 }
 
+// What `Short` is made to fill.
+const _: () = assert!(size_of::<Value>() == 24);
+
 impl Value {
     /// Which type it is.
     pub fn kind(&self) -> Kind {
@@ -114,6 +120,20 @@ impl Value {
             Value::Set(set) => set.free_slice(),
             Value::ZSet(zset) => zset.free_slice(),
             Value::Hash(hash) => hash.free_slice(),
+        }
+    }
+
+    /// Asks for the beginning of what is allocated for it.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        match self {
+            Value::Str(Str::Int(_) | Str::Short(_)) => {}
+            Value::Str(Str::Plain(block)) => prefetch(block.as_ptr()),
+            Value::Str(Str::Shared(shared)) => prefetch(Arc::as_ptr(shared)),
+            Value::List(list) => prefetch(&**list),
+            Value::Set(set) => prefetch(&**set),
+            Value::ZSet(zset) => prefetch(&**zset),
+            Value::Hash(hash) => prefetch(&**hash),
         }
     }
 
@@ -174,6 +194,6 @@ impl Type for Str {
         if let Value::Str(string) = value { Some(string) } else { None }
     }
     fn create() -> Value {
-        Value::Str(Str::Plain(Box::default()))
+        Value::Str(Str::text(b""))
     }
 }

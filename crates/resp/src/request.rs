@@ -13,7 +13,7 @@
 //!
 //! After an error the connection is to be closed: where the next request begins is unknown.
 
-use smallvec::SmallVec;
+use smallvec::{Array, SmallVec};
 
 use crate::inline::{Span, split_into};
 use crate::integer::parse_integer;
@@ -185,11 +185,11 @@ impl RequestParser {
     /// returns the bytes that it occupies. `None`, without any complaint, if it is anything else: then `parse` says what.
     /// Spares nearly every request the noting of places.
     #[inline]
-    pub fn parse_whole<'a>(
+    pub fn parse_whole<'a, A: Array<Item = &'a [u8]>>(
         &self,
         input: &'a [u8],
         limits: &Limits,
-        out: &mut SmallVec<[&'a [u8]; 16]>,
+        out: &mut SmallVec<A>,
     ) -> Option<usize> {
         if self.stage != Stage::Start || input.first() != Some(&b'*') {
             return None;

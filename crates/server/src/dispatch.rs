@@ -92,11 +92,18 @@ impl ThreadHost {
 }
 
 impl Thread {
-    /// Runs one command of the current client, or sees to it that it will be run.
+    /// Runs one command of the current client, or sees to it that it will be run. `known` says which command it is, and where
+    /// its only key lies, if that was found out before.
     #[inline]
-    pub(crate) fn command(&mut self, args: &[&[u8]], out: &mut Output) {
+    pub(crate) fn command(
+        &mut self,
+        args: &[&[u8]],
+        known: Option<(&'static Command, Located)>,
+        out: &mut Output,
+    ) {
         let shared = self.host.shared;
-        let command = match shared.table.resolve(args) {
+        let resolved = known.map_or_else(|| shared.table.resolve(args), |(command, _)| Ok(command));
+        let command = match resolved {
             Ok(command) => command,
             Err(error) => {
                 let (mode, mark) = (self.host.session().reply_mode, out.mark());
@@ -108,12 +115,15 @@ impl Thread {
         if !self.runs_plainly() {
             return self.special_command(command, args, out);
         }
-        self.execute(command, args, Needs::Nothing, 0, out);
+        match known {
+            Some((_, located)) => self.execute_one(command, args, located.shard(), located, 0, out),
+            None => self.execute(command, args, Needs::Nothing, 0, out),
+        }
     }
 
     /// Whether commands of the current client just run: nothing queues, refuses, delays or shows them.
     #[inline]
-    fn runs_plainly(&mut self) -> bool {
+    pub(crate) fn runs_plainly(&mut self) -> bool {
         !(self.host.session().is_special()
             || self.host.pausing.is_on()
             || self.host.is_monitored()
@@ -196,7 +206,7 @@ impl Thread {
         if travels && home != self.host.id && self.hops(command, home) {
             return self.hop(command, args, id);
         }
-        if self.run_length >= RUN_MAX || !self.tx.hold.has(id) {
+        if self.run_length >= RUN_MAX || !self.tx.hold.focus(id) {
             self.leave_all();
             self.run_length = 0;
             if !self.tx.hold.try_enter(id) {
@@ -215,16 +225,16 @@ impl Thread {
         }
         self.run_length += 1;
         self.tx.located = located;
+        let entered_before = self.tx.hold.entered().len();
         self.run_here(command, args, out);
         // As it went it may have entered more, or have let go of all to run again.
-        match self.tx.hold.entered().len() {
-            0 => {}
-            1 if home == self.host.id => self.host.count_entry(EntryType::Inline, 1),
-            1 => self.host.count_entry(EntryType::Quick, 1),
-            width => {
-                self.host.count_entry(EntryType::Wide, width);
-                self.leave_all();
-            }
+        let entered = self.tx.hold.entered().len();
+        if entered > entered_before {
+            self.host.count_entry(EntryType::Wide, 1 + entered - entered_before);
+            self.leave_all();
+        } else if entered > 0 {
+            let entry_type = if home == self.host.id { EntryType::Inline } else { EntryType::Quick };
+            self.host.count_entry(entry_type, 1);
         }
     }
 

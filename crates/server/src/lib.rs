@@ -21,6 +21,7 @@ mod message;
 mod monitor;
 mod patterns;
 mod pause;
+mod pipeline;
 mod populate;
 mod pubsub;
 mod script_store;

@@ -90,7 +90,7 @@ impl Thread {
         let Some(session) = self.host.connections.session(conn) else { return };
         let State::Postponed(postponed) = std::mem::take(&mut session.state) else { return };
         self.with_session(conn, |thread, out| {
-            thread.command(&postponed.args.slices(), out);
+            thread.command(&postponed.args.slices(), None, out);
             thread.leave_all();
         });
         self.serve(conn);

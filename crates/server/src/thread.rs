@@ -9,18 +9,17 @@
 //!
 //! Invariants: the thread never waits for another one; it never sleeps while it keeps a baton.
 //!
-//! Not here: how a command comes to its shards (`dispatch.rs`), what comes back from elsewhere (`homecoming.rs`).
+//! Not here: how input becomes commands (`pipeline.rs`), how a command comes to its shards (`dispatch.rs`), what comes back from elsewhere (`homecoming.rs`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use command::{ArgSlices, Garbage, Host, Tx};
+use command::{Garbage, Host, Tx};
 use proactor::{CloseMode, ConnId, Driver, Event};
-use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Hold;
 
-use crate::bounds::{Watchlist, is_enough_output};
+use crate::bounds::Watchlist;
 use crate::connections::Connections;
 use crate::message::Message;
 use crate::session::{Session, State, Watching};
@@ -29,8 +28,6 @@ use crate::timers::Timers;
 
 /// How many times the bytes that came of a long request are reserved for the rest of it, which is only announced.
 const INPUT_GROWTH_MAX: usize = 16;
-/// Commands of one connection that run before the others get their turn.
-const COMMANDS_PER_TURN: usize = 1024;
 
 /// A thread: what it holds of the store, and everything else.
 pub(crate) struct Thread {
@@ -269,61 +266,6 @@ impl Thread {
             self.settle(conn);
         }
         self.post_all();
-    }
-
-    fn serve_input(
-        &mut self,
-        parser: &mut RequestParser,
-        input: &[u8],
-        out: &mut Output,
-        conn: ConnId,
-    ) -> usize {
-        let mut consumed = 0;
-        let mut limits = self.host.shared.settings.request_limits(self.host.session().authenticated);
-        for _ in 0..COMMANDS_PER_TURN {
-            let rest = &input[consumed..];
-            let mut args = ArgSlices::new();
-            let start = consumed;
-            consumed += match parser.parse_whole(rest, &limits, &mut args) {
-                Some(length) => length,
-                None => match parser.parse(rest, &limits) {
-                    Ok(Parsed::Request { consumed: length }) => {
-                        parser.args(rest, &mut args);
-                        length
-                    }
-                    Ok(Parsed::Empty { consumed: length }) => {
-                        consumed += length;
-                        continue;
-                    }
-                    Ok(Parsed::Incomplete) => return consumed,
-                    Err(error) => {
-                        Reply::new(out, self.host.session().client.proto).error(error.reply());
-                        self.host.session().state = State::Closing;
-                        return input.len();
-                    }
-                },
-            };
-            self.command(&args, out);
-            if std::mem::take(&mut self.put_off) {
-                consumed = start;
-                break;
-            }
-            if self.stops_reading() {
-                return consumed;
-            }
-            limits.authenticated = self.host.session().authenticated;
-            if is_enough_output(out) {
-                break;
-            }
-        }
-        self.host.unserved.push_back(conn);
-        consumed
-    }
-
-    #[inline]
-    fn stops_reading(&mut self) -> bool {
-        let session = self.host.session();
-        !matches!(session.state, State::Ready) || session.close_after_reply
     }
 
     /// Takes what was sent to it.

@@ -59,13 +59,15 @@ impl Patience {
 pub struct Hold<'s, T, W> {
     shards: &'s Shards<T, W>,
     entered: SmallVec<[ShardId; 8]>,
+    /// One of the entered ones, looked at first.
+    focus: Option<ShardId>,
     kept: SmallVec<[ShardId; 4]>,
 }
 
 impl<'s, T, W> Hold<'s, T, W> {
     /// Nothing held.
     pub fn new(shards: &'s Shards<T, W>) -> Self {
-        Hold { shards, entered: SmallVec::new(), kept: SmallVec::new() }
+        Hold { shards, entered: SmallVec::new(), focus: None, kept: SmallVec::new() }
     }
 
     /// All shards, held or not.
@@ -86,10 +88,17 @@ impl<'s, T, W> Hold<'s, T, W> {
     /// Whether the running transaction entered `id`.
     #[inline]
     pub fn has(&self, id: ShardId) -> bool {
-        match self.entered.as_slice() {
-            [only] => *only == id,
-            several => several.binary_search(&id).is_ok(),
+        self.focus == Some(id) || self.entered.binary_search(&id).is_ok()
+    }
+
+    /// The same for the shard that will be asked for again and again.
+    #[inline]
+    pub fn focus(&mut self, id: ShardId) -> bool {
+        let has = self.has(id);
+        if has {
+            self.focus = Some(id);
         }
+        has
     }
 
     /// Enters `id` if it is free, kept or entered already.
@@ -153,6 +162,7 @@ impl<'s, T, W> Hold<'s, T, W> {
 
     #[inline]
     fn add(&mut self, id: ShardId) {
+        self.focus = Some(id);
         match self.entered.last() {
             None => self.entered.push(id),
             Some(last) if *last < id => self.entered.push(id),
@@ -246,6 +256,7 @@ impl<'s, T, W> Hold<'s, T, W> {
     /// Ends the running transaction at `id` without putting the baton back: the next turn goes on with its
     /// backlog.
     pub fn keep(&mut self, id: ShardId) {
+        self.focus = None;
         self.entered.retain(|entered| *entered != id);
         if !self.kept.contains(&id) {
             self.kept.push(id);
@@ -254,8 +265,9 @@ impl<'s, T, W> Hold<'s, T, W> {
 
     #[inline]
     fn forget(&mut self, id: ShardId) {
+        self.focus = None;
         match self.entered.as_slice() {
-            [only] if *only == id => self.entered.clear(),
+            [.., last] if *last == id => _ = self.entered.pop(),
             _ => self.entered.retain(|entered| *entered != id),
         }
         if !self.kept.is_empty() {

@@ -161,5 +161,6 @@ fn swap(ctx: &mut Ctx, id: ShardId, one: u32, other: u32) {
         shard.watches.touch_all(db, |key| has(one, key) || has(other, key));
         let ready = shard.waiters.keys(db).filter(|key| has(db, key)).map(|key| (db, key.into()));
         shard.ready.extend(ready);
+        tx.has_ready |= !shard.ready.is_empty();
     }
 }

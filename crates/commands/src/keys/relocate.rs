@@ -70,7 +70,7 @@ fn rename_key(ctx: &mut Ctx, overwrite: bool) -> Result<bool, CommandError> {
     }
     let record = ctx.store.take(source).expect("it was found just before");
     let expiry = record.expiry();
-    ctx.store.replace(target, record.value, expiry);
+    ctx.store.replace(target, record.into_value(), expiry);
     ctx.store.touched(source, 1);
     ctx.store.touched(target, 0);
     ctx.store.notify(Class::Generic, "rename_from", source);
@@ -188,7 +188,7 @@ fn move_key(ctx: &mut Ctx) -> CommandResult {
         ctx.effect_same(key);
         ctx.store.client.db = target_db;
         let expiry = record.expiry();
-        ctx.store.replace(key, record.value, expiry);
+        ctx.store.replace(key, record.into_value(), expiry);
         ctx.store.changed_elements(key, Class::Generic, "move_to", 0);
         ctx.store.client.db = source_db;
     }

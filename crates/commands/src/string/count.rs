@@ -123,7 +123,7 @@ fn incrbyfloat(ctx: &mut Ctx) -> CommandResult {
     let mut text = Vec::new();
     sum.format(&mut text);
     // Not as an integer, even if it is one: so says `OBJECT ENCODING` in Redis.
-    *ctx.store.upsert::<Str>(key)? = Str::Plain(text.as_slice().into());
+    *ctx.store.upsert::<Str>(key)? = Str::text(text.as_slice());
     ctx.store.changed(key, Class::String, "incrbyfloat");
     ctx.store.effect(key, &[b"SET", key, &text, b"KEEPTTL"]);
     ctx.reply.bulk(&text);

@@ -50,6 +50,7 @@ pub const ENTRIES: &[Entry] = &[
 fn reply_string(reply: &mut Reply, string: &Str) {
     match string {
         Str::Int(number) => reply.bulk_int(*number),
+        Str::Short(short) => reply.bulk(short),
         Str::Plain(block) => reply.bulk(block),
         Str::Shared(bytes) if bytes.len() >= SHARED_BYTES_MIN => reply.bulk_shared(Arc::clone(bytes)),
         Str::Shared(bytes) => reply.bulk(bytes),

@@ -118,6 +118,12 @@ impl<T> Table<T> {
         self.segment(hash).find(hash, eq)
     }
 
+    /// Asks for the memory that a look-up of this hash reads.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        self.segment(hash).prefetch(hash);
+    }
+
     /// Like [`find`](Self::find).
     #[inline]
     pub fn find_mut(&mut self, hash: u64, eq: impl FnMut(&T) -> bool) -> Option<&mut T> {

@@ -8,6 +8,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use super::position;
+use crate::prefetch::prefetch;
 
 /// What a half just split off has room for: it grows to at least this soon.
 const SPLIT_CAPACITY: usize = 224;
@@ -52,6 +53,14 @@ impl<T> Segment<T> {
     pub(super) fn find(&self, hash: u64, mut eq: impl FnMut(&T) -> bool) -> Option<&T> {
         let slot = self.entries.find(bucket_hash(hash), |slot| slot.hash == hash && eq(&slot.value));
         slot.map(|slot| &slot.value)
+    }
+
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        self.entries.find(bucket_hash(hash), |slot| {
+            prefetch(slot);
+            false
+        });
     }
 
     #[inline]

@@ -1,0 +1,206 @@
+//! From a connection's input to commands, one after the other.
+//!
+//! Among many keys nearly every look-up waits for memory, several times in a row. So a pipeline is read a *window* ahead: the
+//! shards of some requests are entered together, their records are fetched, for all of which the processor waits at once,
+//! and then they run in their order. In a window are only commands that are quick and have one key; a shard that is taken
+//! ends it.
+
+use command::{ArgSlices, Command, Located, Mode};
+use proactor::ConnId;
+use resp::{Limits, Output, Parsed, Reply, RequestParser};
+use smallvec::SmallVec;
+
+use crate::bounds::is_enough_output;
+use crate::session::State;
+use crate::shared::{EntryMode, Shared};
+use crate::thread::Thread;
+
+/// Commands, or windows, of one connection that run before the others get their turn.
+const ROUNDS_PER_TURN: usize = 256;
+/// Requests of a window.
+const WINDOW_MAX: usize = 8;
+/// Keys in a shard, from which on their records are rarely found in a cache near by. Fewer where tests are to come here.
+const KEYS_MIN: usize = if cfg!(debug_assertions) { 1 } else { 512 };
+
+/// Whether a connection's input is read ahead.
+#[derive(Clone, Copy)]
+enum Ahead {
+    /// It may pay.
+    Perhaps,
+    Yes,
+    /// There was no window to be had.
+    No,
+}
+
+/// A request in a window.
+struct Request<'i> {
+    args: SmallVec<[&'i [u8]; 4]>,
+    /// Bytes that it takes in the input.
+    bytes: usize,
+    command: &'static Command,
+    located: Located,
+}
+
+impl<'i> Request<'i> {
+    /// The request at the front of `input`, if it is there and may be in a window.
+    #[inline]
+    fn read(
+        parser: &RequestParser,
+        input: &'i [u8],
+        limits: &Limits,
+        shared: &'static Shared,
+    ) -> Option<Self> {
+        let mut args = SmallVec::new();
+        let bytes = parser.parse_whole(input, limits, &mut args)?;
+        let command = shared.table.resolve(&args).ok()?;
+        let key = args.get(command.only_key?)?;
+        if command.entry.mode != Mode::Quick {
+            return None;
+        }
+        let located = Located::new(key, shared.shards.placement().locate(key));
+        Some(Request { args, bytes, command, located })
+    }
+}
+
+impl Thread {
+    /// Runs the commands at the front of `input`; returns the bytes that they took.
+    pub(crate) fn serve_input(
+        &mut self,
+        parser: &mut RequestParser,
+        input: &[u8],
+        out: &mut Output,
+        conn: ConnId,
+    ) -> usize {
+        let mut limits = self.host.shared.settings.request_limits(self.host.session().authenticated);
+        let (mut consumed, mut ahead) = (0, Ahead::Perhaps);
+        for _ in 0..ROUNDS_PER_TURN {
+            let rest = &input[consumed..];
+            let mut bytes = 0;
+            if let Ahead::Yes = ahead {
+                bytes = self.serve_window(parser, rest, &limits, out);
+                ahead = if bytes > 0 { Ahead::Yes } else { Ahead::No };
+            }
+            if bytes == 0 {
+                bytes = match self.serve_request(parser, rest, &limits, out) {
+                    Some(bytes) => bytes,
+                    None => return consumed,
+                };
+                if let Ahead::Perhaps = ahead
+                    && self.has_many_keys()
+                {
+                    ahead = Ahead::Yes;
+                }
+            }
+            consumed += bytes;
+            if self.stops_reading() {
+                return consumed;
+            }
+            limits.authenticated = self.host.session().authenticated;
+            if std::mem::take(&mut self.put_off) || is_enough_output(out) {
+                break;
+            }
+        }
+        self.host.unserved.push_back(conn);
+        consumed
+    }
+
+    /// Runs the request at the front of `input`; returns the bytes that it took, or `None` if it is not all there.
+    #[inline]
+    fn serve_request(
+        &mut self,
+        parser: &mut RequestParser,
+        input: &[u8],
+        limits: &Limits,
+        out: &mut Output,
+    ) -> Option<usize> {
+        let mut args = ArgSlices::new();
+        let bytes = match parser.parse_whole(input, limits, &mut args) {
+            Some(bytes) => bytes,
+            None => match parser.parse(input, limits) {
+                Ok(Parsed::Request { consumed }) => {
+                    parser.args(input, &mut args);
+                    consumed
+                }
+                Ok(Parsed::Empty { consumed }) => return Some(consumed),
+                Ok(Parsed::Incomplete) => return None,
+                Err(error) => {
+                    Reply::new(out, self.host.session().client.proto).error(error.reply());
+                    self.host.session().state = State::Closing;
+                    return Some(input.len());
+                }
+            },
+        };
+        self.command(&args, None, out);
+        Some(if self.put_off { 0 } else { bytes })
+    }
+
+    /// Whether it pays to read ahead, going by the shard of the command that ran last.
+    #[inline]
+    fn has_many_keys(&mut self) -> bool {
+        let db = self.host.session().client.db;
+        let [id] = *self.tx.hold.entered() else { return false };
+        self.host.shared.entry_mode == EntryMode::Roam
+            && self.tx.hold.shard(id).dbs[db as usize].len() >= KEYS_MIN
+            && self.runs_plainly()
+    }
+
+    /// Runs requests at the front of `input` in a window; returns the bytes that they took. 0: they make none, because there are
+    /// fewer than two, or two for the same key.
+    fn serve_window(
+        &mut self,
+        parser: &RequestParser,
+        input: &[u8],
+        limits: &Limits,
+        out: &mut Output,
+    ) -> usize {
+        let mut window = SmallVec::<[Request<'_>; WINDOW_MAX]>::new();
+        let mut read = 0;
+        while window.len() < WINDOW_MAX
+            && let Some(request) = Request::read(parser, &input[read..], limits, self.host.shared)
+        {
+            read += request.bytes;
+            let is_again = window.last().is_some_and(|last| last.located.hash() == request.located.hash());
+            if is_again && window.len() == 1 {
+                return 0;
+            }
+            window.push(request);
+        }
+        if window.len() < 2 {
+            return 0;
+        }
+        self.leave_all();
+        self.run_length = 0;
+        let hold = &mut self.tx.hold;
+        let entered = window.iter().take_while(|request| hold.try_enter(request.located.shard())).count();
+        window.truncate(entered);
+        let db = self.host.session().client.db as usize;
+        let hold = &self.tx.hold;
+        let dbs = || {
+            window
+                .iter()
+                .map(|Request { located, .. }| (&hold.shard(located.shard()).dbs[db], located.hash()))
+        };
+        dbs().for_each(|(db, hash)| db.prefetch_place(hash));
+        dbs().for_each(|(db, hash)| db.prefetch_record(hash));
+        dbs().for_each(|(db, hash)| db.prefetch_value(hash));
+        let mut consumed = 0;
+        for request in &window {
+            self.command(&request.args, Some((request.command, request.located)), out);
+            if self.put_off {
+                break;
+            }
+            consumed += request.bytes;
+            if self.stops_reading() || is_enough_output(out) {
+                break;
+            }
+        }
+        self.leave_all();
+        consumed
+    }
+
+    #[inline]
+    fn stops_reading(&mut self) -> bool {
+        let session = self.host.session();
+        !matches!(session.state, State::Ready) || session.close_after_reply
+    }
+}

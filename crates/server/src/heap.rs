@@ -7,6 +7,7 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell as LocalCell;
+use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use mimalloc::MiMalloc;
@@ -19,6 +20,18 @@ const NONE: usize = usize::MAX;
 /// From here on the allocator rounds up to whole pages.
 const PAGED_BYTES: usize = 128 * 1024;
 const PAGE_BYTES: usize = 4096;
+
+/// How long freed memory is kept before it goes back to the system, as long as jemalloc does in Redis: a queue that fills and
+/// empties would have to get it back page by page, at 1 us each.
+const KEPT_MS: c_long = 10_000;
+/// Number and default of mimalloc's option `purge_delay`, for which no crate has a name.
+const PURGE_DELAY: c_int = 15;
+const PURGE_DELAY_DEFAULT_MS: c_long = 1000;
+
+unsafe extern "C" {
+    safe fn mi_option_get(option: c_int) -> c_long;
+    safe fn mi_option_set(option: c_int, value: c_long);
+}
 
 /// Bytes of one thread; no two share a pair of cache lines.
 #[repr(align(128))]
@@ -40,6 +53,13 @@ pub(crate) fn allocated_bytes() -> u64 {
     let sum: i64 = ALLOCATED.iter().map(|cell| cell.0.load(Ordering::Relaxed)).sum();
     // While others allocate and free, the sum of what was read may be off.
     sum.max(0) as u64
+}
+
+/// Has freed memory kept for a while, unless people want it otherwise (MIMALLOC_PURGE_DELAY).
+pub(crate) fn keep_freed() {
+    if mi_option_get(PURGE_DELAY) == PURGE_DELAY_DEFAULT_MS {
+        mi_option_set(PURGE_DELAY, KEPT_MS);
+    }
 }
 
 #[inline]
@@ -114,6 +134,12 @@ unsafe impl GlobalAlloc for CountingAllocator {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn freed_memory_is_kept() {
+        keep_freed();
+        assert_eq!(mi_option_get(PURGE_DELAY), KEPT_MS, "mimalloc has renumbered its options");
+    }
 
     #[test]
     fn blocks_have_the_sizes_of_the_allocator() {

@@ -19,7 +19,7 @@ use crate::settings::{
 use crate::shared::Shared;
 use crate::thread::Thread;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
-use crate::{log, system};
+use crate::{heap, log, system};
 
 /// File descriptors that are needed beside those of clients.
 const RESERVED_FILES: u64 = 32;
@@ -65,6 +65,7 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
     if settings.is_on(DISABLE_THP) {
         system::disable_huge_pages();
     }
+    heap::keep_freed();
     let directory = settings.text(DIR);
     if !directory.is_empty() {
         std::env::set_current_dir(&*directory).map_err(|source| Error::Io {

@@ -82,6 +82,8 @@ fn store(ctx: &mut Ctx, result: Set, event: &'static str) -> CommandResult {
         ctx.store.delete(key);
         return Ok(());
     }
+    // What is there and over goes first: that it goes is an effect, too.
+    ctx.store.write(key);
     if ctx.store.records_effects(key) {
         record(&mut ctx.store, key, &result);
     }

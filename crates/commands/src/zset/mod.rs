@@ -142,6 +142,8 @@ fn store_result(ctx: &mut Ctx, key: &[u8], result: ZSet, event: &'static str) ->
         ctx.store.delete(key);
         return Ok(());
     }
+    // What is there and over goes first: that it goes is an effect, too.
+    ctx.store.write(key);
     if ctx.store.records_effects(key) {
         ctx.store.effect(key, &[b"DEL", key]);
         let mut members = result.iter();

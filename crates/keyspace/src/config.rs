@@ -18,6 +18,8 @@ pub struct Config {
     pub zset: ZSetLimits,
     /// `proto-max-bulk-len`: no string may grow beyond it.
     pub string_bytes_max: u64,
+    /// `rdbcompression`: strings in dumps are compressed.
+    pub rdb_compression: bool,
     /// `maxmemory-policy` is one of the LFU policies: `OBJECT FREQ` answers, `OBJECT IDLETIME` does not.
     pub lfu: bool,
     /// `notify-keyspace-events` as bits of the command crate's event classes; 0 is off.
@@ -35,6 +37,7 @@ impl Default for Config {
             },
             zset: ZSetLimits { entries_max: 128, value_bytes_max: 64 },
             string_bytes_max: 512 * 1024 * 1024,
+            rdb_compression: true,
             lfu: false,
             notify: 0,
         }

@@ -147,11 +147,11 @@ impl<W: Write> Encoder<W> {
         self.bytes(&[value_type as u8])
     }
 
-    /// A count and so many strings: what [`ValueType::Set`] and, field and value in turn, [`ValueType::Hash`] are.
-    pub fn strings<'a>(&mut self, count: usize, strings: impl Iterator<Item = &'a [u8]>) -> io::Result<()> {
+    /// A count and `strings`: the members of a [`ValueType::Set`], or field and value in turn of a [`ValueType::Hash`].
+    pub fn strings(&mut self, count: usize, strings: impl Iterator<Item: AsRef<[u8]>>) -> io::Result<()> {
         self.length(count as u64)?;
         for string in strings {
-            self.string(string)?;
+            self.string(string.as_ref())?;
         }
         Ok(())
     }
@@ -171,9 +171,8 @@ impl<W: Write> Encoder<W> {
     }
 
     /// The ascending `integers` of a [`ValueType::SetIntset`].
-    pub fn intset(&mut self, count: usize, integers: impl Iterator<Item = i64> + Clone) -> io::Result<()> {
-        let (first, last) = (integers.clone().min().unwrap_or(0), integers.clone().max().unwrap_or(0));
-        let fits = |min: i64, max: i64| min <= first && last <= max;
+    pub fn intset(&mut self, integers: &[i64]) -> io::Result<()> {
+        let fits = |min: i64, max: i64| integers.iter().all(|number| (min..=max).contains(number));
         let width = match () {
             () if fits(i16::MIN.into(), i16::MAX.into()) => 2,
             () if fits(i32::MIN.into(), i32::MAX.into()) => 4,
@@ -182,8 +181,8 @@ impl<W: Write> Encoder<W> {
         let mut pack = std::mem::take(&mut self.pack);
         pack.clear();
         pack.extend_from_slice(&(width as u32).to_le_bytes());
-        pack.extend_from_slice(&(count as u32).to_le_bytes());
-        integers.for_each(|number| pack.extend_from_slice(&number.to_le_bytes()[..width]));
+        pack.extend_from_slice(&(integers.len() as u32).to_le_bytes());
+        integers.iter().for_each(|number| pack.extend_from_slice(&number.to_le_bytes()[..width]));
         self.packed(pack)
     }
 

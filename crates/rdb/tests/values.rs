@@ -79,7 +79,7 @@ fn write_small_file() -> std::io::Result<Vec<u8>> {
     encoder.string(b"value")?;
     encoder.value_type(ValueType::SetIntset)?;
     encoder.string(b"set")?;
-    encoder.intset(3, [-1, 2, 70_000].into_iter())?;
+    encoder.intset(&[-1, 2, 70_000])?;
     encoder.end(true)?;
     encoder.finish()
 }

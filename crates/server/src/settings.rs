@@ -279,6 +279,7 @@ impl Settings {
             },
             zset: ZSetLimits { entries_max: number(ZSET_ENTRIES), value_bytes_max: number(ZSET_VALUE) },
             string_bytes_max: self.number(PROTO_MAX_BULK_LEN) as u64,
+            rdb_compression: self.is_on(RDBCOMPRESSION),
             lfu: self.number(MAXMEMORY_POLICY) == LFU,
             notify: self.number(NOTIFY_KEYSPACE_EVENTS) as u32,
         }

@@ -91,7 +91,6 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ("rdb-del-sync-files", "no"),
     ("rdb-save-incremental-fsync", "yes"),
     ("rdbchecksum", "yes"),
-    ("rdbcompression", "yes"),
     ("repl-backlog-size", "1048576"),
     ("repl-backlog-ttl", "3600"),
     ("repl-disable-tcp-nodelay", "no"),

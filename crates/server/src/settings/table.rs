@@ -559,6 +559,14 @@ settings! {
         doc: "Name of the snapshot's file; nothing is saved yet",
         ..Setting::of(Group::Process)
     };
+    RDBCOMPRESSION = Setting {
+        name: "rdbcompression",
+        kind: Kind::Bool,
+        default: "yes",
+        effect: Effect::Data,
+        doc: "Strings in snapshots and in the replies of DUMP are compressed",
+        ..Setting::of(Group::Process)
+    };
     SAVE = Setting {
         name: "save",
         kind: Kind::SavePoints,

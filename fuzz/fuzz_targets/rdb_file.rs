@@ -1,4 +1,4 @@
-//! Any bytes as a file: pieces make no difference, and nothing panics or grows beyond the input.
+//! Any bytes as a file, and as the rest of one: pieces make no difference, and nothing panics or grows beyond the input.
 #![no_main]
 #![allow(dead_code)] // The checks of the other target come along.
 
@@ -7,4 +7,5 @@ mod checks;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     checks::check_file(input);
+    checks::check_file(&[b"REDIS0011", input].concat());
 });

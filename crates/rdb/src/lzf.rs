@@ -167,6 +167,7 @@ mod tests {
         };
         none(&[0, b'a'], 2);
         none(&[0, b'a'], 0);
+        none(&[1, b'a', b'b', 0, b'c'], 1);
         none(&[5, b'a'], 6);
         none(&[0, b'a', 0x20, 1], 4);
         none(&[0, b'a', 0x20], 4);

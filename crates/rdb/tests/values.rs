@@ -4,7 +4,7 @@ mod checks;
 
 use checks::{Dribble, Model, check_file, check_value, read};
 use proptest::prelude::*;
-use rdb::{Encoder, ValueType, open_payload, seal_payload};
+use rdb::{Encoder, Part, Reader, ValueType, open_payload, read_value, seal_payload};
 
 fn text() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
@@ -183,6 +183,57 @@ fn old_encodings_are_read() {
     assert_eq!(read(&zset[..], ValueType::ZSetZiplist), Ok(Model::ZSet(vec![(b"a".to_vec(), 1.5)])));
     let set = b"\x0c\x0c\0\0\0\x02\0\x81a\x02\x05\x01\xff";
     assert_eq!(read(&set[..], ValueType::SetListpack), Ok(Model::Set(texts(&["a", "5"]))));
+}
+
+/// A string longer than 253 bytes has a longer mark at its successor.
+#[test]
+fn long_elements_of_ziplists_are_read() {
+    let text = "x".repeat(300);
+    let all = (10 + 303 + 7 + 1_u32).to_le_bytes();
+    let ziplist =
+        [&all[..], &[0; 4], &[2, 0, 0, 0x41, 44], text.as_bytes(), b"\xfe\x2f\x01\0\0\x01b\xff"].concat();
+    let string = [&[0x41, 65][..], &ziplist].concat();
+    let expected = Model::List(vec![text.into_bytes(), b"b".to_vec()]);
+    assert_eq!(read(&string[..], ValueType::ListZiplist), Ok(expected));
+}
+
+#[test]
+fn lists_are_divided_into_nodes() {
+    let node_count = |list: Vec<Vec<u8>>| {
+        let (_, encoded) = Model::List(list.clone()).encode(false, false);
+        assert_eq!(read(&encoded[..], ValueType::ListQuicklist2), Ok(Model::List(list)));
+        Reader::new(&encoded[..]).length().unwrap()
+    };
+    assert_eq!(node_count(vec![b"x".to_vec(); 100]), 1);
+    assert_eq!(node_count(vec![vec![b'x'; 100]; 1000]), 14);
+    assert_eq!(node_count(vec![vec![b'x'], vec![b'x'; 9000], vec![b'x'], vec![b'x']]), 3);
+}
+
+#[test]
+fn elements_that_are_there_twice_are_refused() {
+    for (value_type, bytes) in [
+        (ValueType::Set, &b"\x02\x01a\x01a"[..]),
+        (ValueType::Hash, b"\x02\x01a\x01b\x01a\x01c"),
+        (ValueType::ZSetText, b"\x02\x01a\x011\x01a\x012"),
+        (ValueType::ZSet, b"\x02\x01a\0\0\0\0\0\0\0\0\x01a\0\0\0\0\0\0\0\0"),
+        (ValueType::SetIntset, b"\x0c\x02\0\0\0\x02\0\0\0\x01\0\x01\0"),
+        (ValueType::SetListpack, b"\x0b\x0b\0\0\0\x02\0\x01\x01\x01\x01\xff"),
+        (ValueType::HashListpack, b"\x0f\x0f\0\0\0\x04\0\x01\x01\x02\x01\x01\x01\x02\x01\xff"),
+        (ValueType::ZSetListpack, b"\x0f\x0f\0\0\0\x04\0\x01\x01\x02\x01\x01\x01\x02\x01\xff"),
+    ] {
+        let mut seen = 0;
+        let once = &mut |_: Part<'_>| {
+            seen += 1;
+            seen == 1
+        };
+        let error =
+            read_value(&mut Reader::new(bytes), value_type, once).expect_err("one of two is too much");
+        assert!(
+            error.to_string().starts_with("an element is there twice at offset"),
+            "{value_type:?}: {error}"
+        );
+        assert_eq!(seen, 2);
+    }
 }
 
 #[test]

@@ -21,8 +21,6 @@ use crate::shared::Shared;
 
 /// Between two lines of the log about how far it is.
 const PROGRESS_MS: u64 = 1000;
-/// Keys between two looks at the clock, and at whether the server is to stop.
-const KEYS_PER_LOOK: u64 = 1024;
 
 /// What was read.
 pub(crate) struct Loaded {
@@ -93,17 +91,19 @@ impl Shared {
             },
         };
         let mut file = FileReader::new(file, self.settings.is_on(RDBCHECKSUM)).map_err(error)?;
-        let mut progress =
-            Progress { name: &name, bytes, clock: Clock::real(), next_ms: None, seen_count: 0 };
+        let clock = Clock::real();
+        let next_ms = clock.monotonic_ms() + PROGRESS_MS;
+        let mut progress = Progress { name: &name, bytes, clock, next_ms };
         loop {
             let item = file.next_item().map_err(error)?;
             if matches!(item, Item::End) {
                 return Ok(Some(reading.loaded));
             }
             reading.take(item, &mut file).map_err(error)?;
-            if progress.look(file.offset()) && self.stopping.load(Ordering::Acquire) {
+            if self.stopping.load(Ordering::Acquire) {
                 return Ok(None);
             }
+            progress.look(file.offset(), reading.loaded.key_count);
         }
     }
 }
@@ -190,25 +190,18 @@ struct Progress<'a> {
     name: &'a str,
     bytes: u64,
     clock: Clock,
-    next_ms: Option<u64>,
-    seen_count: u64,
+    next_ms: u64,
 }
 
 impl Progress<'_> {
-    /// Counts an item that ended at `offset`; true now and then.
-    fn look(&mut self, offset: u64) -> bool {
-        self.seen_count += 1;
-        if !self.seen_count.is_multiple_of(KEYS_PER_LOOK) {
-            return false;
-        }
+    /// Looks at the clock when so much was read.
+    fn look(&mut self, offset: u64, key_count: u64) {
         let now_ms = self.clock.monotonic_ms();
-        let next_ms = *self.next_ms.get_or_insert(now_ms + PROGRESS_MS);
-        if now_ms >= next_ms {
-            self.next_ms = Some(now_ms + PROGRESS_MS);
+        if now_ms >= self.next_ms {
+            self.next_ms = now_ms + PROGRESS_MS;
             let percent = offset * 100 / self.bytes.max(1);
-            tracing::info!("loading {}: {percent} %, {} keys", self.name, self.seen_count);
+            tracing::info!("loading {}: {percent} %, {key_count} keys", self.name);
         }
-        true
     }
 }
 

@@ -176,3 +176,41 @@ impl Options {
         Ok(found)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use command::Local;
+    use resp::Proto;
+
+    const PAYLOAD: &[u8] = b"\x00\x05hello\n\x00cr\xdfve4 \n";
+
+    fn restore(local: &mut Local, ttl: &str, options: &[&[u8]]) {
+        let args = [&[&b"RESTORE"[..], b"k", ttl.as_bytes(), PAYLOAD], options].concat();
+        assert_eq!(local.reply(Proto::Resp2, &args), b"+OK\r\n");
+    }
+
+    #[test]
+    fn the_effect_does_not_depend_on_the_clock() {
+        let mut local = Local::new(crate::FAMILIES);
+        local.record_effects();
+        restore(&mut local, "1000", &[b"IDLETIME", b"5"]);
+        restore(&mut local, "0", &[b"REPLACE"]);
+        restore(&mut local, "1", &[b"ABSTTL", b"REPLACE"]);
+        let effects = local.take_effects().into_iter().map(|effect| effect.args);
+        let restored = |expiry: &str| {
+            [&b"RESTORE"[..], b"k", expiry.as_bytes(), PAYLOAD, b"REPLACE", b"ABSTTL"].map(Box::from).to_vec()
+        };
+        let deleted = [&b"DEL"[..], b"k"].map(Box::from).to_vec();
+        assert!(effects.eq([restored("1700000001000"), restored("0"), deleted]));
+    }
+
+    #[test]
+    fn the_access_clock_is_restored() {
+        let mut local = Local::new(crate::FAMILIES);
+        restore(&mut local, "0", &[b"IDLETIME", b"100"]);
+        assert_eq!(local.line("OBJECT IDLETIME k"), ":100\r\n");
+        local.config.lfu = true;
+        restore(&mut local, "0", &[b"REPLACE", b"FREQ", b"77"]);
+        assert_eq!(local.line("OBJECT FREQ k"), ":77\r\n");
+    }
+}

@@ -27,6 +27,8 @@ ZREMRANGEBYLEX z - + | ZADD z 1 a 2 b | ZRANGESTORE y z 0 -1 | ZRANGESTORE y z 9
 ZUNIONSTORE y 2 z none | ZINTERSTORE y 2 z none | ZDIFFSTORE y 1 none
 DEL a b none | UNLINK c none | SET e 1 | EXPIRE e 100 | EXPIRE e 100 NX | PERSIST e | PERSIST e | PEXPIRE e 100000 | EXPIRE e -1
 SET e 1 | RENAME e g | RENAME g g | RENAMENX g i | COPY i k | COPY i k | COPY i k REPLACE | MOVE k 1 | MOVE none 1 | TOUCH i
+RESTORE back 0 \"\\x00\\xc0\\x05\\n\\x00c/_f\\x83/\\xb3Q\" | RESTORE back 0 \"\\x00\\xc0\\x05\\n\\x00c/_f\\x83/\\xb3Q\" REPLACE
+RESTORE none 1 \"\\x00\\xc0\\x05\\n\\x00c/_f\\x83/\\xb3Q\" ABSTTL | RESTORE back 1 \"\\x00\\xc0\\x05\\n\\x00c/_f\\x83/\\xb3Q\" REPLACE ABSTTL
 SET p 1 | SET p 2 PXAT 1 | GET p | SWAPDB 0 1 | SWAPDB 0 1 | SWAPDB 0 0
 MULTI | SADD s 1 2 3 | DEL s | EXEC | EVAL 'return redis.call(\"RPUSH\", KEYS[1], 1, 2, 3)' 1 l
 SELECT 1 | SET a 1 | SET b 1 | FLUSHDB | FLUSHDB | SELECT 0 | FLUSHALL

@@ -100,6 +100,25 @@ fn a_file_is_read_item_by_item() {
     assert_eq!(items[7], "Ok(End)");
 }
 
+/// Seconds, no checksum, what modules and clusters say.
+#[test]
+fn opcodes_of_all_versions_are_read() {
+    let parts: [&[u8]; 6] = [
+        b"REDIS0003",
+        b"\xf7\x05\x01\x2a\x02\x2b\x03abcd\x04abcdefgh\x05\x03abc\x00",
+        b"\xf4\x01\x02\x03",
+        b"\xfd\x01\0\0\0\xf9\x07\xf8\x08\x00\x01k\x01v",
+        b"\xf5\x04code",
+        b"\xff",
+    ];
+    let items = check_file(&parts.concat());
+    assert_eq!(items.len(), 4, "{items:#?}");
+    for part in ["expiry_ms: Some(1000)", "idle_seconds: Some(8)", "frequency: Some(7)"] {
+        assert!(items[0].contains(part), "{items:#?}");
+    }
+    assert!(items[2].contains("Function") && items[3] == "Ok(End)", "{items:#?}");
+}
+
 /// Each byte of a file cut off or changed: an error that says where, or the same without what was changed.
 #[test]
 fn a_damaged_file_is_refused() {
@@ -156,6 +175,9 @@ fn errors_say_what_is_wrong_and_where() {
 #[test]
 fn old_encodings_are_read() {
     let texts = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
+    assert_eq!(read(&b"\x02\x01a\xc0\xff"[..], ValueType::List), Ok(Model::List(texts(&["a", "-1"]))));
+    let lengths = b"\x03\x80\0\0\0\x01a\x81\0\0\0\0\0\0\0\x02bc\xc2\xff\xff\xff\x7f";
+    assert_eq!(read(&lengths[..], ValueType::Set), Ok(Model::Set(texts(&["a", "bc", "2147483647"]))));
     let ziplist = b"\x2f\x2f\0\0\0\x22\0\0\0\x08\0\0\x01a\x03\xf1\x02\xfd\x02\xfe\x80\x03\xc0\0\x01\x04\xf0\xff\xff\x7f\
         \x05\xd0\0\0\0\x80\x06\x01b\xff";
     let ziplist = [&[ziplist.len() as u8 - 1; 2][..], &ziplist[2..]].concat();

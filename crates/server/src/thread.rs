@@ -160,12 +160,18 @@ impl Thread {
 
     /// Runs until the server stops.
     pub(crate) fn run(&mut self) -> std::io::Result<()> {
-        while self.turn(None)? {}
+        let ended = loop {
+            match self.turn(None) {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
         // What was delegated to it ends with its clients; whoever saves what there is needs the shards.
         while let Some(&id) = self.tx.hold.kept().last() {
             drop(self.tx.hold.next_task_or_leave(id));
         }
-        Ok(())
+        ended
     }
 
     /// One turn: waits at most `timeout` (`None`: until something is due), then does what there is to do. False

@@ -424,6 +424,7 @@ impl<'a, 't> Store<'a, 't> {
     }
 
     /// Records an effect on the whole of shard `id`. It is run with only that shard entered.
+    #[inline]
     pub fn effect_on(&mut self, id: ShardId, args: &[&[u8]]) {
         let db = self.client.db;
         self.tx.hold.shard_mut(id).effects.push(db, args);

@@ -130,6 +130,7 @@ const RANGE_ENDS: [&str; 20] = [
 const ENCODINGS: [&str; 16] =
     ["u8", "i8", "u1", "i1", "i64", "u63", "u64", "i65", "i0", "x8", "u16", "i5", "u", "i32", "u32", "U8"];
 const TYPES: [&str; 7] = ["string", "list", "set", "zset", "hash", "STRING", "nothing"];
+const PFDEBUG_WORDS: [&str; 6] = ["ENCODING", "DECODE", "GETREG", "TODENSE", "decode", "nothing"];
 const PATTERNS: [&str; 14] =
     ["*", "s*", "{t}*", "?1", "[a-h]?", "[^s]*", "", "\\*", "*[", "m1*", "*1*", "[z-a]*", "a\\", "**0"];
 const TEXTS: [&str; 26] = [
@@ -167,12 +168,13 @@ fn one_of<'a>(random: &mut Random, items: &[&'a str]) -> &'a str {
 
 /// A key, most often of a type that commands of `group` work on.
 pub(crate) fn key(random: &mut Random, group: Group) -> Vec<u8> {
-    let any = ['s', 'l', 'h', 'e', 'z'];
+    let any = ['s', 'l', 'h', 'e', 'z', 'p'];
     let kind = match group {
-        _ if random.below(12) == 0 => any[random.below(5) as usize],
+        _ if random.below(12) == 0 => any[random.below(6) as usize],
         Group::Bitmap | Group::String => 's',
         Group::List => 'l',
         Group::Hash => 'h',
+        Group::HyperLogLog => 'p',
         Group::Set => 'e',
         Group::SortedSet if random.below(10) == 0 => 'e',
         Group::SortedSet => 'z',
@@ -181,7 +183,7 @@ pub(crate) fn key(random: &mut Random, group: Group) -> Vec<u8> {
         | Group::PubSub
         | Group::Scripting
         | Group::Server
-        | Group::Transactions => any[random.below(5) as usize],
+        | Group::Transactions => any[random.below(6) as usize],
     };
     match random.below(60) {
         0 => b"".to_vec(),
@@ -259,6 +261,7 @@ pub(crate) fn string(random: &mut Random, name: &str, group: Group, many: bool) 
     let pool: &[&str] = match name {
         "encoding" => &ENCODINGS,
         "type" => &TYPES,
+        "subcommand" => &PFDEBUG_WORDS,
         "min" | "max" | "start" | "stop" if group == Group::SortedSet => &RANGE_ENDS,
         _ => &TEXTS,
     };

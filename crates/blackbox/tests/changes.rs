@@ -12,6 +12,8 @@ MSET a 1 b 2 c 3 | MSETNX a 1 d 2 | APPEND a x | SETRANGE a 0 y | SETRANGE none 
 INCR n | DECRBY n 2 | INCRBYFLOAT n 1.5 | SETBIT bit 3 1 | SETBIT bit 3 1 | SETBIT bit 3 0
 BITFIELD f SET u8 0 5 INCRBY u8 8 3 GET u8 0 | BITFIELD f SET u8 0 5 SET u8 8 4 | BITFIELD f GET u8 0
 BITOP OR target a b | BITOP OR target none none
+PFADD p a b c | PFADD p a b d | PFADD p a | PFADD q | PFCOUNT p | PFCOUNT p | PFCOUNT p q | PFMERGE q p p
+PFDEBUG TODENSE p | PFDEBUG TODENSE p | PFDEBUG GETREG q | PFDEBUG GETREG q
 LPUSH l a b c | RPUSH l d e | LPUSHX l x y | RPUSHX none x | LSET l 0 z | LINSERT l BEFORE a q | LINSERT l AFTER none q
 LPOP l | RPOP l 2 | LPOP l 0 | RPUSH r a a b a c a d e f | LREM r 2 a | LREM r 0 none | LTRIM r 1 -2 | LTRIM r 0 -1
 LMOVE r m LEFT RIGHT | LMOVE r r LEFT RIGHT | RPOPLPUSH r m | BLMOVE r m LEFT LEFT 0 | LMPOP 2 none m LEFT COUNT 2

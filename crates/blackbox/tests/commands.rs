@@ -43,6 +43,7 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("bitop", "arguments", "the operations are declared"),
     ("hscan", "arguments", "NOVALUES, from 7.4"),
     ("psubscribe", "arguments", "a block around one argument is gone"),
+    ("pfmerge", "arguments", "a target alone is enough"),
     ("psetex", "deprecated", "deprecated"),
     ("setex", "deprecated", "deprecated"),
     ("setnx", "deprecated", "deprecated"),
@@ -111,6 +112,10 @@ fn keys_are_found_as_by_redis() {
             "copy a b",
             "sinterstore a b c",
             "publish a b",
+            "pfcount a b",
+            "pfmerge a b c",
+            "pfmerge a",
+            "pfdebug encoding a",
             "xyz",
         ] {
             for what in ["getkeys", "getkeysandflags"] {

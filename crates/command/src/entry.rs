@@ -70,6 +70,8 @@ pub enum Group {
     Generic,
     /// `hash`
     Hash,
+    /// `hyperloglog`
+    HyperLogLog,
     /// `list`
     List,
     /// `pubsub`
@@ -96,6 +98,7 @@ impl Group {
             Group::Connection => "connection",
             Group::Generic => "generic",
             Group::Hash => "hash",
+            Group::HyperLogLog => "hyperloglog",
             Group::List => "list",
             Group::PubSub => "pubsub",
             Group::Scripting => "scripting",

@@ -8,6 +8,7 @@ use command::Entry;
 pub mod bitmap;
 mod blocking;
 pub mod hash;
+pub mod hll;
 mod index_range;
 pub mod keys;
 pub mod list;
@@ -21,6 +22,7 @@ pub mod zset;
 pub const FAMILIES: &[&[Entry]] = &[
     bitmap::ENTRIES,
     hash::ENTRIES,
+    hll::ENTRIES,
     keys::ENTRIES,
     list::ENTRIES,
     set::ENTRIES,

@@ -3,6 +3,7 @@
 pub mod glob;
 pub mod hash;
 pub mod hashing;
+pub mod hll;
 pub mod intset;
 pub mod list;
 pub mod listpack;

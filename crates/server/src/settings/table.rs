@@ -408,6 +408,15 @@ settings! {
         doc: "Length of a member up to which a sorted set is kept small",
         ..Setting::of(Group::Data)
     };
+    HLL_SPARSE_MAX_BYTES = Setting {
+        name: "hll-sparse-max-bytes",
+        kind: Kind::Memory { min: 0, max: LONG },
+        unit: "bytes",
+        default: "3000",
+        effect: Effect::Data,
+        doc: "Length of a HyperLogLog up to which it is kept sparse",
+        ..Setting::of(Group::Data)
+    };
     BUSY_REPLY_THRESHOLD = Setting {
         name: "busy-reply-threshold",
         alias: Some("lua-time-limit"),

@@ -103,6 +103,46 @@ const DOUBLES: [&str; 24] = [
     "0x10",
     "",
 ];
+const LONGITUDES: [&str; 16] = [
+    "13.361389",
+    "15.087269",
+    "13.5",
+    "13",
+    "0",
+    "-0.5",
+    "180",
+    "-180",
+    "179.9999999",
+    "-122.4194155",
+    "90",
+    "1e-9",
+    "180.1",
+    "-181",
+    "nan",
+    "abc",
+];
+const LATITUDES: [&str; 16] = [
+    "38.115556",
+    "37.502669",
+    "38",
+    "37.5",
+    "0",
+    "-0.5",
+    "85.05112878",
+    "-85.05112878",
+    "84.99",
+    "37.7749295",
+    "-67",
+    "1e-9",
+    "85.06",
+    "-90",
+    "inf",
+    "",
+];
+const DISTANCES: [&str; 20] = [
+    "0", "1", "50", "100", "166.2742", "200", "1000", "3000", "5000", "9000", "11000", "20000", "1e5", "1e6",
+    "3e7", "0.5", "inf", "-1", "abc", "1e308",
+];
 const SCORE_BOUNDS: [&str; 14] =
     ["-inf", "+inf", "0", "1", "(1", "(0", "1.5", "(2", "-3", "(-inf", "(inf", "100", "nan", "("];
 const RANGE_ENDS: [&str; 20] = [
@@ -168,12 +208,13 @@ fn one_of<'a>(random: &mut Random, items: &[&'a str]) -> &'a str {
 
 /// A key, most often of a type that commands of `group` work on.
 pub(crate) fn key(random: &mut Random, group: Group) -> Vec<u8> {
-    let any = ['s', 'l', 'h', 'e', 'z', 'p'];
+    let any = ['s', 'l', 'h', 'e', 'z', 'p', 'g'];
     let kind = match group {
-        _ if random.below(12) == 0 => any[random.below(6) as usize],
+        _ if random.below(12) == 0 => any[random.below(7) as usize],
         Group::Bitmap | Group::String => 's',
         Group::List => 'l',
         Group::Hash => 'h',
+        Group::Geo => 'g',
         Group::HyperLogLog => 'p',
         Group::Set => 'e',
         Group::SortedSet if random.below(10) == 0 => 'e',
@@ -183,7 +224,7 @@ pub(crate) fn key(random: &mut Random, group: Group) -> Vec<u8> {
         | Group::PubSub
         | Group::Scripting
         | Group::Server
-        | Group::Transactions => any[random.below(6) as usize],
+        | Group::Transactions => any[random.below(7) as usize],
     };
     match random.below(60) {
         0 => b"".to_vec(),
@@ -245,10 +286,17 @@ pub(crate) fn double(random: &mut Random, name: &str) -> Vec<u8> {
     let pool: &[&str] = match name {
         "timeout" => &TIMEOUTS,
         "min" | "max" => &SCORE_BOUNDS,
+        "longitude" => &LONGITUDES,
+        "latitude" => &LATITUDES,
+        "radius" | "width" | "height" => &DISTANCES,
         _ => &DOUBLES,
     };
     // The strange ones fail a whole request: most often the plain ones at the front.
-    let plain = if name == "timeout" { 3 } else { 16.min(pool.len()) };
+    let plain = match name {
+        "timeout" => 3,
+        "longitude" | "latitude" => pool.len() - 4,
+        _ => 16.min(pool.len()),
+    };
     let pool = if random.below(4) > 0 { &pool[..plain] } else { pool };
     one_of(random, pool).as_bytes().to_vec()
 }

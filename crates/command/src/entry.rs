@@ -31,6 +31,9 @@ pub enum Route {
     Keys,
     /// The same, for a command that tries its keys in turn ([`Ctx::in_turn`]): it begins with that of the first.
     KeysInTurn,
+    /// Those of the keys that its key specs find, and of each key after a word `STORE` or `STOREDIST`: of several the
+    /// last one counts, while a key spec finds the first.
+    Stored,
     /// That of the channel at this argument.
     Channel(usize),
     /// Those of all channels from this argument on.
@@ -68,6 +71,8 @@ pub enum Group {
     Connection,
     /// `generic`
     Generic,
+    /// `geo`
+    Geo,
     /// `hash`
     Hash,
     /// `hyperloglog`
@@ -97,6 +102,7 @@ impl Group {
             Group::Bitmap => "bitmap",
             Group::Connection => "connection",
             Group::Generic => "generic",
+            Group::Geo => "geo",
             Group::Hash => "hash",
             Group::HyperLogLog => "hyperloglog",
             Group::List => "list",

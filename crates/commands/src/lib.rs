@@ -7,6 +7,7 @@ use command::Entry;
 
 pub mod bitmap;
 mod blocking;
+pub mod geo;
 pub mod hash;
 pub mod hll;
 mod index_range;
@@ -21,6 +22,7 @@ pub mod zset;
 /// Every family of data commands.
 pub const FAMILIES: &[&[Entry]] = &[
     bitmap::ENTRIES,
+    geo::ENTRIES,
     hash::ENTRIES,
     hll::ENTRIES,
     keys::ENTRIES,

@@ -79,7 +79,7 @@ impl Workload {
 
     /// Mostly of the group of the command, so that types fit; some of them lie together.
     fn key(&mut self, group: Group) -> Vec<u8> {
-        let groups = ["string", "list", "hash", "set", "sorted-set", "hyperloglog"];
+        let groups = ["string", "list", "hash", "set", "sorted-set", "hyperloglog", "geo"];
         let own = match group {
             Group::Bitmap => "string",
             other => other.name(),

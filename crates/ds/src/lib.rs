@@ -1,5 +1,6 @@
 //! Data structures: no I/O, no clock.
 
+pub mod geohash;
 pub mod glob;
 pub mod hash;
 pub mod hashing;
@@ -8,6 +9,7 @@ pub mod intset;
 pub mod list;
 pub mod listpack;
 pub mod num;
+pub mod partial_sort;
 pub mod random;
 pub mod set;
 pub mod table;

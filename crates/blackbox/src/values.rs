@@ -173,6 +173,9 @@ const TYPES: [&str; 7] = ["string", "list", "set", "zset", "hash", "STRING", "no
 const PFDEBUG_WORDS: [&str; 6] = ["ENCODING", "DECODE", "GETREG", "TODENSE", "decode", "nothing"];
 const PATTERNS: [&str; 14] =
     ["*", "s*", "{t}*", "?1", "[a-h]?", "[^s]*", "", "\\*", "*[", "m1*", "*1*", "[z-a]*", "a\\", "**0"];
+const LOOK_UPS: [&str; 14] = [
+    "s*", "{t}s*", "h*->1", "h*->a", "#", "nosort", "*", "s*->", "l*", "z*->a", "*1", "h1->*", "{t}h*->1", "",
+];
 const TEXTS: [&str; 26] = [
     "a",
     "b",
@@ -250,14 +253,21 @@ pub(crate) fn session(random: &mut Random) -> Request {
     request
 }
 
+/// A request before `SORT`: where an earlier command met a number out of range, the oracle sees it there again, unless
+/// another number was read meanwhile.
+pub(crate) fn clear_range_error() -> Request {
+    ["GEORADIUS_RO", "", "0", "0", "0", "m"].map(|word| word.as_bytes().to_vec()).into()
+}
+
 /// Something wrong; no timeout for commands that `may_wait`.
 pub(crate) fn garbage(random: &mut Random, may_wait: bool) -> Vec<u8> {
     let left_out = if may_wait { TIMEOUTS_AMONG_GARBAGE } else { 0 };
     one_of(random, &GARBAGE[..GARBAGE.len() - left_out]).as_bytes().to_vec()
 }
 
-pub(crate) fn pattern(random: &mut Random) -> Vec<u8> {
-    one_of(random, &PATTERNS).as_bytes().to_vec()
+pub(crate) fn pattern(random: &mut Random, name: &str) -> Vec<u8> {
+    let pool: &[&str] = if matches!(name, "by-pattern" | "get-pattern") { &LOOK_UPS } else { &PATTERNS };
+    one_of(random, pool).as_bytes().to_vec()
 }
 
 pub(crate) fn integer(random: &mut Random, name: &str, group: Group) -> Vec<u8> {

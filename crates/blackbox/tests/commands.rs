@@ -116,6 +116,8 @@ fn keys_are_found_as_by_redis() {
             "copy a b",
             "sinterstore a b c",
             "publish a b",
+            "sort a by w* get x* store b store c",
+            "sort_ro a limit 0 1",
             "georadius a 1 1 1 m store b",
             "georadius a 1 1 1 m storedist b asc",
             "georadiusbymember a b 1 m",

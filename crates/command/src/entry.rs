@@ -34,6 +34,8 @@ pub enum Route {
     /// Those of the keys that its key specs find, and of each key after a word `STORE` or `STOREDIST`: of several the
     /// last one counts, while a key spec finds the first.
     Stored,
+    /// The same; all of them if there is a pattern with `*` after a word `BY` or `GET`.
+    Sort,
     /// That of the channel at this argument.
     Channel(usize),
     /// Those of all channels from this argument on.

@@ -33,6 +33,12 @@ impl Cursor {
     }
 }
 
+/// Whether `SORT` with these arguments looks up keys that it makes of patterns.
+fn reads_patterns(args: &[&[u8]]) -> bool {
+    args.windows(2)
+        .any(|pair| (keyword_is(pair[0], "BY") || keyword_is(pair[0], "GET")) && pair[1].contains(&b'*'))
+}
+
 /// The shards to be entered before a command runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Needs {
@@ -69,7 +75,8 @@ impl Needs {
             Route::Keys | Route::KeysInTurn | Route::Script { .. } => {
                 Needs::of_keys(command, args, placement)
             }
-            Route::Stored => {
+            Route::Sort if reads_patterns(args) => Needs::All,
+            Route::Stored | Route::Sort => {
                 let is_store = |word: &[u8]| keyword_is(word, "STORE") || keyword_is(word, "STOREDIST");
                 let stored = args.windows(2).filter(|pair| is_store(pair[0]));
                 let stored = stored.map(|pair| placement.shard(pair[1])).collect();

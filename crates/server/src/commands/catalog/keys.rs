@@ -88,6 +88,8 @@ fn find(command: &Command, args: &[&[u8]]) -> Option<Keys> {
             if spec.flags.contains(&VariableFlags) { actual_flags(command, args) } else { spec.flags };
         keys.extend(found.iter().map(|key| (key.index, flags)));
     }
+    const STORED: &[KeyFlag] = &[OW, Update];
+    keys.extend(command.sort_target(args).map(|index| (index, STORED)));
     Some(keys)
 }
 

@@ -220,6 +220,9 @@ impl Command {
     pub fn keys(&self, args: &[&[u8]]) -> Option<SmallVec<[KeyRef; 8]>> {
         let mut found = SmallVec::new();
         for spec in self.entry.keys {
+            if !spec.is_key() {
+                continue;
+            }
             if !spec.find(args, &mut found) {
                 return None;
             }

@@ -37,6 +37,6 @@ pub use interrupt::on_interrupt;
 pub use placement::{Placement, ShardId};
 pub use shard::{Shard, ShardStats};
 pub use shards::{Backlog, Shards};
-pub use subscribers::{Subscriber, Subscribers};
+pub use subscribers::{Scope, Subscriber, Subscribers};
 pub use waiters::{Claim, Waiter, Waiters};
 pub use watches::{WatchFlag, Watches};

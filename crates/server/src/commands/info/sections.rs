@@ -2,6 +2,8 @@
 
 use super::super::latency::Durations;
 use super::{MemoryFigures, Report};
+use shard::Scope;
+
 use crate::settings::{
     BIND, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, SUPERVISED,
     SUPERVISED_BY_SYSTEMD, UNIXSOCKET,
@@ -172,10 +174,13 @@ pub(super) fn stats(report: &mut Report) {
     report.fields(&["evicted_clients", "total_eviction_exceeded_time", "current_eviction_exceeded_time"], 0);
     report.field("keyspace_hits", report.over_shards(|shard| shard.stats.keyspace_hits));
     report.field("keyspace_misses", report.over_shards(|shard| shard.stats.keyspace_misses));
-    report.field("pubsub_channels", report.over_shards(|shard| shard.subscribers.len() as u64));
+    report.field("pubsub_channels", report.over_shards(|shard| shard.subscribers.len(Scope::Global) as u64));
     report.field("pubsub_patterns", shared.patterns.len());
-    let absent = [
+    report.field(
         "pubsubshard_channels",
+        report.over_shards(|shard| shard.subscribers.len(Scope::Shard) as u64),
+    );
+    let absent = [
         "latest_fork_usec",
         "total_forks",
         "migrate_cached_sockets",

@@ -222,7 +222,8 @@ pub(crate) fn key(random: &mut Random, group: Group) -> Vec<u8> {
         Group::Set => 'e',
         Group::SortedSet if random.below(10) == 0 => 'e',
         Group::SortedSet => 'z',
-        Group::Connection
+        Group::Cluster
+        | Group::Connection
         | Group::Generic
         | Group::PubSub
         | Group::Scripting

@@ -24,6 +24,7 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("wait", "flags", "scripts may call blocking commands"),
     ("waitaof", "", "new"),
     ("client|no-touch", "", "new"),
+    ("cluster|myshardid", "", "new"),
     ("client|setinfo", "", "new"),
     ("client|pause", "since", "corrected"),
     ("client|list", "arguments", "a block around one argument is gone"),

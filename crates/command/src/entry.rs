@@ -69,6 +69,8 @@ pub enum Mode {
 pub enum Group {
     /// `bitmap`
     Bitmap,
+    /// `cluster`
+    Cluster,
     /// `connection`
     Connection,
     /// `generic`
@@ -102,6 +104,7 @@ impl Group {
     pub fn name(self) -> &'static str {
         match self {
             Group::Bitmap => "bitmap",
+            Group::Cluster => "cluster",
             Group::Connection => "connection",
             Group::Generic => "generic",
             Group::Geo => "geo",

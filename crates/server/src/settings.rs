@@ -378,6 +378,11 @@ impl Settings {
         }
     }
 
+    /// What the server says it is, alone or a cluster.
+    pub(crate) fn mode(&self) -> &'static str {
+        if self.is_on(CLUSTER_MODE) { "cluster" } else { "standalone" }
+    }
+
     /// How commands enter shards.
     pub(crate) fn entry_mode(&self) -> EntryMode {
         if self.is_on(SHARD_ENTRY) { EntryMode::Home } else { EntryMode::Roam }

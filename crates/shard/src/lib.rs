@@ -34,7 +34,7 @@ pub use hold::{Hold, PATIENCE_AFTER, Patience};
 pub use interrupt::interrupt;
 #[cfg(feature = "simulation")]
 pub use interrupt::on_interrupt;
-pub use placement::{Placement, ShardId};
+pub use placement::{Placement, ShardId, hash_tag};
 pub use shard::{Shard, ShardStats};
 pub use shards::{Backlog, Shards};
 pub use subscribers::{Scope, Subscriber, Subscribers};

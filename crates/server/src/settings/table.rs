@@ -236,6 +236,15 @@ settings! {
         ..Setting::of(Group::Network)
     };
 
+    CLUSTER_MODE = Setting {
+        name: "cluster-mode",
+        kind: Kind::Choice(&[("no", 0), ("emulated", 1)]),
+        default: "no",
+        change: Change::AtStart,
+        doc: "emulated: CLUSTER answers as a cluster of one node that has all slots",
+        ..Setting::of(Group::Network)
+    };
+
     // ---- threads and shards -------------------------------------------------------------------------------
 
     PROACTOR_THREADS = Setting {

@@ -5,7 +5,7 @@ use super::{MemoryFigures, Report};
 use shard::Scope;
 
 use crate::settings::{
-    BIND, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, SUPERVISED,
+    BIND, CLUSTER_MODE, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, SUPERVISED,
     SUPERVISED_BY_SYSTEMD, UNIXSOCKET,
 };
 use crate::shared::EntryMode;
@@ -21,7 +21,7 @@ pub(super) fn server(report: &mut Report) {
     report.field("redis_git_sha1", GIT_SHA);
     report.field("redis_git_dirty", 0);
     report.field("redis_build_id", BUILD_ID);
-    report.field("redis_mode", "standalone");
+    report.field("redis_mode", shared.settings.mode());
     report.field("darter_version", DARTER_VERSION);
     report.field("os", system::name());
     report.field("arch_bits", usize::BITS);
@@ -283,7 +283,7 @@ pub(super) fn latencystats(report: &mut Report) {
 }
 
 pub(super) fn cluster(report: &mut Report) {
-    report.field("cluster_enabled", 0);
+    report.field("cluster_enabled", u8::from(report.shared.settings.is_on(CLUSTER_MODE)));
 }
 
 pub(super) fn keyspace(report: &mut Report) {

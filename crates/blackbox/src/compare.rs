@@ -115,6 +115,7 @@ impl<'t> Comparison<'t> {
             Rule::Newer(_) => false,
             _ if is_error(darter) || is_error(redis) => false,
             Rule::Sample { reader } => is_sample(darter, redis, self.whole(reader, command, args)),
+            Rule::Tied(open) => open(args) && is_reordered(darter, redis, args, command),
             Rule::Near(tolerance) => is_near(darter, redis, tolerance),
             Rule::Walk => {
                 let (darter, redis) = (items_of(darter), items_of(redis));
@@ -127,6 +128,13 @@ impl<'t> Comparison<'t> {
         rules_of(&command.full_name).any(allows)
             || canonical(darter, in_any_order, command) == canonical(redis, in_any_order, command)
     }
+}
+
+/// Whether both hold the same in some order; if they are parts, whether they are of the same length.
+fn is_reordered(darter: &Value, redis: &Value, args: &[&[u8]], command: &Command) -> bool {
+    let is_part = args.iter().any(|arg| arg.eq_ignore_ascii_case(b"LIMIT"));
+    items_of(darter).len() == items_of(redis).len()
+        && (is_part || canonical(darter, true, command) == canonical(redis, true, command))
 }
 
 fn is_near(darter: &Value, redis: &Value, tolerance: i64) -> bool {

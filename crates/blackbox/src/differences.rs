@@ -19,6 +19,9 @@ pub enum Rule {
     Near(i64),
     /// The whole walk with the cursor is compared, without order and duplicates.
     Walk,
+    /// With arguments of which this is true, equal elements come in the order of the table: the whole reply is compared
+    /// without its order, a part of it only in length. What is stored is deleted.
+    Tied(fn(&[&[u8]]) -> bool),
     /// Different as this tells: Darter's reply first. Otherwise equal.
     Differs(fn(&Value, &Value) -> bool),
     /// The oracle is too old for this word: it is never sent, nor is the command sent with wrong arguments.
@@ -42,6 +45,11 @@ const BLOCKING: &[&str] =
     &["blmove", "blmpop", "blpop", "brpop", "brpoplpush", "bzmpop", "bzpopmax", "bzpopmin"];
 const RANDOM: &str = "the choice is random";
 const CLOCK: &str = "time passes between the two servers";
+/// Whether `SORT` leaves the order of elements open: there may be no texts to compare them by.
+fn leaves_order(args: &[&[u8]]) -> bool {
+    args.iter().any(|arg| arg.eq_ignore_ascii_case(b"BY"))
+}
+
 const ORDER: &str = "the order is the table's";
 
 /// All that is known.
@@ -55,6 +63,7 @@ pub const KNOWN: &[Known] = &[
         reason: RANDOM,
     },
     Known { commands: &["randomkey"], rule: Rule::Sample { reader: "KEYS *" }, reason: RANDOM },
+    Known { commands: &["sort", "sort_ro"], rule: Rule::Tied(leaves_order), reason: ORDER },
     Known { commands: &["scan"], rule: Rule::Walk, reason: ORDER },
     Known { commands: &["hscan"], rule: Rule::Walk, reason: ORDER },
     Known { commands: &["sscan"], rule: Rule::Walk, reason: ORDER },

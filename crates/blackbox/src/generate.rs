@@ -30,6 +30,9 @@ pub struct Batch {
     pub is_pipelined: bool,
 }
 
+/// Takes the oracle half a second.
+const SLOW: &str = "pfselftest";
+
 /// Makes batches.
 #[derive(Debug)]
 pub struct Generator<'t> {
@@ -101,9 +104,14 @@ impl<'t> Generator<'t> {
         let request = self.request(command);
         let reader = rules_of(&command.full_name).find_map(|rule| match rule {
             Rule::Sample { reader } => Some(reader),
-            Rule::Near(_) | Rule::Walk | Rule::Differs(_) | Rule::Newer(_) => None,
+            Rule::Near(_) | Rule::Walk | Rule::Tied(_) | Rule::Differs(_) | Rule::Newer(_) => None,
         });
-        let Some(reader) = reader else { return vec![request] };
+        let Some(reader) = reader else {
+            let stored = stored_in_open_order(command, &request);
+            let clearing = command.entry.name.starts_with("sort").then(values::clear_range_error);
+            let deletion = stored.map(|key| vec![b"DEL".to_vec(), key]);
+            return clearing.into_iter().chain([request]).chain(deletion).collect();
+        };
         let mut whole: Request = reader.split(' ').map(|word| word.as_bytes().to_vec()).collect();
         let key = request.get(1).filter(|_| !command.entry.keys.is_empty()).cloned();
         if let Some(key) = key.clone() {
@@ -123,7 +131,8 @@ impl<'t> Generator<'t> {
             self.deck.clone_from(&self.commands);
             self.random.shuffle(&mut self.deck);
         }
-        self.deck.pop().expect("a table has commands")
+        let dealt = self.deck.pop().expect("a table has commands");
+        if dealt.entry.name == SLOW && !self.one_in(8) { self.next_command() } else { dealt }
     }
 
     /// A request of `command`, most often well-formed.
@@ -185,6 +194,14 @@ impl<'t> Generator<'t> {
     }
 }
 
+/// The key under which `command` stores what need not be the same for both servers.
+fn stored_in_open_order(command: &Command, request: &Request) -> Option<Vec<u8>> {
+    let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+    let is_open = rules_of(&command.full_name).any(|rule| matches!(rule, Rule::Tied(open) if open(&args)));
+    let word = args.iter().rposition(|arg| is_open && arg.eq_ignore_ascii_case(b"STORE"))?;
+    request.get(word + 1).cloned()
+}
+
 fn is_called(command: &Command, request: &Request) -> bool {
     let mut names = command.full_name.split('|').zip(request);
     names.all(|(name, arg)| name.as_bytes().eq_ignore_ascii_case(arg))
@@ -209,7 +226,7 @@ fn may_be_in_script(command: &Command) -> bool {
 fn newer_word(command: &Command) -> Option<&'static str> {
     rules_of(&command.full_name).find_map(|rule| match rule {
         Rule::Newer(word) => Some(word),
-        Rule::Sample { .. } | Rule::Near(_) | Rule::Walk | Rule::Differs(_) => None,
+        Rule::Sample { .. } | Rule::Near(_) | Rule::Walk | Rule::Tied(_) | Rule::Differs(_) => None,
     })
 }
 
@@ -277,7 +294,7 @@ impl Filling<'_, '_> {
             }
             ArgKind::PureToken => arg.token.unwrap_or(arg.name).as_bytes().to_vec(),
             ArgKind::Key => values::key(random, self.group),
-            ArgKind::Pattern => values::pattern(random),
+            ArgKind::Pattern => values::pattern(random, arg.name),
             ArgKind::Integer | ArgKind::UnixTime if arg.name == "numkeys" => {
                 let count = 1 + random.below(3);
                 self.numkeys = Some(count);

@@ -76,7 +76,9 @@ impl Server {
 
     /// Starts the `redis-server` of the search path, the oracle.
     pub fn redis() -> Result<Server, StartError> {
-        let options = ["--save", "", "--enable-debug-command", "yes"];
+        // A name that no file has: it would load a snapshot that somebody left in its directory.
+        let snapshot = format!("oracle-{}.rdb", std::process::id());
+        let options = ["--save", "", "--dbfilename", &snapshot, "--enable-debug-command", "yes"];
         Server::attempt(&[Path::new("redis-server")], &options)
     }
 

@@ -124,6 +124,11 @@ impl KeySpec {
         }
     }
 
+    /// Whether it finds keys of the keyspace, not only what is placed like them.
+    pub fn is_key(&self) -> bool {
+        !self.flags.contains(&KeyFlag::NotKey)
+    }
+
     /// Finds the keys of this group among `args`; false if the arguments contradict it.
     pub fn find(&self, args: &[&[u8]], found: &mut SmallVec<[KeyRef; 8]>) -> bool {
         let Some(first) = self.first(args) else { return !matches!(self.begin, Begin::Index(_)) };

@@ -391,14 +391,21 @@ impl<'a, 't> Store<'a, 't> {
     /// Like [`Store::changed_elements`] without an event.
     #[inline]
     pub fn touched(&mut self, key: &[u8], count: usize) {
-        let id = self.entered_shard(key);
         let db = self.client.db;
-        self.tx.wrote = true;
-        let shard = self.tx.hold.shard_mut(id);
-        shard.stats.changes += count as u64;
+        let shard = self.counted(key, count);
         if !shard.watches.is_empty() {
             shard.watches.touch(db, key);
         }
+    }
+
+    /// Like [`Store::touched`] for a change that concerns nobody who watches `key`.
+    #[inline]
+    pub fn counted(&mut self, key: &[u8], count: usize) -> &mut crate::Shard {
+        let id = self.entered_shard(key);
+        self.tx.wrote = true;
+        let shard = self.tx.hold.shard_mut(id);
+        shard.stats.changes += count as u64;
+        shard
     }
 
     /// Publishes a keyspace event, if its class is asked for.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use keyspace::Kind;
 use resp::{Output, Proto};
-use shard::{ShardId, Subscriber, Waiter, WatchFlag};
+use shard::{Scope, ShardId, Subscriber, Waiter, WatchFlag};
 use smallvec::SmallVec;
 
 use crate::args::OwnedArgs;
@@ -81,7 +81,7 @@ pub enum Forget {
     /// A watch.
     Watch(WatchFlag),
     /// A subscription.
-    Subscription(Subscriber),
+    Subscription(Scope, Subscriber),
 }
 
 /// Something left in a shard's mailbox, or sent to its home thread.
@@ -195,6 +195,8 @@ pub struct Receiver {
 pub struct Published {
     /// Who gets it: first the channel's subscribers, then pattern by pattern.
     pub to: Vec<Receiver>,
+    /// What kind of channel.
+    pub scope: Scope,
     /// The channel.
     pub channel: Arc<[u8]>,
     /// The message.

@@ -7,7 +7,9 @@ use command::Entry;
 
 pub mod bitmap;
 mod blocking;
+pub mod geo;
 pub mod hash;
+pub mod hll;
 mod index_range;
 pub mod keys;
 pub mod list;
@@ -20,7 +22,9 @@ pub mod zset;
 /// Every family of data commands.
 pub const FAMILIES: &[&[Entry]] = &[
     bitmap::ENTRIES,
+    geo::ENTRIES,
     hash::ENTRIES,
+    hll::ENTRIES,
     keys::ENTRIES,
     list::ENTRIES,
     set::ENTRIES,

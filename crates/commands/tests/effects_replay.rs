@@ -79,8 +79,11 @@ impl Workload {
 
     /// Mostly of the group of the command, so that types fit; some of them lie together.
     fn key(&mut self, group: Group) -> Vec<u8> {
-        let groups = ["string", "list", "hash", "set", "sorted-set"];
-        let own = if group == Group::Bitmap { "string" } else { group.name() };
+        let groups = ["string", "list", "hash", "set", "sorted-set", "hyperloglog", "geo"];
+        let own = match group {
+            Group::Bitmap => "string",
+            other => other.name(),
+        };
         let group = if groups.contains(&own) && self.percent(90) { own } else { self.pick(&groups) };
         let tag = self.pick(&["", "", "{tag}"]);
         format!("{tag}{group}:{}", self.random.below(3)).into_bytes()
@@ -111,6 +114,7 @@ impl Workload {
 
     fn string(&mut self, name: &str) -> Vec<u8> {
         match name {
+            "subcommand" => self.pick(&["TODENSE", "GETREG", "DECODE"]).into(),
             "encoding" => self.pick(&["u1", "i5", "u8", "i64", "u63", "i8"]).into(),
             "min" | "max" if self.percent(80) => self.pick(&["-", "+", "(a", "[b", "-inf", "(1", "2"]).into(),
             _ if self.percent(3) => vec![b'x'; 100],

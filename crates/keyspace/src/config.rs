@@ -16,6 +16,8 @@ pub struct Config {
     pub set: SetLimits,
     /// `zset-max-listpack-entries`, `zset-max-listpack-value`.
     pub zset: ZSetLimits,
+    /// `hll-sparse-max-bytes`: a HyperLogLog that would grow beyond it becomes dense.
+    pub hll_sparse_bytes_max: u64,
     /// `proto-max-bulk-len`: no string may grow beyond it.
     pub string_bytes_max: u64,
     /// `maxmemory-policy` is one of the LFU policies: `OBJECT FREQ` answers, `OBJECT IDLETIME` does not.
@@ -34,6 +36,7 @@ impl Default for Config {
                 listpack_value_bytes_max: 64,
             },
             zset: ZSetLimits { entries_max: 128, value_bytes_max: 64 },
+            hll_sparse_bytes_max: 3000,
             string_bytes_max: 512 * 1024 * 1024,
             lfu: false,
             notify: 0,

@@ -462,7 +462,9 @@ impl Thread {
                 match what {
                     Forget::Wait { ticket } => _ = shard.waiters.remove(task.client.db, args[0], *ticket),
                     Forget::Watch(flag) => shard.watches.remove(task.client.db, args[0], flag),
-                    Forget::Subscription(subscriber) => shard.subscribers.remove(args[0], *subscriber),
+                    Forget::Subscription(scope, subscriber) => {
+                        shard.subscribers.remove(*scope, args[0], *subscriber);
+                    }
                 }
                 false
             }

@@ -213,7 +213,7 @@ impl Thread {
         let placement = self.host.shared.shards.placement();
         let id = match what {
             Forget::Wait { .. } | Forget::Watch(_) => placement.shard(key),
-            Forget::Subscription(_) => placement.channel(key),
+            Forget::Subscription(..) => placement.channel(key),
         };
         let client = Client { thread: self.host.id, ..Client::internal(db, Proto::Resp2) };
         self.send_task(id, Task::new(Work::Forget(what), id, client, OwnedArgs::new(&[key])));

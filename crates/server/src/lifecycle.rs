@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use command::{Client, Forget};
 use proactor::{CloseMode, Socket};
 use resp::{Proto, Reply};
-use shard::Subscriber;
+use shard::{Scope, Subscriber};
 
 use crate::session::Session;
 use crate::thread::{Thread, ThreadHost};
@@ -63,10 +63,13 @@ impl Thread {
         self.host.stale_watches.push(watching);
         self.forget_watches();
         let subscriber = Subscriber { thread: self.host.id, connection: session.client.connection };
-        let channels = std::mem::take(&mut session.channels);
-        self.host.shared.subscription_count.fetch_sub(channels.len(), Ordering::Relaxed);
-        for channel in channels {
-            self.forget(0, &channel, Forget::Subscription(subscriber));
+        self.host.shared.subscription_count.fetch_sub(session.channels.len(), Ordering::Relaxed);
+        for (scope, channels) in
+            [(Scope::Global, &mut session.channels), (Scope::Shard, &mut session.shard_channels)]
+        {
+            for channel in std::mem::take(channels) {
+                self.forget(0, &channel, Forget::Subscription(scope, subscriber));
+            }
         }
         for pattern in std::mem::take(&mut session.patterns) {
             self.host.shared.patterns.remove(&pattern, subscriber);

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use command::{Client, Needs, OwnedArgs, Post, Published, Task, Work};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
-use shard::Node;
+use shard::{Node, Scope};
 
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
@@ -31,10 +31,12 @@ impl ThreadHost {
         while let Some(last) = published.to.last() {
             let thread = last.subscriber.thread;
             let start = published.to.partition_point(|receiver| receiver.subscriber.thread < thread);
-            let (channel, message) = (published.channel.clone(), published.message.clone());
+            let (scope, channel, message) =
+                (published.scope, published.channel.clone(), published.message.clone());
             let to = published.to.split_off(start);
             self.shared.threads[usize::from(thread)].send(Message::Deliver(Published {
                 to,
+                scope,
                 channel,
                 message,
             }));
@@ -44,7 +46,9 @@ impl ThreadHost {
     /// The shards of all channels that the current client subscribed to.
     pub(crate) fn subscribed_needs(&mut self) -> Needs {
         let placement = self.shared.shards.placement();
-        Needs::several(self.session().channels.iter().map(|channel| placement.channel(channel)).collect())
+        let session = self.session();
+        let channels = session.channels.iter().chain(&session.shard_channels);
+        Needs::several(channels.map(|channel| placement.channel(channel)).collect())
     }
 }
 
@@ -62,7 +66,7 @@ impl Thread {
                     all.into_iter().partition(|receiver| receiver.subscriber.thread == thread);
                 published.to = elsewhere;
                 let (channel, message) = (published.channel.clone(), published.message.clone());
-                taken.push(Published { to: there, channel, message });
+                taken.push(Published { to: there, scope: published.scope, channel, message });
             }
         }
         taken
@@ -77,7 +81,7 @@ impl Thread {
             let pattern = receiver.pattern.as_deref();
             let Some(session) = self.host.connections.session(conn) else { continue };
             let is_subscribed = match pattern {
-                None => session.channels.contains(&published.channel),
+                None => session.channels_of(published.scope).contains(&published.channel),
                 Some(pattern) => session.patterns.contains(pattern),
             };
             if !is_subscribed {
@@ -127,7 +131,10 @@ fn encode(published: &Published, pattern: Option<&[u8]>, proto: Proto) -> Arc<Ve
     match pattern {
         None => {
             reply.push(3);
-            reply.bulk(b"message");
+            reply.bulk(match published.scope {
+                Scope::Global => b"message",
+                Scope::Shard => b"smessage",
+            });
         }
         Some(pattern) => {
             reply.push(4);

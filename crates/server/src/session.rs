@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use command::{Blocked, Client, CommandId, Needs, OwnedArgs};
-use shard::WatchFlag;
+use shard::{Scope, WatchFlag};
 
 /// What a connection is doing.
 #[derive(Debug, Default)]
@@ -89,6 +89,7 @@ pub(crate) struct Session {
     pub(crate) multi: Option<Multi>,
     pub(crate) watching: Watching,
     pub(crate) channels: BTreeSet<Arc<[u8]>>,
+    pub(crate) shard_channels: BTreeSet<Arc<[u8]>>,
     pub(crate) patterns: BTreeSet<Arc<[u8]>>,
     pub(crate) reply_mode: ReplyMode,
     pub(crate) authenticated: bool,
@@ -128,6 +129,7 @@ impl Session {
             multi: None,
             watching: Watching::default(),
             channels: BTreeSet::new(),
+            shard_channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
             reply_mode: ReplyMode::On,
             authenticated: true,
@@ -155,7 +157,15 @@ impl Session {
     /// Whether it is subscribed to anything.
     #[inline]
     pub(crate) fn is_subscriber(&self) -> bool {
-        !self.channels.is_empty() || !self.patterns.is_empty()
+        !self.channels.is_empty() || !self.patterns.is_empty() || !self.shard_channels.is_empty()
+    }
+
+    /// The channels of this kind that it is subscribed to.
+    pub(crate) fn channels_of(&mut self, scope: Scope) -> &mut BTreeSet<Arc<[u8]>> {
+        match scope {
+            Scope::Global => &mut self.channels,
+            Scope::Shard => &mut self.shard_channels,
+        }
     }
 
     /// Whether something sets it apart from a plain ready client, so that the fast path is not for it.

@@ -278,6 +278,7 @@ impl Settings {
                 listpack_value_bytes_max: number(SET_VALUE),
             },
             zset: ZSetLimits { entries_max: number(ZSET_ENTRIES), value_bytes_max: number(ZSET_VALUE) },
+            hll_sparse_bytes_max: self.number(HLL_SPARSE_MAX_BYTES) as u64,
             string_bytes_max: self.number(PROTO_MAX_BULK_LEN) as u64,
             lfu: self.number(MAXMEMORY_POLICY) == LFU,
             notify: self.number(NOTIFY_KEYSPACE_EVENTS) as u32,
@@ -375,6 +376,11 @@ impl Settings {
             0 => threads.saturating_mul(SHARDS_PER_THREAD),
             count => count as u16,
         }
+    }
+
+    /// What the server says it is, alone or a cluster.
+    pub(crate) fn mode(&self) -> &'static str {
+        if self.is_on(CLUSTER_MODE) { "cluster" } else { "standalone" }
     }
 
     /// How commands enter shards.

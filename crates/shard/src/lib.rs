@@ -34,9 +34,9 @@ pub use hold::{Hold, PATIENCE_AFTER, Patience};
 pub use interrupt::interrupt;
 #[cfg(feature = "simulation")]
 pub use interrupt::on_interrupt;
-pub use placement::{Placement, ShardId};
+pub use placement::{Placement, ShardId, hash_tag};
 pub use shard::{Shard, ShardStats};
 pub use shards::{Backlog, Shards};
-pub use subscribers::{Subscriber, Subscribers};
+pub use subscribers::{Scope, Subscriber, Subscribers};
 pub use waiters::{Claim, Waiter, Waiters};
 pub use watches::{WatchFlag, Watches};

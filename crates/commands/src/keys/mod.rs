@@ -3,7 +3,7 @@
 //! Commands on whole databases work on the shards that were entered: all of them when a client asks, one when the
 //! effect that is recorded on each shard is run again.
 //!
-//! Not here: `DUMP`, `RESTORE`, `SORT`, `WAIT`.
+//! Not here: `DUMP`, `RESTORE`, `WAIT`.
 
 mod database;
 pub mod digest;
@@ -13,6 +13,7 @@ mod presence;
 pub mod rebuild;
 mod relocate;
 mod scan;
+mod sort;
 
 use command::{CommandError, Ctx, Entry, parse_i64};
 
@@ -44,6 +45,8 @@ pub const ENTRIES: &[Entry] = &[
     scan::KEYS,
     scan::RANDOMKEY,
     scan::SCAN,
+    sort::SORT,
+    sort::SORT_RO,
 ];
 
 /// The number of a database as an argument; `None` if there is none of that number.

@@ -7,7 +7,7 @@
 //! Scores come from texts and go back to texts without loss: what a client reads it can send back as a bound and
 //! hits the same member.
 
-mod add;
+pub(crate) mod add;
 mod blocking;
 mod combine;
 mod pop;
@@ -137,6 +137,17 @@ fn with_zadd(key: &[u8], members: &[(&[u8], f64)], run: impl FnOnce(&[&[u8]])) {
 
 /// Stores `result` under `key`, deletes the key if it is empty, and answers the number of members.
 fn store_result(ctx: &mut Ctx, key: &[u8], result: ZSet, event: &'static str) -> CommandResult {
+    store_counted(ctx, key, result, event, 1)
+}
+
+/// The same for a command that counts a stored set as `changes` changes.
+pub(crate) fn store_counted(
+    ctx: &mut Ctx,
+    key: &[u8],
+    result: ZSet,
+    event: &'static str,
+    changes: usize,
+) -> CommandResult {
     ctx.reply.int(result.len() as i64);
     if result.is_empty() {
         ctx.store.delete(key);
@@ -151,6 +162,6 @@ fn store_result(ctx: &mut Ctx, key: &[u8], result: ZSet, event: &'static str) ->
         }
     }
     ctx.store.set(key, Value::ZSet(Box::new(result)));
-    ctx.store.changed(key, Class::ZSet, event);
+    ctx.store.changed_elements(key, Class::ZSet, event, changes);
     Ok(())
 }

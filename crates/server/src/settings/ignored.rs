@@ -56,7 +56,6 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ("crash-memcheck-enabled", "yes"),
     ("dynamic-hz", "yes"),
     ("enable-module-command", "no"),
-    ("hll-sparse-max-bytes", "3000"),
     ("hz", "10"),
     ("ignore-warnings", ""),
     ("io-threads", "1"),

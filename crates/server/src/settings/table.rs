@@ -236,6 +236,15 @@ settings! {
         ..Setting::of(Group::Network)
     };
 
+    CLUSTER_MODE = Setting {
+        name: "cluster-mode",
+        kind: Kind::Choice(&[("no", 0), ("emulated", 1)]),
+        default: "no",
+        change: Change::AtStart,
+        doc: "emulated: CLUSTER answers as a cluster of one node that has all slots",
+        ..Setting::of(Group::Network)
+    };
+
     // ---- threads and shards -------------------------------------------------------------------------------
 
     PROACTOR_THREADS = Setting {
@@ -406,6 +415,15 @@ settings! {
         default: "64",
         effect: Effect::Data,
         doc: "Length of a member up to which a sorted set is kept small",
+        ..Setting::of(Group::Data)
+    };
+    HLL_SPARSE_MAX_BYTES = Setting {
+        name: "hll-sparse-max-bytes",
+        kind: Kind::Memory { min: 0, max: LONG },
+        unit: "bytes",
+        default: "3000",
+        effect: Effect::Data,
+        doc: "Length of a HyperLogLog up to which it is kept sparse",
         ..Setting::of(Group::Data)
     };
     BUSY_REPLY_THRESHOLD = Setting {

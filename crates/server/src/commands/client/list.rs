@@ -170,7 +170,7 @@ fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64, tab
     let _ = writeln!(
         line,
         "id={} addr={} laddr={} fd={} name={} age={age_seconds} idle={idle_seconds} flags={} db={} sub={} psub={} \
-         ssub=0 multi={queued} watch={} qbuf={} qbuf-free={} argv-mem={argument_bytes} multi-mem={multi_bytes} \
+         ssub={} multi={queued} watch={} qbuf={} qbuf-free={} argv-mem={argument_bytes} multi-mem={multi_bytes} \
          rbs={} rbp={} obl={} oll={} omem={listed_bytes} tot-mem={total_bytes} events={} cmd={} user=default \
          redir=-1 resp={} lib-name={} lib-ver={}",
         session.client.id,
@@ -182,6 +182,7 @@ fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64, tab
         session.client.db,
         session.channels.len(),
         session.patterns.len(),
+        session.shard_channels.len(),
         session.watching.keys.len(),
         usage.input_bytes,
         usage.input_capacity_bytes - usage.input_bytes.min(usage.input_capacity_bytes),

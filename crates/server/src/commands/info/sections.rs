@@ -2,8 +2,10 @@
 
 use super::super::latency::Durations;
 use super::{MemoryFigures, Report};
+use shard::Scope;
+
 use crate::settings::{
-    BIND, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, SUPERVISED,
+    BIND, CLUSTER_MODE, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, SUPERVISED,
     SUPERVISED_BY_SYSTEMD, UNIXSOCKET,
 };
 use crate::shared::EntryMode;
@@ -19,7 +21,7 @@ pub(super) fn server(report: &mut Report) {
     report.field("redis_git_sha1", GIT_SHA);
     report.field("redis_git_dirty", 0);
     report.field("redis_build_id", BUILD_ID);
-    report.field("redis_mode", "standalone");
+    report.field("redis_mode", shared.settings.mode());
     report.field("darter_version", DARTER_VERSION);
     report.field("os", system::name());
     report.field("arch_bits", usize::BITS);
@@ -172,10 +174,13 @@ pub(super) fn stats(report: &mut Report) {
     report.fields(&["evicted_clients", "total_eviction_exceeded_time", "current_eviction_exceeded_time"], 0);
     report.field("keyspace_hits", report.over_shards(|shard| shard.stats.keyspace_hits));
     report.field("keyspace_misses", report.over_shards(|shard| shard.stats.keyspace_misses));
-    report.field("pubsub_channels", report.over_shards(|shard| shard.subscribers.len() as u64));
+    report.field("pubsub_channels", report.over_shards(|shard| shard.subscribers.len(Scope::Global) as u64));
     report.field("pubsub_patterns", shared.patterns.len());
-    let absent = [
+    report.field(
         "pubsubshard_channels",
+        report.over_shards(|shard| shard.subscribers.len(Scope::Shard) as u64),
+    );
+    let absent = [
         "latest_fork_usec",
         "total_forks",
         "migrate_cached_sockets",
@@ -278,7 +283,7 @@ pub(super) fn latencystats(report: &mut Report) {
 }
 
 pub(super) fn cluster(report: &mut Report) {
-    report.field("cluster_enabled", 0);
+    report.field("cluster_enabled", u8::from(report.shared.settings.is_on(CLUSTER_MODE)));
 }
 
 pub(super) fn keyspace(report: &mut Report) {

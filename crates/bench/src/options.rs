@@ -1,0 +1,88 @@
+//! The options that every mode has, and how numbers on the command line are read.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::target::Target;
+
+/// Which server, and where the results go.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Common {
+    /// The server: redis://[user:password@]host[:port][/db] or unix://[user:password@]/path[?db=n].
+    #[arg(long, value_name = "URL")]
+    url: Option<Target>,
+    /// The server's host, without --url.
+    #[arg(long, default_value = "127.0.0.1", conflicts_with = "url")]
+    host: String,
+    /// The server's port, without --url.
+    #[arg(short, long, default_value_t = 6379, conflicts_with = "url")]
+    port: u16,
+    /// Write the results as JSON to this file; `-`: to standard output, in place of the table.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the results as one page with plots to this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Do not print the distribution of latencies.
+    #[arg(long)]
+    pub(crate) hide_histogram: bool,
+    /// Error replies after which the run stops.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) errors_max: u64,
+    /// Seed of the random numbers.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+impl Common {
+    pub(crate) fn target(&self) -> Target {
+        self.url.clone().unwrap_or_else(|| Target::tcp(&self.host, self.port))
+    }
+}
+
+/// The part of `total` that falls to `index` of `count`; the first get one more if it does not come out even.
+pub(crate) fn share(total: u64, count: u32, index: u32) -> u64 {
+    let (count, index) = (u64::from(count), u64::from(index));
+    total / count + u64::from(index < total % count)
+}
+
+/// `min-max`, both included.
+pub(crate) fn range(text: &str) -> Result<(u64, u64), String> {
+    let bounds = text.split_once('-').and_then(|(min, max)| Some((min.parse().ok()?, max.parse().ok()?)));
+    match bounds {
+        Some((min, max)) if min <= max => Ok((min, max)),
+        _ => Err("a range is MIN-MAX, for instance 10-100".to_owned()),
+    }
+}
+
+/// Two things with a colon between them.
+pub(crate) fn pair(text: &str) -> Result<(u64, u64), String> {
+    let parts = text.split_once(':').and_then(|(first, second)| Some((first.parse().ok()?, second.parse().ok()?)));
+    match parts {
+        Some((0, 0)) | None => Err("a ratio is SETS:GETS, for instance 1:10".to_owned()),
+        Some(parts) => Ok(parts),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up() {
+        for (total, count) in [(10, 3), (2, 5), (0, 2), (7, 7)] {
+            let shares: Vec<u64> = (0..count).map(|index| share(total, count, index)).collect();
+            assert_eq!(shares.iter().sum::<u64>(), total);
+            assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1, "{shares:?}");
+        }
+    }
+
+    #[test]
+    fn ranges_and_ratios() {
+        assert_eq!(range("10-20"), Ok((10, 20)));
+        assert!(range("20-10").is_err() && range("10").is_err() && range("-5").is_err());
+        assert_eq!(pair("1:10"), Ok((1, 10)));
+        assert!(pair("0:0").is_err() && pair("1").is_err() && pair("a:b").is_err());
+    }
+}

@@ -104,8 +104,9 @@ impl Line {
     pub(crate) fn receive(&mut self) -> io::Result<Value> {
         let mut chunk = vec![0; READ_BYTES];
         loop {
-            let decoded = resp::decode(&self.received)
-                .map_err(|error| io::Error::new(ErrorKind::InvalidData, format!("not a Redis reply: {error}")))?;
+            let decoded = resp::decode(&self.received).map_err(|error| {
+                io::Error::new(ErrorKind::InvalidData, format!("not a Redis reply: {error}"))
+            })?;
             if let Some((value, length)) = decoded {
                 self.received.drain(..length);
                 return Ok(value);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use proactor::{CloseMode, Clock, Config, ConnId, Driver, Event, Socket};
+use proactor::{Clock, CloseMode, Config, ConnId, Driver, Event, Socket};
 
 use crate::control::{Control, Errors};
 use crate::histogram::{Kind, Latencies};
@@ -152,7 +152,9 @@ impl<W: Workload> Load<W> {
         clock: Clock,
         samples: Sender<Sample>,
     ) -> io::Result<Load<W>> {
-        let mut driver = Driver::open(&Config::default()).map_err(io::Error::other)?;
+        // A thread that polls before it sleeps takes time from a server on the same core.
+        let config = Config { poll_us: 0, ..Config::default() };
+        let mut driver = Driver::open(&config).map_err(io::Error::other)?;
         let mut clients = Vec::with_capacity(seats.len());
         let mut by_slot = Vec::new();
         for Seat { socket, is_background } in seats {
@@ -249,7 +251,8 @@ impl<W: Workload> Load<W> {
     /// How long the next turn may wait.
     fn patience(&self, now_ns: u64) -> Duration {
         let timer_ns = self.timers.peek().map_or(u64::MAX, |Reverse((due_ns, _))| *due_ns);
-        let next_ns = timer_ns.min((self.interval + 1) * INTERVAL_NS).min(self.control.end_ns.unwrap_or(u64::MAX));
+        let next_ns =
+            timer_ns.min((self.interval + 1) * INTERVAL_NS).min(self.control.end_ns.unwrap_or(u64::MAX));
         let next_ns = if self.is_over { now_ns + INTERVAL_NS } else { next_ns };
         Duration::from_nanos(next_ns.saturating_sub(now_ns))
     }
@@ -356,7 +359,9 @@ impl<W: Workload> Load<W> {
         }
         let how = error.map_or_else(String::new, |kind| format!(" ({kind})"));
         let unanswered = client.awaited;
-        Err(io::Error::other(format!("the server closed a connection{how} that waited for {unanswered} replies")))
+        Err(io::Error::other(format!(
+            "the server closed a connection{how} that waited for {unanswered} replies"
+        )))
     }
 
     fn check_silence(&self, now_ns: u64) -> io::Result<()> {
@@ -367,7 +372,8 @@ impl<W: Workload> Load<W> {
             0 => Ok(()),
             awaited => {
                 let seconds = SILENCE_NS_MAX / 1_000_000_000;
-                let text = format!("the server has not answered for {seconds} s; {awaited} replies are missing");
+                let text =
+                    format!("the server has not answered for {seconds} s; {awaited} replies are missing");
                 Err(io::Error::new(ErrorKind::TimedOut, text))
             }
         }

@@ -19,8 +19,12 @@
 mod control;
 mod histogram;
 mod jobs;
+mod keys;
+mod kv;
 mod line;
 mod load;
+mod mastodon;
+mod memcache;
 mod number;
 mod options;
 mod output;
@@ -29,6 +33,7 @@ mod raw;
 mod report;
 mod requests;
 mod run;
+mod script;
 mod table;
 mod target;
 mod watch;
@@ -38,8 +43,11 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use jobs::JobsOptions;
+use kv::Kv;
+use mastodon::Mastodon;
 use options::Common;
 use raw::Raw;
+use script::ScriptOptions;
 
 /// Loads a server that speaks the Redis protocol, and says what it was like.
 #[derive(Debug, Parser)]
@@ -53,12 +61,18 @@ struct Options {
 enum Mode {
     Raw(Raw),
     Jobs(JobsOptions),
+    Kv(Kv),
+    Script(ScriptOptions),
+    Mastodon(Mastodon),
 }
 
 impl Mode {
     fn common(&self) -> &Common {
         match self {
             Mode::Raw(raw) => &raw.common,
+            Mode::Kv(kv) => &kv.common,
+            Mode::Script(script) => &script.common,
+            Mode::Mastodon(mastodon) => &mastodon.common,
             Mode::Jobs(jobs) => &jobs.common,
         }
     }
@@ -69,6 +83,9 @@ fn main() -> ExitCode {
     allow_many_connections();
     let report = match &mode {
         Mode::Raw(raw) => raw.run(),
+        Mode::Kv(kv) => kv.run(),
+        Mode::Script(script) => script.run(),
+        Mode::Mastodon(mastodon) => mastodon.run(),
         Mode::Jobs(jobs) => jobs.run(),
     };
     match report.and_then(|report| output::publish(&report, mode.common()).map(|()| report.is_good)) {

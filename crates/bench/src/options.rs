@@ -1,6 +1,8 @@
 //! The options that every mode has, and how numbers on the command line are read.
 
+use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -41,6 +43,44 @@ impl Common {
     }
 }
 
+/// Clients that each send when they have their replies.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Crowd {
+    /// Connections of each thread.
+    #[arg(short, long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    clients: u32,
+    /// Threads that generate load.
+    #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: u32,
+    /// Jobs, or steps of the mix, of each connection.
+    #[arg(short = 'n', long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    requests: u64,
+    /// Seconds to run, in place of a number of requests.
+    #[arg(long, value_name = "SECONDS", conflicts_with = "requests", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    test_time: Option<u64>,
+}
+
+impl Crowd {
+    pub(crate) fn connections(&self) -> u32 {
+        self.clients * self.threads
+    }
+
+    /// The numbers of each thread's clients.
+    pub(crate) fn threads(&self) -> impl Iterator<Item = Range<u32>> {
+        (0..self.threads).map(|thread| thread * self.clients..(thread + 1) * self.clients)
+    }
+
+    /// How long to run, if not by number.
+    pub(crate) fn duration(&self) -> Option<Duration> {
+        self.test_time.map(Duration::from_secs)
+    }
+
+    /// How much each client does.
+    pub(crate) fn requests(&self) -> u64 {
+        if self.test_time.is_some() { u64::MAX } else { self.requests }
+    }
+}
+
 /// The part of `total` that falls to `index` of `count`; the first get one more if it does not come out even.
 pub(crate) fn share(total: u64, count: u32, index: u32) -> u64 {
     let (count, index) = (u64::from(count), u64::from(index));
@@ -58,7 +98,8 @@ pub(crate) fn range(text: &str) -> Result<(u64, u64), String> {
 
 /// Two things with a colon between them.
 pub(crate) fn pair(text: &str) -> Result<(u64, u64), String> {
-    let parts = text.split_once(':').and_then(|(first, second)| Some((first.parse().ok()?, second.parse().ok()?)));
+    let parts =
+        text.split_once(':').and_then(|(first, second)| Some((first.parse().ok()?, second.parse().ok()?)));
     match parts {
         Some((0, 0)) | None => Err("a ratio is SETS:GETS, for instance 1:10".to_owned()),
         Some(parts) => Ok(parts),

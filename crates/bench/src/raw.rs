@@ -67,6 +67,7 @@ impl Raw {
             rate: &[0],
             duration: None,
             errors_max: self.common.errors_max,
+            greeting: Greeting::Plain,
         };
         let batches = self.requests.div_ceil(u64::from(self.pipeline));
         let team = |index: u32| Team {
@@ -86,8 +87,11 @@ impl Raw {
         };
         let outcome = run(&plan, (0..self.threads).map(team).collect())?;
         let name = self.command.first().map_or("", String::as_str);
-        let title =
-            format!("{name}: {} connections, {} in flight each", grouped(self.connections.into()), self.pipeline);
+        let title = format!(
+            "{name}: {} connections, {} in flight each",
+            grouped(self.connections.into()),
+            self.pipeline
+        );
         Ok(Report::new("raw", title, &plan, outcome))
     }
 }

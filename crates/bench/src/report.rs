@@ -25,6 +25,8 @@ pub(crate) struct Report {
     pub(crate) is_good: bool,
     /// What was wrong, each in a sentence.
     pub(crate) complaints: Vec<String>,
+    /// What else one should know.
+    pub(crate) notes: Vec<String>,
     pub(crate) seconds: f64,
     pub(crate) operations: u64,
     pub(crate) operations_per_second: f64,
@@ -90,9 +92,8 @@ impl Report {
             complaints.push(format!("{errors} replies were errors"));
         }
         let kinds = plan.kinds.iter().enumerate();
-        let kinds = kinds.filter_map(|(kind, name)| {
-            KindReport::of(name, outcome.latencies.of(kind), outcome.seconds)
-        });
+        let kinds = kinds
+            .filter_map(|(kind, name)| KindReport::of(name, outcome.latencies.of(kind), outcome.seconds));
         Report {
             mode,
             title,
@@ -103,6 +104,7 @@ impl Report {
             tool: concat!("darter-bench ", env!("CARGO_PKG_VERSION")).to_owned(),
             is_good: complaints.is_empty(),
             complaints,
+            notes: Vec::new(),
             seconds: outcome.seconds,
             operations: total.len(),
             operations_per_second: per_second(total.len(), outcome.seconds),

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::control::{Control, Errors};
 use crate::histogram::{Kind, Latencies};
-use crate::line::Info;
+use crate::line::{Info, Line};
 use crate::load::{Finished, INTERVAL_NS, Load, Sample, Seat, Workload};
 use crate::number::grouped;
 use crate::target::{Greeting, Target};
@@ -37,6 +37,8 @@ pub(crate) struct Plan<'a> {
     /// How long new requests may begin; None: until all are sent.
     pub(crate) duration: Option<Duration>,
     pub(crate) errors_max: u64,
+    /// How to ask the server about itself; [`Greeting::Silent`] if it cannot be asked.
+    pub(crate) greeting: Greeting,
 }
 
 /// The clients of one thread.
@@ -80,27 +82,29 @@ pub(crate) struct Outcome<W> {
 /// # Errors
 /// If the server is not there or does not let us in. What happens later is part of the outcome.
 pub(crate) fn run<W: Workload + 'static>(plan: &Plan<'_>, teams: Vec<Team<W>>) -> io::Result<Outcome<W>> {
-    let mut line = plan.target.line(Greeting::Plain)?;
-    let info = line.info("everything")?;
-    let watch = Watch::start(plan.target, false);
+    let mut server = Asked::connect(plan)?;
+    let info = server.info();
+    let watch = Watch::start(plan.target, plan.greeting, false);
     let end_ns = plan.duration.map(|duration| duration.as_nanos() as u64);
     let control = Arc::new(Control::new(end_ns, plan.errors_max));
     let mut seated = Vec::new();
     for Team { workload, clients } in teams {
         let seats = clients
             .into_iter()
-            .map(|(greeting, is_background)| Ok(Seat { socket: plan.target.socket(greeting)?, is_background }))
+            .map(|(greeting, is_background)| {
+                Ok(Seat { socket: plan.target.socket(greeting)?, is_background })
+            })
             .collect::<io::Result<Vec<Seat>>>()?;
         seated.push((workload, seats));
     }
-    let cpu_before = server_cpu_seconds(plan.target, &line.info("everything")?);
+    let cpu_before = server_cpu_seconds(plan.target, &server.info());
     let (threads, samples) = start(seated, plan.kinds.len(), &control);
     let (latencies, series) = Gathering::new(plan).until_the_end(&samples);
     let mut finished = Vec::new();
     for thread in threads {
         finished.push(thread.join().map_err(|_| io::Error::other("a generator thread broke down"))??);
     }
-    let cpu_after = line.info("everything").ok().and_then(|info| server_cpu_seconds(plan.target, &info));
+    let cpu_after = server_cpu_seconds(plan.target, &server.info());
     let mut errors = Errors::default();
     finished.iter().for_each(|finished| errors.add(&finished.errors));
     let last_ns = finished.iter().map(|finished| finished.last_ns).max().unwrap_or(0);
@@ -117,6 +121,23 @@ pub(crate) fn run<W: Workload + 'static>(plan: &Plan<'_>, teams: Vec<Team<W>>) -
         memory: watch.map(Watch::stop).unwrap_or_default(),
         info,
     })
+}
+
+/// The server, asked beside the load, as far as it can be.
+struct Asked(Option<Line>);
+
+impl Asked {
+    fn connect(plan: &Plan<'_>) -> io::Result<Asked> {
+        match plan.greeting {
+            Greeting::Silent => Ok(Asked(None)),
+            greeting => plan.target.line(greeting).map(|line| Asked(Some(line))),
+        }
+    }
+
+    /// Empty if it does not answer.
+    fn info(&mut self) -> Info {
+        self.0.as_mut().and_then(|line| line.info("everything").ok()).unwrap_or_default()
+    }
 }
 
 type Thread<W> = JoinHandle<io::Result<Finished<W>>>;

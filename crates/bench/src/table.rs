@@ -33,6 +33,9 @@ pub(crate) fn text(report: &Report, is_brief: bool) -> String {
     for (text, count) in &report.errors_by_text {
         let _ = writeln!(out, "{} × {text}", grouped(*count));
     }
+    for note in &report.notes {
+        let _ = writeln!(out, "note: {note}");
+    }
     for complaint in &report.complaints {
         let _ = writeln!(out, "!! {complaint}");
     }
@@ -60,7 +63,8 @@ fn kinds(report: &Report) -> Vec<Vec<String>> {
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for kind in &report.kinds {
         let times = [kind.mean_us, kind.p50_us, kind.p90_us, kind.p99_us, kind.p999_us, kind.max_us];
-        let mut row = vec![kind.name.to_owned(), grouped(kind.count), grouped(kind.per_second.round() as u64)];
+        let mut row =
+            vec![kind.name.to_owned(), grouped(kind.count), grouped(kind.per_second.round() as u64)];
         row.extend(times.map(rounded));
         rows.push(row);
     }
@@ -127,6 +131,7 @@ mod tests {
             tool: "darter-bench".to_owned(),
             is_good: true,
             complaints: vec![],
+            notes: vec!["a note".to_owned()],
             seconds: 2.0,
             operations: 1000,
             operations_per_second: 500.0,
@@ -140,7 +145,12 @@ mod tests {
             series: vec![],
             memory: vec![],
         };
-        report.set_account(AccountReport { pushed: 1001, fetched: 1000, lost: 1, ..AccountReport::default() });
+        report.set_account(AccountReport {
+            pushed: 1001,
+            fetched: 1000,
+            lost: 1,
+            ..AccountReport::default()
+        });
         report
     }
 
@@ -164,6 +174,7 @@ pop  1,000         500  12.3  10.0  20.0  123  1,235  2,000
 
 jobs: 1,001 pushed, 1,000 fetched, 0 left in queues, 1 lost, 0 duplicates
 2 × ERR no
+note: a note
 !! 1 JOBS LOST: acknowledged, but neither fetched nor left in a queue
 ";
         assert_eq!(text(&sample(), false), expected);

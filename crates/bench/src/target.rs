@@ -223,9 +223,9 @@ mod tests {
 
     fn check(url: &str, expected: Result<(&str, Option<&str>, Option<&str>), &str>) {
         let found: Result<Target, String> = url.parse();
-        let shown = found.as_ref().map(|target| {
-            (target.to_string(), target.user.as_deref(), target.password.as_deref())
-        });
+        let shown = found
+            .as_ref()
+            .map(|target| (target.to_string(), target.user.as_deref(), target.password.as_deref()));
         match (shown, expected) {
             (Ok((shown, user, password)), Ok(expected)) => {
                 assert_eq!((shown.as_str(), user, password), expected, "{url}");

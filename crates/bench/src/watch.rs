@@ -41,8 +41,11 @@ pub(crate) struct Watch {
 impl Watch {
     /// Begins; a server that cannot be asked is not watched. With `is_deep`, `/proc` is looked at as well: for large
     /// servers that takes the kernel milliseconds, so it is not for measuring latency.
-    pub(crate) fn start(target: &Target, is_deep: bool) -> Option<Watch> {
-        let mut line = target.line(Greeting::Plain).ok()?;
+    pub(crate) fn start(target: &Target, greeting: Greeting, is_deep: bool) -> Option<Watch> {
+        if greeting == Greeting::Silent {
+            return None;
+        }
+        let mut line = target.line(greeting).ok()?;
         line.wait_at_most(Some(INFO_TIMEOUT)).ok()?;
         let pid = local_pid(target, &line.info("everything").ok()?).filter(|_| is_deep);
         let is_stopped = Arc::new(AtomicBool::new(false));
@@ -133,9 +136,9 @@ impl Processes {
             for (field, total) in [("Rss:", &mut found.rss_bytes), ("Pss:", &mut found.pss_bytes)] {
                 let line = rollup.lines().find_map(|line| line.strip_prefix(field));
                 let kilobytes = line.and_then(|text| text.trim().trim_end_matches(" kB").parse::<u64>().ok());
-                *total = total.or(Some(0).filter(|_| kilobytes.is_some())).map(|sum| {
-                    sum + kilobytes.unwrap_or(0) * 1024
-                });
+                *total = total
+                    .or(Some(0).filter(|_| kilobytes.is_some()))
+                    .map(|sum| sum + kilobytes.unwrap_or(0) * 1024);
             }
         }
         found

@@ -133,12 +133,14 @@ impl JobsOptions {
     /// How many jobs there will be.
     fn jobs(&self) -> io::Result<u64> {
         let jobs = match self.mode {
-            Mode::Drain | Mode::Push => {
-                self.elements.checked_mul(self.iterations).and_then(|jobs| jobs.checked_mul(self.queues.into()))
-            }
+            Mode::Drain | Mode::Push => self
+                .elements
+                .checked_mul(self.iterations)
+                .and_then(|jobs| jobs.checked_mul(self.queues.into())),
             Mode::Steady => self.rate.checked_mul(self.seconds),
         };
-        let too_many = || io::Error::other(format!("one run accounts for {} jobs at most", grouped(JOBS_MAX)));
+        let too_many =
+            || io::Error::other(format!("one run accounts for {} jobs at most", grouped(JOBS_MAX)));
         jobs.filter(|jobs| *jobs <= JOBS_MAX).ok_or_else(too_many)
     }
 
@@ -165,7 +167,8 @@ impl JobsOptions {
             }
             let length = line.integer(&["LLEN", &key])?;
             if length > 0 {
-                let text = format!("{key} holds {length} jobs already; --clear deletes this run's queues first");
+                let text =
+                    format!("{key} holds {length} jobs already; --clear deletes this run's queues first");
                 return Err(io::Error::other(text));
             }
         }
@@ -219,6 +222,7 @@ impl JobsOptions {
             },
             duration: (self.mode == Mode::Steady).then(|| duration + duration.max(GRACE)),
             errors_max: self.common.errors_max,
+            greeting: Greeting::Plain,
         }
     }
 
@@ -227,7 +231,9 @@ impl JobsOptions {
         let asked = self.seconds as f64;
         if pushed_seconds < asked * 0.999 {
             let percent = pushed_seconds / asked * 100.0;
-            report.complain(format!("too slow for the asked rate: only {percent:.1} % of the jobs could be pushed"));
+            report.complain(format!(
+                "too slow for the asked rate: only {percent:.1} % of the jobs could be pushed"
+            ));
         } else if report.seconds > asked * 1.02 + 0.5 {
             let seconds = report.seconds;
             report.complain(format!(
@@ -316,9 +322,11 @@ impl JobsOptions {
             Assignment::One => {
                 roles::fetch_of_one(&shared.queues[(index % self.queues) as usize], &self.fetch_timeout)
             }
-            Assignment::Weighted => {
-                roles::fetches_of_all(&shared.queues, &self.fetch_timeout, self.common.seed + u64::from(index))
-            }
+            Assignment::Weighted => roles::fetches_of_all(
+                &shared.queues,
+                &self.fetch_timeout,
+                self.common.seed + u64::from(index),
+            ),
         };
         let mut roles = Vec::new();
         for index in 0..self.processes {
@@ -330,18 +338,27 @@ impl JobsOptions {
             }
             // The first looks at all queues, the others at their own.
             let own = index % self.queues;
-            let looked_at = shared.queues.iter().enumerate().filter(|(queue, _)| index == 0 || *queue == own as usize);
+            let looked_at =
+                shared.queues.iter().enumerate().filter(|(queue, _)| index == 0 || *queue == own as usize);
             let keys = looked_at.map(|(_, queue)| format!("queue:{queue}")).collect();
             let of = (index, self.processes);
             let clock = shared.clock.clone();
-            roles.push(Role::Process(Box::new(Process::new(self.sidekiq, of, self.threads, keys, processed, clock))));
+            roles.push(Role::Process(Box::new(Process::new(
+                self.sidekiq,
+                of,
+                self.threads,
+                keys,
+                processed,
+                clock,
+            ))));
         }
         roles
     }
 
     /// Deals clients out to the generator threads.
     fn deal(&self, shared: &Arc<Shared>, roles: impl IntoIterator<Item = Role>) -> Vec<Team<Jobs>> {
-        let team = |_| Team { workload: Jobs { shared: shared.clone(), roles: Vec::new() }, clients: Vec::new() };
+        let team =
+            |_| Team { workload: Jobs { shared: shared.clone(), roles: Vec::new() }, clients: Vec::new() };
         let mut teams: Vec<Team<Jobs>> = (0..self.generator_threads).map(team).collect();
         for (index, role) in roles.into_iter().enumerate() {
             let team = &mut teams[index % self.generator_threads as usize];

@@ -126,7 +126,9 @@ mod tests {
 
     #[test]
     fn what_is_no_job_of_ours() {
-        for text in ["*-1\r\n", "_\r\n", r#"{"args":[]}"#, r#"{"args":["a"]}"#, r#"{"args":[1]}"#, r#""args":["#] {
+        for text in
+            ["*-1\r\n", "_\r\n", r#"{"args":[]}"#, r#"{"args":["a"]}"#, r#"{"args":[1]}"#, r#""args":["#]
+        {
             assert_eq!(read(text.as_bytes()), None, "{text}");
         }
     }

@@ -158,7 +158,8 @@ impl Process {
     fn enqueue(&mut self, job: &[u8]) {
         let job_text = lossy(job);
         let mark = r#""queue":""#;
-        let queue = memmem::find(job, mark.as_bytes()).and_then(|at| job_text[at + mark.len()..].split('"').next());
+        let queue =
+            memmem::find(job, mark.as_bytes()).and_then(|at| job_text[at + mark.len()..].split('"').next());
         let queue = queue.unwrap_or("default").to_owned();
         let push = vec!["lpush".into(), format!("queue:{queue}"), job_text];
         self.trip(Awaited::Nothing, &[vec!["sadd".into(), "queues".into(), queue], push]);
@@ -256,7 +257,10 @@ impl Process {
         );
         let seconds = self.clock.now_ms() / 1000;
         let mut state = vec![set.to_owned(), id.clone(), "info".into(), info];
-        state.extend(words(&format!("busy {} beat {seconds}.5 rtt_us 100 quiet false rss 100000", self.threads)));
+        state.extend(words(&format!(
+            "busy {} beat {seconds}.5 rtt_us 100 quiet false rss 100000",
+            self.threads
+        )));
         let transaction = [
             words("multi"),
             vec!["sadd".into(), "processes".into(), id.clone()],

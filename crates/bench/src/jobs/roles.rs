@@ -315,9 +315,15 @@ mod tests {
         for fetch in &fetches {
             let text = String::from_utf8_lossy(fetch);
             assert!(text.starts_with("*6\r\n"), "{text}");
-            assert!(queues.iter().all(|queue| text.matches(&format!("queue:{queue}\r")).count() == 1), "{text}");
+            assert!(
+                queues.iter().all(|queue| text.matches(&format!("queue:{queue}\r")).count() == 1),
+                "{text}"
+            );
             first += usize::from(text.contains("brpop\r\n$8\r\nqueue:q0"));
         }
-        assert!((ORDERS / 5..ORDERS * 3 / 5).contains(&first), "q0 weighs 4 of 10, and is first {first} times");
+        assert!(
+            (ORDERS / 5..ORDERS * 3 / 5).contains(&first),
+            "q0 weighs 4 of 10, and is first {first} times"
+        );
     }
 }

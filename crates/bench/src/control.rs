@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::line::lossy;
 
@@ -16,11 +17,19 @@ const TEXT_BYTES_MAX: usize = 160;
 pub(crate) struct Control {
     /// When to begin no new requests, in nanoseconds from the start.
     pub(crate) end_ns: Option<u64>,
-    /// Error replies after which the run stops.
-    pub(crate) errors_max: u64,
+    pub(crate) limits: Limits,
     error_count: AtomicU64,
     is_broken: AtomicBool,
     trouble: Mutex<Option<String>>,
+}
+
+/// What a run puts up with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Error replies after which it stops.
+    pub(crate) errors_max: u64,
+    /// How long the server may stay silent while replies are awaited.
+    pub(crate) silence: Duration,
 }
 
 /// Error replies by text.
@@ -28,10 +37,10 @@ pub(crate) struct Control {
 pub(crate) struct Errors(BTreeMap<String, u64>);
 
 impl Control {
-    pub(crate) fn new(end_ns: Option<u64>, errors_max: u64) -> Control {
+    pub(crate) fn new(end_ns: Option<u64>, limits: Limits) -> Control {
         Control {
             end_ns,
-            errors_max,
+            limits,
             error_count: AtomicU64::new(0),
             is_broken: AtomicBool::new(false),
             trouble: Mutex::new(None),
@@ -58,8 +67,9 @@ impl Control {
     /// Counts an error reply, and ends the run if there are too many.
     pub(crate) fn count_error(&self, text: &[u8]) {
         let count = self.error_count.fetch_add(1, Ordering::Relaxed) + 1;
-        if count > self.errors_max {
-            self.fail(&format!("{count} error replies (--errors-max {}): {}", self.errors_max, shown(text)));
+        let errors_max = self.limits.errors_max;
+        if count > errors_max {
+            self.fail(&format!("{count} error replies (--errors-max {errors_max}): {}", shown(text)));
         }
     }
 
@@ -109,7 +119,7 @@ mod tests {
 
     #[test]
     fn too_many_errors_end_the_run_with_their_text() {
-        let control = Control::new(None, 2);
+        let control = Control::new(None, Limits { errors_max: 2, silence: Duration::ZERO });
         control.count_error(b"-ERR one\r\n");
         control.count_error(b"-ERR one\r\n");
         assert!(!control.is_over(u64::MAX));

@@ -219,13 +219,11 @@ impl Kv {
             )));
         }
         let plan = Plan {
-            target: &target,
-            label: "kv",
             kinds: &["set", "get"],
             rate: &[SET, GET],
             duration: self.test_time.map(Duration::from_secs),
-            errors_max: self.common.errors_max,
             greeting: self.greeting(),
+            ..self.common.plan(&target, "kv")
         };
         let mut random = Entropy::from_seed(self.common.seed);
         let shape = Arc::new(Shape {

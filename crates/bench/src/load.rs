@@ -25,8 +25,6 @@ use proactor::{Clock, CloseMode, Config, ConnId, Driver, Event, Socket};
 use crate::control::{Control, Errors};
 use crate::histogram::{Kind, Latencies};
 
-/// How long the server may stay silent while replies are awaited.
-const SILENCE_NS_MAX: u64 = 10_000_000_000;
 /// How often a thread says what it has measured.
 pub(crate) const INTERVAL_NS: u64 = 250_000_000;
 
@@ -365,15 +363,15 @@ impl<W: Workload> Load<W> {
     }
 
     fn check_silence(&self, now_ns: u64) -> io::Result<()> {
-        if now_ns.saturating_sub(self.heard_ns) < SILENCE_NS_MAX {
+        let silence = self.control.limits.silence;
+        if u128::from(now_ns.saturating_sub(self.heard_ns)) < silence.as_nanos() {
             return Ok(());
         }
         match self.clients.iter().map(|client| u64::from(client.awaited)).sum::<u64>() {
             0 => Ok(()),
             awaited => {
-                let seconds = SILENCE_NS_MAX / 1_000_000_000;
                 let text =
-                    format!("the server has not answered for {seconds} s; {awaited} replies are missing");
+                    format!("the server has not answered for {silence:?}; {awaited} replies are missing");
                 Err(io::Error::new(ErrorKind::TimedOut, text))
             }
         }

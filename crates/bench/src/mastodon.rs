@@ -175,13 +175,10 @@ impl Mastodon {
         let knows_pfadd = !matches!(line.call(&["PFADD", "bench:visitors"])?, Value::Error(text)
             if lossy(&text).contains("unknown command"));
         let plan = Plan {
-            target: &target,
-            label: "mastodon",
             kinds: KINDS,
             rate: RATE,
             duration: self.crowd.duration(),
-            errors_max: self.common.errors_max,
-            greeting: Greeting::Plain,
+            ..self.common.plan(&target, "mastodon")
         };
         let outcome = run(&plan, self.teams(knows_pfadd))?;
         let title = format!("Mastodon's mixture: {} connections", grouped(self.crowd.connections().into()));

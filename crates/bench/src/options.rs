@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::target::Target;
+use crate::control::Limits;
+use crate::run::Plan;
+use crate::target::{Greeting, Target};
 
 /// Which server, and where the results go.
 #[derive(Clone, Debug, Args)]
@@ -31,13 +33,29 @@ pub(crate) struct Common {
     pub(crate) hide_histogram: bool,
     /// Error replies after which the run stops.
     #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub(crate) errors_max: u64,
+    errors_max: u64,
+    /// How long the server may stay silent while replies are awaited, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    silence_ms: u64,
     /// Seed of the random numbers.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }
 
 impl Common {
+    /// What these options say about a run; the rest is to be filled in.
+    pub(crate) fn plan<'a>(&self, target: &'a Target, label: &'a str) -> Plan<'a> {
+        Plan {
+            target,
+            label,
+            kinds: &[],
+            rate: &[],
+            duration: None,
+            limits: Limits { errors_max: self.errors_max, silence: Duration::from_millis(self.silence_ms) },
+            greeting: Greeting::Plain,
+        }
+    }
+
     pub(crate) fn target(&self) -> Target {
         self.url.clone().unwrap_or_else(|| Target::tcp(&self.host, self.port))
     }

@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use proactor::Clock;
 use serde::Serialize;
 
-use crate::control::{Control, Errors};
+use crate::control::{Control, Errors, Limits};
 use crate::histogram::{Kind, Latencies};
 use crate::line::{Info, Line};
 use crate::load::{Finished, INTERVAL_NS, Load, Sample, Seat, Workload};
@@ -36,7 +36,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) rate: &'static [Kind],
     /// How long new requests may begin; None: until all are sent.
     pub(crate) duration: Option<Duration>,
-    pub(crate) errors_max: u64,
+    pub(crate) limits: Limits,
     /// How to ask the server about itself; [`Greeting::Silent`] if it cannot be asked.
     pub(crate) greeting: Greeting,
 }
@@ -82,11 +82,10 @@ pub(crate) struct Outcome<W> {
 /// # Errors
 /// If the server is not there or does not let us in. What happens later is part of the outcome.
 pub(crate) fn run<W: Workload + 'static>(plan: &Plan<'_>, teams: Vec<Team<W>>) -> io::Result<Outcome<W>> {
-    let mut server = Asked::connect(plan)?;
-    let info = server.info();
+    let (mut server, info) = Asked::connect(plan)?;
     let watch = Watch::start(plan.target, plan.greeting, false);
     let end_ns = plan.duration.map(|duration| duration.as_nanos() as u64);
-    let control = Arc::new(Control::new(end_ns, plan.errors_max));
+    let control = Arc::new(Control::new(end_ns, plan.limits));
     let mut seated = Vec::new();
     for Team { workload, clients } in teams {
         let seats = clients
@@ -127,11 +126,13 @@ pub(crate) fn run<W: Workload + 'static>(plan: &Plan<'_>, teams: Vec<Team<W>>) -
 struct Asked(Option<Line>);
 
 impl Asked {
-    fn connect(plan: &Plan<'_>) -> io::Result<Asked> {
-        match plan.greeting {
-            Greeting::Silent => Ok(Asked(None)),
-            greeting => plan.target.line(greeting).map(|line| Asked(Some(line))),
+    fn connect(plan: &Plan<'_>) -> io::Result<(Asked, Info)> {
+        if plan.greeting == Greeting::Silent {
+            return Ok((Asked(None), Info::default()));
         }
+        let mut line = plan.target.line(plan.greeting)?;
+        let info = line.info("everything")?;
+        Ok((Asked(Some(line)), info))
     }
 
     /// Empty if it does not answer.

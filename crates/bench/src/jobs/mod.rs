@@ -203,7 +203,9 @@ impl JobsOptions {
                 let push_seconds = outcome.latencies.of(PUSH).len() as f64 / self.rate as f64;
                 let mut report = self.report(target, line, "steady", outcome, shared)?;
                 report.add_figure("asked, jobs per second", self.rate as f64);
-                self.judge_rate(&mut report, push_seconds);
+                if let Some(complaint) = slowness(self.seconds as f64, push_seconds, report.seconds) {
+                    report.complain(complaint);
+                }
                 Ok(report)
             }
         }
@@ -211,35 +213,13 @@ impl JobsOptions {
 
     fn plan<'a>(&self, target: &'a Target, label: &'a str) -> Plan<'a> {
         let duration = Duration::from_secs(self.seconds);
-        Plan {
-            target,
-            label,
-            kinds: KINDS,
-            rate: match label {
-                "drain" => &[FETCH],
-                "steady" => &[PICKUP],
-                _ => &[PUSH],
-            },
-            duration: (self.mode == Mode::Steady).then(|| duration + duration.max(GRACE)),
-            errors_max: self.common.errors_max,
-            greeting: Greeting::Plain,
-        }
-    }
-
-    /// Says so if the server could not keep up.
-    fn judge_rate(&self, report: &mut Report, pushed_seconds: f64) {
-        let asked = self.seconds as f64;
-        if pushed_seconds < asked * 0.999 {
-            let percent = pushed_seconds / asked * 100.0;
-            report.complain(format!(
-                "too slow for the asked rate: only {percent:.1} % of the jobs could be pushed"
-            ));
-        } else if report.seconds > asked * 1.02 + 0.5 {
-            let seconds = report.seconds;
-            report.complain(format!(
-                "too slow for the asked rate: the jobs of {asked} s took {seconds:.1} s; latencies include the delay"
-            ));
-        }
+        let rate: &[usize] = match label {
+            "drain" => &[FETCH],
+            "steady" => &[PICKUP],
+            _ => &[PUSH],
+        };
+        let duration = (self.mode == Mode::Steady).then(|| duration + duration.max(GRACE));
+        Plan { kinds: KINDS, rate, duration, ..self.common.plan(target, label) }
     }
 
     fn report(
@@ -369,10 +349,34 @@ impl JobsOptions {
     }
 }
 
+/// What to say if the server could not keep up with what it was asked for `asked_s` seconds: it took the jobs of
+/// `pushed_s` seconds, and had fetched the last after `took_s`.
+fn slowness(asked_s: f64, pushed_s: f64, took_s: f64) -> Option<String> {
+    if pushed_s < asked_s * 0.999 {
+        let percent = pushed_s / asked_s * 100.0;
+        return Some(format!("too slow for the asked rate: only {percent:.1} % of the jobs could be pushed"));
+    }
+    (took_s > asked_s * 1.02 + 0.5).then(|| {
+        format!("too slow for the asked rate: the jobs of {asked_s} s took {took_s:.1} s; latencies include the delay")
+    })
+}
+
 fn left_in(line: &mut Line, queues: &[String]) -> io::Result<u64> {
     let mut left = 0;
     for queue in queues {
         left += u64::try_from(line.integer(&["LLEN", &format!("queue:{queue}")])?).unwrap_or(0);
     }
     Ok(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_slow_is_said() {
+        assert_eq!(slowness(10.0, 10.0, 10.2), None);
+        assert!(slowness(10.0, 10.0, 12.0).is_some_and(|text| text.contains("of 10 s took 12.0 s")));
+        assert!(slowness(10.0, 4.0, 20.0).is_some_and(|text| text.contains("only 40.0 %")));
+    }
 }

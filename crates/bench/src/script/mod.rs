@@ -50,13 +50,10 @@ impl ScriptOptions {
         self.clear(&mut line)?;
         let data = format!(r#"{{"text":"{}"}}"#, "x".repeat(self.data_size as usize));
         let mut plan = Plan {
-            target: &target,
-            label: "script",
             kinds: poller::KINDS,
             rate: poller::RATE,
             duration: self.crowd.duration(),
-            errors_max: self.common.errors_max,
-            greeting: Greeting::Plain,
+            ..self.common.plan(&target, "script")
         };
         let jobs = self.crowd.requests();
         let clock = Clock::real();

@@ -29,6 +29,8 @@ mod number;
 mod options;
 mod output;
 mod pace;
+mod page;
+mod plot;
 mod raw;
 mod report;
 mod requests;

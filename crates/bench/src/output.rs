@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::options::Common;
 use crate::report::Report;
-use crate::table;
+use crate::{page, table};
 
 /// Writes the report to wherever the options say; complaints go to standard error in any case.
 pub(crate) fn publish(report: &Report, common: &Common) -> io::Result<()> {
@@ -25,6 +25,9 @@ pub(crate) fn publish(report: &Report, common: &Common) -> io::Result<()> {
         } else {
             fs::write(path, json).map_err(|error| named(path, error))?;
         }
+    }
+    if let Some(path) = &common.html {
+        fs::write(path, page::html(report)).map_err(|error| named(path, error))?;
     }
     if !is_printed {
         io::stdout().write_all(table::text(report, common.hide_histogram).as_bytes())?;

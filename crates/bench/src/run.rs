@@ -195,6 +195,9 @@ impl<'a> Gathering<'a> {
             self.progress.say(&self.series);
         }
         self.complete(u64::MAX);
+        while self.series.len() > 1 && self.series.last().is_some_and(|point| point.per_second == 0.0) {
+            self.series.pop();
+        }
         if self.series.len() > 1 {
             // It ended somewhere within the last interval.
             self.series.pop();

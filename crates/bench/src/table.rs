@@ -19,16 +19,8 @@ pub(crate) fn text(report: &Report, is_brief: bool) -> String {
         out += "\n";
         out += &columns(&distribution(report));
     }
-    if let Some(account) = report.account {
-        let _ = writeln!(
-            out,
-            "\njobs: {} pushed, {} fetched, {} left in queues, {} lost, {} duplicates",
-            grouped(account.pushed),
-            grouped(account.fetched),
-            grouped(account.left),
-            grouped(account.lost),
-            grouped(account.duplicates)
-        );
+    if let Some(account) = account(report) {
+        let _ = writeln!(out, "\n{account}");
     }
     for (text, count) in &report.errors_by_text {
         let _ = writeln!(out, "{} × {text}", grouped(*count));
@@ -42,7 +34,20 @@ pub(crate) fn text(report: &Report, is_brief: bool) -> String {
     out
 }
 
-fn headline(report: &Report) -> Vec<Vec<String>> {
+/// Where the jobs went, in a line.
+pub(crate) fn account(report: &Report) -> Option<String> {
+    let account = report.account?;
+    Some(format!(
+        "jobs: {} pushed, {} fetched, {} left in queues, {} lost, {} duplicates",
+        grouped(account.pushed),
+        grouped(account.fetched),
+        grouped(account.left),
+        grouped(account.lost),
+        grouped(account.duplicates)
+    ))
+}
+
+pub(crate) fn headline(report: &Report) -> Vec<Vec<String>> {
     let mut rows = vec![
         vec!["operations".to_owned(), grouped(report.operations)],
         vec!["seconds".to_owned(), format!("{:.3}", report.seconds)],
@@ -58,7 +63,7 @@ fn headline(report: &Report) -> Vec<Vec<String>> {
     rows
 }
 
-fn kinds(report: &Report) -> Vec<Vec<String>> {
+pub(crate) fn kinds(report: &Report) -> Vec<Vec<String>> {
     let head = ["µs", "count", "per second", "mean", "p50", "p90", "p99", "p99.9", "max"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for kind in &report.kinds {
@@ -103,7 +108,7 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::report::{AccountReport, KindReport};
 

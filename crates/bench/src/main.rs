@@ -4,7 +4,7 @@
 //! less than the server, or it measures itself.
 //!
 //! ```text
-//!   options ─▶ mode (raw, jobs, kv, script, mastodon): a Workload for each thread
+//!   options ─▶ mode (raw, jobs, kv, …): a Workload for each thread
 //!                │
 //!                ▼                      ┌─ load ◀─▶ proactor ◀─▶ server
 //!              run ─ start at one time ─┼─ load …      │ samples: histograms of 250 ms
@@ -25,6 +25,7 @@ mod line;
 mod load;
 mod mastodon;
 mod memcache;
+mod memory;
 mod number;
 mod options;
 mod output;
@@ -47,6 +48,7 @@ use clap::{Parser, Subcommand};
 use jobs::JobsOptions;
 use kv::Kv;
 use mastodon::Mastodon;
+use memory::{MemoryOptions, SnapshotOptions};
 use options::Common;
 use raw::Raw;
 use script::ScriptOptions;
@@ -66,6 +68,8 @@ enum Mode {
     Kv(Kv),
     Script(ScriptOptions),
     Mastodon(Mastodon),
+    Memory(MemoryOptions),
+    Snapshot(SnapshotOptions),
 }
 
 impl Mode {
@@ -75,6 +79,8 @@ impl Mode {
             Mode::Kv(kv) => &kv.common,
             Mode::Script(script) => &script.common,
             Mode::Mastodon(mastodon) => &mastodon.common,
+            Mode::Memory(memory) => &memory.common,
+            Mode::Snapshot(snapshot) => &snapshot.common,
             Mode::Jobs(jobs) => &jobs.common,
         }
     }
@@ -88,6 +94,8 @@ fn main() -> ExitCode {
         Mode::Kv(kv) => kv.run(),
         Mode::Script(script) => script.run(),
         Mode::Mastodon(mastodon) => mastodon.run(),
+        Mode::Memory(memory) => memory.run(),
+        Mode::Snapshot(snapshot) => snapshot.run(),
         Mode::Jobs(jobs) => jobs.run(),
     };
     match report.and_then(|report| output::publish(&report, mode.common()).map(|()| report.is_good)) {

@@ -53,6 +53,7 @@ impl Common {
             duration: None,
             limits: Limits { errors_max: self.errors_max, silence: Duration::from_millis(self.silence_ms) },
             greeting: Greeting::Plain,
+            is_deep: false,
         }
     }
 

@@ -14,7 +14,7 @@ use std::fmt::Write;
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 74.0;
-const RIGHT: f64 = 16.0;
+const RIGHT: f64 = 34.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 40.0;
 /// Okabe and Ito's colours, which colour-blind people can tell apart, and dashes.

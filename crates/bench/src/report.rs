@@ -3,7 +3,9 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::line::Info;
 use crate::run::{Outcome, Plan, Point};
+use crate::target::Target;
 use crate::watch::Memory;
 
 /// The points of the distribution that reports give.
@@ -83,41 +85,60 @@ pub(crate) struct AccountReport {
 }
 
 impl Report {
-    /// The part that all modes have.
-    pub(crate) fn new<W>(mode: &'static str, title: String, plan: &Plan<'_>, outcome: Outcome<W>) -> Report {
-        let total = outcome.latencies.joined(plan.rate);
-        let mut complaints: Vec<String> = outcome.trouble.into_iter().collect();
-        let errors = outcome.errors.total();
-        if errors > 0 && complaints.is_empty() {
-            complaints.push(format!("{errors} replies were errors"));
-        }
-        let kinds = plan.kinds.iter().enumerate();
-        let kinds = kinds
-            .filter_map(|(kind, name)| KindReport::of(name, outcome.latencies.of(kind), outcome.seconds));
+    /// What is known before anything was measured.
+    pub(crate) fn bare(mode: &'static str, title: String, target: &Target, info: &Info) -> Report {
         Report {
             mode,
             title,
             command_line: std::env::args().collect::<Vec<String>>().join(" "),
-            target: plan.target.to_string(),
-            server: outcome.info.server(),
+            target: target.to_string(),
+            server: info.server(),
             machine: machine(),
             tool: concat!("darter-bench ", env!("CARGO_PKG_VERSION")).to_owned(),
-            is_good: complaints.is_empty(),
-            complaints,
+            is_good: true,
+            complaints: Vec::new(),
             notes: Vec::new(),
+            seconds: 0.0,
+            operations: 0,
+            operations_per_second: 0.0,
+            errors: 0,
+            errors_by_text: Vec::new(),
+            server_cpu_seconds: None,
+            generator_cpu_seconds: 0.0,
+            figures: Vec::new(),
+            kinds: Vec::new(),
+            account: None,
+            series: Vec::new(),
+            memory: Vec::new(),
+        }
+    }
+
+    /// What a run has measured.
+    pub(crate) fn new<W>(mode: &'static str, title: String, plan: &Plan<'_>, outcome: Outcome<W>) -> Report {
+        let total = outcome.latencies.joined(plan.rate).len();
+        let kinds = plan.kinds.iter().enumerate();
+        let kinds = kinds
+            .filter_map(|(kind, name)| KindReport::of(name, outcome.latencies.of(kind), outcome.seconds));
+        let errors = outcome.errors.total();
+        let mut report = Report {
             seconds: outcome.seconds,
-            operations: total.len(),
-            operations_per_second: per_second(total.len(), outcome.seconds),
+            operations: total,
+            operations_per_second: per_second(total, outcome.seconds),
             errors,
             errors_by_text: outcome.errors.iter().map(|(text, count)| (text.to_owned(), count)).collect(),
             server_cpu_seconds: outcome.server_cpu_seconds,
             generator_cpu_seconds: outcome.generator_cpu_seconds,
-            figures: Vec::new(),
             kinds: kinds.collect(),
-            account: None,
             series: outcome.series,
             memory: outcome.memory,
+            ..Report::bare(mode, title, plan.target, &outcome.info)
+        };
+        match outcome.trouble {
+            Some(trouble) => report.complain(trouble),
+            None if errors > 0 => report.complain(format!("{errors} replies were errors")),
+            None => {}
         }
+        report
     }
 
     /// Adds what is wrong.

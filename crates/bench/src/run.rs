@@ -17,7 +17,7 @@ use crate::line::{Info, Line};
 use crate::load::{Finished, INTERVAL_NS, Load, Sample, Seat, Workload};
 use crate::number::grouped;
 use crate::target::{Greeting, Target};
-use crate::watch::{Memory, Watch, server_cpu_seconds};
+use crate::watch::{Eye, Memory, Watch, server_cpu_seconds};
 
 /// A point of time is complete when the threads are so many intervals ahead of it.
 const INTERVALS_OPEN: u64 = 3;
@@ -39,6 +39,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) limits: Limits,
     /// How to ask the server about itself; [`Greeting::Silent`] if it cannot be asked.
     pub(crate) greeting: Greeting,
+    /// Whether its memory is looked at closely.
+    pub(crate) is_deep: bool,
 }
 
 /// The clients of one thread.
@@ -83,7 +85,7 @@ pub(crate) struct Outcome<W> {
 /// If the server is not there or does not let us in. What happens later is part of the outcome.
 pub(crate) fn run<W: Workload + 'static>(plan: &Plan<'_>, teams: Vec<Team<W>>) -> io::Result<Outcome<W>> {
     let (mut server, info) = Asked::connect(plan)?;
-    let watch = Watch::start(plan.target, plan.greeting, false);
+    let watch = Eye::open(plan.target, plan.greeting, plan.is_deep).map(Watch::start);
     let end_ns = plan.duration.map(|duration| duration.as_nanos() as u64);
     let control = Arc::new(Control::new(end_ns, plan.limits));
     let mut seated = Vec::new();

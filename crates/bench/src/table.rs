@@ -110,6 +110,7 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::line::Info;
     use crate::report::{AccountReport, KindReport};
 
     /// A small report of a drain that lost something.
@@ -126,16 +127,10 @@ pub(crate) mod tests {
             max_us: 2000.0,
             distribution: vec![(0.5, 10.0), (0.9999, 1999.9)],
         };
+        let target = "redis://h:1".parse().expect("a URL");
         let mut report = Report {
-            mode: "jobs",
-            title: "Jobs: drain".to_owned(),
             command_line: "darter-bench jobs <x>".to_owned(),
-            target: "redis://h:1/0".to_owned(),
             server: "Darter 1".to_owned(),
-            machine: "m".to_owned(),
-            tool: "darter-bench".to_owned(),
-            is_good: true,
-            complaints: vec![],
             notes: vec!["a note".to_owned()],
             seconds: 2.0,
             operations: 1000,
@@ -143,12 +138,8 @@ pub(crate) mod tests {
             errors: 2,
             errors_by_text: vec![("ERR no".to_owned(), 2)],
             server_cpu_seconds: Some(0.004),
-            generator_cpu_seconds: 0.1,
-            figures: vec![],
             kinds: vec![kind],
-            account: None,
-            series: vec![],
-            memory: vec![],
+            ..Report::bare("jobs", "Jobs: drain".to_owned(), &target, &Info::default())
         };
         report.set_account(AccountReport {
             pushed: 1001,

@@ -5,8 +5,8 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -30,61 +30,73 @@ pub(crate) struct Memory {
     pub(crate) pss_bytes: Option<u64>,
 }
 
-/// Asks the server again and again until it is stopped.
+/// Looks at a server's memory.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    is_stopped: Arc<AtomicBool>,
-    seen: Arc<Mutex<Vec<Memory>>>,
-    thread: JoinHandle<()>,
+pub(crate) struct Eye {
+    line: Line,
+    pid: Option<u32>,
+    start: Instant,
 }
 
-impl Watch {
-    /// Begins; a server that cannot be asked is not watched. With `is_deep`, `/proc` is looked at as well: for large
-    /// servers that takes the kernel milliseconds, so it is not for measuring latency.
-    pub(crate) fn start(target: &Target, greeting: Greeting, is_deep: bool) -> Option<Watch> {
+impl Eye {
+    /// None if the server cannot be asked. With `is_deep`, `/proc` is looked at as well: for large servers that takes the
+    /// kernel milliseconds, so it is not for measuring latency.
+    pub(crate) fn open(target: &Target, greeting: Greeting, is_deep: bool) -> Option<Eye> {
         if greeting == Greeting::Silent {
             return None;
         }
         let mut line = target.line(greeting).ok()?;
         line.wait_at_most(Some(INFO_TIMEOUT)).ok()?;
         let pid = local_pid(target, &line.info("everything").ok()?).filter(|_| is_deep);
+        Some(Eye { line, pid, start: Instant::now() })
+    }
+
+    /// The memory now; None if the server does not answer.
+    pub(crate) fn look(&mut self) -> Option<Memory> {
+        let info = self.line.info("memory").ok()?;
+        let processes = self.pid.map(Processes::of).unwrap_or_default();
+        Some(Memory {
+            seconds: self.start.elapsed().as_secs_f64(),
+            used_bytes: info.number("used_memory"),
+            rss_bytes: processes.rss_bytes.or_else(|| info.number("used_memory_rss")),
+            pss_bytes: processes.pss_bytes,
+        })
+    }
+}
+
+/// Looks again and again until it is stopped.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    is_stopped: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<Memory>>,
+}
+
+impl Watch {
+    pub(crate) fn start(mut eye: Eye) -> Watch {
         let is_stopped = Arc::new(AtomicBool::new(false));
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let (stopped, sink) = (is_stopped.clone(), seen.clone());
-        let start = Instant::now();
+        let stopped = is_stopped.clone();
         let thread = std::thread::spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
-                let Some(memory) = look(&mut line, pid, start) else { return };
-                sink.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
+            let mut seen = Vec::new();
+            loop {
+                // Stopped, it looks once more, for the end.
+                let is_last = stopped.load(Ordering::Relaxed);
+                let Some(memory) = eye.look() else { return seen };
+                seen.push(memory);
+                if is_last {
+                    return seen;
+                }
                 std::thread::park_timeout(INTERVAL);
             }
-            // Once more, for the end.
-            if let Some(memory) = look(&mut line, pid, start) {
-                sink.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
-            }
         });
-        Some(Watch { is_stopped, seen, thread })
+        Watch { is_stopped, thread }
     }
 
     /// Ends, and says what was seen.
     pub(crate) fn stop(self) -> Vec<Memory> {
         self.is_stopped.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
-        // It does not panic, and if it did, what was seen would still be right.
-        let _ = self.thread.join();
-        std::mem::take(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
+        self.thread.join().unwrap_or_default()
     }
-}
-
-fn look(line: &mut Line, pid: Option<u32>, start: Instant) -> Option<Memory> {
-    let info = line.info("memory").ok()?;
-    let processes = pid.map(Processes::of).unwrap_or_default();
-    Some(Memory {
-        seconds: start.elapsed().as_secs_f64(),
-        used_bytes: info.number("used_memory"),
-        rss_bytes: processes.rss_bytes.or_else(|| info.number("used_memory_rss")),
-        pss_bytes: processes.pss_bytes,
-    })
 }
 
 /// The server's processor time so far, in seconds: from `/proc` where possible, which is finer than `INFO`.
@@ -108,6 +120,10 @@ fn local_pid(target: &Target, info: &Info) -> Option<u32> {
     let executable = info.text("executable").map(Path::new).and_then(Path::file_name)?;
     let own = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     (own.file_name()? == executable || own.file_name()?.to_string_lossy().starts_with("redis")).then_some(pid)
+}
+
+pub(crate) fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
 }
 
 fn process_cpu_ns(pid: u32) -> Option<u64> {

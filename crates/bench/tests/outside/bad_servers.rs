@@ -148,6 +148,16 @@ fn it_hands_a_job_out_twice() {
 }
 
 #[test]
+fn it_does_not_save() {
+    let port = server(|words| match words[0].as_str() {
+        "BGSAVE" => Answer::Say("-ERR Background save already in progress\r\n"),
+        _ => Answer::Serve,
+    });
+    bench(port, "snapshot --count 100 --around 0.1 --rate 1000")
+        .fails_with("it does not save: BGSAVE is refused: ERR Background save already in progress");
+}
+
+#[test]
 fn foreign_jobs_are_left_alone() {
     let port = server(|_| Answer::Serve);
     let first = bench(port, "jobs --mode push --queues 1 --elements 5 --iterations 1");

@@ -40,3 +40,23 @@ fn all_modes() {
     assert_eq!(good(&server, "script -c 5 -n 20 --shape poller").number("/operations"), 100);
     good(&server, "mastodon -c 5 -n 100 --accounts 50");
 }
+
+#[test]
+fn memory_of_keys_and_jobs() {
+    let server = Server::start(2, "auto", &[]);
+    for with in ["keys", "jobs"] {
+        let said = good(&server, &format!("memory --with {with} --count 20000 -d 500 --around 0"));
+        assert_eq!(said.number("/operations"), 20_000);
+        let used = said.figure("used memory each, bytes");
+        assert!((500.0..1000.0).contains(&used), "{with}: {used} bytes");
+    }
+    assert_eq!(server.client().show("DBSIZE"), "(integer) 0", "it takes away what it brought");
+}
+
+#[test]
+fn a_snapshot_is_timed_while_clients_write() {
+    let Some(server) = blackbox::oracle() else { return };
+    let said = good(&server, "snapshot --count 20000 --around 0.2 --rate 2000 --reload");
+    assert!(said.figure("save, seconds") > 0.0 && said.figure("load, seconds") > 0.0);
+    assert_eq!(said.report["kinds"].as_array().map(Vec::len), Some(3), "before, while saving, after");
+}

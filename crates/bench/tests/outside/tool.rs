@@ -37,6 +37,14 @@ impl Said {
         self
     }
 
+    /// A figure of the report, by its name.
+    #[track_caller]
+    pub(crate) fn figure(&self, name: &str) -> f64 {
+        let figures = self.report["figures"].as_array().expect("figures");
+        let figure = figures.iter().find(|figure| figure["name"] == name);
+        figure.and_then(|figure| figure["value"].as_f64()).unwrap_or_else(|| panic!("no {name}: {self:?}"))
+    }
+
     /// A number of the report, by its path.
     #[track_caller]
     pub(crate) fn number(&self, path: &str) -> u64 {

@@ -12,6 +12,9 @@ use crate::watch::Memory;
 const QUANTILES: [f64; 14] =
     [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
 
+/// The share of time from which on a generator is taken to be what limits the run.
+const GENERATOR_BUSY: f64 = 0.95;
+
 /// A run's results.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
@@ -39,6 +42,8 @@ pub(crate) struct Report {
     /// What else the mode has found: name and value.
     pub(crate) figures: Vec<Figure>,
     pub(crate) kinds: Vec<KindReport>,
+    /// Darter's transactions by type: on the key's own thread, on another, as a message, over several shards, …
+    pub(crate) transactions: Vec<(String, u64)>,
     pub(crate) account: Option<AccountReport>,
     pub(crate) series: Vec<Point>,
     pub(crate) memory: Vec<Memory>,
@@ -107,6 +112,7 @@ impl Report {
             generator_cpu_seconds: 0.0,
             figures: Vec::new(),
             kinds: Vec::new(),
+            transactions: Vec::new(),
             account: None,
             series: Vec::new(),
             memory: Vec::new(),
@@ -129,10 +135,17 @@ impl Report {
             server_cpu_seconds: outcome.server_cpu_seconds,
             generator_cpu_seconds: outcome.generator_cpu_seconds,
             kinds: kinds.collect(),
+            transactions: outcome.info_after.growth(&outcome.info, "tx_type_"),
             series: outcome.series,
             memory: outcome.memory,
             ..Report::bare(mode, title, plan.target, &outcome.info)
         };
+        let busy = outcome.generator_cpu_seconds / outcome.workloads.len() as f64;
+        if busy > GENERATOR_BUSY * outcome.seconds {
+            let text =
+                "the generator's threads were busy all the time: with more of them, the server may do more";
+            report.notes.push(text.to_owned());
+        }
         match outcome.trouble {
             Some(trouble) => report.complain(trouble),
             None if errors > 0 => report.complain(format!("{errors} replies were errors")),

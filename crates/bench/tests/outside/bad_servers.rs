@@ -104,6 +104,30 @@ fn it_falls_silent() {
 }
 
 #[test]
+fn an_interrupt_ends_the_run_with_a_report() {
+    let (sender, replies) = std::sync::mpsc::channel();
+    let port = server(move |words| {
+        if words[0] == "GET" {
+            // The test may have seen enough.
+            let _ = sender.send(());
+        }
+        Answer::Serve
+    });
+    let child = std::process::Command::new(env!("CARGO_BIN_EXE_darter-bench"))
+        .args(["raw", "-p", &port.to_string(), "-c", "1", "-n", "1000000000", "--json", "-", "GET", "k"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    replies.recv().expect("a request comes");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, blackbox::Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
+    assert_eq!((output.status.code(), &report["complaints"][0]), (Some(1), &"interrupted".into()));
+}
+
+#[test]
 fn it_runs_out_of_memory() {
     let port = server(|words| match words[0].as_str() {
         "lpush" if words[2].contains("[42,") => {
@@ -175,6 +199,7 @@ fn wrong_options_name_the_right_ones() {
         ("kv --ratio 5", "SETS:GETS"),
         ("kv --data-size-range 9", "MIN-MAX"),
         ("jobs --fetch-timeout 60", "at most 5 seconds"),
+        ("jobs --queues 3 --processes 2", "as many processes as queues"),
         ("jobs --proceses 5", "--processes"),
         ("drain", "unrecognized subcommand"),
     ] {

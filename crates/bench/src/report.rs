@@ -95,7 +95,10 @@ impl Report {
         Report {
             mode,
             title,
-            command_line: std::env::args().collect::<Vec<String>>().join(" "),
+            command_line: std::env::args()
+                .map(|arg| without_password(&arg))
+                .collect::<Vec<String>>()
+                .join(" "),
             target: target.to_string(),
             server: info.server(),
             machine: machine(),
@@ -208,6 +211,14 @@ impl KindReport {
 
 pub(crate) fn per_second(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
+/// An argument as it may be shown: a URL without who and by what password.
+fn without_password(arg: &str) -> String {
+    match arg.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
+        Some((scheme, place)) => format!("{scheme}://…@{place}"),
+        None => arg.to_owned(),
+    }
 }
 
 /// The processor, its cores and the kernel.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::fake::{Answer, server};
-use crate::tool::bench;
+use crate::tool::{bench, bench_at};
 
 const DRAIN: &str = "jobs --queues 1 --processes 1 --threads 2 --elements 10 --iterations 10 --fetch-timeout 0.01 --sidekiq 6";
 
@@ -44,14 +44,9 @@ fn the_password_is_refused() {
         "AUTH" => Answer::Say("-WRONGPASS invalid username-password pair or user is disabled.\r\n"),
         _ => Answer::Serve,
     });
-    let url = format!("redis://me:secret@127.0.0.1:{port}");
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_darter-bench"))
-        .args(["raw", "--url", &url, "GET", "k"])
-        .output()
-        .expect("the program runs");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && errors.contains("AUTH is refused: WRONGPASS"), "{errors}");
-    assert!(!errors.contains("secret"), "{errors}");
+    let said = bench_at(&format!("redis://me:secret@127.0.0.1:{port}"), "raw GET k");
+    assert!(!said.is_success && said.errors.contains("AUTH is refused: WRONGPASS"), "{said:?}");
+    assert!(!said.errors.contains("secret"), "{said:?}");
 }
 
 #[test]
@@ -90,6 +85,9 @@ fn it_does_not_speak_the_protocol() {
         _ => Answer::Serve,
     });
     bench(port, "raw -c 1 -n 10 GET k").fails_with("not a reply of the protocol");
+    let port = server(when(nth("get", 30), || Answer::Say("HTTP/1.1 400 Bad Request\r\n\r\n")));
+    let said = bench(port, "raw -c 1 -P 100 -n 1000 GET k");
+    assert_eq!(said.fails_with("not a reply of the protocol").number("/operations"), 30);
     let port = server(|_| Answer::Say("HTTP/1.1 400 Bad Request\r\n\r\n"));
     let said = bench(port, "raw GET k");
     assert!(!said.is_success && said.errors.contains("not a Redis reply"), "{said:?}");

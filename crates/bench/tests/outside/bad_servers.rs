@@ -96,8 +96,8 @@ fn it_does_not_speak_the_protocol() {
 #[test]
 fn it_falls_silent() {
     let port = server(when(nth("get", 30), || Answer::Ignore));
-    let said = bench(port, "raw -c 1 -n 1000 --silence-ms 1000 GET k");
-    said.fails_with("the server has not answered for 1s; 1 replies are missing");
+    let said = bench(port, "raw -c 1 -n 1000 --silence-ms 2000 GET k");
+    said.fails_with("the server has not answered for 2s; 1 replies are missing");
     assert_eq!(said.number("/operations"), 30);
 }
 

@@ -1,9 +1,13 @@
 //! What the threads of a run share: when to stop, and why.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
+
+use signal_hook::consts::SIGINT;
+use signal_hook::flag;
 
 use crate::line::lossy;
 
@@ -11,6 +15,16 @@ use crate::line::lossy;
 const TEXTS_MAX: usize = 16;
 /// Bytes of an error text that are shown.
 const TEXT_BYTES_MAX: usize = 160;
+
+/// Set when somebody wants the program to end.
+static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// Lets an interrupt (Ctrl-C) end the run under way, with a report of what was measured; the second ends the program.
+pub(crate) fn end_on_interrupt() -> io::Result<()> {
+    flag::register_conditional_shutdown(SIGINT, 130, INTERRUPTED.clone())?;
+    flag::register(SIGINT, INTERRUPTED.clone())?;
+    Ok(())
+}
 
 /// Stops all threads of a run.
 #[derive(Debug)]
@@ -61,6 +75,9 @@ impl Control {
 
     /// Whether no new request is to begin at `now_ns`.
     pub(crate) fn is_over(&self, now_ns: u64) -> bool {
+        if INTERRUPTED.load(Ordering::Relaxed) {
+            self.fail("interrupted");
+        }
         self.is_broken() || self.end_ns.is_some_and(|end_ns| now_ns >= end_ns)
     }
 

@@ -138,6 +138,21 @@ impl Info {
         self.text(field)?.parse().ok()
     }
 
+    /// How much the numbers whose names begin with `prefix` have grown since `before`; those that have.
+    pub(crate) fn growth(&self, before: &Info, prefix: &str) -> Vec<(String, u64)> {
+        let mut grown: Vec<(String, u64)> = self
+            .0
+            .iter()
+            .filter_map(|(field, value)| {
+                let now: u64 = value.parse().ok()?;
+                let growth = now.checked_sub(before.number(field)?)?;
+                Some((field.strip_prefix(prefix)?.to_owned(), growth)).filter(|_| growth > 0)
+            })
+            .collect();
+        grown.sort();
+        grown
+    }
+
     /// What the server is: `Darter 0.1.0 (2 threads, io_uring)`.
     pub(crate) fn server(&self) -> String {
         if let Some(version) = self.text("darter_version") {

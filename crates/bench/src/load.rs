@@ -59,9 +59,6 @@ pub(crate) trait Workload: Send {
     /// The reply to the client's `index`-th request of those it sent last.
     fn reply(&mut self, client: usize, index: u32, reply: &[u8], now_ns: u64) -> Counted;
 
-    /// That reply was an error; it is counted as one.
-    fn refused(&mut self, _client: usize, _index: u32, _reply: &[u8]) {}
-
     /// The length of the reply at the front of `input`, and whether it is an error.
     fn measure(&self, input: &[u8]) -> Result<Option<(usize, bool)>, String> {
         resp::measure(input).map_err(|error| error.to_string())
@@ -305,15 +302,22 @@ impl<W: Workload> Load<W> {
         let client = &mut self.clients[index];
         let is_listening = client.state == State::Listening;
         let mut consumed = 0;
+        let mut outcome = Ok(());
         while client.awaited > 0 || is_listening {
             let input = &io.input.as_slice()[consumed..];
-            let Some((length, is_error)) = self.workload.measure(input).map_err(invalid)? else { break };
+            let (length, is_error) = match self.workload.measure(input) {
+                Ok(Some(found)) => found,
+                Ok(None) => break,
+                Err(text) => {
+                    outcome = Err(invalid(text));
+                    break;
+                }
+            };
             let reply = &input[..length];
             consumed += length;
             if is_error {
                 self.errors.count(reply);
                 self.control.count_error(reply);
-                self.workload.refused(index, client.index, reply);
             } else {
                 match self.workload.reply(index, client.index, reply, now_ns) {
                     Counted::No => {}
@@ -327,13 +331,14 @@ impl<W: Workload> Load<W> {
             client.index += 1;
             client.awaited = client.awaited.saturating_sub(1);
         }
+        let is_answered = consumed > 0 && client.awaited == 0;
         io.input.consume(consumed);
         self.driver.put_io(conn, io);
         self.record_tally(index, now_ns);
-        if consumed > 0 && self.clients[index].awaited == 0 {
+        if is_answered {
             self.advance(index, now_ns);
         }
-        Ok(())
+        outcome
     }
 
     /// The replies of one client and turn share their latency.

@@ -89,6 +89,9 @@ impl Mode {
 fn main() -> ExitCode {
     let mode = Options::parse().mode;
     allow_many_connections();
+    if let Err(error) = control::end_on_interrupt() {
+        eprintln!("darter-bench: an interrupt will give no report: {error}");
+    }
     let report = match &mode {
         Mode::Raw(raw) => raw.run(),
         Mode::Kv(kv) => kv.run(),

@@ -49,8 +49,8 @@ pub(crate) fn html(report: &Report) -> String {
     }
     out += &rows(&table::headline(report), false);
     out += &rows(&table::kinds(report), true);
-    if let Some(account) = table::account(report) {
-        let _ = writeln!(out, "<p>{}", escaped(&account));
+    for line in [table::account(report), table::transactions(report)].into_iter().flatten() {
+        let _ = writeln!(out, "<p>{}", escaped(&line));
     }
     for (text, count) in &report.errors_by_text {
         let _ = writeln!(out, "<p>{count} × <code>{}</code>", escaped(text));

@@ -12,6 +12,9 @@ use crate::watch::Memory;
 const QUANTILES: [f64; 14] =
     [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
 
+/// The share of time from which on a generator is taken to be what limits the run.
+const GENERATOR_BUSY: f64 = 0.95;
+
 /// A run's results.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
@@ -39,6 +42,8 @@ pub(crate) struct Report {
     /// What else the mode has found: name and value.
     pub(crate) figures: Vec<Figure>,
     pub(crate) kinds: Vec<KindReport>,
+    /// Darter's transactions by type: on the key's own thread, on another, as a message, over several shards, …
+    pub(crate) transactions: Vec<(String, u64)>,
     pub(crate) account: Option<AccountReport>,
     pub(crate) series: Vec<Point>,
     pub(crate) memory: Vec<Memory>,
@@ -90,7 +95,10 @@ impl Report {
         Report {
             mode,
             title,
-            command_line: std::env::args().collect::<Vec<String>>().join(" "),
+            command_line: std::env::args()
+                .map(|arg| without_password(&arg))
+                .collect::<Vec<String>>()
+                .join(" "),
             target: target.to_string(),
             server: info.server(),
             machine: machine(),
@@ -107,6 +115,7 @@ impl Report {
             generator_cpu_seconds: 0.0,
             figures: Vec::new(),
             kinds: Vec::new(),
+            transactions: Vec::new(),
             account: None,
             series: Vec::new(),
             memory: Vec::new(),
@@ -129,10 +138,17 @@ impl Report {
             server_cpu_seconds: outcome.server_cpu_seconds,
             generator_cpu_seconds: outcome.generator_cpu_seconds,
             kinds: kinds.collect(),
+            transactions: outcome.info_after.growth(&outcome.info, "tx_type_"),
             series: outcome.series,
             memory: outcome.memory,
             ..Report::bare(mode, title, plan.target, &outcome.info)
         };
+        let busy = outcome.generator_cpu_seconds / outcome.workloads.len() as f64;
+        if busy > GENERATOR_BUSY * outcome.seconds {
+            let text =
+                "the generator's threads were busy all the time: with more of them, the server may do more";
+            report.notes.push(text.to_owned());
+        }
         match outcome.trouble {
             Some(trouble) => report.complain(trouble),
             None if errors > 0 => report.complain(format!("{errors} replies were errors")),
@@ -195,6 +211,14 @@ impl KindReport {
 
 pub(crate) fn per_second(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
+/// An argument as it may be shown: a URL without who and by what password.
+fn without_password(arg: &str) -> String {
+    match arg.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
+        Some((scheme, place)) => format!("{scheme}://…@{place}"),
+        None => arg.to_owned(),
+    }
 }
 
 /// The processor, its cores and the kernel.

@@ -76,7 +76,9 @@ pub(crate) struct Outcome<W> {
     pub(crate) generator_cpu_seconds: f64,
     pub(crate) server_cpu_seconds: Option<f64>,
     pub(crate) memory: Vec<Memory>,
+    /// What the server said of itself at the start and at the end.
     pub(crate) info: Info,
+    pub(crate) info_after: Info,
 }
 
 /// Connects everyone, runs, and waits for the end.
@@ -98,14 +100,16 @@ pub(crate) fn run<W: Workload + 'static>(plan: &Plan<'_>, teams: Vec<Team<W>>) -
             .collect::<io::Result<Vec<Seat>>>()?;
         seated.push((workload, seats));
     }
-    let cpu_before = server_cpu_seconds(plan.target, &server.info());
+    let info = server.info().unwrap_or(info);
+    let cpu_before = server_cpu_seconds(plan.target, &info);
     let (threads, samples) = start(seated, plan.kinds.len(), &control);
     let (latencies, series) = Gathering::new(plan).until_the_end(&samples);
     let mut finished = Vec::new();
     for thread in threads {
         finished.push(thread.join().map_err(|_| io::Error::other("a generator thread broke down"))??);
     }
-    let cpu_after = server_cpu_seconds(plan.target, &server.info());
+    let info_after = server.info().unwrap_or_default();
+    let cpu_after = server_cpu_seconds(plan.target, &info_after);
     let mut errors = Errors::default();
     finished.iter().for_each(|finished| errors.add(&finished.errors));
     let last_ns = finished.iter().map(|finished| finished.last_ns).max().unwrap_or(0);
@@ -121,6 +125,7 @@ pub(crate) fn run<W: Workload + 'static>(plan: &Plan<'_>, teams: Vec<Team<W>>) -
         server_cpu_seconds: cpu_before.zip(cpu_after).map(|(before, after)| after - before),
         memory: watch.map(Watch::stop).unwrap_or_default(),
         info,
+        info_after,
     })
 }
 
@@ -137,9 +142,9 @@ impl Asked {
         Ok((Asked(Some(line)), info))
     }
 
-    /// Empty if it does not answer.
-    fn info(&mut self) -> Info {
-        self.0.as_mut().and_then(|line| line.info("everything").ok()).unwrap_or_default()
+    /// None if it does not answer.
+    fn info(&mut self) -> Option<Info> {
+        self.0.as_mut().and_then(|line| line.info("everything").ok())
     }
 }
 

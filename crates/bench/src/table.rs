@@ -22,6 +22,9 @@ pub(crate) fn text(report: &Report, is_brief: bool) -> String {
     if let Some(account) = account(report) {
         let _ = writeln!(out, "\n{account}");
     }
+    if let Some(transactions) = transactions(report) {
+        let _ = writeln!(out, "{transactions}");
+    }
     for (text, count) in &report.errors_by_text {
         let _ = writeln!(out, "{} × {text}", grouped(*count));
     }
@@ -45,6 +48,13 @@ pub(crate) fn account(report: &Report) -> Option<String> {
         grouped(account.lost),
         grouped(account.duplicates)
     ))
+}
+
+/// Darter's transactions by type, in a line.
+pub(crate) fn transactions(report: &Report) -> Option<String> {
+    let types = report.transactions.iter().map(|(name, count)| format!("{name} {}", grouped(*count)));
+    let types: Vec<String> = types.collect();
+    (!types.is_empty()).then(|| format!("transactions: {}", types.join(", ")))
 }
 
 pub(crate) fn headline(report: &Report) -> Vec<Vec<String>> {
@@ -139,6 +149,7 @@ pub(crate) mod tests {
             errors_by_text: vec![("ERR no".to_owned(), 2)],
             server_cpu_seconds: Some(0.004),
             kinds: vec![kind],
+            transactions: vec![("inline".to_owned(), 990), ("quick".to_owned(), 1010)],
             ..Report::bare("jobs", "Jobs: drain".to_owned(), &target, &Info::default())
         };
         report.set_account(AccountReport {
@@ -169,6 +180,7 @@ pop  1,000         500  12.3  10.0  20.0  123  1,235  2,000
 99.99        2,000
 
 jobs: 1,001 pushed, 1,000 fetched, 0 left in queues, 1 lost, 0 duplicates
+transactions: inline 990, quick 1,010
 2 × ERR no
 note: a note
 !! 1 JOBS LOST: acknowledged, but neither fetched nor left in a queue

@@ -121,6 +121,10 @@ impl JobsOptions {
     pub(crate) fn run(&self) -> io::Result<Report> {
         let target = self.common.target();
         let jobs = self.jobs()?;
+        if self.mode != Mode::Push && self.assignment == Assignment::One && self.processes < self.queues {
+            let text = "some queues have no worker: as many processes as queues, or --assignment weighted";
+            return Err(io::Error::other(text));
+        }
         let shared = Arc::new(self.shared(jobs));
         let mut line = target.line(Greeting::Plain)?;
         self.look_at_queues(&mut line, &shared.queues)?;

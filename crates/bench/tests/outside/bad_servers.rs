@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::fake::{Answer, server};
-use crate::tool::bench;
+use crate::tool::{bench, bench_at};
 
 const DRAIN: &str = "jobs --queues 1 --processes 1 --threads 2 --elements 10 --iterations 10 --fetch-timeout 0.01 --sidekiq 6";
 
@@ -44,14 +44,9 @@ fn the_password_is_refused() {
         "AUTH" => Answer::Say("-WRONGPASS invalid username-password pair or user is disabled.\r\n"),
         _ => Answer::Serve,
     });
-    let url = format!("redis://me:secret@127.0.0.1:{port}");
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_darter-bench"))
-        .args(["raw", "--url", &url, "GET", "k"])
-        .output()
-        .expect("the program runs");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && errors.contains("AUTH is refused: WRONGPASS"), "{errors}");
-    assert!(!errors.contains("secret"), "{errors}");
+    let said = bench_at(&format!("redis://me:secret@127.0.0.1:{port}"), "raw GET k");
+    assert!(!said.is_success && said.errors.contains("AUTH is refused: WRONGPASS"), "{said:?}");
+    assert!(!said.errors.contains("secret"), "{said:?}");
 }
 
 #[test]
@@ -90,6 +85,9 @@ fn it_does_not_speak_the_protocol() {
         _ => Answer::Serve,
     });
     bench(port, "raw -c 1 -n 10 GET k").fails_with("not a reply of the protocol");
+    let port = server(when(nth("get", 30), || Answer::Say("HTTP/1.1 400 Bad Request\r\n\r\n")));
+    let said = bench(port, "raw -c 1 -P 100 -n 1000 GET k");
+    assert_eq!(said.fails_with("not a reply of the protocol").number("/operations"), 30);
     let port = server(|_| Answer::Say("HTTP/1.1 400 Bad Request\r\n\r\n"));
     let said = bench(port, "raw GET k");
     assert!(!said.is_success && said.errors.contains("not a Redis reply"), "{said:?}");
@@ -98,9 +96,33 @@ fn it_does_not_speak_the_protocol() {
 #[test]
 fn it_falls_silent() {
     let port = server(when(nth("get", 30), || Answer::Ignore));
-    let said = bench(port, "raw -c 1 -n 1000 --silence-ms 1000 GET k");
-    said.fails_with("the server has not answered for 1s; 1 replies are missing");
+    let said = bench(port, "raw -c 1 -n 1000 --silence-ms 2000 GET k");
+    said.fails_with("the server has not answered for 2s; 1 replies are missing");
     assert_eq!(said.number("/operations"), 30);
+}
+
+#[test]
+fn an_interrupt_ends_the_run_with_a_report() {
+    let (sender, replies) = std::sync::mpsc::channel();
+    let port = server(move |words| {
+        if words[0] == "GET" {
+            // The test may have seen enough.
+            let _ = sender.send(());
+        }
+        Answer::Serve
+    });
+    let child = std::process::Command::new(env!("CARGO_BIN_EXE_darter-bench"))
+        .args(["raw", "-p", &port.to_string(), "-c", "1", "-n", "1000000000", "--json", "-", "GET", "k"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    replies.recv().expect("a request comes");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, blackbox::Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
+    assert_eq!((output.status.code(), &report["complaints"][0]), (Some(1), &"interrupted".into()));
 }
 
 #[test]
@@ -175,6 +197,7 @@ fn wrong_options_name_the_right_ones() {
         ("kv --ratio 5", "SETS:GETS"),
         ("kv --data-size-range 9", "MIN-MAX"),
         ("jobs --fetch-timeout 60", "at most 5 seconds"),
+        ("jobs --queues 3 --processes 2", "as many processes as queues"),
         ("jobs --proceses 5", "--processes"),
         ("drain", "unrecognized subcommand"),
     ] {

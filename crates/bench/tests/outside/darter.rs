@@ -1,8 +1,8 @@
 //! Every mode against Darter: it runs to its end, and every job is accounted for.
 
-use blackbox::Server;
+use blackbox::{Scratch, Server};
 
-use crate::tool::{Said, bench};
+use crate::tool::{Said, bench, bench_at};
 
 #[track_caller]
 fn good(server: &Server, line: &str) -> Said {
@@ -39,6 +39,24 @@ fn all_modes() {
     assert_eq!(good(&server, "script -c 5 -n 20").number("/operations"), 100);
     assert_eq!(good(&server, "script -c 5 -n 20 --shape poller").number("/operations"), 100);
     good(&server, "mastodon -c 5 -n 100 --accounts 50");
+}
+
+#[test]
+fn a_unix_socket_a_password_and_a_database() {
+    let scratch = Scratch::new("bench");
+    let path = scratch.path("darter.sock");
+    let server = Server::start(1, "auto", &["--unixsocket", &path, "--requirepass", "pw"]);
+    for url in [format!("unix://:pw@{path}?db=3"), format!("redis://:pw@127.0.0.1:{}/3", server.port())] {
+        let said = bench_at(&url, "raw -n 100 LPUSH list x");
+        assert!(said.is_success, "{said:?}");
+        assert!(!said.report.to_string().contains("pw"), "the report tells the password: {said:?}");
+    }
+    let mut client = server.client();
+    client.call("AUTH pw");
+    client.call("SELECT 3");
+    assert_eq!(client.show("LLEN list"), "(integer) 200");
+    let said = bench(server.port(), "raw -n 100 --errors-max 10 LPUSH list x");
+    said.fails_with("NOAUTH");
 }
 
 #[test]

@@ -12,12 +12,17 @@ pub(crate) struct Said {
     pub(crate) errors: String,
 }
 
-/// Runs `darter-bench` with this line of options, and `--json -`.
+/// Runs `darter-bench` with this line of options against a server on this machine.
 pub(crate) fn bench(port: u16, line: &str) -> Said {
+    bench_at(&format!("redis://127.0.0.1:{port}"), line)
+}
+
+/// The same against the server at a URL.
+pub(crate) fn bench_at(url: &str, line: &str) -> Said {
     let mut words = line.split_whitespace();
     let mode = words.next().expect("a mode");
     let output = Command::new(env!("CARGO_BIN_EXE_darter-bench"))
-        .args([mode, "--port", &port.to_string(), "--json", "-"])
+        .args([mode, "--url", url, "--json", "-"])
         .args(words)
         .output()
         .expect("the program runs");

@@ -383,11 +383,23 @@ impl<'a, 't> Store<'a, 't> {
     /// Like [`Store::changed_elements`] without an event.
     #[inline]
     pub fn touched(&mut self, key: &[u8], count: usize) {
-        let db = self.client.db;
+        let (db, writer) = (self.client.db, self.client.id);
         let shard = self.counted(key, count);
         if !shard.watches.is_empty() {
             shard.watches.touch(db, key);
         }
+        if !shard.tracking.is_empty() {
+            let trackers = shard.tracking.changed(key, writer);
+            self.tx.invalidate(trackers, key);
+        }
+    }
+
+    /// Says that whole databases are gone, as far as they lie on the entered shards.
+    pub fn flushed(&mut self) {
+        for id in self.entered() {
+            self.tx.hold.shard_mut(id).tracking.clear_keys();
+        }
+        self.tx.posts.push(Post::Flushed);
     }
 
     /// Like [`Store::touched`] for a change that concerns nobody who watches `key`.

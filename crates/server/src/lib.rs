@@ -34,6 +34,7 @@ mod stats;
 mod system;
 mod thread;
 mod timers;
+mod tracking;
 mod version;
 mod watch;
 

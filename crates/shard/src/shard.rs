@@ -21,6 +21,8 @@ pub struct ShardStats {
     pub keyspace_misses: u64,
     /// Keys deleted because their time had come.
     pub expired_keys: u64,
+    /// Fields of hashes deleted because their time had come.
+    pub expired_fields: u64,
     /// Keys evicted under `maxmemory`.
     pub evicted_keys: u64,
 }

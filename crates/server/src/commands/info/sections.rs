@@ -170,6 +170,7 @@ pub(super) fn stats(report: &mut Report) {
     report.fields(&["instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"], "0.00");
     report.field("rejected_connections", shared.sum(|stats| &stats.rejected_connections));
     report.fields(&["sync_full", "sync_partial_ok", "sync_partial_err"], 0);
+    report.field("expired_subkeys", report.over_shards(|shard| shard.stats.expired_fields));
     report.field("expired_keys", report.over_shards(|shard| shard.stats.expired_keys));
     report.field("expired_stale_perc", "0.00");
     report.fields(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"], 0);

@@ -45,7 +45,8 @@ pub struct Generator<'t> {
 impl<'t> Generator<'t> {
     /// The generator number `seed` for the commands of `table`.
     pub fn new(seed: u64, table: &'t Table) -> Self {
-        let callable = |command: &&Command| command.entry.subcommands.is_empty();
+        let callable =
+            |command: &&Command| command.entry.subcommands.is_empty() && is_known_to_oracle(command);
         let inserts = |command: &&Command| {
             command.entry.keys.iter().any(|spec| spec.flags.contains(&KeyFlag::Insert))
                 || command.entry.name == "set"
@@ -200,6 +201,12 @@ fn stored_in_open_order(command: &Command, request: &Request) -> Option<Vec<u8>>
     let is_open = rules_of(&command.full_name).any(|rule| matches!(rule, Rule::Tied(open) if open(&args)));
     let word = args.iter().rposition(|arg| is_open && arg.eq_ignore_ascii_case(b"STORE"))?;
     request.get(word + 1).cloned()
+}
+
+/// Whether redis-server 7.0 has the command.
+pub fn is_known_to_oracle(command: &Command) -> bool {
+    let mut numbers = command.entry.since.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) <= (Some(7), Some(0))
 }
 
 fn is_called(command: &Command, request: &Request) -> bool {

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use blackbox::{Answered, Batch, Generator, Mismatch, Pair, Server, oracle};
+use blackbox::{Answered, Batch, Generator, Mismatch, Pair, Server, is_known_to_oracle, oracle};
 use command::Table;
 
 /// How Darter is started, in turn.
@@ -79,7 +79,9 @@ impl Run<'_> {
 
     /// The commands that nobody has seen to work yet.
     fn missing(&self) -> Vec<&str> {
-        let names = self.pairs[0].table.all().iter().filter(|command| command.entry.subcommands.is_empty());
+        let names = self.pairs[0].table.all().iter();
+        let names =
+            names.filter(|command| command.entry.subcommands.is_empty() && is_known_to_oracle(command));
         let names = names.map(|command| &command.full_name[..]);
         names
             .filter(|name| {

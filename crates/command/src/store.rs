@@ -16,6 +16,8 @@ use crate::garbage::Garbage;
 use crate::task::{Client, Post};
 use crate::tx::Tx;
 
+/// Fields in one `HDEL` of an effect.
+const EFFECT_FIELDS_MAX: usize = 1024;
 /// Values of more elements than this are freed outside the shards.
 const FREED_IN_PLACE_MAX: usize = 64;
 
@@ -218,8 +220,12 @@ impl<'a, 't> Store<'a, 't> {
         let databases = &mut self.tx.hold.shard_mut(id).dbs;
         match databases[db].find_mut(hash, key) {
             Some(record) => {
+                let has_volatile_fields = value.first_field_expiry().is_some();
                 let old = std::mem::replace(&mut record.value, value);
                 record.access = access_clock(now);
+                if has_volatile_fields {
+                    self.note_volatile_fields(key);
+                }
                 self.mark_ready(id, key);
                 self.free(old);
             }
@@ -351,12 +357,43 @@ impl<'a, 't> Store<'a, 't> {
     #[inline]
     fn expire_if_due(&mut self, id: ShardId, hash: u64, key: &[u8]) {
         let db = self.client.db as usize;
+        if self.tx.hold.shard(id).dbs[db].has_volatile_fields() {
+            self.expire_fields(key, usize::MAX);
+        }
         let databases = &self.tx.hold.shard(id).dbs;
         if databases[db].volatile_len() > 0
             && databases[db].find(hash, key).is_some_and(|record| record.expired(self.tx.now))
         {
             self.delete_expired(key);
         }
+    }
+
+    /// Removes up to `count_max` fields of the hash at `key` because their time has come, as an effect of their own;
+    /// how many there were.
+    pub fn expire_fields(&mut self, key: &[u8], count_max: usize) -> usize {
+        let (id, hash) = self.locate(key);
+        let now = self.tx.now;
+        let record = self.db_mut(id).find_mut(hash, key);
+        let due = record.filter(|record| record.value.first_field_expiry().is_some_and(|first| first < now));
+        let Some(Value::Hash(fields)) = due.map(|record| &mut record.value) else { return 0 };
+        let taken = fields.take_due(now, count_max);
+        self.tx.hold.shard_mut(id).stats.expired_fields += taken.len() as u64;
+        self.changed_elements(key, Class::Hash, "hexpired", 0);
+        for some in taken.chunks(EFFECT_FIELDS_MAX) {
+            let mut effect: Vec<&[u8]> = vec![b"HDEL", key];
+            effect.extend(some.iter().map(|field| &**field));
+            self.effect(key, &effect);
+        }
+        self.delete_if_empty(key);
+        taken.len()
+    }
+
+    /// Notes that the hash at `key` has fields that expire.
+    pub fn note_volatile_fields(&mut self, key: &[u8]) {
+        let (id, hash) = self.locate(key);
+        let db = self.client.db as usize;
+        let shard = self.tx.hold.shard_mut(id);
+        shard.dbs[db].note_volatile_fields_of(hash, key);
     }
 
     /// Deletes `key` because its time has come, as an effect of its own.
@@ -391,11 +428,23 @@ impl<'a, 't> Store<'a, 't> {
     /// Like [`Store::changed_elements`] without an event.
     #[inline]
     pub fn touched(&mut self, key: &[u8], count: usize) {
-        let db = self.client.db;
+        let (db, writer) = (self.client.db, self.client.id);
         let shard = self.counted(key, count);
         if !shard.watches.is_empty() {
             shard.watches.touch(db, key);
         }
+        if !shard.tracking.is_empty() {
+            let trackers = shard.tracking.changed(key, writer);
+            self.tx.invalidate(trackers, key);
+        }
+    }
+
+    /// Says that whole databases are gone, as far as they lie on the entered shards.
+    pub fn flushed(&mut self) {
+        for id in self.entered() {
+            self.tx.hold.shard_mut(id).tracking.clear_keys();
+        }
+        self.tx.posts.push(Post::Flushed);
     }
 
     /// Like [`Store::touched`] for a change that concerns nobody who watches `key`.

@@ -32,6 +32,10 @@ pub struct Client {
     pub in_script: bool,
     /// Look-ups leave the access clock alone (`CLIENT NO-TOUCH`).
     pub no_touch: bool,
+    /// What it reads is remembered, so that it hears when that changes (`CLIENT TRACKING`).
+    pub tracks: bool,
+    /// It does not want to hear of its own changes.
+    pub no_loop: bool,
     /// The command runs delegated: its client may be gone before the reply comes home.
     pub may_be_gone: bool,
 }
@@ -48,6 +52,8 @@ impl Client {
             deny_blocking: true,
             in_script: false,
             no_touch: true,
+            tracks: false,
+            no_loop: false,
             may_be_gone: false,
         }
     }
@@ -82,6 +88,8 @@ pub enum Forget {
     Watch(WatchFlag),
     /// A subscription.
     Subscription(Scope, Subscriber),
+    /// The prefixes of keys that it wants to hear of.
+    Prefixes(Subscriber),
 }
 
 /// Something left in a shard's mailbox, or sent to its home thread.
@@ -190,14 +198,25 @@ pub struct Receiver {
     pub pattern: Option<Arc<[u8]>>,
 }
 
+/// What a published message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Medium {
+    /// A message on a channel of this kind.
+    Channel(Scope),
+    /// News of a key, which is the message, to those who track it.
+    Invalidation,
+    /// The same for those to whom they redirect it.
+    Redirected,
+}
+
 /// A published message on its way to its receivers.
 #[derive(Debug)]
 pub struct Published {
     /// Who gets it: first the channel's subscribers, then pattern by pattern.
     pub to: Vec<Receiver>,
-    /// What kind of channel.
-    pub scope: Scope,
-    /// The channel.
+    /// What it is.
+    pub medium: Medium,
+    /// The channel, if there is one.
     pub channel: Arc<[u8]>,
     /// The message.
     pub message: Arc<[u8]>,
@@ -224,6 +243,8 @@ pub enum Post {
         /// The message.
         message: Box<[u8]>,
     },
+    /// All keys of a database are gone: those who track keys are to be told.
+    Flushed,
     /// A waiter of `key` can be served, but needs another shard.
     ServeLater {
         /// The database.

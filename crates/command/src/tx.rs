@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use keyspace::{Config, UnixMs};
 use resp::{Output, Reply};
-use shard::{Hold, ShardId, Waiter};
+use shard::{Hold, ShardId, Subscriber, Tracker, Waiter};
 use smallvec::SmallVec;
 
 use crate::ctx::Ctx;
-use crate::entry::Run;
+use crate::entry::{Flag, Group, Run};
 use crate::error::CommandError;
 use crate::host::Host;
 use crate::store::{Located, Store};
 use crate::table::{Command, Table};
-use crate::task::{Blocked, Client, Outcome, Post, Restore, Task, Wait};
+use crate::task::{Blocked, Client, Medium, Outcome, Post, Published, Receiver, Restore, Task, Wait};
 
 /// What the commands of one transaction share.
 pub struct Tx<'t> {
@@ -78,7 +78,11 @@ impl<'t> Tx<'t> {
         let reply = Reply::new(out, client.proto);
         let located = std::mem::take(&mut self.located);
         let mut ctx = Ctx { command, args, reply, store: Store { tx: self, client: *client, located }, host };
-        match function(&mut ctx) {
+        let result = function(&mut ctx);
+        if client.tracks {
+            self.remember(command, args, client);
+        }
+        match result {
             Ok(()) => match self.blocked.take() {
                 Some(blocked) => Outcome::Blocked(blocked),
                 None => Outcome::Done,
@@ -94,6 +98,43 @@ impl<'t> Tx<'t> {
                 Outcome::Failed
             }
         }
+    }
+
+    /// Remembers what a client that tracks keys has read.
+    #[cold]
+    fn remember(&mut self, command: &Command, args: &[&[u8]], client: &Client) {
+        let reads = command.has(Flag::ReadOnly) && command.entry.group != Group::Scripting;
+        if !reads || !self.wanted.is_empty() {
+            return;
+        }
+        let placement = self.hold.shards().placement();
+        let share = self.config.tracking_keys_max.div_ceil(self.hold.shards().len() as u64);
+        let subscriber = Subscriber { thread: client.thread, connection: client.connection };
+        let tracker = Tracker { client: client.id, subscriber, no_loop: client.no_loop };
+        for key in command.keys(args).unwrap_or_default() {
+            let id = placement.shard(args[key.index]);
+            if !self.hold.has(id) {
+                continue;
+            }
+            let tracking = &mut self.hold.shard_mut(id).tracking;
+            tracking.remember(args[key.index], tracker);
+            if share > 0
+                && tracking.key_count() as u64 > share
+                && let Some((key, trackers)) = tracking.evict()
+            {
+                self.invalidate(trackers, &key);
+            }
+        }
+    }
+
+    /// Tells those who track `key` that it has changed.
+    pub(crate) fn invalidate(&mut self, trackers: Vec<Subscriber>, key: &[u8]) {
+        if trackers.is_empty() {
+            return;
+        }
+        let to = trackers.into_iter().map(|subscriber| Receiver { subscriber, pattern: None }).collect();
+        let (medium, channel) = (Medium::Invalidation, Arc::default());
+        self.posts.push(Post::Published(Published { to, medium, channel, message: key.into() }));
     }
 
     /// Serves the waiters of keys that came to be. To be called when a command, or a whole MULTI or script, is

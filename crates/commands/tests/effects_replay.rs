@@ -24,6 +24,8 @@ struct Workload {
     now: i64,
     /// What the argument `numkeys` said.
     key_count: Option<u64>,
+    /// What the argument `numfields` said.
+    field_count: Option<u64>,
 }
 
 impl Workload {
@@ -38,7 +40,7 @@ impl Workload {
     fn request(&mut self, command: &Command) -> Vec<Vec<u8>> {
         let mut request: Vec<Vec<u8>> =
             command.full_name.split('|').map(|part| part.as_bytes().to_vec()).collect();
-        self.key_count = None;
+        (self.key_count, self.field_count) = (None, None);
         for arg in command.entry.args {
             self.add(arg, command.entry.group, &mut request);
         }
@@ -51,7 +53,7 @@ impl Workload {
         }
         let count = match (arg.multiple, arg.kind) {
             (true, ArgKind::Key) => self.key_count.take().unwrap_or_else(|| 1 + self.random.below(3)),
-            (true, _) => 1 + self.random.below(3),
+            (true, _) => self.field_count.take().unwrap_or_else(|| 1 + self.random.below(3)),
             (false, _) => 1,
         };
         for index in 0..count {
@@ -93,6 +95,11 @@ impl Workload {
         if name == "numkeys" {
             let count = 1 + self.random.below(3);
             self.key_count = Some(count);
+            return count.to_string().into_bytes();
+        }
+        if name == "numfields" {
+            let count = 1 + self.random.below(3);
+            self.field_count = Some(count);
             return count.to_string().into_bytes();
         }
         match self.random.below(20) {
@@ -151,7 +158,8 @@ fn run(seed: u64) {
     let (mut original, mut replayed) = (store(), store());
     original.record_effects();
     replayed.now = 0;
-    let mut workload = Workload { random: Random::new(seed), now: original.now, key_count: None };
+    let mut workload =
+        Workload { random: Random::new(seed), now: original.now, key_count: None, field_count: None };
     let names: Vec<String> = original
         .table()
         .all()

@@ -3,6 +3,7 @@
 pub mod geohash;
 pub mod glob;
 pub mod hash;
+pub mod hash_expiry;
 pub mod hashing;
 pub mod hll;
 pub mod intset;

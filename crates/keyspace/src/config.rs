@@ -20,6 +20,8 @@ pub struct Config {
     pub hll_sparse_bytes_max: u64,
     /// `proto-max-bulk-len`: no string may grow beyond it.
     pub string_bytes_max: u64,
+    /// `tracking-table-max-keys`: keys that clients may track, over all shards; 0: any number.
+    pub tracking_keys_max: u64,
     /// `maxmemory-policy` is one of the LFU policies: `OBJECT FREQ` answers, `OBJECT IDLETIME` does not.
     pub lfu: bool,
     /// `notify-keyspace-events` as bits of the command crate's event classes; 0 is off.
@@ -38,6 +40,7 @@ impl Default for Config {
             zset: ZSetLimits { entries_max: 128, value_bytes_max: 64 },
             hll_sparse_bytes_max: 3000,
             string_bytes_max: 512 * 1024 * 1024,
+            tracking_keys_max: 1_000_000,
             lfu: false,
             notify: 0,
         }

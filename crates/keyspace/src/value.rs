@@ -109,6 +109,17 @@ impl Value {
         self.len() == 0
     }
 
+    /// Whether it is a hash of which all fields expired before `now`.
+    #[inline]
+    pub fn is_due(&self, now: i64) -> bool {
+        if let Value::Hash(hash) = self { hash.is_due(now) } else { false }
+    }
+
+    /// When the first field of a hash expires, if one does.
+    pub fn first_field_expiry(&self) -> Option<i64> {
+        if let Value::Hash(hash) = self { hash.first_expiry() } else { None }
+    }
+
     /// Drops a bounded part of it; false when nothing is left. For freeing a large value in slices.
     pub fn free_slice(&mut self) -> bool {
         match self {

@@ -24,6 +24,8 @@ impl Thread {
             }
             Message::Post(post) => self.take_post(post),
             Message::Deliver(published) => self.deliver(&published),
+            Message::Flushed => self.invalidate_all(),
+            Message::FlushedFor(connection) => self.tell_of(ConnId::from_bits(connection), None),
             Message::Monitor(line) => self.show_to_monitors(&line),
             Message::Ask(question) => self.answer(question),
             Message::Answer(answer) => self.take_answer(answer),
@@ -157,6 +159,7 @@ impl Thread {
                     Post::Free(garbage) => self.host.garbage.push_back(garbage),
                     Post::Published(published) => self.host.send_out(published),
                     Post::Event { .. } => unreachable!("events are queued while their keys are held"),
+                    Post::Flushed => self.host.tell_of_flush(),
                     Post::ServeLater { .. } => self.host.own_mail.push_back(Message::Post(post)),
                 }
             }
@@ -182,7 +185,9 @@ impl Thread {
                 self.reply_and_go_on(conn, &mut reply);
             }
             Post::Free(garbage) => self.host.garbage.push_back(garbage),
-            Post::Published(_) | Post::Event { .. } => unreachable!("messages travel as deliveries"),
+            Post::Published(_) | Post::Event { .. } | Post::Flushed => {
+                unreachable!("messages travel as deliveries")
+            }
             Post::ServeLater { db, key, also } => self.serve_later(db, &key, also),
         }
     }
@@ -213,6 +218,7 @@ impl Thread {
         let placement = self.host.shared.shards.placement();
         let id = match what {
             Forget::Wait { .. } | Forget::Watch(_) => placement.shard(key),
+            Forget::Prefixes(_) => unreachable!("prefixes are forgotten by every shard"),
             Forget::Subscription(..) => placement.channel(key),
         };
         let client = Client { thread: self.host.id, ..Client::internal(db, Proto::Resp2) };

@@ -35,6 +35,7 @@ mod stats;
 mod system;
 mod thread;
 mod timers;
+mod tracking;
 mod version;
 mod watch;
 

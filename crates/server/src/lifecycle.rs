@@ -42,8 +42,12 @@ impl ThreadHost {
             deny_blocking: false,
             in_script: false,
             no_touch: false,
+            tracks: false,
+            no_loop: false,
             may_be_gone: false,
         };
+        let subscriber = Subscriber { thread: self.id, connection: client.connection };
+        shared.clients().insert(client.id, subscriber);
         let mut session = Session::new(client, self.now_ms);
         session.peer = peer;
         session.local = local;
@@ -58,7 +62,9 @@ impl Thread {
     /// What the shards and the server know of a session goes.
     pub(crate) fn end_session(&mut self, session: &mut Session) {
         self.host.shared.connected_clients.fetch_sub(1, Ordering::Relaxed);
+        self.host.shared.clients().remove(&session.client.id);
         self.host.stop_monitoring(session);
+        self.end_tracking(session);
         let watching = std::mem::take(&mut session.watching);
         self.host.stale_watches.push(watching);
         self.forget_watches();

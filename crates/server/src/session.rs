@@ -6,6 +6,8 @@ use std::sync::Arc;
 use command::{Blocked, Client, CommandId, Needs, OwnedArgs};
 use shard::{Scope, WatchFlag};
 
+use crate::tracking::{Caching, ClientTracking};
+
 /// What a connection is doing.
 #[derive(Debug, Default)]
 pub(crate) enum State {
@@ -91,6 +93,8 @@ pub(crate) struct Session {
     pub(crate) channels: BTreeSet<Arc<[u8]>>,
     pub(crate) shard_channels: BTreeSet<Arc<[u8]>>,
     pub(crate) patterns: BTreeSet<Arc<[u8]>>,
+    /// What `CLIENT TRACKING` asked for.
+    pub(crate) tracking: Option<Box<ClientTracking>>,
     pub(crate) reply_mode: ReplyMode,
     pub(crate) authenticated: bool,
     pub(crate) monitor: bool,
@@ -131,6 +135,7 @@ impl Session {
             channels: BTreeSet::new(),
             shard_channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
+            tracking: None,
             reply_mode: ReplyMode::On,
             authenticated: true,
             monitor: false,
@@ -175,6 +180,7 @@ impl Session {
             || !self.authenticated
             || self.reply_mode != ReplyMode::On
             || self.is_subscriber()
+            || self.tracking.as_ref().is_some_and(|tracking| tracking.caching != Caching::Unsaid)
     }
 
     /// Where its output limit comes from.

@@ -280,6 +280,7 @@ impl Settings {
             zset: ZSetLimits { entries_max: number(ZSET_ENTRIES), value_bytes_max: number(ZSET_VALUE) },
             hll_sparse_bytes_max: self.number(HLL_SPARSE_MAX_BYTES) as u64,
             string_bytes_max: self.number(PROTO_MAX_BULK_LEN) as u64,
+            tracking_keys_max: self.number(TRACKING_TABLE_MAX_KEYS) as u64,
             lfu: self.number(MAXMEMORY_POLICY) == LFU,
             notify: self.number(NOTIFY_KEYSPACE_EVENTS) as u32,
         }

@@ -25,6 +25,7 @@ mod shard;
 mod shards;
 mod subscribers;
 mod sync;
+mod tracking;
 mod waiters;
 mod watches;
 
@@ -38,5 +39,6 @@ pub use placement::{Placement, ShardId, hash_tag};
 pub use shard::{Shard, ShardStats};
 pub use shards::{Backlog, Shards};
 pub use subscribers::{Scope, Subscriber, Subscribers};
+pub use tracking::{Tracker, Tracking};
 pub use waiters::{Claim, Waiter, Waiters};
 pub use watches::{WatchFlag, Watches};

@@ -6,6 +6,7 @@ use keyspace::Db;
 use crate::effects::Effects;
 use crate::placement::ShardId;
 use crate::subscribers::Subscribers;
+use crate::tracking::Tracking;
 use crate::waiters::Waiters;
 use crate::watches::Watches;
 
@@ -20,6 +21,8 @@ pub struct ShardStats {
     pub keyspace_misses: u64,
     /// Keys deleted because their time had come.
     pub expired_keys: u64,
+    /// Fields of hashes deleted because their time had come.
+    pub expired_fields: u64,
     /// Keys evicted under `maxmemory`.
     pub evicted_keys: u64,
 }
@@ -36,6 +39,8 @@ pub struct Shard<W> {
     pub ready: Vec<(u32, Box<[u8]>)>,
     /// Keys that sessions watch.
     pub watches: Watches,
+    /// Keys that clients cache.
+    pub tracking: Tracking,
     /// Channels placed here.
     pub subscribers: Subscribers,
     /// What a journal would have to write.
@@ -55,6 +60,7 @@ impl<W> Shard<W> {
             waiters: Waiters::new(seed),
             ready: Vec::new(),
             watches: Watches::new(seed),
+            tracking: Tracking::new(seed),
             subscribers: Subscribers::new(seed),
             effects: Effects::default(),
             stats: ShardStats::default(),

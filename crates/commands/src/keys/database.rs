@@ -65,6 +65,7 @@ fn flushdb(ctx: &mut Ctx) -> CommandResult {
         flush(ctx, id, ctx.store.client.db);
         ctx.store.effect_on(id, &[b"FLUSHDB"]);
     }
+    ctx.store.flushed();
     ctx.reply.ok();
     Ok(())
 }
@@ -85,6 +86,7 @@ fn flushall(ctx: &mut Ctx) -> CommandResult {
         }
         ctx.store.effect_on(id, &[b"FLUSHALL"]);
     }
+    ctx.store.flushed();
     ctx.reply.ok();
     Ok(())
 }

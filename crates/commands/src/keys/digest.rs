@@ -57,7 +57,10 @@ fn add_record(digest: &mut Digest, record: &Record) {
             ds::num::format_f64_17g(score, &mut text);
             xor(digest, &mixed([member, &text]));
         }),
-        Value::Hash(hash) => hash.iter().for_each(|(field, value)| xor(digest, &mixed([field, value]))),
+        Value::Hash(hash) => {
+            hash.iter().for_each(|(field, value)| xor(digest, &mixed([field, value])));
+            hash.expiries().for_each(|(field, at_ms)| xor(digest, &mixed([field, &at_ms.to_be_bytes()])));
+        }
     }
     if record.expiry().is_some() {
         xor(digest, b"!!expire!!");

@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use command::Flag::*;
 use command::KeyFlag::NotKey;
 use command::{
-    CommandResult, Ctx, Entry, Group, KeySpec, Mode, Post, Published, Receiver, Route, Run, Shape, pattern,
-    string,
+    CommandResult, Ctx, Entry, Group, KeySpec, Medium, Mode, Post, Published, Receiver, Route, Run, Shape,
+    pattern, string,
 };
 use shard::{Scope, Subscriber};
 
@@ -270,7 +270,8 @@ fn publish(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     }
     ctx.reply.int(to.len() as i64);
     if !to.is_empty() {
-        let published = Published { to, scope, channel: channel.into(), message: message.into() };
+        let medium = Medium::Channel(scope);
+        let published = Published { to, medium, channel: channel.into(), message: message.into() };
         ctx.store.tx.posts.push(Post::Published(published));
     }
     Ok(())

@@ -152,7 +152,6 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ("tls-session-cache-size", "20480"),
     ("tls-session-cache-timeout", "300"),
     ("tls-session-caching", "yes"),
-    ("tracking-table-max-keys", "1000000"),
 ];
 
 /// Directives that a file may have any number of, and that `CONFIG GET` does not know.

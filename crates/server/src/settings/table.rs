@@ -426,6 +426,15 @@ settings! {
         doc: "Length of a HyperLogLog up to which it is kept sparse",
         ..Setting::of(Group::Data)
     };
+    TRACKING_TABLE_MAX_KEYS = Setting {
+        name: "tracking-table-max-keys",
+        kind: Kind::Integer { min: 0, max: LONG },
+        unit: "keys",
+        default: "1000000",
+        effect: Effect::Data,
+        doc: "Keys that CLIENT TRACKING remembers; beyond that some are reported as changed; 0: any number",
+        ..Setting::of(Group::Data)
+    };
     BUSY_REPLY_THRESHOLD = Setting {
         name: "busy-reply-threshold",
         alias: Some("lua-time-limit"),

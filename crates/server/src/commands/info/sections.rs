@@ -1,5 +1,7 @@
 //! The sections of INFO, one function each.
 
+use std::sync::atomic::Ordering;
+
 use super::super::latency::Durations;
 use super::{MemoryFigures, Report};
 use shard::Scope;
@@ -66,14 +68,15 @@ fn listeners(report: &mut Report) {
 
 pub(super) fn clients(report: &mut Report) {
     let shared = report.shared;
-    let connected = shared.connected_clients.load(std::sync::atomic::Ordering::Relaxed);
+    let connected = shared.connected_clients.load(Ordering::Relaxed);
     let blocked: u64 = shared.threads.iter().map(|thread| thread.stats.blocked_clients.get()).sum();
     report.field("connected_clients", connected);
     report.field("cluster_connections", 0);
     report.field("maxclients", shared.settings.number(MAXCLIENTS));
     report.fields(&["client_recent_max_input_buffer", "client_recent_max_output_buffer"], 0);
     report.field("blocked_clients", blocked);
-    report.fields(&["tracking_clients", "clients_in_timeout_table"], 0);
+    report.field("tracking_clients", report.shared.tracking_count.load(Ordering::Relaxed));
+    report.field("clients_in_timeout_table", 0);
     report.field("total_watched_keys", report.over_shards(|shard| shard.watches.key_count() as u64));
     report.field("total_blocking_keys", report.over_shards(|shard| shard.waiters.key_count() as u64));
     report.field("total_blocking_keys_on_nokey", 0);
@@ -167,6 +170,7 @@ pub(super) fn stats(report: &mut Report) {
     report.fields(&["instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"], "0.00");
     report.field("rejected_connections", shared.sum(|stats| &stats.rejected_connections));
     report.fields(&["sync_full", "sync_partial_ok", "sync_partial_err"], 0);
+    report.field("expired_subkeys", report.over_shards(|shard| shard.stats.expired_fields));
     report.field("expired_keys", report.over_shards(|shard| shard.stats.expired_keys));
     report.field("expired_stale_perc", "0.00");
     report.fields(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"], 0);
@@ -191,12 +195,18 @@ pub(super) fn stats(report: &mut Report) {
         "active_defrag_key_misses",
         "total_active_defrag_time",
         "current_active_defrag_time",
-        "tracking_total_keys",
-        "tracking_total_items",
-        "tracking_total_prefixes",
-        "unexpected_error_replies",
     ];
     report.fields(&absent, 0);
+    report.field("tracking_total_keys", report.over_shards(|shard| shard.tracking.key_count() as u64));
+    report.field("tracking_total_items", report.over_shards(|shard| shard.tracking.item_count() as u64));
+    report.field(
+        "tracking_total_prefixes",
+        report.over_shards(|shard| match shard.id.index() {
+            0 => shard.tracking.prefix_count() as u64,
+            _ => 0,
+        }),
+    );
+    report.field("unexpected_error_replies", 0);
     report.field("total_error_replies", shared.sum(|stats| &stats.error_replies));
     report.field("dump_payload_sanitizations", 0);
     report.field("total_reads_processed", shared.sum(|stats| &stats.reads_processed));

@@ -9,5 +9,6 @@ pub mod listpack;
 pub mod num;
 pub mod random;
 pub mod set;
+pub mod stream;
 pub mod table;
 pub mod zset;

@@ -42,10 +42,12 @@ pub struct Generator<'t> {
 impl<'t> Generator<'t> {
     /// The generator number `seed` for the commands of `table`.
     pub fn new(seed: u64, table: &'t Table) -> Self {
-        let callable = |command: &&Command| command.entry.subcommands.is_empty();
+        let is_unknown =
+            |command: &&Command| rules_of(&command.full_name).any(|rule| matches!(rule, Rule::Unknown));
+        let callable = |command: &&Command| command.entry.subcommands.is_empty() && !is_unknown(command);
         let inserts = |command: &&Command| {
             command.entry.keys.iter().any(|spec| spec.flags.contains(&KeyFlag::Insert))
-                || command.entry.name == "set"
+                || ["set", "xadd"].contains(&command.entry.name)
         };
         let commands: Vec<_> = table.all().iter().filter(callable).collect();
         let inserting = commands.iter().copied().filter(inserts).collect();
@@ -99,9 +101,18 @@ impl<'t> Generator<'t> {
             }
         };
         let request = self.request(command);
+        if command.entry.name == "xadd" && self.one_in(20) {
+            // Enough for several nodes.
+            return vec![request; 130];
+        }
+        if command.entry.group == Group::Stream {
+            let mut group = consumers_of(command, &request);
+            group.push(request);
+            return group;
+        }
         let reader = rules_of(&command.full_name).find_map(|rule| match rule {
             Rule::Sample { reader } => Some(reader),
-            Rule::Near(_) | Rule::Walk | Rule::Differs(_) | Rule::Newer(_) => None,
+            _ => None,
         });
         let Some(reader) = reader else { return vec![request] };
         let mut whole: Request = reader.split(' ').map(|word| word.as_bytes().to_vec()).collect();
@@ -135,7 +146,12 @@ impl<'t> Generator<'t> {
         }
         let name_len = request.len();
         let newer = newer_word(command);
-        let mut filling = Filling { generator: self, group: command.entry.group, newer, numkeys: None };
+        let unsent = rules_of(&command.full_name).find_map(|rule| match rule {
+            Rule::Unsent(word) => Some(word),
+            _ => None,
+        });
+        let group = command.entry.group;
+        let mut filling = Filling { generator: self, group, unsent: newer.or(unsent), numkeys: None };
         filling.args(command.entry.args, &mut request);
         if newer.is_none() && self.one_in(8) {
             self.spoil(command, name_len, &mut request);
@@ -185,6 +201,28 @@ impl<'t> Generator<'t> {
     }
 }
 
+/// What creates the consumers of `request` first: from 7.2 on a command that finds nothing for them creates them, too.
+fn consumers_of(command: &Command, request: &Request) -> Vec<Request> {
+    let create = |key: &[u8], group: &[u8], consumer: &[u8]| -> Request {
+        [b"XGROUP", &b"CREATECONSUMER"[..], key, group, consumer].map(<[u8]>::to_vec).into()
+    };
+    match (command.entry.name, &request[..]) {
+        ("xclaim" | "xautoclaim", [_, key, group, consumer, ..]) => vec![create(key, group, consumer)],
+        ("xreadgroup", _) => {
+            let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+            let keys = command.keys(&args).unwrap_or_default();
+            let at = args.iter().position(|arg| arg.eq_ignore_ascii_case(b"GROUP"));
+            match at.and_then(|at| args.get(at + 1..at + 3)) {
+                Some(&[group, consumer]) => {
+                    keys.iter().map(|key| create(args[key.index], group, consumer)).collect()
+                }
+                _ => Vec::new(),
+            }
+        }
+        _ => Vec::new(),
+    }
+}
+
 fn is_called(command: &Command, request: &Request) -> bool {
     let mut names = command.full_name.split('|').zip(request);
     names.all(|(name, arg)| name.as_bytes().eq_ignore_ascii_case(arg))
@@ -209,7 +247,7 @@ fn may_be_in_script(command: &Command) -> bool {
 fn newer_word(command: &Command) -> Option<&'static str> {
     rules_of(&command.full_name).find_map(|rule| match rule {
         Rule::Newer(word) => Some(word),
-        Rule::Sample { .. } | Rule::Near(_) | Rule::Walk | Rule::Differs(_) => None,
+        _ => None,
     })
 }
 
@@ -225,16 +263,19 @@ struct Filling<'g, 't> {
     generator: &'g mut Generator<'t>,
     group: Group,
     /// Never sent.
-    newer: Option<&'static str>,
+    unsent: Option<&'static str>,
     /// How many keys were announced.
     numkeys: Option<u64>,
 }
 
 impl Filling<'_, '_> {
+    fn is_unsent(&self, arg: &Arg) -> bool {
+        arg.token.is_some() && arg.token == self.unsent
+    }
+
     fn args(&mut self, args: &[Arg], request: &mut Request) {
         for arg in args {
-            let is_newer = arg.token.is_some() && arg.token == self.newer;
-            if arg.optional && (is_newer || self.generator.random.below(5) < 3) {
+            if arg.optional && (self.is_unsent(arg) || self.generator.random.below(5) < 3) {
                 continue;
             }
             let repeats = if arg.multiple { self.repeats(arg) } else { 1 };
@@ -251,8 +292,14 @@ impl Filling<'_, '_> {
 
     fn repeats(&mut self, arg: &Arg) -> u64 {
         if let Some(count) = self.numkeys
-            && (arg.kind == ArgKind::Key || arg.name == "weight")
+            && (arg.kind == ArgKind::Key || ["id", "weight"].contains(&arg.name))
         {
+            return count;
+        }
+        if self.group == Group::Stream && arg.kind == ArgKind::Key {
+            // As many ids follow.
+            let count = 1 + self.generator.random.below(3);
+            self.numkeys = Some(count);
             return count;
         }
         match self.generator.random.below(200) {
@@ -271,8 +318,9 @@ impl Filling<'_, '_> {
         let value = match arg.kind {
             ArgKind::Block => return self.args(arg.args, request),
             ArgKind::OneOf => {
-                let chosen = self.generator.random.below(arg.args.len() as u64) as usize;
-                let chosen = Arg { optional: false, ..arg.args[chosen] };
+                let sent: Vec<&Arg> = arg.args.iter().filter(|arg| !self.is_unsent(arg)).collect();
+                let chosen = self.generator.random.below(sent.len() as u64) as usize;
+                let chosen = Arg { optional: false, ..*sent[chosen] };
                 return self.args(&[chosen], request);
             }
             ArgKind::PureToken => arg.token.unwrap_or(arg.name).as_bytes().to_vec(),

@@ -129,9 +129,39 @@ const RANGE_ENDS: [&str; 20] = [
 ];
 const ENCODINGS: [&str; 16] =
     ["u8", "i8", "u1", "i1", "i64", "u63", "u64", "i65", "i0", "x8", "u16", "i5", "u", "i32", "u32", "U8"];
-const TYPES: [&str; 7] = ["string", "list", "set", "zset", "hash", "STRING", "nothing"];
+const TYPES: [&str; 8] = ["string", "list", "set", "zset", "hash", "stream", "STRING", "nothing"];
 const PATTERNS: [&str; 14] =
     ["*", "s*", "{t}*", "?1", "[a-h]?", "[^s]*", "", "\\*", "*[", "m1*", "*1*", "[z-a]*", "a\\", "**0"];
+const GROUPS: [&str; 4] = ["g", "g", "h", ""];
+const CONSUMERS: [&str; 3] = ["alice", "bob", "\u{e9}"];
+const SPECIAL_IDS: [&str; 20] = [
+    "$",
+    ">",
+    "-",
+    "+",
+    "0",
+    "0-0",
+    "0-*",
+    "7",
+    "(1-1",
+    "(3",
+    "(",
+    "(0-0",
+    "(18446744073709551615-18446744073709551615",
+    "18446744073709551615-18446744073709551615",
+    "1000000-*",
+    "18446744073709551616-0",
+    "1-18446744073709551615",
+    "1-1-1",
+    "007-01",
+    "abc",
+];
+const THRESHOLDS: [&str; 10] = ["0", "1", "3", "50", "100", "2-1", "3-0", "4", "-1", "abc"];
+const IDLE_TIMES: [&str; 5] = ["0", "0", "1000000000", "-1", "abc"];
+/// Not so large that counting on goes beyond the largest number, or that the oracle runs out of memory.
+const STREAM_COUNTS: [&str; 10] = ["0", "1", "2", "3", "5", "10", "-1", "-5", "1000", "1000000"];
+const BLOCK_MILLISECONDS: [&str; 5] = ["1", "2", "3", "-1", "abc"];
+const IDLE_MILLISECONDS: [&str; 5] = ["0", "1000000", "1000000000000", "-1", "abc"];
 const TEXTS: [&str; 26] = [
     "a",
     "b",
@@ -167,21 +197,22 @@ fn one_of<'a>(random: &mut Random, items: &[&'a str]) -> &'a str {
 
 /// A key, most often of a type that commands of `group` work on.
 pub(crate) fn key(random: &mut Random, group: Group) -> Vec<u8> {
-    let any = ['s', 'l', 'h', 'e', 'z'];
+    let any = ['s', 'l', 'h', 'e', 'z', 'x'];
     let kind = match group {
-        _ if random.below(12) == 0 => any[random.below(5) as usize],
+        _ if random.below(12) == 0 => any[random.below(6) as usize],
         Group::Bitmap | Group::String => 's',
         Group::List => 'l',
         Group::Hash => 'h',
         Group::Set => 'e',
         Group::SortedSet if random.below(10) == 0 => 'e',
         Group::SortedSet => 'z',
+        Group::Stream => 'x',
         Group::Connection
         | Group::Generic
         | Group::PubSub
         | Group::Scripting
         | Group::Server
-        | Group::Transactions => any[random.below(5) as usize],
+        | Group::Transactions => any[random.below(6) as usize],
     };
     match random.below(60) {
         0 => b"".to_vec(),
@@ -219,6 +250,10 @@ pub(crate) fn pattern(random: &mut Random) -> Vec<u8> {
 
 pub(crate) fn integer(random: &mut Random, name: &str, group: Group) -> Vec<u8> {
     let pool: &[&str] = match name {
+        "milliseconds" if group == Group::Stream => &BLOCK_MILLISECONDS,
+        "ms" => &IDLE_MILLISECONDS,
+        "min-idle-time" => &IDLE_TIMES,
+        "count" | "entriesread" | "entries-added" if group == Group::Stream => &STREAM_COUNTS,
         "seconds" => &SECONDS,
         "milliseconds" => &MILLISECONDS,
         "unix-time-seconds" => &UNIX_SECONDS,
@@ -251,12 +286,30 @@ pub(crate) fn double(random: &mut Random, name: &str) -> Vec<u8> {
     one_of(random, pool).as_bytes().to_vec()
 }
 
+/// The id of an entry: small ones, so that there are entries that have it, and later ones can be added.
+fn id(random: &mut Random) -> Vec<u8> {
+    let ms = 1 + random.below(4);
+    match random.below(10) {
+        0 => one_of(random, &SPECIAL_IDS).into(),
+        1..5 => format!("{ms}-*").into_bytes(),
+        _ => format!("{ms}-{}", random.below(6)).into_bytes(),
+    }
+}
+
 /// Any other text; among `many` they differ.
 pub(crate) fn string(random: &mut Random, name: &str, group: Group, many: bool) -> Vec<u8> {
     if many {
         return format!("m{}", random.below(100_000)).into_bytes();
     }
     let pool: &[&str] = match name {
+        "group" => &GROUPS,
+        "consumer" => &CONSUMERS,
+        "min-idle-time" => &IDLE_TIMES,
+        "threshold" => &THRESHOLDS,
+        "start" | "end" if group == Group::Stream && random.below(2) == 0 => &["-", "+"],
+        "id" | "start" | "end" | "last-id" | "lastid" | "max-deleted-id" if group == Group::Stream => {
+            return id(random);
+        }
         "encoding" => &ENCODINGS,
         "type" => &TYPES,
         "min" | "max" | "start" | "stop" if group == Group::SortedSet => &RANGE_ENDS,

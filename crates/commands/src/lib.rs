@@ -14,6 +14,7 @@ pub mod list;
 mod sample;
 mod scan;
 pub mod set;
+pub mod stream;
 pub mod string;
 pub mod zset;
 
@@ -24,6 +25,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     keys::ENTRIES,
     list::ENTRIES,
     set::ENTRIES,
+    stream::ENTRIES,
     string::ENTRIES,
     zset::ENTRIES,
 ];

@@ -3,12 +3,13 @@
 //! Random requests, made up from what each command declares about its arguments, run against one store. Now and then
 //! the effects of each shard are run on a second store with only that shard entered, one shard after the other, at
 //! a time long past, and both must have the same digest. So an effect must not reach over to another shard, depend on
-//! the clock or on chance, or be missing. Commands of every family take part as soon as they are declared.
+//! the clock or on chance, or be missing. Commands of every family take part as soon as they are declared. What the
+//! digest leaves out of streams is compared beside it: their groups, and what they count, but no times.
 
 use command::{Arg, ArgKind, Client, Command, Group, Local, Run};
 use commands::{FAMILIES, keys};
 use ds::random::Random;
-use resp::{Output, Proto};
+use resp::{Output, Proto, Value};
 
 const SEEDS: u64 = 8;
 const REQUESTS_PER_SEED: usize = 1500;
@@ -17,6 +18,7 @@ const ROUND_MAX: u64 = 24;
 /// Keeps `SETRANGE` and its like small.
 const STRING_BYTES_MAX: u64 = 2000;
 const DB_COUNT: u64 = 2;
+const KEY_GROUPS: [&str; 6] = ["string", "list", "hash", "set", "sorted-set", "stream"];
 
 /// Makes up requests.
 struct Workload {
@@ -79,7 +81,7 @@ impl Workload {
 
     /// Mostly of the group of the command, so that types fit; some of them lie together.
     fn key(&mut self, group: Group) -> Vec<u8> {
-        let groups = ["string", "list", "hash", "set", "sorted-set"];
+        let groups = KEY_GROUPS;
         let own = if group == Group::Bitmap { "string" } else { group.name() };
         let group = if groups.contains(&own) && self.percent(90) { own } else { self.pick(&groups) };
         let tag = self.pick(&["", "", "{tag}"]);
@@ -113,6 +115,17 @@ impl Workload {
         match name {
             "encoding" => self.pick(&["u1", "i5", "u8", "i64", "u63", "i8"]).into(),
             "min" | "max" if self.percent(80) => self.pick(&["-", "+", "(a", "[b", "-inf", "(1", "2"]).into(),
+            "min-idle-time" => self.pick(&["0", "0", "100", "x"]).into(),
+            "group" => self.pick(&["g", "g", "h"]).into(),
+            "consumer" => self.pick(&["alice", "bob"]).into(),
+            "threshold" => self.pick(&["0", "3", "5", "50-0"]).into(),
+            "start" | "end" if self.percent(30) => self.pick(&["-", "+"]).into(),
+            "id" | "last-id" | "lastid" | "max-deleted-id" | "start" | "end" => {
+                let special =
+                    self.pick(&["0", "$", ">", "*", "9-*", "18446744073709551615-18446744073709551615"]);
+                let id = format!("{}-{}", self.random.below(20), self.random.below(4));
+                if self.percent(15) { special.into() } else { id.into_bytes() }
+            }
             _ if self.percent(3) => vec![b'x'; 100],
             _ => self.pick(&["a", "b", "c", "1", "2", "-7", "1.5", "", "value", "\0\u{ff}", "10"]).into(),
         }
@@ -131,6 +144,49 @@ fn digest_at(local: &mut Local, now: i64) -> keys::digest::Digest {
     let digest = local.with_store(Client::internal(0, Proto::Resp2), |store| keys::digest::digest(store));
     local.now = before;
     digest
+}
+
+/// What the digest leaves out of the streams of `local` at the time `now`.
+fn streams_at(local: &mut Local, now: i64) -> Vec<Value> {
+    let before = std::mem::replace(&mut local.now, now);
+    let mut found = Vec::new();
+    for (db, tag, number) in (0..DB_COUNT as u32)
+        .flat_map(|db| ["", "{tag}"].map(|tag| (db, tag)))
+        .flat_map(|(db, tag)| (0..3).map(move |number| (db, tag, number)))
+    {
+        for group in KEY_GROUPS {
+            let key = format!("{tag}{group}:{number}");
+            let request: [&[u8]; 6] = [b"XINFO", b"STREAM", key.as_bytes(), b"FULL", b"COUNT", b"0"];
+            let mut out = Output::new();
+            local.run(Client::internal(db, Proto::Resp3), &request, &mut (), &mut out);
+            let reply = resp::decode(&out.to_vec()).expect("well-formed").expect("complete").0;
+            found.push(without_times(reply));
+        }
+    }
+    local.now = before;
+    found
+}
+
+/// What `XINFO STREAM` answers without times and what is said of nodes.
+fn without_times(reply: Value) -> Value {
+    match reply {
+        Value::Map(pairs) => {
+            let is_kept = |name: &Value| {
+                let name = name.to_string();
+                !name.contains("-time") && !name.contains("radix")
+            };
+            let kept = pairs.into_iter().filter(|(name, _)| is_kept(name));
+            Value::Map(kept.map(|(name, value)| (name, without_times(value))).collect())
+        }
+        Value::Array(mut items) => {
+            // A pending entry ends with the time and the number of its deliveries.
+            if let [Value::Bulk(_), .., Value::Int(_), Value::Int(_)] = items[..] {
+                items.remove(items.len() - 2);
+            }
+            Value::Array(items.into_iter().map(without_times).collect())
+        }
+        other => other,
+    }
 }
 
 fn shown(db: u32, request: &[impl AsRef<[u8]>]) -> String {
@@ -188,6 +244,11 @@ fn run(seed: u64) {
         let now = original.now;
         if digest_at(&mut original, now) != digest_at(&mut replayed, now) {
             fail(seed, "the digests differ", &round, &replayed_effects);
+        }
+        for (ours, theirs) in streams_at(&mut original, now).into_iter().zip(streams_at(&mut replayed, now)) {
+            if ours != theirs {
+                fail(seed, &format!("{ours}\nbecame\n{theirs}"), &round, &replayed_effects);
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use ds::hash::CollectionLimits;
 use ds::set::SetLimits;
+use ds::stream::StreamLimits;
 use ds::zset::ZSetLimits;
 
 /// Milliseconds since 1970 in UTC; what `PEXPIREAT` takes.
@@ -16,6 +17,8 @@ pub struct Config {
     pub set: SetLimits,
     /// `zset-max-listpack-entries`, `zset-max-listpack-value`.
     pub zset: ZSetLimits,
+    /// `stream-node-max-bytes`, `stream-node-max-entries`.
+    pub stream: StreamLimits,
     /// `proto-max-bulk-len`: no string may grow beyond it.
     pub string_bytes_max: u64,
     /// `maxmemory-policy` is one of the LFU policies: `OBJECT FREQ` answers, `OBJECT IDLETIME` does not.
@@ -34,6 +37,7 @@ impl Default for Config {
                 listpack_value_bytes_max: 64,
             },
             zset: ZSetLimits { entries_max: 128, value_bytes_max: 64 },
+            stream: StreamLimits { node_bytes_max: 4096, node_entries_max: 100 },
             string_bytes_max: 512 * 1024 * 1024,
             lfu: false,
             notify: 0,

@@ -27,6 +27,7 @@ use std::time::Duration;
 use command::CommandError;
 use ds::hash::CollectionLimits;
 use ds::set::SetLimits;
+use ds::stream::StreamLimits;
 use ds::zset::ZSetLimits;
 use keyspace::Config;
 use resp::Limits;
@@ -278,6 +279,10 @@ impl Settings {
                 listpack_value_bytes_max: number(SET_VALUE),
             },
             zset: ZSetLimits { entries_max: number(ZSET_ENTRIES), value_bytes_max: number(ZSET_VALUE) },
+            stream: StreamLimits {
+                node_bytes_max: number(STREAM_NODE_BYTES),
+                node_entries_max: number(STREAM_NODE_ENTRIES),
+            },
             string_bytes_max: self.number(PROTO_MAX_BULK_LEN) as u64,
             lfu: self.number(MAXMEMORY_POLICY) == LFU,
             notify: self.number(NOTIFY_KEYSPACE_EVENTS) as u32,

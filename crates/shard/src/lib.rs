@@ -35,7 +35,7 @@ pub use interrupt::interrupt;
 #[cfg(feature = "simulation")]
 pub use interrupt::on_interrupt;
 pub use placement::{Placement, ShardId};
-pub use shard::{Shard, ShardStats};
+pub use shard::{Ready, Shard, ShardStats};
 pub use shards::{Backlog, Shards};
 pub use subscribers::{Subscriber, Subscribers};
 pub use waiters::{Claim, Waiter, Waiters};

@@ -32,6 +32,7 @@ pub fn commands(key: &[u8], value: &Value, expiry: Option<UnixMs>) -> Vec<Vec<Bo
         Value::Hash(hash) => {
             chunked(b"HSET", key, 2, hash.iter().flat_map(|(field, value)| [field, value]).map(Box::from))
         }
+        Value::Stream(stream) => crate::stream::rebuild::commands(key, stream),
     };
     if let Some(expiry) = expiry {
         commands.push(vec![b"PEXPIREAT"[..].into(), key.into(), expiry.to_string().into_bytes().into()]);

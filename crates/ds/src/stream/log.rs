@@ -25,8 +25,8 @@ pub struct Log {
     first_id: StreamId,
     /// The largest id that was deleted.
     pub max_deleted_id: StreamId,
-    /// Entries that were ever added. As a signed number, for that is how Redis shows it.
-    pub entries_added: u64,
+    /// Entries that were ever added, not fewer than there are.
+    pub entries_added: i64,
 }
 
 /// Why an entry cannot be added.
@@ -127,7 +127,7 @@ impl Log {
         }
         self.len += 1;
         self.last_id = id;
-        self.entries_added = self.entries_added.wrapping_add(1);
+        self.entries_added = self.entries_added.saturating_add(1);
         Ok(())
     }
 
@@ -210,7 +210,7 @@ impl Log {
 
     /// How many entries were added up to `id`, if that is known.
     pub fn entries_until(&self, id: StreamId) -> Option<i64> {
-        let (added, len) = (self.entries_added as i64, self.len as i64);
+        let (added, len) = (self.entries_added, self.len as i64);
         if added == 0 {
             return Some(0);
         }
@@ -225,10 +225,10 @@ impl Log {
         }
         if self.max_deleted_id == StreamId::MIN || self.max_deleted_id < self.first_id {
             if id < self.first_id {
-                return Some(added.wrapping_sub(len));
+                return Some(added - len);
             }
             if id == self.first_id {
-                return Some(added.wrapping_sub(len).wrapping_add(1));
+                return Some(added - len + 1);
             }
         }
         None
@@ -251,7 +251,7 @@ impl Log {
             Some(read) if !self.has_tombstones_from(group.last_id) => read,
             _ => self.entries_until(group.last_id)?,
         };
-        Some((self.entries_added as i64).wrapping_sub(read))
+        Some(self.entries_added - read)
     }
 
     /// Drops the first `node_count` nodes; false when nothing is left.

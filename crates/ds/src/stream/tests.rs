@@ -120,7 +120,7 @@ fn check(log: &Log, model: &Model, probe: usize) {
     assert_eq!(log.len(), model.entries.len());
     assert_eq!(shown(log.range(StreamId::MIN, StreamId::MAX)), model.entries);
     assert_eq!(log.last_entry_id(), model.entries.last().map(|entry| entry.0));
-    assert_eq!((log.entries_added as usize, log.max_deleted_id), (model.added.len(), model.max_deleted_id));
+    assert_eq!((log.entries_added, log.max_deleted_id), (model.added.len() as i64, model.max_deleted_id));
     let Some(&middle) = model.added.get(probe % model.added.len().max(1)) else { return };
     let until = |end: StreamId| model.entries.iter().filter(move |entry| entry.0 <= end).cloned();
     assert_eq!(
@@ -133,7 +133,7 @@ fn check(log: &Log, model: &Model, probe: usize) {
     let mut both = log.range(middle, StreamId::MAX);
     let (mut front, mut back) = (Shown::new(), Shown::new());
     while front.len() + back.len() < after.len() {
-        let from_front = (front.len() + probe) % 3 > 0;
+        let from_front = !(front.len() + probe).is_multiple_of(3);
         let entry = if from_front { both.next() } else { both.next_back() };
         let entry = shown(entry.into_iter());
         if from_front { front.extend(entry) } else { back.extend(entry) }

@@ -95,6 +95,14 @@ pub const KNOWN: &[Known] = &[
                  it count better what a group has not got",
     },
     Known {
+        commands: &["xadd"],
+        rule: Rule::Differs(|darter, redis| {
+            is_error(darter, "ERR The ID specified in XADD is equal or smaller")
+                && is_error(redis, "ERR Elements are too large")
+        }),
+        reason: "7.0 gives the wrong reason if there is no sequence number left in a millisecond",
+    },
+    Known {
         commands: &["xread", "xreadgroup"],
         rule: Rule::Differs(|darter, redis| {
             is_error(darter, "ERR Unbalanced 'xread") && is_error(redis, "ERR Unbalanced XREAD")

@@ -105,16 +105,23 @@ impl<'t> Generator<'t> {
             // Enough for several nodes.
             return vec![request; 130];
         }
-        if command.entry.group == Group::Stream {
-            let mut group = consumers_of(command, &request);
-            group.push(request);
-            return group;
+        let mut before = Vec::new();
+        for [key, group, consumer] in groups_of(command, &request) {
+            let (Some(key), Some(group)) = (key, group) else { continue };
+            if self.one_in(2) {
+                before.push(line(&[b"XGROUP", b"CREATE", key, group, b"0", b"MKSTREAM"]));
+            }
+            // From 7.2 on a command that finds nothing for its consumer creates it, too.
+            before.extend(consumer.map(|name| line(&[b"XGROUP", b"CREATECONSUMER", key, group, name])));
         }
         let reader = rules_of(&command.full_name).find_map(|rule| match rule {
             Rule::Sample { reader } => Some(reader),
             _ => None,
         });
-        let Some(reader) = reader else { return vec![request] };
+        let Some(reader) = reader else {
+            before.push(request);
+            return before;
+        };
         let mut whole: Request = reader.split(' ').map(|word| word.as_bytes().to_vec()).collect();
         let key = request.get(1).filter(|_| !command.entry.keys.is_empty()).cloned();
         if let Some(key) = key.clone() {
@@ -161,7 +168,7 @@ impl<'t> Generator<'t> {
 
     /// Breaks the form: a missing, a superfluous, a wrong argument, one option too many.
     fn spoil(&mut self, command: &Command, name_len: usize, request: &mut Request) {
-        let garbage = values::garbage(&mut self.random, command.has(Flag::Blocking));
+        let garbage = values::garbage(&mut self.random, command.has(Flag::Blocking), command.entry.group);
         let last = request.len() - 1;
         let position = name_len + self.random.below(request.len() as u64) as usize;
         match self.random.below(5) {
@@ -201,24 +208,23 @@ impl<'t> Generator<'t> {
     }
 }
 
-/// What creates the consumers of `request` first: from 7.2 on a command that finds nothing for them creates them, too.
-fn consumers_of(command: &Command, request: &Request) -> Vec<Request> {
-    let create = |key: &[u8], group: &[u8], consumer: &[u8]| -> Request {
-        [b"XGROUP", &b"CREATECONSUMER"[..], key, group, consumer].map(<[u8]>::to_vec).into()
-    };
-    match (command.entry.name, &request[..]) {
-        ("xclaim" | "xautoclaim", [_, key, group, consumer, ..]) => vec![create(key, group, consumer)],
-        ("xreadgroup", _) => {
+fn line(words: &[&[u8]]) -> Request {
+    words.iter().map(|word| word.to_vec()).collect()
+}
+
+/// The groups of streams that a request is about: key, group, and the consumer that it may create.
+fn groups_of<'r>(command: &Command, request: &'r Request) -> Vec<[Option<&'r [u8]>; 3]> {
+    let at = |index: usize| request.get(index).map(Vec::as_slice);
+    match &command.full_name[..] {
+        "xack" | "xpending" => vec![[at(1), at(2), None]],
+        "xclaim" | "xautoclaim" => vec![[at(1), at(2), at(3)]],
+        "xreadgroup" => {
             let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
             let keys = command.keys(&args).unwrap_or_default();
-            let at = args.iter().position(|arg| arg.eq_ignore_ascii_case(b"GROUP"));
-            match at.and_then(|at| args.get(at + 1..at + 3)) {
-                Some(&[group, consumer]) => {
-                    keys.iter().map(|key| create(args[key.index], group, consumer)).collect()
-                }
-                _ => Vec::new(),
-            }
+            let word = args.iter().position(|arg| arg.eq_ignore_ascii_case(b"GROUP")).unwrap_or(args.len());
+            keys.iter().map(|key| [at(key.index), at(word + 1), at(word + 2)]).collect()
         }
+        name if name.starts_with("xgroup|") || name == "xinfo|consumers" => vec![[at(2), at(3), None]],
         _ => Vec::new(),
     }
 }

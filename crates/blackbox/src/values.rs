@@ -16,12 +16,12 @@ pub(crate) const SCRIPTS: [&str; 4] = [
     "local reply = redis.pcall(unpack(ARGV)) return {type(reply), reply}",
 ];
 
-/// Refused by every option that takes a time or an offset, whatever it means elsewhere; those that are timeouts last.
+/// Refused by every option that takes a time or an offset, whatever it means elsewhere; those that are timeouts last,
+/// and before them the one that is a timeout in milliseconds to the oracle, whose sum with the time overflows.
 const GARBAGE: [&str; 14] = [
     "",
     "abc",
     "-1",
-    "9223372036854775807",
     "-9223372036854775808",
     "9223372036854775808",
     "-9223372036854775809",
@@ -29,12 +29,14 @@ const GARBAGE: [&str; 14] = [
     "1 ",
     "nan",
     "\u{ff}\0",
+    "9223372036854775807",
     "1.5",
     "+1",
     "0x10",
 ];
 /// So many at the end of them are timeouts.
 const TIMEOUTS_AMONG_GARBAGE: usize = 3;
+const STREAM_TIMEOUTS_AMONG_GARBAGE: usize = 4;
 const INTEGERS: [&str; 16] = [
     "0",
     "1",
@@ -239,8 +241,12 @@ pub(crate) fn session(random: &mut Random) -> Request {
 }
 
 /// Something wrong; no timeout for commands that `may_wait`.
-pub(crate) fn garbage(random: &mut Random, may_wait: bool) -> Vec<u8> {
-    let left_out = if may_wait { TIMEOUTS_AMONG_GARBAGE } else { 0 };
+pub(crate) fn garbage(random: &mut Random, may_wait: bool, group: Group) -> Vec<u8> {
+    let left_out = match (may_wait, group) {
+        (false, _) => 0,
+        (true, Group::Stream) => STREAM_TIMEOUTS_AMONG_GARBAGE,
+        (true, _) => TIMEOUTS_AMONG_GARBAGE,
+    };
     one_of(random, &GARBAGE[..GARBAGE.len() - left_out]).as_bytes().to_vec()
 }
 

@@ -137,9 +137,6 @@ impl KeySpec {
                     first + last as usize
                 } else {
                     let rest = args.len().saturating_sub(first);
-                    if limit > 1 && (rest == 0 || rest % limit != 0) {
-                        return false;
-                    }
                     let part = if limit > 1 { rest / limit } else { rest };
                     match (first + part).checked_sub(last.unsigned_abs() as usize) {
                         Some(end) => end,
@@ -168,7 +165,7 @@ impl KeySpec {
             }
             Find::Unknown => return true,
         };
-        if end >= args.len() {
+        if end < start || end >= args.len() {
             return false;
         }
         found.extend((start..=end).step_by(step).map(|index| KeyRef { index, write }));
@@ -249,7 +246,7 @@ mod tests {
         check(streams, "xread streams a b 1 2", Some(&[2, 3]));
         check(streams, "x group streams c noack count 1 STREAMS streams 1", Some(&[8]));
         check(streams, "x count streams streams a 1", Some(&[4]));
-        check(streams, "x streams a b 1", None);
+        check(streams, "x streams a b 1", Some(&[2]));
         check(streams, "x streams", None);
         check(streams, "x count 1", Some(&[]));
         check(streams, "x what streams a 1", Some(&[]));

@@ -95,6 +95,20 @@ pub const KNOWN: &[Known] = &[
                  it count better what a group has not got",
     },
     Known {
+        commands: &["object|refcount"],
+        rule: Rule::Differs(|darter, redis| {
+            (darter, redis) == (&Value::Int(i64::from(i32::MAX)), &Value::Int(1))
+        }),
+        reason: "the oracle does not share a small integer that COPY made",
+    },
+    Known {
+        commands: &["xsetid"],
+        rule: Rule::Differs(|darter, _| {
+            is_error(darter, "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id")
+        }),
+        reason: "7.2 minds the largest deleted id; the stream is deleted after the request",
+    },
+    Known {
         commands: &["xadd"],
         rule: Rule::Differs(|darter, redis| {
             is_error(darter, "ERR The ID specified in XADD is equal or smaller")

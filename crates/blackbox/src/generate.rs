@@ -122,9 +122,9 @@ impl<'t> Generator<'t> {
             let key = request.get(1).filter(|_| command.entry.name == "xsetid").cloned();
             before.push(request);
             // The oracle sets ids that 7.2 does not.
-            before.extend(key.into_iter().flat_map(|key| {
-                [line(&[b"XINFO", b"STREAM", &key]), line(&[b"DEL", &key])]
-            }));
+            before.extend(
+                key.into_iter().flat_map(|key| [line(&[b"XINFO", b"STREAM", &key]), line(&[b"DEL", &key])]),
+            );
             return before;
         };
         let mut whole: Request = reader.split(' ').map(|word| word.as_bytes().to_vec()).collect();

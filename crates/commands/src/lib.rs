@@ -7,6 +7,8 @@ use command::Entry;
 
 pub mod bitmap;
 mod blocking;
+#[cfg(test)]
+mod clients;
 pub mod hash;
 mod index_range;
 pub mod keys;

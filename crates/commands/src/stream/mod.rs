@@ -32,6 +32,8 @@ mod read;
 pub(crate) mod rebuild;
 mod remove;
 mod set_id;
+#[cfg(test)]
+mod tests;
 mod trim;
 
 use command::{CommandError, Entry, Shape, Store};

@@ -127,13 +127,16 @@ pub enum Outcome {
 /// Serves a waiter from `key`, which holds a value of the kind it waits for: must write a reply.
 pub type Serve = fn(&mut Ctx, key: &[u8]) -> CommandResult;
 
+/// Whether a waiter is to be served, given the value of the key, if it still has one, its arguments and the key.
+pub type IsServed = fn(Option<&Value>, args: &[&[u8]], key: &[u8]) -> bool;
+
 /// What serves a waiter.
 #[derive(Clone, Copy, Debug)]
 pub enum When {
     /// A value of this type.
     Holds(Kind),
-    /// What this finds good, given the value of the key, if it still has one, the waiter's arguments and the key.
-    Is(fn(Option<&Value>, &[&[u8]], &[u8]) -> bool),
+    /// What this finds good.
+    Is(IsServed),
 }
 
 /// What a blocking command waits for.

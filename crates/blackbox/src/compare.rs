@@ -11,7 +11,7 @@ use command::{Command, Group, Table};
 use resp::{DoubleBuffer, Value};
 use transcript::{Runner, Socket};
 
-use crate::differences::{Rule, rules_of};
+use crate::differences::{Rule, rules_of, without_times};
 use crate::generate::Request;
 use crate::values::SCRIPTS;
 
@@ -112,7 +112,7 @@ impl<'t> Comparison<'t> {
         let allows = |rule| match rule {
             _ if darter == redis => true,
             Rule::Differs(allowed) => allowed(darter, redis),
-            Rule::Newer(_) => false,
+            Rule::Newer(_) | Rule::Unsent(_) => false,
             _ if is_error(darter) || is_error(redis) => false,
             Rule::Sample { reader } => is_sample(darter, redis, self.whole(reader, command, args)),
             Rule::Tied(open) => open(args) && is_reordered(darter, redis, args, command),
@@ -251,7 +251,8 @@ pub(crate) fn contents(socket: &mut Socket) -> io::Result<BTreeMap<String, Strin
         let Value::Bulk(name) = key else { continue };
         let mut ask = |line: &str| {
             let mut request = words(line);
-            request.insert(1, name.clone());
+            // The key comes after the name, which XINFO has two words of.
+            request.insert(if line.starts_with("XINFO ") { 2 } else { 1 }, name.clone());
             socket.call(&request)
         };
         let kind = ask("TYPE")?.to_string();
@@ -261,6 +262,7 @@ pub(crate) fn contents(socket: &mut Socket) -> io::Result<BTreeMap<String, Strin
             "set" => ask("SMEMBERS")?,
             "zset" => ask("ZRANGE 0 -1 WITHSCORES")?,
             "hash" => ask("HGETALL")?,
+            "stream" => without_times(&ask("XINFO STREAM FULL COUNT 0")?),
             _ => Value::Null,
         };
         let mut items: Vec<String> =

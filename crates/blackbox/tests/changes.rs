@@ -1,7 +1,8 @@
 //! `rdb_changes_since_last_save`, beside that of redis-server: what `save` and those who watch it go by. Both count
 //! elements where a command changes several.
 //!
-//! Not here: what a waiter takes, a push and a pop since 7.2, to the oracle a push.
+//! Not here: what a waiter takes, a push and a pop since 7.2, to the oracle a push; and what a consumer of a stream
+//! reads once more, a change to the oracle only.
 
 use blackbox::{Client, Server, oracle};
 
@@ -34,6 +35,13 @@ GEORADIUSBYMEMBER none a 1 m STORE geo
 DEL a b none | UNLINK c none | SET e 1 | EXPIRE e 100 | EXPIRE e 100 NX | PERSIST e | PERSIST e | PEXPIRE e 100000 | EXPIRE e -1
 SET e 1 | RENAME e g | RENAME g g | RENAMENX g i | COPY i k | COPY i k | COPY i k REPLACE | MOVE k 1 | MOVE none 1 | TOUCH i
 SET p 1 | SET p 2 PXAT 1 | GET p | SWAPDB 0 1 | SWAPDB 0 1 | SWAPDB 0 0
+XADD x 1-1 f v | XADD x NOMKSTREAM MAXLEN 1 1-2 f v | XADD x 1-3 f v | XADD x 1-4 f v | XADD nox NOMKSTREAM 1-1 f v
+XGROUP CREATE x g 0 | XGROUP CREATE y g 0 MKSTREAM | XGROUP CREATECONSUMER x g a | XGROUP CREATECONSUMER x g a
+XREADGROUP GROUP g b COUNT 2 STREAMS x > | XREADGROUP GROUP g a NOACK STREAMS x >
+XREADGROUP GROUP g a STREAMS x > | XCLAIM x g a 0 1-2 1-3 9-9 | XCLAIM x g a 0 9-9 LASTID 5-5 | XCLAIM x g c 0 1-2 LASTID 6-6
+XAUTOCLAIM x g d 0 0 COUNT 1 | XDEL x 1-2 1-2 9-9 | XAUTOCLAIM x g d 0 0 | XACK x g 1-3 1-3 | XPENDING x g | XGROUP SETID x g 0
+XREADGROUP GROUP g a STREAMS x > | XGROUP DELCONSUMER x g a | XGROUP DELCONSUMER x g a | XSETID x 9-9 | XTRIM x MAXLEN 0
+XTRIM x MAXLEN 0 | XGROUP DESTROY x g | XGROUP DESTROY x g | COPY y z | DEL x y z | XREAD STREAMS x 0
 MULTI | SADD s 1 2 3 | DEL s | EXEC | EVAL 'return redis.call(\"RPUSH\", KEYS[1], 1, 2, 3)' 1 l
 SELECT 1 | SET a 1 | SET b 1 | FLUSHDB | FLUSHDB | SELECT 0 | FLUSHALL
 ";

@@ -31,8 +31,12 @@ const SHRINK_PLAYS_MAX: usize = 300;
 /// How many times the wanted time the run may take to reach every command.
 const PATIENCE: u32 = 6;
 
-/// Commands that this server refuses always.
-const ALWAYS_REFUSED: [(&str, &str); 1] = [("object|freq", "there are frequencies only under an LFU policy")];
+/// Commands that this server refuses always, or that redis-server does not know.
+const ALWAYS_REFUSED: [(&str, &str); 3] = [
+    ("object|freq", "there are frequencies only under an LFU policy"),
+    ("xackdel", "a command since 8.2"),
+    ("xdelex", "a command since 8.2"),
+];
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;

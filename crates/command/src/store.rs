@@ -6,8 +6,8 @@
 //! [`Store::delete_if_empty`].
 
 use ds::random::Random;
-use keyspace::{Config, Db, Record, Str, Type, UnixMs, Value};
-use shard::ShardId;
+use keyspace::{Config, Db, Kind, Record, Str, Type, UnixMs, Value};
+use shard::{Ready, ShardId};
 use smallvec::SmallVec;
 
 use crate::error::CommandError;
@@ -195,7 +195,7 @@ impl<'a, 't> Store<'a, 't> {
         }
         if is_new {
             if shard.waiters.any(db, key) {
-                shard.ready.push((db, key.into()));
+                shard.ready.push(Ready { db, key: key.into(), was_lost: false });
                 *has_ready = true;
             }
             if config.notify & Class::New as u32 != 0 {
@@ -227,6 +227,7 @@ impl<'a, 't> Store<'a, 't> {
                     self.note_volatile_fields(key);
                 }
                 self.mark_ready(id, key);
+                self.mark_lost(id, key, &old);
                 self.free(old);
             }
             None => self.insert_new(id, hash, key, value),
@@ -252,6 +253,7 @@ impl<'a, 't> Store<'a, 't> {
                     databases[db].set_expiry(hash, key, expiry);
                 }
                 if let Some(old) = old {
+                    self.mark_lost(id, key, &old);
                     self.free(old);
                 }
             }
@@ -279,19 +281,41 @@ impl<'a, 't> Store<'a, 't> {
 
     /// Somebody may wait for `key`, which came to be: serve them when the transaction is complete.
     fn mark_ready(&mut self, id: ShardId, key: &[u8]) {
+        self.push_ready(id, key, false);
+    }
+
+    /// Somebody may wait for the end of `old`, the value that `key` had: who reads a stream in a group does.
+    fn mark_lost(&mut self, id: ShardId, key: &[u8], old: &Value) {
+        if old.kind() == Kind::Stream {
+            self.push_ready(id, key, true);
+        }
+    }
+
+    fn push_ready(&mut self, id: ShardId, key: &[u8], was_lost: bool) {
         let db = self.client.db;
         let shard = self.tx.hold.shard_mut(id);
         if shard.waiters.any(db, key) {
-            shard.ready.push((db, key.into()));
+            let ready = Ready { db, key: key.into(), was_lost };
+            if shard.ready.last() != Some(&ready) {
+                shard.ready.push(ready);
+            }
             self.tx.has_ready = true;
         }
+    }
+
+    /// Somebody may wait for more of `key`, which has got it: serve them when the transaction is complete.
+    #[inline]
+    pub fn got_more(&mut self, key: &[u8]) {
+        self.mark_ready(self.entered_shard(key), key);
     }
 
     /// Takes `key` out, if it lives.
     pub fn take(&mut self, key: &[u8]) -> Option<Record> {
         let (id, hash) = self.locate(key);
         self.expire_if_due(id, hash, key);
-        self.db_mut(id).remove(hash, key)
+        let record = self.db_mut(id).remove(hash, key)?;
+        self.mark_lost(id, key, &record.value);
+        Some(record)
     }
 
     /// Deletes `key` with its effect and event `del`; false if there was none.
@@ -400,6 +424,7 @@ impl<'a, 't> Store<'a, 't> {
     pub fn delete_expired(&mut self, key: &[u8]) {
         let (id, hash) = self.locate(key);
         if let Some(record) = self.db_mut(id).remove(hash, key) {
+            self.mark_lost(id, key, &record.value);
             self.free(record.into_value());
         }
         self.tx.hold.shard_mut(id).stats.expired_keys += 1;
@@ -447,7 +472,8 @@ impl<'a, 't> Store<'a, 't> {
         self.tx.posts.push(Post::Flushed);
     }
 
-    /// Like [`Store::touched`] for a change that concerns nobody who watches `key`.
+    /// Like [`Store::touched`] for a change that those who watch `key` are not told, because Redis does not tell them: what
+    /// happens to the groups of a stream, say.
     #[inline]
     pub fn counted(&mut self, key: &[u8], count: usize) -> &mut crate::Shard {
         let id = self.entered_shard(key);

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use keyspace::Kind;
+use keyspace::{Kind, Value};
 use resp::{Output, Proto};
-use shard::{Scope, ShardId, Subscriber, Waiter, WatchFlag};
+use shard::{Ready, Scope, ShardId, Subscriber, Waiter, WatchFlag};
 use smallvec::SmallVec;
 
 use crate::args::OwnedArgs;
@@ -135,13 +135,27 @@ pub enum Outcome {
 /// Serves a waiter from `key`, which holds a value of the kind it waits for: must write a reply.
 pub type Serve = fn(&mut Ctx, key: &[u8]) -> CommandResult;
 
+/// Whether a waiter is to be served, given the value of the key, if it still has one, its arguments and the key.
+pub type IsServed = fn(Option<&Value>, args: &[&[u8]], key: &[u8]) -> bool;
+
+/// What serves a waiter.
+#[derive(Clone, Copy, Debug)]
+pub enum When {
+    /// A value of this type.
+    Holds(Kind),
+    /// What this finds good.
+    Is(IsServed),
+}
+
 /// What a blocking command waits for.
 #[derive(Debug)]
 pub struct BlockOn<'a> {
-    /// The keys; the first that gets a value of `kind` serves.
+    /// The command's arguments, as far as they do not depend on when it is served.
+    pub args: &'a [&'a [u8]],
+    /// The keys; the first that gets a value as `when` wants it serves.
     pub keys: &'a [&'a [u8]],
-    /// The type that serves.
-    pub kind: Kind,
+    /// What serves.
+    pub when: When,
     /// Another key that is needed to serve (`BLMOVE`'s destination).
     pub also: Option<&'a [u8]>,
     /// In milliseconds; 0 waits for ever.
@@ -159,8 +173,8 @@ pub struct Wait {
     pub client: Client,
     /// Its command.
     pub args: OwnedArgs,
-    /// The type of value that serves it.
-    pub kind: Kind,
+    /// What serves it.
+    pub when: When,
     /// A shard that must be entered to serve it, beside that of the ready key.
     pub also: Option<ShardId>,
     /// Serves it.
@@ -245,12 +259,10 @@ pub enum Post {
     },
     /// All keys of a database are gone: those who track keys are to be told.
     Flushed,
-    /// A waiter of `key` can be served, but needs another shard.
+    /// A waiter can be served, but needs another shard.
     ServeLater {
-        /// The database.
-        db: u32,
-        /// The ready key.
-        key: Box<[u8]>,
+        /// The key.
+        ready: Ready,
         /// The other shard.
         also: ShardId,
     },

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use keyspace::{Config, UnixMs};
 use resp::{Output, Reply};
-use shard::{Hold, ShardId, Subscriber, Tracker, Waiter};
+use shard::{Hold, Ready, ShardId, Subscriber, Tracker, Waiter};
 use smallvec::SmallVec;
 
 use crate::ctx::Ctx;
@@ -16,7 +16,7 @@ use crate::error::CommandError;
 use crate::host::Host;
 use crate::store::{Located, Store};
 use crate::table::{Command, Table};
-use crate::task::{Blocked, Client, Medium, Outcome, Post, Published, Receiver, Restore, Task, Wait};
+use crate::task::{Blocked, Client, Medium, Outcome, Post, Published, Receiver, Restore, Task, Wait, When};
 
 /// What the commands of one transaction share.
 pub struct Tx<'t> {
@@ -144,6 +144,8 @@ impl<'t> Tx<'t> {
         if self.has_ready {
             self.serve_ready(host);
         }
+        let is_done = |&id: &ShardId| self.hold.shard(id).ready.is_empty();
+        debug_assert!(self.hold.entered().iter().all(is_done), "a key came to be and nobody was told");
     }
 
     #[cold]
@@ -155,16 +157,17 @@ impl<'t> Tx<'t> {
                 index += 1;
                 continue;
             }
-            for (db, key) in std::mem::take(&mut self.hold.shard_mut(id).ready) {
-                self.serve_key(id, db, &key, host);
+            for ready in std::mem::take(&mut self.hold.shard_mut(id).ready) {
+                self.serve_key(id, &ready, host);
             }
             // Serving may have made other keys ready (a move), on shards that were looked at already.
             index = 0;
         }
     }
 
-    /// Serves waiters of `key`, first come, first served, as long as there is something for them.
-    pub fn serve_key(&mut self, id: ShardId, db: u32, key: &[u8], host: &mut dyn Host) {
+    /// Serves waiters of a key, first come, first served, as long as there is something for them.
+    pub fn serve_key(&mut self, id: ShardId, ready: &Ready, host: &mut dyn Host) {
+        let (db, key) = (ready.db, &*ready.key);
         let mut from = 0;
         loop {
             let Some((ticket, waiter)) = self.hold.shard_mut(id).waiters.next(db, key, from) else { return };
@@ -173,14 +176,21 @@ impl<'t> Tx<'t> {
             let record = self.hold.shard(id).dbs[db as usize]
                 .find(hash, key)
                 .filter(|record| !record.expired(self.now));
-            let Some(record) = record else { return };
-            if record.value.kind() != waiter.wait.kind {
+            let value = record.map(|record| &record.value);
+            let is_served = match (waiter.wait.when, value) {
+                (When::Holds(kind), Some(value)) => value.kind() == kind,
+                // Nothing is left for all who come after it, unless they wait for just that.
+                (When::Holds(_), None) if !ready.was_lost => return,
+                (When::Holds(_), None) => false,
+                (When::Is(good), value) => good(value, &waiter.wait.args.slices(), key),
+            };
+            if !is_served {
                 continue;
             }
             if let Some(also) = waiter.wait.also
                 && !self.hold.try_enter(also)
             {
-                self.posts.push(Post::ServeLater { db, key: key.into(), also });
+                self.posts.push(Post::ServeLater { ready: ready.clone(), also });
                 return;
             }
             if waiter.claim.serve() {

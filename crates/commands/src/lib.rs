@@ -7,6 +7,8 @@ use command::Entry;
 
 pub mod bitmap;
 mod blocking;
+#[cfg(test)]
+mod clients;
 pub mod geo;
 pub mod hash;
 pub mod hll;
@@ -16,6 +18,7 @@ pub mod list;
 mod sample;
 mod scan;
 pub mod set;
+pub mod stream;
 pub mod string;
 pub mod zset;
 
@@ -28,6 +31,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     keys::ENTRIES,
     list::ENTRIES,
     set::ENTRIES,
+    stream::ENTRIES,
     string::ENTRIES,
     zset::ENTRIES,
 ];

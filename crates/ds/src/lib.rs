@@ -14,5 +14,6 @@ pub mod partial_sort;
 pub mod prefetch;
 pub mod random;
 pub mod set;
+pub mod stream;
 pub mod table;
 pub mod zset;

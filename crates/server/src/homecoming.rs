@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use command::{Client, CommandError, Forget, Needs, Outcome, OwnedArgs, Post, Restore, Task, Work};
 use proactor::{CloseMode, ConnId};
 use resp::{Output, Proto, Reply};
-use shard::Node;
+use shard::{Node, Ready, ShardId};
 
 use crate::dispatch::PUT_OFF_MAX;
 use crate::message::Message;
@@ -188,7 +188,7 @@ impl Thread {
             Post::Published(_) | Post::Event { .. } | Post::Flushed => {
                 unreachable!("messages travel as deliveries")
             }
-            Post::ServeLater { db, key, also } => self.serve_later(db, &key, also),
+            Post::ServeLater { ready, also } => self.serve_later(ready, also),
         }
     }
 
@@ -204,7 +204,7 @@ impl Thread {
     }
 
     /// Runs a task at `id` now, or leaves it with the shard's holder.
-    pub(crate) fn send_task(&mut self, id: shard::ShardId, task: Task) {
+    pub(crate) fn send_task(&mut self, id: ShardId, task: Task) {
         self.leave_all();
         if let Some(node) = self.tx.hold.enter_or_delegate(id, Node::new(task)) {
             self.run_task(id, node);
@@ -233,20 +233,20 @@ impl Thread {
     }
 
     /// A waiter needs two shards to be served: enters both and serves it.
-    fn serve_later(&mut self, db: u32, key: &[u8], also: shard::ShardId) {
-        let id = self.host.shared.shards.placement().shard(key);
+    fn serve_later(&mut self, ready: Ready, also: ShardId) {
+        let id = self.host.shared.shards.placement().shard(&ready.key);
         let mut ids = [id, also];
         ids.sort_unstable();
         self.leave_all();
         if self.tx.hold.try_enter_all(&ids, false).is_ok() {
-            self.tx.serve_key(id, db, key, &mut self.host);
+            self.tx.serve_key(id, &ready, &mut self.host);
             self.tx.finish(&mut self.host);
             self.leave_all();
             return self.post_all();
         }
         // Somebody is busy there: once more in the next turn.
         self.leave_all();
-        self.host.next_mail.push(Message::Post(Post::ServeLater { db, key: key.into(), also }));
+        self.host.next_mail.push(Message::Post(Post::ServeLater { ready, also }));
     }
 
     /// Ends the waits whose time has come.

@@ -27,6 +27,7 @@ use std::time::Duration;
 use command::CommandError;
 use ds::hash::CollectionLimits;
 use ds::set::SetLimits;
+use ds::stream::StreamLimits;
 use ds::zset::ZSetLimits;
 use keyspace::Config;
 use resp::Limits;
@@ -279,6 +280,10 @@ impl Settings {
             },
             zset: ZSetLimits { entries_max: number(ZSET_ENTRIES), value_bytes_max: number(ZSET_VALUE) },
             hll_sparse_bytes_max: self.number(HLL_SPARSE_MAX_BYTES) as u64,
+            stream: StreamLimits {
+                node_bytes_max: number(STREAM_NODE_BYTES),
+                node_entries_max: number(STREAM_NODE_ENTRIES),
+            },
             string_bytes_max: self.number(PROTO_MAX_BULK_LEN) as u64,
             tracking_keys_max: self.number(TRACKING_TABLE_MAX_KEYS) as u64,
             lfu: self.number(MAXMEMORY_POLICY) == LFU,

@@ -36,7 +36,7 @@ pub use interrupt::interrupt;
 #[cfg(feature = "simulation")]
 pub use interrupt::on_interrupt;
 pub use placement::{Placement, ShardId, hash_tag};
-pub use shard::{Shard, ShardStats};
+pub use shard::{Ready, Shard, ShardStats};
 pub use shards::{Backlog, Shards};
 pub use subscribers::{Scope, Subscriber, Subscribers};
 pub use tracking::{Tracker, Tracking};

@@ -27,6 +27,17 @@ pub struct ShardStats {
     pub evicted_keys: u64,
 }
 
+/// A key that somebody waits for and that came to be, got more, or was taken away.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ready {
+    /// The database.
+    pub db: u32,
+    /// The key.
+    pub key: Box<[u8]>,
+    /// It was taken away, which some wait for.
+    pub was_lost: bool,
+}
+
 /// The data of one shard.
 pub struct Shard<W> {
     /// Its number.
@@ -35,8 +46,8 @@ pub struct Shard<W> {
     pub dbs: Box<[Db]>,
     /// Clients waiting for keys of this shard.
     pub waiters: Waiters<W>,
-    /// Keys that somebody waits for and that came to be in the running transaction.
-    pub ready: Vec<(u32, Box<[u8]>)>,
+    /// Keys whose waiters may be served after the running transaction.
+    pub ready: Vec<Ready>,
     /// Keys that sessions watch.
     pub watches: Watches,
     /// Keys that clients cache.

@@ -39,6 +39,7 @@ pub fn commands(key: &[u8], value: &Value, expiry: Option<UnixMs>) -> Vec<Vec<Bo
             }));
             commands
         }
+        Value::Stream(stream) => crate::stream::rebuild::commands(key, stream),
     };
     if let Some(expiry) = expiry {
         commands.push(vec![b"PEXPIREAT"[..].into(), key.into(), expiry.to_string().into_bytes().into()]);

@@ -86,7 +86,7 @@ fn sort(ctx: &mut Ctx, may_store: bool) -> CommandResult {
             ctx.store.write_as::<ds::zset::ZSet>(key)?.expect("it was just read").make_large();
             false
         }
-        Some(Value::Str(_) | Value::Hash(_)) => return Err(CommandError::WRONG_TYPE),
+        Some(Value::Str(_) | Value::Hash(_) | Value::Stream(_)) => return Err(CommandError::WRONG_TYPE),
     };
     if is_set && options.keeps_order() && (options.target.is_some() || ctx.store.client.in_script) {
         // The order of a set is nothing to rely on.
@@ -116,7 +116,7 @@ fn elements(store: &Store, key: &[u8], reverse: bool) -> Vec<Vec<u8>> {
             let from = if reverse { zset.len() - 1 } else { 0 };
             zset.iter_from_rank(from, reverse).map(|(member, _)| member.to_vec()).collect()
         }
-        Some(Value::Str(_) | Value::Hash(_)) | None => Vec::new(),
+        Some(Value::Str(_) | Value::Hash(_) | Value::Stream(_)) | None => Vec::new(),
     }
 }
 

@@ -25,6 +25,8 @@ use ds::zset::ZSet;
 use keyspace::Value;
 use resp::{DoubleBuffer, Proto, Reply};
 
+use crate::keys::rebuild;
+
 /// The sorted-set commands.
 pub const ENTRIES: &[Entry] = &[
     add::ZADD,
@@ -63,9 +65,6 @@ pub const ENTRIES: &[Entry] = &[
     sample::ZRANDMEMBER,
     sample::ZSCAN,
 ];
-
-/// Members in one effect that stores a whole set: bounds what a journal has to hold at a time.
-const EFFECT_MEMBERS_MAX: usize = 512;
 
 /// A score, or nothing.
 const SCORE_OR_NULL: Shape = Shape::OneOf(&[Shape::Double, Shape::Null]);
@@ -153,15 +152,8 @@ pub(crate) fn store_counted(
         ctx.store.delete(key);
         return Ok(());
     }
-    if ctx.store.records_effects(key) {
-        ctx.store.effect(key, &[b"DEL", key]);
-        let mut members = result.iter();
-        while members.len() > 0 {
-            let part: Vec<_> = members.by_ref().take(EFFECT_MEMBERS_MAX).collect();
-            with_zadd(key, &part, |args| ctx.store.effect(key, args));
-        }
-    }
     ctx.store.set(key, Value::ZSet(Box::new(result)));
     ctx.store.changed_elements(key, Class::ZSet, event, changes);
+    rebuild::record(&mut ctx.store, key);
     Ok(())
 }

@@ -32,16 +32,20 @@ pub(crate) fn listpack_bytes(value: &[u8], entry_bytes: usize) -> usize {
     if value.len() > I64_TEXT_BYTES_MAX {
         return entry_bytes;
     }
-    let body = match parse_i64(value) {
-        None => return entry_bytes,
-        Some(0..=127) => 1,
-        Some(-4096..=4095) => 2,
-        Some(-0x8000..=0x7fff) => 3,
-        Some(-0x80_0000..=0x7f_ffff) => 4,
-        Some(-0x8000_0000..=0x7fff_ffff) => 5,
-        Some(_) => 9,
-    };
-    body + 1
+    parse_i64(value).map_or(entry_bytes, integer_bytes)
+}
+
+/// Bytes that Redis' listpack takes for `number`.
+#[inline]
+pub(crate) fn integer_bytes(number: i64) -> usize {
+    match number {
+        0..=127 => 2,
+        -4096..=4095 => 3,
+        -0x8000..=0x7fff => 4,
+        -0x80_0000..=0x7f_ffff => 5,
+        -0x8000_0000..=0x7fff_ffff => 6,
+        _ => 10,
+    }
 }
 
 #[inline]

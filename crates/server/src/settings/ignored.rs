@@ -127,8 +127,6 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ("slaveof", ""),
     ("socket-mark-id", "0"),
     ("stop-writes-on-bgsave-error", "yes"),
-    ("stream-node-max-bytes", "4096"),
-    ("stream-node-max-entries", "100"),
     ("syslog-enabled", "no"),
     ("syslog-facility", "local0"),
     ("syslog-ident", "redis"),

@@ -435,6 +435,24 @@ settings! {
         doc: "Keys that CLIENT TRACKING remembers; beyond that some are reported as changed; 0: any number",
         ..Setting::of(Group::Data)
     };
+    STREAM_NODE_BYTES = Setting {
+        name: "stream-node-max-bytes",
+        kind: Kind::Memory { min: 0, max: LONG },
+        unit: "bytes",
+        default: "4096",
+        effect: Effect::Data,
+        doc: "Bytes of the runs in which entries of streams are kept, as Redis counts them; 0: up to 1 GiB",
+        ..Setting::of(Group::Data)
+    };
+    STREAM_NODE_ENTRIES = Setting {
+        name: "stream-node-max-entries",
+        kind: Kind::Integer { min: 0, max: LONG },
+        unit: "entries",
+        default: "100",
+        effect: Effect::Data,
+        doc: "Entries of such a run; 0: any number",
+        ..Setting::of(Group::Data)
+    };
     BUSY_REPLY_THRESHOLD = Setting {
         name: "busy-reply-threshold",
         alias: Some("lua-time-limit"),

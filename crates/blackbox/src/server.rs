@@ -76,7 +76,9 @@ impl Server {
 
     /// Starts the `redis-server` of the search path, the oracle.
     pub fn redis() -> Result<Server, StartError> {
-        let options = ["--save", "", "--enable-debug-command", "yes"];
+        // What another redis-server has left in the folder is none of its data.
+        let file = format!("blackbox-{}.rdb", std::process::id());
+        let options = ["--save", "", "--enable-debug-command", "yes", "--dbfilename", &file];
         Server::attempt(&[Path::new("redis-server")], &options)
     }
 

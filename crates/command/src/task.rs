@@ -128,7 +128,7 @@ pub enum Outcome {
     Failed,
     /// It waits; there is no reply yet.
     Blocked(Box<Blocked>),
-    /// It touched a shard that it could not have: it has changed nothing and must run again with these entered.
+    /// It touched a shard that it could not have: it has changed nothing, unless something had expired, and must run again with these entered.
     Again(SmallVec<[ShardId; 8]>),
 }
 

@@ -90,8 +90,10 @@ impl<'t> Tx<'t> {
             Err(error) => {
                 out.truncate(mark);
                 if !self.wanted.is_empty() {
-                    // What it published it will publish again.
-                    self.posts.truncate(post_count);
+                    // What it published it will publish again; what had expired is gone, and that is news only now.
+                    if !self.wrote {
+                        self.posts.truncate(post_count);
+                    }
                     return Outcome::Again(std::mem::take(&mut self.wanted));
                 }
                 Reply::new(out, client.proto).error(error.text());

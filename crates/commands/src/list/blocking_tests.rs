@@ -171,6 +171,34 @@ fn who_must_not_block_gets_the_null_at_once() {
 }
 
 #[test]
+fn what_expired_before_it_runs_again_is_still_told() {
+    let shards = Shards::new(Placement::new(ds::hashing::Seed::new(1), 8, None), 1, 16, 1);
+    let (table, placement) = (Table::new(FAMILIES), shards.placement());
+    let config = keyspace::Config { notify: u32::MAX, ..Default::default() };
+    let names: Vec<String> = (0..99).map(|number| format!("k{number}")).collect();
+    let (first, hash) = placement.locate(b"k0");
+    let taken = names.iter().find(|name| placement.shard(name.as_bytes()) != first).unwrap();
+    let (mut hold, mut other) = (Hold::new(&shards), Hold::new(&shards));
+    assert!(hold.try_enter(first) && other.try_enter(placement.shard(taken.as_bytes())));
+    let db = &mut hold.shard_mut(first).dbs[0];
+    db.insert(hash, b"k0", keyspace::Value::List(Box::default()));
+    db.set_expiry(hash, b"k0", Some(1));
+    let mut tx = Tx::new(hold, &table, &config, 1000);
+    let args: [&[u8]; 4] = [b"BLPOP", b"k0", taken.as_bytes(), b"1"];
+    let client = Client { deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
+    let command = table.resolve(&args).unwrap();
+    let outcome = tx.run(command, &args, &client, &mut (), &mut Output::new());
+    assert!(matches!(outcome, Outcome::Again(_)), "{outcome:?}");
+    let is_news = |post: &Post| matches!(post, Post::Event { message, .. } if **message == *b"expired");
+    assert!(tx.posts.iter().any(is_news), "{:?}", tx.posts);
+    for hold in [&mut tx.hold, &mut other] {
+        while let Some(&id) = hold.entered().last() {
+            assert!(hold.leave_or_keep(id));
+        }
+    }
+}
+
+#[test]
 fn keys_on_a_taken_shard_make_it_run_again_with_all() {
     let shards = Shards::new(Placement::new(ds::hashing::Seed::new(1), 8, None), 1, 16, 1);
     let (table, config, shard) =

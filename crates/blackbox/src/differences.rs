@@ -152,6 +152,14 @@ pub const KNOWN: &[Known] = &[
         reason: "a negative cursor is one of the largest for the oracle",
     },
     Known {
+        commands: &["dump"],
+        rule: Rule::Differs(|darter, redis| match darter {
+            Value::Error(text) => text.as_slice() == b"ERR streams cannot be dumped yet",
+            _ => matches!((darter, redis), (Value::Bulk(_), Value::Bulk(_))),
+        }),
+        reason: "the same value is encoded in another way; `dumps` exchanges them",
+    },
+    Known {
         commands: BLOCKING,
         rule: Rule::Differs(|darter, redis| {
             is_error(darter, "ERR timeout is out of range") && is_error(redis, "ERR timeout is negative")

@@ -76,9 +76,15 @@ impl Server {
 
     /// Starts the `redis-server` of the search path, the oracle.
     pub fn redis() -> Result<Server, StartError> {
+        Server::redis_with(&[])
+    }
+
+    /// The same with `more` options.
+    pub fn redis_with(more: &[&str]) -> Result<Server, StartError> {
         // A name that no file has: it would load a snapshot that somebody left in its directory.
         let snapshot = format!("oracle-{}.rdb", std::process::id());
-        let options = ["--save", "", "--dbfilename", &snapshot, "--enable-debug-command", "yes"];
+        let options =
+            [&["--save", "", "--dbfilename", &snapshot, "--enable-debug-command", "yes"], more].concat();
         Server::attempt(&[Path::new("redis-server")], &options)
     }
 
@@ -112,6 +118,8 @@ impl Server {
             .args(&words[1..])
             .args(file)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+            // What somebody else left there is not to be loaded.
+            .args(["--dbfilename", &format!("blackbox-{port}.rdb")])
             .args(options)
             .current_dir(std::env::temp_dir())
             .stdin(Stdio::null())
@@ -170,6 +178,11 @@ impl Server {
     /// The port on which it listens.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The number of its process.
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Its memory in bytes, as the system sees it.

@@ -237,6 +237,20 @@ const TEXTS: [&str; 26] = [
     "3.14159265358979",
 ];
 
+/// What DUMP of the oracle answers for a value of each type; the last ones are broken.
+const PAYLOADS: [&[u8]; 10] = [
+    b"\x00\x05hello\n\x00cr\xdfve4 \n",
+    b"\x00\xc0\x05\n\x00c/_f\x83/\xb3Q",
+    b"\x12\x01\x02\x0f\x0f\x00\x00\x00\x03\x00\x81a\x02\x01\x01\x81b\x02\xff\n\x00\x90C\xa3L\xeb\x8e\x1b\x1c",
+    b"\x0b\x0e\x02\x00\x00\x00\x03\x00\x00\x00\x01\x00\x02\x00,\x01\n\x00\xe5\x10\xb2\x8e{\x95)\xaa",
+    b"\x02\x02\x01a\x01b\n\x00\xfed!%\xeb\x03=\r",
+    b"\x11\x14\x14\x00\x00\x00\x04\x00\x81a\x02\x01\x01\x81b\x02\x832.5\x04\xff\n\x00\xd4Ln\xa4\xf6D\xd9\xd7",
+    b"\x10\x11\x11\x00\x00\x00\x04\x00\x81f\x02\x81v\x02\x01\x01\x02\x01\xff\n\x00\x1aM\xf2\x17^\x0b\xff\x9b",
+    b"\x00\x05jello\n\x00cr\xdfve4 \n",
+    b"\x63\x01a\x0a\x00\x00\x00\x00\x00\x00\x00\x00\x00",
+    b"",
+];
+
 fn one_of<'a>(random: &mut Random, items: &[&'a str]) -> &'a str {
     items[random.below(items.len() as u64) as usize]
 }
@@ -315,7 +329,7 @@ pub(crate) fn integer(random: &mut Random, name: &str, group: Group) -> Vec<u8> 
         "min-idle-time" => &IDLE_TIMES,
         "count" | "entriesread" | "entries-added" if group == Group::Stream => &STREAM_COUNTS,
         "seconds" => &SECONDS,
-        "milliseconds" => &MILLISECONDS,
+        "milliseconds" | "ttl" => &MILLISECONDS,
         "unix-time-seconds" => &UNIX_SECONDS,
         "unix-time-milliseconds" => &UNIX_MILLISECONDS,
         "offset" => &OFFSETS,
@@ -365,6 +379,9 @@ fn id(random: &mut Random) -> Vec<u8> {
 
 /// Any other text; among `many` they differ.
 pub(crate) fn string(random: &mut Random, name: &str, group: Group, many: bool) -> Vec<u8> {
+    if name == "serialized-value" {
+        return PAYLOADS[random.below(PAYLOADS.len() as u64) as usize].to_vec();
+    }
     if many {
         return format!("m{}", random.below(100_000)).into_bytes();
     }

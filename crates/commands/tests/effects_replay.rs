@@ -20,6 +20,12 @@ const STRING_BYTES_MAX: u64 = 2000;
 const DB_COUNT: u64 = 2;
 const KEY_GROUPS: [&str; 8] = ["string", "list", "hash", "set", "sorted-set", "stream", "hyperloglog", "geo"];
 
+/// What `DUMP` answers for a string and for a hash.
+const PAYLOADS: [&[u8]; 2] = [
+    b"\x00\x05hello\n\x00cr\xdfve4 \n",
+    b"\x10\x11\x11\x00\x00\x00\x04\x00\x81f\x02\x81v\x02\x01\x01\x02\x01\xff\n\x00\x1aM\xf2\x17^\x0b\xff\x9b",
+];
+
 /// Makes up requests.
 struct Workload {
     random: Random,
@@ -134,6 +140,7 @@ impl Workload {
         match name {
             "subcommand" => self.pick(&["TODENSE", "GETREG", "DECODE"]).into(),
             "encoding" => self.pick(&["u1", "i5", "u8", "i64", "u63", "i8"]).into(),
+            "serialized-value" => self.pick(&PAYLOADS).to_vec(),
             "min" | "max" if self.percent(80) => self.pick(&["-", "+", "(a", "[b", "-inf", "(1", "2"]).into(),
             "min-idle-time" => self.pick(&["0", "0", "100", "x"]).into(),
             "group" => self.pick(&["g", "g", "g", "h"]).into(),

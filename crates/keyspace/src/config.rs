@@ -25,6 +25,8 @@ pub struct Config {
     pub string_bytes_max: u64,
     /// `tracking-table-max-keys`: keys that clients may track, over all shards; 0: any number.
     pub tracking_keys_max: u64,
+    /// `rdbcompression`: strings in dumps are compressed.
+    pub rdb_compression: bool,
     /// `maxmemory-policy` is one of the LFU policies: `OBJECT FREQ` answers, `OBJECT IDLETIME` does not.
     pub lfu: bool,
     /// `notify-keyspace-events` as bits of the command crate's event classes; 0 is off.
@@ -45,6 +47,7 @@ impl Default for Config {
             stream: StreamLimits { node_bytes_max: 4096, node_entries_max: 100 },
             string_bytes_max: 512 * 1024 * 1024,
             tracking_keys_max: 1_000_000,
+            rdb_compression: true,
             lfu: false,
             notify: 0,
         }

@@ -31,6 +31,9 @@ pub(crate) enum Error {
     /// Sockets and drivers.
     #[error(transparent)]
     Network(#[from] proactor::Error),
+    /// A snapshot that cannot be loaded.
+    #[error("cannot load {name}: {source}")]
+    Snapshot { name: String, source: rdb::Error },
     /// Files and the rest of the system.
     #[error("{what}: {source}")]
     Io { what: String, source: io::Error },

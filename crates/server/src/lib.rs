@@ -30,6 +30,7 @@ mod session;
 mod settings;
 mod shared;
 mod simulated;
+mod snapshot;
 mod start;
 mod stats;
 mod system;

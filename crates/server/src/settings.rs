@@ -286,6 +286,7 @@ impl Settings {
             },
             string_bytes_max: self.number(PROTO_MAX_BULK_LEN) as u64,
             tracking_keys_max: self.number(TRACKING_TABLE_MAX_KEYS) as u64,
+            rdb_compression: self.is_on(RDBCOMPRESSION),
             lfu: self.number(MAXMEMORY_POLICY) == LFU,
             notify: self.number(NOTIFY_KEYSPACE_EVENTS) as u32,
         }

@@ -16,6 +16,7 @@ use crate::message::Message;
 use crate::patterns::Patterns;
 use crate::script_store::{ScriptStore, SlowScript};
 use crate::settings::Settings;
+use crate::snapshot::Snapshots;
 use crate::stats::ThreadStats;
 use crate::watch::Watch;
 
@@ -86,6 +87,7 @@ pub(crate) struct Shared {
     pub(crate) run_id: String,
     pub(crate) stopping: AtomicBool,
     pub(crate) watch: Watch,
+    pub(crate) snapshots: Snapshots,
     /// Whether keys are expired in the background (`DEBUG SET-ACTIVE-EXPIRE`).
     pub(crate) active_expire: AtomicBool,
     /// `io_uring` or `epoll`.
@@ -140,6 +142,7 @@ impl Shared {
             run_id: run_id(seed),
             stopping: AtomicBool::new(false),
             watch: Watch::new(table.len()),
+            snapshots: Snapshots::new(now_ms),
             active_expire: AtomicBool::new(true),
             driver_name,
             data_config,

@@ -84,13 +84,17 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
         tracing::warn!("accepted without effect: {}", found.without_effect.join(", "));
     }
     settings.lower_maxclients();
-    let listeners = listen(&settings)?;
-    let places: Vec<String> = listeners.iter().map(|listener| listener.local().to_owned()).collect();
-    let pid_file = PidFile::write(&settings)?;
     system::hold_signals();
-    let (shared, threads) = start_threads(settings, listeners)?;
+    let (shared, threads) = open_threads(settings)?;
     shared.watch.note_startup();
     stop_at_signal(shared)?;
+    if !shared.load_at_start()? {
+        return Ok(());
+    }
+    let listeners = listen(&shared.settings)?;
+    let places: Vec<String> = listeners.iter().map(|listener| listener.local().to_owned()).collect();
+    let pid_file = PidFile::write(&shared.settings)?;
+    let threads = start_threads(shared, threads, listeners);
     tracing::info!(
         "ready to accept connections on {} ({}, {} shards)",
         places.join(", "),
@@ -105,6 +109,7 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
             shared.stop();
         }
     }
+    shared.end()?;
     drop(pid_file);
     tracing::info!("the server stops");
     Ok(())
@@ -161,32 +166,28 @@ fn listen(settings: &Settings) -> Result<Vec<Listener>, Error> {
 /// A thread that has its driver and waits for the shared part.
 struct Starting {
     handle: JoinHandle<()>,
-    start: mpsc::Sender<&'static Shared>,
+    start: mpsc::Sender<(&'static Shared, Vec<Listener>)>,
     waker: Arc<Waker>,
     driver_name: &'static str,
 }
 
-/// Starts the threads; the first one accepts connections for all.
-fn start_threads(
-    settings: Settings,
-    listeners: Vec<Listener>,
-) -> Result<(&'static Shared, Vec<JoinHandle<()>>), Error> {
+/// Opens the threads' drivers, and makes what they share.
+fn open_threads(settings: Settings) -> Result<(&'static Shared, Vec<Starting>), Error> {
     let cpus = proactor::cpu_set();
     let config = settings.driver_config();
-    let mut listeners = Some(listeners);
     let mut opening = Vec::new();
     // All open their drivers at the same time.
     for index in 0..settings.thread_count() {
         let (to_main, opened) = mpsc::channel();
         let (start, started) = mpsc::channel();
-        let (config, cpus, listeners) = (config.clone(), cpus.clone(), listeners.take().unwrap_or_default());
+        let (config, cpus) = (config.clone(), cpus.clone());
         let work = move || {
             cpus.pin(index);
             match Driver::open(&config) {
                 Err(error) => drop(to_main.send(Err(error))),
                 Ok(mut driver) => {
                     let ready = to_main.send(Ok((driver.waker(), driver.name()))).is_ok();
-                    if ready && let Ok(shared) = started.recv() {
+                    if ready && let Ok((shared, listeners)) = started.recv() {
                         run_thread(index as u16, shared, driver, listeners);
                     }
                 }
@@ -210,11 +211,21 @@ fn start_threads(
         .next_u64();
     let now_ms = proactor::Clock::real().now_ms();
     let shared = Shared::create(settings, table, wakers, threads[0].driver_name, seed, now_ms);
+    Ok((shared, threads))
+}
+
+/// Lets the threads serve; the first one accepts connections for all.
+fn start_threads(
+    shared: &'static Shared,
+    threads: Vec<Starting>,
+    mut listeners: Vec<Listener>,
+) -> Vec<JoinHandle<()>> {
     let handles = threads.into_iter().map(|thread| {
-        thread.start.send(shared).expect("the thread waits for this");
+        let listeners = std::mem::take(&mut listeners);
+        thread.start.send((shared, listeners)).expect("the thread waits for this");
         thread.handle
     });
-    Ok((shared, handles.collect()))
+    handles.collect()
 }
 
 fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners: Vec<Listener>) {
@@ -232,6 +243,9 @@ fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners
 fn stop_at_signal(shared: &'static Shared) -> Result<(), Error> {
     let work = || {
         tracing::warn!("received {}: stopping", system::wait_for_signal());
+        if shared.has_save_points() {
+            shared.snapshots.save_at_end();
+        }
         shared.stop();
         tracing::warn!("received {} again: exiting now", system::wait_for_signal());
         std::process::exit(1);

@@ -161,6 +161,10 @@ impl Thread {
     /// Runs until the server stops.
     pub(crate) fn run(&mut self) -> std::io::Result<()> {
         while self.turn(None)? {}
+        // What was delegated to it ends with its clients; whoever saves what there is needs the shards.
+        while let Some(&id) = self.tx.hold.kept().last() {
+            drop(self.tx.hold.next_task_or_leave(id));
+        }
         Ok(())
     }
 

@@ -341,7 +341,6 @@ fn small_commands_answer_as_in_redis() {
         (&["WAIT", "x", "0"], "-ERR value is not an integer or out of range"),
         (&["SHUTDOWN", "ABORT"], "-ERR No shutdown in progress."),
         (&["SHUTDOWN", "SAVE", "NOSAVE"], "-ERR syntax error"),
-        (&["SHUTDOWN", "SAVE"], "-ERR Errors trying to SHUTDOWN. Check logs."),
         (&["BGSAVE", "x"], "-ERR syntax error"),
         (&["MEMORY", "USAGE", "nothing"], "(nil)"),
         (&["MEMORY", "USAGE", "k", "SAMPLES", "x"], "-ERR value is not an integer or out of range"),

@@ -45,6 +45,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("ds", 1),
     ("proactor", 2),
     ("keyspace", 2),
+    ("rdb", 2),
     ("transcript", 2),
     ("shard", 3),
     ("command", 4),

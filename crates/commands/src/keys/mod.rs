@@ -3,10 +3,12 @@
 //! Commands on whole databases work on the shards that were entered: all of them when a client asks, one when the
 //! effect that is recorded on each shard is run again.
 //!
-//! Not here: `DUMP`, `RESTORE`, `WAIT`.
+//! Not here: `WAIT`.
 
 mod database;
 pub mod digest;
+mod dump;
+pub mod encoded;
 mod expiry;
 mod object;
 mod presence;
@@ -23,6 +25,9 @@ pub const ENTRIES: &[Entry] = &[
     database::FLUSHALL,
     database::FLUSHDB,
     database::SWAPDB,
+    dump::DUMP,
+    dump::RESTORE,
+    dump::RESTORE_ASKING,
     expiry::EXPIRE,
     expiry::EXPIREAT,
     expiry::EXPIRETIME,

@@ -2,13 +2,14 @@
 //!
 //! All shards are entered, so DEBUG SLEEP holds up the whole store as it does in Redis.
 //!
-//! Not here: what looks into data structures or files that are not like Redis' (`HTSTATS`, `LISTPACK`, `RELOAD` …).
+//! Not here: what looks into data structures or files that are not like Redis' (`HTSTATS`, `LISTPACK` …).
 
 use std::time::Duration;
 
 use command::Flag::*;
 use command::{
-    CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, parse_count, parse_i64,
+    CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, keyword_is, parse_count,
+    parse_i64,
 };
 use commands::keys::digest;
 
@@ -68,6 +69,7 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
         (b"populate", words @ [_] | words @ [_, _] | words @ [_, _, _]) => populate(ctx, words),
         (b"protocol", [kind]) => protocol(ctx, kind),
         (b"quicklist-packed-threshold" | b"set-skip-checksum-validation" | b"replicate", [_]) => ok(ctx),
+        (b"reload", options) => reload(ctx, options),
         (b"set-active-expire", [switch]) => {
             let is_on = parse_i64(switch).unwrap_or(0) != 0;
             let active_expire = &ThreadHost::of(ctx.host).shared.active_expire;
@@ -132,6 +134,20 @@ fn populate(ctx: &mut Ctx, words: &[&[u8]]) -> CommandResult {
     }
     host.populate(population);
     Ok(())
+}
+
+/// Saves and loads again what was saved; with NOSAVE loads what there is.
+fn reload(ctx: &mut Ctx, options: &[&[u8]]) -> CommandResult {
+    if !options.iter().all(|word| keyword_is(word, "NOSAVE")) {
+        return Err(CommandError::SYNTAX);
+    }
+    let shared = ThreadHost::of(ctx.host).shared;
+    let failed = |error| CommandError::new(format!("ERR {error}"));
+    if options.is_empty() {
+        shared.save(&ctx.store.tx.hold).map_err(failed)?;
+    }
+    shared.reload(ctx.store.tx).map_err(failed)?;
+    ok(ctx)
 }
 
 fn stringmatch(ctx: &mut Ctx, length: &[u8], pattern: &[u8]) -> CommandResult {
@@ -209,6 +225,9 @@ fn help(ctx: &mut Ctx) -> CommandResult {
         "    true, false.",
         "QUICKLIST-PACKED-THRESHOLD <size>",
         "    Does nothing.",
+        "RELOAD [NOSAVE]",
+        "    Save the snapshot and load it again, or only load it. Nothing changes if",
+        "    that fails.",
         "SET-ACTIVE-EXPIRE <0|1>",
         "    Setting it to 0 disables expiring keys in background when they are not",
         "    accessed (otherwise the Redis behavior). Setting it to 1 reenables back the",

@@ -2,7 +2,7 @@
 
 use command::Flag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, Mode, Run, Shape, integer, keyword_is, oneof,
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, integer, keyword_is, oneof,
     parse_i64, token,
 };
 
@@ -48,10 +48,9 @@ const LASTSAVE: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// Nothing is saved, so it is the start, as it is in Redis before the first save.
 fn lastsave(ctx: &mut Ctx) -> CommandResult {
-    let started_ms = ThreadHost::of(ctx.host).shared.started_ms;
-    ctx.reply.int((started_ms / 1000) as i64);
+    let snapshots = &ThreadHost::of(ctx.host).shared.snapshots;
+    ctx.reply.int(snapshots.last_save_seconds() as i64);
     Ok(())
 }
 
@@ -117,7 +116,8 @@ const SHUTDOWN: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// The threads end their loops when they come by; there is no reply, the connection just ends.
+/// The threads end their loops when they come by; there is no reply, the connection just ends. To save it needs all
+/// shards, and runs again with them.
 fn shutdown(ctx: &mut Ctx) -> CommandResult {
     let has = |word: &str| ctx.args[1..].iter().any(|arg| keyword_is(arg, word));
     let known = ["nosave", "save", "now", "force", "abort"];
@@ -133,9 +133,19 @@ fn shutdown(ctx: &mut Ctx) -> CommandResult {
     if !has("nosave") && host.shared.scripts.is_busy() {
         return Err(CommandError::BUSY);
     }
-    if has("save") && !has("force") {
-        tracing::warn!("SHUTDOWN SAVE is refused: nothing can be saved yet");
-        return Err(CommandError::new("ERR Errors trying to SHUTDOWN. Check logs."));
+    let saves = has("save") || !has("nosave") && host.shared.has_save_points();
+    if saves {
+        if ctx.store.entered().len() < host.shared.shards.len() {
+            ctx.store.tx.wanted = host.shared.shards.ids().collect();
+            // Nobody sees it.
+            return Err(CommandError::EXEC_ABORTED);
+        }
+        match host.shared.save(&ctx.store.tx.hold) {
+            // What others write before their threads end.
+            Ok(()) => host.shared.snapshots.save_at_end(),
+            Err(_) if has("force") => {}
+            Err(_) => return Err(CommandError::new("ERR Errors trying to SHUTDOWN. Check logs.")),
+        }
     }
     tracing::warn!("User requested shutdown...");
     host.session().close_after_reply = true;
@@ -151,16 +161,22 @@ const SAVE: Entry = Entry {
     group: Group::Server,
     arity: 1,
     flags: &[Admin, NoScript, NoAsyncLoading, NoMulti],
+    route: Route::Global,
+    mode: Mode::Session,
     reply: Shape::OK,
     run: Run::Function(save),
     ..Entry::DEFAULT
 };
 
-const NO_SNAPSHOTS: &str = "ERR This server cannot save snapshots yet";
-
-fn save(_ctx: &mut Ctx) -> CommandResult {
-    Err(CommandError::new(NO_SNAPSHOTS))
+/// Everybody waits, as in Redis.
+fn save(ctx: &mut Ctx) -> CommandResult {
+    let shared = ThreadHost::of(ctx.host).shared;
+    shared.save(&ctx.store.tx.hold).map_err(|error| CommandError::new(format!("ERR {error}")))?;
+    ctx.reply.ok();
+    Ok(())
 }
+
+const NO_BACKGROUND: &str = "ERR This server cannot save in the background yet, SAVE does it at once";
 
 const BGSAVE: Entry = Entry {
     name: "bgsave",
@@ -178,8 +194,8 @@ const BGSAVE: Entry = Entry {
 
 fn bgsave(ctx: &mut Ctx) -> CommandResult {
     match &ctx.args[1..] {
-        [] => Err(CommandError::new(NO_SNAPSHOTS)),
-        [word] if keyword_is(word, "schedule") => Err(CommandError::new(NO_SNAPSHOTS)),
+        [] => Err(CommandError::new(NO_BACKGROUND)),
+        [word] if keyword_is(word, "schedule") => Err(CommandError::new(NO_BACKGROUND)),
         _ => Err(CommandError::SYNTAX),
     }
 }

@@ -89,8 +89,6 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ("propagation-error-behavior", "ignore"),
     ("rdb-del-sync-files", "no"),
     ("rdb-save-incremental-fsync", "yes"),
-    ("rdbchecksum", "yes"),
-    ("rdbcompression", "yes"),
     ("repl-backlog-size", "1048576"),
     ("repl-backlog-ttl", "3600"),
     ("repl-disable-tcp-nodelay", "no"),

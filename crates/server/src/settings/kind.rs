@@ -52,6 +52,8 @@ pub(crate) enum Kind {
     Choice(&'static [(&'static str, i64)]),
     /// Any text.
     Text,
+    /// The name of a file, without a directory.
+    FileName,
     /// Words, shown with one space between them.
     Words,
     /// Letters of keyspace events; the number has the bits of [`Class`].
@@ -140,9 +142,15 @@ impl Kind {
                 })
             }
             Kind::EventClasses => event_classes(word),
-            Kind::Text | Kind::Words | Kind::OutputLimits | Kind::SavePoints | Kind::Percentiles => {
-                Ok(Value::text(word.to_owned()))
+            Kind::FileName if word.contains(['/', '\\']) => {
+                Err("dbfilename can't be a path, just a filename".to_owned())
             }
+            Kind::Text
+            | Kind::FileName
+            | Kind::Words
+            | Kind::OutputLimits
+            | Kind::SavePoints
+            | Kind::Percentiles => Ok(Value::text(word.to_owned())),
         }
     }
 
@@ -159,7 +167,7 @@ impl Kind {
             Kind::Octal => "octal",
             Kind::Memory { .. } => "memory",
             Kind::Choice(_) => "choice",
-            Kind::Text => "text",
+            Kind::Text | Kind::FileName => "text",
             Kind::Words => "words",
             Kind::EventClasses => "letters",
             Kind::OutputLimits => "class hard soft seconds …",

@@ -599,16 +599,33 @@ settings! {
     };
     DBFILENAME = Setting {
         name: "dbfilename",
+        kind: Kind::FileName,
         default: "dump.rdb",
         change: Change::Protected,
-        doc: "Name of the snapshot's file; nothing is saved yet",
+        doc: "Name of the snapshot's file in the working directory, which is loaded at the start",
+        ..Setting::of(Group::Process)
+    };
+    RDBCHECKSUM = Setting {
+        name: "rdbchecksum",
+        kind: Kind::Bool,
+        default: "yes",
+        change: Change::AtStart,
+        doc: "Snapshots end with a checksum, which is compared when they are loaded",
+        ..Setting::of(Group::Process)
+    };
+    RDBCOMPRESSION = Setting {
+        name: "rdbcompression",
+        kind: Kind::Bool,
+        default: "yes",
+        effect: Effect::Data,
+        doc: "Strings in snapshots and in the replies of DUMP are compressed",
         ..Setting::of(Group::Process)
     };
     SAVE = Setting {
         name: "save",
         kind: Kind::SavePoints,
         unit: "seconds, changes",
-        doc: "When a snapshot would be saved; nothing is saved yet",
+        doc: "When snapshots would be saved by themselves, which is not done yet; if it is not empty, one is saved when the server ends",
         ..Setting::of(Group::Process)
     };
     APPENDONLY = Setting {

@@ -1,6 +1,6 @@
 //! The sections of INFO, one function each.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::latency::Durations;
 use super::{MemoryFigures, Report};
@@ -139,15 +139,19 @@ pub(super) fn persistence(report: &mut Report) {
     );
     report.field("current_fork_perc", "0.00");
     report.fields(&["current_save_keys_processed", "current_save_keys_total"], 0);
-    report.field("rdb_changes_since_last_save", report.over_shards(|shard| shard.stats.changes));
+    let snapshots = &report.shared.snapshots;
+    let changes = report.over_shards(|shard| shard.stats.changes);
+    report.field("rdb_changes_since_last_save", snapshots.changes_since(changes));
     report.field("rdb_bgsave_in_progress", 0);
-    report.field("rdb_last_save_time", report.shared.started_ms / 1000);
-    report.field("rdb_last_bgsave_status", "ok");
+    report.field("rdb_last_save_time", snapshots.last_save_seconds());
+    let get = |number: &AtomicU64| number.load(Ordering::Relaxed);
+    let is_well = !snapshots.last_failed.load(Ordering::Relaxed);
+    report.field("rdb_last_bgsave_status", if is_well { "ok" } else { "err" });
     report.fields(&["rdb_last_bgsave_time_sec", "rdb_current_bgsave_time_sec"], -1);
-    report.fields(
-        &["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"],
-        0,
-    );
+    report.field("rdb_saves", get(&snapshots.save_count));
+    report.field("rdb_last_cow_size", 0);
+    report.field("rdb_last_load_keys_expired", get(&snapshots.expired_key_count));
+    report.field("rdb_last_load_keys_loaded", get(&snapshots.loaded_key_count));
     report.fields(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"], 0);
     report.fields(&["aof_last_rewrite_time_sec", "aof_current_rewrite_time_sec"], -1);
     report.field("aof_last_bgrewrite_status", "ok");

@@ -1,0 +1,182 @@
+//! `DUMP` and `RESTORE`: a value as bytes that another server takes.
+
+use std::io;
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer, key,
+    keyword_is, parse_i64, string, token,
+};
+use keyspace::{Config, Value};
+use rdb::{Encoder, Reader, ValueType};
+
+use super::encoded::{self, Builder};
+
+const KEY_EXISTS: CommandError = CommandError::fixed("BUSYKEY Target key name already exists.");
+const BAD_TTL: CommandError = CommandError::fixed("ERR Invalid TTL value, must be >= 0");
+const BAD_IDLE_TIME: CommandError = CommandError::fixed("ERR Invalid IDLETIME value, must be >= 0");
+const BAD_FREQUENCY: CommandError = CommandError::fixed("ERR Invalid FREQ value, must be >= 0 and <= 255");
+const BAD_CHECKSUM: CommandError = CommandError::fixed("ERR DUMP payload version or checksum are wrong");
+const BAD_DATA: CommandError = CommandError::fixed("ERR Bad data format");
+
+pub(super) const DUMP: Entry = Entry {
+    name: "dump",
+    summary: "Returns a serialized representation of the value stored at a key.",
+    complexity: "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1).",
+    since: "2.6.0",
+    group: Group::Generic,
+    arity: 2,
+    flags: &[ReadOnly],
+    acl: &[Acl::Keyspace],
+    keys: &[KeySpec::one(1, &[RO, Access])],
+    args: &[key("key", 0)],
+    tips: &["nondeterministic_output"],
+    reply: Shape::BULK_OR_NULL,
+    run: Run::Function(dump),
+    ..Entry::DEFAULT
+};
+
+fn dump(ctx: &mut Ctx) -> CommandResult {
+    let compresses = ctx.store.config().rdb_compression;
+    match ctx.store.read(ctx.args[1]) {
+        Some(value) => match payload(value, compresses) {
+            Ok(payload) => ctx.reply.bulk(&payload),
+            Err(error) => return Err(CommandError::new(format!("ERR {error}").into_bytes())),
+        },
+        None => ctx.reply.null(),
+    }
+    Ok(())
+}
+
+/// `value` as a payload; memory takes all that is written, but not every value can be.
+fn payload(value: &Value, compresses: bool) -> io::Result<Vec<u8>> {
+    let mut encoder = Encoder::new(Vec::new(), compresses);
+    encoder.value_type(encoded::value_type(value)?)?;
+    encoded::write(value, &mut encoder)?;
+    let mut payload = encoder.finish()?;
+    rdb::seal_payload(&mut payload);
+    Ok(payload)
+}
+
+pub(super) const RESTORE: Entry = Entry {
+    name: "restore",
+    summary: "Creates a key from the serialized representation of a value.",
+    complexity: "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of Redis objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).",
+    since: "2.6.0",
+    group: Group::Generic,
+    arity: -4,
+    flags: &[Write, DenyOom],
+    acl: &[Acl::Keyspace, Acl::Dangerous],
+    keys: &[KeySpec::one(1, &[OW, Update])],
+    args: &[
+        key("key", 0),
+        integer("ttl"),
+        string("serialized-value"),
+        token("replace", "REPLACE").optional().since("3.0.0"),
+        token("absttl", "ABSTTL").optional().since("5.0.0"),
+        integer("seconds").token("IDLETIME").optional().since("5.0.0"),
+        integer("frequency").token("FREQ").optional().since("5.0.0"),
+    ],
+    history: &[
+        ("3.0.0", "Added the `REPLACE` modifier."),
+        ("5.0.0", "Added the `ABSTTL` modifier."),
+        ("5.0.0", "Added the `IDLETIME` and `FREQ` options."),
+    ],
+    reply: Shape::OK,
+    mode: Mode::Heavy,
+    run: Run::Function(restore),
+    ..Entry::DEFAULT
+};
+
+pub(super) const RESTORE_ASKING: Entry = Entry {
+    name: "restore-asking",
+    is_system: true,
+    summary: "An internal command for migrating keys in a cluster.",
+    since: "3.0.0",
+    group: Group::Server,
+    flags: &[Write, DenyOom, Asking],
+    ..RESTORE
+};
+
+fn restore(ctx: &mut Ctx) -> CommandResult {
+    let [_, key, ttl, payload, ref options @ ..] = *ctx.args else { unreachable!("the arity says so") };
+    let options = Options::parse(options)?;
+    if !options.replace && ctx.store.write(key).is_some() {
+        return Err(KEY_EXISTS);
+    }
+    let ttl = parse_i64(ttl)?;
+    if ttl < 0 {
+        return Err(BAD_TTL);
+    }
+    let encoded = rdb::open_payload(payload).ok_or(BAD_CHECKSUM)?;
+    let value = read(encoded, ctx.store.config()).ok_or(BAD_DATA)?;
+    let base = if options.absolute { 0 } else { ctx.store.now() };
+    // The sum may be beyond all time, and is then before it, as in Redis.
+    let expiry = (ttl > 0).then(|| ttl.wrapping_add(base));
+    ctx.reply.ok();
+    if expiry.is_some_and(|expiry| expiry <= ctx.store.now()) {
+        ctx.store.delete(key);
+        return Ok(());
+    }
+    if let Some(old) = ctx.store.take(key) {
+        ctx.store.free(old.into_value());
+    }
+    ctx.store.replace(key, value, expiry);
+    let clock = (ctx.store.now() / 1000) as u64;
+    let lfu = ctx.store.config().lfu;
+    if let Some(record) = ctx.store.write(key) {
+        match (options.idle_seconds, options.frequency) {
+            (Some(seconds), _) if !lfu => record.access = clock.saturating_sub(seconds) as u32,
+            (_, Some(frequency)) if lfu => record.access = u32::from(frequency),
+            _ => {}
+        }
+    }
+    ctx.store.changed(key, Class::Generic, "restore");
+    if ctx.store.records_effects(key) {
+        let expiry = expiry.unwrap_or(0).to_string();
+        ctx.store.effect(key, &[b"RESTORE", key, expiry.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
+    }
+    Ok(())
+}
+
+/// The value that type and bytes in `encoded` stand for.
+fn read(encoded: &[u8], config: &Config) -> Option<Value> {
+    let (code, bytes) = encoded.split_first()?;
+    let value_type = ValueType::from_code(*code).ok()?;
+    let mut builder = Builder::new(value_type.kind(), config);
+    rdb::read_value(&mut Reader::new(bytes), value_type, &mut |part| builder.add(part)).ok()?;
+    builder.finish()
+}
+
+/// What may follow the payload.
+#[derive(Default)]
+struct Options {
+    replace: bool,
+    absolute: bool,
+    idle_seconds: Option<u64>,
+    frequency: Option<u8>,
+}
+
+impl Options {
+    fn parse(args: &[&[u8]]) -> Result<Options, CommandError> {
+        let mut found = Options::default();
+        let mut rest = args.iter();
+        while let Some(word) = rest.next() {
+            if keyword_is(word, "REPLACE") {
+                found.replace = true;
+            } else if keyword_is(word, "ABSTTL") {
+                found.absolute = true;
+            } else if keyword_is(word, "IDLETIME") && found.frequency.is_none() {
+                let seconds = parse_i64(rest.next().ok_or(CommandError::SYNTAX)?)?;
+                found.idle_seconds = Some(u64::try_from(seconds).map_err(|_| BAD_IDLE_TIME)?);
+            } else if keyword_is(word, "FREQ") && found.idle_seconds.is_none() {
+                let frequency = parse_i64(rest.next().ok_or(CommandError::SYNTAX)?)?;
+                found.frequency = Some(u8::try_from(frequency).map_err(|_| BAD_FREQUENCY)?);
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        Ok(found)
+    }
+}

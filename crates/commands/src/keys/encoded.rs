@@ -1,0 +1,118 @@
+//! Values in Redis' dump format: what `DUMP`, `RESTORE` and snapshots share.
+//!
+//! Small collections are written as the packed forms that they are in memory, others element by element; what is read is
+//! built element by element with the limits in force, whatever its encoding was.
+
+use std::io::{self, Write};
+
+use ds::hash::Hash;
+use ds::list::{End, List};
+use ds::set::Set;
+use ds::zset::ZSet;
+use keyspace::{Config, SHARED_BYTES_MIN, Str, Value};
+use rdb::{Encoder, Kind, Part, ValueType};
+
+/// Collections that take more memory are not packed: that takes it a second time.
+const PACKED_BYTES_MAX: usize = 64 * 1024;
+
+/// How [`write`] encodes `value`.
+///
+/// # Errors
+/// There is no encoding yet for streams and for hashes with fields that expire.
+pub fn value_type(value: &Value) -> io::Result<ValueType> {
+    let unsupported = |what| Err(io::Error::new(io::ErrorKind::Unsupported, what));
+    let is_packed = value.memory_bytes() <= PACKED_BYTES_MAX;
+    Ok(match value {
+        Value::Str(_) => ValueType::Str,
+        Value::List(_) => ValueType::ListQuicklist2,
+        Value::Set(set) if set.encoding() == "intset" => ValueType::SetIntset,
+        Value::Set(_) => ValueType::Set,
+        Value::ZSet(zset) if is_packed && zset.encoding() == "listpack" => ValueType::ZSetListpack,
+        Value::ZSet(_) => ValueType::ZSet,
+        Value::Hash(hash) if hash.expiries().next().is_some() => {
+            return unsupported("hashes with fields that expire cannot be dumped yet");
+        }
+        Value::Hash(hash) if is_packed && hash.encoding() == "listpack" => ValueType::HashListpack,
+        Value::Hash(_) => ValueType::Hash,
+        Value::Stream(_) => return unsupported("streams cannot be dumped yet"),
+    })
+}
+
+/// Writes `value`, which is of [`value_type`]; the type itself was written before.
+pub fn write<W: Write>(value: &Value, encoder: &mut Encoder<W>) -> io::Result<()> {
+    let value_type = value_type(value)?;
+    match value {
+        Value::Str(string) => encoder.string(&string.bytes()),
+        Value::List(list) => encoder.quicklist(list.iter(0, false)),
+        Value::Set(set) if value_type == ValueType::SetIntset => {
+            let integers: Vec<i64> = set.iter().filter_map(|member| ds::num::parse_i64(&member)).collect();
+            encoder.intset(&integers)
+        }
+        Value::Set(set) => encoder.strings(set.len(), set.iter()),
+        Value::ZSet(zset) if value_type == ValueType::ZSetListpack => write_packed_zset(zset, encoder),
+        Value::ZSet(zset) => encoder.scored(zset.len(), zset.iter()),
+        Value::Hash(hash) => {
+            let items = hash.iter().flat_map(|(field, value)| [field, value]);
+            match value_type {
+                ValueType::HashListpack => encoder.listpack(items),
+                _ => encoder.strings(hash.len(), items),
+            }
+        }
+        Value::Stream(_) => unreachable!("streams have no type"),
+    }
+}
+
+fn write_packed_zset<W: Write>(zset: &ZSet, encoder: &mut Encoder<W>) -> io::Result<()> {
+    let mut scores = Vec::with_capacity(zset.len());
+    for (_, score) in zset.iter() {
+        let mut text = Vec::new();
+        ds::num::format_f64_17g(score, &mut text);
+        scores.push(text);
+    }
+    encoder.listpack(zset.iter().zip(&scores).flat_map(|((member, _), score)| [member, score.as_slice()]))
+}
+
+/// A value that is being read.
+pub struct Builder<'c> {
+    value: Value,
+    config: &'c Config,
+}
+
+impl<'c> Builder<'c> {
+    /// Nothing yet of a value of this kind.
+    pub fn new(kind: Kind, config: &'c Config) -> Self {
+        let value = match kind {
+            Kind::Str => Value::Str(Str::text(b"")),
+            Kind::List => Value::List(Box::new(List::new())),
+            Kind::Set => Value::Set(Box::new(Set::new())),
+            Kind::ZSet => Value::ZSet(Box::new(ZSet::new())),
+            Kind::Hash => Value::Hash(Box::new(Hash::new())),
+        };
+        Builder { value, config }
+    }
+
+    /// Takes a part; false if the value has it already.
+    pub fn add(&mut self, part: Part) -> bool {
+        match (&mut self.value, part) {
+            (Value::Str(string), Part::Str(bytes)) => {
+                *string = if bytes.len() >= SHARED_BYTES_MIN { Str::from(bytes) } else { Str::new(&bytes) };
+                true
+            }
+            (Value::List(list), Part::Element(element)) => {
+                list.push(End::Tail, element);
+                true
+            }
+            (Value::Set(set), Part::Member(member)) => set.insert(member, &self.config.set),
+            (Value::ZSet(zset), Part::Scored(member, score)) => {
+                zset.insert(member, score, &self.config.zset).is_none()
+            }
+            (Value::Hash(hash), Part::Field(field, value)) => hash.set(field, value, &self.config.hash),
+            (value, part) => unreachable!("{part:?} is no part of a {}", value.kind().name()),
+        }
+    }
+
+    /// The value; `None` if it is a collection without elements, which no key may hold.
+    pub fn finish(self) -> Option<Value> {
+        (!self.value.is_empty()).then_some(self.value)
+    }
+}

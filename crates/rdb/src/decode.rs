@@ -1,0 +1,202 @@
+//! Reading a value of any encoding, part by part.
+
+use std::io::Read;
+
+use crate::error::{Error, Why};
+use crate::format::*;
+use crate::packed::{Element, Packed, integers};
+use crate::reader::Reader;
+
+/// A part of a value, in the order in which they are read.
+#[derive(Debug)]
+pub enum Part<'a> {
+    /// The whole of a string.
+    Str(Vec<u8>),
+    /// The next element of a list.
+    Element(&'a [u8]),
+    /// A member of a set.
+    Member(&'a [u8]),
+    /// A member of a sorted set and its score, which is not NaN.
+    Scored(&'a [u8], f64),
+    /// A field of a hash and its value.
+    Field(&'a [u8], &'a [u8]),
+}
+
+/// Takes the parts of a value; false for one that it has already, which ends the reading with an error.
+pub type Build<'b> = dyn FnMut(Part<'_>) -> bool + 'b;
+
+/// Reads a value of type `value_type` and hands its parts, which may be none, to `build`.
+pub fn read_value<R: Read>(
+    reader: &mut Reader<R>,
+    value_type: ValueType,
+    build: &mut Build,
+) -> Result<(), Error> {
+    match value_type {
+        ValueType::Str => {
+            let string = reader.owned_string()?;
+            build(Part::Str(string));
+            Ok(())
+        }
+        ValueType::List => each_string(reader, build, |string| Part::Element(string)),
+        ValueType::Set => each_string(reader, build, |string| Part::Member(string)),
+        ValueType::Hash => fields(reader, build),
+        ValueType::ZSetText => scored(reader, build, text_score),
+        ValueType::ZSet => scored(reader, build, |reader| Ok(f64::from_le_bytes(reader.array()?))),
+        ValueType::SetIntset => packed(reader, build, |bytes, build| {
+            let mut text = itoa::Buffer::new();
+            integers(bytes)?.try_for_each(|number| add(build, Part::Member(text.format(number).as_bytes())))
+        }),
+        ValueType::SetListpack => packed(reader, build, |bytes, build| {
+            singles(Packed::listpack(bytes)?, build, |member| Part::Member(member))
+        }),
+        ValueType::ListZiplist => packed(reader, build, list_ziplist),
+        ValueType::HashZipmap => {
+            packed(reader, build, |bytes, build| field_pairs(Packed::zipmap(bytes)?, build))
+        }
+        ValueType::HashZiplist => {
+            packed(reader, build, |bytes, build| field_pairs(Packed::ziplist(bytes)?, build))
+        }
+        ValueType::HashListpack => {
+            packed(reader, build, |bytes, build| field_pairs(Packed::listpack(bytes)?, build))
+        }
+        ValueType::ZSetZiplist => {
+            packed(reader, build, |bytes, build| score_pairs(Packed::ziplist(bytes)?, build))
+        }
+        ValueType::ZSetListpack => {
+            packed(reader, build, |bytes, build| score_pairs(Packed::listpack(bytes)?, build))
+        }
+        ValueType::ListQuicklist => {
+            let count = reader.length()?;
+            (0..count).try_for_each(|_| packed(reader, build, list_ziplist))
+        }
+        ValueType::ListQuicklist2 => quicklist(reader, build),
+    }
+}
+
+/// Why a packed string, or a part, is refused.
+type Refused = &'static str;
+
+const DUPLICATE: Refused = "an element is there twice";
+const NOT_A_SCORE: Refused = "a score is not a number";
+
+fn add(build: &mut Build, part: Part) -> Result<(), Refused> {
+    if build(part) { Ok(()) } else { Err(DUPLICATE) }
+}
+
+/// A count, and so many strings.
+fn each_string<R: Read>(
+    reader: &mut Reader<R>,
+    build: &mut Build,
+    part: fn(&[u8]) -> Part<'_>,
+) -> Result<(), Error> {
+    let mut string = Vec::new();
+    for _ in 0..reader.length()? {
+        let offset = reader.offset();
+        reader.string(&mut string)?;
+        add(build, part(&string)).map_err(|what| reader.error(offset, Why::Corrupt(what)))?;
+    }
+    Ok(())
+}
+
+fn fields<R: Read>(reader: &mut Reader<R>, build: &mut Build) -> Result<(), Error> {
+    let (mut field, mut value) = (Vec::new(), Vec::new());
+    for _ in 0..reader.length()? {
+        let offset = reader.offset();
+        reader.string(&mut field)?;
+        reader.string(&mut value)?;
+        add(build, Part::Field(&field, &value)).map_err(|what| reader.error(offset, Why::Corrupt(what)))?;
+    }
+    Ok(())
+}
+
+fn scored<R: Read>(
+    reader: &mut Reader<R>,
+    build: &mut Build,
+    read_score: fn(&mut Reader<R>) -> Result<f64, Error>,
+) -> Result<(), Error> {
+    let mut member = Vec::new();
+    for _ in 0..reader.length()? {
+        let offset = reader.offset();
+        reader.string(&mut member)?;
+        let score = read_score(reader)?;
+        if score.is_nan() {
+            return reader.corrupt(offset, NOT_A_SCORE);
+        }
+        add(build, Part::Scored(&member, score)).map_err(|what| reader.error(offset, Why::Corrupt(what)))?;
+    }
+    Ok(())
+}
+
+/// A score as it was written before version 8.
+fn text_score<R: Read>(reader: &mut Reader<R>) -> Result<f64, Error> {
+    let offset = reader.offset();
+    match reader.byte()? {
+        SCORE_NAN => Ok(f64::NAN),
+        SCORE_INFINITY => Ok(f64::INFINITY),
+        SCORE_NEGATIVE_INFINITY => Ok(f64::NEG_INFINITY),
+        length => {
+            let mut text = [0; SCORE_NAN as usize];
+            let text = &mut text[..usize::from(length)];
+            for byte in text.iter_mut() {
+                *byte = reader.byte()?;
+            }
+            ds::num::parse_f64(text).ok_or_else(|| reader.error(offset, Why::Corrupt(NOT_A_SCORE)))
+        }
+    }
+}
+
+/// A string that `walk` takes apart.
+fn packed<R: Read>(
+    reader: &mut Reader<R>,
+    build: &mut Build,
+    walk: fn(&[u8], &mut Build) -> Result<(), Refused>,
+) -> Result<(), Error> {
+    let offset = reader.offset();
+    let mut bytes = Vec::new();
+    reader.string(&mut bytes)?;
+    walk(&bytes, build).map_err(|what| reader.error(offset, Why::Corrupt(what)))
+}
+
+fn list_ziplist(bytes: &[u8], build: &mut Build) -> Result<(), Refused> {
+    singles(Packed::ziplist(bytes)?, build, |element| Part::Element(element))
+}
+
+fn singles(mut packed: Packed, build: &mut Build, part: fn(&[u8]) -> Part<'_>) -> Result<(), Refused> {
+    while let Some(element) = packed.next()? {
+        add(build, part(element.bytes(&mut itoa::Buffer::new())))?;
+    }
+    Ok(())
+}
+
+fn field_pairs(mut packed: Packed, build: &mut Build) -> Result<(), Refused> {
+    while let Some((field, value)) = packed.next_pair()? {
+        let (mut field_text, mut value_text) = (itoa::Buffer::new(), itoa::Buffer::new());
+        add(build, Part::Field(field.bytes(&mut field_text), value.bytes(&mut value_text)))?;
+    }
+    Ok(())
+}
+
+fn score_pairs(mut packed: Packed, build: &mut Build) -> Result<(), Refused> {
+    while let Some((member, score)) = packed.next_pair()? {
+        let score = match score {
+            Element::Int(number) => number as f64,
+            Element::Text(text) => ds::num::parse_f64(text).ok_or(NOT_A_SCORE)?,
+        };
+        add(build, Part::Scored(member.bytes(&mut itoa::Buffer::new()), score))?;
+    }
+    Ok(())
+}
+
+fn quicklist<R: Read>(reader: &mut Reader<R>, build: &mut Build) -> Result<(), Error> {
+    for _ in 0..reader.length()? {
+        let offset = reader.offset();
+        match reader.length()? {
+            NODE_PLAIN => packed(reader, build, |element, build| add(build, Part::Element(element)))?,
+            NODE_LISTPACK => packed(reader, build, |bytes, build| {
+                singles(Packed::listpack(bytes)?, build, |element| Part::Element(element))
+            })?,
+            _ => return reader.corrupt(offset, "unknown kind of a list's node"),
+        }
+    }
+    Ok(())
+}

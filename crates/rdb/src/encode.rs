@@ -1,0 +1,303 @@
+//! Writing values and files, with the encodings that redis-server 7.0 loads.
+
+use std::io::{self, Write};
+
+use crate::VERSION;
+use crate::crc64::crc64;
+use crate::format::*;
+use crate::lzf::Compressor;
+use crate::packed::listpack;
+
+/// Bytes collected before they are written, and what is written at once.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// The shortest string that is compressed, and by how much it has to become shorter.
+const COMPRESSED_BYTES_MIN: usize = 21;
+const COMPRESSION_GAIN_MIN: usize = 4;
+/// Bytes of a list's node; an element that does not fit is a node by itself.
+const NODE_BYTES_MAX: usize = 8 * 1024;
+
+/// Writes to `out`, which it alone may write to, in large pieces.
+#[derive(Debug)]
+pub struct Encoder<W> {
+    out: W,
+    buffer: Vec<u8>,
+    written: u64,
+    /// Of what was written.
+    checksum: u64,
+    compressor: Option<Compressor>,
+    /// A compressed string, and a listpack.
+    compressed: Vec<u8>,
+    pack: Vec<u8>,
+}
+
+impl<W: Write> Encoder<W> {
+    /// Strings are compressed where that makes them shorter, if `compresses`.
+    pub fn new(out: W, compresses: bool) -> Self {
+        Encoder {
+            out,
+            buffer: Vec::new(),
+            written: 0,
+            checksum: 0,
+            compressor: compresses.then(Compressor::default),
+            compressed: Vec::new(),
+            pack: Vec::new(),
+        }
+    }
+
+    /// Bytes encoded so far.
+    pub fn offset(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// Writes what is left, and gives the output back.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.flush()?;
+        Ok(self.out)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.checksum = crc64(self.checksum, &self.buffer);
+        self.out.write_all(&self.buffer)?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.buffer.len() + bytes.len() <= BUFFER_BYTES {
+            self.buffer.extend_from_slice(bytes);
+            return Ok(());
+        }
+        self.flush()?;
+        if bytes.len() <= BUFFER_BYTES {
+            self.buffer.extend_from_slice(bytes);
+            return Ok(());
+        }
+        self.checksum = crc64(self.checksum, bytes);
+        self.written += bytes.len() as u64;
+        self.out.write_all(bytes)
+    }
+
+    /// A length, or any other unsigned number.
+    pub fn length(&mut self, length: u64) -> io::Result<()> {
+        match length {
+            ..0x40 => self.bytes(&[length as u8]),
+            0x40..0x4000 => self.bytes(&(0x4000 | length as u16).to_be_bytes()),
+            0x4000..0x1_0000_0000 => {
+                self.bytes(&[LENGTH_32_BITS])?;
+                self.bytes(&(length as u32).to_be_bytes())
+            }
+            _ => {
+                self.bytes(&[LENGTH_64_BITS])?;
+                self.bytes(&length.to_be_bytes())
+            }
+        }
+    }
+
+    /// A string: an integer in binary, others as they are or compressed.
+    pub fn string(&mut self, text: &[u8]) -> io::Result<()> {
+        // The longest text of an integer that takes less in binary.
+        if text.len() <= 11
+            && let Some(number) = ds::num::parse_i64(text)
+            && let Ok(number) = i32::try_from(number)
+        {
+            return self.integer(number);
+        }
+        if text.len() >= COMPRESSED_BYTES_MIN && self.compressed(text)? {
+            return Ok(());
+        }
+        self.length(text.len() as u64)?;
+        self.bytes(text)
+    }
+
+    fn integer(&mut self, number: i32) -> io::Result<()> {
+        let special = |kind: u8| SPECIAL << 6 | kind;
+        if let Ok(number) = i8::try_from(number) {
+            self.bytes(&[special(SPECIAL_I8), number as u8])
+        } else if let Ok(number) = i16::try_from(number) {
+            self.bytes(&[special(SPECIAL_I16)])?;
+            self.bytes(&number.to_le_bytes())
+        } else {
+            self.bytes(&[special(SPECIAL_I32)])?;
+            self.bytes(&number.to_le_bytes())
+        }
+    }
+
+    /// Writes `text` compressed, unless that does not make it shorter.
+    fn compressed(&mut self, text: &[u8]) -> io::Result<bool> {
+        let Some(compressor) = &mut self.compressor else { return Ok(false) };
+        let mut compressed = std::mem::take(&mut self.compressed);
+        compressed.clear();
+        let is_shorter = compressor.compress(text, text.len() - COMPRESSION_GAIN_MIN, &mut compressed);
+        if is_shorter {
+            self.bytes(&[SPECIAL << 6 | SPECIAL_LZF])?;
+            self.length(compressed.len() as u64)?;
+            self.length(text.len() as u64)?;
+            self.bytes(&compressed)?;
+        }
+        compressed.shrink_to(BUFFER_BYTES);
+        self.compressed = compressed;
+        Ok(is_shorter)
+    }
+
+    // ---- values ---------------------------------------------------------------------------------------------
+
+    /// The type of the value that is written next; in a file the key goes between the two.
+    pub fn value_type(&mut self, value_type: ValueType) -> io::Result<()> {
+        self.bytes(&[value_type as u8])
+    }
+
+    /// A count and `strings`: the members of a [`ValueType::Set`], or field and value in turn of a [`ValueType::Hash`].
+    pub fn strings(&mut self, count: usize, strings: impl Iterator<Item: AsRef<[u8]>>) -> io::Result<()> {
+        self.length(count as u64)?;
+        for string in strings {
+            self.string(string.as_ref())?;
+        }
+        Ok(())
+    }
+
+    /// The members and scores of a [`ValueType::ZSet`].
+    pub fn scored<'a>(
+        &mut self,
+        count: usize,
+        members: impl Iterator<Item = (&'a [u8], f64)>,
+    ) -> io::Result<()> {
+        self.length(count as u64)?;
+        for (member, score) in members {
+            self.string(member)?;
+            self.bytes(&score.to_le_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// The ascending `integers` of a [`ValueType::SetIntset`].
+    pub fn intset(&mut self, integers: &[i64]) -> io::Result<()> {
+        let fits = |min: i64, max: i64| integers.iter().all(|number| (min..=max).contains(number));
+        let width = match () {
+            () if fits(i16::MIN.into(), i16::MAX.into()) => 2,
+            () if fits(i32::MIN.into(), i32::MAX.into()) => 4,
+            () => 8,
+        };
+        let mut pack = std::mem::take(&mut self.pack);
+        pack.clear();
+        pack.extend_from_slice(&(width as u32).to_le_bytes());
+        pack.extend_from_slice(&(integers.len() as u32).to_le_bytes());
+        integers.iter().for_each(|number| pack.extend_from_slice(&number.to_le_bytes()[..width]));
+        self.packed(pack)
+    }
+
+    /// The items of a [`ValueType::HashListpack`] or [`ValueType::ZSetListpack`], in all well below 4 GiB.
+    pub fn listpack<'a>(&mut self, items: impl Iterator<Item = &'a [u8]>) -> io::Result<()> {
+        let mut pack = std::mem::take(&mut self.pack);
+        pack.clear();
+        listpack::begin(&mut pack);
+        let count = items.map(|item| listpack::push(item, &mut pack)).count();
+        listpack::end(count, &mut pack);
+        self.packed(pack)
+    }
+
+    fn packed(&mut self, mut pack: Vec<u8>) -> io::Result<()> {
+        self.string(&pack)?;
+        pack.shrink_to(BUFFER_BYTES);
+        self.pack = pack;
+        Ok(())
+    }
+
+    /// The elements of a [`ValueType::ListQuicklist2`].
+    pub fn quicklist<'a>(&mut self, elements: impl Iterator<Item = &'a [u8]> + Clone) -> io::Result<()> {
+        let mut nodes = Nodes { elements: elements.clone().peekable() };
+        let mut node_count = 0;
+        while nodes.next(|_| {}).is_some() {
+            node_count += 1;
+        }
+        self.length(node_count)?;
+        let mut nodes = Nodes { elements: elements.peekable() };
+        let mut pack = std::mem::take(&mut self.pack);
+        loop {
+            pack.clear();
+            listpack::begin(&mut pack);
+            let mut alone: Option<&[u8]> = None;
+            let Some(count) = nodes.next(|element| {
+                if is_node(element) { alone = Some(element) } else { listpack::push(element, &mut pack) }
+            }) else {
+                break;
+            };
+            if let Some(element) = alone {
+                self.length(NODE_PLAIN)?;
+                self.string(element)?;
+            } else {
+                listpack::end(count, &mut pack);
+                self.length(NODE_LISTPACK)?;
+                self.string(&pack)?;
+            }
+        }
+        self.pack = pack;
+        Ok(())
+    }
+
+    // ---- files ----------------------------------------------------------------------------------------------
+
+    /// The beginning of a file.
+    pub fn header(&mut self) -> io::Result<()> {
+        self.bytes(MAGIC)?;
+        self.bytes(format!("{VERSION:04}").as_bytes())
+    }
+
+    /// Something about the file.
+    pub fn aux(&mut self, name: &str, value: &[u8]) -> io::Result<()> {
+        self.bytes(&[OP_AUX])?;
+        self.string(name.as_bytes())?;
+        self.string(value)
+    }
+
+    /// The database of the keys that follow, and how many they are, in all and with an expiry.
+    pub fn database(&mut self, db: u32, key_count: u64, volatile_count: u64) -> io::Result<()> {
+        self.bytes(&[OP_SELECTDB])?;
+        self.length(u64::from(db))?;
+        self.bytes(&[OP_RESIZEDB])?;
+        self.length(key_count)?;
+        self.length(volatile_count)
+    }
+
+    /// When the key that is written next expires.
+    pub fn expiry(&mut self, at_ms: i64) -> io::Result<()> {
+        self.bytes(&[OP_EXPIRETIME_MS])?;
+        self.bytes(&at_ms.to_le_bytes())
+    }
+
+    /// The end of a file; with the checksum of all of it if `has_checksum`.
+    pub fn end(&mut self, has_checksum: bool) -> io::Result<()> {
+        self.bytes(&[OP_EOF])?;
+        self.flush()?;
+        let checksum = if has_checksum { self.checksum } else { 0 };
+        self.bytes(&checksum.to_le_bytes())
+    }
+}
+
+/// Whether an element of a list is a node by itself.
+fn is_node(element: &[u8]) -> bool {
+    listpack::element_bytes_max(element) > NODE_BYTES_MAX
+}
+
+/// Divides the elements of a list into nodes.
+struct Nodes<'a, I: Iterator<Item = &'a [u8]>> {
+    elements: std::iter::Peekable<I>,
+}
+
+impl<'a, I: Iterator<Item = &'a [u8]>> Nodes<'a, I> {
+    /// Shows the elements of the next node to `visit` and counts them.
+    fn next(&mut self, mut visit: impl FnMut(&'a [u8])) -> Option<usize> {
+        let first = self.elements.next()?;
+        visit(first);
+        let (mut count, mut bytes) = (1, listpack::element_bytes_max(first));
+        let fits = |bytes: &mut usize, element: &[u8]| {
+            *bytes += listpack::element_bytes_max(element);
+            *bytes <= NODE_BYTES_MAX
+        };
+        while let Some(element) = self.elements.next_if(|element| fits(&mut bytes, element)) {
+            visit(element);
+            count += 1;
+        }
+        Some(count)
+    }
+}

@@ -1,0 +1,145 @@
+//! Reading a file item by item.
+
+use std::io::Read;
+
+use crate::VERSION_MAX;
+use crate::decode::{Build, read_value};
+use crate::error::{Error, Why};
+use crate::format::*;
+use crate::reader::Reader;
+
+/// What a file consists of.
+#[derive(Debug)]
+pub enum Item {
+    /// The keys that follow are of this database.
+    Database(u64),
+    /// How many keys the database has about, in all and with an expiry.
+    Sizes(u64, u64),
+    /// Something about the file: name and value.
+    Aux(Vec<u8>, Vec<u8>),
+    /// The code of a library of functions.
+    Function(Vec<u8>),
+    /// A key; [`FileReader::value`] reads its value and has to be called before the next item is read.
+    Key(KeyItem),
+    /// The end.
+    End,
+}
+
+/// A key and what is said about it.
+#[derive(Debug)]
+pub struct KeyItem {
+    /// The key.
+    pub key: Vec<u8>,
+    /// Where it stands.
+    pub offset: u64,
+    /// How its value is encoded.
+    pub value_type: ValueType,
+    /// When it expires, in milliseconds since 1970.
+    pub expiry_ms: Option<i64>,
+    /// For how long nobody has used it.
+    pub idle_seconds: Option<u64>,
+    /// Its logarithmic access counter.
+    pub frequency: Option<u8>,
+}
+
+/// Reads a file.
+#[derive(Debug)]
+pub struct FileReader<R> {
+    reader: Reader<R>,
+    version: u32,
+    verifies: bool,
+}
+
+impl<R: Read> FileReader<R> {
+    /// Reads the beginning of a file. The checksum at the end is compared if there is one and `verifies`.
+    pub fn new(source: R, verifies: bool) -> Result<Self, Error> {
+        let mut reader = Reader::new(source);
+        let head: [u8; 9] = reader.array()?;
+        let digits = head.strip_prefix(MAGIC).filter(|digits| digits.iter().all(u8::is_ascii_digit));
+        let version =
+            digits.map(|digits| digits.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0')));
+        match version {
+            Some(version @ 1..=VERSION_MAX) => Ok(FileReader { reader, version, verifies }),
+            _ => Err(reader.error(0, Why::Version)),
+        }
+    }
+
+    /// Bytes read so far.
+    pub fn offset(&self) -> u64 {
+        self.reader.offset()
+    }
+
+    /// An error about the key that stands at `offset`.
+    pub fn corrupt(&self, offset: u64, what: &'static str) -> Error {
+        self.reader.error(offset, Why::Corrupt(what))
+    }
+
+    /// The next item.
+    pub fn next_item(&mut self) -> Result<Item, Error> {
+        let (mut expiry_ms, mut idle_seconds, mut frequency) = (None, None, None);
+        loop {
+            let reader = &mut self.reader;
+            let offset = reader.offset();
+            let is_about_key = expiry_ms.is_some() || idle_seconds.is_some() || frequency.is_some();
+            match reader.byte()? {
+                OP_EXPIRETIME => expiry_ms = Some(i64::from(i32::from_le_bytes(reader.array()?)) * 1000),
+                OP_EXPIRETIME_MS => expiry_ms = Some(i64::from_le_bytes(reader.array()?)),
+                OP_FREQ => frequency = Some(reader.byte()?),
+                OP_IDLE => idle_seconds = Some(reader.length()?),
+                opcode @ OP_SLOT_INFO.. if is_about_key => {
+                    let what = "an opcode where a key is due";
+                    return Err(reader.error(offset, Why::Unsupported { code: opcode, what }));
+                }
+                OP_EOF => return self.end(),
+                OP_SELECTDB => return Ok(Item::Database(reader.length()?)),
+                OP_RESIZEDB => return Ok(Item::Sizes(reader.length()?, reader.length()?)),
+                OP_AUX => return Ok(Item::Aux(reader.owned_string()?, reader.owned_string()?)),
+                OP_FUNCTION2 => return Ok(Item::Function(reader.owned_string()?)),
+                OP_SLOT_INFO => (0..3).try_for_each(|_| reader.length().map(|_| ()))?,
+                OP_MODULE_AUX => skip_module_aux(reader)?,
+                OP_FUNCTION_PRE_GA => {
+                    let what = "functions of a release candidate of Redis 7.0 cannot be read";
+                    return Err(reader.error(offset, Why::Unsupported { code: OP_FUNCTION_PRE_GA, what }));
+                }
+                code => {
+                    let value_type = ValueType::from_code(code).map_err(|why| reader.error(offset, why))?;
+                    let key = reader.owned_string()?;
+                    let item = KeyItem { key, offset, value_type, expiry_ms, idle_seconds, frequency };
+                    return Ok(Item::Key(item));
+                }
+            }
+        }
+    }
+
+    /// Reads the value of the key that was the last item.
+    pub fn value(&mut self, value_type: ValueType, build: &mut Build) -> Result<(), Error> {
+        read_value(&mut self.reader, value_type, build)
+    }
+
+    fn end(&mut self) -> Result<Item, Error> {
+        if self.version >= VERSION_OF_CHECKSUM {
+            let (offset, computed) = (self.reader.offset(), self.reader.checksum());
+            let checksum = u64::from_le_bytes(self.reader.array()?);
+            if self.verifies && checksum != 0 && checksum != computed {
+                return Err(self.reader.error(offset, Why::Checksum));
+            }
+        }
+        Ok(Item::End)
+    }
+}
+
+/// What a module said about itself; its parts say how long they are.
+fn skip_module_aux<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
+    reader.length()?;
+    loop {
+        let offset = reader.offset();
+        match reader.length()? {
+            MODULE_EOF => return Ok(()),
+            MODULE_SINT | MODULE_UINT => _ = reader.length()?,
+            MODULE_FLOAT => _ = reader.array::<4>()?,
+            MODULE_DOUBLE => _ = reader.array::<8>()?,
+            MODULE_STRING => reader.string(&mut Vec::new())?,
+            _ => return reader.corrupt(offset, "unknown field of a module"),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The numbers of the format.
+
+use crate::error::Why;
+
+/// What a value is, whatever its encoding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A string.
+    Str,
+    /// A list.
+    List,
+    /// A set.
+    Set,
+    /// A sorted set.
+    ZSet,
+    /// A hash.
+    Hash,
+}
+
+/// How a value is encoded, by the byte before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum ValueType {
+    /// A string.
+    Str = 0,
+    /// Elements one by one.
+    List = 1,
+    /// Members one by one.
+    Set = 2,
+    /// Members with scores as texts.
+    ZSetText = 3,
+    /// Fields and values one by one.
+    Hash = 4,
+    /// Members with scores of 8 bytes.
+    ZSet = 5,
+    /// Fields and values in a zipmap.
+    HashZipmap = 9,
+    /// Elements in a ziplist.
+    ListZiplist = 10,
+    /// Integers in an intset.
+    SetIntset = 11,
+    /// Members and scores in a ziplist.
+    ZSetZiplist = 12,
+    /// Fields and values in a ziplist.
+    HashZiplist = 13,
+    /// Elements in several ziplists.
+    ListQuicklist = 14,
+    /// Fields and values in a listpack.
+    HashListpack = 16,
+    /// Members and scores in a listpack.
+    ZSetListpack = 17,
+    /// Elements in several listpacks, large ones by themselves.
+    ListQuicklist2 = 18,
+    /// Members in a listpack.
+    SetListpack = 20,
+}
+
+impl ValueType {
+    /// The type with this number.
+    pub fn from_code(code: u8) -> Result<ValueType, Why> {
+        use ValueType::*;
+        let known = [
+            Str,
+            List,
+            Set,
+            ZSetText,
+            Hash,
+            ZSet,
+            HashZipmap,
+            ListZiplist,
+            SetIntset,
+            ZSetZiplist,
+            HashZiplist,
+            ListQuicklist,
+            HashListpack,
+            ZSetListpack,
+            ListQuicklist2,
+            SetListpack,
+        ];
+        known.into_iter().find(|known| *known as u8 == code).ok_or_else(|| {
+            let what = match code {
+                6 | 7 => "values of modules cannot be read",
+                15 | 19 | 21 => "streams cannot be read",
+                22..=25 => "hashes whose fields expire cannot be read",
+                _ => "unknown type of value",
+            };
+            Why::Unsupported { code, what }
+        })
+    }
+
+    /// What it encodes.
+    pub fn kind(self) -> Kind {
+        use ValueType::*;
+        match self {
+            Str => Kind::Str,
+            List | ListZiplist | ListQuicklist | ListQuicklist2 => Kind::List,
+            Set | SetIntset | SetListpack => Kind::Set,
+            ZSetText | ZSet | ZSetZiplist | ZSetListpack => Kind::ZSet,
+            Hash | HashZipmap | HashZiplist | HashListpack => Kind::Hash,
+        }
+    }
+}
+
+/// What a file begins with; four digits of the version follow.
+pub(crate) const MAGIC: &[u8; 5] = b"REDIS";
+/// The first version with a checksum at the end.
+pub(crate) const VERSION_OF_CHECKSUM: u32 = 5;
+
+/// How the top two bits of a length say how long it is, and the two longer ones.
+pub(crate) const LENGTH_6_BITS: u8 = 0b00;
+pub(crate) const LENGTH_14_BITS: u8 = 0b01;
+pub(crate) const LENGTH_32_BITS: u8 = 0x80;
+pub(crate) const LENGTH_64_BITS: u8 = 0x81;
+/// The top two bits of a string that is not just a length and its bytes; the rest says what it is.
+pub(crate) const SPECIAL: u8 = 0b11;
+pub(crate) const SPECIAL_I8: u8 = 0;
+pub(crate) const SPECIAL_I16: u8 = 1;
+pub(crate) const SPECIAL_I32: u8 = 2;
+pub(crate) const SPECIAL_LZF: u8 = 3;
+
+/// The length byte of text scores that are no text.
+pub(crate) const SCORE_NAN: u8 = 253;
+pub(crate) const SCORE_INFINITY: u8 = 254;
+pub(crate) const SCORE_NEGATIVE_INFINITY: u8 = 255;
+
+/// What a node of a [`ValueType::ListQuicklist2`] holds.
+pub(crate) const NODE_PLAIN: u64 = 1;
+pub(crate) const NODE_LISTPACK: u64 = 2;
+
+pub(crate) const OP_SLOT_INFO: u8 = 244;
+pub(crate) const OP_FUNCTION2: u8 = 245;
+pub(crate) const OP_FUNCTION_PRE_GA: u8 = 246;
+pub(crate) const OP_MODULE_AUX: u8 = 247;
+pub(crate) const OP_IDLE: u8 = 248;
+pub(crate) const OP_FREQ: u8 = 249;
+pub(crate) const OP_AUX: u8 = 250;
+pub(crate) const OP_RESIZEDB: u8 = 251;
+pub(crate) const OP_EXPIRETIME_MS: u8 = 252;
+pub(crate) const OP_EXPIRETIME: u8 = 253;
+pub(crate) const OP_SELECTDB: u8 = 254;
+pub(crate) const OP_EOF: u8 = 255;
+
+/// What the fields of a module begin with.
+pub(crate) const MODULE_EOF: u64 = 0;
+pub(crate) const MODULE_SINT: u64 = 1;
+pub(crate) const MODULE_UINT: u64 = 2;
+pub(crate) const MODULE_FLOAT: u64 = 3;
+pub(crate) const MODULE_DOUBLE: u64 = 4;
+pub(crate) const MODULE_STRING: u64 = 5;

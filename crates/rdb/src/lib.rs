@@ -1,0 +1,43 @@
+//! Redis' dump format as a pure codec: reading and writing values, the payloads of `DUMP`, and files.
+//!
+//! ```text
+//! file:     "REDIS" version(4 digits)  ( item )*  EOF  crc64 of all before it (LE; 0: not computed; since version 5)
+//! item:     opcode, what belongs to it          AUX, SELECTDB, RESIZEDB, FUNCTION2 …
+//!           [ EXPIRETIME_MS time ] [ FREQ n | IDLE n ]  type  key  value
+//! payload:  type  value  version(2, LE)  crc64(8, LE)
+//! length:   00nnnnnn │ 01nnnnnn n │ 10000000 n(4, BE) │ 10000001 n(8, BE)
+//! string:   length bytes │ 11000000 i8 │ 11000001 i16 │ 11000010 i32 │ 11000011 packed-length length LZF
+//! value:    a string, or a count of strings, or a string that holds a listpack, ziplist, zipmap or intset
+//! ```
+//!
+//! * Written is [`VERSION`], which redis-server 7.0 and all later ones load; read are the versions up to [`VERSION_MAX`] with
+//!   all encodings that they know.
+//! * Reading takes any bytes: what is wrong is an [`Error`] with the offset, and memory grows with the input, not with what
+//!   it declares. A reader holds no more of a file than a buffer and the string it is at; elements go one by one to
+//!   whoever builds the value ([`Part`]).
+//!
+//! Not here: values themselves, files on disk, streams (types 15, 19 and 21) and modules.
+
+mod crc64;
+mod decode;
+mod encode;
+mod error;
+mod file;
+mod format;
+mod lzf;
+mod packed;
+mod payload;
+mod reader;
+
+pub use decode::{Build, Part, read_value};
+pub use encode::Encoder;
+pub use error::{Error, Why};
+pub use file::{FileReader, Item, KeyItem};
+pub use format::{Kind, ValueType};
+pub use payload::{open_payload, seal_payload};
+pub use reader::{Reader, STRING_BYTES_MAX};
+
+/// The version that is written: that of redis-server 7.0.
+pub const VERSION: u32 = 10;
+/// The last version that is read: that of Redis 7.4; Valkey 8 has 11.
+pub const VERSION_MAX: u32 = 12;

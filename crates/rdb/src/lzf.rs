@@ -1,0 +1,191 @@
+//! LZF, the compression of strings (the stream of Marc Lehmann's liblzf).
+//!
+//! ```text
+//! 000lllll                    l + 1 bytes as they are
+//! lllooooo oooooooo           l + 2 bytes (1 <= l <= 6) from o + 1 bytes back
+//! 111ooooo llllllll oooooooo  l + 9 bytes from o + 1 bytes back
+//! ```
+
+/// Bytes that stand as they are in one run.
+const LITERALS_MAX: usize = 32;
+/// The shortest and the longest repetition, and how far back it may lie.
+const MATCH_MIN: usize = 3;
+const MATCH_MAX: usize = 264;
+const DISTANCE_MAX: usize = 8192;
+/// Bits of the hash of three bytes.
+const HASH_BITS: u32 = 13;
+/// Bytes that come of one compressed byte at most: three give [`MATCH_MAX`].
+const EXPANSION_MAX: usize = MATCH_MAX / 3;
+
+/// What finds repetitions; kept for its memory.
+#[derive(Debug, Default)]
+pub(crate) struct Compressor {
+    /// Per hash the place where three such bytes stood last, counted from 1 and from `base`: older ones are of other texts.
+    places: Vec<u32>,
+    base: u32,
+}
+
+impl Compressor {
+    /// Appends `text` compressed to `out`, if that takes fewer than `bytes_max` bytes; otherwise leaves `out` as it was.
+    pub(crate) fn compress(&mut self, text: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> bool {
+        let Ok(length) = u32::try_from(text.len()) else { return false };
+        if self.places.is_empty() || length >= u32::MAX - self.base {
+            self.places = vec![0; 1 << HASH_BITS];
+            self.base = 0;
+        }
+        let start = out.len();
+        let (mut literals_from, mut at) = (0, 0);
+        while at + MATCH_MIN <= text.len() {
+            if out.len() - start + (at - literals_from) >= bytes_max {
+                break;
+            }
+            match self.find(text, at) {
+                Some((from, length)) => {
+                    push_literals(&text[literals_from..at], out);
+                    push_match(at - from - 1, length, out);
+                    at += length;
+                    literals_from = at;
+                }
+                None => at += 1,
+            }
+        }
+        push_literals(&text[literals_from..], out);
+        self.base += length;
+        let is_smaller = out.len() - start < bytes_max;
+        if !is_smaller {
+            out.truncate(start);
+        }
+        is_smaller
+    }
+
+    /// Where what stands at `at` stood before, and for how many bytes; notes that it stands here.
+    fn find(&mut self, text: &[u8], at: usize) -> Option<(usize, usize)> {
+        let three = u32::from_le_bytes([text[at], text[at + 1], text[at + 2], 0]);
+        let hash = (three.wrapping_mul(0x9E37_79B1) >> (32 - HASH_BITS)) as usize;
+        let place = std::mem::replace(&mut self.places[hash], self.base + at as u32 + 1);
+        let from = place.checked_sub(self.base + 1)? as usize;
+        if at - from > DISTANCE_MAX || text[from..from + MATCH_MIN] != text[at..at + MATCH_MIN] {
+            return None;
+        }
+        let longest = MATCH_MAX.min(text.len() - at);
+        let same = (MATCH_MIN..longest).take_while(|&index| text[from + index] == text[at + index]).count();
+        Some((from, MATCH_MIN + same))
+    }
+}
+
+fn push_literals(bytes: &[u8], out: &mut Vec<u8>) {
+    for run in bytes.chunks(LITERALS_MAX) {
+        out.push(run.len() as u8 - 1);
+        out.extend_from_slice(run);
+    }
+}
+
+fn push_match(offset: usize, length: usize, out: &mut Vec<u8>) {
+    let high = (offset >> 8) as u8;
+    match length - 2 {
+        short @ ..7 => out.push((short as u8) << 5 | high),
+        long => out.extend_from_slice(&[7 << 5 | high, (long - 7) as u8]),
+    }
+    out.push(offset as u8);
+}
+
+/// Appends to `out` the `length` bytes that `packed` stands for; `None` if it does not stand for so many. Memory grows with what
+/// comes out, not with `length`.
+pub(crate) fn decompress(packed: &[u8], length: usize, out: &mut Vec<u8>) -> Option<()> {
+    let start = out.len();
+    out.reserve_exact(length.min(packed.len().saturating_mul(EXPANSION_MAX)));
+    let mut rest = packed;
+    while let Some((&head, mut after)) = rest.split_first() {
+        let room = length - (out.len() - start);
+        if head < 0x20 {
+            let (run, after) = after.split_at_checked(usize::from(head) + 1)?;
+            out.extend_from_slice(Some(run).filter(|run| run.len() <= room)?);
+            rest = after;
+            continue;
+        }
+        let mut count = usize::from(head >> 5) + 2;
+        if count == 9 {
+            count += usize::from(*after.split_off_first()?);
+        }
+        let offset = usize::from(head & 0x1f) << 8 | usize::from(*after.split_off_first()?);
+        let from = (out.len() - start).checked_sub(offset + 1).filter(|_| count <= room)? + start;
+        if offset + 1 >= count {
+            out.extend_from_within(from..from + count);
+        } else {
+            // It repeats itself.
+            (from..from + count).for_each(|place| out.push(out[place]));
+        }
+        rest = after;
+    }
+    (out.len() - start == length).then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn round_trip(text: &[u8], compressor: &mut Compressor) -> Option<usize> {
+        let mut packed = b"before".to_vec();
+        if !compressor.compress(text, text.len(), &mut packed) {
+            assert_eq!(packed, b"before");
+            return None;
+        }
+        let mut out = b"x".to_vec();
+        decompress(&packed[6..], text.len(), &mut out).expect("what was compressed");
+        assert_eq!(&out[1..], text);
+        Some(packed.len() - 6)
+    }
+
+    #[test]
+    fn repetitions_take_little() {
+        let mut compressor = Compressor::default();
+        assert_eq!(round_trip(&[b'a'; 100_000], &mut compressor), Some(2 + 379 * 3));
+        assert_eq!(round_trip(b"abc", &mut compressor), None);
+        assert!(round_trip(&b"hello world, ".repeat(1000), &mut compressor).is_some_and(|bytes| bytes < 200));
+        let far: Vec<u8> =
+            [&b"repeated far away"[..], &vec![0; DISTANCE_MAX - 17], b"repeated far away"].concat();
+        assert!(round_trip(&far, &mut compressor).is_some());
+    }
+
+    #[test]
+    fn places_of_earlier_texts_are_not_taken() {
+        let mut compressor = Compressor { places: vec![0; 1 << HASH_BITS], base: u32::MAX - 40 };
+        for _ in 0..3 {
+            assert!(round_trip(b"abcabcabcabcabcabcabcabc", &mut compressor).is_some());
+            assert!(round_trip(b"xbcabcabcabcabcabcabcabc", &mut compressor).is_some());
+        }
+    }
+
+    #[test]
+    fn what_stands_for_nothing_is_refused() {
+        let none = |packed: &[u8], length: usize| {
+            let mut out = Vec::new();
+            assert_eq!(decompress(packed, length, &mut out), None, "{packed:?}");
+            assert!(out.capacity() <= 1024, "{packed:?}");
+        };
+        none(&[0, b'a'], 2);
+        none(&[0, b'a'], 0);
+        none(&[5, b'a'], 6);
+        none(&[0, b'a', 0x20, 1], 4);
+        none(&[0, b'a', 0x20], 4);
+        none(&[0, b'a', 0xe0, 1], 11);
+        none(&[0, b'a', 0xe0, 1, 0], usize::MAX);
+        none(&[0, b'a', 0xe0, 1, 0], 5);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_compressed_comes_back(text in prop::collection::vec(0_u8..4, 0..3000)) {
+            round_trip(&text, &mut Compressor::default());
+        }
+
+        #[test]
+        fn any_bytes_are_taken(packed in prop::collection::vec(any::<u8>(), 0..200), length in 0_usize..5000) {
+            let mut out = Vec::new();
+            let _ = decompress(&packed, length, &mut out);
+            assert!(out.len() <= length);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Zipmaps: what small hashes were before Redis 2.6.
+//!
+//! ```text
+//! count(1; 254 and more: not known)  ( length field  length free(1) value  free bytes )*  FF
+//! length: one byte, or FE and four bytes, LE
+//! ```
+
+use super::{Element, take, take_slice};
+
+const END: u8 = 0xff;
+const LONG: u8 = 0xfe;
+
+/// A walk over a zipmap.
+pub(crate) struct Zipmap<'a> {
+    rest: &'a [u8],
+    is_at_value: bool,
+}
+
+impl<'a> Zipmap<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Option<Self> {
+        let (_, rest) = bytes.split_first()?;
+        Some(Zipmap { rest, is_at_value: false })
+    }
+
+    /// `None`: damaged; `Some(None)`: the end.
+    pub(super) fn next(&mut self) -> Option<Option<Element<'a>>> {
+        let rest = &mut self.rest;
+        let length = match take(rest)? {
+            [END] => return rest.is_empty().then_some(None),
+            [LONG] => u32::from_le_bytes(take(rest)?) as usize,
+            [short] => usize::from(short),
+        };
+        let free = if self.is_at_value { take::<1>(rest)?[0] } else { 0 };
+        self.is_at_value = !self.is_at_value;
+        let text = take_slice(rest, length)?;
+        take_slice(rest, usize::from(free))?;
+        Some(Some(Element::Text(text)))
+    }
+}

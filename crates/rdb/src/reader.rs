@@ -1,0 +1,189 @@
+//! Reading bytes, lengths and strings, however the input comes, and knowing where one is.
+
+use std::io::Read;
+
+use crate::crc64::crc64;
+use crate::error::{Error, Why};
+use crate::format::*;
+use crate::lzf;
+
+/// The longest string that is read: what structures can hold.
+pub const STRING_BYTES_MAX: u64 = u32::MAX as u64 - 64;
+
+/// Bytes read from the source at once.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// Bytes of a string that memory is taken for before any of them has come.
+const RESERVED_BYTES_MAX: u64 = 1 << 20;
+
+/// A source of bytes with a position.
+#[derive(Debug)]
+pub struct Reader<R> {
+    source: R,
+    buffer: Vec<u8>,
+    /// What of the buffer was read.
+    at: usize,
+    /// What of the buffer is in `checksum`.
+    checked: usize,
+    checksum: u64,
+    /// Where the buffer begins.
+    buffer_offset: u64,
+    /// A compressed string.
+    packed: Vec<u8>,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads from `source`, in large pieces.
+    pub fn new(source: R) -> Self {
+        let (buffer, packed) = (Vec::new(), Vec::new());
+        Reader { source, buffer, at: 0, checked: 0, checksum: 0, buffer_offset: 0, packed }
+    }
+
+    /// Bytes read so far.
+    pub fn offset(&self) -> u64 {
+        self.buffer_offset + self.at as u64
+    }
+
+    /// An error that begins at `offset`.
+    pub fn error(&self, offset: u64, why: impl Into<Why>) -> Error {
+        Error { offset, why: why.into() }
+    }
+
+    pub(crate) fn corrupt<T>(&self, offset: u64, what: &'static str) -> Result<T, Error> {
+        Err(self.error(offset, Why::Corrupt(what)))
+    }
+
+    /// The checksum of all that was read.
+    pub(crate) fn checksum(&mut self) -> u64 {
+        self.checksum = crc64(self.checksum, &self.buffer[self.checked..self.at]);
+        self.checked = self.at;
+        self.checksum
+    }
+
+    /// Gets the next bytes into the buffer, of which all were read.
+    fn refill(&mut self) -> Result<(), Error> {
+        self.checksum();
+        self.buffer_offset += self.buffer.len() as u64;
+        self.buffer.resize(BUFFER_BYTES, 0);
+        (self.at, self.checked) = (0, 0);
+        let got = loop {
+            match self.source.read(&mut self.buffer) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        self.buffer.truncate(*got.as_ref().unwrap_or(&0));
+        match got {
+            Ok(0) => Err(self.error(self.offset(), Why::Truncated)),
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.error(self.offset(), error)),
+        }
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, Error> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    /// The next `N` bytes.
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        let mut bytes = [0; N];
+        let mut done = 0;
+        while done < N {
+            if self.at == self.buffer.len() {
+                self.refill()?;
+            }
+            let piece = (N - done).min(self.buffer.len() - self.at);
+            bytes[done..done + piece].copy_from_slice(&self.buffer[self.at..self.at + piece]);
+            self.at += piece;
+            done += piece;
+        }
+        Ok(bytes)
+    }
+
+    /// Appends the next `count` bytes to `out`, whose memory grows with what comes.
+    fn bytes(&mut self, count: u64, out: &mut Vec<u8>) -> Result<(), Error> {
+        let mut left = count;
+        while left > 0 {
+            if self.at == self.buffer.len() {
+                self.refill()?;
+            }
+            if out.capacity() == out.len() {
+                let more = left.min(RESERVED_BYTES_MAX.max(out.len() as u64));
+                out.reserve_exact(more as usize);
+            }
+            let piece = (self.buffer.len() - self.at).min(left as usize).min(out.capacity() - out.len());
+            out.extend_from_slice(&self.buffer[self.at..self.at + piece]);
+            self.at += piece;
+            left -= piece as u64;
+        }
+        Ok(())
+    }
+
+    /// A length, or what kind of special string follows.
+    fn length_or_special(&mut self) -> Result<Result<u64, u8>, Error> {
+        let offset = self.offset();
+        let first = self.byte()?;
+        let low = first & 0x3f;
+        Ok(match first >> 6 {
+            LENGTH_6_BITS => Ok(u64::from(low)),
+            LENGTH_14_BITS => Ok(u64::from(low) << 8 | u64::from(self.byte()?)),
+            SPECIAL => Err(low),
+            _ if first == LENGTH_32_BITS => Ok(u64::from(u32::from_be_bytes(self.array()?))),
+            _ if first == LENGTH_64_BITS => Ok(u64::from_be_bytes(self.array()?)),
+            _ => return self.corrupt(offset, "unknown form of a length"),
+        })
+    }
+
+    /// A length or any other unsigned number.
+    pub fn length(&mut self) -> Result<u64, Error> {
+        let offset = self.offset();
+        match self.length_or_special()? {
+            Ok(length) => Ok(length),
+            Err(_) => self.corrupt(offset, "a string where a length is due"),
+        }
+    }
+
+    /// Reads a string into `out`, whose memory is reused.
+    pub fn string(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        let offset = self.offset();
+        out.clear();
+        let number = match self.length_or_special()? {
+            Ok(length) => {
+                self.check_length(offset, length)?;
+                return self.bytes(length, out);
+            }
+            Err(SPECIAL_I8) => i32::from(i8::from_le_bytes(self.array()?)),
+            Err(SPECIAL_I16) => i32::from(i16::from_le_bytes(self.array()?)),
+            Err(SPECIAL_I32) => i32::from_le_bytes(self.array()?),
+            Err(SPECIAL_LZF) => return self.compressed_string(offset, out),
+            Err(_) => return self.corrupt(offset, "unknown form of a string"),
+        };
+        out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        Ok(())
+    }
+
+    /// The same in memory of its own, just enough of it.
+    pub(crate) fn owned_string(&mut self) -> Result<Vec<u8>, Error> {
+        let mut out = Vec::new();
+        self.string(&mut out)?;
+        out.shrink_to_fit();
+        Ok(out)
+    }
+
+    fn compressed_string(&mut self, offset: u64, out: &mut Vec<u8>) -> Result<(), Error> {
+        let (packed_length, length) = (self.length()?, self.length()?);
+        self.check_length(offset, packed_length)?;
+        self.check_length(offset, length)?;
+        let mut packed = std::mem::take(&mut self.packed);
+        packed.clear();
+        self.bytes(packed_length, &mut packed)?;
+        let done = lzf::decompress(&packed, length as usize, out);
+        // A string that was much longer than most leaves no memory behind.
+        packed.shrink_to(RESERVED_BYTES_MAX as usize);
+        self.packed = packed;
+        done.ok_or_else(|| self.error(offset, Why::Corrupt("a compressed string is damaged")))
+    }
+
+    fn check_length(&self, offset: u64, length: u64) -> Result<(), Error> {
+        if length > STRING_BYTES_MAX { self.corrupt(offset, "a string is longer than 4 GiB") } else { Ok(()) }
+    }
+}

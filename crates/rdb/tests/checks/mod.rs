@@ -1,0 +1,171 @@
+//! What holds for any bytes given to the reader; shared with the fuzz targets.
+
+use std::io::Read;
+
+use rdb::{Encoder, FileReader, Item, Kind, Part, Reader, ValueType, read_value};
+
+/// Bytes that come of one byte of input at most: LZF makes 264 of 3, and elements have a length of their own.
+const EXPANSION_MAX: usize = 90;
+
+/// Any value, as the parts that it was read in.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Model {
+    Str(Vec<u8>),
+    List(Vec<Vec<u8>>),
+    Set(Vec<Vec<u8>>),
+    ZSet(Vec<(Vec<u8>, f64)>),
+    Hash(Vec<(Vec<u8>, Vec<u8>)>),
+}
+
+impl Model {
+    fn new(kind: Kind) -> Model {
+        match kind {
+            Kind::Str => Model::Str(Vec::new()),
+            Kind::List => Model::List(Vec::new()),
+            Kind::Set => Model::Set(Vec::new()),
+            Kind::ZSet => Model::ZSet(Vec::new()),
+            Kind::Hash => Model::Hash(Vec::new()),
+        }
+    }
+
+    /// Takes a part; duplicates are not noticed.
+    fn add(&mut self, part: Part) {
+        match (self, part) {
+            (Model::Str(string), Part::Str(whole)) => *string = whole,
+            (Model::List(list), Part::Element(element)) => list.push(element.to_vec()),
+            (Model::Set(set), Part::Member(member)) => set.push(member.to_vec()),
+            (Model::ZSet(zset), Part::Scored(member, score)) => {
+                assert!(!score.is_nan());
+                zset.push((member.to_vec(), score));
+            }
+            (Model::Hash(hash), Part::Field(field, value)) => hash.push((field.to_vec(), value.to_vec())),
+            (model, part) => panic!("{part:?} is no part of {model:?}"),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Model::Str(string) => string.len(),
+            Model::List(elements) | Model::Set(elements) => elements.iter().map(Vec::len).sum(),
+            Model::ZSet(members) => members.iter().map(|(member, _)| member.len()).sum(),
+            Model::Hash(fields) => fields.iter().map(|(field, value)| field.len() + value.len()).sum(),
+        }
+    }
+
+    /// It in one of the encodings that are written: its type and its bytes.
+    pub(crate) fn encode(&self, compresses: bool, is_packed: bool) -> (ValueType, Vec<u8>) {
+        self.write(compresses, is_packed).expect("memory takes all")
+    }
+
+    fn write(&self, compresses: bool, is_packed: bool) -> std::io::Result<(ValueType, Vec<u8>)> {
+        let mut encoder = Encoder::new(Vec::new(), compresses);
+        let value_type = match self {
+            Model::Str(string) => {
+                encoder.string(string)?;
+                ValueType::Str
+            }
+            Model::List(elements) => {
+                encoder.quicklist(elements.iter().map(Vec::as_slice))?;
+                ValueType::ListQuicklist2
+            }
+            Model::Set(members) => {
+                encoder.strings(members.len(), members.iter().map(Vec::as_slice))?;
+                ValueType::Set
+            }
+            Model::ZSet(members) if is_packed => {
+                let scores: Vec<String> = members.iter().map(|(_, score)| format!("{score}")).collect();
+                let pairs = members.iter().zip(&scores);
+                encoder.listpack(pairs.flat_map(|((member, _), score)| [&member[..], score.as_bytes()]))?;
+                ValueType::ZSetListpack
+            }
+            Model::ZSet(members) => {
+                encoder.scored(members.len(), members.iter().map(|(member, score)| (&member[..], *score)))?;
+                ValueType::ZSet
+            }
+            Model::Hash(fields) => {
+                let items = fields.iter().flat_map(|(field, value)| [&field[..], value]);
+                if is_packed {
+                    encoder.listpack(items)?;
+                    ValueType::HashListpack
+                } else {
+                    encoder.length(fields.len() as u64)?;
+                    for item in items {
+                        encoder.string(item)?;
+                    }
+                    ValueType::Hash
+                }
+            }
+        };
+        Ok((value_type, encoder.finish()?))
+    }
+}
+
+/// Hands out its bytes one by one.
+pub(crate) struct Dribble<'a>(pub(crate) &'a [u8]);
+
+impl Read for Dribble<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let count = usize::from(!into.is_empty());
+        self.0.read(&mut into[..count])
+    }
+}
+
+/// Reads a value of this type; the error as a text.
+pub(crate) fn read(source: impl Read, value_type: ValueType) -> Result<Model, String> {
+    let mut model = Model::new(value_type.kind());
+    read_value(&mut Reader::new(source), value_type, &mut |part| {
+        model.add(part);
+        true
+    })
+    .map_err(|error| error.to_string())?;
+    Ok(model)
+}
+
+/// Any bytes as the value of a key: type and value, as in a payload.
+pub(crate) fn check_value(input: &[u8]) {
+    let Some((&code, bytes)) = input.split_first() else { return };
+    let Ok(value_type) = ValueType::from_code(code) else { return };
+    let found = read(bytes, value_type);
+    assert_eq!(found, read(Dribble(bytes), value_type));
+    let Ok(model) = found else { return };
+    assert!(model.bytes() <= EXPANSION_MAX * bytes.len());
+    for (compresses, is_packed) in [(false, false), (true, false), (false, true), (true, true)] {
+        let (value_type, encoded) = model.encode(compresses, is_packed);
+        assert_eq!(read(&encoded[..], value_type).as_ref(), Ok(&model));
+    }
+}
+
+/// A text of every item of a file.
+fn items(source: impl Read) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut file = match FileReader::new(source, true) {
+        Ok(file) => file,
+        Err(error) => return vec![error.to_string()],
+    };
+    loop {
+        let item = file.next_item();
+        found.push(format!("{item:?}"));
+        match item {
+            Err(_) | Ok(Item::End) => return found,
+            Ok(Item::Key(key)) => {
+                let mut model = Model::new(key.value_type.kind());
+                let read = file.value(key.value_type, &mut |part| {
+                    model.add(part);
+                    true
+                });
+                found.push(format!("{model:?} {read:?}"));
+                if read.is_err() {
+                    return found;
+                }
+            }
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Any bytes as a file.
+pub(crate) fn check_file(input: &[u8]) -> Vec<String> {
+    let found = items(input);
+    assert_eq!(found, items(Dribble(input)));
+    found
+}

@@ -1,0 +1,199 @@
+//! Values and files: what is written is read, and any bytes are taken.
+
+mod checks;
+
+use checks::{Dribble, Model, check_file, check_value, read};
+use proptest::prelude::*;
+use rdb::{Encoder, ValueType, open_payload, seal_payload};
+
+fn text() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        4 => prop::collection::vec(any::<u8>(), 0..40),
+        2 => any::<i64>().prop_map(|number| number.to_string().into_bytes()),
+        2 => (0_u32..64, -2_i64..3).prop_map(|(bits, more)| (1_i64 << bits).wrapping_add(more).to_string().into_bytes()),
+        1 => (prop::collection::vec(0_u8..3, 1..30), 1_usize..200).prop_map(|(part, times)| part.repeat(times)),
+    ]
+}
+
+fn model() -> impl Strategy<Value = Model> {
+    let texts = || prop::collection::vec(text(), 0..60);
+    let score = prop_oneof![
+        any::<f64>().prop_filter("a number", |score| !score.is_nan()),
+        (-9_i32..9).prop_map(f64::from)
+    ];
+    prop_oneof![
+        text().prop_map(Model::Str),
+        texts().prop_map(Model::List),
+        texts().prop_map(Model::Set),
+        prop::collection::vec((text(), score), 0..60).prop_map(Model::ZSet),
+        prop::collection::vec((text(), text()), 0..60).prop_map(Model::Hash),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(model in model(), compresses: bool, is_packed: bool) {
+        let (value_type, encoded) = model.encode(compresses, is_packed);
+        prop_assert_eq!(read(&encoded[..], value_type), Ok(model.clone()));
+        prop_assert_eq!(read(Dribble(&encoded), value_type), Ok(model));
+    }
+
+    #[test]
+    fn a_value_cut_short_is_refused(model in model(), compresses: bool, is_packed: bool, cut: prop::sample::Index) {
+        let (value_type, encoded) = model.encode(compresses, is_packed);
+        let cut = cut.index(encoded.len());
+        prop_assert!(read(&encoded[..cut], value_type).is_err());
+    }
+
+    #[test]
+    fn a_changed_value_does_no_harm(
+        model in model(),
+        compresses: bool,
+        is_packed: bool,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let (value_type, mut encoded) = model.encode(compresses, is_packed);
+        encoded.insert(0, value_type as u8);
+        for (place, byte) in changes {
+            let place = place.index(encoded.len());
+            encoded[place] = byte;
+        }
+        check_value(&encoded);
+    }
+
+    #[test]
+    fn any_bytes_are_taken_as_a_value(code in 0_u8..26, mut bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        bytes.insert(0, code);
+        check_value(&bytes);
+    }
+}
+
+fn write_small_file() -> std::io::Result<Vec<u8>> {
+    let mut encoder = Encoder::new(Vec::new(), true);
+    encoder.header()?;
+    encoder.aux("redis-ver", b"7.2.0")?;
+    encoder.database(3, 2, 1)?;
+    encoder.expiry(1_700_000_000_123)?;
+    encoder.value_type(ValueType::Str)?;
+    encoder.string(b"key")?;
+    encoder.string(b"value")?;
+    encoder.value_type(ValueType::SetIntset)?;
+    encoder.string(b"set")?;
+    encoder.intset(&[-1, 2, 70_000])?;
+    encoder.end(true)?;
+    encoder.finish()
+}
+
+fn small_file() -> Vec<u8> {
+    write_small_file().expect("memory takes all")
+}
+
+#[test]
+fn a_file_is_read_item_by_item() {
+    let items = check_file(&small_file());
+    assert_eq!(items.len(), 8, "{items:#?}");
+    assert!(items[3].contains("expiry_ms: Some(1700000000123)"), "{items:#?}");
+    assert_eq!(
+        items[6],
+        format!("{:?} Ok(())", Model::Set(["-1", "2", "70000"].map(|text| text.into()).to_vec()))
+    );
+    assert_eq!(items[7], "Ok(End)");
+}
+
+/// Each byte of a file cut off or changed: an error that says where, or the same without what was changed.
+#[test]
+fn a_damaged_file_is_refused() {
+    let file = small_file();
+    for at in 0..file.len() {
+        let last = check_file(&file[..at]).pop().unwrap();
+        assert!(last.contains("Truncated") || last.contains("unexpected end"), "{at}: {last}");
+        for change in [1, 0x80, 0xff] {
+            let mut file = file.clone();
+            file[at] ^= change;
+            // A digit of the version may become another one, and a checksum is none if it is zero.
+            let last = check_file(&file).pop().unwrap();
+            assert!(last != "Ok(End)", "{at}: {last}");
+        }
+    }
+}
+
+#[test]
+fn errors_say_what_is_wrong_and_where() {
+    let check = |value: &[u8], expected: &str| {
+        let file = [b"REDIS0011\xfe\0", value].concat();
+        let last = check_file(&file).pop().unwrap_or_default();
+        assert!(last.contains(expected), "{value:?}: {last}");
+    };
+    let strings = |code: u8, bytes: &[u8]| [&[code, 1, b'k'][..], bytes].concat();
+    check(b"\x07\x01k", "offset: 11, why: Unsupported { code: 7, what: \"values of modules cannot be read\"");
+    check(b"\x15\x01k", "streams cannot be read");
+    check(b"\x63\x01k", "unknown type of value");
+    check(b"\xf6\x01k", "functions of a release candidate");
+    check(b"\xfc\0\0\0\0\0\0\0\0\xfa\0\0", "an opcode where a key is due");
+    // 2^60 bytes, elements or nodes.
+    let huge = b"\x81\x10\0\0\0\0\0\0\0";
+    check(&strings(0, huge), "offset: 14, why: Corrupt(\"a string is longer than 4 GiB\")");
+    for code in [1, 2, 3, 4, 5, 14, 18] {
+        check(&strings(code, huge), "Truncated");
+    }
+    check(&strings(0, b"\x80\xf0\0\0\0abc"), "Truncated");
+    check(&strings(0, b"\xc3\x01\x80\xf0\0\0\0a"), "a compressed string is damaged");
+    check(&strings(0, b"\xc4"), "unknown form of a string");
+    check(&strings(0, b"\x82"), "unknown form of a length");
+    check(&strings(1, b"\xc0\x01"), "a string where a length is due");
+    check(&strings(3, b"\x01\x01a\xfd"), "a score is not a number");
+    check(&strings(3, b"\x01\x01a\x01x"), "a score is not a number");
+    check(&strings(5, b"\x01\x01a\0\0\0\0\0\0\xf8\x7f"), "a score is not a number");
+    check(&strings(18, b"\x01\x03\x01a"), "unknown kind of a list's node");
+    check(&strings(16, b"\x0a\x0a\0\0\0\x01\0\x81a\x02\xff"), "an element without its pair");
+    check(b"\xf7\x05\x09", "unknown field of a module");
+    assert_eq!(check_file(b"REDIS0013"), ["not a dump of a known version at offset 0"]);
+    assert_eq!(check_file(b"REDIS0000"), ["not a dump of a known version at offset 0"]);
+    assert_eq!(check_file(b"REDIS 011"), ["not a dump of a known version at offset 0"]);
+}
+
+/// What redis-server no longer writes.
+#[test]
+fn old_encodings_are_read() {
+    let texts = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
+    let ziplist = b"\x2f\x2f\0\0\0\x22\0\0\0\x08\0\0\x01a\x03\xf1\x02\xfd\x02\xfe\x80\x03\xc0\0\x01\x04\xf0\xff\xff\x7f\
+        \x05\xd0\0\0\0\x80\x06\x01b\xff";
+    let ziplist = [&[ziplist.len() as u8 - 1; 2][..], &ziplist[2..]].concat();
+    let elements = ["a", "0", "12", "-128", "256", "8388607", "-2147483648", "b"];
+    assert_eq!(read(&ziplist[..], ValueType::ListZiplist), Ok(Model::List(texts(&elements))));
+    let quicklist = [&b"\x02"[..], &ziplist, &ziplist].concat();
+    assert_eq!(
+        read(&quicklist[..], ValueType::ListQuicklist),
+        Ok(Model::List(texts(&[elements, elements].concat())))
+    );
+    let pairs = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(field, value)| (field.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
+    };
+    let zipped = [("a", "0"), ("12", "-128"), ("256", "8388607"), ("-2147483648", "b")];
+    assert_eq!(read(&ziplist[..], ValueType::HashZiplist), Ok(Model::Hash(pairs(&zipped))));
+    let zipmap = b"\x18\x02\x03foo\x03\0bar\x05hello\x05\x02world..\xff";
+    let zipmap = [&[zipmap.len() as u8 - 1][..], &zipmap[1..]].concat();
+    let expected = Model::Hash(pairs(&[("foo", "bar"), ("hello", "world")]));
+    assert_eq!(read(&zipmap[..], ValueType::HashZipmap), Ok(expected));
+    let scores = b"\x03\x01a\x031.5\x01b\xfe\x01c\xff";
+    let expected = [("a", 1.5), ("b", f64::INFINITY), ("c", f64::NEG_INFINITY)];
+    let expected = expected.map(|(member, score)| (member.as_bytes().to_vec(), score)).to_vec();
+    assert_eq!(read(&scores[..], ValueType::ZSetText), Ok(Model::ZSet(expected)));
+    let zset = b"\x13\x13\0\0\0\x0e\0\0\0\x02\0\0\x01a\x03\x031.5\xff";
+    assert_eq!(read(&zset[..], ValueType::ZSetZiplist), Ok(Model::ZSet(vec![(b"a".to_vec(), 1.5)])));
+    let set = b"\x0c\x0c\0\0\0\x02\0\x81a\x02\x05\x01\xff";
+    assert_eq!(read(&set[..], ValueType::SetListpack), Ok(Model::Set(texts(&["a", "5"]))));
+}
+
+#[test]
+fn payloads_are_sealed() {
+    let mut payload = b"\0\x01a".to_vec();
+    seal_payload(&mut payload);
+    assert_eq!(open_payload(&payload), Some(&b"\0\x01a"[..]));
+    for at in 0..payload.len() {
+        let mut changed = payload.clone();
+        changed[at] ^= 1;
+        assert_eq!(open_payload(&changed), None);
+        assert_eq!(open_payload(&payload[..at]), None);
+    }
+}

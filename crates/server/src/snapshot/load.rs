@@ -1,0 +1,235 @@
+//! Reading the snapshot.
+//!
+//! All of it is read into databases of its own, which take their place in the shards when the end was reached and the
+//! checksum is right: nothing is ever half loaded.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use command::{Garbage, Post, Task, Tx, Wait};
+use commands::keys::encoded::Builder;
+use keyspace::{Config, Db, Kind, UnixMs};
+use proactor::Clock;
+use rdb::{FileReader, Item, KeyItem};
+use shard::{Hold, Placement, Ready, ShardId};
+
+use crate::error::Error;
+use crate::settings::{DBFILENAME, DIR, RDBCHECKSUM};
+use crate::shared::Shared;
+
+/// Between two lines of the log about how far it is.
+const PROGRESS_MS: u64 = 1000;
+/// Keys between two looks at the clock, and at whether the server is to stop.
+const KEYS_PER_LOOK: u64 = 1024;
+
+/// What was read.
+pub(crate) struct Loaded {
+    /// By shard, then by number.
+    dbs: Vec<Vec<Db>>,
+    key_count: u64,
+    expired_count: u64,
+}
+
+impl Shared {
+    /// Loads the snapshot, if there is one, into the shards of a server that does not serve yet. False: the server was
+    /// stopped meanwhile, and holds nothing.
+    pub(crate) fn load_at_start(&'static self) -> Result<bool, Error> {
+        let name = self.settings.text(DBFILENAME);
+        let clock = Clock::real();
+        let started_ms = clock.monotonic_ms();
+        let file = match File::open(&*name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            opened => opened,
+        };
+        let Some(loaded) = self.read(file)? else { return Ok(false) };
+        let mut hold: Hold<'_, Task, Wait> = Hold::new(&self.shards);
+        for (id, dbs) in self.shards.ids().zip(loaded.dbs) {
+            assert!(hold.try_enter(id), "nobody else is there yet");
+            hold.shard_mut(id).dbs = dbs.into();
+            assert!(hold.leave_or_keep(id), "nobody else is there yet");
+        }
+        self.snapshots.note_loaded(loaded.key_count, loaded.expired_count);
+        tracing::info!(
+            "DB loaded from {name}: {} keys, {} expired ones left out, {} ms",
+            loaded.key_count,
+            loaded.expired_count,
+            clock.monotonic_ms() - started_ms
+        );
+        Ok(true)
+    }
+
+    /// Reads the snapshot and puts what it holds in the place of everything on the shards, all of which are entered.
+    pub(crate) fn reload(&'static self, tx: &mut Tx) -> Result<(), Error> {
+        let Some(loaded) = self.read(File::open(&*self.settings.text(DBFILENAME)))? else { return Ok(()) };
+        self.snapshots.note_loaded(loaded.key_count, loaded.expired_count);
+        for (id, dbs) in self.shards.ids().zip(loaded.dbs) {
+            for (db, new) in (0..).zip(dbs) {
+                replace(tx, id, db, new);
+            }
+        }
+        self.snapshots.note_saved(self.changes(&tx.hold));
+        Ok(())
+    }
+
+    /// What the snapshot holds; `None` if the server was stopped meanwhile.
+    fn read(&'static self, opened: io::Result<File>) -> Result<Option<Loaded>, Error> {
+        let name = Path::new(&*self.settings.text(DIR)).join(&*self.settings.text(DBFILENAME));
+        let name = name.display().to_string();
+        let error = |source: rdb::Error| Error::Snapshot { name: name.clone(), source };
+        let file = opened.map_err(|cause| error(rdb::Error { offset: 0, why: cause.into() }))?;
+        let bytes = file.metadata().map_or(0, |metadata| metadata.len());
+        let now = Clock::real().now_ms() as UnixMs;
+        let mut reading = Reading {
+            placement: self.shards.placement(),
+            config: self.data_config(),
+            now,
+            db: 0,
+            loaded: Loaded {
+                dbs: self.shards.ids().map(|_| new_dbs(self.settings.databases())).collect(),
+                key_count: 0,
+                expired_count: 0,
+            },
+        };
+        let mut file = FileReader::new(file, self.settings.is_on(RDBCHECKSUM)).map_err(error)?;
+        let mut progress =
+            Progress { name: &name, bytes, clock: Clock::real(), next_ms: None, seen_count: 0 };
+        loop {
+            let item = file.next_item().map_err(error)?;
+            if matches!(item, Item::End) {
+                return Ok(Some(reading.loaded));
+            }
+            reading.take(item, &mut file).map_err(error)?;
+            if progress.look(file.offset()) && self.stopping.load(Ordering::Acquire) {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+impl super::Snapshots {
+    fn note_loaded(&self, key_count: u64, expired_count: u64) {
+        self.loaded_key_count.store(key_count, Ordering::Relaxed);
+        self.expired_key_count.store(expired_count, Ordering::Relaxed);
+    }
+}
+
+fn new_dbs(count: u32) -> Vec<Db> {
+    (0..count).map(|_| Db::default()).collect()
+}
+
+/// A file being read.
+struct Reading<'a> {
+    placement: &'a Placement,
+    config: &'a Config,
+    now: UnixMs,
+    /// The database of the keys that come.
+    db: usize,
+    loaded: Loaded,
+}
+
+impl Reading<'_> {
+    /// Takes an item that was just read.
+    fn take(&mut self, item: Item, file: &mut FileReader<File>) -> Result<(), rdb::Error> {
+        match item {
+            Item::Database(number) => {
+                let count = self.loaded.dbs.first().map_or(0, Vec::len) as u64;
+                if number >= count {
+                    return Err(
+                        file.corrupt(file.offset(), "more databases than the setting databases allows")
+                    );
+                }
+                self.db = number as usize;
+                Ok(())
+            }
+            Item::Key(key) => self.take_key(&key, file),
+            Item::Function(_) => {
+                tracing::warn!("a library of functions in the snapshot is left out: there are no functions");
+                Ok(())
+            }
+            Item::Aux(name, value) => {
+                tracing::debug!("snapshot: {} {}", name.escape_ascii(), value.escape_ascii());
+                Ok(())
+            }
+            Item::Sizes(..) | Item::End => Ok(()),
+        }
+    }
+
+    fn take_key(&mut self, item: &KeyItem, file: &mut FileReader<File>) -> Result<(), rdb::Error> {
+        let mut builder = Builder::new(item.value_type.kind(), self.config);
+        file.value(item.value_type, &mut |part| builder.add(part))?;
+        if item.expiry_ms.is_some_and(|expiry| expiry < self.now) {
+            self.loaded.expired_count += 1;
+            return Ok(());
+        }
+        // Redis could write collections without elements, and leaves them out, too.
+        let Some(value) = builder.finish() else { return Ok(()) };
+        let (shard, hash) = self.placement.locate(&item.key);
+        let db = &mut self.loaded.dbs[shard.index()][self.db];
+        let (record, is_new) = db.find_or_insert(hash, &item.key, || value);
+        if !is_new {
+            return Err(file.corrupt(item.offset, "a key is there twice"));
+        }
+        let now_seconds = (self.now / 1000) as u64;
+        record.access = match (item.frequency, item.idle_seconds) {
+            (Some(frequency), _) if self.config.lfu => u32::from(frequency),
+            (_, Some(seconds)) if !self.config.lfu => now_seconds.saturating_sub(seconds) as u32,
+            _ => now_seconds as u32,
+        };
+        if item.expiry_ms.is_some() {
+            db.set_expiry(hash, &item.key, item.expiry_ms);
+        }
+        self.loaded.key_count += 1;
+        Ok(())
+    }
+}
+
+/// Says in the log how far the reading is, where it takes longer.
+struct Progress<'a> {
+    name: &'a str,
+    bytes: u64,
+    clock: Clock,
+    next_ms: Option<u64>,
+    seen_count: u64,
+}
+
+impl Progress<'_> {
+    /// Counts an item that ended at `offset`; true now and then.
+    fn look(&mut self, offset: u64) -> bool {
+        self.seen_count += 1;
+        if !self.seen_count.is_multiple_of(KEYS_PER_LOOK) {
+            return false;
+        }
+        let now_ms = self.clock.monotonic_ms();
+        let next_ms = *self.next_ms.get_or_insert(now_ms + PROGRESS_MS);
+        if now_ms >= next_ms {
+            self.next_ms = Some(now_ms + PROGRESS_MS);
+            let percent = offset * 100 / self.bytes.max(1);
+            tracing::info!("loading {}: {percent} %, {} keys", self.name, self.seen_count);
+        }
+        true
+    }
+}
+
+/// Puts `new` in the place of database `db` on shard `id`. Whoever watches a key of either is told, and whoever waits for a
+/// key that is there now is to be served.
+fn replace(tx: &mut Tx, id: ShardId, db: u32, new: Db) {
+    let placement = tx.hold.shards().placement();
+    let shard = tx.hold.shard_mut(id);
+    let old = std::mem::replace(&mut shard.dbs[db as usize], new);
+    let new = &shard.dbs[db as usize];
+    let has = |part: &Db, key: &[u8]| part.find(placement.hash(key), key).is_some();
+    shard.watches.touch_all(db, |key| has(&old, key) || has(new, key));
+    for key in shard.waiters.keys(db) {
+        let was_lost = old.find(placement.hash(key), key).is_some_and(|old| old.value.kind() == Kind::Stream);
+        if was_lost || has(new, key) {
+            shard.ready.push(Ready { db, key: key.into(), was_lost });
+        }
+    }
+    tx.has_ready |= !shard.ready.is_empty();
+    tx.wrote = true;
+    if !old.is_empty() {
+        tx.posts.push(Post::Free(Garbage::Db(old)));
+    }
+}

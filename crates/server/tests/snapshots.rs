@@ -1,0 +1,307 @@
+//! Snapshots: what is saved is there after a restart, here and on redis-server, and nothing that goes wrong loses the old one.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
+
+use blackbox::{Client, Scratch, Server, Signal, StartError, check, oracle, sample_keys, samples};
+use ds::random::Random;
+use resp::Value;
+
+const DATABASES: [&str; 2] = ["0", "9"];
+
+/// A server of so many threads with its snapshot in `scratch`, which must exist for as long.
+fn start(scratch: &Scratch, threads: usize, more: &[&str]) -> Server {
+    let directory = scratch.path("");
+    let options = [&["--dir", &directory, "--dbfilename", "dump.rdb"], more].concat();
+    Server::start(threads, "auto", &options)
+}
+
+fn start_redis(scratch: &Scratch) -> Server {
+    let directory = scratch.path("");
+    Server::redis_with(&["--dir", &directory, "--dbfilename", "dump.rdb"]).expect("it is there")
+}
+
+fn call(client: &mut Client, args: &[&[u8]]) -> Value {
+    client.send_args(args);
+    client.receive()
+}
+
+/// Makes the samples in two databases.
+fn fill(client: &mut Client) {
+    for db in DATABASES {
+        check(client, &format!("SELECT {db}"), "OK");
+        for request in samples() {
+            let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+            let reply = call(client, &args);
+            assert!(!matches!(reply, Value::Error(_)), "{reply}");
+        }
+    }
+    check(client, "SET only-here yes", "OK");
+    check(client, "SELECT 0", "OK");
+}
+
+/// Digest and expiries of all data.
+fn state(client: &mut Client) -> Vec<String> {
+    let mut state = vec![client.show("DEBUG DIGEST")];
+    for db in DATABASES {
+        check(client, &format!("SELECT {db}"), "OK");
+        state.push(client.show("DBSIZE"));
+        state.extend(sample_keys().iter().map(|key| call(client, &[b"PEXPIRETIME", key]).to_string()));
+    }
+    check(client, "SELECT 0", "OK");
+    state
+}
+
+fn kill(mut server: Server) {
+    server.signal(Signal::KILL);
+    server.wait();
+}
+
+#[test]
+fn what_is_saved_is_there_after_a_restart() {
+    let scratch = Scratch::new("restart");
+    let server = start(&scratch, 2, &[]);
+    let mut client = server.client();
+    fill(&mut client);
+    check(&mut client, "SET over 1 PX 1", "OK");
+    check(&mut client, "DEBUG SET-ACTIVE-EXPIRE 0", "OK");
+    assert_ne!(client.info("persistence", "rdb_changes_since_last_save"), "0");
+    check(&mut client, "SAVE", "OK");
+    for (field, value) in
+        [("rdb_changes_since_last_save", "0"), ("rdb_saves", "1"), ("rdb_last_bgsave_status", "ok")]
+    {
+        assert_eq!(client.info("persistence", field), value);
+    }
+    assert_eq!(
+        client.show("LASTSAVE"),
+        format!("(integer) {}", client.info("persistence", "rdb_last_save_time"))
+    );
+    let _ = client.show("GET over");
+    let saved = state(&mut client);
+    check(&mut client, "SET not-saved 1", "OK");
+    kill(server);
+    for (threads, more) in [(1, &[][..]), (4, &["--num_shards=3"])] {
+        let server = start(&scratch, threads, more);
+        let mut client = server.client();
+        let _ = client.show("GET over");
+        assert_eq!(state(&mut client), saved);
+        assert_eq!(client.info("persistence", "rdb_changes_since_last_save"), "0");
+        let loaded: usize = client.info("persistence", "rdb_last_load_keys_loaded").parse().unwrap();
+        let expired: usize = client.info("persistence", "rdb_last_load_keys_expired").parse().unwrap();
+        assert!((1..=2).contains(&(loaded + expired - DATABASES.len() * sample_keys().len())));
+    }
+    let names: Vec<_> =
+        fs::read_dir(scratch.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["dump.rdb"]);
+}
+
+#[test]
+fn redis_loads_our_snapshots_and_we_load_theirs() {
+    if oracle().is_none() {
+        return;
+    }
+    for options in [&[][..], &["--rdbcompression", "no", "--rdbchecksum", "no"]] {
+        let scratch = Scratch::new("exchange");
+        let ours = start(&scratch, 2, options);
+        let mut client = ours.client();
+        fill(&mut client);
+        let saved = state(&mut client);
+        client.send("SHUTDOWN SAVE");
+        client.expect_end();
+        let checked = Command::new("redis-check-rdb").arg(scratch.path("dump.rdb")).output().unwrap();
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+        let theirs = start_redis(&scratch);
+        let mut client = theirs.client();
+        assert_eq!(state(&mut client), saved);
+        check(&mut client, "SET from-redis yes", "OK");
+        for option in options.chunks(2).filter(|option| option[0] != "--rdbchecksum") {
+            check(&mut client, &format!("CONFIG SET {} {}", &option[0][2..], option[1]), "OK");
+        }
+        check(&mut client, "SAVE", "OK");
+        let saved = state(&mut client);
+        kill(theirs);
+        let ours = start(&scratch, 2, options);
+        assert_eq!(state(&mut ours.client()), saved);
+    }
+}
+
+/// Options, how the server is ended, whether that saves.
+#[test]
+fn a_server_saves_at_its_end_if_it_is_to() {
+    let points = &["--save", "3600 1"][..];
+    for (options, end, saves) in [
+        (&[][..], "SHUTDOWN", false),
+        (&[], "SHUTDOWN SAVE", true),
+        (&[], "SHUTDOWN SAVE FORCE", true),
+        (&[], "TERM", false),
+        (points, "SHUTDOWN", true),
+        (points, "SHUTDOWN NOSAVE", false),
+        (points, "TERM", true),
+    ] {
+        let scratch = Scratch::new("end");
+        let mut server = start(&scratch, 2, options);
+        let mut client = server.client();
+        check(&mut client, "SET key value", "OK");
+        match end {
+            "TERM" => server.signal(Signal::TERM),
+            line => client.send(line),
+        }
+        client.expect_end();
+        assert_eq!(server.wait().code(), Some(0));
+        assert_eq!(Path::new(&scratch.path("dump.rdb")).exists(), saves, "{options:?} {end}");
+        let server = start(&scratch, 2, &[]);
+        check(&mut server.client(), "GET key", if saves { "\"value\"" } else { "(nil)" });
+    }
+}
+
+#[test]
+fn a_server_that_cannot_save_says_so_and_goes_on() {
+    let scratch = Scratch::new("unwritable");
+    let mut server = start(&scratch, 2, &["--enable-protected-configs", "yes", "--save", "1 1"]);
+    let mut client = server.client();
+    check(&mut client, "SET key value", "OK");
+    check(&mut client, "SAVE", "OK");
+    check(&mut client, "SET key other", "OK");
+    let path_refused = "(error) ERR CONFIG SET failed (possibly related to argument 'dbfilename') - dbfilename can't be a path, just a filename";
+    check(&mut client, "CONFIG SET dbfilename a/b", path_refused);
+    // A directory cannot be replaced by a file.
+    fs::create_dir(scratch.path("directory")).unwrap();
+    check(&mut client, "CONFIG SET dbfilename directory", "OK");
+    check(&mut client, "SAVE", "(error) ERR cannot save directory: Is a directory (os error 21)");
+    assert_eq!(client.info("persistence", "rdb_last_bgsave_status"), "err");
+    assert_eq!(client.info("persistence", "rdb_changes_since_last_save"), "1");
+    let refused = "(error) ERR Errors trying to SHUTDOWN. Check logs.";
+    check(&mut client, "SHUTDOWN", refused);
+    check(&mut client, "SHUTDOWN SAVE", refused);
+    check(&mut client, "DEBUG RELOAD", "(error) ERR cannot save directory: Is a directory (os error 21)");
+    check(
+        &mut client,
+        "BGSAVE",
+        "(error) ERR This server cannot save in the background yet, SAVE does it at once",
+    );
+    check(&mut client, "GET key", "\"other\"");
+    assert_eq!(fs::read_dir(scratch.path("")).unwrap().count(), 2, "no half-written file is left");
+    client.send("SHUTDOWN FORCE");
+    client.expect_end();
+    server.wait();
+    check(&mut start(&scratch, 2, &[]).client(), "GET key", "\"value\"");
+}
+
+/// On a file system of its own that has room for little.
+#[test]
+fn a_full_disk_leaves_the_old_snapshot() {
+    let scratch = Scratch::new("full");
+    let directory = scratch.path("");
+    let mount = format!("mount -t tmpfs -o size=256k tmpfs '{directory}' && exec \"$@\"");
+    let launcher = ["unshare", "--mount", "--map-root-user", "sh", "-c", &mount, "sh"];
+    let server = Server::launch(&launcher, &["--proactor_threads=2", "--dir", &directory]).unwrap();
+    let mut client = server.client();
+    check(&mut client, "SET key old", "OK");
+    check(&mut client, "SAVE", "OK");
+    check(&mut client, "SET key new", "OK");
+    let mut random = Random::new(1);
+    let noise: Vec<u8> = (0..400_000).map(|_| random.next_u64() as u8).collect();
+    call(&mut client, &[b"SET", b"noise", &noise]);
+    let reply = client.show("SAVE");
+    assert!(reply.contains("No space left on device"), "{reply}");
+    check(&mut client, "GET key", "\"new\"");
+    check(&mut client, "DEL noise", "(integer) 1");
+    check(&mut client, "DEBUG RELOAD NOSAVE", "OK");
+    check(&mut client, "GET key", "\"old\"");
+    check(&mut client, "SAVE", "OK");
+}
+
+/// At moments that depend on how far the new file has grown.
+#[test]
+fn a_server_killed_while_it_saves_leaves_a_whole_snapshot() {
+    let seed = std::env::var("DARTER_SEED").map_or(1, |seed| seed.parse().expect("a number"));
+    println!("DARTER_SEED={seed}");
+    let mut random = Random::new(seed);
+    let scratch = Scratch::new("killed");
+    let (mut old_count, mut killed_count) = (0, 0);
+    for round in 1..=6_u64 {
+        let server = start(&scratch, 2, &["--rdbcompression", "no"]);
+        let mut client = server.client();
+        let count: u64 = client.show("DBSIZE").trim_start_matches("(integer) ").parse().unwrap();
+        assert!([old_count, (round - 1) * 20_000].contains(&count), "round {round}: {count} keys");
+        old_count = count;
+        check(&mut client, &format!("DEBUG POPULATE {} key 200", round * 20_000), "OK");
+        let temporary = scratch.path(&format!("temp-{}.rdb", server.process_id()));
+        let enough = random.below(round * 20_000 * 200);
+        let file_number = || fs::metadata(scratch.path("dump.rdb")).map_or(0, |metadata| metadata.ino());
+        let before = file_number();
+        client.send("SAVE");
+        // It ends at the latest when the save does: then the file has its name.
+        while file_number() == before {
+            if fs::metadata(&temporary).is_ok_and(|metadata| metadata.len() > enough) {
+                killed_count += 1;
+                break;
+            }
+        }
+        kill(server);
+        let _ = fs::remove_file(temporary);
+    }
+    assert!(killed_count > 0);
+}
+
+#[test]
+fn a_damaged_snapshot_is_refused() {
+    let scratch = Scratch::new("damaged");
+    let server = start(&scratch, 2, &[]);
+    let mut client = server.client();
+    fill(&mut client);
+    check(&mut client, "SAVE", "OK");
+    kill(server);
+    let path = scratch.path("dump.rdb");
+    let whole = fs::read(&path).unwrap();
+    let refused = |bytes: &[u8], expected: &str| {
+        fs::write(&path, bytes).unwrap();
+        let options = ["--dir", &scratch.path(""), "--dbfilename", "dump.rdb"];
+        match Server::darter(&options) {
+            Err(StartError::Failed { log, .. }) => assert!(log.contains(expected), "{expected}: {log}"),
+            Err(error) => panic!("{error}"),
+            Ok(_) => panic!("{expected}: it starts"),
+        }
+    };
+    let mut changed = whole.clone();
+    *changed.last_mut().unwrap() ^= 1;
+    let place = format!("dump.rdb: wrong checksum at offset {}", whole.len() - 8);
+    refused(&changed, &place);
+    refused(&whole[..whole.len() / 2], &format!("unexpected end at offset {}", whole.len() / 2));
+    refused(b"", "dump.rdb: unexpected end at offset 0");
+    refused(b"something else", "dump.rdb: not a dump of a known version at offset 0");
+    refused(b"REDIS0010\xfe\x20", "more databases than the setting databases allows at offset 11");
+    refused(b"REDIS0010\xfe\x00\x00\x01k\x01a\x00\x01k\x01b", "a key is there twice at offset 16");
+    fs::write(&path, &whole).unwrap();
+    check(&mut start(&scratch, 2, &[]).client(), "GET only-here", "(nil)");
+}
+
+#[test]
+fn debug_reload_gives_back_the_same_data() {
+    let scratch = Scratch::new("reload");
+    let server = start(&scratch, 2, &[]);
+    let (mut client, mut other) = (server.client(), server.client());
+    fill(&mut client);
+    let before = state(&mut client);
+    check(&mut other, "WATCH set:0", "OK");
+    check(&mut client, "DEBUG RELOAD", "OK");
+    assert_eq!(state(&mut client), before);
+    check(&mut other, "MULTI", "OK");
+    check(&mut other, "EXEC", "(nil)");
+    // Somebody who waits for a key that comes with the file is served.
+    check(&mut client, "RPUSH queue job", "(integer) 1");
+    check(&mut client, "SAVE", "OK");
+    check(&mut client, "FLUSHALL", "OK");
+    other.send("BLPOP queue 0");
+    blackbox::eventually("it waits", || client.info("clients", "blocked_clients") == "1");
+    check(&mut client, "DEBUG RELOAD NOSAVE", "OK");
+    assert_eq!(other.receive().to_string(), "1) \"queue\"\n2) \"job\"");
+    check(&mut client, "EXISTS queue", "(integer) 0");
+    check(&mut client, "DEBUG RELOAD WHATEVER", "(error) ERR syntax error");
+    fs::write(scratch.path("dump.rdb"), "REDIS0010").unwrap();
+    let reply = client.show("DEBUG RELOAD NOSAVE");
+    assert!(reply.contains("unexpected end at offset 9"), "{reply}");
+    check(&mut client, "EXISTS set:0", "(integer) 1");
+}

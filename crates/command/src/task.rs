@@ -132,7 +132,7 @@ pub enum Outcome {
     Again(SmallVec<[ShardId; 8]>),
 }
 
-/// Serves a waiter from `key`, which holds a value of the kind it waits for: must write a reply.
+/// Serves a waiter from `key`, which its [`When`] found good: must write a reply.
 pub type Serve = fn(&mut Ctx, key: &[u8]) -> CommandResult;
 
 /// Whether a waiter is to be served, given the value of the key, if it still has one, its arguments and the key.
@@ -150,7 +150,7 @@ pub enum When {
 /// What a blocking command waits for.
 #[derive(Debug)]
 pub struct BlockOn<'a> {
-    /// The command's arguments, as far as they do not depend on when it is served.
+    /// With what it is served: the command's arguments, but with the ids of now in place of `XREAD`'s `$`.
     pub args: &'a [&'a [u8]],
     /// The keys; the first that gets a value as `when` wants it serves.
     pub keys: &'a [&'a [u8]],

@@ -23,8 +23,9 @@ pub use id::StreamId;
 pub use log::{AppendError, Entries, Keep, Log, Trim};
 pub use node::Fields;
 
-/// Nodes or pending entries in one slice of freeing a stream.
-const FREED_AT_ONCE_COUNT: usize = 1024;
+/// Pending entries, and nodes, in one slice of freeing a stream.
+const PENDING_FREED_AT_ONCE: usize = 1024;
+const NODES_FREED_AT_ONCE: usize = 128;
 
 /// When a node is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,12 +59,12 @@ impl Stream {
     /// Drops a bounded part of it; false when nothing is left.
     pub fn free_slice(&mut self) -> bool {
         if let Some(mut group) = self.groups.first_entry() {
-            if !group.get_mut().drop_pending(FREED_AT_ONCE_COUNT) {
+            if !group.get_mut().drop_pending(PENDING_FREED_AT_ONCE) {
                 group.remove();
             }
             return true;
         }
-        self.log.drop_nodes(FREED_AT_ONCE_COUNT)
+        self.log.drop_nodes(NODES_FREED_AT_ONCE)
     }
 
     /// Bytes that it has allocated.

@@ -4,9 +4,9 @@ CARGO ?= cargo
 PORT ?= 6379
 URL ?=
 SIDEKIQ ?= 7
-export JOBS PROCESSES THREADS QUEUES URL PEER
+export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: help run build release test quick-test differential simulate hostile fuzz loom lint fmt bench-quick bench-growth demo gates gate-sidekiq clean setup
+.PHONY: help run build release test quick-test differential simulate hostile fuzz loom lint fmt bench bench-quick bench-tables bench-growth demo gates gate-sidekiq clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -64,8 +64,14 @@ lint: ## Formatting and clippy, as CI sees them
 fmt: ## Format
 	$(CARGO) fmt --all
 
-bench-quick: release ## Ratios to redis-server: CPU per request, a few minutes
+bench: release ## Every peer on this machine (PEERS: more, by path) against Darter in its modes; half an hour
+	scripts/bench
+
+bench-quick: release ## Ratios to redis-server: CPU per request, in under three minutes
 	scripts/bench-quick
+
+bench-tables: release ## The published tables with our figures beside them: TABLE=queues (default), backlog or values
+	scripts/bench-tables $(or $(TABLE),queues)
 
 bench-growth: ## How long one operation takes while tables and collections grow to millions, and shrink
 	$(CARGO) build --release -p keyspace --example growth

@@ -1,72 +1,120 @@
-//! `darter-bench`: loads a server that speaks the Redis protocol, and says how fast it answered.
+//! `darter-bench`: loads a server that speaks the Redis protocol, and says what it was like.
 //!
-//! One thread on our own proactor, with requests that are encoded before the clock starts: the generator has to cost less
-//! than the server, or it measures itself. What the server spent is read by the caller (`scripts/bench-quick`).
+//! Each generator thread has our own proactor, and what can be is encoded before the clock starts: the generator has to cost
+//! less than the server, or it measures itself.
+//!
+//! ```text
+//!   options ─▶ mode (raw, jobs, kv, …): a Workload for each thread
+//!                │
+//!                ▼                      ┌─ load ◀─▶ proactor ◀─▶ server
+//!              run ─ start at one time ─┼─ load …      │ samples: histograms of 250 ms
+//!                │                      └─ load …      ▼
+//!                │◀───────────── latencies, points of time, errors; memory from `watch`
+//!                ▼
+//!              report ─▶ table, JSON, page
+//! ```
+//!
+//! A run that goes wrong still reports what it has measured, says what was wrong, and exits with 1.
 
+mod control;
+mod histogram;
+mod jobs;
+mod keys;
+mod kv;
+mod line;
 mod load;
+mod mastodon;
+mod memcache;
+mod memory;
+mod number;
+mod options;
+mod output;
+mod pace;
+mod page;
+mod plot;
+mod raw;
+mod report;
 mod requests;
+mod run;
+mod script;
+mod table;
+mod target;
+mod watch;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
-use requests::Requests;
+use jobs::JobsOptions;
+use kv::Kv;
+use mastodon::Mastodon;
+use memory::{MemoryOptions, SnapshotOptions};
+use options::Common;
+use raw::Raw;
+use script::ScriptOptions;
 
-/// Send a command again and again over many connections, and count the replies.
-///
-/// `__rand_int__` in an argument becomes a random number of twelve digits below --keys, as with redis-benchmark.
+/// Loads a server that speaks the Redis protocol, and says what it was like.
 #[derive(Debug, Parser)]
 #[command(name = "darter-bench", version)]
 struct Options {
-    /// The server's host.
-    #[arg(long, default_value = "127.0.0.1")]
-    host: String,
-    /// The server's port.
-    #[arg(short, long, default_value_t = 6379)]
-    port: u16,
-    /// Connections.
-    #[arg(short, long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=60_000))]
-    connections: u32,
-    /// Requests that a connection sends before it waits for all their replies.
-    #[arg(short = 'P', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pipeline: u32,
-    /// Requests in all.
-    #[arg(short = 'n', long, default_value_t = 1_000_000)]
-    requests: u64,
-    /// How many different keys `__rand_int__` makes.
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
-    keys: u64,
-    /// Seed of the random numbers.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// The command and its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    command: Vec<String>,
+    #[command(subcommand)]
+    mode: Mode,
+}
+
+#[derive(Debug, Subcommand)]
+enum Mode {
+    Raw(Raw),
+    Jobs(JobsOptions),
+    Kv(Kv),
+    Script(ScriptOptions),
+    Mastodon(Mastodon),
+    Memory(MemoryOptions),
+    Snapshot(SnapshotOptions),
+}
+
+impl Mode {
+    fn common(&self) -> &Common {
+        match self {
+            Mode::Raw(raw) => &raw.common,
+            Mode::Kv(kv) => &kv.common,
+            Mode::Script(script) => &script.common,
+            Mode::Mastodon(mastodon) => &mastodon.common,
+            Mode::Memory(memory) => &memory.common,
+            Mode::Snapshot(snapshot) => &snapshot.common,
+            Mode::Jobs(jobs) => &jobs.common,
+        }
+    }
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
-    let requests = Requests::new(&options.command, options.pipeline, options.keys, options.seed);
-    let load = load::Load {
-        address: (&options.host, options.port),
-        connections: options.connections,
-        pipeline: options.pipeline,
-        requests: options.requests,
+    let mode = Options::parse().mode;
+    allow_many_connections();
+    if let Err(error) = control::end_on_interrupt() {
+        eprintln!("darter-bench: an interrupt will give no report: {error}");
+    }
+    let report = match &mode {
+        Mode::Raw(raw) => raw.run(),
+        Mode::Kv(kv) => kv.run(),
+        Mode::Script(script) => script.run(),
+        Mode::Mastodon(mastodon) => mastodon.run(),
+        Mode::Memory(memory) => memory.run(),
+        Mode::Snapshot(snapshot) => snapshot.run(),
+        Mode::Jobs(jobs) => jobs.run(),
     };
-    match load.run(requests) {
-        Ok(done) => {
-            let seconds = done.elapsed.as_secs_f64();
-            println!(
-                r#"{{"requests": {}, "errors": {}, "seconds": {seconds:.6}, "requests_per_second": {:.0}}}"#,
-                done.replies,
-                done.errors,
-                done.replies as f64 / seconds
-            );
-            ExitCode::SUCCESS
-        }
+    match report.and_then(|report| output::publish(&report, mode.common()).map(|()| report.is_good)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("darter-bench: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// As many as the system allows this process without asking.
+fn allow_many_connections() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // If it is refused, connecting too many says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }

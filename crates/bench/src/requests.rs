@@ -1,9 +1,11 @@
-//! The requests, encoded before the clock starts.
+//! Requests of one form, encoded before the clock starts.
 //!
 //! ```text
 //!   bytes:  [request][request][request] …            starts:  where each begins, and the end
 //!                     └── a batch: P in a row, beginning at a random one
 //! ```
+
+use proactor::Entropy;
 
 /// What becomes a random number.
 const PLACEHOLDER: &str = "__rand_int__";
@@ -19,13 +21,13 @@ pub(crate) struct Requests {
     bytes: Vec<u8>,
     starts: Vec<usize>,
     batch: usize,
-    random: Random,
+    random: Entropy,
 }
 
 impl Requests {
     /// Requests of the form `command`, in batches of `batch`; the placeholder becomes a number below `keys`.
     pub(crate) fn new(command: &[String], batch: u32, keys: u64, seed: u64) -> Requests {
-        let mut random = Random(seed);
+        let mut random = Entropy::from_seed(seed);
         let mut bytes = Vec::new();
         let mut starts = vec![0];
         let is_random = command.iter().any(|arg| arg.contains(PLACEHOLDER));
@@ -45,21 +47,6 @@ impl Requests {
     pub(crate) fn batch(&mut self) -> &[u8] {
         let first = self.random.below((self.starts.len() - self.batch) as u64) as usize;
         &self.bytes[self.starts[first]..self.starts[first + self.batch]]
-    }
-}
-
-/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators).
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^= mixed >> 31;
-        ((u128::from(mixed) * u128::from(bound)) >> 64) as u64
     }
 }
 

@@ -11,7 +11,7 @@ use command::{Command, Group, Table};
 use resp::{DoubleBuffer, Value};
 use transcript::{Runner, Socket};
 
-use crate::differences::{Rule, rules_of};
+use crate::differences::{Rule, rules_of, without_times};
 use crate::generate::Request;
 use crate::values::SCRIPTS;
 
@@ -112,9 +112,10 @@ impl<'t> Comparison<'t> {
         let allows = |rule| match rule {
             _ if darter == redis => true,
             Rule::Differs(allowed) => allowed(darter, redis),
-            Rule::Newer(_) => false,
+            Rule::Newer(_) | Rule::Unsent(_) => false,
             _ if is_error(darter) || is_error(redis) => false,
             Rule::Sample { reader } => is_sample(darter, redis, self.whole(reader, command, args)),
+            Rule::Tied(open) => open(args) && is_reordered(darter, redis, args, command),
             Rule::Near(tolerance) => is_near(darter, redis, tolerance),
             Rule::Walk => {
                 let (darter, redis) = (items_of(darter), items_of(redis));
@@ -127,6 +128,13 @@ impl<'t> Comparison<'t> {
         rules_of(&command.full_name).any(allows)
             || canonical(darter, in_any_order, command) == canonical(redis, in_any_order, command)
     }
+}
+
+/// Whether both hold the same in some order; if they are parts, whether they are of the same length.
+fn is_reordered(darter: &Value, redis: &Value, args: &[&[u8]], command: &Command) -> bool {
+    let is_part = args.iter().any(|arg| arg.eq_ignore_ascii_case(b"LIMIT"));
+    items_of(darter).len() == items_of(redis).len()
+        && (is_part || canonical(darter, true, command) == canonical(redis, true, command))
 }
 
 fn is_near(darter: &Value, redis: &Value, tolerance: i64) -> bool {
@@ -243,7 +251,8 @@ pub(crate) fn contents(socket: &mut Socket) -> io::Result<BTreeMap<String, Strin
         let Value::Bulk(name) = key else { continue };
         let mut ask = |line: &str| {
             let mut request = words(line);
-            request.insert(1, name.clone());
+            // The key comes after the name, which XINFO has two words of.
+            request.insert(if line.starts_with("XINFO ") { 2 } else { 1 }, name.clone());
             socket.call(&request)
         };
         let kind = ask("TYPE")?.to_string();
@@ -253,6 +262,7 @@ pub(crate) fn contents(socket: &mut Socket) -> io::Result<BTreeMap<String, Strin
             "set" => ask("SMEMBERS")?,
             "zset" => ask("ZRANGE 0 -1 WITHSCORES")?,
             "hash" => ask("HGETALL")?,
+            "stream" => without_times(&ask("XINFO STREAM FULL COUNT 0")?),
             _ => Value::Null,
         };
         let mut items: Vec<String> =

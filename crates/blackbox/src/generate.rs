@@ -30,6 +30,9 @@ pub struct Batch {
     pub is_pipelined: bool,
 }
 
+/// Takes the oracle half a second.
+const SLOW: &str = "pfselftest";
+
 /// Makes batches.
 #[derive(Debug)]
 pub struct Generator<'t> {
@@ -42,10 +45,11 @@ pub struct Generator<'t> {
 impl<'t> Generator<'t> {
     /// The generator number `seed` for the commands of `table`.
     pub fn new(seed: u64, table: &'t Table) -> Self {
-        let callable = |command: &&Command| command.entry.subcommands.is_empty();
+        let callable =
+            |command: &&Command| command.entry.subcommands.is_empty() && is_known_to_oracle(command);
         let inserts = |command: &&Command| {
             command.entry.keys.iter().any(|spec| spec.flags.contains(&KeyFlag::Insert))
-                || command.entry.name == "set"
+                || ["set", "xadd"].contains(&command.entry.name)
         };
         let commands: Vec<_> = table.all().iter().filter(callable).collect();
         let inserting = commands.iter().copied().filter(inserts).collect();
@@ -99,11 +103,35 @@ impl<'t> Generator<'t> {
             }
         };
         let request = self.request(command);
+        if command.entry.name == "xadd" && self.one_in(20) {
+            // Enough for several nodes.
+            return vec![request; 130];
+        }
+        let mut before = Vec::new();
+        for [key, group, consumer] in groups_of(command, &request) {
+            let (Some(key), Some(group)) = (key, group) else { continue };
+            if self.one_in(2) {
+                before.push(line(&[b"XGROUP", b"CREATE", key, group, b"0", b"MKSTREAM"]));
+            }
+            // From 7.2 on a command that finds nothing for its consumer creates it, too.
+            before.extend(consumer.map(|name| line(&[b"XGROUP", b"CREATECONSUMER", key, group, name])));
+        }
         let reader = rules_of(&command.full_name).find_map(|rule| match rule {
             Rule::Sample { reader } => Some(reader),
-            Rule::Near(_) | Rule::Walk | Rule::Differs(_) | Rule::Newer(_) => None,
+            _ => None,
         });
-        let Some(reader) = reader else { return vec![request] };
+        let Some(reader) = reader else {
+            let stored = stored_in_open_order(command, &request);
+            let key = request.get(1).filter(|_| command.entry.name == "xsetid").cloned();
+            before.extend(command.entry.name.starts_with("sort").then(values::clear_range_error));
+            before.push(request);
+            before.extend(stored.map(|key| line(&[b"DEL", &key])));
+            // The oracle sets ids that 7.2 does not.
+            before.extend(
+                key.into_iter().flat_map(|key| [line(&[b"XINFO", b"STREAM", &key]), line(&[b"DEL", &key])]),
+            );
+            return before;
+        };
         let mut whole: Request = reader.split(' ').map(|word| word.as_bytes().to_vec()).collect();
         let key = request.get(1).filter(|_| !command.entry.keys.is_empty()).cloned();
         if let Some(key) = key.clone() {
@@ -123,7 +151,8 @@ impl<'t> Generator<'t> {
             self.deck.clone_from(&self.commands);
             self.random.shuffle(&mut self.deck);
         }
-        self.deck.pop().expect("a table has commands")
+        let dealt = self.deck.pop().expect("a table has commands");
+        if dealt.entry.name == SLOW && !self.one_in(8) { self.next_command() } else { dealt }
     }
 
     /// A request of `command`, most often well-formed.
@@ -135,7 +164,12 @@ impl<'t> Generator<'t> {
         }
         let name_len = request.len();
         let newer = newer_word(command);
-        let mut filling = Filling { generator: self, group: command.entry.group, newer, numkeys: None };
+        let unsent = rules_of(&command.full_name).find_map(|rule| match rule {
+            Rule::Unsent(word) => Some(word),
+            _ => None,
+        });
+        let group = command.entry.group;
+        let mut filling = Filling { generator: self, group, unsent: newer.or(unsent), numkeys: None };
         filling.args(command.entry.args, &mut request);
         if newer.is_none() && self.one_in(8) {
             self.spoil(command, name_len, &mut request);
@@ -145,7 +179,7 @@ impl<'t> Generator<'t> {
 
     /// Breaks the form: a missing, a superfluous, a wrong argument, one option too many.
     fn spoil(&mut self, command: &Command, name_len: usize, request: &mut Request) {
-        let garbage = values::garbage(&mut self.random, command.has(Flag::Blocking));
+        let garbage = values::garbage(&mut self.random, command.has(Flag::Blocking), command.entry.group);
         let last = request.len() - 1;
         let position = name_len + self.random.below(request.len() as u64) as usize;
         match self.random.below(5) {
@@ -185,6 +219,41 @@ impl<'t> Generator<'t> {
     }
 }
 
+/// The key under which `command` stores what need not be the same for both servers.
+fn stored_in_open_order(command: &Command, request: &Request) -> Option<Vec<u8>> {
+    let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+    let is_open = rules_of(&command.full_name).any(|rule| matches!(rule, Rule::Tied(open) if open(&args)));
+    let word = args.iter().rposition(|arg| is_open && arg.eq_ignore_ascii_case(b"STORE"))?;
+    request.get(word + 1).cloned()
+}
+
+/// Whether redis-server 7.0 has the command.
+pub fn is_known_to_oracle(command: &Command) -> bool {
+    let mut numbers = command.entry.since.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) <= (Some(7), Some(0))
+}
+
+fn line(words: &[&[u8]]) -> Request {
+    words.iter().map(|word| word.to_vec()).collect()
+}
+
+/// The groups of streams that a request is about: key, group, and the consumer that it may create.
+fn groups_of<'r>(command: &Command, request: &'r Request) -> Vec<[Option<&'r [u8]>; 3]> {
+    let at = |index: usize| request.get(index).map(Vec::as_slice);
+    match &command.full_name[..] {
+        "xack" | "xpending" => vec![[at(1), at(2), None]],
+        "xclaim" | "xautoclaim" => vec![[at(1), at(2), at(3)]],
+        "xreadgroup" => {
+            let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+            let keys = command.keys(&args).unwrap_or_default();
+            let word = args.iter().position(|arg| arg.eq_ignore_ascii_case(b"GROUP")).unwrap_or(args.len());
+            keys.iter().map(|key| [at(key.index), at(word + 1), at(word + 2)]).collect()
+        }
+        name if name.starts_with("xgroup|") || name == "xinfo|consumers" => vec![[at(2), at(3), None]],
+        _ => Vec::new(),
+    }
+}
+
 fn is_called(command: &Command, request: &Request) -> bool {
     let mut names = command.full_name.split('|').zip(request);
     names.all(|(name, arg)| name.as_bytes().eq_ignore_ascii_case(arg))
@@ -209,7 +278,7 @@ fn may_be_in_script(command: &Command) -> bool {
 fn newer_word(command: &Command) -> Option<&'static str> {
     rules_of(&command.full_name).find_map(|rule| match rule {
         Rule::Newer(word) => Some(word),
-        Rule::Sample { .. } | Rule::Near(_) | Rule::Walk | Rule::Differs(_) => None,
+        _ => None,
     })
 }
 
@@ -225,16 +294,19 @@ struct Filling<'g, 't> {
     generator: &'g mut Generator<'t>,
     group: Group,
     /// Never sent.
-    newer: Option<&'static str>,
+    unsent: Option<&'static str>,
     /// How many keys were announced.
     numkeys: Option<u64>,
 }
 
 impl Filling<'_, '_> {
+    fn is_unsent(&self, arg: &Arg) -> bool {
+        arg.token.is_some() && arg.token == self.unsent
+    }
+
     fn args(&mut self, args: &[Arg], request: &mut Request) {
         for arg in args {
-            let is_newer = arg.token.is_some() && arg.token == self.newer;
-            if arg.optional && (is_newer || self.generator.random.below(5) < 3) {
+            if arg.optional && (self.is_unsent(arg) || self.generator.random.below(5) < 3) {
                 continue;
             }
             let repeats = if arg.multiple { self.repeats(arg) } else { 1 };
@@ -251,8 +323,14 @@ impl Filling<'_, '_> {
 
     fn repeats(&mut self, arg: &Arg) -> u64 {
         if let Some(count) = self.numkeys
-            && (arg.kind == ArgKind::Key || arg.name == "weight")
+            && (arg.kind == ArgKind::Key || ["id", "weight"].contains(&arg.name))
         {
+            return count;
+        }
+        if self.group == Group::Stream && arg.kind == ArgKind::Key {
+            // As many ids follow.
+            let count = 1 + self.generator.random.below(3);
+            self.numkeys = Some(count);
             return count;
         }
         match self.generator.random.below(200) {
@@ -271,13 +349,14 @@ impl Filling<'_, '_> {
         let value = match arg.kind {
             ArgKind::Block => return self.args(arg.args, request),
             ArgKind::OneOf => {
-                let chosen = self.generator.random.below(arg.args.len() as u64) as usize;
-                let chosen = Arg { optional: false, ..arg.args[chosen] };
+                let sent: Vec<&Arg> = arg.args.iter().filter(|arg| !self.is_unsent(arg)).collect();
+                let chosen = self.generator.random.below(sent.len() as u64) as usize;
+                let chosen = Arg { optional: false, ..*sent[chosen] };
                 return self.args(&[chosen], request);
             }
             ArgKind::PureToken => arg.token.unwrap_or(arg.name).as_bytes().to_vec(),
             ArgKind::Key => values::key(random, self.group),
-            ArgKind::Pattern => values::pattern(random),
+            ArgKind::Pattern => values::pattern(random, arg.name),
             ArgKind::Integer | ArgKind::UnixTime if arg.name == "numkeys" => {
                 let count = 1 + random.below(3);
                 self.numkeys = Some(count);

@@ -26,7 +26,7 @@ mod witness;
 
 pub use client::{Client, PATIENCE, check, eventually, text};
 pub use differences::{KNOWN, Known, Rule};
-pub use generate::{Batch, Generator, Request};
+pub use generate::{Batch, Generator, Request, is_known_to_oracle};
 pub use pair::{Answered, Mismatch, Pair};
 pub use rustix::process::Signal;
 pub use samples::{sample_keys, samples};

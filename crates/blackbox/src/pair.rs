@@ -15,6 +15,8 @@ use crate::shapes::Shapes;
 
 /// The databases that random requests reach.
 const DATABASES: [&str; 4] = ["0", "1", "2", "15"];
+/// What both servers are told first: short runs are to meet both forms of a HyperLogLog.
+const SETTING: [&str; 4] = ["CONFIG", "SET", "hll-sparse-max-bytes", "300"];
 /// Steps of a walk with a cursor, far more than the data needs.
 const WALK_STEPS_MAX: usize = 100_000;
 
@@ -59,6 +61,9 @@ impl Pair<'_> {
         let mut redis = self.redis.connect().map_err(broken(0))?;
         darter.begin(resp3).map_err(broken(0))?;
         redis.begin(resp3).map_err(broken(0))?;
+        for server in [&mut darter, &mut redis] {
+            server.call(&SETTING.map(|word| word.as_bytes().to_vec())).map_err(broken(0))?;
+        }
         let mut comparison = Comparison::new(self.table);
         let mut shapes = Shapes::new(resp3);
         for (index, batch) in batches.iter().enumerate() {

@@ -81,7 +81,10 @@ impl Server {
 
     /// The same with `more` options.
     pub fn redis_with(more: &[&str]) -> Result<Server, StartError> {
-        let options = [&["--save", "", "--enable-debug-command", "yes"], more].concat();
+        // A name that no file has: it would load a snapshot that somebody left in its directory.
+        let snapshot = format!("oracle-{}.rdb", std::process::id());
+        let options =
+            [&["--save", "", "--dbfilename", &snapshot, "--enable-debug-command", "yes"], more].concat();
         Server::attempt(&[Path::new("redis-server")], &options)
     }
 

@@ -16,12 +16,12 @@ pub(crate) const SCRIPTS: [&str; 4] = [
     "local reply = redis.pcall(unpack(ARGV)) return {type(reply), reply}",
 ];
 
-/// Refused by every option that takes a time or an offset, whatever it means elsewhere; those that are timeouts last.
+/// Refused by every option that takes a time or an offset, whatever it means elsewhere; those that are timeouts last,
+/// and before them the one that is a timeout in milliseconds to the oracle, whose sum with the time overflows.
 const GARBAGE: [&str; 14] = [
     "",
     "abc",
     "-1",
-    "9223372036854775807",
     "-9223372036854775808",
     "9223372036854775808",
     "-9223372036854775809",
@@ -29,12 +29,14 @@ const GARBAGE: [&str; 14] = [
     "1 ",
     "nan",
     "\u{ff}\0",
+    "9223372036854775807",
     "1.5",
     "+1",
     "0x10",
 ];
 /// So many at the end of them are timeouts.
 const TIMEOUTS_AMONG_GARBAGE: usize = 3;
+const STREAM_TIMEOUTS_AMONG_GARBAGE: usize = 4;
 const INTEGERS: [&str; 16] = [
     "0",
     "1",
@@ -103,6 +105,46 @@ const DOUBLES: [&str; 24] = [
     "0x10",
     "",
 ];
+const LONGITUDES: [&str; 16] = [
+    "13.361389",
+    "15.087269",
+    "13.5",
+    "13",
+    "0",
+    "-0.5",
+    "180",
+    "-180",
+    "179.9999999",
+    "-122.4194155",
+    "90",
+    "1e-9",
+    "180.1",
+    "-181",
+    "nan",
+    "abc",
+];
+const LATITUDES: [&str; 16] = [
+    "38.115556",
+    "37.502669",
+    "38",
+    "37.5",
+    "0",
+    "-0.5",
+    "85.05112878",
+    "-85.05112878",
+    "84.99",
+    "37.7749295",
+    "-67",
+    "1e-9",
+    "85.06",
+    "-90",
+    "inf",
+    "",
+];
+const DISTANCES: [&str; 20] = [
+    "0", "1", "50", "100", "166.2742", "200", "1000", "3000", "5000", "9000", "11000", "20000", "1e5", "1e6",
+    "3e7", "0.5", "inf", "-1", "abc", "1e308",
+];
 const SCORE_BOUNDS: [&str; 14] =
     ["-inf", "+inf", "0", "1", "(1", "(0", "1.5", "(2", "-3", "(-inf", "(inf", "100", "nan", "("];
 const RANGE_ENDS: [&str; 20] = [
@@ -129,9 +171,43 @@ const RANGE_ENDS: [&str; 20] = [
 ];
 const ENCODINGS: [&str; 16] =
     ["u8", "i8", "u1", "i1", "i64", "u63", "u64", "i65", "i0", "x8", "u16", "i5", "u", "i32", "u32", "U8"];
-const TYPES: [&str; 7] = ["string", "list", "set", "zset", "hash", "STRING", "nothing"];
+const TYPES: [&str; 8] = ["string", "list", "set", "zset", "hash", "stream", "STRING", "nothing"];
+const PFDEBUG_WORDS: [&str; 6] = ["ENCODING", "DECODE", "GETREG", "TODENSE", "decode", "nothing"];
 const PATTERNS: [&str; 14] =
     ["*", "s*", "{t}*", "?1", "[a-h]?", "[^s]*", "", "\\*", "*[", "m1*", "*1*", "[z-a]*", "a\\", "**0"];
+const LOOK_UPS: [&str; 14] = [
+    "s*", "{t}s*", "h*->1", "h*->a", "#", "nosort", "*", "s*->", "l*", "z*->a", "*1", "h1->*", "{t}h*->1", "",
+];
+const GROUPS: [&str; 4] = ["g", "g", "h", ""];
+const CONSUMERS: [&str; 3] = ["alice", "bob", "\u{e9}"];
+const SPECIAL_IDS: [&str; 20] = [
+    "$",
+    ">",
+    "-",
+    "+",
+    "0",
+    "0-0",
+    "0-*",
+    "7",
+    "(1-1",
+    "(3",
+    "(",
+    "(0-0",
+    "(18446744073709551615-18446744073709551615",
+    "18446744073709551615-18446744073709551615",
+    "1000000-*",
+    "18446744073709551616-0",
+    "1-18446744073709551615",
+    "1-1-1",
+    "007-01",
+    "abc",
+];
+const THRESHOLDS: [&str; 10] = ["0", "1", "3", "50", "100", "2-1", "3-0", "4", "-1", "abc"];
+const IDLE_TIMES: [&str; 5] = ["0", "0", "1000000000", "-1", "abc"];
+/// Not so large that counting on goes beyond the largest number, or that the oracle runs out of memory.
+const STREAM_COUNTS: [&str; 10] = ["0", "1", "2", "3", "5", "10", "-1", "-5", "1000", "1000000"];
+const BLOCK_MILLISECONDS: [&str; 5] = ["1", "2", "3", "-1", "abc"];
+const IDLE_MILLISECONDS: [&str; 5] = ["0", "1000000", "1000000000000", "-1", "abc"];
 const TEXTS: [&str; 26] = [
     "a",
     "b",
@@ -181,21 +257,25 @@ fn one_of<'a>(random: &mut Random, items: &[&'a str]) -> &'a str {
 
 /// A key, most often of a type that commands of `group` work on.
 pub(crate) fn key(random: &mut Random, group: Group) -> Vec<u8> {
-    let any = ['s', 'l', 'h', 'e', 'z'];
+    let any = ['s', 'l', 'h', 'e', 'z', 'p', 'g', 'x'];
     let kind = match group {
-        _ if random.below(12) == 0 => any[random.below(5) as usize],
+        _ if random.below(12) == 0 => any[random.below(8) as usize],
         Group::Bitmap | Group::String => 's',
         Group::List => 'l',
         Group::Hash => 'h',
+        Group::Geo => 'g',
+        Group::HyperLogLog => 'p',
         Group::Set => 'e',
         Group::SortedSet if random.below(10) == 0 => 'e',
         Group::SortedSet => 'z',
-        Group::Connection
+        Group::Stream => 'x',
+        Group::Cluster
+        | Group::Connection
         | Group::Generic
         | Group::PubSub
         | Group::Scripting
         | Group::Server
-        | Group::Transactions => any[random.below(5) as usize],
+        | Group::Transactions => any[random.below(8) as usize],
     };
     match random.below(60) {
         0 => b"".to_vec(),
@@ -221,18 +301,33 @@ pub(crate) fn session(random: &mut Random) -> Request {
     request
 }
 
+/// A request before `SORT`: where an earlier command met a number out of range, the oracle sees it there again, unless
+/// another number was read meanwhile.
+pub(crate) fn clear_range_error() -> Request {
+    ["GEORADIUS_RO", "", "0", "0", "0", "m"].map(|word| word.as_bytes().to_vec()).into()
+}
+
 /// Something wrong; no timeout for commands that `may_wait`.
-pub(crate) fn garbage(random: &mut Random, may_wait: bool) -> Vec<u8> {
-    let left_out = if may_wait { TIMEOUTS_AMONG_GARBAGE } else { 0 };
+pub(crate) fn garbage(random: &mut Random, may_wait: bool, group: Group) -> Vec<u8> {
+    let left_out = match (may_wait, group) {
+        (false, _) => 0,
+        (true, Group::Stream) => STREAM_TIMEOUTS_AMONG_GARBAGE,
+        (true, _) => TIMEOUTS_AMONG_GARBAGE,
+    };
     one_of(random, &GARBAGE[..GARBAGE.len() - left_out]).as_bytes().to_vec()
 }
 
-pub(crate) fn pattern(random: &mut Random) -> Vec<u8> {
-    one_of(random, &PATTERNS).as_bytes().to_vec()
+pub(crate) fn pattern(random: &mut Random, name: &str) -> Vec<u8> {
+    let pool: &[&str] = if matches!(name, "by-pattern" | "get-pattern") { &LOOK_UPS } else { &PATTERNS };
+    one_of(random, pool).as_bytes().to_vec()
 }
 
 pub(crate) fn integer(random: &mut Random, name: &str, group: Group) -> Vec<u8> {
     let pool: &[&str] = match name {
+        "milliseconds" if group == Group::Stream => &BLOCK_MILLISECONDS,
+        "ms" => &IDLE_MILLISECONDS,
+        "min-idle-time" => &IDLE_TIMES,
+        "count" | "entriesread" | "entries-added" if group == Group::Stream => &STREAM_COUNTS,
         "seconds" => &SECONDS,
         "milliseconds" | "ttl" => &MILLISECONDS,
         "unix-time-seconds" => &UNIX_SECONDS,
@@ -257,12 +352,29 @@ pub(crate) fn double(random: &mut Random, name: &str) -> Vec<u8> {
     let pool: &[&str] = match name {
         "timeout" => &TIMEOUTS,
         "min" | "max" => &SCORE_BOUNDS,
+        "longitude" => &LONGITUDES,
+        "latitude" => &LATITUDES,
+        "radius" | "width" | "height" => &DISTANCES,
         _ => &DOUBLES,
     };
     // The strange ones fail a whole request: most often the plain ones at the front.
-    let plain = if name == "timeout" { 3 } else { 16.min(pool.len()) };
+    let plain = match name {
+        "timeout" => 3,
+        "longitude" | "latitude" => pool.len() - 4,
+        _ => 16.min(pool.len()),
+    };
     let pool = if random.below(4) > 0 { &pool[..plain] } else { pool };
     one_of(random, pool).as_bytes().to_vec()
+}
+
+/// The id of an entry: small ones, so that there are entries that have it, and later ones can be added.
+fn id(random: &mut Random) -> Vec<u8> {
+    let ms = 1 + random.below(4);
+    match random.below(10) {
+        0 => one_of(random, &SPECIAL_IDS).into(),
+        1..5 => format!("{ms}-*").into_bytes(),
+        _ => format!("{ms}-{}", random.below(6)).into_bytes(),
+    }
 }
 
 /// Any other text; among `many` they differ.
@@ -274,8 +386,17 @@ pub(crate) fn string(random: &mut Random, name: &str, group: Group, many: bool) 
         return format!("m{}", random.below(100_000)).into_bytes();
     }
     let pool: &[&str] = match name {
+        "group" => &GROUPS,
+        "consumer" => &CONSUMERS,
+        "min-idle-time" => &IDLE_TIMES,
+        "threshold" => &THRESHOLDS,
+        "start" | "end" if group == Group::Stream && random.below(2) == 0 => &["-", "+"],
+        "id" | "start" | "end" | "last-id" | "lastid" | "max-deleted-id" if group == Group::Stream => {
+            return id(random);
+        }
         "encoding" => &ENCODINGS,
         "type" => &TYPES,
+        "subcommand" => &PFDEBUG_WORDS,
         "min" | "max" | "start" | "stop" if group == Group::SortedSet => &RANGE_ENDS,
         _ => &TEXTS,
     };

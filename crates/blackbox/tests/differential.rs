@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use blackbox::{Answered, Batch, Generator, Mismatch, Pair, Server, oracle};
+use blackbox::{Answered, Batch, Generator, Mismatch, Pair, Server, is_known_to_oracle, oracle};
 use command::Table;
 
 /// How Darter is started, in turn.
@@ -31,8 +31,12 @@ const SHRINK_PLAYS_MAX: usize = 300;
 /// How many times the wanted time the run may take to reach every command.
 const PATIENCE: u32 = 6;
 
-/// Commands that this server refuses always.
-const ALWAYS_REFUSED: [(&str, &str); 1] = [("object|freq", "there are frequencies only under an LFU policy")];
+/// Commands that this server refuses always, or that redis-server does not know.
+const ALWAYS_REFUSED: [(&str, &str); 3] = [
+    ("object|freq", "there are frequencies only under an LFU policy"),
+    ("xackdel", "a command since 8.2"),
+    ("xdelex", "a command since 8.2"),
+];
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -79,7 +83,9 @@ impl Run<'_> {
 
     /// The commands that nobody has seen to work yet.
     fn missing(&self) -> Vec<&str> {
-        let names = self.pairs[0].table.all().iter().filter(|command| command.entry.subcommands.is_empty());
+        let names = self.pairs[0].table.all().iter();
+        let names =
+            names.filter(|command| command.entry.subcommands.is_empty() && is_known_to_oracle(command));
         let names = names.map(|command| &command.full_name[..]);
         names
             .filter(|name| {

@@ -104,6 +104,11 @@ impl Arg {
         Arg { multiple: true, multiple_token: true, ..self }
     }
 
+    /// Found by key spec number `spec`, though not a key itself.
+    pub const fn of_keys(self, spec: u8) -> Arg {
+        Arg { key_spec: Some(spec), ..self }
+    }
+
     /// Shown as this.
     pub const fn display(self, text: &'static str) -> Arg {
         Arg { display: Some(text), ..self }

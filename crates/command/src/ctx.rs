@@ -91,8 +91,8 @@ impl Ctx<'_, '_> {
         debug_assert!(self.may_block());
         let wait = Wait {
             client: self.store.client,
-            args: OwnedArgs::new(self.args),
-            kind: on.kind,
+            args: OwnedArgs::new(on.args),
+            when: on.when,
             also: on.also.map(|key| self.store.locate(key).0),
             serve: on.serve,
         };

@@ -31,6 +31,11 @@ pub enum Route {
     Keys,
     /// The same, for a command that tries its keys in turn ([`Ctx::in_turn`]): it begins with that of the first.
     KeysInTurn,
+    /// Those of the keys that its key specs find, and of each key after a word `STORE` or `STOREDIST`: of several the
+    /// last one counts, while a key spec finds the first.
+    Stored,
+    /// The same; all of them if there is a pattern with `*` after a word `BY` or `GET`.
+    Sort,
     /// That of the channel at this argument.
     Channel(usize),
     /// Those of all channels from this argument on.
@@ -64,12 +69,18 @@ pub enum Mode {
 pub enum Group {
     /// `bitmap`
     Bitmap,
+    /// `cluster`
+    Cluster,
     /// `connection`
     Connection,
     /// `generic`
     Generic,
+    /// `geo`
+    Geo,
     /// `hash`
     Hash,
+    /// `hyperloglog`
+    HyperLogLog,
     /// `list`
     List,
     /// `pubsub`
@@ -82,6 +93,8 @@ pub enum Group {
     Set,
     /// `sorted-set`
     SortedSet,
+    /// `stream`
+    Stream,
     /// `string`
     String,
     /// `transactions`
@@ -93,15 +106,19 @@ impl Group {
     pub fn name(self) -> &'static str {
         match self {
             Group::Bitmap => "bitmap",
+            Group::Cluster => "cluster",
             Group::Connection => "connection",
             Group::Generic => "generic",
+            Group::Geo => "geo",
             Group::Hash => "hash",
+            Group::HyperLogLog => "hyperloglog",
             Group::List => "list",
             Group::PubSub => "pubsub",
             Group::Scripting => "scripting",
             Group::Server => "server",
             Group::Set => "set",
             Group::SortedSet => "sorted-set",
+            Group::Stream => "stream",
             Group::String => "string",
             Group::Transactions => "transactions",
         }

@@ -55,6 +55,9 @@ pub enum Begin {
     Index(usize),
     /// After this word, looked for from an argument on (negative: backwards from the end).
     Keyword(&'static str, i32),
+    /// After this option, shown to begin there. Options before it are among those given, with the number of
+    /// their values, which may read like an option.
+    Option(&'static str, i32, &'static [(&'static str, usize)]),
     /// Not to be said.
     Unknown,
 }
@@ -124,6 +127,11 @@ impl KeySpec {
         }
     }
 
+    /// Whether it finds keys of the keyspace, not only what is placed like them.
+    pub fn is_key(&self) -> bool {
+        !self.flags.contains(&KeyFlag::NotKey)
+    }
+
     /// Finds the keys of this group among `args`; false if the arguments contradict it.
     pub fn find(&self, args: &[&[u8]], found: &mut SmallVec<[KeyRef; 8]>) -> bool {
         let Some(first) = self.first(args) else { return !matches!(self.begin, Begin::Index(_)) };
@@ -162,7 +170,7 @@ impl KeySpec {
             }
             Find::Unknown => return true,
         };
-        if end >= args.len() {
+        if end < start || end >= args.len() {
             return false;
         }
         found.extend((start..=end).step_by(step).map(|index| KeyRef { index, write }));
@@ -185,6 +193,15 @@ impl KeySpec {
                     .iter()
                     .rposition(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
                     .map(|at| at + 1)
+            }
+            Begin::Option(word, _, options) => {
+                let mut at = 1;
+                while !args.get(at)?.eq_ignore_ascii_case(word.as_bytes()) {
+                    let is_named =
+                        |(name, _): &&(&str, usize)| args[at].eq_ignore_ascii_case(name.as_bytes());
+                    at += 1 + options.iter().find(is_named)?.1;
+                }
+                Some(at + 1)
             }
             Begin::Unknown => None,
         }
@@ -226,5 +243,17 @@ mod tests {
         let store = KeySpec { begin: Begin::Keyword("STORE", 5), ..KeySpec::one(0, &[]) };
         check(store, "georadius k 1 2 3 m STORE dst", Some(&[7]));
         check(store, "georadius k 1 2 3 m", Some(&[]));
+        let streams = KeySpec {
+            begin: Begin::Option("STREAMS", 1, &[("COUNT", 1), ("GROUP", 2), ("NOACK", 0)]),
+            ..KeySpec::range(1, -1, 1, &[])
+        };
+        let streams = KeySpec { find: Find::Range { last: -1, step: 1, limit: 2 }, ..streams };
+        check(streams, "xread streams a b 1 2", Some(&[2, 3]));
+        check(streams, "x group streams c noack count 1 STREAMS streams 1", Some(&[8]));
+        check(streams, "x count streams streams a 1", Some(&[4]));
+        check(streams, "x streams a b 1", Some(&[2]));
+        check(streams, "x streams", None);
+        check(streams, "x count 1", Some(&[]));
+        check(streams, "x what streams a 1", Some(&[]));
     }
 }

@@ -43,7 +43,8 @@ pub use shape::Shape;
 pub use store::{Located, Store};
 pub use table::{Command, CommandId, Table, subcommand_error};
 pub use task::{
-    BlockOn, Blocked, Client, Forget, Outcome, Post, Published, Receiver, Restore, Serve, Task, Wait, Work,
+    BlockOn, Blocked, Client, Forget, IsServed, Medium, Outcome, Post, Published, Receiver, Restore, Serve,
+    Task, Wait, When, Work,
 };
 pub use tx::Tx;
 

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::entry::Route;
 use crate::error::CommandError;
-use crate::parse::parse_cursor;
+use crate::parse::{keyword_is, parse_cursor};
 use crate::table::Command;
 
 /// How far a walk over all shards has come: the number of the shard in the upper 16 bits, the position in its table
@@ -31,6 +31,12 @@ impl Cursor {
     pub fn number(self) -> u64 {
         u64::from(self.shard) << POSITION_BITS | self.position
     }
+}
+
+/// Whether `SORT` with these arguments looks up keys that it makes of patterns.
+fn reads_patterns(args: &[&[u8]]) -> bool {
+    args.windows(2)
+        .any(|pair| (keyword_is(pair[0], "BY") || keyword_is(pair[0], "GET")) && pair[1].contains(&b'*'))
 }
 
 /// The shards to be entered before a command runs.
@@ -68,6 +74,13 @@ impl Needs {
             Route::Keys if command.entry.keys.is_empty() => Needs::Nothing,
             Route::Keys | Route::KeysInTurn | Route::Script { .. } => {
                 Needs::of_keys(command, args, placement)
+            }
+            Route::Sort if reads_patterns(args) => Needs::All,
+            Route::Stored | Route::Sort => {
+                let is_store = |word: &[u8]| keyword_is(word, "STORE") || keyword_is(word, "STOREDIST");
+                let stored = args.windows(2).filter(|pair| is_store(pair[0]));
+                let stored = stored.map(|pair| placement.shard(pair[1])).collect();
+                Needs::of_keys(command, args, placement).and(Needs::several(stored))
             }
             Route::Channel(index) => {
                 args.get(index).map_or(Needs::Nothing, |channel| Needs::One(placement.channel(channel)))

@@ -6,8 +6,8 @@
 //! [`Store::delete_if_empty`].
 
 use ds::random::Random;
-use keyspace::{Config, Db, Record, Str, Type, UnixMs, Value};
-use shard::ShardId;
+use keyspace::{Config, Db, Kind, Record, Str, Type, UnixMs, Value};
+use shard::{Ready, ShardId};
 use smallvec::SmallVec;
 
 use crate::error::CommandError;
@@ -16,6 +16,8 @@ use crate::garbage::Garbage;
 use crate::task::{Client, Post};
 use crate::tx::Tx;
 
+/// Fields in one `HDEL` of an effect.
+const EFFECT_FIELDS_MAX: usize = 1024;
 /// Values of more elements than this are freed outside the shards.
 const FREED_IN_PLACE_MAX: usize = 64;
 
@@ -193,7 +195,7 @@ impl<'a, 't> Store<'a, 't> {
         }
         if is_new {
             if shard.waiters.any(db, key) {
-                shard.ready.push((db, key.into()));
+                shard.ready.push(Ready { db, key: key.into(), was_lost: false });
                 *has_ready = true;
             }
             if config.notify & Class::New as u32 != 0 {
@@ -218,9 +220,14 @@ impl<'a, 't> Store<'a, 't> {
         let databases = &mut self.tx.hold.shard_mut(id).dbs;
         match databases[db].find_mut(hash, key) {
             Some(record) => {
+                let has_volatile_fields = value.first_field_expiry().is_some();
                 let old = std::mem::replace(&mut record.value, value);
                 record.access = access_clock(now);
+                if has_volatile_fields {
+                    self.note_volatile_fields(key);
+                }
                 self.mark_ready(id, key);
+                self.mark_lost(id, key, &old);
                 self.free(old);
             }
             None => self.insert_new(id, hash, key, value),
@@ -246,6 +253,7 @@ impl<'a, 't> Store<'a, 't> {
                     databases[db].set_expiry(hash, key, expiry);
                 }
                 if let Some(old) = old {
+                    self.mark_lost(id, key, &old);
                     self.free(old);
                 }
             }
@@ -273,19 +281,41 @@ impl<'a, 't> Store<'a, 't> {
 
     /// Somebody may wait for `key`, which came to be: serve them when the transaction is complete.
     fn mark_ready(&mut self, id: ShardId, key: &[u8]) {
+        self.push_ready(id, key, false);
+    }
+
+    /// Somebody may wait for the end of `old`, the value that `key` had: who reads a stream in a group does.
+    fn mark_lost(&mut self, id: ShardId, key: &[u8], old: &Value) {
+        if old.kind() == Kind::Stream {
+            self.push_ready(id, key, true);
+        }
+    }
+
+    fn push_ready(&mut self, id: ShardId, key: &[u8], was_lost: bool) {
         let db = self.client.db;
         let shard = self.tx.hold.shard_mut(id);
         if shard.waiters.any(db, key) {
-            shard.ready.push((db, key.into()));
+            let ready = Ready { db, key: key.into(), was_lost };
+            if shard.ready.last() != Some(&ready) {
+                shard.ready.push(ready);
+            }
             self.tx.has_ready = true;
         }
+    }
+
+    /// Somebody may wait for more of `key`, which has got it: serve them when the transaction is complete.
+    #[inline]
+    pub fn got_more(&mut self, key: &[u8]) {
+        self.mark_ready(self.entered_shard(key), key);
     }
 
     /// Takes `key` out, if it lives.
     pub fn take(&mut self, key: &[u8]) -> Option<Record> {
         let (id, hash) = self.locate(key);
         self.expire_if_due(id, hash, key);
-        self.db_mut(id).remove(hash, key)
+        let record = self.db_mut(id).remove(hash, key)?;
+        self.mark_lost(id, key, &record.value);
+        Some(record)
     }
 
     /// Deletes `key` with its effect and event `del`; false if there was none.
@@ -351,6 +381,9 @@ impl<'a, 't> Store<'a, 't> {
     #[inline]
     fn expire_if_due(&mut self, id: ShardId, hash: u64, key: &[u8]) {
         let db = self.client.db as usize;
+        if self.tx.hold.shard(id).dbs[db].has_volatile_fields() {
+            self.expire_fields(key, usize::MAX);
+        }
         let databases = &self.tx.hold.shard(id).dbs;
         if databases[db].volatile_len() > 0
             && databases[db].find(hash, key).is_some_and(|record| record.expired(self.tx.now))
@@ -359,10 +392,39 @@ impl<'a, 't> Store<'a, 't> {
         }
     }
 
+    /// Removes up to `count_max` fields of the hash at `key` because their time has come, as an effect of their own;
+    /// how many there were.
+    pub fn expire_fields(&mut self, key: &[u8], count_max: usize) -> usize {
+        let (id, hash) = self.locate(key);
+        let now = self.tx.now;
+        let record = self.db_mut(id).find_mut(hash, key);
+        let due = record.filter(|record| record.value.first_field_expiry().is_some_and(|first| first < now));
+        let Some(Value::Hash(fields)) = due.map(|record| &mut record.value) else { return 0 };
+        let taken = fields.take_due(now, count_max);
+        self.tx.hold.shard_mut(id).stats.expired_fields += taken.len() as u64;
+        self.changed_elements(key, Class::Hash, "hexpired", 0);
+        for some in taken.chunks(EFFECT_FIELDS_MAX) {
+            let mut effect: Vec<&[u8]> = vec![b"HDEL", key];
+            effect.extend(some.iter().map(|field| &**field));
+            self.effect(key, &effect);
+        }
+        self.delete_if_empty(key);
+        taken.len()
+    }
+
+    /// Notes that the hash at `key` has fields that expire.
+    pub fn note_volatile_fields(&mut self, key: &[u8]) {
+        let (id, hash) = self.locate(key);
+        let db = self.client.db as usize;
+        let shard = self.tx.hold.shard_mut(id);
+        shard.dbs[db].note_volatile_fields_of(hash, key);
+    }
+
     /// Deletes `key` because its time has come, as an effect of its own.
     pub fn delete_expired(&mut self, key: &[u8]) {
         let (id, hash) = self.locate(key);
         if let Some(record) = self.db_mut(id).remove(hash, key) {
+            self.mark_lost(id, key, &record.value);
             self.free(record.into_value());
         }
         self.tx.hold.shard_mut(id).stats.expired_keys += 1;
@@ -391,14 +453,34 @@ impl<'a, 't> Store<'a, 't> {
     /// Like [`Store::changed_elements`] without an event.
     #[inline]
     pub fn touched(&mut self, key: &[u8], count: usize) {
-        let id = self.entered_shard(key);
-        let db = self.client.db;
-        self.tx.wrote = true;
-        let shard = self.tx.hold.shard_mut(id);
-        shard.stats.changes += count as u64;
+        let (db, writer) = (self.client.db, self.client.id);
+        let shard = self.counted(key, count);
         if !shard.watches.is_empty() {
             shard.watches.touch(db, key);
         }
+        if !shard.tracking.is_empty() {
+            let trackers = shard.tracking.changed(key, writer);
+            self.tx.invalidate(trackers, key);
+        }
+    }
+
+    /// Says that whole databases are gone, as far as they lie on the entered shards.
+    pub fn flushed(&mut self) {
+        for id in self.entered() {
+            self.tx.hold.shard_mut(id).tracking.clear_keys();
+        }
+        self.tx.posts.push(Post::Flushed);
+    }
+
+    /// Like [`Store::touched`] for a change that those who watch `key` are not told, because Redis does not tell them: what
+    /// happens to the groups of a stream, say.
+    #[inline]
+    pub fn counted(&mut self, key: &[u8], count: usize) -> &mut crate::Shard {
+        let id = self.entered_shard(key);
+        self.tx.wrote = true;
+        let shard = self.tx.hold.shard_mut(id);
+        shard.stats.changes += count as u64;
+        shard
     }
 
     /// Publishes a keyspace event, if its class is asked for.
@@ -424,6 +506,7 @@ impl<'a, 't> Store<'a, 't> {
     }
 
     /// Records an effect on the whole of shard `id`. It is run with only that shard entered.
+    #[inline]
     pub fn effect_on(&mut self, id: ShardId, args: &[&[u8]]) {
         let db = self.client.db;
         self.tx.hold.shard_mut(id).effects.push(db, args);

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use crate::entry::{Acl, Entry, Flag, Group, Mode, Route, Run};
 use crate::error::{CommandError, shown};
 use crate::key_spec::{Begin, Find, KeyRef};
+use crate::parse::keyword_is;
 
 /// The number of a command or subcommand in its [`Table`]; statistics are kept by it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -219,11 +220,24 @@ impl Command {
     pub fn keys(&self, args: &[&[u8]]) -> Option<SmallVec<[KeyRef; 8]>> {
         let mut found = SmallVec::new();
         for spec in self.entry.keys {
+            if !spec.is_key() {
+                continue;
+            }
             if !spec.find(args, &mut found) {
                 return None;
             }
         }
+        found.extend(self.sort_target(args).map(|index| KeyRef { index, write: true }));
         Some(found)
+    }
+
+    /// Where the target of `SORT` is, which its key spec does not say; of several the last one counts.
+    pub fn sort_target(&self, args: &[&[u8]]) -> Option<usize> {
+        if self.entry.route != Route::Sort || !self.is_write() {
+            return None;
+        }
+        let words = &args[..args.len() - 1];
+        words.iter().rposition(|word| keyword_is(word, "STORE")).filter(|at| *at > 1).map(|at| at + 1)
     }
 
     /// Whether it changes data.

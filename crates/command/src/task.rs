@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use keyspace::Kind;
+use keyspace::{Kind, Value};
 use resp::{Output, Proto};
-use shard::{ShardId, Subscriber, Waiter, WatchFlag};
+use shard::{Ready, Scope, ShardId, Subscriber, Waiter, WatchFlag};
 use smallvec::SmallVec;
 
 use crate::args::OwnedArgs;
@@ -32,6 +32,10 @@ pub struct Client {
     pub in_script: bool,
     /// Look-ups leave the access clock alone (`CLIENT NO-TOUCH`).
     pub no_touch: bool,
+    /// What it reads is remembered, so that it hears when that changes (`CLIENT TRACKING`).
+    pub tracks: bool,
+    /// It does not want to hear of its own changes.
+    pub no_loop: bool,
     /// The command runs delegated: its client may be gone before the reply comes home.
     pub may_be_gone: bool,
 }
@@ -48,6 +52,8 @@ impl Client {
             deny_blocking: true,
             in_script: false,
             no_touch: true,
+            tracks: false,
+            no_loop: false,
             may_be_gone: false,
         }
     }
@@ -81,7 +87,9 @@ pub enum Forget {
     /// A watch.
     Watch(WatchFlag),
     /// A subscription.
-    Subscription(Subscriber),
+    Subscription(Scope, Subscriber),
+    /// The prefixes of keys that it wants to hear of.
+    Prefixes(Subscriber),
 }
 
 /// Something left in a shard's mailbox, or sent to its home thread.
@@ -120,20 +128,34 @@ pub enum Outcome {
     Failed,
     /// It waits; there is no reply yet.
     Blocked(Box<Blocked>),
-    /// It touched a shard that it could not have: it has changed nothing and must run again with these entered.
+    /// It touched a shard that it could not have: it has changed nothing, unless something had expired, and must run again with these entered.
     Again(SmallVec<[ShardId; 8]>),
 }
 
-/// Serves a waiter from `key`, which holds a value of the kind it waits for: must write a reply.
+/// Serves a waiter from `key`, which its [`When`] found good: must write a reply.
 pub type Serve = fn(&mut Ctx, key: &[u8]) -> CommandResult;
+
+/// Whether a waiter is to be served, given the value of the key, if it still has one, its arguments and the key.
+pub type IsServed = fn(Option<&Value>, args: &[&[u8]], key: &[u8]) -> bool;
+
+/// What serves a waiter.
+#[derive(Clone, Copy, Debug)]
+pub enum When {
+    /// A value of this type.
+    Holds(Kind),
+    /// What this finds good.
+    Is(IsServed),
+}
 
 /// What a blocking command waits for.
 #[derive(Debug)]
 pub struct BlockOn<'a> {
-    /// The keys; the first that gets a value of `kind` serves.
+    /// With what it is served: the command's arguments, but with the ids of now in place of `XREAD`'s `$`.
+    pub args: &'a [&'a [u8]],
+    /// The keys; the first that gets a value as `when` wants it serves.
     pub keys: &'a [&'a [u8]],
-    /// The type that serves.
-    pub kind: Kind,
+    /// What serves.
+    pub when: When,
     /// Another key that is needed to serve (`BLMOVE`'s destination).
     pub also: Option<&'a [u8]>,
     /// In milliseconds; 0 waits for ever.
@@ -151,8 +173,8 @@ pub struct Wait {
     pub client: Client,
     /// Its command.
     pub args: OwnedArgs,
-    /// The type of value that serves it.
-    pub kind: Kind,
+    /// What serves it.
+    pub when: When,
     /// A shard that must be entered to serve it, beside that of the ready key.
     pub also: Option<ShardId>,
     /// Serves it.
@@ -190,12 +212,25 @@ pub struct Receiver {
     pub pattern: Option<Arc<[u8]>>,
 }
 
+/// What a published message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Medium {
+    /// A message on a channel of this kind.
+    Channel(Scope),
+    /// News of a key, which is the message, to those who track it.
+    Invalidation,
+    /// The same for those to whom they redirect it.
+    Redirected,
+}
+
 /// A published message on its way to its receivers.
 #[derive(Debug)]
 pub struct Published {
     /// Who gets it: first the channel's subscribers, then pattern by pattern.
     pub to: Vec<Receiver>,
-    /// The channel.
+    /// What it is.
+    pub medium: Medium,
+    /// The channel, if there is one.
     pub channel: Arc<[u8]>,
     /// The message.
     pub message: Arc<[u8]>,
@@ -222,12 +257,12 @@ pub enum Post {
         /// The message.
         message: Box<[u8]>,
     },
-    /// A waiter of `key` can be served, but needs another shard.
+    /// All keys of a database are gone: those who track keys are to be told.
+    Flushed,
+    /// A waiter can be served, but needs another shard.
     ServeLater {
-        /// The database.
-        db: u32,
-        /// The ready key.
-        key: Box<[u8]>,
+        /// The key.
+        ready: Ready,
         /// The other shard.
         also: ShardId,
     },

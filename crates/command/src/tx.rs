@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use keyspace::{Config, UnixMs};
 use resp::{Output, Reply};
-use shard::{Hold, ShardId, Waiter};
+use shard::{Hold, Ready, ShardId, Subscriber, Tracker, Waiter};
 use smallvec::SmallVec;
 
 use crate::ctx::Ctx;
-use crate::entry::Run;
+use crate::entry::{Flag, Group, Run};
 use crate::error::CommandError;
 use crate::host::Host;
 use crate::store::{Located, Store};
 use crate::table::{Command, Table};
-use crate::task::{Blocked, Client, Outcome, Post, Restore, Task, Wait};
+use crate::task::{Blocked, Client, Medium, Outcome, Post, Published, Receiver, Restore, Task, Wait, When};
 
 /// What the commands of one transaction share.
 pub struct Tx<'t> {
@@ -78,7 +78,11 @@ impl<'t> Tx<'t> {
         let reply = Reply::new(out, client.proto);
         let located = std::mem::take(&mut self.located);
         let mut ctx = Ctx { command, args, reply, store: Store { tx: self, client: *client, located }, host };
-        match function(&mut ctx) {
+        let result = function(&mut ctx);
+        if client.tracks {
+            self.remember(command, args, client);
+        }
+        match result {
             Ok(()) => match self.blocked.take() {
                 Some(blocked) => Outcome::Blocked(blocked),
                 None => Outcome::Done,
@@ -86,14 +90,53 @@ impl<'t> Tx<'t> {
             Err(error) => {
                 out.truncate(mark);
                 if !self.wanted.is_empty() {
-                    // What it published it will publish again.
-                    self.posts.truncate(post_count);
+                    // What it published it will publish again; what had expired is gone, and that is news only now.
+                    if !self.wrote {
+                        self.posts.truncate(post_count);
+                    }
                     return Outcome::Again(std::mem::take(&mut self.wanted));
                 }
                 Reply::new(out, client.proto).error(error.text());
                 Outcome::Failed
             }
         }
+    }
+
+    /// Remembers what a client that tracks keys has read.
+    #[cold]
+    fn remember(&mut self, command: &Command, args: &[&[u8]], client: &Client) {
+        let reads = command.has(Flag::ReadOnly) && command.entry.group != Group::Scripting;
+        if !reads || !self.wanted.is_empty() {
+            return;
+        }
+        let placement = self.hold.shards().placement();
+        let share = self.config.tracking_keys_max.div_ceil(self.hold.shards().len() as u64);
+        let subscriber = Subscriber { thread: client.thread, connection: client.connection };
+        let tracker = Tracker { client: client.id, subscriber, no_loop: client.no_loop };
+        for key in command.keys(args).unwrap_or_default() {
+            let id = placement.shard(args[key.index]);
+            if !self.hold.has(id) {
+                continue;
+            }
+            let tracking = &mut self.hold.shard_mut(id).tracking;
+            tracking.remember(args[key.index], tracker);
+            if share > 0
+                && tracking.key_count() as u64 > share
+                && let Some((key, trackers)) = tracking.evict()
+            {
+                self.invalidate(trackers, &key);
+            }
+        }
+    }
+
+    /// Tells those who track `key` that it has changed.
+    pub(crate) fn invalidate(&mut self, trackers: Vec<Subscriber>, key: &[u8]) {
+        if trackers.is_empty() {
+            return;
+        }
+        let to = trackers.into_iter().map(|subscriber| Receiver { subscriber, pattern: None }).collect();
+        let (medium, channel) = (Medium::Invalidation, Arc::default());
+        self.posts.push(Post::Published(Published { to, medium, channel, message: key.into() }));
     }
 
     /// Serves the waiters of keys that came to be. To be called when a command, or a whole MULTI or script, is
@@ -103,6 +146,8 @@ impl<'t> Tx<'t> {
         if self.has_ready {
             self.serve_ready(host);
         }
+        let is_done = |&id: &ShardId| self.hold.shard(id).ready.is_empty();
+        debug_assert!(self.hold.entered().iter().all(is_done), "a key came to be and nobody was told");
     }
 
     #[cold]
@@ -114,16 +159,17 @@ impl<'t> Tx<'t> {
                 index += 1;
                 continue;
             }
-            for (db, key) in std::mem::take(&mut self.hold.shard_mut(id).ready) {
-                self.serve_key(id, db, &key, host);
+            for ready in std::mem::take(&mut self.hold.shard_mut(id).ready) {
+                self.serve_key(id, &ready, host);
             }
             // Serving may have made other keys ready (a move), on shards that were looked at already.
             index = 0;
         }
     }
 
-    /// Serves waiters of `key`, first come, first served, as long as there is something for them.
-    pub fn serve_key(&mut self, id: ShardId, db: u32, key: &[u8], host: &mut dyn Host) {
+    /// Serves waiters of a key, first come, first served, as long as there is something for them.
+    pub fn serve_key(&mut self, id: ShardId, ready: &Ready, host: &mut dyn Host) {
+        let (db, key) = (ready.db, &*ready.key);
         let mut from = 0;
         loop {
             let Some((ticket, waiter)) = self.hold.shard_mut(id).waiters.next(db, key, from) else { return };
@@ -132,14 +178,21 @@ impl<'t> Tx<'t> {
             let record = self.hold.shard(id).dbs[db as usize]
                 .find(hash, key)
                 .filter(|record| !record.expired(self.now));
-            let Some(record) = record else { return };
-            if record.value.kind() != waiter.wait.kind {
+            let value = record.map(|record| &record.value);
+            let is_served = match (waiter.wait.when, value) {
+                (When::Holds(kind), Some(value)) => value.kind() == kind,
+                // Nothing is left for all who come after it, unless they wait for just that.
+                (When::Holds(_), None) if !ready.was_lost => return,
+                (When::Holds(_), None) => false,
+                (When::Is(good), value) => good(value, &waiter.wait.args.slices(), key),
+            };
+            if !is_served {
                 continue;
             }
             if let Some(also) = waiter.wait.also
                 && !self.hold.try_enter(also)
             {
-                self.posts.push(Post::ServeLater { db, key: key.into(), also });
+                self.posts.push(Post::ServeLater { ready: ready.clone(), also });
                 return;
             }
             if waiter.claim.serve() {

@@ -1,6 +1,6 @@
 //! What the pops of lists and sorted sets that wait for a key have in common.
 
-use command::{BlockOn, CommandError, CommandResult, Ctx, Serve};
+use command::{BlockOn, CommandError, CommandResult, Ctx, Serve, When};
 use keyspace::Kind;
 
 /// Pops by `pop` from the first of `keys` that holds something. If none does, the client waits `timeout_ms` (0: for ever)
@@ -26,7 +26,8 @@ pub(crate) fn pop_or_block(
         return Ok(());
     }
     if ctx.may_block() {
-        ctx.block(&BlockOn { keys, kind, also: None, timeout_ms, serve, null_array: true });
+        let (args, when) = (ctx.args, When::Holds(kind));
+        ctx.block(&BlockOn { args, keys, when, also: None, timeout_ms, serve, null_array: true });
     } else {
         ctx.reply.null_array();
     }

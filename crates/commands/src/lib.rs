@@ -7,23 +7,31 @@ use command::Entry;
 
 pub mod bitmap;
 mod blocking;
+#[cfg(test)]
+mod clients;
+pub mod geo;
 pub mod hash;
+pub mod hll;
 mod index_range;
 pub mod keys;
 pub mod list;
 mod sample;
 mod scan;
 pub mod set;
+pub mod stream;
 pub mod string;
 pub mod zset;
 
 /// Every family of data commands.
 pub const FAMILIES: &[&[Entry]] = &[
     bitmap::ENTRIES,
+    geo::ENTRIES,
     hash::ENTRIES,
+    hll::ENTRIES,
     keys::ENTRIES,
     list::ENTRIES,
     set::ENTRIES,
+    stream::ENTRIES,
     string::ENTRIES,
     zset::ENTRIES,
 ];

@@ -4,7 +4,10 @@
 //! many entries or too long an item it becomes a [`Table`] of records, for good. A record is one
 //! allocation, its field's length, the field, the value; a value of the same length is written over in
 //! place, which is what counters do most of the time.
+//!
+//! Fields may expire ([`FieldExpiries`]). The hash reads no clock: whoever looks into it takes out first what is due.
 
+use crate::hash_expiry::FieldExpiries;
 use crate::hashing::ObjectSeed;
 use crate::listpack::{Listpack, item_range, prefix_bytes, push_prefix};
 use crate::random::reduce;
@@ -23,6 +26,8 @@ pub struct CollectionLimits {
 #[derive(Clone)]
 pub struct Hash {
     form: Form,
+    /// Made when a field is first said to expire.
+    expiries: Option<Box<FieldExpiries>>,
 }
 
 #[derive(Clone)]
@@ -128,7 +133,7 @@ impl Default for Hash {
 impl Hash {
     /// An empty hash; allocates nothing.
     pub const fn new() -> Self {
-        Self { form: Form::Small(Listpack::new()) }
+        Self { form: Form::Small(Listpack::new()), expiries: None }
     }
 
     /// Number of fields.
@@ -147,6 +152,7 @@ impl Hash {
     /// The name that OBJECT ENCODING reports.
     pub fn encoding(&self) -> &'static str {
         match self.form {
+            Form::Small(_) if self.expiries.is_some() => "listpackex",
             Form::Small(_) => "listpack",
             Form::Big(_) => "hashtable",
         }
@@ -173,8 +179,57 @@ impl Hash {
         }
     }
 
-    /// Sets a field; true if it is new.
+    /// When `field` expires, if it does.
+    pub fn expiry(&self, field: &[u8]) -> Option<i64> {
+        self.expiries.as_ref()?.of(field)
+    }
+
+    /// Says when `field`, which must be there, expires.
+    pub fn set_expiry(&mut self, field: &[u8], at_ms: i64) {
+        debug_assert!(self.contains(field));
+        self.expiries.get_or_insert_default().set(field, at_ms);
+    }
+
+    /// Says that `field` does not expire; false if it did not anyway.
+    pub fn persist(&mut self, field: &[u8]) -> bool {
+        self.expiries.as_mut().is_some_and(|expiries| expiries.remove(field))
+    }
+
+    /// When the first field expires.
+    pub fn first_expiry(&self) -> Option<i64> {
+        self.expiries.as_ref()?.first_ms()
+    }
+
+    /// Whether all fields expired before `now_ms`.
+    pub fn is_due(&self, now_ms: i64) -> bool {
+        self.expiries.as_ref().is_some_and(|expiries| expiries.are_all_due(self.len(), now_ms))
+    }
+
+    /// The fields that expire, the earliest first, and when.
+    pub fn expiries(&self) -> impl Iterator<Item = (&[u8], i64)> {
+        self.expiries.iter().flat_map(|expiries| expiries.iter())
+    }
+
+    /// Removes up to `count_max` of the fields that expired before `now_ms`, and gives them.
+    pub fn take_due(&mut self, now_ms: i64, count_max: usize) -> Vec<Box<[u8]>> {
+        let mut taken = Vec::new();
+        while taken.len() < count_max
+            && let Some(field) = self.expiries.as_mut().and_then(|expiries| expiries.pop_due(now_ms))
+        {
+            self.remove(&field);
+            taken.push(field);
+        }
+        taken
+    }
+
+    /// Sets a field, which then does not expire; true if it is new.
     pub fn set(&mut self, field: &[u8], value: &[u8], limits: &CollectionLimits) -> bool {
+        self.persist(field);
+        self.set_keeping_expiry(field, value, limits)
+    }
+
+    /// Sets a field, which expires when it did before; true if it is new.
+    pub fn set_keeping_expiry(&mut self, field: &[u8], value: &[u8], limits: &CollectionLimits) -> bool {
         if let Form::Small(pack) = &mut self.form {
             let found = find_pair(pack, field);
             let is_new = found.is_none();
@@ -214,6 +269,7 @@ impl Hash {
 
     /// Removes a field; true if it was there.
     pub fn remove(&mut self, field: &[u8]) -> bool {
+        self.persist(field);
         match &mut self.form {
             Form::Small(pack) => {
                 let found = find_pair(pack, field);
@@ -260,6 +316,7 @@ impl Hash {
 
     /// Drops a bounded piece of the contents; false when nothing is left. Frees a big hash in slices.
     pub fn free_slice(&mut self) -> bool {
+        self.expiries = None;
         match &mut self.form {
             Form::Small(pack) => *pack = Listpack::new(),
             Form::Big(big) => {
@@ -272,14 +329,19 @@ impl Hash {
 
     /// Bytes the hash has allocated, as asked for; what the allocator adds is not counted.
     pub fn memory_bytes(&self) -> usize {
-        match &self.form {
+        let of_expiries =
+            self.expiries.as_ref().map_or(0, |expiries| size_of::<FieldExpiries>() + expiries.memory_bytes());
+        let of_form = match &self.form {
             Form::Small(pack) => pack.memory_bytes(),
             Form::Big(big) => size_of::<Big>() + big.table.memory_bytes() + big.record_bytes,
-        }
+        };
+        of_form + of_expiries
     }
 
     /// Panics if the hash contradicts itself; for tests.
     pub fn debug_validate(&self) {
+        self.expiries.iter().for_each(|expiries| expiries.debug_validate());
+        assert!(self.expiries().all(|(field, _)| self.contains(field)));
         match &self.form {
             Form::Small(pack) => {
                 pack.debug_validate();

@@ -1,14 +1,19 @@
 //! Data structures: no I/O, no clock.
 
+pub mod geohash;
 pub mod glob;
 pub mod hash;
+pub mod hash_expiry;
 pub mod hashing;
+pub mod hll;
 pub mod intset;
 pub mod list;
 pub mod listpack;
 pub mod num;
+pub mod partial_sort;
 pub mod prefetch;
 pub mod random;
 pub mod set;
+pub mod stream;
 pub mod table;
 pub mod zset;

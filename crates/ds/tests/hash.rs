@@ -194,3 +194,42 @@ fn memory_follows_the_contents() {
     hash.debug_validate();
     assert!(hash.memory_bytes() < 8192, "{}", hash.memory_bytes());
 }
+
+proptest! {
+    #[test]
+    fn fields_expire_in_their_order(steps in proptest::collection::vec((0..4_u8, 0..20_u16, 0..50_i64), 0..200)) {
+        let mut hash = Hash::new();
+        let mut model: BTreeMap<u16, Option<i64>> = BTreeMap::new();
+        for (what, number, at) in steps {
+            let name = field(number);
+            match what {
+                0 => {
+                    hash.set(&name, b"value", &LIMITS);
+                    model.insert(number, None);
+                }
+                1 if model.contains_key(&number) => {
+                    hash.set_expiry(&name, at);
+                    model.insert(number, Some(at));
+                }
+                2 => {
+                    hash.set_keeping_expiry(&name, b"other", &LIMITS);
+                    model.entry(number).or_default();
+                }
+                _ => {
+                    let due: BTreeSet<Vec<u8>> =
+                        hash.take_due(at, usize::MAX).into_iter().map(|name| name.to_vec()).collect();
+                    let is_due = |expiry: &Option<i64>| expiry.is_some_and(|expiry| expiry < at);
+                    let expected = model.iter().filter(|(_, expiry)| is_due(expiry)).map(|(number, _)| field(*number));
+                    prop_assert_eq!(due, expected.collect::<BTreeSet<_>>());
+                    model.retain(|_, expiry| !is_due(expiry));
+                }
+            }
+            hash.debug_validate();
+            prop_assert_eq!(hash.first_expiry(), model.values().copied().flatten().min());
+            for (number, expiry) in &model {
+                prop_assert_eq!(hash.expiry(&field(*number)), *expiry);
+            }
+            prop_assert_eq!(hash.len(), model.len());
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use ds::hash::CollectionLimits;
 use ds::set::SetLimits;
+use ds::stream::StreamLimits;
 use ds::zset::ZSetLimits;
 
 /// Milliseconds since 1970 in UTC; what `PEXPIREAT` takes.
@@ -16,8 +17,14 @@ pub struct Config {
     pub set: SetLimits,
     /// `zset-max-listpack-entries`, `zset-max-listpack-value`.
     pub zset: ZSetLimits,
+    /// `hll-sparse-max-bytes`: a HyperLogLog that would grow beyond it becomes dense.
+    pub hll_sparse_bytes_max: u64,
+    /// `stream-node-max-bytes`, `stream-node-max-entries`.
+    pub stream: StreamLimits,
     /// `proto-max-bulk-len`: no string may grow beyond it.
     pub string_bytes_max: u64,
+    /// `tracking-table-max-keys`: keys that clients may track, over all shards; 0: any number.
+    pub tracking_keys_max: u64,
     /// `rdbcompression`: strings in dumps are compressed.
     pub rdb_compression: bool,
     /// `maxmemory-policy` is one of the LFU policies: `OBJECT FREQ` answers, `OBJECT IDLETIME` does not.
@@ -36,7 +43,10 @@ impl Default for Config {
                 listpack_value_bytes_max: 64,
             },
             zset: ZSetLimits { entries_max: 128, value_bytes_max: 64 },
+            hll_sparse_bytes_max: 3000,
+            stream: StreamLimits { node_bytes_max: 4096, node_entries_max: 100 },
             string_bytes_max: 512 * 1024 * 1024,
+            tracking_keys_max: 1_000_000,
             rdb_compression: true,
             lfu: false,
             notify: 0,

@@ -14,11 +14,21 @@ pub struct Db {
     volatile_count: usize,
     /// Where background expiry goes on.
     expire_cursor: u64,
+    /// There may be hashes with fields that expire.
+    has_volatile_fields: bool,
+    /// Background expiry met one, or one came, since it last began anew.
+    met_volatile_fields: bool,
 }
 
 impl Default for Db {
     fn default() -> Self {
-        Db { table: Table::new(), volatile_count: 0, expire_cursor: 0 }
+        Db {
+            table: Table::new(),
+            volatile_count: 0,
+            expire_cursor: 0,
+            has_volatile_fields: false,
+            met_volatile_fields: false,
+        }
     }
 }
 
@@ -36,6 +46,26 @@ impl Db {
     /// Number of keys that have an expiry.
     pub fn volatile_len(&self) -> usize {
         self.volatile_count
+    }
+
+    /// Whether there may be hashes with fields that expire.
+    #[inline]
+    pub fn has_volatile_fields(&self) -> bool {
+        self.has_volatile_fields
+    }
+
+    /// Notes that there is such a hash, if `value` is one.
+    pub fn note_volatile_fields(&mut self, value: &Value) {
+        if value.first_field_expiry().is_some() {
+            (self.has_volatile_fields, self.met_volatile_fields) = (true, true);
+        }
+    }
+
+    /// The same for the value of `key`.
+    pub fn note_volatile_fields_of(&mut self, hash: u64, key: &[u8]) {
+        if self.find(hash, key).is_some_and(|record| record.value.first_field_expiry().is_some()) {
+            (self.has_volatile_fields, self.met_volatile_fields) = (true, true);
+        }
     }
 
     /// The record of `key`, expired or not.
@@ -76,6 +106,7 @@ impl Db {
 
     /// Adds `key`, which must be absent.
     pub fn insert(&mut self, hash: u64, key: &[u8], value: Value) -> &mut Record {
+        self.note_volatile_fields(&value);
         self.table.insert(hash, Record::new(key, value))
     }
 
@@ -135,19 +166,21 @@ impl Db {
     }
 
     /// Looks for expired records in the next `segment_budget` segments and hands up to `count_max` of their
-    /// keys to `expired`; returns how many keys with an expiry were looked at. The caller deletes them, because
-    /// a deletion is an effect and an event.
+    /// keys to `expired`, and of those whose value has fields that expired to `with_due_fields`; returns how many keys
+    /// with an expiry were looked at. The caller deletes them, because a deletion is an effect and an event.
     pub fn find_expired(
         &mut self,
         now: UnixMs,
         segment_budget: usize,
         count_max: usize,
         expired: &mut Vec<Box<[u8]>>,
+        with_due_fields: &mut Vec<Box<[u8]>>,
     ) -> usize {
-        if self.volatile_count == 0 {
+        if self.volatile_count == 0 && !self.has_volatile_fields {
             return 0;
         }
         let mut seen_count = 0;
+        let mut met_volatile_fields = false;
         self.expire_cursor = self.table.scan_retain(self.expire_cursor, segment_budget, &mut |record| {
             if record.expiry().is_some() {
                 seen_count += 1;
@@ -155,8 +188,18 @@ impl Db {
                     expired.push(record.key().into());
                 }
             }
+            if let Some(expiry) = record.value.first_field_expiry() {
+                met_volatile_fields = true;
+                if expiry < now && with_due_fields.len() < count_max {
+                    with_due_fields.push(record.key().into());
+                }
+            }
             true
         });
+        self.met_volatile_fields |= met_volatile_fields;
+        if self.expire_cursor == 0 {
+            self.has_volatile_fields = std::mem::take(&mut self.met_volatile_fields);
+        }
         seen_count
     }
 

@@ -107,10 +107,10 @@ impl Head {
         (self.expire_ms != NO_EXPIRY).then_some(self.expire_ms)
     }
 
-    /// Whether its time has come.
+    /// Whether its time has come, or that of all fields of its hash.
     #[inline]
     pub fn expired(&self, now: UnixMs) -> bool {
-        self.expire_ms < now
+        self.expire_ms < now || self.value.is_due(now)
     }
 
     pub(crate) fn set_expiry(&mut self, expiry: Option<UnixMs>) {

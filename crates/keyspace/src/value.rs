@@ -6,6 +6,7 @@ use ds::hash::Hash;
 use ds::list::List;
 use ds::prefetch::prefetch;
 use ds::set::Set;
+use ds::stream::Stream;
 use ds::zset::ZSet;
 
 use crate::string::Str;
@@ -23,6 +24,8 @@ pub enum Kind {
     ZSet,
     /// `hash`
     Hash,
+    /// `stream`
+    Stream,
 }
 
 impl Kind {
@@ -34,6 +37,7 @@ impl Kind {
             Kind::Set => "set",
             Kind::ZSet => "zset",
             Kind::Hash => "hash",
+            Kind::Stream => "stream",
         }
     }
 
@@ -45,6 +49,8 @@ impl Kind {
             Kind::Set => 2,
             Kind::ZSet => 3,
             Kind::Hash => 4,
+            // 5 are the types of modules.
+            Kind::Stream => 6,
         }
     }
 }
@@ -65,6 +71,8 @@ pub enum Value {
     ZSet(Box<ZSet>),
     /// A hash; never empty in the keyspace.
     Hash(Box<Hash>),
+    /// A stream, with entries or without.
+    Stream(Box<Stream>),
 }
 
 // What `Short` is made to fill.
@@ -79,6 +87,7 @@ impl Value {
             Value::Set(_) => Kind::Set,
             Value::ZSet(_) => Kind::ZSet,
             Value::Hash(_) => Kind::Hash,
+            Value::Stream(_) => Kind::Stream,
         }
     }
 
@@ -90,10 +99,11 @@ impl Value {
             Value::Set(set) => set.encoding(),
             Value::ZSet(zset) => zset.encoding(),
             Value::Hash(hash) => hash.encoding(),
+            Value::Stream(_) => "stream",
         }
     }
 
-    /// Number of elements; 1 for a string.
+    /// Number of elements; 1 for a string, for a stream also what is pending in its groups.
     pub fn len(&self) -> usize {
         match self {
             Value::Str(_) => 1,
@@ -101,12 +111,24 @@ impl Value {
             Value::Set(set) => set.len(),
             Value::ZSet(zset) => zset.len(),
             Value::Hash(hash) => hash.len(),
+            Value::Stream(stream) => stream.element_count(),
         }
     }
 
     /// Whether it is a collection without elements, which must leave the keyspace.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len() == 0 && self.kind() != Kind::Stream
+    }
+
+    /// Whether it is a hash of which all fields expired before `now`.
+    #[inline]
+    pub fn is_due(&self, now: i64) -> bool {
+        if let Value::Hash(hash) = self { hash.is_due(now) } else { false }
+    }
+
+    /// When the first field of a hash expires, if one does.
+    pub fn first_field_expiry(&self) -> Option<i64> {
+        if let Value::Hash(hash) = self { hash.first_expiry() } else { None }
     }
 
     /// Drops a bounded part of it; false when nothing is left. For freeing a large value in slices.
@@ -120,6 +142,7 @@ impl Value {
             Value::Set(set) => set.free_slice(),
             Value::ZSet(zset) => zset.free_slice(),
             Value::Hash(hash) => hash.free_slice(),
+            Value::Stream(stream) => stream.free_slice(),
         }
     }
 
@@ -134,6 +157,7 @@ impl Value {
             Value::Set(set) => prefetch(&**set),
             Value::ZSet(zset) => prefetch(&**zset),
             Value::Hash(hash) => prefetch(&**hash),
+            Value::Stream(stream) => prefetch(&**stream),
         }
     }
 
@@ -145,6 +169,7 @@ impl Value {
             Value::Set(set) => size_of::<Set>() + set.memory_bytes(),
             Value::ZSet(zset) => size_of::<ZSet>() + zset.memory_bytes(),
             Value::Hash(hash) => size_of::<Hash>() + hash.memory_bytes(),
+            Value::Stream(stream) => size_of::<Stream>() + stream.memory_bytes(),
         }
     }
 }
@@ -182,7 +207,7 @@ macro_rules! boxed_type {
         }
     )*};
 }
-boxed_type!(List, Set, ZSet, Hash);
+boxed_type!(List, Set, ZSet, Hash, Stream);
 
 impl Type for Str {
     #[inline]

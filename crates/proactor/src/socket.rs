@@ -6,6 +6,7 @@
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use crate::sim::Endpoint;
@@ -33,6 +34,12 @@ impl Socket {
         Ok(Socket::tcp(stream))
     }
 
+    /// A Unix socket's connection made elsewhere, to `path`.
+    pub fn from_unix(stream: UnixStream, path: &str) -> io::Result<Socket> {
+        stream.set_nonblocking(false)?;
+        Ok(Socket::unix(stream.into(), path))
+    }
+
     /// A TCP socket that blocks: see `sys::set_blocking`.
     pub(crate) fn tcp(stream: TcpStream) -> Socket {
         // A peer that has gone already has no address, and is found out by the first read.
@@ -46,7 +53,7 @@ impl Socket {
         Socket { link: Link::Kernel(stream.into()), peer, local, is_unix: false }
     }
 
-    /// A Unix socket, accepted at `path`. Both ends bear the path, as clients have none.
+    /// A Unix socket at `path`. Both ends bear the path, as clients have none.
     pub(crate) fn unix(fd: OwnedFd, path: &str) -> Socket {
         Socket { link: Link::Kernel(fd), peer: path.to_owned(), local: path.to_owned(), is_unix: true }
     }

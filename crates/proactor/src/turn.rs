@@ -73,7 +73,7 @@ pub(crate) fn run<B: Backend>(
     if !is_at_rest || backend.thread().waker.is_notified() {
         backend.collect(Some(Duration::ZERO), events)?;
     } else {
-        let poll_ns = backend.thread().idle.poll_ns();
+        let poll_ns = backend.thread().idle.poll_ns(start_ns);
         if poll_ns == 0 || !poll(backend, start_ns, poll_ns, events)? {
             sleep(backend, start_ns, deadline_ns, poll_ns > 0, events)?;
         }
@@ -98,11 +98,14 @@ fn poll<B: Backend>(
             thread.idle.poll_paid();
             return Ok(true);
         }
-        if thread.clock.monotonic_ns().saturating_sub(start_ns) >= poll_ns {
+        let now_ns = thread.clock.monotonic_ns();
+        if now_ns.saturating_sub(start_ns) >= poll_ns {
             thread.idle.poll_was_in_vain();
             return Ok(false);
         }
         std::thread::yield_now();
+        let back_ns = thread.clock.monotonic_ns();
+        thread.idle.yielded(back_ns.saturating_sub(now_ns), back_ns);
     }
 }
 

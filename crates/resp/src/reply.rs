@@ -168,6 +168,14 @@ impl<'a> Reply<'a> {
         }
     }
 
+    /// A double that is written otherwise than in its shortest form.
+    pub fn double_text(&mut self, text: &str) {
+        match self.proto {
+            Proto::Resp2 => self.bulk(text.as_bytes()),
+            Proto::Resp3 => self.framed_line(b",", text),
+        }
+    }
+
     /// A double in its shortest form, as a bulk string in either version.
     pub fn bulk_double(&mut self, value: f64) {
         self.bulk(DoubleBuffer::new().format(value).as_bytes());
@@ -296,6 +304,7 @@ mod tests {
         check(|r| r.null(), "$-1\r\n", "_\r\n");
         check(|r| r.null_array(), "*-1\r\n", "_\r\n");
         check(|r| r.double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n");
+        check(|r| r.double_text("1.50"), "$4\r\n1.50\r\n", ",1.50\r\n");
         check(|r| r.double(f64::NEG_INFINITY), "$4\r\n-inf\r\n", ",-inf\r\n");
         check(|r| r.double(f64::NAN), "$3\r\nnan\r\n", ",nan\r\n");
         check(|r| r.bulk_double(3.0), "$1\r\n3\r\n", "$1\r\n3\r\n");

@@ -19,8 +19,17 @@ pub(crate) enum Admission {
 /// Commands that run at once though MULTI was called.
 const NOT_QUEUED: &[&str] = &["exec", "discard", "multi", "watch", "quit", "reset"];
 /// Commands that a RESP2 client with subscriptions may call.
-const SUBSCRIBER_COMMANDS: &[&str] =
-    &["subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ping", "quit", "reset"];
+const SUBSCRIBER_COMMANDS: &[&str] = &[
+    "subscribe",
+    "unsubscribe",
+    "psubscribe",
+    "punsubscribe",
+    "ssubscribe",
+    "sunsubscribe",
+    "ping",
+    "quit",
+    "reset",
+];
 /// Commands that wait for the answers of all threads, which EXEC, holding shards, must not, and which a thread with
 /// a slow script does not give.
 const ASKS_ALL_THREADS: &[&str] =

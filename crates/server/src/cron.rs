@@ -93,15 +93,25 @@ impl Thread {
     fn expire_visit(&mut self, id: ShardId) -> bool {
         let mut many = false;
         for db in 0..self.tx.hold.shard(id).dbs.len() {
-            let mut expired = Vec::new();
+            let (mut expired, mut with_due_fields) = (Vec::new(), Vec::new());
             let database = &mut self.tx.hold.shard_mut(id).dbs[db];
-            let seen_count =
-                database.find_expired(self.tx.now, SEGMENTS_PER_VISIT, EXPIRED_PER_VISIT, &mut expired);
+            let seen_count = database.find_expired(
+                self.tx.now,
+                SEGMENTS_PER_VISIT,
+                EXPIRED_PER_VISIT,
+                &mut expired,
+                &mut with_due_fields,
+            );
             many |= expired.len() * 10 > seen_count && !expired.is_empty();
             let mut store = Store::new(&mut self.tx, Client::internal(db as u32, Proto::Resp2));
             for key in expired {
                 store.delete_expired(&key);
             }
+            let mut fields_left = EXPIRED_PER_VISIT;
+            for key in with_due_fields {
+                fields_left -= store.expire_fields(&key, fields_left);
+            }
+            many |= fields_left == 0;
         }
         many
     }

@@ -134,6 +134,7 @@ impl Thread {
     #[cold]
     fn special_command(&mut self, command: &'static Command, args: &[&[u8]], out: &mut Output) {
         let (mode, mark) = (self.host.session().reply_mode, out.mark());
+        self.host.session().next_after_caching(command);
         match self.host.admit(command, args) {
             Admission::Run => {
                 // A script is shown before the commands that it calls.
@@ -462,7 +463,10 @@ impl Thread {
                 match what {
                     Forget::Wait { ticket } => _ = shard.waiters.remove(task.client.db, args[0], *ticket),
                     Forget::Watch(flag) => shard.watches.remove(task.client.db, args[0], flag),
-                    Forget::Subscription(subscriber) => shard.subscribers.remove(args[0], *subscriber),
+                    Forget::Prefixes(subscriber) => shard.tracking.remove_prefixes(*subscriber),
+                    Forget::Subscription(scope, subscriber) => {
+                        shard.subscribers.remove(*scope, args[0], *subscriber);
+                    }
                 }
                 false
             }

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use command::{Client, CommandError, Forget, Needs, Outcome, OwnedArgs, Post, Restore, Task, Work};
 use proactor::{CloseMode, ConnId};
 use resp::{Output, Proto, Reply};
-use shard::Node;
+use shard::{Node, Ready, ShardId};
 
 use crate::dispatch::PUT_OFF_MAX;
 use crate::message::Message;
@@ -24,6 +24,8 @@ impl Thread {
             }
             Message::Post(post) => self.take_post(post),
             Message::Deliver(published) => self.deliver(&published),
+            Message::Flushed => self.invalidate_all(),
+            Message::FlushedFor(connection) => self.tell_of(ConnId::from_bits(connection), None),
             Message::Monitor(line) => self.show_to_monitors(&line),
             Message::Ask(question) => self.answer(question),
             Message::Answer(answer) => self.take_answer(answer),
@@ -157,6 +159,7 @@ impl Thread {
                     Post::Free(garbage) => self.host.garbage.push_back(garbage),
                     Post::Published(published) => self.host.send_out(published),
                     Post::Event { .. } => unreachable!("events are queued while their keys are held"),
+                    Post::Flushed => self.host.tell_of_flush(),
                     Post::ServeLater { .. } => self.host.own_mail.push_back(Message::Post(post)),
                 }
             }
@@ -182,8 +185,10 @@ impl Thread {
                 self.reply_and_go_on(conn, &mut reply);
             }
             Post::Free(garbage) => self.host.garbage.push_back(garbage),
-            Post::Published(_) | Post::Event { .. } => unreachable!("messages travel as deliveries"),
-            Post::ServeLater { db, key, also } => self.serve_later(db, &key, also),
+            Post::Published(_) | Post::Event { .. } | Post::Flushed => {
+                unreachable!("messages travel as deliveries")
+            }
+            Post::ServeLater { ready, also } => self.serve_later(ready, also),
         }
     }
 
@@ -199,7 +204,7 @@ impl Thread {
     }
 
     /// Runs a task at `id` now, or leaves it with the shard's holder.
-    pub(crate) fn send_task(&mut self, id: shard::ShardId, task: Task) {
+    pub(crate) fn send_task(&mut self, id: ShardId, task: Task) {
         self.leave_all();
         if let Some(node) = self.tx.hold.enter_or_delegate(id, Node::new(task)) {
             self.run_task(id, node);
@@ -213,7 +218,8 @@ impl Thread {
         let placement = self.host.shared.shards.placement();
         let id = match what {
             Forget::Wait { .. } | Forget::Watch(_) => placement.shard(key),
-            Forget::Subscription(_) => placement.channel(key),
+            Forget::Prefixes(_) => unreachable!("prefixes are forgotten by every shard"),
+            Forget::Subscription(..) => placement.channel(key),
         };
         let client = Client { thread: self.host.id, ..Client::internal(db, Proto::Resp2) };
         self.send_task(id, Task::new(Work::Forget(what), id, client, OwnedArgs::new(&[key])));
@@ -227,20 +233,20 @@ impl Thread {
     }
 
     /// A waiter needs two shards to be served: enters both and serves it.
-    fn serve_later(&mut self, db: u32, key: &[u8], also: shard::ShardId) {
-        let id = self.host.shared.shards.placement().shard(key);
+    fn serve_later(&mut self, ready: Ready, also: ShardId) {
+        let id = self.host.shared.shards.placement().shard(&ready.key);
         let mut ids = [id, also];
         ids.sort_unstable();
         self.leave_all();
         if self.tx.hold.try_enter_all(&ids, false).is_ok() {
-            self.tx.serve_key(id, db, key, &mut self.host);
+            self.tx.serve_key(id, &ready, &mut self.host);
             self.tx.finish(&mut self.host);
             self.leave_all();
             return self.post_all();
         }
         // Somebody is busy there: once more in the next turn.
         self.leave_all();
-        self.host.next_mail.push(Message::Post(Post::ServeLater { db, key: key.into(), also }));
+        self.host.next_mail.push(Message::Post(Post::ServeLater { ready, also }));
     }
 
     /// Ends the waits whose time has come.

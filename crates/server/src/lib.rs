@@ -36,6 +36,7 @@ mod stats;
 mod system;
 mod thread;
 mod timers;
+mod tracking;
 mod version;
 mod watch;
 

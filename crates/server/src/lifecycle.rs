@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use command::{Client, Forget};
 use proactor::{CloseMode, Socket};
 use resp::{Proto, Reply};
-use shard::Subscriber;
+use shard::{Scope, Subscriber};
 
 use crate::session::Session;
 use crate::thread::{Thread, ThreadHost};
@@ -42,8 +42,12 @@ impl ThreadHost {
             deny_blocking: false,
             in_script: false,
             no_touch: false,
+            tracks: false,
+            no_loop: false,
             may_be_gone: false,
         };
+        let subscriber = Subscriber { thread: self.id, connection: client.connection };
+        shared.clients().insert(client.id, subscriber);
         let mut session = Session::new(client, self.now_ms);
         session.peer = peer;
         session.local = local;
@@ -58,15 +62,20 @@ impl Thread {
     /// What the shards and the server know of a session goes.
     pub(crate) fn end_session(&mut self, session: &mut Session) {
         self.host.shared.connected_clients.fetch_sub(1, Ordering::Relaxed);
+        self.host.shared.clients().remove(&session.client.id);
         self.host.stop_monitoring(session);
+        self.end_tracking(session);
         let watching = std::mem::take(&mut session.watching);
         self.host.stale_watches.push(watching);
         self.forget_watches();
         let subscriber = Subscriber { thread: self.host.id, connection: session.client.connection };
-        let channels = std::mem::take(&mut session.channels);
-        self.host.shared.subscription_count.fetch_sub(channels.len(), Ordering::Relaxed);
-        for channel in channels {
-            self.forget(0, &channel, Forget::Subscription(subscriber));
+        self.host.shared.subscription_count.fetch_sub(session.channels.len(), Ordering::Relaxed);
+        for (scope, channels) in
+            [(Scope::Global, &mut session.channels), (Scope::Shard, &mut session.shard_channels)]
+        {
+            for channel in std::mem::take(channels) {
+                self.forget(0, &channel, Forget::Subscription(scope, subscriber));
+            }
         }
         for pattern in std::mem::take(&mut session.patterns) {
             self.host.shared.patterns.remove(&pattern, subscriber);

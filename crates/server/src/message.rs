@@ -20,6 +20,10 @@ pub(crate) enum Message {
     Post(Post),
     /// A message for channel subscribers of this thread.
     Deliver(Published),
+    /// All keys of a database are gone: clients of this thread that track keys are told.
+    Flushed,
+    /// The same for the one connection to which the client that tracks keys redirects it.
+    FlushedFor(u64),
     /// A line for the monitors of this thread.
     Monitor(Arc<Vec<u8>>),
     /// A question to all threads.

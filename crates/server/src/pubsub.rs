@@ -16,10 +16,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use command::{Client, Needs, OwnedArgs, Post, Published, Task, Work};
+use command::{Client, Medium, Needs, OwnedArgs, Post, Published, Task, Work};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
-use shard::Node;
+use shard::{Node, Scope};
 
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
@@ -31,20 +31,28 @@ impl ThreadHost {
         while let Some(last) = published.to.last() {
             let thread = last.subscriber.thread;
             let start = published.to.partition_point(|receiver| receiver.subscriber.thread < thread);
-            let (channel, message) = (published.channel.clone(), published.message.clone());
+            let (medium, channel, message) =
+                (published.medium, published.channel.clone(), published.message.clone());
             let to = published.to.split_off(start);
             self.shared.threads[usize::from(thread)].send(Message::Deliver(Published {
                 to,
+                medium,
                 channel,
                 message,
             }));
         }
     }
 
-    /// The shards of all channels that the current client subscribed to.
+    /// The shards of all that the current client subscribed to.
     pub(crate) fn subscribed_needs(&mut self) -> Needs {
         let placement = self.shared.shards.placement();
-        Needs::several(self.session().channels.iter().map(|channel| placement.channel(channel)).collect())
+        let session = self.session();
+        if session.tracking.as_ref().is_some_and(|tracking| tracking.broadcasts) {
+            // Its prefixes are known to all of them.
+            return Needs::All;
+        }
+        let channels = session.channels.iter().chain(&session.shard_channels);
+        Needs::several(channels.map(|channel| placement.channel(channel)).collect())
     }
 }
 
@@ -62,7 +70,7 @@ impl Thread {
                     all.into_iter().partition(|receiver| receiver.subscriber.thread == thread);
                 published.to = elsewhere;
                 let (channel, message) = (published.channel.clone(), published.message.clone());
-                taken.push(Published { to: there, channel, message });
+                taken.push(Published { to: there, medium: published.medium, channel, message });
             }
         }
         taken
@@ -70,6 +78,7 @@ impl Thread {
 
     /// Writes a message to its subscribers on this thread.
     pub(crate) fn deliver(&mut self, published: &Published) {
+        let Medium::Channel(scope) = published.medium else { return self.deliver_invalidation(published) };
         // The last encoding for each protocol.
         let mut encoded: [Option<Encoded>; 2] = [None, None];
         for receiver in &published.to {
@@ -77,7 +86,7 @@ impl Thread {
             let pattern = receiver.pattern.as_deref();
             let Some(session) = self.host.connections.session(conn) else { continue };
             let is_subscribed = match pattern {
-                None => session.channels.contains(&published.channel),
+                None => session.channels_of(scope).contains(&published.channel),
                 Some(pattern) => session.patterns.contains(pattern),
             };
             if !is_subscribed {
@@ -87,7 +96,7 @@ impl Thread {
             let slot = &mut encoded[usize::from(proto == Proto::Resp3)];
             let bytes = match slot {
                 Some((for_pattern, bytes)) if *for_pattern == pattern => bytes,
-                _ => &slot.insert((pattern, encode(published, pattern, proto))).1,
+                _ => &slot.insert((pattern, encode(published, scope, pattern, proto))).1,
             };
             if let Some(output) = self.host.driver.output_mut(conn) {
                 output.push_shared(bytes.clone());
@@ -121,13 +130,16 @@ impl Thread {
 }
 
 /// The message as a client gets it.
-fn encode(published: &Published, pattern: Option<&[u8]>, proto: Proto) -> Arc<Vec<u8>> {
+fn encode(published: &Published, scope: Scope, pattern: Option<&[u8]>, proto: Proto) -> Arc<Vec<u8>> {
     let mut out = Output::new();
     let mut reply = Reply::new(&mut out, proto);
     match pattern {
         None => {
             reply.push(3);
-            reply.bulk(b"message");
+            reply.bulk(match scope {
+                Scope::Global => b"message",
+                Scope::Shard => b"smessage",
+            });
         }
         Some(pattern) => {
             reply.push(4);

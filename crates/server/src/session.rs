@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use command::{Blocked, Client, CommandId, Needs, OwnedArgs};
-use shard::WatchFlag;
+use shard::{Scope, WatchFlag};
+
+use crate::tracking::{Caching, ClientTracking};
 
 /// What a connection is doing.
 #[derive(Debug, Default)]
@@ -89,7 +91,10 @@ pub(crate) struct Session {
     pub(crate) multi: Option<Multi>,
     pub(crate) watching: Watching,
     pub(crate) channels: BTreeSet<Arc<[u8]>>,
+    pub(crate) shard_channels: BTreeSet<Arc<[u8]>>,
     pub(crate) patterns: BTreeSet<Arc<[u8]>>,
+    /// What `CLIENT TRACKING` asked for.
+    pub(crate) tracking: Option<Box<ClientTracking>>,
     pub(crate) reply_mode: ReplyMode,
     pub(crate) authenticated: bool,
     pub(crate) monitor: bool,
@@ -128,7 +133,9 @@ impl Session {
             multi: None,
             watching: Watching::default(),
             channels: BTreeSet::new(),
+            shard_channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
+            tracking: None,
             reply_mode: ReplyMode::On,
             authenticated: true,
             monitor: false,
@@ -155,7 +162,15 @@ impl Session {
     /// Whether it is subscribed to anything.
     #[inline]
     pub(crate) fn is_subscriber(&self) -> bool {
-        !self.channels.is_empty() || !self.patterns.is_empty()
+        !self.channels.is_empty() || !self.patterns.is_empty() || !self.shard_channels.is_empty()
+    }
+
+    /// The channels of this kind that it is subscribed to.
+    pub(crate) fn channels_of(&mut self, scope: Scope) -> &mut BTreeSet<Arc<[u8]>> {
+        match scope {
+            Scope::Global => &mut self.channels,
+            Scope::Shard => &mut self.shard_channels,
+        }
     }
 
     /// Whether something sets it apart from a plain ready client, so that the fast path is not for it.
@@ -165,6 +180,7 @@ impl Session {
             || !self.authenticated
             || self.reply_mode != ReplyMode::On
             || self.is_subscriber()
+            || self.tracking.as_ref().is_some_and(|tracking| tracking.caching != Caching::Unsaid)
     }
 
     /// Where its output limit comes from.

@@ -27,6 +27,7 @@ use std::time::Duration;
 use command::CommandError;
 use ds::hash::CollectionLimits;
 use ds::set::SetLimits;
+use ds::stream::StreamLimits;
 use ds::zset::ZSetLimits;
 use keyspace::Config;
 use resp::Limits;
@@ -278,7 +279,13 @@ impl Settings {
                 listpack_value_bytes_max: number(SET_VALUE),
             },
             zset: ZSetLimits { entries_max: number(ZSET_ENTRIES), value_bytes_max: number(ZSET_VALUE) },
+            hll_sparse_bytes_max: self.number(HLL_SPARSE_MAX_BYTES) as u64,
+            stream: StreamLimits {
+                node_bytes_max: number(STREAM_NODE_BYTES),
+                node_entries_max: number(STREAM_NODE_ENTRIES),
+            },
             string_bytes_max: self.number(PROTO_MAX_BULK_LEN) as u64,
+            tracking_keys_max: self.number(TRACKING_TABLE_MAX_KEYS) as u64,
             rdb_compression: self.is_on(RDBCOMPRESSION),
             lfu: self.number(MAXMEMORY_POLICY) == LFU,
             notify: self.number(NOTIFY_KEYSPACE_EVENTS) as u32,
@@ -376,6 +383,11 @@ impl Settings {
             0 => threads.saturating_mul(SHARDS_PER_THREAD),
             count => count as u16,
         }
+    }
+
+    /// What the server says it is, alone or a cluster.
+    pub(crate) fn mode(&self) -> &'static str {
+        if self.is_on(CLUSTER_MODE) { "cluster" } else { "standalone" }
     }
 
     /// How commands enter shards.

@@ -3,13 +3,14 @@
 //! Created once and never freed by a process, whose threads refer to it for their whole life; see [`Lease`] for a
 //! simulation.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use command::{Shards, Table};
 use keyspace::Config;
 use proactor::{Inbox, Node, Waker};
-use shard::Placement;
+use shard::{Placement, Subscriber};
 
 use crate::message::Message;
 use crate::patterns::Patterns;
@@ -73,6 +74,10 @@ pub(crate) struct Shared {
     pub(crate) patterns: Patterns,
     /// Subscriptions to channels: keyspace events spare themselves the way while there are none.
     pub(crate) subscription_count: AtomicUsize,
+    /// The connections of all clients by their id. Rarely asked for.
+    clients: Mutex<HashMap<u64, Subscriber>>,
+    /// Clients that track keys.
+    pub(crate) tracking_count: AtomicUsize,
     /// Connections that get a line for every command.
     pub(crate) monitor_count: AtomicUsize,
     pub(crate) scripts: ScriptStore,
@@ -127,6 +132,8 @@ impl Shared {
             threads,
             patterns: Patterns::default(),
             subscription_count: AtomicUsize::new(0),
+            clients: Mutex::default(),
+            tracking_count: AtomicUsize::new(0),
             monitor_count: AtomicUsize::new(0),
             scripts: ScriptStore::default(),
             next_client_id: AtomicU64::new(1),
@@ -148,6 +155,11 @@ impl Shared {
     pub(crate) fn data_config(&'static self) -> &'static Config {
         // SAFETY: the pointer always comes from a leaked box.
         unsafe { &*self.data_config.load(Ordering::Acquire) }
+    }
+
+    /// The connections of all clients by their id.
+    pub(crate) fn clients(&self) -> MutexGuard<'_, HashMap<u64, Subscriber>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Publishes the settings of the data path and tells all threads.

@@ -87,6 +87,67 @@ fn only_some_commands_are_for_resp2_subscribers() {
 }
 
 #[test]
+fn shard_channels_are_a_world_of_their_own() {
+    on_each_server(|server| {
+        let (client, publisher) = (&mut server.client(), &mut server.client());
+        client.send("SSUBSCRIBE a b a");
+        expect(client, &["ssubscribe", "a", "1"]);
+        expect(client, &["ssubscribe", "b", "2"]);
+        expect(client, &["ssubscribe", "a", "2"]);
+        client.send("SUBSCRIBE a");
+        expect(client, &["subscribe", "a", "1"]);
+        client.send("PSUBSCRIBE *");
+        expect(client, &["psubscribe", "*", "2"]);
+        check(publisher, "SPUBLISH a one", "(integer) 1");
+        expect(client, &["smessage", "a", "one"]);
+        check(publisher, "PUBLISH a two", "(integer) 2");
+        expect(client, &["message", "a", "two"]);
+        expect(client, &["pmessage", "*", "a", "two"]);
+        check(publisher, "SPUBLISH c three", "(integer) 0");
+        check(publisher, "PUBSUB CHANNELS", "1) \"a\"");
+        check(publisher, "PUBSUB SHARDCHANNELS [b-z]", "1) \"b\"");
+        check(publisher, "PUBSUB SHARDNUMSUB b c", "1) \"b\"\n2) (integer) 1\n3) \"c\"\n4) (integer) 0");
+        check(publisher, "PUBSUB SHARDNUMSUB", "(empty array)");
+        check(
+            publisher,
+            "PUBSUB SHARDCHANNELS a b",
+            "(error) ERR unknown subcommand or wrong number of arguments for 'SHARDCHANNELS'. Try PUBSUB HELP.",
+        );
+        assert_eq!(publisher.info("stats", "pubsubshard_channels"), "2");
+        assert!(publisher.show("CLIENT LIST TYPE PUBSUB").contains("sub=1 psub=1 ssub=2 "));
+        client.send("SUNSUBSCRIBE b c");
+        expect(client, &["sunsubscribe", "b", "1"]);
+        expect(client, &["sunsubscribe", "c", "1"]);
+        client.send("UNSUBSCRIBE");
+        expect(client, &["unsubscribe", "a", "1"]);
+        client.send("PUNSUBSCRIBE");
+        expect(client, &["punsubscribe", "*", "0"]);
+        client.send("PING");
+        expect(client, &["pong", ""]);
+        client.send("SUNSUBSCRIBE");
+        expect(client, &["sunsubscribe", "a", "0"]);
+        client.send("SUNSUBSCRIBE");
+        expect(client, &["sunsubscribe", "nil", "0"]);
+        check(client, "PING", "PONG");
+        client.send("SSUBSCRIBE a");
+        expect(client, &["ssubscribe", "a", "1"]);
+        check(client, "RESET", "RESET");
+        check(publisher, "SPUBLISH a x", "(integer) 0");
+        let mut gone = server.client();
+        gone.send("SSUBSCRIBE a");
+        expect(&mut gone, &["ssubscribe", "a", "1"]);
+        drop(gone);
+        eventually("its subscription is forgotten", || publisher.show("SPUBLISH a x") == "(integer) 0");
+        check(publisher, "EVAL \"return redis.call('SPUBLISH', 'a', 'x')\" 0", "(integer) 0");
+        let refused = publisher.show("EVAL \"return redis.call('SSUBSCRIBE', 'a')\" 0");
+        assert!(
+            refused.starts_with("(error) ERR This Redis command is not allowed from script"),
+            "{refused}"
+        );
+    });
+}
+
+#[test]
 fn messages_reach_channels_and_patterns_on_all_threads() {
     on_each_server(|server| {
         let mut subscribers: Vec<Client> = (0..8).map(|_| server.client()).collect();

@@ -33,10 +33,16 @@ impl Effects {
     }
 
     /// Adds an effect.
+    #[inline]
     pub fn push(&mut self, db: u32, args: &[&[u8]]) {
         if self.recording {
-            self.log.push(Effect { db, args: args.iter().map(|&arg| arg.into()).collect() });
+            self.keep(db, args);
         }
+    }
+
+    #[cold]
+    fn keep(&mut self, db: u32, args: &[&[u8]]) {
+        self.log.push(Effect { db, args: args.iter().map(|&arg| arg.into()).collect() });
     }
 
     /// Takes what was recorded, oldest first.

@@ -25,6 +25,7 @@ mod shard;
 mod shards;
 mod subscribers;
 mod sync;
+mod tracking;
 mod waiters;
 mod watches;
 
@@ -34,9 +35,10 @@ pub use hold::{Hold, PATIENCE_AFTER, Patience};
 pub use interrupt::interrupt;
 #[cfg(feature = "simulation")]
 pub use interrupt::on_interrupt;
-pub use placement::{Placement, ShardId};
-pub use shard::{Shard, ShardStats};
+pub use placement::{Placement, ShardId, hash_tag};
+pub use shard::{Ready, Shard, ShardStats};
 pub use shards::{Backlog, Shards};
-pub use subscribers::{Subscriber, Subscribers};
+pub use subscribers::{Scope, Subscriber, Subscribers};
+pub use tracking::{Tracker, Tracking};
 pub use waiters::{Claim, Waiter, Waiters};
 pub use watches::{WatchFlag, Watches};

@@ -123,7 +123,7 @@ impl RoundRobin {
 /// The part of the key that placement hashes: what stands between the first `{` and the next `}`, unless that
 /// is empty; else the whole key. The rule of Redis Cluster.
 #[inline]
-fn hash_tag(key: &[u8]) -> &[u8] {
+pub fn hash_tag(key: &[u8]) -> &[u8] {
     let Some(open) = memchr::memchr(b'{', key) else { return key };
     match memchr::memchr(b'}', &key[open + 1..]) {
         None | Some(0) => key,

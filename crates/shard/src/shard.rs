@@ -6,6 +6,7 @@ use keyspace::Db;
 use crate::effects::Effects;
 use crate::placement::ShardId;
 use crate::subscribers::Subscribers;
+use crate::tracking::Tracking;
 use crate::waiters::Waiters;
 use crate::watches::Watches;
 
@@ -20,8 +21,21 @@ pub struct ShardStats {
     pub keyspace_misses: u64,
     /// Keys deleted because their time had come.
     pub expired_keys: u64,
+    /// Fields of hashes deleted because their time had come.
+    pub expired_fields: u64,
     /// Keys evicted under `maxmemory`.
     pub evicted_keys: u64,
+}
+
+/// A key that somebody waits for and that came to be, got more, or was taken away.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ready {
+    /// The database.
+    pub db: u32,
+    /// The key.
+    pub key: Box<[u8]>,
+    /// It was taken away, which some wait for.
+    pub was_lost: bool,
 }
 
 /// The data of one shard.
@@ -32,10 +46,12 @@ pub struct Shard<W> {
     pub dbs: Box<[Db]>,
     /// Clients waiting for keys of this shard.
     pub waiters: Waiters<W>,
-    /// Keys that somebody waits for and that came to be in the running transaction.
-    pub ready: Vec<(u32, Box<[u8]>)>,
+    /// Keys whose waiters may be served after the running transaction.
+    pub ready: Vec<Ready>,
     /// Keys that sessions watch.
     pub watches: Watches,
+    /// Keys that clients cache.
+    pub tracking: Tracking,
     /// Channels placed here.
     pub subscribers: Subscribers,
     /// What a journal would have to write.
@@ -55,6 +71,7 @@ impl<W> Shard<W> {
             waiters: Waiters::new(seed),
             ready: Vec::new(),
             watches: Watches::new(seed),
+            tracking: Tracking::new(seed),
             subscribers: Subscribers::new(seed),
             effects: Effects::default(),
             stats: ShardStats::default(),

@@ -6,6 +6,15 @@
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+/// Channels of the same name that have nothing to do with each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// Those of `PUBLISH`.
+    Global,
+    /// Those of `SPUBLISH`.
+    Shard,
+}
+
 /// Who gets a channel's messages: a connection of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Subscriber {
@@ -18,18 +27,20 @@ pub struct Subscriber {
 /// Channels of one shard with their subscribers.
 #[derive(Debug)]
 pub struct Subscribers {
-    by_channel: HashMap<Box<[u8]>, Vec<Subscriber>, FixedState>,
+    /// By [`Scope`].
+    by_channel: [HashMap<Box<[u8]>, Vec<Subscriber>, FixedState>; 2],
 }
 
 impl Subscribers {
     /// No subscribers; `seed` keeps clients from making channels collide.
     pub fn new(seed: u64) -> Self {
-        Subscribers { by_channel: HashMap::with_hasher(FixedState::with_seed(seed)) }
+        let map = || HashMap::with_hasher(FixedState::with_seed(seed));
+        Subscribers { by_channel: [map(), map()] }
     }
 
     /// Subscribes; false if it was subscribed already.
-    pub fn add(&mut self, channel: &[u8], subscriber: Subscriber) -> bool {
-        let all = self.by_channel.entry(channel.into()).or_default();
+    pub fn add(&mut self, scope: Scope, channel: &[u8], subscriber: Subscriber) -> bool {
+        let all = self.by_channel[scope as usize].entry(channel.into()).or_default();
         let new = !all.contains(&subscriber);
         if new {
             all.push(subscriber);
@@ -38,32 +49,28 @@ impl Subscribers {
     }
 
     /// Unsubscribes.
-    pub fn remove(&mut self, channel: &[u8], subscriber: Subscriber) {
-        if let Some(all) = self.by_channel.get_mut(channel) {
+    pub fn remove(&mut self, scope: Scope, channel: &[u8], subscriber: Subscriber) {
+        let channels = &mut self.by_channel[scope as usize];
+        if let Some(all) = channels.get_mut(channel) {
             all.retain(|known| *known != subscriber);
             if all.is_empty() {
-                self.by_channel.remove(channel);
+                channels.remove(channel);
             }
         }
     }
 
     /// The subscribers of `channel`, in the order in which they came.
-    pub fn of(&self, channel: &[u8]) -> &[Subscriber] {
-        self.by_channel.get(channel).map_or(&[], Vec::as_slice)
+    pub fn of(&self, scope: Scope, channel: &[u8]) -> &[Subscriber] {
+        self.by_channel[scope as usize].get(channel).map_or(&[], Vec::as_slice)
     }
 
     /// Every channel that has a subscriber.
-    pub fn channels(&self) -> impl Iterator<Item = &[u8]> {
-        self.by_channel.keys().map(|channel| &**channel)
+    pub fn channels(&self, scope: Scope) -> impl Iterator<Item = &[u8]> {
+        self.by_channel[scope as usize].keys().map(|channel| &**channel)
     }
 
     /// Number of channels that have a subscriber.
-    pub fn len(&self) -> usize {
-        self.by_channel.len()
-    }
-
-    /// Whether no channel has a subscriber.
-    pub fn is_empty(&self) -> bool {
-        self.by_channel.is_empty()
+    pub fn len(&self, scope: Scope) -> usize {
+        self.by_channel[scope as usize].len()
     }
 }

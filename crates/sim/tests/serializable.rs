@@ -9,6 +9,8 @@ use sim::{Client, Departure, Request, Setup, World, for_each_seed, request};
 const TRANSACTIONS: usize = 150;
 const LISTS: usize = 5;
 const REGISTERS: usize = 4;
+/// A list of the numbers of the registers.
+const SORTED: &str = "registers";
 
 /// Does what ARGV says, in triples: what, key, value.
 const SCRIPT: &str = "
@@ -70,6 +72,8 @@ enum Vehicle {
     Plain,
     /// MSET or MGET.
     Many,
+    /// Gets what it finds by a pattern.
+    Sort,
     Multi,
     Script,
     /// One that declares no keys, and its variant.
@@ -101,6 +105,11 @@ impl Pending {
                     });
                 }
                 vec![request(if words.len() == self.plan.len() { "MGET" } else { "MSET" }, words)]
+            }
+            Vehicle::Sort => {
+                let count = self.plan.len().to_string();
+                let words = [SORTED, "BY", "nosort", "GET", "register:*", "LIMIT", "0", &count];
+                vec![request("SORT_RO", words)]
             }
             Vehicle::Multi => multi(&self.plan),
             Vehicle::Script => vec![script(&self.plan, true, 0)],
@@ -200,7 +209,7 @@ impl Load {
     /// Accesses of different keys, so that every reply is about the state before the transaction.
     fn plan(&mut self, world: &mut World, vehicle: Vehicle) -> Plan {
         let length = if vehicle == Vehicle::Plain { 1 } else { 2 + world.below(3) };
-        let only_set = world.one_in(2);
+        let only_set = vehicle == Vehicle::Many && world.one_in(2);
         let mut keys: Vec<usize> = (0..LISTS + REGISTERS).collect();
         let mut plan = Vec::new();
         while plan.len() < length {
@@ -209,7 +218,7 @@ impl Load {
             self.next_value += 1;
             let value = self.next_value;
             let is_read = matches!(vehicle, Vehicle::Watch(count) if plan.len() < count);
-            let access = if vehicle == Vehicle::Many {
+            let access = if matches!(vehicle, Vehicle::Many | Vehicle::Sort) {
                 let key = plan.len() % REGISTERS;
                 if only_set { Access::Set { key, value } } else { Access::Get { key, seen: None } }
             } else if key < LISTS {
@@ -229,9 +238,10 @@ impl Load {
     }
 
     fn start(&mut self, world: &mut World, actor: &mut Actor) {
-        use Vehicle::{Many, Multi, Plain, RoamingScript, Script, Watch};
+        use Vehicle::{Many, Multi, Plain, RoamingScript, Script, Sort, Watch};
         let roaming = RoamingScript(1 + world.below(20));
-        let vehicles = [Plain, Plain, Plain, Plain, Many, Many, Multi, Multi, Script, roaming, Watch(1)];
+        let vehicles =
+            [Plain, Plain, Plain, Plain, Many, Many, Sort, Multi, Multi, Script, roaming, Watch(1)];
         let vehicle = vehicles[world.below(vehicles.len())];
         let plan = self.plan(world, vehicle);
         let mut pending = Pending { plan, vehicle, sent: world.event, reply_count: 0, replies: Vec::new() };
@@ -325,6 +335,10 @@ fn simulate(mut entropy: proactor::Entropy) -> (World, Setup, Load) {
     let setup = Setup::any(&mut entropy);
     let mut world = World::new(entropy, &setup);
     let mut load = Load { history: History::default(), next_value: 0, started: 0, next_client: 0, torn: 0 };
+    let numbers = (0..REGISTERS).map(|number| number.to_string());
+    let list = request("RPUSH", [SORTED.to_owned()].into_iter().chain(numbers));
+    let mut observer = world.connect();
+    world.call(&mut observer, &list);
     load.run(&mut world);
     load.finish(&mut world);
     (world, setup, load)

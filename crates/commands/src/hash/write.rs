@@ -168,7 +168,7 @@ fn hincrby(ctx: &mut Ctx) -> CommandResult {
         }
     };
     let new = old.checked_add(increment).ok_or(CommandError::OVERFLOW)?;
-    hash.set(field, itoa::Buffer::new().format(new).as_bytes(), limits);
+    hash.set_keeping_expiry(field, itoa::Buffer::new().format(new).as_bytes(), limits);
     ctx.store.changed(key, Class::Hash, "hincrby");
     ctx.effect_same(key);
     ctx.reply.int(new);
@@ -208,10 +208,15 @@ fn hincrbyfloat(ctx: &mut Ctx) -> CommandResult {
     let new = old.checked_add(increment).ok_or(CommandError::NAN_OR_INFINITY)?;
     let mut text = Vec::new();
     new.format(&mut text);
-    hash.set(field, &text, limits);
+    hash.set_keeping_expiry(field, &text, limits);
+    let expires = hash.expiry(field).is_some();
     ctx.store.changed(key, Class::Hash, "hincrbyfloat");
     // The sum, so that whoever repeats this need not add in the same way.
-    ctx.store.effect(key, &[b"HSET", key, field, &text]);
+    if expires {
+        ctx.store.effect(key, &[b"HSETEX", key, b"KEEPTTL", b"FIELDS", b"1", field, &text]);
+    } else {
+        ctx.store.effect(key, &[b"HSET", key, field, &text]);
+    }
     ctx.reply.bulk(&text);
     Ok(())
 }

@@ -7,7 +7,8 @@ use command::{
     Acl, CommandError, CommandResult, Ctx, Entry, Garbage, Group, Mode, Post, Route, Run, Shape, integer,
     keyword_is, oneof, token,
 };
-use shard::ShardId;
+use keyspace::{Db, Kind};
+use shard::{Ready, ShardId};
 
 use super::parse_db;
 
@@ -65,6 +66,7 @@ fn flushdb(ctx: &mut Ctx) -> CommandResult {
         flush(ctx, id, ctx.store.client.db);
         ctx.store.effect_on(id, &[b"FLUSHDB"]);
     }
+    ctx.store.flushed();
     ctx.reply.ok();
     Ok(())
 }
@@ -85,6 +87,7 @@ fn flushall(ctx: &mut Ctx) -> CommandResult {
         }
         ctx.store.effect_on(id, &[b"FLUSHALL"]);
     }
+    ctx.store.flushed();
     ctx.reply.ok();
     Ok(())
 }
@@ -109,6 +112,9 @@ fn flush(ctx: &mut Ctx, id: ShardId, db: u32) {
     }
     shard.stats.changes += taken.len() as u64;
     shard.watches.touch_all(db, |key| taken.find(placement.hash(key), key).is_some());
+    let lost = shard.waiters.keys(db).filter(|key| has_stream(&taken, placement.hash(key), key));
+    shard.ready.extend(lost.map(|key| Ready { db, key: key.into(), was_lost: true }));
+    tx.has_ready |= !shard.ready.is_empty();
     tx.wrote = true;
     tx.posts.push(Post::Free(Garbage::Db(taken)));
 }
@@ -148,8 +154,13 @@ fn swapdb(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
+/// Whether `db` has a stream under `key`: who reads it in a group waits for its end, too.
+fn has_stream(db: &Db, hash: u64, key: &[u8]) -> bool {
+    db.find(hash, key).is_some_and(|record| record.value.kind() == Kind::Stream)
+}
+
 /// Swaps two databases on shard `id`. Whoever watches a key that one of them has is told, and whoever waits in one
-/// of them for a key that it has now is to be served.
+/// of them for a key that it has now, or for the end of a stream, is to be served.
 fn swap(ctx: &mut Ctx, id: ShardId, one: u32, other: u32) {
     let tx = &mut *ctx.store.tx;
     let placement = tx.hold.shards().placement();
@@ -157,10 +168,14 @@ fn swap(ctx: &mut Ctx, id: ShardId, one: u32, other: u32) {
     shard.dbs.swap(one as usize, other as usize);
     tx.wrote = true;
     let has = |db: u32, key: &[u8]| shard.dbs[db as usize].find(placement.hash(key), key).is_some();
-    for db in [one, other] {
+    for (db, before) in [(one, other), (other, one)] {
         shard.watches.touch_all(db, |key| has(one, key) || has(other, key));
-        let ready = shard.waiters.keys(db).filter(|key| has(db, key)).map(|key| (db, key.into()));
-        shard.ready.extend(ready);
+        for key in shard.waiters.keys(db) {
+            let was_lost = has_stream(&shard.dbs[before as usize], placement.hash(key), key);
+            if was_lost || has(db, key) {
+                shard.ready.push(Ready { db, key: key.into(), was_lost });
+            }
+        }
         tx.has_ready |= !shard.ready.is_empty();
     }
 }

@@ -5,6 +5,7 @@
 //! result. What expired counts as gone.
 
 use command::Store;
+use ds::stream::StreamId;
 use keyspace::{Record, Value};
 use sha1::{Digest as _, Sha1};
 
@@ -57,7 +58,20 @@ fn add_record(digest: &mut Digest, record: &Record) {
             ds::num::format_f64_17g(score, &mut text);
             xor(digest, &mixed([member, &text]));
         }),
-        Value::Hash(hash) => hash.iter().for_each(|(field, value)| xor(digest, &mixed([field, value]))),
+        Value::Hash(hash) => {
+            hash.iter().for_each(|(field, value)| xor(digest, &mixed([field, value])));
+            hash.expiries().for_each(|(field, at_ms)| xor(digest, &mixed([field, &at_ms.to_be_bytes()])));
+        }
+        // Its groups are no part of the digest.
+        Value::Stream(stream) => {
+            for (id, fields) in stream.log.range(StreamId::MIN, StreamId::MAX) {
+                mix(digest, format!("{}.{}", id.ms, id.seq).as_bytes());
+                for (field, value) in fields {
+                    mix(digest, field);
+                    mix(digest, value);
+                }
+            }
+        }
     }
     if record.expiry().is_some() {
         xor(digest, b"!!expire!!");

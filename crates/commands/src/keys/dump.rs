@@ -1,5 +1,7 @@
 //! `DUMP` and `RESTORE`: a value as bytes that another server takes.
 
+use std::io;
+
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
@@ -38,21 +40,23 @@ pub(super) const DUMP: Entry = Entry {
 fn dump(ctx: &mut Ctx) -> CommandResult {
     let compresses = ctx.store.config().rdb_compression;
     match ctx.store.read(ctx.args[1]) {
-        Some(value) => ctx.reply.bulk(&payload(value, compresses)),
+        Some(value) => match payload(value, compresses) {
+            Ok(payload) => ctx.reply.bulk(&payload),
+            Err(error) => return Err(CommandError::new(format!("ERR {error}").into_bytes())),
+        },
         None => ctx.reply.null(),
     }
     Ok(())
 }
 
-/// `value` as a payload.
-fn payload(value: &Value, compresses: bool) -> Vec<u8> {
-    const MEMORY: &str = "memory takes all that is written";
+/// `value` as a payload; memory takes all that is written, but not every value can be.
+fn payload(value: &Value, compresses: bool) -> io::Result<Vec<u8>> {
     let mut encoder = Encoder::new(Vec::new(), compresses);
-    encoder.value_type(encoded::value_type(value)).expect(MEMORY);
-    encoded::write(value, &mut encoder).expect(MEMORY);
-    let mut payload = encoder.finish().expect(MEMORY);
+    encoder.value_type(encoded::value_type(value)?)?;
+    encoded::write(value, &mut encoder)?;
+    let mut payload = encoder.finish()?;
     rdb::seal_payload(&mut payload);
-    payload
+    Ok(payload)
 }
 
 pub(super) const RESTORE: Entry = Entry {

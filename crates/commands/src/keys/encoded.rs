@@ -16,23 +16,31 @@ use rdb::{Encoder, Kind, Part, ValueType};
 const PACKED_BYTES_MAX: usize = 64 * 1024;
 
 /// How [`write`] encodes `value`.
-pub fn value_type(value: &Value) -> ValueType {
+///
+/// # Errors
+/// There is no encoding yet for streams and for hashes with fields that expire.
+pub fn value_type(value: &Value) -> io::Result<ValueType> {
+    let unsupported = |what| Err(io::Error::new(io::ErrorKind::Unsupported, what));
     let is_packed = value.memory_bytes() <= PACKED_BYTES_MAX;
-    match value {
+    Ok(match value {
         Value::Str(_) => ValueType::Str,
         Value::List(_) => ValueType::ListQuicklist2,
         Value::Set(set) if set.encoding() == "intset" => ValueType::SetIntset,
         Value::Set(_) => ValueType::Set,
         Value::ZSet(zset) if is_packed && zset.encoding() == "listpack" => ValueType::ZSetListpack,
         Value::ZSet(_) => ValueType::ZSet,
+        Value::Hash(hash) if hash.expiries().next().is_some() => {
+            return unsupported("hashes with fields that expire cannot be dumped yet");
+        }
         Value::Hash(hash) if is_packed && hash.encoding() == "listpack" => ValueType::HashListpack,
         Value::Hash(_) => ValueType::Hash,
-    }
+        Value::Stream(_) => return unsupported("streams cannot be dumped yet"),
+    })
 }
 
 /// Writes `value`, which is of [`value_type`]; the type itself was written before.
 pub fn write<W: Write>(value: &Value, encoder: &mut Encoder<W>) -> io::Result<()> {
-    let value_type = value_type(value);
+    let value_type = value_type(value)?;
     match value {
         Value::Str(string) => encoder.string(&string.bytes()),
         Value::List(list) => encoder.quicklist(list.iter(0, false)),
@@ -50,6 +58,7 @@ pub fn write<W: Write>(value: &Value, encoder: &mut Encoder<W>) -> io::Result<()
                 _ => encoder.strings(hash.len(), items),
             }
         }
+        Value::Stream(_) => unreachable!("streams have no type"),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Commands on whole databases work on the shards that were entered: all of them when a client asks, one when the
 //! effect that is recorded on each shard is run again.
 //!
-//! Not here: `SORT`, `WAIT`.
+//! Not here: `WAIT`.
 
 mod database;
 pub mod digest;
@@ -15,6 +15,7 @@ mod presence;
 pub mod rebuild;
 mod relocate;
 mod scan;
+mod sort;
 
 use command::{CommandError, Ctx, Entry, parse_i64};
 
@@ -49,6 +50,8 @@ pub const ENTRIES: &[Entry] = &[
     scan::KEYS,
     scan::RANDOMKEY,
     scan::SCAN,
+    sort::SORT,
+    sort::SORT_RO,
 ];
 
 /// The number of a database as an argument; `None` if there is none of that number.

@@ -30,8 +30,16 @@ pub fn commands(key: &[u8], value: &Value, expiry: Option<UnixMs>) -> Vec<Vec<Bo
         Value::Set(set) => chunked(b"SADD", key, 1, set.iter().map(|member| Box::from(&*member))),
         Value::ZSet(zset) => chunked(b"ZADD", key, 2, scored_members(zset)),
         Value::Hash(hash) => {
-            chunked(b"HSET", key, 2, hash.iter().flat_map(|(field, value)| [field, value]).map(Box::from))
+            let pairs = hash.iter().flat_map(|(field, value)| [field, value]).map(Box::from);
+            let mut commands = chunked(b"HSET", key, 2, pairs);
+            commands.extend(hash.expiries().map(|(field, at_ms)| {
+                let at_ms = at_ms.to_string().into_bytes();
+                let words: [&[u8]; 6] = [b"HPEXPIREAT", key, &at_ms, b"FIELDS", b"1", field];
+                words.map(Box::from).into()
+            }));
+            commands
         }
+        Value::Stream(stream) => crate::stream::rebuild::commands(key, stream),
     };
     if let Some(expiry) = expiry {
         commands.push(vec![b"PEXPIREAT"[..].into(), key.into(), expiry.to_string().into_bytes().into()]);

@@ -16,8 +16,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, BlockOn, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Serve, Shape, double,
-    integer, key, oneof, parse_timeout_ms, token,
+    Acl, BlockOn, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Serve, Shape, When,
+    double, integer, key, oneof, parse_timeout_ms, token,
 };
 use ds::list::{End, List};
 use keyspace::Kind;
@@ -205,7 +205,8 @@ fn move_or_block(ctx: &mut Ctx, from: End, to: End, timeout: &[u8], serve: Serve
     }
     if ctx.may_block() {
         // At the timeout Redis answers a null array here too.
-        ctx.block(&BlockOn { keys, kind: Kind::List, also, timeout_ms, serve, null_array: true });
+        let (args, when) = (ctx.args, When::Holds(Kind::List));
+        ctx.block(&BlockOn { args, keys, when, also, timeout_ms, serve, null_array: true });
     } else {
         ctx.reply.null();
     }

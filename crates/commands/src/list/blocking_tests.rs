@@ -1,98 +1,12 @@
 //! Clients that wait for lists, and who serves them: what a transcript, which has one client, cannot say.
 
-use command::{
-    Client, CommandResult, Ctx, Entry, Local, Needs, Outcome, Post, Route, Run, Shards, Table, Tx,
-};
+use command::{Client, Local, Needs, Outcome, Post, Shards, Table, Tx};
 use resp::{Output, Proto};
 use shard::{Hold, Placement};
 
 use super::ENTRIES;
 use crate::FAMILIES;
-
-/// `together a b ; c d` runs several commands and, as MULTI does, serves waiters at the end.
-const TOGETHER: Entry =
-    Entry { name: "together", route: Route::Global, run: Run::Function(together), ..Entry::DEFAULT };
-
-fn together(ctx: &mut Ctx) -> CommandResult {
-    let table = ctx.store.tx.table;
-    for args in ctx.args[1..].split(|arg| *arg == b";") {
-        let client = Client { deny_blocking: true, ..ctx.store.client };
-        ctx.store.tx.run(table.resolve(args)?, args, &client, ctx.host, ctx.reply.out());
-    }
-    Ok(())
-}
-
-/// A store with several clients.
-struct Clients(Local);
-
-impl Clients {
-    fn new() -> Self {
-        Clients(Local::new(&[FAMILIES, &[&[TOGETHER]]].concat()))
-    }
-
-    /// Runs a line for a client that may block; its reply, line ends as spaces, or `None` if it waits.
-    fn run(&mut self, id: u64, line: &str) -> Option<String> {
-        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        let client = Client { id, deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
-        let mut out = Output::new();
-        match self.0.run(client, &args, &mut (), &mut out) {
-            Outcome::Blocked(_) => {
-                assert!(out.is_empty());
-                None
-            }
-            Outcome::Done | Outcome::Failed => Some(flat(&out)),
-            Outcome::Again(_) => unreachable!("there is only one thread"),
-        }
-    }
-
-    #[track_caller]
-    fn wait(&mut self, id: u64, line: &str) {
-        assert_eq!(self.run(id, line), None, "{line}");
-    }
-
-    #[track_caller]
-    fn check(&mut self, line: &str, expected: &str) {
-        assert_eq!(self.run(0, line).as_deref(), Some(expected), "{line}");
-    }
-
-    /// Who was served since the last look, in order: `client: reply < what puts it back`.
-    #[track_caller]
-    fn check_served(&mut self, expected: &[&str]) {
-        let served: Vec<String> = std::mem::take(&mut self.0.posts)
-            .into_iter()
-            .map(|post| match post {
-                Post::Served { waiter, reply, restore } => {
-                    let restore = restore.map_or(String::new(), |restore| {
-                        let args: Vec<_> = restore
-                            .args
-                            .slices()
-                            .iter()
-                            .map(|arg| String::from_utf8_lossy(arg).into_owned())
-                            .collect();
-                        format!(" < {}", args.join(" "))
-                    });
-                    format!("{}: {}{restore}", waiter.wait.client.id, flat(&reply))
-                }
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        assert_eq!(served, expected);
-    }
-
-    /// The effects since the last look, sorted by shard, then by time.
-    fn effects(&mut self) -> Vec<String> {
-        let text = |effect: shard::Effect| {
-            let args: Vec<_> =
-                effect.args.iter().map(|arg| String::from_utf8_lossy(arg).into_owned()).collect();
-            args.join(" ")
-        };
-        self.0.take_effects().into_iter().map(text).collect()
-    }
-}
-
-fn flat(out: &Output) -> String {
-    String::from_utf8_lossy(&out.to_vec()).trim_end().replace("\r\n", " ")
-}
+use crate::clients::Clients;
 
 #[test]
 fn a_push_serves_who_waits() {
@@ -257,6 +171,34 @@ fn who_must_not_block_gets_the_null_at_once() {
 }
 
 #[test]
+fn what_expired_before_it_runs_again_is_still_told() {
+    let shards = Shards::new(Placement::new(ds::hashing::Seed::new(1), 8, None), 1, 16, 1);
+    let (table, placement) = (Table::new(FAMILIES), shards.placement());
+    let config = keyspace::Config { notify: u32::MAX, ..Default::default() };
+    let names: Vec<String> = (0..99).map(|number| format!("k{number}")).collect();
+    let (first, hash) = placement.locate(b"k0");
+    let taken = names.iter().find(|name| placement.shard(name.as_bytes()) != first).unwrap();
+    let (mut hold, mut other) = (Hold::new(&shards), Hold::new(&shards));
+    assert!(hold.try_enter(first) && other.try_enter(placement.shard(taken.as_bytes())));
+    let db = &mut hold.shard_mut(first).dbs[0];
+    db.insert(hash, b"k0", keyspace::Value::List(Box::default()));
+    db.set_expiry(hash, b"k0", Some(1));
+    let mut tx = Tx::new(hold, &table, &config, 1000);
+    let args: [&[u8]; 4] = [b"BLPOP", b"k0", taken.as_bytes(), b"1"];
+    let client = Client { deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
+    let command = table.resolve(&args).unwrap();
+    let outcome = tx.run(command, &args, &client, &mut (), &mut Output::new());
+    assert!(matches!(outcome, Outcome::Again(_)), "{outcome:?}");
+    let is_news = |post: &Post| matches!(post, Post::Event { message, .. } if **message == *b"expired");
+    assert!(tx.posts.iter().any(is_news), "{:?}", tx.posts);
+    for hold in [&mut tx.hold, &mut other] {
+        while let Some(&id) = hold.entered().last() {
+            assert!(hold.leave_or_keep(id));
+        }
+    }
+}
+
+#[test]
 fn keys_on_a_taken_shard_make_it_run_again_with_all() {
     let shards = Shards::new(Placement::new(ds::hashing::Seed::new(1), 8, None), 1, 16, 1);
     let (table, config, shard) =
@@ -317,7 +259,6 @@ fn the_wait_says_when_it_ends() {
 #[test]
 fn effects_are_those_of_the_commands_that_do_not_wait() {
     let mut clients = Clients::new();
-    clients.0.record_effects();
     clients.wait(1, "BRPOP q 0");
     clients.check("LPUSH q a", ":1");
     assert_eq!(clients.effects(), ["LPUSH q a", "RPOP q"]);

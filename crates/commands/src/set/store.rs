@@ -5,14 +5,12 @@
 
 use command::Flag::*;
 use command::KeyFlag::*;
-use command::{Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, Store, key};
+use command::{Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, key};
 use ds::set::Set;
 use keyspace::Value;
 
 use super::combine::{each_common, each_different, find, union};
-
-/// Members in one `SADD` of an effect.
-const EFFECT_MEMBERS_MAX: usize = 1024;
+use crate::keys::rebuild;
 
 pub(super) const SINTERSTORE: Entry = Entry {
     name: "sinterstore",
@@ -82,25 +80,10 @@ fn store(ctx: &mut Ctx, result: Set, event: &'static str) -> CommandResult {
         ctx.store.delete(key);
         return Ok(());
     }
-    // What is there and over goes first: that it goes is an effect, too.
-    ctx.store.write(key);
-    if ctx.store.records_effects(key) {
-        record(&mut ctx.store, key, &result);
-    }
     ctx.store.set(key, Value::Set(Box::new(result)));
     ctx.store.changed(key, Class::Set, event);
+    rebuild::record(&mut ctx.store, key);
     Ok(())
-}
-
-fn record(store: &mut Store, key: &[u8], set: &Set) {
-    store.effect(key, &[b"DEL", key]);
-    let mut members = set.iter().peekable();
-    while members.peek().is_some() {
-        let some: Vec<_> = members.by_ref().take(EFFECT_MEMBERS_MAX).collect();
-        let mut effect: Vec<&[u8]> = vec![b"SADD", key];
-        effect.extend(some.iter().map(|member| &**member));
-        store.effect(key, &effect);
-    }
 }
 
 #[cfg(test)]
@@ -149,7 +132,21 @@ mod tests {
         local.take_effects();
         assert_eq!(local.line("SUNIONSTORE d large"), ":3000\r\n");
         let lengths: Vec<usize> = local.take_effects().iter().map(|effect| effect.args.len()).collect();
-        assert_eq!(lengths, [2, 1026, 1026, 954]);
+        assert_eq!((lengths.len(), lengths[0], lengths.iter().max()), (48, 2, Some(&66)));
+        assert_eq!(lengths.iter().skip(1).map(|length| length - 2).sum::<usize>(), 3000);
+    }
+
+    #[test]
+    fn an_expired_target_goes_before_the_result_comes() {
+        let mut local = Local::new(crate::FAMILIES);
+        for line in ["SADD a 1", "SADD d old", "PEXPIRE d 10"] {
+            local.line(line);
+        }
+        local.record_effects();
+        local.now += 11;
+        local.line("SUNIONSTORE d a");
+        let effects: Vec<String> = local.take_effects().iter().map(text).collect();
+        assert_eq!(effects, ["DEL d", "DEL d", "SADD d 1"]);
     }
 
     #[test]

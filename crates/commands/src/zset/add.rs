@@ -20,17 +20,17 @@ const NOT_A_NUMBER: &str = "ERR resulting score is not a number (NaN)";
 
 /// The options of `ZADD`.
 #[derive(Clone, Copy, Default, Debug)]
-struct Options {
+pub(crate) struct Options {
     /// Only members that are not there.
-    new_only: bool,
+    pub(crate) new_only: bool,
     /// Only members that are there.
-    existing_only: bool,
+    pub(crate) existing_only: bool,
     /// Members that are there only get greater scores.
     greater_only: bool,
     /// Members that are there only get lesser scores.
     less_only: bool,
     /// Answer how many members changed, not how many came.
-    count_changed: bool,
+    pub(crate) count_changed: bool,
     /// Add to the score, answer the sum.
     increment: bool,
 }
@@ -173,7 +173,7 @@ fn zincrby(ctx: &mut Ctx) -> CommandResult {
 }
 
 /// Adds pairs of score and member to the set at argument 1, and answers.
-fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandResult {
+pub(crate) fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandResult {
     let key = ctx.args[1];
     let scores = pairs.iter().step_by(2).map(|text| parse_f64(text));
     let scores: SmallVec<[f64; 8]> = scores.collect::<Result<_, _>>()?;

@@ -67,7 +67,7 @@ impl<'a> Query<'a> {
         let (keys, options) =
             ctx.args[at + 1..].split_at_checked(number as usize).ok_or(CommandError::SYNTAX)?;
         for key in keys {
-            if let Some(Value::Str(_) | Value::List(_) | Value::Hash(_)) = ctx.store.read(key) {
+            if !matches!(ctx.store.read(key), None | Some(Value::Set(_) | Value::ZSet(_))) {
                 return Err(CommandError::WRONG_TYPE);
             }
         }

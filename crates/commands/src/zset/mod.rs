@@ -7,7 +7,7 @@
 //! Scores come from texts and go back to texts without loss: what a client reads it can send back as a bound and
 //! hits the same member.
 
-mod add;
+pub(crate) mod add;
 mod blocking;
 mod combine;
 mod pop;
@@ -24,6 +24,8 @@ use command::{Class, CommandResult, Ctx, Entry, Shape};
 use ds::zset::ZSet;
 use keyspace::Value;
 use resp::{DoubleBuffer, Proto, Reply};
+
+use crate::keys::rebuild;
 
 /// The sorted-set commands.
 pub const ENTRIES: &[Entry] = &[
@@ -63,9 +65,6 @@ pub const ENTRIES: &[Entry] = &[
     sample::ZRANDMEMBER,
     sample::ZSCAN,
 ];
-
-/// Members in one effect that stores a whole set: bounds what a journal has to hold at a time.
-const EFFECT_MEMBERS_MAX: usize = 512;
 
 /// A score, or nothing.
 const SCORE_OR_NULL: Shape = Shape::OneOf(&[Shape::Double, Shape::Null]);
@@ -137,22 +136,24 @@ fn with_zadd(key: &[u8], members: &[(&[u8], f64)], run: impl FnOnce(&[&[u8]])) {
 
 /// Stores `result` under `key`, deletes the key if it is empty, and answers the number of members.
 fn store_result(ctx: &mut Ctx, key: &[u8], result: ZSet, event: &'static str) -> CommandResult {
+    store_counted(ctx, key, result, event, 1)
+}
+
+/// The same for a command that counts a stored set as `changes` changes.
+pub(crate) fn store_counted(
+    ctx: &mut Ctx,
+    key: &[u8],
+    result: ZSet,
+    event: &'static str,
+    changes: usize,
+) -> CommandResult {
     ctx.reply.int(result.len() as i64);
     if result.is_empty() {
         ctx.store.delete(key);
         return Ok(());
     }
-    // What is there and over goes first: that it goes is an effect, too.
-    ctx.store.write(key);
-    if ctx.store.records_effects(key) {
-        ctx.store.effect(key, &[b"DEL", key]);
-        let mut members = result.iter();
-        while members.len() > 0 {
-            let part: Vec<_> = members.by_ref().take(EFFECT_MEMBERS_MAX).collect();
-            with_zadd(key, &part, |args| ctx.store.effect(key, args));
-        }
-    }
     ctx.store.set(key, Value::ZSet(Box::new(result)));
-    ctx.store.changed(key, Class::ZSet, event);
+    ctx.store.changed_elements(key, Class::ZSet, event, changes);
+    rebuild::record(&mut ctx.store, key);
     Ok(())
 }

@@ -54,7 +54,7 @@ impl<'a> Source<'a> {
             None => Members::None,
             Some(Value::Set(set)) => Members::Set(set),
             Some(Value::ZSet(zset)) => Members::ZSet(zset),
-            Some(Value::Str(_) | Value::List(_) | Value::Hash(_)) => {
+            Some(Value::Str(_) | Value::List(_) | Value::Hash(_) | Value::Stream(_)) => {
                 unreachable!("the types of the inputs were checked")
             }
         };

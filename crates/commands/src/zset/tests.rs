@@ -1,59 +1,11 @@
 //! What transcripts, which have one client and see only replies, cannot say: who is served, effects, events, and
 //! ranges of large sets against a model.
 
-use command::{Class, Client, Local, Outcome, Post};
+use command::{Class, Local};
 use ds::random::Random;
-use resp::{Output, Proto};
 
 use crate::FAMILIES;
-
-/// A store with several clients.
-struct Clients(Local);
-
-impl Clients {
-    fn new() -> Self {
-        let mut clients = Clients(Local::new(FAMILIES));
-        clients.0.record_effects();
-        clients
-    }
-
-    /// Runs a line for a client that may block; its reply, line ends as spaces, or `None` if it waits.
-    fn run(&mut self, id: u64, line: &str) -> Option<String> {
-        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        let client = Client { id, deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
-        let mut out = Output::new();
-        match self.0.run(client, &args, &mut (), &mut out) {
-            Outcome::Blocked(_) => None,
-            Outcome::Done | Outcome::Failed => Some(flat(&out)),
-            Outcome::Again(_) => unreachable!("only scripts run again"),
-        }
-    }
-
-    /// Who was served since the last look, in order: `client: reply < what puts it back`.
-    fn served(&mut self) -> Vec<String> {
-        let posts = std::mem::take(&mut self.0.posts).into_iter();
-        posts
-            .map(|post| match post {
-                Post::Served { waiter, reply, restore } => {
-                    let restore = restore.expect("every pop can be put back").args;
-                    let restore = String::from_utf8_lossy(&restore.slices().join(&b' ')).into_owned();
-                    format!("{}: {} < {restore}", waiter.wait.client.id, flat(&reply))
-                }
-                other => panic!("{other:?}"),
-            })
-            .collect()
-    }
-
-    /// The effects since the last look.
-    fn effects(&mut self) -> Vec<String> {
-        let effects = self.0.take_effects().into_iter();
-        effects.map(|effect| String::from_utf8_lossy(&effect.args.join(&b' ')).into_owned()).collect()
-    }
-}
-
-fn flat(out: &Output) -> String {
-    String::from_utf8_lossy(&out.to_vec()).trim_end().replace("\r\n", " ")
-}
+use crate::clients::Clients;
 
 #[track_caller]
 fn check_served(wait: &str, lines: &[&str], expected: &str) {
@@ -125,14 +77,14 @@ fn effects_say_what_came_out() {
 #[test]
 fn a_large_result_is_several_effects() {
     let mut clients = Clients::new();
-    for number in 0..super::EFFECT_MEMBERS_MAX + 1 {
+    for number in 0..65 {
         clients.run(0, &format!("ZADD z {number} m{number}"));
     }
     clients.effects();
     clients.run(0, "ZRANGESTORE z z 0 -1");
     let effects = clients.effects();
     assert_eq!((effects.len(), &*effects[0]), (3, "DEL z"));
-    assert_eq!(effects[2], format!("ZADD z {0} m{0}", super::EFFECT_MEMBERS_MAX));
+    assert_eq!(effects[2], "ZADD z 64 m64");
 }
 
 #[test]
@@ -150,18 +102,11 @@ fn events_come_in_order() {
         (&["ZADD z 1 a", "ZDIFFSTORE z 1 z", "ZDIFFSTORE z 2 z z"], "zadd zdiffstore del"),
     ] {
         let mut clients = Clients::new();
-        clients.0.config.notify = Class::Keyspace as u32 | Class::ZSet as u32 | Class::Generic as u32;
+        clients.notify(&[Class::ZSet, Class::Generic]);
         for line in lines {
             clients.run(0, line);
         }
-        let events: Vec<String> = std::mem::take(&mut clients.0.posts)
-            .into_iter()
-            .map(|post| match post {
-                Post::Event { message, .. } => String::from_utf8_lossy(&message).into_owned(),
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        assert_eq!(events.join(" "), expected, "{lines:?}");
+        assert_eq!(clients.events().join(" "), expected, "{lines:?}");
     }
 }
 

@@ -13,6 +13,7 @@
 //! as slices; [`listpack_bytes`] says what Redis would need, which its choice of encoding depends on.
 
 use crate::num::{I64_TEXT_BYTES_MAX, parse_i64};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Bytes of the longest header and the longest back length.
@@ -31,16 +32,20 @@ pub(crate) fn listpack_bytes(value: &[u8], entry_bytes: usize) -> usize {
     if value.len() > I64_TEXT_BYTES_MAX {
         return entry_bytes;
     }
-    let body = match parse_i64(value) {
-        None => return entry_bytes,
-        Some(0..=127) => 1,
-        Some(-4096..=4095) => 2,
-        Some(-0x8000..=0x7fff) => 3,
-        Some(-0x80_0000..=0x7f_ffff) => 4,
-        Some(-0x8000_0000..=0x7fff_ffff) => 5,
-        Some(_) => 9,
-    };
-    body + 1
+    parse_i64(value).map_or(entry_bytes, integer_bytes)
+}
+
+/// Bytes that Redis' listpack takes for `number`.
+#[inline]
+pub(crate) fn integer_bytes(number: i64) -> usize {
+    match number {
+        0..=127 => 2,
+        -4096..=4095 => 3,
+        -0x8000..=0x7fff => 4,
+        -0x80_0000..=0x7f_ffff => 5,
+        -0x8000_0000..=0x7fff_ffff => 6,
+        _ => 10,
+    }
 }
 
 #[inline]
@@ -66,25 +71,25 @@ fn back_bytes(body_bytes: usize) -> usize {
 
 /// Writes the entry for `value` to `out`, which is as long as it.
 #[inline]
-pub(crate) fn write(value: &[u8], out: &mut [u8]) {
+pub(crate) fn write(value: &[u8], out: &mut [MaybeUninit<u8>]) {
     let length = value.len();
     let header = header_bytes(length);
     match header {
-        1 => out[0] = 0x80 | length as u8,
-        2 => out[..2].copy_from_slice(&(0xE000 | length as u16).to_be_bytes()),
+        1 => _ = out[0].write(0x80 | length as u8),
+        2 => _ = out[..2].write_copy_of_slice(&(0xE000 | length as u16).to_be_bytes()),
         _ => {
-            out[0] = 0xF0;
-            out[1..5].copy_from_slice(&(length as u32).to_le_bytes());
+            out[0].write(0xF0);
+            out[1..5].write_copy_of_slice(&(length as u32).to_le_bytes());
         }
     }
     let body = header + length;
-    out[header..body].copy_from_slice(value);
+    out[header..body].write_copy_of_slice(value);
     let mut rest = body;
-    for byte in out[body..].iter_mut().rev() {
-        *byte = 0x80 | rest as u8;
+    for (index, byte) in out[body..].iter_mut().enumerate().rev() {
+        let goes_on = if index > 0 { 0x80 } else { 0 };
+        byte.write(goes_on | (rest & 0x7F) as u8);
         rest >>= 7;
     }
-    out[body] &= 0x7F;
 }
 
 /// Where the value lies in the entry at the beginning of `bytes`.
@@ -166,6 +171,14 @@ impl DoubleEndedIterator for Entries<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::list::{End, node::Node};
+
+    /// The bytes of the entry for `value`.
+    fn written(value: &[u8]) -> Vec<u8> {
+        let mut node = Node::on(Box::new_uninit_slice(entry_bytes(value.len())));
+        node.push(End::Tail, value);
+        node.bytes().to_vec()
+    }
 
     #[test]
     fn entries_read_from_both_ends() {
@@ -173,8 +186,7 @@ mod tests {
             [0, 1, 63, 64, 126, 127, 4095, 4096, 16_377, 16_378, 16_379, 2_097_145, 2_097_146, 2_097_147]
         {
             let value = vec![b'v'; length];
-            let mut bytes = vec![0; entry_bytes(length)];
-            write(&value, &mut bytes);
+            let bytes = written(&value);
             assert_eq!(first(&bytes), (&value[..], bytes.len()), "{length}");
             assert_eq!(last(&bytes), (&value[..], bytes.len()), "{length}");
             assert!(bytes.len() - length <= OVERHEAD_BYTES_MAX);
@@ -184,12 +196,9 @@ mod tests {
     /// `RPUSH l hello <100 bytes>` as DUMP shows it in Redis.
     #[test]
     fn the_bytes_are_a_listpack() {
-        let mut bytes = [0; 7];
-        write(b"hello", &mut bytes);
-        assert_eq!(bytes, *b"\x85hello\x06");
-        let mut bytes = [0; 103];
-        write(&[b'x'; 100], &mut bytes);
-        assert_eq!((&bytes[..2], bytes[102]), (&b"\xE0\x64"[..], 0x66));
+        assert_eq!(written(b"hello"), *b"\x85hello\x06");
+        let bytes = written(&[b'x'; 100]);
+        assert_eq!((&bytes[..2], &bytes[102..]), (&b"\xE0\x64"[..], &[0x66][..]));
     }
 
     #[test]

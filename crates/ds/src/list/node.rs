@@ -144,11 +144,7 @@ impl Node {
 
     /// Writes an entry where room has been made for it, and counts it.
     fn write(&mut self, at: usize, length: usize, value: &[u8]) {
-        let slot = &mut self.buffer[at..at + length];
-        slot.fill(MaybeUninit::new(0));
-        // SAFETY: just filled.
-        let slot = unsafe { slot.assume_init_mut() };
-        entry::write(value, slot);
+        entry::write(value, &mut self.buffer[at..at + length]);
         self.count += 1;
         self.listpack_bytes += entry::listpack_bytes(value, length) as u32;
     }

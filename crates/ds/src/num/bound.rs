@@ -1,6 +1,6 @@
 //! The ends of sorted-set ranges as commands write them: `(1.5`, `+inf`, `[member`, `-`.
 
-use super::float::parse_rounded;
+use super::float::parse_strtod;
 
 /// One end of a range of scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,16 +24,10 @@ pub enum LexBound<'a> {
     Exclusive(&'a [u8]),
 }
 
-/// Reads one end of a score range. Redis is laxer here than with scores: leading blanks are skipped, the text ends at
-/// its first NUL byte, an empty number is zero, and a number out of range is infinite or zero. NaN is refused.
+/// Reads one end of a score range. Redis is laxer here than with scores: see [`parse_strtod`]; a number out of range is
+/// infinite or zero.
 pub fn parse_score_bound(text: &[u8]) -> Option<ScoreBound> {
-    let number = |text: &[u8]| {
-        let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
-        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
-        let blanks = text.iter().take_while(|byte| is_blank(byte)).count();
-        // `strtod` that finds no number has read nothing, not even the blanks.
-        if text.is_empty() { Some(0.0) } else { parse_rounded(&text[blanks..]).map(|(value, _)| value) }
-    };
+    let number = |text: &[u8]| parse_strtod(text).map(|(value, _)| value);
     match text {
         [b'(', text @ ..] => number(text).map(ScoreBound::Exclusive),
         text => number(text).map(ScoreBound::Inclusive),

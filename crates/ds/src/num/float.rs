@@ -15,8 +15,19 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     in_range.then_some(value)
 }
 
+/// What `strtod` makes of a text if nothing is left of it: leading blanks are skipped, the text ends at its first NUL
+/// byte, and an empty one is zero. A number out of range is infinite or zero; the flag says whether it was within. NaN
+/// is refused.
+pub fn parse_strtod(text: &[u8]) -> Option<(f64, bool)> {
+    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let blanks = text.iter().take_while(|byte| is_blank(byte)).count();
+    // `strtod` that finds no number has read nothing, not even the blanks.
+    if text.is_empty() { Some((0.0, true)) } else { parse_rounded(&text[blanks..]) }
+}
+
 /// As [`parse_f64`], but a number out of range gives infinity or zero; the flag says whether it was within.
-pub(super) fn parse_rounded(text: &[u8]) -> Option<(f64, bool)> {
+fn parse_rounded(text: &[u8]) -> Option<(f64, bool)> {
     let literal = literal::parse(text)?;
     let (value, is_zero) = match &literal.magnitude {
         Magnitude::Infinite => return Some((signed(f64::INFINITY, literal.negative), true)),

@@ -12,7 +12,7 @@ mod literal;
 mod long_double;
 
 pub use bound::{LexBound, ScoreBound, parse_lex_bound, parse_score_bound};
-pub use float::{format_f64_17g, parse_f64};
+pub use float::{format_f64_17g, parse_f64, parse_strtod};
 pub use long_double::LongDouble;
 
 /// Bytes of the longest 64-bit integer, its sign included.

@@ -111,6 +111,13 @@ impl ZSet {
         }
     }
 
+    /// Leaves the small form.
+    pub fn make_large(&mut self) {
+        if let Form::Small(node) = &self.form {
+            self.form = Form::Large(Box::new(Large::from_small(node)));
+        }
+    }
+
     /// Removes a member; returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         match &mut self.form {

@@ -130,6 +130,7 @@ fn hello(ctx: &mut Ctx) -> CommandResult {
     }
     session.client.proto = proto.unwrap_or(session.client.proto);
     let (id, proto) = (session.client.id, session.client.proto);
+    let mode = host.shared.settings.mode();
     ctx.reply.set_proto(proto);
     ctx.reply.map(7);
     ctx.reply.bulk(b"server");
@@ -141,7 +142,7 @@ fn hello(ctx: &mut Ctx) -> CommandResult {
     ctx.reply.bulk(b"id");
     ctx.reply.int(id as i64);
     ctx.reply.bulk(b"mode");
-    ctx.reply.bulk(b"standalone");
+    ctx.reply.bulk(mode.as_bytes());
     ctx.reply.bulk(b"role");
     ctx.reply.bulk(b"master");
     ctx.reply.bulk(b"modules");

@@ -105,6 +105,7 @@ const RESET: Entry = Entry {
 
 fn reset(ctx: &mut Ctx) -> CommandResult {
     pubsub::leave_all_channels(ctx);
+    super::client::stop_tracking(ctx);
     let host = ThreadHost::of(ctx.host);
     host.unwatch();
     let mut session = host.current.take().expect("a command runs for a client");

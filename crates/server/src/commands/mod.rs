@@ -5,6 +5,7 @@ use command::{CommandError, Entry};
 mod authentication;
 mod catalog;
 mod client;
+mod cluster;
 mod config;
 mod connection;
 mod debug;
@@ -25,6 +26,7 @@ pub(crate) fn families() -> Vec<&'static [Entry]> {
         authentication::ENTRIES,
         catalog::ENTRIES,
         client::ENTRIES,
+        cluster::ENTRIES,
         config::ENTRIES,
         connection::ENTRIES,
         debug::ENTRIES,

@@ -1,4 +1,5 @@
-//! SUBSCRIBE, UNSUBSCRIBE, PSUBSCRIBE, PUNSUBSCRIBE, PUBLISH, PUBSUB.
+//! SUBSCRIBE, UNSUBSCRIBE, PSUBSCRIBE, PUNSUBSCRIBE, PUBLISH, PUBSUB; SSUBSCRIBE, SUNSUBSCRIBE and SPUBLISH, whose
+//! channels are others of the same names ([`Scope`]), without patterns.
 //!
 //! A channel is placed like a key: who subscribes and who publishes enters its shard, and so either sees the other or
 //! comes before it.
@@ -7,15 +8,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use command::Flag::*;
+use command::KeyFlag::NotKey;
 use command::{
-    CommandResult, Ctx, Entry, Group, Mode, Post, Published, Receiver, Route, Run, Shape, pattern, string,
+    CommandResult, Ctx, Entry, Group, KeySpec, Medium, Mode, Post, Published, Receiver, Route, Run, Shape,
+    pattern, string,
 };
-use shard::Subscriber;
+use shard::{Scope, Subscriber};
 
 use crate::thread::ThreadHost;
 
 /// The commands of this file.
-pub(crate) const ENTRIES: &[Entry] = &[PSUBSCRIBE, PUBLISH, PUBSUB, PUNSUBSCRIBE, SUBSCRIBE, UNSUBSCRIBE];
+pub(crate) const ENTRIES: &[Entry] =
+    &[PSUBSCRIBE, PUBLISH, PUBSUB, PUNSUBSCRIBE, SPUBLISH, SSUBSCRIBE, SUBSCRIBE, SUNSUBSCRIBE, UNSUBSCRIBE];
 
 const SUBSCRIBE: Entry = Entry {
     name: "subscribe",
@@ -29,20 +33,33 @@ const SUBSCRIBE: Entry = Entry {
     mode: Mode::Session,
     args: &[string("channel").multiple()],
     reply: Shape::Push,
-    run: Run::Function(subscribe),
+    run: Run::Function(|ctx| subscribe(ctx, Scope::Global)),
     ..Entry::DEFAULT
 };
 
-fn subscribe(ctx: &mut Ctx) -> CommandResult {
+const SSUBSCRIBE: Entry = Entry {
+    name: "ssubscribe",
+    summary: "Listens for messages published to shard channels.",
+    complexity: "O(N) where N is the number of shard channels to subscribe to.",
+    since: "7.0.0",
+    keys: &[KeySpec::range(1, -1, 1, &[NotKey])],
+    args: &[string("shardchannel").multiple()],
+    run: Run::Function(|ctx| subscribe(ctx, Scope::Shard)),
+    ..SUBSCRIBE
+};
+
+fn subscribe(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     let subscriber = subscriber(ctx);
     for &channel in &ctx.args[1..] {
         let host = ThreadHost::of(ctx.host);
-        if host.session().channels.insert(channel.into()) {
-            host.shared.subscription_count.fetch_add(1, Ordering::Relaxed);
+        if host.session().channels_of(scope).insert(channel.into()) {
+            if scope == Scope::Global {
+                host.shared.subscription_count.fetch_add(1, Ordering::Relaxed);
+            }
             let id = ctx.store.tx.hold.shards().placement().channel(channel);
-            ctx.store.tx.hold.shard_mut(id).subscribers.add(channel, subscriber);
+            ctx.store.tx.hold.shard_mut(id).subscribers.add(scope, channel, subscriber);
         }
-        confirm(ctx, b"subscribe", Some(channel));
+        confirm(ctx, scope, "subscribe", Some(channel));
     }
     Ok(())
 }
@@ -59,23 +76,34 @@ const UNSUBSCRIBE: Entry = Entry {
     mode: Mode::Session,
     args: &[string("channel").optional().multiple()],
     reply: Shape::Push,
-    run: Run::Function(unsubscribe),
+    run: Run::Function(|ctx| unsubscribe(ctx, Scope::Global)),
     ..Entry::DEFAULT
 };
 
-fn unsubscribe(ctx: &mut Ctx) -> CommandResult {
+const SUNSUBSCRIBE: Entry = Entry {
+    name: "sunsubscribe",
+    summary: "Stops listening to messages posted to shard channels.",
+    complexity: "O(N) where N is the number of shard channels to unsubscribe.",
+    since: "7.0.0",
+    keys: &[KeySpec::range(1, -1, 1, &[NotKey])],
+    args: &[string("shardchannel").optional().multiple()],
+    run: Run::Function(|ctx| unsubscribe(ctx, Scope::Shard)),
+    ..UNSUBSCRIBE
+};
+
+fn unsubscribe(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     for &channel in &ctx.args[1..] {
-        leave_channel(ctx, channel);
-        confirm(ctx, b"unsubscribe", Some(channel));
+        leave_channel(ctx, scope, channel);
+        confirm(ctx, scope, "unsubscribe", Some(channel));
     }
     if ctx.args.len() == 1 {
-        let channels = ThreadHost::of(ctx.host).session().channels.clone();
+        let channels = ThreadHost::of(ctx.host).session().channels_of(scope).clone();
         for channel in &channels {
-            leave_channel(ctx, channel);
-            confirm(ctx, b"unsubscribe", Some(channel));
+            leave_channel(ctx, scope, channel);
+            confirm(ctx, scope, "unsubscribe", Some(channel));
         }
         if channels.is_empty() {
-            confirm(ctx, b"unsubscribe", None);
+            confirm(ctx, scope, "unsubscribe", None);
         }
     }
     Ok(())
@@ -104,7 +132,7 @@ fn psubscribe(ctx: &mut Ctx) -> CommandResult {
         if host.session().patterns.insert(shared.clone()) {
             host.shared.patterns.add(&shared, subscriber);
         }
-        confirm(ctx, b"psubscribe", Some(pattern));
+        confirm(ctx, Scope::Global, "psubscribe", Some(pattern));
     }
     Ok(())
 }
@@ -127,16 +155,16 @@ const PUNSUBSCRIBE: Entry = Entry {
 fn punsubscribe(ctx: &mut Ctx) -> CommandResult {
     for &pattern in &ctx.args[1..] {
         leave_pattern(ctx, pattern);
-        confirm(ctx, b"punsubscribe", Some(pattern));
+        confirm(ctx, Scope::Global, "punsubscribe", Some(pattern));
     }
     if ctx.args.len() == 1 {
         let patterns = ThreadHost::of(ctx.host).session().patterns.clone();
         for pattern in &patterns {
             leave_pattern(ctx, pattern);
-            confirm(ctx, b"punsubscribe", Some(pattern));
+            confirm(ctx, Scope::Global, "punsubscribe", Some(pattern));
         }
         if patterns.is_empty() {
-            confirm(ctx, b"punsubscribe", None);
+            confirm(ctx, Scope::Global, "punsubscribe", None);
         }
     }
     Ok(())
@@ -147,11 +175,14 @@ fn subscriber(ctx: &Ctx) -> Subscriber {
 }
 
 /// Says what was (un)subscribed and how many subscriptions there are now.
-fn confirm(ctx: &mut Ctx, what: &[u8], name: Option<&[u8]>) {
+fn confirm(ctx: &mut Ctx, scope: Scope, what: &str, name: Option<&[u8]>) {
     let session = ThreadHost::of(ctx.host).session();
-    let count = session.channels.len() + session.patterns.len();
+    let (prefix, count) = match scope {
+        Scope::Global => ("", session.channels.len() + session.patterns.len()),
+        Scope::Shard => ("s", session.shard_channels.len()),
+    };
     ctx.reply.push(3);
-    ctx.reply.bulk(what);
+    ctx.reply.bulk([prefix, what].concat().as_bytes());
     match name {
         Some(name) => ctx.reply.bulk(name),
         None => ctx.reply.null(),
@@ -159,13 +190,15 @@ fn confirm(ctx: &mut Ctx, what: &[u8], name: Option<&[u8]>) {
     ctx.reply.int(count as i64);
 }
 
-fn leave_channel(ctx: &mut Ctx, channel: &[u8]) {
+fn leave_channel(ctx: &mut Ctx, scope: Scope, channel: &[u8]) {
     let subscriber = subscriber(ctx);
     let host = ThreadHost::of(ctx.host);
-    if host.session().channels.remove(channel) {
-        host.shared.subscription_count.fetch_sub(1, Ordering::Relaxed);
+    if host.session().channels_of(scope).remove(channel) {
+        if scope == Scope::Global {
+            host.shared.subscription_count.fetch_sub(1, Ordering::Relaxed);
+        }
         let id = ctx.store.tx.hold.shards().placement().channel(channel);
-        ctx.store.tx.hold.shard_mut(id).subscribers.remove(channel, subscriber);
+        ctx.store.tx.hold.shard_mut(id).subscribers.remove(scope, channel, subscriber);
     }
 }
 
@@ -180,9 +213,11 @@ fn leave_pattern(ctx: &mut Ctx, pattern: &[u8]) {
 /// Ends all subscriptions of the client without a word. The shards of its channels must be entered.
 pub(super) fn leave_all_channels(ctx: &mut Ctx) {
     let session = ThreadHost::of(ctx.host).session();
-    let (channels, patterns) = (session.channels.clone(), session.patterns.clone());
-    for channel in &channels {
-        leave_channel(ctx, channel);
+    let patterns = session.patterns.clone();
+    for scope in [Scope::Global, Scope::Shard] {
+        for channel in ThreadHost::of(ctx.host).session().channels_of(scope).clone() {
+            leave_channel(ctx, scope, &channel);
+        }
     }
     for pattern in &patterns {
         leave_pattern(ctx, pattern);
@@ -200,18 +235,29 @@ const PUBLISH: Entry = Entry {
     route: Route::Channel(1),
     args: &[string("channel"), string("message")],
     reply: Shape::Int,
-    run: Run::Function(publish),
+    run: Run::Function(|ctx| publish(ctx, Scope::Global)),
     ..Entry::DEFAULT
 };
 
-fn publish(ctx: &mut Ctx) -> CommandResult {
+const SPUBLISH: Entry = Entry {
+    name: "spublish",
+    summary: "Post a message to a shard channel",
+    complexity: "O(N) where N is the number of clients subscribed to the receiving shard channel.",
+    since: "7.0.0",
+    keys: &[KeySpec::one(1, &[NotKey])],
+    args: &[string("shardchannel"), string("message")],
+    run: Run::Function(|ctx| publish(ctx, Scope::Shard)),
+    ..PUBLISH
+};
+
+fn publish(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     let (channel, message) = (ctx.args[1], ctx.args[2]);
     let id = ctx.store.tx.hold.shards().placement().channel(channel);
-    let subscribers = ctx.store.tx.hold.shard(id).subscribers.of(channel);
+    let subscribers = ctx.store.tx.hold.shard(id).subscribers.of(scope, channel);
     let mut to: Vec<Receiver> =
         subscribers.iter().map(|&subscriber| Receiver { subscriber, pattern: None }).collect();
     let patterns = &ThreadHost::of(ctx.host).shared.patterns;
-    if patterns.len() > 0 {
+    if scope == Scope::Global && patterns.len() > 0 {
         for (pattern, subscribers) in patterns.snapshot().iter() {
             if ds::glob::matches(pattern, channel, false) {
                 to.extend(
@@ -224,7 +270,8 @@ fn publish(ctx: &mut Ctx) -> CommandResult {
     }
     ctx.reply.int(to.len() as i64);
     if !to.is_empty() {
-        let published = Published { to, channel: channel.into(), message: message.into() };
+        let medium = Medium::Channel(scope);
+        let published = Published { to, medium, channel: channel.into(), message: message.into() };
         ctx.store.tx.posts.push(Post::Published(published));
     }
     Ok(())
@@ -237,7 +284,14 @@ const PUBSUB: Entry = Entry {
     since: "2.8.0",
     group: Group::PubSub,
     arity: -2,
-    subcommands: &[PUBSUB_CHANNELS, PUBSUB_HELP, PUBSUB_NUMPAT, PUBSUB_NUMSUB],
+    subcommands: &[
+        PUBSUB_CHANNELS,
+        PUBSUB_HELP,
+        PUBSUB_NUMPAT,
+        PUBSUB_NUMSUB,
+        PUBSUB_SHARDCHANNELS,
+        PUBSUB_SHARDNUMSUB,
+    ],
     ..Entry::DEFAULT
 };
 
@@ -252,11 +306,20 @@ const PUBSUB_CHANNELS: Entry = Entry {
     route: Route::Global,
     args: &[pattern("pattern").optional()],
     reply: Shape::BULKS,
-    run: Run::Function(pubsub_channels),
+    run: Run::Function(|ctx| pubsub_channels(ctx, Scope::Global)),
     ..Entry::DEFAULT
 };
 
-fn pubsub_channels(ctx: &mut Ctx) -> CommandResult {
+const PUBSUB_SHARDCHANNELS: Entry = Entry {
+    name: "shardchannels",
+    summary: "Returns the active shard channels.",
+    complexity: "O(N) where N is the number of active shard channels, and assuming constant time pattern matching (relatively short shard channels).",
+    since: "7.0.0",
+    run: Run::Function(|ctx| pubsub_channels(ctx, Scope::Shard)),
+    ..PUBSUB_CHANNELS
+};
+
+fn pubsub_channels(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     let wanted = match *ctx.args {
         [_, _] => None,
         [_, _, wanted] => Some(wanted),
@@ -265,7 +328,7 @@ fn pubsub_channels(ctx: &mut Ctx) -> CommandResult {
     let mark = ctx.reply.deferred();
     let mut count = 0;
     for id in ctx.store.tx.hold.shards().ids() {
-        for channel in ctx.store.tx.hold.shard(id).subscribers.channels() {
+        for channel in ctx.store.tx.hold.shard(id).subscribers.channels(scope) {
             if wanted.is_none_or(|wanted| ds::glob::matches(wanted, channel, false)) {
                 ctx.reply.bulk(channel);
                 count += 1;
@@ -289,16 +352,26 @@ const PUBSUB_NUMSUB: Entry = Entry {
     reply: Shape::Array(&Shape::OneOf(&[Shape::Bulk, Shape::Int])),
     // Its channels may lie on several shards.
     mode: Mode::Session,
-    run: Run::Function(pubsub_numsub),
+    run: Run::Function(|ctx| pubsub_numsub(ctx, Scope::Global)),
     ..Entry::DEFAULT
 };
 
-fn pubsub_numsub(ctx: &mut Ctx) -> CommandResult {
+const PUBSUB_SHARDNUMSUB: Entry = Entry {
+    name: "shardnumsub",
+    summary: "Returns the count of subscribers of shard channels.",
+    complexity: "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
+    since: "7.0.0",
+    args: &[string("shardchannel").optional().multiple()],
+    run: Run::Function(|ctx| pubsub_numsub(ctx, Scope::Shard)),
+    ..PUBSUB_NUMSUB
+};
+
+fn pubsub_numsub(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     ctx.reply.array((ctx.args.len() - 2) * 2);
     for &channel in &ctx.args[2..] {
         let id = ctx.store.tx.hold.shards().placement().channel(channel);
         ctx.reply.bulk(channel);
-        ctx.reply.int(ctx.store.tx.hold.shard(id).subscribers.of(channel).len() as i64);
+        ctx.reply.int(ctx.store.tx.hold.shard(id).subscribers.of(scope, channel).len() as i64);
     }
     Ok(())
 }
@@ -332,5 +405,9 @@ fn pubsub_help(ctx: &mut Ctx) -> CommandResult {
         "NUMSUB [<channel> ...]",
         "    Return the number of subscribers for the specified channels, excluding",
         "    pattern subscriptions(default: no channels).",
+        "SHARDCHANNELS [<pattern>]",
+        "    Return the currently active shard level channels matching a <pattern> (default: '*').",
+        "SHARDNUMSUB [<shardchannel> ...]",
+        "    Return the number of subscribers for the specified shard level channel(s)",
     ])
 }

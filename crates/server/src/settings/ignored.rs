@@ -56,7 +56,6 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ("crash-memcheck-enabled", "yes"),
     ("dynamic-hz", "yes"),
     ("enable-module-command", "no"),
-    ("hll-sparse-max-bytes", "3000"),
     ("hz", "10"),
     ("ignore-warnings", ""),
     ("io-threads", "1"),
@@ -126,8 +125,6 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ("slaveof", ""),
     ("socket-mark-id", "0"),
     ("stop-writes-on-bgsave-error", "yes"),
-    ("stream-node-max-bytes", "4096"),
-    ("stream-node-max-entries", "100"),
     ("syslog-enabled", "no"),
     ("syslog-facility", "local0"),
     ("syslog-ident", "redis"),
@@ -151,7 +148,6 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ("tls-session-cache-size", "20480"),
     ("tls-session-cache-timeout", "300"),
     ("tls-session-caching", "yes"),
-    ("tracking-table-max-keys", "1000000"),
 ];
 
 /// Directives that a file may have any number of, and that `CONFIG GET` does not know.

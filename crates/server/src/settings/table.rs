@@ -236,6 +236,15 @@ settings! {
         ..Setting::of(Group::Network)
     };
 
+    CLUSTER_MODE = Setting {
+        name: "cluster-mode",
+        kind: Kind::Choice(&[("no", 0), ("emulated", 1)]),
+        default: "no",
+        change: Change::AtStart,
+        doc: "emulated: CLUSTER answers as a cluster of one node that has all slots",
+        ..Setting::of(Group::Network)
+    };
+
     // ---- threads and shards -------------------------------------------------------------------------------
 
     PROACTOR_THREADS = Setting {
@@ -406,6 +415,42 @@ settings! {
         default: "64",
         effect: Effect::Data,
         doc: "Length of a member up to which a sorted set is kept small",
+        ..Setting::of(Group::Data)
+    };
+    HLL_SPARSE_MAX_BYTES = Setting {
+        name: "hll-sparse-max-bytes",
+        kind: Kind::Memory { min: 0, max: LONG },
+        unit: "bytes",
+        default: "3000",
+        effect: Effect::Data,
+        doc: "Length of a HyperLogLog up to which it is kept sparse",
+        ..Setting::of(Group::Data)
+    };
+    TRACKING_TABLE_MAX_KEYS = Setting {
+        name: "tracking-table-max-keys",
+        kind: Kind::Integer { min: 0, max: LONG },
+        unit: "keys",
+        default: "1000000",
+        effect: Effect::Data,
+        doc: "Keys that CLIENT TRACKING remembers; beyond that some are reported as changed; 0: any number",
+        ..Setting::of(Group::Data)
+    };
+    STREAM_NODE_BYTES = Setting {
+        name: "stream-node-max-bytes",
+        kind: Kind::Memory { min: 0, max: LONG },
+        unit: "bytes",
+        default: "4096",
+        effect: Effect::Data,
+        doc: "Bytes of the runs in which entries of streams are kept, as Redis counts them; 0: up to 1 GiB",
+        ..Setting::of(Group::Data)
+    };
+    STREAM_NODE_ENTRIES = Setting {
+        name: "stream-node-max-entries",
+        kind: Kind::Integer { min: 0, max: LONG },
+        unit: "entries",
+        default: "100",
+        effect: Effect::Data,
+        doc: "Entries of such a run; 0: any number",
         ..Setting::of(Group::Data)
     };
     BUSY_REPLY_THRESHOLD = Setting {

@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 
 use command::{Garbage, Post, Task, Tx, Wait};
 use commands::keys::encoded::Builder;
-use keyspace::{Config, Db, UnixMs};
+use keyspace::{Config, Db, Kind, UnixMs};
 use proactor::Clock;
 use rdb::{FileReader, Item, KeyItem};
-use shard::{Hold, Placement, ShardId};
+use shard::{Hold, Placement, Ready, ShardId};
 
 use crate::error::Error;
 use crate::settings::{DBFILENAME, DIR, RDBCHECKSUM};
@@ -214,8 +214,12 @@ fn replace(tx: &mut Tx, id: ShardId, db: u32, new: Db) {
     let new = &shard.dbs[db as usize];
     let has = |part: &Db, key: &[u8]| part.find(placement.hash(key), key).is_some();
     shard.watches.touch_all(db, |key| has(&old, key) || has(new, key));
-    let ready = shard.waiters.keys(db).filter(|key| has(new, key)).map(|key| (db, key.into()));
-    shard.ready.extend(ready);
+    for key in shard.waiters.keys(db) {
+        let was_lost = old.find(placement.hash(key), key).is_some_and(|old| old.value.kind() == Kind::Stream);
+        if was_lost || has(new, key) {
+            shard.ready.push(Ready { db, key: key.into(), was_lost });
+        }
+    }
     tx.has_ready |= !shard.ready.is_empty();
     tx.wrote = true;
     if !old.is_empty() {

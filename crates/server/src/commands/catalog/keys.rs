@@ -2,7 +2,7 @@
 
 use command::KeyFlag::*;
 use command::{
-    Command, CommandError, CommandResult, Ctx, Entry, Flag, KeyFlag, Run, Shape, keyword_is, string,
+    Command, CommandError, CommandResult, Ctx, Entry, Flag, KeyFlag, KeySpec, Run, Shape, keyword_is, string,
 };
 use smallvec::SmallVec;
 
@@ -60,7 +60,7 @@ fn keys_of(ctx: &Ctx) -> Result<Keys, CommandError> {
     let args = &ctx.args[2..];
     let named = ctx.store.tx.table.named(args);
     let command = named.map_err(|_| CommandError::new("ERR Invalid command specified"))?;
-    if command.entry.keys.is_empty() {
+    if !command.entry.keys.iter().any(KeySpec::is_key) {
         return Err(CommandError::new("ERR The command has no key arguments"));
     }
     if !command.entry.takes(args.len()) {
@@ -79,7 +79,7 @@ fn keys_of(ctx: &Ctx) -> Result<Keys, CommandError> {
 /// The keys among `args`, with what happens to each; `None` if the arguments contradict the key specs.
 fn find(command: &Command, args: &[&[u8]]) -> Option<Keys> {
     let mut keys = Keys::new();
-    for spec in command.entry.keys {
+    for spec in command.entry.keys.iter().filter(|spec| spec.is_key()) {
         let mut found = SmallVec::new();
         if !spec.find(args, &mut found) {
             return None;
@@ -88,6 +88,8 @@ fn find(command: &Command, args: &[&[u8]]) -> Option<Keys> {
             if spec.flags.contains(&VariableFlags) { actual_flags(command, args) } else { spec.flags };
         keys.extend(found.iter().map(|key| (key.index, flags)));
     }
+    const STORED: &[KeyFlag] = &[OW, Update];
+    keys.extend(command.sort_target(args).map(|index| (index, STORED)));
     Some(keys)
 }
 

@@ -170,9 +170,9 @@ fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64, tab
     let _ = writeln!(
         line,
         "id={} addr={} laddr={} fd={} name={} age={age_seconds} idle={idle_seconds} flags={} db={} sub={} psub={} \
-         ssub=0 multi={queued} watch={} qbuf={} qbuf-free={} argv-mem={argument_bytes} multi-mem={multi_bytes} \
+         ssub={} multi={queued} watch={} qbuf={} qbuf-free={} argv-mem={argument_bytes} multi-mem={multi_bytes} \
          rbs={} rbp={} obl={} oll={} omem={listed_bytes} tot-mem={total_bytes} events={} cmd={} user=default \
-         redir=-1 resp={} lib-name={} lib-ver={}",
+         redir={} resp={} lib-name={} lib-ver={}",
         session.client.id,
         address(&session.peer),
         address(&session.local),
@@ -182,6 +182,7 @@ fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64, tab
         session.client.db,
         session.channels.len(),
         session.patterns.len(),
+        session.shard_channels.len(),
         session.watching.keys.len(),
         usage.input_bytes,
         usage.input_capacity_bytes - usage.input_bytes.min(usage.input_capacity_bytes),
@@ -196,6 +197,7 @@ fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64, tab
             (true, true) => "w",
         },
         session.last_command.map_or("NULL", |id| table.get(id).full_name.as_str()),
+        session.redirects_to(),
         if session.client.proto == Proto::Resp3 { 3 } else { 2 },
         text(&session.lib_name),
         text(&session.lib_version),
@@ -213,6 +215,9 @@ fn flags(session: &Session) -> String {
         ('d', session.watching.flag.is_raised()),
         ('c', session.close_after_reply || matches!(session.state, State::Closing)),
         ('U', session.is_unix),
+        ('t', session.tracking.is_some()),
+        ('R', session.tracking.as_ref().is_some_and(|tracking| tracking.is_broken)),
+        ('B', session.tracking.as_ref().is_some_and(|tracking| tracking.broadcasts)),
         ('e', session.no_evict),
         ('T', session.client.no_touch),
     ];

@@ -3,7 +3,10 @@
 
 mod kill;
 mod list;
+mod tracking;
 mod wait;
+
+pub(super) use tracking::stop_tracking;
 
 use command::Flag::*;
 use command::{
@@ -24,7 +27,9 @@ const CLIENT: Entry = Entry {
     group: Group::Connection,
     arity: -2,
     subcommands: &[
+        tracking::CLIENT_CACHING,
         CLIENT_GETNAME,
+        tracking::CLIENT_GETREDIR,
         CLIENT_HELP,
         CLIENT_ID,
         list::CLIENT_INFO,
@@ -36,6 +41,8 @@ const CLIENT: Entry = Entry {
         CLIENT_REPLY,
         CLIENT_SETINFO,
         CLIENT_SETNAME,
+        tracking::CLIENT_TRACKING,
+        tracking::CLIENT_TRACKINGINFO,
         wait::CLIENT_UNBLOCK,
         wait::CLIENT_UNPAUSE,
     ],
@@ -225,6 +232,10 @@ const CLIENT_HELP: Entry = Entry {
 
 fn client_help(ctx: &mut Ctx) -> CommandResult {
     ctx.help(&[
+        "CACHING (YES|NO)",
+        "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
+        "GETREDIR",
+        "    Return the client ID we are redirecting to when tracking is enabled.",
         "GETNAME",
         "    Return the name of the current connection.",
         "ID",
@@ -263,6 +274,11 @@ fn client_help(ctx: &mut Ctx) -> CommandResult {
         "    * LIB-VER: the client lib version.",
         "UNBLOCK <clientid> [TIMEOUT|ERROR]",
         "    Unblock the specified blocked client.",
+        "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+        "         [OPTIN] [OPTOUT] [NOLOOP]",
+        "    Control server assisted client side caching.",
+        "TRACKINGINFO",
+        "    Report tracking status for the current connection.",
         "NO-EVICT (ON|OFF)",
         "    Protect current client connection from eviction.",
         "NO-TOUCH (ON|OFF)",

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::latency::Durations;
 use super::{MemoryFigures, Report};
+use shard::Scope;
+
 use crate::settings::{
-    BIND, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, SUPERVISED,
+    BIND, CLUSTER_MODE, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, SUPERVISED,
     SUPERVISED_BY_SYSTEMD, UNIXSOCKET,
 };
 use crate::shared::EntryMode;
@@ -21,7 +23,7 @@ pub(super) fn server(report: &mut Report) {
     report.field("redis_git_sha1", GIT_SHA);
     report.field("redis_git_dirty", 0);
     report.field("redis_build_id", BUILD_ID);
-    report.field("redis_mode", "standalone");
+    report.field("redis_mode", shared.settings.mode());
     report.field("darter_version", DARTER_VERSION);
     report.field("os", system::name());
     report.field("arch_bits", usize::BITS);
@@ -73,7 +75,8 @@ pub(super) fn clients(report: &mut Report) {
     report.field("maxclients", shared.settings.number(MAXCLIENTS));
     report.fields(&["client_recent_max_input_buffer", "client_recent_max_output_buffer"], 0);
     report.field("blocked_clients", blocked);
-    report.fields(&["tracking_clients", "clients_in_timeout_table"], 0);
+    report.field("tracking_clients", report.shared.tracking_count.load(Ordering::Relaxed));
+    report.field("clients_in_timeout_table", 0);
     report.field("total_watched_keys", report.over_shards(|shard| shard.watches.key_count() as u64));
     report.field("total_blocking_keys", report.over_shards(|shard| shard.waiters.key_count() as u64));
     report.field("total_blocking_keys_on_nokey", 0);
@@ -171,6 +174,7 @@ pub(super) fn stats(report: &mut Report) {
     report.fields(&["instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"], "0.00");
     report.field("rejected_connections", shared.sum(|stats| &stats.rejected_connections));
     report.fields(&["sync_full", "sync_partial_ok", "sync_partial_err"], 0);
+    report.field("expired_subkeys", report.over_shards(|shard| shard.stats.expired_fields));
     report.field("expired_keys", report.over_shards(|shard| shard.stats.expired_keys));
     report.field("expired_stale_perc", "0.00");
     report.fields(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"], 0);
@@ -178,10 +182,13 @@ pub(super) fn stats(report: &mut Report) {
     report.fields(&["evicted_clients", "total_eviction_exceeded_time", "current_eviction_exceeded_time"], 0);
     report.field("keyspace_hits", report.over_shards(|shard| shard.stats.keyspace_hits));
     report.field("keyspace_misses", report.over_shards(|shard| shard.stats.keyspace_misses));
-    report.field("pubsub_channels", report.over_shards(|shard| shard.subscribers.len() as u64));
+    report.field("pubsub_channels", report.over_shards(|shard| shard.subscribers.len(Scope::Global) as u64));
     report.field("pubsub_patterns", shared.patterns.len());
-    let absent = [
+    report.field(
         "pubsubshard_channels",
+        report.over_shards(|shard| shard.subscribers.len(Scope::Shard) as u64),
+    );
+    let absent = [
         "latest_fork_usec",
         "total_forks",
         "migrate_cached_sockets",
@@ -192,12 +199,18 @@ pub(super) fn stats(report: &mut Report) {
         "active_defrag_key_misses",
         "total_active_defrag_time",
         "current_active_defrag_time",
-        "tracking_total_keys",
-        "tracking_total_items",
-        "tracking_total_prefixes",
-        "unexpected_error_replies",
     ];
     report.fields(&absent, 0);
+    report.field("tracking_total_keys", report.over_shards(|shard| shard.tracking.key_count() as u64));
+    report.field("tracking_total_items", report.over_shards(|shard| shard.tracking.item_count() as u64));
+    report.field(
+        "tracking_total_prefixes",
+        report.over_shards(|shard| match shard.id.index() {
+            0 => shard.tracking.prefix_count() as u64,
+            _ => 0,
+        }),
+    );
+    report.field("unexpected_error_replies", 0);
     report.field("total_error_replies", shared.sum(|stats| &stats.error_replies));
     report.field("dump_payload_sanitizations", 0);
     report.field("total_reads_processed", shared.sum(|stats| &stats.reads_processed));
@@ -284,7 +297,7 @@ pub(super) fn latencystats(report: &mut Report) {
 }
 
 pub(super) fn cluster(report: &mut Report) {
-    report.field("cluster_enabled", 0);
+    report.field("cluster_enabled", u8::from(report.shared.settings.is_on(CLUSTER_MODE)));
 }
 
 pub(super) fn keyspace(report: &mut Report) {

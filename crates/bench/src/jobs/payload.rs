@@ -1,0 +1,135 @@
+//! A job as Sidekiq writes it, with its number and, where it matters, when it was due among its arguments.
+
+use clap::ValueEnum;
+use memchr::memmem;
+use proactor::Clock;
+
+use crate::target::Greeting;
+
+/// Whose wire pattern: Sidekiq 6.4, 7.3 or 8.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sidekiq {
+    #[value(name = "6")]
+    Six,
+    #[value(name = "7")]
+    Seven,
+    #[value(name = "8")]
+    Eight,
+}
+
+impl Sidekiq {
+    /// How its connections begin.
+    pub(crate) fn greeting(self) -> Greeting {
+        match self {
+            Sidekiq::Six => Greeting::Plain,
+            Sidekiq::Seven => Greeting::Named("redis-client(sidekiq_v7.3.2)", "0.22.2"),
+            Sidekiq::Eight => Greeting::Named("redis-client(sidekiq_v8.1.7)", "0.30.0"),
+        }
+    }
+
+    /// How many jobs one LPUSH of a bulk push carries at most.
+    pub(crate) fn slice_max(self) -> u64 {
+        match self {
+            Sidekiq::Six => u64::MAX,
+            Sidekiq::Seven | Sidekiq::Eight => 1000,
+        }
+    }
+}
+
+/// How jobs look.
+#[derive(Clone, Debug)]
+pub(crate) struct Form {
+    sidekiq: Sidekiq,
+    bytes_min: usize,
+}
+
+/// What a fetched job says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Job {
+    pub(crate) id: u64,
+    /// When it was due, in nanoseconds from the start.
+    pub(crate) due_ns: u64,
+}
+
+const ARGS: &[u8] = br#""args":["#;
+/// What stands around padding among the arguments.
+const PADDING_FRAME_BYTES: usize = br#","""#.len();
+
+impl Form {
+    /// Jobs of at least `bytes_min`.
+    pub(crate) fn new(sidekiq: Sidekiq, bytes_min: usize) -> Form {
+        Form { sidekiq, bytes_min }
+    }
+
+    /// Appends a job of `queue`.
+    pub(crate) fn write(&self, queue: &str, job: Job, clock: &Clock, out: &mut Vec<u8>) {
+        let start = out.len();
+        let now_us = clock.now_us();
+        let time = match self.sidekiq {
+            Sidekiq::Six | Sidekiq::Seven => format!("{}.{:06}", now_us / 1_000_000, now_us % 1_000_000),
+            Sidekiq::Eight => (now_us / 1000).to_string(),
+        };
+        let Job { id, due_ns } = job;
+        let front = format!(r#"{{"retry":true,"queue":"{queue}","class":"LoadWorker","args":[{id},{due_ns}"#);
+        let back = format!(r#"],"jid":"{id:024x}","created_at":{time},"enqueued_at":{time}}}"#);
+        out.extend_from_slice(front.as_bytes());
+        let missing = self.bytes_min.saturating_sub(front.len() + back.len());
+        if missing > 0 {
+            out.extend_from_slice(br#",""#);
+            out.resize(start + front.len() + 2 + missing.saturating_sub(PADDING_FRAME_BYTES), b'x');
+            out.push(b'"');
+        }
+        out.extend_from_slice(back.as_bytes());
+    }
+}
+
+/// Finds the job in a reply to BRPOP; None if there is none of ours.
+pub(crate) fn read(reply: &[u8]) -> Option<Job> {
+    let args = &reply[memmem::find(reply, ARGS)? + ARGS.len()..];
+    let (id, rest) = number(args)?;
+    let (due_ns, _) = number(rest.strip_prefix(b",")?)?;
+    Some(Job { id, due_ns })
+}
+
+fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let length = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let number = std::str::from_utf8(&text[..length]).ok()?.parse().ok()?;
+    Some((number, &text[length..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(sidekiq: Sidekiq, bytes_min: usize, job: Job) -> String {
+        let mut out = b"before".to_vec();
+        Form::new(sidekiq, bytes_min).write("q0", job, &Clock::real(), &mut out);
+        String::from_utf8(out).expect("JSON is text").split_off("before".len())
+    }
+
+    #[test]
+    fn a_job_is_json_with_its_number_and_length() {
+        for sidekiq in [Sidekiq::Six, Sidekiq::Seven, Sidekiq::Eight] {
+            for bytes_min in [0, 200, 201, 5000] {
+                let job = Job { id: 12_345, due_ns: 678 };
+                let text = written(sidekiq, bytes_min, job);
+                assert!(text.len() >= bytes_min && text.len() <= bytes_min.max(200), "{text}");
+                let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+                assert_eq!(json["queue"], "q0");
+                assert_eq!(json["jid"].as_str().map(str::len), Some(24));
+                assert_eq!(json["created_at"].is_u64(), sidekiq == Sidekiq::Eight);
+                let reply = format!("*2\r\n$8\r\nqueue:q0\r\n${}\r\n{text}\r\n", text.len());
+                assert_eq!(read(reply.as_bytes()), Some(job));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_job_of_ours() {
+        for text in
+            ["*-1\r\n", "_\r\n", r#"{"args":[]}"#, r#"{"args":["a"]}"#, r#"{"args":[1]}"#, r#""args":["#]
+        {
+            assert_eq!(read(text.as_bytes()), None, "{text}");
+        }
+    }
+}

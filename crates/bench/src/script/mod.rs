@@ -1,0 +1,151 @@
+//! `script`: job systems that live in Lua.
+
+mod bullmq;
+mod poller;
+
+use std::io;
+
+use clap::ValueEnum;
+use proactor::Clock;
+use resp::Value;
+
+use crate::line::{Line, lossy};
+use crate::load::Workload;
+use crate::number::grouped;
+use crate::options::{Common, Crowd};
+use crate::report::Report;
+use crate::run::{Plan, Team, run};
+use crate::target::Greeting;
+use bullmq::{Bullmq, Scripts};
+use poller::Poller;
+
+/// Run scripts as BullMQ does, about 40 calls for each job, or as Sidekiq's poller of scheduled jobs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ScriptOptions {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    crowd: Crowd,
+    /// Whose scripts.
+    #[arg(long, value_enum, default_value = "bullmq")]
+    shape: Shape,
+    /// With bullmq: queues, which lie on different slots.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    queues: u32,
+    /// Bytes of a job's data.
+    #[arg(short, long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    data_size: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Shape {
+    Bullmq,
+    Poller,
+}
+
+impl ScriptOptions {
+    pub(crate) fn run(&self) -> io::Result<Report> {
+        let target = self.common.target();
+        let mut line = target.line(Greeting::Plain)?;
+        self.clear(&mut line)?;
+        let data = format!(r#"{{"text":"{}"}}"#, "x".repeat(self.data_size as usize));
+        let mut plan = Plan {
+            kinds: poller::KINDS,
+            rate: poller::RATE,
+            duration: self.crowd.duration(),
+            ..self.common.plan(&target, "script")
+        };
+        let jobs = self.crowd.requests();
+        let clock = Clock::real();
+        let report = match self.shape {
+            Shape::Bullmq => {
+                (plan.kinds, plan.rate) = (bullmq::KINDS, bullmq::RATE);
+                let scripts = Scripts::load(&mut line)?;
+                self.measure(&plan, |numbers| Bullmq {
+                    scripts: scripts.clone(),
+                    clock: clock.clone(),
+                    data: data.clone(),
+                    clients: numbers
+                        .map(|number| bullmq::Client::new(number % self.queues, number, jobs))
+                        .collect(),
+                })
+            }
+            Shape::Poller => {
+                let script = load(&mut line, include_str!("../jobs/pop_due_8.lua"))?;
+                self.measure(&plan, |numbers| Poller {
+                    script: script.clone(),
+                    clock: clock.clone(),
+                    data: data.clone(),
+                    clients: numbers.map(|number| poller::Client::new(number, jobs)).collect(),
+                })
+            }
+        };
+        // The server may have gone; then there is nothing to clear.
+        let _ = self.clear(&mut line);
+        report
+    }
+
+    fn measure<W: Workload + 'static>(
+        &self,
+        plan: &Plan<'_>,
+        workload: impl Fn(std::ops::Range<u32>) -> W,
+    ) -> io::Result<Report> {
+        let teams = self.crowd.threads().map(|numbers| Team {
+            clients: vec![(Greeting::Plain, false); numbers.len()],
+            workload: workload(numbers),
+        });
+        let outcome = run(plan, teams.collect())?;
+        let shape = match self.shape {
+            Shape::Bullmq => "BullMQ's shape",
+            Shape::Poller => "Sidekiq's poller",
+        };
+        let title = format!("Scripts: {shape}, {} connections", grouped(self.crowd.connections().into()));
+        Ok(Report::new("script", title, plan, outcome))
+    }
+
+    /// Deletes the keys of a run; jobs that were finished a while ago keep theirs no longer than the next run.
+    fn clear(&self, line: &mut Line) -> io::Result<()> {
+        for name in [poller::SET, poller::QUEUE, "bench:queues"] {
+            line.demand(&["UNLINK", name])?;
+        }
+        for queue in 0..self.queues {
+            for state in ["wait", "active", "completed"] {
+                let key = bullmq::key(queue, state);
+                let read: [&str; 4] = match state {
+                    "completed" => ["ZRANGE", &key, "0", "-1"],
+                    _ => ["LRANGE", &key, "0", "-1"],
+                };
+                let Value::Array(ids) = line.ask(&read)? else { continue };
+                for id in ids {
+                    let Value::Bulk(id) = id else { continue };
+                    let job = bullmq::key(queue, &lossy(&id));
+                    line.demand(&["UNLINK", &job, &format!("{job}:lock")])?;
+                }
+            }
+            let names = [
+                "wait",
+                "active",
+                "completed",
+                "delayed",
+                "stalled",
+                "meta",
+                "id",
+                "events",
+                "marker",
+                "metrics",
+            ];
+            for name in names {
+                line.demand(&["UNLINK", &bullmq::key(queue, name)])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes the server know a script; its name.
+fn load(line: &mut Line, script: &str) -> io::Result<String> {
+    match line.ask(&["SCRIPT", "LOAD", script])? {
+        Value::Bulk(name) => Ok(lossy(&name)),
+        other => Err(io::Error::other(format!("SCRIPT LOAD answers {other}"))),
+    }
+}

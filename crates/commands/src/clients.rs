@@ -1,0 +1,100 @@
+//! Several clients of one store in process, for tests of who is served, of effects and of events.
+
+use command::{Class, Client, CommandResult, Ctx, Entry, Local, Outcome, Post, Route, Run};
+use resp::{Output, Proto};
+
+use crate::FAMILIES;
+
+/// `together a b ; c d` runs several commands and, as MULTI does, serves waiters at the end.
+const TOGETHER: Entry =
+    Entry { name: "together", route: Route::Global, run: Run::Function(together), ..Entry::DEFAULT };
+
+fn together(ctx: &mut Ctx) -> CommandResult {
+    let table = ctx.store.tx.table;
+    for args in ctx.args[1..].split(|arg| *arg == b";") {
+        let client = Client { deny_blocking: true, ..ctx.store.client };
+        ctx.store.tx.run(table.resolve(args)?, args, &client, ctx.host, ctx.reply.out());
+    }
+    Ok(())
+}
+
+/// A store with several clients, which records effects.
+pub(crate) struct Clients(pub(crate) Local);
+
+impl Clients {
+    pub(crate) fn new() -> Self {
+        let mut local = Local::new(&[FAMILIES, &[&[TOGETHER]]].concat());
+        local.record_effects();
+        Clients(local)
+    }
+
+    /// Runs a line for a client that may block; its reply, line ends as spaces, or `None` if it waits.
+    pub(crate) fn run(&mut self, id: u64, line: &str) -> Option<String> {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let client = Client { id, deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
+        let mut out = Output::new();
+        match self.0.run(client, &args, &mut (), &mut out) {
+            Outcome::Blocked(_) => {
+                assert!(out.is_empty());
+                None
+            }
+            Outcome::Done | Outcome::Failed => Some(flat(&out)),
+            Outcome::Again(_) => unreachable!("there is only one thread"),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn wait(&mut self, id: u64, line: &str) {
+        assert_eq!(self.run(id, line), None, "{line}");
+    }
+
+    #[track_caller]
+    pub(crate) fn check(&mut self, line: &str, expected: &str) {
+        assert_eq!(self.run(0, line).as_deref(), Some(expected), "{line}");
+    }
+
+    /// Who was served since the last look, in order: `client: reply < what puts it back`.
+    pub(crate) fn served(&mut self) -> Vec<String> {
+        let served = |post| match post {
+            Post::Flushed => None,
+            Post::Served { waiter, reply, restore } => {
+                let restore = restore.map_or(String::new(), |restore| {
+                    format!(" < {}", String::from_utf8_lossy(&restore.args.slices().join(&b' ')))
+                });
+                Some(format!("{}: {}{restore}", waiter.wait.client.id, flat(&reply)))
+            }
+            other => panic!("{other:?}"),
+        };
+        std::mem::take(&mut self.0.posts).into_iter().filter_map(served).collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn check_served(&mut self, expected: &[&str]) {
+        assert_eq!(self.served(), expected);
+    }
+
+    /// The effects since the last look, sorted by shard, then by time.
+    pub(crate) fn effects(&mut self) -> Vec<String> {
+        let effects = self.0.take_effects().into_iter();
+        effects.map(|effect| String::from_utf8_lossy(&effect.args.join(&b' ')).into_owned()).collect()
+    }
+
+    /// From now on, events on keys of these classes are published.
+    pub(crate) fn notify(&mut self, classes: &[Class]) {
+        self.0.config.notify =
+            classes.iter().fold(Class::Keyspace as u32, |bits, class| bits | *class as u32);
+    }
+
+    /// The events since the last look.
+    pub(crate) fn events(&mut self) -> Vec<String> {
+        let event = |post| match post {
+            Post::Event { message, .. } => Some(String::from_utf8_lossy(&message).into_owned()),
+            _ => None,
+        };
+        std::mem::take(&mut self.0.posts).into_iter().filter_map(event).collect()
+    }
+}
+
+fn flat(out: &Output) -> String {
+    String::from_utf8_lossy(&out.to_vec()).trim_end().replace("\r\n", " ")
+}

@@ -1,0 +1,46 @@
+//! Putting what was found in order, and under a key.
+
+use std::cmp::Ordering;
+
+use command::{CommandResult, Ctx};
+use ds::partial_sort::partial_sort;
+use ds::zset::ZSet;
+
+use super::search::{Found, Kind, Order};
+use crate::zset::store_counted;
+
+/// Sorts by distance, at least so far that the first `wanted` are in order.
+pub(super) fn sort(found: &mut [Found], wanted: usize, order: Option<Order>) {
+    let mut compare = match order {
+        None => return,
+        Some(Order::Ascending) => |a: &Found, b: &Found| by_distance(a, b),
+        Some(Order::Descending) => |a: &Found, b: &Found| by_distance(b, a),
+    };
+    if wanted == found.len() {
+        found.sort_by(compare);
+    } else {
+        partial_sort(found, 0..wanted, &mut compare);
+    }
+}
+
+/// Distances that are no numbers are equal to all.
+fn by_distance(one: &Found, other: &Found) -> Ordering {
+    one.distance.partial_cmp(&other.distance).unwrap_or(Ordering::Equal)
+}
+
+/// Stores members with their scores, or their distances, under `target`.
+pub(super) fn store(
+    ctx: &mut Ctx,
+    target: &[u8],
+    found: &[Found],
+    with_distance: bool,
+    kind: Kind,
+) -> CommandResult {
+    let limits = &ctx.store.config().zset;
+    let mut result = ZSet::new();
+    for found in found {
+        result.insert(&found.member, if with_distance { found.distance } else { found.score }, limits);
+    }
+    let event = if kind == Kind::SearchStore { "geosearchstore" } else { "georadiusstore" };
+    store_counted(ctx, target, result, event, found.len())
+}

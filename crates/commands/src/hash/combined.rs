@@ -1,0 +1,260 @@
+//! HGETDEL, HGETEX and HSETEX: getting or setting fields and doing something more, as Redis has them since 8.0.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, Arg, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer,
+    key, keyword_is, oneof, string, token, unix_time,
+};
+use ds::hash::Hash;
+use keyspace::UnixMs;
+
+use super::expiry::{FIELDS, NOT_POSITIVE, Unit, note_expiries, parse_fields};
+
+const EX: Arg = integer("seconds").token("EX");
+const PX: Arg = integer("milliseconds").token("PX");
+const EXAT: Arg = unix_time("unix-time-seconds").token("EXAT");
+const PXAT: Arg = unix_time("unix-time-milliseconds").token("PXAT");
+
+/// The unit of a point in time after `word`.
+fn unit_of(word: &[u8]) -> Option<Unit> {
+    let units = [("EX", 1000, false), ("PX", 1, false), ("EXAT", 1000, true), ("PXAT", 1, true)];
+    let found = units.into_iter().find(|(name, ..)| keyword_is(word, name));
+    found.map(|(_, ms, is_absolute)| Unit { ms, is_absolute })
+}
+
+pub(super) const HGETDEL: Entry = Entry {
+    name: "hgetdel",
+    summary: "Returns the value of a field and deletes it from the hash.",
+    complexity: "O(N) where N is the number of specified fields",
+    since: "8.0.0",
+    group: Group::Hash,
+    arity: -5,
+    flags: &[Write, Fast],
+    acl: &[Acl::Hash],
+    keys: &[KeySpec::one(1, &[RW, Access, Delete])],
+    args: &[key("key", 0), FIELDS],
+    reply: Shape::Array(&Shape::BULK_OR_NULL),
+    run: Run::Function(hgetdel),
+    ..Entry::DEFAULT
+};
+
+fn hgetdel(ctx: &mut Ctx) -> CommandResult {
+    let key = ctx.args[1];
+    let mut hash = ctx.store.write_as::<Hash>(key)?;
+    let fields = parse_fields(&ctx.args[2..], NOT_POSITIVE)?;
+    let mut effect: Vec<&[u8]> = vec![b"HDEL", key];
+    ctx.reply.array(fields.len());
+    for &field in fields {
+        match hash.as_ref().and_then(|hash| hash.get(field)) {
+            None => ctx.reply.null(),
+            Some(value) => {
+                ctx.reply.bulk(value);
+                hash.as_mut().map(|hash| hash.remove(field));
+                effect.push(field);
+            }
+        }
+    }
+    if effect.len() > 2 {
+        ctx.store.changed_elements(key, Class::Hash, "hdel", effect.len() - 2);
+        ctx.store.delete_if_empty(key);
+        ctx.store.effect(key, &effect);
+    }
+    Ok(())
+}
+
+pub(super) const HGETEX: Entry = Entry {
+    name: "hgetex",
+    summary: "Get the value of one or more fields of a given hash key, and optionally set their expiration.",
+    complexity: "O(N) where N is the number of specified fields",
+    since: "8.0.0",
+    group: Group::Hash,
+    arity: -5,
+    flags: &[Write, Fast],
+    acl: &[Acl::Hash],
+    keys: &[KeySpec::one(1, &[RW, Access, Update]).notes("RW and UPDATE because it changes the TTL")],
+    args: &[
+        key("key", 0),
+        oneof("expiration", &[EX, PX, EXAT, PXAT, token("persist", "PERSIST")]).optional(),
+        FIELDS,
+    ],
+    reply: Shape::Array(&Shape::BULK_OR_NULL),
+    run: Run::Function(hgetex),
+    ..Entry::DEFAULT
+};
+
+fn hgetex(ctx: &mut Ctx) -> CommandResult {
+    let key = ctx.args[1];
+    let _ = ctx.store.write_as::<Hash>(key)?;
+    let persists = keyword_is(ctx.args[2], "PERSIST");
+    let at = unit_of(ctx.args[2]).map(|unit| unit.parse(ctx, ctx.args[3])).transpose()?;
+    let options = if at.is_some() { 2 } else { usize::from(persists) };
+    let fields = parse_fields(&ctx.args[2 + options..], NOT_POSITIVE)?;
+    let is_over = at.is_some_and(|at| at <= ctx.store.now());
+    let mut hash = ctx.store.write_as::<Hash>(key)?;
+    let mut touched: Vec<&[u8]> = Vec::new();
+    ctx.reply.array(fields.len());
+    for &field in fields {
+        let Some((hash, value)) = hash.as_mut().and_then(|hash| {
+            let value = hash.get(field)?.to_vec();
+            Some((hash, value))
+        }) else {
+            ctx.reply.null();
+            continue;
+        };
+        ctx.reply.bulk(&value);
+        let is_touched = match at {
+            None => persists && hash.persist(field),
+            Some(_) if is_over => hash.remove(field),
+            Some(at) => {
+                hash.set_expiry(field, at);
+                true
+            }
+        };
+        touched.extend(is_touched.then_some(field));
+    }
+    match at {
+        Some(at) => note_expiries(ctx, key, &touched, at, touched.len()),
+        None if touched.is_empty() => {}
+        None => {
+            ctx.store.changed_elements(key, Class::Hash, "hpersist", touched.len());
+            let count = touched.len().to_string();
+            let head: [&[u8]; 4] = [b"HPERSIST", key, b"FIELDS", count.as_bytes()];
+            ctx.store.effect(key, &[&head[..], &touched].concat());
+        }
+    }
+    Ok(())
+}
+
+pub(super) const HSETEX: Entry = Entry {
+    name: "hsetex",
+    summary: "Set the value of one or more fields of a given hash key, and optionally set their expiration.",
+    complexity: "O(N) where N is the number of fields being set.",
+    since: "8.0.0",
+    group: Group::Hash,
+    arity: -6,
+    flags: &[Write, DenyOom, Fast],
+    acl: &[Acl::Hash],
+    keys: &[KeySpec::one(1, &[RW, Update])],
+    args: &[
+        key("key", 0),
+        oneof("condition", &[token("fnx", "FNX"), token("fxx", "FXX")]).optional(),
+        oneof("expiration", &[EX, PX, EXAT, PXAT, token("keepttl", "KEEPTTL")]).optional(),
+        block(
+            "fields",
+            &[integer("numfields"), block("data", &[string("field"), string("value")]).multiple()],
+        )
+        .token("FIELDS"),
+    ],
+    reply: Shape::Int,
+    run: Run::Function(hsetex),
+    ..Entry::DEFAULT
+};
+
+/// What becomes of the expiry of fields that are set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expiry {
+    Gone,
+    Kept,
+    At(UnixMs),
+}
+
+/// The arguments of `HSETEX`.
+struct SetEx<'a> {
+    /// All fields must be there, or none.
+    all_or_none: Option<bool>,
+    expiry: Expiry,
+    pairs: &'a [[&'a [u8]; 2]],
+}
+
+impl<'a> SetEx<'a> {
+    fn parse(ctx: &Ctx<'a, '_>) -> Result<SetEx<'a>, CommandError> {
+        let wrong_arity = || CommandError::wrong_arity(&ctx.command.full_name);
+        let mut set = SetEx { all_or_none: None, expiry: Expiry::Gone, pairs: &[] };
+        let mut args = &ctx.args[2..];
+        while let [word, rest @ ..] = args {
+            args = rest;
+            let is_expiry = keyword_is(word, "KEEPTTL") || unit_of(word).is_some();
+            match word {
+                word if keyword_is(word, "FIELDS") => {
+                    let [number, pairs @ ..] = rest else { return Err(wrong_arity()) };
+                    if pairs.is_empty() {
+                        return Err(wrong_arity());
+                    }
+                    let number = ds::num::parse_i64(number)
+                        .filter(|number| (1..=i64::from(i32::MAX)).contains(number));
+                    let number = number.ok_or(CommandError::fixed("ERR invalid number of fields"))?;
+                    let (pairs, odd) = pairs.as_chunks::<2>();
+                    if !odd.is_empty() || pairs.len() as u64 != number as u64 {
+                        return Err(wrong_arity());
+                    }
+                    return Ok(SetEx { pairs, ..set });
+                }
+                _ if is_expiry && set.expiry != Expiry::Gone => {
+                    let text = "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified";
+                    return Err(CommandError::fixed(text));
+                }
+                word if keyword_is(word, "KEEPTTL") => set.expiry = Expiry::Kept,
+                word if keyword_is(word, "FNX") || keyword_is(word, "FXX") => {
+                    if set.all_or_none.is_some() {
+                        let text = "ERR Only one of FXX or FNX arguments can be specified";
+                        return Err(CommandError::fixed(text));
+                    }
+                    set.all_or_none = Some(keyword_is(word, "FXX"));
+                }
+                word => {
+                    let unit = unit_of(word)
+                        .ok_or_else(|| CommandError::quoting("ERR unknown argument: ", word, ""))?;
+                    let [at, rest @ ..] = rest else {
+                        return Err(CommandError::fixed("ERR missing expire time"));
+                    };
+                    set.expiry = Expiry::At(unit.parse(ctx, at)?);
+                    args = rest;
+                }
+            }
+        }
+        Err(wrong_arity())
+    }
+}
+
+fn hsetex(ctx: &mut Ctx) -> CommandResult {
+    let key = ctx.args[1];
+    let SetEx { all_or_none, expiry, pairs } = SetEx::parse(ctx)?;
+    let hash = ctx.store.write_as::<Hash>(key)?;
+    let contains = |field: &[u8]| hash.as_ref().is_some_and(|hash| hash.contains(field));
+    if all_or_none
+        .is_some_and(|must_be_there| pairs.iter().any(|[field, _]| contains(field) != must_be_there))
+    {
+        ctx.reply.int(0);
+        return Ok(());
+    }
+    let (limits, now) = (&ctx.store.config().hash, ctx.store.now());
+    let hash = ctx.store.upsert::<Hash>(key)?;
+    hash.expect(pairs.len(), limits);
+    for [field, value] in pairs {
+        match expiry {
+            Expiry::Gone => _ = hash.set(field, value, limits),
+            Expiry::Kept => _ = hash.set_keeping_expiry(field, value, limits),
+            Expiry::At(at) if at <= now => _ = hash.remove(field),
+            Expiry::At(at) => {
+                hash.set(field, value, limits);
+                hash.set_expiry(field, at);
+            }
+        }
+    }
+    ctx.store.changed_elements(key, Class::Hash, "hset", pairs.len());
+    let count = pairs.len().to_string();
+    let mut effect: Vec<&[u8]> = vec![b"HSETEX", key];
+    if expiry == Expiry::Kept {
+        effect.push(b"KEEPTTL");
+    }
+    effect.extend([b"FIELDS", count.as_bytes()]);
+    effect.extend(pairs.as_flattened());
+    ctx.store.effect(key, &effect);
+    if let Expiry::At(at) = expiry {
+        let fields: Vec<&[u8]> = pairs.iter().map(|[field, _]| *field).collect();
+        note_expiries(ctx, key, &fields, at, 0);
+    }
+    ctx.reply.int(1);
+    Ok(())
+}

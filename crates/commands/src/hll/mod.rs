@@ -1,0 +1,27 @@
+//! The HyperLogLog commands. A HyperLogLog is a string that `ds::hll` makes sense of; clients may `GET` and `SET` it.
+
+mod count;
+mod debug;
+
+use command::{CommandError, Entry};
+use ds::hll::{self, Corrupt};
+use keyspace::Str;
+
+/// The HyperLogLog commands.
+pub const ENTRIES: &[Entry] =
+    &[count::PFADD, count::PFCOUNT, count::PFMERGE, debug::PFDEBUG, debug::PFSELFTEST];
+
+const CORRUPT: CommandError = CommandError::fixed("INVALIDOBJ Corrupted HLL object detected");
+
+/// For `?` on what `ds::hll` finds wrong.
+fn corrupt(_: Corrupt) -> CommandError {
+    CORRUPT
+}
+
+/// Refuses a string that is no HyperLogLog.
+fn check(string: &Str) -> Result<(), CommandError> {
+    match string {
+        Str::Short(_) | Str::Plain(_) | Str::Shared(_) if hll::has_header(&string.bytes()) => Ok(()),
+        _ => Err(CommandError::fixed("WRONGTYPE Key is not a valid HyperLogLog string value.")),
+    }
+}

@@ -1,0 +1,300 @@
+//! `SORT` and `SORT_RO`.
+//!
+//! ```text
+//! elements ──▶ weigh each (itself, or what BY finds) ──▶ sort ──▶ LIMIT ──▶ each, or what every GET finds ──▶ answer, STORE
+//! ```
+//!
+//! A pattern after `BY` or `GET` makes a key of each element, which may lie on any shard: such a call enters all of
+//! them. A pattern without `*` after `BY` means that nothing is sorted.
+//!
+//! Texts are compared byte by byte: the locale is that of C.
+
+use std::cmp::Ordering;
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, Arg, Begin, Class, CommandError, CommandResult, Ctx, Entry, Find, Group, KeyFlag, KeySpec, Mode,
+    Route, Run, Shape, Store, block, integer, key, keyword_is, oneof, parse_i64, pattern, token,
+};
+use ds::hash::Hash;
+use ds::list::{End, List};
+use ds::partial_sort::partial_sort;
+use keyspace::{Str, Value};
+
+use super::rebuild;
+
+const fn unknown_spec(flags: &'static [KeyFlag], notes: &'static str) -> KeySpec {
+    KeySpec { flags, begin: Begin::Unknown, find: Find::Unknown, notes }
+}
+
+const SORTED: KeySpec = KeySpec::one(1, &[RO, Access]);
+const LOOKED_UP: KeySpec = unknown_spec(
+    &[RO, Access],
+    "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort",
+);
+const STORED: KeySpec = unknown_spec(
+    &[OW, Update],
+    "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument array",
+);
+
+const BY: Arg = pattern("by-pattern").token("BY").of_keys(1).display("pattern").optional();
+const LIMIT: Arg = block("limit", &[integer("offset"), integer("count")]).token("LIMIT").optional();
+const GET: Arg =
+    pattern("get-pattern").token("GET").of_keys(1).display("pattern").optional().multiple_token();
+const ORDER: Arg = oneof("order", &[token("asc", "ASC"), token("desc", "DESC")]).optional();
+const ALPHA: Arg = token("sorting", "ALPHA").optional();
+
+pub(super) const SORT: Entry = Entry {
+    name: "sort",
+    summary: "Sorts the elements in a list, a set, or a sorted set, optionally storing the result.",
+    complexity: "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of returned elements. When the elements are not sorted, complexity is O(N).",
+    since: "1.0.0",
+    group: Group::Generic,
+    arity: -2,
+    flags: &[Write, DenyOom],
+    acl: &[Acl::Set, Acl::SortedSet, Acl::List, Acl::Dangerous],
+    keys: &[SORTED, LOOKED_UP, STORED],
+    route: Route::Sort,
+    mode: Mode::Heavy,
+    args: &[key("key", 0), BY, LIMIT, GET, ORDER, ALPHA, key("destination", 2).token("STORE").optional()],
+    reply: Shape::OneOf(&[Shape::Array(&Shape::BULK_OR_NULL), Shape::Int]),
+    run: Run::Function(|ctx| sort(ctx, true)),
+    ..Entry::DEFAULT
+};
+
+pub(super) const SORT_RO: Entry = Entry {
+    name: "sort_ro",
+    summary: "Returns the sorted elements of a list, a set, or a sorted set.",
+    since: "7.0.0",
+    flags: &[ReadOnly],
+    keys: &[SORTED, LOOKED_UP],
+    args: &[key("key", 0), BY, LIMIT, GET, ORDER, ALPHA],
+    reply: Shape::Array(&Shape::BULK_OR_NULL),
+    run: Run::Function(|ctx| sort(ctx, false)),
+    ..SORT
+};
+
+fn sort(ctx: &mut Ctx, may_store: bool) -> CommandResult {
+    let key = ctx.args[1];
+    let mut options = Options::parse(&ctx.args[2..], may_store)?;
+    let is_set = match ctx.store.read(key) {
+        None | Some(Value::List(_)) => false,
+        Some(Value::Set(_)) => true,
+        Some(Value::ZSet(_)) => {
+            // As Redis does; OBJECT ENCODING shows it.
+            ctx.store.write_as::<ds::zset::ZSet>(key)?.expect("it was just read").make_large();
+            false
+        }
+        Some(Value::Str(_) | Value::Hash(_) | Value::Stream(_)) => return Err(CommandError::WRONG_TYPE),
+    };
+    if is_set && options.keeps_order() && (options.target.is_some() || ctx.store.client.in_script) {
+        // The order of a set is nothing to rely on.
+        (options.by, options.alpha) = (None, true);
+    }
+    let elements = elements(&ctx.store, key, options.keeps_order() && options.descending);
+    let (start, end) = options.range(elements.len());
+    let elements = if options.keeps_order() {
+        elements.into_iter().skip(start).take(end - start).collect()
+    } else {
+        let mut weighed = options.weigh(&mut ctx.store, elements)?;
+        options.order(&mut weighed, start, end);
+        weighed.drain(start..end).map(|(element, _)| element).collect()
+    };
+    options.conclude(ctx, elements)
+}
+
+/// All elements, in order if there is one.
+fn elements(store: &Store, key: &[u8], reverse: bool) -> Vec<Vec<u8>> {
+    match store.peek(key).map(|record| &record.value) {
+        Some(Value::List(list)) => {
+            let from = if reverse { -1 } else { 0 };
+            list.iter(from, reverse).map(|element| element.to_vec()).collect()
+        }
+        Some(Value::Set(set)) => set.iter().map(|member| member.to_vec()).collect(),
+        Some(Value::ZSet(zset)) => {
+            let from = if reverse { zset.len() - 1 } else { 0 };
+            zset.iter_from_rank(from, reverse).map(|(member, _)| member.to_vec()).collect()
+        }
+        Some(Value::Str(_) | Value::Hash(_) | Value::Stream(_)) | None => Vec::new(),
+    }
+}
+
+/// What an element is sorted by.
+enum Weight {
+    Number(f64),
+    Text(Vec<u8>),
+    /// There is no text to sort it by.
+    None,
+}
+
+#[derive(Default)]
+struct Options<'a> {
+    by: Option<&'a [u8]>,
+    get: Vec<&'a [u8]>,
+    offset: i64,
+    /// Negative: all.
+    count: i64,
+    descending: bool,
+    alpha: bool,
+    target: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(mut args: &'a [&'a [u8]], may_store: bool) -> Result<Options<'a>, CommandError> {
+        let mut options = Options { count: -1, ..Options::default() };
+        while let [word, after @ ..] = args {
+            let is = |name| keyword_is(word, name);
+            args = after;
+            match after {
+                _ if is("asc") => options.descending = false,
+                _ if is("desc") => options.descending = true,
+                _ if is("alpha") => options.alpha = true,
+                [offset, count, rest @ ..] if is("limit") => {
+                    (options.offset, options.count) = (parse_i64(offset)?, parse_i64(count)?);
+                    args = rest;
+                }
+                [target, rest @ ..] if may_store && is("store") => {
+                    options.target = Some(target);
+                    args = rest;
+                }
+                [by, rest @ ..] if is("by") => {
+                    options.by = Some(by);
+                    args = rest;
+                }
+                [get, rest @ ..] if is("get") => {
+                    options.get.push(get);
+                    args = rest;
+                }
+                _ => return Err(CommandError::SYNTAX),
+            }
+        }
+        Ok(options)
+    }
+
+    /// Whether the elements stay in the order that they have.
+    fn keeps_order(&self) -> bool {
+        self.by.is_some_and(|by| !text_of(by).contains(&b'*'))
+    }
+
+    /// The wanted part of `length` sorted elements.
+    fn range(&self, length: usize) -> (usize, usize) {
+        let start = (self.offset.max(0) as usize).min(length);
+        let end = usize::try_from(self.count).map_or(length, |count| start.saturating_add(count).min(length));
+        (start, end)
+    }
+
+    fn weigh(
+        &self,
+        store: &mut Store,
+        elements: Vec<Vec<u8>>,
+    ) -> Result<Vec<(Vec<u8>, Weight)>, CommandError> {
+        let mut weighed = Vec::with_capacity(elements.len());
+        for element in elements {
+            let by = self.by.map(|pattern| look_up(store, pattern, &element));
+            let weight = match (self.alpha, by) {
+                (true, Some(Some(text))) => Weight::Text(text),
+                (true, _) => Weight::None,
+                (false, Some(None)) => Weight::Number(0.0),
+                (false, Some(Some(text))) => Weight::Number(number(&text)?),
+                (false, None) => Weight::Number(number(&element)?),
+            };
+            weighed.push((element, weight));
+        }
+        Ok(weighed)
+    }
+
+    /// Brings at least the elements from `start` to `end` in order.
+    fn order(&self, weighed: &mut [(Vec<u8>, Weight)], start: usize, end: usize) {
+        // What is stored must not depend on where a text seems to end.
+        let shown = |text: &[u8]| text_of(text).len();
+        let texts = |one: &[u8], other: &[u8]| match self.target {
+            Some(_) => one.cmp(other),
+            None => one[..shown(one)].cmp(&other[..shown(other)]),
+        };
+        let mut compare = |(one, one_weight): &(Vec<u8>, Weight),
+                           (other, other_weight): &(Vec<u8>, Weight)| {
+            let order = match (one_weight, other_weight) {
+                (Weight::Number(a), Weight::Number(b)) => {
+                    a.partial_cmp(b).filter(|order| order.is_ne()).unwrap_or_else(|| one.cmp(other))
+                }
+                (Weight::Text(a), Weight::Text(b)) => texts(a, b),
+                (Weight::None, Weight::None) if self.by.is_none() => texts(one, other),
+                (Weight::None, Weight::None) => Ordering::Equal,
+                (Weight::None, _) => Ordering::Less,
+                (_, _) => Ordering::Greater,
+            };
+            if self.descending { order.reverse() } else { order }
+        };
+        if self.by.is_some() && end - start < weighed.len() {
+            partial_sort(weighed, start..end, &mut compare);
+        } else {
+            weighed.sort_by(compare);
+        }
+    }
+
+    /// Answers the elements, or what is to be got for each; or stores it.
+    fn conclude(&self, ctx: &mut Ctx, elements: Vec<Vec<u8>>) -> CommandResult {
+        let mut results: Vec<Option<Vec<u8>>> = Vec::new();
+        if self.get.is_empty() {
+            results.extend(elements.into_iter().map(Some));
+        } else {
+            for element in &elements {
+                results.extend(self.get.iter().map(|pattern| look_up(&mut ctx.store, pattern, element)));
+            }
+        }
+        let Some(target) = self.target else {
+            ctx.reply.array(results.len());
+            for result in &results {
+                match result {
+                    Some(text) => ctx.reply.bulk(text),
+                    None => ctx.reply.null(),
+                }
+            }
+            return Ok(());
+        };
+        ctx.reply.int(results.len() as i64);
+        if results.is_empty() {
+            ctx.store.delete(target);
+            return Ok(());
+        }
+        let mut list = List::new();
+        results.iter().for_each(|result| list.push(End::Tail, result.as_deref().unwrap_or_default()));
+        ctx.store.set(target, Value::List(Box::new(list)));
+        ctx.store.changed_elements(target, Class::List, "sortstore", results.len());
+        // What was read may lie on other shards.
+        rebuild::record(&mut ctx.store, target);
+        Ok(())
+    }
+}
+
+/// A text as far as C sees it.
+fn text_of(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// A weight as `strtod` reads it.
+fn number(text: &[u8]) -> Result<f64, CommandError> {
+    ds::num::parse_strtod(text)
+        .filter(|(value, in_range)| *in_range && !value.is_subnormal())
+        .map(|(value, _)| value)
+        .ok_or(CommandError::fixed("ERR One or more scores can't be converted into double"))
+}
+
+/// What `pattern` finds for `element`: the element for `#`; else, the element being put in the place of `*`, the string
+/// at the key before `->`, or the field after it of the hash there.
+fn look_up(store: &mut Store, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>> {
+    if pattern == b"#" {
+        return Some(element.to_vec());
+    }
+    let text = text_of(pattern);
+    let star = text.iter().position(|&byte| byte == b'*')?;
+    let arrow = text[star + 1..].windows(2).position(|two| two == b"->").map(|at| star + 1 + at);
+    let arrow = arrow.filter(|arrow| arrow + 2 < text.len());
+    let end = arrow.unwrap_or(pattern.len());
+    let key = [&pattern[..star], element, &pattern[star + 1..end]].concat();
+    match arrow {
+        None => Some(store.read_as::<Str>(&key).ok()??.bytes().into_owned()),
+        Some(arrow) => Some(store.read_as::<Hash>(&key).ok()??.get(&pattern[arrow + 2..])?.to_vec()),
+    }
+}

@@ -1,0 +1,151 @@
+//! XADD.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, key, keyword_is,
+    oneof, string, token,
+};
+use ds::stream::{Log, Stream, StreamId, Trim};
+
+use super::ids;
+use super::trim::{TRIM_ARGS, TrimOptions};
+
+const ZERO: &str = "ERR The ID specified in XADD must be greater than 0-0";
+const TOO_SMALL: &str = "ERR The ID specified in XADD is equal or smaller than the target stream top item";
+const EXHAUSTED: &str = "ERR The stream has exhausted the last possible ID, unable to add more items";
+const TOO_LARGE: &str = "ERR Elements are too large to be stored";
+
+pub(super) const XADD: Entry = Entry {
+    name: "xadd",
+    summary: "Appends a new message to a stream. Creates the key if it doesn't exist.",
+    complexity: "O(1) when adding a new entry, O(N) when trimming where N being the number of entries evicted.",
+    since: "5.0.0",
+    group: Group::Stream,
+    arity: -5,
+    flags: &[Write, DenyOom, Fast],
+    acl: &[Acl::Stream],
+    keys: &[KeySpec::one(1, &[RW, Update])
+        .notes("UPDATE instead of INSERT because of the optional trimming feature")],
+    args: &[
+        key("key", 0),
+        token("nomkstream", "NOMKSTREAM").since("6.2.0").optional(),
+        block("trim", TRIM_ARGS).optional(),
+        oneof("id-selector", &[token("auto-id", "*"), string("id")]),
+        block("data", &[string("field"), string("value")]).multiple(),
+    ],
+    history: &[
+        ("6.2.0", "Added the `NOMKSTREAM` option, `MINID` trimming strategy and the `LIMIT` option."),
+        ("7.0.0", "Added support for the `<ms>-*` explicit ID form."),
+    ],
+    tips: &["nondeterministic_output"],
+    reply: Shape::BULK_OR_NULL,
+    run: Run::Function(xadd),
+    ..Entry::DEFAULT
+};
+
+/// The id that a new entry is to have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// By the clock.
+    Auto,
+    /// With the next sequence number of this millisecond.
+    At(u64),
+    Exactly(StreamId),
+}
+
+/// What a call of XADD asks for.
+struct Add<'a> {
+    creates: bool,
+    trim: Option<Trim>,
+    wanted: Wanted,
+    /// Field, value, field, value …
+    pairs: &'a [&'a [u8]],
+}
+
+impl<'a> Add<'a> {
+    fn parse(ctx: &Ctx<'a, '_>) -> Result<Add<'a>, CommandError> {
+        let mut rest = &ctx.args[2..];
+        let mut options = TrimOptions::default();
+        let mut creates = true;
+        // If all are options, the id is missing as well as the pairs.
+        let mut wanted = Wanted::Auto;
+        while let [word, after @ ..] = rest {
+            if *word == b"*" {
+                rest = after;
+                break;
+            }
+            if let Some(after) = options.take(rest)? {
+                rest = after;
+                continue;
+            }
+            rest = after;
+            if keyword_is(word, "nomkstream") {
+                creates = false;
+                continue;
+            }
+            wanted = match StreamId::parse_open(word) {
+                Some(ms) => Wanted::At(ms),
+                None => Wanted::Exactly(ids::parse_strict(word, 0)?),
+            };
+            break;
+        }
+        let trim = options.finish(ctx.store.config(), false)?;
+        if rest.is_empty() || !rest.len().is_multiple_of(2) {
+            return Err(CommandError::wrong_arity("xadd"));
+        }
+        if wanted == Wanted::Exactly(StreamId::MIN) {
+            return Err(CommandError::new(ZERO));
+        }
+        Ok(Add { creates, trim, wanted, pairs: rest })
+    }
+
+    fn id(&self, log: &Log, now_ms: u64) -> Result<StreamId, CommandError> {
+        if log.last_id == StreamId::MAX {
+            return Err(CommandError::new(EXHAUSTED));
+        }
+        let id = match self.wanted {
+            Wanted::Auto => log.next_id(now_ms),
+            Wanted::At(ms) => log.next_id_at(ms),
+            Wanted::Exactly(id) => Some(id),
+        };
+        id.filter(|id| *id > log.last_id).ok_or_else(|| CommandError::new(TOO_SMALL))
+    }
+}
+
+fn xadd(ctx: &mut Ctx) -> CommandResult {
+    let key = ctx.args[1];
+    let add = Add::parse(ctx)?;
+    let (now_ms, limits) = (ctx.store.now().max(0) as u64, &ctx.store.config().stream);
+    if !add.creates && ctx.store.write_as::<Stream>(key)?.is_none() {
+        ctx.reply.null();
+        return Ok(());
+    }
+    if Log::is_too_large(add.pairs) {
+        return Err(CommandError::new(TOO_LARGE));
+    }
+    // A new stream takes any id that came so far.
+    let log = &mut ctx.store.upsert::<Stream>(key)?.log;
+    let id = add.id(log, now_ms)?;
+    log.append(id, add.pairs, limits).expect("size and id were checked");
+    let trimmed = add.trim.map_or(0, |trim| log.trim(&trim));
+    let len = log.len();
+    let text = id.to_string();
+    ctx.reply.bulk(text.as_bytes());
+    ctx.store.changed(key, Class::Stream, "xadd");
+    if trimmed > 0 {
+        ctx.store.notify(Class::Stream, "xtrim", key);
+    }
+    ctx.store.got_more(key);
+    if ctx.store.records_effects(key) {
+        let len = len.to_string();
+        let mut effect: Vec<&[u8]> = vec![b"XADD", key];
+        if trimmed > 0 {
+            effect.extend([&b"MAXLEN"[..], b"=", len.as_bytes()]);
+        }
+        effect.push(text.as_bytes());
+        effect.extend(add.pairs);
+        ctx.store.effect(key, &effect);
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! Giving entries to a consumer of a group: new ones, and once more those that it has.
+
+use ds::stream::{ConsumerId, Group, Log, Pending, StreamId};
+use resp::Reply;
+
+use super::{reply_entry, reply_id};
+
+/// Who gets entries, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Delivery {
+    pub(super) consumer: ConsumerId,
+    /// At most so many; 0: all.
+    pub(super) count: usize,
+    /// Nothing becomes pending.
+    pub(super) no_ack: bool,
+    pub(super) now_ms: i64,
+}
+
+impl Delivery {
+    fn count_max(self) -> usize {
+        if self.count == 0 { usize::MAX } else { self.count }
+    }
+
+    /// Answers the entries that the group has not given out yet; which became pending.
+    pub(super) fn new_entries(self, log: &Log, group: &mut Group, reply: &mut Reply) -> Vec<(StreamId, i64)> {
+        let mark = reply.deferred();
+        let (mut written, mut given) = (0, Vec::new());
+        let Some(start) = group.last_id.next() else {
+            reply.finish_array(mark, 0);
+            return given;
+        };
+        for (id, fields) in log.range(start, StreamId::MAX).take(self.count_max()) {
+            let can_count = group.last_id >= log.first_id() && !log.has_tombstones_from(group.last_id);
+            group.entries_read = match group.entries_read {
+                Some(read) if can_count => Some(read.saturating_add(1)),
+                _ => log.entries_until(id),
+            };
+            group.last_id = id;
+            reply_entry(reply, id, fields);
+            written += 1;
+            if !self.no_ack {
+                let (consumer, delivered_ms) = (self.consumer, self.now_ms);
+                group.assign(id, Pending { consumer, delivered_ms, delivery_count: 1 });
+                group.consumer_mut(consumer).active_ms = Some(self.now_ms);
+                given.push((id, 1));
+            }
+        }
+        reply.finish_array(mark, written);
+        given
+    }
+
+    /// Answers the entries after `after` that are pending for the consumer; which of them were given out once more,
+    /// and how often they were by now.
+    pub(super) fn pending_entries(
+        self,
+        log: &Log,
+        group: &mut Group,
+        after: StreamId,
+        reply: &mut Reply,
+    ) -> Vec<(StreamId, i64)> {
+        let start = after.next().unwrap_or(StreamId::MAX);
+        let own = group.pending_range_of(self.consumer, start..=StreamId::MAX);
+        let own: Vec<(StreamId, Pending)> =
+            own.take(self.count_max()).map(|(id, pending)| (id, *pending)).collect();
+        reply.array(own.len());
+        let mut given = Vec::new();
+        for (id, pending) in own {
+            let Some(fields) = log.get(id) else {
+                reply.array(2);
+                reply_id(reply, id);
+                reply.null_array();
+                continue;
+            };
+            reply_entry(reply, id, fields);
+            let delivery_count = pending.delivery_count.saturating_add(1);
+            group.assign(id, Pending { delivered_ms: self.now_ms, delivery_count, ..pending });
+            given.push((id, delivery_count));
+        }
+        given
+    }
+}

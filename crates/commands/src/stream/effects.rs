@@ -1,0 +1,83 @@
+//! What was done to a group, as commands that do it again: who got which entries, and how far the group has come.
+//!
+//! A claim in an effect gives entries to a consumer whoever has them, with the time and number of deliveries that they
+//! have now.
+
+use command::{Class, Store};
+use ds::stream::{Group, StreamId};
+
+/// Entries in one claim: bounds what a journal has to hold at a time.
+const CLAIMED_AT_ONCE_MAX: usize = 512;
+
+/// Whose entries.
+#[derive(Clone, Copy)]
+pub(super) struct Owner<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) group: &'a [u8],
+    pub(super) consumer: &'a [u8],
+}
+
+/// Says that the consumer was created.
+pub(super) fn created(store: &mut Store, owner: Owner) {
+    let Owner { key, group, consumer } = owner;
+    store.counted(key, 1);
+    store.notify(Class::Stream, "xgroup-createconsumer", key);
+    store.effect(key, &[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);
+}
+
+/// Records that the consumer has `entries`, delivered so many times and last at `delivered_ms`.
+pub(super) fn claimed(store: &mut Store, owner: Owner, entries: &[(StreamId, i64)], delivered_ms: i64) {
+    let Owner { key, group, consumer } = owner;
+    if !store.records_effects(key) {
+        return;
+    }
+    let time = delivered_ms.to_string();
+    for same_count in entries.chunk_by(|one, other| one.1 == other.1) {
+        let count = same_count[0].1.to_string();
+        for chunk in same_count.chunks(CLAIMED_AT_ONCE_MAX) {
+            let ids: Vec<String> = chunk.iter().map(|(id, _)| id.to_string()).collect();
+            let mut effect: Vec<&[u8]> = vec![b"XCLAIM", key, group, consumer, b"0"];
+            effect.extend(ids.iter().map(String::as_bytes));
+            effect.extend([&b"TIME"[..], time.as_bytes(), b"RETRYCOUNT", count.as_bytes()]);
+            effect.extend([&b"FORCE"[..], b"JUSTID"]);
+            store.effect(key, &effect);
+        }
+    }
+}
+
+/// Records that entries are pending no more.
+pub(super) fn acknowledged(store: &mut Store, key: &[u8], group: &[u8], ids: &[StreamId]) {
+    if ids.is_empty() || !store.records_effects(key) {
+        return;
+    }
+    let ids: Vec<String> = ids.iter().map(StreamId::to_string).collect();
+    let mut effect: Vec<&[u8]> = vec![b"XACK", key, group];
+    effect.extend(ids.iter().map(String::as_bytes));
+    store.effect(key, &effect);
+}
+
+/// How far a group has come.
+#[derive(Clone, Copy)]
+pub(super) struct Progress {
+    last_id: StreamId,
+    entries_read: Option<i64>,
+}
+
+impl Progress {
+    pub(super) fn of(group: &Group) -> Progress {
+        Progress { last_id: group.last_id, entries_read: group.entries_read }
+    }
+
+    /// Records that the group has come so far.
+    pub(super) fn record(self, store: &mut Store, key: &[u8], group: &[u8]) {
+        let (last_id, read) = (self.last_id.to_string(), entries_read_text(self.entries_read));
+        let words: [&[u8]; 4] = [b"XGROUP", b"SETID", key, group];
+        let rest: [&[u8]; 3] = [last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()];
+        store.effect(key, &[&words[..], &rest].concat());
+    }
+}
+
+/// `ENTRIESREAD` as XGROUP takes it.
+pub(super) fn entries_read_text(entries_read: Option<i64>) -> String {
+    entries_read.unwrap_or(super::group::ENTRIES_READ_UNKNOWN).to_string()
+}

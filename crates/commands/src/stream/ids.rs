@@ -1,0 +1,45 @@
+//! Ids as clients write them.
+
+use command::CommandError;
+use ds::stream::StreamId;
+
+const INVALID: CommandError =
+    CommandError::fixed("ERR Invalid stream ID specified as stream command argument");
+const INVALID_START: CommandError = CommandError::fixed("ERR invalid start ID for the interval");
+const INVALID_END: CommandError = CommandError::fixed("ERR invalid end ID for the interval");
+
+/// An id; where the sequence number is left out, it is `seq`. `-` and `+` are none.
+pub(super) fn parse_strict(text: &[u8], seq: u64) -> Result<StreamId, CommandError> {
+    let (ms, given) = StreamId::parse(text).ok_or(INVALID)?;
+    Ok(StreamId { ms, seq: given.unwrap_or(seq) })
+}
+
+/// The same, with `-` for the smallest and `+` for the largest id.
+pub(super) fn parse(text: &[u8], seq: u64) -> Result<StreamId, CommandError> {
+    match text {
+        b"-" => Ok(StreamId::MIN),
+        b"+" => Ok(StreamId::MAX),
+        _ => parse_strict(text, seq),
+    }
+}
+
+/// Ids without sequence numbers left open.
+pub(super) fn parse_all(texts: &[&[u8]]) -> Result<Vec<StreamId>, CommandError> {
+    texts.iter().map(|text| parse_strict(text, 0)).collect()
+}
+
+/// The beginning of a range, without its end if it is marked with `(`.
+pub(super) fn parse_start(text: &[u8]) -> Result<StreamId, CommandError> {
+    match text {
+        [b'(', id @ ..] if !id.is_empty() => parse_strict(id, 0)?.next().ok_or(INVALID_START),
+        _ => parse(text, 0),
+    }
+}
+
+/// The end of a range, itself not within it if it is marked with `(`.
+pub(super) fn parse_end(text: &[u8]) -> Result<StreamId, CommandError> {
+    match text {
+        [b'(', id @ ..] if !id.is_empty() => parse_strict(id, u64::MAX)?.prev().ok_or(INVALID_END),
+        _ => parse(text, u64::MAX),
+    }
+}

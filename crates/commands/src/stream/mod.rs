@@ -1,0 +1,116 @@
+//! The stream commands.
+//!
+//! | file | commands |
+//! |---|---|
+//! | `add` | XADD |
+//! | `range` | XLEN XRANGE XREVRANGE |
+//! | `read` | XREAD XREADGROUP: their arguments, and what a reader that does not belong to a group gets |
+//! | `deliver` | what a consumer of a group gets |
+//! | `group` | XGROUP |
+//! | `pending` | XACK XPENDING |
+//! | `claim` | XCLAIM XAUTOCLAIM |
+//! | `remove` | XDEL XDELEX XACKDEL |
+//! | `trim` | XTRIM, and the options that XADD shares with it |
+//! | `set_id` | XSETID |
+//! | `info` | XINFO |
+//! | `effects` | what was delivered or claimed, as commands |
+//! | `rebuild` | a whole stream as commands |
+//!
+//! A stream stays in the keyspace when its last entry goes. Who watches a key is told of entries that come and go, but
+//! not of what happens to the groups.
+
+mod add;
+mod claim;
+mod deliver;
+mod effects;
+mod group;
+mod ids;
+mod info;
+mod pending;
+mod range;
+mod read;
+pub(crate) mod rebuild;
+mod remove;
+mod set_id;
+#[cfg(test)]
+mod tests;
+mod trim;
+
+use command::{CommandError, Entry, Shape, Store};
+use ds::stream::{Fields, Group, Log, Stream, StreamId};
+use resp::Reply;
+
+/// The stream commands.
+pub const ENTRIES: &[Entry] = &[
+    pending::XACK,
+    remove::XACKDEL,
+    add::XADD,
+    claim::XAUTOCLAIM,
+    claim::XCLAIM,
+    remove::XDEL,
+    remove::XDELEX,
+    group::XGROUP,
+    info::XINFO,
+    range::XLEN,
+    pending::XPENDING,
+    range::XRANGE,
+    read::XREAD,
+    read::XREADGROUP,
+    range::XREVRANGE,
+    set_id::XSETID,
+    trim::XTRIM,
+];
+
+/// An entry: its id and its fields and values, or nothing in their place if it is gone.
+const ENTRY: Shape = Shape::Tuple(&[Shape::Bulk, Shape::OneOf(&[Shape::BULKS, Shape::Null])]);
+
+/// Answers an id.
+fn reply_id(reply: &mut Reply, id: StreamId) {
+    reply.bulk(id.to_string().as_bytes());
+}
+
+/// Answers an entry.
+fn reply_entry(reply: &mut Reply, id: StreamId, fields: Fields) {
+    reply.array(2);
+    reply_id(reply, id);
+    reply.array(fields.len() * 2);
+    for (field, value) in fields {
+        reply.bulk(field);
+        reply.bulk(value);
+    }
+}
+
+/// Answers an array of `entries`, at most `count` (0: all).
+fn reply_entries<'a>(reply: &mut Reply, entries: impl Iterator<Item = (StreamId, Fields<'a>)>, count: usize) {
+    let mark = reply.deferred();
+    let mut written = 0;
+    for (id, fields) in entries.take(if count == 0 { usize::MAX } else { count }) {
+        reply_entry(reply, id, fields);
+        written += 1;
+    }
+    reply.finish_array(mark, written);
+}
+
+/// The stream at `key` and its group, to be changed; `NOGROUP` if there is none.
+fn group_mut<'s>(
+    store: &'s mut Store,
+    key: &[u8],
+    name: &[u8],
+) -> Result<(&'s Log, &'s mut Group), CommandError> {
+    let stream = store.write_as::<Stream>(key)?;
+    stream
+        .and_then(|stream| Some((&stream.log, stream.groups.get_mut(name)?)))
+        .ok_or_else(|| no_group(key, name, ""))
+}
+
+/// `NOGROUP No such key … or consumer group …`, with something `after` it.
+fn no_group(key: &[u8], group: &[u8], after: &str) -> CommandError {
+    quoting_two("NOGROUP No such key '", key, "' or consumer group '", group, &format!("'{after}"))
+}
+
+/// An error that quotes two things that a client sent, up to the first zero byte of each.
+fn quoting_two(before: &str, one: &[u8], between: &str, other: &[u8], after: &str) -> CommandError {
+    let error = CommandError::quoting(before, one, between);
+    let rest = CommandError::quoting("", other, after);
+    CommandError::new([error.text(), rest.text()].concat())
+}

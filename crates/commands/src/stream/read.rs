@@ -1,0 +1,363 @@
+//! XREAD and XREADGROUP.
+//!
+//! ```text
+//! arguments ─→ look at every stream ─→ something new (or old, if a consumer asks for that): reply, done
+//!                     │ nothing
+//!                     ├─→ no BLOCK, or may not block (MULTI, script): null, done
+//!                     └─→ a waiter at every key … somebody adds an entry there ─→ serve_…
+//! ```
+//!
+//! A waiter knows the ids after which it reads: `$` is replaced when it begins to wait. It is served from the key that
+//! got an entry. Who waits in a group is also served when the stream or the group is gone, with the error of that.
+//! Consumers are served first come, first served; the first takes all that it asked for.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, Begin, BlockOn, CommandError, CommandResult, Ctx, Entry, Find, Group, KeySpec, Run, Shape, When,
+    block, integer, key, keyword_is, parse_i64, string, token,
+};
+use ds::stream::{Stream, StreamId};
+use keyspace::{UnixMs, Value};
+use resp::Proto;
+
+use super::deliver::Delivery;
+use super::effects::{self, Owner, Progress};
+use super::{ENTRY, ids, no_group, reply_entries};
+
+const GROUP_IN_XREAD: &str =
+    "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.";
+const NOACK_IN_XREAD: &str =
+    "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.";
+const NO_GROUP: &str = "ERR Missing GROUP option for XREADGROUP";
+const NEW_IN_XREAD: &str =
+    "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.";
+const LAST_IN_XREADGROUP: &str = "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read \
+     the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would \
+     just return an empty result set.";
+
+/// Stands for `>`, after which there can be no entry.
+const NEW: StreamId = StreamId::MAX;
+
+/// `STREAMS key … id …`, an option like others.
+const STREAMS: KeySpec = KeySpec {
+    flags: &[RO, Access],
+    begin: Begin::Option("STREAMS", 1, OPTIONS),
+    find: Find::Range { last: -1, step: 1, limit: 2 },
+    notes: "",
+};
+const OPTIONS: &[(&str, usize)] = &[("BLOCK", 1), ("COUNT", 1), ("GROUP", 2), ("NOACK", 0)];
+
+/// Keys with their entries.
+const BY_KEY: Shape = Shape::OneOf(&[
+    Shape::Map(&Shape::Bulk, &Shape::Array(&ENTRY)),
+    Shape::Array(&Shape::Tuple(&[Shape::Bulk, Shape::Array(&ENTRY)])),
+    Shape::Null,
+]);
+
+pub(super) const XREAD: Entry = Entry {
+    name: "xread",
+    summary: "Returns messages from multiple streams with IDs greater than the ones requested. Blocks until a \
+            message is available otherwise.",
+    complexity: "For each stream mentioned: O(N) with N being the number of elements being returned, it means \
+            that XREAD-ing with a fixed COUNT is O(1). Note that when the BLOCK option is used, XADD will pay \
+            O(M) time in order to serve the M clients blocked on the stream getting new data.",
+    since: "5.0.0",
+    group: Group::Stream,
+    arity: -4,
+    flags: &[ReadOnly, Blocking],
+    acl: &[Acl::Stream],
+    keys: &[STREAMS],
+    args: &[
+        integer("count").token("COUNT").optional(),
+        integer("milliseconds").token("BLOCK").optional(),
+        block("streams", &[key("key", 0).multiple(), string("id").multiple()]).token("STREAMS"),
+    ],
+    reply: BY_KEY,
+    run: Run::Function(xread),
+    ..Entry::DEFAULT
+};
+
+fn xread(ctx: &mut Ctx) -> CommandResult {
+    let read = Read::parse(ctx.args, ctx.store.now(), false)?;
+    let mut after = Vec::with_capacity(read.keys.len());
+    for (key, id) in read.streams() {
+        let stream = ctx.store.read_as::<Stream>(key)?;
+        after.push(match id {
+            b"$" => stream.map_or(StreamId::MIN, |stream| stream.log.last_id),
+            b">" => return Err(CommandError::new(NEW_IN_XREAD)),
+            id => ids::parse_strict(id, 0)?,
+        });
+    }
+    let streams: Vec<_> = read.keys.iter().copied().zip(after.iter().copied()).collect();
+    if reply_after(ctx, &streams, read.count)? {
+        return Ok(());
+    }
+    let Some(timeout_ms) = read.timeout_ms.filter(|_| ctx.may_block()) else {
+        ctx.reply.null_array();
+        return Ok(());
+    };
+    // What is the last id now will not be when it is served.
+    let after: Vec<String> = after.iter().map(StreamId::to_string).collect();
+    let (keys, args) = (read.keys, ctx.args);
+    let (before_ids, _) = args.split_at(args.len() - keys.len());
+    let args: Vec<&[u8]> = before_ids.iter().copied().chain(after.iter().map(String::as_bytes)).collect();
+    ctx.block(&BlockOn {
+        args: &args,
+        keys,
+        when: When::Is(has_newer),
+        also: None,
+        timeout_ms,
+        serve: serve_xread,
+        null_array: true,
+    });
+    Ok(())
+}
+
+/// Answers the entries of `streams` after the id that is given with each; false, without an answer, if there are none.
+fn reply_after(ctx: &mut Ctx, streams: &[(&[u8], StreamId)], count: usize) -> Result<bool, CommandError> {
+    let mark = ctx.reply.deferred();
+    let mut served = 0;
+    for &(key, after) in streams {
+        let Some(stream) = ctx.store.read_as::<Stream>(key)? else { continue };
+        let Some(start) = after.next() else { continue };
+        if stream.log.last_entry_id() <= Some(after) {
+            continue;
+        }
+        served += 1;
+        if ctx.reply.proto() == Proto::Resp2 {
+            ctx.reply.array(2);
+        }
+        ctx.reply.bulk(key);
+        reply_entries(&mut ctx.reply, stream.log.range(start, StreamId::MAX), count);
+    }
+    finish(ctx, mark, served)
+}
+
+/// Makes what was written since `mark` the reply for `served` streams; false, without an answer, if there are none.
+fn finish(ctx: &mut Ctx, mark: resp::Mark, served: usize) -> Result<bool, CommandError> {
+    if served == 0 {
+        return Ok(false);
+    }
+    match ctx.reply.proto() {
+        Proto::Resp2 => ctx.reply.finish_array(mark, served),
+        Proto::Resp3 => ctx.reply.finish_map(mark, served),
+    }
+    Ok(true)
+}
+
+/// Whether the stream has something for a waiter of XREAD.
+fn has_newer(value: Option<&Value>, args: &[&[u8]], key: &[u8]) -> bool {
+    let (Some(Value::Stream(stream)), Ok(read)) = (value, Read::parse(args, 0, false)) else { return false };
+    let last = stream.log.last_entry_id();
+    let mut ids = read.streams().filter(|(other, _)| *other == key).map(|(_, id)| ids::parse_strict(id, 0));
+    ids.any(|after| after.is_ok_and(|after| last > Some(after)))
+}
+
+fn serve_xread(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
+    let read = Read::parse(ctx.args, 0, false)?;
+    let streams = read.streams().filter(|(other, _)| *other == key);
+    let streams = streams.map(|(key, id)| Ok((key, ids::parse_strict(id, 0)?)));
+    let streams = streams.collect::<Result<Vec<_>, CommandError>>()?;
+    reply_after(ctx, &streams, read.count).map(drop)
+}
+
+pub(super) const XREADGROUP: Entry = Entry {
+    name: "xreadgroup",
+    summary: "Returns new or historical messages from a stream for a consumer in a group. Blocks until a \
+            message is available otherwise.",
+    complexity: "For each stream mentioned: O(M) with M being the number of elements returned. If M is constant \
+            (e.g. always asking for the first 10 elements with COUNT), you can consider it O(1). On the other \
+            side when XREADGROUP blocks, XADD will pay the O(N) time in order to serve the N clients blocked on \
+            the stream getting new data.",
+    arity: -7,
+    flags: &[Write, Blocking],
+    keys: &[KeySpec { begin: Begin::Option("STREAMS", 4, OPTIONS), ..STREAMS }],
+    args: &[
+        block("group-block", &[string("group"), string("consumer")]).token("GROUP"),
+        integer("count").token("COUNT").optional(),
+        integer("milliseconds").token("BLOCK").optional(),
+        token("noack", "NOACK").optional(),
+        block("streams", &[key("key", 0).multiple(), string("id").multiple()]).token("STREAMS"),
+    ],
+    run: Run::Function(xreadgroup),
+    ..XREAD
+};
+
+fn xreadgroup(ctx: &mut Ctx) -> CommandResult {
+    let read = Read::parse(ctx.args, ctx.store.now(), true)?;
+    let streams: Vec<_> = read.streams().collect();
+    if reply_in_group(ctx, &read, &streams)? {
+        return Ok(());
+    }
+    match read.timeout_ms.filter(|_| ctx.may_block()) {
+        None => ctx.reply.null_array(),
+        Some(timeout_ms) => ctx.block(&BlockOn {
+            args: ctx.args,
+            keys: read.keys,
+            when: When::Is(has_newer_in_group),
+            also: None,
+            timeout_ms,
+            serve: serve_xreadgroup,
+            null_array: true,
+        }),
+    }
+    Ok(())
+}
+
+/// Answers what the consumer gets from `streams`; false, without an answer, if that is nothing.
+fn reply_in_group(ctx: &mut Ctx, read: &Read, streams: &[(&[u8], &[u8])]) -> Result<bool, CommandError> {
+    let Some((group, consumer)) = read.group else { return Err(CommandError::new(NO_GROUP)) };
+    let mut after = Vec::with_capacity(streams.len());
+    for &(key, id) in streams {
+        let stream = ctx.store.read_as::<Stream>(key)?;
+        if !stream.is_some_and(|stream| stream.groups.contains_key(group)) {
+            return Err(no_group(key, group, " in XREADGROUP with GROUP option"));
+        }
+        after.push(match id {
+            b">" => NEW,
+            b"$" => return Err(CommandError::new(LAST_IN_XREADGROUP)),
+            id => ids::parse_strict(id, 0)?,
+        });
+    }
+    let mark = ctx.reply.deferred();
+    let mut served = 0;
+    for (&(key, _), after) in streams.iter().zip(after) {
+        served += usize::from(reply_one(ctx, read, Owner { key, group, consumer }, after)?);
+    }
+    finish(ctx, mark, served)
+}
+
+/// Answers what the consumer gets from one stream; false, without an answer, if that is nothing.
+fn reply_one(ctx: &mut Ctx, read: &Read, owner: Owner, after: StreamId) -> Result<bool, CommandError> {
+    let Owner { key, group: name, consumer: consumer_name } = owner;
+    let now_ms = ctx.store.now();
+    let Some(Stream { log, groups }) = ctx.store.write_as::<Stream>(key)? else { return Ok(false) };
+    let Some(group) = groups.get_mut(name) else { return Ok(false) };
+    let (consumer, is_created) = group.find_or_create(consumer_name, now_ms);
+    group.consumer_mut(consumer).seen_ms = now_ms;
+    let is_served = after != NEW || log.last_entry_id() > Some(group.last_id);
+    let mut given = Vec::new();
+    if is_served {
+        if ctx.reply.proto() == Proto::Resp2 {
+            ctx.reply.array(2);
+        }
+        ctx.reply.bulk(key);
+        let delivery = Delivery { consumer, count: read.count, no_ack: read.no_ack, now_ms };
+        given = match after {
+            NEW => delivery.new_entries(log, group, &mut ctx.reply),
+            after => delivery.pending_entries(log, group, after, &mut ctx.reply),
+        };
+    }
+    let progress = Progress::of(group);
+    let store = &mut ctx.store;
+    if is_created {
+        effects::created(store, owner);
+    }
+    if is_served {
+        // Redis does not count what is read once more.
+        store.counted(key, usize::from(after == NEW));
+        effects::claimed(store, owner, &given, now_ms);
+        if after == NEW {
+            progress.record(store, key, name);
+        }
+    }
+    Ok(is_served)
+}
+
+/// Whether a waiter of XREADGROUP has to be told something: there is something new, or its group is gone.
+fn has_newer_in_group(value: Option<&Value>, args: &[&[u8]], _: &[u8]) -> bool {
+    let (Some(Value::Stream(stream)), Ok(read)) = (value, Read::parse(args, 0, true)) else { return true };
+    match read.group.and_then(|(group, _)| stream.groups.get(group)) {
+        Some(group) => stream.log.last_entry_id() > Some(group.last_id),
+        None => true,
+    }
+}
+
+fn serve_xreadgroup(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
+    let read = Read::parse(ctx.args, 0, true)?;
+    let streams: Vec<_> = read.streams().filter(|(other, _)| *other == key).collect();
+    reply_in_group(ctx, &read, &streams).map(drop)
+}
+
+/// The arguments of a read.
+struct Read<'a> {
+    keys: &'a [&'a [u8]],
+    ids: &'a [&'a [u8]],
+    /// Of each stream at most so many; 0: all.
+    count: usize,
+    /// How long to wait; 0: for ever.
+    timeout_ms: Option<u64>,
+    /// The group and the consumer.
+    group: Option<(&'a [u8], &'a [u8])>,
+    no_ack: bool,
+}
+
+impl<'a> Read<'a> {
+    /// Reads the arguments of XREAD or (`in_group`) XREADGROUP.
+    fn parse(args: &'a [&'a [u8]], now: UnixMs, in_group: bool) -> Result<Read<'a>, CommandError> {
+        let mut read = Read { keys: &[], ids: &[], count: 0, timeout_ms: None, group: None, no_ack: false };
+        let mut rest = &args[1..];
+        loop {
+            rest = match *rest {
+                [word, timeout, ref rest @ ..] if keyword_is(word, "block") => {
+                    read.timeout_ms = Some(parse_timeout(timeout, now)?);
+                    rest
+                }
+                [word, count, ref rest @ ..] if keyword_is(word, "count") => {
+                    read.count = parse_i64(count)?.max(0) as usize;
+                    rest
+                }
+                [word, ref streams @ ..] if !streams.is_empty() && keyword_is(word, "streams") => {
+                    if !streams.len().is_multiple_of(2) {
+                        return Err(unbalanced(in_group));
+                    }
+                    (read.keys, read.ids) = streams.split_at(streams.len() / 2);
+                    break;
+                }
+                [word, group, consumer, ref rest @ ..] if keyword_is(word, "group") => {
+                    read.group = Some((group, consumer));
+                    if !in_group {
+                        return Err(CommandError::new(GROUP_IN_XREAD));
+                    }
+                    rest
+                }
+                [word, ref rest @ ..] if keyword_is(word, "noack") => {
+                    read.no_ack = true;
+                    if !in_group {
+                        return Err(CommandError::new(NOACK_IN_XREAD));
+                    }
+                    rest
+                }
+                _ => return Err(CommandError::SYNTAX),
+            };
+        }
+        if in_group && read.group.is_none() {
+            return Err(CommandError::new(NO_GROUP));
+        }
+        Ok(read)
+    }
+
+    /// The keys, each with its id.
+    fn streams(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        self.keys.iter().copied().zip(self.ids.iter().copied())
+    }
+}
+
+fn parse_timeout(arg: &[u8], now: UnixMs) -> Result<u64, CommandError> {
+    let timeout_ms = parse_i64(arg).map_err(|_| CommandError::TIMEOUT_NOT_AN_INTEGER)?;
+    if timeout_ms < 0 {
+        return Err(CommandError::TIMEOUT_NEGATIVE);
+    }
+    if timeout_ms > i64::MAX - now {
+        return Err(CommandError::TIMEOUT_OUT_OF_RANGE);
+    }
+    Ok(timeout_ms as u64)
+}
+
+fn unbalanced(in_group: bool) -> CommandError {
+    let (name, symbol) = if in_group { ("xreadgroup", '>') } else { ("xread", '$') };
+    CommandError::new(format!(
+        "ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{symbol}' must be specified."
+    ))
+}

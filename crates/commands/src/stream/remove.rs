@@ -1,0 +1,205 @@
+//! Deleting entries by id: XDEL, and XDELEX and XACKDEL of Redis 8.2, which mind what is pending in groups.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{
+    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key,
+    keyword_is, oneof, parse_i64, string, token,
+};
+use ds::stream::{Stream, StreamId};
+
+use super::ids;
+
+const NUMBER_NOT_POSITIVE: &str = "ERR Number of IDs must be a positive integer";
+const NUMBER_TOO_LARGE: &str = "ERR The `numids` parameter must match the number of arguments";
+const NO_IDS: &str = "ERR IDS option is required";
+
+/// What becomes of an id, in the reply.
+const NOT_THERE: i64 = -1;
+const DELETED: i64 = 1;
+const STILL_NEEDED: i64 = 2;
+
+pub(super) const XDEL: Entry = Entry {
+    name: "xdel",
+    summary: "Returns the number of messages after removing them from a stream.",
+    complexity: "O(1) for each single item to delete in the stream, regardless of the stream size.",
+    since: "5.0.0",
+    group: Group::Stream,
+    arity: -3,
+    flags: &[Write, Fast],
+    acl: &[Acl::Stream],
+    keys: &[KeySpec::one(1, &[RW, Delete])],
+    args: &[key("key", 0), string("id").multiple()],
+    reply: Shape::Int,
+    run: Run::Function(xdel),
+    ..Entry::DEFAULT
+};
+
+fn xdel(ctx: &mut Ctx) -> CommandResult {
+    let key = ctx.args[1];
+    let Some(stream) = ctx.store.write_as::<Stream>(key)? else {
+        ctx.reply.int(0);
+        return Ok(());
+    };
+    let ids = ids::parse_all(&ctx.args[2..])?;
+    let deleted = ids.into_iter().filter(|&id| stream.log.delete(id)).count();
+    if deleted > 0 {
+        ctx.store.changed_elements(key, Class::Stream, "xdel", deleted);
+        ctx.effect_same(key);
+    }
+    ctx.reply.int(deleted as i64);
+    Ok(())
+}
+
+/// What happens to the groups that an entry is pending in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum References {
+    /// It stays pending, as an id without an entry.
+    Keep,
+    /// It is pending nowhere any more.
+    Delete,
+    /// Such an entry is not deleted, nor one that a group has not come to yet.
+    Mind,
+}
+
+impl References {
+    /// `[KEEPREF|DELREF|ACKED] IDS numids id …`
+    fn parse<'a>(mut args: &'a [&'a [u8]]) -> Result<(References, &'a [&'a [u8]]), CommandError> {
+        let (mut references, mut ids) = (None, None);
+        while let [word, rest @ ..] = args {
+            args = rest;
+            match (word, rest) {
+                (word, _) if references.is_none() && keyword_is(word, "keepref") => {
+                    references = Some(References::Keep);
+                }
+                (word, _) if references.is_none() && keyword_is(word, "delref") => {
+                    references = Some(References::Delete);
+                }
+                (word, _) if references.is_none() && keyword_is(word, "acked") => {
+                    references = Some(References::Mind);
+                }
+                (word, [number, rest @ ..]) if keyword_is(word, "ids") => {
+                    let number = parse_i64(number).ok().and_then(|number| usize::try_from(number).ok());
+                    let number =
+                        number.filter(|number| *number > 0).ok_or(CommandError::new(NUMBER_NOT_POSITIVE))?;
+                    let (listed, after) =
+                        rest.split_at_checked(number).ok_or(CommandError::new(NUMBER_TOO_LARGE))?;
+                    ids = Some(listed);
+                    args = after;
+                }
+                _ => return Err(CommandError::SYNTAX),
+            }
+        }
+        let ids = ids.ok_or(CommandError::new(NO_IDS))?;
+        Ok((references.unwrap_or(References::Keep), ids))
+    }
+
+    /// Deletes the entry `id` from `stream`, unless it is still needed: `None`; else whether it was there.
+    fn delete(self, stream: &mut Stream, id: StreamId) -> Option<bool> {
+        match self {
+            References::Keep => {}
+            References::Delete => stream.groups.values_mut().for_each(|group| _ = group.acknowledge(id)),
+            References::Mind => {
+                let needs = |group: &ds::stream::Group| group.last_id < id || group.pending(id).is_some();
+                if stream.groups.values().any(needs) {
+                    return None;
+                }
+            }
+        }
+        Some(stream.log.delete(id))
+    }
+}
+
+/// The options of XDELEX and XACKDEL.
+const REFERENCES: command::Arg =
+    oneof("condition", &[token("keepref", "KEEPREF"), token("delref", "DELREF"), token("acked", "ACKED")])
+        .optional();
+const IDS: command::Arg = block("ids", &[integer("numids"), string("id").multiple()]).token("IDS");
+
+pub(super) const XDELEX: Entry = Entry {
+    name: "xdelex",
+    summary: "Deletes one or multiple entries from the stream.",
+    since: "8.2.0",
+    arity: -5,
+    args: &[key("key", 0), REFERENCES, IDS],
+    reply: Shape::Array(&Shape::Int),
+    run: Run::Function(xdelex),
+    ..XDEL
+};
+
+fn xdelex(ctx: &mut Ctx) -> CommandResult {
+    let key = ctx.args[1];
+    let stream = ctx.store.write_as::<Stream>(key)?;
+    let (references, texts) = References::parse(&ctx.args[2..])?;
+    let Some(stream) = stream else { return reply_not_there(ctx, texts.len()) };
+    let ids = ids::parse_all(texts)?;
+    let pending_before = stream.element_count() - stream.log.len();
+    ctx.reply.array(ids.len());
+    let mut deleted = 0;
+    for id in ids {
+        ctx.reply.int(match references.delete(stream, id) {
+            None => STILL_NEEDED,
+            Some(false) => NOT_THERE,
+            Some(true) => {
+                deleted += 1;
+                DELETED
+            }
+        });
+    }
+    let acknowledged = pending_before - (stream.element_count() - stream.log.len());
+    finish(ctx, key, acknowledged, deleted)
+}
+
+pub(super) const XACKDEL: Entry = Entry {
+    name: "xackdel",
+    summary: "Acknowledges and deletes one or multiple messages for a stream consumer group.",
+    complexity: "O(1) for each message ID processed.",
+    since: "8.2.0",
+    arity: -6,
+    args: &[key("key", 0), string("group"), REFERENCES, IDS],
+    reply: Shape::Array(&Shape::Int),
+    run: Run::Function(xackdel),
+    ..XDEL
+};
+
+fn xackdel(ctx: &mut Ctx) -> CommandResult {
+    let (key, group) = (ctx.args[1], ctx.args[2]);
+    let stream = ctx.store.write_as::<Stream>(key)?;
+    let (references, texts) = References::parse(&ctx.args[3..])?;
+    let Some(stream) = stream.filter(|stream| stream.groups.contains_key(group)) else {
+        return reply_not_there(ctx, texts.len());
+    };
+    let ids = ids::parse_all(texts)?;
+    ctx.reply.array(ids.len());
+    let (mut acknowledged, mut deleted) = (0, 0);
+    for id in ids {
+        if !stream.groups.get_mut(group).is_some_and(|group| group.acknowledge(id)) {
+            ctx.reply.int(NOT_THERE);
+            continue;
+        }
+        acknowledged += 1;
+        let outcome = references.delete(stream, id);
+        deleted += usize::from(outcome == Some(true));
+        // An entry that was gone counts as deleted, too.
+        ctx.reply.int(if outcome.is_some() { DELETED } else { STILL_NEEDED });
+    }
+    finish(ctx, key, acknowledged, deleted)
+}
+
+fn reply_not_there(ctx: &mut Ctx, count: usize) -> CommandResult {
+    ctx.reply.array(count);
+    (0..count).for_each(|_| ctx.reply.int(NOT_THERE));
+    Ok(())
+}
+
+/// Says what changed; run again, the command finds the same.
+fn finish(ctx: &mut Ctx, key: &[u8], acknowledged: usize, deleted: usize) -> CommandResult {
+    if deleted > 0 {
+        ctx.store.changed_elements(key, Class::Stream, "xdel", deleted);
+    }
+    if acknowledged + deleted > 0 {
+        ctx.store.counted(key, acknowledged);
+        ctx.effect_same(key);
+    }
+    Ok(())
+}

@@ -1,0 +1,352 @@
+//! Places on Earth as numbers of 52 bits, in whose order neighbours mostly lie together.
+//!
+//! Longitude and latitude are each halved 26 times; the bits that say which half are interleaved, longitude first. The
+//! number is kept as the score of a sorted set, which a double holds exactly. A [`Cell`] is what the first bits of such
+//! numbers have in common: a rectangle, and a range of scores. A search looks at the cell of its centre and the eight
+//! around it, of a size that covers the wanted shape.
+//!
+//! Distances are those of a sphere (haversine formula). The latitudes are those of the square Mercator map.
+//!
+//! Sources: Niemeyer's geohash (2008); the choice of cells follows the geo commands of Redis, so that members come in
+//! the same order.
+
+/// Bits of each coordinate.
+const STEP_MAX: u32 = 26;
+/// In degrees, on either side of zero.
+pub const LONGITUDE_MAX: f64 = 180.0;
+/// The same.
+pub const LATITUDE_MAX: f64 = 85.051_128_78;
+/// Half of the map's width.
+const MERCATOR_MAX_M: f64 = 20_037_726.37;
+const EARTH_RADIUS_M: f64 = 6_372_797.560_856;
+const RADIANS_PER_DEGREE: f64 = std::f64::consts::PI / 180.0;
+const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
+/// Bits of latitude among those interleaved.
+const LATITUDE_BITS: u64 = 0x5555_5555_5555_5555;
+
+/// A point, in degrees.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Point {
+    /// From −180 to 180.
+    pub longitude: f64,
+    /// From −85.05112878 to 85.05112878.
+    pub latitude: f64,
+}
+
+impl Point {
+    /// Whether the coordinates are on the map.
+    pub fn is_valid(self) -> bool {
+        self.longitude.abs() <= LONGITUDE_MAX && self.latitude.abs() <= LATITUDE_MAX
+    }
+
+    /// The score that stands for the point.
+    pub fn score(self) -> f64 {
+        Cell::around(self, STEP_MAX, LATITUDE_MAX).bits as f64
+    }
+
+    /// The middle of what `score` stands for.
+    pub fn of_score(score: f64) -> Point {
+        let cell = Cell { bits: c_u64(score), step: STEP_MAX };
+        let area = cell.area();
+        Point {
+            longitude: f64::midpoint(area.west, area.east).clamp(-LONGITUDE_MAX, LONGITUDE_MAX),
+            latitude: f64::midpoint(area.south, area.north).clamp(-LATITUDE_MAX, LATITUDE_MAX),
+        }
+    }
+
+    /// The usual geohash of eleven letters, the last of which is always 0: there are bits for ten.
+    pub fn text(self) -> [u8; 11] {
+        let bits = Cell::around(self, STEP_MAX, 90.0).bits;
+        let mut text = [b'0'; 11];
+        for (index, letter) in text[..10].iter_mut().enumerate() {
+            *letter = ALPHABET[(bits >> (47 - 5 * index)) as usize & 31];
+        }
+        text
+    }
+
+    /// In metres.
+    pub fn distance_m(self, other: Point) -> f64 {
+        let half_sine = |a: f64, b: f64| ((radians(b) - radians(a)) / 2.0).sin();
+        let v = half_sine(self.longitude, other.longitude);
+        if v == 0.0 {
+            return latitude_distance_m(self.latitude, other.latitude);
+        }
+        let u = half_sine(self.latitude, other.latitude);
+        let cosines = radians(self.latitude).cos() * radians(other.latitude).cos();
+        2.0 * EARTH_RADIUS_M * (u * u + cosines * v * v).sqrt().asin()
+    }
+}
+
+fn latitude_distance_m(one: f64, other: f64) -> f64 {
+    EARTH_RADIUS_M * (radians(other) - radians(one)).abs()
+}
+
+fn radians(degrees: f64) -> f64 {
+    degrees * RADIANS_PER_DEGREE
+}
+
+fn degrees(radians: f64) -> f64 {
+    radians / RADIANS_PER_DEGREE
+}
+
+/// A double as C on x86-64 makes an unsigned number of it, for scores that no geo command has set.
+fn c_u64(value: f64) -> u64 {
+    const HALF: f64 = (1_u64 << 63) as f64;
+    match value {
+        _ if value < HALF => c_i64(value) as u64,
+        _ => c_i64(value - HALF) as u64 ^ 1 << 63,
+    }
+}
+
+/// A double as C on x86-64 makes a number of it: the least one if it does not fit.
+pub fn c_i64(value: f64) -> i64 {
+    if value < i64::MAX as f64 { value as i64 } else { i64::MIN }
+}
+
+/// A rectangle in degrees.
+#[derive(Clone, Copy, Debug)]
+struct Area {
+    west: f64,
+    east: f64,
+    south: f64,
+    north: f64,
+}
+
+/// A rectangle that halving has led to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cell {
+    bits: u64,
+    /// How often each coordinate was halved.
+    step: u32,
+}
+
+impl Cell {
+    /// The cell of a point, after so many steps, on a map that ends at this latitude.
+    fn around(point: Point, step: u32, latitude_max: f64) -> Cell {
+        let fraction = |value: f64, max: f64| (value + max) / (max - -max);
+        let steps = (1_u64 << step) as f64;
+        let longitude = fraction(point.longitude, LONGITUDE_MAX) * steps;
+        let latitude = fraction(point.latitude, latitude_max) * steps;
+        Cell { bits: spread(latitude as u32) | spread(longitude as u32) << 1, step }
+    }
+
+    fn area(self) -> Area {
+        let steps = (1_u64 << self.step) as f64;
+        let side = |index: u32, max: f64| {
+            let at = |index: u32| -max + f64::from(index) / steps * (max - -max);
+            (at(index), at(index.wrapping_add(1)))
+        };
+        let (west, east) = side(gather(self.bits >> 1), LONGITUDE_MAX);
+        let (south, north) = side(gather(self.bits), LATITUDE_MAX);
+        Area { west, east, south, north }
+    }
+
+    /// The scores of the points in the cell: from the first up to, and without, the second.
+    pub fn scores(self) -> (f64, f64) {
+        let shift = 2 * (STEP_MAX - self.step);
+        ((self.bits << shift) as f64, ((self.bits + 1) << shift) as f64)
+    }
+
+    /// The cell so many cells to the east and to the north; beyond the edge it goes on at the other one.
+    fn beside(self, east: i32, north: i32) -> Cell {
+        let moved = |bits: u64, by: i32| match by {
+            // The easternmost and the northernmost points lie beyond the last cell.
+            0 => bits & LATITUDE_BITS,
+            _ => spread(gather(bits).wrapping_add_signed(by) & ((1 << self.step) - 1)),
+        };
+        Cell { bits: moved(self.bits >> 1, east) << 1 | moved(self.bits, north), ..self }
+    }
+}
+
+/// Puts a zero above each bit.
+fn spread(number: u32) -> u64 {
+    let mut bits = u64::from(number);
+    for (shift, mask) in [
+        (16, 0x0000_ffff_0000_ffff),
+        (8, 0x00ff_00ff_00ff_00ff),
+        (4, 0x0f0f_0f0f_0f0f_0f0f),
+        (2, 0x3333_3333_3333_3333),
+        (1, LATITUDE_BITS),
+    ] {
+        bits = (bits | bits << shift) & mask;
+    }
+    bits
+}
+
+/// Every second bit, from the lowest on: the reverse of [`spread`].
+fn gather(bits: u64) -> u32 {
+    let mut bits = bits & LATITUDE_BITS;
+    for (shift, mask) in [
+        (1, 0x3333_3333_3333_3333),
+        (2, 0x0f0f_0f0f_0f0f_0f0f),
+        (4, 0x00ff_00ff_00ff_00ff),
+        (8, 0x0000_ffff_0000_ffff),
+        (16, 0x0000_0000_ffff_ffff),
+    ] {
+        bits = (bits | bits >> shift) & mask;
+    }
+    bits as u32
+}
+
+/// What is searched, in metres around a centre.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Shape {
+    /// All points up to a distance.
+    Circle {
+        /// That distance.
+        radius_m: f64,
+    },
+    /// A rectangle with sides along the circles of longitude and latitude.
+    Box {
+        /// From west to east.
+        width_m: f64,
+        /// From south to north.
+        height_m: f64,
+    },
+}
+
+impl Shape {
+    /// The distance of `point` from `center`, if it is inside.
+    pub fn distance_m(self, center: Point, point: Point) -> Option<f64> {
+        match self {
+            Shape::Circle { radius_m } => {
+                let distance_m = center.distance_m(point);
+                let is_outside = distance_m > radius_m;
+                (!is_outside).then_some(distance_m)
+            }
+            Shape::Box { width_m, height_m } => {
+                let same_longitude = Point { longitude: center.longitude, ..point };
+                let is_outside = latitude_distance_m(point.latitude, center.latitude) > height_m / 2.0
+                    || point.distance_m(same_longitude) > width_m / 2.0;
+                (!is_outside).then(|| center.distance_m(point))
+            }
+        }
+    }
+
+    /// The cells to be looked at, in order; a cell may come twice, though not one after the other.
+    pub fn cells(self, center: Point) -> Vec<Cell> {
+        let bounds = self.bounds(center);
+        let mut step = self.step(center.latitude);
+        let mut cell = Cell::around(center, step, LATITUDE_MAX);
+        // Near the edge of its cell a shape may reach beyond the next one.
+        let reaches_beyond = cell.beside(0, 1).area().north < bounds.north
+            || cell.beside(0, -1).area().south > bounds.south
+            || cell.beside(1, 0).area().east < bounds.east
+            || cell.beside(-1, 0).area().west > bounds.west;
+        if step > 1 && reaches_beyond {
+            step -= 1;
+            cell = Cell::around(center, step, LATITUDE_MAX);
+        }
+        let area = cell.area();
+        let is_useless = |east: i32, north: i32| {
+            step >= 2
+                && (north < 0 && area.south < bounds.south
+                    || north > 0 && area.north > bounds.north
+                    || east < 0 && area.west < bounds.west
+                    || east > 0 && area.east > bounds.east)
+        };
+        let around = [(0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
+        let wanted = around.into_iter().filter(|&(east, north)| !is_useless(east, north));
+        let mut cells: Vec<Cell> = wanted.map(|(east, north)| cell.beside(east, north)).collect();
+        cells.dedup();
+        cells
+    }
+
+    /// How small the cells may be.
+    fn step(self, latitude: f64) -> u32 {
+        let mut reach_m = match self {
+            Shape::Circle { radius_m } => radius_m,
+            Shape::Box { width_m, height_m } => (width_m / 2.0).hypot(height_m / 2.0),
+        };
+        if reach_m == 0.0 {
+            return STEP_MAX;
+        }
+        let mut step = -1_i32;
+        while reach_m < MERCATOR_MAX_M {
+            reach_m *= 2.0;
+            step += 1;
+        }
+        // Towards the poles cells are narrower.
+        step -= i32::from(latitude.abs() > 66.0) + i32::from(latitude.abs() > 80.0);
+        step.clamp(1, STEP_MAX as i32) as u32
+    }
+
+    fn bounds(self, center: Point) -> Area {
+        let (half_width_m, half_height_m) = match self {
+            Shape::Circle { radius_m } => (radius_m, radius_m),
+            Shape::Box { width_m, height_m } => (width_m / 2.0, height_m / 2.0),
+        };
+        let Point { longitude, latitude } = center;
+        let up = degrees(half_height_m / EARTH_RADIUS_M);
+        // The side nearer to the equator is the wider one in metres, the other one in degrees.
+        let nearer_pole = if latitude < 0.0 { latitude - up } else { latitude + up };
+        let aside = degrees(half_width_m / EARTH_RADIUS_M / radians(nearer_pole).cos());
+        Area { west: longitude - aside, east: longitude + aside, south: latitude - up, north: latitude + up }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn points() -> impl Strategy<Value = Point> {
+        (-LONGITUDE_MAX..=LONGITUDE_MAX, -LATITUDE_MAX..=LATITUDE_MAX)
+            .prop_map(|(longitude, latitude)| Point { longitude, latitude })
+    }
+
+    /// As Redis 7.0.15 answers.
+    #[test]
+    fn places_have_the_scores_and_texts_that_they_have_in_redis() {
+        let palermo = Point { longitude: 13.361389, latitude: 38.115556 };
+        let catania = Point { longitude: 15.087269, latitude: 37.502669 };
+        assert_eq!(palermo.score(), 3479099956230698.0);
+        assert_eq!(&Point::of_score(palermo.score()).text(), b"sqc8b49rny0");
+        let [one, other] = [palermo, catania].map(|point| Point::of_score(point.score()));
+        assert_eq!(format!("{:.4}", one.distance_m(other)), "166274.1516");
+    }
+
+    #[test]
+    fn any_double_stands_for_some_point() {
+        for score in [f64::INFINITY, f64::NEG_INFINITY, -1.0, -1e300, 1e300, 2f64.powi(63), 0.0, -0.5] {
+            assert!(Point::of_score(score).is_valid(), "{score}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_point_comes_back(point in points()) {
+            let back = Point::of_score(point.score());
+            prop_assert!((back.longitude - point.longitude).abs() < 1e-5);
+            prop_assert!((back.latitude - point.latitude).abs() < 1e-5);
+            prop_assert!(point.distance_m(back) < 1.0);
+        }
+
+        /// Away from the poles, where a circle may go round them, and from the date line.
+        #[test]
+        fn what_is_inside_lies_in_the_cells(
+            center in points().prop_map(|p| Point { longitude: p.longitude / 2.0, latitude: p.latitude / 1.5 }),
+            east in -1.0..1.0,
+            north in -1.0..1.0,
+            reach_m in 1.0..2e6,
+            is_box: bool,
+        ) {
+            let degrees = degrees(reach_m / EARTH_RADIUS_M);
+            let point = Point {
+                longitude: center.longitude + east * degrees,
+                latitude: center.latitude + north * degrees,
+            };
+            let shape = if is_box {
+                Shape::Box { width_m: reach_m, height_m: reach_m * 1.5 }
+            } else {
+                Shape::Circle { radius_m: reach_m }
+            };
+            let point = Point::of_score(point.score());
+            if shape.distance_m(center, point).is_some() {
+                let score = point.score();
+                let holds = |cell: &Cell| cell.scores().0 <= score && score < cell.scores().1;
+                prop_assert!(shape.cells(center).iter().any(holds));
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Consumer groups: who was given which entries and has not acknowledged them.
+//!
+//! ```text
+//! pending    id ──▶ consumer, time and number of deliveries      all that was given out, by id
+//! consumers  name ──▶ the ids that are pending for it            the same once more, by consumer
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use super::id::StreamId;
+
+/// A consumer of a group, by its number in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConsumerId(u32);
+
+/// An entry that was given to a consumer and not acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pending {
+    /// Who has it.
+    pub consumer: ConsumerId,
+    /// When it was last given out.
+    pub delivered_ms: i64,
+    /// How often.
+    pub delivery_count: i64,
+}
+
+/// A consumer.
+#[derive(Clone, Debug)]
+pub struct Consumer {
+    name: Arc<[u8]>,
+    pending: BTreeSet<StreamId>,
+    /// When it last tried to get something.
+    pub seen_ms: i64,
+    /// When it last got something.
+    pub active_ms: Option<i64>,
+}
+
+impl Consumer {
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Number of entries that are pending for it.
+    pub fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+}
+
+/// A consumer group; see the head of this file.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The id of the last entry that was given out as new.
+    pub last_id: StreamId,
+    /// How many entries were added up to that one, if it is known.
+    pub entries_read: Option<i64>,
+    pending: BTreeMap<StreamId, Pending>,
+    /// By number; `None` where one was deleted.
+    consumers: Vec<Option<Consumer>>,
+    by_name: BTreeMap<Arc<[u8]>, ConsumerId>,
+}
+
+impl Group {
+    /// A group that is to get the entries after `last_id`.
+    pub fn new(last_id: StreamId, entries_read: Option<i64>) -> Group {
+        Group {
+            last_id,
+            entries_read,
+            pending: BTreeMap::new(),
+            consumers: Vec::new(),
+            by_name: BTreeMap::new(),
+        }
+    }
+
+    // ---- consumers -------------------------------------------------------------------------------------
+
+    /// The consumer of this name.
+    pub fn find(&self, name: &[u8]) -> Option<ConsumerId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The consumer of this name, and whether it is new.
+    pub fn find_or_create(&mut self, name: &[u8], now_ms: i64) -> (ConsumerId, bool) {
+        if let Some(id) = self.find(name) {
+            return (id, false);
+        }
+        let name: Arc<[u8]> = name.into();
+        let consumer =
+            Consumer { name: name.clone(), pending: BTreeSet::new(), seen_ms: now_ms, active_ms: None };
+        let place = self.consumers.iter().position(Option::is_none).unwrap_or(self.consumers.len());
+        match self.consumers.get_mut(place) {
+            Some(free) => *free = Some(consumer),
+            None => self.consumers.push(Some(consumer)),
+        }
+        let id = ConsumerId(place as u32);
+        self.by_name.insert(name, id);
+        (id, true)
+    }
+
+    /// Deletes a consumer with all that is pending for it; the number of that.
+    pub fn delete(&mut self, name: &[u8]) -> Option<usize> {
+        let id = self.by_name.remove(name)?;
+        let consumer = self.consumers[id.0 as usize].take()?;
+        consumer.pending.iter().for_each(|entry| _ = self.pending.remove(entry));
+        Some(consumer.pending.len())
+    }
+
+    /// A consumer by its number.
+    pub fn consumer(&self, id: ConsumerId) -> &Consumer {
+        self.consumers[id.0 as usize].as_ref().expect("numbers of deleted consumers are nowhere kept")
+    }
+
+    /// The same, to be changed.
+    pub fn consumer_mut(&mut self, id: ConsumerId) -> &mut Consumer {
+        self.consumers[id.0 as usize].as_mut().expect("numbers of deleted consumers are nowhere kept")
+    }
+
+    /// All consumers by name.
+    pub fn consumers(&self) -> impl ExactSizeIterator<Item = &Consumer> {
+        self.by_name.values().map(|&id| self.consumer(id))
+    }
+
+    // ---- pending entries -------------------------------------------------------------------------------
+
+    /// Number of pending entries.
+    pub fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The pending entry `id`.
+    pub fn pending(&self, id: StreamId) -> Option<&Pending> {
+        self.pending.get(&id)
+    }
+
+    /// The pending entries of a range, which must not be empty.
+    pub fn pending_range(
+        &self,
+        range: RangeInclusive<StreamId>,
+    ) -> impl DoubleEndedIterator<Item = (StreamId, &Pending)> {
+        self.pending.range(range).map(|(&id, pending)| (id, pending))
+    }
+
+    /// The entries of a range, which must not be empty, that are pending for a consumer.
+    pub fn pending_range_of(
+        &self,
+        consumer: ConsumerId,
+        range: RangeInclusive<StreamId>,
+    ) -> impl Iterator<Item = (StreamId, &Pending)> {
+        self.consumer(consumer).pending.range(range).map(|&id| (id, &self.pending[&id]))
+    }
+
+    /// Makes the entry `id` pending as this says, whoever had it before.
+    pub fn assign(&mut self, id: StreamId, pending: Pending) {
+        let before = self.pending.insert(id, pending);
+        if before.is_none_or(|before| before.consumer != pending.consumer) {
+            if let Some(before) = before {
+                self.consumer_mut(before.consumer).pending.remove(&id);
+            }
+            self.consumer_mut(pending.consumer).pending.insert(id);
+        }
+    }
+
+    /// Ends that the entry `id` is pending; false if it was not.
+    pub fn acknowledge(&mut self, id: StreamId) -> bool {
+        let Some(pending) = self.pending.remove(&id) else { return false };
+        self.consumer_mut(pending.consumer).pending.remove(&id);
+        true
+    }
+
+    /// Drops up to `count` pending entries; false when none are left.
+    pub(super) fn drop_pending(&mut self, count: usize) -> bool {
+        for _ in 0..count {
+            let Some((&id, _)) = self.pending.first_key_value() else { return false };
+            self.acknowledge(id);
+        }
+        !self.pending.is_empty()
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let per_pending = size_of::<(StreamId, Pending)>() + size_of::<StreamId>();
+        let names: usize = self.by_name.keys().map(|name| name.len()).sum();
+        self.pending.len() * per_pending
+            + self.consumers.capacity() * size_of::<Option<Consumer>>()
+            + self.by_name.len() * size_of::<(Arc<[u8]>, ConsumerId)>()
+            + names
+    }
+
+    /// Panics if the group contradicts itself; for tests.
+    pub fn debug_validate(&self) {
+        assert_eq!(self.consumers.iter().flatten().count(), self.by_name.len());
+        let mut count = 0;
+        for (name, &id) in &self.by_name {
+            assert_eq!(self.consumer(id).name, *name);
+            for entry in &self.consumer(id).pending {
+                assert_eq!(self.pending[entry].consumer, id);
+                count += 1;
+            }
+        }
+        assert_eq!(count, self.pending.len());
+    }
+}

@@ -1,0 +1,363 @@
+//! The entries of a stream, in nodes ordered by id, and what is known of those that were.
+//!
+//! ```text
+//!         nodes, by the id of their first entry                  trimmed away │ first_id … deleted … entries … last_id
+//! 1-0 ──▶ [1-0 1-1 ✗ 1-3 …]   7-2 ──▶ [7-2 7-3 …]                             └ `entries_added` counts all of them
+//! ```
+//!
+//! A trim takes entries away at the front, a deletion (a *tombstone*) anywhere; only the largest deleted id is remembered,
+//! which is enough to know whether entries from some id on can be counted by subtraction ([`Log::entries_until`]).
+
+use std::collections::{BTreeMap, VecDeque, btree_map};
+
+use super::StreamLimits;
+use super::group::Group;
+use super::id::StreamId;
+use super::node::{Fields, NODE_BYTES_MAX, Node};
+
+/// The entries of a stream; see the head of this file.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    nodes: BTreeMap<StreamId, Node>,
+    len: usize,
+    /// The largest id that was ever given; new entries get larger ones.
+    pub last_id: StreamId,
+    first_id: StreamId,
+    /// The largest id that was deleted.
+    pub max_deleted_id: StreamId,
+    /// Entries that were ever added, not fewer than there are.
+    pub entries_added: i64,
+}
+
+/// Why an entry cannot be added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AppendError {
+    /// Its id is not larger than the last one.
+    TooSmall,
+    /// Its texts are more than a node may hold.
+    TooLarge,
+}
+
+/// What a trim leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keep {
+    /// So many entries.
+    Newest(usize),
+    /// The entries from this id on.
+    From(StreamId),
+}
+
+/// A trim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trim {
+    /// What it leaves.
+    pub keep: Keep,
+    /// Only whole nodes go.
+    pub is_approximate: bool,
+    /// No node goes that makes it more than so many entries; 0: no limit.
+    pub limit: usize,
+}
+
+impl Log {
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Number of nodes.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The id of the first entry; `0-0` if there is none.
+    pub fn first_id(&self) -> StreamId {
+        self.first_id
+    }
+
+    /// The id of the last entry, which may be smaller than [`Log::last_id`].
+    pub fn last_entry_id(&self) -> Option<StreamId> {
+        self.nodes.last_key_value().map(|(_, node)| node.last_live())
+    }
+
+    /// The id that a new entry gets at the time `now_ms`; `None`: there is none left.
+    pub fn next_id(&self, now_ms: u64) -> Option<StreamId> {
+        if now_ms > self.last_id.ms { Some(StreamId { ms: now_ms, seq: 0 }) } else { self.last_id.next() }
+    }
+
+    /// The id that a new entry gets if `ms` is chosen; it may be too small.
+    pub fn next_id_at(&self, ms: u64) -> Option<StreamId> {
+        let seq = if ms == self.last_id.ms { self.last_id.seq.checked_add(1)? } else { 0 };
+        Some(StreamId { ms, seq })
+    }
+
+    /// Whether texts of so many bytes in all are too many for an entry.
+    pub fn is_too_large(pairs: &[&[u8]]) -> bool {
+        pairs.iter().map(|text| text.len()).sum::<usize>() > NODE_BYTES_MAX
+    }
+
+    /// Adds an entry: `pairs` are field, value, field, value …
+    pub fn append(
+        &mut self,
+        id: StreamId,
+        pairs: &[&[u8]],
+        limits: &StreamLimits,
+    ) -> Result<(), AppendError> {
+        if id <= self.last_id {
+            return Err(AppendError::TooSmall);
+        }
+        if Log::is_too_large(pairs) {
+            return Err(AppendError::TooLarge);
+        }
+        match self.nodes.last_entry() {
+            Some(mut node) if !node.get().is_full(pairs, limits) => node.get_mut().append(id, pairs),
+            full => {
+                if let Some(mut full) = full {
+                    full.get_mut().finish();
+                }
+                self.nodes.insert(id, Node::new(id, pairs));
+            }
+        }
+        if self.len == 0 {
+            self.first_id = id;
+        }
+        self.len += 1;
+        self.last_id = id;
+        self.entries_added = self.entries_added.saturating_add(1);
+        Ok(())
+    }
+
+    /// Deletes the entry `id`; false if there is none.
+    pub fn delete(&mut self, id: StreamId) -> bool {
+        let Some((&first, node)) = self.nodes.range_mut(..=id).next_back() else { return false };
+        let Some(entry) = node.find(id) else { return false };
+        let at = entry.at;
+        if node.live_count() == 1 {
+            self.nodes.remove(&first);
+        } else {
+            node.delete(at);
+        }
+        self.len -= 1;
+        self.max_deleted_id = self.max_deleted_id.max(id);
+        if id == self.first_id {
+            self.find_first();
+        }
+        true
+    }
+
+    fn find_first(&mut self) {
+        self.first_id = self.range(StreamId::MIN, StreamId::MAX).next().map_or(StreamId::MIN, |(id, _)| id);
+    }
+
+    /// Takes entries away at the front; their number.
+    pub fn trim(&mut self, trim: &Trim) -> usize {
+        let mut gone = 0;
+        while let Some(mut node) = self.nodes.first_entry() {
+            let count = node.get().live_count();
+            if matches!(trim.keep, Keep::Newest(count) if self.len <= count)
+                || trim.limit > 0 && gone + count > trim.limit
+            {
+                break;
+            }
+            let goes_whole = match trim.keep {
+                Keep::Newest(kept) => self.len - count >= kept,
+                Keep::From(id) => node.get().last() < id,
+            };
+            if goes_whole {
+                node.remove();
+                self.len -= count;
+                gone += count;
+                continue;
+            }
+            if !trim.is_approximate {
+                let part = trim_node(node.get_mut(), trim.keep, self.len);
+                if part == count {
+                    node.remove();
+                }
+                self.len -= part;
+                gone += part;
+            }
+            break;
+        }
+        if gone > 0 {
+            self.find_first();
+        }
+        gone
+    }
+
+    /// Whether there is an entry `id`.
+    pub fn contains(&self, id: StreamId) -> bool {
+        self.get(id).is_some()
+    }
+
+    /// Fields and values of the entry `id`.
+    pub fn get(&self, id: StreamId) -> Option<Fields<'_>> {
+        let (_, node) = self.nodes.range(..=id).next_back()?;
+        node.find(id).map(|entry| entry.fields)
+    }
+
+    /// The entries from `start` to `end`, both included.
+    pub fn range(&self, start: StreamId, end: StreamId) -> Entries<'_> {
+        // The node that may have `start` begins before it.
+        let first = self.nodes.range(..=start).next_back().map_or(start, |(&first, _)| first);
+        let nodes = if first <= end { self.nodes.range(first..=end) } else { Default::default() };
+        Entries { nodes, start, end, front: None, back: None }
+    }
+
+    /// How many entries were added up to `id`, if that is known.
+    pub fn entries_until(&self, id: StreamId) -> Option<i64> {
+        let (added, len) = (self.entries_added, self.len as i64);
+        if added == 0 {
+            return Some(0);
+        }
+        if self.len == 0 && id <= self.last_id {
+            return Some(added);
+        }
+        if id != StreamId::MIN && id < self.max_deleted_id || id > self.last_id {
+            return None;
+        }
+        if id == self.last_id {
+            return Some(added);
+        }
+        if self.max_deleted_id == StreamId::MIN || self.max_deleted_id < self.first_id {
+            if id < self.first_id {
+                return Some(added - len);
+            }
+            if id == self.first_id {
+                return Some(added - len + 1);
+            }
+        }
+        None
+    }
+
+    /// Whether an entry from `start` on was deleted, as far as the largest deleted id tells.
+    pub fn has_tombstones_from(&self, start: StreamId) -> bool {
+        self.len > 0 && self.max_deleted_id != StreamId::MIN && start <= self.max_deleted_id
+    }
+
+    /// How many entries `group` has not been given yet, if that is known.
+    pub fn lag(&self, group: &Group) -> Option<i64> {
+        if self.entries_added == 0 || self.len == 0 {
+            return Some(0);
+        }
+        if group.last_id < self.first_id && self.max_deleted_id < self.first_id {
+            return Some(self.len as i64);
+        }
+        let read = match group.entries_read {
+            Some(read) if !self.has_tombstones_from(group.last_id) => read,
+            _ => self.entries_until(group.last_id)?,
+        };
+        Some(self.entries_added - read)
+    }
+
+    /// Drops the first `node_count` nodes; false when nothing is left.
+    pub(super) fn drop_nodes(&mut self, node_count: usize) -> bool {
+        for _ in 0..node_count {
+            let Some((_, node)) = self.nodes.pop_first() else { return false };
+            self.len -= node.live_count();
+        }
+        !self.nodes.is_empty()
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let of_nodes: usize = self.nodes.values().map(Node::memory_bytes).sum();
+        of_nodes + self.nodes.len() * size_of::<(StreamId, Node)>()
+    }
+
+    /// Panics if the log contradicts itself; for tests.
+    pub fn debug_validate(&self) {
+        let mut len = 0;
+        let mut last = None;
+        for (first, node) in &self.nodes {
+            node.debug_validate();
+            assert_eq!(*first, node.first());
+            assert!(last.is_none_or(|last| last < *first), "nodes do not overlap");
+            last = Some(node.last());
+            len += node.live_count();
+        }
+        assert_eq!(len, self.len);
+        assert!(last.is_none_or(|last| last <= self.last_id));
+        let first = self.range(StreamId::MIN, StreamId::MAX).next().map_or(StreamId::MIN, |(id, _)| id);
+        assert_eq!(self.first_id, first);
+    }
+}
+
+/// Deletes entries at the front of `node` until `keep` holds for a log of `len` entries; their number.
+fn trim_node(node: &mut Node, keep: Keep, len: usize) -> usize {
+    let goes = |id, gone| match keep {
+        Keep::Newest(kept) => len - gone > kept,
+        Keep::From(first) => id < first,
+    };
+    let mut gone = Vec::new();
+    for entry in node.entries_from(node.entries_at()) {
+        if !goes(entry.id, gone.len()) {
+            break;
+        }
+        if !entry.is_deleted {
+            gone.push(entry.at);
+        }
+    }
+    gone.iter().for_each(|&at| node.delete(at));
+    gone.len()
+}
+
+/// The entries of a range, from both ends.
+#[derive(Clone, Debug)]
+pub struct Entries<'a> {
+    /// Nodes that neither end has come to.
+    nodes: btree_map::Range<'a, StreamId, Node>,
+    start: StreamId,
+    end: StreamId,
+    /// The node that the front has come to, and where in it.
+    front: Option<(&'a Node, usize)>,
+    /// The node that the back has come to, and where in it the entries that are left lie.
+    back: Option<(&'a Node, VecDeque<usize>)>,
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = (StreamId, Fields<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            while let Some((node, at)) = self.front {
+                let Some(entry) = node.entry(at) else { break };
+                self.front = Some((node, entry.end));
+                if entry.id > self.end {
+                    return None;
+                }
+                if entry.id >= self.start && !entry.is_deleted {
+                    return Some((entry.id, entry.fields));
+                }
+            }
+            let Some((_, node)) = self.nodes.next() else { break };
+            self.front = Some((node, node.entries_at()));
+        }
+        self.front = None;
+        let (node, places) = self.back.as_mut()?;
+        node.entry(places.pop_front()?).map(|entry| (entry.id, entry.fields))
+    }
+}
+
+impl DoubleEndedIterator for Entries<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some((node, places)) = &mut self.back
+                && let Some(at) = places.pop_back()
+            {
+                return node.entry(at).map(|entry| (entry.id, entry.fields));
+            }
+            // The last node may be the one that the front is in.
+            let (node, at) = match self.nodes.next_back() {
+                Some((_, node)) => (node, node.entries_at()),
+                None => self.front.take()?,
+            };
+            let in_range = |id| self.start <= id && id <= self.end;
+            let entries = node.entries_from(at).filter(|entry| in_range(entry.id) && !entry.is_deleted);
+            self.back = Some((node, entries.map(|entry| entry.at).collect()));
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Streams: logs of entries with ids that ascend, and groups of consumers that share them out.
+//!
+//! | file | what |
+//! |---|---|
+//! | `id` | the ids |
+//! | `node` | a run of entries in one allocation |
+//! | `log` | the entries: adding, deleting, trimming, ranges, counting |
+//! | `group` | the groups: consumers and pending entries |
+//!
+//! Log and groups are fields of their own, because a read changes the one while it walks over the other.
+
+mod group;
+mod id;
+mod log;
+mod node;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+pub use group::{Consumer, ConsumerId, Group, Pending};
+pub use id::StreamId;
+pub use log::{AppendError, Entries, Keep, Log, Trim};
+pub use node::Fields;
+
+/// Pending entries, and nodes, in one slice of freeing a stream.
+const PENDING_FREED_AT_ONCE: usize = 1024;
+const NODES_FREED_AT_ONCE: usize = 128;
+
+/// When a node is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StreamLimits {
+    /// Bytes of a node; 0: as many as fit.
+    pub node_bytes_max: usize,
+    /// Entries of a node; 0: any number.
+    pub node_entries_max: usize,
+}
+
+/// A stream.
+#[derive(Clone, Debug, Default)]
+pub struct Stream {
+    /// Its entries.
+    pub log: Log,
+    /// Its groups by name.
+    pub groups: BTreeMap<Box<[u8]>, Group>,
+}
+
+impl Stream {
+    /// A stream without entries or groups.
+    pub fn new() -> Stream {
+        Stream::default()
+    }
+
+    /// What there is to be freed: entries, and entries pending in groups.
+    pub fn element_count(&self) -> usize {
+        self.log.len() + self.groups.values().map(Group::pending_len).sum::<usize>()
+    }
+
+    /// Drops a bounded part of it; false when nothing is left.
+    pub fn free_slice(&mut self) -> bool {
+        if let Some(mut group) = self.groups.first_entry() {
+            if !group.get_mut().drop_pending(PENDING_FREED_AT_ONCE) {
+                group.remove();
+            }
+            return true;
+        }
+        self.log.drop_nodes(NODES_FREED_AT_ONCE)
+    }
+
+    /// Bytes that it has allocated.
+    pub fn memory_bytes(&self) -> usize {
+        let of_groups: usize =
+            self.groups.iter().map(|(name, group)| name.len() + group.memory_bytes()).sum();
+        self.log.memory_bytes() + of_groups + self.groups.len() * size_of::<(Box<[u8]>, Group)>()
+    }
+}

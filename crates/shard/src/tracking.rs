@@ -1,0 +1,140 @@
+//! Keys that clients keep in caches of their own, so that they can be told when one changes (`CLIENT TRACKING`).
+//!
+//! A key that a client has read stands here until it changes for the first time; clients in broadcasting mode want to
+//! hear of every key with a prefix, and are registered at every shard. Both happens under the shard's baton: whoever
+//! read the old value is told, and whoever is told has got the reply before.
+//!
+//! Keys are known by name, whatever their database. Clients that are gone are noticed when they are to be told.
+
+use std::collections::BTreeSet;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use crate::subscribers::Subscriber;
+
+/// A client that is to be told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tracker {
+    /// `CLIENT ID`.
+    pub client: u64,
+    /// Its connection.
+    pub subscriber: Subscriber,
+    /// It does not want to hear of its own changes.
+    pub no_loop: bool,
+}
+
+/// The tracked keys and prefixes of one shard.
+#[derive(Debug)]
+pub struct Tracking {
+    by_key: HashMap<Box<[u8]>, Vec<Tracker>, FixedState>,
+    prefixes: Vec<(Box<[u8]>, Tracker)>,
+    /// Clients at all keys together.
+    item_count: usize,
+}
+
+impl Tracking {
+    /// Nobody tracks anything; `seed` keeps clients from making keys collide.
+    pub fn new(seed: u64) -> Self {
+        let by_key = HashMap::with_hasher(FixedState::with_seed(seed));
+        Tracking { by_key, prefixes: Vec::new(), item_count: 0 }
+    }
+
+    /// Whether nobody tracks anything.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty() && self.prefixes.is_empty()
+    }
+
+    /// Notes that a client has read `key`.
+    pub fn remember(&mut self, key: &[u8], tracker: Tracker) {
+        let trackers = self.by_key.entry(key.into()).or_default();
+        match trackers.iter_mut().find(|known| known.client == tracker.client) {
+            Some(known) => *known = tracker,
+            None => {
+                trackers.push(tracker);
+                self.item_count += 1;
+            }
+        }
+    }
+
+    /// Notes that a client wants to hear of all keys with a prefix.
+    pub fn add_prefix(&mut self, prefix: &[u8], tracker: Tracker) {
+        self.prefixes.retain(|(known, of)| !(of.client == tracker.client && **known == *prefix));
+        self.prefixes.push((prefix.into(), tracker));
+    }
+
+    /// Forgets the prefixes of a client.
+    pub fn remove_prefixes(&mut self, subscriber: Subscriber) {
+        self.prefixes.retain(|(_, of)| of.subscriber != subscriber);
+    }
+
+    /// Whom to tell that the client `writer` has changed `key`. Those who read it are told once.
+    pub fn changed(&mut self, key: &[u8], writer: u64) -> Vec<Subscriber> {
+        let readers = self.by_key.remove(key).unwrap_or_default();
+        self.item_count -= readers.len();
+        let listeners = self.prefixes.iter().filter(|(prefix, _)| key.starts_with(prefix));
+        let all = readers.iter().chain(listeners.map(|(_, tracker)| tracker));
+        all.filter(|tracker| !(tracker.no_loop && tracker.client == writer))
+            .map(|tracker| tracker.subscriber)
+            .collect()
+    }
+
+    /// Forgets some key, and tells whom to tell.
+    pub fn evict(&mut self) -> Option<(Box<[u8]>, Vec<Subscriber>)> {
+        let key = self.by_key.keys().next()?.clone();
+        let readers = self.by_key.remove(&key)?;
+        self.item_count -= readers.len();
+        Some((key, readers.iter().map(|tracker| tracker.subscriber).collect()))
+    }
+
+    /// Forgets all keys: everyone is told that all have changed.
+    pub fn clear_keys(&mut self) {
+        self.by_key.clear();
+        self.item_count = 0;
+    }
+
+    /// Number of keys.
+    pub fn key_count(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// Number of clients at all keys together.
+    pub fn item_count(&self) -> usize {
+        self.item_count
+    }
+
+    /// Number of different prefixes, the same at every shard.
+    pub fn prefix_count(&self) -> usize {
+        self.prefixes.iter().map(|(prefix, _)| prefix).collect::<BTreeSet<_>>().len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tracker(client: u64, no_loop: bool) -> Tracker {
+        Tracker { client, subscriber: Subscriber { thread: 0, connection: client }, no_loop }
+    }
+
+    #[test]
+    fn readers_are_told_once_and_listeners_always() {
+        let mut tracking = Tracking::new(1);
+        tracking.remember(b"key", tracker(1, false));
+        tracking.remember(b"key", tracker(1, false));
+        tracking.remember(b"key", tracker(2, true));
+        tracking.add_prefix(b"ke", tracker(3, false));
+        tracking.add_prefix(b"ke", tracker(3, false));
+        tracking.add_prefix(b"other", tracker(4, false));
+        assert_eq!((tracking.key_count(), tracking.item_count()), (1, 2));
+        let mut told = |writer| -> Vec<u64> {
+            tracking.changed(b"key", writer).iter().map(|to| to.connection).collect()
+        };
+        assert_eq!(told(2), [1, 3]);
+        assert_eq!(told(2), [3]);
+        tracking.remove_prefixes(tracker(3, false).subscriber);
+        assert_eq!(tracking.changed(b"key", 0), []);
+        assert_eq!((tracking.key_count(), tracking.item_count()), (0, 0));
+    }
+}

@@ -1,0 +1,127 @@
+"""What the measuring scripts here share: servers that are started pinned, loads from darter-bench, and whether the machine was quiet.
+
+A server's words say where it listens by PORT. It ends with the script, by whatever way that ends. Nothing is measured here:
+what counts, and in which order, is said in each script.
+"""
+import glob, json, os, platform, shutil, socket, subprocess, sys, time
+
+# The fastest run of a server may be so many times its slowest; beyond that other work has disturbed one of them.
+SPREAD_MAX = 1.25
+# The share of its time from which on a generator is what limits the run.
+GENERATOR_BUSY = 0.95
+# How long a server may take to answer for the first time, and to end.
+START_SECONDS_MAX, STOP_SECONDS_MAX = 15, 20
+CORES = sorted(os.sched_getaffinity(0))
+
+
+def can_run_in_real_time():
+    """Whether `chrt -f` is allowed: then what else runs on the machine disturbs less."""
+    return subprocess.run(["chrt", "-f", "5", "true"], capture_output=True).returncode == 0
+
+
+def pinned(command, cores, real_time):
+    """The command on these cores, as words."""
+    where = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
+    return [*(["chrt", "-f", "5"] if real_time else []), *where, *command]
+
+
+def need(*tools):
+    """Ends the script if one of these programs is missing."""
+    for tool in tools:
+        if not shutil.which(tool):
+            sys.exit(f"{tool} is missing: run make setup release")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """A server under test. `with` ends it; so does `stop`."""
+
+    def __init__(self, words, cores=(), real_time=False, speaks_memcache=False):
+        self.port, self.real_time = free_port(), real_time
+        self.words = [word.replace("PORT", str(self.port)) for word in words]
+        self.hello = (b"version\r\n", b"VERSION") if speaks_memcache else (b"PING\r\n", b"+PONG")
+        quiet = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        command = ["setpriv", "--pdeathsig", "TERM", "--", *pinned(self.words, cores, real_time)]
+        self.process = subprocess.Popen(command, **quiet)
+        limit = time.monotonic() + START_SECONDS_MAX
+        while not self.answers():
+            if self.process.poll() is not None or time.monotonic() > limit:
+                self.stop()
+                sys.exit(f"does not answer: {' '.join(self.words)}")
+            time.sleep(0.02)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def answers(self):
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as line:
+                line.sendall(self.hello[0])
+                return line.recv(64).startswith(self.hello[1])
+        except OSError:
+            return False
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def cli(self, *words):
+        return subprocess.run(["redis-cli", "-p", str(self.port), *words], capture_output=True, text=True).stdout.strip()
+
+    def cpu_seconds(self):
+        """Processor time of all threads that live."""
+        total = 0
+        for path in glob.glob(f"/proc/{self.process.pid}/task/*/schedstat"):
+            with open(path) as file:
+                total += int(file.read().split()[0])
+        return total / 1e9
+
+    def bench(self, program, mode, *words, cores=(), accept_bad=False):
+        """A run of darter-bench, as its report; ends the script if it failed (`accept_bad`: if there is no report)."""
+        command = [program, mode, "-p", str(self.port), "--json", "-", *map(str, words)]
+        ran = subprocess.run(pinned(command, cores, self.real_time), stdout=subprocess.PIPE, text=True)
+        if not ran.stdout or (ran.returncode != 0 and not accept_bad):
+            self.stop()
+            sys.exit(f"failed: {' '.join(command)}\nagainst {' '.join(self.words)}")
+        return json.loads(ran.stdout)
+
+
+def machine():
+    """Processor, cores, memory, kernel."""
+    with open("/proc/cpuinfo") as file:
+        models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    with open("/proc/meminfo") as file:
+        kibibytes = int(file.readline().split()[1])
+    model = models[0] if models else platform.machine()
+    return f"{model}, {len(CORES)} cores, {kibibytes / 2**20:.0f} GiB, {platform.system()} {platform.release()}"
+
+
+def version(program):
+    """What a server says of itself."""
+    ran = subprocess.run([program, "--version"], capture_output=True, text=True)
+    return (ran.stdout or ran.stderr).strip().splitlines()[0]
+
+
+def spread(values):
+    """How many times its smallest the largest of a server's runs is."""
+    return max(values) / min(values) if min(values) > 0 else float("inf")
+
+
+def markdown(head, rows):
+    """A table, its columns aligned."""
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in [head, *rows]]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines)

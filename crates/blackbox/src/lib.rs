@@ -29,7 +29,7 @@ pub use differences::{KNOWN, Known, Rule};
 pub use generate::{Batch, Generator, Request, is_known_to_oracle};
 pub use pair::{Answered, Mismatch, Pair};
 pub use rustix::process::Signal;
-pub use samples::{sample_keys, samples};
+pub use samples::{sample_keys, samples, stream_state};
 pub use scratch::Scratch;
 pub use server::{Server, StartError, free_port, on_each_server, oracle, run};
 pub use shapes::Shapes;

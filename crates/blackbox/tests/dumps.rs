@@ -1,6 +1,6 @@
 //! What one server dumps, the other one restores.
 
-use blackbox::{Client, Server, oracle, sample_keys, samples};
+use blackbox::{Client, Server, oracle, sample_keys, samples, stream_state};
 use resp::Value;
 
 fn call(client: &mut Client, args: &[&[u8]]) -> Value {
@@ -28,6 +28,7 @@ fn carry_over(from: &mut Client, to: &mut Client, direction: &str) {
             payload.escape_ascii()
         );
         assert_eq!(digest(from, &key), digest(to, &key), "{direction}: {key_text}");
+        assert_eq!(stream_state(from, &key), stream_state(to, &key), "{direction}: {key_text}");
     }
     assert_eq!(from.show("DEBUG DIGEST"), to.show("DEBUG DIGEST"), "{direction}");
 }

@@ -2,10 +2,13 @@
 
 use std::io::Read;
 
+use ds::stream::{Group, StreamId};
+
 use crate::error::{Error, Why};
 use crate::format::*;
 use crate::packed::{Element, Packed, integers};
 use crate::reader::Reader;
+use crate::stream;
 
 /// A part of a value, in the order in which they are read.
 #[derive(Debug)]
@@ -20,6 +23,33 @@ pub enum Part<'a> {
     Scored(&'a [u8], f64),
     /// A field of a hash and its value.
     Field(&'a [u8], &'a [u8]),
+    /// An entry of a stream, and whether it is to begin a node.
+    Entry {
+        /// Its id, larger than those before.
+        id: StreamId,
+        /// Field, value, field, value …, at least one pair.
+        pairs: &'a [&'a [u8]],
+        /// The entries that follow share the memory of their fields with it.
+        begins_node: bool,
+    },
+    /// What the log of a stream counts; after its entries, with which it agrees.
+    LogEnd {
+        /// The largest id that was ever given.
+        last_id: StreamId,
+        /// The largest id that was deleted.
+        max_deleted_id: StreamId,
+        /// Entries that were ever added.
+        entries_added: i64,
+    },
+    /// A group of a stream.
+    Group {
+        /// Its name.
+        name: &'a [u8],
+        /// The group.
+        group: Box<Group>,
+        /// Else how much it has read is to be found out from its last id.
+        counts_reads: bool,
+    },
 }
 
 /// Takes the parts of a value; false for one that it has already, which ends the reading with an error.
@@ -70,13 +100,16 @@ pub fn read_value<R: Read>(
             (0..count).try_for_each(|_| packed(reader, build, list_ziplist))
         }
         ValueType::ListQuicklist2 => quicklist(reader, build),
+        ValueType::Stream | ValueType::Stream2 | ValueType::Stream3 => {
+            stream::read(reader, value_type, build)
+        }
     }
 }
 
 /// Why a packed string, or a part, is refused.
-type Refused = &'static str;
+pub(crate) type Refused = &'static str;
 
-const DUPLICATE: Refused = "an element is there twice";
+pub(crate) const DUPLICATE: Refused = "an element is there twice";
 const NOT_A_SCORE: Refused = "a score is not a number";
 
 fn add(build: &mut Build, part: Part) -> Result<(), Refused> {
@@ -146,10 +179,10 @@ fn text_score<R: Read>(reader: &mut Reader<R>) -> Result<f64, Error> {
 }
 
 /// A string that `walk` takes apart.
-fn packed<R: Read>(
+pub(crate) fn packed<R: Read>(
     reader: &mut Reader<R>,
     build: &mut Build,
-    walk: fn(&[u8], &mut Build) -> Result<(), Refused>,
+    walk: impl FnOnce(&[u8], &mut Build) -> Result<(), Refused>,
 ) -> Result<(), Error> {
     let offset = reader.offset();
     let mut bytes = Vec::new();

@@ -63,7 +63,7 @@ impl<W: Write> Encoder<W> {
         Ok(())
     }
 
-    fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.buffer.len() + bytes.len() <= BUFFER_BYTES {
             self.buffer.extend_from_slice(bytes);
             return Ok(());

@@ -15,6 +15,8 @@ pub enum Kind {
     ZSet,
     /// A hash.
     Hash,
+    /// A stream.
+    Stream,
 }
 
 /// How a value is encoded, by the byte before it.
@@ -45,14 +47,20 @@ pub enum ValueType {
     HashZiplist = 13,
     /// Elements in several ziplists.
     ListQuicklist = 14,
+    /// A stream without what it counts.
+    Stream = 15,
     /// Fields and values in a listpack.
     HashListpack = 16,
     /// Members and scores in a listpack.
     ZSetListpack = 17,
     /// Elements in several listpacks, large ones by themselves.
     ListQuicklist2 = 18,
+    /// A stream.
+    Stream2 = 19,
     /// Members in a listpack.
     SetListpack = 20,
+    /// A stream, and when its consumers were active.
+    Stream3 = 21,
 }
 
 impl ValueType {
@@ -72,15 +80,17 @@ impl ValueType {
             ZSetZiplist,
             HashZiplist,
             ListQuicklist,
+            Stream,
             HashListpack,
             ZSetListpack,
             ListQuicklist2,
+            Stream2,
             SetListpack,
+            Stream3,
         ];
         known.into_iter().find(|known| *known as u8 == code).ok_or_else(|| {
             let what = match code {
                 6 | 7 => "values of modules cannot be read",
-                15 | 19 | 21 => "streams cannot be read",
                 22..=25 => "hashes whose fields expire cannot be read",
                 _ => "unknown type of value",
             };
@@ -97,6 +107,7 @@ impl ValueType {
             Set | SetIntset | SetListpack => Kind::Set,
             ZSetText | ZSet | ZSetZiplist | ZSetListpack => Kind::ZSet,
             Hash | HashZipmap | HashZiplist | HashListpack => Kind::Hash,
+            Stream | Stream2 | Stream3 => Kind::Stream,
         }
     }
 }

@@ -16,7 +16,7 @@
 //!   it declares. A reader holds no more of a file than a buffer and the string it is at; elements go one by one to
 //!   whoever builds the value ([`Part`]).
 //!
-//! Not here: values themselves, files on disk, streams (types 15, 19 and 21) and modules.
+//! Not here: values themselves, files on disk and modules.
 
 mod crc64;
 mod decode;
@@ -28,6 +28,7 @@ mod lzf;
 mod packed;
 mod payload;
 mod reader;
+mod stream;
 
 pub use decode::{Build, Part, read_value};
 pub use encode::Encoder;

@@ -2,7 +2,8 @@
 
 mod checks;
 
-use checks::{Dribble, Model, check_file, check_value, read};
+use checks::{Dribble, Model, StreamModel, check_file, check_value, read};
+use ds::stream::{Group, Pending, Stream, StreamId, StreamLimits};
 use proptest::prelude::*;
 use rdb::{Encoder, Part, Reader, ValueType, open_payload, read_value, seal_payload};
 
@@ -27,7 +28,40 @@ fn model() -> impl Strategy<Value = Model> {
         texts().prop_map(Model::Set),
         prop::collection::vec((text(), score), 0..60).prop_map(Model::ZSet),
         prop::collection::vec((text(), text()), 0..60).prop_map(Model::Hash),
+        stream().prop_map(|stream| Model::Stream(StreamModel(stream))),
     ]
+}
+
+/// Streams with several nodes, deleted entries, the largest ids, groups and what is pending in them.
+fn stream() -> impl Strategy<Value = Stream> {
+    let number = || prop_oneof![3 => 0_u64..4, 1 => any::<u64>()];
+    let id = || (number(), number()).prop_map(|(ms, seq)| StreamId { ms, seq });
+    let entries = prop::collection::vec((id(), 1_usize..4, text(), any::<bool>()), 0..40);
+    let pending = prop::collection::vec((id(), 0_u8..3, 0..i64::MAX, 0..i64::MAX), 0..10);
+    let read = prop::option::of(0..i64::MAX);
+    let groups = prop::collection::vec((text(), id(), read, pending), 0..3);
+    (entries, groups, 0_u64..1000).prop_map(|(mut entries, groups, more_added)| {
+        entries.sort();
+        let mut stream = Stream::new();
+        let limits = StreamLimits { node_bytes_max: 200, node_entries_max: 7 };
+        for (id, field_count, text, _) in &entries {
+            let pairs: Vec<&[u8]> =
+                (0..field_count * 2).map(|at| if at == 1 { text } else { &b"f"[..] }).collect();
+            // The same id may be there twice.
+            let _ = stream.log.append(*id, &pairs, &limits);
+        }
+        entries.iter().filter(|entry| entry.3).for_each(|(id, ..)| _ = stream.log.delete(*id));
+        stream.log.entries_added += more_added as i64;
+        for (name, last_id, entries_read, pending) in groups {
+            let mut group = Group::new(last_id, entries_read);
+            for (id, consumer, delivered_ms, delivery_count) in pending {
+                let (consumer, _) = group.find_or_create(&[b'a' + consumer], delivered_ms / 2);
+                group.assign(id, Pending { consumer, delivered_ms, delivery_count });
+            }
+            stream.groups.insert(name.into(), group);
+        }
+        stream
+    })
 }
 
 proptest! {
@@ -145,7 +179,7 @@ fn errors_say_what_is_wrong_and_where() {
     };
     let strings = |code: u8, bytes: &[u8]| [&[code, 1, b'k'][..], bytes].concat();
     check(b"\x07\x01k", "offset: 11, why: Unsupported { code: 7, what: \"values of modules cannot be read\"");
-    check(b"\x15\x01k", "streams cannot be read");
+    check(b"\x16\x01k", "hashes whose fields expire cannot be read");
     check(b"\x63\x01k", "unknown type of value");
     check(b"\xf6\x01k", "functions of a release candidate");
     check(b"\xfc\0\0\0\0\0\0\0\0\xfa\0\0", "an opcode where a key is due");

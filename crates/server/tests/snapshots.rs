@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use blackbox::{
     Client, Scratch, Server, Signal, StartError, check, eventually, oracle, sample_keys, samples,
+    stream_state,
 };
 use ds::random::Random;
 use resp::Value;
@@ -45,13 +46,16 @@ fn fill(client: &mut Client) {
     check(client, "SELECT 0", "OK");
 }
 
-/// Digest and expiries of all data.
+/// Digest and expiries of all data, and what the digest leaves out.
 fn state(client: &mut Client) -> Vec<String> {
     let mut state = vec![client.show("DEBUG DIGEST")];
     for db in DATABASES {
         check(client, &format!("SELECT {db}"), "OK");
         state.push(client.show("DBSIZE"));
-        state.extend(sample_keys().iter().map(|key| call(client, &[b"PEXPIRETIME", key]).to_string()));
+        for key in sample_keys() {
+            state.push(call(client, &[b"PEXPIRETIME", &key]).to_string());
+            state.push(stream_state(client, &key));
+        }
     }
     check(client, "SELECT 0", "OK");
     state

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use ds::hash::Hash;
 use ds::list::{End, List};
 use ds::set::Set;
+use ds::stream::{Stream, StreamLimits};
 use ds::zset::ZSet;
 use keyspace::{Config, SHARED_BYTES_MIN, Str, Value};
 use rdb::{Encoder, Kind, Part, ValueType};
@@ -18,7 +19,7 @@ const PACKED_BYTES_MAX: usize = 64 * 1024;
 /// How [`write`] encodes `value`.
 ///
 /// # Errors
-/// There is no encoding yet for streams and for hashes with fields that expire.
+/// There is no encoding yet for hashes with fields that expire.
 pub fn value_type(value: &Value) -> io::Result<ValueType> {
     let unsupported = |what| Err(io::Error::new(io::ErrorKind::Unsupported, what));
     let is_packed = value.memory_bytes() <= PACKED_BYTES_MAX;
@@ -34,7 +35,7 @@ pub fn value_type(value: &Value) -> io::Result<ValueType> {
         }
         Value::Hash(hash) if is_packed && hash.encoding() == "listpack" => ValueType::HashListpack,
         Value::Hash(_) => ValueType::Hash,
-        Value::Stream(_) => return unsupported("streams cannot be dumped yet"),
+        Value::Stream(_) => ValueType::Stream2,
     })
 }
 
@@ -58,7 +59,7 @@ pub fn write<W: Write>(value: &Value, encoder: &mut Encoder<W>) -> io::Result<()
                 _ => encoder.strings(hash.len(), items),
             }
         }
-        Value::Stream(_) => unreachable!("streams have no type"),
+        Value::Stream(stream) => encoder.stream(stream),
     }
 }
 
@@ -71,6 +72,10 @@ fn write_packed_zset<W: Write>(zset: &ZSet, encoder: &mut Encoder<W>) -> io::Res
     }
     encoder.listpack(zset.iter().zip(&scores).flat_map(|((member, _), score)| [member, score.as_slice()]))
 }
+
+/// What makes an entry of a stream begin a node, and what lets it follow in the last one.
+const NEW_NODE: StreamLimits = StreamLimits { node_bytes_max: 0, node_entries_max: 1 };
+const SAME_NODE: StreamLimits = StreamLimits { node_bytes_max: 0, node_entries_max: 0 };
 
 /// A value that is being read.
 pub struct Builder<'c> {
@@ -87,6 +92,7 @@ impl<'c> Builder<'c> {
             Kind::Set => Value::Set(Box::new(Set::new())),
             Kind::ZSet => Value::ZSet(Box::new(ZSet::new())),
             Kind::Hash => Value::Hash(Box::new(Hash::new())),
+            Kind::Stream => Value::Stream(Box::new(Stream::new())),
         };
         Builder { value, config }
     }
@@ -107,6 +113,22 @@ impl<'c> Builder<'c> {
                 zset.insert(member, score, &self.config.zset).is_none()
             }
             (Value::Hash(hash), Part::Field(field, value)) => hash.set(field, value, &self.config.hash),
+            (Value::Stream(stream), Part::Entry { id, pairs, begins_node }) => {
+                let limits = if begins_node { NEW_NODE } else { SAME_NODE };
+                stream.log.append(id, pairs, &limits).is_ok()
+            }
+            (Value::Stream(stream), Part::LogEnd { last_id, max_deleted_id, entries_added }) => {
+                let log = &mut stream.log;
+                (log.last_id, log.max_deleted_id, log.entries_added) =
+                    (last_id, max_deleted_id, entries_added);
+                true
+            }
+            (Value::Stream(stream), Part::Group { name, mut group, counts_reads }) => {
+                if !counts_reads {
+                    group.entries_read = stream.log.entries_until(group.last_id);
+                }
+                stream.groups.insert(name.into(), *group).is_none()
+            }
             (value, part) => unreachable!("{part:?} is no part of a {}", value.kind().name()),
         }
     }

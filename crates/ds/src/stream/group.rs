@@ -89,7 +89,10 @@ impl Group {
         let name: Arc<[u8]> = name.into();
         let consumer =
             Consumer { name: name.clone(), pending: BTreeSet::new(), seen_ms: now_ms, active_ms: None };
-        let place = self.consumers.iter().position(Option::is_none).unwrap_or(self.consumers.len());
+        let place = match self.by_name.len() == self.consumers.len() {
+            true => self.consumers.len(),
+            false => self.consumers.iter().position(Option::is_none).expect("not all places are taken"),
+        };
         match self.consumers.get_mut(place) {
             Some(free) => *free = Some(consumer),
             None => self.consumers.push(Some(consumer)),

@@ -200,6 +200,18 @@ impl Log {
         node.find(id).map(|entry| entry.fields)
     }
 
+    /// The entries of each node.
+    pub fn nodes(&self) -> impl Iterator<Item = Entries<'_>> {
+        let of_node = |first| Entries {
+            nodes: self.nodes.range(first..=first),
+            start: StreamId::MIN,
+            end: StreamId::MAX,
+            front: None,
+            back: None,
+        };
+        self.nodes.keys().map(move |&first| of_node(first))
+    }
+
     /// The entries from `start` to `end`, both included.
     pub fn range(&self, start: StreamId, end: StreamId) -> Entries<'_> {
         // The node that may have `start` begins before it.

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use ds::stream::{Stream, StreamLimits};
 use rdb::{Encoder, FileReader, Item, Kind, Part, Reader, ValueType, read_value};
 
 /// Bytes that come of one byte of input at most: LZF makes 264 of 3, and elements have a length of their own.
@@ -15,6 +16,18 @@ pub(crate) enum Model {
     Set(Vec<Vec<u8>>),
     ZSet(Vec<(Vec<u8>, f64)>),
     Hash(Vec<(Vec<u8>, Vec<u8>)>),
+    Stream(StreamModel),
+}
+
+/// A stream, which equals another one if both are written the same.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamModel(pub(crate) Stream);
+
+impl PartialEq for StreamModel {
+    fn eq(&self, other: &Self) -> bool {
+        let encoded = |stream: &StreamModel| Model::Stream(stream.clone()).encode(false, false).1;
+        encoded(self) == encoded(other)
+    }
 }
 
 impl Model {
@@ -25,6 +38,7 @@ impl Model {
             Kind::Set => Model::Set(Vec::new()),
             Kind::ZSet => Model::ZSet(Vec::new()),
             Kind::Hash => Model::Hash(Vec::new()),
+            Kind::Stream => Model::Stream(StreamModel(Stream::new())),
         }
     }
 
@@ -39,6 +53,20 @@ impl Model {
                 zset.push((member.to_vec(), score));
             }
             (Model::Hash(hash), Part::Field(field, value)) => hash.push((field.to_vec(), value.to_vec())),
+            (Model::Stream(StreamModel(stream)), Part::Entry { id, pairs, begins_node }) => {
+                let limits = StreamLimits { node_bytes_max: 0, node_entries_max: usize::from(begins_node) };
+                stream.log.append(id, pairs, &limits).expect("it was looked at");
+            }
+            (Model::Stream(StreamModel(stream)), Part::LogEnd { last_id, max_deleted_id, entries_added }) => {
+                let log = &mut stream.log;
+                (log.last_id, log.max_deleted_id, log.entries_added) =
+                    (last_id, max_deleted_id, entries_added);
+                log.debug_validate();
+            }
+            (Model::Stream(StreamModel(stream)), Part::Group { name, group, .. }) => {
+                group.debug_validate();
+                stream.groups.insert(name.into(), *group);
+            }
             (model, part) => panic!("{part:?} is no part of {model:?}"),
         }
     }
@@ -49,6 +77,7 @@ impl Model {
             Model::List(elements) | Model::Set(elements) => elements.iter().map(Vec::len).sum(),
             Model::ZSet(members) => members.iter().map(|(member, _)| member.len()).sum(),
             Model::Hash(fields) => fields.iter().map(|(field, value)| field.len() + value.len()).sum(),
+            Model::Stream(StreamModel(stream)) => stream.memory_bytes(),
         }
     }
 
@@ -94,6 +123,10 @@ impl Model {
                     }
                     ValueType::Hash
                 }
+            }
+            Model::Stream(StreamModel(stream)) => {
+                encoder.stream(stream)?;
+                ValueType::Stream2
             }
         };
         Ok((value_type, encoder.finish()?))

@@ -1,0 +1,364 @@
+//! Streams: nodes of entries, what the log counts, groups.
+//!
+//! ```text
+//! value:     count  node*  length  last id  [ first id  largest deleted id  entries added ]   count  group*
+//! node:      string(16: first id, BE)  string(listpack: head, then entries)
+//! head:      live count, deleted count, field count, field …, 0
+//! entry:     flags, ms and seq less those of the node, [ field count, field, ] value, …, how many elements it is so far
+//! group:     name  last id  [ entries read ]  count  pending*  count  consumer*
+//! pending:   id(16, BE)  time(8, LE)  number of deliveries
+//! consumer:  name  seen at(8, LE)  [[ active at(8, LE) ]]  count  id(16, BE)*      [ ]: not in type 15, [[ ]]: in type 21
+//! ```
+//!
+//! Entries come in the nodes that they were written in, because those share their fields: divided otherwise, a value could
+//! take far more memory than its dump.
+
+use std::borrow::Cow;
+use std::io::{self, Read, Write};
+
+use ds::stream::{ConsumerId, Group, Log, Pending, Stream, StreamId};
+
+use crate::decode::{Build, DUPLICATE, Part, Refused, packed};
+use crate::encode::Encoder;
+use crate::error::{Error, Why};
+use crate::format::ValueType;
+use crate::packed::{Element, Packed, listpack};
+use crate::reader::Reader;
+
+/// Flags of an entry.
+const DELETED: i64 = 1;
+const SAME_FIELDS: i64 = 2;
+/// What is written for a count that is not known.
+const UNKNOWN: u64 = u64::MAX;
+/// How many times the bytes of a node those of its fields may be, each time that an entry has them: what bounds the time that
+/// reading takes.
+const FIELD_EXPANSION_MAX: usize = 4096;
+
+const DAMAGED: Refused = "a node of a stream is damaged";
+const NOT_ASCENDING: Refused = "the ids of a stream do not ascend";
+
+// ---- writing ------------------------------------------------------------------------------------------------
+
+impl<W: Write> Encoder<W> {
+    /// A [`ValueType::Stream2`].
+    pub fn stream(&mut self, stream: &Stream) -> io::Result<()> {
+        let log = &stream.log;
+        self.length(log.node_count() as u64)?;
+        let mut pack = Vec::new();
+        for node in log.nodes() {
+            let first = pack_node(node, &mut pack);
+            self.string(&id_bytes(first))?;
+            self.string(&pack)?;
+        }
+        self.length(log.len() as u64)?;
+        [log.last_id, log.first_id(), log.max_deleted_id].into_iter().try_for_each(|id| self.id(id))?;
+        self.length(log.entries_added as u64)?;
+        self.length(stream.groups.len() as u64)?;
+        stream.groups.iter().try_for_each(|(name, group)| self.group(name, group))
+    }
+
+    fn id(&mut self, id: StreamId) -> io::Result<()> {
+        self.length(id.ms)?;
+        self.length(id.seq)
+    }
+
+    fn group(&mut self, name: &[u8], group: &Group) -> io::Result<()> {
+        let all = StreamId::MIN..=StreamId::MAX;
+        self.string(name)?;
+        self.id(group.last_id)?;
+        self.length(group.entries_read.map_or(UNKNOWN, |read| read as u64))?;
+        self.length(group.pending_len() as u64)?;
+        for (id, pending) in group.pending_range(all.clone()) {
+            self.bytes(&id_bytes(id))?;
+            self.bytes(&pending.delivered_ms.to_le_bytes())?;
+            self.length(pending.delivery_count as u64)?;
+        }
+        self.length(group.consumers().len() as u64)?;
+        for consumer in group.consumers() {
+            self.string(consumer.name())?;
+            self.bytes(&consumer.seen_ms.to_le_bytes())?;
+            self.length(consumer.pending_len() as u64)?;
+            let number = group.find(consumer.name()).expect("it is one of the group");
+            for (id, _) in group.pending_range_of(number, all.clone()) {
+                self.bytes(&id_bytes(id))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Packs the entries of a node into `pack`; the id of the first.
+fn pack_node<'a>(
+    node: impl Iterator<Item = (StreamId, ds::stream::Fields<'a>)> + Clone,
+    pack: &mut Vec<u8>,
+) -> StreamId {
+    let live_count = node.clone().count();
+    let (first, master) = node.clone().next().expect("a node has entries");
+    pack.clear();
+    listpack::begin(pack);
+    let mut pack = Pack { bytes: pack, count: 0 };
+    [live_count as i64, 0, master.len() as i64].into_iter().for_each(|number| pack.number(number));
+    master.for_each(|(field, _)| pack.text(field));
+    pack.number(0);
+    for (id, fields) in node {
+        let is_same = fields.map(|(field, _)| field).eq(master.map(|(field, _)| field));
+        let start = pack.count;
+        pack.number(if is_same { SAME_FIELDS } else { 0 });
+        pack.number(id.ms.wrapping_sub(first.ms) as i64);
+        pack.number(id.seq.wrapping_sub(first.seq) as i64);
+        if !is_same {
+            pack.number(fields.len() as i64);
+        }
+        for (field, value) in fields {
+            if !is_same {
+                pack.text(field);
+            }
+            pack.text(value);
+        }
+        pack.number((pack.count - start) as i64);
+    }
+    listpack::end(pack.count, pack.bytes);
+    first
+}
+
+/// A listpack that grows.
+struct Pack<'a> {
+    bytes: &'a mut Vec<u8>,
+    count: usize,
+}
+
+impl Pack<'_> {
+    fn text(&mut self, text: &[u8]) {
+        listpack::push(text, self.bytes);
+        self.count += 1;
+    }
+
+    fn number(&mut self, number: i64) {
+        self.text(itoa::Buffer::new().format(number).as_bytes());
+    }
+}
+
+fn id_bytes(id: StreamId) -> [u8; 16] {
+    (u128::from(id.ms) << 64 | u128::from(id.seq)).to_be_bytes()
+}
+
+// ---- reading ------------------------------------------------------------------------------------------------
+
+pub(crate) fn read<R: Read>(
+    reader: &mut Reader<R>,
+    value_type: ValueType,
+    build: &mut Build,
+) -> Result<(), Error> {
+    let has_counts = value_type != ValueType::Stream;
+    let mut entries = Entries { count: 0, last: StreamId::MIN };
+    let mut name = Vec::new();
+    for _ in 0..reader.length()? {
+        let offset = reader.offset();
+        reader.string(&mut name)?;
+        let first = <[u8; 16]>::try_from(&name[..]);
+        let first = first.map_err(|_| reader.error(offset, Why::Corrupt(DAMAGED)))?;
+        packed(reader, build, |bytes, build| entries.read_node(id(first), bytes, build))?;
+    }
+    let offset = reader.offset();
+    if reader.length()? != entries.count {
+        return reader.corrupt(offset, "a stream has not as many entries as it says");
+    }
+    let last_id = read_id(reader)?;
+    let (mut max_deleted_id, mut entries_added) = (StreamId::MIN, entries.count as i64);
+    if has_counts {
+        // The log knows its first entry.
+        read_id(reader)?;
+        max_deleted_id = read_id(reader)?;
+        entries_added = read_count(reader)?;
+    }
+    if last_id < entries.last || (entries_added as u64) < entries.count {
+        return reader.corrupt(offset, "what a stream counts contradicts its entries");
+    }
+    build(Part::LogEnd { last_id, max_deleted_id, entries_added });
+    for _ in 0..reader.length()? {
+        let offset = reader.offset();
+        reader.string(&mut name)?;
+        let group = read_group(reader, value_type)?;
+        if !build(Part::Group { name: &name, group: Box::new(group), counts_reads: has_counts }) {
+            return reader.corrupt(offset, DUPLICATE);
+        }
+    }
+    Ok(())
+}
+
+fn id(bytes: [u8; 16]) -> StreamId {
+    let number = u128::from_be_bytes(bytes);
+    StreamId { ms: (number >> 64) as u64, seq: number as u64 }
+}
+
+fn read_id<R: Read>(reader: &mut Reader<R>) -> Result<StreamId, Error> {
+    Ok(StreamId { ms: reader.length()?, seq: reader.length()? })
+}
+
+/// A count; what is more than we count is the most that we do.
+fn read_count<R: Read>(reader: &mut Reader<R>) -> Result<i64, Error> {
+    Ok(i64::try_from(reader.length()?).unwrap_or(i64::MAX))
+}
+
+fn read_time<R: Read>(reader: &mut Reader<R>) -> Result<i64, Error> {
+    let offset = reader.offset();
+    let time = i64::from_le_bytes(reader.array()?);
+    if time < 0 { reader.corrupt(offset, "a time is before 1970") } else { Ok(time) }
+}
+
+/// The entries read so far.
+struct Entries {
+    /// Those that are not deleted.
+    count: u64,
+    /// The id of the last one, deleted or not.
+    last: StreamId,
+}
+
+impl Entries {
+    fn read_node(&mut self, first: StreamId, bytes: &[u8], build: &mut Build) -> Result<(), Refused> {
+        let mut node = Packed::listpack(bytes)?;
+        let (live_count, deleted_count) = (count(&mut node)?, count(&mut node)?);
+        let mut fields = Vec::new();
+        for _ in 0..count(&mut node)? {
+            fields.push(text(&mut node)?);
+        }
+        if number(&mut node)? != 0 {
+            return Err(DAMAGED);
+        }
+        let field_bytes: usize = fields.iter().map(|field| field.len()).sum();
+        let mut field_bytes_left = bytes.len().saturating_mul(FIELD_EXPANSION_MAX);
+        let (mut live, mut deleted) = (0, 0);
+        // The first entry with the fields of the node begins a node of the log, whose fields they are then.
+        let mut begun_with_same = None;
+        while let Some(flags) = node.next()? {
+            let Element::Int(flags) = flags else { return Err(DAMAGED) };
+            let is_same = flags & SAME_FIELDS != 0;
+            let (ms, seq) = (number(&mut node)? as u64, number(&mut node)? as u64);
+            let id = StreamId { ms: first.ms.wrapping_add(ms), seq: first.seq.wrapping_add(seq) };
+            if id <= self.last {
+                return Err(NOT_ASCENDING);
+            }
+            self.last = id;
+            let pair_count = if is_same { fields.len() as u64 } else { count(&mut node)? };
+            let mut texts: Vec<Cow<[u8]>> = Vec::new();
+            for _ in 0..if is_same { pair_count } else { pair_count.saturating_mul(2) } {
+                texts.push(text(&mut node)?);
+            }
+            let element_count = texts.len() as u64 + if is_same { 3 } else { 4 };
+            if pair_count == 0 || count(&mut node)? != element_count {
+                return Err(DAMAGED);
+            }
+            if flags & DELETED != 0 {
+                deleted += 1;
+                continue;
+            }
+            live += 1;
+            let pairs: Vec<&[u8]> = if is_same {
+                field_bytes_left =
+                    field_bytes_left.checked_sub(field_bytes).ok_or("the fields of a node are too long")?;
+                fields.iter().zip(&texts).flat_map(|(field, value)| [&field[..], value]).collect()
+            } else {
+                texts.iter().map(|text| &text[..]).collect()
+            };
+            if Log::is_too_large(&pairs) {
+                return Err("an entry is longer than 1 GiB");
+            }
+            let begins_node = begun_with_same.is_none_or(|with_same: bool| is_same && !with_same);
+            if begins_node {
+                begun_with_same = Some(is_same);
+            }
+            if !build(Part::Entry { id, pairs: &pairs, begins_node }) {
+                return Err(NOT_ASCENDING);
+            }
+        }
+        self.count += live;
+        if (live, deleted) == (live_count, deleted_count) { Ok(()) } else { Err(DAMAGED) }
+    }
+}
+
+fn number(node: &mut Packed) -> Result<i64, Refused> {
+    match node.next()? {
+        Some(Element::Int(number)) => Ok(number),
+        _ => Err(DAMAGED),
+    }
+}
+
+fn count(node: &mut Packed) -> Result<u64, Refused> {
+    u64::try_from(number(node)?).map_err(|_| DAMAGED)
+}
+
+fn text<'a>(node: &mut Packed<'a>) -> Result<Cow<'a, [u8]>, Refused> {
+    Ok(match node.next()?.ok_or(DAMAGED)? {
+        Element::Text(text) => Cow::Borrowed(text),
+        Element::Int(number) => Cow::Owned(itoa::Buffer::new().format(number).as_bytes().to_vec()),
+    })
+}
+
+/// A pending entry that no consumer was said to have yet.
+struct Unowned {
+    id: StreamId,
+    delivered_ms: i64,
+    delivery_count: i64,
+    is_left: bool,
+}
+
+fn read_group<R: Read>(reader: &mut Reader<R>, value_type: ValueType) -> Result<Group, Error> {
+    let last_id = read_id(reader)?;
+    let entries_read = match value_type {
+        ValueType::Stream => None,
+        _ => Some(reader.length()?).filter(|read| *read != UNKNOWN),
+    };
+    let entries_read = entries_read.map(|read| i64::try_from(read).unwrap_or(i64::MAX));
+    let mut group = Group::new(last_id, entries_read);
+    let mut pending: Vec<Unowned> = Vec::new();
+    for _ in 0..reader.length()? {
+        let offset = reader.offset();
+        let id = id(reader.array()?);
+        if pending.last().is_some_and(|last| id <= last.id) {
+            return reader.corrupt(offset, "the ids of pending entries do not ascend");
+        }
+        let (delivered_ms, delivery_count) = (read_time(reader)?, read_count(reader)?);
+        pending.push(Unowned { id, delivered_ms, delivery_count, is_left: true });
+    }
+    let mut name = Vec::new();
+    for _ in 0..reader.length()? {
+        let offset = reader.offset();
+        reader.string(&mut name)?;
+        let seen_ms = read_time(reader)?;
+        let (consumer, is_new) = group.find_or_create(&name, seen_ms);
+        if !is_new {
+            return reader.corrupt(offset, DUPLICATE);
+        }
+        // Before it was written, that it was seen is the best that is known.
+        group.consumer_mut(consumer).active_ms = match value_type {
+            ValueType::Stream3 => Some(i64::from_le_bytes(reader.array()?)).filter(|time| *time >= 0),
+            _ => Some(seen_ms),
+        };
+        read_owned(reader, &mut group, consumer, &mut pending)?;
+    }
+    if pending.iter().any(|pending| pending.is_left) {
+        return reader.corrupt(reader.offset(), "a pending entry has no consumer");
+    }
+    Ok(group)
+}
+
+/// Reads which of `pending` the consumer has.
+fn read_owned<R: Read>(
+    reader: &mut Reader<R>,
+    group: &mut Group,
+    consumer: ConsumerId,
+    pending: &mut [Unowned],
+) -> Result<(), Error> {
+    for _ in 0..reader.length()? {
+        let offset = reader.offset();
+        let id = id(reader.array()?);
+        let found = pending.binary_search_by_key(&id, |pending| pending.id);
+        let Some(found) = found.ok().map(|at| &mut pending[at]).filter(|found| found.is_left) else {
+            return reader.corrupt(offset, "what is pending for a consumer is not so for its group");
+        };
+        found.is_left = false;
+        let Unowned { delivered_ms, delivery_count, .. } = *found;
+        group.assign(id, Pending { consumer, delivered_ms, delivery_count });
+    }
+    Ok(())
+}

@@ -6,7 +6,7 @@ URL ?=
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: help run build release test quick-test differential simulate hostile fuzz loom lint fmt bench bench-quick bench-tables bench-growth demo gates gate-sidekiq clean setup
+.PHONY: help run build release test quick-test differential simulate hostile fuzz loom lint fmt bench bench-quick bench-tables bench-growth scaling demo gates gate-sidekiq clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -72,6 +72,9 @@ bench-quick: release ## Ratios to redis-server: CPU per request, in under three 
 
 bench-tables: release ## The published tables with our figures beside them: TABLE=queues (default), backlog or values
 	scripts/bench-tables $(or $(TABLE),queues)
+
+scaling: ## What to expect on 1 to 64 cores, computed from costs measured on two (docs/scaling.md)
+	scripts/scaling-model
 
 bench-growth: ## How long one operation takes while tables and collections grow to millions, and shrink
 	$(CARGO) build --release -p keyspace --example growth

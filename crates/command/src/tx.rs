@@ -133,7 +133,7 @@ impl<'t> Tx<'t> {
                 .find(hash, key)
                 .filter(|record| !record.expired(self.now));
             let Some(record) = record else { return };
-            if record.value.kind() != waiter.wait.kind {
+            if record.value().kind() != waiter.wait.kind {
                 continue;
             }
             if let Some(also) = waiter.wait.also

@@ -85,14 +85,14 @@ impl Checked {
         let (hash, value) = (hashing.of(key), self.model.len() as u32);
         let hash_of = |pair: &Pair| hashing.of(pair.0);
         if key.is_multiple_of(2) && !self.model.contains_key(&key) {
-            assert_eq!(*self.table.insert(hash, Box::new((key, value)), hash_of), (key, value));
+            assert_eq!(*self.table.insert(hash, Box::new((key, value)), hash_of).get(), (key, value));
             self.model.insert(key, value);
             return;
         }
         let make = || Box::new((key, value));
         let (found, is_new) = self.table.find_or_insert_with(hash, |pair| pair.0 == key, make, hash_of);
         assert_eq!(is_new, !self.model.contains_key(&key));
-        assert_eq!(*found, (key, *self.model.entry(key).or_insert(value)));
+        assert_eq!(*found.into_ref(), (key, *self.model.entry(key).or_insert(value)));
     }
 
     fn remove(&mut self, key: u32) {
@@ -104,10 +104,12 @@ impl Checked {
         let hash = self.hashing.of(key);
         self.table.prefetch(hash);
         self.table.prefetch_block(hash);
+        let likely = self.table.likely(hash);
+        assert!(likely.is_none_or(|pair| self.model.get(&pair.0) == Some(&pair.1)));
         let found = self.table.find(hash, |pair| pair.0 == key);
         assert_eq!(found.map(|pair| pair.1), self.model.get(&key).copied());
-        if let Some(pair) = self.table.find_mut(hash, |pair| pair.0 == key) {
-            pair.1 += 1;
+        if let Some(mut held) = self.table.find_mut(hash, |pair| pair.0 == key) {
+            held.replace(|pair| Box::new((pair.0, pair.1 + 1)));
             self.model.entry(key).and_modify(|value| *value += 1);
         }
     }
@@ -230,6 +232,8 @@ fn an_entry_takes_ten_bytes_at_any_length() {
     table.debug_validate(hash_of);
     assert!(most < 11.0 && least > 8.0, "{least} to {most}");
     assert!((0..COUNT).all(|key| table.find(hash_of(&key), |&found| found == key).is_some()));
+    let likely = (0..COUNT).filter(|key| table.likely(hash_of(key)) == Some(key)).count();
+    assert!(likely > COUNT as usize / 10 * 8, "{likely} are where they are thought to be");
     let mut asked = 0;
     for key in COUNT..COUNT * 2 {
         let found = table.find(hash_of(&key), |_| {

@@ -6,7 +6,7 @@
 
 use std::array;
 
-use super::slot::{Block, Slot};
+use super::slot::{Block, Slot, matching_and_marked};
 
 /// Slots of a bucket.
 pub(super) const SLOTS: usize = 8;
@@ -24,20 +24,10 @@ impl<B: Block> Bucket<B> {
         Bucket { slots: array::from_fn(|_| Slot::empty()) }
     }
 
-    /// The slots that fulfil a condition, each a bit.
+    /// The slots with this tag, and perhaps empty ones, each a bit; and how many blocks went past.
     #[inline]
-    fn mask(&self, condition: impl Fn(&Slot<B>) -> bool) -> u8 {
-        let mut mask = 0;
-        for (number, slot) in self.slots.iter().enumerate() {
-            mask |= u8::from(condition(slot)) << number;
-        }
-        mask
-    }
-
-    /// The slots with this tag, and perhaps empty ones, each a bit.
-    #[inline]
-    pub(super) fn matching(&self, tag: u16) -> u8 {
-        self.mask(|slot| slot.tag() == tag)
+    pub(super) fn look_up(&self, tag: u16) -> (u8, u8) {
+        matching_and_marked(&self.slots, tag)
     }
 
     /// The number of an empty slot.
@@ -47,9 +37,8 @@ impl<B: Block> Bucket<B> {
     }
 
     /// How many blocks went past.
-    #[inline]
     pub(super) fn passed(&self) -> u8 {
-        self.mask(Slot::is_marked)
+        self.look_up(0).1
     }
 
     /// Counts one block more that went past.

@@ -25,8 +25,8 @@ mod walk;
 use std::mem;
 
 use segment::Segment;
-pub use slot::Block;
-use slot::TAG_BITS;
+pub use slot::{Block, Held};
+use slot::{Slot, TAG_BITS};
 
 use crate::table::numbering::{PLACEMENT_BITS, buddy_of, segment_of};
 
@@ -95,12 +95,24 @@ impl<B: Block> CompactTable<B> {
         }
     }
 
-    /// Asks for the block with this hash, whose place is there by now.
+    #[inline]
+    fn likely_slot(&self, hash: u64) -> Option<&Slot<B>> {
+        self.segment(hash).and_then(|(segment, tag)| segment.likely_slot(tag))
+    }
+
+    /// Asks for the block that a look-up of this hash will most likely find, whose place is there by now.
     #[inline]
     pub fn prefetch_block(&self, hash: u64) {
-        if let Some((segment, tag)) = self.segment(hash) {
-            segment.prefetch_block(tag);
+        if let Some(slot) = self.likely_slot(hash) {
+            slot.prefetch();
         }
+    }
+
+    /// The block that a look-up of this hash will most likely find: looks no further than what
+    /// [`prefetch`](Self::prefetch) asks for.
+    #[inline]
+    pub fn likely(&self, hash: u64) -> Option<B::Ref<'_>> {
+        self.likely_slot(hash)?.get()
     }
 
     /// The block with this hash that `eq` accepts. `eq` is asked about few others, whose hashes agree in the bits
@@ -113,7 +125,7 @@ impl<B: Block> CompactTable<B> {
 
     /// Like [`find`](Self::find).
     #[inline]
-    pub fn find_mut(&mut self, hash: u64, eq: impl FnMut(B::Ref<'_>) -> bool) -> Option<B::Mut<'_>> {
+    pub fn find_mut(&mut self, hash: u64, eq: impl FnMut(B::Ref<'_>) -> bool) -> Option<Held<'_, B>> {
         let (segment, tag) = self.segment_mut(hash)?;
         let place = segment.locate(tag, eq)?;
         segment.slot_mut(place).get_mut()
@@ -121,7 +133,7 @@ impl<B: Block> CompactTable<B> {
 
     /// Adds a block that the caller knows to be absent. `hash_of` gives the hash of any block of the table.
     #[inline]
-    pub fn insert(&mut self, hash: u64, block: B, hash_of: impl Fn(B::Ref<'_>) -> u64) -> B::Mut<'_> {
+    pub fn insert(&mut self, hash: u64, block: B, hash_of: impl Fn(B::Ref<'_>) -> u64) -> Held<'_, B> {
         if self.len >= self.segments.len() * ENTRIES_PER_SEGMENT_MAX {
             self.add_segment(&hash_of);
         }
@@ -143,7 +155,7 @@ impl<B: Block> CompactTable<B> {
         eq: impl FnMut(B::Ref<'_>) -> bool,
         make: impl FnOnce() -> B,
         hash_of: impl Fn(B::Ref<'_>) -> u64,
-    ) -> (B::Mut<'_>, bool) {
+    ) -> (Held<'_, B>, bool) {
         let found = self.segment(hash).and_then(|(segment, tag)| segment.locate(tag, eq));
         match found {
             Some(place) => {

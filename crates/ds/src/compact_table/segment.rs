@@ -103,7 +103,7 @@ impl<B: Block> Segment<B> {
         let mut at = self.home(tag);
         for _ in 0..self.buckets.len() {
             let bucket = &self.buckets[at];
-            let mut matching = bucket.matching(tag);
+            let (mut matching, passed) = bucket.look_up(tag);
             while matching != 0 {
                 let slot = matching.trailing_zeros() as usize % SLOTS;
                 if bucket.slots[slot].get().is_some_and(&mut eq) {
@@ -111,7 +111,7 @@ impl<B: Block> Segment<B> {
                 }
                 matching &= matching - 1;
             }
-            if bucket.passed() == 0 {
+            if passed == 0 {
                 return None;
             }
             at = self.after(at);
@@ -125,15 +125,11 @@ impl<B: Block> Segment<B> {
         crate::prefetch::prefetch(self.buckets.as_ptr().wrapping_add(self.home(tag)));
     }
 
-    /// Asks for the blocks with this tag in its home.
+    /// The first slot with this tag in its home: most likely the one that a look-up finds.
     #[inline]
-    pub(super) fn prefetch_block(&self, tag: u16) {
-        let Some(bucket) = self.buckets.get(self.home(tag)) else { return };
-        let mut matching = bucket.matching(tag);
-        while matching != 0 {
-            bucket.slots[matching.trailing_zeros() as usize % SLOTS].prefetch();
-            matching &= matching - 1;
-        }
+    pub(super) fn likely_slot(&self, tag: u16) -> Option<&Slot<B>> {
+        let bucket = self.buckets.get(self.home(tag))?;
+        bucket.slots.get(bucket.look_up(tag).0.trailing_zeros() as usize)
     }
 
     #[inline]
@@ -199,12 +195,12 @@ impl<B: Block> Segment<B> {
     }
 
     /// Takes out the blocks for which `keep` is false, looking only at those with an order from `from` on.
-    pub(super) fn retain(&mut self, from: u64, keep: &mut dyn FnMut(B::Mut<'_>) -> bool) {
+    pub(super) fn retain(&mut self, from: u64, keep: &mut dyn FnMut(B::Ref<'_>) -> bool) {
         for bucket in 0..self.buckets.len() {
             for slot in 0..SLOTS {
                 let place = Place { bucket, slot };
                 let slot = self.slot_mut(place);
-                if order(slot.tag()) >= from && slot.get_mut().is_some_and(|block| !keep(block)) {
+                if order(slot.tag()) >= from && slot.get().is_some_and(|block| !keep(block)) {
                     self.remove(place);
                 }
             }

@@ -27,8 +27,6 @@ const MARK: usize = 1 << (ADDRESS_BITS + TAG_BITS);
 pub unsafe trait Block: 'static {
     /// What is lent of a block.
     type Ref<'a>: Copy;
-    /// What is lent of a block to change it.
-    type Mut<'a>;
 
     /// Gives the block up as a pointer; its address has at most 48 bits.
     fn into_raw(self) -> NonNull<()>;
@@ -47,13 +45,6 @@ pub unsafe trait Block: 'static {
     /// `raw` came from `into_raw`, and for `'a` nobody changes the block or takes it back.
     unsafe fn lend<'a>(raw: NonNull<()>) -> Self::Ref<'a>;
 
-    /// Lends the block to be changed.
-    ///
-    /// # Safety
-    ///
-    /// `raw` came from `into_raw`, and for `'a` nobody else uses the block.
-    unsafe fn lend_mut<'a>(raw: NonNull<()>) -> Self::Mut<'a>;
-
     /// Asks for the memory that a look-up reads of the block at this address.
     fn prefetch(address: *const ());
 }
@@ -61,7 +52,6 @@ pub unsafe trait Block: 'static {
 // SAFETY: a box gives its pointer up and takes it back just so.
 unsafe impl<T: 'static> Block for Box<T> {
     type Ref<'a> = &'a T;
-    type Mut<'a> = &'a mut T;
 
     fn into_raw(self) -> NonNull<()> {
         NonNull::from(Box::leak(self)).cast()
@@ -75,11 +65,6 @@ unsafe impl<T: 'static> Block for Box<T> {
     unsafe fn lend<'a>(raw: NonNull<()>) -> &'a T {
         // SAFETY: by the caller's promise.
         unsafe { raw.cast().as_ref() }
-    }
-
-    unsafe fn lend_mut<'a>(raw: NonNull<()>) -> &'a mut T {
-        // SAFETY: by the caller's promise.
-        unsafe { raw.cast().as_mut() }
     }
 
     fn prefetch(address: *const ()) {
@@ -120,11 +105,6 @@ impl<B: Block> Slot<B> {
         ((self.word.addr() & TAG_MASK) >> ADDRESS_BITS) as u16
     }
 
-    #[inline]
-    pub(super) fn is_marked(&self) -> bool {
-        self.word.addr() & MARK != 0
-    }
-
     pub(super) fn set_marked(&mut self, is_marked: bool) {
         self.word = self.word.map_addr(|word| if is_marked { word | MARK } else { word & !MARK });
     }
@@ -157,15 +137,87 @@ impl<B: Block> Slot<B> {
 
     /// The block to change it, if there is one.
     #[inline]
-    pub(super) fn get_mut(&mut self) -> Option<B::Mut<'_>> {
-        // SAFETY: the slot owns the block, and stays borrowed alone as long as what is lent.
-        self.raw().map(|raw| unsafe { B::lend_mut(raw) })
+    pub(super) fn get_mut(&mut self) -> Option<Held<'_, B>> {
+        if self.is_empty() { None } else { Some(Held { slot: self }) }
     }
 
     /// Asks for the memory of the block, if there is one.
     #[inline]
     pub(super) fn prefetch(&self) {
         B::prefetch(self.word.map_addr(|word| word & ADDRESS_MASK));
+    }
+}
+
+/// What the slots of a bucket say at a glance: slots with this tag, and marked slots, each a bit. Empty slots may
+/// count as having the tag 0.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(super) fn matching_and_marked<B: Block>(slots: &[Slot<B>; 8], tag: u16) -> (u8, u8) {
+    use std::arch::x86_64::*;
+
+    #[target_feature(enable = "sse2")]
+    #[inline]
+    fn compare(words: [i64; 8], tag: u16) -> (u8, u8) {
+        // The upper halves of the words, four to a vector: mark, tag, rest of the address.
+        let upper_halves = |at: usize| {
+            let two = |at: usize| _mm_castsi128_ps(_mm_set_epi64x(words[at + 1], words[at]));
+            _mm_shuffle_ps::<0b11_01_11_01>(two(at), two(at + 2))
+        };
+        let (low, high) = (upper_halves(0), upper_halves(4));
+        let marked = _mm_movemask_ps(low) | _mm_movemask_ps(high) << 4;
+        let tags = |halves| _mm_srli_epi32::<17>(_mm_slli_epi32::<1>(_mm_castps_si128(halves)));
+        let tags = _mm_packs_epi32(tags(low), tags(high));
+        let equal = _mm_cmpeq_epi16(tags, _mm_set1_epi16(tag.cast_signed()));
+        let matching = _mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128()));
+        (matching as u8, marked as u8)
+    }
+
+    let words = slots.each_ref().map(|slot| slot.word.addr() as i64);
+    // SAFETY: SSE2 is part of every x86-64.
+    unsafe { compare(words, tag) }
+}
+
+/// The same, for other processors.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub(super) fn matching_and_marked<B: Block>(slots: &[Slot<B>; 8], tag: u16) -> (u8, u8) {
+    slots.iter().rev().fold((0, 0), |(matching, marked), slot| {
+        let is_marked = slot.word.addr() & MARK != 0;
+        (matching << 1 | u8::from(slot.tag() == tag), marked << 1 | u8::from(is_marked))
+    })
+}
+
+/// A block in its slot, borrowed alone.
+pub struct Held<'a, B: Block> {
+    /// Not empty.
+    slot: &'a mut Slot<B>,
+}
+
+impl<'a, B: Block> Held<'a, B> {
+    /// What the block gave as its pointer. It is there to be changed through, until something else is done with this.
+    #[inline]
+    pub fn raw(&mut self) -> NonNull<()> {
+        self.slot.raw().expect("the slot is not empty")
+    }
+
+    /// The block.
+    #[inline]
+    pub fn get(&self) -> B::Ref<'_> {
+        self.slot.get().expect("the slot is not empty")
+    }
+
+    /// The block, for as long as its table is borrowed.
+    #[inline]
+    pub fn into_ref(self) -> B::Ref<'a> {
+        self.slot.get().expect("the slot is not empty")
+    }
+
+    /// Puts what `change` makes of the block in its place; the hash stays the same.
+    #[inline]
+    pub fn replace(&mut self, change: impl FnOnce(B) -> B) {
+        let tag = self.slot.tag();
+        let block = self.slot.take().expect("the slot is not empty");
+        self.slot.put(tag, change(block));
     }
 }
 

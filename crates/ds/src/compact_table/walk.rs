@@ -74,7 +74,7 @@ impl<B: Block> CompactTable<B> {
         &mut self,
         cursor: u64,
         segments_max: usize,
-        keep: &mut dyn FnMut(B::Mut<'_>) -> bool,
+        keep: &mut dyn FnMut(B::Ref<'_>) -> bool,
     ) -> u64 {
         let mut from = cursor;
         for _ in 0..segments_max.max(1) {

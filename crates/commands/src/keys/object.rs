@@ -112,7 +112,7 @@ fn object_idletime(ctx: &mut Ctx) -> CommandResult {
         }
         Some(record) => {
             let now_seconds = (ctx.store.now() / 1000) as u32;
-            ctx.reply.int(i64::from(now_seconds.saturating_sub(record.access())));
+            ctx.reply.int(i64::from(record.idle_seconds(now_seconds)));
         }
     }
     Ok(())

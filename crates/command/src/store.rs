@@ -6,7 +6,7 @@
 //! [`Store::delete_if_empty`].
 
 use ds::random::Random;
-use keyspace::{Config, Db, Kind, Record, Str, Type, UnixMs, Value};
+use keyspace::{Config, Db, Kind, Record, RecordMut, RecordRef, Str, Type, UnixMs, Value};
 use shard::{Ready, ShardId};
 use smallvec::SmallVec;
 
@@ -99,24 +99,24 @@ impl<'a, 't> Store<'a, 't> {
     /// The value of `key` for a reading command: counts a hit or a miss, touches the access clock.
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<&Value> {
-        self.read_record(key).map(|record| &record.value)
+        self.read_record(key).map(RecordRef::value)
     }
 
     /// The same with its record.
     #[inline]
-    pub fn read_record(&mut self, key: &[u8]) -> Option<&Record> {
+    pub fn read_record(&mut self, key: &[u8]) -> Option<RecordRef<'_>> {
         let (id, hash) = self.locate(key);
         self.expire_if_due(id, hash, key);
         let (db, touch) = (self.client.db, !self.client.no_touch);
         let Tx { hold, config, posts, now, .. } = &mut *self.tx;
         let shard = hold.shard_mut(id);
         match shard.dbs[db as usize].find_mut(hash, key) {
-            Some(record) => {
+            Some(mut record) => {
                 shard.stats.keyspace_hits += 1;
                 if touch {
-                    record.access = access_clock(*now);
+                    record.set_access(access_clock(*now));
                 }
-                Some(record)
+                Some(record.into_ref())
             }
             None => {
                 shard.stats.keyspace_misses += 1;
@@ -139,7 +139,7 @@ impl<'a, 't> Store<'a, 't> {
 
     /// The live record of `key`, without counting or touching: several may be borrowed at once.
     #[inline]
-    pub fn peek(&self, key: &[u8]) -> Option<&Record> {
+    pub fn peek(&self, key: &[u8]) -> Option<RecordRef<'_>> {
         let (id, hash) = self.locate(key);
         let record = self.tx.hold.shard(id).dbs[self.client.db as usize].find(hash, key)?;
         (!record.expired(self.tx.now)).then_some(record)
@@ -149,7 +149,7 @@ impl<'a, 't> Store<'a, 't> {
     pub fn peek_as<T: Type>(&self, key: &[u8]) -> Result<Option<&T>, CommandError> {
         match self.peek(key) {
             None => Ok(None),
-            Some(record) => T::of(&record.value).map(Some).ok_or(CommandError::WRONG_TYPE),
+            Some(record) => T::of(record.value()).map(Some).ok_or(CommandError::WRONG_TYPE),
         }
     }
 
@@ -163,19 +163,19 @@ impl<'a, 't> Store<'a, 't> {
     pub fn write_as<T: Type>(&mut self, key: &[u8]) -> Result<Option<&mut T>, CommandError> {
         match self.write(key) {
             None => Ok(None),
-            Some(record) => T::of_mut(&mut record.value).map(Some).ok_or(CommandError::WRONG_TYPE),
+            Some(record) => T::of_mut(record.into_value()).map(Some).ok_or(CommandError::WRONG_TYPE),
         }
     }
 
     /// The record of `key`, its value to be changed.
     #[inline]
-    pub fn write(&mut self, key: &[u8]) -> Option<&mut Record> {
+    pub fn write(&mut self, key: &[u8]) -> Option<RecordMut<'_>> {
         let (id, hash) = self.locate(key);
         self.expire_if_due(id, hash, key);
         let (db, now, touch) = (self.client.db as usize, self.tx.now, !self.client.no_touch);
-        let record = self.tx.hold.shard_mut(id).dbs[db].find_mut(hash, key)?;
+        let mut record = self.tx.hold.shard_mut(id).dbs[db].find_mut(hash, key)?;
         if touch {
-            record.access = access_clock(now);
+            record.set_access(access_clock(now));
         }
         Some(record)
     }
@@ -189,9 +189,9 @@ impl<'a, 't> Store<'a, 't> {
         let (db, touch) = (self.client.db, !self.client.no_touch);
         let Tx { hold, config, posts, now, has_ready, .. } = &mut *self.tx;
         let shard = hold.shard_mut(id);
-        let (record, is_new) = shard.dbs[db as usize].find_or_insert(hash, key, T::create);
+        let (mut record, is_new) = shard.dbs[db as usize].find_or_insert(hash, key, T::create);
         if touch || is_new {
-            record.access = access_clock(*now);
+            record.set_access(access_clock(*now));
         }
         if is_new {
             if shard.waiters.any(db, key) {
@@ -202,7 +202,7 @@ impl<'a, 't> Store<'a, 't> {
                 post_event(posts, config.notify, db, "new", key);
             }
         }
-        T::of_mut(&mut record.value).ok_or(CommandError::WRONG_TYPE)
+        T::of_mut(record.into_value()).ok_or(CommandError::WRONG_TYPE)
     }
 
     // ---- storing ---------------------------------------------------------------------------------------
@@ -219,10 +219,10 @@ impl<'a, 't> Store<'a, 't> {
         let (db, now) = (self.client.db as usize, self.tx.now);
         let databases = &mut self.tx.hold.shard_mut(id).dbs;
         match databases[db].find_mut(hash, key) {
-            Some(record) => {
+            Some(mut record) => {
                 let has_volatile_fields = value.first_field_expiry().is_some();
-                let old = std::mem::replace(&mut record.value, value);
-                record.access = access_clock(now);
+                let old = std::mem::replace(record.value(), value);
+                record.set_access(access_clock(now));
                 if has_volatile_fields {
                     self.note_volatile_fields(key);
                 }
@@ -242,14 +242,14 @@ impl<'a, 't> Store<'a, 't> {
         let (db, now) = (self.client.db as usize, self.tx.now);
         let databases = &mut self.tx.hold.shard_mut(id).dbs;
         match databases[db].find_mut(hash, key) {
-            Some(record) if !record.expired(now) => {
+            Some(mut record) if !record.lend().expired(now) => {
                 let mut old = None;
-                match &mut record.value {
+                match record.value() {
                     Value::Str(string) => string.assign(bytes),
                     other => old = Some(std::mem::replace(other, Value::Str(Str::new(bytes)))),
                 }
-                record.access = access_clock(now);
-                if record.expiry() != expiry {
+                record.set_access(access_clock(now));
+                if record.lend().expiry() != expiry {
                     databases[db].set_expiry(hash, key, expiry);
                 }
                 if let Some(old) = old {
@@ -272,7 +272,7 @@ impl<'a, 't> Store<'a, 't> {
 
     fn insert_new(&mut self, id: ShardId, hash: u64, key: &[u8], value: Value) {
         let access = access_clock(self.tx.now);
-        self.db_mut(id).insert(hash, key, value).access = access;
+        self.db_mut(id).insert(hash, key, value).set_access(access);
         self.mark_ready(id, key);
         if self.tx.config.notify & Class::New as u32 != 0 {
             self.notify(Class::New, "new", key);
@@ -314,7 +314,7 @@ impl<'a, 't> Store<'a, 't> {
         let (id, hash) = self.locate(key);
         self.expire_if_due(id, hash, key);
         let record = self.db_mut(id).remove(hash, key)?;
-        self.mark_lost(id, key, &record.value);
+        self.mark_lost(id, key, record.lend().value());
         Some(record)
     }
 
@@ -337,7 +337,7 @@ impl<'a, 't> Store<'a, 't> {
     /// Deletes `key` if its collection became empty, with the event `del`; the effect that emptied it deletes
     /// it wherever it is run.
     pub fn delete_if_empty(&mut self, key: &[u8]) -> bool {
-        let empty = self.peek(key).is_some_and(|record| record.value.is_empty());
+        let empty = self.peek(key).is_some_and(|record| record.value().is_empty());
         if empty {
             let (id, hash) = self.locate(key);
             self.db_mut(id).remove(hash, key);
@@ -398,8 +398,9 @@ impl<'a, 't> Store<'a, 't> {
         let (id, hash) = self.locate(key);
         let now = self.tx.now;
         let record = self.db_mut(id).find_mut(hash, key);
-        let due = record.filter(|record| record.value.first_field_expiry().is_some_and(|first| first < now));
-        let Some(Value::Hash(fields)) = due.map(|record| &mut record.value) else { return 0 };
+        let due = record
+            .filter(|record| record.lend().value().first_field_expiry().is_some_and(|first| first < now));
+        let Some(Value::Hash(fields)) = due.map(RecordMut::into_value) else { return 0 };
         let taken = fields.take_due(now, count_max);
         self.tx.hold.shard_mut(id).stats.expired_fields += taken.len() as u64;
         self.changed_elements(key, Class::Hash, "hexpired", 0);
@@ -424,7 +425,7 @@ impl<'a, 't> Store<'a, 't> {
     pub fn delete_expired(&mut self, key: &[u8]) {
         let (id, hash) = self.locate(key);
         if let Some(record) = self.db_mut(id).remove(hash, key) {
-            self.mark_lost(id, key, &record.value);
+            self.mark_lost(id, key, record.lend().value());
             self.free(record.into_value());
         }
         self.tx.hold.shard_mut(id).stats.expired_keys += 1;

@@ -178,7 +178,7 @@ impl<'t> Tx<'t> {
             let record = self.hold.shard(id).dbs[db as usize]
                 .find(hash, key)
                 .filter(|record| !record.expired(self.now));
-            let value = record.map(|record| &record.value);
+            let value = record.map(|record| record.value());
             let is_served = match (waiter.wait.when, value) {
                 (When::Holds(kind), Some(value)) => value.kind() == kind,
                 // Nothing is left for all who come after it, unless they wait for just that.

@@ -1,5 +1,6 @@
 //! Data structures: no I/O, no clock.
 
+pub mod compact_table;
 pub mod geohash;
 pub mod glob;
 pub mod hash;

@@ -8,6 +8,7 @@
 //! again. So everything is done [`ROUNDS`] times, and of an operation's times the shortest counts among the longest.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ds::hash::Hash;
@@ -120,8 +121,8 @@ fn name(number: u64) -> [u8; 16] {
 }
 
 fn keys(report: &mut Report, count: u64) {
-    let seed = Seed::new(1);
-    let mut db = Db::default();
+    let seed = Arc::new(Seed::new(1));
+    let mut db = Db::new(Arc::clone(&seed));
     report.phase("keys: insert").round(count, &mut db, Db::len, |db, n| {
         let key = name(n);
         db.insert(hashing::hash(&seed, &key), &key, Value::Str(Str::new(b"a value")));

@@ -2,15 +2,20 @@
 //!
 //! Every look-up takes the key and its 64-bit hash, which the caller needs anyway to find the shard.
 
-use ds::table::Table;
+use std::sync::Arc;
+
+use ds::compact_table::CompactTable;
+use ds::hashing::{self, Seed};
 
 use crate::config::UnixMs;
-use crate::record::Record;
+use crate::record::{Record, RecordMut, RecordRef};
 use crate::value::Value;
 
 /// One numbered database, as far as it lies on this shard.
 pub struct Db {
-    table: Table<Record>,
+    table: CompactTable<Record>,
+    /// The hash function of keys, for growing.
+    seed: Arc<Seed>,
     volatile_count: usize,
     /// Where background expiry goes on.
     expire_cursor: u64,
@@ -20,19 +25,19 @@ pub struct Db {
     met_volatile_fields: bool,
 }
 
-impl Default for Db {
-    fn default() -> Self {
+impl Db {
+    /// An empty database; `seed` is of the hash function that gives the hashes of its keys.
+    pub fn new(seed: Arc<Seed>) -> Self {
         Db {
-            table: Table::new(),
+            table: CompactTable::new(),
+            seed,
             volatile_count: 0,
             expire_cursor: 0,
             has_volatile_fields: false,
             met_volatile_fields: false,
         }
     }
-}
 
-impl Db {
     /// Number of keys, those that expired and are not collected yet included.
     pub fn len(&self) -> usize {
         self.table.len()
@@ -63,14 +68,14 @@ impl Db {
 
     /// The same for the value of `key`.
     pub fn note_volatile_fields_of(&mut self, hash: u64, key: &[u8]) {
-        if self.find(hash, key).is_some_and(|record| record.value.first_field_expiry().is_some()) {
+        if self.find(hash, key).is_some_and(|record| record.value().first_field_expiry().is_some()) {
             (self.has_volatile_fields, self.met_volatile_fields) = (true, true);
         }
     }
 
     /// The record of `key`, expired or not.
     #[inline]
-    pub fn find(&self, hash: u64, key: &[u8]) -> Option<&Record> {
+    pub fn find(&self, hash: u64, key: &[u8]) -> Option<RecordRef<'_>> {
         self.table.find(hash, |record| record.key() == key)
     }
 
@@ -83,31 +88,30 @@ impl Db {
     /// Asks for the record with this hash, whose place is there by now.
     #[inline]
     pub fn prefetch_record(&self, hash: u64) {
-        self.table.find(hash, |record| {
-            record.prefetch();
-            false
-        });
+        self.table.prefetch_block(hash);
     }
 
     /// Asks for what the value of the record with this hash keeps elsewhere; the record is there by now.
     #[inline]
     pub fn prefetch_value(&self, hash: u64) {
-        self.table.find(hash, |record| {
-            record.value.prefetch();
-            false
-        });
+        if let Some(record) = self.table.likely(hash) {
+            record.value().prefetch();
+        }
     }
 
     /// The record of `key` to change it, expired or not.
     #[inline]
-    pub fn find_mut(&mut self, hash: u64, key: &[u8]) -> Option<&mut Record> {
-        self.table.find_mut(hash, |record| record.key() == key)
+    pub fn find_mut(&mut self, hash: u64, key: &[u8]) -> Option<RecordMut<'_>> {
+        self.table.find_mut(hash, |record| record.key() == key).map(RecordMut)
     }
 
     /// Adds `key`, which must be absent.
-    pub fn insert(&mut self, hash: u64, key: &[u8], value: Value) -> &mut Record {
+    pub fn insert(&mut self, hash: u64, key: &[u8], value: Value) -> RecordMut<'_> {
         self.note_volatile_fields(&value);
-        self.table.insert(hash, Record::new(key, value))
+        let seed = &*self.seed;
+        RecordMut(
+            self.table.insert(hash, Record::new(key, value), |record| hashing::hash(seed, record.key())),
+        )
     }
 
     /// The record of `key`, expired or not, or a new one with a value from `make`; true if it is new.
@@ -117,21 +121,28 @@ impl Db {
         hash: u64,
         key: &[u8],
         make: impl FnOnce() -> Value,
-    ) -> (&mut Record, bool) {
-        self.table.find_or_insert_with(hash, |record| record.key() == key, || Record::new(key, make()))
+    ) -> (RecordMut<'_>, bool) {
+        let seed = &*self.seed;
+        let (held, is_new) = self.table.find_or_insert_with(
+            hash,
+            |record| record.key() == key,
+            || Record::new(key, make()),
+            |record| hashing::hash(seed, record.key()),
+        );
+        (RecordMut(held), is_new)
     }
 
     /// Takes `key` out.
     pub fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
         let record = self.table.remove(hash, |record| record.key() == key)?;
-        self.volatile_count -= usize::from(record.expiry().is_some());
+        self.volatile_count -= usize::from(record.lend().expiry().is_some());
         Some(record)
     }
 
     /// Sets or takes away the expiry of `key`; false if there is no such key.
     pub fn set_expiry(&mut self, hash: u64, key: &[u8], expiry: Option<UnixMs>) -> bool {
-        let Some(record) = self.table.find_mut(hash, |record| record.key() == key) else { return false };
-        let had = record.expiry().is_some();
+        let Some(mut record) = self.find_mut(hash, key) else { return false };
+        let had = record.lend().expiry().is_some();
         record.set_expiry(expiry);
         self.volatile_count = self.volatile_count + usize::from(expiry.is_some()) - usize::from(had);
         true
@@ -145,23 +156,18 @@ impl Db {
     }
 
     /// Every record, in no order that means anything.
-    pub fn iter(&self) -> impl Iterator<Item = &Record> {
+    pub fn iter(&self) -> impl Iterator<Item = RecordRef<'_>> {
         self.table.iter()
-    }
-
-    /// Every record with its hash.
-    pub fn iter_with_hash(&self) -> impl Iterator<Item = (u64, &Record)> {
-        self.table.iter_with_hash()
     }
 
     /// Visits at least `count` records from `cursor` (a 48-bit position) on; the next cursor, 0 at the end.
     /// A record that is there all the time is visited at least once, however the table grows or shrinks.
-    pub fn scan(&self, cursor: u64, count: usize, visit: &mut dyn FnMut(&Record)) -> u64 {
+    pub fn scan(&self, cursor: u64, count: usize, visit: &mut dyn FnMut(RecordRef<'_>)) -> u64 {
         self.table.scan(cursor, count, visit)
     }
 
     /// A record chosen fairly, expired or not.
-    pub fn random(&self, random: u64, other_random: u64) -> Option<&Record> {
+    pub fn random(&self, random: u64, other_random: u64) -> Option<RecordRef<'_>> {
         self.table.random(random, other_random)
     }
 
@@ -188,7 +194,7 @@ impl Db {
                     expired.push(record.key().into());
                 }
             }
-            if let Some(expiry) = record.value.first_field_expiry() {
+            if let Some(expiry) = record.value().first_field_expiry() {
                 met_volatile_fields = true;
                 if expiry < now && with_due_fields.len() < count_max {
                     with_due_fields.push(record.key().into());
@@ -205,7 +211,7 @@ impl Db {
 
     /// Takes all records out, to be freed elsewhere or in slices.
     pub fn take(&mut self) -> Db {
-        std::mem::take(self)
+        std::mem::replace(self, Db::new(Arc::clone(&self.seed)))
     }
 
     /// Takes some records out: `None` when there are no more. For freeing a large database in slices.

@@ -14,6 +14,6 @@ mod value;
 
 pub use config::{Config, UnixMs};
 pub use db::Db;
-pub use record::{Head, Record};
+pub use record::{Record, RecordMut, RecordRef};
 pub use string::{SHARED_BYTES_MIN, Str};
 pub use value::{Kind, Type, Value};

@@ -56,6 +56,11 @@ impl Placement {
         self.shard_count
     }
 
+    /// What [`hash`](Self::hash) is made of.
+    pub fn seed(&self) -> &Seed {
+        &self.seed
+    }
+
     /// The hash by which tables look `key` up.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {

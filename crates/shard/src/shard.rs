@@ -1,5 +1,8 @@
 //! What one shard owns. Plain single-threaded data: whoever has it as `&mut` holds its baton.
 
+use std::sync::Arc;
+
+use ds::hashing::Seed;
 use ds::random::Random;
 use keyspace::Db;
 
@@ -63,11 +66,11 @@ pub struct Shard<W> {
 }
 
 impl<W> Shard<W> {
-    /// An empty shard with `db_count` databases.
-    pub fn new(id: ShardId, db_count: u32, seed: u64) -> Self {
+    /// An empty shard with `db_count` databases, whose keys are hashed by `key_seed`.
+    pub fn new(id: ShardId, db_count: u32, key_seed: &Arc<Seed>, seed: u64) -> Self {
         Shard {
             id,
-            dbs: (0..db_count).map(|_| Db::default()).collect(),
+            dbs: (0..db_count).map(|_| Db::new(Arc::clone(key_seed))).collect(),
             waiters: Waiters::new(seed),
             ready: Vec::new(),
             watches: Watches::new(seed),

@@ -2,6 +2,7 @@
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::baton::{Baton, Node};
 use crate::hold::Patience;
@@ -36,12 +37,13 @@ unsafe impl<T: Send, W: Send + Sync> Send for Shards<T, W> {}
 impl<T, W> Shards<T, W> {
     /// Empty shards, as many as `placement` knows, their homes dealt out over `thread_count` threads.
     pub fn new(placement: Placement, thread_count: u16, db_count: u32, seed: u64) -> Self {
+        let key_seed = Arc::new(placement.seed().clone());
         let cells = (0..=placement.shard_count())
             .map(|number| Cell {
                 baton: Baton::default(),
                 home: number % thread_count.max(1),
                 backlog: UnsafeCell::default(),
-                shard: UnsafeCell::new(Shard::new(ShardId(number), db_count, seed)),
+                shard: UnsafeCell::new(Shard::new(ShardId(number), db_count, &key_seed, seed)),
             })
             .collect();
         Shards { placement, cells, patience: Patience::default() }

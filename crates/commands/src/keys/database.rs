@@ -156,7 +156,7 @@ fn swapdb(ctx: &mut Ctx) -> CommandResult {
 
 /// Whether `db` has a stream under `key`: who reads it in a group waits for its end, too.
 fn has_stream(db: &Db, hash: u64, key: &[u8]) -> bool {
-    db.find(hash, key).is_some_and(|record| record.value.kind() == Kind::Stream)
+    db.find(hash, key).is_some_and(|record| record.value().kind() == Kind::Stream)
 }
 
 /// Swaps two databases on shard `id`. Whoever watches a key that one of them has is told, and whoever waits in one

@@ -6,7 +6,7 @@
 
 use command::Store;
 use ds::stream::StreamId;
-use keyspace::{Record, Value};
+use keyspace::{RecordRef, Value};
 use sha1::{Digest as _, Sha1};
 
 /// A digest of data.
@@ -47,9 +47,9 @@ pub fn digest_value(store: &Store, key: &[u8]) -> Digest {
 }
 
 /// Adds value and expiry, but not the key.
-fn add_record(digest: &mut Digest, record: &Record) {
-    mix(digest, &record.value.kind().number().to_be_bytes());
-    match &record.value {
+fn add_record(digest: &mut Digest, record: RecordRef<'_>) {
+    mix(digest, &record.value().kind().number().to_be_bytes());
+    match record.value() {
         Value::Str(string) => mix(digest, &string.bytes()),
         Value::List(list) => list.iter(0, false).for_each(|element| mix(digest, element)),
         Value::Set(set) => set.iter().for_each(|member| xor(digest, &member)),

@@ -125,10 +125,10 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
     ctx.store.replace(key, value, expiry);
     let clock = (ctx.store.now() / 1000) as u64;
     let lfu = ctx.store.config().lfu;
-    if let Some(record) = ctx.store.write(key) {
+    if let Some(mut record) = ctx.store.write(key) {
         match (options.idle_seconds, options.frequency) {
-            (Some(seconds), _) if !lfu => record.access = clock.saturating_sub(seconds) as u32,
-            (_, Some(frequency)) if lfu => record.access = u32::from(frequency),
+            (Some(seconds), _) if !lfu => record.set_access(clock.saturating_sub(seconds) as u32),
+            (_, Some(frequency)) if lfu => record.set_access(u32::from(frequency)),
             _ => {}
         }
     }

@@ -83,7 +83,7 @@ fn set(ctx: &mut Ctx, unit_ms: i64, base: UnixMs) -> CommandResult {
         .checked_mul(unit_ms)
         .and_then(|ms| ms.checked_add(base))
         .ok_or_else(|| CommandError::invalid_expire(&ctx.command.full_name))?;
-    let goes = ctx.store.write(key).is_some_and(|record| conditions.allow(record.expiry(), expiry));
+    let goes = ctx.store.write(key).is_some_and(|record| conditions.allow(record.lend().expiry(), expiry));
     if goes {
         if expiry <= ctx.store.now() {
             ctx.store.delete(key);

@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key};
-use keyspace::{Str, Value};
+use keyspace::{RecordRef, Str, Value};
 
 const INT_OR_NULL: Shape = Shape::OneOf(&[Shape::Int, Shape::Null]);
 
@@ -44,7 +44,7 @@ const OBJECT_ENCODING: Entry = Entry {
 fn object_encoding(ctx: &mut Ctx) -> CommandResult {
     match ctx.store.peek(ctx.args[2]) {
         None => ctx.reply.null(),
-        Some(record) => ctx.reply.bulk(record.value.encoding().as_bytes()),
+        Some(record) => ctx.reply.bulk(record.value().encoding().as_bytes()),
     }
     Ok(())
 }
@@ -65,7 +65,7 @@ fn object_freq(ctx: &mut Ctx) -> CommandResult {
                  switching between policies at runtime LRU and LFU data will take some time to adjust.";
             return Err(CommandError::new(text));
         }
-        Some(record) => ctx.reply.int(i64::from(record.access & 0xff)),
+        Some(record) => ctx.reply.int(i64::from(record.access() & 0xff)),
     }
     Ok(())
 }
@@ -112,7 +112,7 @@ fn object_idletime(ctx: &mut Ctx) -> CommandResult {
         }
         Some(record) => {
             let now_seconds = (ctx.store.now() / 1000) as u32;
-            ctx.reply.int(i64::from(now_seconds.saturating_sub(record.access)));
+            ctx.reply.int(i64::from(record.idle_seconds(now_seconds)));
         }
     }
     Ok(())
@@ -126,7 +126,7 @@ const OBJECT_REFCOUNT: Entry = Entry {
 };
 
 fn object_refcount(ctx: &mut Ctx) -> CommandResult {
-    match ctx.store.peek(ctx.args[2]).map(|record| &record.value) {
+    match ctx.store.peek(ctx.args[2]).map(RecordRef::value) {
         None => ctx.reply.null(),
         // Redis shares small integers and says so.
         Some(Value::Str(Str::Int(0..10_000))) => ctx.reply.int(i64::from(i32::MAX)),

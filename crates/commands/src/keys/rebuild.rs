@@ -14,7 +14,7 @@ pub fn record(store: &mut Store, key: &[u8]) {
         return;
     }
     let Some(record) = store.peek(key) else { return };
-    let commands = commands(key, &record.value, record.expiry());
+    let commands = commands(key, record.value(), record.expiry());
     store.effect(key, &[b"DEL", key]);
     for command in &commands {
         let args: Vec<&[u8]> = command.iter().map(|arg| &**arg).collect();

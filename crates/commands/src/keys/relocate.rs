@@ -69,7 +69,7 @@ fn rename_key(ctx: &mut Ctx, overwrite: bool) -> Result<bool, CommandError> {
         return Ok(false);
     }
     let record = ctx.store.take(source).expect("it was found just before");
-    let expiry = record.expiry();
+    let expiry = record.lend().expiry();
     ctx.store.replace(target, record.into_value(), expiry);
     ctx.store.touched(source, 1);
     ctx.store.touched(target, 0);
@@ -133,7 +133,7 @@ fn copy_key(ctx: &mut Ctx, source: &[u8], (target_db, target): (u32, &[u8]), ove
     let source_db = ctx.store.client.db;
     let Some(record) = ctx.store.read_record(source) else { return false };
     let expiry = record.expiry();
-    let value = record.value.clone();
+    let value = record.value().clone();
     ctx.store.client.db = target_db;
     if !overwrite && ctx.store.write(target).is_some() {
         ctx.store.client.db = source_db;
@@ -187,7 +187,7 @@ fn move_key(ctx: &mut Ctx) -> CommandResult {
         ctx.store.changed(key, Class::Generic, "move_from");
         ctx.effect_same(key);
         ctx.store.client.db = target_db;
-        let expiry = record.expiry();
+        let expiry = record.lend().expiry();
         ctx.store.replace(key, record.into_value(), expiry);
         ctx.store.changed_elements(key, Class::Generic, "move_to", 0);
         ctx.store.client.db = source_db;

@@ -84,7 +84,8 @@ fn scan(ctx: &mut Ctx) -> CommandResult {
             wanted = wanted.saturating_sub(1);
             let fits_pattern =
                 filter.pattern.is_none_or(|pattern| glob::matches(pattern, record.key(), false));
-            let fits_type = filter.type_name.is_none_or(|name| keyword_is(name, record.value.kind().name()));
+            let fits_type =
+                filter.type_name.is_none_or(|name| keyword_is(name, record.value().kind().name()));
             if fits_pattern && fits_type && !record.expired(now) {
                 found.push(record.key().into());
             }

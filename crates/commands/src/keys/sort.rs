@@ -20,7 +20,7 @@ use command::{
 use ds::hash::Hash;
 use ds::list::{End, List};
 use ds::partial_sort::partial_sort;
-use keyspace::{Str, Value};
+use keyspace::{RecordRef, Str, Value};
 
 use super::rebuild;
 
@@ -106,7 +106,7 @@ fn sort(ctx: &mut Ctx, may_store: bool) -> CommandResult {
 
 /// All elements, in order if there is one.
 fn elements(store: &Store, key: &[u8], reverse: bool) -> Vec<Vec<u8>> {
-    match store.peek(key).map(|record| &record.value) {
+    match store.peek(key).map(RecordRef::value) {
         Some(Value::List(list)) => {
             let from = if reverse { -1 } else { 0 };
             list.iter(from, reverse).map(|element| element.to_vec()).collect()

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use command::Store;
 use ds::set::Set;
 use ds::zset::{ZSet, ZSetLimits};
-use keyspace::Value;
+use keyspace::{RecordRef, Value};
 
 /// What becomes of the scores of a member that several inputs have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +50,7 @@ enum Members<'a> {
 impl<'a> Source<'a> {
     /// The set at `key`, which was checked to be one if there is any.
     pub(super) fn of(store: &'a Store, key: &[u8], weight: f64) -> Source<'a> {
-        let members = match store.peek(key).map(|record| &record.value) {
+        let members = match store.peek(key).map(RecordRef::value) {
             None => Members::None,
             Some(Value::Set(set)) => Members::Set(set),
             Some(Value::ZSet(zset)) => Members::ZSet(zset),

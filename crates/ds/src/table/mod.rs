@@ -19,28 +19,15 @@
 //! everything below it is done. So [`Table::scan`] returns at least once whatever stays present from the
 //! first call to the last, and the upper 16 bits of a client's cursor are left for the number of the shard.
 
+pub(crate) mod numbering;
 mod segment;
 mod segments;
 mod walk;
 
+pub use numbering::POSITION_BITS;
+
 use segment::Segment;
 use segments::{ENTRIES_PER_SEGMENT_MAX, Segments};
-
-/// Bits of a cursor.
-pub const POSITION_BITS: u32 = 48;
-/// Low bits of a hash that the table does not use.
-const PLACEMENT_BITS: u32 = 64 - POSITION_BITS;
-
-/// Where an entry with this hash comes in the order of scans.
-#[inline]
-fn position(hash: u64) -> u64 {
-    (hash >> PLACEMENT_BITS).reverse_bits() >> PLACEMENT_BITS
-}
-
-/// A hash with this position.
-fn hash_at(position: u64) -> u64 {
-    (position << PLACEMENT_BITS).reverse_bits() << PLACEMENT_BITS
-}
 
 /// A hash table; see the head of this file.
 #[derive(Clone)]

@@ -7,7 +7,7 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use super::position;
+use super::numbering::position;
 use crate::prefetch::prefetch;
 
 /// What a half just split off has room for: it grows to at least this soon.

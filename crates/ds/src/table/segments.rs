@@ -1,17 +1,8 @@
-//! The segments of a table that has more than one: linear hashing.
+//! The segments of a table that has more than one; [`numbering`](super::numbering) says which is which.
 //!
-//! ```text
-//! count = 6, depth 3          hash bits ..18 17 16 pick the number; 110 and 111 do not exist yet,
-//!  000  001  010  011  100  101    so they fall back to their buddies 010 and 011, which have depth 2
-//! ```
-//!
-//! A table grows by one segment at a time: number `count` is split off its *buddy*, the same number without
-//! the highest bit. It shrinks by merging the last segment back. When that happens follows from the number
-//! of entries alone, so there is no directory to look through, to double, or to fall out of step, and
-//! finding a segment is a mask and a compare. Segments not yet split in a round hold up to twice as many
-//! entries as split ones: [`ENTRIES_PER_SEGMENT_MAX`] lets those reach about 370. Hashes that are not
-//! spread (which a secret seed prevents), or entries that come in order of their positions, make some
-//! segments larger, and nothing else. (Litwin: "Linear hashing", VLDB 1980.)
+//! [`ENTRIES_PER_SEGMENT_MAX`] lets segments that were not split yet in a round reach about 370 entries. Hashes that
+//! are not spread (which a secret seed prevents), or entries that come in order of their positions, make some
+//! segments larger, and nothing else.
 //!
 //! The price, against extendible hashing with an index of segment numbers (8-byte entries, best of five
 //! interleaved runs, twice, on a busy machine): a lookup takes 20-24 ns instead of 19-20 among 100 000
@@ -19,8 +10,8 @@
 //! instead of 114-119. What it buys is that there is no index to double or to bound; the row of
 //! segments itself, 32 bytes each, is still copied when it outgrows its allocation.
 
+use super::numbering::{PLACEMENT_BITS, buddy_of, segment_of};
 use super::segment::Segment;
-use super::{PLACEMENT_BITS, POSITION_BITS, position};
 
 /// A segment is added when there are more entries than this for each.
 pub(super) const ENTRIES_PER_SEGMENT_MAX: usize = 184;
@@ -37,12 +28,6 @@ pub(super) struct Segments<T> {
     pub(super) segment_bytes: usize,
 }
 
-/// The highest power of two in `number`, which is not 0.
-#[inline]
-fn highest_bit(number: usize) -> usize {
-    1 << number.ilog2()
-}
-
 impl<T> Segments<T> {
     /// The two halves of the one segment a table begins with.
     pub(super) fn new(only: Segment<T>) -> Self {
@@ -54,11 +39,7 @@ impl<T> Segments<T> {
 
     #[inline]
     pub(super) fn number_of(&self, hash: u64) -> usize {
-        let count = self.all.len();
-        // `| 1` only tells the compiler that the logarithm exists: a count is at least two.
-        let half = highest_bit((count - 1) | 1);
-        let number = (hash >> PLACEMENT_BITS) as usize & (half * 2 - 1);
-        if number < count { number } else { number & (half - 1) }
+        segment_of(self.all.len(), hash).0
     }
 
     #[inline]
@@ -94,23 +75,15 @@ impl<T> Segments<T> {
         &mut self.all[number]
     }
 
-    /// The positions of the segment that `hash` belongs to: the first one, and the number of them.
-    pub(super) fn positions(&self, hash: u64) -> (u64, u64) {
-        let number = self.number_of(hash);
-        let half = highest_bit(self.all.len() - 1);
-        let is_split = number >= half || number + half < self.all.len();
-        let depth = half.ilog2() + u32::from(is_split);
-        (position((number as u64) << PLACEMENT_BITS), 1 << (POSITION_BITS - depth))
-    }
-
     /// Splits one segment off.
     #[cold]
     fn split_next(&mut self) {
         let new = self.all.len();
-        let distance = highest_bit(new);
-        let high = self.change(new - distance, |buddy| {
+        let number = buddy_of(new);
+        let bit = ((new - number) as u64) << PLACEMENT_BITS;
+        let high = self.change(number, |buddy| {
             let whole = std::mem::replace(buddy, Segment::new());
-            let (low, high) = whole.split((distance as u64) << PLACEMENT_BITS);
+            let (low, high) = whole.split(bit);
             *buddy = low;
             high
         });
@@ -127,7 +100,7 @@ impl<T> Segments<T> {
     pub(super) fn merge_last(&mut self) -> Option<Segment<T>> {
         let last = self.all.pop()?;
         self.segment_bytes -= last.memory_bytes();
-        let number = self.all.len() - highest_bit(self.all.len());
+        let number = buddy_of(self.all.len());
         self.change(number, |buddy| {
             let whole = std::mem::replace(buddy, Segment::new()).merge(last);
             *buddy = whole;

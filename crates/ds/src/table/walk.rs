@@ -1,10 +1,10 @@
 //! Walks over a table: cursors, background slices, random picks, freeing in pieces.
 
+use super::numbering::{POSITION_END, hash_at, position, positions_at};
 use super::segment::Segment;
-use super::{POSITION_BITS, State, Table, hash_at, position};
+use super::{State, Table};
 use crate::random::Random;
 
-const POSITION_END: u64 = 1 << POSITION_BITS;
 /// More buckets than a segment of usual size has.
 const SEGMENT_BUCKETS_MAX: usize = 1024;
 /// How often a random pick may meet an empty bucket before it takes the next entry it sees.
@@ -13,14 +13,9 @@ const RANDOM_TRIES_MAX: usize = 1000;
 impl<T> Table<T> {
     /// The segment at a position, its first position and the number of its positions.
     fn segment_at(&self, position: u64) -> (&Segment<T>, u64, u64) {
-        let hash = hash_at(position);
-        match &self.state {
-            State::Single(segment) => (segment, 0, POSITION_END),
-            State::Split(segments) => {
-                let (first, count) = segments.positions(hash);
-                (segments.of(hash), first, count)
-            }
-        }
+        let segments = self.segments();
+        let (first, count) = positions_at(segments.len(), position);
+        (self.segment(hash_at(position)), first, count)
     }
 
     /// Visits entries in order of their positions from `cursor` on: at least `count` and at least one,

@@ -102,13 +102,13 @@ fn sleep(ctx: &mut Ctx, seconds: &[u8]) -> CommandResult {
 fn object(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
     let now = ctx.store.now();
     let record = ctx.store.peek(key).ok_or(CommandError::NO_SUCH_KEY)?;
-    let idle_seconds = ((now / 1000) as u32).wrapping_sub(record.access);
+    let idle_seconds = record.idle_seconds((now / 1000) as u32);
     let text = format!(
         "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{idle_seconds}",
-        &raw const record.value,
-        record.value.encoding(),
-        record.value.memory_bytes(),
-        record.access & 0xff_ffff,
+        record.value(),
+        record.value().encoding(),
+        record.value().memory_bytes(),
+        record.access() & 0xff_ffff,
     );
     ctx.reply.simple(&text);
     Ok(())

@@ -6,10 +6,12 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use command::{Garbage, Post, Task, Tx, Wait};
 use commands::keys::encoded::Builder;
+use ds::hashing::Seed;
 use keyspace::{Config, Db, Kind, UnixMs};
 use proactor::Clock;
 use rdb::{FileReader, Item, KeyItem};
@@ -79,13 +81,14 @@ impl Shared {
         let file = opened.map_err(|cause| error(rdb::Error { offset: 0, why: cause.into() }))?;
         let bytes = file.metadata().map_or(0, |metadata| metadata.len());
         let now = Clock::real().now_ms() as UnixMs;
+        let seed = Arc::new(self.shards.placement().seed().clone());
         let mut reading = Reading {
             placement: self.shards.placement(),
             config: self.data_config(),
             now,
             db: 0,
             loaded: Loaded {
-                dbs: self.shards.ids().map(|_| new_dbs(self.settings.databases())).collect(),
+                dbs: self.shards.ids().map(|_| new_dbs(self.settings.databases(), &seed)).collect(),
                 key_count: 0,
                 expired_count: 0,
             },
@@ -115,8 +118,8 @@ impl super::Snapshots {
     }
 }
 
-fn new_dbs(count: u32) -> Vec<Db> {
-    (0..count).map(|_| Db::default()).collect()
+fn new_dbs(count: u32, seed: &Arc<Seed>) -> Vec<Db> {
+    (0..count).map(|_| Db::new(Arc::clone(seed))).collect()
 }
 
 /// A file being read.
@@ -167,16 +170,16 @@ impl Reading<'_> {
         let Some(value) = builder.finish() else { return Ok(()) };
         let (shard, hash) = self.placement.locate(&item.key);
         let db = &mut self.loaded.dbs[shard.index()][self.db];
-        let (record, is_new) = db.find_or_insert(hash, &item.key, || value);
+        let (mut record, is_new) = db.find_or_insert(hash, &item.key, || value);
         if !is_new {
             return Err(file.corrupt(item.offset, "a key is there twice"));
         }
         let now_seconds = (self.now / 1000) as u64;
-        record.access = match (item.frequency, item.idle_seconds) {
+        record.set_access(match (item.frequency, item.idle_seconds) {
             (Some(frequency), _) if self.config.lfu => u32::from(frequency),
             (_, Some(seconds)) if !self.config.lfu => now_seconds.saturating_sub(seconds) as u32,
             _ => now_seconds as u32,
-        };
+        });
         if item.expiry_ms.is_some() {
             db.set_expiry(hash, &item.key, item.expiry_ms);
         }
@@ -215,7 +218,8 @@ fn replace(tx: &mut Tx, id: ShardId, db: u32, new: Db) {
     let has = |part: &Db, key: &[u8]| part.find(placement.hash(key), key).is_some();
     shard.watches.touch_all(db, |key| has(&old, key) || has(new, key));
     for key in shard.waiters.keys(db) {
-        let was_lost = old.find(placement.hash(key), key).is_some_and(|old| old.value.kind() == Kind::Stream);
+        let was_lost =
+            old.find(placement.hash(key), key).is_some_and(|old| old.value().kind() == Kind::Stream);
         if was_lost || has(new, key) {
             shard.ready.push(Ready { db, key: key.into(), was_lost });
         }

@@ -1,0 +1,265 @@
+//! The hash table of blocks: the keys of a shard, each a block of memory that holds its key.
+//!
+//! Like [`Table`](crate::table::Table) it is a row of segments that grows by splitting one and shrinks by merging two,
+//! with the same positions and cursors, so no operation moves more than some 400 entries and an empty table allocates
+//! nothing. But it keeps no hashes: an entry is eight bytes, the address of its block and a tag of fifteen bits of the
+//! hash, eight of them to a line of the processor's cache. A look-up that finds reads that line and the block; one
+//! that does not find reads the line alone, nearly always. A hundred entries take about a thousand bytes.
+//!
+//! ```text
+//!  hash   63 ..            | .. 16 + depth         | .. 17, 16        | 15 .. 0
+//!         not looked at      tag, 15 bits: bucket    segment            placement on shards (equal in one table)
+//!                            in the segment
+//! ```
+//!
+//! So the tag follows the bits that pick the segment, and a segment knows fifteen bits more of the positions of its
+//! entries than the position it begins with, enough to visit them in that order. When a segment is split, the first
+//! bit of the tags decides who goes where, and each tag gets a new last bit: for that the owner's `hash_of` is asked
+//! about each block. Merging needs no block, and neither does growth within a segment.
+
+mod bucket;
+mod segment;
+mod slot;
+mod walk;
+
+use std::mem;
+
+use segment::Segment;
+pub use slot::{Block, Held};
+use slot::{Slot, TAG_BITS};
+
+use crate::table::numbering::{PLACEMENT_BITS, buddy_of, segment_of};
+
+/// A segment is added when there are more entries than this for each; so those that were not split yet reach some 370.
+const ENTRIES_PER_SEGMENT_MAX: usize = 184;
+/// A segment is merged when there are fewer entries than this for each.
+const ENTRIES_PER_SEGMENT_MIN: usize = 60;
+
+/// A hash table of blocks; see the head of this file.
+pub struct CompactTable<B: Block> {
+    /// None only while the table is empty.
+    segments: Vec<Segment<B>>,
+    len: usize,
+    /// Bytes the segments have allocated, so that accounting need not ask them all.
+    segment_bytes: usize,
+}
+
+/// The tag of a hash in a segment of this depth.
+#[inline]
+fn tag_at(hash: u64, depth: u32) -> u16 {
+    (hash >> (PLACEMENT_BITS + depth)) as u16 & (u16::MAX >> (u16::BITS - TAG_BITS))
+}
+
+impl<B: Block> Default for CompactTable<B> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<B: Block> CompactTable<B> {
+    /// An empty table; allocates nothing.
+    pub const fn new() -> Self {
+        Self { segments: Vec::new(), len: 0, segment_bytes: 0 }
+    }
+
+    /// Number of entries.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if there is no entry.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The segment of a hash, and the tag of the hash there.
+    #[inline]
+    fn segment(&self, hash: u64) -> Option<(&Segment<B>, u16)> {
+        let (number, depth) = segment_of(self.segments.len().max(1), hash);
+        Some((self.segments.get(number)?, tag_at(hash, depth)))
+    }
+
+    #[inline]
+    fn segment_mut(&mut self, hash: u64) -> Option<(&mut Segment<B>, u16)> {
+        let (number, depth) = segment_of(self.segments.len().max(1), hash);
+        Some((self.segments.get_mut(number)?, tag_at(hash, depth)))
+    }
+
+    /// Asks for the memory that a look-up of this hash reads first.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        if let Some((segment, tag)) = self.segment(hash) {
+            segment.prefetch(tag);
+        }
+    }
+
+    #[inline]
+    fn likely_slot(&self, hash: u64) -> Option<&Slot<B>> {
+        self.segment(hash).and_then(|(segment, tag)| segment.likely_slot(tag))
+    }
+
+    /// Asks for the block that a look-up of this hash will most likely find, whose place is there by now.
+    #[inline]
+    pub fn prefetch_block(&self, hash: u64) {
+        if let Some(slot) = self.likely_slot(hash) {
+            slot.prefetch();
+        }
+    }
+
+    /// The block that a look-up of this hash will most likely find: looks no further than what
+    /// [`prefetch`](Self::prefetch) asks for.
+    #[inline]
+    pub fn likely(&self, hash: u64) -> Option<B::Ref<'_>> {
+        self.likely_slot(hash)?.get()
+    }
+
+    /// The block with this hash that `eq` accepts. `eq` is asked about few others, whose hashes agree in the bits
+    /// that the table looks at.
+    #[inline]
+    pub fn find(&self, hash: u64, eq: impl FnMut(B::Ref<'_>) -> bool) -> Option<B::Ref<'_>> {
+        let (segment, tag) = self.segment(hash)?;
+        segment.slot(segment.locate(tag, eq)?).get()
+    }
+
+    /// Like [`find`](Self::find).
+    #[inline]
+    pub fn find_mut(&mut self, hash: u64, eq: impl FnMut(B::Ref<'_>) -> bool) -> Option<Held<'_, B>> {
+        let (segment, tag) = self.segment_mut(hash)?;
+        let place = segment.locate(tag, eq)?;
+        segment.slot_mut(place).get_mut()
+    }
+
+    /// Adds a block that the caller knows to be absent. `hash_of` gives the hash of any block of the table.
+    #[inline]
+    pub fn insert(&mut self, hash: u64, block: B, hash_of: impl Fn(B::Ref<'_>) -> u64) -> Held<'_, B> {
+        if self.len >= self.segments.len() * ENTRIES_PER_SEGMENT_MAX {
+            self.add_segment(&hash_of);
+        }
+        let (number, depth) = segment_of(self.segments.len(), hash);
+        if self.segments[number].is_full() {
+            self.change(number, Segment::grow);
+        }
+        let segment = &mut self.segments[number];
+        let place = segment.insert(tag_at(hash, depth), block);
+        self.len += 1;
+        segment.slot_mut(place).get_mut().expect("it was put there")
+    }
+
+    /// The block with this hash that `eq` accepts, or a new one from `make`; true if it is new.
+    #[inline]
+    pub fn find_or_insert_with(
+        &mut self,
+        hash: u64,
+        eq: impl FnMut(B::Ref<'_>) -> bool,
+        make: impl FnOnce() -> B,
+        hash_of: impl Fn(B::Ref<'_>) -> u64,
+    ) -> (Held<'_, B>, bool) {
+        let found = self.segment(hash).and_then(|(segment, tag)| segment.locate(tag, eq));
+        match found {
+            Some(place) => {
+                let (segment, _) = self.segment_mut(hash).expect("it was found there");
+                (segment.slot_mut(place).get_mut().expect("it was found there"), false)
+            }
+            None => (self.insert(hash, make(), hash_of), true),
+        }
+    }
+
+    /// Takes the block with this hash that `eq` accepts out of the table.
+    #[inline]
+    pub fn remove(&mut self, hash: u64, eq: impl FnMut(B::Ref<'_>) -> bool) -> Option<B> {
+        let (number, depth) = segment_of(self.segments.len().max(1), hash);
+        let segment = self.segments.get_mut(number)?;
+        let place = segment.locate(tag_at(hash, depth), eq)?;
+        let block = segment.remove(place)?;
+        self.len -= 1;
+        if segment.is_sparse() {
+            self.change(number, Segment::shrink);
+        }
+        if self.is_sparse() {
+            self.merge_last();
+        }
+        Some(block)
+    }
+
+    /// Lets `change` allocate or free in one segment.
+    fn change<R>(&mut self, number: usize, change: impl FnOnce(&mut Segment<B>) -> R) -> R {
+        let segment = &mut self.segments[number];
+        self.segment_bytes -= segment.memory_bytes();
+        let result = change(segment);
+        self.segment_bytes += segment.memory_bytes();
+        result
+    }
+
+    /// Adds the first segment, or splits one off.
+    #[cold]
+    fn add_segment(&mut self, hash_of: &dyn Fn(B::Ref<'_>) -> u64) {
+        let new = self.segments.len();
+        let added = if new == 0 {
+            Segment::with_room_for(0)
+        } else {
+            let number = buddy_of(new);
+            self.change(number, |buddy| {
+                let whole = mem::replace(buddy, Segment::without_room());
+                let (low, high) = whole.split((new - number).ilog2(), hash_of);
+                *buddy = low;
+                high
+            })
+        };
+        self.segment_bytes += added.memory_bytes();
+        self.segments.push(added);
+    }
+
+    #[inline]
+    fn is_sparse(&self) -> bool {
+        self.segments.len() > 1 && self.len < self.segments.len() * ENTRIES_PER_SEGMENT_MIN
+    }
+
+    /// Merges the last segment into its buddy.
+    #[cold]
+    fn merge_last(&mut self) {
+        let Some(last) = self.segments.pop() else { return };
+        self.segment_bytes -= last.memory_bytes();
+        self.change(buddy_of(self.segments.len()), |buddy| {
+            let whole = mem::replace(buddy, Segment::without_room()).merge(last);
+            *buddy = whole;
+        });
+        if self.segments.len() < self.segments.capacity() / 4 {
+            self.segments.shrink_to(self.segments.len() * 2);
+        }
+    }
+
+    /// All blocks, in no order that means anything.
+    pub fn iter(&self) -> impl Iterator<Item = B::Ref<'_>> {
+        self.segments.iter().flat_map(Segment::slots).filter_map(|slot| slot.get())
+    }
+
+    /// Drops all blocks, in one go: see [`drain_segment`](Self::drain_segment) for large tables.
+    pub fn clear(&mut self) {
+        *self = Self::new();
+    }
+
+    /// Bytes the table has allocated, without the blocks.
+    pub fn memory_bytes(&self) -> usize {
+        self.segment_bytes + self.segments.capacity() * size_of::<Segment<B>>()
+    }
+
+    /// Panics if the table contradicts itself; for tests.
+    pub fn debug_validate(&self, hash_of: impl Fn(B::Ref<'_>) -> u64) {
+        assert_eq!(self.len, self.segments.iter().map(Segment::len).sum::<usize>());
+        assert_eq!(self.segment_bytes, self.segments.iter().map(Segment::memory_bytes).sum::<usize>());
+        for (number, segment) in self.segments.iter().enumerate() {
+            segment.debug_validate();
+            for slot in segment.slots() {
+                let Some(hash) = slot.get().map(&hash_of) else { continue };
+                let (own, depth) = segment_of(self.segments.len(), hash);
+                assert_eq!(
+                    (own, tag_at(hash, depth)),
+                    (number, slot.tag()),
+                    "a block lies in a foreign place"
+                );
+            }
+        }
+    }
+}

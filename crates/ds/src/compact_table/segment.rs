@@ -1,0 +1,332 @@
+//! One segment of a table: all blocks whose hashes agree in the bits that pick the segment.
+//!
+//! A row of buckets. A tag says the *home* of its block, the first bucket it may lie in; if that is full, it lies in
+//! the next one that is not, and is counted in those that it went past. So the row is rebuilt by tags alone; only to
+//! split a segment the blocks are looked at, for the bit that each tag then needs in place of the one used up.
+
+use std::ops::Range;
+
+use super::bucket::{Bucket, SLOTS};
+use super::slot::{Block, Slot, TAG_BITS};
+use super::tag_at;
+
+/// Orders of tags end here; see [`order`].
+pub(super) const ORDER_END: u64 = 1 << TAG_BITS;
+/// Blocks that are asked for before their hashes are needed.
+const AHEAD: usize = 12;
+
+pub(super) struct Segment<B: Block> {
+    buckets: Box<[Bucket<B>]>,
+    len: usize,
+}
+
+/// Where a block lies.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    bucket: usize,
+    slot: usize,
+}
+
+/// How many blocks so many buckets hold at most: nine tenths of their slots.
+const fn capacity(bucket_count: usize) -> usize {
+    bucket_count * SLOTS * 9 / 10
+}
+
+/// The least number of buckets that is at least `count` and wastes nothing. Allocators have four sizes for each
+/// doubling; one that is not a power of two they align to a line only with the room of one line more.
+fn rounded_up(count: usize) -> usize {
+    if count.is_power_of_two() {
+        return count;
+    }
+    let lines = count + 1;
+    let step = 1 << (lines - 1).ilog2().saturating_sub(2);
+    let size = lines.next_multiple_of(step);
+    if size.is_power_of_two() { size } else { size - 1 }
+}
+
+/// The number of buckets for `len` blocks and one more.
+fn bucket_count(len: usize) -> usize {
+    rounded_up(((len + 1) * 10).div_ceil(SLOTS * 9))
+}
+
+/// Where blocks with this tag come in the order of positions: its bits read backwards.
+#[inline]
+fn order(tag: u16) -> u64 {
+    u64::from(tag.reverse_bits() >> (u16::BITS - TAG_BITS))
+}
+
+impl<B: Block> Segment<B> {
+    /// An empty one with room for `len` blocks.
+    pub(super) fn with_room_for(len: usize) -> Self {
+        Self::with_buckets(bucket_count(len))
+    }
+
+    /// One that stands for another for a moment; it can do nothing.
+    pub(super) fn without_room() -> Self {
+        Self::with_buckets(0)
+    }
+
+    fn with_buckets(count: usize) -> Self {
+        Self { buckets: (0..count).map(|_| Bucket::empty()).collect(), len: 0 }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(super) fn slot_count(&self) -> usize {
+        self.buckets.len() * SLOTS
+    }
+
+    /// Bytes it has allocated.
+    #[inline]
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.buckets)
+    }
+
+    /// The bucket in which blocks with this tag lie if it has room.
+    #[inline]
+    fn home(&self, tag: u16) -> usize {
+        (usize::from(tag) * self.buckets.len()) >> TAG_BITS
+    }
+
+    #[inline]
+    fn after(&self, bucket: usize) -> usize {
+        if bucket + 1 == self.buckets.len() { 0 } else { bucket + 1 }
+    }
+
+    /// Where the block with this tag lies that `eq` accepts.
+    #[inline]
+    pub(super) fn locate(&self, tag: u16, mut eq: impl FnMut(B::Ref<'_>) -> bool) -> Option<Place> {
+        let mut at = self.home(tag);
+        for _ in 0..self.buckets.len() {
+            let bucket = &self.buckets[at];
+            let (mut matching, passed) = bucket.look_up(tag);
+            while matching != 0 {
+                let slot = matching.trailing_zeros() as usize % SLOTS;
+                if bucket.slots[slot].get().is_some_and(&mut eq) {
+                    return Some(Place { bucket: at, slot });
+                }
+                matching &= matching - 1;
+            }
+            if passed == 0 {
+                return None;
+            }
+            at = self.after(at);
+        }
+        None
+    }
+
+    /// Asks for the bucket of this tag.
+    #[inline]
+    pub(super) fn prefetch(&self, tag: u16) {
+        crate::prefetch::prefetch(self.buckets.as_ptr().wrapping_add(self.home(tag)));
+    }
+
+    /// The first slot with this tag in its home: most likely the one that a look-up finds.
+    #[inline]
+    pub(super) fn likely_slot(&self, tag: u16) -> Option<&Slot<B>> {
+        let bucket = self.buckets.get(self.home(tag))?;
+        bucket.slots.get(bucket.look_up(tag).0.trailing_zeros() as usize)
+    }
+
+    #[inline]
+    pub(super) fn slot(&self, place: Place) -> &Slot<B> {
+        &self.buckets[place.bucket].slots[place.slot]
+    }
+
+    #[inline]
+    pub(super) fn slot_mut(&mut self, place: Place) -> &mut Slot<B> {
+        &mut self.buckets[place.bucket].slots[place.slot]
+    }
+
+    /// The slot of this number.
+    pub(super) fn numbered_slot(&self, number: usize) -> Option<&Slot<B>> {
+        self.buckets.get(number / SLOTS).map(|bucket| &bucket.slots[number % SLOTS])
+    }
+
+    /// All slots, empty ones too.
+    pub(super) fn slots(&self) -> impl Iterator<Item = &Slot<B>> {
+        self.buckets.iter().flat_map(|bucket| &bucket.slots)
+    }
+
+    /// All slots, empty ones too, to change what they hold.
+    pub(super) fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot<B>> {
+        self.buckets.iter_mut().flat_map(|bucket| &mut bucket.slots)
+    }
+
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.len >= capacity(self.buckets.len())
+    }
+
+    /// Adds a block; the segment is not full.
+    #[inline]
+    pub(super) fn insert(&mut self, tag: u16, block: B) -> Place {
+        let mut at = self.home(tag);
+        let slot = loop {
+            let bucket = &mut self.buckets[at];
+            match bucket.free_slot() {
+                Some(slot) => break slot,
+                None => bucket.count_passing(),
+            }
+            at = self.after(at);
+        };
+        self.buckets[at].slots[slot].put(tag, block);
+        self.len += 1;
+        Place { bucket: at, slot }
+    }
+
+    /// Takes the block at a place out.
+    #[inline]
+    pub(super) fn remove(&mut self, place: Place) -> Option<B> {
+        let slot = self.slot_mut(place);
+        let tag = slot.tag();
+        let block = slot.take()?;
+        self.len -= 1;
+        let mut at = self.home(tag);
+        while at != place.bucket {
+            self.buckets[at].uncount_passing();
+            at = self.after(at);
+        }
+        Some(block)
+    }
+
+    /// Takes out the blocks for which `keep` is false, looking only at those with an order from `from` on.
+    pub(super) fn retain(&mut self, from: u64, keep: &mut dyn FnMut(B::Ref<'_>) -> bool) {
+        for bucket in 0..self.buckets.len() {
+            for slot in 0..SLOTS {
+                let place = Place { bucket, slot };
+                let slot = self.slot_mut(place);
+                if order(slot.tag()) >= from && slot.get().is_some_and(|block| !keep(block)) {
+                    self.remove(place);
+                }
+            }
+        }
+        if self.is_sparse() {
+            self.shrink();
+        }
+    }
+
+    /// Makes room in a full segment.
+    #[cold]
+    pub(super) fn grow(&mut self) {
+        self.rebuild(rounded_up(self.buckets.len() + 1));
+    }
+
+    /// Whether less than half of it is in use.
+    #[inline]
+    pub(super) fn is_sparse(&self) -> bool {
+        self.len * 2 < capacity(self.buckets.len()) && self.buckets.len() > 1
+    }
+
+    /// Gives memory back that is not in use.
+    #[cold]
+    pub(super) fn shrink(&mut self) {
+        self.rebuild(bucket_count(self.len + self.len / 4));
+    }
+
+    fn rebuild(&mut self, bucket_count: usize) {
+        let old = std::mem::replace(self, Self::with_buckets(bucket_count));
+        self.absorb(old, |tag| tag);
+    }
+
+    fn absorb(&mut self, mut other: Self, tag_of: impl Fn(u16) -> u16) {
+        for slot in other.slots_mut() {
+            let tag = tag_of(slot.tag());
+            if let Some(block) = slot.take() {
+                self.insert(tag, block);
+            }
+        }
+    }
+
+    /// Divides a segment of this depth by the first bit of its tags.
+    pub(super) fn split(mut self, depth: u32, hash_of: &dyn Fn(B::Ref<'_>) -> u64) -> (Self, Self) {
+        let mut slots: Vec<&mut Slot<B>> = self.slots_mut().filter(|slot| !slot.is_empty()).collect();
+        let high_count = slots.iter().filter(|slot| slot.tag() & 1 != 0).count();
+        let mut low = Self::with_room_for(slots.len() - high_count);
+        let mut high = Self::with_room_for(high_count);
+        slots.iter().take(AHEAD).for_each(|slot| slot.prefetch());
+        for number in 0..slots.len() {
+            if let Some(ahead) = slots.get(number + AHEAD) {
+                ahead.prefetch();
+            }
+            let slot = &mut slots[number];
+            let side = if slot.tag() & 1 == 0 { &mut low } else { &mut high };
+            if let Some(block) = slot.get() {
+                let tag = tag_at(hash_of(block), depth + 1);
+                slot.take().into_iter().for_each(|block| {
+                    side.insert(tag, block);
+                });
+            }
+        }
+        (low, high)
+    }
+
+    /// The segment of this one's blocks and those of its buddy, whose hashes have a 1 in the bit where they part.
+    pub(super) fn merge(self, buddy: Self) -> Self {
+        let mut merged = Self::with_room_for(self.len + buddy.len);
+        let one_bit_earlier = |tag: u16| tag << 1 & (u16::MAX >> (u16::BITS - TAG_BITS));
+        merged.absorb(self, one_bit_earlier);
+        merged.absorb(buddy, |tag| one_bit_earlier(tag) | 1);
+        merged
+    }
+
+    /// The segment as it was, an empty one in its place.
+    pub(super) fn take_all(&mut self) -> Self {
+        std::mem::replace(self, Self::with_room_for(0))
+    }
+
+    /// Takes all blocks out.
+    pub(super) fn into_blocks(mut self) -> Vec<B> {
+        self.slots_mut().filter_map(Slot::take).collect()
+    }
+
+    /// Visits, in order, the blocks with these orders; returns how many.
+    pub(super) fn visit<'a>(&'a self, orders: Range<u64>, visit: &mut dyn FnMut(B::Ref<'a>)) -> usize {
+        let in_range = |slot: &&Slot<B>| !slot.is_empty() && orders.contains(&order(slot.tag()));
+        let mut slots: Vec<&Slot<B>> = self.slots().filter(in_range).collect();
+        slots.sort_unstable_by_key(|slot| order(slot.tag()));
+        slots.iter().for_each(|slot| slot.prefetch());
+        slots.iter().filter_map(|slot| slot.get()).for_each(visit);
+        slots.len()
+    }
+
+    /// Panics if the segment contradicts itself; for tests.
+    pub(super) fn debug_validate(&self) {
+        assert!(self.len <= capacity(self.buckets.len()));
+        assert_eq!(self.len, self.slots().filter(|slot| !slot.is_empty()).count());
+        let mut passed = vec![0_usize; self.buckets.len()];
+        for (at, bucket) in self.buckets.iter().enumerate() {
+            for slot in bucket.slots.iter().filter(|slot| !slot.is_empty()) {
+                let mut home = self.home(slot.tag());
+                while home != at {
+                    passed[home] += 1;
+                    home = self.after(home);
+                }
+            }
+        }
+        for (bucket, passed) in self.buckets.iter().zip(passed) {
+            let counted = usize::from(bucket.passed());
+            assert!(
+                counted == passed || counted == usize::from(u8::MAX),
+                "{counted} counted, {passed} passed"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bucket_counts_fit_the_sizes_of_allocators() {
+        let mut counts: Vec<usize> = (1..=100).map(rounded_up).collect();
+        counts.dedup();
+        assert_eq!(counts, [1, 2, 4, 5, 6, 8, 9, 11, 13, 16, 19, 23, 27, 32, 39, 47, 55, 64, 79, 95, 111]);
+        assert!((0..5000).all(|len| capacity(bucket_count(len)) > len));
+    }
+}

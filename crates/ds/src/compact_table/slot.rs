@@ -1,0 +1,231 @@
+//! One slot of a bucket: the address of an owned block, with a tag in the sixteen bits that addresses leave free.
+//!
+//! ```text
+//!  63    62 .. 48   47 .. 0
+//!  mark  tag        address of the block; 0 in an empty slot
+//! ```
+//!
+//! The mark belongs to the bucket, not to the block: it stays when the block goes.
+
+use std::marker::PhantomData;
+use std::mem;
+use std::ptr::{self, NonNull};
+
+/// Bits of a tag.
+pub(super) const TAG_BITS: u32 = 15;
+
+const ADDRESS_BITS: u32 = u64::BITS - 1 - TAG_BITS;
+const ADDRESS_MASK: usize = (1 << ADDRESS_BITS) - 1;
+const TAG_MASK: usize = ((1 << TAG_BITS) - 1) << ADDRESS_BITS;
+const MARK: usize = 1 << (ADDRESS_BITS + TAG_BITS);
+
+/// The owner of one block of memory, and nothing else.
+///
+/// # Safety
+///
+/// `into_raw` gives a pointer that stays valid, and stays the only owner, until `from_raw` gets it back.
+pub unsafe trait Block: 'static {
+    /// What is lent of a block.
+    type Ref<'a>: Copy;
+
+    /// Gives the block up as a pointer; its address has at most 48 bits.
+    fn into_raw(self) -> NonNull<()>;
+
+    /// The owner again.
+    ///
+    /// # Safety
+    ///
+    /// `raw` came from `into_raw` and was not given back before.
+    unsafe fn from_raw(raw: NonNull<()>) -> Self;
+
+    /// Lends the block.
+    ///
+    /// # Safety
+    ///
+    /// `raw` came from `into_raw`, and for `'a` nobody changes the block or takes it back.
+    unsafe fn lend<'a>(raw: NonNull<()>) -> Self::Ref<'a>;
+
+    /// Asks for the memory that a look-up reads of the block at this address.
+    fn prefetch(address: *const ());
+}
+
+// SAFETY: a box gives its pointer up and takes it back just so.
+unsafe impl<T: 'static> Block for Box<T> {
+    type Ref<'a> = &'a T;
+
+    fn into_raw(self) -> NonNull<()> {
+        NonNull::from(Box::leak(self)).cast()
+    }
+
+    unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        // SAFETY: by the caller's promise the pointer came from a box.
+        unsafe { Box::from_raw(raw.cast().as_ptr()) }
+    }
+
+    unsafe fn lend<'a>(raw: NonNull<()>) -> &'a T {
+        // SAFETY: by the caller's promise.
+        unsafe { raw.cast().as_ref() }
+    }
+
+    fn prefetch(address: *const ()) {
+        crate::prefetch::prefetch(address);
+    }
+}
+
+/// See the head of this file.
+#[repr(transparent)]
+pub(super) struct Slot<B: Block> {
+    word: *mut (),
+    owns: PhantomData<B>,
+}
+
+// SAFETY: a slot owns its block and nothing else.
+unsafe impl<B: Block + Send> Send for Slot<B> {}
+// SAFETY: as above; through `&Slot` one only gets what `B` lends.
+unsafe impl<B: Block + Sync> Sync for Slot<B> {}
+
+impl<B: Block> Slot<B> {
+    pub(super) const fn empty() -> Self {
+        Slot { word: ptr::null_mut(), owns: PhantomData }
+    }
+
+    /// The pointer that the block gave, if there is a block.
+    #[inline]
+    fn raw(&self) -> Option<NonNull<()>> {
+        NonNull::new(self.word.map_addr(|word| word & ADDRESS_MASK))
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.word.addr() & ADDRESS_MASK == 0
+    }
+
+    #[inline]
+    pub(super) fn tag(&self) -> u16 {
+        ((self.word.addr() & TAG_MASK) >> ADDRESS_BITS) as u16
+    }
+
+    pub(super) fn set_marked(&mut self, is_marked: bool) {
+        self.word = self.word.map_addr(|word| if is_marked { word | MARK } else { word & !MARK });
+    }
+
+    /// Fills an empty slot.
+    #[inline]
+    pub(super) fn put(&mut self, tag: u16, block: B) {
+        assert!(self.is_empty(), "a slot has room for one block");
+        let raw = block.into_raw().as_ptr();
+        assert!(raw.addr() <= ADDRESS_MASK, "an address has 48 bits");
+        let mark = self.word.addr() & MARK;
+        self.word = raw.map_addr(|address| address | (usize::from(tag) << ADDRESS_BITS) & TAG_MASK | mark);
+    }
+
+    /// Empties the slot.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<B> {
+        let raw = self.raw()?;
+        self.word = ptr::without_provenance_mut(self.word.addr() & MARK);
+        // SAFETY: the pointer came from `put`, and the slot has just forgotten it.
+        Some(unsafe { B::from_raw(raw) })
+    }
+
+    /// The block, if there is one.
+    #[inline]
+    pub(super) fn get(&self) -> Option<B::Ref<'_>> {
+        // SAFETY: the slot owns the block, and stays borrowed as long as what is lent.
+        self.raw().map(|raw| unsafe { B::lend(raw) })
+    }
+
+    /// The block to change it, if there is one.
+    #[inline]
+    pub(super) fn get_mut(&mut self) -> Option<Held<'_, B>> {
+        if self.is_empty() { None } else { Some(Held { slot: self }) }
+    }
+
+    /// Asks for the memory of the block, if there is one.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        B::prefetch(self.word.map_addr(|word| word & ADDRESS_MASK));
+    }
+}
+
+/// What the slots of a bucket say at a glance: slots with this tag, and marked slots, each a bit. Empty slots may
+/// count as having the tag 0.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(super) fn matching_and_marked<B: Block>(slots: &[Slot<B>; 8], tag: u16) -> (u8, u8) {
+    use std::arch::x86_64::*;
+
+    #[target_feature(enable = "sse2")]
+    #[inline]
+    fn compare(words: [i64; 8], tag: u16) -> (u8, u8) {
+        // The upper halves of the words, four to a vector: mark, tag, rest of the address.
+        let upper_halves = |at: usize| {
+            let two = |at: usize| _mm_castsi128_ps(_mm_set_epi64x(words[at + 1], words[at]));
+            _mm_shuffle_ps::<0b11_01_11_01>(two(at), two(at + 2))
+        };
+        let (low, high) = (upper_halves(0), upper_halves(4));
+        let marked = _mm_movemask_ps(low) | _mm_movemask_ps(high) << 4;
+        let tags = |halves| _mm_srli_epi32::<17>(_mm_slli_epi32::<1>(_mm_castps_si128(halves)));
+        let tags = _mm_packs_epi32(tags(low), tags(high));
+        let equal = _mm_cmpeq_epi16(tags, _mm_set1_epi16(tag.cast_signed()));
+        let matching = _mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128()));
+        (matching as u8, marked as u8)
+    }
+
+    let words = slots.each_ref().map(|slot| slot.word.addr() as i64);
+    // SAFETY: SSE2 is part of every x86-64.
+    unsafe { compare(words, tag) }
+}
+
+/// The same, for other processors.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub(super) fn matching_and_marked<B: Block>(slots: &[Slot<B>; 8], tag: u16) -> (u8, u8) {
+    slots.iter().rev().fold((0, 0), |(matching, marked), slot| {
+        let is_marked = slot.word.addr() & MARK != 0;
+        (matching << 1 | u8::from(slot.tag() == tag), marked << 1 | u8::from(is_marked))
+    })
+}
+
+/// A block in its slot, borrowed alone.
+pub struct Held<'a, B: Block> {
+    /// Not empty.
+    slot: &'a mut Slot<B>,
+}
+
+impl<'a, B: Block> Held<'a, B> {
+    /// What the block gave as its pointer. It is there to be changed through, until something else is done with this.
+    #[inline]
+    pub fn raw(&mut self) -> NonNull<()> {
+        self.slot.raw().expect("the slot is not empty")
+    }
+
+    /// The block.
+    #[inline]
+    pub fn get(&self) -> B::Ref<'_> {
+        self.slot.get().expect("the slot is not empty")
+    }
+
+    /// The block, for as long as its table is borrowed.
+    #[inline]
+    pub fn into_ref(self) -> B::Ref<'a> {
+        self.slot.get().expect("the slot is not empty")
+    }
+
+    /// Puts what `change` makes of the block in its place; the hash stays the same.
+    #[inline]
+    pub fn replace(&mut self, change: impl FnOnce(B) -> B) {
+        let tag = self.slot.tag();
+        let block = self.slot.take().expect("the slot is not empty");
+        self.slot.put(tag, change(block));
+    }
+}
+
+impl<B: Block> Drop for Slot<B> {
+    #[inline]
+    fn drop(&mut self) {
+        if mem::needs_drop::<B>() {
+            drop(self.take());
+        }
+    }
+}

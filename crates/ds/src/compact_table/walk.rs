@@ -1,0 +1,139 @@
+//! Walks over a table: cursors, background slices, random picks, freeing in pieces.
+
+use super::CompactTable;
+use super::segment::{ORDER_END, Segment};
+use super::slot::Block;
+use crate::random::Random;
+use crate::table::numbering::{POSITION_END, hash_at, positions_at, segment_of};
+
+/// More slots than a segment of usual size has.
+const SEGMENT_SLOTS_MAX: usize = 512;
+/// How often a random pick may meet an empty slot before it takes the next block it sees.
+const RANDOM_TRIES_MAX: usize = 1000;
+
+/// The positions of a segment.
+struct Positions {
+    segment: usize,
+    first: u64,
+    count: u64,
+}
+
+impl Positions {
+    /// How many positions the blocks of one tag share.
+    fn of_one_tag(&self) -> u64 {
+        self.count / ORDER_END
+    }
+
+    /// Where `position` lies in the order of the segment's tags.
+    fn order(&self, position: u64) -> u64 {
+        (position - self.first) / self.of_one_tag()
+    }
+}
+
+impl<B: Block> CompactTable<B> {
+    /// The positions of the segment at one of them.
+    fn positions_at(&self, position: u64) -> Positions {
+        let (segment, _) = segment_of(self.segments.len(), hash_at(position));
+        let (first, count) = positions_at(self.segments.len(), position);
+        Positions { segment, first, count }
+    }
+
+    /// Visits blocks from `cursor` on: at least `count` and at least one, unless fewer are left. Returns the cursor for
+    /// the next call, 0 when nothing is left; it fits in 48 bits.
+    ///
+    /// Begin with cursor 0. Whatever is present from the first call to the last is visited at least once,
+    /// no matter what happens to the table in between. One call costs O(`count`) plus one segment.
+    pub fn scan<'a>(&'a self, cursor: u64, count: usize, visit: &mut dyn FnMut(B::Ref<'a>)) -> u64 {
+        let wanted = count.max(1);
+        let mut visited = 0;
+        let mut from = if self.is_empty() { POSITION_END } else { cursor };
+        while from < POSITION_END && visited < wanted {
+            let positions = self.positions_at(from);
+            let segment = &self.segments[positions.segment];
+            // Where blocks are spread evenly, a bit more than the share of the segment that holds those wanted;
+            // twice as much each time where they are not.
+            let share = (wanted - visited).saturating_mul(5) / 4 + 4;
+            let mut step = (ORDER_END / ((segment.len() / share) as u64 + 1)).max(1);
+            let mut order = positions.order(from);
+            while order < ORDER_END && visited < wanted {
+                let end = (order + step).min(ORDER_END);
+                visited += segment.visit(order..end, visit);
+                step *= 2;
+                order = end;
+            }
+            from = positions.first + order * positions.of_one_tag();
+        }
+        if from < POSITION_END { from } else { 0 }
+    }
+
+    /// Visits all blocks of `segments_max` segments from `cursor` on and removes those for which `keep` is
+    /// false. Returns the cursor for the next slice, 0 at the end of the table.
+    ///
+    /// The promise of [`scan`](Self::scan) holds here too. A segment has some hundred blocks.
+    pub fn scan_retain(
+        &mut self,
+        cursor: u64,
+        segments_max: usize,
+        keep: &mut dyn FnMut(B::Ref<'_>) -> bool,
+    ) -> u64 {
+        let mut from = cursor;
+        for _ in 0..segments_max.max(1) {
+            if from >= POSITION_END || self.is_empty() {
+                return 0;
+            }
+            let positions = self.positions_at(from);
+            self.len -= self.change(positions.segment, |segment| {
+                let len_before = segment.len();
+                segment.retain(positions.order(from), keep);
+                len_before - segment.len()
+            });
+            from = positions.first + positions.count;
+            while self.is_sparse() {
+                self.merge_last();
+            }
+        }
+        if from < POSITION_END { from } else { 0 }
+    }
+
+    /// A random block, each equally likely as long as segments have their usual size; `None` if there is
+    /// none.
+    ///
+    /// Picks a segment and a slot in it until that holds a block: as all slots of the table are
+    /// equally likely, so are the blocks, however full their segments are.
+    pub fn random(&self, random: u64, random2: u64) -> Option<B::Ref<'_>> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut random = Random::new(random ^ random2.rotate_left(32));
+        let segments = &self.segments;
+        for _ in 0..RANDOM_TRIES_MAX {
+            let segment = &segments[random.below(segments.len() as u64) as usize];
+            // Smaller segments are picked as if they had as many slots as the largest, the rest empty.
+            let slots = if segments.len() == 1 { 1 } else { SEGMENT_SLOTS_MAX }.max(segment.slot_count());
+            let slot = segment.numbered_slot(random.below(slots as u64) as usize);
+            if let Some(block) = slot.and_then(|slot| slot.get()) {
+                return Some(block);
+            }
+        }
+        let start = random.below(segments.len() as u64) as usize;
+        let (before, after) = segments.split_at(start);
+        after.iter().chain(before).flat_map(Segment::slots).find_map(|slot| slot.get())
+    }
+
+    /// Takes one segment's blocks out; `None` when the table is empty. Frees a large table in slices.
+    pub fn drain_segment(&mut self) -> Option<Vec<B>> {
+        while let Some(last) = self.segments.len().checked_sub(1) {
+            let blocks = self.change(last, |segment| segment.take_all()).into_blocks();
+            self.len -= blocks.len();
+            if last == 0 {
+                self.clear();
+            } else {
+                self.merge_last();
+            }
+            if !blocks.is_empty() {
+                return Some(blocks);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,52 @@
+//! Which segment of a table a hash belongs to, and where in the order of scans it comes: linear hashing.
+//!
+//! ```text
+//! count = 6, depth 3          hash bits ..18 17 16 pick the number; 110 and 111 do not exist yet,
+//!  000  001  010  011  100  101    so they fall back to their buddies 010 and 011, which have depth 2
+//! ```
+//!
+//! A table grows by one segment at a time: number `count` is split off its *buddy*, the same number without
+//! the highest bit. It shrinks by merging the last segment back. When that happens follows from the number
+//! of entries alone, so there is no directory to look through, to double, or to fall out of step, and
+//! finding a segment is a mask and a compare. Segments not yet split in a round hold up to twice as many
+//! entries as split ones. (Litwin: "Linear hashing", VLDB 1980.)
+
+/// Bits of a cursor.
+pub const POSITION_BITS: u32 = 48;
+/// Where positions end.
+pub(crate) const POSITION_END: u64 = 1 << POSITION_BITS;
+/// Low bits of a hash that tables do not use.
+pub(crate) const PLACEMENT_BITS: u32 = 64 - POSITION_BITS;
+
+/// Where an entry with this hash comes in the order of scans.
+#[inline]
+pub(crate) fn position(hash: u64) -> u64 {
+    (hash >> PLACEMENT_BITS).reverse_bits() >> PLACEMENT_BITS
+}
+
+/// A hash with this position.
+pub(crate) fn hash_at(position: u64) -> u64 {
+    (position << PLACEMENT_BITS).reverse_bits() << PLACEMENT_BITS
+}
+
+/// The number of a hash's segment in a row of `count` (at least one), and its depth: how many bits of the hash,
+/// [`PLACEMENT_BITS`] and up, picked it.
+#[inline]
+pub(crate) fn segment_of(count: usize, hash: u64) -> (usize, u32) {
+    // `| 1` is for a row of one, whose only segment is never split.
+    let round = ((count - 1) | 1).ilog2();
+    let low_bits = |bits: u32| (hash >> PLACEMENT_BITS) as usize & ((1 << bits) - 1);
+    let depth = round + u32::from(low_bits(round) + (1 << round) < count);
+    (low_bits(depth), depth)
+}
+
+/// The number of the segment from which number `number` (not 0) is split off, or into which it is merged.
+pub(crate) fn buddy_of(number: usize) -> usize {
+    number - (1 << number.ilog2())
+}
+
+/// The positions of the segment that `position` belongs to in a row of `count`: the first one, and the number of them.
+pub(crate) fn positions_at(count: usize, at: u64) -> (u64, u64) {
+    let (number, depth) = segment_of(count, hash_at(at));
+    (position((number as u64) << PLACEMENT_BITS), 1 << (POSITION_BITS - depth))
+}

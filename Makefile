@@ -70,7 +70,7 @@ bench: release ## Every peer on this machine (PEERS: more, by path) against Dart
 bench-quick: release ## Ratios to redis-server: CPU per request, in under three minutes
 	scripts/bench-quick
 
-bench-tables: release ## The published tables with our figures beside them: TABLE=queues (default), backlog or values
+bench-tables: release ## The published tables with our figures beside them: TABLE=queues (default), backlog, values, sidekiq or jruby
 	scripts/bench-tables $(or $(TABLE),queues)
 
 scaling: ## What to expect on 1 to 64 cores, computed from costs measured on two (docs/scaling.md)

@@ -49,20 +49,24 @@ module Gate
   end
 
   # What a measured worker did: index of every NoOp job, when the last one ended, and CPU seconds since the start.
+  # Once the queues are `drained`, it says how many jobs it ran: a worker that is ended while it holds some pushes them back.
   class Tally
     attr_reader :indexes
     attr_accessor :ended_at
 
     def initialize
-      @indexes = []
+      @indexes = Queue.new # JRuby's threads really run at once
     end
 
     def begin
       @cpu_at_start = cpu_seconds
+      Thread.new { count while sleep 0.05 }
       at_exit { File.binwrite(File.join(FOLDER, "#{Process.pid}.tally"), Marshal.dump(result)) }
     end
 
-    def result = {indexes: @indexes, ended_at: @ended_at, cpu_seconds: cpu_seconds - @cpu_at_start}
+    def count = Gate.reached?("drained") && File.write(File.join(FOLDER, "#{Process.pid}.count"), @indexes.size.to_s)
+
+    def result = {indexes: Array.new(@indexes.size) { @indexes.pop }, ended_at: @ended_at, cpu_seconds: cpu_seconds - @cpu_at_start}
 
     def cpu_seconds = Process.times.then { |times| times.utime + times.stime }
   end

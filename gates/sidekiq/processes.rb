@@ -42,11 +42,12 @@ class Processes
   end
 
   # Starts a real Sidekiq worker process (its own command line) on jobs.rb; the settings are those named there.
-  def start_worker(name, url, threads:, queues:, **settings)
+  def start_worker(name, url, threads:, queues:, ruby: "ruby", **settings)
     words = ["-r", File.join(__dir__, "jobs.rb"), "-e", "production", "-c", threads.to_s, "-t", TERM_SECONDS.to_s]
-    env = {"REDIS_URL" => url, "GATE_FOLDER" => @folder}
+    start, env = Stack.worker_ruby(ruby)
+    env = {**env, "REDIS_URL" => url, "GATE_FOLDER" => @folder}
     settings.each { |name, value| env["GATE_#{name.upcase}"] = value.to_s }
-    command = [*Stack::RUBY, Gem.bin_path("sidekiq", "sidekiq"), *words, *queues.flat_map { |queue| ["-q", queue] }]
+    command = [*start, Gem.bin_path("sidekiq", "sidekiq"), *words, *queues.flat_map { |queue| ["-q", queue] }]
     start(name, *command, env: env)
   end
 

@@ -7,6 +7,8 @@ module Stack
   ROOT = File.expand_path("../..", __dir__)
   TRIXIE = File.join(ROOT, ".cache/trixie")
   MARK = "GATE_SIDEKIQ_STACK"
+  # Where `setup jruby` keeps it: outside the repository, as it is large and the same for every checkout.
+  JRUBY_JAR = File.join(ENV["XDG_CACHE_HOME"] || File.expand_path("~/.cache"), "darter/jruby-complete-9.4.12.0.jar")
   # The words that start this very Ruby again.
   RUBY = [*ENV["#{MARK}_LOADER"]&.split("\n"), RbConfig.ruby].freeze
 
@@ -19,6 +21,16 @@ module Stack
     abort "Sidekiq #{found} found, where #{version} is wanted: run gates/sidekiq/setup #{version}" if found[0] != version
   rescue LoadError => error
     abort "#{error.message}: run gates/sidekiq/setup #{version}"
+  end
+
+  # The words that start the Ruby of the workers, and its environment: this very Ruby, or JRuby with Debian's Sidekiq 6.
+  def self.worker_ruby(name)
+    return [RUBY, {}] if name == "ruby"
+    abort "the workers' Ruby is ruby or jruby, not #{name.inspect}" unless name == "jruby"
+    abort "JRuby runs Sidekiq 6 only" unless Sidekiq::VERSION.start_with?("6.")
+    abort "JRuby is not there yet: run gates/sidekiq/setup jruby" unless File.exist?(JRUBY_JAR)
+    gems = Gem.loaded_specs["sidekiq"].base_dir
+    [["java", "-jar", JRUBY_JAR], {"GEM_HOME" => gems, "GEM_PATH" => gems}]
   end
 
   def self.enter_trixie

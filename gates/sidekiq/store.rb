@@ -19,6 +19,8 @@ module Store
   # User and system CPU seconds that the store has used so far.
   def self.cpu_seconds = info.values_at("used_cpu_user", "used_cpu_sys").sum(&:to_f)
 
+  def self.used_bytes = info["used_memory"].to_i
+
   def self.info = Sidekiq.redis(&:info)
 
   def self.name

@@ -21,16 +21,23 @@ pub enum Part<'a> {
     Member(&'a [u8]),
     /// A member of a sorted set and its score, which is not NaN.
     Scored(&'a [u8], f64),
-    /// A field of a hash and its value.
-    Field(&'a [u8], &'a [u8]),
+    /// A field of a hash, its value, and when it expires.
+    Field(&'a [u8], &'a [u8], Option<i64>),
     /// An entry of a stream, and whether it is to begin a node.
     Entry {
         /// Its id, larger than those before.
         id: StreamId,
         /// Field, value, field, value …, at least one pair.
         pairs: &'a [&'a [u8]],
-        /// The entries that follow share the memory of their fields with it.
+        /// Entries that follow may have its fields, which takes no memory.
         begins_node: bool,
+    },
+    /// An entry of a stream with the fields of the one that began the node.
+    SameFields {
+        /// Its id, larger than those before.
+        id: StreamId,
+        /// As many as that has fields.
+        values: &'a [&'a [u8]],
     },
     /// What the log of a stream counts; after its entries, with which it agrees.
     LogEnd {
@@ -89,6 +96,12 @@ pub fn read_value<R: Read>(
         ValueType::HashListpack => {
             packed(reader, build, |bytes, build| field_pairs(Packed::listpack(bytes)?, build))
         }
+        ValueType::HashExpiring => expiring_fields(reader, build),
+        ValueType::HashExpiringListpack => {
+            // The earliest time, which is there once more.
+            reader.array::<8>()?;
+            packed(reader, build, field_triples)
+        }
         ValueType::ZSetZiplist => {
             packed(reader, build, |bytes, build| score_pairs(Packed::ziplist(bytes)?, build))
         }
@@ -110,6 +123,7 @@ pub fn read_value<R: Read>(
 pub(crate) type Refused = &'static str;
 
 pub(crate) const DUPLICATE: Refused = "an element is there twice";
+const NOT_A_TIME: Refused = "a field expires at no time that there is";
 const NOT_A_SCORE: Refused = "a score is not a number";
 
 fn add(build: &mut Build, part: Part) -> Result<(), Refused> {
@@ -137,9 +151,33 @@ fn fields<R: Read>(reader: &mut Reader<R>, build: &mut Build) -> Result<(), Erro
         let offset = reader.offset();
         reader.string(&mut field)?;
         reader.string(&mut value)?;
-        add(build, Part::Field(&field, &value)).map_err(|what| reader.error(offset, Why::Corrupt(what)))?;
+        add(build, Part::Field(&field, &value, None))
+            .map_err(|what| reader.error(offset, Why::Corrupt(what)))?;
     }
     Ok(())
+}
+
+fn expiring_fields<R: Read>(reader: &mut Reader<R>, build: &mut Build) -> Result<(), Error> {
+    let earliest = u64::from_le_bytes(reader.array()?);
+    let (mut field, mut value) = (Vec::new(), Vec::new());
+    for _ in 0..reader.length()? {
+        let offset = reader.offset();
+        let expiry = match reader.length()? {
+            0 => Ok(None),
+            later => time(earliest.saturating_add(later - 1)),
+        };
+        reader.string(&mut field)?;
+        reader.string(&mut value)?;
+        expiry
+            .and_then(|expiry| add(build, Part::Field(&field, &value, expiry)))
+            .map_err(|what| reader.error(offset, Why::Corrupt(what)))?;
+    }
+    Ok(())
+}
+
+/// When a field expires: later times do not exist in Redis either.
+fn time(at_ms: u64) -> Result<Option<i64>, Refused> {
+    if at_ms < TIME_END { Ok(Some(at_ms as i64)) } else { Err(NOT_A_TIME) }
 }
 
 fn scored<R: Read>(
@@ -204,7 +242,21 @@ fn singles(mut packed: Packed, build: &mut Build, part: fn(&[u8]) -> Part<'_>) -
 fn field_pairs(mut packed: Packed, build: &mut Build) -> Result<(), Refused> {
     while let Some((field, value)) = packed.next_pair()? {
         let (mut field_text, mut value_text) = (itoa::Buffer::new(), itoa::Buffer::new());
-        add(build, Part::Field(field.bytes(&mut field_text), value.bytes(&mut value_text)))?;
+        add(build, Part::Field(field.bytes(&mut field_text), value.bytes(&mut value_text), None))?;
+    }
+    Ok(())
+}
+
+fn field_triples(bytes: &[u8], build: &mut Build) -> Result<(), Refused> {
+    let mut fields = Packed::listpack(bytes)?;
+    while let Some((field, value)) = fields.next_pair()? {
+        let expiry = match fields.next()? {
+            Some(Element::Int(0)) => None,
+            Some(Element::Int(at_ms)) => time(at_ms as u64)?,
+            _ => return Err(NOT_A_TIME),
+        };
+        let (mut field_text, mut value_text) = (itoa::Buffer::new(), itoa::Buffer::new());
+        add(build, Part::Field(field.bytes(&mut field_text), value.bytes(&mut value_text), expiry))?;
     }
     Ok(())
 }

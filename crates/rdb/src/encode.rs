@@ -156,6 +156,23 @@ impl<W: Write> Encoder<W> {
         Ok(())
     }
 
+    /// The fields of a [`ValueType::HashExpiring`], their values, and when they expire, which is never before `earliest`.
+    pub fn expiring_fields<'a>(
+        &mut self,
+        earliest: i64,
+        count: usize,
+        fields: impl Iterator<Item = (&'a [u8], &'a [u8], Option<i64>)>,
+    ) -> io::Result<()> {
+        self.bytes(&earliest.to_le_bytes())?;
+        self.length(count as u64)?;
+        for (field, value, expiry) in fields {
+            self.length(expiry.map_or(0, |at_ms| (at_ms - earliest) as u64 + 1))?;
+            self.string(field)?;
+            self.string(value)?;
+        }
+        Ok(())
+    }
+
     /// The members and scores of a [`ValueType::ZSet`].
     pub fn scored<'a>(
         &mut self,

@@ -61,6 +61,10 @@ pub enum ValueType {
     SetListpack = 20,
     /// A stream, and when its consumers were active.
     Stream3 = 21,
+    /// Fields and values, and when they expire, one by one.
+    HashExpiring = 24,
+    /// Fields and values, and when they expire, in a listpack.
+    HashExpiringListpack = 25,
 }
 
 impl ValueType {
@@ -87,11 +91,15 @@ impl ValueType {
             Stream2,
             SetListpack,
             Stream3,
+            HashExpiring,
+            HashExpiringListpack,
         ];
         known.into_iter().find(|known| *known as u8 == code).ok_or_else(|| {
             let what = match code {
                 6 | 7 => "values of modules cannot be read",
-                22..=25 => "hashes whose fields expire cannot be read",
+                22 | 23 => {
+                    "hashes with fields that expire, of a release candidate of Redis 7.4, cannot be read"
+                }
                 _ => "unknown type of value",
             };
             Why::Unsupported { code, what }
@@ -106,7 +114,9 @@ impl ValueType {
             List | ListZiplist | ListQuicklist | ListQuicklist2 => Kind::List,
             Set | SetIntset | SetListpack => Kind::Set,
             ZSetText | ZSet | ZSetZiplist | ZSetListpack => Kind::ZSet,
-            Hash | HashZipmap | HashZiplist | HashListpack => Kind::Hash,
+            Hash | HashZipmap | HashZiplist | HashListpack | HashExpiring | HashExpiringListpack => {
+                Kind::Hash
+            }
             Stream | Stream2 | Stream3 => Kind::Stream,
         }
     }
@@ -133,6 +143,9 @@ pub(crate) const SPECIAL_LZF: u8 = 3;
 pub(crate) const SCORE_NAN: u8 = 253;
 pub(crate) const SCORE_INFINITY: u8 = 254;
 pub(crate) const SCORE_NEGATIVE_INFINITY: u8 = 255;
+
+/// Fields of a hash expire before this time.
+pub(crate) const TIME_END: u64 = 1 << 48;
 
 /// What a node of a [`ValueType::ListQuicklist2`] holds.
 pub(crate) const NODE_PLAIN: u64 = 1;

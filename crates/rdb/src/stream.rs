@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Entries come in the nodes that they were written in, because those share their fields: divided otherwise, a value could
-//! take far more memory than its dump.
+//! take far more memory, and time, than its dump.
 
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
@@ -30,9 +30,8 @@ const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 /// What is written for a count that is not known.
 const UNKNOWN: u64 = u64::MAX;
-/// How many times the bytes of a node those of its fields may be, each time that an entry has them: what bounds the time that
-/// reading takes.
-const FIELD_EXPANSION_MAX: usize = 4096;
+/// Bytes of a node; nobody writes longer ones.
+const NODE_BYTES_MAX: usize = 2 << 30;
 
 const DAMAGED: Refused = "a node of a stream is damaged";
 const NOT_ASCENDING: Refused = "the ids of a stream do not ascend";
@@ -101,7 +100,10 @@ fn pack_node<'a>(
     master.for_each(|(field, _)| pack.text(field));
     pack.number(0);
     for (id, fields) in node {
-        let is_same = fields.map(|(field, _)| field).eq(master.map(|(field, _)| field));
+        // Those that share their fields are not compared byte by byte.
+        let mut both = fields.zip(master);
+        let is_same = fields.len() == master.len()
+            && both.all(|((field, _), (other, _))| std::ptr::eq(field, other) || field == other);
         let start = pack.count;
         pack.number(if is_same { SAME_FIELDS } else { 0 });
         pack.number(id.ms.wrapping_sub(first.ms) as i64);
@@ -216,6 +218,9 @@ struct Entries {
 
 impl Entries {
     fn read_node(&mut self, first: StreamId, bytes: &[u8], build: &mut Build) -> Result<(), Refused> {
+        if bytes.len() > NODE_BYTES_MAX {
+            return Err("a node of a stream is longer than 2 GiB");
+        }
         let mut node = Packed::listpack(bytes)?;
         let (live_count, deleted_count) = (count(&mut node)?, count(&mut node)?);
         let mut fields = Vec::new();
@@ -225,8 +230,6 @@ impl Entries {
         if number(&mut node)? != 0 {
             return Err(DAMAGED);
         }
-        let field_bytes: usize = fields.iter().map(|field| field.len()).sum();
-        let mut field_bytes_left = bytes.len().saturating_mul(FIELD_EXPANSION_MAX);
         let (mut live, mut deleted) = (0, 0);
         // The first entry with the fields of the node begins a node of the log, whose fields they are then.
         let mut begun_with_same = None;
@@ -253,21 +256,24 @@ impl Entries {
                 continue;
             }
             live += 1;
-            let pairs: Vec<&[u8]> = if is_same {
-                field_bytes_left =
-                    field_bytes_left.checked_sub(field_bytes).ok_or("the fields of a node are too long")?;
-                fields.iter().zip(&texts).flat_map(|(field, value)| [&field[..], value]).collect()
+            let texts: Vec<&[u8]> = texts.iter().map(|text| &text[..]).collect();
+            let is_added = if is_same && begun_with_same == Some(true) {
+                build(Part::SameFields { id, values: &texts })
             } else {
-                texts.iter().map(|text| &text[..]).collect()
+                let begins_node = is_same || begun_with_same.is_none();
+                if begins_node {
+                    begun_with_same = Some(is_same);
+                }
+                let pairs = match is_same {
+                    true => fields.iter().zip(texts).flat_map(|(field, value)| [&field[..], value]).collect(),
+                    false => texts,
+                };
+                if Log::is_too_large(&pairs) {
+                    return Err("an entry is longer than 1 GiB");
+                }
+                build(Part::Entry { id, pairs: &pairs, begins_node })
             };
-            if Log::is_too_large(&pairs) {
-                return Err("an entry is longer than 1 GiB");
-            }
-            let begins_node = begun_with_same.is_none_or(|with_same: bool| is_same && !with_same);
-            if begins_node {
-                begun_with_same = Some(is_same);
-            }
-            if !build(Part::Entry { id, pairs: &pairs, begins_node }) {
+            if !is_added {
                 return Err(NOT_ASCENDING);
             }
         }

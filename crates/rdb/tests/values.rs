@@ -27,7 +27,9 @@ fn model() -> impl Strategy<Value = Model> {
         texts().prop_map(Model::List),
         texts().prop_map(Model::Set),
         prop::collection::vec((text(), score), 0..60).prop_map(Model::ZSet),
-        prop::collection::vec((text(), text()), 0..60).prop_map(Model::Hash),
+        prop::collection::vec((text(), text(), prop::option::of(0..1_i64 << 48)), 0..60)
+            .prop_map(Model::Hash),
+        prop::collection::vec((text(), text(), Just(None)), 0..60).prop_map(Model::Hash),
         stream().prop_map(|stream| Model::Stream(StreamModel(stream))),
     ]
 }
@@ -179,7 +181,10 @@ fn errors_say_what_is_wrong_and_where() {
     };
     let strings = |code: u8, bytes: &[u8]| [&[code, 1, b'k'][..], bytes].concat();
     check(b"\x07\x01k", "offset: 11, why: Unsupported { code: 7, what: \"values of modules cannot be read\"");
-    check(b"\x16\x01k", "hashes whose fields expire cannot be read");
+    check(b"\x16\x01k", "of a release candidate of Redis 7.4");
+    for code in [15, 19, 21] {
+        check(&strings(code, b"\x81\x10\0\0\0\0\0\0\0"), "Truncated");
+    }
     check(b"\x63\x01k", "unknown type of value");
     check(b"\xf6\x01k", "functions of a release candidate");
     check(b"\xfc\0\0\0\0\0\0\0\0\xfa\0\0", "an opcode where a key is due");
@@ -223,7 +228,10 @@ fn old_encodings_are_read() {
         Ok(Model::List(texts(&[elements, elements].concat())))
     );
     let pairs = |pairs: &[(&str, &str)]| {
-        pairs.iter().map(|(field, value)| (field.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
+        pairs
+            .iter()
+            .map(|(field, value)| (field.as_bytes().to_vec(), value.as_bytes().to_vec(), None))
+            .collect()
     };
     let zipped = [("a", "0"), ("12", "-128"), ("256", "8388607"), ("-2147483648", "b")];
     assert_eq!(read(&ziplist[..], ValueType::HashZiplist), Ok(Model::Hash(pairs(&zipped))));
@@ -290,6 +298,157 @@ fn elements_that_are_there_twice_are_refused() {
         );
         assert_eq!(seen, 2);
     }
+}
+
+#[test]
+fn both_forms_of_hashes_with_fields_that_expire_are_read() {
+    let expected = [("a", "5", Some(1000)), ("b", "x", Some(1007)), ("c", "y", None)]
+        .map(|(field, value, expiry)| (field.as_bytes().to_vec(), value.as_bytes().to_vec(), expiry));
+    let single = b"\xe8\x03\0\0\0\0\0\0\x03\x01\x01a\xc0\x05\x08\x01b\x01x\0\x01c\x01y";
+    let model = Model::Hash(expected.to_vec());
+    assert_eq!(model.encode(true, true), (ValueType::HashExpiring, single.to_vec()));
+    assert_eq!(read(&single[..], ValueType::HashExpiring), Ok(model.clone()));
+    let packed = b"\xe8\x03\0\0\0\0\0\0\x20\x20\0\0\0\x09\0\x81a\x02\x05\x01\xc3\xe8\x02\
+        \x81b\x02\x81x\x02\xc3\xef\x02\x81c\x02\x81y\x02\x00\x01\xff";
+    assert_eq!(read(&packed[..], ValueType::HashExpiringListpack), Ok(model));
+    let refused = |value: &[u8], value_type, expected: &str| {
+        let error = read(value, value_type).expect_err(expected);
+        assert!(error.contains(expected), "{error}");
+    };
+    let never = "a field expires at no time that there is at offset ";
+    let late = [&b"\xff\xff\xff\xff\xff\xff\0\0\x01\x02"[..], b"\x01a\x01b"].concat();
+    refused(&late, ValueType::HashExpiring, &format!("{never}9"));
+    refused(&[&[0xff; 8][..], &late[8..]].concat(), ValueType::HashExpiring, &format!("{never}9"));
+    let no_number = b"\0\0\0\0\0\0\0\0\x0f\x0f\0\0\0\x03\0\x81a\x02\x05\x01\x81b\x02\xff";
+    refused(no_number, ValueType::HashExpiringListpack, &format!("{never}8"));
+}
+
+/// The node of `1-1 field value number 12`, `1-2 field other number -1000`, which is deleted, and `2-0 a b`.
+const NODE: &[u8] =
+    b"\x10\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\x40\x52\x52\0\0\0\x19\0\x02\x01\x01\x01\x02\x01\
+    \x85field\x06\x86number\x07\0\x01\x02\x01\0\x01\0\x01\x85value\x06\x0c\x01\x05\x01\x03\x01\0\x01\x01\x01\
+    \x85other\x06\xdc\x18\x02\x05\x01\0\x01\x01\x01\xdf\xff\x02\x01\x01\x81a\x02\x81b\x02\x06\x01\xff";
+/// Length and last id, and first id, largest deleted id and number of entries.
+const LOG_END: [&[u8]; 2] = [b"\x02\x02\0", b"\x01\x01\x01\x02\x03"];
+/// Two entries are pending in `g`, which has read an unknown number of them: one for `one`, the other for `two`.
+const GROUP: [&[u8]; 6] = [
+    b"\x01g\x02\0",
+    b"\x81\xff\xff\xff\xff\xff\xff\xff\xff",
+    b"\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01i\x84M\xff\xa1\x01\0\0\x01\
+        \0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\x03\x02\x03onei\x84M\xff\xa1\x01\0\0",
+    b"\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\x03two\x08\0\0\0\0\0\0\0",
+    b"\xff\xff\xff\xff\xff\xff\xff\xff",
+    b"\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\0",
+];
+
+/// The stream of the parts above in one of its forms.
+fn encoded_stream(value_type: ValueType) -> Vec<u8> {
+    let mut bytes = [&[1][..], NODE, LOG_END[0]].concat();
+    let [name, entries_read, pending, owned, active, last] = GROUP;
+    if value_type != ValueType::Stream {
+        bytes.extend_from_slice(LOG_END[1]);
+    }
+    bytes.extend([&[1][..], name].concat());
+    if value_type != ValueType::Stream {
+        bytes.extend_from_slice(entries_read);
+    }
+    bytes.extend_from_slice(pending);
+    if value_type == ValueType::Stream3 {
+        bytes.extend_from_slice(b"\x09\0\0\0\0\0\0\0");
+    }
+    bytes.extend_from_slice(owned);
+    if value_type == ValueType::Stream3 {
+        bytes.extend_from_slice(active);
+    }
+    [&bytes, last].concat()
+}
+
+#[test]
+fn all_forms_of_streams_are_read() {
+    for (value_type, active, counts) in [
+        (ValueType::Stream, [Some(1_795_284_632_681), Some(8)], (StreamId::MIN, 2)),
+        (ValueType::Stream2, [Some(1_795_284_632_681), Some(8)], (StreamId { ms: 1, seq: 2 }, 3)),
+        (ValueType::Stream3, [Some(9), None], (StreamId { ms: 1, seq: 2 }, 3)),
+    ] {
+        let model = read(&encoded_stream(value_type)[..], value_type);
+        let Ok(Model::Stream(StreamModel(stream))) = model else { panic!("{model:?}") };
+        let log = &stream.log;
+        let entries: Vec<(String, Vec<&[u8]>)> = log
+            .range(StreamId::MIN, StreamId::MAX)
+            .map(|(id, fields)| (id.to_string(), fields.flat_map(|(field, value)| [field, value]).collect()))
+            .collect();
+        let first: Vec<&[u8]> = vec![b"field", b"value", b"number", b"12"];
+        assert_eq!(entries, [("1-1".into(), first), ("2-0".into(), vec![b"a", b"b"])]);
+        assert_eq!((log.max_deleted_id, log.entries_added), counts);
+        let group = &stream.groups[&b"g"[..]];
+        assert_eq!((group.last_id, group.entries_read), (StreamId { ms: 2, seq: 0 }, None));
+        let pending: Vec<String> = group
+            .pending_range(StreamId::MIN..=StreamId::MAX)
+            .map(|(id, pending)| {
+                let consumer = group.consumer(pending.consumer).name().escape_ascii();
+                format!("{id} {consumer} {} {}", pending.delivered_ms, pending.delivery_count)
+            })
+            .collect();
+        assert_eq!(pending, ["1-1 one 1795284632681 1", "2-0 two 7 3"]);
+        assert!(group.consumers().map(|consumer| consumer.active_ms).eq(active), "{group:?}");
+    }
+}
+
+#[test]
+fn streams_that_contradict_themselves_are_refused() {
+    let whole = encoded_stream(ValueType::Stream2);
+    let after_node = 1 + NODE.len();
+    let place = |part: &[u8]| whole.windows(part.len()).position(|window| window == part).unwrap();
+    let group = place(GROUP[0]);
+    let pending = place(GROUP[2]) + 1;
+    let owned = place(GROUP[3]);
+    for (at, byte, expected, offset) in [
+        (1, 15, "a node of a stream is damaged", 1),
+        (26, 3, "a node of a stream is damaged", 18),
+        (28, 2, "a node of a stream is damaged", 18),
+        (47, 1, "a node of a stream is damaged", 18),
+        (after_node - 1, 0, "a listpack is damaged", 18),
+        (after_node - 3, 7, "a node of a stream is damaged", 18),
+        (after_node - 16, 0, "the ids of a stream do not ascend", 18),
+        (after_node, 3, "a stream has not as many entries as it says", after_node),
+        (after_node + 1, 1, "what a stream counts contradicts its entries", after_node),
+        (group - 2, 1, "what a stream counts contradicts its entries", after_node),
+        (pending + 32, 0, "the ids of pending entries do not ascend", pending + 25),
+        (pending + 62, 0x80, "a time is before 1970", pending + 55),
+        (owned + 16, 2, "what is pending for a consumer is not so for its group", owned + 1),
+        (owned, 0, "", 0),
+    ] {
+        let mut changed = whole.clone();
+        changed[at] = byte;
+        let error = read(&changed[..], ValueType::Stream2).expect_err(expected);
+        assert!(error.contains(expected), "{at} {byte}: {error}");
+        assert!(offset == 0 || error.ends_with(&format!("at offset {offset}")), "{at} {byte}: {error}");
+    }
+    // The last consumer has nothing, or the name of the first one.
+    let without = [&whole[..whole.len() - 17], &[0]].concat();
+    let error = read(&without[..], ValueType::Stream2).expect_err("pending for nobody");
+    assert!(error.contains("a pending entry has no consumer"), "{error}");
+    let twice = [&whole[..owned + 18], b"one", &whole[owned + 21..]].concat();
+    let error = read(&twice[..], ValueType::Stream2).expect_err("one twice");
+    assert!(error.contains("an element is there twice"), "{error}");
+}
+
+/// Where many entries share long fields, they do so in memory, too.
+#[test]
+fn shared_fields_stay_shared() {
+    let mut stream = Stream::new();
+    let limits = StreamLimits { node_bytes_max: 0, node_entries_max: 0 };
+    let field = vec![b'f'; 100_000];
+    for seq in 1..=1000 {
+        stream.log.append(StreamId { ms: 1, seq }, &[&field, b"v"], &limits).expect("it ascends");
+    }
+    // The first entry of the node is gone.
+    stream.log.delete(StreamId { ms: 1, seq: 1 });
+    let (value_type, encoded) = Model::Stream(StreamModel(stream)).encode(false, false);
+    assert!(encoded.len() < 130_000, "{}", encoded.len());
+    let Ok(Model::Stream(StreamModel(read_again))) = read(&encoded[..], value_type) else { panic!() };
+    assert_eq!((read_again.log.len(), read_again.log.node_count()), (999, 1));
+    assert!(read_again.memory_bytes() < 2 * encoded.len());
 }
 
 #[test]

@@ -154,6 +154,24 @@ fn what_cannot_be_kept_is_left_out() {
     assert!(server.log_end().contains("a library of functions in the snapshot is left out"));
 }
 
+#[test]
+fn fields_of_hashes_expire_after_a_restart_too() {
+    let scratch = Scratch::new("fields");
+    let server = start(&scratch, 2, &[]);
+    let mut client = server.client();
+    check(&mut client, "DEBUG SET-ACTIVE-EXPIRE 0", "OK");
+    check(&mut client, "HSET hash soon 1 late 2 never 3", "(integer) 3");
+    check(&mut client, "HPEXPIREAT hash 33177117420123 FIELDS 1 late", "1) (integer) 1");
+    check(&mut client, "HPEXPIRE hash 1 FIELDS 1 soon", "1) (integer) 1");
+    check(&mut client, "SAVE", "OK");
+    kill(server);
+    let server = start(&scratch, 2, &[]);
+    let mut client = server.client();
+    eventually("it expires unasked", || client.info("stats", "expired_subkeys") == "1");
+    check(&mut client, "HGETALL hash", "1) \"late\"\n2) \"2\"\n3) \"never\"\n4) \"3\"");
+    check(&mut client, "HPEXPIRETIME hash FIELDS 1 late", "1) (integer) 33177117420123");
+}
+
 /// Options, how the server is ended, whether that saves.
 #[test]
 fn a_server_saves_at_its_end_if_it_is_to() {

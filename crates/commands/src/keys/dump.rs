@@ -40,19 +40,16 @@ pub(super) const DUMP: Entry = Entry {
 fn dump(ctx: &mut Ctx) -> CommandResult {
     let compresses = ctx.store.config().rdb_compression;
     match ctx.store.read(ctx.args[1]) {
-        Some(value) => match payload(value, compresses) {
-            Ok(payload) => ctx.reply.bulk(&payload),
-            Err(error) => return Err(CommandError::new(format!("ERR {error}").into_bytes())),
-        },
+        Some(value) => ctx.reply.bulk(&payload(value, compresses).expect("memory takes all that is written")),
         None => ctx.reply.null(),
     }
     Ok(())
 }
 
-/// `value` as a payload; memory takes all that is written, but not every value can be.
+/// `value` as a payload.
 fn payload(value: &Value, compresses: bool) -> io::Result<Vec<u8>> {
     let mut encoder = Encoder::new(Vec::new(), compresses);
-    encoder.value_type(encoded::value_type(value)?)?;
+    encoder.value_type(encoded::value_type(value))?;
     encoded::write(value, &mut encoder)?;
     let mut payload = encoder.finish()?;
     rdb::seal_payload(&mut payload);
@@ -115,7 +112,7 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
     // The sum may be beyond all time, and is then before it, as in Redis.
     let expiry = (ttl > 0).then(|| ttl.wrapping_add(base));
     ctx.reply.ok();
-    if expiry.is_some_and(|expiry| expiry <= ctx.store.now()) {
+    if expiry.is_some_and(|expiry| expiry <= ctx.store.now()) || value.is_due(ctx.store.now()) {
         ctx.store.delete(key);
         return Ok(());
     }
@@ -123,6 +120,11 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
         ctx.store.free(old.into_value());
     }
     ctx.store.replace(key, value, expiry);
+    // Before anybody looks into a hash, which takes out the fields that are due.
+    if ctx.store.records_effects(key) {
+        let expiry = expiry.unwrap_or(0).to_string();
+        ctx.store.effect(key, &[b"RESTORE", key, expiry.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
+    }
     let clock = (ctx.store.now() / 1000) as u64;
     let lfu = ctx.store.config().lfu;
     if let Some(mut record) = ctx.store.write(key) {
@@ -133,10 +135,6 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
         }
     }
     ctx.store.changed(key, Class::Generic, "restore");
-    if ctx.store.records_effects(key) {
-        let expiry = expiry.unwrap_or(0).to_string();
-        ctx.store.effect(key, &[b"RESTORE", key, expiry.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
-    }
     Ok(())
 }
 
@@ -216,5 +214,71 @@ mod tests {
         local.config.lfu = true;
         restore(&mut local, "0", &[b"REPLACE", b"FREQ", b"77"]);
         assert_eq!(local.line("OBJECT FREQ k"), ":77\r\n");
+    }
+
+    /// Restores what is dumped of `from` as `to`.
+    fn carry_over(local: &mut Local, from: &str, to: &str) {
+        let dumped = local.reply(Proto::Resp2, &[b"DUMP", from.as_bytes()]);
+        let start = dumped.iter().position(|byte| *byte == b'\n').expect("a bulk") + 1;
+        let payload = &dumped[start..dumped.len() - 2];
+        let restored = local.reply(Proto::Resp2, &[b"RESTORE", to.as_bytes(), b"0", payload]);
+        assert_eq!(restored, b"+OK\r\n");
+    }
+
+    #[test]
+    fn streams_come_back_with_all_that_belongs_to_them() {
+        let mut local = Local::new(crate::FAMILIES);
+        for line in [
+            "XADD s 1-1 f v",
+            "XADD s 1-2 f 12 g -5",
+            "XADD s 2-0 f w",
+            "XADD s 18446744073709551615-18446744073709551615 g x",
+            "XGROUP CREATE s g 0",
+            "XGROUP CREATE s h 2-0 ENTRIESREAD 3",
+            "XREADGROUP GROUP g one COUNT 1 STREAMS s >",
+            "XREADGROUP GROUP g two STREAMS s >",
+            "XCLAIM s g three 0 2-0 RETRYCOUNT 9",
+            "XDEL s 1-2",
+            "XGROUP CREATE empty g $ MKSTREAM",
+            "XGROUP CREATECONSUMER empty g one",
+        ] {
+            let reply = local.line(line);
+            assert!(!reply.starts_with('-'), "{line}: {reply}");
+        }
+        for key in ["s", "empty"] {
+            carry_over(&mut local, key, "copy");
+            // That a consumer was never active is not dumped.
+            let mut state = |key: &str| {
+                let state = local.line(&format!("XINFO STREAM {key} FULL COUNT 0"));
+                let now = format!(":{}\r\n", local.now);
+                state.replace("$11\r\nactive-time\r\n:-1\r\n", &format!("$11\r\nactive-time\r\n{now}"))
+            };
+            assert_eq!(state("copy"), state(key));
+            local.line("DEL copy");
+        }
+    }
+
+    #[test]
+    fn fields_come_back_with_their_expiry() {
+        let mut local = Local::new(crate::FAMILIES);
+        for line in ["HSET h a 1 b 2 c 3", "HPEXPIRE h 2000 FIELDS 1 a", "HPEXPIRE h 1000 FIELDS 1 b"] {
+            local.line(line);
+        }
+        carry_over(&mut local, "h", "copy");
+        assert_eq!(local.line("HPTTL copy FIELDS 3 a b c"), "*3\r\n:2000\r\n:1000\r\n:-1\r\n");
+        local.now += 1001;
+        assert_eq!(local.line("HLEN copy"), ":2\r\n");
+    }
+
+    #[test]
+    fn a_hash_that_expired_meanwhile_is_not_restored() {
+        let mut local = Local::new(crate::FAMILIES);
+        local.line("SET copy old");
+        // 1000 and 1007 ms after 1970.
+        let mut payload = b"\x18\xe8\x03\0\0\0\0\0\0\x02\x01\x01a\x01x\x08\x01b\x01y".to_vec();
+        rdb::seal_payload(&mut payload);
+        let restored = local.reply(Proto::Resp2, &[b"RESTORE", b"copy", b"0", &payload, b"REPLACE"]);
+        assert_eq!(restored, b"+OK\r\n");
+        assert_eq!(local.line("EXISTS copy"), ":0\r\n");
     }
 }

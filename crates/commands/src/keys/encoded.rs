@@ -17,31 +17,25 @@ use rdb::{Encoder, Kind, Part, ValueType};
 const PACKED_BYTES_MAX: usize = 64 * 1024;
 
 /// How [`write`] encodes `value`.
-///
-/// # Errors
-/// There is no encoding yet for hashes with fields that expire.
-pub fn value_type(value: &Value) -> io::Result<ValueType> {
-    let unsupported = |what| Err(io::Error::new(io::ErrorKind::Unsupported, what));
+pub fn value_type(value: &Value) -> ValueType {
     let is_packed = value.memory_bytes() <= PACKED_BYTES_MAX;
-    Ok(match value {
+    match value {
         Value::Str(_) => ValueType::Str,
         Value::List(_) => ValueType::ListQuicklist2,
         Value::Set(set) if set.encoding() == "intset" => ValueType::SetIntset,
         Value::Set(_) => ValueType::Set,
         Value::ZSet(zset) if is_packed && zset.encoding() == "listpack" => ValueType::ZSetListpack,
         Value::ZSet(_) => ValueType::ZSet,
-        Value::Hash(hash) if hash.expiries().next().is_some() => {
-            return unsupported("hashes with fields that expire cannot be dumped yet");
-        }
+        Value::Hash(hash) if hash.first_expiry().is_some() => ValueType::HashExpiring,
         Value::Hash(hash) if is_packed && hash.encoding() == "listpack" => ValueType::HashListpack,
         Value::Hash(_) => ValueType::Hash,
         Value::Stream(_) => ValueType::Stream2,
-    })
+    }
 }
 
 /// Writes `value`, which is of [`value_type`]; the type itself was written before.
 pub fn write<W: Write>(value: &Value, encoder: &mut Encoder<W>) -> io::Result<()> {
-    let value_type = value_type(value)?;
+    let value_type = value_type(value);
     match value {
         Value::Str(string) => encoder.string(&string.bytes()),
         Value::List(list) => encoder.quicklist(list.iter(0, false)),
@@ -55,12 +49,19 @@ pub fn write<W: Write>(value: &Value, encoder: &mut Encoder<W>) -> io::Result<()
         Value::Hash(hash) => {
             let items = hash.iter().flat_map(|(field, value)| [field, value]);
             match value_type {
+                ValueType::HashExpiring => write_expiring(hash, encoder),
                 ValueType::HashListpack => encoder.listpack(items),
                 _ => encoder.strings(hash.len(), items),
             }
         }
         Value::Stream(stream) => encoder.stream(stream),
     }
+}
+
+fn write_expiring<W: Write>(hash: &Hash, encoder: &mut Encoder<W>) -> io::Result<()> {
+    let earliest = hash.first_expiry().unwrap_or_default();
+    let fields = hash.iter().map(|(field, value)| (field, value, hash.expiry(field)));
+    encoder.expiring_fields(earliest, hash.len(), fields)
 }
 
 fn write_packed_zset<W: Write>(zset: &ZSet, encoder: &mut Encoder<W>) -> io::Result<()> {
@@ -112,10 +113,19 @@ impl<'c> Builder<'c> {
             (Value::ZSet(zset), Part::Scored(member, score)) => {
                 zset.insert(member, score, &self.config.zset).is_none()
             }
-            (Value::Hash(hash), Part::Field(field, value)) => hash.set(field, value, &self.config.hash),
+            (Value::Hash(hash), Part::Field(field, value, expiry)) => {
+                let is_new = hash.set(field, value, &self.config.hash);
+                if let Some(at_ms) = expiry {
+                    hash.set_expiry(field, at_ms);
+                }
+                is_new
+            }
             (Value::Stream(stream), Part::Entry { id, pairs, begins_node }) => {
                 let limits = if begins_node { NEW_NODE } else { SAME_NODE };
                 stream.log.append(id, pairs, &limits).is_ok()
+            }
+            (Value::Stream(stream), Part::SameFields { id, values }) => {
+                stream.log.append_same(id, values).is_ok()
             }
             (Value::Stream(stream), Part::LogEnd { last_id, max_deleted_id, entries_added }) => {
                 let log = &mut stream.log;

@@ -122,13 +122,28 @@ impl Log {
                 self.nodes.insert(id, Node::new(id, pairs));
             }
         }
+        self.note_added(id);
+        Ok(())
+    }
+
+    /// Adds an entry to the last node, which must be there: it has the fields of the first one there, whose number that of
+    /// `values` must be.
+    pub fn append_same(&mut self, id: StreamId, values: &[&[u8]]) -> Result<(), AppendError> {
+        if id <= self.last_id {
+            return Err(AppendError::TooSmall);
+        }
+        self.nodes.last_entry().expect("there is a node").get_mut().append_same(id, values);
+        self.note_added(id);
+        Ok(())
+    }
+
+    fn note_added(&mut self, id: StreamId) {
         if self.len == 0 {
             self.first_id = id;
         }
         self.len += 1;
         self.last_id = id;
         self.entries_added = self.entries_added.saturating_add(1);
-        Ok(())
     }
 
     /// Deletes the entry `id`; false if there is none.

@@ -100,25 +100,38 @@ impl Node {
         let master = self.master();
         let is_same =
             master.left == count && master.zip(pairs.iter().step_by(2)).all(|(known, field)| known == *field);
+        match is_same {
+            true => self.push(id, None, pairs.iter().skip(1).step_by(2)),
+            false => self.push(id, Some(count), pairs.iter()),
+        }
+    }
+
+    /// The same for an entry with the fields of the first one.
+    pub(super) fn append_same(&mut self, id: StreamId, values: &[&[u8]]) {
+        debug_assert_eq!(self.master().left, values.len());
+        self.push(id, None, values.iter());
+    }
+
+    /// Adds an entry of so many fields of its own, if it has any, and `texts`.
+    fn push<'t>(&mut self, id: StreamId, count: Option<usize>, texts: impl Iterator<Item = &'t &'t [u8]>) {
         let (ms, seq) = (id.ms - self.first.ms, id.seq.wrapping_sub(self.first.seq) as i64);
         let mut body = Bytes::new();
-        body.push(if is_same { SAME } else { 0 });
+        body.push(if count.is_none() { SAME } else { 0 });
         push_number(&mut body, ms);
         push_number(&mut body, zigzag(seq));
         self.listpack_bytes += integer_bytes(0) + integer_bytes(ms as i64) + integer_bytes(seq);
-        let mut elements_count = count + 3;
-        if !is_same {
+        let mut elements_count = 3;
+        if let Some(count) = count {
             push_number(&mut body, count as u64);
             self.listpack_bytes += integer_bytes(count as i64);
-            elements_count += count + 1;
+            elements_count += 1;
         }
-        for (index, text) in pairs.iter().enumerate() {
-            if !is_same || index % 2 == 1 {
-                push_text(&mut body, text);
-                self.listpack_bytes += text_bytes(text);
-            }
+        for text in texts {
+            push_text(&mut body, text);
+            self.listpack_bytes += text_bytes(text);
+            elements_count += 1;
         }
-        self.listpack_bytes += integer_bytes(elements_count as i64);
+        self.listpack_bytes += integer_bytes(elements_count);
         let mut length = Bytes::new();
         push_number(&mut length, body.len() as u64);
         self.reserve(length.len() + body.len());

@@ -15,7 +15,7 @@ pub(crate) enum Model {
     List(Vec<Vec<u8>>),
     Set(Vec<Vec<u8>>),
     ZSet(Vec<(Vec<u8>, f64)>),
-    Hash(Vec<(Vec<u8>, Vec<u8>)>),
+    Hash(Vec<(Vec<u8>, Vec<u8>, Option<i64>)>),
     Stream(StreamModel),
 }
 
@@ -52,10 +52,15 @@ impl Model {
                 assert!(!score.is_nan());
                 zset.push((member.to_vec(), score));
             }
-            (Model::Hash(hash), Part::Field(field, value)) => hash.push((field.to_vec(), value.to_vec())),
+            (Model::Hash(hash), Part::Field(field, value, expiry)) => {
+                hash.push((field.to_vec(), value.to_vec(), expiry));
+            }
             (Model::Stream(StreamModel(stream)), Part::Entry { id, pairs, begins_node }) => {
                 let limits = StreamLimits { node_bytes_max: 0, node_entries_max: usize::from(begins_node) };
                 stream.log.append(id, pairs, &limits).expect("it was looked at");
+            }
+            (Model::Stream(StreamModel(stream)), Part::SameFields { id, values }) => {
+                stream.log.append_same(id, values).expect("it was looked at");
             }
             (Model::Stream(StreamModel(stream)), Part::LogEnd { last_id, max_deleted_id, entries_added }) => {
                 let log = &mut stream.log;
@@ -76,7 +81,7 @@ impl Model {
             Model::Str(string) => string.len(),
             Model::List(elements) | Model::Set(elements) => elements.iter().map(Vec::len).sum(),
             Model::ZSet(members) => members.iter().map(|(member, _)| member.len()).sum(),
-            Model::Hash(fields) => fields.iter().map(|(field, value)| field.len() + value.len()).sum(),
+            Model::Hash(fields) => fields.iter().map(|(field, value, _)| field.len() + value.len()).sum(),
             Model::Stream(StreamModel(stream)) => stream.memory_bytes(),
         }
     }
@@ -112,8 +117,13 @@ impl Model {
                 ValueType::ZSet
             }
             Model::Hash(fields) => {
-                let items = fields.iter().flat_map(|(field, value)| [&field[..], value]);
-                if is_packed {
+                let items = fields.iter().flat_map(|(field, value, _)| [&field[..], value]);
+                if let Some(earliest) = fields.iter().filter_map(|(.., expiry)| *expiry).min() {
+                    let fields =
+                        fields.iter().map(|(field, value, expiry)| (&field[..], &value[..], *expiry));
+                    encoder.expiring_fields(earliest, fields.len(), fields)?;
+                    ValueType::HashExpiring
+                } else if is_packed {
                     encoder.listpack(items)?;
                     ValueType::HashListpack
                 } else {

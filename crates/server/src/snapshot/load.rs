@@ -162,14 +162,15 @@ impl Reading<'_> {
     fn take_key(&mut self, item: &KeyItem, file: &mut FileReader<File>) -> Result<(), rdb::Error> {
         let mut builder = Builder::new(item.value_type.kind(), self.config);
         file.value(item.value_type, &mut |part| builder.add(part))?;
-        if item.expiry_ms.is_some_and(|expiry| expiry < self.now) {
+        // Redis could write collections without elements, and leaves them out, too.
+        let Some(value) = builder.finish() else { return Ok(()) };
+        if item.expiry_ms.is_some_and(|expiry| expiry < self.now) || value.is_due(self.now) {
             self.loaded.expired_count += 1;
             return Ok(());
         }
-        // Redis could write collections without elements, and leaves them out, too.
-        let Some(value) = builder.finish() else { return Ok(()) };
         let (shard, hash) = self.placement.locate(&item.key);
         let db = &mut self.loaded.dbs[shard.index()][self.db];
+        db.note_volatile_fields(&value);
         let (mut record, is_new) = db.find_or_insert(hash, &item.key, || value);
         if !is_new {
             return Err(file.corrupt(item.offset, "a key is there twice"));

@@ -90,7 +90,7 @@ impl Shared {
             if let Some(expiry) = record.expiry() {
                 encoder.expiry(expiry)?;
             }
-            encoder.value_type(encoded::value_type(record.value())?)?;
+            encoder.value_type(encoded::value_type(record.value()))?;
             encoder.string(record.key())?;
             encoded::write(record.value(), encoder)?;
         }

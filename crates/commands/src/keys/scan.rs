@@ -71,7 +71,7 @@ pub(super) const SCAN: Entry = Entry {
 };
 
 /// Goes on where the cursor says and through as many shards as it takes to look at `COUNT` keys, as long as they
-/// can be had without waiting: a small database comes in one call.
+/// can be had without waiting for long: a small database comes in one call.
 fn scan(ctx: &mut Ctx) -> CommandResult {
     let mut cursor = Cursor::parse(ctx.args[1])?;
     let filter = Filter::parse(&ctx.args[2..])?;
@@ -95,7 +95,8 @@ fn scan(ctx: &mut Ctx) -> CommandResult {
         }
         cursor.shard += 1;
         let next = ShardId(cursor.shard);
-        if wanted == 0 || next.index() >= shard_count || !ctx.store.tx.hold.try_enter(next) {
+        let hold = &mut ctx.store.tx.hold;
+        if wanted == 0 || next.index() >= shard_count || !(hold.try_enter(next) || hold.wait(next, false)) {
             break;
         }
     }

@@ -6,7 +6,7 @@
 //! [`Store::delete_if_empty`].
 
 use ds::random::Random;
-use keyspace::{Config, Db, Record, RecordMut, RecordRef, Str, Type, UnixMs, Value};
+use keyspace::{Config, Db, Record, RecordMut, RecordRef, Str, Type, UnixMs, Value, ValueRef};
 use shard::ShardId;
 use smallvec::SmallVec;
 
@@ -96,7 +96,7 @@ impl<'a, 't> Store<'a, 't> {
 
     /// The value of `key` for a reading command: counts a hit or a miss, touches the access clock.
     #[inline]
-    pub fn read(&mut self, key: &[u8]) -> Option<&Value> {
+    pub fn read(&mut self, key: &[u8]) -> Option<ValueRef<'_>> {
         self.read_record(key).map(RecordRef::value)
     }
 
@@ -128,7 +128,7 @@ impl<'a, 't> Store<'a, 't> {
 
     /// The value of `key` as a `T` for a reading command.
     #[inline]
-    pub fn read_as<T: Type>(&mut self, key: &[u8]) -> Result<Option<&T>, CommandError> {
+    pub fn read_as<T: Type>(&mut self, key: &[u8]) -> Result<Option<T::Ref<'_>>, CommandError> {
         match self.read(key) {
             None => Ok(None),
             Some(value) => T::of(value).map(Some).ok_or(CommandError::WRONG_TYPE),
@@ -144,7 +144,7 @@ impl<'a, 't> Store<'a, 't> {
     }
 
     /// The value of `key` as a `T`, without counting or touching: several may be borrowed at once.
-    pub fn peek_as<T: Type>(&self, key: &[u8]) -> Result<Option<&T>, CommandError> {
+    pub fn peek_as<T: Type>(&self, key: &[u8]) -> Result<Option<T::Ref<'_>>, CommandError> {
         match self.peek(key) {
             None => Ok(None),
             Some(record) => T::of(record.value()).map(Some).ok_or(CommandError::WRONG_TYPE),
@@ -218,7 +218,7 @@ impl<'a, 't> Store<'a, 't> {
         let databases = &mut self.tx.hold.shard_mut(id).dbs;
         match databases[db].find_mut(hash, key) {
             Some(mut record) => {
-                let old = std::mem::replace(record.value(), value);
+                let old = record.replace_value(value);
                 record.set_access(access_clock(now));
                 self.mark_ready(id, key);
                 self.free(old);
@@ -236,11 +236,7 @@ impl<'a, 't> Store<'a, 't> {
         let databases = &mut self.tx.hold.shard_mut(id).dbs;
         match databases[db].find_mut(hash, key) {
             Some(mut record) if !record.lend().expired(now) => {
-                let mut old = None;
-                match record.value() {
-                    Value::Str(string) => string.assign(bytes),
-                    other => old = Some(std::mem::replace(other, Value::Str(Str::new(bytes)))),
-                }
+                let old = record.set_string(bytes);
                 record.set_access(access_clock(now));
                 if record.lend().expiry() != expiry {
                     databases[db].set_expiry(hash, key, expiry);

@@ -64,7 +64,7 @@ impl Db {
     #[inline]
     pub fn prefetch_value(&self, hash: u64) {
         if let Some(record) = self.table.likely(hash) {
-            record.value().prefetch();
+            record.prefetch_value();
         }
     }
 
@@ -94,7 +94,7 @@ impl Db {
         let (held, is_new) = self.table.find_or_insert_with(
             hash,
             |record| record.key() == key,
-            || Record::new(key, make()),
+            || Record::new_wide(key, make()),
             |record| hashing::hash(seed, record.key()),
         );
         (RecordMut(held), is_new)

@@ -5,7 +5,7 @@
 //! result. What expired counts as gone.
 
 use command::Store;
-use keyspace::{RecordRef, Value};
+use keyspace::{RecordRef, ValueRef};
 use sha1::{Digest as _, Sha1};
 
 /// A digest of data.
@@ -49,15 +49,15 @@ pub fn digest_value(store: &Store, key: &[u8]) -> Digest {
 fn add_record(digest: &mut Digest, record: RecordRef<'_>) {
     mix(digest, &record.value().kind().number().to_be_bytes());
     match record.value() {
-        Value::Str(string) => mix(digest, &string.bytes()),
-        Value::List(list) => list.iter(0, false).for_each(|element| mix(digest, element)),
-        Value::Set(set) => set.iter().for_each(|member| xor(digest, &member)),
-        Value::ZSet(zset) => zset.iter().for_each(|(member, score)| {
+        ValueRef::Str(string) => mix(digest, &string.bytes()),
+        ValueRef::List(list) => list.iter(0, false).for_each(|element| mix(digest, element)),
+        ValueRef::Set(set) => set.iter().for_each(|member| xor(digest, &member)),
+        ValueRef::ZSet(zset) => zset.iter().for_each(|(member, score)| {
             let mut text = Vec::new();
             ds::num::format_f64_17g(score, &mut text);
             xor(digest, &mixed([member, &text]));
         }),
-        Value::Hash(hash) => hash.iter().for_each(|(field, value)| xor(digest, &mixed([field, value]))),
+        ValueRef::Hash(hash) => hash.iter().for_each(|(field, value)| xor(digest, &mixed([field, value]))),
     }
     if record.expiry().is_some() {
         xor(digest, b"!!expire!!");

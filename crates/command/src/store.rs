@@ -6,7 +6,7 @@
 //! [`Store::delete_if_empty`].
 
 use ds::random::Random;
-use keyspace::{Config, Db, Kind, Record, RecordMut, RecordRef, Str, Type, UnixMs, Value};
+use keyspace::{Config, Db, Kind, Record, RecordMut, RecordRef, Str, Type, UnixMs, Value, ValueRef};
 use shard::{Ready, ShardId};
 use smallvec::SmallVec;
 
@@ -98,7 +98,7 @@ impl<'a, 't> Store<'a, 't> {
 
     /// The value of `key` for a reading command: counts a hit or a miss, touches the access clock.
     #[inline]
-    pub fn read(&mut self, key: &[u8]) -> Option<&Value> {
+    pub fn read(&mut self, key: &[u8]) -> Option<ValueRef<'_>> {
         self.read_record(key).map(RecordRef::value)
     }
 
@@ -130,7 +130,7 @@ impl<'a, 't> Store<'a, 't> {
 
     /// The value of `key` as a `T` for a reading command.
     #[inline]
-    pub fn read_as<T: Type>(&mut self, key: &[u8]) -> Result<Option<&T>, CommandError> {
+    pub fn read_as<T: Type>(&mut self, key: &[u8]) -> Result<Option<T::Ref<'_>>, CommandError> {
         match self.read(key) {
             None => Ok(None),
             Some(value) => T::of(value).map(Some).ok_or(CommandError::WRONG_TYPE),
@@ -146,7 +146,7 @@ impl<'a, 't> Store<'a, 't> {
     }
 
     /// The value of `key` as a `T`, without counting or touching: several may be borrowed at once.
-    pub fn peek_as<T: Type>(&self, key: &[u8]) -> Result<Option<&T>, CommandError> {
+    pub fn peek_as<T: Type>(&self, key: &[u8]) -> Result<Option<T::Ref<'_>>, CommandError> {
         match self.peek(key) {
             None => Ok(None),
             Some(record) => T::of(record.value()).map(Some).ok_or(CommandError::WRONG_TYPE),
@@ -220,14 +220,14 @@ impl<'a, 't> Store<'a, 't> {
         let databases = &mut self.tx.hold.shard_mut(id).dbs;
         match databases[db].find_mut(hash, key) {
             Some(mut record) => {
-                let has_volatile_fields = value.first_field_expiry().is_some();
-                let old = std::mem::replace(record.value(), value);
+                let has_volatile_fields = value.lend().first_field_expiry().is_some();
+                let old = record.replace_value(value);
                 record.set_access(access_clock(now));
                 if has_volatile_fields {
                     self.note_volatile_fields(key);
                 }
                 self.mark_ready(id, key);
-                self.mark_lost(id, key, &old);
+                self.mark_lost(id, key, old.lend());
                 self.free(old);
             }
             None => self.insert_new(id, hash, key, value),
@@ -243,17 +243,13 @@ impl<'a, 't> Store<'a, 't> {
         let databases = &mut self.tx.hold.shard_mut(id).dbs;
         match databases[db].find_mut(hash, key) {
             Some(mut record) if !record.lend().expired(now) => {
-                let mut old = None;
-                match record.value() {
-                    Value::Str(string) => string.assign(bytes),
-                    other => old = Some(std::mem::replace(other, Value::Str(Str::new(bytes)))),
-                }
+                let old = record.set_string(bytes);
                 record.set_access(access_clock(now));
                 if record.lend().expiry() != expiry {
                     databases[db].set_expiry(hash, key, expiry);
                 }
                 if let Some(old) = old {
-                    self.mark_lost(id, key, &old);
+                    self.mark_lost(id, key, old.lend());
                     self.free(old);
                 }
             }
@@ -285,7 +281,7 @@ impl<'a, 't> Store<'a, 't> {
     }
 
     /// Somebody may wait for the end of `old`, the value that `key` had: who reads a stream in a group does.
-    fn mark_lost(&mut self, id: ShardId, key: &[u8], old: &Value) {
+    fn mark_lost(&mut self, id: ShardId, key: &[u8], old: ValueRef<'_>) {
         if old.kind() == Kind::Stream {
             self.push_ready(id, key, true);
         }

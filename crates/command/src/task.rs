@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keyspace::{Kind, Value};
+use keyspace::{Kind, ValueRef};
 use resp::{Output, Proto};
 use shard::{Ready, Scope, ShardId, Subscriber, Waiter, WatchFlag};
 use smallvec::SmallVec;
@@ -136,7 +136,7 @@ pub enum Outcome {
 pub type Serve = fn(&mut Ctx, key: &[u8]) -> CommandResult;
 
 /// Whether a waiter is to be served, given the value of the key, if it still has one, its arguments and the key.
-pub type IsServed = fn(Option<&Value>, args: &[&[u8]], key: &[u8]) -> bool;
+pub type IsServed = fn(Option<ValueRef<'_>>, args: &[&[u8]], key: &[u8]) -> bool;
 
 /// What serves a waiter.
 #[derive(Clone, Copy, Debug)]

@@ -54,7 +54,7 @@ impl<'a> ScanOptions<'a> {
 pub(crate) fn reply_step<T: Type>(
     ctx: &mut Ctx,
     has_values: bool,
-    step: impl FnOnce(&T, u64, &ScanOptions, &mut Reply, &mut usize) -> u64,
+    step: impl FnOnce(T::Ref<'_>, u64, &ScanOptions, &mut Reply, &mut usize) -> u64,
 ) -> CommandResult {
     let cursor = parse_cursor(ctx.args[2])?;
     let reply = &mut ctx.reply;

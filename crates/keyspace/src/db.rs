@@ -61,7 +61,7 @@ impl Db {
 
     /// Notes that there is such a hash, if `value` is one.
     pub fn note_volatile_fields(&mut self, value: &Value) {
-        if value.first_field_expiry().is_some() {
+        if value.lend().first_field_expiry().is_some() {
             (self.has_volatile_fields, self.met_volatile_fields) = (true, true);
         }
     }
@@ -95,7 +95,7 @@ impl Db {
     #[inline]
     pub fn prefetch_value(&self, hash: u64) {
         if let Some(record) = self.table.likely(hash) {
-            record.value().prefetch();
+            record.prefetch_value();
         }
     }
 
@@ -126,7 +126,7 @@ impl Db {
         let (held, is_new) = self.table.find_or_insert_with(
             hash,
             |record| record.key() == key,
-            || Record::new(key, make()),
+            || Record::new_wide(key, make()),
             |record| hashing::hash(seed, record.key()),
         );
         (RecordMut(held), is_new)

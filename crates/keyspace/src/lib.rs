@@ -15,5 +15,5 @@ mod value;
 pub use config::{Config, UnixMs};
 pub use db::Db;
 pub use record::{Record, RecordMut, RecordRef};
-pub use string::{SHARED_BYTES_MIN, Str};
-pub use value::{Kind, Type, Value};
+pub use string::{SHARED_BYTES_MIN, Str, StrRef};
+pub use value::{Kind, Type, Value, ValueRef};

@@ -2,8 +2,14 @@
 //! the key and for the value.
 //!
 //! ```text
-//!   │ value │ access clock, form of the expiry │ length of the key │ key … │ expiry, if it ever had one │
+//! narrow  │ word │ length of key │ of text │ expiry │ key … │ text … or integer │
+//! wide    │ word │ length of key │ value            │ key … │ expiry            │
+//!
+//! word: access clock, 29 bits │ narrow, 1 bit │ form of the expiry, 2 bits
 //! ```
+//!
+//! A string that is short together with its key makes a narrow record. It becomes wide when it is to be changed
+//! otherwise than as a whole. The expiry takes room once there was one.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
@@ -14,16 +20,29 @@ use ds::compact_table::{Block, Held};
 use ds::prefetch::prefetch;
 
 use crate::config::UnixMs;
-use crate::value::Value;
+use crate::string::{Str, StrRef, parse_int};
+use crate::value::{Value, ValueRef};
 
 /// Bytes of the expiry by its form: none, one of the next 8,900 years, any.
-const EXPIRY_BYTES: [usize; 3] = [0, 6, 8];
+const EXPIRY_BYTES: [usize; 4] = [0, 6, 8, 8];
 /// "Never expires" by the form of the expiry.
-const NO_EXPIRY: [UnixMs; 3] = [UnixMs::MAX, (1 << 48) - 1, UnixMs::MAX];
+const NO_EXPIRY: [UnixMs; 4] = [UnixMs::MAX, (1 << 48) - 1, UnixMs::MAX, UnixMs::MAX];
+/// The lowest bit of the form of the expiry in the word.
+const FORM_BIT: u32 = 30;
 
-/// Bits of the access clock; above them stands the form of the expiry.
-const ACCESS_BITS: u32 = 30;
-const ACCESS_MASK: u32 = (1 << ACCESS_BITS) - 1;
+const NARROW: u32 = 1 << 29;
+const ACCESS_MASK: u32 = NARROW - 1;
+
+/// Where the fields of a narrow record begin.
+const NARROW_LENGTHS_AT: usize = size_of::<u32>();
+const NARROW_HEAD_BYTES: usize = NARROW_LENGTHS_AT + 2;
+/// Bytes of a narrow record at most.
+const NARROW_BYTES_MAX: usize = 128;
+/// In place of the length of a text: it is an integer.
+const INT: u8 = u8::MAX;
+
+/// All records are aligned to this, and narrow ones have a multiple of twice as much, as the allocator has it.
+const ALIGN: usize = align_of::<Wide>();
 
 /// Bytes of a record's place in the table, with what tables keep free.
 const SLOT_BYTES: usize = 10;
@@ -33,22 +52,56 @@ const LINE_BYTES: usize = 64;
 
 /// A key with its value.
 pub struct Record {
-    /// Made by [`Record::new`]; owned.
-    block: NonNull<Head>,
+    /// Made by [`Record::narrow`] or [`Record::wide`]; owned.
+    block: NonNull<u8>,
 }
 
-/// What a record holds beside its key.
-struct Head {
-    value: Value,
-    access: u32,
+/// The head of a wide record.
+#[repr(C)]
+struct Wide {
+    word: u32,
     key_len: u32,
+    value: Value,
 }
 
-impl Head {
+/// Where the parts of a record lie.
+struct Parts {
+    layout: Layout,
+    key: (usize, usize),
+    expiry_at: usize,
+    /// Of a narrow record: where its text or integer begins, and the length of the text.
+    content: Option<(usize, u8)>,
+}
+
+impl Parts {
     #[inline]
-    fn expiry_form(&self) -> usize {
-        (self.access >> ACCESS_BITS) as usize
+    fn narrow(form: usize, key_len: usize, text_len: u8) -> Self {
+        let key_at = NARROW_HEAD_BYTES + EXPIRY_BYTES[form];
+        let content_at = key_at + key_len;
+        let content_bytes = if text_len == INT { size_of::<i64>() } else { usize::from(text_len) };
+        Parts {
+            layout: layout((content_at + content_bytes).next_multiple_of(2 * ALIGN)),
+            key: (key_at, key_len),
+            expiry_at: NARROW_HEAD_BYTES,
+            content: Some((content_at, text_len)),
+        }
     }
+
+    #[inline]
+    fn wide(form: usize, key_len: usize) -> Self {
+        let expiry_at = size_of::<Wide>() + key_len;
+        Parts {
+            layout: layout(expiry_at + EXPIRY_BYTES[form]),
+            key: (size_of::<Wide>(), key_len),
+            expiry_at,
+            content: None,
+        }
+    }
+}
+
+#[inline]
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, ALIGN).expect("the length of a key is bounded")
 }
 
 /// The form that has room for this expiry.
@@ -64,33 +117,52 @@ unsafe impl Sync for Record {}
 impl Record {
     /// The key `key`, at most 4 GiB long, with `value`; it never expires.
     pub(crate) fn new(key: &[u8], value: Value) -> Self {
-        Record::with_room(key, value, 0, 0)
+        Record::made(key, value, 0, 0)
     }
 
-    /// The same with an access clock, and room for an expiry of this form.
-    fn with_room(key: &[u8], value: Value, access: u32, expiry_form: usize) -> Self {
-        let key_len = u32::try_from(key.len()).expect("no request is that long");
-        let layout = Record::layout(key.len(), expiry_form);
-        // SAFETY: the layout is not empty.
-        let block = unsafe { alloc(layout) }.cast::<Head>();
-        let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
-        let access = access & ACCESS_MASK | (expiry_form as u32) << ACCESS_BITS;
-        // SAFETY: the block has room for a head, and its alignment.
-        unsafe { block.write(Head { value, access, key_len }) };
-        // SAFETY: the block has room for the key behind the head.
-        unsafe { ptr::copy_nonoverlapping(key.as_ptr(), key_place(block), key.len()) };
-        let record = Record { block };
-        let never = NO_EXPIRY[expiry_form].to_le_bytes();
-        // SAFETY: the block has room for an expiry of this form behind the key.
-        unsafe {
-            ptr::copy_nonoverlapping(never.as_ptr(), record.lend().expiry_place(), EXPIRY_BYTES[expiry_form])
+    /// The same in a form that can be changed at once.
+    pub(crate) fn new_wide(key: &[u8], value: Value) -> Self {
+        Record::wide(key, value, 0, 0)
+    }
+
+    fn made(key: &[u8], value: Value, access: u32, form: usize) -> Self {
+        let narrow = match value.lend() {
+            ValueRef::Str(string) => Record::narrow(key, string, access, form),
+            _ => None,
         };
-        record
+        narrow.unwrap_or_else(|| Record::wide(key, value, access, form))
     }
 
-    fn layout(key_len: usize, expiry_form: usize) -> Layout {
-        let bytes = size_of::<Head>() + key_len + EXPIRY_BYTES[expiry_form];
-        Layout::from_size_align(bytes, align_of::<Head>()).expect("the length of a key is bounded")
+    /// A narrow record, if that is possible.
+    fn narrow(key: &[u8], string: StrRef<'_>, access: u32, form: usize) -> Option<Self> {
+        let parts = narrow_parts(key.len(), string, form)?;
+        let (content_at, text_len) = parts.content?;
+        let block = allocate(parts.layout);
+        let word = access & ACCESS_MASK | NARROW | (form as u32) << FORM_BIT;
+        // SAFETY: the block has the alignment and room for the word.
+        unsafe { block.cast::<u32>().write(word) };
+        write(block, NARROW_LENGTHS_AT, &[key.len() as u8, text_len]);
+        write(block, parts.key.0, key);
+        write_content(block, content_at, string);
+        Some(Record::without_expiry(block))
+    }
+
+    fn wide(key: &[u8], value: Value, access: u32, form: usize) -> Self {
+        let key_len = u32::try_from(key.len()).expect("no request is that long");
+        let parts = Parts::wide(form, key.len());
+        let block = allocate(parts.layout);
+        let word = access & ACCESS_MASK | (form as u32) << FORM_BIT;
+        // SAFETY: the block has the alignment and room for the head.
+        unsafe { block.cast::<Wide>().write(Wide { word, key_len, value }) };
+        write(block, parts.key.0, key);
+        Record::without_expiry(block)
+    }
+
+    fn without_expiry(block: NonNull<u8>) -> Self {
+        let record = Record { block };
+        let form = record.lend().form();
+        write(block, record.lend().parts().expiry_at, &NO_EXPIRY[form].to_le_bytes()[..EXPIRY_BYTES[form]]);
+        record
     }
 
     /// The record, lent.
@@ -101,26 +173,78 @@ impl Record {
 
     /// The value alone.
     pub fn into_value(self) -> Value {
-        self.take_apart(|_, head| head.value)
+        self.take_apart(|_, value| value)
     }
 
-    /// Gives key and head to `then`, and frees the block.
-    fn take_apart<R>(self, then: impl FnOnce(&[u8], Head) -> R) -> R {
+    /// Gives what was lent of it and its value to `then`, and frees the block.
+    fn take_apart<R>(self, then: impl FnOnce(RecordRef<'_>, Value) -> R) -> R {
         let this = mem::ManuallyDrop::new(self);
-        let layout = this.lend().layout();
-        // SAFETY: the head is valid and read once; it is not dropped, because the record is not.
-        let head = unsafe { this.block.read() };
-        let result = then(this.lend().key(), head);
+        let record = this.lend();
+        let layout = record.parts().layout;
+        let value = match record.wide() {
+            None => record.value().to_value(),
+            // SAFETY: the value is valid and read once; it is not dropped, because the record is not.
+            Some(wide) => unsafe { ptr::read(&raw const wide.value) },
+        };
+        let result = then(record, value);
         // SAFETY: the block came from `alloc` with this layout, and nothing refers to it any more.
-        unsafe { dealloc(this.block.as_ptr().cast(), layout) };
+        unsafe { dealloc(this.block.as_ptr(), layout) };
         result
+    }
+
+    /// What `make` makes of key, value, access clock and form, with the expiry as it was.
+    fn rebuilt(self, make: impl FnOnce(&[u8], Value, u32, usize) -> Record) -> Record {
+        self.take_apart(|old, value| {
+            let mut record = make(old.key(), value, old.access(), old.form());
+            record.write_expiry(old.expiry());
+            record
+        })
+    }
+
+    /// Writes the expiry, for which there is room.
+    fn write_expiry(&mut self, expiry: Option<UnixMs>) {
+        write_expiry(self.lend().parts().expiry_at, self.lend().form(), self.block, expiry);
     }
 }
 
-/// Where the key of a record stands: behind its head.
+fn allocate(layout: Layout) -> NonNull<u8> {
+    // SAFETY: no record is empty.
+    let block = unsafe { alloc(layout) };
+    NonNull::new(block).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+/// The parts of a narrow record with this string, if that is possible.
 #[inline]
-fn key_place(block: NonNull<Head>) -> *mut u8 {
-    block.as_ptr().wrapping_add(1).cast()
+fn narrow_parts(key_len: usize, string: StrRef<'_>, form: usize) -> Option<Parts> {
+    let text_len = match string {
+        StrRef::Int(_) => INT,
+        StrRef::Text(text) if text.len() <= NARROW_BYTES_MAX => text.len() as u8,
+        StrRef::Text(_) | StrRef::Shared(_) => return None,
+    };
+    let parts = Parts::narrow(form, key_len, text_len);
+    (parts.layout.size() <= NARROW_BYTES_MAX).then_some(parts)
+}
+
+/// Writes to a block that is borrowed alone, or new, and has room for it there.
+#[inline]
+fn write(block: NonNull<u8>, at: usize, bytes: &[u8]) {
+    // SAFETY: by what is said above; only this file calls it.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), block.as_ptr().wrapping_add(at), bytes.len()) };
+}
+
+#[inline]
+fn write_content(block: NonNull<u8>, at: usize, string: StrRef<'_>) {
+    match string {
+        StrRef::Int(number) => write(block, at, &number.to_le_bytes()),
+        StrRef::Text(text) => write(block, at, text),
+        StrRef::Shared(_) => unreachable!("no narrow record has such a string"),
+    }
+}
+
+#[inline]
+fn write_expiry(at: usize, form: usize, block: NonNull<u8>, expiry: Option<UnixMs>) {
+    let expiry = expiry.map_or(NO_EXPIRY[form], |expiry| expiry.min(UnixMs::MAX - 1));
+    write(block, at, &expiry.to_le_bytes()[..EXPIRY_BYTES[form]]);
 }
 
 // SAFETY: a record is nothing but the pointer to its block, and lives as long as it owns it.
@@ -153,39 +277,83 @@ unsafe impl Block for Record {
 /// A record that is lent.
 #[derive(Clone, Copy)]
 pub struct RecordRef<'a> {
-    block: NonNull<Head>,
+    block: NonNull<u8>,
     lent: PhantomData<&'a Record>,
 }
 
 impl<'a> RecordRef<'a> {
     #[inline]
-    fn head(self) -> &'a Head {
-        // SAFETY: the head was written when the record was made, and nobody changes it while it is lent.
-        unsafe { self.block.as_ref() }
+    fn word(self) -> u32 {
+        // SAFETY: every record begins with its word, and nobody changes it while it is lent.
+        unsafe { self.block.cast::<u32>().read() }
     }
 
-    fn layout(self) -> Layout {
-        Record::layout(self.head().key_len as usize, self.head().expiry_form())
+    #[inline]
+    fn form(self) -> usize {
+        (self.word() >> FORM_BIT) as usize
+    }
+
+    /// The head, if the record is wide.
+    #[inline]
+    fn wide(self) -> Option<&'a Wide> {
+        // SAFETY: a wide record begins with its head, and nobody changes it while it is lent.
+        (self.word() & NARROW == 0).then(|| unsafe { self.block.cast().as_ref() })
+    }
+
+    /// Bytes of the block.
+    #[inline]
+    fn bytes(self, at: usize, len: usize) -> &'a [u8] {
+        // SAFETY: only what `parts` says is asked for, which was written when the record was made.
+        unsafe { slice::from_raw_parts(self.block.as_ptr().wrapping_add(at), len) }
+    }
+
+    #[inline]
+    fn parts(self) -> Parts {
+        match self.wide() {
+            Some(wide) => Parts::wide(self.form(), wide.key_len as usize),
+            None => {
+                let lengths = self.bytes(NARROW_LENGTHS_AT, 2);
+                Parts::narrow(self.form(), usize::from(lengths[0]), lengths[1])
+            }
+        }
     }
 
     /// The key.
     #[inline]
     pub fn key(self) -> &'a [u8] {
-        let key_len = self.head().key_len as usize;
-        // SAFETY: the key was written there when the record was made, and never changes.
-        unsafe { slice::from_raw_parts(key_place(self.block), key_len) }
+        let (at, len) = self.parts().key;
+        self.bytes(at, len)
     }
 
     /// The value.
     #[inline]
-    pub fn value(self) -> &'a Value {
-        &self.head().value
+    pub fn value(self) -> ValueRef<'a> {
+        if let Some(wide) = self.wide() {
+            return wide.value.lend();
+        }
+        ValueRef::Str(match self.parts().content {
+            Some((at, INT)) => {
+                let mut bytes = [0; size_of::<i64>()];
+                bytes.copy_from_slice(self.bytes(at, size_of::<i64>()));
+                StrRef::Int(i64::from_le_bytes(bytes))
+            }
+            Some((at, text_len)) => StrRef::Text(self.bytes(at, usize::from(text_len))),
+            None => unreachable!("only wide records have none"),
+        })
     }
 
-    /// LRU clock in seconds, or LFU minutes and counter, as `maxmemory-policy` says; its lower 30 bits.
+    /// Asks for what the value keeps elsewhere.
+    #[inline]
+    pub(crate) fn prefetch_value(self) {
+        if let Some(wide) = self.wide() {
+            wide.value.prefetch();
+        }
+    }
+
+    /// LRU clock in seconds, or LFU minutes and counter, as `maxmemory-policy` says; its lower 29 bits.
     #[inline]
     pub fn access(self) -> u32 {
-        self.head().access & ACCESS_MASK
+        self.word() & ACCESS_MASK
     }
 
     /// Seconds since the last access, if the access clock counts seconds and says `clock` now. None if the access
@@ -198,21 +366,14 @@ impl<'a> RecordRef<'a> {
     /// When it expires, if ever.
     #[inline]
     pub fn expiry(self) -> Option<UnixMs> {
-        let form = self.head().expiry_form();
+        let form = self.form();
         if form == 0 {
             return None;
         }
         let mut bytes = [0; 8];
-        // SAFETY: the expiry was written there when its form was chosen.
-        unsafe { ptr::copy_nonoverlapping(self.expiry_place(), bytes.as_mut_ptr(), EXPIRY_BYTES[form]) };
+        bytes[..EXPIRY_BYTES[form]].copy_from_slice(self.bytes(self.parts().expiry_at, EXPIRY_BYTES[form]));
         let expiry = UnixMs::from_le_bytes(bytes);
         (expiry != NO_EXPIRY[form]).then_some(expiry)
-    }
-
-    /// Where the expiry stands: behind the key.
-    #[inline]
-    fn expiry_place(self) -> *mut u8 {
-        key_place(self.block).wrapping_add(self.head().key_len as usize)
     }
 
     /// Whether its time has come, or that of all fields of its hash.
@@ -223,7 +384,8 @@ impl<'a> RecordRef<'a> {
 
     /// Bytes that key and value take, the record itself and its place in the table included.
     pub fn memory_bytes(self) -> usize {
-        SLOT_BYTES + self.layout().size() + self.value().memory_bytes()
+        let elsewhere = self.wide().map_or(0, |wide| wide.value.memory_bytes());
+        SLOT_BYTES + self.parts().layout.size() + elsewhere
     }
 }
 
@@ -231,12 +393,6 @@ impl<'a> RecordRef<'a> {
 pub struct RecordMut<'a>(pub(crate) Held<'a, Record>);
 
 impl<'a> RecordMut<'a> {
-    #[inline]
-    fn head(&mut self) -> &mut Head {
-        // SAFETY: the head was written when the record was made, and the record is borrowed alone.
-        unsafe { self.0.raw().cast().as_mut() }
-    }
-
     /// The record.
     #[inline]
     pub fn lend(&self) -> RecordRef<'_> {
@@ -249,50 +405,101 @@ impl<'a> RecordMut<'a> {
         self.0.into_ref()
     }
 
-    /// The value.
-    #[inline]
-    pub fn value(&mut self) -> &mut Value {
-        &mut self.head().value
-    }
-
     /// The value, for as long as the table is borrowed.
     #[inline]
     pub fn into_value(mut self) -> &'a mut Value {
-        // SAFETY: as in `head`; nobody else gets at the record for `'a`.
-        let head: &'a mut Head = unsafe { self.0.raw().cast().as_mut() };
-        &mut head.value
+        if self.lend().wide().is_none() {
+            self.0.replace(|record| record.rebuilt(Record::wide));
+        }
+        // SAFETY: the record is wide and begins with its head, and nobody else gets at it for `'a`.
+        let wide: &'a mut Wide = unsafe { self.0.raw().cast().as_mut() };
+        &mut wide.value
+    }
+
+    /// Puts `value` in place of the value, which it returns.
+    pub fn replace_value(&mut self, value: Value) -> Value {
+        let mut old = None;
+        self.0.replace(|record| {
+            record.rebuilt(|key, replaced, access, form| {
+                old = Some(replaced);
+                Record::made(key, value, access, form)
+            })
+        });
+        old.expect("every record has a value")
+    }
+
+    /// Puts a string in place of the value, in the same block if it can. Returns the old value if that was something
+    /// else.
+    #[inline]
+    pub fn set_string(&mut self, bytes: &[u8]) -> Option<Value> {
+        let string = parse_int(bytes).map_or(StrRef::Text(bytes), StrRef::Int);
+        let record = self.lend();
+        let (is_wide, parts) = (record.wide().is_some(), record.parts());
+        let wanted = narrow_parts(parts.key.1, string, record.form());
+        match wanted.and_then(|wanted| (wanted.layout == parts.layout).then_some(wanted.content?)) {
+            Some((at, text_len)) if !is_wide => {
+                let block = self.0.raw().cast();
+                write(block, NARROW_LENGTHS_AT + 1, &[text_len]);
+                write_content(block, at, string);
+                None
+            }
+            _ => self.change_string(string, bytes),
+        }
+    }
+
+    /// The same where the block has another form or size.
+    fn change_string(&mut self, string: StrRef<'_>, bytes: &[u8]) -> Option<Value> {
+        let record = self.lend();
+        let stays_wide = narrow_parts(record.key().len(), string, record.form()).is_none();
+        if stays_wide && let Some(Wide { value: Value::Str(_), .. }) = record.wide() {
+            // SAFETY: the record is wide and begins with its head, and it is borrowed alone.
+            let wide: &mut Wide = unsafe { self.0.raw().cast().as_mut() };
+            if let Value::Str(old) = &mut wide.value {
+                old.assign(bytes);
+            }
+            return None;
+        }
+        let mut old = None;
+        self.0.replace(|record| {
+            record.rebuilt(|key, replaced, access, form| {
+                old = Some(replaced).filter(|value| !matches!(value, Value::Str(_)));
+                let narrow = Record::narrow(key, string, access, form);
+                narrow.unwrap_or_else(|| Record::wide(key, Value::Str(Str::new(bytes)), access, form))
+            })
+        });
+        old
     }
 
     /// Notes an access: the access clock as it is now.
     #[inline]
     pub fn set_access(&mut self, access: u32) {
-        let head = self.head();
-        head.access = access & ACCESS_MASK | head.access & !ACCESS_MASK;
+        let word = access & ACCESS_MASK | self.lend().word() & !ACCESS_MASK;
+        // SAFETY: every record begins with its word, and it is borrowed alone.
+        unsafe { self.0.raw().cast::<u32>().write(word) };
     }
 
     /// Sets the expiry, or takes it away: its room stays.
     pub(crate) fn set_expiry(&mut self, expiry: Option<UnixMs>) {
         let form = expiry_form(expiry);
-        if form > self.head().expiry_form() {
+        if form > self.lend().form() {
             self.0.replace(|record| {
-                record.take_apart(|key, head| Record::with_room(key, head.value, head.access, form))
+                record.rebuilt(|key, value, access, _| Record::made(key, value, access, form))
             });
         }
-        let form = self.head().expiry_form();
-        let place = self.lend().expiry_place();
-        let expiry = expiry.map_or(NO_EXPIRY[form], |expiry| expiry.min(UnixMs::MAX - 1));
-        // SAFETY: the block has room for an expiry of its form, and the record is borrowed alone.
-        unsafe { ptr::copy_nonoverlapping(expiry.to_le_bytes().as_ptr(), place, EXPIRY_BYTES[form]) };
+        let (at, form) = (self.lend().parts().expiry_at, self.lend().form());
+        write_expiry(at, form, self.0.raw().cast(), expiry);
     }
 }
 
 impl Drop for Record {
     fn drop(&mut self) {
-        let layout = self.lend().layout();
-        // SAFETY: the head is valid, and dropped once, here.
-        unsafe { self.block.drop_in_place() };
+        let layout = self.lend().parts().layout;
+        if self.lend().wide().is_some() {
+            // SAFETY: a wide record begins with its head, which is dropped once, here.
+            unsafe { self.block.cast::<Wide>().drop_in_place() };
+        }
         // SAFETY: the block came from `alloc` with this layout, and nothing refers to it any more.
-        unsafe { dealloc(self.block.as_ptr().cast(), layout) };
+        unsafe { dealloc(self.block.as_ptr(), layout) };
     }
 }
 
@@ -311,56 +518,119 @@ mod tests {
 
     use super::*;
     use crate::db::Db;
-    use crate::string::Str;
+
+    const KEYS: [&[u8]; 4] = [b"", b"k", &[7; 90], &[7; 1000]];
+
+    fn db(key: &[u8], text: &[u8]) -> Db {
+        let mut db = Db::new(Arc::new(Seed::new(1)));
+        db.insert(7, key, Value::Str(Str::new(text))).set_access(u32::MAX);
+        db
+    }
+
+    /// The string at the key, the bytes that it takes.
+    #[track_caller]
+    fn read(db: &Db, key: &[u8]) -> (Vec<u8>, usize) {
+        let record = db.find(7, key).expect("it is there");
+        assert_eq!((record.key(), record.access()), (key, ACCESS_MASK));
+        let ValueRef::Str(string) = record.value() else { panic!("it was a string") };
+        (string.bytes().into_owned(), record.memory_bytes())
+    }
 
     #[test]
     fn a_record_gives_back_what_it_was_given() {
-        for key in [&b""[..], b"k", &[7; 1000]] {
-            let record = Record::new(key, Value::Str(Str::new(b"some value that is not short")));
-            assert_eq!((record.lend().key(), record.lend().expiry()), (key, None));
-            drop(record);
-            let record = Record::new(key, Value::Str(Str::new(b"another value that is not short")));
+        let texts = [0, 1, 16, 22, 23, 100, 128, 300, 20_000].map(|len| vec![b'x'; len]);
+        let texts = texts.iter().map(|text| &text[..]).chain([&b"12"[..], b"-9223372036854775808", b"012"]);
+        for (key, text) in texts.flat_map(|text| KEYS.map(|key| (key, text))) {
+            let mut db = db(key, text);
+            assert_eq!(read(&db, key).0, text);
+            let record = db.remove(7, key).expect("it is there");
             let Value::Str(string) = record.into_value() else { panic!("it was a string") };
-            assert_eq!(&*string.bytes(), b"another value that is not short");
+            assert_eq!(&*string.bytes(), text);
         }
     }
 
     #[test]
+    fn short_strings_lie_inside() {
+        for (text, bytes) in
+            [(&b"sixteen letters!"[..], 32), (b"1234567890123456789", 32), (b"seventeen letters", 48)]
+        {
+            assert_eq!(read(&db(b"key:123456", text), b"key:123456").1, SLOT_BYTES + bytes);
+        }
+    }
+
+    #[test]
+    fn a_string_is_written_over_whatever_was_there() {
+        let texts =
+            [&b"5"[..], b"text", b"another text of some length", &[b'y'; 110], &[b'z'; 500], &[b'z'; 500]];
+        for (old, new, key) in texts
+            .iter()
+            .flat_map(|old| texts.map(|new| (old, new)))
+            .flat_map(|(o, n)| KEYS.map(|key| (o, n, key)))
+        {
+            for (expiry, is_wide) in [(None, false), (Some(5), false), (Some(-5), true)] {
+                let mut db = db(key, old);
+                db.set_expiry(7, key, expiry);
+                let mut record = db.find_mut(7, key).expect("it is there");
+                if is_wide {
+                    record = RecordMut({
+                        record.into_value();
+                        db.find_mut(7, key).expect("it is there").0
+                    });
+                }
+                assert!(record.set_string(new).is_none());
+                assert_eq!(record.lend().expiry(), expiry);
+                assert_eq!(read(&db, key).0, new);
+            }
+        }
+    }
+
+    #[test]
+    fn other_values_come_and_go() {
+        let mut db = db(b"key", b"text");
+        let list = || Value::List(Box::new(ds::list::List::new()));
+        let mut record = db.find_mut(7, b"key").expect("it is there");
+        assert!(matches!(record.replace_value(list()), Value::Str(_)));
+        assert!(matches!(record.set_string(b"5"), Some(Value::List(_))));
+        assert!(matches!(record.replace_value(list()), Value::Str(Str::Int(5))));
+        assert_eq!(record.lend().value().kind(), crate::value::Kind::List);
+        *record.into_value() = Value::Str(Str::Int(9));
+        assert_eq!(read(&db, b"key").0, b"9");
+    }
+
+    #[test]
     fn an_expiry_takes_room_once_there_is_one() {
-        let mut db = Db::new(Arc::new(Seed::new(1)));
-        db.insert(7, b"key", Value::Str(Str::new(b"some value that is not short"))).set_access(u32::MAX);
-        let bytes = |db: &Db| db.find(7, b"key").expect("it is there").memory_bytes();
-        let without = bytes(&db);
-        for (expiry, read, room) in [
-            (None, None, 0),
-            (Some(0), Some(0), 6),
-            (Some(1_800_000_000_000), Some(1_800_000_000_000), 6),
-            (None, None, 6),
-            (Some((1 << 48) - 2), Some((1 << 48) - 2), 6),
-            (Some((1 << 48) - 1), Some((1 << 48) - 1), 8),
-            (Some(-1), Some(-1), 8),
-            (Some(5), Some(5), 8),
-            (None, None, 8),
-            (Some(UnixMs::MAX), Some(UnixMs::MAX - 1), 8),
-        ] {
-            assert!(db.set_expiry(7, b"key", expiry));
-            assert_eq!(bytes(&db) - without, room, "{expiry:?}");
-            let record = db.find(7, b"key").expect("it is there");
-            assert_eq!((record.expiry(), record.access()), (read, ACCESS_MASK));
-            assert_eq!(record.expired(6), read.is_some_and(|read| read < 6));
-            let Value::Str(string) = record.value() else { panic!("it was a string") };
-            assert_eq!(&*string.bytes(), b"some value that is not short");
-            assert_eq!(db.volatile_len(), usize::from(expiry.is_some()));
+        for (text, rooms) in [(&[b'x'; 300][..], [0, 6, 8]), (b"short", [0, 16, 16])] {
+            let mut db = db(b"key", text);
+            let without = read(&db, b"key").1;
+            for (expiry, read_back, form) in [
+                (None, None, 0),
+                (Some(0), Some(0), 1),
+                (Some(1_800_000_000_000), Some(1_800_000_000_000), 1),
+                (None, None, 1),
+                (Some((1 << 48) - 2), Some((1 << 48) - 2), 1),
+                (Some((1 << 48) - 1), Some((1 << 48) - 1), 2),
+                (Some(-1), Some(-1), 2),
+                (Some(5), Some(5), 2),
+                (None, None, 2),
+                (Some(UnixMs::MAX), Some(UnixMs::MAX - 1), 2),
+            ] {
+                assert!(db.set_expiry(7, b"key", expiry));
+                assert_eq!(read(&db, b"key"), (text.to_vec(), without + rooms[form]), "{expiry:?}");
+                let record = db.find(7, b"key").expect("it is there");
+                assert_eq!(record.expiry(), read_back);
+                assert_eq!(record.expired(6), read_back.is_some_and(|read| read < 6));
+                assert_eq!(db.volatile_len(), usize::from(expiry.is_some()));
+            }
         }
     }
 
     #[test]
     fn idle_seconds_are_counted_round_the_clock() {
-        let mut db = Db::new(Arc::new(Seed::new(1)));
+        let mut db = db(b"key", b"text");
         for (noted, now, idle) in
             [(5, 9, 4), (ACCESS_MASK, ACCESS_MASK + 3, 3), (1_800_000_000, 1_800_000_060, 60), (10, 9, 0)]
         {
-            db.find_or_insert(7, b"key", || Value::Str(Str::Int(1))).0.set_access(noted);
+            db.find_mut(7, b"key").expect("it is there").set_access(noted);
             assert_eq!(db.find(7, b"key").expect("it is there").idle_seconds(now), idle);
         }
     }

@@ -55,6 +55,69 @@ impl fmt::Debug for Short {
     }
 }
 
+/// A string as it is lent, wherever it lies.
+#[derive(Clone, Copy, Debug)]
+pub enum StrRef<'a> {
+    /// A canonical 64-bit integer.
+    Int(i64),
+    /// Written as a whole.
+    Text(&'a [u8]),
+    /// Large, or changed in place since. Replies may hold it as well.
+    Shared(&'a Arc<Vec<u8>>),
+}
+
+impl<'a> StrRef<'a> {
+    /// The bytes that a client reads.
+    pub fn bytes(self) -> Cow<'a, [u8]> {
+        match self {
+            StrRef::Int(number) => Cow::Owned(number.to_string().into_bytes()),
+            StrRef::Text(text) => Cow::Borrowed(text),
+            StrRef::Shared(bytes) => Cow::Borrowed(bytes),
+        }
+    }
+
+    /// Length in bytes.
+    pub fn len(self) -> usize {
+        match self {
+            StrRef::Int(number) => decimal_digits(number),
+            StrRef::Text(text) => text.len(),
+            StrRef::Shared(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The integer, if it is one in canonical form.
+    pub fn int(self) -> Option<i64> {
+        match self {
+            StrRef::Int(number) => Some(number),
+            StrRef::Text(text) => ds::num::parse_i64(text),
+            StrRef::Shared(bytes) => ds::num::parse_i64(bytes),
+        }
+    }
+
+    /// The name that `OBJECT ENCODING` reports.
+    pub fn encoding(self) -> &'static str {
+        match self {
+            StrRef::Int(_) => "int",
+            StrRef::Text(text) if text.len() <= EMBSTR_BYTES_MAX => "embstr",
+            StrRef::Text(_) | StrRef::Shared(_) => "raw",
+        }
+    }
+
+    /// A string of its own.
+    pub fn to_str(self) -> Str {
+        match self {
+            StrRef::Int(number) => Str::Int(number),
+            StrRef::Text(text) => Str::text(text),
+            StrRef::Shared(bytes) => Str::Shared(Arc::clone(bytes)),
+        }
+    }
+}
+
 /// The value of a string key.
 #[derive(Clone, Debug)]
 pub enum Str {
@@ -103,24 +166,25 @@ impl Str {
         *self = Str::new(bytes);
     }
 
+    /// The string, lent.
+    #[inline]
+    pub fn lend(&self) -> StrRef<'_> {
+        match self {
+            Str::Int(number) => StrRef::Int(*number),
+            Str::Short(short) => StrRef::Text(short),
+            Str::Plain(block) => StrRef::Text(block),
+            Str::Shared(bytes) => StrRef::Shared(bytes),
+        }
+    }
+
     /// The bytes that a client reads.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
-        match self {
-            Str::Int(number) => Cow::Owned(number.to_string().into_bytes()),
-            Str::Short(short) => Cow::Borrowed(short),
-            Str::Plain(block) => Cow::Borrowed(block),
-            Str::Shared(bytes) => Cow::Borrowed(bytes),
-        }
+        self.lend().bytes()
     }
 
     /// Length in bytes.
     pub fn len(&self) -> usize {
-        match self {
-            Str::Int(number) => decimal_digits(*number),
-            Str::Short(short) => short.len(),
-            Str::Plain(block) => block.len(),
-            Str::Shared(bytes) => bytes.len(),
-        }
+        self.lend().len()
     }
 
     /// Whether it has no bytes.
@@ -130,12 +194,7 @@ impl Str {
 
     /// The integer, if it is one in canonical form.
     pub fn int(&self) -> Option<i64> {
-        match self {
-            Str::Int(number) => Some(*number),
-            Str::Short(short) => ds::num::parse_i64(short),
-            Str::Plain(block) => ds::num::parse_i64(block),
-            Str::Shared(bytes) => ds::num::parse_i64(bytes),
-        }
+        self.lend().int()
     }
 
     /// The bytes as a vector that may be changed and grown in place: nobody else holds it.
@@ -151,16 +210,6 @@ impl Str {
         }
         let Str::Shared(bytes) = self else { unreachable!("made so above") };
         Arc::make_mut(bytes)
-    }
-
-    /// The name that `OBJECT ENCODING` reports.
-    pub fn encoding(&self) -> &'static str {
-        match self {
-            Str::Int(_) => "int",
-            Str::Short(_) => "embstr",
-            Str::Plain(block) if block.len() <= EMBSTR_BYTES_MAX => "embstr",
-            Str::Plain(_) | Str::Shared(_) => "raw",
-        }
     }
 
     /// Bytes allocated beside the record.
@@ -182,7 +231,7 @@ impl From<Vec<u8>> for Str {
 
 /// An integer in canonical form; the length check spares the parser most strings.
 #[inline]
-fn parse_int(bytes: &[u8]) -> Option<i64> {
+pub(crate) fn parse_int(bytes: &[u8]) -> Option<i64> {
     match bytes {
         [first, ..] if bytes.len() <= 20 && (first.is_ascii_digit() || *first == b'-') => {
             ds::num::parse_i64(bytes)
@@ -210,20 +259,20 @@ mod tests {
         ] {
             let string = Str::new(text.as_bytes());
             assert_eq!(
-                (string.encoding(), &*string.bytes(), string.len()),
+                (string.lend().encoding(), &*string.bytes(), string.len()),
                 (encoding, text.as_bytes(), text.len())
             );
         }
-        assert_eq!(Str::new(&[b'x'; 45]).encoding(), "raw");
+        assert_eq!(Str::new(&[b'x'; 45]).lend().encoding(), "raw");
     }
 
     #[test]
     fn a_string_that_grew_is_raw() {
         let mut string = Str::new(b"7");
         string.make_mut().push(b'5');
-        assert_eq!((&*string.bytes(), string.encoding(), string.int()), (&b"75"[..], "raw", Some(75)));
+        assert_eq!((&*string.bytes(), string.lend().encoding(), string.int()), (&b"75"[..], "raw", Some(75)));
         string.assign(b"75");
-        assert_eq!(string.encoding(), "int");
+        assert_eq!(string.lend().encoding(), "int");
     }
 
     #[test]
@@ -237,7 +286,7 @@ mod tests {
             [|string| string.make_mut()[0] = b'y', |string| string.assign(&[b'y'; SHARED_BYTES_MIN])];
         for change in changes {
             let mut string = Str::new(&[b'x'; SHARED_BYTES_MIN]);
-            assert_eq!((string.encoding(), string.memory_bytes()), ("raw", SHARED_BYTES_MIN + 40));
+            assert_eq!((string.lend().encoding(), string.memory_bytes()), ("raw", SHARED_BYTES_MIN + 40));
             let before = address(&string);
             change(&mut string);
             assert_eq!((string.bytes()[0], address(&string)), (b'y', before));

@@ -9,7 +9,7 @@ use ds::set::Set;
 use ds::stream::Stream;
 use ds::zset::ZSet;
 
-use crate::string::Str;
+use crate::string::{Str, StrRef};
 
 /// What kind of value a key holds; `TYPE` answers its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,56 +79,27 @@ pub enum Value {
 const _: () = assert!(size_of::<Value>() == 24);
 
 impl Value {
-    /// Which type it is.
-    pub fn kind(&self) -> Kind {
+    /// The value, lent.
+    #[inline]
+    pub fn lend(&self) -> ValueRef<'_> {
         match self {
-            Value::Str(_) => Kind::Str,
-            Value::List(_) => Kind::List,
-            Value::Set(_) => Kind::Set,
-            Value::ZSet(_) => Kind::ZSet,
-            Value::Hash(_) => Kind::Hash,
-            Value::Stream(_) => Kind::Stream,
-        }
-    }
-
-    /// The name that `OBJECT ENCODING` reports.
-    pub fn encoding(&self) -> &'static str {
-        match self {
-            Value::Str(string) => string.encoding(),
-            Value::List(list) => list.encoding(),
-            Value::Set(set) => set.encoding(),
-            Value::ZSet(zset) => zset.encoding(),
-            Value::Hash(hash) => hash.encoding(),
-            Value::Stream(_) => "stream",
+            Value::Str(string) => ValueRef::Str(string.lend()),
+            Value::List(list) => ValueRef::List(list),
+            Value::Set(set) => ValueRef::Set(set),
+            Value::ZSet(zset) => ValueRef::ZSet(zset),
+            Value::Hash(hash) => ValueRef::Hash(hash),
+            Value::Stream(stream) => ValueRef::Stream(stream),
         }
     }
 
     /// Number of elements; 1 for a string, for a stream also what is pending in its groups.
     pub fn len(&self) -> usize {
-        match self {
-            Value::Str(_) => 1,
-            Value::List(list) => list.len(),
-            Value::Set(set) => set.len(),
-            Value::ZSet(zset) => zset.len(),
-            Value::Hash(hash) => hash.len(),
-            Value::Stream(stream) => stream.element_count(),
-        }
+        self.lend().len()
     }
 
     /// Whether it is a collection without elements, which must leave the keyspace.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0 && self.kind() != Kind::Stream
-    }
-
-    /// Whether it is a hash of which all fields expired before `now`.
-    #[inline]
-    pub fn is_due(&self, now: i64) -> bool {
-        if let Value::Hash(hash) = self { hash.is_due(now) } else { false }
-    }
-
-    /// When the first field of a hash expires, if one does.
-    pub fn first_field_expiry(&self) -> Option<i64> {
-        if let Value::Hash(hash) = self { hash.first_expiry() } else { None }
+        self.lend().is_empty()
     }
 
     /// Drops a bounded part of it; false when nothing is left. For freeing a large value in slices.
@@ -174,16 +145,107 @@ impl Value {
     }
 }
 
-impl std::fmt::Debug for Value {
+/// A value as it is lent, wherever it lies.
+#[derive(Clone, Copy)]
+pub enum ValueRef<'a> {
+    /// A string.
+    Str(StrRef<'a>),
+    /// A list.
+    List(&'a List),
+    /// A set.
+    Set(&'a Set),
+    /// A sorted set.
+    ZSet(&'a ZSet),
+    /// A hash.
+    Hash(&'a Hash),
+    /// A stream.
+    Stream(&'a Stream),
+}
+
+impl ValueRef<'_> {
+    /// Which type it is.
+    pub fn kind(self) -> Kind {
+        match self {
+            ValueRef::Str(_) => Kind::Str,
+            ValueRef::List(_) => Kind::List,
+            ValueRef::Set(_) => Kind::Set,
+            ValueRef::ZSet(_) => Kind::ZSet,
+            ValueRef::Hash(_) => Kind::Hash,
+            ValueRef::Stream(_) => Kind::Stream,
+        }
+    }
+
+    /// The name that `OBJECT ENCODING` reports.
+    pub fn encoding(self) -> &'static str {
+        match self {
+            ValueRef::Str(string) => string.encoding(),
+            ValueRef::List(list) => list.encoding(),
+            ValueRef::Set(set) => set.encoding(),
+            ValueRef::ZSet(zset) => zset.encoding(),
+            ValueRef::Hash(hash) => hash.encoding(),
+            ValueRef::Stream(_) => "stream",
+        }
+    }
+
+    /// Number of elements; 1 for a string.
+    pub fn len(self) -> usize {
+        match self {
+            ValueRef::Str(_) => 1,
+            ValueRef::List(list) => list.len(),
+            ValueRef::Set(set) => set.len(),
+            ValueRef::ZSet(zset) => zset.len(),
+            ValueRef::Hash(hash) => hash.len(),
+            ValueRef::Stream(stream) => stream.element_count(),
+        }
+    }
+
+    /// Whether it is a collection without elements, which must leave the keyspace.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0 && self.kind() != Kind::Stream
+    }
+
+    /// Whether it is a hash of which all fields expired before `now`.
+    #[inline]
+    pub fn is_due(self, now: i64) -> bool {
+        if let ValueRef::Hash(hash) = self { hash.is_due(now) } else { false }
+    }
+
+    /// When the first field of a hash expires, if one does.
+    pub fn first_field_expiry(self) -> Option<i64> {
+        if let ValueRef::Hash(hash) = self { hash.first_expiry() } else { None }
+    }
+
+    /// A value of its own.
+    pub fn to_value(self) -> Value {
+        match self {
+            ValueRef::Str(string) => Value::Str(string.to_str()),
+            ValueRef::List(list) => Value::List(Box::new(list.clone())),
+            ValueRef::Set(set) => Value::Set(Box::new(set.clone())),
+            ValueRef::ZSet(zset) => Value::ZSet(Box::new(zset.clone())),
+            ValueRef::Hash(hash) => Value::Hash(Box::new(hash.clone())),
+            ValueRef::Stream(stream) => Value::Stream(Box::new(stream.clone())),
+        }
+    }
+}
+
+impl std::fmt::Debug for ValueRef<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} of {} elements", self.kind().name(), self.len())
     }
 }
 
+impl std::fmt::Debug for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.lend().fmt(f)
+    }
+}
+
 /// A type that a value may have: what typed look-ups are written against.
 pub trait Type: Sized {
+    /// What is lent of it.
+    type Ref<'a>: Copy;
     /// The value as this type, `None` if it is another.
-    fn of(value: &Value) -> Option<&Self>;
+    fn of(value: ValueRef<'_>) -> Option<Self::Ref<'_>>;
     /// The same to change it.
     fn of_mut(value: &mut Value) -> Option<&mut Self>;
     /// A new empty value.
@@ -193,9 +255,10 @@ pub trait Type: Sized {
 macro_rules! boxed_type {
     ($($name:ident),*) => {$(
         impl Type for $name {
+            type Ref<'a> = &'a $name;
             #[inline]
-            fn of(value: &Value) -> Option<&Self> {
-                if let Value::$name(inner) = value { Some(inner) } else { None }
+            fn of(value: ValueRef<'_>) -> Option<&$name> {
+                if let ValueRef::$name(inner) = value { Some(inner) } else { None }
             }
             #[inline]
             fn of_mut(value: &mut Value) -> Option<&mut Self> {
@@ -210,9 +273,10 @@ macro_rules! boxed_type {
 boxed_type!(List, Set, ZSet, Hash, Stream);
 
 impl Type for Str {
+    type Ref<'a> = StrRef<'a>;
     #[inline]
-    fn of(value: &Value) -> Option<&Self> {
-        if let Value::Str(string) = value { Some(string) } else { None }
+    fn of(value: ValueRef<'_>) -> Option<StrRef<'_>> {
+        if let ValueRef::Str(string) = value { Some(string) } else { None }
     }
     #[inline]
     fn of_mut(value: &mut Value) -> Option<&mut Self> {

@@ -6,7 +6,7 @@ use command::{
     Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, key, keyword_is,
     oneof, token,
 };
-use keyspace::{Str, Value};
+use keyspace::{Str, StrRef, Value};
 
 use crate::keys::rebuild;
 
@@ -42,11 +42,11 @@ fn bitop(ctx: &mut Ctx) -> CommandResult {
     }
     let mut length = 0;
     for key in sources {
-        length = length.max(ctx.store.read_as::<Str>(key)?.map_or(0, Str::len));
+        length = length.max(ctx.store.read_as::<Str>(key)?.map_or(0, StrRef::len));
     }
     let mut result = vec![0; length];
     for (index, key) in sources.iter().enumerate() {
-        let bytes = ctx.store.peek_as::<Str>(key)?.map(Str::bytes).unwrap_or_default();
+        let bytes = ctx.store.peek_as::<Str>(key)?.map(StrRef::bytes).unwrap_or_default();
         operation.add(&mut result, &bytes, index == 0);
     }
     if result.is_empty() {

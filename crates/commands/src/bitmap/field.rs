@@ -6,7 +6,7 @@ use command::{
     Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key,
     keyword_is, oneof, parse_i64, string, token,
 };
-use keyspace::Str;
+use keyspace::{Str, StrRef};
 use smallvec::SmallVec;
 
 use super::parse_offset;
@@ -101,7 +101,7 @@ fn bitfield_ro(ctx: &mut Ctx) -> CommandResult {
 }
 
 fn read(ctx: &mut Ctx, operations: &[Operation]) -> CommandResult {
-    let bytes = ctx.store.read_as::<Str>(ctx.args[1])?.map(Str::bytes).unwrap_or_default();
+    let bytes = ctx.store.read_as::<Str>(ctx.args[1])?.map(StrRef::bytes).unwrap_or_default();
     ctx.reply.array(operations.len());
     for operation in operations {
         ctx.reply.int(operation.field.get(&bytes));

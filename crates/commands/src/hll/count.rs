@@ -55,7 +55,7 @@ fn pfadd(ctx: &mut Ctx) -> CommandResult {
 /// Makes sure that there is a HyperLogLog at `key`; whether it is new.
 fn make(ctx: &mut Ctx, key: &[u8]) -> Result<bool, command::CommandError> {
     match ctx.store.write_as::<Str>(key)? {
-        Some(string) => check(string).map(|()| false),
+        Some(string) => check(string.lend()).map(|()| false),
         None => {
             ctx.store.set(key, Value::Str(Str::from(hll::new())));
             Ok(true)

@@ -32,7 +32,7 @@ fn pfdebug(ctx: &mut Ctx) -> CommandResult {
     let Some(string) = ctx.store.write_as::<Str>(key)? else {
         return Err(CommandError::fixed("ERR The specified key does not exist"));
     };
-    check(string)?;
+    check(string.lend())?;
     let hll = string.make_mut();
     if keyword_is(word, "getreg") {
         let was_sparse = hll::make_dense(hll).map_err(corrupt)?;

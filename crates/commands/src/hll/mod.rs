@@ -5,7 +5,7 @@ mod debug;
 
 use command::{CommandError, Entry};
 use ds::hll::{self, Corrupt};
-use keyspace::Str;
+use keyspace::StrRef;
 
 /// The HyperLogLog commands.
 pub const ENTRIES: &[Entry] =
@@ -19,9 +19,9 @@ fn corrupt(_: Corrupt) -> CommandError {
 }
 
 /// Refuses a string that is no HyperLogLog.
-fn check(string: &Str) -> Result<(), CommandError> {
+fn check(string: StrRef<'_>) -> Result<(), CommandError> {
     match string {
-        Str::Short(_) | Str::Plain(_) | Str::Shared(_) if hll::has_header(&string.bytes()) => Ok(()),
+        StrRef::Text(_) | StrRef::Shared(_) if hll::has_header(&string.bytes()) => Ok(()),
         _ => Err(CommandError::fixed("WRONGTYPE Key is not a valid HyperLogLog string value.")),
     }
 }

@@ -6,7 +6,7 @@
 
 use command::Store;
 use ds::stream::StreamId;
-use keyspace::{RecordRef, Value};
+use keyspace::{RecordRef, ValueRef};
 use sha1::{Digest as _, Sha1};
 
 /// A digest of data.
@@ -50,20 +50,20 @@ pub fn digest_value(store: &Store, key: &[u8]) -> Digest {
 fn add_record(digest: &mut Digest, record: RecordRef<'_>) {
     mix(digest, &record.value().kind().number().to_be_bytes());
     match record.value() {
-        Value::Str(string) => mix(digest, &string.bytes()),
-        Value::List(list) => list.iter(0, false).for_each(|element| mix(digest, element)),
-        Value::Set(set) => set.iter().for_each(|member| xor(digest, &member)),
-        Value::ZSet(zset) => zset.iter().for_each(|(member, score)| {
+        ValueRef::Str(string) => mix(digest, &string.bytes()),
+        ValueRef::List(list) => list.iter(0, false).for_each(|element| mix(digest, element)),
+        ValueRef::Set(set) => set.iter().for_each(|member| xor(digest, &member)),
+        ValueRef::ZSet(zset) => zset.iter().for_each(|(member, score)| {
             let mut text = Vec::new();
             ds::num::format_f64_17g(score, &mut text);
             xor(digest, &mixed([member, &text]));
         }),
-        Value::Hash(hash) => {
+        ValueRef::Hash(hash) => {
             hash.iter().for_each(|(field, value)| xor(digest, &mixed([field, value])));
             hash.expiries().for_each(|(field, at_ms)| xor(digest, &mixed([field, &at_ms.to_be_bytes()])));
         }
         // Its groups are no part of the digest.
-        Value::Stream(stream) => {
+        ValueRef::Stream(stream) => {
             for (id, fields) in stream.log.range(StreamId::MIN, StreamId::MAX) {
                 mix(digest, format!("{}.{}", id.ms, id.seq).as_bytes());
                 for (field, value) in fields {

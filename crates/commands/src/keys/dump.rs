@@ -8,7 +8,7 @@ use command::{
     Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer, key,
     keyword_is, parse_i64, string, token,
 };
-use keyspace::{Config, Value};
+use keyspace::{Config, Value, ValueRef};
 use rdb::{Encoder, Reader, ValueType};
 
 use super::encoded::{self, Builder};
@@ -47,7 +47,7 @@ fn dump(ctx: &mut Ctx) -> CommandResult {
 }
 
 /// `value` as a payload.
-fn payload(value: &Value, compresses: bool) -> io::Result<Vec<u8>> {
+fn payload(value: ValueRef<'_>, compresses: bool) -> io::Result<Vec<u8>> {
     let mut encoder = Encoder::new(Vec::new(), compresses);
     encoder.value_type(encoded::value_type(value))?;
     encoded::write(value, &mut encoder)?;
@@ -112,7 +112,7 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
     // The sum may be beyond all time, and is then before it, as in Redis.
     let expiry = (ttl > 0).then(|| ttl.wrapping_add(base));
     ctx.reply.ok();
-    if expiry.is_some_and(|expiry| expiry <= ctx.store.now()) || value.is_due(ctx.store.now()) {
+    if expiry.is_some_and(|expiry| expiry <= ctx.store.now()) || value.lend().is_due(ctx.store.now()) {
         ctx.store.delete(key);
         return Ok(());
     }

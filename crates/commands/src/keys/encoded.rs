@@ -10,43 +10,43 @@ use ds::list::{End, List};
 use ds::set::Set;
 use ds::stream::{Stream, StreamLimits};
 use ds::zset::ZSet;
-use keyspace::{Config, SHARED_BYTES_MIN, Str, Value};
+use keyspace::{Config, SHARED_BYTES_MIN, Str, Value, ValueRef};
 use rdb::{Encoder, Kind, Part, ValueType};
 
 /// Collections that take more memory are not packed: that takes it a second time.
 const PACKED_BYTES_MAX: usize = 64 * 1024;
 
 /// How [`write`] encodes `value`.
-pub fn value_type(value: &Value) -> ValueType {
-    let is_packed = value.memory_bytes() <= PACKED_BYTES_MAX;
+pub fn value_type(value: ValueRef<'_>) -> ValueType {
+    let is_packed = |encoding: &str, bytes: usize| encoding == "listpack" && bytes <= PACKED_BYTES_MAX;
     match value {
-        Value::Str(_) => ValueType::Str,
-        Value::List(_) => ValueType::ListQuicklist2,
-        Value::Set(set) if set.encoding() == "intset" => ValueType::SetIntset,
-        Value::Set(_) => ValueType::Set,
-        Value::ZSet(zset) if is_packed && zset.encoding() == "listpack" => ValueType::ZSetListpack,
-        Value::ZSet(_) => ValueType::ZSet,
-        Value::Hash(hash) if hash.first_expiry().is_some() => ValueType::HashExpiring,
-        Value::Hash(hash) if is_packed && hash.encoding() == "listpack" => ValueType::HashListpack,
-        Value::Hash(_) => ValueType::Hash,
-        Value::Stream(_) => ValueType::Stream2,
+        ValueRef::Str(_) => ValueType::Str,
+        ValueRef::List(_) => ValueType::ListQuicklist2,
+        ValueRef::Set(set) if set.encoding() == "intset" => ValueType::SetIntset,
+        ValueRef::Set(_) => ValueType::Set,
+        ValueRef::ZSet(zset) if is_packed(zset.encoding(), zset.memory_bytes()) => ValueType::ZSetListpack,
+        ValueRef::ZSet(_) => ValueType::ZSet,
+        ValueRef::Hash(hash) if hash.first_expiry().is_some() => ValueType::HashExpiring,
+        ValueRef::Hash(hash) if is_packed(hash.encoding(), hash.memory_bytes()) => ValueType::HashListpack,
+        ValueRef::Hash(_) => ValueType::Hash,
+        ValueRef::Stream(_) => ValueType::Stream2,
     }
 }
 
 /// Writes `value`, which is of [`value_type`]; the type itself was written before.
-pub fn write<W: Write>(value: &Value, encoder: &mut Encoder<W>) -> io::Result<()> {
+pub fn write<W: Write>(value: ValueRef<'_>, encoder: &mut Encoder<W>) -> io::Result<()> {
     let value_type = value_type(value);
     match value {
-        Value::Str(string) => encoder.string(&string.bytes()),
-        Value::List(list) => encoder.quicklist(list.iter(0, false)),
-        Value::Set(set) if value_type == ValueType::SetIntset => {
+        ValueRef::Str(string) => encoder.string(&string.bytes()),
+        ValueRef::List(list) => encoder.quicklist(list.iter(0, false)),
+        ValueRef::Set(set) if value_type == ValueType::SetIntset => {
             let integers: Vec<i64> = set.iter().filter_map(|member| ds::num::parse_i64(&member)).collect();
             encoder.intset(&integers)
         }
-        Value::Set(set) => encoder.strings(set.len(), set.iter()),
-        Value::ZSet(zset) if value_type == ValueType::ZSetListpack => write_packed_zset(zset, encoder),
-        Value::ZSet(zset) => encoder.scored(zset.len(), zset.iter()),
-        Value::Hash(hash) => {
+        ValueRef::Set(set) => encoder.strings(set.len(), set.iter()),
+        ValueRef::ZSet(zset) if value_type == ValueType::ZSetListpack => write_packed_zset(zset, encoder),
+        ValueRef::ZSet(zset) => encoder.scored(zset.len(), zset.iter()),
+        ValueRef::Hash(hash) => {
             let items = hash.iter().flat_map(|(field, value)| [field, value]);
             match value_type {
                 ValueType::HashExpiring => write_expiring(hash, encoder),
@@ -54,7 +54,7 @@ pub fn write<W: Write>(value: &Value, encoder: &mut Encoder<W>) -> io::Result<()
                 _ => encoder.strings(hash.len(), items),
             }
         }
-        Value::Stream(stream) => encoder.stream(stream),
+        ValueRef::Stream(stream) => encoder.stream(stream),
     }
 }
 
@@ -139,7 +139,7 @@ impl<'c> Builder<'c> {
                 }
                 stream.groups.insert(name.into(), *group).is_none()
             }
-            (value, part) => unreachable!("{part:?} is no part of a {}", value.kind().name()),
+            (value, part) => unreachable!("{part:?} is no part of a {}", value.lend().kind().name()),
         }
     }
 

@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key};
-use keyspace::{RecordRef, Str, Value};
+use keyspace::{RecordRef, StrRef, ValueRef};
 
 const INT_OR_NULL: Shape = Shape::OneOf(&[Shape::Int, Shape::Null]);
 
@@ -129,7 +129,7 @@ fn object_refcount(ctx: &mut Ctx) -> CommandResult {
     match ctx.store.peek(ctx.args[2]).map(RecordRef::value) {
         None => ctx.reply.null(),
         // Redis shares small integers and says so.
-        Some(Value::Str(Str::Int(0..10_000))) => ctx.reply.int(i64::from(i32::MAX)),
+        Some(ValueRef::Str(StrRef::Int(0..10_000))) => ctx.reply.int(i64::from(i32::MAX)),
         Some(_) => ctx.reply.int(1),
     }
     Ok(())

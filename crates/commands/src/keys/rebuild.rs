@@ -3,7 +3,7 @@
 
 use command::Store;
 use ds::zset::ZSet;
-use keyspace::{UnixMs, Value};
+use keyspace::{UnixMs, ValueRef};
 
 /// Elements added by one command.
 const ELEMENTS_PER_COMMAND_MAX: usize = 64;
@@ -23,13 +23,13 @@ pub fn record(store: &mut Store, key: &[u8]) {
 }
 
 /// The commands that give `key`, which must be absent, this value and this expiry.
-pub fn commands(key: &[u8], value: &Value, expiry: Option<UnixMs>) -> Vec<Vec<Box<[u8]>>> {
+pub fn commands(key: &[u8], value: ValueRef<'_>, expiry: Option<UnixMs>) -> Vec<Vec<Box<[u8]>>> {
     let mut commands = match value {
-        Value::Str(string) => vec![vec![b"SET"[..].into(), key.into(), string.bytes().as_ref().into()]],
-        Value::List(list) => chunked(b"RPUSH", key, 1, list.iter(0, false).map(Box::from)),
-        Value::Set(set) => chunked(b"SADD", key, 1, set.iter().map(|member| Box::from(&*member))),
-        Value::ZSet(zset) => chunked(b"ZADD", key, 2, scored_members(zset)),
-        Value::Hash(hash) => {
+        ValueRef::Str(string) => vec![vec![b"SET"[..].into(), key.into(), string.bytes().as_ref().into()]],
+        ValueRef::List(list) => chunked(b"RPUSH", key, 1, list.iter(0, false).map(Box::from)),
+        ValueRef::Set(set) => chunked(b"SADD", key, 1, set.iter().map(|member| Box::from(&*member))),
+        ValueRef::ZSet(zset) => chunked(b"ZADD", key, 2, scored_members(zset)),
+        ValueRef::Hash(hash) => {
             let pairs = hash.iter().flat_map(|(field, value)| [field, value]).map(Box::from);
             let mut commands = chunked(b"HSET", key, 2, pairs);
             commands.extend(hash.expiries().map(|(field, at_ms)| {
@@ -39,7 +39,7 @@ pub fn commands(key: &[u8], value: &Value, expiry: Option<UnixMs>) -> Vec<Vec<Bo
             }));
             commands
         }
-        Value::Stream(stream) => crate::stream::rebuild::commands(key, stream),
+        ValueRef::Stream(stream) => crate::stream::rebuild::commands(key, stream),
     };
     if let Some(expiry) = expiry {
         commands.push(vec![b"PEXPIREAT"[..].into(), key.into(), expiry.to_string().into_bytes().into()]);

@@ -133,7 +133,7 @@ fn copy_key(ctx: &mut Ctx, source: &[u8], (target_db, target): (u32, &[u8]), ove
     let source_db = ctx.store.client.db;
     let Some(record) = ctx.store.read_record(source) else { return false };
     let expiry = record.expiry();
-    let value = record.value().clone();
+    let value = record.value().to_value();
     ctx.store.client.db = target_db;
     if !overwrite && ctx.store.write(target).is_some() {
         ctx.store.client.db = source_db;

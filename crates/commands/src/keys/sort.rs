@@ -20,7 +20,7 @@ use command::{
 use ds::hash::Hash;
 use ds::list::{End, List};
 use ds::partial_sort::partial_sort;
-use keyspace::{RecordRef, Str, Value};
+use keyspace::{RecordRef, Str, Value, ValueRef};
 
 use super::rebuild;
 
@@ -79,14 +79,16 @@ fn sort(ctx: &mut Ctx, may_store: bool) -> CommandResult {
     let key = ctx.args[1];
     let mut options = Options::parse(&ctx.args[2..], may_store)?;
     let is_set = match ctx.store.read(key) {
-        None | Some(Value::List(_)) => false,
-        Some(Value::Set(_)) => true,
-        Some(Value::ZSet(_)) => {
+        None | Some(ValueRef::List(_)) => false,
+        Some(ValueRef::Set(_)) => true,
+        Some(ValueRef::ZSet(_)) => {
             // As Redis does; OBJECT ENCODING shows it.
             ctx.store.write_as::<ds::zset::ZSet>(key)?.expect("it was just read").make_large();
             false
         }
-        Some(Value::Str(_) | Value::Hash(_) | Value::Stream(_)) => return Err(CommandError::WRONG_TYPE),
+        Some(ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Stream(_)) => {
+            return Err(CommandError::WRONG_TYPE);
+        }
     };
     if is_set && options.keeps_order() && (options.target.is_some() || ctx.store.client.in_script) {
         // The order of a set is nothing to rely on.
@@ -107,16 +109,16 @@ fn sort(ctx: &mut Ctx, may_store: bool) -> CommandResult {
 /// All elements, in order if there is one.
 fn elements(store: &Store, key: &[u8], reverse: bool) -> Vec<Vec<u8>> {
     match store.peek(key).map(RecordRef::value) {
-        Some(Value::List(list)) => {
+        Some(ValueRef::List(list)) => {
             let from = if reverse { -1 } else { 0 };
             list.iter(from, reverse).map(|element| element.to_vec()).collect()
         }
-        Some(Value::Set(set)) => set.iter().map(|member| member.to_vec()).collect(),
-        Some(Value::ZSet(zset)) => {
+        Some(ValueRef::Set(set)) => set.iter().map(|member| member.to_vec()).collect(),
+        Some(ValueRef::ZSet(zset)) => {
             let from = if reverse { zset.len() - 1 } else { 0 };
             zset.iter_from_rank(from, reverse).map(|(member, _)| member.to_vec()).collect()
         }
-        Some(Value::Str(_) | Value::Hash(_) | Value::Stream(_)) | None => Vec::new(),
+        Some(ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Stream(_)) | None => Vec::new(),
     }
 }
 

@@ -18,7 +18,7 @@ use command::{
     block, integer, key, keyword_is, parse_i64, string, token,
 };
 use ds::stream::{Stream, StreamId};
-use keyspace::{UnixMs, Value};
+use keyspace::{UnixMs, ValueRef};
 use resp::Proto;
 
 use super::deliver::Delivery;
@@ -147,8 +147,10 @@ fn finish(ctx: &mut Ctx, mark: resp::Mark, served: usize) -> Result<bool, Comman
 }
 
 /// Whether the stream has something for a waiter of XREAD.
-fn has_newer(value: Option<&Value>, args: &[&[u8]], key: &[u8]) -> bool {
-    let (Some(Value::Stream(stream)), Ok(read)) = (value, Read::parse(args, 0, false)) else { return false };
+fn has_newer(value: Option<ValueRef<'_>>, args: &[&[u8]], key: &[u8]) -> bool {
+    let (Some(ValueRef::Stream(stream)), Ok(read)) = (value, Read::parse(args, 0, false)) else {
+        return false;
+    };
     let last = stream.log.last_entry_id();
     let mut ids = read.streams().filter(|(other, _)| *other == key).map(|(_, id)| ids::parse_strict(id, 0));
     ids.any(|after| after.is_ok_and(|after| last > Some(after)))
@@ -266,8 +268,8 @@ fn reply_one(ctx: &mut Ctx, read: &Read, owner: Owner, after: StreamId) -> Resul
 }
 
 /// Whether a waiter of XREADGROUP has to be told something: there is something new, or its group is gone.
-fn has_newer_in_group(value: Option<&Value>, args: &[&[u8]], _: &[u8]) -> bool {
-    let (Some(Value::Stream(stream)), Ok(read)) = (value, Read::parse(args, 0, true)) else { return true };
+fn has_newer_in_group(value: Option<ValueRef<'_>>, args: &[&[u8]], _: &[u8]) -> bool {
+    let (Some(ValueRef::Stream(stream)), Ok(read)) = (value, Read::parse(args, 0, true)) else { return true };
     match read.group.and_then(|(group, _)| stream.groups.get(group)) {
         Some(group) => stream.log.last_entry_id() > Some(group.last_id),
         None => true,

@@ -9,7 +9,7 @@ use command::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, keyword_is,
     parse_i64, token,
 };
-use keyspace::Str;
+use keyspace::{Str, StrRef};
 
 pub(super) const LCS: Entry = Entry {
     name: "lcs",
@@ -41,8 +41,8 @@ fn lcs(ctx: &mut Ctx) -> CommandResult {
         ctx.store.read_as::<Str>(key).map_err(|_| not_strings())?;
     }
     let options = Options::parse(&ctx.args[3..])?;
-    let a = ctx.store.peek_as::<Str>(first)?.map(Str::bytes).unwrap_or_default();
-    let b = ctx.store.peek_as::<Str>(second)?.map(Str::bytes).unwrap_or_default();
+    let a = ctx.store.peek_as::<Str>(first)?.map(StrRef::bytes).unwrap_or_default();
+    let b = ctx.store.peek_as::<Str>(second)?.map(StrRef::bytes).unwrap_or_default();
     let lengths = Lengths::new(&a, &b, ctx.store.config().string_bytes_max)?;
     if options.indexes {
         let matches = lengths.matches(&a, &b, options.match_length_min);

@@ -1,6 +1,6 @@
 //! The string commands.
 //!
-//! A string is a [`Str`]: an integer, a block written as a whole, or a buffer that is large or grew. `GET` and `SET` are
+//! A string is a [`Str`](keyspace::Str): an integer, a block written as a whole, or a buffer that is large or grew. `GET` and `SET` are
 //! the hottest commands of all: reading a block and overwriting one of the same size allocate nothing.
 //!
 //! Not here: commands that see a string as bits (`bitmap`).
@@ -16,7 +16,7 @@ mod write;
 use std::sync::Arc;
 
 use command::{CommandError, Entry};
-use keyspace::{SHARED_BYTES_MIN, Str};
+use keyspace::{SHARED_BYTES_MIN, StrRef};
 use resp::Reply;
 
 /// The string commands.
@@ -47,13 +47,12 @@ pub const ENTRIES: &[Entry] = &[
 
 /// Answers the content of `string`.
 #[inline]
-fn reply_string(reply: &mut Reply, string: &Str) {
+fn reply_string(reply: &mut Reply, string: StrRef<'_>) {
     match string {
-        Str::Int(number) => reply.bulk_int(*number),
-        Str::Short(short) => reply.bulk(short),
-        Str::Plain(block) => reply.bulk(block),
-        Str::Shared(bytes) if bytes.len() >= SHARED_BYTES_MIN => reply.bulk_shared(Arc::clone(bytes)),
-        Str::Shared(bytes) => reply.bulk(bytes),
+        StrRef::Int(number) => reply.bulk_int(number),
+        StrRef::Text(text) => reply.bulk(text),
+        StrRef::Shared(bytes) if bytes.len() >= SHARED_BYTES_MIN => reply.bulk_shared(Arc::clone(bytes)),
+        StrRef::Shared(bytes) => reply.bulk(bytes),
     }
 }
 

@@ -6,7 +6,7 @@ use command::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, oneof, parse_i64,
     token, unix_time,
 };
-use keyspace::Str;
+use keyspace::{Str, StrRef};
 
 use super::options::{ExpiryOption, For, Options};
 use super::reply_string;
@@ -80,7 +80,7 @@ pub(super) const STRLEN: Entry = Entry {
 };
 
 fn strlen(ctx: &mut Ctx) -> CommandResult {
-    let length = ctx.store.read_as::<Str>(ctx.args[1])?.map_or(0, Str::len);
+    let length = ctx.store.read_as::<Str>(ctx.args[1])?.map_or(0, StrRef::len);
     ctx.reply.int(length as i64);
     Ok(())
 }

@@ -9,7 +9,7 @@ use command::{
     oneof, parse_count, parse_i64, token,
 };
 use ds::zset::ZSet;
-use keyspace::Value;
+use keyspace::ValueRef;
 use smallvec::{SmallVec, smallvec};
 
 use super::sources::{Aggregate, Source, difference, intersect, union};
@@ -67,7 +67,7 @@ impl<'a> Query<'a> {
         let (keys, options) =
             ctx.args[at + 1..].split_at_checked(number as usize).ok_or(CommandError::SYNTAX)?;
         for key in keys {
-            if !matches!(ctx.store.read(key), None | Some(Value::Set(_) | Value::ZSet(_))) {
+            if !matches!(ctx.store.read(key), None | Some(ValueRef::Set(_) | ValueRef::ZSet(_))) {
                 return Err(CommandError::WRONG_TYPE);
             }
         }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use command::Store;
 use ds::set::Set;
 use ds::zset::{ZSet, ZSetLimits};
-use keyspace::{RecordRef, Value};
+use keyspace::{RecordRef, ValueRef};
 
 /// What becomes of the scores of a member that several inputs have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,9 +52,9 @@ impl<'a> Source<'a> {
     pub(super) fn of(store: &'a Store, key: &[u8], weight: f64) -> Source<'a> {
         let members = match store.peek(key).map(RecordRef::value) {
             None => Members::None,
-            Some(Value::Set(set)) => Members::Set(set),
-            Some(Value::ZSet(zset)) => Members::ZSet(zset),
-            Some(Value::Str(_) | Value::List(_) | Value::Hash(_) | Value::Stream(_)) => {
+            Some(ValueRef::Set(set)) => Members::Set(set),
+            Some(ValueRef::ZSet(zset)) => Members::ZSet(zset),
+            Some(ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Hash(_) | ValueRef::Stream(_)) => {
                 unreachable!("the types of the inputs were checked")
             }
         };

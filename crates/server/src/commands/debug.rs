@@ -105,9 +105,9 @@ fn object(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
     let idle_seconds = record.idle_seconds((now / 1000) as u32);
     let text = format!(
         "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{idle_seconds}",
-        record.value(),
+        record.key().as_ptr(),
         record.value().encoding(),
-        record.value().memory_bytes(),
+        record.memory_bytes(),
         record.access() & 0xff_ffff,
     );
     ctx.reply.simple(&text);

@@ -164,7 +164,7 @@ impl Reading<'_> {
         file.value(item.value_type, &mut |part| builder.add(part))?;
         // Redis could write collections without elements, and leaves them out, too.
         let Some(value) = builder.finish() else { return Ok(()) };
-        if item.expiry_ms.is_some_and(|expiry| expiry < self.now) || value.is_due(self.now) {
+        if item.expiry_ms.is_some_and(|expiry| expiry < self.now) || value.lend().is_due(self.now) {
             self.loaded.expired_count += 1;
             return Ok(());
         }

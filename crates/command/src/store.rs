@@ -376,14 +376,17 @@ impl<'a, 't> Store<'a, 't> {
 
     #[inline]
     fn expire_if_due(&mut self, id: ShardId, hash: u64, key: &[u8]) {
-        let db = self.client.db as usize;
-        if self.tx.hold.shard(id).dbs[db].has_volatile_fields() {
+        let db = &self.tx.hold.shard(id).dbs[self.client.db as usize];
+        if db.volatile_len() == 0 && !db.has_volatile_fields() {
+            return;
+        }
+        let Some(record) = db.find(hash, key) else { return };
+        let now = self.tx.now;
+        let is_over = record.expiry().is_some_and(|expiry| expiry < now);
+        if record.value().first_field_expiry().is_some_and(|first| first < now) {
             self.expire_fields(key, usize::MAX);
         }
-        let databases = &self.tx.hold.shard(id).dbs;
-        if databases[db].volatile_len() > 0
-            && databases[db].find(hash, key).is_some_and(|record| record.expired(self.tx.now))
-        {
+        if is_over && self.tx.hold.shard(id).dbs[self.client.db as usize].find(hash, key).is_some() {
             self.delete_expired(key);
         }
     }

@@ -48,6 +48,18 @@ impl Clients {
         assert_eq!(self.run(id, line), None, "{line}");
     }
 
+    /// How a client waits for what it asks in `line`: milliseconds (0: for ever), whether it is answered a null array in the end, at
+    /// how many keys.
+    #[track_caller]
+    pub(crate) fn how_long(&mut self, line: &str) -> (u64, bool, usize) {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let client = Client { deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
+        match self.0.run(client, &args, &mut (), &mut Output::new()) {
+            Outcome::Blocked(blocked) => (blocked.timeout_ms, blocked.null_array, blocked.tickets.len()),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
     #[track_caller]
     pub(crate) fn check(&mut self, line: &str, expected: &str) {
         assert_eq!(self.run(0, line).as_deref(), Some(expected), "{line}");

@@ -242,14 +242,7 @@ fn keys_on_a_taken_shard_make_it_run_again_with_all() {
 #[test]
 fn the_wait_says_when_it_ends() {
     let mut clients = Clients::new();
-    let mut wait = |line: &str| {
-        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        let client = Client { deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
-        match clients.0.run(client, &args, &mut (), &mut Output::new()) {
-            Outcome::Blocked(blocked) => (blocked.timeout_ms, blocked.null_array, blocked.tickets.len()),
-            other => panic!("{line}: {other:?}"),
-        }
-    };
+    let mut wait = |line: &str| clients.how_long(line);
     assert_eq!(wait("BRPOP a b a 2"), (2000, true, 2));
     assert_eq!(wait("BLPOP a 0.0015"), (2, true, 1));
     assert_eq!(wait("BLMPOP 0 2 a b LEFT"), (0, true, 2));

@@ -1,9 +1,9 @@
 //! What transcripts, which have one client and a clock that goes on, cannot say: who is served and told, effects,
 //! events, times, and that a stream is what the commands say that build it.
 
-use command::{Class, Client, Local, Outcome, Post};
+use command::{Class, Client, Local, Post};
 use ds::stream::{Stream, StreamId};
-use resp::{Output, Proto};
+use resp::Proto;
 
 use crate::FAMILIES;
 use crate::clients::Clients;
@@ -158,14 +158,7 @@ fn a_transaction_serves_when_it_is_complete() {
 fn the_wait_says_when_it_ends() {
     let mut clients = Clients::new();
     clients.check("XGROUP CREATE s g $ MKSTREAM", "+OK");
-    let mut wait = |line: &str| {
-        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        let client = Client { deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
-        match clients.0.run(client, &args, &mut (), &mut Output::new()) {
-            Outcome::Blocked(blocked) => (blocked.timeout_ms, blocked.null_array, blocked.tickets.len()),
-            other => panic!("{line}: {other:?}"),
-        }
-    };
+    let mut wait = |line: &str| clients.how_long(line);
     assert_eq!(wait("XREAD BLOCK 1500 STREAMS a b a 0 0 0"), (1500, true, 2));
     assert_eq!(wait("XREADGROUP GROUP g alice BLOCK 0 STREAMS s >"), (0, true, 1));
     let too_long = "-ERR timeout is out of range";

@@ -57,9 +57,10 @@ fn header_bytes(value_bytes: usize) -> usize {
     }
 }
 
-/// Bytes of the back length. That the larger steps are one below a power of two is Redis' choice.
+/// Bytes of the back length of an entry in Redis' listpacks, after a header and value of so many. That the larger steps are
+/// one below a power of two is Redis' choice.
 #[inline]
-fn back_bytes(body_bytes: usize) -> usize {
+pub fn back_bytes(body_bytes: usize) -> usize {
     match body_bytes {
         0..128 => 1,
         128..16_383 => 2,

@@ -28,6 +28,7 @@ mod row;
 #[cfg(test)]
 mod tests;
 
+pub use entry::back_bytes;
 pub use iter::Iter;
 use node::{NODE_BYTES_MAX, Node};
 use row::Row;

@@ -10,6 +10,8 @@
 //! back:  the length of head and data in groups of 7 bits, to be read backwards
 //! ```
 
+use ds::list::back_bytes;
+
 use super::{Element, i24, take, take_slice};
 
 const END: u8 = 0xff;
@@ -68,17 +70,6 @@ impl<'a> Listpack<'a> {
         let body = before - rest.len();
         take_slice(rest, back_bytes(body))?;
         Some(Some(element))
-    }
-}
-
-/// Bytes of the length at the end of an element. That the larger steps are one below a power of two is Redis' choice.
-fn back_bytes(body_bytes: usize) -> usize {
-    match body_bytes {
-        0..128 => 1,
-        128..16_383 => 2,
-        16_383..2_097_151 => 3,
-        2_097_151..268_435_455 => 4,
-        _ => 5,
     }
 }
 

@@ -57,18 +57,11 @@ impl Needs {
     /// command refuses such arguments before it touches anything.
     #[inline]
     pub fn of(command: &Command, args: &[&[u8]], placement: &Placement) -> Needs {
-        if let Some(index) = command.only_key {
-            return match args.get(index) {
-                Some(key) => Needs::One(placement.shard(key)),
-                None => Needs::Nothing,
-            };
+        if let Some(index) = command.lone_key(args) {
+            return Needs::One(placement.shard(args[index]));
         }
-        // A run of one key: what most DEL, EXISTS and BRPOP are.
-        if let Some((first, last)) = command.key_run
-            && last < 0
-            && args.len() == first + last.unsigned_abs() as usize
-        {
-            return Needs::One(placement.shard(args[first]));
+        if command.only_key.is_some() {
+            return Needs::Nothing;
         }
         match command.entry.route {
             Route::Keys if command.entry.keys.is_empty() => Needs::Nothing,

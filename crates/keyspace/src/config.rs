@@ -23,6 +23,8 @@ pub struct Config {
     pub stream: StreamLimits,
     /// `proto-max-bulk-len`: no string may grow beyond it.
     pub string_bytes_max: u64,
+    /// `memcached-item-size-max`: no item may be larger, as memcached reckons.
+    pub item_bytes_max: u64,
     /// `tracking-table-max-keys`: keys that clients may track, over all shards; 0: any number.
     pub tracking_keys_max: u64,
     /// `rdbcompression`: strings in dumps are compressed.
@@ -46,6 +48,7 @@ impl Default for Config {
             hll_sparse_bytes_max: 3000,
             stream: StreamLimits { node_bytes_max: 4096, node_entries_max: 100 },
             string_bytes_max: 512 * 1024 * 1024,
+            item_bytes_max: 1 << 20,
             tracking_keys_max: 1_000_000,
             rdb_compression: true,
             lfu: false,

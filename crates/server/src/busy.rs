@@ -12,6 +12,7 @@ use shard::Node;
 
 use crate::admit::Admission;
 use crate::message::Message;
+use crate::parser::Parser;
 use crate::script_store::Slow;
 use crate::session::State;
 use crate::thread::ThreadHost;
@@ -28,7 +29,7 @@ impl ThreadHost {
             match event {
                 Event::Data { conn } => self.serve_busy(tx, conn),
                 // New clients are taken, because one of them may want to end the script.
-                Event::Accepted { socket, .. } => self.deal(socket),
+                Event::Accepted { socket, listener } => self.deal(socket, listener),
                 Event::Closed { .. } => self.events.push_back(event),
                 Event::Wake => {}
             }
@@ -36,7 +37,7 @@ impl ThreadHost {
         self.fetch_mail();
         for message in std::mem::take(&mut self.own_mail) {
             match message {
-                Message::Adopt(socket) => self.adopt(socket),
+                Message::Adopt(socket, protocol) => self.adopt(socket, protocol),
                 Message::Hop(node) => {
                     if let Some(node) = self.refuse_task(node) {
                         self.own_mail.push_back(Message::Hop(node));
@@ -58,7 +59,8 @@ impl ThreadHost {
                 task.work = Work::Run(command);
                 task.outcome = Outcome::Failed;
                 self.count_rejection(Some(command), &CommandError::BUSY);
-                Reply::new(&mut task.reply, task.client.proto).error(CommandError::BUSY.text());
+                let proto = task.client.proto;
+                self.write_error(Some(command), proto, CommandError::BUSY.text(), &mut task.reply);
             }
             // The thread that waits for the shard finds out for itself.
             Work::Notify => {}
@@ -73,16 +75,23 @@ impl ThreadHost {
         if self.must_read_first(conn) {
             return;
         }
-        let Some((mut parser, session)) = self.connections.take(conn) else {
+        let Some((mut parser, mut session)) = self.connections.take(conn) else {
             // The script's caller: what it sends waits, and not too much of it.
             self.driver.pause_reading(conn);
+            return self.events.push_back(Event::Data { conn });
+        };
+        let Parser::Redis(redis) = &mut *parser else {
+            // Nothing that memcached's clients send could run now: it waits.
+            session.is_reading_paused = true;
+            self.driver.pause_reading(conn);
+            self.connections.put_back(conn, parser, session);
             return self.events.push_back(Event::Data { conn });
         };
         let can_be_served = matches!(session.state, State::Ready) && !session.close_after_reply;
         let io = if can_be_served { self.driver.take_io(conn) } else { None };
         let Some(mut io) = io else { return self.connections.put_back(conn, parser, session) };
         let script = self.current.replace(session);
-        let consumed = self.serve_busy_input(tx, &mut parser, io.input.as_slice(), &mut io.output);
+        let consumed = self.serve_busy_input(tx, redis, io.input.as_slice(), &mut io.output);
         let mut session = std::mem::replace(&mut self.current, script).expect("it was put there above");
         io.input.consume(consumed);
         session.close_after_reply |= io.input.len() > self.shared.settings.query_bytes_max();

@@ -49,6 +49,7 @@ impl Thread {
         self.look_at_unread();
         if self.host.id == 0 {
             self.host.shared.sample(now_ms);
+            self.flush_if_due();
         }
         let may_expire = self.host.shared.active_expire.load(std::sync::atomic::Ordering::Relaxed);
         if may_expire && !self.host.pausing.is_on() {

@@ -16,7 +16,7 @@ impl Thread {
     /// Takes one message.
     pub(crate) fn receive(&mut self, message: Message) {
         match message {
-            Message::Adopt(socket) => self.host.adopt(socket),
+            Message::Adopt(socket, protocol) => self.host.adopt(socket, protocol),
             Message::Hop(node) => self.take_hop(node),
             Message::Done(node, published) => {
                 self.come_home(*node);
@@ -69,7 +69,8 @@ impl Thread {
             Outcome::Done | Outcome::Failed => self.reply_and_go_on(conn, &mut task.reply),
             Outcome::Blocked(blocked) => self.with_session(conn, |thread, _| thread.begin_wait(blocked)),
             Outcome::Again(ids) => {
-                let retry = Retry { args: task.args, needs: Needs::several(ids), tries: 0 };
+                let Work::Run(command) = task.work else { unreachable!("only a command runs again") };
+                let retry = Retry { command, args: task.args, needs: Needs::several(ids), tries: 0 };
                 self.retry(conn, retry);
             }
         }
@@ -88,7 +89,7 @@ impl Thread {
         self.with_session(conn, |thread, out| {
             thread.host.session().state = State::Ready;
             let args = retry.args.slices();
-            let command = thread.host.shared.table.resolve(&args).expect("it was resolved before");
+            let command = thread.host.shared.table.get(retry.command);
             let (mode, mark) = (thread.host.session().reply_mode, out.mark());
             if thread.host.is_kept_waiting(&retry.needs) {
                 thread.host.refuse(Some(command), &CommandError::BUSY, out);

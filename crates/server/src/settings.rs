@@ -285,6 +285,7 @@ impl Settings {
                 node_entries_max: number(STREAM_NODE_ENTRIES),
             },
             string_bytes_max: self.number(PROTO_MAX_BULK_LEN) as u64,
+            item_bytes_max: self.number(MEMCACHED_ITEM_SIZE_MAX) as u64,
             tracking_keys_max: self.number(TRACKING_TABLE_MAX_KEYS) as u64,
             rdb_compression: self.is_on(RDBCOMPRESSION),
             lfu: self.number(MAXMEMORY_POLICY) == LFU,

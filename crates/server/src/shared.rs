@@ -4,7 +4,7 @@
 //! simulation.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use command::{Shards, Table};
@@ -88,6 +88,8 @@ pub(crate) struct Shared {
     pub(crate) stopping: AtomicBool,
     pub(crate) watch: Watch,
     pub(crate) snapshots: Snapshots,
+    /// When database 0 is to be emptied, because a `flush_all` of memcached's protocol said so.
+    pub(crate) flush_at: AtomicI64,
     /// Whether keys are expired in the background (`DEBUG SET-ACTIVE-EXPIRE`).
     pub(crate) active_expire: AtomicBool,
     /// `io_uring` or `epoll`.
@@ -143,6 +145,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             watch: Watch::new(table.len()),
             snapshots: Snapshots::new(now_ms),
+            flush_at: AtomicI64::new(i64::MAX),
             active_expire: AtomicBool::new(true),
             driver_name,
             data_config,

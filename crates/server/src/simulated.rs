@@ -5,7 +5,6 @@
 
 use std::rc::Rc;
 
-use command::Table;
 use proactor::SimNet;
 
 use crate::settings::{Invocation, Settings};
@@ -33,7 +32,7 @@ pub fn simulate(args: &[String], net: &SimNet, address: &str) -> (SimulatedServe
     let mut drivers: Vec<_> = (0..settings.thread_count()).map(|_| net.driver(&config)).collect();
     drivers[0].listen(net.listener(address)).expect("a simulated driver listens on a simulated address");
     let wakers = drivers.iter_mut().map(proactor::Driver::waker).collect();
-    let table = Table::new(&crate::commands::families());
+    let table = crate::commands::table();
     let seed = net.entropy().next_u64();
     let shared = Shared::create(settings, table, wakers, drivers[0].name(), seed, net.clock().now_ms());
     shared.watch.note_startup();

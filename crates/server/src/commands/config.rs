@@ -180,14 +180,19 @@ const CONFIG_RESETSTAT: Entry = Entry {
 };
 
 fn config_resetstat(ctx: &mut Ctx) -> CommandResult {
+    reset_statistics(ctx);
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// Begins to count anew; all shards are entered.
+pub(super) fn reset_statistics(ctx: &mut Ctx) {
     let shared = ThreadHost::of(ctx.host).shared;
     for id in shared.shards.ids() {
         let stats = &mut ctx.store.tx.hold.shard_mut(id).stats;
         *stats = shard::ShardStats { changes: stats.changes, ..Default::default() };
     }
     shared.reset_stats();
-    ctx.reply.ok();
-    Ok(())
 }
 
 const CONFIG_HELP: Entry = Entry { run: Run::Function(config_help), ..Entry::HELP };

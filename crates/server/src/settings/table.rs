@@ -226,6 +226,29 @@ settings! {
         doc: "Unsent replies at which a client is not served until it reads them, and is disconnected after a minute",
         ..Setting::of(Group::Network)
     };
+    MEMCACHED_PORT = Setting {
+        name: "memcached-port",
+        kind: Kind::Integer { min: 0, max: 65535 },
+        default: "0",
+        change: Change::AtStart,
+        doc: "TCP port for clients of memcached's text and meta protocol, on the addresses of bind; 0: none",
+        ..Setting::of(Group::Network)
+    };
+    MEMCACHED_UNIXSOCKET = Setting {
+        name: "memcached-unixsocket",
+        change: Change::AtStart,
+        doc: "Path of a Unix socket for clients of memcached's protocol; empty: none",
+        ..Setting::of(Group::Network)
+    };
+    MEMCACHED_ITEM_SIZE_MAX = Setting {
+        name: "memcached-item-size-max",
+        kind: Kind::Memory { min: 1 << 10, max: 1 << 30 },
+        unit: "bytes",
+        default: "1048576",
+        effect: Effect::Data,
+        doc: "The largest item that memcached's commands store, reckoned as memcached does with key and head",
+        ..Setting::of(Group::Network)
+    };
     PROTO_MAX_BULK_LEN = Setting {
         name: "proto-max-bulk-len",
         kind: Kind::Memory { min: 1 << 20, max: LONG },

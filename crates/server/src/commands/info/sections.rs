@@ -254,7 +254,7 @@ pub(super) fn cpu(report: &mut Report) {
 
 pub(super) fn commandstats(report: &mut Report) {
     let shared = report.shared;
-    for command in shared.table.all() {
+    for command in shared.table.all_with_protocol() {
         let id = command.id;
         let calls = shared.sum(|stats| &stats.command(id).calls);
         let rejected = shared.sum(|stats| &stats.command(id).rejected);
@@ -283,7 +283,7 @@ pub(super) fn latencystats(report: &mut Report) {
     let shared = report.shared;
     let percents = shared.settings.text(LATENCY_PERCENTILES);
     let percents: Vec<f64> = percents.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    for command in shared.table.all() {
+    for command in shared.table.all_with_protocol() {
         let durations = Durations::of(shared, command.id);
         if durations.calls == 0 || percents.is_empty() {
             continue;

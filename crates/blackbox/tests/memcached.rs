@@ -152,8 +152,12 @@ impl Side {
     }
 
     fn make_equal(&mut self, word: &mut String) {
-        let hundreds =
-            |text: &str| text.parse::<i64>().map_or(text.to_owned(), |left| ((left + 50) / 100).to_string());
+        let hundreds = |text: &str| match text.parse::<i64>() {
+            // A point in time that is far away.
+            Ok(10_000_000..) => "far".to_owned(),
+            Ok(left) => ((left + 50) / 100).to_string(),
+            Err(_) => text.to_owned(),
+        };
         if let Some(cas) = word.strip_prefix("cas=") {
             *word = format!("cas={}", self.number_of(cas));
         } else if let Some(left) = word.strip_prefix("exp=-").filter(|left| *left != "1") {

@@ -222,7 +222,7 @@ impl Generator {
             some("s", if is_number { 0 } else { 30 }),
             (format!("T{time}"), 10),
             (format!("N{vivify}"), if binary.is_empty() && !is_number { 15 } else { 0 }),
-            (format!("R{recache}"), 20),
+            (format!("R{recache}"), if is_number { 0 } else { 20 }),
         ]);
         format!("mg {key}{binary}{flags}\r\n")
     }
@@ -336,6 +336,14 @@ impl Generator {
             "version\r\n",
             "version more\r\n",
             "shutdown\r\n",
+            "cache_memlimit\r\n",
+            "cache_memlimit x\r\n",
+            "cache_memlimit 7\r\n",
+            "cache_memlimit 1000 noreply\r\n",
+            "cache_memlimit 4294967295\r\n",
+            "stats cachedump\r\n",
+            "stats cachedump 64 1\r\n",
+            "stats cachedump x 1\r\n",
             "stats nothing\r\n",
             "stats detail\r\n",
             "stats sizes\r\n",

@@ -43,7 +43,9 @@ pub fn entry(verb: Verb) -> Option<&'static Entry> {
         Verb::MetaArithmetic => &meta_write::MA,
         Verb::MetaNoop => &debug::MN,
         Verb::MetaDebug => &debug::ME,
-        Verb::FlushAll | Verb::Stats | Verb::Version | Verb::Verbosity | Verb::Quit => return None,
+        Verb::FlushAll | Verb::Stats | Verb::Version | Verb::Verbosity | Verb::CacheMemlimit | Verb::Quit => {
+            return None;
+        }
     })
 }
 

@@ -194,6 +194,7 @@ impl<'i> Request<'_, '_, 'i> {
             | Verb::Stats
             | Verb::Version
             | Verb::Verbosity
+            | Verb::CacheMemlimit
             | Verb::Quit
             | Verb::MetaNoop
             | Verb::TooLarge => self.request(verb),
@@ -361,7 +362,7 @@ fn word_counts(verb: Verb) -> std::ops::RangeInclusive<usize> {
         Verb::Touch | Verb::Incr | Verb::Decr => 3..=4,
         Verb::Delete => 2..=4,
         Verb::FlushAll => 1..=3,
-        Verb::Verbosity => 2..=3,
+        Verb::Verbosity | Verb::CacheMemlimit => 2..=3,
         Verb::MetaGet | Verb::MetaSet | Verb::MetaDelete | Verb::MetaArithmetic => 2..=ANY,
         Verb::Stats | Verb::Version | Verb::Quit | Verb::MetaNoop | Verb::MetaDebug | Verb::TooLarge => {
             1..=ANY

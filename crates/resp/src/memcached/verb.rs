@@ -47,6 +47,7 @@ verbs! {
     Stats = "stats",
     Version = "version",
     Verbosity = "verbosity",
+    CacheMemlimit = "cache_memlimit",
     Quit = "quit",
     MetaGet = "mg",
     MetaSet = "ms",

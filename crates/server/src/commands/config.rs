@@ -100,12 +100,18 @@ fn config_set(ctx: &mut Ctx) -> CommandResult {
         pairs.push((name, value));
     }
     let may_protected = host.client_may(ENABLE_PROTECTED_CONFIGS);
-    let changed = shared.settings.change(&pairs, may_protected)?;
+    change(shared, &pairs, may_protected)?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// Changes settings, all of them or none.
+pub(super) fn change(shared: &'static Shared, pairs: &[(&str, &str)], may_protected: bool) -> CommandResult {
+    let changed = shared.settings.change(pairs, may_protected)?;
     if let Err((id, why)) = apply(shared, &mut changed.ids()) {
         shared.settings.undo(&changed);
         return Err(settings::failed(setting(id).name, &why));
     }
-    ctx.reply.ok();
     Ok(())
 }
 

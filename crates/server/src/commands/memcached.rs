@@ -16,6 +16,8 @@ use crate::thread::{Thread, ThreadHost};
 
 /// The version that the protocol is spoken in, for clients that ask.
 const MEMCACHED_VERSION: &str = "1.6.18";
+/// Slab classes that memcached may have.
+const SLAB_CLASSES_MAX: u32 = 64;
 /// Times that are larger are points in time.
 const RELATIVE_S_MAX: i32 = 60 * 60 * 24 * 30;
 
@@ -29,6 +31,7 @@ pub(super) fn entry(verb: Verb) -> &'static Entry {
         Verb::Stats => &STATS,
         Verb::Version => &VERSION,
         Verb::Verbosity => &VERBOSITY,
+        Verb::CacheMemlimit => &CACHE_MEMLIMIT,
         Verb::Quit => &QUIT,
         _ => unreachable!("{verb:?} has its entry in the crate of data commands"),
     }
@@ -62,6 +65,33 @@ const VERBOSITY: Entry = Entry { name: "verbosity", run: Run::Function(verbosity
 /// What memcached writes to its standard error is not written here.
 fn verbosity(ctx: &mut Ctx) -> CommandResult {
     let text = if parse_u32(ctx.args[1]).is_some() { "OK" } else { "CLIENT_ERROR bad command line format" };
+    line_unless_noreply(ctx, text);
+    Ok(())
+}
+
+const CACHE_MEMLIMIT: Entry = Entry {
+    name: "cache_memlimit",
+    flags: &[Flag::Admin],
+    mode: Mode::Session,
+    run: Run::Function(cache_memlimit),
+    ..PLAIN
+};
+
+/// Sets `maxmemory`, in MiB.
+fn cache_memlimit(ctx: &mut Ctx) -> CommandResult {
+    let shared = ThreadHost::of(ctx.host).shared;
+    let text = match parse_u32(ctx.args[1]) {
+        None => "ERROR",
+        Some(..8) => "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m",
+        Some(1_000_000_001..) => "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes",
+        Some(mib) => {
+            let bytes = (u64::from(mib) << 20).to_string();
+            match super::config::change(shared, &[("maxmemory", &bytes)], false) {
+                Ok(()) => "OK",
+                Err(_) => "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust",
+            }
+        }
+    };
     line_unless_noreply(ctx, text);
     Ok(())
 }
@@ -120,6 +150,15 @@ fn stats(ctx: &mut Ctx) -> CommandResult {
         [b"settings", ..] => settings(ctx),
         // There are no slabs, and nobody counts sizes or prefixes.
         [b"items" | b"slabs", ..] => line(ctx, "END"),
+        [b"cachedump", id, limit, ..] => {
+            let text = match (parse_u32(id), parse_u32(limit)) {
+                (Some(..SLAB_CLASSES_MAX), Some(_)) => "END",
+                (Some(_), Some(_)) => "CLIENT_ERROR Illegal slab id",
+                _ => "CLIENT_ERROR bad command line format",
+            };
+            line(ctx, text);
+        }
+        [b"cachedump", ..] => line(ctx, "CLIENT_ERROR bad command line"),
         [b"sizes", ..] => {
             stat(ctx, "sizes_status", "disabled");
             line(ctx, "END");

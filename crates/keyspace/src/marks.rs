@@ -20,8 +20,9 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// What remains when the value is changed in part.
-    pub(crate) fn of_changed_value(self) -> Marks {
+    /// What remains when the value is changed in part, or goes to another key.
+    #[must_use]
+    pub fn of_changed_value(self) -> Marks {
         Marks { flags: self.flags, ..Marks::default() }
     }
 

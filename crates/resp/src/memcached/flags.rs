@@ -27,7 +27,7 @@ pub enum MetaMode {
 }
 
 /// What the flags say. Those that only ask for something in the reply are read there, in their order.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MetaFlags {
     /// `b`: the key is in base64.
     pub is_key_binary: bool,
@@ -99,22 +99,7 @@ impl MetaFlags {
     /// Reads the flags, and the letter of the mode. Of several errors the last one counts, unless a flag is unknown or comes
     /// again: that ends it.
     fn read(words: &[&[u8]], key_is_broken: bool) -> Result<(MetaFlags, Option<u8>), &'static str> {
-        let mut flags = MetaFlags {
-            is_key_binary: false,
-            is_quiet: false,
-            value: false,
-            no_update: false,
-            marks_stale: false,
-            mode: MetaMode::Unsaid,
-            compare: None,
-            cas: None,
-            client_flags: 0,
-            exptime: None,
-            vivify: None,
-            recache: None,
-            initial: 0,
-            delta: 1,
-        };
+        let mut flags = MetaFlags { delta: 1, ..MetaFlags::default() };
         let (mut seen, mut error, mut error_text, mut mode) = (0u128, false, BAD_FORMAT, None);
         for word in words {
             let (letter, rest) = (word[0], &word[1..]);

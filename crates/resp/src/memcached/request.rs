@@ -126,6 +126,10 @@ impl MemcachedParser {
             return if is_too_long(input) { Parsed::Broken } else { Parsed::Incomplete };
         };
         let line_bytes = self.scanned + end + 1;
+        // The same as if it had come in pieces.
+        if line_bytes > LINE_BYTES_MAX && is_too_long(&input[..line_bytes - 1]) {
+            return Parsed::Broken;
+        }
         let line = match &input[..line_bytes - 1] {
             [line @ .., b'\r'] if !line.is_empty() => line,
             line => line,
@@ -457,6 +461,8 @@ mod tests {
     fn a_line_without_an_end_is_given_up() {
         assert_eq!(read(&[b'x'; LINE_BYTES_MAX], 100), [""; 0]);
         assert_eq!(read(&[b'x'; LINE_BYTES_MAX + 1], 100), ["broken"]);
+        let ended = [&[b'x'; LINE_BYTES_MAX + 1][..], b"\n"].concat();
+        assert_eq!(read(&ended, ended.len()), ["broken"]);
         let many = [&b"get "[..], &[b'x'; LONG_LINE_BYTES_MAX]].concat();
         assert_eq!(read(&many, 1 << 16), ["broken"]);
         assert_eq!(read(&many[..LONG_LINE_BYTES_MAX], 1 << 16), [""; 0]);

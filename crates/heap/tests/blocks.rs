@@ -190,8 +190,10 @@ fn what_was_freed_is_used_again() {
     };
     // In the same size, and, because the slabs were empty, in another one.
     let count = use_some(560);
-    for size in [560, 552, 200, 560] {
-        assert!(use_some(size) < count + 5, "{size}");
+    for size in [560, 552, 544, 200, 560] {
+        // The heap may have been another test's before, with slabs half full.
+        let count_now = use_some(size);
+        assert!(count_now < 2 * count, "{size}: {count} slabs, then {count_now}");
     }
     disown();
 }

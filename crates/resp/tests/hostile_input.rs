@@ -60,8 +60,36 @@ fn fragments() -> impl Strategy<Value = Vec<u8>> {
 
 /// Pieces of memcached's protocol.
 const MEMCACHED_FRAGMENTS: &[&str] = &[
-    "get ", "set ", "cas ", "ms ", "mg ", "me ", "delete ", "incr ", "touch ", "gat ", "flush_all ", "k ", "0 ", "1 ", "3 ", "-1 ",
-    "99 ", "2147483647 ", "noreply", "b ", "q ", "T5 ", "O1 ", "Zm9v ", "\r\n", "\n", "\0", " ", "abc\r\n", "xxxxxxxxxxxxxxxxxxxxxxxx",
+    "get ",
+    "set ",
+    "cas ",
+    "ms ",
+    "mg ",
+    "me ",
+    "delete ",
+    "incr ",
+    "touch ",
+    "gat ",
+    "flush_all ",
+    "k ",
+    "0 ",
+    "1 ",
+    "3 ",
+    "-1 ",
+    "99 ",
+    "2147483647 ",
+    "noreply",
+    "b ",
+    "q ",
+    "T5 ",
+    "O1 ",
+    "Zm9v ",
+    "\r\n",
+    "\n",
+    "\0",
+    " ",
+    "abc\r\n",
+    "xxxxxxxxxxxxxxxxxxxxxxxx",
 ];
 
 /// Overwrites, drops and cuts bytes.

@@ -112,7 +112,10 @@ fn both_kinds_of_clients_see_the_same_keys() {
 fn a_flush_may_come_later() {
     let (server, port) = start(2, "auto", &[]);
     let (mut redis, mut client) = (server.client(), connect(port));
-    client.check("set k 0 0 1\r\nv\r\nflush_all 1000\r\nget k\r\n", "STORED\r\nOK\r\nVALUE k 0 1\r\nv\r\nEND\r\n");
+    client.check(
+        "set k 0 0 1\r\nv\r\nflush_all 1000\r\nget k\r\n",
+        "STORED\r\nOK\r\nVALUE k 0 1\r\nv\r\nEND\r\n",
+    );
     client.check("flush_all 1 noreply\r\nget k\r\n", "VALUE k 0 1\r\nv\r\nEND\r\n");
     eventually("the database is empty", || redis.show("DBSIZE") == "(integer) 0");
 }
@@ -128,7 +131,8 @@ fn the_server_shows_them() {
         assert!(line.ends_with(expected) && line.contains("[0 127.0.0.1:"), "{line}");
     }
     let list = text(&redis.call("CLIENT LIST"));
-    let line = list.lines().find(|line| line.contains("cmd=memcached|get")).unwrap_or_else(|| panic!("{list}"));
+    let line =
+        list.lines().find(|line| line.contains("cmd=memcached|get")).unwrap_or_else(|| panic!("{list}"));
     assert!(line.contains("resp=0") && line.contains("db=0") && line.contains("flags=N"), "{line}");
     assert!(redis.info("commandstats", "cmdstat_memcached|set").starts_with("calls=1,"));
     assert!(redis.info("errorstats", "errorstat_ERROR").starts_with("count=1"));
@@ -149,7 +153,9 @@ fn commands_wait_while_clients_are_paused() {
     assert_eq!(redis.show("CLIENT PAUSE 100000 WRITE"), "OK");
     client.check("get k\r\n", "END\r\n");
     client.send("set k 0 0 1\r\nv\r\nget k\r\n");
-    eventually("the command waits", || redis.info("clients", "blocked_clients") == "0" && redis.show("EXISTS k") == "(integer) 0");
+    eventually("the command waits", || {
+        redis.info("clients", "blocked_clients") == "0" && redis.show("EXISTS k") == "(integer) 0"
+    });
     assert_eq!(redis.show("CLIENT UNPAUSE"), "OK");
     let replies = "STORED\r\nVALUE k 0 1\r\nv\r\nEND\r\n";
     assert_eq!(client.receive_to(replies), replies);
@@ -172,9 +178,15 @@ fn what_is_too_much_is_refused() {
     let (server, port) = start(1, "auto", &["--maxclients", "2", "--memcached-item-size-max", "2048"]);
     let mut client = connect(port);
     let large = "x".repeat(2048);
-    client.check(&format!("set k 0 0 1\r\nv\r\nset k 0 0 2048\r\n{large}\r\nget k\r\n"), "STORED\r\nSERVER_ERROR object too large for cache\r\nEND\r\n");
+    client.check(
+        &format!("set k 0 0 1\r\nv\r\nset k 0 0 2048\r\n{large}\r\nget k\r\n"),
+        "STORED\r\nSERVER_ERROR object too large for cache\r\nEND\r\n",
+    );
     let small = "x".repeat(1900);
-    client.check(&format!("set k 0 0 1900\r\n{small}\r\nappend k 0 0 100\r\n{}\r\n", &small[..100]), "STORED\r\nNOT_STORED\r\n");
+    client.check(
+        &format!("set k 0 0 1900\r\n{small}\r\nappend k 0 0 100\r\n{}\r\n", &small[..100]),
+        "STORED\r\nNOT_STORED\r\n",
+    );
     let _other = server.client();
     assert_eq!(connect(port).receive_to("\r\n"), "SERVER_ERROR ERR max number of clients reached\r\n");
     // A line without an end: nothing can be made of it.

@@ -150,7 +150,9 @@ fn listen_as_memcached(input: &[u8], piece: usize) -> (Vec<Vec<Vec<u8>>>, usize)
             let mut words = Words::new();
             let (consumed, skipped) = match parser.parse(&input[from..to], limits, &mut words) {
                 memcached::Parsed::Request { verb, consumed, skipped } => {
-                    assert!(!words.is_empty() && words.iter().map(|word| word.len()).sum::<usize>() < consumed);
+                    assert!(
+                        !words.is_empty() && words.iter().map(|word| word.len()).sum::<usize>() < consumed
+                    );
                     let mut request: Vec<Vec<u8>> = words.iter().map(|word| word.to_vec()).collect();
                     request.push(format!("{verb:?}").into_bytes());
                     request.extend(parser.binary_key().map(<[u8]>::to_vec));

@@ -8,11 +8,11 @@ use keyspace::UnixMs;
 use resp::memcached::number::{parse_i32, parse_u32};
 use resp::memcached::{Verb, has_noreply};
 
-use crate::heap::allocated_bytes;
 use crate::session::State;
 use crate::settings::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
 use crate::system;
 use crate::thread::{Thread, ThreadHost};
+use heap::allocated_bytes;
 
 /// The version that the protocol is spoken in, for clients that ask.
 const MEMCACHED_VERSION: &str = "1.6.18";

@@ -726,7 +726,7 @@ mod tests {
     #[test]
     fn marks_take_room_once_there_are_some_and_end_with_the_value() {
         let all = Marks { flags: 7, cas: u64::MAX, is_stale: true, was_token_sent: true };
-        for (text, room) in [(&b"short"[..], 32), (&[b'x'; 3000], 8 + MARKS_BYTES)] {
+        for (text, room) in [(&b"short"[..], 24), (&[b'x'; 3000], 8 + MARKS_BYTES)] {
             let mut db = db(b"key", text);
             let without = read(&db, b"key").1;
             let mark = |db: &mut Db| db.find_mut(7, b"key").expect("it is there").set_marks(all);

@@ -9,6 +9,7 @@ mod cluster;
 mod config;
 mod connection;
 mod debug;
+mod function;
 mod info;
 mod latency;
 mod memory;
@@ -30,6 +31,7 @@ pub(crate) fn families() -> Vec<&'static [Entry]> {
         config::ENTRIES,
         connection::ENTRIES,
         debug::ENTRIES,
+        function::ENTRIES,
         info::ENTRIES,
         latency::ENTRIES,
         memory::ENTRIES,

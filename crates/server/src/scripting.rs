@@ -426,18 +426,33 @@ impl<'t> Run<'_, 't> {
                 }
             }
         }
+        // It held nothing, and meanwhile there are other libraries: what it reads now comes after them.
+        if self.is_outdated() && !self.tx.wrote {
+            return Err(self.again(ids));
+        }
         Ok(Ok(()))
+    }
+
+    /// Whether this is a function of libraries that were changed since.
+    fn is_outdated(&self) -> bool {
+        matches!(self.call.program, Program::Function(..))
+            && self.host.shared.libraries.version() != self.host.scripting.libraries_version
+    }
+
+    /// The script runs again with these shards beside those that it holds.
+    fn again(&mut self, ids: &[ShardId]) -> Interrupt {
+        let mut wanted: SmallVec<[ShardId; 8]> = self.tx.hold.entered().into();
+        wanted.extend_from_slice(ids);
+        wanted.push(self.tx.hold.shards().roaming());
+        self.tx.wanted = wanted;
+        Interrupt::Retry
     }
 
     /// A shard that the script did not declare is taken.
     fn enter_taken(&mut self, id: ShardId, ids: &[ShardId]) -> Result<Result<(), CommandError>, Interrupt> {
         let roaming = self.tx.hold.shards().roaming();
         if !self.tx.wrote {
-            let mut wanted: SmallVec<[ShardId; 8]> = self.tx.hold.entered().into();
-            wanted.extend_from_slice(ids);
-            wanted.push(roaming);
-            self.tx.wanted = wanted;
-            return Err(Interrupt::Retry);
+            return Err(self.again(ids));
         }
         let deadline_ms = self.host.driver.clock().monotonic_ms() + ROAM_WAIT_MS;
         let is_alone = self.tx.hold.try_enter(roaming) || self.tx.hold.wait(roaming, true);

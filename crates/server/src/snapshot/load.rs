@@ -158,7 +158,7 @@ impl Reading<'_> {
                 Ok(())
             }
             Item::Key(key) => self.take_key(&key, file),
-            Item::Function(code) => self.take_library(&code, file.offset()),
+            Item::Library(offset, code) => self.take_library(offset, &code),
             Item::Aux(name, value) => {
                 tracing::debug!("snapshot: {} {}", name.escape_ascii(), value.escape_ascii());
                 Ok(())
@@ -167,7 +167,7 @@ impl Reading<'_> {
         }
     }
 
-    fn take_library(&mut self, code: &[u8], offset: u64) -> Result<(), rdb::Error> {
+    fn take_library(&mut self, offset: u64, code: &[u8]) -> Result<(), rdb::Error> {
         let memory_bytes_max = self.shared.settings.script_memory_bytes_max();
         let functions = self.functions.get_or_insert_with(|| FunctionEngine::new(memory_bytes_max));
         let clock = Clock::real();

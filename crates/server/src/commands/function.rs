@@ -468,3 +468,106 @@ fn function_help(ctx: &mut Ctx) -> CommandResult {
         "      in case of functions name collision with another library).",
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use command::Client;
+    use proactor::{SimConfig, SimNet};
+    use resp::{Output, Proto};
+    use shard::ShardId;
+
+    use crate::session::Session;
+    use crate::simulated::simulate;
+    use crate::thread::Thread;
+
+    const COUNT: &[u8] = b"#!lua name=a
+redis.register_function('count', function(keys, args) return redis.call('INCRBY', keys[1], args[1]) end)";
+    const DRAW: &[u8] =
+        b"#!lua name=b\nredis.register_function('draw', function(keys) return redis.call('SPOP', keys[1]) end)";
+
+    /// The only thread of a server of its own, with a client at it.
+    fn with_thread(test: impl FnOnce(&mut Thread)) {
+        let net = SimNet::new(1, SimConfig::default());
+        let args = ["--proactor_threads=1", "--port=1"].map(str::to_owned);
+        let (_server, mut threads) = simulate(&args, &net, "server");
+        let thread = threads[0].thread_mut();
+        thread.host.current = Some(Box::new(Session::new(Client::internal(0, Proto::Resp2), 0)));
+        thread.host.session().authenticated = true;
+        test(thread);
+        thread.host.current = None;
+    }
+
+    fn run(thread: &mut Thread, args: &[&[u8]]) -> Vec<u8> {
+        let mut out = Output::new();
+        thread.command(args, None, &mut out);
+        thread.leave_all();
+        out.to_vec()
+    }
+
+    /// Enters all shards and takes their effects; from now on there are such.
+    fn effects(thread: &mut Thread) -> Vec<Vec<Box<[u8]>>> {
+        let ids: Vec<ShardId> = thread.host.shared.shards.ids().collect();
+        thread.tx.hold.try_enter_all(&ids, true).expect("nobody else is there");
+        let mut all = Vec::new();
+        for id in ids {
+            let effects = &mut thread.tx.hold.shard_mut(id).effects;
+            effects.record(true);
+            all.extend(effects.take().into_iter().map(|effect| effect.args));
+        }
+        thread.leave_all();
+        all
+    }
+
+    /// Runs `args`, whose reply begins with `reply`: what of it another store would have to run is `expected`.
+    #[track_caller]
+    fn check(thread: &mut Thread, args: &[&[u8]], reply: &str, expected: &[&[&[u8]]]) {
+        let text = String::from_utf8_lossy(&run(thread, args)).into_owned();
+        assert!(text.starts_with(reply), "{text}");
+        let effects = effects(thread);
+        let effects: Vec<Vec<&[u8]>> =
+            effects.iter().map(|effect| effect.iter().map(|arg| &**arg).collect()).collect();
+        assert_eq!(effects, expected);
+    }
+
+    #[test]
+    fn what_changes_libraries_is_its_own_effect() {
+        with_thread(|thread| {
+            effects(thread);
+            let load: &[&[u8]] = &[b"FUNCTION", b"LOAD", COUNT];
+            check(thread, load, "$1\r\na\r\n", &[load]);
+            check(thread, load, "-ERR Library 'a' already exists", &[]);
+            let replace: &[&[u8]] = &[b"function", b"load", b"replace", DRAW];
+            check(thread, replace, "$1\r\nb\r\n", &[replace]);
+            check(thread, &[b"FUNCTION", b"LOAD", b"x"], "-ERR Missing library metadata", &[]);
+            check(thread, &[b"FUNCTION", b"LIST"], "*2\r\n", &[]);
+            let dump = run(thread, &[b"FUNCTION", b"DUMP"]);
+            let payload = &dump[dump.iter().position(|byte| *byte == b'\n').unwrap() + 1..dump.len() - 2];
+            let delete: &[&[u8]] = &[b"FUNCTION", b"DELETE", b"a"];
+            check(thread, delete, "+OK", &[delete]);
+            check(thread, delete, "-ERR Library not found", &[]);
+            check(thread, &[b"FUNCTION", b"RESTORE", payload], "-ERR Library b already exists", &[]);
+            let restore: &[&[u8]] = &[b"FUNCTION", b"RESTORE", payload, b"REPLACE"];
+            check(thread, restore, "+OK", &[restore]);
+            let flush: &[&[u8]] = &[b"FUNCTION", b"FLUSH", b"ASYNC"];
+            check(thread, flush, "+OK", &[flush]);
+        });
+    }
+
+    #[test]
+    fn the_effects_of_a_function_are_those_of_its_commands() {
+        with_thread(|thread| {
+            run(thread, &[b"FUNCTION", b"LOAD", COUNT]);
+            run(thread, &[b"FUNCTION", b"LOAD", DRAW]);
+            run(thread, &[b"SADD", b"set", b"member"]);
+            effects(thread);
+            check(thread, &[b"FCALL", b"count", b"1", b"k", b"5"], ":5\r\n", &[&[b"INCRBY", b"k", b"5"]]);
+            check(
+                thread,
+                &[b"FCALL", b"draw", b"1", b"set"],
+                "$6\r\nmember",
+                &[&[b"SREM", b"set", b"member"]],
+            );
+            check(thread, &[b"FCALL", b"draw", b"1", b"set"], "$-1\r\n", &[]);
+        });
+    }
+}

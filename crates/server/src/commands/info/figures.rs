@@ -2,7 +2,6 @@
 
 use command::Store;
 
-use crate::heap::allocated_bytes;
 use crate::shared::Shared;
 use crate::stats::ThreadStats;
 use crate::system;
@@ -45,7 +44,7 @@ impl MemoryFigures {
         let (_, libraries) = shared.libraries.get();
         let over_threads =
             |of: fn(&ThreadStats) -> u64| shared.threads.iter().map(|thread| of(&thread.stats)).sum();
-        let (used_bytes, startup_bytes) = (allocated_bytes(), shared.watch.startup_bytes());
+        let (used_bytes, startup_bytes) = (heap::allocated_bytes(), shared.watch.startup_bytes());
         let overhead_bytes = (startup_bytes + table_bytes).min(used_bytes);
         MemoryFigures {
             used_bytes,

@@ -174,15 +174,17 @@ fn setresp(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     Ok(0)
 }
 
-/// Checks its argument; effects are replicated in every case.
+/// Journal and replicas are told the same: all, or with `REPL_NONE` nothing.
 fn set_repl(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     if stack.arg_count() != 1 {
         return Err(raise(stack, b"ERR redis.set_repl() requires two arguments."));
     }
-    if integer_of(stack.number(1)) & !REPL_ALL != 0 {
+    let flags = integer_of(stack.number(1));
+    if flags & !REPL_ALL != 0 {
         let text = b"ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
         return Err(raise(stack, text));
     }
+    stack.ask_host(|host| host.set_stated(flags != 0));
     Ok(0)
 }
 

@@ -90,6 +90,8 @@ impl script::Host for Loading<'_> {
         log_line(level, text);
     }
 
+    fn set_stated(&mut self, _: bool) {}
+
     fn is_allowed(&mut self, _: &[&[u8]]) -> Option<bool> {
         None
     }

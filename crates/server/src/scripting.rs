@@ -255,6 +255,7 @@ impl ThreadHost {
             (Program::Script(_), None, _) | (Program::Function(..), _, None) => script::Outcome::Missing,
         };
         let (reach, is_slow) = (run.reach, run.is_slow);
+        run.tx.is_silent = false;
         call.program.reach().note(reach);
         if is_slow {
             self.own_slow_script().end();
@@ -367,6 +368,10 @@ impl script::Host for Run<'_, '_> {
 
     fn log(&mut self, level: i64, text: &[u8]) {
         log_line(level, text);
+    }
+
+    fn set_stated(&mut self, is_stated: bool) {
+        self.tx.is_silent = !is_stated;
     }
 
     fn is_allowed(&mut self, args: &[&[u8]]) -> Option<bool> {

@@ -92,7 +92,7 @@ fn memory_is_limited() {
         assert!(error.ends_with("not enough memory"), "{body}: {error}");
         bench.load("redis.register_function('f', function() return 1 end)").unwrap();
         let left = bench.engine.memory_bytes();
-        assert!(left < empty + 1024 * 1024, "{body}: {left}");
+        assert!(left < empty + SMALL_MEMORY_BYTES / 2, "{body}: {left}");
         assert_eq!(bench.call("f").0, ":1\r\n", "after {body}");
     }
 }

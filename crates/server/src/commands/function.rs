@@ -570,4 +570,23 @@ redis.register_function('count', function(keys, args) return redis.call('INCRBY'
             check(thread, &[b"FCALL", b"draw", b"1", b"set"], "$-1\r\n", &[]);
         });
     }
+
+    #[test]
+    fn a_script_can_be_silent_of_what_it_does() {
+        with_thread(|thread| {
+            effects(thread);
+            let part: &[u8] =
+                b"redis.call('SET', 'a', 1) redis.set_repl(redis.REPL_NONE) redis.call('SET', 'b', 2)
+                redis.set_repl(redis.REPL_ALL) redis.call('SET', 'c', 3) redis.set_repl(redis.REPL_NONE)";
+            let eval: &[&[u8]] = &[b"EVAL", part, b"3", b"a", b"b", b"c"];
+            let mut expected: [&[&[u8]]; 2] = [&[b"SET", b"a", b"1"], &[b"SET", b"c", b"3"]];
+            // Effects are in the order of their shards.
+            let shard = |key| thread.host.shared.shards.placement().shard(key);
+            expected.sort_by_key(|effect| shard(effect[1]));
+            check(thread, eval, "$-1\r\n", &expected);
+            check(thread, &[b"GET", b"b"], "$1\r\n2\r\n", &[]);
+            // It lasts as long as the script.
+            check(thread, &[b"DEL", b"b"], ":1\r\n", &[&[b"DEL", b"b"]]);
+        });
+    }
 }

@@ -65,9 +65,7 @@ impl Needs {
         }
         match command.entry.route {
             Route::Keys if command.entry.keys.is_empty() => Needs::Nothing,
-            Route::Keys | Route::KeysInTurn | Route::Script { .. } => {
-                Needs::of_keys(command, args, placement)
-            }
+            Route::Keys | Route::KeysInTurn | Route::Script(_) => Needs::of_keys(command, args, placement),
             Route::Sort if reads_patterns(args) => Needs::All,
             Route::Stored | Route::Sort => {
                 let is_store = |word: &[u8]| keyword_is(word, "STORE") || keyword_is(word, "STOREDIST");

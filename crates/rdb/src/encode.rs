@@ -267,6 +267,12 @@ impl<W: Write> Encoder<W> {
         self.string(value)
     }
 
+    /// A library of functions.
+    pub fn function(&mut self, code: &[u8]) -> io::Result<()> {
+        self.bytes(&[OP_FUNCTION2])?;
+        self.string(code)
+    }
+
     /// The database of the keys that follow, and how many they are, in all and with an expiry.
     pub fn database(&mut self, db: u32, key_count: u64, volatile_count: u64) -> io::Result<()> {
         self.bytes(&[OP_SELECTDB])?;

@@ -62,9 +62,7 @@ impl ThreadHost {
         match command.entry.route {
             Route::Queued => self.queued_needs(),
             Route::Channels(from) if args.len() <= from => self.subscribed_needs(),
-            Route::Script { by_name } => {
-                Needs::of(command, args, placement).and(self.script_needs(args, by_name))
-            }
+            Route::Script(callee) => Needs::of(command, args, placement).and(self.script_needs(args, callee)),
             _ => Needs::of(command, args, placement),
         }
     }

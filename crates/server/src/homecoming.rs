@@ -92,7 +92,8 @@ impl Thread {
             let command = thread.host.shared.table.get(retry.command);
             let (mode, mark) = (thread.host.session().reply_mode, out.mark());
             if thread.host.is_kept_waiting(&retry.needs) {
-                thread.host.refuse(Some(command), &CommandError::BUSY, out);
+                let error = thread.host.shared.busy_error();
+                thread.host.refuse(Some(command), &error, out);
             } else {
                 thread.execute(command, &args, retry.needs, retry.tries, out);
             }

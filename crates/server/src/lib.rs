@@ -14,6 +14,7 @@ mod dispatch;
 mod error;
 mod gather;
 mod homecoming;
+mod library_store;
 mod lifecycle;
 mod log;
 mod memcached;

@@ -60,6 +60,11 @@ impl SimulatedThread {
     pub fn turn(&mut self) -> bool {
         self.thread.turn(None).expect("a simulated driver does not fail")
     }
+
+    #[cfg(test)]
+    pub(crate) fn thread_mut(&mut self) -> &mut Thread {
+        &mut self.thread
+    }
 }
 
 impl SimulatedServer {

@@ -10,6 +10,7 @@ mod cluster;
 mod config;
 mod connection;
 mod debug;
+mod function;
 mod info;
 mod latency;
 mod memcached;
@@ -32,6 +33,7 @@ pub(crate) fn families() -> Vec<&'static [Entry]> {
         config::ENTRIES,
         connection::ENTRIES,
         debug::ENTRIES,
+        function::ENTRIES,
         info::ENTRIES,
         latency::ENTRIES,
         memory::ENTRIES,

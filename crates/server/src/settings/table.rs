@@ -491,7 +491,7 @@ settings! {
         unit: "bytes",
         default: "268435456",
         change: Change::AtStart,
-        doc: "Memory that scripts may use on each thread; one that wants more gets an error",
+        doc: "Memory that scripts may use on each thread, and functions beside them; one that wants more gets an error",
         ..Setting::of(Group::Data)
     };
 

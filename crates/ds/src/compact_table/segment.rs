@@ -274,6 +274,13 @@ impl<B: Block> Segment<B> {
         merged
     }
 
+    /// The same with the blocks that `clone` makes of those here.
+    pub(super) fn cloned_by(&self, clone: &dyn Fn(B::Ref<'_>) -> B) -> Self {
+        let bucket =
+            |bucket: &Bucket<B>| Bucket { slots: bucket.slots.each_ref().map(|slot| slot.cloned_by(clone)) };
+        Self { buckets: self.buckets.iter().map(bucket).collect(), ..*self }
+    }
+
     /// The segment as it was, an empty one in its place.
     pub(super) fn take_all(&mut self) -> Self {
         std::mem::replace(self, Self::with_room_for(0))

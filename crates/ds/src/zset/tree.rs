@@ -3,10 +3,10 @@
 //! ```text
 //!            ┌ first key, count, child ┬ … ┐                    branches
 //!   ┌ first key, count, child ┬ … ┐  ┌ … ┐
-//!   [ scores | numbers ]  [ … ]  [ … ]                          leaves, up to 64 entries
+//!   [ scores | numbers ]  [ … ]  [ … ]                          leaves, up to 63 entries
 //! ```
 //!
-//! The score lies beside the number, so that members are compared, and fetched, only where scores are equal. The counts
+//! A leaf takes just what an allocator has a size for. The score lies beside the number, so that members are compared, and fetched, only where scores are equal. The counts
 //! give ranks, and every range is a range of ranks: callers turn bounds into ranks with [`Tree::rank_where`] and
 //! go on from there. Leaves are not linked; an iterator comes down anew for each.
 //!
@@ -21,7 +21,7 @@ use super::members::Members;
 use std::cmp::Ordering;
 
 /// Unit tests have small nodes, so that their trees are deep.
-const LEAF_ENTRIES_MAX: usize = if cfg!(test) { 6 } else { 64 };
+const LEAF_ENTRIES_MAX: usize = if cfg!(test) { 6 } else { 63 };
 const BRANCHES_MAX: usize = if cfg!(test) { 6 } else { 64 };
 const LEAF_MERGE_MAX: usize = LEAF_ENTRIES_MAX * 3 / 4;
 const BRANCHES_MERGE_MAX: usize = BRANCHES_MAX * 3 / 4;

@@ -149,6 +149,16 @@ impl<B: Block> Slot<B> {
         cloned
     }
 
+    /// Fills an empty slot with the block of another, which loses its mark with it.
+    #[inline]
+    pub(super) fn take_over(&mut self, tag: u16, from: &mut Self) {
+        assert!(self.is_empty(), "a slot has room for one block");
+        let word = mem::replace(&mut from.word, ptr::null_mut());
+        let mark = self.word.addr() & MARK;
+        self.word =
+            word.map_addr(|word| word & ADDRESS_MASK | (usize::from(tag) << ADDRESS_BITS) & TAG_MASK | mark);
+    }
+
     /// Empties the slot.
     #[inline]
     pub(super) fn take(&mut self) -> Option<B> {
@@ -215,6 +225,12 @@ pub(super) fn matching_and_marked<B: Block>(slots: &[Slot<B>; 8], tag: u16) -> (
         let is_marked = slot.word.addr() & MARK != 0;
         (matching << 1 | u8::from(slot.tag() == tag), marked << 1 | u8::from(is_marked))
     })
+}
+
+/// The empty slots of a bucket, each a bit.
+#[inline]
+pub(super) fn empty<B: Block>(slots: &[Slot<B>; 8]) -> u8 {
+    slots.iter().rev().fold(0, |empty, slot| empty << 1 | u8::from(slot.is_empty()))
 }
 
 /// A block in its slot, borrowed alone.

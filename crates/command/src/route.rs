@@ -1,6 +1,6 @@
 //! Which shards a command call needs.
 
-use ds::table::POSITION_BITS;
+use ds::compact_table::POSITION_BITS;
 use shard::{Placement, ShardId};
 use smallvec::SmallVec;
 

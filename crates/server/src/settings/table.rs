@@ -373,6 +373,24 @@ settings! {
         doc: "Which keys would be evicted; decides whether OBJECT FREQ or OBJECT IDLETIME answers",
         ..Setting::of(Group::Data)
     };
+    LIST_COMPRESS_DEPTH = Setting {
+        name: "list-compress-depth",
+        kind: Kind::Integer { min: 0, max: 1 << 30 },
+        unit: "nodes",
+        default: "0",
+        effect: Effect::Data,
+        doc: "A list is compressed but for so many runs of 8 KiB at either end; 0: as `list_compress_bytes_min` says",
+        ..Setting::of(Group::Data)
+    };
+    LIST_COMPRESS_BYTES_MIN = Setting {
+        name: "list_compress_bytes_min",
+        kind: Kind::Memory { min: 0, max: 1 << 40 },
+        unit: "bytes",
+        default: "33554432",
+        effect: Effect::Data,
+        doc: "A list of so many bytes is compressed but for 512 KiB at either end; 0: none is",
+        ..Setting::of(Group::Data)
+    };
     HASH_ENTRIES = Setting {
         name: "hash-max-listpack-entries",
         alias: Some("hash-max-ziplist-entries"),

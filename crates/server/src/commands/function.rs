@@ -499,7 +499,7 @@ redis.register_function('count', function(keys, args) return redis.call('INCRBY'
 
     fn run(thread: &mut Thread, args: &[&[u8]]) -> Vec<u8> {
         let mut out = Output::new();
-        thread.command(args, None, &mut out);
+        thread.command(args, &mut out);
         thread.leave_all();
         out.to_vec()
     }

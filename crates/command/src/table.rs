@@ -150,7 +150,7 @@ impl Table {
 
     /// The commands that are not subcommands.
     pub fn top_level(&self) -> impl Iterator<Item = &Command> {
-        self.commands.iter().filter(|command| !command.full_name.contains('|'))
+        self.commands.iter().filter(|command| !command.is_subcommand())
     }
 
     /// The subcommands of a container.
@@ -238,6 +238,11 @@ impl Command {
         }
         let words = &args[..args.len() - 1];
         words.iter().rposition(|word| keyword_is(word, "STORE")).filter(|at| *at > 1).map(|at| at + 1)
+    }
+
+    /// Whether it belongs to a container.
+    pub fn is_subcommand(&self) -> bool {
+        self.full_name.contains('|')
     }
 
     /// Whether it changes data.

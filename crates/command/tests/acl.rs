@@ -55,7 +55,10 @@ fn rules_are_shown_in_one_form() {
         "off sanitize-payload resetchannels -@all (~a resetchannels -@all +get) (~b resetchannels &c -@all +@read)",
     );
     check_shown("(+get) clearselectors", off);
-    check_shown("()", "off sanitize-payload resetchannels -@all (resetchannels -@all)");
+    let with_empty = "off sanitize-payload resetchannels -@all (resetchannels -@all)";
+    check_shown("()", with_empty);
+    // Where quotes do not match there is no rule.
+    check_shown("(+get' ~a)", with_empty);
 }
 
 #[test]
@@ -81,7 +84,7 @@ fn wrong_rules_are_refused() {
         check_refused(rule, "Syntax error");
     }
     // What would not be read again as it is written.
-    for rule in ["(~a\\))", "(~a')", "(\"~a\\\"b\")"] {
+    for rule in ["(~a\\))", "(\"~a'b\")", "(\"~a\\\"b\")"] {
         check_refused(rule, "Syntax error");
     }
     for rule in

@@ -7,6 +7,7 @@ use command::{Blocked, Client, CommandId, Needs, OwnedArgs};
 use shard::{Scope, WatchFlag};
 
 use crate::tracking::{Caching, ClientTracking};
+use crate::users::Access;
 
 /// What a connection is doing.
 #[derive(Debug, Default)]
@@ -96,7 +97,8 @@ pub(crate) struct Session {
     /// What `CLIENT TRACKING` asked for.
     pub(crate) tracking: Option<Box<ClientTracking>>,
     pub(crate) reply_mode: ReplyMode,
-    pub(crate) authenticated: bool,
+    /// As whom it acts.
+    pub(crate) access: Access,
     pub(crate) monitor: bool,
     pub(crate) no_evict: bool,
     pub(crate) name: Vec<u8>,
@@ -126,7 +128,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// A new client.
-    pub(crate) fn new(client: Client, now_ms: u64) -> Self {
+    pub(crate) fn new(client: Client, access: Access, now_ms: u64) -> Self {
         Session {
             client,
             state: State::Ready,
@@ -137,7 +139,7 @@ impl Session {
             patterns: BTreeSet::new(),
             tracking: None,
             reply_mode: ReplyMode::On,
-            authenticated: true,
+            access,
             monitor: false,
             no_evict: false,
             name: Vec::new(),
@@ -177,7 +179,6 @@ impl Session {
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
         self.multi.is_some()
-            || !self.authenticated
             || self.reply_mode != ReplyMode::On
             || self.is_subscriber()
             || self.tracking.as_ref().is_some_and(|tracking| tracking.caching != Caching::Unsaid)

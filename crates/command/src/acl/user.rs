@@ -143,6 +143,11 @@ impl User {
         self.is_on && (self.takes_any_password || is_known)
     }
 
+    /// Whether nobody has to authenticate as this user.
+    pub fn is_open(&self) -> bool {
+        self.is_on && self.takes_any_password
+    }
+
     /// Whether its commands need not be looked at.
     pub fn is_unrestricted(&self) -> bool {
         self.selectors.iter().any(Selector::is_unrestricted)

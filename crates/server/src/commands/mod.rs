@@ -2,6 +2,7 @@
 
 use command::{CommandError, Entry};
 
+mod acl;
 mod authentication;
 mod catalog;
 mod client;
@@ -23,6 +24,7 @@ mod transactions;
 pub(crate) fn families() -> Vec<&'static [Entry]> {
     let mut families = commands::FAMILIES.to_vec();
     families.extend([
+        acl::ENTRIES,
         authentication::ENTRIES,
         catalog::ENTRIES,
         client::ENTRIES,

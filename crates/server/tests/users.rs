@@ -134,6 +134,16 @@ fn who_waits_for_what_is_forbidden_now_is_told() {
         assert_eq!(clients[1].receive().to_string(), "1) \"b\"\n2) \"1\"");
         check(admin, "LLEN a", "(integer) 1");
         check(&mut clients[0], "LPUSH b 2", "(integer) 1");
+        // What comes right behind the change is not for whoever waits.
+        for _ in 0..20 {
+            set(admin, "x ~c");
+            clients[0].send("BLPOP c 0");
+            eventually("it waits", || admin.info("clients", "blocked_clients") == "1");
+            admin.send_bytes(b"ACL SETUSER x resetkeys ~b\r\nRPUSH c 1\r\n");
+            assert_eq!((admin.receive(), admin.receive()), (Value::Simple(b"OK".into()), Value::Int(1)));
+            assert_eq!(clients[0].receive().to_string(), NO_KEY);
+            eventually("it is put back", || admin.show("LPOP c") == "\"1\"");
+        }
     });
 }
 

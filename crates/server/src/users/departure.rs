@@ -1,7 +1,8 @@
 //! What a change of users means for clients that do nothing just now.
 //!
 //! A client is disconnected if its user is gone, or if it is subscribed to what its user may not be subscribed to any
-//! more. One that waits with a command that its user may not run any more gets the error at once.
+//! more. One that waits with a command that its user may not run any more gets the error at once, and what it was served
+//! with meanwhile goes back.
 
 use std::sync::Arc;
 
@@ -46,28 +47,34 @@ impl Thread {
         }
     }
 
+    /// Ends the wait of a client whose user may not run its command any more, unless it is being served at this moment:
+    /// then it is looked at when that is known.
     fn end_forbidden_wait(&mut self, conn: ConnId) {
-        let Some((parser, session)) = self.host.connections.take(conn) else { return };
-        let State::Blocked(wait) = &session.state else {
-            return self.host.connections.put_back(conn, parser, session);
-        };
+        if let Some(error) = self.wait_error(conn) {
+            self.time_out(conn, Some(&error));
+        }
+    }
+
+    /// The error of a waiting client whose user may not run its command any more.
+    pub(crate) fn wait_error(&mut self, conn: ConnId) -> Option<CommandError> {
+        let session = self.host.connections.session(conn)?;
+        let State::Blocked(wait) = &session.state else { return None };
+        if !session.access.is_limited {
+            return None;
+        }
         let waiter = wait.blocked.waiter.clone();
         let args = waiter.wait.args.slices();
         let command = self.host.shared.table.resolve(&args).expect("it was resolved before");
+        let (parser, session) = self.host.connections.take(conn)?;
         let outer = self.host.current.replace(session);
-        let outcome = self.host.permit_in(Context::TopLevel, command, &args);
-        let error = match outcome {
-            Err(Lack::Permission(denied)) => {
-                let error = self.host.denial_error(denied, command);
-                self.host.count_rejection(Some(command.id), &error);
-                Some(error)
-            }
-            Ok(()) | Err(Lack::Authentication | Lack::User) => None::<CommandError>,
-        };
+        let mut error = None;
+        if let Err(Lack::Permission(denied)) = self.host.permit_in(Context::TopLevel, command, &args) {
+            let denial = self.host.denial_error(denied, command);
+            self.host.count_rejection(Some(command.id), &denial);
+            error = Some(denial);
+        }
         let session = std::mem::replace(&mut self.host.current, outer).expect("it was put there above");
         self.host.connections.put_back(conn, parser, session);
-        if let Some(error) = error {
-            self.time_out(conn, Some(&error));
-        }
+        error
     }
 }

@@ -1,6 +1,6 @@
 //! ACL LOG: what clients were not allowed to do.
 
-use command::{CommandError, CommandResult, Ctx, Entry, Run, Shape, integer, keyword_is, oneof, token};
+use command::{CommandResult, Ctx, Entry, Run, Shape, integer, keyword_is, oneof, token};
 
 use super::SUBCOMMAND;
 use crate::commands::subcommand_error;
@@ -32,7 +32,7 @@ fn acl_log(ctx: &mut Ctx) -> CommandResult {
             return Ok(());
         }
         [count] => command::parse_i64(count)?.max(0) as usize,
-        _ => return Err::<(), CommandError>(subcommand_error(ctx.args)),
+        _ => return Err(subcommand_error(ctx.args)),
     };
     let now_ms = host.driver.clock().now_ms();
     let log = host.shared.users.log();

@@ -224,6 +224,12 @@ pub(super) fn stats(report: &mut Report) {
         "current_client_thread",
     ];
     report.fields(&absent, 0);
+    denials(report);
+}
+
+/// What users were not allowed to do.
+fn denials(report: &mut Report) {
+    let shared = report.shared;
     for (name, reason) in [
         ("acl_access_denied_auth", Reason::Auth),
         ("acl_access_denied_cmd", Reason::Command),

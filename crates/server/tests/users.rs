@@ -47,6 +47,10 @@ fn changed_rules_hold_from_the_reply_on() {
         }
         set(admin, "default +get");
         check(other, "GET a", "\"5\"");
+        // And for what the same client has sent behind the change.
+        admin.send_bytes(b"ACL SETUSER default -get\r\nGET a\r\nACL SETUSER default +get\r\nGET a\r\n");
+        let replies: Vec<String> = (0..4).map(|_| admin.receive().to_string()).collect();
+        assert_eq!(replies, ["OK", denied, "OK", "\"5\""]);
     });
 }
 

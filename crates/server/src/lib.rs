@@ -39,6 +39,7 @@ mod system;
 mod thread;
 mod timers;
 mod tracking;
+mod users;
 mod version;
 mod watch;
 

@@ -19,6 +19,7 @@ use crate::script_store::{ScriptStore, SlowKind, SlowScript};
 use crate::settings::Settings;
 use crate::snapshot::Snapshots;
 use crate::stats::ThreadStats;
+use crate::users::Users;
 use crate::watch::Watch;
 
 /// A thread as the others see it.
@@ -69,6 +70,7 @@ pub(crate) struct Shared {
     pub(crate) shards: Shards,
     pub(crate) table: Table,
     pub(crate) settings: Settings,
+    pub(crate) users: Users,
     pub(crate) threads: Box<[Remote]>,
     pub(crate) entry_mode: EntryMode,
     pub(crate) singlehop_blocking: bool,
@@ -104,6 +106,7 @@ impl Shared {
     pub(crate) fn create(
         settings: Settings,
         table: Table,
+        users: Users,
         wakers: Vec<Arc<Waker>>,
         driver_name: &'static str,
         seed: u64,
@@ -133,6 +136,7 @@ impl Shared {
             entry_mode: settings.entry_mode(),
             singlehop_blocking: settings.singlehop_blocking(),
             settings,
+            users,
             threads,
             patterns: Patterns::default(),
             subscription_count: AtomicUsize::new(0),

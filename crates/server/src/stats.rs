@@ -178,6 +178,8 @@ pub(crate) struct ThreadStats {
     pub(crate) reads_processed: Counter,
     pub(crate) error_replies: Counter,
     pub(crate) errors: ErrorCounts,
+    /// What clients were not allowed to do, by [`Reason`](command::acl::Reason); never reset.
+    pub(crate) denied: [Counter; 4],
     pub(crate) commands: Box<[CommandStats]>,
 }
 
@@ -201,6 +203,7 @@ impl ThreadStats {
             reads_processed: Counter::default(),
             error_replies: Counter::default(),
             errors: ErrorCounts::new(),
+            denied: Default::default(),
             commands: (0..command_count).map(|_| CommandStats::default()).collect(),
         }
     }

@@ -3,6 +3,7 @@
 use command::{CommandError, Entry, Table};
 use resp::memcached::Verb;
 
+mod acl;
 mod authentication;
 mod catalog;
 mod client;
@@ -26,6 +27,7 @@ mod transactions;
 pub(crate) fn families() -> Vec<&'static [Entry]> {
     let mut families = commands::FAMILIES.to_vec();
     families.extend([
+        acl::ENTRIES,
         authentication::ENTRIES,
         catalog::ENTRIES,
         client::ENTRIES,

@@ -73,6 +73,8 @@ pub(crate) enum Effect {
     MaxClients,
     /// The process changes its working directory.
     Directory,
+    /// The default user gets another password.
+    Password,
 }
 
 /// A setting.
@@ -517,7 +519,29 @@ settings! {
 
     REQUIREPASS = Setting {
         name: "requirepass",
-        doc: "The password that clients must give; empty: none",
+        effect: Effect::Password,
+        doc: "The password of the user `default`, as whom clients act unless they say otherwise; empty: none",
+        ..Setting::of(Group::Security)
+    };
+    ACLFILE = Setting {
+        name: "aclfile",
+        change: Change::AtStart,
+        doc: "File with the users, one on each line, for ACL LOAD and ACL SAVE; empty: lines `user` of the configuration declare them",
+        ..Setting::of(Group::Security)
+    };
+    ACL_PUBSUB_DEFAULT = Setting {
+        name: "acl-pubsub-default",
+        kind: Kind::Choice(&[("allchannels", 1), ("resetchannels", 0)]),
+        default: "resetchannels",
+        doc: "Whether new users may use all channels or none",
+        ..Setting::of(Group::Security)
+    };
+    ACLLOG_MAX_LEN = Setting {
+        name: "acllog-max-len",
+        kind: Kind::Integer { min: 0, max: LONG },
+        unit: "entries",
+        default: "128",
+        doc: "Entries that ACL LOG keeps",
         ..Setting::of(Group::Security)
     };
     PROTECTED_MODE = Setting {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::latency::Durations;
 use super::{MemoryFigures, Report};
+use command::acl::Reason;
 use shard::Scope;
 
 use crate::settings::{
@@ -222,12 +223,22 @@ pub(super) fn stats(report: &mut Report) {
         "reply_buffer_shrinks",
         "reply_buffer_expands",
         "current_client_thread",
-        "acl_access_denied_auth",
-        "acl_access_denied_cmd",
-        "acl_access_denied_key",
-        "acl_access_denied_channel",
     ];
     report.fields(&absent, 0);
+    denials(report);
+}
+
+/// What users were not allowed to do.
+fn denials(report: &mut Report) {
+    let shared = report.shared;
+    for (name, reason) in [
+        ("acl_access_denied_auth", Reason::Auth),
+        ("acl_access_denied_cmd", Reason::Command),
+        ("acl_access_denied_key", Reason::Key),
+        ("acl_access_denied_channel", Reason::Channel),
+    ] {
+        report.field(name, shared.sum(|stats| &stats.denied[reason as usize]));
+    }
 }
 
 pub(super) fn replication(report: &mut Report) {

@@ -92,7 +92,7 @@ impl Expiry {
         match exptime {
             0 => Expiry::Never,
             ..0 => Expiry::Past,
-            ..=RELATIVE_S_MAX => Expiry::At(now + ms),
+            1..=RELATIVE_S_MAX => Expiry::At(now + ms),
             _ if ms <= now => Expiry::Past,
             _ => Expiry::At(ms),
         }

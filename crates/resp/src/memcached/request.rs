@@ -236,10 +236,7 @@ impl<'i> Request<'_, '_, 'i> {
 
     fn delete(&mut self) -> Parsed {
         const USAGE: &str = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]";
-        let is_right = match self.words[2..] {
-            [] | [b"0" | b"noreply"] | [b"0", b"noreply"] => true,
-            _ => false,
-        };
+        let is_right = matches!(self.words[2..], [] | [b"0" | b"noreply"] | [b"0", b"noreply"]);
         let has_noreply = self.words.len() > 2 && has_noreply(self.words);
         match (is_right, self.key_is_too_long()) {
             (false, _) => self.refuse_loudly(USAGE, has_noreply),

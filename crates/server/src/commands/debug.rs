@@ -13,7 +13,7 @@ use command::{
 };
 use commands::keys::digest;
 
-use super::subcommand_error;
+use super::{not_allowed, subcommand_error};
 use crate::populate::Population;
 use crate::settings::ENABLE_DEBUG_COMMAND;
 use crate::thread::ThreadHost;
@@ -35,13 +35,12 @@ pub(crate) const ENTRIES: &[Entry] = &[Entry {
     ..Entry::DEFAULT
 }];
 
-const NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.";
 /// The longest sleep: more is a mistake.
 const SLEEP_SECONDS_MAX: f64 = 3600.0;
 
 fn debug(ctx: &mut Ctx) -> CommandResult {
     if !ThreadHost::of(ctx.host).client_may(ENABLE_DEBUG_COMMAND) {
-        return Err(CommandError::new(NOT_ALLOWED));
+        return Err(not_allowed("DEBUG", "enable-debug-command"));
     }
     let word = ctx.args[1].to_ascii_lowercase();
     match (&*word, &ctx.args[2..]) {

@@ -229,7 +229,12 @@ fn stored_in_open_order(command: &Command, request: &Request) -> Option<Vec<u8>>
 
 /// Whether redis-server 7.0 has the command.
 pub fn is_known_to_oracle(command: &Command) -> bool {
-    let mut numbers = command.entry.since.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    !command.entry.since.is_empty() && is_old(command.entry.since)
+}
+
+/// Whether redis-server 7.0 has what came with the version `since`.
+fn is_old(since: &str) -> bool {
+    let mut numbers = since.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
     (numbers.next(), numbers.next()) <= (Some(7), Some(0))
 }
 
@@ -283,7 +288,7 @@ fn newer_word(command: &Command) -> Option<&'static str> {
 }
 
 fn collect_tokens(args: &[Arg], tokens: &mut Vec<&'static str>) {
-    for arg in args {
+    for arg in args.iter().filter(|arg| arg.since.is_none_or(is_old)) {
         tokens.extend(arg.token);
         collect_tokens(arg.args, tokens);
     }
@@ -301,7 +306,7 @@ struct Filling<'g, 't> {
 
 impl Filling<'_, '_> {
     fn is_unsent(&self, arg: &Arg) -> bool {
-        arg.token.is_some() && arg.token == self.unsent
+        (arg.token.is_some() && arg.token == self.unsent) || !arg.since.is_none_or(is_old)
     }
 
     fn args(&mut self, args: &[Arg], request: &mut Request) {

@@ -33,7 +33,8 @@ fn page(table: &Table) -> String {
             let usage = format!("{name}{}", usage(entry.args, " ")).replace('|', "\\|");
             let (summary, complexity) =
                 (entry.summary.replace('|', "\\|"), entry.complexity.replace('|', "\\|"));
-            let _ = writeln!(page, "| `{usage}` | {summary} | {complexity} | {} | {} |", entry.since, entry.note);
+            let _ =
+                writeln!(page, "| `{usage}` | {summary} | {complexity} | {} | {} |", entry.since, entry.note);
         }
     }
     page

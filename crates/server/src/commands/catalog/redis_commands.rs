@@ -52,6 +52,7 @@ const MISSING: &str = "\
 #[test]
 fn every_command_of_redis_is_here() {
     let table = Table::new(&crate::commands::families());
-    let absent = REDIS_7_2.split(' ').filter(|name| !name.is_empty() && table.by_full_name(name.as_bytes()).is_none());
+    let absent =
+        REDIS_7_2.split(' ').filter(|name| !name.is_empty() && table.by_full_name(name.as_bytes()).is_none());
     assert_eq!(absent.collect::<Vec<_>>(), MISSING.split(' ').collect::<Vec<_>>());
 }

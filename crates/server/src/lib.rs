@@ -15,6 +15,7 @@ mod error;
 mod gather;
 mod heap;
 mod homecoming;
+mod latency_monitor;
 mod lifecycle;
 mod log;
 mod message;

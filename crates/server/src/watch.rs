@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::heap::allocated_bytes;
+use crate::latency_monitor::LatencyMonitor;
 use crate::shared::Shared;
 use crate::stats::{Counter, ThreadStats};
 
@@ -21,6 +22,7 @@ pub(crate) struct Watch {
     startup_bytes: AtomicU64,
     rates: Mutex<Rates>,
     slow_log: Mutex<SlowLog>,
+    pub(crate) latency: LatencyMonitor,
 }
 
 /// How much happens in a second.
@@ -74,6 +76,7 @@ impl Watch {
             startup_bytes: AtomicU64::new(0),
             rates: Mutex::default(),
             slow_log: Mutex::default(),
+            latency: LatencyMonitor::default(),
         }
     }
 

@@ -19,6 +19,7 @@ mod latency_monitor;
 mod lifecycle;
 mod log;
 mod message;
+mod migration;
 mod monitor;
 mod patterns;
 mod pause;

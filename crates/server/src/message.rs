@@ -7,6 +7,7 @@ use proactor::Socket;
 use shard::Node;
 
 use crate::gather::{Answer, Question};
+use crate::migration::Returned;
 
 /// A message in a thread's inbox.
 pub(crate) enum Message {
@@ -30,6 +31,8 @@ pub(crate) enum Message {
     Ask(Question),
     /// The answer to one.
     Answer(Answer),
+    /// A round of a client's `MIGRATE` is over.
+    Migrated(Box<Returned>),
     /// Settings changed: take the new snapshot.
     Reconfigure,
     /// End the loop.

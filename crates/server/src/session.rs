@@ -6,6 +6,7 @@ use std::sync::Arc;
 use command::{Blocked, Client, CommandId, Needs, OwnedArgs};
 use shard::{Scope, WatchFlag};
 
+use crate::migration::Migration;
 use crate::tracking::{Caching, ClientTracking};
 
 /// What a connection is doing.
@@ -95,6 +96,8 @@ pub(crate) struct Session {
     pub(crate) patterns: BTreeSet<Arc<[u8]>>,
     /// What `CLIENT TRACKING` asked for.
     pub(crate) tracking: Option<Box<ClientTracking>>,
+    /// What its `MIGRATE` has sent so far.
+    pub(crate) migration: Option<Box<Migration>>,
     pub(crate) reply_mode: ReplyMode,
     pub(crate) authenticated: bool,
     pub(crate) monitor: bool,
@@ -136,6 +139,7 @@ impl Session {
             shard_channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
             tracking: None,
+            migration: None,
             reply_mode: ReplyMode::On,
             authenticated: true,
             monitor: false,

@@ -13,6 +13,7 @@ use proactor::{Inbox, Node, Waker};
 use shard::{Placement, Subscriber};
 
 use crate::message::Message;
+use crate::migration::Migrations;
 use crate::patterns::Patterns;
 use crate::script_store::{ScriptStore, SlowScript};
 use crate::settings::Settings;
@@ -88,6 +89,7 @@ pub(crate) struct Shared {
     pub(crate) stopping: AtomicBool,
     pub(crate) watch: Watch,
     pub(crate) snapshots: Snapshots,
+    pub(crate) migrations: Migrations,
     /// Whether keys are expired in the background (`DEBUG SET-ACTIVE-EXPIRE`).
     pub(crate) active_expire: AtomicBool,
     /// `io_uring` or `epoll`.
@@ -143,6 +145,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             watch: Watch::new(table.len()),
             snapshots: Snapshots::new(now_ms),
+            migrations: Migrations::default(),
             active_expire: AtomicBool::new(true),
             driver_name,
             data_config,

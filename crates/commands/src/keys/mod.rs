@@ -17,6 +17,8 @@ mod relocate;
 mod scan;
 mod sort;
 
+pub use dump::payload;
+
 use command::{CommandError, Ctx, Entry, parse_i64};
 
 /// The commands on keys and databases.

@@ -12,6 +12,7 @@ mod debug;
 mod info;
 mod latency;
 mod memory;
+mod migrate;
 mod module;
 mod monitor;
 mod pubsub;
@@ -35,6 +36,7 @@ pub(crate) fn families() -> Vec<&'static [Entry]> {
         info::ENTRIES,
         latency::ENTRIES,
         memory::ENTRIES,
+        migrate::ENTRIES,
         module::ENTRIES,
         monitor::ENTRIES,
         pubsub::ENTRIES,

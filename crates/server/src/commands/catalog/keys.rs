@@ -48,7 +48,9 @@ fn command_getkeysandflags(ctx: &mut Ctx) -> CommandResult {
     for (index, flags) in found {
         ctx.reply.array(2);
         ctx.reply.bulk(ctx.args[index]);
-        write_key_flags(&mut ctx.reply, flags);
+        // That its spec does not find them all is nothing about a key.
+        let said: Vec<KeyFlag> = flags.iter().copied().filter(|flag| *flag != Incomplete).collect();
+        write_key_flags(&mut ctx.reply, &said);
     }
     Ok(())
 }
@@ -88,6 +90,8 @@ fn find(command: &Command, args: &[&[u8]]) -> Option<Keys> {
             if spec.flags.contains(&VariableFlags) { actual_flags(command, args) } else { spec.flags };
         keys.extend(found.iter().map(|key| (key.index, flags)));
     }
+    let counted = command.keys(args)?;
+    keys.retain(|(index, _)| counted.iter().any(|key| key.index == *index));
     const STORED: &[KeyFlag] = &[OW, Update];
     keys.extend(command.sort_target(args).map(|index| (index, STORED)));
     Some(keys)

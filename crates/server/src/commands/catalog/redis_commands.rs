@@ -47,7 +47,7 @@ const REDIS_7_2: &str = "\
 const MISSING: &str = "\
     acl acl|cat acl|deluser acl|dryrun acl|genpass acl|getuser acl|help acl|list acl|load acl|log acl|save \
     acl|setuser acl|users acl|whoami fcall fcall_ro function function|delete function|dump function|flush \
-    function|help function|kill function|list function|load function|restore function|stats migrate";
+    function|help function|kill function|list function|load function|restore function|stats";
 
 #[test]
 fn every_command_of_redis_is_here() {

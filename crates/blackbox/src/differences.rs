@@ -91,6 +91,16 @@ pub const KNOWN: &[Known] = &[
         rule: Rule::Differs(is_newer_help),
         reason: "7.2 says `Print this help.` where 7.0 says `Prints`",
     },
+    Known {
+        commands: OF_THE_SERVER,
+        rule: Rule::Differs(is_same_kind),
+        reason: "it tells about the server itself",
+    },
+    Known {
+        commands: HELPS,
+        rule: Rule::Differs(is_same_kind),
+        reason: "7.2 has other subcommands, and Darter tells what is unlike Redis",
+    },
     Known { commands: &["zrank", "zrevrank"], rule: Rule::Newer("WITHSCORE"), reason: "an option since 7.2" },
     Known { commands: &["hscan"], rule: Rule::Newer("NOVALUES"), reason: "an option since 7.4" },
     Known { commands: &["xadd"], rule: Rule::Unsent("*"), reason: CLOCK },
@@ -164,6 +174,41 @@ pub const KNOWN: &[Known] = &[
         reason: "7.2 notices that a timeout is too large, where 7.0 overflows",
     },
 ];
+
+/// Commands whose replies tell about the server or the connection.
+const OF_THE_SERVER: &[&str] = &[
+    "client|id",
+    "client|info",
+    "client|list",
+    "hello",
+    "info",
+    "lastsave",
+    "latency|doctor",
+    "latency|histogram",
+    "latency|latest",
+    "lolwut",
+    "memory|doctor",
+    "memory|malloc-stats",
+    "memory|stats",
+    "memory|usage",
+    "slowlog|get",
+    "slowlog|len",
+    "time",
+];
+const HELPS: &[&str] = &[
+    "client|help",
+    "config|help",
+    "latency|help",
+    "memory|help",
+    "module|help",
+    "pubsub|help",
+    "script|help",
+    "slowlog|help",
+];
+
+fn is_same_kind(darter: &Value, redis: &Value) -> bool {
+    std::mem::discriminant(darter) == std::mem::discriminant(redis) && !matches!(darter, Value::Error(_))
+}
 
 /// What `rules` say about the command of this full name.
 pub(crate) fn rules_of(command: &str) -> impl Iterator<Item = Rule> {

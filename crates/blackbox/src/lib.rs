@@ -16,6 +16,7 @@ mod client;
 mod compare;
 mod differences;
 mod generate;
+mod lines;
 mod pair;
 mod samples;
 mod scratch;
@@ -26,7 +27,8 @@ mod witness;
 
 pub use client::{Client, PATIENCE, check, eventually, text};
 pub use differences::{KNOWN, Known, Rule};
-pub use generate::{Batch, Generator, Request, is_known_to_oracle};
+pub use generate::{Batch, Generator, Request, is_callable, is_known_to_oracle, words};
+pub use lines::{is_elsewhere, is_word_elsewhere};
 pub use pair::{Answered, Mismatch, Pair};
 pub use rustix::process::Signal;
 pub use samples::{sample_keys, samples, stream_state};

@@ -45,3 +45,8 @@ mod watch;
 pub use heap::CountingAllocator;
 pub use simulated::{SimulatedServer, SimulatedThread, simulate};
 pub use start::run;
+
+/// All commands of the server: for tests that go by their declarations.
+pub fn table() -> command::Table {
+    command::Table::new(&commands::families())
+}

@@ -13,7 +13,6 @@ mod cron;
 mod dispatch;
 mod error;
 mod gather;
-mod heap;
 mod homecoming;
 mod latency_monitor;
 mod lifecycle;
@@ -42,7 +41,6 @@ mod tracking;
 mod version;
 mod watch;
 
-pub use heap::CountingAllocator;
 pub use simulated::{SimulatedServer, SimulatedThread, simulate};
 pub use start::run;
 

@@ -414,6 +414,16 @@ fn systemd_is_told_when_the_server_is_ready() {
 }
 
 #[test]
+fn it_crashes_when_it_is_told_to() {
+    use std::os::unix::process::ExitStatusExt;
+    let mut server = Server::start(2, "auto", &[]);
+    let mut client = server.client();
+    client.send("DEBUG SEGFAULT");
+    client.expect_end();
+    assert_eq!(server.wait().signal(), Some(Signal::ABORT.as_raw()));
+}
+
+#[test]
 fn a_signal_ends_the_process() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut server = Server::start(2, "auto", &[]);

@@ -235,14 +235,16 @@ fn is_same_stream(darter: &Value, redis: &Value) -> bool {
 }
 
 /// A reply about a stream without times, which differ from server to server, and what the versions count differently.
-/// Maps become arrays.
+/// Maps become arrays, in the order of their names.
 pub(crate) fn without_times(reply: &Value) -> Value {
     const LEFT_OUT: [&[u8]; 7] =
         [b"idle", b"inactive", b"seen-time", b"active-time", b"radix-tree-nodes", b"lag", b"entries-read"];
     let is_left_out = |name: &Value| matches!(name, Value::Bulk(name) if LEFT_OUT.contains(&&name[..]));
     match reply {
         Value::Map(pairs) => {
-            let flat = pairs.iter().flat_map(|(name, value)| [name.clone(), value.clone()]);
+            let mut pairs: Vec<&(Value, Value)> = pairs.iter().collect();
+            pairs.sort_by_cached_key(|(name, _)| name.to_string());
+            let flat = pairs.into_iter().flat_map(|(name, value)| [name.clone(), value.clone()]);
             without_times(&Value::Array(flat.collect()))
         }
         Value::Array(items) => match &items[..] {

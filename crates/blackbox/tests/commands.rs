@@ -1,7 +1,7 @@
 //! What COMMAND says of every command, beside what redis-server says.
 //!
 //! `COMMAND INFO` and `COMMAND DOCS` field by field, but for the summaries and the names of arguments, which 7.2 words anew.
-//! What else 7.2 has changed is listed here, and nothing that it has not.
+//! What else 7.2 has changed is listed here, and nothing that it has not. The settings of CONFIG GET, with their defaults.
 
 use std::collections::BTreeMap;
 
@@ -330,4 +330,22 @@ fn canonical(value: &Value) -> String {
         Value::Simple(text) => format!("+{}", String::from_utf8_lossy(text)),
         other => other.to_string(),
     }
+}
+
+/// Settings that the two are started with, each its own.
+const OWN_SETTINGS: [&str; 2] = ["dbfilename", "port"];
+
+#[test]
+fn settings_have_names_and_defaults_of_redis() {
+    beside_redis(|ours, theirs| {
+        let settings = |socket: &mut Socket| -> BTreeMap<String, String> {
+            let shown = pairs(&call(socket, &["CONFIG", "GET", "*"]));
+            shown.iter().map(|(name, value)| (text(name), text(value))).collect()
+        };
+        let (ours, theirs) = (settings(ours), settings(theirs));
+        assert!(theirs.len() > 180, "{}", theirs.len());
+        for (name, value) in theirs.iter().filter(|(name, _)| !OWN_SETTINGS.contains(&name.as_str())) {
+            assert_eq!(ours.get(name), Some(value), "{name}");
+        }
+    });
 }

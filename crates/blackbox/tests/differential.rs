@@ -125,8 +125,9 @@ fn random_commands_are_answered_as_by_redis() {
         }
     }
     println!("{episodes} episodes, {} replies without an error", run.answered.values().sum::<u64>());
+    let missing = run.missing();
+    println!("not exercised: {}", missing.join(", "));
     let failures: Vec<&str> = run.failures.values().map(String::as_str).collect();
     assert!(failures.is_empty(), "{} differences:\n{}", failures.len(), failures.join("\n"));
-    let missing = run.missing();
     assert!(replayed.is_some() || missing.is_empty(), "never exercised: {}", missing.join(", "));
 }

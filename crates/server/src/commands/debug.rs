@@ -69,7 +69,10 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
         (b"populate", words @ [_] | words @ [_, _] | words @ [_, _, _]) => populate(ctx, words),
         (b"protocol", [kind]) => protocol(ctx, kind),
         (
-            b"dict-resizing" | b"pause-cron" | b"quicklist-packed-threshold" | b"set-skip-checksum-validation"
+            b"dict-resizing"
+            | b"pause-cron"
+            | b"quicklist-packed-threshold"
+            | b"set-skip-checksum-validation"
             | b"replicate",
             [_],
         ) => ok(ctx),

@@ -55,7 +55,7 @@ const FAILOVER: Entry = Entry {
 };
 
 fn failover(ctx: &mut Ctx) -> CommandResult {
-    let (mut aborts, mut forces, mut has_target, mut has_timeout) = (false, false, false, false);
+    let (mut forces, mut has_target, mut has_timeout) = (false, false, false);
     let mut rest = &ctx.args[1..];
     while let [word, after @ ..] = rest {
         rest = after;
@@ -65,8 +65,8 @@ fn failover(ctx: &mut Ctx) -> CommandResult {
             }
             has_timeout = true;
             rest = &after[1..];
-        } else if keyword_is(word, "ABORT") && !aborts {
-            aborts = true;
+        } else if keyword_is(word, "ABORT") && ctx.args.len() == 2 {
+            return Err(CommandError::fixed("ERR No failover in progress."));
         } else if keyword_is(word, "TO") && !has_target && after.len() > 1 {
             parse_i64(after[1])?;
             has_target = true;
@@ -77,11 +77,7 @@ fn failover(ctx: &mut Ctx) -> CommandResult {
             return Err(CommandError::SYNTAX);
         }
     }
-    Err(match (aborts, has_timeout || forces || has_target) {
-        (true, true) => CommandError::SYNTAX,
-        (true, false) => CommandError::fixed("ERR No failover in progress."),
-        (false, _) => CommandError::fixed("ERR FAILOVER requires connected replicas."),
-    })
+    Err(CommandError::fixed("ERR FAILOVER requires connected replicas."))
 }
 
 const REPLICAOF: Entry = Entry {

@@ -275,6 +275,8 @@ pub struct Entry {
     pub is_system: bool,
     /// What it answers.
     pub reply: Shape,
+    /// How it is unlike Redis' command of this name, for `docs/commands.md`; empty: not at all.
+    pub note: &'static str,
     /// What runs it.
     pub run: Run,
     /// Of a container.
@@ -302,6 +304,7 @@ impl Entry {
         deprecated: None,
         is_system: false,
         reply: Shape::Any,
+        note: "",
         run: Run::Container,
         subcommands: &[],
     };

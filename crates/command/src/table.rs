@@ -256,6 +256,10 @@ impl Command {
                 return None;
             }
         }
+        // With keys behind the word KEYS, the one at its usual place is empty.
+        if self.entry.name == "migrate" && found.len() > 1 {
+            found.remove(0);
+        }
         found.extend(self.sort_target(args).map(|index| KeyRef { index, write: true }));
         Some(found)
     }

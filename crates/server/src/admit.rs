@@ -54,7 +54,7 @@ impl ThreadHost {
         }
         let session = self.session();
         if let Some(multi) = &mut session.multi
-            && !NOT_QUEUED.contains(&command.entry.name)
+            && !NOT_QUEUED.contains(&command.full_name.as_str())
         {
             if command.has(Flag::NoMulti) || ASKS_ALL_THREADS.contains(&command.full_name.as_str()) {
                 return Admission::Refused(CommandError::new("ERR Command not allowed inside a transaction"));

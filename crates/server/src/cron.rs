@@ -62,7 +62,11 @@ impl Thread {
         }
         let may_expire = self.host.shared.active_expire.load(std::sync::atomic::Ordering::Relaxed);
         if may_expire && !self.host.pausing.is_on() {
+            let started = self.host.driver.clock().ticks();
             self.expire_round();
+            let clock = self.host.driver.clock();
+            let ns = clock.ticks_to_ns(started, clock.ticks());
+            self.host.note_latency("expire-cycle", ns);
         }
         if now_ms >= self.host.cron.next_second_ms {
             self.host.cron.next_second_ms = now_ms + 1000;

@@ -382,6 +382,10 @@ impl Thread {
             Outcome::Blocked(blocked) => self.begin_wait(blocked),
             Outcome::Again(ids) => {
                 self.leave_all();
+                if let State::Away = self.host.session().state {
+                    // When what it sent away has come back.
+                    return;
+                }
                 self.host.count_retry();
                 self.execute(command, args, Needs::several(ids), 0, out);
             }

@@ -9,6 +9,7 @@ use shard::{Node, Ready, ShardId};
 
 use crate::dispatch::PUT_OFF_MAX;
 use crate::message::Message;
+use crate::migration::Returned;
 use crate::session::{ReplyMode, Retry, State};
 use crate::thread::Thread;
 
@@ -30,6 +31,7 @@ impl Thread {
             Message::Ask(question) => self.answer(question),
             Message::Answer(answer) => self.take_answer(answer),
             Message::UsersChanged => self.follow_users(),
+            Message::Migrated(returned) => self.take_returned(*returned),
             Message::Reconfigure => self.tx.config = self.host.shared.data_config(),
             // It only ends the sleep: the thread looks whether the server stops.
             Message::Stop => {}
@@ -83,6 +85,15 @@ impl Thread {
         if let State::Queued(retry) = std::mem::replace(&mut session.state, State::Ready) {
             self.retry(conn, retry);
         }
+    }
+
+    /// What a client's `MIGRATE` sent has come through or not: the command goes on.
+    fn take_returned(&mut self, returned: Returned) {
+        let conn = ConnId::from_bits(returned.client.connection);
+        let Some(session) = self.host.connections.session(conn) else { return };
+        session.migration = Some(Box::new(returned.migration));
+        let command = self.host.shared.table.resolve(&returned.args.slices()).expect("it is MIGRATE").id;
+        self.retry(conn, Retry { command, args: returned.args, needs: Needs::Nothing, tries: 0 });
     }
 
     /// Runs a command again that could not have its shards.

@@ -14,11 +14,13 @@ mod dispatch;
 mod error;
 mod gather;
 mod homecoming;
+mod latency_monitor;
 mod library_store;
 mod lifecycle;
 mod log;
 mod memcached;
 mod message;
+mod migration;
 mod monitor;
 mod parser;
 mod patterns;
@@ -45,3 +47,8 @@ mod watch;
 
 pub use simulated::{SimulatedServer, SimulatedThread, simulate};
 pub use start::run;
+
+/// All commands of the server: for tests that go by their declarations.
+pub fn table() -> command::Table {
+    command::Table::new(&commands::families())
+}

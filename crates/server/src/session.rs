@@ -6,6 +6,7 @@ use std::sync::Arc;
 use command::{Blocked, Client, CommandId, Needs, OwnedArgs};
 use shard::{Scope, WatchFlag};
 
+use crate::migration::Migration;
 use crate::tracking::{Caching, ClientTracking};
 use crate::users::Access;
 
@@ -105,6 +106,8 @@ pub(crate) struct Session {
     pub(crate) patterns: BTreeSet<Arc<[u8]>>,
     /// What `CLIENT TRACKING` asked for.
     pub(crate) tracking: Option<Box<ClientTracking>>,
+    /// What its `MIGRATE` has sent so far.
+    pub(crate) migration: Option<Box<Migration>>,
     pub(crate) reply_mode: ReplyMode,
     pub(crate) protocol: Protocol,
     /// As whom it acts.
@@ -148,6 +151,7 @@ impl Session {
             shard_channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
             tracking: None,
+            migration: None,
             reply_mode: ReplyMode::On,
             protocol: Protocol::Redis,
             access,

@@ -14,6 +14,7 @@ use shard::{Placement, Subscriber};
 
 use crate::library_store::LibraryStore;
 use crate::message::Message;
+use crate::migration::Migrations;
 use crate::patterns::Patterns;
 use crate::script_store::{ScriptStore, SlowKind, SlowScript};
 use crate::settings::Settings;
@@ -94,6 +95,7 @@ pub(crate) struct Shared {
     pub(crate) snapshots: Snapshots,
     /// When database 0 is to be emptied, because a `flush_all` of memcached's protocol said so.
     pub(crate) flush_at: AtomicI64,
+    pub(crate) migrations: Migrations,
     /// Whether keys are expired in the background (`DEBUG SET-ACTIVE-EXPIRE`).
     pub(crate) active_expire: AtomicBool,
     /// `io_uring` or `epoll`.
@@ -153,6 +155,7 @@ impl Shared {
             watch: Watch::new(table.len()),
             snapshots: Snapshots::new(now_ms),
             flush_at: AtomicI64::new(i64::MAX),
+            migrations: Migrations::default(),
             active_expire: AtomicBool::new(true),
             driver_name,
             data_config,

@@ -58,7 +58,6 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ("io-threads", "1"),
     ("io-threads-do-reads", "no"),
     ("jemalloc-bg-thread", "yes"),
-    ("latency-monitor-threshold", "0"),
     ("lazyfree-lazy-eviction", "no"),
     ("lazyfree-lazy-expire", "no"),
     ("lazyfree-lazy-server-del", "no"),

@@ -615,6 +615,13 @@ settings! {
         doc: "Counts the commands by duration, for LATENCY HISTOGRAM and INFO latencystats",
         ..Setting::of(Group::Watching)
     };
+    LATENCY_MONITOR_THRESHOLD = Setting {
+        name: "latency-monitor-threshold",
+        kind: Kind::Integer { min: 0, max: i64::MAX },
+        default: "0",
+        doc: "What takes so many milliseconds is noted for LATENCY LATEST, HISTORY, GRAPH and DOCTOR; 0: nothing",
+        ..Setting::of(Group::Watching)
+    };
     LATENCY_PERCENTILES = Setting {
         name: "latency-tracking-info-percentiles",
         kind: Kind::Percentiles,

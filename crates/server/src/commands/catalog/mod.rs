@@ -5,6 +5,8 @@ mod info;
 mod keys;
 #[cfg(test)]
 mod page;
+#[cfg(test)]
+mod redis_commands;
 
 use command::Flag::*;
 use command::{

@@ -44,6 +44,7 @@ texts! {
     EXEC_ABORTED = "EXECABORT Transaction discarded because of previous errors.";
     NOT_FROM_SCRIPT = "ERR This Redis command is not allowed from script";
     NO_AUTH = "NOAUTH Authentication required.";
+    OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
 }
 
 impl CommandError {

@@ -6,6 +6,7 @@
 //! [`Store::delete_if_empty`].
 
 use ds::random::Random;
+use keyspace::access;
 use keyspace::{Config, Db, Kind, Record, RecordMut, RecordRef, Str, Type, UnixMs, Value, ValueRef};
 use shard::{Ready, ShardId};
 use smallvec::SmallVec;
@@ -114,7 +115,7 @@ impl<'a, 't> Store<'a, 't> {
             Some(mut record) => {
                 shard.stats.keyspace_hits += 1;
                 if touch {
-                    record.set_access(access_clock(*now));
+                    note_access(&mut record, config, *now, &mut shard.random);
                 }
                 Some(record.into_ref())
             }
@@ -173,9 +174,10 @@ impl<'a, 't> Store<'a, 't> {
         let (id, hash) = self.locate(key);
         self.expire_if_due(id, hash, key);
         let (db, now, touch) = (self.client.db as usize, self.tx.now, !self.client.no_touch);
-        let mut record = self.tx.hold.shard_mut(id).dbs[db].find_mut(hash, key)?;
+        let shard = self.tx.hold.shard_mut(id);
+        let mut record = shard.dbs[db].find_mut(hash, key)?;
         if touch {
-            record.set_access(access_clock(now));
+            note_access(&mut record, self.tx.config, now, &mut shard.random);
         }
         Some(record)
     }
@@ -190,10 +192,8 @@ impl<'a, 't> Store<'a, 't> {
         let Tx { hold, config, posts, now, has_ready, .. } = &mut *self.tx;
         let shard = hold.shard_mut(id);
         let (mut record, is_new) = shard.dbs[db as usize].find_or_insert(hash, key, T::create);
-        if touch || is_new {
-            record.set_access(access_clock(*now));
-        }
         if is_new {
+            record.set_access(access::created(config.lfu, *now));
             if shard.waiters.any(db, key) {
                 shard.ready.push(Ready { db, key: key.into(), was_lost: false });
                 *has_ready = true;
@@ -201,6 +201,8 @@ impl<'a, 't> Store<'a, 't> {
             if config.notify & Class::New as u32 != 0 {
                 post_event(posts, config.notify, db, "new", key);
             }
+        } else if touch {
+            note_access(&mut record, config, *now, &mut shard.random);
         }
         T::of_mut(record.into_value()).ok_or(CommandError::WRONG_TYPE)
     }
@@ -216,13 +218,13 @@ impl<'a, 't> Store<'a, 't> {
     pub fn replace(&mut self, key: &[u8], value: Value, expiry: Option<UnixMs>) {
         let (id, hash) = self.locate(key);
         self.expire_if_due(id, hash, key);
-        let (db, now) = (self.client.db as usize, self.tx.now);
-        let databases = &mut self.tx.hold.shard_mut(id).dbs;
-        match databases[db].find_mut(hash, key) {
+        let (db, now, touch) = (self.client.db as usize, self.tx.now, !self.client.no_touch);
+        let shard = self.tx.hold.shard_mut(id);
+        match shard.dbs[db].find_mut(hash, key) {
             Some(mut record) => {
                 let has_volatile_fields = value.lend().first_field_expiry().is_some();
                 let old = record.replace_value(value);
-                record.set_access(access_clock(now));
+                note_overwriting(&mut record, self.tx.config, now, touch, &mut shard.random);
                 if has_volatile_fields {
                     self.note_volatile_fields(key);
                 }
@@ -239,14 +241,14 @@ impl<'a, 't> Store<'a, 't> {
     #[inline]
     pub fn set_string(&mut self, key: &[u8], bytes: &[u8], expiry: Option<UnixMs>) {
         let (id, hash) = self.locate(key);
-        let (db, now) = (self.client.db as usize, self.tx.now);
-        let databases = &mut self.tx.hold.shard_mut(id).dbs;
-        match databases[db].find_mut(hash, key) {
+        let (db, now, touch) = (self.client.db as usize, self.tx.now, !self.client.no_touch);
+        let shard = self.tx.hold.shard_mut(id);
+        match shard.dbs[db].find_mut(hash, key) {
             Some(mut record) if !record.lend().expired(now) => {
                 let old = record.set_string(bytes);
-                record.set_access(access_clock(now));
+                note_overwriting(&mut record, self.tx.config, now, touch, &mut shard.random);
                 if record.lend().expiry() != expiry {
-                    databases[db].set_expiry(hash, key, expiry);
+                    shard.dbs[db].set_expiry(hash, key, expiry);
                 }
                 if let Some(old) = old {
                     self.mark_lost(id, key, old.lend());
@@ -267,7 +269,7 @@ impl<'a, 't> Store<'a, 't> {
     }
 
     fn insert_new(&mut self, id: ShardId, hash: u64, key: &[u8], value: Value) {
-        let access = access_clock(self.tx.now);
+        let access = access::created(self.tx.config.lfu, self.tx.now);
         self.db_mut(id).insert(hash, key, value).set_access(access);
         self.mark_ready(id, key);
         if self.tx.config.notify & Class::New as u32 != 0 {
@@ -433,6 +435,18 @@ impl<'a, 't> Store<'a, 't> {
         self.effect(key, &[b"DEL", key]);
     }
 
+    /// Deletes `key` to make room, as an effect of its own.
+    pub fn evict(&mut self, key: &[u8]) {
+        let (id, hash) = self.locate(key);
+        let Some(record) = self.db_mut(id).remove(hash, key) else { return };
+        self.mark_lost(id, key, record.lend().value());
+        self.free(record.into_value());
+        self.tx.hold.shard_mut(id).stats.evicted_keys += 1;
+        // Redis does not count it.
+        self.changed_elements(key, Class::Evicted, "evicted", 0);
+        self.effect(key, &[b"DEL", key]);
+    }
+
     // ---- saying what changed ---------------------------------------------------------------------------
 
     /// Says that `key` was changed by this: tells those who watch it, publishes the event if somebody asked for
@@ -558,8 +572,19 @@ fn post_event(posts: &mut Vec<Post>, mask: u32, db: u32, event: &'static str, ke
     }
 }
 
-/// The access clock of records: seconds, as `OBJECT IDLETIME` counts them.
+/// Notes a use of a record.
 #[inline]
-pub(crate) fn access_clock(now: UnixMs) -> u32 {
-    (now / 1000) as u32
+fn note_access(record: &mut RecordMut, config: &Config, now: UnixMs, random: &mut Random) {
+    record.set_access(match config.lfu {
+        None => access::lru_clock(now),
+        Some(lfu) => lfu.used(record.lend().access(), now, random),
+    });
+}
+
+/// The same for one whose value was replaced, which without `touch` counts as a new one, or keeps its count.
+#[inline]
+fn note_overwriting(record: &mut RecordMut, config: &Config, now: UnixMs, touch: bool, random: &mut Random) {
+    if touch || config.lfu.is_none() {
+        note_access(record, config, now, random);
+    }
 }

@@ -6,12 +6,14 @@
 //!
 //! Not here: waiters, watched keys, effects (crate `shard`), the commands (crate `commands`).
 
+pub mod access;
 mod config;
 mod db;
 mod record;
 mod string;
 mod value;
 
+pub use access::Lfu;
 pub use config::{Config, UnixMs};
 pub use db::Db;
 pub use record::{Record, RecordMut, RecordRef};

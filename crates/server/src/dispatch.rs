@@ -10,7 +10,8 @@
 //! thread meanwhile is run before it lets go, at most [`DRAIN_MAX`] commands a time.
 
 use command::{
-    Client, Command, Flag, Forget, Located, Mode, Needs, Outcome, OwnedArgs, Route, Shape, Task, Work,
+    Client, Command, CommandError, Flag, Forget, Located, Mode, Needs, Outcome, OwnedArgs, Route, Shape,
+    Task, Work,
 };
 use proactor::ConnId;
 use resp::{Output, Reply};
@@ -70,12 +71,7 @@ impl ThreadHost {
 
     /// Answers an error without running anything.
     #[cold]
-    pub(crate) fn refuse(
-        &mut self,
-        command: Option<&Command>,
-        error: &command::CommandError,
-        out: &mut Output,
-    ) {
+    pub(crate) fn refuse(&mut self, command: Option<&Command>, error: &CommandError, out: &mut Output) {
         let session = self.session();
         let proto = session.client.proto;
         let ends_multi = command.is_some_and(|command| command.entry.name == "exec");
@@ -112,6 +108,9 @@ impl Thread {
             }
         };
         self.host.session().last_command = Some(command.id);
+        if self.lacks_room(command) {
+            return self.refuse_for_memory(command, out);
+        }
         if !self.runs_plainly() {
             return self.special_command(command, args, out);
         }
@@ -119,6 +118,13 @@ impl Thread {
             Some((_, located)) => self.execute_one(command, args, located.shard(), located, 0, out),
             None => self.execute(command, args, Needs::Nothing, 0, out),
         }
+    }
+
+    #[cold]
+    fn refuse_for_memory(&mut self, command: &Command, out: &mut Output) {
+        let (mode, mark) = (self.host.session().reply_mode, out.mark());
+        self.host.refuse(Some(command), &CommandError::OUT_OF_MEMORY, out);
+        self.host.suppress_reply(Some(command), mode, mark, out);
     }
 
     /// Whether commands of the current client just run: nothing queues, refuses, delays or shows them.

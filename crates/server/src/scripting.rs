@@ -63,6 +63,8 @@ pub(crate) struct ScriptCall<'a> {
     pub(crate) args: &'a [&'a [u8]],
     /// It must not write.
     pub(crate) is_read_only: bool,
+    /// It may write although there is no room.
+    pub(crate) may_lack_room: bool,
 }
 
 /// What a client wants to be run.
@@ -121,7 +123,7 @@ impl ThreadHost {
         call: &ScriptCall,
         reply: &mut Reply,
     ) -> script::Outcome {
-        let &ScriptCall { script, keys, args, is_read_only } = call;
+        let &ScriptCall { script, keys, args, is_read_only, may_lack_room } = call;
         let Some(mut engine) = self.scripting.engine.take() else { return script::Outcome::Missing };
         let client = Client { deny_blocking: true, in_script: true, proto: Proto::Resp2, ..client };
         let mut session =
@@ -130,8 +132,16 @@ impl ThreadHost {
         let caller = self.current.replace(session);
         self.scripting.is_running = true;
         let started_ms = self.driver.clock().monotonic_ms();
-        let mut run =
-            Run { tx, host: self, is_read_only, started_ms, is_slow: false, reach: Reach::Declared };
+        let lacks_room = !may_lack_room && self.lacks_room(&client);
+        let mut run = Run {
+            tx,
+            host: self,
+            is_read_only,
+            lacks_room,
+            started_ms,
+            is_slow: false,
+            reach: Reach::Declared,
+        };
         let outcome = engine.eval(script.sha(), keys, args, &mut run, reply);
         let (reach, is_slow) = (run.reach, run.is_slow);
         script.note_reach(reach);
@@ -179,6 +189,8 @@ struct Run<'a, 't> {
     tx: &'a mut Tx<'t>,
     host: &'a mut ThreadHost,
     is_read_only: bool,
+    /// There is no room; what needs some is refused, until it has written.
+    lacks_room: bool,
     started_ms: u64,
     is_slow: bool,
     reach: Reach,
@@ -249,7 +261,7 @@ impl script::Host for Run<'_, '_> {
 
 impl<'t> Run<'_, 't> {
     /// The command that a script calls, if it may.
-    fn admit(&self, args: &[&[u8]]) -> Result<&'t Command, CommandError> {
+    fn admit(&mut self, args: &[&[u8]]) -> Result<&'t Command, CommandError> {
         let table = self.tx.table;
         let command = table.resolve(args).map_err(|_| match table.named(args) {
             Err(_) => CommandError::fixed("ERR Unknown Redis command called from script"),
@@ -261,6 +273,10 @@ impl<'t> Run<'_, 't> {
         if self.is_read_only && (command.is_write() || command.has(Flag::MayReplicate)) {
             return Err(CommandError::new("ERR Write commands are not allowed from read-only scripts."));
         }
+        if self.lacks_room && command.has(Flag::DenyOom) {
+            return Err(CommandError::OUT_OF_MEMORY);
+        }
+        self.lacks_room &= !command.is_write();
         Ok(command)
     }
 

@@ -29,10 +29,11 @@ use ds::hash::CollectionLimits;
 use ds::set::SetLimits;
 use ds::stream::StreamLimits;
 use ds::zset::ZSetLimits;
-use keyspace::Config;
+use keyspace::{Config, Lfu};
 use resp::Limits;
 
 use crate::error::Error;
+use crate::eviction::{Policy, Rank};
 use crate::shared::EntryMode;
 
 pub(crate) use command_line::Invocation;
@@ -287,9 +288,23 @@ impl Settings {
             string_bytes_max: self.number(PROTO_MAX_BULK_LEN) as u64,
             tracking_keys_max: self.number(TRACKING_TABLE_MAX_KEYS) as u64,
             rdb_compression: self.is_on(RDBCOMPRESSION),
-            lfu: self.number(MAXMEMORY_POLICY) == LFU,
+            lfu: self.policy().filter(|policy| policy.rank == Rank::Rare).map(|_| Lfu {
+                log_factor: self.number(LFU_LOG_FACTOR) as u64,
+                decay_minutes: self.number(LFU_DECAY_TIME) as u64,
+            }),
             notify: self.number(NOTIFY_KEYSPACE_EVENTS) as u32,
         }
+    }
+
+    /// How much memory may be used; 0: any.
+    #[inline]
+    pub(crate) fn memory_bytes_max(&self) -> u64 {
+        self.number(MAXMEMORY) as u64
+    }
+
+    /// Which keys are evicted, if any.
+    pub(crate) fn policy(&self) -> Option<Policy> {
+        Policy::numbered(self.number(MAXMEMORY_POLICY))
     }
 
     /// What a request may be like.

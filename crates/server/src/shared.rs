@@ -12,6 +12,7 @@ use keyspace::Config;
 use proactor::{Inbox, Node, Waker};
 use shard::{Placement, Subscriber};
 
+use crate::eviction::Exceeded;
 use crate::message::Message;
 use crate::patterns::Patterns;
 use crate::script_store::{ScriptStore, SlowScript};
@@ -88,6 +89,8 @@ pub(crate) struct Shared {
     pub(crate) stopping: AtomicBool,
     pub(crate) watch: Watch,
     pub(crate) snapshots: Snapshots,
+    /// For how long more memory was used than is allowed.
+    pub(crate) exceeded: Exceeded,
     /// Whether keys are expired in the background (`DEBUG SET-ACTIVE-EXPIRE`).
     pub(crate) active_expire: AtomicBool,
     /// `io_uring` or `epoll`.
@@ -143,6 +146,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             watch: Watch::new(table.len()),
             snapshots: Snapshots::new(now_ms),
+            exceeded: Exceeded::default(),
             active_expire: AtomicBool::new(true),
             driver_name,
             data_config,

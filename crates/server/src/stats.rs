@@ -168,6 +168,12 @@ pub(crate) struct ThreadStats {
     pub(crate) kept: Counter,
     /// How many there are just now, unlike everything else here.
     pub(crate) blocked_clients: Counter,
+    /// The same: large values and databases that are left to be freed.
+    pub(crate) garbage: Counter,
+    /// The same: what its clients take, and the largest of them.
+    pub(crate) client_bytes: Counter,
+    pub(crate) largest_client_bytes: Counter,
+    pub(crate) evicted_clients: Counter,
     pub(crate) connections_received: Counter,
     pub(crate) rejected_connections: Counter,
     pub(crate) net_input_bytes: Counter,
@@ -189,6 +195,10 @@ impl ThreadStats {
             retries: Counter::default(),
             kept: Counter::default(),
             blocked_clients: Counter::default(),
+            garbage: Counter::default(),
+            client_bytes: Counter::default(),
+            largest_client_bytes: Counter::default(),
+            evicted_clients: Counter::default(),
             connections_received: Counter::default(),
             rejected_connections: Counter::default(),
             net_input_bytes: Counter::default(),
@@ -236,6 +246,7 @@ impl ThreadStats {
             &self.delegated,
             &self.retries,
             &self.kept,
+            &self.evicted_clients,
             &self.connections_received,
             &self.rejected_connections,
             &self.net_input_bytes,

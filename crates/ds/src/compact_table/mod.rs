@@ -27,6 +27,7 @@ use std::mem;
 use segment::Segment;
 pub use slot::{Block, Held};
 use slot::{Slot, TAG_BITS};
+pub use walk::Sampling;
 
 use crate::table::numbering::{PLACEMENT_BITS, buddy_of, segment_of};
 

@@ -11,6 +11,13 @@ const SEGMENT_SLOTS_MAX: usize = 512;
 /// How often a random pick may meet an empty slot before it takes the next block it sees.
 const RANDOM_TRIES_MAX: usize = 1000;
 
+/// Where sampling goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sampling {
+    segment: u32,
+    bucket: u32,
+}
+
 /// The positions of a segment.
 struct Positions {
     segment: usize,
@@ -118,6 +125,32 @@ impl<B: Block> CompactTable<B> {
         let start = random.below(segments.len() as u64) as usize;
         let (before, after) = segments.split_at(start);
         after.iter().chain(before).flat_map(Segment::slots).find_map(|slot| slot.get())
+    }
+
+    /// Shows `visit` the blocks of one bucket after the other from `place` on, round and round, until it wants no more or so
+    /// many buckets were looked at. Returns the place to go on from; begin anywhere. Unless the table changes, every block is
+    /// shown once in a round; those of one bucket have nothing in common but their hashes.
+    pub fn sample<'a>(
+        &'a self,
+        place: Sampling,
+        buckets_max: usize,
+        visit: &mut dyn FnMut(B::Ref<'a>) -> bool,
+    ) -> Sampling {
+        let Sampling { mut segment, mut bucket } = place;
+        for _ in 0..buckets_max {
+            match self.segments.get(segment as usize).map(|segment| segment.bucket(bucket as usize)) {
+                None => (segment, bucket) = (0, 0),
+                Some(None) => (segment, bucket) = (segment + 1, 0),
+                Some(Some(slots)) => {
+                    bucket += 1;
+                    slots.iter().filter(|slot| !slot.is_empty()).for_each(|slot| slot.prefetch());
+                    if !slots.iter().filter_map(|slot| slot.get()).all(&mut *visit) {
+                        break;
+                    }
+                }
+            }
+        }
+        Sampling { segment, bucket }
     }
 
     /// Takes one segment's blocks out; `None` when the table is empty. Frees a large table in slices.

@@ -3,6 +3,7 @@
 use command::Flag::*;
 use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, block, string};
 
+use crate::heap::allocated_bytes;
 use crate::log;
 use crate::settings::{self, DIR, ENABLE_PROTECTED_CONFIGS, Effect, Id, MAXCLIENTS, setting};
 use crate::shared::Shared;
@@ -111,11 +112,12 @@ fn config_set(ctx: &mut Ctx) -> CommandResult {
 
 /// Does what has to follow from a change; the setting and the reason if that failed.
 fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(), (Id, String)> {
-    let mut has_data = false;
+    let (mut has_data, mut has_memory) = (false, false);
     for id in ids {
         match setting(id).effect {
             Effect::Read => {}
             Effect::Data => has_data = true,
+            Effect::Memory => has_memory = true,
             Effect::LogLevel => log::show(&shared.settings),
             Effect::MaxClients => {
                 let wanted = shared.settings.number(MAXCLIENTS) as u64;
@@ -131,10 +133,24 @@ fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(
             }
         }
     }
-    if has_data {
+    if has_memory {
+        warn_of_memory(shared);
+    }
+    if has_data || has_memory {
         shared.reconfigure();
     }
     Ok(())
+}
+
+/// Tells the operator that the new limit is below what is used.
+fn warn_of_memory(shared: &Shared) {
+    let (limit, used) = (shared.settings.memory_bytes_max(), allocated_bytes());
+    if (1..used).contains(&limit) {
+        tracing::warn!(
+            "WARNING: the new maxmemory value set via CONFIG SET ({limit}) is smaller than the current memory usage ({used}). This \
+             will result in key eviction and/or the inability to accept new write commands depending on the maxmemory-policy."
+        );
+    }
 }
 
 /// The system's words for an error, as Redis quotes them.

@@ -112,10 +112,16 @@ fn run(ctx: &mut Ctx, wanted: Wanted, is_read_only: bool) -> CommandResult {
         }
     };
     let flags = script.flags();
+    let may_lack_room = !flags.is_declared || flags.allow_oom || flags.no_writes;
+    if !may_lack_room && host.lacks_room(&ctx.store.client) {
+        return Err(CommandError::fixed(
+            "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+        ));
+    }
     let is_read_only = is_read_only || flags.no_writes;
     let (keys, args) = rest.split_at(key_count);
     let client = ctx.store.client;
-    let call = ScriptCall { script: &script, keys, args, is_read_only };
+    let call = ScriptCall { script: &script, keys, args, is_read_only, may_lack_room: flags.allow_oom };
     match host.run_script(ctx.store.tx, client, &call, &mut ctx.reply) {
         script::Outcome::Missing => Err(CommandError::NO_SCRIPT),
         // The shards that it wants are noted in the transaction.

@@ -15,6 +15,10 @@ pub(crate) struct MemoryFigures {
     /// Everything but keys and values.
     pub(crate) overhead_bytes: u64,
     pub(crate) dataset_bytes: u64,
+    /// Buffers and all else of the clients, added up every second.
+    pub(crate) client_bytes: u64,
+    /// Large values and databases that are left to be freed.
+    pub(crate) garbage_count: u64,
     pub(crate) script_bytes: u64,
     pub(crate) script_count: usize,
     pub(crate) key_count: u64,
@@ -35,7 +39,8 @@ impl MemoryFigures {
             (cache.memory_bytes() as u64, cache.len())
         };
         let (used_bytes, startup_bytes) = (allocated_bytes(), shared.watch.startup_bytes());
-        let overhead_bytes = (startup_bytes + table_bytes).min(used_bytes);
+        let client_bytes = shared.client_bytes();
+        let overhead_bytes = (startup_bytes + table_bytes + client_bytes + script_bytes).min(used_bytes);
         MemoryFigures {
             used_bytes,
             peak_bytes: shared.watch.peak_bytes().max(used_bytes),
@@ -43,6 +48,8 @@ impl MemoryFigures {
             rss_bytes: system::resident_bytes(),
             overhead_bytes,
             dataset_bytes: used_bytes - overhead_bytes,
+            client_bytes,
+            garbage_count: shared.threads.iter().map(|thread| thread.stats.garbage.get()).sum(),
             script_bytes,
             script_count,
             key_count,

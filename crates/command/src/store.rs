@@ -307,6 +307,14 @@ impl<'a, 't> Store<'a, 't> {
         self.mark_ready(self.entered_shard(key), key);
     }
 
+    /// Gives `key` this access word, after it was stored anew.
+    pub fn set_access(&mut self, key: &[u8], access: u32) {
+        let (id, hash) = self.locate(key);
+        if let Some(mut record) = self.db_mut(id).find_mut(hash, key) {
+            record.set_access(access);
+        }
+    }
+
     /// Takes `key` out, if it lives.
     pub fn take(&mut self, key: &[u8]) -> Option<Record> {
         let (id, hash) = self.locate(key);

@@ -108,7 +108,7 @@ impl Thread {
             }
         };
         self.host.session().last_command = Some(command.id);
-        if self.lacks_room(command) {
+        if self.lacks_room(command, args) {
             return self.refuse_for_memory(command, out);
         }
         if !self.runs_plainly() {

@@ -132,7 +132,7 @@ impl ThreadHost {
         let caller = self.current.replace(session);
         self.scripting.is_running = true;
         let started_ms = self.driver.clock().monotonic_ms();
-        let lacks_room = !may_lack_room && self.lacks_room(&client);
+        let lacks_room = !may_lack_room && self.lacked_room(&client);
         let mut run = Run {
             tx,
             host: self,

@@ -126,10 +126,7 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
         ctx.store.effect(key, &[b"RESTORE", key, expiry.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
     }
     let (lfu, now) = (ctx.store.config().lfu, ctx.store.now());
-    let (id, hash) = ctx.store.locate(key);
-    if let Some(mut record) = ctx.store.db_mut(id).find_mut(hash, key) {
-        record.set_access(access::restored(lfu, now, options.idle_seconds, options.frequency));
-    }
+    ctx.store.set_access(key, access::restored(lfu, now, options.idle_seconds, options.frequency));
     ctx.store.changed(key, Class::Generic, "restore");
     Ok(())
 }

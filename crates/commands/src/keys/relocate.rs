@@ -62,15 +62,16 @@ fn renamenx(ctx: &mut Ctx) -> CommandResult {
 
 fn rename_key(ctx: &mut Ctx, overwrite: bool) -> Result<bool, CommandError> {
     let (source, target) = (ctx.args[1], ctx.args[2]);
-    if !ctx.store.exists(source) {
+    if ctx.store.write(source).is_none() {
         return Err(CommandError::NO_SUCH_KEY);
     }
     if source == target || !overwrite && ctx.store.write(target).is_some() {
         return Ok(false);
     }
     let record = ctx.store.take(source).expect("it was found just before");
-    let expiry = record.lend().expiry();
+    let (expiry, access) = (record.lend().expiry(), record.lend().access());
     ctx.store.replace(target, record.into_value(), expiry);
+    ctx.store.set_access(target, access);
     ctx.store.touched(source, 1);
     ctx.store.touched(target, 0);
     ctx.store.notify(Class::Generic, "rename_from", source);
@@ -178,7 +179,7 @@ fn move_key(ctx: &mut Ctx) -> CommandResult {
     ctx.store.client.db = target_db;
     let is_taken = ctx.store.write(key).is_some();
     ctx.store.client.db = source_db;
-    let moved = match ctx.store.exists(key) && !is_taken {
+    let moved = match ctx.store.write(key).is_some() && !is_taken {
         false => None,
         true => ctx.store.take(key),
     };
@@ -187,8 +188,9 @@ fn move_key(ctx: &mut Ctx) -> CommandResult {
         ctx.store.changed(key, Class::Generic, "move_from");
         ctx.effect_same(key);
         ctx.store.client.db = target_db;
-        let expiry = record.lend().expiry();
+        let (expiry, access) = (record.lend().expiry(), record.lend().access());
         ctx.store.replace(key, record.into_value(), expiry);
+        ctx.store.set_access(key, access);
         ctx.store.changed_elements(key, Class::Generic, "move_to", 0);
         ctx.store.client.db = source_db;
     }

@@ -112,12 +112,6 @@ fn run(ctx: &mut Ctx, wanted: Wanted, is_read_only: bool) -> CommandResult {
         }
     };
     let flags = script.flags();
-    let may_lack_room = !flags.is_declared || flags.allow_oom || flags.no_writes;
-    if !may_lack_room && host.lacks_room(&ctx.store.client) {
-        return Err(CommandError::fixed(
-            "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
-        ));
-    }
     let is_read_only = is_read_only || flags.no_writes;
     let (keys, args) = rest.split_at(key_count);
     let client = ctx.store.client;

@@ -20,12 +20,13 @@ mod pool;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use command::{Client, Command, Flag, Store};
+use command::{Client, Command, Flag, Route, Store};
 use ds::random::Random;
 use resp::Proto;
 use shard::ShardId;
 
 use crate::heap::Gauge;
+use crate::scripting::Wanted;
 use crate::settings::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
 use crate::thread::{Thread, ThreadHost};
 use pool::{Candidate, Pool};
@@ -42,8 +43,8 @@ const TRIES_BY_CHANCE: usize = 4;
 const STEPS_PER_LOOK: u32 = 16;
 /// One step of `maxmemory-eviction-tenacity`.
 const TENACITY_NS: f64 = 50_000.0;
-/// What MULTI does not queue, as far as it is served when there is no room.
-const NEVER_REFUSED_IN_MULTI: &[&str] = &["exec", "discard", "quit", "reset"];
+/// What is served in MULTI when there is no room; everything else would be queued, or wants to be.
+const SERVED_IN_MULTI: &[&str] = &["discard", "quit", "reset"];
 
 /// Whether there is room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -149,23 +150,37 @@ impl Eviction {
 }
 
 impl ThreadHost {
-    /// Whether there was no room for more when the command of `client` came.
-    pub(crate) fn lacks_room(&self, client: &Client) -> bool {
+    /// Whether there was no room when the command of `client` came.
+    pub(crate) fn lacked_room(&self, client: &Client) -> bool {
         client.lacks_room && self.shared.settings.memory_bytes_max() > 0
     }
 
     /// Whether a command of the current client is refused when there is no room.
-    fn needs_room(&mut self, command: &Command) -> bool {
+    fn is_refused_without_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
+        if !self.session().authenticated {
+            return false;
+        }
         let table = &self.shared.table;
-        let session = self.session();
-        let is_exec = command.entry.name == "exec";
-        let queued = session.multi.as_ref();
-        let is_queued = queued.is_some() && !NEVER_REFUSED_IN_MULTI.contains(&command.entry.name);
-        let has_queued = || {
-            queued.is_some_and(|multi| multi.queued.iter().any(|(id, _)| table.get(*id).has(Flag::DenyOom)))
+        let Some(multi) = self.session().multi.take() else { return self.needs_room(command, args) };
+        let is_refused = if command.entry.name == "exec" {
+            multi.queued.iter().any(|(id, args)| self.needs_room(table.get(*id), &args.slices()))
+        } else {
+            !SERVED_IN_MULTI.contains(&command.entry.name)
         };
-        let needs_room = command.has(Flag::DenyOom) || is_queued || is_exec && has_queued();
-        needs_room && (session.authenticated || command.has(Flag::NoAuth))
+        self.session().multi = Some(multi);
+        is_refused
+    }
+
+    /// Whether a command may need memory: by its declaration, or that of its script.
+    fn needs_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
+        let (Route::Script { by_name }, Some(&what)) = (command.entry.route, args.get(1)) else {
+            return command.has(Flag::DenyOom);
+        };
+        let wanted = if by_name { Wanted::Named(what) } else { Wanted::Source(what) };
+        self.script(&wanted).is_ok_and(|script| {
+            let flags = script.flags();
+            flags.is_declared && !flags.allow_oom && !flags.no_writes
+        })
     }
 
     /// How long evicting may hold up a command.
@@ -186,7 +201,7 @@ impl ThreadHost {
 impl Thread {
     /// Makes room for a command of the current client; true if it is to be refused because there is none.
     #[inline]
-    pub(crate) fn lacks_room(&mut self, command: &Command) -> bool {
+    pub(crate) fn lacks_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
         let bytes_max = self.host.shared.settings.memory_bytes_max();
         if bytes_max == 0 {
             return false;
@@ -195,7 +210,7 @@ impl Thread {
         let is_well = eviction.gauge.bytes(bytes_max) <= bytes_max && eviction.room == Room::Enough;
         let room = if is_well { Room::Enough } else { self.make_room(bytes_max) };
         self.host.session().client.lacks_room = room == Room::None;
-        room == Room::None && self.host.needs_room(command)
+        room == Room::None && self.host.is_refused_without_room(command, args)
     }
 
     /// Goes on making room in the background; `is_round`: at least now and then.

@@ -83,6 +83,13 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
     if !found.without_effect.is_empty() {
         tracing::warn!("accepted without effect: {}", found.without_effect.join(", "));
     }
+    let memory_bytes_max = settings.memory_bytes_max();
+    if (1..1 << 20).contains(&memory_bytes_max) {
+        tracing::warn!(
+            "WARNING: You specified a maxmemory value that is less than 1MB (current value is {memory_bytes_max} bytes). Are you \
+             sure this is what you really want?"
+        );
+    }
     settings.lower_maxclients();
     system::hold_signals();
     let (shared, threads) = open_threads(settings)?;

@@ -39,6 +39,8 @@ const SAMPLES_MAX: usize = 64;
 const BUCKETS_PER_VISIT: usize = 64;
 /// Shards that are tried by chance before all of them are looked at.
 const TRIES_BY_CHANCE: usize = 4;
+/// How often all shards are tried, as long as some are taken and the others have nothing.
+const TRIES_WHERE_TAKEN: u32 = 32;
 /// Evictions, or slices of large values, between two looks at the clock.
 const STEPS_PER_LOOK: u32 = 16;
 /// One step of `maxmemory-eviction-tenacity`.
@@ -257,6 +259,7 @@ impl Thread {
         self.host.eviction.pool.begin(policy);
         let ns_max = self.host.eviction_ns_max();
         let started = self.host.driver.clock().ticks();
+        let mut tries = 0;
         for step in 1_u32.. {
             if self.host.eviction.gauge.bytes(bytes_max) <= bytes_max {
                 return Room::Enough;
@@ -264,6 +267,10 @@ impl Thread {
             if !self.host.free_slice() {
                 match self.evict_one(policy) {
                     Step::Evicted | Step::Searching => {}
+                    Step::Taken if tries < TRIES_WHERE_TAKEN => {
+                        tries += 1;
+                        std::hint::spin_loop();
+                    }
                     Step::Taken => return Room::Soon,
                     Step::Nothing if self.host.anybody_has_garbage() => return Room::Soon,
                     Step::Nothing => return Room::None,

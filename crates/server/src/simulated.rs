@@ -8,6 +8,7 @@ use std::rc::Rc;
 use command::Table;
 use proactor::SimNet;
 
+use crate::heap::allocated_bytes;
 use crate::settings::{Invocation, Settings};
 use crate::shared::{Lease, Shared};
 use crate::thread::Thread;
@@ -77,6 +78,11 @@ impl SimulatedServer {
     /// How often commands on several shards had to let go and try again.
     pub fn retries(&self) -> u64 {
         self.0.0.sum(|stats| &stats.retries)
+    }
+
+    /// Memory that the process uses, the simulation included.
+    pub fn used_bytes(&self) -> u64 {
+        allocated_bytes()
     }
 
     /// How many shards there are.

@@ -432,26 +432,26 @@ impl<'a, 't> Store<'a, 't> {
 
     /// Deletes `key` because its time has come, as an effect of its own.
     pub fn delete_expired(&mut self, key: &[u8]) {
+        let (id, _) = self.locate(key);
+        self.tx.hold.shard_mut(id).stats.expired_keys += 1;
+        self.delete_unasked(key, Class::Expired, "expired");
+    }
+
+    /// Deletes `key` to make room, as an effect of its own.
+    pub fn evict(&mut self, key: &[u8]) {
+        let (id, _) = self.locate(key);
+        self.tx.hold.shard_mut(id).stats.evicted_keys += 1;
+        self.delete_unasked(key, Class::Evicted, "evicted");
+    }
+
+    fn delete_unasked(&mut self, key: &[u8], class: Class, event: &'static str) {
         let (id, hash) = self.locate(key);
         if let Some(record) = self.db_mut(id).remove(hash, key) {
             self.mark_lost(id, key, record.lend().value());
             self.free(record.into_value());
         }
-        self.tx.hold.shard_mut(id).stats.expired_keys += 1;
         // Redis does not count it.
-        self.changed_elements(key, Class::Expired, "expired", 0);
-        self.effect(key, &[b"DEL", key]);
-    }
-
-    /// Deletes `key` to make room, as an effect of its own.
-    pub fn evict(&mut self, key: &[u8]) {
-        let (id, hash) = self.locate(key);
-        let Some(record) = self.db_mut(id).remove(hash, key) else { return };
-        self.mark_lost(id, key, record.lend().value());
-        self.free(record.into_value());
-        self.tx.hold.shard_mut(id).stats.evicted_keys += 1;
-        // Redis does not count it.
-        self.changed_elements(key, Class::Evicted, "evicted", 0);
+        self.changed_elements(key, class, event, 0);
         self.effect(key, &[b"DEL", key]);
     }
 

@@ -330,6 +330,22 @@ fn the_largest_clients_go_when_all_are_too_large() {
     });
 }
 
+/// What it cannot know is how well the allocator fills its pages: some bytes of each record.
+#[test]
+fn what_is_reported_is_what_the_process_grew_by() {
+    const COUNT: u64 = 400_000;
+    for (value_bytes, percent_min) in [(16, 78), (256, 97), (550, 97)] {
+        let server = Server::start(2, "auto", &[]);
+        let client = &mut server.client();
+        let before = (used(client), server.resident_bytes());
+        check(client, &format!("DEBUG POPULATE {COUNT} key {value_bytes}"), "OK");
+        let (used, resident) = (used(client) - before.0, server.resident_bytes() - before.1);
+        let percent = used as f64 * 100.0 / resident as f64;
+        println!("{value_bytes} bytes: {} and {} a key", used / COUNT, resident / COUNT);
+        assert!(percent > f64::from(percent_min) && percent < 101.0, "{value_bytes} bytes: {percent:.1} %");
+    }
+}
+
 #[test]
 fn a_limit_below_what_is_used_is_told() {
     let server = Server::start(1, "auto", &["--maxmemory", "1000"]);

@@ -93,7 +93,7 @@ mod tests {
     fn what_is_out_of_reach_stays() {
         let mut pool = Pool::default();
         pool.begin(POLICY);
-        [1, 2, 3, 4].map(|score| pool.offer(candidate(score)));
+        (1..5).for_each(|score| pool.offer(candidate(score)));
         assert_eq!(pool.take_best(|shard| shard != ShardId(1)), Some(candidate(3)));
         assert_eq!(pool.take_best(|_| true), Some(candidate(4)));
         pool.begin(POLICY);

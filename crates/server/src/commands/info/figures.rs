@@ -22,15 +22,18 @@ pub(crate) struct MemoryFigures {
     pub(crate) script_bytes: u64,
     pub(crate) script_count: usize,
     pub(crate) key_count: u64,
+    /// Of the tables of each database.
+    pub(crate) table_bytes: Vec<u64>,
 }
 
 impl MemoryFigures {
     /// Takes them; all shards are entered.
     pub(crate) fn take(shared: &Shared, store: &Store) -> MemoryFigures {
-        let (mut table_bytes, mut key_count) = (0, 0);
+        let (mut table_bytes, mut key_count) = (vec![0; shared.settings.databases() as usize], 0);
         for id in shared.shards.ids() {
-            for db in store.tx.hold.shard(id).dbs.iter().filter(|db| !db.is_empty()) {
-                table_bytes += db.table_bytes() as u64;
+            let dbs = table_bytes.iter_mut().zip(&store.tx.hold.shard(id).dbs);
+            for (bytes, db) in dbs.filter(|(_, db)| !db.is_empty()) {
+                *bytes += db.table_bytes() as u64;
                 key_count += db.len() as u64;
             }
         }
@@ -40,7 +43,8 @@ impl MemoryFigures {
         };
         let (used_bytes, startup_bytes) = (allocated_bytes(), shared.watch.startup_bytes());
         let client_bytes = shared.client_bytes();
-        let overhead_bytes = (startup_bytes + table_bytes + client_bytes + script_bytes).min(used_bytes);
+        let overhead_bytes =
+            (startup_bytes + table_bytes.iter().sum::<u64>() + client_bytes + script_bytes).min(used_bytes);
         MemoryFigures {
             used_bytes,
             peak_bytes: shared.watch.peak_bytes().max(used_bytes),
@@ -53,6 +57,7 @@ impl MemoryFigures {
             script_bytes,
             script_count,
             key_count,
+            table_bytes,
         }
     }
 

@@ -1,8 +1,8 @@
-//! What a record remembers of its accesses: 29 bits in the word that it begins with, so that nothing gets larger by it.
+//! What a record remembers of its accesses: 25 bits in the word that it begins with, so that nothing gets larger by it.
 //!
 //! ```text
-//! LRU  │ seconds since 1970, the lower 29 bits                         │
-//! LFU  │ 5 unused │ minutes since 1970, 16 bits │ counter, 8 bits      │
+//! LRU  │ seconds since 1970, the lower 25 bits                   │
+//! LFU  │ unused, 1 │ minutes since 1970, 16 │ counter, 8 bits │
 //! ```
 //!
 //! Which of the two it is, `maxmemory-policy` says. The counter is Redis' Morris counter: it grows by chance, the more
@@ -15,6 +15,9 @@ use crate::config::UnixMs;
 
 /// The counter of a new record: enough not to be evicted at once.
 const NEW_COUNT: u8 = 5;
+
+/// Whoever was idle for longer is remembered as if it were so long: half of what the bits can tell apart.
+const IDLE_SECONDS_MAX: u64 = (1 << 24) - 1;
 
 const SECOND_MS: UnixMs = 1000;
 const MINUTE_MS: UnixMs = 60 * SECOND_MS;
@@ -70,7 +73,7 @@ pub fn created(lfu: Option<Lfu>, now: UnixMs) -> u32 {
 pub fn restored(lfu: Option<Lfu>, now: UnixMs, idle_seconds: Option<u64>, frequency: Option<u8>) -> u32 {
     match (lfu, idle_seconds, frequency) {
         (Some(_), _, Some(frequency)) => Lfu::word(now, frequency),
-        (None, Some(seconds), _) => (u64::from(lru_clock(now))).saturating_sub(seconds) as u32,
+        (None, Some(seconds), _) => lru_clock(now).wrapping_sub(seconds.min(IDLE_SECONDS_MAX) as u32),
         _ => created(lfu, now),
     }
 }
@@ -134,6 +137,7 @@ mod tests {
     #[test]
     fn what_was_saved_is_taken_as_far_as_it_is_meant() {
         assert_eq!(restored(None, NOW, Some(60), Some(9)), lru_clock(NOW) - 60);
+        assert_eq!(restored(None, NOW, Some(u64::MAX), None), lru_clock(NOW) - 0xff_ffff);
         assert_eq!(restored(None, NOW, None, Some(9)), lru_clock(NOW));
         assert_eq!(LFU.counter(restored(Some(LFU), NOW, Some(60), Some(9)), NOW), 9);
         assert_eq!(LFU.counter(restored(Some(LFU), NOW, Some(60), None), NOW), NEW_COUNT);

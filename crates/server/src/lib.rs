@@ -14,7 +14,6 @@ mod dispatch;
 mod error;
 mod eviction;
 mod gather;
-mod heap;
 mod homecoming;
 mod lifecycle;
 mod log;
@@ -41,6 +40,5 @@ mod tracking;
 mod version;
 mod watch;
 
-pub use heap::CountingAllocator;
 pub use simulated::{SimulatedServer, SimulatedThread, simulate};
 pub use start::run;

@@ -8,7 +8,6 @@ use std::rc::Rc;
 use command::Table;
 use proactor::SimNet;
 
-use crate::heap::allocated_bytes;
 use crate::settings::{Invocation, Settings};
 use crate::shared::{Lease, Shared};
 use crate::thread::Thread;
@@ -82,7 +81,7 @@ impl SimulatedServer {
 
     /// Memory that the process uses, the simulation included.
     pub fn used_bytes(&self) -> u64 {
-        allocated_bytes()
+        heap::allocated_bytes()
     }
 
     /// How many shards there are.

@@ -22,7 +22,7 @@
 
 /// So that the server knows how much memory it uses; the world's is part of it.
 #[global_allocator]
-static ALLOCATOR: server::CountingAllocator = server::CountingAllocator;
+static ALLOCATOR: heap::Allocator = heap::Allocator;
 
 mod client;
 pub mod history;

@@ -3,7 +3,6 @@
 use command::Flag::*;
 use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, block, string};
 
-use crate::heap::allocated_bytes;
 use crate::log;
 use crate::settings::{self, DIR, ENABLE_PROTECTED_CONFIGS, Effect, Id, MAXCLIENTS, setting};
 use crate::shared::Shared;
@@ -144,7 +143,7 @@ fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(
 
 /// Tells the operator that the new limit is below what is used.
 fn warn_of_memory(shared: &Shared) {
-    let (limit, used) = (shared.settings.memory_bytes_max(), allocated_bytes());
+    let (limit, used) = (shared.settings.memory_bytes_max(), heap::allocated_bytes());
     if (1..used).contains(&limit) {
         tracing::warn!(
             "WARNING: the new maxmemory value set via CONFIG SET ({limit}) is smaller than the current memory usage ({used}). This \

@@ -1,6 +1,6 @@
 //! `maxmemory`: makes room when memory is short, and refuses what would need more.
 //!
-//! Before a command runs, its thread looks whether more memory is used than is allowed, over all threads (`heap.rs`), and
+//! Before a command runs, its thread looks whether more memory is used than is allowed, over all threads (`heap::Gauge`), and
 //! evicts keys until it is not, at most as long as `maxmemory-eviction-tenacity` says; what is left to be done is done in
 //! the background of all threads. The shards from which it evicts it enters by trying, one at a time and holding no
 //! other, so it waits for nobody.
@@ -22,10 +22,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use command::{Client, Command, Flag, Route, Store};
 use ds::random::Random;
+use heap::Gauge;
 use resp::Proto;
 use shard::ShardId;
 
-use crate::heap::Gauge;
 use crate::scripting::Wanted;
 use crate::settings::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
 use crate::thread::{Thread, ThreadHost};

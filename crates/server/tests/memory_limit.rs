@@ -41,11 +41,11 @@ fn words(line: &str) -> Vec<String> {
 }
 
 fn used(client: &mut Client) -> u64 {
-    client.info("memory", "used_memory").parse().unwrap()
+    number(client, "memory", "used_memory")
 }
 
 fn number(client: &mut Client, section: &str, field: &str) -> u64 {
-    client.info(section, field).parse().unwrap()
+    client.info(section, field).parse().expect("a number")
 }
 
 /// Sets the limit to this much more than what is used.

@@ -179,11 +179,7 @@ pub(super) fn stats(report: &mut Report) {
     report.field("expired_keys", report.over_shards(|shard| shard.stats.expired_keys));
     report.field("expired_stale_perc", "0.00");
     report.fields(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"], 0);
-    report.field("evicted_keys", report.over_shards(|shard| shard.stats.evicted_keys));
-    report.field("evicted_clients", shared.sum(|stats| &stats.evicted_clients));
-    let (current_ms, total_ms) = shared.exceeded.current_and_total_ms(report.monotonic_ms);
-    report.field("total_eviction_exceeded_time", total_ms);
-    report.field("current_eviction_exceeded_time", current_ms);
+    evictions(report);
     report.field("keyspace_hits", report.over_shards(|shard| shard.stats.keyspace_hits));
     report.field("keyspace_misses", report.over_shards(|shard| shard.stats.keyspace_misses));
     report.field("pubsub_channels", report.over_shards(|shard| shard.subscribers.len(Scope::Global) as u64));
@@ -231,6 +227,15 @@ pub(super) fn stats(report: &mut Report) {
         "acl_access_denied_channel",
     ];
     report.fields(&absent, 0);
+}
+
+fn evictions(report: &mut Report) {
+    let shared = report.shared;
+    report.field("evicted_keys", report.over_shards(|shard| shard.stats.evicted_keys));
+    report.field("evicted_clients", shared.sum(|stats| &stats.evicted_clients));
+    let (current_ms, total_ms) = shared.exceeded.current_and_total_ms(report.monotonic_ms);
+    report.field("total_eviction_exceeded_time", total_ms);
+    report.field("current_eviction_exceeded_time", current_ms);
 }
 
 pub(super) fn replication(report: &mut Report) {

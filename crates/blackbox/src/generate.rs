@@ -67,6 +67,7 @@ impl<'t> Generator<'t> {
                 Batch { requests: vec![values::session(&mut self.random)], is_pipelined: false }
             }
             _ if self.one_in(12) => self.about_functions(),
+            _ if self.one_in(40) => self.without_room(),
             0 => {
                 let mut requests = vec![vec![b"MULTI".to_vec()]];
                 for _ in 0..1 + self.random.below(5) {
@@ -91,6 +92,21 @@ impl<'t> Generator<'t> {
             }
             _ => Batch { requests: self.group(|_| true), is_pipelined: false },
         }
+    }
+
+    /// Requests while no memory may be used, so that what needs some is refused.
+    fn without_room(&mut self) -> Batch {
+        let limit = |bytes: &[u8]| line(&[b"CONFIG", b"SET", b"maxmemory", bytes]);
+        let mut requests = vec![limit(b"1")];
+        for _ in 0..1 + self.random.below(8) {
+            let group = self.group(may_be_in_script);
+            let is_script = self.one_in(4);
+            requests.extend(
+                group.into_iter().map(|request| if is_script { self.in_script(request) } else { request }),
+            );
+        }
+        requests.push(limit(b"0"));
+        Batch { requests, is_pipelined: self.one_in(2) }
     }
 
     fn one_in(&mut self, n: u64) -> bool {

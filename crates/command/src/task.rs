@@ -30,6 +30,8 @@ pub struct Client {
     pub deny_blocking: bool,
     /// The command runs inside a script.
     pub in_script: bool,
+    /// There was no room for more in memory when its command came.
+    pub lacks_room: bool,
     /// Look-ups leave the access clock alone (`CLIENT NO-TOUCH`).
     pub no_touch: bool,
     /// What it reads is remembered, so that it hears when that changes (`CLIENT TRACKING`).
@@ -53,6 +55,7 @@ impl Client {
             proto,
             deny_blocking: true,
             in_script: false,
+            lacks_room: false,
             no_touch: true,
             tracks: false,
             no_loop: false,

@@ -10,8 +10,8 @@
 //! thread meanwhile is run before it lets go, at most [`DRAIN_MAX`] commands a time.
 
 use command::{
-    Client, Command, CommandId, Flag, Forget, Located, Mode, Needs, Outcome, OwnedArgs, Route, Shape, Task,
-    Work,
+    Client, Command, CommandError, CommandId, Flag, Forget, Located, Mode, Needs, Outcome, OwnedArgs, Route,
+    Shape, Task, Work,
 };
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
@@ -69,12 +69,7 @@ impl ThreadHost {
 
     /// Answers an error without running anything.
     #[cold]
-    pub(crate) fn refuse(
-        &mut self,
-        command: Option<&Command>,
-        error: &command::CommandError,
-        out: &mut Output,
-    ) {
+    pub(crate) fn refuse(&mut self, command: Option<&Command>, error: &CommandError, out: &mut Output) {
         let session = self.session();
         let proto = session.client.proto;
         let ends_multi = command.is_some_and(|command| command.entry.name == "exec");
@@ -137,6 +132,9 @@ impl Thread {
             self.host.refuse_for(lack, command, out);
             return self.host.suppress_reply(Some(command), mode, mark, out);
         }
+        if self.lacks_room(command, args) {
+            return self.refuse_for_memory(command, out);
+        }
         if !self.runs_plainly() {
             return self.special_command(command, args, out);
         }
@@ -144,6 +142,13 @@ impl Thread {
             Some(located) => self.execute_one(command, args, located.shard(), located, 0, out),
             None => self.execute(command, args, Needs::Nothing, 0, out),
         }
+    }
+
+    #[cold]
+    fn refuse_for_memory(&mut self, command: &Command, out: &mut Output) {
+        let (mode, mark) = (self.host.session().reply_mode, out.mark());
+        self.host.refuse(Some(command), &CommandError::OUT_OF_MEMORY, out);
+        self.host.suppress_reply(Some(command), mode, mark, out);
     }
 
     /// Whether commands of the current client just run: nothing queues, refuses, delays or shows them.

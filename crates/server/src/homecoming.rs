@@ -170,7 +170,7 @@ impl Thread {
                         let thread = waiter.wait.client.thread;
                         self.host.send(thread, Message::Post(post));
                     }
-                    Post::Free(garbage) => self.host.garbage.push_back(garbage),
+                    Post::Free(garbage) => self.host.discard(garbage),
                     Post::Published(published) => self.host.send_out(published),
                     Post::Event { .. } => unreachable!("events are queued while their keys are held"),
                     Post::Flushed => self.host.tell_of_flush(),
@@ -204,7 +204,7 @@ impl Thread {
                 self.end_wait(conn, db, &wait);
                 self.reply_and_go_on(conn, &mut reply);
             }
-            Post::Free(garbage) => self.host.garbage.push_back(garbage),
+            Post::Free(garbage) => self.host.discard(garbage),
             Post::Published(_) | Post::Event { .. } | Post::Flushed => {
                 unreachable!("messages travel as deliveries")
             }

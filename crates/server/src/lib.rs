@@ -12,6 +12,7 @@ mod connections;
 mod cron;
 mod dispatch;
 mod error;
+mod eviction;
 mod gather;
 mod homecoming;
 mod latency_monitor;

@@ -47,6 +47,7 @@ impl ThreadHost {
             proto: Proto::Resp2,
             deny_blocking: false,
             in_script: false,
+            lacks_room: false,
             no_touch: false,
             tracks: false,
             no_loop: false,

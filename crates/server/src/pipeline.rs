@@ -81,7 +81,7 @@ impl Thread {
                 bytes = self.serve_window(parser, rest, &limits, out);
                 ahead = if bytes > 0 { Ahead::Yes } else { Ahead::No };
             }
-            if bytes == 0 {
+            if bytes == 0 && !self.put_off {
                 bytes = match self.serve_request(parser, rest, &limits, out) {
                     Some(bytes) => bytes,
                     None => return consumed,
@@ -146,7 +146,7 @@ impl Thread {
     }
 
     /// Runs requests at the front of `input` in a window; returns the bytes that they took. 0: they make none, because there are
-    /// fewer than two, or two for the same key.
+    /// fewer than two, or two for the same key; or the first of them was put off.
     fn serve_window(
         &mut self,
         parser: &RequestParser,

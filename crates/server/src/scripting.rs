@@ -123,6 +123,8 @@ pub(crate) struct Call<'a> {
     pub(crate) key_count: usize,
     /// It must not write.
     pub(crate) is_read_only: bool,
+    /// It may write although there is no room.
+    pub(crate) may_lack_room: bool,
 }
 
 /// What a client wants to be run.
@@ -215,19 +217,23 @@ impl ThreadHost {
             // It will be refused, and the engine is out.
             return Needs::Nothing;
         }
-        let program = match callee {
+        match self.program(what, callee) {
+            // It will be refused.
+            None => Needs::Nothing,
+            Some(program) if program.reach().get() == Reach::Declared => Needs::Nothing,
+            Some(_) => Needs::One(self.shared.shards.roaming()),
+        }
+    }
+
+    /// The script or function that a command names, if there is one.
+    pub(crate) fn program(&mut self, what: &[u8], callee: Callee) -> Option<Program> {
+        match callee {
             Callee::Source => self.script(&Wanted::Source(what)).ok().map(Program::Script),
             Callee::Sha1 => self.script(&Wanted::Named(what)).ok().map(Program::Script),
             Callee::Function => {
                 self.renew_libraries();
                 self.function(what)
             }
-        };
-        match program {
-            // It will be refused.
-            None => Needs::Nothing,
-            Some(program) if program.reach().get() == Reach::Declared => Needs::Nothing,
-            Some(_) => Needs::One(self.shared.shards.roaming()),
         }
     }
 
@@ -255,7 +261,16 @@ impl ThreadHost {
         self.scripting.caller = self.current.replace(session);
         self.scripting.is_running = true;
         let started_ms = self.driver.clock().monotonic_ms();
-        let mut run = Run { tx, host: self, call: *call, started_ms, is_slow: false, reach: Reach::Declared };
+        let lacks_room = !call.may_lack_room && self.lacked_room(&client);
+        let mut run = Run {
+            tx,
+            host: self,
+            call: *call,
+            lacks_room,
+            started_ms,
+            is_slow: false,
+            reach: Reach::Declared,
+        };
         let (keys, args) = call.request[3..].split_at(call.key_count);
         let outcome = match (call.program, &mut engine, &mut functions) {
             (Program::Script(script), Some(engine), _) => {
@@ -330,6 +345,8 @@ struct Run<'a, 't> {
     tx: &'a mut Tx<'t>,
     host: &'a mut ThreadHost,
     call: Call<'a>,
+    /// There is no room; what needs some is refused, until it has written.
+    lacks_room: bool,
     started_ms: u64,
     is_slow: bool,
     reach: Reach,
@@ -431,6 +448,10 @@ impl<'t> Run<'_, 't> {
         if self.call.is_read_only && (command.is_write() || command.has(Flag::MayReplicate)) {
             return Err(CommandError::new("ERR Write commands are not allowed from read-only scripts."));
         }
+        if self.lacks_room && command.has(Flag::DenyOom) {
+            return Err(CommandError::OUT_OF_MEMORY);
+        }
+        self.lacks_room &= !command.is_write();
         Ok(command)
     }
 

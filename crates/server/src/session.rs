@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use command::{Blocked, Client, CommandId, Needs, OwnedArgs};
+use proactor::Usage;
 use shard::{Scope, WatchFlag};
 
 use crate::migration::Migration;
@@ -212,6 +213,16 @@ impl Session {
             State::Postponed(postponed) => postponed.args.memory_bytes(),
             State::Ready | State::Away | State::Gathering(_) | State::Closing => 0,
         }
+    }
+
+    /// Bytes that it takes, with its connection's `usage` of buffers.
+    pub(crate) fn memory_bytes(&self, usage: Usage) -> usize {
+        size_of::<Session>()
+            + usage.input_capacity_bytes
+            + usage.output_capacity_bytes
+            + self.waiting_argument_bytes()
+            + self.multi.as_ref().map_or(0, |multi| multi.memory_bytes)
+            + [&self.name, &self.lib_name, &self.lib_version].map(Vec::capacity).iter().sum::<usize>()
     }
 
     /// Whether a command of it waits for something that may never come: its peer's hang-up ends that.

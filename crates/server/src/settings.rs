@@ -30,10 +30,11 @@ use ds::list::{ListLimits, NODE_BYTES_MAX};
 use ds::set::SetLimits;
 use ds::stream::StreamLimits;
 use ds::zset::ZSetLimits;
-use keyspace::Config;
+use keyspace::{Config, Lfu};
 use resp::Limits;
 
 use crate::error::Error;
+use crate::eviction::{Policy, Rank};
 use crate::shared::EntryMode;
 use crate::users::UserLine;
 
@@ -304,7 +305,10 @@ impl Settings {
             item_bytes_max: self.number(MEMCACHED_ITEM_SIZE_MAX) as u64,
             tracking_keys_max: self.number(TRACKING_TABLE_MAX_KEYS) as u64,
             rdb_compression: self.is_on(RDBCOMPRESSION),
-            lfu: self.number(MAXMEMORY_POLICY) == LFU,
+            lfu: self.policy().filter(|policy| policy.rank == Rank::Rare).map(|_| Lfu {
+                log_factor: self.number(LFU_LOG_FACTOR) as u64,
+                decay_minutes: self.number(LFU_DECAY_TIME) as u64,
+            }),
             notify: self.number(NOTIFY_KEYSPACE_EVENTS) as u32,
         }
     }
@@ -319,6 +323,17 @@ impl Settings {
             }
             depth => ListLimits { nodes_min: 1, plain_nodes: depth as u32 },
         }
+    }
+
+    /// How much memory may be used; 0: any.
+    #[inline]
+    pub(crate) fn memory_bytes_max(&self) -> u64 {
+        self.number(MAXMEMORY) as u64
+    }
+
+    /// Which keys are evicted, if any.
+    pub(crate) fn policy(&self) -> Option<Policy> {
+        Policy::numbered(self.number(MAXMEMORY_POLICY))
     }
 
     /// What a request may be like.

@@ -12,6 +12,7 @@ use keyspace::Config;
 use proactor::{Inbox, Node, Waker};
 use shard::{Placement, Subscriber};
 
+use crate::eviction::Exceeded;
 use crate::library_store::LibraryStore;
 use crate::message::Message;
 use crate::migration::Migrations;
@@ -96,6 +97,8 @@ pub(crate) struct Shared {
     /// When database 0 is to be emptied, because a `flush_all` of memcached's protocol said so.
     pub(crate) flush_at: AtomicI64,
     pub(crate) migrations: Migrations,
+    /// For how long more memory was used than is allowed.
+    pub(crate) exceeded: Exceeded,
     /// Whether keys are expired in the background (`DEBUG SET-ACTIVE-EXPIRE`).
     pub(crate) active_expire: AtomicBool,
     /// `io_uring` or `epoll`.
@@ -156,6 +159,7 @@ impl Shared {
             snapshots: Snapshots::new(now_ms),
             flush_at: AtomicI64::new(i64::MAX),
             migrations: Migrations::default(),
+            exceeded: Exceeded::default(),
             active_expire: AtomicBool::new(true),
             driver_name,
             data_config,

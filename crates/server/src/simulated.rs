@@ -86,6 +86,11 @@ impl SimulatedServer {
         self.0.0.sum(|stats| &stats.retries)
     }
 
+    /// Memory that the process uses, the simulation included.
+    pub fn used_bytes(&self) -> u64 {
+        heap::allocated_bytes()
+    }
+
     /// How many shards there are.
     pub fn shard_count(&self) -> usize {
         self.0.0.shards.len()

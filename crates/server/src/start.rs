@@ -87,6 +87,13 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
     }
     let table = crate::commands::table();
     let users = Users::at_start(&table, &settings, &found.users)?;
+    let memory_bytes_max = settings.memory_bytes_max();
+    if (1..1 << 20).contains(&memory_bytes_max) {
+        tracing::warn!(
+            "WARNING: You specified a maxmemory value that is less than 1MB (current value is {memory_bytes_max} bytes). Are you \
+             sure this is what you really want?"
+        );
+    }
     settings.lower_maxclients();
     system::hold_signals();
     let (shared, threads) = open_threads(settings, table, users)?;

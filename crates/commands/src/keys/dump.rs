@@ -8,7 +8,7 @@ use command::{
     Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer, key,
     keyword_is, parse_i64, string, token,
 };
-use keyspace::{Config, Value, ValueRef};
+use keyspace::{Config, Value, ValueRef, access};
 use rdb::{Encoder, Reader, ValueType};
 
 use super::encoded::{self, Builder};
@@ -129,15 +129,8 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
         let expiry = expiry.unwrap_or(0).to_string();
         ctx.store.effect(key, &[b"RESTORE", key, expiry.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
     }
-    let clock = (ctx.store.now() / 1000) as u64;
-    let lfu = ctx.store.config().lfu;
-    if let Some(mut record) = ctx.store.write(key) {
-        match (options.idle_seconds, options.frequency) {
-            (Some(seconds), _) if !lfu => record.set_access(clock.saturating_sub(seconds) as u32),
-            (_, Some(frequency)) if lfu => record.set_access(u32::from(frequency)),
-            _ => {}
-        }
-    }
+    let (lfu, now) = (ctx.store.config().lfu, ctx.store.now());
+    ctx.store.set_access(key, access::restored(lfu, now, options.idle_seconds, options.frequency));
     ctx.store.changed(key, Class::Generic, "restore");
     Ok(())
 }
@@ -186,6 +179,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use command::Local;
+    use keyspace::Lfu;
     use resp::Proto;
 
     const PAYLOAD: &[u8] = b"\x00\x05hello\n\x00cr\xdfve4 \n";
@@ -215,9 +209,11 @@ mod tests {
         let mut local = Local::new(crate::FAMILIES);
         restore(&mut local, "0", &[b"IDLETIME", b"100"]);
         assert_eq!(local.line("OBJECT IDLETIME k"), ":100\r\n");
-        local.config.lfu = true;
+        local.config.lfu = Some(Lfu { log_factor: 10, decay_minutes: 1 });
         restore(&mut local, "0", &[b"REPLACE", b"FREQ", b"77"]);
         assert_eq!(local.line("OBJECT FREQ k"), ":77\r\n");
+        restore(&mut local, "0", &[b"REPLACE"]);
+        assert_eq!(local.line("OBJECT FREQ k"), ":5\r\n");
     }
 
     /// Restores what is dumped of `from` as `to`.

@@ -115,7 +115,7 @@ fn sleep(ctx: &mut Ctx, seconds: &[u8]) -> CommandResult {
 fn object(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
     let now = ctx.store.now();
     let record = ctx.store.peek(key).ok_or(CommandError::NO_SUCH_KEY)?;
-    let idle_seconds = record.idle_seconds((now / 1000) as u32);
+    let idle_seconds = record.idle_seconds(keyspace::access::lru_clock(now));
     let text = format!(
         "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{idle_seconds}",
         record.key().as_ptr(),

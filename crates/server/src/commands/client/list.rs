@@ -165,12 +165,7 @@ fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64, tab
         Some(multi) => (multi.queued.len() as i64, multi.memory_bytes),
     };
     let listed_bytes = usage.output_bytes.saturating_sub(REPLY_BUFFER_BYTES);
-    let total_bytes = size_of::<Session>()
-        + usage.input_capacity_bytes
-        + usage.output_capacity_bytes
-        + argument_bytes
-        + multi_bytes
-        + [&session.name, &session.lib_name, &session.lib_version].map(Vec::capacity).iter().sum::<usize>();
+    let total_bytes = session.memory_bytes(usage) - session.waiting_argument_bytes() + argument_bytes;
     let address = |text: &str| if session.is_unix { format!("{text}:0") } else { text.to_owned() };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut line = String::with_capacity(400);

@@ -235,16 +235,14 @@ fn is_same_stream(darter: &Value, redis: &Value) -> bool {
 }
 
 /// A reply about a stream without times, which differ from server to server, and what the versions count differently.
-/// Maps become arrays, in the order of their names.
+/// Maps become arrays, in the order of their names: scripts give them any.
 pub(crate) fn without_times(reply: &Value) -> Value {
     const LEFT_OUT: [&[u8]; 7] =
         [b"idle", b"inactive", b"seen-time", b"active-time", b"radix-tree-nodes", b"lag", b"entries-read"];
     let is_left_out = |name: &Value| matches!(name, Value::Bulk(name) if LEFT_OUT.contains(&&name[..]));
     match reply {
         Value::Map(pairs) => {
-            let mut pairs: Vec<&(Value, Value)> = pairs.iter().collect();
-            pairs.sort_by_cached_key(|(name, _)| name.to_string());
-            let flat = pairs.into_iter().flat_map(|(name, value)| [name.clone(), value.clone()]);
+            let flat = pairs.iter().flat_map(|(name, value)| [name.clone(), value.clone()]);
             without_times(&Value::Array(flat.collect()))
         }
         Value::Array(items) => match &items[..] {
@@ -253,8 +251,10 @@ pub(crate) fn without_times(reply: &Value) -> Value {
                 Value::Array(items[..items.len() - 2].iter().chain([count]).cloned().collect())
             }
             [Value::Bulk(_), ..] if items.iter().any(is_left_out) => {
-                let pairs = items.chunks(2).filter(|pair| !is_left_out(&pair[0]));
-                Value::Array(pairs.flatten().map(without_times).collect())
+                let mut pairs: Vec<&[Value]> =
+                    items.chunks(2).filter(|pair| !is_left_out(&pair[0])).collect();
+                pairs.sort_by_cached_key(|pair| pair[0].to_string());
+                Value::Array(pairs.into_iter().flatten().map(without_times).collect())
             }
             _ => Value::Array(items.iter().map(without_times).collect()),
         },

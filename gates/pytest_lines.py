@@ -3,19 +3,17 @@
 import os
 
 lines = os.fdopen(os.dup(1), "w", buffering=1)
-failed = set()
+told = set()
+prefix = os.environ.get("RESULT_PREFIX", "")
 
 
 def pytest_runtest_logreport(report):
-    if report.failed and report.nodeid not in failed:
-        failed.add(report.nodeid)
-        lines.write(f"\nFAIL {report.nodeid}\n")
-    elif report.skipped:
-        lines.write(f"\nskip {report.nodeid}\n")
-    elif report.when == "teardown" and report.nodeid not in failed:
-        lines.write(f"\nok {report.nodeid}\n")
+    if report.nodeid in told or report.passed and report.when != "teardown":
+        return
+    told.add(report.nodeid)
+    lines.write(f"\n{'FAIL' if report.failed else 'skip' if report.skipped else 'ok'} {prefix}{report.nodeid}\n")
 
 
 def pytest_collectreport(report):
     if report.failed:
-        lines.write(f"\nFAIL {report.nodeid}\n")
+        lines.write(f"\nFAIL {prefix}{report.nodeid}\n")

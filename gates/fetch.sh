@@ -8,15 +8,16 @@ address() {
   host=${BASH_REMATCH[1]} port=${BASH_REMATCH[2]}
 }
 
-# once FOLDER COMMAND…: runs the command in the new folder .cache/gates/FOLDER, unless it has been done.
+# once FOLDER COMMAND…: runs the command in the new folder .cache/gates/FOLDER, unless it has been done in these words.
 once() {
-  local folder=.cache/gates/$1
+  local folder=.cache/gates/$1 words
   shift
-  [[ -e $folder/ready ]] && return
+  words=$(echo "$*"; declare -f "$1")
+  [[ -e $folder/ready && $(<"$folder/ready") == "$words" ]] && return
   rm -rf "$folder"
   mkdir -p "$folder"
   (set -e; cd "$folder"; "$@") >"$folder.log" 2>&1 || { tail -n 20 "$folder.log" >&2; echo "see $folder.log" >&2; exit 1; }
-  touch "$folder/ready"
+  echo "$words" >"$folder/ready"
 }
 
 # python_packages WHAT…: a virtual environment in ./venv with these packages.

@@ -5,12 +5,13 @@
 
 use std::time::Duration;
 
-use command::{ArgSlices, CommandError, Flag, Needs, Outcome, Task, Tx, Work};
+use command::{ArgSlices, Client, CommandError, Flag, Needs, Outcome, Task, Tx, Work};
 use proactor::{ConnId, Event};
 use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Node;
 
 use crate::admit::Admission;
+use crate::gather::Part;
 use crate::message::Message;
 use crate::script_store::Slow;
 use crate::session::State;
@@ -37,6 +38,7 @@ impl ThreadHost {
         for message in std::mem::take(&mut self.own_mail) {
             match message {
                 Message::Adopt(socket) => self.adopt(socket),
+                Message::KillScript(asker) => self.kill_own_script(asker),
                 Message::Hop(node) => {
                     if let Some(node) = self.refuse_task(node) {
                         self.own_mail.push_back(Message::Hop(node));
@@ -150,14 +152,28 @@ impl ThreadHost {
     }
 
     /// Ends every slow script that has changed nothing.
-    pub(crate) fn kill_script(&self) -> Result<(), CommandError> {
-        let threads = &self.shared.threads;
-        let killed_count = threads.iter().filter(|thread| thread.slow_script.kill()).count();
-        if killed_count > 0 {
-            return Ok(());
-        }
-        let wrote = threads.iter().any(|thread| thread.slow_script.get() == Slow::Wrote);
-        Err(if wrote { CommandError::UNKILLABLE } else { CommandError::NOT_BUSY })
+    pub(crate) fn kill_scripts(&self) -> Result<(), CommandError> {
+        outcome_of_killing(self.shared.threads.iter().map(|thread| thread.slow_script.kill()))
+    }
+
+    /// The same for the current client, which waits until each script that runs just now has ended or is slow: that is
+    /// when Redis would come to its command.
+    pub(crate) fn kill_scripts_once_slow(&mut self) {
+        let finish = |parts: Vec<Part>, reply: &mut Reply<'_>| {
+            let states =
+                parts.iter().map(|part| if let Part::Script(slow) = part { *slow } else { Slow::No });
+            match outcome_of_killing(states) {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(error.text()),
+            }
+        };
+        self.gather(Message::KillScript, Box::new(finish));
+    }
+
+    /// What this thread does for a client that waits.
+    pub(crate) fn kill_own_script(&mut self, asker: Client) {
+        let slow = self.own_slow_script().kill();
+        self.send_answer(asker, Part::Script(slow));
     }
 
     /// Whether a slow script keeps a command that needs these shards waiting.
@@ -174,4 +190,17 @@ impl ThreadHost {
             Needs::All => shards.ids().any(|id| held(&id)),
         }
     }
+}
+
+/// What `SCRIPT KILL` says of what the scripts of all threads are doing.
+fn outcome_of_killing(scripts: impl Iterator<Item = Slow>) -> Result<(), CommandError> {
+    let mut outcome = Err(CommandError::NOT_BUSY);
+    for script in scripts {
+        match script {
+            Slow::Killed => return Ok(()),
+            Slow::Wrote => outcome = Err(CommandError::UNKILLABLE),
+            Slow::No | Slow::Killable => {}
+        }
+    }
+    outcome
 }

@@ -28,6 +28,7 @@ impl Thread {
             Message::FlushedFor(connection) => self.tell_of(ConnId::from_bits(connection), None),
             Message::Monitor(line) => self.show_to_monitors(&line),
             Message::Ask(question) => self.answer(question),
+            Message::KillScript(asker) => self.host.kill_own_script(asker),
             Message::Answer(answer) => self.take_answer(answer),
             Message::Reconfigure => self.tx.config = self.host.shared.data_config(),
             // It only ends the sleep: the thread looks whether the server stops.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use command::{Post, Published, Task};
+use command::{Client, Post, Published, Task};
 use proactor::Socket;
 use shard::Node;
 
@@ -28,7 +28,9 @@ pub(crate) enum Message {
     Monitor(Arc<Vec<u8>>),
     /// A question to all threads.
     Ask(Question),
-    /// The answer to one.
+    /// `SCRIPT KILL` of this client, which every thread answers when its script has ended or is slow.
+    KillScript(Client),
+    /// The answer to one of these two.
     Answer(Answer),
     /// Settings changed: take the new snapshot.
     Reconfigure,

@@ -76,9 +76,10 @@ impl SlowScript {
         let _ = self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Tells the script to end, if it is slow and has changed nothing.
-    pub(crate) fn kill(&self) -> bool {
+    /// Tells the script to end, if it is slow and has changed nothing; its state then.
+    pub(crate) fn kill(&self) -> Slow {
         let (from, to) = (Slow::Killable as u8, Slow::Killed as u8);
-        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        let _ = self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+        self.get()
     }
 }

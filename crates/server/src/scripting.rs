@@ -149,7 +149,7 @@ impl ThreadHost {
         outcome
     }
 
-    fn own_slow_script(&self) -> &'static crate::script_store::SlowScript {
+    pub(crate) fn own_slow_script(&self) -> &'static crate::script_store::SlowScript {
         &self.shared.threads[usize::from(self.id)].slow_script
     }
 }

@@ -244,7 +244,13 @@ const SCRIPT_KILL: Entry = Entry {
 };
 
 fn script_kill(ctx: &mut Ctx) -> CommandResult {
-    ThreadHost::of(ctx.host).kill_script()?;
+    let may_wait = ctx.may_block();
+    let host = ThreadHost::of(ctx.host);
+    if may_wait && !host.shared.scripts.is_busy() {
+        host.kill_scripts_once_slow();
+        return Ok(());
+    }
+    host.kill_scripts()?;
     ctx.reply.ok();
     Ok(())
 }

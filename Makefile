@@ -2,11 +2,10 @@
 
 CARGO ?= cargo
 PORT ?= 6379
-URL ?=
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: help run build release test quick-test differential simulate hostile fuzz loom lint fmt bench bench-quick bench-tables bench-growth scaling demo gates gate-sidekiq clean setup
+.PHONY: help run build release test quick-test differential simulate hostile fuzz loom lint fmt bench bench-quick bench-tables bench-growth scaling demo gates clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -84,11 +83,8 @@ demo: release ## Real Sidekiq workers drain Darter; PEER=redis compares
 	gates/sidekiq/setup
 	SIDEKIQ=$(SIDEKIQ) gates/sidekiq/demo
 
-gate-sidekiq: release ## Account for every job of Sidekiq 6 and 7, and fetch every page of the web UI
-	gates/sidekiq/setup
-	scripts/gate-sidekiq $(URL)
-
-gates: gate-sidekiq ## All real clients
+gates: release ## Real clients and their tests against Darter and redis-server, in one table: GATE=one or several (docs/gates.md)
+	gates/run $(GATE)
 
 clean: ## Remove what was built
 	$(CARGO) clean

@@ -15,7 +15,6 @@ use rdb::Encoder;
 use shard::Hold;
 
 use crate::error::Error;
-use crate::heap::allocated_bytes;
 use crate::settings::{DBFILENAME, RDBCHECKSUM, RDBCOMPRESSION};
 use crate::shared::Shared;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
@@ -62,7 +61,7 @@ impl Shared {
         encoder.aux("darter-ver", DARTER_VERSION.as_bytes())?;
         encoder.aux("redis-bits", b"64")?;
         encoder.aux("ctime", (now_ms / 1000).to_string().as_bytes())?;
-        encoder.aux("used-mem", allocated_bytes().to_string().as_bytes())?;
+        encoder.aux("used-mem", heap::allocated_bytes().to_string().as_bytes())?;
         encoder.aux("aof-base", b"0")?;
         for db in 0..self.settings.databases() {
             self.write_database(hold, db, &mut encoder)?;

@@ -15,7 +15,8 @@ const checks = {
   async "reads values"(redis) {
     await redis.set("text", "größer\r\n", { expiration: { type: "EX", value: 100 } });
     assert.equal(await redis.get("text"), "größer\r\n");
-    assert.equal(await redis.ttl("text"), 100);
+    const seconds = await redis.ttl("text");
+    assert.ok(seconds > 0 && seconds <= 100, String(seconds));
     assert.equal(await redis.get("nothing"), null);
     await redis.hSet("hash", { a: 1, b: "two" });
     assert.deepEqual({ ...(await redis.hGetAll("hash")) }, { a: "1", b: "two" });

@@ -44,13 +44,21 @@ pub enum Route {
     Cursor(usize),
     /// All of them.
     Global,
-    /// Those of the keys that a script declares, and what its kind needs beside them.
-    Script {
-        /// The script is argument 1: by its SHA-1, or in full.
-        by_name: bool,
-    },
+    /// Those of the keys that a script or function declares, and what its kind needs beside them.
+    Script(Callee),
     /// Those of the commands queued since MULTI, and of the watched keys.
     Queued,
+}
+
+/// What argument 1 of a command that runs a script or function is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Callee {
+    /// The script.
+    Source,
+    /// Its SHA-1.
+    Sha1,
+    /// The name of a function.
+    Function,
 }
 
 /// On which thread a command runs best.

@@ -1,6 +1,6 @@
 //! Which shards a command call needs.
 
-use ds::table::POSITION_BITS;
+use ds::compact_table::POSITION_BITS;
 use shard::{Placement, ShardId};
 use smallvec::SmallVec;
 
@@ -57,24 +57,15 @@ impl Needs {
     /// command refuses such arguments before it touches anything.
     #[inline]
     pub fn of(command: &Command, args: &[&[u8]], placement: &Placement) -> Needs {
-        if let Some(index) = command.only_key {
-            return match args.get(index) {
-                Some(key) => Needs::One(placement.shard(key)),
-                None => Needs::Nothing,
-            };
+        if let Some(index) = command.lone_key(args) {
+            return Needs::One(placement.shard(args[index]));
         }
-        // A run of one key: what most DEL, EXISTS and BRPOP are.
-        if let Some((first, last)) = command.key_run
-            && last < 0
-            && args.len() == first + last.unsigned_abs() as usize
-        {
-            return Needs::One(placement.shard(args[first]));
+        if command.only_key.is_some() {
+            return Needs::Nothing;
         }
         match command.entry.route {
             Route::Keys if command.entry.keys.is_empty() => Needs::Nothing,
-            Route::Keys | Route::KeysInTurn | Route::Script { .. } => {
-                Needs::of_keys(command, args, placement)
-            }
+            Route::Keys | Route::KeysInTurn | Route::Script(_) => Needs::of_keys(command, args, placement),
             Route::Sort if reads_patterns(args) => Needs::All,
             Route::Stored | Route::Sort => {
                 let is_store = |word: &[u8]| keyword_is(word, "STORE") || keyword_is(word, "STOREDIST");

@@ -76,7 +76,7 @@ impl ThreadHost {
             let asks_all = ASKS_ALL_THREADS.contains(&command.full_name.as_str());
             let needs = self.needs(command, args);
             if asks_all || self.is_kept_waiting(&needs) {
-                return Admission::Refused(CommandError::BUSY);
+                return Admission::Refused(self.shared.busy_error());
             }
         }
         Admission::Run

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use command::{ArgSlices, Client, CommandError, Flag, Needs, Outcome, Task, Tx, Work};
+use command::{ArgSlices, CommandError, CommandResult, Ctx, Flag, Needs, Outcome, Task, Tx, Work};
 use proactor::{ConnId, Event};
 use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Node;
@@ -13,8 +13,10 @@ use shard::Node;
 use crate::admit::Admission;
 use crate::gather::Part;
 use crate::message::Message;
-use crate::script_store::Slow;
+use crate::parser::Parser;
+use crate::script_store::{Slow, SlowKind};
 use crate::session::State;
+use crate::shared::Shared;
 use crate::thread::ThreadHost;
 
 impl ThreadHost {
@@ -29,7 +31,7 @@ impl ThreadHost {
             match event {
                 Event::Data { conn } => self.serve_busy(tx, conn),
                 // New clients are taken, because one of them may want to end the script.
-                Event::Accepted { socket, .. } => self.deal(socket),
+                Event::Accepted { socket, listener } => self.deal(socket, listener),
                 Event::Closed { .. } => self.events.push_back(event),
                 Event::Wake => {}
             }
@@ -37,8 +39,8 @@ impl ThreadHost {
         self.fetch_mail();
         for message in std::mem::take(&mut self.own_mail) {
             match message {
-                Message::Adopt(socket) => self.adopt(socket),
-                Message::KillScript(asker) => self.kill_own_script(asker),
+                Message::Adopt(socket, protocol) => self.adopt(socket, protocol),
+                Message::PassScript(asker) => self.send_answer(asker, Part::Count(0)),
                 Message::Hop(node) => {
                     if let Some(node) = self.refuse_task(node) {
                         self.own_mail.push_back(Message::Hop(node));
@@ -59,8 +61,9 @@ impl ThreadHost {
             Work::Run(command) | Work::Look(command) => {
                 task.work = Work::Run(command);
                 task.outcome = Outcome::Failed;
-                self.count_rejection(Some(command), &CommandError::BUSY);
-                Reply::new(&mut task.reply, task.client.proto).error(CommandError::BUSY.text());
+                let error = self.shared.busy_error();
+                self.count_rejection(Some(command), &error);
+                self.write_error(Some(command), task.client.proto, error.text(), &mut task.reply);
             }
             // The thread that waits for the shard finds out for itself.
             Work::Notify => {}
@@ -75,16 +78,23 @@ impl ThreadHost {
         if self.must_read_first(conn) {
             return;
         }
-        let Some((mut parser, session)) = self.connections.take(conn) else {
+        let Some((mut parser, mut session)) = self.connections.take(conn) else {
             // The script's caller: what it sends waits, and not too much of it.
             self.driver.pause_reading(conn);
+            return self.events.push_back(Event::Data { conn });
+        };
+        let Parser::Redis(redis) = &mut *parser else {
+            // Nothing that memcached's clients send could run now: it waits.
+            session.is_reading_paused = true;
+            self.driver.pause_reading(conn);
+            self.connections.put_back(conn, parser, session);
             return self.events.push_back(Event::Data { conn });
         };
         let can_be_served = matches!(session.state, State::Ready) && !session.close_after_reply;
         let io = if can_be_served { self.driver.take_io(conn) } else { None };
         let Some(mut io) = io else { return self.connections.put_back(conn, parser, session) };
         let script = self.current.replace(session);
-        let consumed = self.serve_busy_input(tx, &mut parser, io.input.as_slice(), &mut io.output);
+        let consumed = self.serve_busy_input(tx, redis, io.input.as_slice(), &mut io.output);
         let mut session = std::mem::replace(&mut self.current, script).expect("it was put there above");
         io.input.consume(consumed);
         session.close_after_reply |= io.input.len() > self.shared.settings.query_bytes_max();
@@ -143,37 +153,15 @@ impl ThreadHost {
                 let outcome = tx.run(command, args, &client, self, out);
                 self.count_command(command, args, &client, started, &outcome, mark, out);
             }
-            Admission::Run => self.refuse(Some(command), &CommandError::BUSY, out),
+            Admission::Run => {
+                let error = self.shared.busy_error();
+                self.refuse(Some(command), &error, out);
+            }
             Admission::Queued => Reply::new(out, self.session().client.proto).simple("QUEUED"),
             Admission::Later => return,
             Admission::Refused(error) => self.refuse(Some(command), &error, out),
         }
         self.suppress_reply(Some(command), mode, mark, out);
-    }
-
-    /// Ends every slow script that has changed nothing.
-    pub(crate) fn kill_scripts(&self) -> Result<(), CommandError> {
-        outcome_of_killing(self.shared.threads.iter().map(|thread| thread.slow_script.kill()))
-    }
-
-    /// The same for the current client, which waits until each script that runs just now has ended or is slow: that is
-    /// when Redis would come to its command.
-    pub(crate) fn kill_scripts_once_slow(&mut self) {
-        let finish = |parts: Vec<Part>, reply: &mut Reply<'_>| {
-            let states =
-                parts.iter().map(|part| if let Part::Script(slow) = part { *slow } else { Slow::No });
-            match outcome_of_killing(states) {
-                Ok(()) => reply.ok(),
-                Err(error) => reply.error(error.text()),
-            }
-        };
-        self.gather(Message::KillScript, Box::new(finish));
-    }
-
-    /// What this thread does for a client that waits.
-    pub(crate) fn kill_own_script(&mut self, asker: Client) {
-        let slow = self.own_slow_script().kill();
-        self.send_answer(asker, Part::Script(slow));
     }
 
     /// Whether a slow script keeps a command that needs these shards waiting.
@@ -192,15 +180,34 @@ impl ThreadHost {
     }
 }
 
-/// What `SCRIPT KILL` says of what the scripts of all threads are doing.
-fn outcome_of_killing(scripts: impl Iterator<Item = Slow>) -> Result<(), CommandError> {
-    let mut outcome = Err(CommandError::NOT_BUSY);
-    for script in scripts {
-        match script {
-            Slow::Killed => return Ok(()),
-            Slow::Wrote => outcome = Err(CommandError::UNKILLABLE),
-            Slow::No | Slow::Killable => {}
-        }
+/// `SCRIPT KILL` and `FUNCTION KILL`. If nothing is slow, the client waits, if it may, until what runs just now has ended
+/// or is slow: that is when Redis would come to its command.
+pub(crate) fn kill(ctx: &mut Ctx, kind: SlowKind) -> CommandResult {
+    let may_wait = ctx.may_block();
+    let host = ThreadHost::of(ctx.host);
+    let shared = host.shared;
+    if may_wait && !shared.scripts.is_busy() {
+        let finish = move |_: Vec<Part>, reply: &mut Reply<'_>| match kill_slow(shared, kind) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error.text()),
+        };
+        host.gather(Message::PassScript, Box::new(finish));
+        return Ok(());
     }
-    outcome
+    kill_slow(shared, kind)?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// Ends every slow script, or every slow function, that has changed nothing.
+fn kill_slow(shared: &Shared, kind: SlowKind) -> Result<(), CommandError> {
+    let slow = || shared.threads.iter().map(|thread| &thread.slow_script);
+    if slow().filter(|slow| slow.kind() == Some(kind) && slow.kill()).count() > 0 {
+        return Ok(());
+    }
+    if slow().any(|slow| slow.get() == Slow::Wrote) {
+        return Err(CommandError::UNKILLABLE);
+    }
+    let is_other = slow().any(|slow| slow.get() == Slow::Killable);
+    Err(if is_other { shared.busy_error() } else { CommandError::NOT_BUSY })
 }

@@ -10,7 +10,6 @@ use proactor::ConnId;
 use resp::{Output, Reply};
 
 use crate::message::Message;
-use crate::script_store::Slow;
 use crate::session::State;
 use crate::thread::{Thread, ThreadHost};
 
@@ -21,8 +20,6 @@ pub(crate) enum Part {
     Lines(Vec<(u64, Vec<u8>)>),
     /// How many it found.
     Count(u64),
-    /// What its script is doing.
-    Script(Slow),
 }
 
 impl Part {
@@ -32,7 +29,7 @@ impl Part {
             .into_iter()
             .flat_map(|part| match part {
                 Part::Lines(lines) => lines,
-                Part::Count(_) | Part::Script(_) => Vec::new(),
+                Part::Count(_) => Vec::new(),
             })
             .collect();
         lines.sort_by_key(|(number, _)| *number);

@@ -8,6 +8,7 @@ use resp::{Output, Proto, Reply};
 use shard::{Node, Ready, ShardId};
 
 use crate::dispatch::PUT_OFF_MAX;
+use crate::gather::Part;
 use crate::message::Message;
 use crate::session::{ReplyMode, Retry, State};
 use crate::thread::Thread;
@@ -16,7 +17,7 @@ impl Thread {
     /// Takes one message.
     pub(crate) fn receive(&mut self, message: Message) {
         match message {
-            Message::Adopt(socket) => self.host.adopt(socket),
+            Message::Adopt(socket, protocol) => self.host.adopt(socket, protocol),
             Message::Hop(node) => self.take_hop(node),
             Message::Done(node, published) => {
                 self.come_home(*node);
@@ -28,7 +29,7 @@ impl Thread {
             Message::FlushedFor(connection) => self.tell_of(ConnId::from_bits(connection), None),
             Message::Monitor(line) => self.show_to_monitors(&line),
             Message::Ask(question) => self.answer(question),
-            Message::KillScript(asker) => self.host.kill_own_script(asker),
+            Message::PassScript(asker) => self.host.send_answer(asker, Part::Count(0)),
             Message::Answer(answer) => self.take_answer(answer),
             Message::Reconfigure => self.tx.config = self.host.shared.data_config(),
             // It only ends the sleep: the thread looks whether the server stops.
@@ -70,7 +71,8 @@ impl Thread {
             Outcome::Done | Outcome::Failed => self.reply_and_go_on(conn, &mut task.reply),
             Outcome::Blocked(blocked) => self.with_session(conn, |thread, _| thread.begin_wait(blocked)),
             Outcome::Again(ids) => {
-                let retry = Retry { args: task.args, needs: Needs::several(ids), tries: 0 };
+                let Work::Run(command) = task.work else { unreachable!("only a command runs again") };
+                let retry = Retry { command, args: task.args, needs: Needs::several(ids), tries: 0 };
                 self.retry(conn, retry);
             }
         }
@@ -89,10 +91,11 @@ impl Thread {
         self.with_session(conn, |thread, out| {
             thread.host.session().state = State::Ready;
             let args = retry.args.slices();
-            let command = thread.host.shared.table.resolve(&args).expect("it was resolved before");
+            let command = thread.host.shared.table.get(retry.command);
             let (mode, mark) = (thread.host.session().reply_mode, out.mark());
             if thread.host.is_kept_waiting(&retry.needs) {
-                thread.host.refuse(Some(command), &CommandError::BUSY, out);
+                let error = thread.host.shared.busy_error();
+                thread.host.refuse(Some(command), &error, out);
             } else {
                 thread.execute(command, &args, retry.needs, retry.tries, out);
             }

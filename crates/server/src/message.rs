@@ -7,11 +7,12 @@ use proactor::Socket;
 use shard::Node;
 
 use crate::gather::{Answer, Question};
+use crate::session::Protocol;
 
 /// A message in a thread's inbox.
 pub(crate) enum Message {
-    /// A new connection for this thread.
-    Adopt(Socket),
+    /// A new connection for this thread, and what is spoken on it.
+    Adopt(Socket, Protocol),
     /// A command to run here: its shard is at home here.
     Hop(Box<Node<Task>>),
     /// A delegated task that was run elsewhere comes home, with what it published for subscribers of this thread.
@@ -28,8 +29,8 @@ pub(crate) enum Message {
     Monitor(Arc<Vec<u8>>),
     /// A question to all threads.
     Ask(Question),
-    /// `SCRIPT KILL` of this client, which every thread answers when its script has ended or is slow.
-    KillScript(Client),
+    /// Of this client, which waits until every thread has answered that its script has ended or is slow.
+    PassScript(Client),
     /// The answer to one of these two.
     Answer(Answer),
     /// Settings changed: take the new snapshot.

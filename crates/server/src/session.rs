@@ -31,7 +31,7 @@ pub(crate) enum State {
 /// A command that is to be tried again.
 #[derive(Debug)]
 pub(crate) struct Retry {
-    /// The command.
+    pub(crate) command: CommandId,
     pub(crate) args: OwnedArgs,
     /// Shards that it needs beside those of its keys.
     pub(crate) needs: Needs,
@@ -42,6 +42,7 @@ pub(crate) struct Retry {
 /// A command that waits for the end of a pause.
 #[derive(Debug)]
 pub(crate) struct Postponed {
+    pub(crate) command: CommandId,
     pub(crate) args: OwnedArgs,
     /// Which one it is on its thread: they run in the order in which they came.
     pub(crate) number: u64,
@@ -53,6 +54,14 @@ pub(crate) struct Wait {
     pub(crate) blocked: Box<Blocked>,
     /// When it times out, on the monotonic clock; `None`: never.
     pub(crate) deadline_ms: Option<u64>,
+}
+
+/// What is spoken on a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Protocol {
+    #[default]
+    Redis,
+    Memcached,
 }
 
 /// Whether replies are sent (`CLIENT REPLY`).
@@ -96,6 +105,7 @@ pub(crate) struct Session {
     /// What `CLIENT TRACKING` asked for.
     pub(crate) tracking: Option<Box<ClientTracking>>,
     pub(crate) reply_mode: ReplyMode,
+    pub(crate) protocol: Protocol,
     pub(crate) authenticated: bool,
     pub(crate) monitor: bool,
     pub(crate) no_evict: bool,
@@ -137,6 +147,7 @@ impl Session {
             patterns: BTreeSet::new(),
             tracking: None,
             reply_mode: ReplyMode::On,
+            protocol: Protocol::Redis,
             authenticated: true,
             monitor: false,
             no_evict: false,

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use command::CommandError;
 use ds::hash::CollectionLimits;
+use ds::list::{ListLimits, NODE_BYTES_MAX};
 use ds::set::SetLimits;
 use ds::stream::StreamLimits;
 use ds::zset::ZSetLimits;
@@ -45,6 +46,8 @@ use kind::{Kind, Value};
 
 const EFFECTIVE_COUNT: usize = EFFECTIVE.len();
 
+/// Nodes that are not compressed at either end of a list that is.
+const LIST_PLAIN_NODES: u32 = 64;
 /// Shards per thread unless told otherwise.
 const SHARDS_PER_THREAD: u16 = 32;
 
@@ -272,6 +275,7 @@ impl Settings {
     pub(crate) fn data_config(&self) -> Config {
         let number = |id| self.number(id) as usize;
         Config {
+            list: self.list_limits(),
             hash: CollectionLimits { entries_max: number(HASH_ENTRIES), value_bytes_max: number(HASH_VALUE) },
             set: SetLimits {
                 intset_entries_max: number(SET_INTSET_ENTRIES),
@@ -285,10 +289,23 @@ impl Settings {
                 node_entries_max: number(STREAM_NODE_ENTRIES),
             },
             string_bytes_max: self.number(PROTO_MAX_BULK_LEN) as u64,
+            item_bytes_max: self.number(MEMCACHED_ITEM_SIZE_MAX) as u64,
             tracking_keys_max: self.number(TRACKING_TABLE_MAX_KEYS) as u64,
             rdb_compression: self.is_on(RDBCOMPRESSION),
             lfu: self.number(MAXMEMORY_POLICY) == LFU,
             notify: self.number(NOTIFY_KEYSPACE_EVENTS) as u32,
+        }
+    }
+
+    /// Which lists are compressed, and how far.
+    fn list_limits(&self) -> ListLimits {
+        match self.number(LIST_COMPRESS_DEPTH) {
+            0 => {
+                let bytes_min = self.number(LIST_COMPRESS_BYTES_MIN) as u64;
+                let nodes_min = bytes_min.div_ceil(NODE_BYTES_MAX as u64) as u32;
+                ListLimits { nodes_min, plain_nodes: LIST_PLAIN_NODES.min(nodes_min / 4) }
+            }
+            depth => ListLimits { nodes_min: 1, plain_nodes: depth as u32 },
         }
     }
 

@@ -17,6 +17,8 @@ mod relocate;
 mod scan;
 mod sort;
 
+pub use database::flush_selected;
+
 use command::{CommandError, Ctx, Entry, parse_i64};
 
 /// The commands on keys and databases.

@@ -52,7 +52,7 @@ fn auth(ctx: &mut Ctx) -> CommandResult {
 }
 
 impl ThreadHost {
-    fn authenticate(&mut self, user: &[u8], password: &[u8]) -> CommandResult {
+    pub(crate) fn authenticate(&mut self, user: &[u8], password: &[u8]) -> CommandResult {
         if user != b"default" || !self.shared.settings.password_matches(password) {
             return Err(WRONG_PASSWORD);
         }

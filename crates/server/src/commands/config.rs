@@ -100,12 +100,18 @@ fn config_set(ctx: &mut Ctx) -> CommandResult {
         pairs.push((name, value));
     }
     let may_protected = host.client_may(ENABLE_PROTECTED_CONFIGS);
-    let changed = shared.settings.change(&pairs, may_protected)?;
+    change(shared, &pairs, may_protected)?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// Changes settings, all of them or none.
+pub(super) fn change(shared: &'static Shared, pairs: &[(&str, &str)], may_protected: bool) -> CommandResult {
+    let changed = shared.settings.change(pairs, may_protected)?;
     if let Err((id, why)) = apply(shared, &mut changed.ids()) {
         shared.settings.undo(&changed);
         return Err(settings::failed(setting(id).name, &why));
     }
-    ctx.reply.ok();
     Ok(())
 }
 
@@ -180,14 +186,19 @@ const CONFIG_RESETSTAT: Entry = Entry {
 };
 
 fn config_resetstat(ctx: &mut Ctx) -> CommandResult {
+    reset_statistics(ctx);
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// Begins to count anew; all shards are entered.
+pub(super) fn reset_statistics(ctx: &mut Ctx) {
     let shared = ThreadHost::of(ctx.host).shared;
     for id in shared.shards.ids() {
         let stats = &mut ctx.store.tx.hold.shard_mut(id).stats;
         *stats = shard::ShardStats { changes: stats.changes, ..Default::default() };
     }
     shared.reset_stats();
-    ctx.reply.ok();
-    Ok(())
 }
 
 const CONFIG_HELP: Entry = Entry { run: Run::Function(config_help), ..Entry::HELP };

@@ -147,6 +147,7 @@ fn exec(ctx: &mut Ctx) -> CommandResult {
         return Ok(());
     }
     let client = host.session().client;
+    host.renew_libraries();
     ctx.reply.array(multi.queued.len());
     for (id, args) in &multi.queued {
         if let Outcome::Again(ids) = run_queued(ctx, *id, args) {
@@ -208,8 +209,8 @@ impl ThreadHost {
                 Route::Channels(from) if args.len() <= from => self.subscribed_needs(),
                 _ => Needs::of(command, &args, placement),
             });
-            if let Route::Script { by_name } = command.entry.route {
-                needs = needs.and(self.script_needs(&args, by_name));
+            if let Route::Script(callee) = command.entry.route {
+                needs = needs.and(self.script_needs(&args, callee));
             }
         }
         self.session().multi = Some(multi);

@@ -69,7 +69,6 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ("lazyfree-lazy-user-flush", "no"),
     ("lfu-decay-time", "1"),
     ("lfu-log-factor", "10"),
-    ("list-compress-depth", "0"),
     ("list-max-listpack-size", "-2"),
     ("list-max-ziplist-size", "-2"),
     ("locale-collate", ""),

@@ -12,7 +12,7 @@ use resp::Proto;
 
 use super::SUBCOMMAND;
 use crate::gather::Part;
-use crate::session::{Session, State};
+use crate::session::{Protocol, Session, State};
 use crate::thread::ThreadHost;
 
 pub(super) const CLIENT_INFO: Entry = Entry {
@@ -198,7 +198,11 @@ fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64, tab
         },
         session.last_command.map_or("NULL", |id| table.get(id).full_name.as_str()),
         session.redirects_to(),
-        if session.client.proto == Proto::Resp3 { 3 } else { 2 },
+        match (session.protocol, session.client.proto) {
+            (Protocol::Memcached, _) => 0,
+            (Protocol::Redis, Proto::Resp2) => 2,
+            (Protocol::Redis, Proto::Resp3) => 3,
+        },
         text(&session.lib_name),
         text(&session.lib_version),
     );

@@ -2,11 +2,10 @@
 
 CARGO ?= cargo
 PORT ?= 6379
-URL ?=
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: help run build release test quick-test differential simulate hostile fuzz loom lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions scaling demo gates gate-sidekiq gate-memcached clean setup
+.PHONY: help run build release test quick-test differential simulate hostile fuzz loom lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions scaling demo gates gate-memcached clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -90,14 +89,12 @@ demo: release ## Real Sidekiq workers drain Darter; PEER=redis compares
 	gates/sidekiq/setup
 	SIDEKIQ=$(SIDEKIQ) gates/sidekiq/demo
 
-gate-sidekiq: release ## Account for every job of Sidekiq 6 and 7, and fetch every page of the web UI
-	gates/sidekiq/setup
-	scripts/gate-sidekiq $(URL)
-
 gate-memcached: release ## memcached's clients: libmemcached's memccapable, pymemcache's tests, against Darter and memcached
 	scripts/gate-memcached
 
-gates: gate-sidekiq gate-memcached ## All real clients
+gates: release ## Real clients and their tests against Darter and redis-server, in one table: GATE=one or several (docs/gates.md)
+	gates/run $(GATE)
+	$(if $(GATE),,scripts/gate-memcached)
 
 clean: ## Remove what was built
 	$(CARGO) clean

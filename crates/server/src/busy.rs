@@ -5,16 +5,18 @@
 
 use std::time::Duration;
 
-use command::{ArgSlices, CommandError, Flag, Needs, Outcome, Task, Tx, Work};
+use command::{ArgSlices, CommandError, CommandResult, Ctx, Flag, Needs, Outcome, Task, Tx, Work};
 use proactor::{ConnId, Event};
 use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Node;
 
 use crate::admit::Admission;
+use crate::gather::Part;
 use crate::message::Message;
 use crate::parser::Parser;
 use crate::script_store::{Slow, SlowKind};
 use crate::session::State;
+use crate::shared::Shared;
 use crate::thread::ThreadHost;
 
 impl ThreadHost {
@@ -38,6 +40,7 @@ impl ThreadHost {
         for message in std::mem::take(&mut self.own_mail) {
             match message {
                 Message::Adopt(socket, protocol) => self.adopt(socket, protocol),
+                Message::PassScript(asker) => self.send_answer(asker, Part::Count(0)),
                 Message::Hop(node) => {
                     if let Some(node) = self.refuse_task(node) {
                         self.own_mail.push_back(Message::Hop(node));
@@ -165,19 +168,6 @@ impl ThreadHost {
         self.suppress_reply(Some(command), mode, mark, out);
     }
 
-    /// Ends every slow script, or every slow function, that has changed nothing.
-    pub(crate) fn kill_slow(&self, kind: SlowKind) -> Result<(), CommandError> {
-        let slow = || self.shared.threads.iter().map(|thread| &thread.slow_script);
-        if slow().filter(|slow| slow.kind() == Some(kind) && slow.kill()).count() > 0 {
-            return Ok(());
-        }
-        if slow().any(|slow| slow.get() == Slow::Wrote) {
-            return Err(CommandError::UNKILLABLE);
-        }
-        let is_other = slow().any(|slow| slow.get() == Slow::Killable);
-        Err(if is_other { self.shared.busy_error() } else { CommandError::NOT_BUSY })
-    }
-
     /// Whether a slow script keeps a command that needs these shards waiting.
     pub(crate) fn is_kept_waiting(&self, needs: &Needs) -> bool {
         if !self.shared.scripts.is_busy() {
@@ -192,4 +182,36 @@ impl ThreadHost {
             Needs::All => shards.ids().any(|id| held(&id)),
         }
     }
+}
+
+/// `SCRIPT KILL` and `FUNCTION KILL`. If nothing is slow, the client waits, if it may, until what runs just now has ended
+/// or is slow: that is when Redis would come to its command.
+pub(crate) fn kill(ctx: &mut Ctx, kind: SlowKind) -> CommandResult {
+    let may_wait = ctx.may_block();
+    let host = ThreadHost::of(ctx.host);
+    let shared = host.shared;
+    if may_wait && !shared.scripts.is_busy() {
+        let finish = move |_: Vec<Part>, reply: &mut Reply<'_>| match kill_slow(shared, kind) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error.text()),
+        };
+        host.gather(Message::PassScript, Box::new(finish));
+        return Ok(());
+    }
+    kill_slow(shared, kind)?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// Ends every slow script, or every slow function, that has changed nothing.
+fn kill_slow(shared: &Shared, kind: SlowKind) -> Result<(), CommandError> {
+    let slow = || shared.threads.iter().map(|thread| &thread.slow_script);
+    if slow().filter(|slow| slow.kind() == Some(kind) && slow.kill()).count() > 0 {
+        return Ok(());
+    }
+    if slow().any(|slow| slow.get() == Slow::Wrote) {
+        return Err(CommandError::UNKILLABLE);
+    }
+    let is_other = slow().any(|slow| slow.get() == Slow::Killable);
+    Err(if is_other { shared.busy_error() } else { CommandError::NOT_BUSY })
 }

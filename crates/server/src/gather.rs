@@ -75,20 +75,30 @@ impl std::fmt::Debug for Gathering {
 impl ThreadHost {
     /// Asks all threads on behalf of the current client, which gets its reply when all have answered.
     pub(crate) fn ask(&mut self, each: Each, finish: Finish) {
+        self.gather(|asker| Message::Ask(Question { asker, each: each.clone() }), finish);
+    }
+
+    /// Sends all threads a message that they answer with a part.
+    pub(crate) fn gather(&mut self, message: impl Fn(Client) -> Message, finish: Finish) {
         let expected = self.shared.threads.len();
         let session = self.session();
         let asker = session.client;
         session.state = State::Gathering(Gathering { parts: Vec::new(), expected, finish });
         for thread in 0..expected as u16 {
-            self.send(thread, Message::Ask(Question { asker, each: each.clone() }));
+            self.send(thread, message(asker));
         }
+    }
+
+    /// Answers for this thread.
+    pub(crate) fn send_answer(&mut self, asker: Client, part: Part) {
+        self.send(asker.thread, Message::Answer(Answer { asker, part }));
     }
 }
 
 impl Thread {
     pub(crate) fn answer(&mut self, question: Question) {
         let part = (question.each)(self);
-        self.host.send(question.asker.thread, Message::Answer(Answer { asker: question.asker, part }));
+        self.host.send_answer(question.asker, part);
     }
 
     pub(crate) fn take_answer(&mut self, answer: Answer) {

@@ -8,6 +8,7 @@ use resp::{Output, Proto, Reply};
 use shard::{Node, Ready, ShardId};
 
 use crate::dispatch::PUT_OFF_MAX;
+use crate::gather::Part;
 use crate::message::Message;
 use crate::migration::Returned;
 use crate::session::{ReplyMode, Retry, State};
@@ -29,6 +30,7 @@ impl Thread {
             Message::FlushedFor(connection) => self.tell_of(ConnId::from_bits(connection), None),
             Message::Monitor(line) => self.show_to_monitors(&line),
             Message::Ask(question) => self.answer(question),
+            Message::PassScript(asker) => self.host.send_answer(asker, Part::Count(0)),
             Message::Answer(answer) => self.take_answer(answer),
             Message::UsersChanged => self.follow_users(),
             Message::Migrated(returned) => self.take_returned(*returned),

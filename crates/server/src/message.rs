@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use command::{Post, Published, Task};
+use command::{Client, Post, Published, Task};
 use proactor::Socket;
 use shard::Node;
 
@@ -30,7 +30,9 @@ pub(crate) enum Message {
     Monitor(Arc<Vec<u8>>),
     /// A question to all threads.
     Ask(Question),
-    /// The answer to one.
+    /// Of this client, which waits until every thread has answered that its script has ended or is slow.
+    PassScript(Client),
+    /// The answer to one of these two.
     Answer(Answer),
     /// Users changed: some clients may have to go.
     UsersChanged,

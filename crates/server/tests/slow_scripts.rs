@@ -126,6 +126,26 @@ fn those_who_came_before_a_script_was_slow_are_answered_too() {
 }
 
 #[test]
+fn a_script_can_be_killed_before_it_is_slow() {
+    on_each_server(|server| {
+        let (mut caller, mut probe, mut killer) = (client(server), client(server), client(server));
+        check(&mut probe, "CONFIG SET lua-time-limit 300", "OK");
+        for (key, command, reply) in [("a", "exists", "OK"), ("b", "incr", "(error) UNKILLABLE")] {
+            caller.send(&format!("EVAL \"redis.call('{command}', KEYS[1]) while true do end\" 1 {key}"));
+            eventually("it runs", || {
+                let seen = text(&probe.call("INFO commandstats"));
+                seen.contains(&format!("cmdstat_{command}")) || seen.starts_with("BUSY")
+            });
+            let said = killer.show("SCRIPT KILL");
+            assert!(said.starts_with(reply), "{command}: {said}");
+            if reply == "OK" {
+                assert!(caller.receive().to_string().contains("Script killed"));
+            }
+        }
+    });
+}
+
+#[test]
 fn connections_that_come_while_a_script_loops_are_counted_and_refused() {
     on_each_server(|server| {
         let mut early = client(server);
@@ -153,6 +173,7 @@ fn without_a_time_limit_no_script_is_slow() {
     for _ in 0..20 {
         caller.send("EVAL \"for i = 1, 200000 do end return 1\" 1 {k}a");
         check(&mut witness, "GET {k}b", "\"here\"");
+        check(&mut witness, "SCRIPT KILL", "(error) NOTBUSY No scripts in execution right now.");
         assert_eq!(caller.receive().to_string(), "(integer) 1");
     }
 }

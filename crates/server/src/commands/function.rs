@@ -12,6 +12,7 @@ use script::{FunctionEngine, Library, LibrarySet};
 
 use super::scripting::{SCRIPT_KEYS, SCRIPT_KEYS_RO, check_key_count, refuse_source, run_program};
 use super::subcommand_error;
+use crate::busy;
 use crate::library_store::Loading;
 use crate::script_store::SlowKind;
 use crate::scripting::ScriptFailure;
@@ -414,9 +415,7 @@ const FUNCTION_KILL: Entry = Entry {
 };
 
 fn function_kill(ctx: &mut Ctx) -> CommandResult {
-    ThreadHost::of(ctx.host).kill_slow(SlowKind::Function)?;
-    ctx.reply.ok();
-    Ok(())
+    busy::kill(ctx, SlowKind::Function)
 }
 
 const FUNCTION_HELP: Entry = Entry {

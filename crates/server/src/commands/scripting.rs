@@ -7,6 +7,7 @@ use command::{
     integer, key, keyword_is, oneof, parse_i64, string, token,
 };
 
+use crate::busy;
 use crate::script_store::SlowKind;
 use crate::scripting::{Call, Program, ScriptFailure, Wanted};
 use crate::thread::ThreadHost;
@@ -271,9 +272,7 @@ const SCRIPT_KILL: Entry = Entry {
 };
 
 fn script_kill(ctx: &mut Ctx) -> CommandResult {
-    ThreadHost::of(ctx.host).kill_slow(SlowKind::Script)?;
-    ctx.reply.ok();
-    Ok(())
+    busy::kill(ctx, SlowKind::Script)
 }
 
 const SCRIPT_LOAD: Entry = Entry {

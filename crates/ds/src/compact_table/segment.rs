@@ -162,9 +162,9 @@ impl<B: Block> Segment<B> {
         self.len >= capacity(self.buckets.len())
     }
 
-    /// Adds a block; the segment is not full.
+    /// Adds a block with this turn; the segment is not full.
     #[inline]
-    pub(super) fn insert(&mut self, tag: u16, block: B) -> Place {
+    pub(super) fn insert(&mut self, tag: u16, turn: bool, block: B) -> Place {
         let mut at = self.home(tag);
         let slot = loop {
             let bucket = &mut self.buckets[at];
@@ -174,7 +174,7 @@ impl<B: Block> Segment<B> {
             }
             at = self.after(at);
         };
-        self.buckets[at].slots[slot].put(tag, block);
+        self.buckets[at].slots[slot].put(tag, turn, block);
         self.len += 1;
         Place { bucket: at, slot }
     }
@@ -235,9 +235,9 @@ impl<B: Block> Segment<B> {
 
     fn absorb(&mut self, mut other: Self, tag_of: impl Fn(u16) -> u16) {
         for slot in other.slots_mut() {
-            let tag = tag_of(slot.tag());
+            let (tag, turn) = (tag_of(slot.tag()), slot.turn());
             if let Some(block) = slot.take() {
-                self.insert(tag, block);
+                self.insert(tag, turn, block);
             }
         }
     }
@@ -256,9 +256,9 @@ impl<B: Block> Segment<B> {
             let slot = &mut slots[number];
             let side = if slot.tag() & 1 == 0 { &mut low } else { &mut high };
             if let Some(block) = slot.get() {
-                let tag = tag_at(hash_of(block), depth + 1);
+                let (tag, turn) = (tag_at(hash_of(block), depth + 1), slot.turn());
                 slot.take().into_iter().for_each(|block| {
-                    side.insert(tag, block);
+                    side.insert(tag, turn, block);
                 });
             }
         }
@@ -292,6 +292,32 @@ impl<B: Block> Segment<B> {
         slots.iter().for_each(|slot| slot.prefetch());
         slots.iter().filter_map(|slot| slot.get()).for_each(visit);
         slots.len()
+    }
+
+    /// Shows the blocks that have not this turn to `visit`, bucket by bucket, and gives it to those for which that is true;
+    /// the first for which it is not ends the visit, and the answer is false. `ahead` sees them a moment earlier, to ask for
+    /// memory.
+    pub(super) fn visit_old(
+        &mut self,
+        turn: bool,
+        ahead: &mut dyn FnMut(B::Ref<'_>),
+        visit: &mut dyn FnMut(B::Ref<'_>) -> bool,
+    ) -> bool {
+        for at in 0..self.buckets.len() {
+            if let Some(next) = self.buckets.get(at + 1) {
+                next.slots.iter().for_each(|slot| slot.prefetch());
+            }
+            let is_old = |slot: &Slot<B>| !slot.is_empty() && slot.turn() != turn;
+            let slots = &mut self.buckets[at].slots;
+            slots.iter().filter(|slot| is_old(slot)).filter_map(Slot::get).for_each(&mut *ahead);
+            for slot in slots.iter_mut().filter(|slot| is_old(slot)) {
+                if !slot.get().is_some_and(&mut *visit) {
+                    return false;
+                }
+                slot.set_turn(turn);
+            }
+        }
+        true
     }
 
     /// Panics if the segment contradicts itself; for tests.

@@ -1,11 +1,12 @@
 //! One slot of a bucket: the address of an owned block, with a tag in the sixteen bits that addresses leave free.
 //!
 //! ```text
-//!  63    62 .. 48   47 .. 0
-//!  mark  tag        address of the block; 0 in an empty slot
+//!  63    62 .. 48   47 .. 1                                  0
+//!  mark  tag        address of the block; 0 in an empty slot  turn
 //! ```
 //!
-//! The mark belongs to the bucket, not to the block: it stays when the block goes.
+//! The mark belongs to the bucket, not to the block: it stays when the block goes. The turn belongs to the block, and goes
+//! wherever it goes: blocks that have not the turn of their table are [old](super::CompactTable::begin_turn).
 
 use std::marker::PhantomData;
 use std::mem;
@@ -15,7 +16,8 @@ use std::ptr::{self, NonNull};
 pub(super) const TAG_BITS: u32 = 15;
 
 const ADDRESS_BITS: u32 = u64::BITS - 1 - TAG_BITS;
-const ADDRESS_MASK: usize = (1 << ADDRESS_BITS) - 1;
+const TURN: usize = 1;
+const ADDRESS_MASK: usize = (1 << ADDRESS_BITS) - 1 - TURN;
 const TAG_MASK: usize = ((1 << TAG_BITS) - 1) << ADDRESS_BITS;
 const MARK: usize = 1 << (ADDRESS_BITS + TAG_BITS);
 
@@ -28,7 +30,7 @@ pub unsafe trait Block: 'static {
     /// What is lent of a block.
     type Ref<'a>: Copy;
 
-    /// Gives the block up as a pointer; its address has at most 48 bits.
+    /// Gives the block up as a pointer; its address has at most 48 bits and is even.
     fn into_raw(self) -> NonNull<()>;
 
     /// The owner again.
@@ -105,18 +107,29 @@ impl<B: Block> Slot<B> {
         ((self.word.addr() & TAG_MASK) >> ADDRESS_BITS) as u16
     }
 
+    /// Of an empty slot: nothing that means anything.
+    #[inline]
+    pub(super) fn turn(&self) -> bool {
+        self.word.addr() & TURN != 0
+    }
+
+    pub(super) fn set_turn(&mut self, turn: bool) {
+        self.word = self.word.map_addr(|word| word & !TURN | usize::from(turn));
+    }
+
     pub(super) fn set_marked(&mut self, is_marked: bool) {
         self.word = self.word.map_addr(|word| if is_marked { word | MARK } else { word & !MARK });
     }
 
     /// Fills an empty slot.
     #[inline]
-    pub(super) fn put(&mut self, tag: u16, block: B) {
+    pub(super) fn put(&mut self, tag: u16, turn: bool, block: B) {
         assert!(self.is_empty(), "a slot has room for one block");
         let raw = block.into_raw().as_ptr();
-        assert!(raw.addr() <= ADDRESS_MASK, "an address has 48 bits");
-        let mark = self.word.addr() & MARK;
-        self.word = raw.map_addr(|address| address | (usize::from(tag) << ADDRESS_BITS) & TAG_MASK | mark);
+        assert!(raw.addr() & !ADDRESS_MASK == 0, "an address has 48 bits and is even");
+        let around =
+            (usize::from(tag) << ADDRESS_BITS) & TAG_MASK | self.word.addr() & MARK | usize::from(turn);
+        self.word = raw.map_addr(|address| address | around);
     }
 
     /// Empties the slot.
@@ -135,10 +148,10 @@ impl<B: Block> Slot<B> {
         self.raw().map(|raw| unsafe { B::lend(raw) })
     }
 
-    /// The block to change it, if there is one.
+    /// The block to change it, if there is one, in a table with this turn.
     #[inline]
-    pub(super) fn get_mut(&mut self) -> Option<Held<'_, B>> {
-        if self.is_empty() { None } else { Some(Held { slot: self }) }
+    pub(super) fn get_mut(&mut self, turn: bool) -> Option<Held<'_, B>> {
+        if self.is_empty() { None } else { Some(Held { slot: self, turn }) }
     }
 
     /// Asks for the memory of the block, if there is one.
@@ -191,6 +204,8 @@ pub(super) fn matching_and_marked<B: Block>(slots: &[Slot<B>; 8], tag: u16) -> (
 pub struct Held<'a, B: Block> {
     /// Not empty.
     slot: &'a mut Slot<B>,
+    /// That of the table.
+    turn: bool,
 }
 
 impl<'a, B: Block> Held<'a, B> {
@@ -206,6 +221,17 @@ impl<'a, B: Block> Held<'a, B> {
         self.slot.get().expect("the slot is not empty")
     }
 
+    /// Whether the block was there when the table's turn began, and nobody has [renewed](Self::renew) it since.
+    #[inline]
+    pub fn is_old(&self) -> bool {
+        self.slot.turn() != self.turn
+    }
+
+    /// The block is not old any more.
+    pub fn renew(&mut self) {
+        self.slot.set_turn(self.turn);
+    }
+
     /// The block, for as long as its table is borrowed.
     #[inline]
     pub fn into_ref(self) -> B::Ref<'a> {
@@ -215,9 +241,9 @@ impl<'a, B: Block> Held<'a, B> {
     /// Puts what `change` makes of the block in its place; the hash stays the same.
     #[inline]
     pub fn replace(&mut self, change: impl FnOnce(B) -> B) {
-        let tag = self.slot.tag();
+        let (tag, turn) = (self.slot.tag(), self.slot.turn());
         let block = self.slot.take().expect("the slot is not empty");
-        self.slot.put(tag, change(block));
+        self.slot.put(tag, turn, change(block));
     }
 }
 

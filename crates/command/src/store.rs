@@ -110,7 +110,7 @@ impl<'a, 't> Store<'a, 't> {
         let (db, touch) = (self.client.db, !self.client.no_touch);
         let Tx { hold, config, posts, now, .. } = &mut *self.tx;
         let shard = hold.shard_mut(id);
-        match shard.dbs[db as usize].find_mut(hash, key) {
+        match shard.dbs[db as usize].find_to_touch(hash, key) {
             Some(mut record) => {
                 shard.stats.keyspace_hits += 1;
                 if touch {

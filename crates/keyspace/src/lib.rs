@@ -7,12 +7,14 @@
 //! Not here: waiters, watched keys, effects (crate `shard`), the commands (crate `commands`).
 
 mod config;
+mod cut;
 mod db;
 mod record;
 mod string;
 mod value;
 
 pub use config::{Config, UnixMs};
+pub use cut::{Taken, Witness};
 pub use db::Db;
 pub use record::{Record, RecordMut, RecordRef};
 pub use string::{SHARED_BYTES_MIN, Str, StrRef};

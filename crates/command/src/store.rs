@@ -412,6 +412,12 @@ impl<'a, 't> Store<'a, 't> {
         taken.len()
     }
 
+    /// Whether what happens to `key` by itself is to wait for a snapshot.
+    pub fn holds_back(&mut self, key: &[u8]) -> bool {
+        let (id, hash) = self.locate(key);
+        self.db_mut(id).holds_back(hash, key)
+    }
+
     /// Notes that the hash at `key` has fields that expire.
     pub fn note_volatile_fields(&mut self, key: &[u8]) {
         let (id, hash) = self.locate(key);

@@ -243,14 +243,14 @@ impl Db {
         self.cut.is_some()
     }
 
-    /// Shows the witness more records, as long as it takes them; `true` when it has seen all of them.
-    pub fn continue_cut(&mut self) -> bool {
+    /// Shows the witness more records, as long as there is time and it takes them; true when it has seen all of them.
+    pub fn continue_cut(&mut self, has_time: &mut dyn FnMut() -> bool) -> bool {
         let Some(cut) = &mut self.cut else { return true };
         while let Some((hash, key)) = cut.first_wanted() {
             if let Some(mut held) = self.table.find_mut(hash, |record| record.key() == key)
                 && held.is_old()
             {
-                if cut.witness.take(held.get(), false) != Taken::All {
+                if !has_time() || cut.witness.take(held.get(), false) != Taken::All {
                     return false;
                 }
                 held.renew();
@@ -261,7 +261,7 @@ impl Db {
         let Cut { witness, cursor, wanted } = &mut **cut;
         let ahead = &mut |record: RecordRef<'_>| record.prefetch_value();
         let next = self.table.visit_old(*cursor, ahead, &mut |record| {
-            let taken = witness.take(record, false);
+            let taken = if has_time() { witness.take(record, false) } else { Taken::Nothing };
             if taken == Taken::Part {
                 wanted.push_front((hashing::hash(seed, record.key()), record.key().into()));
             }

@@ -187,8 +187,8 @@ impl World {
                 self.change(keys);
             }
             let number = self.below(DBS);
-            self.dbs[number].continue_cut();
-            self.flushed.retain_mut(|db| !db.continue_cut());
+            self.dbs[number].continue_cut(&mut || true);
+            self.flushed.retain_mut(|db| !db.continue_cut(&mut || true));
         }
         let mut seen = seen.lock().unwrap();
         assert_eq!(seen.ended.len(), DBS);

@@ -41,6 +41,7 @@ impl Thread {
     /// Does the background work that is due.
     pub(crate) fn background(&mut self) {
         self.free_garbage();
+        self.save_slice();
         let now_ms = self.host.now_ms;
         if now_ms < self.host.cron.next_round_ms {
             return;
@@ -49,6 +50,7 @@ impl Thread {
         self.look_at_unread();
         if self.host.id == 0 {
             self.host.shared.sample(now_ms);
+            self.save_if_due();
         }
         let may_expire = self.host.shared.active_expire.load(std::sync::atomic::Ordering::Relaxed);
         if may_expire && !self.host.pausing.is_on() {
@@ -63,9 +65,12 @@ impl Thread {
     /// Frees a few pieces of what left the keyspace.
     fn free_garbage(&mut self) {
         for _ in 0..GARBAGE_SLICES_PER_TURN {
-            let Some(garbage) = self.host.garbage.front_mut() else { return };
-            if !garbage.free_slice() {
-                self.host.garbage.pop_front();
+            let Some(mut garbage) = self.host.garbage.pop_front() else { return };
+            if garbage.is_cut() {
+                garbage.continue_cut(&mut self.host.snapshot.slice(self.host.driver.clock()));
+                self.host.garbage.push_back(garbage);
+            } else if garbage.free_slice() {
+                self.host.garbage.push_front(garbage);
             }
         }
     }
@@ -105,10 +110,15 @@ impl Thread {
             many |= expired.len() * 10 > seen_count && !expired.is_empty();
             let mut store = Store::new(&mut self.tx, Client::internal(db as u32, Proto::Resp2));
             for key in expired {
-                store.delete_expired(&key);
+                if !store.holds_back(&key) {
+                    store.delete_expired(&key);
+                }
             }
             let mut fields_left = EXPIRED_PER_VISIT;
             for key in with_due_fields {
+                if store.holds_back(&key) {
+                    continue;
+                }
                 fields_left -= store.expire_fields(&key, fields_left);
             }
             many |= fields_left == 0;

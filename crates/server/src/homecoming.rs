@@ -30,6 +30,7 @@ impl Thread {
             Message::Ask(question) => self.answer(question),
             Message::Answer(answer) => self.take_answer(answer),
             Message::Reconfigure => self.tx.config = self.host.shared.data_config(),
+            Message::Snapshot => self.look_at_snapshot(),
             // It only ends the sleep: the thread looks whether the server stops.
             Message::Stop => {}
         }
@@ -70,13 +71,17 @@ impl Thread {
             Outcome::Blocked(blocked) => self.with_session(conn, |thread, _| thread.begin_wait(blocked)),
             Outcome::Again(ids) => {
                 let retry = Retry { args: task.args, needs: Needs::several(ids), tries: 0 };
+                if self.host.shared.snapshots.is_cutting() {
+                    // That may be why, and will take a moment.
+                    return self.host.hold_back_until_next_slice(conn, retry);
+                }
                 self.retry(conn, retry);
             }
         }
     }
 
     /// The shard that a queued command waited for came free.
-    fn try_again(&mut self, conn: ConnId) {
+    pub(crate) fn try_again(&mut self, conn: ConnId) {
         let Some(session) = self.host.connections.session(conn) else { return };
         if let State::Queued(retry) = std::mem::replace(&mut session.state, State::Ready) {
             self.retry(conn, retry);

@@ -30,7 +30,9 @@ pub(crate) enum Message {
     Ask(Question),
     /// The answer to one.
     Answer(Answer),
-    /// Settings changed: take the new snapshot.
+    /// A snapshot is being saved, can go on, or is over.
+    Snapshot,
+    /// Settings changed: take the new ones.
     Reconfigure,
     /// End the loop.
     Stop,

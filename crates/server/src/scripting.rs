@@ -261,6 +261,9 @@ impl<'t> Run<'_, 't> {
         if self.is_read_only && (command.is_write() || command.has(Flag::MayReplicate)) {
             return Err(CommandError::new("ERR Write commands are not allowed from read-only scripts."));
         }
+        if command.is_write() && self.host.shared.refuses_writes() {
+            return Err(CommandError::fixed(crate::admit::MISCONF));
+        }
         Ok(command)
     }
 

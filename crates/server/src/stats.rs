@@ -164,6 +164,8 @@ pub(crate) struct ThreadStats {
     pub(crate) widths: [Counter; WIDTH_BUCKETS],
     pub(crate) delegated: Counter,
     pub(crate) retries: Counter,
+    /// Commands held back because a snapshot was being saved.
+    pub(crate) held_back: Counter,
     /// Turns that began with a shard kept from before, because its backlog was long.
     pub(crate) kept: Counter,
     /// How many there are just now, unlike everything else here.
@@ -187,6 +189,7 @@ impl ThreadStats {
             widths: Default::default(),
             delegated: Counter::default(),
             retries: Counter::default(),
+            held_back: Counter::default(),
             kept: Counter::default(),
             blocked_clients: Counter::default(),
             connections_received: Counter::default(),
@@ -235,6 +238,7 @@ impl ThreadStats {
             &self.commands_processed,
             &self.delegated,
             &self.retries,
+            &self.held_back,
             &self.kept,
             &self.connections_received,
             &self.rejected_connections,

@@ -67,6 +67,8 @@ pub(crate) struct ThreadHost {
     pub(crate) events: VecDeque<Event>,
     /// Large values and databases on their way out.
     pub(crate) garbage: VecDeque<Garbage>,
+    /// What it has to do with the snapshot that is being saved.
+    pub(crate) snapshot: crate::snapshot::Share,
     /// Connections with complete commands left over when their turn ended.
     pub(crate) unserved: VecDeque<ConnId>,
     /// Which thread gets the next new connection (the accepting thread's).
@@ -80,6 +82,10 @@ pub(crate) struct ThreadHost {
 impl Host for ThreadHost {
     fn as_any_mut(&mut self) -> &mut dyn std::any::Any {
         self
+    }
+
+    fn flushed_all(&mut self, hold: &Hold<'_, command::Task, command::Wait>) {
+        self.shared.save_nothing(hold);
     }
 }
 
@@ -147,6 +153,7 @@ impl Thread {
                 monitors: Vec::new(),
                 events: VecDeque::new(),
                 garbage: VecDeque::new(),
+                snapshot: crate::snapshot::Share::default(),
                 unserved: VecDeque::new(),
                 next_thread: 0,
                 now_ms,
@@ -218,7 +225,8 @@ impl Thread {
             || !self.host.next_mail.is_empty()
             || !self.host.unserved.is_empty()
             || !self.host.events.is_empty()
-            || !self.host.garbage.is_empty();
+            || self.host.snapshot.is_busy()
+            || self.host.garbage.iter().any(|garbage| !garbage.is_cut() || self.host.snapshot.has_room());
         if busy {
             return Some(Duration::ZERO);
         }

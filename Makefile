@@ -6,7 +6,7 @@ URL ?=
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: help run build release test quick-test differential simulate hostile fuzz loom lint fmt bench bench-quick bench-tables bench-growth scaling demo gates gate-sidekiq clean setup
+.PHONY: help run build release test quick-test differential simulate hostile fuzz loom lint fmt bench bench-quick bench-tables bench-growth bench-commands scaling demo gates gate-sidekiq clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -75,6 +75,9 @@ bench-tables: release ## The published tables with our figures beside them: TABL
 
 scaling: ## What to expect on 1 to 64 cores, computed from costs measured on two (docs/scaling.md)
 	scripts/scaling-model
+
+bench-commands: release ## Server CPU of some seventy commands, family by family, as ratios to redis-server
+	scripts/bench-commands --markdown
 
 bench-growth: ## How long one operation takes while tables and collections grow to millions, and shrink
 	$(CARGO) build --release -p keyspace --example growth

@@ -207,7 +207,7 @@ impl Client {
 
 impl Kv {
     pub(crate) fn run(&self) -> io::Result<Report> {
-        let target = self.common.target();
+        let target = self.common.target()?;
         if self.key_minimum > self.key_maximum {
             return Err(io::Error::other("--key-minimum is above --key-maximum"));
         }

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use resp::Value;
+use rustls::{ClientConnection, StreamOwned};
 
 /// How long a reply may take.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -17,7 +18,22 @@ const READ_BYTES: usize = 64 * 1024;
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
+
+impl Stream {
+    /// The bytes, both ways.
+    fn bytes(&mut self) -> &mut dyn ReadWrite {
+        match self {
+            Stream::Tcp(stream) => stream,
+            Stream::Unix(stream) => stream,
+            Stream::Tls(stream) => &mut **stream,
+        }
+    }
+}
+
+trait ReadWrite: Read + Write {}
+impl<T: Read + Write> ReadWrite for T {}
 
 /// A blocking connection.
 #[derive(Debug)]
@@ -42,6 +58,7 @@ impl Line {
         match &self.stream {
             Stream::Tcp(stream) => stream.set_read_timeout(timeout),
             Stream::Unix(stream) => stream.set_read_timeout(timeout),
+            Stream::Tls(stream) => stream.sock.set_read_timeout(timeout),
         }
     }
 
@@ -94,10 +111,9 @@ impl Line {
     }
 
     pub(crate) fn send(&mut self, request: &[u8]) -> io::Result<()> {
-        match &mut self.stream {
-            Stream::Tcp(stream) => stream.write_all(request),
-            Stream::Unix(stream) => stream.write_all(request),
-        }
+        let bytes = self.stream.bytes();
+        bytes.write_all(request)?;
+        bytes.flush()
     }
 
     /// The next reply.
@@ -111,11 +127,7 @@ impl Line {
                 self.received.drain(..length);
                 return Ok(value);
             }
-            let count = match &mut self.stream {
-                Stream::Tcp(stream) => stream.read(&mut chunk),
-                Stream::Unix(stream) => stream.read(&mut chunk),
-            };
-            match count {
+            match self.stream.bytes().read(&mut chunk) {
                 Ok(0) => {
                     return Err(io::Error::new(ErrorKind::UnexpectedEof, "the server closed the connection"));
                 }

@@ -39,6 +39,7 @@ mod run;
 mod script;
 mod table;
 mod target;
+mod tls;
 mod watch;
 
 use std::process::ExitCode;

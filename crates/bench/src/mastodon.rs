@@ -169,7 +169,7 @@ impl Mix {
 
 impl Mastodon {
     pub(crate) fn run(&self) -> io::Result<Report> {
-        let target = self.common.target();
+        let target = self.common.target()?;
         let mut line = target.line(Greeting::Plain)?;
         self.clear(&mut line)?;
         let knows_pfadd = !matches!(line.call(&["PFADD", "bench:visitors"])?, Value::Error(text)

@@ -1,5 +1,6 @@
 //! The options that every mode has, and how numbers on the command line are read.
 
+use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,11 +10,12 @@ use clap::Args;
 use crate::control::Limits;
 use crate::run::Plan;
 use crate::target::{Greeting, Target};
+use crate::tls::Trust;
 
 /// Which server, and where the results go.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Common {
-    /// The server: redis://[user:password@]host[:port][/db] or unix://[user:password@]/path[?db=n].
+    /// The server: redis://[user:password@]host[:port][/db], rediss:// over TLS, or unix://[user:password@]/path[?db=n].
     #[arg(long, value_name = "URL")]
     url: Option<Target>,
     /// The server's host, without --url.
@@ -22,6 +24,8 @@ pub(crate) struct Common {
     /// The server's port, without --url.
     #[arg(short, long, default_value_t = 6379, conflicts_with = "url")]
     port: u16,
+    #[command(flatten)]
+    trust: Trust,
     /// Write the results as JSON to this file; `-`: to standard output, in place of the table.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -57,8 +61,12 @@ impl Common {
         }
     }
 
-    pub(crate) fn target(&self) -> Target {
-        self.url.clone().unwrap_or_else(|| Target::tcp(&self.host, self.port))
+    /// The server.
+    ///
+    /// # Errors
+    /// If a file for TLS is of no use.
+    pub(crate) fn target(&self) -> io::Result<Target> {
+        self.url.clone().unwrap_or_else(|| Target::tcp(&self.host, self.port)).trusting(&self.trust)
     }
 }
 

@@ -59,7 +59,7 @@ impl Workload for Repeat {
 
 impl Raw {
     pub(crate) fn run(&self) -> io::Result<Report> {
-        let target = self.common.target();
+        let target = self.common.target()?;
         let plan = Plan { kinds: &["request"], rate: &[0], ..self.common.plan(&target, "raw") };
         let batches = self.requests.div_ceil(u64::from(self.pipeline));
         let team = |index: u32| Team {

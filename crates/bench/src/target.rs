@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   redis://[[user]:password@]host[:port][/db]      unix://[[user]:password@]/path/of/socket[?db=n]
+//!   rediss://…, the same over TLS
 //! ```
 //!
 //! Connections are made and greeted while blocking, before the clock starts; then the load takes them over.
@@ -14,17 +15,22 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use proactor::Socket;
+use rustls::StreamOwned;
 
 use crate::line::{Line, Stream};
+use crate::tls::{Secured, Tls, Trust};
 
 /// How long a server may take to accept a connection, and to answer a greeting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const PORT: u16 = 6379;
 
 /// A server, and as whom to speak to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) address: Address,
+    is_secure: bool,
+    /// Over TLS, once it is known whom to trust.
+    tls: Option<Tls>,
     user: Option<String>,
     password: Option<String>,
     db: u32,
@@ -52,7 +58,18 @@ impl Target {
     /// The server at `host` and `port`, without a password.
     pub(crate) fn tcp(host: &str, port: u16) -> Target {
         let address = Address::Tcp(host.to_owned(), port);
-        Target { address, user: None, password: None, db: 0 }
+        Target { address, is_secure: false, tls: None, user: None, password: None, db: 0 }
+    }
+
+    /// The same, trusting those over TLS.
+    ///
+    /// # Errors
+    /// If a file that they name is of no use.
+    pub(crate) fn trusting(mut self, trust: &Trust) -> io::Result<Target> {
+        if self.is_secure {
+            self.tls = Some(trust.tls()?);
+        }
+        Ok(self)
     }
 
     /// Connects and greets.
@@ -67,14 +84,18 @@ impl Target {
     }
 
     /// The same, for the load to take over.
-    pub(crate) fn socket(&self, greeting: Greeting) -> io::Result<Socket> {
-        match self.line(greeting)?.into_stream()? {
-            Stream::Tcp(stream) => Socket::from_tcp(stream),
+    pub(crate) fn socket(&self, greeting: Greeting) -> io::Result<(Socket, Option<Box<Secured>>)> {
+        Ok(match self.line(greeting)?.into_stream()? {
+            Stream::Tcp(stream) => (Socket::from_tcp(stream)?, None),
             Stream::Unix(stream) => {
                 let Address::Unix(path) = &self.address else { unreachable!("a Unix stream has a path") };
-                Socket::from_unix(stream, path)
+                (Socket::from_unix(stream, path)?, None)
             }
-        }
+            Stream::Tls(stream) => {
+                let StreamOwned { conn, sock } = *stream;
+                (Socket::from_tcp(sock)?, Some(Box::new(Secured::new(conn))))
+            }
+        })
     }
 
     fn connect(&self) -> io::Result<Stream> {
@@ -86,7 +107,7 @@ impl Target {
                     match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
                         Ok(stream) => {
                             stream.set_nodelay(true)?;
-                            return Ok(Stream::Tcp(stream));
+                            return self.secured(stream, host);
                         }
                         Err(error) => last = error,
                     }
@@ -94,6 +115,15 @@ impl Target {
                 Err(last)
             }
         }
+    }
+
+    /// The connection over TLS, if the URL says so, with the handshake done.
+    fn secured(&self, stream: TcpStream, host: &str) -> io::Result<Stream> {
+        let Some(tls) = &self.tls else { return Ok(Stream::Tcp(stream)) };
+        stream.set_read_timeout(Some(CONNECT_TIMEOUT))?;
+        let mut stream = StreamOwned::new(tls.session(host)?, stream);
+        stream.conn.complete_io(&mut stream.sock)?;
+        Ok(Stream::Tls(Box::new(stream)))
     }
 
     fn greet(&self, line: &mut Line, greeting: Greeting) -> io::Result<()> {
@@ -134,6 +164,7 @@ impl fmt::Display for Address {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.address {
+            Address::Tcp(..) if self.is_secure => write!(f, "rediss://{}/{}", self.address, self.db),
             Address::Tcp(..) => write!(f, "redis://{}/{}", self.address, self.db),
             Address::Unix(path) => write!(f, "unix://{path}?db={}", self.db),
         }
@@ -145,7 +176,7 @@ impl FromStr for Target {
 
     fn from_str(url: &str) -> Result<Target, String> {
         let Some((scheme, rest)) = url.split_once("://") else {
-            return Err("a URL begins with redis:// or unix://".to_owned());
+            return Err("a URL begins with redis://, rediss:// or unix://".to_owned());
         };
         let (credentials, place) = match rest.rsplit_once('@') {
             Some((credentials, place)) => (Some(credentials), place),
@@ -160,12 +191,12 @@ impl FromStr for Target {
         };
         let user = user.filter(|user| !user.is_empty());
         let (address, db) = match scheme {
-            "redis" | "valkey" => tcp_place(place)?,
+            "redis" | "valkey" | "rediss" | "valkeys" => tcp_place(place)?,
             "unix" => unix_place(place)?,
-            "rediss" => return Err("TLS is not supported: use redis:// or unix://".to_owned()),
-            other => return Err(format!("unknown scheme {other}://: use redis:// or unix://")),
+            other => return Err(format!("unknown scheme {other}://: use redis://, rediss:// or unix://")),
         };
-        Ok(Target { address, user, password, db })
+        let is_secure = matches!(scheme, "rediss" | "valkeys");
+        Ok(Target { address, is_secure, tls: None, user, password, db })
     }
 }
 
@@ -245,8 +276,8 @@ mod tests {
         check("redis://me:secret@host", Ok(("redis://host:6379/0", Some("me"), Some("secret"))));
         check("unix:///run/d.sock", Ok(("unix:///run/d.sock?db=0", None, None)));
         check("unix://:pw@/run/d.sock?db=2", Ok(("unix:///run/d.sock?db=2", None, Some("pw"))));
-        check("localhost:6379", Err("begins with redis://"));
-        check("rediss://host", Err("TLS"));
+        check("localhost:6379", Err("begins with redis://,"));
+        check("rediss://:pw@host:7000/1", Ok(("rediss://host:7000/1", None, Some("pw"))));
         check("http://host", Err("unknown scheme http://"));
         check("redis://host:seven", Err("seven is no port"));
         check("redis://host/x", Err("x is no database"));

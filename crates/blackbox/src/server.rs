@@ -118,7 +118,9 @@ impl Server {
             .args(file)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             // What somebody else left there is not to be loaded.
-            .args(["--dbfilename", &format!("blackbox-{port}.rdb"), "--save", ""])
+            .args(["--dbfilename", &format!("blackbox-{port}.rdb")])
+            // A file says itself when it saves.
+            .args(if has_file { &[][..] } else { &["--save", ""] })
             .args(options)
             .current_dir(std::env::temp_dir())
             .stdin(Stdio::null())

@@ -2,14 +2,14 @@
 //! the key and for the value.
 //!
 //! ```text
-//! narrow  │ word │ length of key │ of text │ expiry │ key … │ text … or integer │
-//! wide    │ word │ length of key │ value            │ key … │ expiry            │
+//! narrow  │ word │ lengths, low bits: key, text │ expiry │ key … │ text … or integer │
+//! wide    │ word │ length of key │ value                 │ key … │ expiry            │
 //!
-//! word: access clock, 29 bits │ narrow, 1 bit │ form of the expiry, 2 bits
+//! word: access clock, 25 bits │ length of the text, high bits, 4 │ narrow, 1 │ form of the expiry, 2
 //! ```
 //!
-//! A string that is short together with its key makes a narrow record. It becomes wide when it is to be changed
-//! otherwise than as a whole. The expiry takes room once there was one.
+//! A string whose key is short makes a narrow record if both fit into [`NARROW_BYTES_MAX`]. It becomes wide when it is to be
+//! changed otherwise than as a whole. The expiry takes room once there was one.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
@@ -31,17 +31,21 @@ const NO_EXPIRY: [UnixMs; 4] = [UnixMs::MAX, (1 << 48) - 1, UnixMs::MAX, UnixMs:
 const FORM_BIT: u32 = 30;
 
 const NARROW: u32 = 1 << 29;
-const ACCESS_MASK: u32 = NARROW - 1;
+/// Where the high bits of the length of a narrow record's text begin in the word.
+const TEXT_BIT: u32 = 25;
+const ACCESS_MASK: u32 = (1 << TEXT_BIT) - 1;
 
 /// Where the fields of a narrow record begin.
 const NARROW_LENGTHS_AT: usize = size_of::<u32>();
 const NARROW_HEAD_BYTES: usize = NARROW_LENGTHS_AT + 2;
-/// Bytes of a narrow record at most.
-const NARROW_BYTES_MAX: usize = 128;
+/// Bytes of a narrow record at most: the largest that the allocator has a fine size for.
+const NARROW_BYTES_MAX: usize = 2048;
+/// Bytes of a narrow record's key at most.
+const KEY_BYTES_MAX: usize = u8::MAX as usize;
 /// In place of the length of a text: it is an integer.
-const INT: u8 = u8::MAX;
+const INT: u16 = (1 << 12) - 1;
 
-/// All records are aligned to this, and narrow ones have a multiple of twice as much, as the allocator has it.
+/// All records are aligned to this and have a multiple of it, as the allocator has it.
 const ALIGN: usize = align_of::<Wide>();
 
 /// Bytes of a record's place in the table, with what tables keep free.
@@ -70,17 +74,17 @@ struct Parts {
     key: (usize, usize),
     expiry_at: usize,
     /// Of a narrow record: where its text or integer begins, and the length of the text.
-    content: Option<(usize, u8)>,
+    content: Option<(usize, u16)>,
 }
 
 impl Parts {
     #[inline]
-    fn narrow(form: usize, key_len: usize, text_len: u8) -> Self {
+    fn narrow(form: usize, key_len: usize, text_len: u16) -> Self {
         let key_at = NARROW_HEAD_BYTES + EXPIRY_BYTES[form];
         let content_at = key_at + key_len;
         let content_bytes = if text_len == INT { size_of::<i64>() } else { usize::from(text_len) };
         Parts {
-            layout: layout((content_at + content_bytes).next_multiple_of(2 * ALIGN)),
+            layout: layout((content_at + content_bytes).next_multiple_of(ALIGN)),
             key: (key_at, key_len),
             expiry_at: NARROW_HEAD_BYTES,
             content: Some((content_at, text_len)),
@@ -139,9 +143,8 @@ impl Record {
         let (content_at, text_len) = parts.content?;
         let block = allocate(parts.layout);
         let word = access & ACCESS_MASK | NARROW | (form as u32) << FORM_BIT;
-        // SAFETY: the block has the alignment and room for the word.
-        unsafe { block.cast::<u32>().write(word) };
-        write(block, NARROW_LENGTHS_AT, &[key.len() as u8, text_len]);
+        write_word(block, with_text_len(word, text_len));
+        write(block, NARROW_LENGTHS_AT, &[key.len() as u8, text_len as u8]);
         write(block, parts.key.0, key);
         write_content(block, content_at, string);
         Some(Record::without_expiry(block))
@@ -218,11 +221,24 @@ fn allocate(layout: Layout) -> NonNull<u8> {
 fn narrow_parts(key_len: usize, string: StrRef<'_>, form: usize) -> Option<Parts> {
     let text_len = match string {
         StrRef::Int(_) => INT,
-        StrRef::Text(text) if text.len() <= NARROW_BYTES_MAX => text.len() as u8,
+        StrRef::Text(text) if text.len() <= NARROW_BYTES_MAX => text.len() as u16,
         StrRef::Text(_) | StrRef::Shared(_) => return None,
     };
     let parts = Parts::narrow(form, key_len, text_len);
-    (parts.layout.size() <= NARROW_BYTES_MAX).then_some(parts)
+    (key_len <= KEY_BYTES_MAX && parts.layout.size() <= NARROW_BYTES_MAX).then_some(parts)
+}
+
+/// The word of a record whose text has another length.
+#[inline]
+fn with_text_len(word: u32, text_len: u16) -> u32 {
+    word & !(0xf << TEXT_BIT) | u32::from(text_len >> 8) << TEXT_BIT
+}
+
+/// Writes the word of a block that is borrowed alone, or new.
+#[inline]
+fn write_word(block: NonNull<u8>, word: u32) {
+    // SAFETY: every block has the alignment and room for the word; only this file calls it.
+    unsafe { block.cast::<u32>().write(word) };
 }
 
 /// Writes to a block that is borrowed alone, or new, and has room for it there.
@@ -313,7 +329,8 @@ impl<'a> RecordRef<'a> {
             Some(wide) => Parts::wide(self.form(), wide.key_len as usize),
             None => {
                 let lengths = self.bytes(NARROW_LENGTHS_AT, 2);
-                Parts::narrow(self.form(), usize::from(lengths[0]), lengths[1])
+                let high_bits = (self.word() >> TEXT_BIT & 0xf) as u16;
+                Parts::narrow(self.form(), usize::from(lengths[0]), high_bits << 8 | u16::from(lengths[1]))
             }
         }
     }
@@ -350,7 +367,7 @@ impl<'a> RecordRef<'a> {
         }
     }
 
-    /// LRU clock in seconds, or LFU minutes and counter, as `maxmemory-policy` says; its lower 29 bits.
+    /// LRU clock in seconds, or LFU minutes and counter, as `maxmemory-policy` says; its lower 25 bits.
     #[inline]
     pub fn access(self) -> u32 {
         self.word() & ACCESS_MASK
@@ -438,8 +455,9 @@ impl<'a> RecordMut<'a> {
         let wanted = narrow_parts(parts.key.1, string, record.form());
         match wanted.and_then(|wanted| (wanted.layout == parts.layout).then_some(wanted.content?)) {
             Some((at, text_len)) if !is_wide => {
-                let block = self.0.raw().cast();
-                write(block, NARROW_LENGTHS_AT + 1, &[text_len]);
+                let (word, block) = (record.word(), self.0.raw().cast());
+                write_word(block, with_text_len(word, text_len));
+                write(block, NARROW_LENGTHS_AT + 1, &[text_len as u8]);
                 write_content(block, at, string);
                 None
             }
@@ -474,8 +492,7 @@ impl<'a> RecordMut<'a> {
     #[inline]
     pub fn set_access(&mut self, access: u32) {
         let word = access & ACCESS_MASK | self.lend().word() & !ACCESS_MASK;
-        // SAFETY: every record begins with its word, and it is borrowed alone.
-        unsafe { self.0.raw().cast::<u32>().write(word) };
+        write_word(self.0.raw().cast(), word);
     }
 
     /// Sets the expiry, or takes it away: its room stays.
@@ -538,7 +555,8 @@ mod tests {
 
     #[test]
     fn a_record_gives_back_what_it_was_given() {
-        let texts = [0, 1, 16, 22, 23, 100, 128, 300, 20_000].map(|len| vec![b'x'; len]);
+        let texts =
+            [0, 1, 16, 22, 23, 100, 255, 256, 300, 1783, 1784, 2038, 2048, 20_000].map(|len| vec![b'x'; len]);
         let texts = texts.iter().map(|text| &text[..]).chain([&b"12"[..], b"-9223372036854775808", b"012"]);
         for (key, text) in texts.flat_map(|text| KEYS.map(|key| (key, text))) {
             let mut db = db(key, text);
@@ -551,9 +569,12 @@ mod tests {
 
     #[test]
     fn short_strings_lie_inside() {
-        for (text, bytes) in
-            [(&b"sixteen letters!"[..], 32), (b"1234567890123456789", 32), (b"seventeen letters", 48)]
-        {
+        for (text, bytes) in [
+            (&b"sixteen letters!"[..], 32),
+            (b"1234567890123456789", 24),
+            (b"seventeen letters", 40),
+            (&[b'x'; 550], 568),
+        ] {
             assert_eq!(read(&db(b"key:123456", text), b"key:123456").1, SLOT_BYTES + bytes);
         }
     }
@@ -561,7 +582,7 @@ mod tests {
     #[test]
     fn a_string_is_written_over_whatever_was_there() {
         let texts =
-            [&b"5"[..], b"text", b"another text of some length", &[b'y'; 110], &[b'z'; 500], &[b'z'; 500]];
+            [&b"5"[..], b"text", b"another text of some length", &[b'y'; 500], &[b'z'; 502], &[b'z'; 5000]];
         for (old, new, key) in texts
             .iter()
             .flat_map(|old| texts.map(|new| (old, new)))
@@ -599,7 +620,9 @@ mod tests {
 
     #[test]
     fn an_expiry_takes_room_once_there_is_one() {
-        for (text, rooms) in [(&[b'x'; 300][..], [0, 6, 8]), (b"short", [0, 16, 16])] {
+        for (text, rooms) in
+            [(&[b'x'; 3000][..], [0, 6, 8]), (&[b'x'; 300], [0, 8, 8]), (b"short", [0, 8, 8])]
+        {
             let mut db = db(b"key", text);
             let without = read(&db, b"key").1;
             for (expiry, read_back, form) in [

@@ -16,19 +16,22 @@ const EXPIRED_PER_VISIT: usize = 64;
 const GARBAGE_SLICES_PER_TURN: usize = 4;
 /// Visits of one shard in a round, as long as they find many expired keys.
 const VISITS_MAX: u32 = 64;
+/// How long freed memory is kept, at least, before it goes back to the system.
+const FREED_KEPT_MS: u64 = 10_000;
 
 /// When background work is due.
 #[derive(Debug)]
 pub(crate) struct Cron {
     next_round_ms: u64,
     next_second_ms: u64,
+    next_purge_ms: u64,
 }
 
 impl Cron {
     pub(crate) fn new(thread: u16) -> Self {
         // Threads do not all wake at the same moment.
         let next_round_ms = u64::from(thread) % ROUND_MS;
-        Cron { next_round_ms, next_second_ms: 0 }
+        Cron { next_round_ms, next_second_ms: 0, next_purge_ms: 0 }
     }
 
     /// When it is due next, on the monotonic clock.
@@ -51,6 +54,10 @@ impl Thread {
         if self.host.id == 0 {
             self.host.shared.sample(now_ms);
             self.save_if_due();
+            if now_ms >= self.host.cron.next_purge_ms {
+                self.host.cron.next_purge_ms = now_ms + FREED_KEPT_MS;
+                heap::purge();
+            }
         }
         let may_expire = self.host.shared.active_expire.load(std::sync::atomic::Ordering::Relaxed);
         if may_expire && !self.host.pausing.is_on() {

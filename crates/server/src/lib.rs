@@ -13,7 +13,6 @@ mod cron;
 mod dispatch;
 mod error;
 mod gather;
-mod heap;
 mod homecoming;
 mod lifecycle;
 mod log;
@@ -40,6 +39,5 @@ mod tracking;
 mod version;
 mod watch;
 
-pub use heap::CountingAllocator;
 pub use simulated::{SimulatedServer, SimulatedThread, simulate};
 pub use start::run;

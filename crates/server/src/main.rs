@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: server::CountingAllocator = server::CountingAllocator;
+static ALLOCATOR: heap::Allocator = heap::Allocator;
 
 fn main() -> ExitCode {
     let args: Vec<String> =

@@ -19,7 +19,7 @@ use crate::settings::{
 use crate::shared::Shared;
 use crate::thread::Thread;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
-use crate::{heap, log, system};
+use crate::{log, system};
 
 /// File descriptors that are needed beside those of clients.
 const RESERVED_FILES: u64 = 32;
@@ -88,9 +88,12 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
     let (shared, threads) = open_threads(settings)?;
     shared.watch.note_startup();
     stop_at_signal(shared)?;
+    // What is loaded is as good as what comes later: a thread that serves gets this heap.
+    heap::own();
     if !shared.load_at_start()? {
         return Ok(());
     }
+    heap::disown();
     let listeners = listen(&shared.settings)?;
     let places: Vec<String> = listeners.iter().map(|listener| listener.local().to_owned()).collect();
     let pid_file = PidFile::write(&shared.settings)?;
@@ -229,6 +232,7 @@ fn start_threads(
 }
 
 fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners: Vec<Listener>) {
+    heap::own();
     let served = listeners
         .into_iter()
         .try_for_each(|listener| driver.listen(listener).map(|_| ()))
@@ -237,6 +241,7 @@ fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners
         tracing::error!("thread {index} cannot go on: {error}");
         shared.stop();
     }
+    heap::disown();
 }
 
 /// Ends the server at the first signal; at the second one ends the process.

@@ -203,6 +203,7 @@ impl Thread {
         self.background();
         self.forget_watches();
         self.take_own_mail();
+        heap::settle();
         Ok(!self.host.shared.stopping.load(Ordering::Acquire))
     }
 

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::heap::allocated_bytes;
 use crate::shared::Shared;
 use crate::stats::{Counter, ThreadStats};
 
@@ -84,12 +83,12 @@ impl Watch {
 
     /// The most bytes that were allocated at any time looked at.
     pub(crate) fn peak_bytes(&self) -> u64 {
-        self.peak_bytes.fetch_max(allocated_bytes(), Ordering::Relaxed).max(allocated_bytes())
+        self.peak_bytes.fetch_max(heap::allocated_bytes(), Ordering::Relaxed).max(heap::allocated_bytes())
     }
 
     /// Notes how much was allocated before anything was stored.
     pub(crate) fn note_startup(&self) {
-        self.startup_bytes.store(allocated_bytes(), Ordering::Relaxed);
+        self.startup_bytes.store(heap::allocated_bytes(), Ordering::Relaxed);
     }
 
     /// What was allocated before anything was stored.
@@ -128,12 +127,12 @@ impl Shared {
             reset.set(counters.iter_mut().filter_map(Iterator::next).map(Counter::get).sum());
         }
         *self.watch.rates.lock().unwrap_or_else(PoisonError::into_inner) = Rates::default();
-        self.watch.peak_bytes.store(allocated_bytes(), Ordering::Relaxed);
+        self.watch.peak_bytes.store(heap::allocated_bytes(), Ordering::Relaxed);
     }
 
     /// Takes a sample for the rates and the peak; one thread does so about ten times a second.
     pub(crate) fn sample(&self, now_ms: u64) {
-        self.watch.peak_bytes.fetch_max(allocated_bytes(), Ordering::Relaxed);
+        self.watch.peak_bytes.fetch_max(heap::allocated_bytes(), Ordering::Relaxed);
         let now = [
             self.sum(|stats| &stats.commands_processed),
             self.sum(|stats| &stats.net_input_bytes),

@@ -4,6 +4,8 @@
 //! does whatever there is, on data of every kind. In the other, clients write without a pause what leaves something true
 //! at any moment between two transactions: sums that stay, elements that move, numbers that follow each other.
 
+use std::ops::RangeInclusive;
+
 use blackbox::{Batch, Generator, Scratch};
 use command::Table;
 use resp::Value;
@@ -194,6 +196,31 @@ fn numbers(reply: Value) -> Vec<i64> {
     items.iter().map(number).collect()
 }
 
+/// What is true of the data at any moment between two transactions.
+fn check_loaded(world: &mut World, main: &mut Client, links_at_cut: RangeInclusive<usize>) {
+    let keys = |name: &str| (0..COUNT).map(|number| format!("{name}:{number}")).collect::<Vec<_>>();
+    let mget = |world: &mut World, main: &mut Client, name: &str| {
+        numbers(world.call(main, &request("MGET", keys(name))))
+    };
+    assert_eq!(mget(world, main, "account").iter().sum::<i64>(), 0, "a transfer was cut in two");
+    assert_eq!(mget(world, main, "one"), mget(world, main, "other"));
+    let links: Vec<i64> = mget(world, main, "chain");
+    let count = links.iter().sum::<i64>() as usize;
+    let expected: Vec<i64> = (0..COUNT).map(|number| ((count + COUNT - 1 - number) / COUNT) as i64).collect();
+    assert_eq!(links, expected, "a number is there without the one before");
+    assert!(links_at_cut.contains(&count), "{count} is not in {links_at_cut:?}");
+    let mut elements = Vec::new();
+    for key in keys("list") {
+        let Value::Array(items) = world.call(main, &request("LRANGE", [&key[..], "0", "-1"])) else {
+            panic!("{key} is no list");
+        };
+        elements.extend(items.into_iter().map(|item| item.to_string()));
+    }
+    elements.sort_unstable();
+    elements.dedup();
+    assert_eq!(elements.len(), 2 * COUNT, "{elements:?}");
+}
+
 #[test]
 fn a_cut_comes_between_two_transactions() {
     let scratch = Scratch::new("simulated-between");
@@ -241,31 +268,6 @@ fn a_cut_comes_between_two_transactions() {
         drop(clients);
         world.settle(|_| {});
         ok(&mut world, &mut main, "DEBUG RELOAD NOSAVE");
-        let keys = |name: &str| (0..COUNT).map(|number| format!("{name}:{number}")).collect::<Vec<_>>();
-        let mget = |world: &mut World, main: &mut Client, name: &str| {
-            numbers(world.call(main, &request("MGET", keys(name))))
-        };
-        assert_eq!(
-            mget(&mut world, &mut main, "account").iter().sum::<i64>(),
-            0,
-            "a transfer was cut in two"
-        );
-        assert_eq!(mget(&mut world, &mut main, "one"), mget(&mut world, &mut main, "other"));
-        let links: Vec<i64> = mget(&mut world, &mut main, "chain");
-        let count = links.iter().sum::<i64>() as usize;
-        let expected: Vec<i64> =
-            (0..COUNT).map(|number| ((count + COUNT - 1 - number) / COUNT) as i64).collect();
-        assert_eq!(links, expected, "a number is there without the one before");
-        assert!((acknowledged..=sent).contains(&count), "{count} is not from {acknowledged} to {sent}");
-        let mut elements = Vec::new();
-        for key in keys("list") {
-            let Value::Array(items) = world.call(&mut main, &request("LRANGE", [&key[..], "0", "-1"])) else {
-                panic!("{key} is no list");
-            };
-            elements.extend(items.into_iter().map(|item| item.to_string()));
-        }
-        elements.sort_unstable();
-        elements.dedup();
-        assert_eq!(elements.len(), 2 * COUNT, "{elements:?}");
+        check_loaded(&mut world, &mut main, acknowledged..=sent);
     });
 }

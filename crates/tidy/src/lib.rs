@@ -22,6 +22,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/ds/src/compact_table/slot.rs",
     "crates/ds/src/list/node.rs",
     "crates/ds/src/prefetch.rs",
+    "crates/heap/",
     "crates/keyspace/src/record.rs",
     "crates/proactor/examples/",
     "crates/proactor/src/epoll.rs",
@@ -30,7 +31,6 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/proactor/src/sys.rs",
     "crates/proactor/src/uring/",
     "crates/script/src/raw/",
-    "crates/server/src/heap.rs",
     "crates/server/src/shared.rs",
     "crates/server/src/system.rs",
     "crates/shard/src/baton.rs",
@@ -44,6 +44,7 @@ const UNSAFE_PLACES: &[&str] = &[
 const FLOORS: &[(&str, u32)] = &[
     ("resp", 1),
     ("ds", 1),
+    ("heap", 1),
     ("proactor", 2),
     ("keyspace", 2),
     ("rdb", 2),

@@ -119,7 +119,7 @@ fn fetch_timeout(text: &str) -> Result<String, String> {
 
 impl JobsOptions {
     pub(crate) fn run(&self) -> io::Result<Report> {
-        let target = self.common.target();
+        let target = self.common.target()?;
         let jobs = self.jobs()?;
         if self.mode != Mode::Push && self.assignment == Assignment::One && self.processes < self.queues {
             let text = "some queues have no worker: as many processes as queues, or --assignment weighted";

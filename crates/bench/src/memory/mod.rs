@@ -39,7 +39,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 impl MemoryOptions {
     pub(crate) fn run(&self) -> io::Result<Report> {
-        let target = self.common.target();
+        let target = self.common.target()?;
         let mut line = target.line(Greeting::Plain)?;
         let info = line.info("everything")?;
         let eye = || Eye::open(&target, Greeting::Plain, true);

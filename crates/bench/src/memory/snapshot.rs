@@ -82,7 +82,7 @@ impl Workload for Writers {
 
 impl SnapshotOptions {
     pub(crate) fn run(&self) -> io::Result<Report> {
-        let target = self.common.target();
+        let target = self.common.target()?;
         let mut line = target.line(Greeting::Plain)?;
         self.fill.fill(&mut line)?;
         let progress = Arc::new(Progress::default());

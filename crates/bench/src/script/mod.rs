@@ -45,7 +45,7 @@ enum Shape {
 
 impl ScriptOptions {
     pub(crate) fn run(&self) -> io::Result<Report> {
-        let target = self.common.target();
+        let target = self.common.target()?;
         let mut line = target.line(Greeting::Plain)?;
         self.clear(&mut line)?;
         let data = format!(r#"{{"text":"{}"}}"#, "x".repeat(self.data_size as usize));

@@ -3,4 +3,5 @@
 mod bad_servers;
 mod darter;
 mod fake;
+mod tls;
 mod tool;

@@ -32,16 +32,9 @@ const fn capacity(bucket_count: usize) -> usize {
     bucket_count * SLOTS * 9 / 10
 }
 
-/// The least number of buckets that is at least `count` and wastes nothing. Allocators have four sizes for each
-/// doubling; one that is not a power of two they align to a line only with the room of one line more.
+/// The least number of buckets that is at least `count` and one of four for each doubling.
 fn rounded_up(count: usize) -> usize {
-    if count.is_power_of_two() {
-        return count;
-    }
-    let lines = count + 1;
-    let step = 1 << (lines - 1).ilog2().saturating_sub(2);
-    let size = lines.next_multiple_of(step);
-    if size.is_power_of_two() { size } else { size - 1 }
+    count.next_multiple_of(1 << (count - 1).checked_ilog2().unwrap_or(0).saturating_sub(2))
 }
 
 /// The number of buckets for `len` blocks and one more.
@@ -349,10 +342,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bucket_counts_fit_the_sizes_of_allocators() {
+    fn bucket_counts_grow_in_steps() {
         let mut counts: Vec<usize> = (1..=100).map(rounded_up).collect();
         counts.dedup();
-        assert_eq!(counts, [1, 2, 4, 5, 6, 8, 9, 11, 13, 16, 19, 23, 27, 32, 39, 47, 55, 64, 79, 95, 111]);
+        assert_eq!(
+            counts,
+            [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112]
+        );
         assert!((0..5000).all(|len| capacity(bucket_count(len)) > len));
     }
 }

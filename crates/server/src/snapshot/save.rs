@@ -16,7 +16,6 @@ use shard::Hold;
 
 use super::names::{self, temporary_path};
 use crate::error::Error;
-use crate::heap::allocated_bytes;
 use crate::settings::{DBFILENAME, RDBCHECKSUM};
 use crate::shared::Shared;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
@@ -83,7 +82,7 @@ impl Shared {
         encoder.aux("darter-ver", DARTER_VERSION.as_bytes())?;
         encoder.aux("redis-bits", b"64")?;
         encoder.aux("ctime", (now_ms / 1000).to_string().as_bytes())?;
-        encoder.aux("used-mem", allocated_bytes().to_string().as_bytes())?;
+        encoder.aux("used-mem", heap::allocated_bytes().to_string().as_bytes())?;
         encoder.aux("aof-base", b"0")
     }
 

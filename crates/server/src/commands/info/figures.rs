@@ -2,7 +2,6 @@
 
 use command::Store;
 
-use crate::heap::allocated_bytes;
 use crate::shared::Shared;
 use crate::system;
 
@@ -34,7 +33,7 @@ impl MemoryFigures {
             let cache = shared.scripts.cache();
             (cache.memory_bytes() as u64, cache.len())
         };
-        let (used_bytes, startup_bytes) = (allocated_bytes(), shared.watch.startup_bytes());
+        let (used_bytes, startup_bytes) = (heap::allocated_bytes(), shared.watch.startup_bytes());
         let overhead_bytes = (startup_bytes + table_bytes).min(used_bytes);
         MemoryFigures {
             used_bytes,

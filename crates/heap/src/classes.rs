@@ -1,0 +1,87 @@
+//! The sizes of small blocks.
+//!
+//! They lie so close that a block which is not tiny takes at most a sixteenth more than was asked for. General allocators
+//! have four sizes for each doubling and waste a tenth. Every multiple of 64 bytes is one of them, for blocks that are to be
+//! aligned to a line.
+
+/// Bytes of the largest small block.
+pub(crate) const SMALL_BYTES_MAX: usize = BANDS[2].last;
+/// Number of sizes.
+pub(crate) const CLASSES: usize = BANDS[2].classes_before + BANDS[2].count();
+
+/// Sizes at equal distances, from one step after `after` to `last`.
+struct Band {
+    after: usize,
+    last: usize,
+    step: usize,
+    classes_before: usize,
+}
+
+impl Band {
+    const fn count(&self) -> usize {
+        (self.last - self.after) / self.step
+    }
+}
+
+const BANDS: [Band; 3] = [
+    Band { after: 0, last: 1024, step: 8, classes_before: 0 },
+    Band { after: 1024, last: 2048, step: 32, classes_before: 128 },
+    Band { after: 2048, last: 8192, step: 64, classes_before: 160 },
+];
+
+/// One of the sizes, below [`CLASSES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Class(u8);
+
+impl Class {
+    /// The smallest size that has room for `bytes`, which are [`SMALL_BYTES_MAX`] at most.
+    #[inline]
+    pub(crate) fn of(bytes: usize) -> Self {
+        debug_assert!(bytes <= SMALL_BYTES_MAX);
+        let band = &BANDS[usize::from(bytes > BANDS[0].last) + usize::from(bytes > BANDS[1].last)];
+        Class((band.classes_before + (bytes.max(1) - band.after - 1) / band.step) as u8)
+    }
+
+    /// The size with this number.
+    #[inline]
+    pub(crate) fn numbered(number: u8) -> Self {
+        Class(number)
+    }
+
+    /// Its number.
+    #[inline]
+    pub(crate) fn number(self) -> u8 {
+        self.0
+    }
+
+    /// Its place in a table of all sizes.
+    #[inline]
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// Bytes of a block.
+    #[inline]
+    pub(crate) fn bytes(self) -> usize {
+        let index = self.index();
+        let band = &BANDS
+            [usize::from(index >= BANDS[1].classes_before) + usize::from(index >= BANDS[2].classes_before)];
+        band.after + (index - band.classes_before + 1) * band.step
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_size_has_the_smallest_class_with_room_for_it() {
+        let sizes: Vec<usize> = (0..CLASSES).map(|number| Class::numbered(number as u8).bytes()).collect();
+        assert!(sizes.is_sorted() && CLASSES == 256 && sizes.last() == Some(&SMALL_BYTES_MAX));
+        for bytes in 0..=SMALL_BYTES_MAX {
+            let expected =
+                sizes.iter().position(|size| *size >= bytes).expect("the last one is large enough");
+            assert_eq!(Class::of(bytes).index(), expected, "{bytes}");
+        }
+    }
+}

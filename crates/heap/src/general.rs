@@ -1,0 +1,136 @@
+//! The allocator for everything that is not small: mimalloc, and what is to be known of it.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::ffi::{c_int, c_long, c_void};
+
+use mimalloc::MiMalloc;
+
+/// From here on it rounds up to whole pages.
+const PAGED_BYTES: usize = 128 * 1024;
+const PAGE_BYTES: usize = 4096;
+
+/// How long freed memory is kept before it goes back to the system, as long as jemalloc does in Redis: a queue that fills and
+/// empties would have to get it back page by page, at 1 us each.
+const KEPT_MS: c_long = 10_000;
+/// Number and default of mimalloc's option `purge_delay`, for which no crate has a name.
+const PURGE_DELAY: c_int = 15;
+const PURGE_DELAY_DEFAULT_MS: c_long = 1000;
+
+unsafe extern "C" {
+    safe fn mi_option_get(option: c_int) -> c_long;
+    safe fn mi_option_set(option: c_int, value: c_long);
+    safe fn mi_malloc(size: usize) -> *mut c_void;
+    safe fn mi_zalloc(size: usize) -> *mut c_void;
+    fn mi_realloc(block: *mut c_void, size: usize) -> *mut c_void;
+}
+
+/// Has freed memory kept for a while, unless people want it otherwise (`MIMALLOC_PURGE_DELAY`).
+pub fn keep_freed() {
+    if mi_option_get(PURGE_DELAY) == PURGE_DELAY_DEFAULT_MS {
+        mi_option_set(PURGE_DELAY, KEPT_MS);
+    }
+}
+
+/// Whether mimalloc aligns a block of this size enough without being told. If it is told it takes another seven bytes
+/// for most sizes, to be sure.
+#[inline]
+fn is_aligned_anyway(size: usize, align: usize) -> bool {
+    align <= 8 || align <= 16 && size >= 16
+}
+
+/// The size of the block for a request: four sizes for each doubling.
+#[inline]
+pub(crate) fn block_bytes(size: usize) -> usize {
+    match size {
+        0..=8 => 8,
+        9..=128 => size.next_multiple_of(16),
+        _ if size > PAGED_BYTES => size.saturating_add(PAGE_BYTES - 1) & !(PAGE_BYTES - 1),
+        _ => size.next_multiple_of(1 << ((size - 1).ilog2() - 2)),
+    }
+}
+
+/// A block; its contents are zeros if `zeroed`. Null if there is no memory.
+#[inline]
+pub(crate) fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
+    match (is_aligned_anyway(layout.size(), layout.align()), zeroed) {
+        (true, false) => mi_malloc(layout.size()).cast(),
+        (true, true) => mi_zalloc(layout.size()).cast(),
+        // SAFETY: mimalloc takes any layout, an empty one, too.
+        (false, false) => unsafe { MiMalloc.alloc(layout) },
+        // SAFETY: as above.
+        (false, true) => unsafe { MiMalloc.alloc_zeroed(layout) },
+    }
+}
+
+/// # Safety
+/// The block came from [`allocate`] with this layout, and nobody uses it any more.
+#[inline]
+pub(crate) unsafe fn free(block: *mut u8, layout: Layout) {
+    // SAFETY: by what the caller promises.
+    unsafe { MiMalloc.dealloc(block, layout) }
+}
+
+/// # Safety
+/// The block came from [`allocate`] with this layout, and nobody uses it any more unless the result is null.
+#[inline]
+pub(crate) unsafe fn reallocate(block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+    if is_aligned_anyway(size, layout.align()) {
+        // SAFETY: by what the caller promises.
+        unsafe { mi_realloc(block.cast(), size) }.cast()
+    } else {
+        // SAFETY: as above.
+        unsafe { MiMalloc.realloc(block, layout, size) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe extern "C" {
+        fn mi_usable_size(block: *const c_void) -> usize;
+    }
+
+    #[test]
+    fn freed_memory_is_kept() {
+        keep_freed();
+        assert_eq!(mi_option_get(PURGE_DELAY), KEPT_MS, "mimalloc has renumbered its options");
+    }
+
+    #[test]
+    fn blocks_have_the_sizes_of_the_allocator() {
+        for (size, block) in [
+            (0, 8),
+            (8, 8),
+            (9, 16),
+            (16, 16),
+            (17, 32),
+            (128, 128),
+            (129, 160),
+            (200, 224),
+            (257, 320),
+            (1000, 1024),
+        ] {
+            assert_eq!(block_bytes(size), block, "{size}");
+        }
+        assert_eq!(block_bytes(1_000_000), 1_003_520);
+    }
+
+    #[test]
+    fn blocks_take_what_is_counted_and_are_aligned() {
+        for (size, align) in
+            [(1, 1), (8, 8), (16, 16), (33, 8), (42, 8), (48, 16), (80, 8), (129, 8), (576, 8), (640, 1)]
+        {
+            let layout = Layout::from_size_align(size, align).expect("a small power of two");
+            let blocks: Vec<*mut u8> = (0..100).map(|_| allocate(layout, false)).collect();
+            for &block in &blocks {
+                assert_eq!(block.addr() % align, 0, "{size}");
+                // SAFETY: it is a block of mimalloc.
+                let bytes = unsafe { mi_usable_size(block.cast()) };
+                assert_eq!(bytes, block_bytes(size), "{size}");
+                // SAFETY: it came from there with this layout.
+                unsafe { free(block, layout) };
+            }
+        }
+    }
+}

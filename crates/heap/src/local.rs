@@ -1,0 +1,224 @@
+//! The heap of one thread.
+//!
+//! It has slabs, each cut into blocks of one size, and takes blocks from the one that is current for their size until that is
+//! full. A block goes back to its slab. If that is another heap's, it goes there by post ([`crate::mail`]).
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
+
+use crate::classes::{CLASSES, Class};
+use crate::mail::{self, HEAPS_MAX, Outbox};
+use crate::region::{NONE, Region, SLAB_BYTES, Slab};
+
+/// Slabs without blocks that a heap keeps for itself.
+const EMPTY_MAX: u32 = 16;
+/// Blocks that came by post and are looked at in one go, at about 10 ns each.
+const SORTED_MAX: usize = 256;
+
+/// A block that was freed: in its first bytes stands which one was freed before it.
+#[derive(Debug)]
+pub(crate) struct Free {
+    pub(crate) next: *mut Free,
+}
+
+/// Stands where there is no slab: it is full.
+static FULL: Slab = Slab {
+    owner: AtomicU16::new(u16::MAX),
+    class: AtomicU8::new(0),
+    is_listed: AtomicU8::new(0),
+    used: AtomicU32::new(0),
+    fresh_at: AtomicU32::new(SLAB_BYTES as u32),
+    next: AtomicU32::new(NONE),
+    previous: AtomicU32::new(NONE),
+    free: AtomicPtr::new(ptr::null_mut()),
+};
+
+/// The heap of one thread.
+pub(crate) struct Local {
+    region: &'static Region,
+    id: u16,
+    /// By class, the slab that blocks are taken from.
+    current: [&'static Slab; CLASSES],
+    /// By class, the first of the other slabs with room.
+    with_room: [u32; CLASSES],
+    /// The first of the slabs without blocks, and how many these are.
+    empty: u32,
+    empty_count: u32,
+    /// Blocks that came by post and were not looked at.
+    arrived: *mut Free,
+    outbox: Outbox,
+}
+
+impl Local {
+    /// A heap with nothing in it; no other one has this `id`, which is below [`HEAPS_MAX`].
+    pub(crate) fn new(region: &'static Region, id: u16) -> Self {
+        assert!(usize::from(id) < HEAPS_MAX, "heaps are numbered");
+        Local {
+            region,
+            id,
+            current: [&FULL; CLASSES],
+            with_room: [NONE; CLASSES],
+            empty: NONE,
+            empty_count: 0,
+            arrived: ptr::null_mut(),
+            outbox: Outbox::new(),
+        }
+    }
+
+    /// A block of this class with anything in it; null if there are no addresses left.
+    #[inline]
+    pub(crate) fn allocate(&mut self, class: Class) -> *mut u8 {
+        let slab = self.current[class.index()];
+        let block = slab.free.load(Relaxed);
+        if block.is_null() {
+            return self.allocate_fresh(class);
+        }
+        // SAFETY: it is a free block of this heap, in which stands the next one.
+        slab.free.store(unsafe { (*block).next }, Relaxed);
+        slab.used.store(slab.used.load(Relaxed) + 1, Relaxed);
+        block.cast()
+    }
+
+    /// The same if none is free in the current slab.
+    fn allocate_fresh(&mut self, class: Class) -> *mut u8 {
+        let slab = self.current[class.index()];
+        let at = slab.fresh_at.load(Relaxed) as usize;
+        if at + class.bytes() > SLAB_BYTES {
+            return if self.change_slab(class) { self.allocate(class) } else { ptr::null_mut() };
+        }
+        slab.fresh_at.store((at + class.bytes()) as u32, Relaxed);
+        slab.used.store(slab.used.load(Relaxed) + 1, Relaxed);
+        // SAFETY: the block lies in the slab.
+        unsafe { self.region.start(self.region.number(slab)).add(at) }.as_ptr()
+    }
+
+    /// Finds a slab with room in place of the current one, which is full; false if there is none.
+    #[cold]
+    fn change_slab(&mut self, class: Class) -> bool {
+        self.sort_arrived();
+        if !self.current[class.index()].free.load(Relaxed).is_null() {
+            return true;
+        }
+        let listed = self.with_room[class.index()];
+        let number = if listed != NONE {
+            self.unlist(class, listed);
+            listed
+        } else {
+            let Some(number) = self.take_empty() else { return false };
+            let slab = self.region.slab(number);
+            slab.owner.store(self.id, Relaxed);
+            slab.class.store(class.number(), Relaxed);
+            slab.is_listed.store(0, Relaxed);
+            slab.used.store(0, Relaxed);
+            slab.fresh_at.store(0, Relaxed);
+            slab.free.store(ptr::null_mut(), Relaxed);
+            number
+        };
+        self.current[class.index()] = self.region.slab(number);
+        true
+    }
+
+    fn take_empty(&mut self) -> Option<u32> {
+        if self.empty == NONE {
+            return self.region.take();
+        }
+        let number = self.empty;
+        self.empty = self.region.slab(number).next.load(Relaxed);
+        self.empty_count -= 1;
+        Some(number)
+    }
+
+    /// Takes back a block that came from this or another heap of the same region.
+    ///
+    /// # Safety
+    /// Nobody uses the block any more.
+    #[inline]
+    pub(crate) unsafe fn free(&mut self, block: *mut u8) {
+        let block: *mut Free = block.cast();
+        let slab = self.region.slab(self.region.number_of(block.cast()));
+        let owner = slab.owner.load(Relaxed);
+        if owner != self.id {
+            // SAFETY: by what the caller promises.
+            return unsafe { self.outbox.add(owner, block) };
+        }
+        // SAFETY: the block is large enough for a pointer, aligned for it, and nobody's.
+        unsafe { (*block).next = slab.free.load(Relaxed) };
+        slab.free.store(block, Relaxed);
+        let used = slab.used.load(Relaxed) - 1;
+        slab.used.store(used, Relaxed);
+        if used == 0 || slab.is_listed.load(Relaxed) == 0 {
+            self.sort_slab(slab, used);
+        }
+    }
+
+    /// Sees to a slab that has no block any more, or has room and is not in the list.
+    fn sort_slab(&mut self, slab: &'static Slab, used: u32) {
+        let class = Class::numbered(slab.class.load(Relaxed));
+        if ptr::eq(self.current[class.index()], slab) {
+            return;
+        }
+        let (number, is_listed) = (self.region.number(slab), slab.is_listed.load(Relaxed) != 0);
+        if used > 0 {
+            return self.list(class, number);
+        }
+        if is_listed {
+            self.unlist(class, number);
+        }
+        if self.empty_count >= EMPTY_MAX {
+            return self.region.put_back(number);
+        }
+        slab.next.store(self.empty, Relaxed);
+        self.empty = number;
+        self.empty_count += 1;
+    }
+
+    fn list(&mut self, class: Class, number: u32) {
+        let slab = self.region.slab(number);
+        let next = self.with_room[class.index()];
+        slab.is_listed.store(1, Relaxed);
+        slab.previous.store(NONE, Relaxed);
+        slab.next.store(next, Relaxed);
+        if next != NONE {
+            self.region.slab(next).previous.store(number, Relaxed);
+        }
+        self.with_room[class.index()] = number;
+    }
+
+    fn unlist(&mut self, class: Class, number: u32) {
+        let slab = self.region.slab(number);
+        slab.is_listed.store(0, Relaxed);
+        let (previous, next) = (slab.previous.load(Relaxed), slab.next.load(Relaxed));
+        match previous {
+            NONE => self.with_room[class.index()] = next,
+            _ => self.region.slab(previous).next.store(next, Relaxed),
+        }
+        if next != NONE {
+            self.region.slab(next).previous.store(previous, Relaxed);
+        }
+    }
+
+    /// Posts what other heaps get, and puts some of what came to its places.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        self.outbox.post();
+        if !self.arrived.is_null() || mail::is_there(self.id) {
+            self.sort_arrived();
+        }
+    }
+
+    fn sort_arrived(&mut self) {
+        for _ in 0..SORTED_MAX {
+            if self.arrived.is_null() {
+                self.arrived = mail::take(self.id);
+            }
+            let block = self.arrived;
+            if block.is_null() {
+                return;
+            }
+            // SAFETY: it is a freed block of this heap, in which stands the next one.
+            self.arrived = unsafe { (*block).next };
+            // SAFETY: nobody uses it any more.
+            unsafe { self.free(block.cast()) };
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Random blocks, of one thread and of several that free each other's: each keeps what was written to it, and everything
+//! is counted.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::collections::HashSet;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+
+use heap::{Allocator, allocated_bytes, disown, own, purge, settle};
+use proptest::prelude::*;
+
+/// The tests count the blocks of the whole process, so they come one after the other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A block, filled with one byte.
+struct Block {
+    start: *mut u8,
+    layout: Layout,
+    fill: u8,
+}
+
+// SAFETY: it owns the block.
+unsafe impl Send for Block {}
+
+impl Block {
+    fn new(size: usize, align: usize, fill: u8, zeroed: bool) -> Self {
+        let layout = Layout::from_size_align(size, align).expect("a power of two");
+        let allocate = if zeroed { GlobalAlloc::alloc_zeroed } else { GlobalAlloc::alloc };
+        // SAFETY: the layout is not empty.
+        let start = unsafe { allocate(&Allocator, layout) };
+        assert!(!start.is_null() && start.addr().is_multiple_of(align));
+        let block = Block { start, layout, fill };
+        if zeroed {
+            assert!(block.bytes().iter().all(|byte| *byte == 0));
+        }
+        // SAFETY: the block has that many bytes.
+        unsafe { start.write_bytes(fill, size) };
+        block
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: they were written when it was made, or are zeros.
+        unsafe { std::slice::from_raw_parts(self.start, self.layout.size()) }
+    }
+
+    fn resize(&mut self, size: usize) {
+        self.check();
+        // SAFETY: the block came from there with this layout.
+        self.start = unsafe { Allocator.realloc(self.start, self.layout, size) };
+        let kept = size.min(self.layout.size());
+        self.layout = Layout::from_size_align(size, self.layout.align()).expect("a power of two");
+        let new = self.start.wrapping_add(kept);
+        // SAFETY: the block has so many bytes.
+        unsafe { new.write_bytes(self.fill, size - kept) };
+        self.check();
+    }
+
+    fn check(&self) {
+        assert!(self.bytes().iter().all(|byte| *byte == self.fill), "somebody else wrote to the block");
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.check();
+        // SAFETY: the block came from there with this layout.
+        unsafe { Allocator.dealloc(self.start, self.layout) }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    New { size: usize, align_bits: u32, zeroed: bool },
+    Resize { index: prop::sample::Index, size: usize },
+    Free(prop::sample::Index),
+    Settle,
+    Purge,
+}
+
+fn sizes() -> impl Strategy<Value = usize> {
+    prop_oneof![8 => 1_usize..200, 4 => 200_usize..2100, 2 => 2100_usize..9000, 1 => 9000_usize..200_000]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (sizes(), 0_u32..8, any::<bool>())
+            .prop_map(|(size, align_bits, zeroed)| Step::New { size, align_bits, zeroed }),
+        2 => (any::<prop::sample::Index>(), sizes()).prop_map(|(index, size)| Step::Resize { index, size }),
+        4 => any::<prop::sample::Index>().prop_map(Step::Free),
+        1 => Just(Step::Settle),
+        1 => Just(Step::Purge),
+    ];
+    prop::collection::vec(step, 1..400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn blocks_keep_what_is_written_to_them(steps in steps()) {
+        let _alone = alone();
+        own();
+        let before = allocated_bytes();
+        let mut blocks: Vec<Block> = Vec::new();
+        for (number, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::New { size, align_bits, zeroed } => {
+                    blocks.push(Block::new(size, 1 << align_bits, number as u8, zeroed));
+                }
+                Step::Resize { index, size } if !blocks.is_empty() => {
+                    let index = index.index(blocks.len());
+                    blocks[index].resize(size);
+                }
+                Step::Free(index) if !blocks.is_empty() => _ = blocks.swap_remove(index.index(blocks.len())),
+                Step::Settle => settle(),
+                Step::Purge => purge(),
+                Step::Resize { .. } | Step::Free(_) => {}
+            }
+            let asked: usize = blocks.iter().map(|block| block.layout.size()).sum();
+            let aligned: usize =
+                blocks.iter().map(|block| block.layout.size().next_multiple_of(block.layout.align())).sum();
+            let counted = (allocated_bytes() - before) as usize;
+            prop_assert!(counted >= asked && counted <= aligned + aligned / 3 + 32 * blocks.len(), "{asked} {counted}");
+        }
+        drop(blocks);
+        prop_assert_eq!(allocated_bytes(), before);
+        disown();
+    }
+}
+
+/// Makes blocks and hands each to one of `to`, while it frees those that come `from` them.
+fn work(seed: u64, to: &[Sender<Block>], from: &Receiver<Block>) {
+    let mut random = seed;
+    let mut next = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize
+    };
+    for round in 0..30_000 {
+        let size = 1 + next() % [40, 300, 2000, 3000][next() % 4];
+        let block = Block::new(size, 8, round as u8, false);
+        to[next() % to.len()].send(block).expect("all threads are there");
+        if next().is_multiple_of(3) {
+            from.try_iter().take(next() % 50).for_each(drop);
+        }
+        if next().is_multiple_of(100) {
+            settle();
+        }
+    }
+    settle();
+}
+
+#[test]
+fn threads_free_each_others_blocks() {
+    let _alone = alone();
+    let before = allocated_bytes();
+    let (to, from): (Vec<_>, Vec<_>) = (0..4).map(|_| channel::<Block>()).unzip();
+    thread::scope(|scope| {
+        for (number, from) in from.into_iter().enumerate() {
+            let to = to.clone();
+            scope.spawn(move || {
+                // One of them has no heap.
+                if number > 0 {
+                    own();
+                }
+                work(number as u64, &to, &from);
+                drop(to);
+                from.iter().for_each(drop);
+                disown();
+            });
+        }
+        drop(to);
+        purge();
+    });
+    assert_eq!(allocated_bytes(), before);
+}
+
+#[test]
+fn what_was_freed_is_used_again() {
+    let _alone = alone();
+    own();
+    let mut slabs = HashSet::new();
+    let mut use_some = |size| {
+        let blocks: Vec<Block> = (0..5000).map(|_| Block::new(size, 8, 1, false)).collect();
+        slabs.extend(blocks.iter().map(|block| block.start.addr() >> 16));
+        slabs.len()
+    };
+    // In the same size, and, because the slabs were empty, in another one.
+    let count = use_some(560);
+    for size in [560, 552, 544, 200, 560] {
+        // The heap may have been another test's before, with slabs half full.
+        let count_now = use_some(size);
+        assert!(count_now < 2 * count, "{size}: {count} slabs, then {count_now}");
+    }
+    disown();
+}
+
+#[test]
+fn purged_memory_goes_back_and_comes_again() {
+    let _alone = alone();
+    own();
+    let resident_kib = || -> usize {
+        let status = std::fs::read_to_string("/proc/self/status").expect("it is there");
+        let line = status.lines().find(|line| line.starts_with("VmRSS")).expect("Linux says so");
+        line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
+    };
+    let blocks: Vec<Block> = (0..50_000).map(|_| Block::new(1000, 8, 7, false)).collect();
+    drop(blocks);
+    let full_kib = resident_kib();
+    purge();
+    purge();
+    assert!(resident_kib() + 40_000 < full_kib, "{full_kib} KiB, then {}", resident_kib());
+    let blocks: Vec<Block> = (0..50_000).map(|_| Block::new(1000, 8, 7, true)).collect();
+    drop(blocks);
+    disown();
+}

@@ -283,10 +283,11 @@ impl Thread {
         if patient {
             patience.put_back();
         }
-        if has_all && shared.snapshots.current().is_none() {
-            if let Err(error) = self.host.begin_background_save(&mut self.tx.hold) {
-                shared.snapshots.note_failure(&error.to_string());
-            }
+        if has_all
+            && shared.snapshots.current().is_none()
+            && let Err(error) = self.host.begin_background_save(&mut self.tx.hold)
+        {
+            shared.snapshots.note_failure(&error.to_string());
         }
         self.leave_all();
         has_all

@@ -83,8 +83,7 @@ impl Server {
     pub fn redis_with(more: &[&str]) -> Result<Server, StartError> {
         // A name that no file has: it would load a snapshot that somebody left in its directory.
         let snapshot = format!("oracle-{}.rdb", std::process::id());
-        let options =
-            [&["--save", "", "--dbfilename", &snapshot, "--enable-debug-command", "yes"], more].concat();
+        let options = [&["--dbfilename", &snapshot, "--enable-debug-command", "yes"], more].concat();
         Server::attempt(&[Path::new("redis-server")], &options)
     }
 
@@ -120,6 +119,8 @@ impl Server {
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             // What somebody else left there is not to be loaded.
             .args(["--dbfilename", &format!("blackbox-{port}.rdb")])
+            // A file says itself when it saves.
+            .args(if has_file { &[][..] } else { &["--save", ""] })
             .args(options)
             .current_dir(std::env::temp_dir())
             .stdin(Stdio::null())

@@ -11,6 +11,18 @@ pub enum Garbage {
 }
 
 impl Garbage {
+    /// Whether a snapshot has not seen all of it yet.
+    pub fn is_cut(&self) -> bool {
+        matches!(self, Garbage::Db(db) if db.is_cut())
+    }
+
+    /// Shows it to the snapshot as long as there is time.
+    pub fn continue_cut(&mut self, has_time: &mut dyn FnMut() -> bool) {
+        if let Garbage::Db(db) = self {
+            db.continue_cut(has_time);
+        }
+    }
+
     /// Frees a bounded part; false when nothing is left.
     pub fn free_slice(&mut self) -> bool {
         match self {

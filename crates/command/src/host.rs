@@ -2,11 +2,18 @@
 
 use std::any::Any;
 
+use shard::Hold;
+
+use crate::task::{Task, Wait};
+
 /// The thread that runs a command. Commands of the server itself (sessions, configuration, statistics, scripts)
 /// know its real type and ask for it; data commands need none of it.
 pub trait Host {
     /// The thread's own type, for the commands that belong to it.
     fn as_any_mut(&mut self) -> &mut dyn Any;
+
+    /// All keys of all databases were deleted; all shards are entered.
+    fn flushed_all(&mut self, _hold: &Hold<'_, Task, Wait>) {}
 }
 
 /// No thread: for commands that are run in process, by tests.

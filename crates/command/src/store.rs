@@ -111,7 +111,7 @@ impl<'a, 't> Store<'a, 't> {
         let (db, touch) = (self.client.db, !self.client.no_touch);
         let Tx { hold, config, posts, now, .. } = &mut *self.tx;
         let shard = hold.shard_mut(id);
-        match shard.dbs[db as usize].find_mut(hash, key) {
+        match shard.dbs[db as usize].find_to_touch(hash, key) {
             Some(mut record) => {
                 shard.stats.keyspace_hits += 1;
                 if touch {
@@ -421,6 +421,12 @@ impl<'a, 't> Store<'a, 't> {
         }
         self.delete_if_empty(key);
         taken.len()
+    }
+
+    /// Whether what happens to `key` by itself is to wait for a snapshot.
+    pub fn holds_back(&mut self, key: &[u8]) -> bool {
+        let (id, hash) = self.locate(key);
+        self.db_mut(id).holds_back(hash, key)
     }
 
     /// Notes that the hash at `key` has fields that expire.

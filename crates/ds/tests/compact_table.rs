@@ -72,12 +72,14 @@ type Pair = (u32, u32);
 struct Checked {
     table: CompactTable<Box<Pair>>,
     model: BTreeMap<u32, u32>,
+    /// The keys of blocks that are old.
+    old: BTreeSet<u32>,
     hashing: Hashing,
 }
 
 impl Checked {
     fn new(hashing: Hashing) -> Self {
-        Self { table: CompactTable::new(), model: BTreeMap::new(), hashing }
+        Self { table: CompactTable::new(), model: BTreeMap::new(), old: BTreeSet::new(), hashing }
     }
 
     fn insert(&mut self, key: u32) {
@@ -98,6 +100,7 @@ impl Checked {
     fn remove(&mut self, key: u32) {
         let removed = self.table.remove(self.hashing.of(key), |pair| pair.0 == key);
         assert_eq!(removed.map(|pair| *pair), self.model.remove(&key).map(|value| (key, value)));
+        self.old.remove(&key);
     }
 
     fn find(&mut self, key: u32) {
@@ -111,6 +114,12 @@ impl Checked {
         if let Some(mut held) = self.table.find_mut(hash, |pair| pair.0 == key) {
             held.replace(|pair| Box::new((pair.0, pair.1 + 1)));
             self.model.entry(key).and_modify(|value| *value += 1);
+            assert_eq!(held.is_old(), self.old.contains(&key));
+            if key.is_multiple_of(3) {
+                held.renew();
+                assert!(!held.is_old());
+                self.old.remove(&key);
+            }
         }
     }
 
@@ -132,10 +141,12 @@ impl Checked {
                 });
                 assert!(next == 0 || (cursor < next && next < 1 << 48));
                 dropped.iter().for_each(|key| assert!(self.model.remove(key).is_some()));
+                self.old.retain(|key| self.model.contains_key(key));
             }
             Step::Drain => {
                 for pair in self.table.drain_segment().unwrap_or_default() {
                     assert_eq!(self.model.remove(&pair.0), Some(pair.1));
+                    self.old.remove(&pair.0);
                 }
             }
         }
@@ -170,6 +181,34 @@ proptest! {
             checked.table.debug_validate(|pair| checked.hashing.of(pair.0));
         }
         prop_assert!(checked.table.is_empty());
+    }
+
+    #[test]
+    fn old_blocks_that_stay_are_visited_once(
+        start in 0..3000_u32,
+        changes in proptest::collection::vec(steps(), 1..40),
+        budget in 2..700_usize,
+        which in 0..HASHINGS.len(),
+    ) {
+        let mut checked = Checked::new(HASHINGS[which]);
+        (0..start).for_each(|key| checked.insert(key));
+        for _turn in 0..2 {
+            checked.table.begin_turn();
+            checked.old = checked.model.keys().copied().collect();
+            let (mut cursor, mut changes) = (Some(0), changes.iter());
+            while let Some(from) = cursor {
+                let (mut left, old) = (budget, &mut checked.old);
+                cursor = checked.table.visit_old(from, &mut |_| {}, &mut |pair| {
+                    left = left.saturating_sub(1);
+                    left > 0 && { assert!(old.remove(&pair.0), "{} is not old", pair.0); true }
+                });
+                for step in changes.next().map_or(&[][..], Vec::as_slice) {
+                    checked.apply(step);
+                }
+            }
+            prop_assert!(checked.old.is_empty(), "missed {:?}", checked.old);
+        }
+        checked.check();
     }
 
     #[test]

@@ -8,6 +8,7 @@ use ds::compact_table::{CompactTable, Sampling};
 use ds::hashing::{self, Seed};
 
 use crate::config::UnixMs;
+use crate::cut::{Cut, Taken, Witness};
 use crate::record::{Record, RecordMut, RecordRef};
 use crate::value::Value;
 
@@ -25,6 +26,8 @@ pub struct Db {
     has_volatile_fields: bool,
     /// Background expiry met one, or one came, since it last began anew.
     met_volatile_fields: bool,
+    /// The snapshot that is being taken of it.
+    cut: Option<Box<Cut>>,
 }
 
 impl Db {
@@ -38,6 +41,7 @@ impl Db {
             sampling: Sampling::default(),
             has_volatile_fields: false,
             met_volatile_fields: false,
+            cut: None,
         }
     }
 
@@ -102,10 +106,20 @@ impl Db {
         }
     }
 
+    /// The record of `key` to note its use, expired or not; what it says may not be changed.
+    #[inline]
+    pub fn find_to_touch(&mut self, hash: u64, key: &[u8]) -> Option<RecordMut<'_>> {
+        self.table.find_mut(hash, |record| record.key() == key).map(RecordMut)
+    }
+
     /// The record of `key` to change it, expired or not.
     #[inline]
     pub fn find_mut(&mut self, hash: u64, key: &[u8]) -> Option<RecordMut<'_>> {
-        self.table.find_mut(hash, |record| record.key() == key).map(RecordMut)
+        let mut held = self.table.find_mut(hash, |record| record.key() == key)?;
+        if held.is_old() {
+            Cut::show(&mut self.cut, &mut held);
+        }
+        Some(RecordMut(held))
     }
 
     /// Adds `key`, which must be absent.
@@ -126,17 +140,23 @@ impl Db {
         make: impl FnOnce() -> Value,
     ) -> (RecordMut<'_>, bool) {
         let seed = &*self.seed;
-        let (held, is_new) = self.table.find_or_insert_with(
+        let (mut held, is_new) = self.table.find_or_insert_with(
             hash,
             |record| record.key() == key,
             || Record::new_wide(key, make()),
             |record| hashing::hash(seed, record.key()),
         );
+        if held.is_old() {
+            Cut::show(&mut self.cut, &mut held);
+        }
         (RecordMut(held), is_new)
     }
 
     /// Takes `key` out.
     pub fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
+        if self.cut.is_some() {
+            self.find_mut(hash, key);
+        }
         let record = self.table.remove(hash, |record| record.key() == key)?;
         self.volatile_count -= usize::from(record.lend().expiry().is_some());
         Some(record)
@@ -221,6 +241,66 @@ impl Db {
             self.has_volatile_fields = std::mem::take(&mut self.met_volatile_fields);
         }
         seen_count
+    }
+
+    /// From now on `witness` gets to see every record as it is now: those that are to change just before they do, the
+    /// others in [`Db::continue_cut`]. Another snapshot must be over.
+    pub fn begin_cut(&mut self, witness: Box<dyn Witness>) {
+        assert!(self.cut.is_none(), "one snapshot at a time");
+        self.table.begin_turn();
+        self.cut = Some(Box::new(Cut::new(witness)));
+    }
+
+    /// Whether a snapshot is being taken that has not seen all yet.
+    #[inline]
+    pub fn is_cut(&self) -> bool {
+        self.cut.is_some()
+    }
+
+    /// Shows the witness more records, as long as there is time and it takes them; true when it has seen all of them.
+    pub fn continue_cut(&mut self, has_time: &mut dyn FnMut() -> bool) -> bool {
+        let Some(cut) = &mut self.cut else { return true };
+        while let Some((hash, key)) = cut.first_wanted() {
+            if let Some(mut held) = self.table.find_mut(hash, |record| record.key() == key)
+                && held.is_old()
+            {
+                if !has_time() || cut.witness.take(held.get(), false) != Taken::All {
+                    return false;
+                }
+                held.renew();
+            }
+            cut.forget_wanted();
+        }
+        let seed = &*self.seed;
+        let Cut { witness, cursor, wanted } = &mut **cut;
+        let ahead = &mut |record: RecordRef<'_>| record.prefetch_value();
+        let next = self.table.visit_old(*cursor, ahead, &mut |record| {
+            let taken = if has_time() { witness.take(record, false) } else { Taken::Nothing };
+            if taken == Taken::Part {
+                wanted.push_front((hashing::hash(seed, record.key()), record.key().into()));
+            }
+            taken == Taken::All
+        });
+        match next {
+            Some(next) => *cursor = next,
+            None => self.cut.take().into_iter().for_each(|cut| cut.witness.end()),
+        }
+        next.is_none()
+    }
+
+    /// Whether `key` must not be changed yet, because the witness would have to take it at once before, and has no room, or the
+    /// value is large. That is what it takes next.
+    pub fn holds_back(&mut self, hash: u64, key: &[u8]) -> bool {
+        let Some(cut) = &mut self.cut else { return false };
+        let Some(held) = self.table.find_mut(hash, |record| record.key() == key) else { return false };
+        if !held.is_old() {
+            return false;
+        }
+        let is_large = cut.witness.is_large(held.get());
+        if is_large {
+            cut.want(hash, key);
+        }
+        is_large || cut.witness.is_full()
     }
 
     /// Takes all records out, to be freed elsewhere or in slices.

@@ -8,6 +8,7 @@
 
 pub mod access;
 mod config;
+mod cut;
 mod db;
 mod marks;
 mod record;
@@ -16,6 +17,7 @@ mod value;
 
 pub use access::Lfu;
 pub use config::{Config, UnixMs};
+pub use cut::{Taken, Witness};
 pub use db::Db;
 pub use marks::Marks;
 pub use record::{Record, RecordMut, RecordRef};

@@ -46,6 +46,34 @@ pub(crate) fn crc64(mut crc: u64, bytes: &[u8]) -> u64 {
     crc
 }
 
+/// The checksum of two pieces one after the other, of which these are the checksums; the second is so long.
+pub(crate) fn combined(first: u64, second: u64, second_len: u64) -> u64 {
+    // A checksum is a polynomial modulo that of the method; so many bytes behind it multiply it by x^8 each.
+    let (mut power, mut base, mut left) = (ONE, ONE >> 8, second_len);
+    while left > 0 {
+        if left & 1 != 0 {
+            power = multiplied(power, base);
+        }
+        base = multiplied(base, base);
+        left >>= 1;
+    }
+    multiplied(first, power) ^ second
+}
+
+/// The polynomial 1; that of x^63 is the lowest bit.
+const ONE: u64 = 1 << 63;
+
+fn multiplied(one: u64, mut other: u64) -> u64 {
+    let mut product = 0;
+    for bit in (0..u64::BITS).rev() {
+        if one >> bit & 1 != 0 {
+            product ^= other;
+        }
+        other = if other & 1 == 0 { other >> 1 } else { other >> 1 ^ POLYNOMIAL };
+    }
+    product
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +85,8 @@ mod tests {
         let byte_by_byte = text.iter().fold(0, |crc, byte| crc64(crc, &[*byte]));
         for cut in [0, 1, 7, 8, 9, 500, 1000] {
             assert_eq!(crc64(crc64(0, &text[..cut]), &text[cut..]), byte_by_byte);
+            let parts = (crc64(0, &text[..cut]), crc64(0, &text[cut..]));
+            assert_eq!(combined(parts.0, parts.1, (text.len() - cut) as u64), byte_by_byte);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Writing values and files, with the encodings that redis-server 7.0 loads.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 
 use crate::VERSION;
-use crate::crc64::crc64;
+use crate::crc64::{combined, crc64};
 use crate::format::*;
 use crate::lzf::Compressor;
 use crate::packed::listpack;
@@ -22,8 +22,9 @@ pub struct Encoder<W> {
     out: W,
     buffer: Vec<u8>,
     written: u64,
-    /// Of what was written.
+    /// Of what was written, if somebody wants it.
     checksum: u64,
+    sums: bool,
     compressor: Option<Compressor>,
     /// A compressed string, and a listpack.
     compressed: Vec<u8>,
@@ -38,6 +39,7 @@ impl<W: Write> Encoder<W> {
             buffer: Vec::new(),
             written: 0,
             checksum: 0,
+            sums: true,
             compressor: compresses.then(Compressor::default),
             compressed: Vec::new(),
             pack: Vec::new(),
@@ -49,6 +51,11 @@ impl<W: Write> Encoder<W> {
         self.written + self.buffer.len() as u64
     }
 
+    /// What is written to.
+    pub fn output(&self) -> &W {
+        &self.out
+    }
+
     /// Writes what is left, and gives the output back.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
@@ -56,14 +63,15 @@ impl<W: Write> Encoder<W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.checksum = crc64(self.checksum, &self.buffer);
+        self.add_to_checksum(None);
         self.out.write_all(&self.buffer)?;
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
     }
 
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Bytes as they are.
+    pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.buffer.len() + bytes.len() <= BUFFER_BYTES {
             self.buffer.extend_from_slice(bytes);
             return Ok(());
@@ -73,9 +81,16 @@ impl<W: Write> Encoder<W> {
             self.buffer.extend_from_slice(bytes);
             return Ok(());
         }
-        self.checksum = crc64(self.checksum, bytes);
+        self.add_to_checksum(Some(bytes));
         self.written += bytes.len() as u64;
         self.out.write_all(bytes)
+    }
+
+    /// Of these bytes, or of those collected.
+    fn add_to_checksum(&mut self, bytes: Option<&[u8]>) {
+        if self.sums {
+            self.checksum = crc64(self.checksum, bytes.unwrap_or(&self.buffer));
+        }
     }
 
     /// A length, or any other unsigned number.
@@ -161,16 +176,24 @@ impl<W: Write> Encoder<W> {
         &mut self,
         earliest: i64,
         count: usize,
-        fields: impl Iterator<Item = (&'a [u8], &'a [u8], Option<i64>)>,
+        mut fields: impl Iterator<Item = (&'a [u8], &'a [u8], Option<i64>)>,
     ) -> io::Result<()> {
         self.bytes(&earliest.to_le_bytes())?;
         self.length(count as u64)?;
-        for (field, value, expiry) in fields {
-            self.length(expiry.map_or(0, |at_ms| (at_ms - earliest) as u64 + 1))?;
-            self.string(field)?;
-            self.string(value)?;
-        }
-        Ok(())
+        fields.try_for_each(|(field, value, expiry)| self.expiring_field(earliest, field, value, expiry))
+    }
+
+    /// One of them.
+    pub fn expiring_field(
+        &mut self,
+        earliest: i64,
+        field: &[u8],
+        value: &[u8],
+        expiry: Option<i64>,
+    ) -> io::Result<()> {
+        self.length(expiry.map_or(0, |at_ms| (at_ms - earliest) as u64 + 1))?;
+        self.string(field)?;
+        self.string(value)
     }
 
     /// The members and scores of a [`ValueType::ZSet`].
@@ -181,10 +204,15 @@ impl<W: Write> Encoder<W> {
     ) -> io::Result<()> {
         self.length(count as u64)?;
         for (member, score) in members {
-            self.string(member)?;
-            self.bytes(&score.to_le_bytes())?;
+            self.scored_member(member, score)?;
         }
         Ok(())
+    }
+
+    /// One of them.
+    pub fn scored_member(&mut self, member: &[u8], score: f64) -> io::Result<()> {
+        self.string(member)?;
+        self.bytes(&score.to_le_bytes())
     }
 
     /// The ascending `integers` of a [`ValueType::SetIntset`].
@@ -279,8 +307,7 @@ impl<W: Write> Encoder<W> {
 
     /// The database of the keys that follow, and how many they are, in all and with an expiry.
     pub fn database(&mut self, db: u32, key_count: u64, volatile_count: u64) -> io::Result<()> {
-        self.bytes(&[OP_SELECTDB])?;
-        self.length(u64::from(db))?;
+        self.select(db)?;
         self.bytes(&[OP_RESIZEDB])?;
         self.length(key_count)?;
         self.length(volatile_count)
@@ -303,12 +330,51 @@ impl<W: Write> Encoder<W> {
         self.bytes(&[OP_FREQ, counter])
     }
 
+    /// Says of which database the keys are that follow.
+    pub fn select(&mut self, db: u32) -> io::Result<()> {
+        self.bytes(&[OP_SELECTDB])?;
+        self.length(u64::from(db))
+    }
+
+    /// What another encoder wrote: `from` reads all of it, this is its checksum, and it is so long.
+    pub fn append(&mut self, from: &mut impl Read, (checksum, len): (u64, u64)) -> io::Result<()> {
+        self.flush()?;
+        if io::copy(from, &mut self.out)? != len {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.checksum = combined(self.checksum, checksum, len);
+        self.written += len;
+        Ok(())
+    }
+
+    /// Writes what is left, and gives the output back with what [`Encoder::append`] wants to know.
+    pub fn into_piece(mut self) -> io::Result<(W, (u64, u64))> {
+        self.flush()?;
+        Ok((self.out, (self.checksum, self.written)))
+    }
+
     /// The end of a file; with the checksum of all of it if `has_checksum`.
     pub fn end(&mut self, has_checksum: bool) -> io::Result<()> {
         self.bytes(&[OP_EOF])?;
         self.flush()?;
         let checksum = if has_checksum { self.checksum } else { 0 };
         self.bytes(&checksum.to_le_bytes())
+    }
+}
+
+impl Encoder<Vec<u8>> {
+    /// Encodes for others to write: nobody asks for a checksum.
+    pub fn of_chunks(compresses: bool) -> Self {
+        Encoder { sums: false, ..Encoder::new(Vec::new(), compresses) }
+    }
+
+    /// Adds what `encode` encodes to `chunk`. Inside, [`Encoder::offset`] counts from the beginning of the chunk.
+    pub fn add_to<R>(&mut self, chunk: &mut Vec<u8>, encode: impl FnOnce(&mut Self) -> io::Result<R>) -> R {
+        self.out = std::mem::take(chunk);
+        self.written = self.out.len() as u64;
+        let result = encode(self).and_then(|result| self.flush().map(|()| result));
+        *chunk = std::mem::take(&mut self.out);
+        result.expect("memory takes everything")
     }
 }
 

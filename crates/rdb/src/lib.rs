@@ -37,6 +37,7 @@ pub use file::{FileReader, Item, KeyItem};
 pub use format::{Kind, ValueType};
 pub use payload::{Libraries, NoLibrary, open_payload, seal_payload};
 pub use reader::{Reader, STRING_BYTES_MAX};
+pub use stream::StreamPart;
 
 /// The version that is written: that of redis-server 7.0.
 pub const VERSION: u32 = 10;

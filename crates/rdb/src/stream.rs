@@ -38,22 +38,64 @@ const NOT_ASCENDING: Refused = "the ids of a stream do not ascend";
 
 // ---- writing ------------------------------------------------------------------------------------------------
 
+/// What is next of a stream that is written in parts.
+#[derive(Debug)]
+pub enum StreamPart {
+    /// The nodes from this one on.
+    Nodes(StreamId),
+    /// The groups from this one on.
+    Groups(Vec<u8>),
+}
+
+impl Default for StreamPart {
+    fn default() -> Self {
+        StreamPart::Nodes(StreamId::MIN)
+    }
+}
+
 impl<W: Write> Encoder<W> {
     /// A [`ValueType::Stream2`].
     pub fn stream(&mut self, stream: &Stream) -> io::Result<()> {
+        let rest = self.stream_part(stream, StreamPart::default(), u64::MAX)?;
+        assert!(rest.is_none(), "nothing is that long");
+        Ok(())
+    }
+
+    /// A part of a [`ValueType::Stream2`], until so many bytes were encoded in all; what is next.
+    pub fn stream_part(
+        &mut self,
+        stream: &Stream,
+        mut part: StreamPart,
+        until: u64,
+    ) -> io::Result<Option<StreamPart>> {
         let log = &stream.log;
-        self.length(log.node_count() as u64)?;
-        let mut pack = Vec::new();
-        for node in log.nodes() {
-            let first = pack_node(node, &mut pack);
-            self.string(&id_bytes(first))?;
-            self.string(&pack)?;
+        if let StreamPart::Nodes(from) = part {
+            if from == StreamId::MIN {
+                self.length(log.node_count() as u64)?;
+            }
+            let mut pack = Vec::new();
+            for (id, node) in log.nodes(from) {
+                if self.offset() >= until {
+                    return Ok(Some(StreamPart::Nodes(id)));
+                }
+                let first = pack_node(node, &mut pack);
+                self.string(&id_bytes(first))?;
+                self.string(&pack)?;
+            }
+            self.length(log.len() as u64)?;
+            [log.last_id, log.first_id(), log.max_deleted_id].into_iter().try_for_each(|id| self.id(id))?;
+            self.length(log.entries_added as u64)?;
+            self.length(stream.groups.len() as u64)?;
+            part = StreamPart::Groups(Vec::new());
         }
-        self.length(log.len() as u64)?;
-        [log.last_id, log.first_id(), log.max_deleted_id].into_iter().try_for_each(|id| self.id(id))?;
-        self.length(log.entries_added as u64)?;
-        self.length(stream.groups.len() as u64)?;
-        stream.groups.iter().try_for_each(|(name, group)| self.group(name, group))
+        let StreamPart::Groups(from) = part else { unreachable!("the nodes are done") };
+        for (name, group) in stream.groups.iter().skip_while(|(name, _)| name[..] < from[..]) {
+            if self.offset() >= until {
+                return Ok(Some(StreamPart::Groups(name.to_vec())));
+            }
+            self.group(name, group)?;
+        }
+        Ok(None)
     }
 
     fn id(&mut self, id: StreamId) -> io::Result<()> {

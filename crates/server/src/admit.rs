@@ -37,6 +37,9 @@ const ASKS_ALL_THREADS: &[&str] =
 /// Bytes of arguments that MULTI queues at most.
 const MULTI_BYTES_MAX: usize = 1 << 30;
 
+/// What commands that write are answered while snapshots cannot be saved.
+pub(crate) const MISCONF: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
+
 impl ThreadHost {
     pub(crate) fn admit(&mut self, command: &Command, args: &[&[u8]]) -> Admission {
         let session = self.session();
@@ -51,6 +54,11 @@ impl ThreadHost {
         }
         if self.postpone(command, args) {
             return Admission::Later;
+        }
+        if self.shared.refuses_writes()
+            && (self.runs(command, Command::is_write) || command.entry.name == "ping")
+        {
+            return Admission::Refused(CommandError::fixed(MISCONF));
         }
         let session = self.session();
         if let Some(multi) = &mut session.multi

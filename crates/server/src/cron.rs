@@ -44,6 +44,7 @@ impl Thread {
     /// Does the background work that is due.
     pub(crate) fn background(&mut self) {
         self.free_garbage();
+        self.save_slice();
         let now_ms = self.host.now_ms;
         let is_round = now_ms >= self.host.cron.next_round_ms;
         self.make_room_in_background(is_round);
@@ -57,6 +58,7 @@ impl Thread {
         if self.host.id == 0 {
             self.host.shared.sample(now_ms);
             self.flush_if_due();
+            self.save_if_due();
             if now_ms >= self.host.cron.next_purge_ms {
                 self.host.cron.next_purge_ms = now_ms + FREED_KEPT_MS;
                 heap::purge();
@@ -122,10 +124,15 @@ impl Thread {
             many |= expired.len() * 10 > seen_count && !expired.is_empty();
             let mut store = Store::new(&mut self.tx, Client::internal(db as u32, Proto::Resp2));
             for key in expired {
-                store.delete_expired(&key);
+                if !store.holds_back(&key) {
+                    store.delete_expired(&key);
+                }
             }
             let mut fields_left = EXPIRED_PER_VISIT;
             for key in with_due_fields {
+                if store.holds_back(&key) {
+                    continue;
+                }
                 fields_left -= store.expire_fields(&key, fields_left);
             }
             many |= fields_left == 0;

@@ -9,6 +9,8 @@
 //! The baton is kept over a run of commands of one pipeline that meet the same shard. What was delegated to the
 //! thread meanwhile is run before it lets go, at most [`DRAIN_MAX`] commands a time.
 
+use std::sync::atomic::Ordering;
+
 use command::{
     Client, Command, CommandError, CommandId, Flag, Forget, Located, Mode, Needs, Outcome, OwnedArgs, Route,
     Shape, Task, Work,
@@ -157,7 +159,8 @@ impl Thread {
         !(self.host.session().is_special()
             || self.host.pausing.is_on()
             || self.host.is_monitored()
-            || self.host.shared.scripts.is_busy())
+            || self.host.shared.scripts.is_busy()
+            || self.host.shared.snapshots.last_failed.load(Ordering::Relaxed))
     }
 
     /// A command of a client that is not plain: queued, refused, or its reply suppressed.
@@ -366,6 +369,9 @@ impl Thread {
     /// Runs a command whose shards are entered.
     #[inline]
     fn run_here(&mut self, command: &'static Command, args: &[&[u8]], out: &mut Output) {
+        if self.host.shared.snapshots.is_cutting() && self.hold_back(command, args) {
+            return;
+        }
         let client = self.host.session().client;
         let started = self.host.lap;
         let mark = out.mark();
@@ -475,13 +481,21 @@ impl Thread {
             Work::Run(command) | Work::Restore(command) => {
                 let command = table.get(command);
                 let args = task.args.slices();
+                let is_for_a_client = matches!(task.work, Work::Run(_));
+                if is_for_a_client
+                    && self.host.shared.snapshots.is_cutting()
+                    && self.waits_for_snapshot(command, &args, task.client.db)
+                {
+                    // It is held back at home.
+                    task.outcome = Outcome::Again([id].into_iter().collect());
+                    return true;
+                }
                 let started = self.host.driver.clock().ticks();
                 let mark = task.reply.mark();
                 self.tx.wrote = false;
                 task.outcome = self.tx.run(command, &args, &task.client, &mut self.host, &mut task.reply);
                 task.restore = self.tx.restore.take();
                 self.tx.finish(&mut self.host);
-                let is_for_a_client = matches!(task.work, Work::Run(_));
                 if is_for_a_client {
                     let client = &task.client;
                     self.host.count_command(

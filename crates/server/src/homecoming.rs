@@ -35,6 +35,7 @@ impl Thread {
             Message::UsersChanged => self.follow_users(),
             Message::Migrated(returned) => self.take_returned(*returned),
             Message::Reconfigure => self.tx.config = self.host.shared.data_config(),
+            Message::Snapshot => self.look_at_snapshot(),
             // It only ends the sleep: the thread looks whether the server stops.
             Message::Stop => {}
         }
@@ -76,13 +77,17 @@ impl Thread {
             Outcome::Again(ids) => {
                 let Work::Run(command) = task.work else { unreachable!("only a command runs again") };
                 let retry = Retry { command, args: task.args, needs: Needs::several(ids), tries: 0 };
+                if self.host.shared.snapshots.is_cutting() {
+                    // That may be why, and will take a moment.
+                    return self.host.hold_back_until_next_slice(conn, retry);
+                }
                 self.retry(conn, retry);
             }
         }
     }
 
     /// The shard that a queued command waited for came free.
-    fn try_again(&mut self, conn: ConnId) {
+    pub(crate) fn try_again(&mut self, conn: ConnId) {
         let Some(session) = self.host.connections.session(conn) else { return };
         if let State::Queued(retry) = std::mem::replace(&mut session.state, State::Ready) {
             self.retry(conn, retry);

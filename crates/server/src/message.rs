@@ -38,7 +38,9 @@ pub(crate) enum Message {
     UsersChanged,
     /// A round of a client's `MIGRATE` is over.
     Migrated(Box<Returned>),
-    /// Settings changed: take the new snapshot.
+    /// A snapshot is being saved, can go on, or is over.
+    Snapshot,
+    /// Settings changed: take the new ones.
     Reconfigure,
     /// End the loop.
     Stop,

@@ -51,11 +51,15 @@ impl ThreadHost {
     }
 
     fn may_write(&mut self, command: &Command) -> bool {
-        let writes = |command: &Command| command.is_write() || command.has(Flag::MayReplicate);
+        self.runs(command, |command| command.is_write() || command.has(Flag::MayReplicate))
+    }
+
+    /// Whether a command of the current client is such a one, or EXEC that runs one.
+    pub(crate) fn runs(&mut self, command: &Command, is_such: fn(&Command) -> bool) -> bool {
         let table = &self.shared.table;
         let queued = self.session().multi.as_ref().filter(|_| command.entry.name == "exec");
-        writes(command)
-            || queued.is_some_and(|multi| multi.queued.iter().any(|(id, _)| writes(table.get(*id))))
+        is_such(command)
+            || queued.is_some_and(|multi| multi.queued.iter().any(|(id, _)| is_such(table.get(*id))))
     }
 
     /// Begins a pause of `pause_ms`, or extends the one that is on: the later end and the stricter kind count.

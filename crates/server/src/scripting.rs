@@ -452,6 +452,9 @@ impl<'t> Run<'_, 't> {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         self.lacks_room &= !command.is_write();
+        if command.is_write() && self.host.shared.refuses_writes() {
+            return Err(CommandError::fixed(crate::admit::MISCONF));
+        }
         Ok(command)
     }
 

@@ -167,6 +167,11 @@ impl Shared {
         }))
     }
 
+    /// Whether the threads are none, but steps of a simulation.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.driver_name == "simulated"
+    }
+
     /// The settings of the data path as they are now. A snapshot is never freed, so that a command may hold it
     /// without a count; one is made only by `CONFIG SET`.
     pub(crate) fn data_config(&'static self) -> &'static Config {

@@ -91,6 +91,11 @@ impl SimulatedServer {
         heap::allocated_bytes()
     }
 
+    /// How often commands were held back because a snapshot was being saved.
+    pub fn held_back(&self) -> u64 {
+        self.0.0.sum(|stats| &stats.held_back)
+    }
+
     /// How many shards there are.
     pub fn shard_count(&self) -> usize {
         self.0.0.shards.len()

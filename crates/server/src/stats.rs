@@ -164,6 +164,8 @@ pub(crate) struct ThreadStats {
     pub(crate) widths: [Counter; WIDTH_BUCKETS],
     pub(crate) delegated: Counter,
     pub(crate) retries: Counter,
+    /// Commands held back because a snapshot was being saved.
+    pub(crate) held_back: Counter,
     /// Turns that began with a shard kept from before, because its backlog was long.
     pub(crate) kept: Counter,
     /// How many there are just now: this and what is of the Lua states are no sums since the start.
@@ -198,6 +200,7 @@ impl ThreadStats {
             widths: Default::default(),
             delegated: Counter::default(),
             retries: Counter::default(),
+            held_back: Counter::default(),
             kept: Counter::default(),
             blocked_clients: Counter::default(),
             script_state_bytes: Counter::default(),
@@ -253,6 +256,7 @@ impl ThreadStats {
             &self.commands_processed,
             &self.delegated,
             &self.retries,
+            &self.held_back,
             &self.kept,
             &self.evicted_clients,
             &self.connections_received,

@@ -71,6 +71,8 @@ pub(crate) struct ThreadHost {
     pub(crate) events: VecDeque<Event>,
     /// Large values and databases on their way out.
     garbage: VecDeque<Garbage>,
+    /// What it has to do with the snapshot that is being saved.
+    pub(crate) snapshot: crate::snapshot::Share,
     /// Connections with complete commands left over when their turn ended.
     pub(crate) unserved: VecDeque<ConnId>,
     /// What is spoken at each listener (the accepting thread's); Redis' protocol at those that are not there.
@@ -86,6 +88,10 @@ pub(crate) struct ThreadHost {
 impl Host for ThreadHost {
     fn as_any_mut(&mut self) -> &mut dyn std::any::Any {
         self
+    }
+
+    fn flushed_all(&mut self, hold: &Hold<'_, command::Task, command::Wait>) {
+        self.shared.save_nothing(hold);
     }
 }
 
@@ -126,17 +132,21 @@ impl ThreadHost {
     }
 
     /// Whether something is left to be freed.
-    fn has_garbage(&self) -> bool {
-        !self.garbage.is_empty()
+    fn has_work_on_garbage(&self) -> bool {
+        self.garbage.iter().any(|garbage| !garbage.is_cut() || self.snapshot.has_room())
     }
 
     /// Frees a piece of what left the keyspace; false if there is none.
     pub(crate) fn free_slice(&mut self) -> bool {
-        let Some(garbage) = self.garbage.front_mut() else { return false };
-        if !garbage.free_slice() {
-            self.garbage.pop_front();
-            self.stats().garbage.set(self.garbage.len() as u64);
+        let Some(mut garbage) = self.garbage.pop_front() else { return false };
+        if garbage.is_cut() {
+            // The snapshot has to see it first.
+            garbage.continue_cut(&mut self.snapshot.slice(self.driver.clock()));
+            self.garbage.push_back(garbage);
+        } else if garbage.free_slice() {
+            self.garbage.push_front(garbage);
         }
+        self.stats().garbage.set(self.garbage.len() as u64);
         true
     }
 
@@ -176,6 +186,7 @@ impl Thread {
                 monitors: Vec::new(),
                 events: VecDeque::new(),
                 garbage: VecDeque::new(),
+                snapshot: crate::snapshot::Share::default(),
                 unserved: VecDeque::new(),
                 protocols: Vec::new(),
                 next_thread: 0,
@@ -249,7 +260,8 @@ impl Thread {
             || !self.host.next_mail.is_empty()
             || !self.host.unserved.is_empty()
             || !self.host.events.is_empty()
-            || self.host.has_garbage()
+            || self.host.has_work_on_garbage()
+            || self.host.snapshot.is_busy()
             || self.host.eviction.is_behind();
         if busy {
             return Some(Duration::ZERO);

@@ -283,18 +283,23 @@ fn a_server_that_cannot_save_says_so_and_goes_on() {
     fs::create_dir(scratch.path("directory")).unwrap();
     check(&mut client, "CONFIG SET dbfilename directory", "OK");
     check(&mut client, "SAVE", "(error) ERR cannot save directory: Is a directory (os error 21)");
-    assert_eq!(client.info("persistence", "rdb_last_bgsave_status"), "err");
+    assert_eq!(client.info("persistence", "rdb_last_bgsave_status"), "ok", "that is about BGSAVE alone");
     assert_eq!(client.info("persistence", "rdb_changes_since_last_save"), "1");
     let refused = "(error) ERR Errors trying to SHUTDOWN. Check logs.";
     check(&mut client, "SHUTDOWN", refused);
     check(&mut client, "SHUTDOWN SAVE", refused);
     check(&mut client, "DEBUG RELOAD", "(error) ERR cannot save directory: Is a directory (os error 21)");
-    check(
-        &mut client,
-        "BGSAVE",
-        "(error) ERR This server cannot save in the background yet, SAVE does it at once",
-    );
+    check(&mut client, "BGSAVE", "Background saving started");
+    eventually("it fails", || client.info("persistence", "rdb_bgsave_in_progress") == "0");
+    assert_eq!(client.info("persistence", "rdb_last_bgsave_status"), "err");
+    assert!(server.log_end().contains("Background saving error: Is a directory"));
+    let refused = client.show("SET key refused");
+    assert!(refused.starts_with("(error) MISCONF Redis is configured to save RDB snapshots"), "{refused}");
+    assert_eq!(client.show("PING"), refused);
     check(&mut client, "GET key", "\"other\"");
+    check(&mut client, "CONFIG SET stop-writes-on-bgsave-error no", "OK");
+    check(&mut client, "SET key other", "OK");
+    assert_eq!(client.show("PING"), "PONG");
     assert_eq!(fs::read_dir(scratch.path("")).unwrap().count(), 2, "no half-written file is left");
     client.send("SHUTDOWN FORCE");
     client.expect_end();
@@ -346,6 +351,10 @@ fn leaves_the_old_snapshot(launcher: &[&str], scratch: &Scratch, why: &str) {
     call(&mut client, &[b"SET", b"noise", &noise]);
     let reply = client.show("SAVE");
     assert!(reply.contains(why), "{reply}");
+    check(&mut client, "BGSAVE", "Background saving started");
+    eventually("it fails", || client.info("persistence", "rdb_bgsave_in_progress") == "0");
+    assert_eq!(client.info("persistence", "rdb_last_bgsave_status"), "err");
+    assert!(server.log_end().contains(why));
     check(&mut client, "GET key", "\"new\"");
     check(&mut client, "DEL noise", "(integer) 1");
     check(&mut client, "DEBUG RELOAD NOSAVE", "OK");
@@ -368,11 +377,12 @@ fn a_server_killed_while_it_saves_leaves_a_whole_snapshot() {
         assert!([old_count, (round - 1) * 20_000].contains(&count), "round {round}: {count} keys");
         old_count = count;
         check(&mut client, &format!("DEBUG POPULATE {} key 200", round * 20_000), "OK");
-        let temporary = scratch.path(&format!("temp-{}.rdb", server.process_id()));
+        let (command, lane) = if round % 2 == 0 { ("SAVE", "") } else { ("BGSAVE", ".0") };
+        let temporary = scratch.path(&format!("temp-{}{lane}.rdb", server.process_id()));
         let enough = random.below(round * 20_000 * 200);
         let file_number = || fs::metadata(scratch.path("dump.rdb")).map_or(0, |metadata| metadata.ino());
         let before = file_number();
-        client.send("SAVE");
+        client.send(command);
         // It ends at the latest when the save does: then the file has its name.
         while file_number() == before {
             if fs::metadata(&temporary).is_ok_and(|metadata| metadata.len() > enough) {
@@ -381,8 +391,10 @@ fn a_server_killed_while_it_saves_leaves_a_whole_snapshot() {
             }
         }
         kill(server);
-        let _ = fs::remove_file(temporary);
     }
+    drop(start(&scratch, 2, &[]));
+    let names = fs::read_dir(scratch.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(names.into_iter().all(|name| name == "dump.rdb"), "something is left beside the snapshot");
     assert!(killed_count > 0);
 }
 

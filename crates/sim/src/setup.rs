@@ -33,6 +33,8 @@ pub struct Setup {
     pub stalls_take_time: bool,
     /// The network.
     pub net: SimConfig,
+    /// Where the server saves snapshots; empty: the working directory.
+    pub directory: String,
 }
 
 impl Setup {
@@ -51,6 +53,7 @@ impl Setup {
                 window_bytes: pick(&[64, 1_000, 64 * 1024]) as usize,
                 cut_one_in: 0,
             },
+            directory: String::new(),
         }
     }
 
@@ -69,6 +72,8 @@ impl Setup {
         vec![
             "--protected-mode=no".to_owned(),
             "--databases=16".to_owned(),
+            "--save=".to_owned(),
+            format!("--dir={}", self.directory),
             format!("--proactor_threads={}", self.threads),
             format!("--num_shards={}", self.shards),
             format!("--shard_entry={entry}"),

@@ -92,6 +92,7 @@ fn flushall(ctx: &mut Ctx) -> CommandResult {
         }
         ctx.store.effect_on(id, &[b"FLUSHALL"]);
     }
+    ctx.host.flushed_all(&ctx.store.tx.hold);
     ctx.store.flushed();
     ctx.reply.ok();
     Ok(())

@@ -11,7 +11,7 @@ use ds::set::Set;
 use ds::stream::{Stream, StreamLimits};
 use ds::zset::ZSet;
 use keyspace::{Config, SHARED_BYTES_MIN, Str, Value, ValueRef};
-use rdb::{Encoder, Kind, Part, ValueType};
+use rdb::{Encoder, Kind, Part, StreamPart, ValueType};
 
 /// Collections that take more memory are not packed: that takes it a second time.
 const PACKED_BYTES_MAX: usize = 64 * 1024;
@@ -72,6 +72,98 @@ fn write_packed_zset<W: Write>(zset: &ZSet, encoder: &mut Encoder<W>) -> io::Res
         scores.push(text);
     }
     encoder.listpack(zset.iter().zip(&scores).flat_map(|((member, _), score)| [member, score.as_slice()]))
+}
+
+/// Elements of a table that are looked at together.
+const SCANNED_AT_ONCE: usize = 64;
+
+/// A collection that is written in parts, element by element; it must not change before the end.
+#[derive(Debug, Default)]
+pub struct InParts {
+    has_begun: bool,
+    /// The next element's index or rank, or the cursor in a table.
+    next: u64,
+    of_stream: StreamPart,
+}
+
+impl InParts {
+    /// How `value`, a collection, is encoded.
+    pub fn value_type(value: ValueRef<'_>) -> ValueType {
+        match value {
+            ValueRef::Str(_) => ValueType::Str,
+            ValueRef::List(_) => ValueType::List,
+            ValueRef::Set(_) => ValueType::Set,
+            ValueRef::ZSet(_) => ValueType::ZSet,
+            ValueRef::Hash(hash) if hash.first_expiry().is_some() => ValueType::HashExpiring,
+            ValueRef::Hash(_) => ValueType::Hash,
+            ValueRef::Stream(_) => ValueType::Stream2,
+        }
+    }
+
+    /// Writes the next part, until the encoder has encoded `until` bytes; true at the end. The type was written before.
+    pub fn write<W: Write>(
+        &mut self,
+        value: ValueRef<'_>,
+        until: u64,
+        encoder: &mut Encoder<W>,
+    ) -> io::Result<bool> {
+        if let ValueRef::Stream(stream) = value {
+            let next = encoder.stream_part(stream, std::mem::take(&mut self.of_stream), until)?;
+            let is_done = next.is_none();
+            self.of_stream = next.unwrap_or_default();
+            return Ok(is_done);
+        }
+        let expiring = if let ValueRef::Hash(hash) = value { hash.first_expiry() } else { None };
+        if !self.has_begun {
+            self.has_begun = true;
+            if let Some(earliest) = expiring {
+                encoder.bytes(&earliest.to_le_bytes())?;
+            }
+            encoder.length(value.len() as u64)?;
+        }
+        while encoder.offset() < until {
+            let mut result = Ok(());
+            let mut note = |written: io::Result<()>| {
+                if result.is_ok() {
+                    result = written
+                }
+            };
+            let cursor = match value {
+                ValueRef::Set(set) => {
+                    set.scan(self.next, SCANNED_AT_ONCE, &mut |member| note(encoder.string(member)))
+                }
+                ValueRef::Hash(hash) => hash.scan(self.next, SCANNED_AT_ONCE, &mut |field, value| {
+                    note(match expiring {
+                        Some(earliest) => encoder.expiring_field(earliest, field, value, hash.expiry(field)),
+                        None => encoder.string(field).and_then(|()| encoder.string(value)),
+                    });
+                }),
+                ValueRef::List(list) => {
+                    let elements = list.iter(self.next as i64, false).take(SCANNED_AT_ONCE);
+                    elements.for_each(|element| note(encoder.string(&element)));
+                    self.after(list.len())
+                }
+                ValueRef::ZSet(zset) => {
+                    let members = zset.iter_from_rank(self.next as usize, false).take(SCANNED_AT_ONCE);
+                    members.for_each(|(member, score)| note(encoder.scored_member(member, score)));
+                    self.after(zset.len())
+                }
+                ValueRef::Str(_) | ValueRef::Stream(_) => unreachable!("this is for the other collections"),
+            };
+            result?;
+            self.next = cursor;
+            if cursor == 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The index after those just written; 0 at the end.
+    fn after(&self, len: usize) -> u64 {
+        let next = self.next + SCANNED_AT_ONCE as u64;
+        if next < len as u64 { next } else { 0 }
+    }
 }
 
 /// What makes an entry of a stream begin a node, and what lets it follow in the last one.

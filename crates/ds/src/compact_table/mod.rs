@@ -15,6 +15,8 @@
 //! entries than the position it begins with, enough to visit them in that order. When a segment is split, the first
 //! bit of the tags decides who goes where, and each tag gets a new last bit: for that the owner's `hash_of` is asked
 //! about each block. Merging needs no block, and neither does growth within a segment.
+//!
+//! Each block is also *old* or not ([`CompactTable::begin_turn`]), wherever it is moved: what a snapshot needs to know.
 
 mod bucket;
 mod numbering;
@@ -44,6 +46,8 @@ pub struct CompactTable<B: Block> {
     len: usize,
     /// Bytes the segments have allocated, so that accounting need not ask them all.
     segment_bytes: usize,
+    /// What blocks have that are not old.
+    turn: bool,
 }
 
 /// The tag of a hash in a segment of this depth.
@@ -61,7 +65,7 @@ impl<B: Block> Default for CompactTable<B> {
 impl<B: Block> CompactTable<B> {
     /// An empty table; allocates nothing.
     pub const fn new() -> Self {
-        Self { segments: Vec::new(), len: 0, segment_bytes: 0 }
+        Self { segments: Vec::new(), len: 0, segment_bytes: 0, turn: false }
     }
 
     /// Number of entries.
@@ -128,9 +132,10 @@ impl<B: Block> CompactTable<B> {
     /// Like [`find`](Self::find).
     #[inline]
     pub fn find_mut(&mut self, hash: u64, eq: impl FnMut(B::Ref<'_>) -> bool) -> Option<Held<'_, B>> {
+        let turn = self.turn;
         let (segment, tag) = self.segment_mut(hash)?;
         let place = segment.locate(tag, eq)?;
-        segment.slot_mut(place).get_mut()
+        segment.slot_mut(place).get_mut(turn)
     }
 
     /// Adds a block that the caller knows to be absent. `hash_of` gives the hash of any block of the table.
@@ -144,9 +149,9 @@ impl<B: Block> CompactTable<B> {
             self.change(number, Segment::grow);
         }
         let segment = &mut self.segments[number];
-        let place = segment.insert(tag_at(hash, depth), block);
+        let place = segment.insert(tag_at(hash, depth), self.turn, block);
         self.len += 1;
-        segment.slot_mut(place).get_mut().expect("it was put there")
+        segment.slot_mut(place).get_mut(self.turn).expect("it was put there")
     }
 
     /// The block with this hash that `eq` accepts, or a new one from `make`; true if it is new.
@@ -161,8 +166,9 @@ impl<B: Block> CompactTable<B> {
         let found = self.segment(hash).and_then(|(segment, tag)| segment.locate(tag, eq));
         match found {
             Some(place) => {
+                let turn = self.turn;
                 let (segment, _) = self.segment_mut(hash).expect("it was found there");
-                (segment.slot_mut(place).get_mut().expect("it was found there"), false)
+                (segment.slot_mut(place).get_mut(turn).expect("it was found there"), false)
             }
             None => (self.insert(hash, make(), hash_of), true),
         }

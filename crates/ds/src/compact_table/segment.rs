@@ -160,9 +160,9 @@ impl<B: Block> Segment<B> {
         self.len >= capacity(self.buckets.len())
     }
 
-    /// Adds a block; the segment is not full.
+    /// Adds a block with this turn; the segment is not full.
     #[inline]
-    pub(super) fn insert(&mut self, tag: u16, block: B) -> Place {
+    pub(super) fn insert(&mut self, tag: u16, turn: bool, block: B) -> Place {
         let mut at = self.home(tag);
         let slot = loop {
             let bucket = &mut self.buckets[at];
@@ -172,7 +172,7 @@ impl<B: Block> Segment<B> {
             }
             at = self.after(at);
         };
-        self.buckets[at].slots[slot].put(tag, block);
+        self.buckets[at].slots[slot].put(tag, turn, block);
         self.len += 1;
         Place { bucket: at, slot }
     }
@@ -289,6 +289,32 @@ impl<B: Block> Segment<B> {
         slots.len()
     }
 
+    /// Shows the blocks that have not this turn to `visit`, bucket by bucket, and gives it to those for which that is true;
+    /// the first for which it is not ends the visit, and the answer is false. `ahead` sees them a moment earlier, to ask for
+    /// memory.
+    pub(super) fn visit_old(
+        &mut self,
+        turn: bool,
+        ahead: &mut dyn FnMut(B::Ref<'_>),
+        visit: &mut dyn FnMut(B::Ref<'_>) -> bool,
+    ) -> bool {
+        for at in 0..self.buckets.len() {
+            if let Some(next) = self.buckets.get(at + 1) {
+                next.slots.iter().for_each(|slot| slot.prefetch());
+            }
+            let is_old = |slot: &Slot<B>| !slot.is_empty() && slot.turn() != turn;
+            let slots = &mut self.buckets[at].slots;
+            slots.iter().filter(|slot| is_old(slot)).filter_map(Slot::get).for_each(&mut *ahead);
+            for slot in slots.iter_mut().filter(|slot| is_old(slot)) {
+                if !slot.get().is_some_and(&mut *visit) {
+                    return false;
+                }
+                slot.set_turn(turn);
+            }
+        }
+        true
+    }
+
     /// Panics if the segment contradicts itself; for tests.
     pub(super) fn debug_validate(&self) {
         assert!(self.len <= capacity(self.buckets.len()));
@@ -328,14 +354,14 @@ impl<B: Block> Filling<B> {
     /// Takes over the block of a slot that is not empty.
     #[inline]
     fn take_over(&mut self, tag: u16, from: &mut Slot<B>) {
-        let home = self.segment.home(tag);
+        let (home, turn) = (self.segment.home(tag), from.turn());
         let filled = &mut self.filled[home];
         if let Some(slot) = self.segment.buckets[home].slots.get_mut(usize::from(*filled)) {
             slot.take_over(tag, from);
             self.segment.len += 1;
             *filled += 1;
         } else if let Some(block) = from.take() {
-            let at = self.segment.insert(tag, block).bucket;
+            let at = self.segment.insert(tag, turn, block).bucket;
             self.filled[at] += 1;
         }
     }

@@ -1,11 +1,12 @@
 //! One slot of a bucket: the address of an owned block, with a tag in the sixteen bits that addresses leave free.
 //!
 //! ```text
-//!  63    62 .. 48   47 .. 0
-//!  mark  tag        address of the block; 0 in an empty slot
+//!  63    62 .. 48   47 .. 1                                  0
+//!  mark  tag        address of the block; 0 in an empty slot  turn
 //! ```
 //!
-//! The mark belongs to the bucket, not to the block: it stays when the block goes.
+//! The mark belongs to the bucket, not to the block: it stays when the block goes. The turn belongs to the block, and goes
+//! wherever it goes: blocks that have not the turn of their table are [old](super::CompactTable::begin_turn).
 
 use std::marker::PhantomData;
 use std::mem;
@@ -16,7 +17,8 @@ use std::ptr::{self, NonNull};
 pub(super) const TAG_BITS: u32 = 15;
 
 const ADDRESS_BITS: u32 = u64::BITS - 1 - TAG_BITS;
-const ADDRESS_MASK: usize = (1 << ADDRESS_BITS) - 1;
+const TURN: usize = 1;
+const ADDRESS_MASK: usize = (1 << ADDRESS_BITS) - 1 - TURN;
 const TAG_MASK: usize = ((1 << TAG_BITS) - 1) << ADDRESS_BITS;
 const MARK: usize = 1 << (ADDRESS_BITS + TAG_BITS);
 
@@ -29,7 +31,7 @@ pub unsafe trait Block: 'static {
     /// What is lent of a block.
     type Ref<'a>: Copy;
 
-    /// Gives the block up as a pointer; its address has at most 48 bits.
+    /// Gives the block up as a pointer; its address has at most 48 bits and is even.
     fn into_raw(self) -> NonNull<()>;
 
     /// The owner again.
@@ -78,15 +80,15 @@ unsafe impl Block for u32 {
     type Ref<'a> = u32;
 
     fn into_raw(self) -> NonNull<()> {
-        NonNull::without_provenance(NonZero::<usize>::MIN.saturating_add(self as usize))
+        NonNull::without_provenance(NonZero::<usize>::MIN.saturating_add(2 * self as usize + 1))
     }
 
     unsafe fn from_raw(raw: NonNull<()>) -> Self {
-        (raw.addr().get() - 1) as u32
+        (raw.addr().get() / 2 - 1) as u32
     }
 
     unsafe fn lend<'a>(raw: NonNull<()>) -> Self::Ref<'a> {
-        (raw.addr().get() - 1) as u32
+        (raw.addr().get() / 2 - 1) as u32
     }
 
     fn prefetch(_: *const ()) {}
@@ -125,38 +127,49 @@ impl<B: Block> Slot<B> {
         ((self.word.addr() & TAG_MASK) >> ADDRESS_BITS) as u16
     }
 
+    /// Of an empty slot: nothing that means anything.
+    #[inline]
+    pub(super) fn turn(&self) -> bool {
+        self.word.addr() & TURN != 0
+    }
+
+    pub(super) fn set_turn(&mut self, turn: bool) {
+        self.word = self.word.map_addr(|word| word & !TURN | usize::from(turn));
+    }
+
     pub(super) fn set_marked(&mut self, is_marked: bool) {
         self.word = self.word.map_addr(|word| if is_marked { word | MARK } else { word & !MARK });
     }
 
     /// Fills an empty slot.
     #[inline]
-    pub(super) fn put(&mut self, tag: u16, block: B) {
+    pub(super) fn put(&mut self, tag: u16, turn: bool, block: B) {
         assert!(self.is_empty(), "a slot has room for one block");
         let raw = block.into_raw().as_ptr();
-        assert!(raw.addr() <= ADDRESS_MASK, "an address has 48 bits");
-        let mark = self.word.addr() & MARK;
-        self.word = raw.map_addr(|address| address | (usize::from(tag) << ADDRESS_BITS) & TAG_MASK | mark);
+        assert!(raw.addr() & !ADDRESS_MASK == 0, "an address has 48 bits and is even");
+        let around =
+            (usize::from(tag) << ADDRESS_BITS) & TAG_MASK | self.word.addr() & MARK | usize::from(turn);
+        self.word = raw.map_addr(|address| address | around);
     }
 
-    /// A slot with the same tag and mark, and the block that `clone` makes of the one here.
+    /// A slot with the same tag, turn and mark, and the block that `clone` makes of the one here.
     pub(super) fn cloned_by(&self, clone: &dyn Fn(B::Ref<'_>) -> B) -> Self {
         let mut cloned = Self::empty();
         if let Some(block) = self.get() {
-            cloned.put(self.tag(), clone(block));
+            cloned.put(self.tag(), self.turn(), clone(block));
         }
         cloned.set_marked(self.word.addr() & MARK != 0);
         cloned
     }
 
-    /// Fills an empty slot with the block of another, which loses its mark with it.
+    /// Fills an empty slot with the block of another and its turn; that one loses its mark with it.
     #[inline]
     pub(super) fn take_over(&mut self, tag: u16, from: &mut Self) {
         assert!(self.is_empty(), "a slot has room for one block");
         let word = mem::replace(&mut from.word, ptr::null_mut());
         let mark = self.word.addr() & MARK;
-        self.word =
-            word.map_addr(|word| word & ADDRESS_MASK | (usize::from(tag) << ADDRESS_BITS) & TAG_MASK | mark);
+        let around = (usize::from(tag) << ADDRESS_BITS) & TAG_MASK | mark;
+        self.word = word.map_addr(|word| word & (ADDRESS_MASK | TURN) | around);
     }
 
     /// Empties the slot.
@@ -175,10 +188,10 @@ impl<B: Block> Slot<B> {
         self.raw().map(|raw| unsafe { B::lend(raw) })
     }
 
-    /// The block to change it, if there is one.
+    /// The block to change it, if there is one, in a table with this turn.
     #[inline]
-    pub(super) fn get_mut(&mut self) -> Option<Held<'_, B>> {
-        if self.is_empty() { None } else { Some(Held { slot: self }) }
+    pub(super) fn get_mut(&mut self, turn: bool) -> Option<Held<'_, B>> {
+        if self.is_empty() { None } else { Some(Held { slot: self, turn }) }
     }
 
     /// Asks for the memory of the block, if there is one.
@@ -237,6 +250,8 @@ pub(super) fn empty<B: Block>(slots: &[Slot<B>; 8]) -> u8 {
 pub struct Held<'a, B: Block> {
     /// Not empty.
     slot: &'a mut Slot<B>,
+    /// That of the table.
+    turn: bool,
 }
 
 impl<'a, B: Block> Held<'a, B> {
@@ -252,6 +267,17 @@ impl<'a, B: Block> Held<'a, B> {
         self.slot.get().expect("the slot is not empty")
     }
 
+    /// Whether the block was there when the table's turn began, and nobody has [renewed](Self::renew) it since.
+    #[inline]
+    pub fn is_old(&self) -> bool {
+        self.slot.turn() != self.turn
+    }
+
+    /// The block is not old any more.
+    pub fn renew(&mut self) {
+        self.slot.set_turn(self.turn);
+    }
+
     /// The block, for as long as its table is borrowed.
     #[inline]
     pub fn into_ref(self) -> B::Ref<'a> {
@@ -261,9 +287,9 @@ impl<'a, B: Block> Held<'a, B> {
     /// Puts what `change` makes of the block in its place; the hash stays the same.
     #[inline]
     pub fn replace(&mut self, change: impl FnOnce(B) -> B) {
-        let tag = self.slot.tag();
+        let (tag, turn) = (self.slot.tag(), self.slot.turn());
         let block = self.slot.take().expect("the slot is not empty");
-        self.slot.put(tag, change(block));
+        self.slot.put(tag, turn, change(block));
     }
 }
 

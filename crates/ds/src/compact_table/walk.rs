@@ -1,4 +1,4 @@
-//! Walks over a table: cursors, background slices, random picks, freeing in pieces.
+//! Walks over a table: cursors, background slices, what is old, random picks, freeing in pieces.
 
 use super::CompactTable;
 use super::bucket::SLOTS;
@@ -101,6 +101,33 @@ impl<B: Block> CompactTable<B> {
             }
         }
         if from < POSITION_END { from } else { 0 }
+    }
+
+    /// From now on the blocks that are there are old, and those that come are not. There must be no old ones left from the
+    /// turn before.
+    pub fn begin_turn(&mut self) {
+        self.turn = !self.turn;
+    }
+
+    /// Shows old blocks from `cursor` on to `visit`, and renews those for which that is true; the first for which it is not
+    /// ends the slice. Returns the cursor for the next slice, `None` when no block is old any more, if the first
+    /// one began with cursor 0. `ahead` sees blocks a moment earlier, to ask for memory that they refer to.
+    pub fn visit_old(
+        &mut self,
+        cursor: u64,
+        ahead: &mut dyn FnMut(B::Ref<'_>),
+        visit: &mut dyn FnMut(B::Ref<'_>) -> bool,
+    ) -> Option<u64> {
+        let mut from = cursor;
+        while from < POSITION_END && !self.is_empty() {
+            let positions = self.positions_at(from);
+            // All of the segment, also where two were merged.
+            if !self.segments[positions.segment].visit_old(self.turn, ahead, visit) {
+                return Some(positions.first);
+            }
+            from = positions.first + positions.count;
+        }
+        None
     }
 
     /// A random block, each equally likely as long as segments have their usual size; `None` if there is

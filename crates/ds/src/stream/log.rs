@@ -215,8 +215,8 @@ impl Log {
         node.find(id).map(|entry| entry.fields)
     }
 
-    /// The entries of each node.
-    pub fn nodes(&self) -> impl Iterator<Item = Entries<'_>> {
+    /// The nodes from `from` on, each the id that it begins with and its entries.
+    pub fn nodes(&self, from: StreamId) -> impl Iterator<Item = (StreamId, Entries<'_>)> {
         let of_node = |first| Entries {
             nodes: self.nodes.range(first..=first),
             start: StreamId::MIN,
@@ -224,7 +224,7 @@ impl Log {
             front: None,
             back: None,
         };
-        self.nodes.keys().map(move |&first| of_node(first))
+        self.nodes.range(from..).map(move |(&first, _)| (first, of_node(first)))
     }
 
     /// The entries from `start` to `end`, both included.

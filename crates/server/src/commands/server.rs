@@ -1,5 +1,7 @@
 //! Small commands of the server: TIME, LOLWUT, SHUTDOWN, WAIT and their like.
 
+use std::sync::atomic::Ordering;
+
 use command::Flag::*;
 use command::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, integer, keyword_is, oneof,
@@ -150,12 +152,15 @@ const SAVE: Entry = Entry {
 /// Everybody waits, as in Redis.
 fn save(ctx: &mut Ctx) -> CommandResult {
     let shared = ThreadHost::of(ctx.host).shared;
+    if shared.snapshots.current().is_some() {
+        return Err(CommandError::new(IN_PROGRESS));
+    }
     shared.save(&ctx.store.tx.hold).map_err(|error| CommandError::new(format!("ERR {error}")))?;
     ctx.reply.ok();
     Ok(())
 }
 
-const NO_BACKGROUND: &str = "ERR This server cannot save in the background yet, SAVE does it at once";
+const IN_PROGRESS: &str = "ERR Background save already in progress";
 
 const BGSAVE: Entry = Entry {
     name: "bgsave",
@@ -164,6 +169,7 @@ const BGSAVE: Entry = Entry {
     group: Group::Server,
     arity: -1,
     flags: &[Admin, NoScript, NoAsyncLoading],
+    mode: Mode::Session,
     args: &[token("schedule", "SCHEDULE").optional().since("3.2.2")],
     history: &[("3.2.2", "Added the `SCHEDULE` option.")],
     reply: Shape::AnyStatus,
@@ -171,12 +177,32 @@ const BGSAVE: Entry = Entry {
     ..Entry::DEFAULT
 };
 
+/// It needs all shards for the cut, and runs again with them. In a transaction it comes when that is over.
 fn bgsave(ctx: &mut Ctx) -> CommandResult {
     match &ctx.args[1..] {
-        [] => Err(CommandError::new(NO_BACKGROUND)),
-        [word] if keyword_is(word, "schedule") => Err(CommandError::new(NO_BACKGROUND)),
-        _ => Err(CommandError::SYNTAX),
+        [] => {}
+        [word] if keyword_is(word, "schedule") => {}
+        _ => return Err(CommandError::SYNTAX),
     }
+    let host = ThreadHost::of(ctx.host);
+    let shared = host.shared;
+    if shared.snapshots.current().is_some() {
+        return Err(CommandError::new(IN_PROGRESS));
+    }
+    if ctx.store.client.deny_blocking {
+        shared.snapshots.is_scheduled.store(true, Ordering::Relaxed);
+        ctx.reply.simple("Background saving scheduled");
+        return Ok(());
+    }
+    if ctx.store.entered().len() < shared.shards.len() {
+        ctx.store.tx.wanted = shared.shards.ids().collect();
+        // Nobody sees it.
+        return Err(CommandError::EXEC_ABORTED);
+    }
+    let begun = host.begin_background_save(&mut ctx.store.tx.hold);
+    begun.map_err(|error| CommandError::new(format!("ERR {error}")))?;
+    ctx.reply.simple("Background saving started");
+    Ok(())
 }
 
 const BGREWRITEAOF: Entry = Entry {

@@ -4,6 +4,7 @@
 //! the hot path reads one atomic: 0 or 1, the number itself, bytes, the number of a choice, bits; of other kinds the
 //! length of the text, which says whether there is one. The texts of errors are those of Redis.
 
+use crate::snapshot::Schedule;
 use command::Class;
 
 /// Letters of `notify-keyspace-events` in the order in which Redis shows them.
@@ -66,6 +67,8 @@ pub(crate) enum Kind {
     SavePoints,
     /// Numbers from 0 to 100.
     Percentiles,
+    /// When something is done, as cron has it; empty: never.
+    Schedule,
 }
 
 /// What a setting is.
@@ -145,6 +148,7 @@ impl Kind {
                 })
             }
             Kind::EventClasses => event_classes(word),
+            Kind::Schedule if !word.is_empty() => Schedule::parse(word).map(|_| Value::text(word.to_owned())),
             Kind::FileName if word.contains(['/', '\\']) => {
                 Err("dbfilename can't be a path, just a filename".to_owned())
             }
@@ -153,6 +157,7 @@ impl Kind {
             | Kind::Words
             | Kind::OutputLimits
             | Kind::SavePoints
+            | Kind::Schedule
             | Kind::Percentiles => Ok(Value::text(word.to_owned())),
         }
     }
@@ -177,6 +182,7 @@ impl Kind {
             Kind::OutputLimits => "class hard soft seconds …",
             Kind::SavePoints => "seconds changes …",
             Kind::Percentiles => "percentages",
+            Kind::Schedule => "fields",
         }
     }
 }

@@ -719,7 +719,7 @@ settings! {
         kind: Kind::FileName,
         default: "dump.rdb",
         change: Change::Protected,
-        doc: "Name of the snapshot's file in the working directory, which is loaded at the start",
+        doc: "Name of the snapshot's file in the working directory, which is loaded at the start; {timestamp} in it is the time of the save, the newest is loaded",
         ..Setting::of(Group::Process)
     };
     RDBCHECKSUM = Setting {
@@ -738,11 +738,32 @@ settings! {
         doc: "Strings in snapshots and in the replies of DUMP are compressed",
         ..Setting::of(Group::Process)
     };
+    RDB_SAVE_INCREMENTAL_FSYNC = Setting {
+        name: "rdb-save-incremental-fsync",
+        kind: Kind::Bool,
+        default: "yes",
+        doc: "The disk begins with what was written of a snapshot long before the end",
+        ..Setting::of(Group::Process)
+    };
+    STOP_WRITES_ON_BGSAVE_ERROR = Setting {
+        name: "stop-writes-on-bgsave-error",
+        kind: Kind::Bool,
+        default: "yes",
+        doc: "Commands that write are refused after a save that failed, if there are save points",
+        ..Setting::of(Group::Process)
+    };
     SAVE = Setting {
         name: "save",
         kind: Kind::SavePoints,
+        default: "3600 1 300 100 60 10000",
         unit: "seconds, changes",
-        doc: "When snapshots would be saved by themselves, which is not done yet; if it is not empty, one is saved when the server ends",
+        doc: "A snapshot is saved after so many seconds with so many changes, and when the server ends; empty: neither",
+        ..Setting::of(Group::Process)
+    };
+    SNAPSHOT_CRON = Setting {
+        name: "snapshot_cron",
+        kind: Kind::Schedule,
+        doc: "When snapshots are saved as well: minute, hour, day, month, day of the week, as cron has them, in UTC",
         ..Setting::of(Group::Process)
     };
     APPENDONLY = Setting {

@@ -5,7 +5,6 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -18,9 +17,10 @@ use rdb::{FileReader, Item, KeyItem, Why};
 use script::{FunctionEngine, LibrarySet};
 use shard::{Hold, Placement, Ready, ShardId};
 
+use super::names;
 use crate::error::Error;
 use crate::library_store::Loading;
-use crate::settings::{DBFILENAME, DIR, RDBCHECKSUM};
+use crate::settings::RDBCHECKSUM;
 use crate::shared::Shared;
 
 /// Between two lines of the log about how far it is.
@@ -39,14 +39,16 @@ impl Shared {
     /// Loads the snapshot, if there is one, into the shards of a server that does not serve yet. False: the server was
     /// stopped meanwhile, and holds nothing.
     pub(crate) fn load_at_start(&'static self) -> Result<bool, Error> {
-        let name = self.settings.text(DBFILENAME);
+        names::remove_leftovers(&self.settings);
+        let name = names::name_to_load(&self.settings);
         let clock = Clock::real();
         let started_ms = clock.monotonic_ms();
-        let file = match File::open(&*name) {
+        let file = match File::open(names::path(&self.settings, &name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
             opened => opened,
         };
-        let Some(loaded) = self.read(file)? else { return Ok(false) };
+        let now = clock.now_ms() as UnixMs;
+        let Some(loaded) = self.read(&name, file, now)? else { return Ok(false) };
         let mut hold: Hold<'_, Task, Wait> = Hold::new(&self.shards);
         for (id, dbs) in self.shards.ids().zip(loaded.dbs) {
             assert!(hold.try_enter(id), "nobody else is there yet");
@@ -66,7 +68,9 @@ impl Shared {
 
     /// Reads the snapshot and puts what it holds in the place of everything on the shards, all of which are entered.
     pub(crate) fn reload(&'static self, tx: &mut Tx) -> Result<(), Error> {
-        let Some(loaded) = self.read(File::open(&*self.settings.text(DBFILENAME)))? else { return Ok(()) };
+        let name = names::name_to_load(&self.settings);
+        let file = File::open(names::path(&self.settings, &name));
+        let Some(loaded) = self.read(&name, file, tx.now)? else { return Ok(()) };
         self.snapshots.note_loaded(loaded.key_count, loaded.expired_count);
         for (id, dbs) in self.shards.ids().zip(loaded.dbs) {
             for (db, new) in (0..).zip(dbs) {
@@ -78,14 +82,17 @@ impl Shared {
         Ok(())
     }
 
-    /// What the snapshot holds; `None` if the server was stopped meanwhile.
-    fn read(&'static self, opened: io::Result<File>) -> Result<Option<Loaded>, Error> {
-        let name = Path::new(&*self.settings.text(DIR)).join(&*self.settings.text(DBFILENAME));
-        let name = name.display().to_string();
+    /// What the snapshot holds at `now`; `None` if the server was stopped meanwhile.
+    fn read(
+        &'static self,
+        name: &str,
+        opened: io::Result<File>,
+        now: UnixMs,
+    ) -> Result<Option<Loaded>, Error> {
+        let name = names::path(&self.settings, name).display().to_string();
         let error = |source: rdb::Error| Error::Snapshot { name: name.clone(), source };
         let file = opened.map_err(|cause| error(rdb::Error { offset: 0, why: cause.into() }))?;
         let bytes = file.metadata().map_or(0, |metadata| metadata.len());
-        let now = Clock::real().now_ms() as UnixMs;
         let seed = Arc::new(self.shards.placement().seed().clone());
         let mut reading = Reading {
             shared: self,

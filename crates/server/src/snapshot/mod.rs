@@ -1,22 +1,37 @@
 //! The snapshot: the file `dbfilename` in `dir`, in Redis' dump format.
 //!
-//! `save.rs` writes it while all shards are held, `load.rs` reads it before the first client is served. Here is what is known
-//! of both, and what happens at the end of the server.
+//! `save.rs` writes it while all shards are held, `background.rs` while clients are served, when `points.rs` or somebody
+//! wants it, and `load.rs` reads it before the first client is served. Here is what is known of them, and what happens at the
+//! end of the server.
 
+mod background;
 mod load;
+mod names;
+mod points;
 mod save;
+mod saving;
+mod schedule;
+mod writer;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 use command::{Task, Wait};
 use shard::{Hold, ShardId};
 
+pub(crate) use background::Share;
+use saving::Saving;
+pub(crate) use schedule::Schedule;
+use writer::Writer;
+
 use crate::error::Error;
-use crate::settings::SAVE;
+use crate::settings::{RDBCOMPRESSION, SAVE, STOP_WRITES_ON_BGSAVE_ERROR};
 use crate::shared::Shared;
+use crate::system;
 
 /// What is known of snapshots.
-#[derive(Debug)]
 pub(crate) struct Snapshots {
     /// In seconds since 1970: of the last save, or of the start.
     last_save_seconds: AtomicU64,
@@ -28,6 +43,22 @@ pub(crate) struct Snapshots {
     pub(crate) expired_key_count: AtomicU64,
     /// What is new is saved when the threads have ended.
     saves_at_end: AtomicBool,
+    /// The one that is being saved in the background.
+    current: Mutex<Option<Arc<Saving>>>,
+    is_cutting: AtomicBool,
+    /// The thread of the writer that was started last.
+    writer: Mutex<Option<JoinHandle<()>>>,
+    /// Held while a file becomes the snapshot, so that none does that was given up.
+    renaming: Mutex<()>,
+    /// Somebody wants a save in the background as soon as possible.
+    pub(crate) is_scheduled: AtomicBool,
+    /// When the last one began, and when it was last looked whether one is due.
+    last_try_seconds: AtomicU64,
+    looked_at_seconds: AtomicU64,
+    /// How long the last one took; -1 if there was none.
+    pub(crate) last_took_seconds: AtomicI64,
+    /// The most that waited in memory to be written in the last one.
+    pub(crate) last_peak_bytes: AtomicU64,
 }
 
 impl Snapshots {
@@ -41,6 +72,65 @@ impl Snapshots {
             loaded_key_count: AtomicU64::new(0),
             expired_key_count: AtomicU64::new(0),
             saves_at_end: AtomicBool::new(false),
+            current: Mutex::default(),
+            is_cutting: AtomicBool::new(false),
+            writer: Mutex::default(),
+            renaming: Mutex::default(),
+            is_scheduled: AtomicBool::new(false),
+            last_try_seconds: AtomicU64::new(0),
+            looked_at_seconds: AtomicU64::new(0),
+            last_took_seconds: AtomicI64::new(-1),
+            last_peak_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// The one that is being saved in the background.
+    pub(crate) fn current(&self) -> Option<Arc<Saving>> {
+        lock(&self.current).clone()
+    }
+
+    fn set_current(&self, saving: Option<Arc<Saving>>) {
+        self.is_cutting.store(saving.is_some(), Ordering::Relaxed);
+        *lock(&self.current) = saving;
+    }
+
+    /// Whether there may be a record that has to be saved before it changes. Who holds a shard knows it for certain.
+    #[inline]
+    pub(crate) fn is_cutting(&self) -> bool {
+        self.is_cutting.load(Ordering::Relaxed)
+    }
+
+    fn run_writer(&self, writer: Writer) -> std::io::Result<()> {
+        let work = move || {
+            system::run_anywhere();
+            writer.run();
+        };
+        let started = std::thread::Builder::new().name("snapshot".to_owned()).spawn(work)?;
+        *lock(&self.writer) = Some(started);
+        Ok(())
+    }
+
+    /// The last save failed, for this reason.
+    fn note_failure(&self, why: &str) {
+        tracing::warn!("Background saving error: {why}");
+        self.last_failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Gives up what is being saved in the background: from here on it does not become the snapshot.
+    pub(crate) fn give_up(&self, why: &str) {
+        let _nobody_renames = lock(&self.renaming);
+        if let Some(saving) = self.current() {
+            saving.fail(why.to_owned(), true);
+        }
+    }
+
+    /// Ends the writer, whose threads have ended.
+    fn end_writer(&self) {
+        self.give_up("the server ends");
+        self.current().into_iter().for_each(|saving| saving.abandon());
+        if let Some(writer) = lock(&self.writer).take() {
+            // If it panicked, it said so.
+            let _ = writer.join();
         }
     }
 
@@ -49,9 +139,9 @@ impl Snapshots {
         self.last_save_seconds.load(Ordering::Relaxed)
     }
 
-    /// How many of `changes` in all came after the last save.
+    /// How many of `changes` in all came after the last save, or none if they were counted before it.
     pub(crate) fn changes_since(&self, changes: u64) -> u64 {
-        changes - self.changes_saved.load(Ordering::Relaxed)
+        changes.saturating_sub(self.changes_saved.load(Ordering::Relaxed))
     }
 
     /// Takes note that all of `changes` are on disk.
@@ -65,7 +155,59 @@ impl Snapshots {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Shared {
+    /// Whether strings in snapshots are compressed.
+    fn compresses_snapshots(&self) -> bool {
+        self.settings.is_on(RDBCOMPRESSION)
+    }
+
+    /// Whether commands that write are refused, because the last save failed.
+    pub(crate) fn refuses_writes(&self) -> bool {
+        self.snapshots.last_failed.load(Ordering::Relaxed)
+            && self.has_save_points()
+            && self.settings.is_on(STOP_WRITES_ON_BGSAVE_ERROR)
+    }
+
+    /// Makes `temporary` the snapshot; its name. The error is why that was not done.
+    fn make_snapshot(&self, temporary: &Path, saving: Option<&Saving>) -> Result<String, String> {
+        let _nobody_else = lock(&self.snapshots.renaming);
+        if let Some(why) = saving.and_then(Saving::failure) {
+            return Err(why);
+        }
+        let name = names::name_at(&self.settings, proactor::Clock::real().now_ms());
+        names::rename(&self.settings, temporary, &name).map_err(|error| error.to_string())?;
+        Ok(name)
+    }
+
+    /// A save in the background is over: its length and name, or why it came to nothing.
+    fn end_background_save(&self, saving: &Saving, saved: Result<(u64, String), String>) {
+        let (snapshots, now_ms) = (&self.snapshots, proactor::Clock::real().now_ms());
+        let took_ms = now_ms.saturating_sub(saving.started_ms);
+        let peak_bytes = saving.peak_bytes.load(Ordering::Relaxed) as u64;
+        match saved {
+            Ok((bytes, name)) => {
+                tracing::info!(
+                    "DB saved on disk: {bytes} bytes in {name}, {took_ms} ms, {peak_bytes} bytes waited at most"
+                );
+                tracing::info!("Background saving terminated with success");
+                snapshots.note_saved(saving.changes);
+                snapshots.last_save_seconds.store(now_ms / 1000, Ordering::Relaxed);
+                snapshots.save_count.fetch_add(1, Ordering::Relaxed);
+                snapshots.last_failed.store(false, Ordering::Relaxed);
+            }
+            Err(why) if saving.is_given_up() => tracing::warn!("Background saving given up: {why}"),
+            Err(why) => snapshots.note_failure(&why),
+        }
+        snapshots.last_took_seconds.store((took_ms / 1000) as i64, Ordering::Relaxed);
+        snapshots.last_peak_bytes.store(peak_bytes, Ordering::Relaxed);
+        snapshots.set_current(None);
+        self.tell_of_snapshot();
+    }
+
     /// Whether a server that ends saves unless it is told otherwise.
     pub(crate) fn has_save_points(&self) -> bool {
         self.settings.is_on(SAVE)
@@ -78,6 +220,7 @@ impl Shared {
 
     /// Saves at the end of the server, when its threads have ended, if that was asked for and there is something new.
     pub(crate) fn end(&self) -> Result<(), Error> {
+        self.snapshots.end_writer();
         if !self.snapshots.saves_at_end.load(Ordering::Relaxed) {
             return Ok(());
         }

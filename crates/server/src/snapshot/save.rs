@@ -10,45 +10,69 @@ use std::sync::atomic::Ordering;
 
 use command::{Task, Wait};
 use commands::keys::encoded;
-use keyspace::UnixMs;
 use keyspace::access::lru_clock;
+use keyspace::{Lfu, RecordRef, UnixMs};
 use proactor::Clock;
 use rdb::Encoder;
 use shard::Hold;
 
+use super::names::{self, temporary_path};
 use crate::error::Error;
 use crate::eviction::Rank;
-use crate::settings::{DBFILENAME, RDBCHECKSUM, RDBCOMPRESSION};
+use crate::settings::{DBFILENAME, RDBCHECKSUM};
 use crate::shared::Shared;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
 
+/// What is saved of how much a key is used: as much as the policy wants to know.
+#[derive(Clone, Copy)]
+pub(super) struct Usage {
+    is_idle_wanted: bool,
+    lfu: Option<Lfu>,
+    now: UnixMs,
+}
+
+impl Usage {
+    /// Writes it before the key.
+    pub(super) fn encode<W: io::Write>(
+        self,
+        record: RecordRef<'_>,
+        encoder: &mut Encoder<W>,
+    ) -> io::Result<()> {
+        match self.lfu {
+            Some(lfu) => encoder.frequency(lfu.counter(record.access(), self.now)),
+            None if self.is_idle_wanted => encoder.idle(record.idle_seconds(lru_clock(self.now)).into()),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Shared {
-    /// Saves a snapshot; all shards are entered.
+    /// Saves a snapshot; all shards are entered. What is being saved in the background is given up: it is older.
     pub(crate) fn save(&self, hold: &Hold<'_, Task, Wait>) -> Result<(), Error> {
+        self.snapshots.give_up("another save overtook it");
         let clock = Clock::real();
         let started_ms = clock.now_ms();
-        let name = self.settings.text(DBFILENAME);
-        let temporary = format!("temp-{}.rdb", std::process::id());
-        let saved = self.write(hold, Path::new(&temporary), started_ms).and_then(|bytes| {
-            fs::rename(&temporary, &*name)?;
-            // The directory: the working directory.
-            File::open(".")?.sync_all()?;
-            Ok(bytes)
+        let temporary = temporary_path(&self.settings, None);
+        let saved = self.write(hold, &temporary, started_ms).and_then(|bytes| {
+            let name = names::name_at(&self.settings, started_ms);
+            names::rename(&self.settings, &temporary, &name)?;
+            Ok((bytes, name))
         });
-        self.snapshots.last_failed.store(saved.is_err(), Ordering::Relaxed);
         match saved {
-            Ok(bytes) => {
+            Ok((bytes, name)) => {
                 let now_ms = clock.now_ms();
                 let took_ms = now_ms.saturating_sub(started_ms);
                 tracing::info!("DB saved on disk: {bytes} bytes in {name}, {took_ms} ms");
                 self.snapshots.note_saved(self.changes(hold));
                 self.snapshots.last_save_seconds.store(now_ms / 1000, Ordering::Relaxed);
                 self.snapshots.save_count.fetch_add(1, Ordering::Relaxed);
+                self.snapshots.last_failed.store(false, Ordering::Relaxed);
                 Ok(())
             }
             Err(source) => {
                 // It may not be there.
                 let _ = fs::remove_file(&temporary);
+                let name = self.settings.text(DBFILENAME);
                 let error = Error::Io { what: format!("cannot save {name}"), source };
                 tracing::warn!("{error}");
                 Err(error)
@@ -56,19 +80,18 @@ impl Shared {
         }
     }
 
+    /// All keys are gone from the shards, all of which are entered: with save points, they are to be gone from the disk, too.
+    pub(crate) fn save_nothing(&self, hold: &Hold<'_, Task, Wait>) {
+        if self.has_save_points() {
+            // If it fails, it has said so.
+            let _ = self.save(hold);
+        }
+    }
+
     /// Writes all data to the file `path` and makes it durable; its length.
     fn write(&self, hold: &Hold<'_, Task, Wait>, path: &Path, now_ms: u64) -> io::Result<u64> {
-        let mut encoder = Encoder::new(File::create(path)?, self.settings.is_on(RDBCOMPRESSION));
-        encoder.header()?;
-        encoder.aux("redis-ver", REDIS_VERSION.as_bytes())?;
-        encoder.aux("darter-ver", DARTER_VERSION.as_bytes())?;
-        encoder.aux("redis-bits", b"64")?;
-        encoder.aux("ctime", (now_ms / 1000).to_string().as_bytes())?;
-        encoder.aux("used-mem", heap::allocated_bytes().to_string().as_bytes())?;
-        encoder.aux("aof-base", b"0")?;
-        for library in self.libraries.get().1.iter() {
-            encoder.function(library.code())?;
-        }
+        let mut encoder = Encoder::new(File::create(path)?, self.compresses_snapshots());
+        self.write_head(&mut encoder, now_ms)?;
         for db in 0..self.settings.databases() {
             self.write_database(hold, db, now_ms as UnixMs, &mut encoder)?;
         }
@@ -78,6 +101,50 @@ impl Shared {
         Ok(bytes)
     }
 
+    /// What comes before the databases.
+    fn write_head<W: io::Write>(&self, encoder: &mut Encoder<W>, now_ms: u64) -> io::Result<()> {
+        encoder.header()?;
+        encoder.aux("redis-ver", REDIS_VERSION.as_bytes())?;
+        encoder.aux("darter-ver", DARTER_VERSION.as_bytes())?;
+        encoder.aux("redis-bits", b"64")?;
+        encoder.aux("ctime", (now_ms / 1000).to_string().as_bytes())?;
+        encoder.aux("used-mem", heap::allocated_bytes().to_string().as_bytes())?;
+        encoder.aux("aof-base", b"0")?;
+        self.libraries.get().1.iter().try_for_each(|library| encoder.function(library.code()))
+    }
+
+    /// What is to be saved of how much keys are used.
+    pub(super) fn usage(&self, now: UnixMs) -> Usage {
+        let rank = self.settings.policy().map(|policy| policy.rank);
+        Usage { is_idle_wanted: rank == Some(Rank::Idle), lfu: self.settings.data_config().lfu, now }
+    }
+
+    /// What a snapshot in the background begins with: the head, and how many keys there are.
+    pub(super) fn snapshot_head(&self, hold: &Hold<'_, Task, Wait>, now_ms: u64) -> io::Result<Vec<u8>> {
+        let mut encoder = Encoder::of_chunks(false);
+        self.write_head(&mut encoder, now_ms)?;
+        for db in 0..self.settings.databases() {
+            self.write_sizes(hold, db, &mut encoder)?;
+        }
+        encoder.finish()
+    }
+
+    /// Says how many keys a database has, if it has any.
+    fn write_sizes<W: io::Write>(
+        &self,
+        hold: &Hold<'_, Task, Wait>,
+        db: u32,
+        encoder: &mut Encoder<W>,
+    ) -> io::Result<bool> {
+        let parts = || self.shards.ids().map(|id| &hold.shard(id).dbs[db as usize]);
+        let key_count: usize = parts().map(|part| part.len()).sum();
+        if key_count > 0 {
+            let volatile_count: usize = parts().map(|part| part.volatile_len()).sum();
+            encoder.database(db, key_count as u64, volatile_count as u64)?;
+        }
+        Ok(key_count > 0)
+    }
+
     fn write_database(
         &self,
         hold: &Hold<'_, Task, Wait>,
@@ -85,23 +152,16 @@ impl Shared {
         now: UnixMs,
         encoder: &mut Encoder<File>,
     ) -> io::Result<()> {
-        let parts = || self.shards.ids().map(|id| &hold.shard(id).dbs[db as usize]);
-        let key_count: usize = parts().map(|part| part.len()).sum();
-        if key_count == 0 {
+        if !self.write_sizes(hold, db, encoder)? {
             return Ok(());
         }
-        let volatile_count: usize = parts().map(|part| part.volatile_len()).sum();
-        encoder.database(db, key_count as u64, volatile_count as u64)?;
-        let (rank, config) = (self.settings.policy().map(|policy| policy.rank), self.settings.data_config());
-        for record in parts().flat_map(|part| part.iter()) {
+        let usage = self.usage(now);
+        let parts = self.shards.ids().map(|id| &hold.shard(id).dbs[db as usize]);
+        for record in parts.flat_map(|part| part.iter()) {
             if let Some(expiry) = record.expiry() {
                 encoder.expiry(expiry)?;
             }
-            match (rank, config.lfu) {
-                (Some(Rank::Idle), _) => encoder.idle(record.idle_seconds(lru_clock(now)).into())?,
-                (Some(Rank::Rare), Some(lfu)) => encoder.frequency(lfu.counter(record.access(), now))?,
-                _ => {}
-            }
+            usage.encode(record, encoder)?;
             encoder.value_type(encoded::value_type(record.value()))?;
             encoder.string(record.key())?;
             encoded::write(record.value(), encoder)?;

@@ -141,18 +141,26 @@ pub(super) fn persistence(report: &mut Report) {
         0,
     );
     report.field("current_fork_perc", "0.00");
-    report.fields(&["current_save_keys_processed", "current_save_keys_total"], 0);
     let snapshots = &report.shared.snapshots;
+    let current = snapshots.current();
+    let (done, total) = current
+        .as_ref()
+        .map_or((0, 0), |saving| (saving.keys_done.load(Ordering::Relaxed), saving.key_count));
+    report.field("current_save_keys_processed", done);
+    report.field("current_save_keys_total", total);
     let changes = report.over_shards(|shard| shard.stats.changes);
     report.field("rdb_changes_since_last_save", snapshots.changes_since(changes));
-    report.field("rdb_bgsave_in_progress", 0);
+    report.field("rdb_bgsave_in_progress", u8::from(current.is_some()));
     report.field("rdb_last_save_time", snapshots.last_save_seconds());
     let get = |number: &AtomicU64| number.load(Ordering::Relaxed);
     let is_well = !snapshots.last_failed.load(Ordering::Relaxed);
     report.field("rdb_last_bgsave_status", if is_well { "ok" } else { "err" });
-    report.fields(&["rdb_last_bgsave_time_sec", "rdb_current_bgsave_time_sec"], -1);
+    report.field("rdb_last_bgsave_time_sec", snapshots.last_took_seconds.load(Ordering::Relaxed));
+    let now_ms = proactor::Clock::real().now_ms();
+    let since = current.map_or(-1, |saving| (now_ms.saturating_sub(saving.started_ms) / 1000) as i64);
+    report.field("rdb_current_bgsave_time_sec", since);
     report.field("rdb_saves", get(&snapshots.save_count));
-    report.field("rdb_last_cow_size", 0);
+    report.field("rdb_last_cow_size", get(&snapshots.last_peak_bytes));
     report.field("rdb_last_load_keys_expired", get(&snapshots.expired_key_count));
     report.field("rdb_last_load_keys_loaded", get(&snapshots.loaded_key_count));
     report.fields(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"], 0);

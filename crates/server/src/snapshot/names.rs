@@ -1,0 +1,113 @@
+//! Names of files: the snapshot, and what becomes one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::settings::{DBFILENAME, DIR, Settings};
+
+/// In the name of the snapshot: the time of the save.
+const TIMESTAMP: &str = "{timestamp}";
+/// How a timestamp is written: digits are 0 here. In the order of time such texts are in the order of the alphabet.
+const PATTERN: &str = "0000-00-00T00-00-00";
+
+/// The path of a file of this name in the directory of snapshots.
+pub(super) fn path(settings: &Settings, name: &str) -> PathBuf {
+    Path::new(&*settings.text(DIR)).join(name)
+}
+
+/// The name of a snapshot saved at `now_ms`.
+pub(super) fn name_at(settings: &Settings, now_ms: u64) -> String {
+    settings.text(DBFILENAME).replace(TIMESTAMP, &timestamp(now_ms / 1000))
+}
+
+/// The name of the snapshot to be loaded: the newest, where names have timestamps.
+pub(super) fn name_to_load(settings: &Settings) -> String {
+    let name = settings.text(DBFILENAME);
+    let Some((before, after)) = name.split_once(TIMESTAMP) else { return name.to_string() };
+    let is_one = |file: &String| {
+        let time = file.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+        time.is_some_and(|time| digits_as_0(time) == PATTERN)
+    };
+    names_in(settings).filter(is_one).max().unwrap_or_else(|| name.to_string())
+}
+
+fn digits_as_0(text: &str) -> String {
+    text.chars().map(|digit| if digit.is_ascii_digit() { '0' } else { digit }).collect()
+}
+
+fn names_in(settings: &Settings) -> impl Iterator<Item = String> {
+    let directory = settings.text(DIR);
+    let entries = fs::read_dir(if directory.is_empty() { "." } else { &*directory });
+    entries.into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok())
+}
+
+/// Where a file is written that is to become the snapshot, or a part of it: in the background each lane has one.
+pub(super) fn temporary_path(settings: &Settings, lane: Option<u8>) -> PathBuf {
+    let process = std::process::id();
+    path(
+        settings,
+        &match lane {
+            None => format!("temp-{process}.rdb"),
+            Some(lane) => format!("temp-{process}.{lane}.rdb"),
+        },
+    )
+}
+
+/// Removes what servers that are gone have left of saves that came to no end.
+pub(super) fn remove_leftovers(settings: &Settings) {
+    for name in names_in(settings) {
+        let middle = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb"));
+        let Some(process) = middle.and_then(|middle| middle.split('.').next()?.parse::<u32>().ok()) else {
+            continue;
+        };
+        let is_gone = process == std::process::id() || !Path::new(&format!("/proc/{process}")).exists();
+        if is_gone && fs::remove_file(path(settings, &name)).is_ok() {
+            tracing::warn!("removed {name}, which a save left that came to no end");
+        }
+    }
+}
+
+/// Makes `temporary`, all of which is durable, the file `name` beside it.
+pub(super) fn rename(settings: &Settings, temporary: &Path, name: &str) -> io::Result<()> {
+    fs::rename(temporary, path(settings, name))?;
+    let directory = settings.text(DIR);
+    fs::File::open(if directory.is_empty() { "." } else { &*directory })?.sync_all()
+}
+
+/// A point in time in UTC, in seconds since 1970.
+fn timestamp(seconds: u64) -> String {
+    let (year, month, day) = date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}-{minute:02}-{second:02}")
+}
+
+/// Year, month and day of a day since 1970. (Hinnant: "chrono-compatible low-level date algorithms".)
+pub(super) fn date(day: u64) -> (u64, u64, u64) {
+    let shifted = day + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timestamps_are_in_utc() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00-00-00"),
+            (951_827_696, "2000-02-29T12-34-56"),
+            (1_735_689_599, "2024-12-31T23-59-59"),
+            (4_107_542_400, "2100-03-01T00-00-00"),
+        ] {
+            assert_eq!(timestamp(seconds), text);
+            assert_eq!(digits_as_0(text), PATTERN);
+        }
+    }
+}

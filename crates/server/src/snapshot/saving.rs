@@ -1,0 +1,342 @@
+//! A snapshot being saved in the background: what threads and writer share, and what becomes of a record.
+//!
+//! ```text
+//!  shard ── cut (keyspace) ──▶ Scribe ── Chunk ──▶ ▒▒▒▒ at most `waiting_bytes_max` ──▶ Writer ──▶ file
+//!  shard ── cut ─────────────▶ Scribe ── Chunk ──▶ ▒▒▒▒
+//! ```
+//!
+//! Each database of each shard has a scribe, which encodes records into chunks: whole entries, the number of their database
+//! before them. So chunks of all threads come one after the other into one file in any order. A large value comes in many
+//! chunks: these have a *lane* for themselves, which the writer keeps in a file of its own until the end.
+//!
+//! A large string is not copied: the chunk holds a share of it, and the writer encodes it.
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use commands::keys::encoded::{self, InParts};
+use keyspace::{RecordRef, StrRef, Taken, ValueRef, Witness};
+use rdb::{Encoder, ValueType};
+
+use super::save::Usage;
+
+/// Where tests are to come here, less is much.
+const IS_SMALL: bool = cfg!(debug_assertions);
+/// A chunk leaves when it has so many bytes; each scribe has one that does not.
+const CHUNK_BYTES: usize = if IS_SMALL { 1024 } else { 32 * 1024 };
+/// What may wait to be written, for each thread. Records that change in spite of it, and a last one, come on top.
+const WAITING_BYTES_PER_THREAD: usize = if IS_SMALL { 4 * 1024 } else { 1024 * 1024 };
+/// Values of more elements or bytes are taken in parts.
+const WHOLE_LEN_MAX: usize = if IS_SMALL { 12 } else { 512 };
+const WHOLE_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a part; about 20 us, some more where strings can be compressed.
+const PART_BYTES: u64 = if IS_SMALL { 64 } else { 16 * 1024 };
+/// Large values that are under way at the same time. Lane 0 is for all others.
+pub(super) const LANES: u8 = 16;
+
+/// Something for the writer.
+pub(super) enum Chunk {
+    /// Encoded entries, or a part of one, for this lane.
+    Bytes { lane: u8, bytes: Vec<u8> },
+    /// A string that is still to be encoded, behind its key.
+    Text { head: Vec<u8>, text: Arc<Vec<u8>> },
+    /// Everything was sent.
+    End,
+    /// Nothing more will come: the server ends.
+    Abandoned,
+}
+
+/// A snapshot being saved.
+pub(crate) struct Saving {
+    to_writer: Sender<Chunk>,
+    /// In milliseconds since 1970.
+    pub(crate) started_ms: u64,
+    /// How many changes there had been at the cut.
+    pub(crate) changes: u64,
+    /// Keys at the cut.
+    pub(crate) key_count: u64,
+    pub(crate) keys_done: AtomicU64,
+    compresses: bool,
+    usage: Usage,
+    waiting_bytes_max: usize,
+    waiting_bytes: AtomicUsize,
+    /// The most that ever waited.
+    pub(crate) peak_bytes: AtomicUsize,
+    /// Why it comes to nothing: what comes from now on is thrown away.
+    failure: Mutex<Option<String>>,
+    has_failed: AtomicBool,
+    /// Somebody did not want it any more.
+    is_given_up: AtomicBool,
+    /// Scribes that have not ended, and whoever begins it.
+    open_count: AtomicUsize,
+    /// Free lanes, each a bit.
+    free_lanes: AtomicU64,
+}
+
+impl Saving {
+    pub(super) fn new(
+        to_writer: Sender<Chunk>,
+        started_ms: u64,
+        (changes, key_count): (u64, u64),
+        (compresses, usage): (bool, Usage),
+        thread_count: usize,
+    ) -> Saving {
+        Saving {
+            to_writer,
+            started_ms,
+            changes,
+            key_count,
+            keys_done: AtomicU64::new(0),
+            compresses,
+            usage,
+            waiting_bytes_max: WAITING_BYTES_PER_THREAD * thread_count,
+            waiting_bytes: AtomicUsize::new(0),
+            peak_bytes: AtomicUsize::new(0),
+            failure: Mutex::new(None),
+            has_failed: AtomicBool::new(false),
+            is_given_up: AtomicBool::new(false),
+            open_count: AtomicUsize::new(1),
+            free_lanes: AtomicU64::new(((1 << LANES) - 1) << 1),
+        }
+    }
+
+    /// Whether so much waits to be written that only what must comes on top.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting_bytes.load(Ordering::Relaxed) >= self.waiting_bytes_max && !self.has_failed()
+    }
+
+    /// So many bytes were written; true if just now there is room again.
+    pub(super) fn note_written(&self, bytes: usize) -> bool {
+        let before = self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let enough = self.waiting_bytes_max / 2;
+        before >= enough && before - bytes < enough
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// It comes to nothing; the first reason counts.
+    pub(super) fn fail(&self, why: String, is_given_up: bool) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if failure.is_none() {
+            *failure = Some(why);
+            self.is_given_up.store(is_given_up, Ordering::Relaxed);
+        }
+        self.has_failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Why it came to nothing, if it did.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Relaxed)
+    }
+
+    fn send(&self, chunk: Chunk) {
+        let bytes = chunk.waiting_bytes();
+        let waiting = self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.peak_bytes.fetch_max(waiting, Ordering::Relaxed);
+        // A writer that is gone has said why.
+        let _ = self.to_writer.send(chunk);
+    }
+
+    /// Nothing more will come.
+    pub(super) fn abandon(&self) {
+        self.send(Chunk::Abandoned);
+    }
+
+    /// A scribe, or whoever began it, is done.
+    pub(super) fn close_one(&self) {
+        if self.open_count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.send(Chunk::End);
+        }
+    }
+
+    fn take_lane(&self) -> Option<u8> {
+        let take = |free: u64| (free != 0).then(|| free & (free - 1));
+        let before = self.free_lanes.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok()?;
+        Some(before.trailing_zeros() as u8)
+    }
+
+    fn put_lane_back(&self, lane: u8) {
+        self.free_lanes.fetch_or(1 << lane, Ordering::AcqRel);
+    }
+}
+
+impl Chunk {
+    /// Bytes that wait in memory with it.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        match self {
+            Chunk::Bytes { bytes, .. } => bytes.len(),
+            Chunk::Text { head, text } => head.len() + text.len(),
+            Chunk::End | Chunk::Abandoned => 0,
+        }
+    }
+}
+
+/// A large value of which a part was taken.
+struct Amid {
+    key: Box<[u8]>,
+    value: InParts,
+    lane: u8,
+}
+
+/// Writes down the records of one database of one shard.
+pub(super) struct Scribe {
+    saving: Arc<Saving>,
+    db: u32,
+    chunk: Vec<u8>,
+    /// Keys whose ends are in the chunk.
+    key_count: u64,
+    amid: Option<Amid>,
+}
+
+thread_local! {
+    /// What encoding needs beside the chunk is large enough to be shared by all scribes of a thread.
+    static ENCODER: RefCell<Option<(bool, Encoder<Vec<u8>>)>> = const { RefCell::new(None) };
+}
+
+/// Adds to `chunk` what `encode` encodes.
+fn encode<R>(
+    compresses: bool,
+    chunk: &mut Vec<u8>,
+    encode: impl FnOnce(&mut Encoder<Vec<u8>>) -> io::Result<R>,
+) -> R {
+    ENCODER.with_borrow_mut(|encoder| {
+        if encoder.as_ref().is_none_or(|(its, _)| *its != compresses) {
+            *encoder = Some((compresses, Encoder::of_chunks(compresses)));
+        }
+        let (_, encoder) = encoder.as_mut().expect("it was just put there");
+        encoder.add_to(chunk, encode)
+    })
+}
+
+/// Everything of an entry but the value.
+fn encode_head(
+    encoder: &mut Encoder<Vec<u8>>,
+    record: RecordRef<'_>,
+    value_type: ValueType,
+    usage: Usage,
+) -> io::Result<()> {
+    if let Some(expiry) = record.expiry() {
+        encoder.expiry(expiry)?;
+    }
+    usage.encode(record, encoder)?;
+    encoder.value_type(value_type)?;
+    encoder.string(record.key())
+}
+
+impl Scribe {
+    pub(super) fn new(saving: &Arc<Saving>, db: u32) -> Scribe {
+        saving.open_count.fetch_add(1, Ordering::Relaxed);
+        Scribe { saving: Arc::clone(saving), db, chunk: Vec::new(), key_count: 0, amid: None }
+    }
+
+    fn flush(&mut self) {
+        self.saving.keys_done.fetch_add(std::mem::take(&mut self.key_count), Ordering::Relaxed);
+        if !self.chunk.is_empty() {
+            let bytes = std::mem::take(&mut self.chunk);
+            self.saving.send(Chunk::Bytes { lane: 0, bytes });
+        }
+    }
+
+    /// Takes all of a record.
+    fn take_whole(&mut self, record: RecordRef<'_>) {
+        let (db, usage, is_first) = (self.db, self.saving.usage, self.chunk.is_empty());
+        if is_first {
+            self.chunk.reserve_exact(CHUNK_BYTES);
+        }
+        let text = match record.value() {
+            ValueRef::Str(StrRef::Shared(text)) if text.len() > WHOLE_BYTES_MAX => Some(text),
+            _ => None,
+        };
+        encode(self.saving.compresses, &mut self.chunk, |encoder| {
+            if is_first {
+                encoder.select(db)?;
+            }
+            encode_head(encoder, record, encoded::value_type(record.value()), usage)?;
+            if text.is_none() { encoded::write(record.value(), encoder) } else { Ok(()) }
+        });
+        self.key_count += 1;
+        if let Some(text) = text {
+            let (head, text) = (std::mem::take(&mut self.chunk), Arc::clone(text));
+            self.saving.send(Chunk::Text { head, text });
+            self.flush();
+        } else if self.chunk.len() >= CHUNK_BYTES {
+            self.flush();
+        }
+    }
+
+    /// Takes the next part of a record, or, `at_once`, the rest of it.
+    fn take_part(&mut self, record: RecordRef<'_>, at_once: bool, is_first: bool) -> Taken {
+        let (db, usage, until) = (self.db, self.saving.usage, if at_once { u64::MAX } else { PART_BYTES });
+        let Some(Amid { value, lane, .. }) = &mut self.amid else { unreachable!("it has begun") };
+        let mut bytes = Vec::new();
+        let is_done = encode(self.saving.compresses, &mut bytes, |encoder| {
+            if is_first {
+                encoder.select(db)?;
+                encode_head(encoder, record, InParts::value_type(record.value()), usage)?;
+            }
+            value.write(record.value(), until, encoder)
+        });
+        let lane = *lane;
+        self.saving.send(Chunk::Bytes { lane, bytes });
+        if !is_done {
+            return Taken::Part;
+        }
+        self.amid = None;
+        self.saving.put_lane_back(lane);
+        self.key_count += 1;
+        Taken::All
+    }
+}
+
+impl Witness for Scribe {
+    fn take(&mut self, record: RecordRef<'_>, at_once: bool) -> Taken {
+        if self.saving.has_failed() {
+            self.amid = None;
+            return Taken::All;
+        }
+        if self.amid.as_ref().is_some_and(|amid| *amid.key == *record.key()) {
+            if !at_once && self.saving.is_full() {
+                return Taken::Part;
+            }
+            return self.take_part(record, at_once, false);
+        }
+        if !at_once {
+            if self.saving.is_full() {
+                return Taken::Nothing;
+            }
+            if self.is_large(record) {
+                let Some(lane) = self.saving.take_lane() else { return Taken::Nothing };
+                self.amid = Some(Amid { key: record.key().into(), value: InParts::default(), lane });
+                return self.take_part(record, false, true);
+            }
+        }
+        self.take_whole(record);
+        Taken::All
+    }
+
+    fn is_full(&self) -> bool {
+        self.saving.is_full()
+    }
+
+    fn is_large(&self, record: RecordRef<'_>) -> bool {
+        let value = record.value();
+        !matches!(value, ValueRef::Str(_))
+            && !self.saving.has_failed()
+            && (value.len() > WHOLE_LEN_MAX || record.memory_bytes() > WHOLE_BYTES_MAX)
+    }
+
+    fn end(mut self: Box<Self>) {
+        self.flush();
+        self.saving.close_one();
+    }
+}

@@ -16,7 +16,7 @@ use super::{End, List};
 
 /// Nodes that are tried for each that is added, and at once.
 const TRIED_PER_NODE: u32 = 2;
-const TRIED_AT_ONCE_MAX: u32 = 48;
+const TRIED_AT_ONCE_MAX: u32 = 16;
 /// After so many nodes in a row that could not be compressed, only one in two to that power is tried.
 const FAILURES_MAX: u8 = 6;
 

@@ -267,13 +267,18 @@ fn scripts_of_restricted_users_see_their_user_wherever_the_keys_lie() {
         let (admin, client) = (&mut server.client(), &mut server.client());
         set(admin, "x on nopass ~a* +@all -del");
         check(client, "AUTH x x", "OK");
+        let library = "#!lua name=l\nredis.register_function('f', function(KEYS) redis.call('SET', KEYS[1], 1) \
+                       return redis.pcall('DEL', KEYS[1]) end)";
+        admin.send_args(&[b"FUNCTION", b"LOAD", library.as_bytes()]);
+        assert_eq!(text(&admin.receive()), "l");
+        let expected =
+            "(error) NOPERM ACL failure in script: User x has no permissions to run the 'del' command";
         for number in 0..50 {
             let script = "redis.call('SET', KEYS[1], 1) return redis.pcall('DEL', KEYS[1])";
-            let reply = client.show(&format!("EVAL \"{script}\" 1 a{number}"));
-            let expected =
-                "(error) NOPERM ACL failure in script: User x has no permissions to run the 'del' command";
-            assert_eq!(reply, expected);
-            check(admin, &format!("EVAL \"{script}\" 1 b{number}"), "(integer) 1");
+            for call in [format!("EVAL \"{script}\""), "FCALL f".to_owned()] {
+                check(client, &format!("{call} 1 a{number}"), expected);
+                check(admin, &format!("{call} 1 b{number}"), "(integer) 1");
+            }
         }
         check(admin, "DBSIZE", "(integer) 50");
     }

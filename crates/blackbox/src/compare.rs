@@ -13,7 +13,7 @@ use transcript::{Runner, Socket};
 
 use crate::differences::{Rule, rules_of, without_times};
 use crate::functions;
-use crate::generate::Request;
+use crate::generate::{Request, words};
 use crate::values::SCRIPTS;
 
 /// What is compared along one connection.
@@ -36,6 +36,12 @@ impl<'t> Comparison<'t> {
     /// Compares the replies to `request`; the name of the command at which they differ.
     pub(crate) fn compare(&mut self, request: &Request, darter: &Value, redis: &Value) -> Result<(), String> {
         let name = request[0].to_ascii_lowercase();
+        if let Ok(command) = self.table.named(&[&name])
+            && ["multi", "exec"].contains(&command.entry.name)
+            && !matches!(darter, Value::Error(_))
+        {
+            self.note(command, &[&name]);
+        }
         let is_queued = *darter == Value::Simple(b"QUEUED".to_vec()) && darter == redis;
         match &name[..] {
             b"multi" if darter == redis => {
@@ -91,7 +97,7 @@ impl<'t> Comparison<'t> {
         if let Some(command) = command
             && !matches!(darter, Value::Error(_))
         {
-            *self.answered.entry(command.full_name.clone()).or_default() += 1;
+            self.note(command, &args);
         }
         self.before = (called_request.to_vec(), darter.clone());
         match (same, command) {
@@ -100,6 +106,16 @@ impl<'t> Comparison<'t> {
             (false, None) => {
                 Err(String::from_utf8_lossy(&args.first().copied().unwrap_or_default().to_ascii_lowercase())
                     .into_owned())
+            }
+        }
+    }
+
+    /// Notes that a request was answered without an error, and which words of its command it had.
+    fn note(&mut self, command: &Command, args: &[&[u8]]) {
+        *self.answered.entry(command.full_name.clone()).or_default() += 1;
+        for word in words(command) {
+            if args[1..].iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes())) {
+                *self.answered.entry(format!("{} {word}", command.full_name)).or_default() += 1;
             }
         }
     }

@@ -4,6 +4,7 @@ use crate::arg::Arg;
 use crate::ctx::Ctx;
 use crate::error::CommandResult;
 use crate::key_spec::KeySpec;
+use crate::parse::keyword_is;
 use crate::shape::Shape;
 
 /// What runs a command.
@@ -59,6 +60,19 @@ pub enum Callee {
     Sha1,
     /// The name of a function.
     Function,
+}
+
+/// Which arguments are channels that a user must be allowed to use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Channels {
+    /// None.
+    None,
+    /// This one.
+    One(usize),
+    /// All from this one on.
+    From(usize),
+    /// The same, and they are patterns of channels.
+    Patterns(usize),
 }
 
 /// On which thread a command runs best.
@@ -215,6 +229,13 @@ named_bits! {
     }
 }
 
+impl Acl {
+    /// A category by its name in any case.
+    pub fn parse(name: &[u8]) -> Option<Acl> {
+        Acl::ALL.iter().copied().find(|category| keyword_is(name, category.name()))
+    }
+}
+
 /// A command: its documentation, its contract and its function.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
@@ -236,6 +257,8 @@ pub struct Entry {
     pub acl: &'static [Acl],
     /// Where its keys are.
     pub keys: &'static [KeySpec],
+    /// Which channels it uses.
+    pub channels: Channels,
     /// Which shards it needs.
     pub route: Route,
     /// Where it runs best.
@@ -252,6 +275,8 @@ pub struct Entry {
     pub is_system: bool,
     /// What it answers.
     pub reply: Shape,
+    /// How it is unlike Redis' command of this name, for `docs/commands.md`; empty: not at all.
+    pub note: &'static str,
     /// What runs it.
     pub run: Run,
     /// Of a container.
@@ -270,6 +295,7 @@ impl Entry {
         flags: &[],
         acl: &[],
         keys: &[],
+        channels: Channels::None,
         route: Route::Keys,
         mode: Mode::Quick,
         args: &[],
@@ -278,6 +304,7 @@ impl Entry {
         deprecated: None,
         is_system: false,
         reply: Shape::Any,
+        note: "",
         run: Run::Container,
         subcommands: &[],
     };

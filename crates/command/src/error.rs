@@ -48,6 +48,7 @@ texts! {
     NOT_READ_ONLY = "ERR Can not execute a script with write flag using *_ro command.";
     LIBRARIES_TOO_LARGE = "OOM the libraries of functions take more than script-memory-bytes-max";
     NO_AUTH = "NOAUTH Authentication required.";
+    OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
 }
 
 impl CommandError {

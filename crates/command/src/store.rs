@@ -6,6 +6,7 @@
 //! [`Store::delete_if_empty`].
 
 use ds::random::Random;
+use keyspace::access;
 use keyspace::{Config, Db, Kind, Marks, Record, RecordMut, RecordRef, Str, Type, UnixMs, Value, ValueRef};
 use shard::{Ready, ShardId};
 use smallvec::SmallVec;
@@ -114,7 +115,8 @@ impl<'a, 't> Store<'a, 't> {
             Some(mut record) => {
                 shard.stats.keyspace_hits += 1;
                 if touch {
-                    record.set_read(access_clock(*now));
+                    let access = next_access(record.lend(), config, *now, &mut shard.random);
+                    record.set_read(access);
                 }
                 Some(record.into_ref())
             }
@@ -173,9 +175,10 @@ impl<'a, 't> Store<'a, 't> {
         let (id, hash) = self.locate(key);
         self.expire_if_due(id, hash, key);
         let (db, now, touch) = (self.client.db as usize, self.tx.now, !self.client.no_touch);
-        let mut record = self.tx.hold.shard_mut(id).dbs[db].find_mut(hash, key)?;
+        let shard = self.tx.hold.shard_mut(id);
+        let mut record = shard.dbs[db].find_mut(hash, key)?;
         if touch {
-            record.set_access(access_clock(now));
+            note_access(&mut record, self.tx.config, now, &mut shard.random);
         }
         Some(record)
     }
@@ -190,10 +193,8 @@ impl<'a, 't> Store<'a, 't> {
         let Tx { hold, config, posts, now, has_ready, .. } = &mut *self.tx;
         let shard = hold.shard_mut(id);
         let (mut record, is_new) = shard.dbs[db as usize].find_or_insert(hash, key, T::create);
-        if touch || is_new {
-            record.set_access(access_clock(*now));
-        }
         if is_new {
+            record.set_access(access::created(config.lfu, *now));
             if shard.waiters.any(db, key) {
                 shard.ready.push(Ready { db, key: key.into(), was_lost: false });
                 *has_ready = true;
@@ -201,6 +202,8 @@ impl<'a, 't> Store<'a, 't> {
             if config.notify & Class::New as u32 != 0 {
                 post_event(posts, config.notify, db, "new", key);
             }
+        } else if touch {
+            note_access(&mut record, config, *now, &mut shard.random);
         }
         T::of_mut(record.into_value()).ok_or(CommandError::WRONG_TYPE)
     }
@@ -216,13 +219,13 @@ impl<'a, 't> Store<'a, 't> {
     pub fn replace(&mut self, key: &[u8], value: Value, expiry: Option<UnixMs>) {
         let (id, hash) = self.locate(key);
         self.expire_if_due(id, hash, key);
-        let (db, now) = (self.client.db as usize, self.tx.now);
-        let databases = &mut self.tx.hold.shard_mut(id).dbs;
-        match databases[db].find_mut(hash, key) {
+        let (db, now, touch) = (self.client.db as usize, self.tx.now, !self.client.no_touch);
+        let shard = self.tx.hold.shard_mut(id);
+        match shard.dbs[db].find_mut(hash, key) {
             Some(mut record) => {
                 let has_volatile_fields = value.lend().first_field_expiry().is_some();
                 let old = record.replace_value(value);
-                record.set_access(access_clock(now));
+                note_overwriting(&mut record, self.tx.config, now, touch, &mut shard.random);
                 if has_volatile_fields {
                     self.note_volatile_fields(key);
                 }
@@ -239,14 +242,14 @@ impl<'a, 't> Store<'a, 't> {
     #[inline]
     pub fn set_string(&mut self, key: &[u8], bytes: &[u8], expiry: Option<UnixMs>) {
         let (id, hash) = self.locate(key);
-        let (db, now) = (self.client.db as usize, self.tx.now);
-        let databases = &mut self.tx.hold.shard_mut(id).dbs;
-        match databases[db].find_mut(hash, key) {
+        let (db, now, touch) = (self.client.db as usize, self.tx.now, !self.client.no_touch);
+        let shard = self.tx.hold.shard_mut(id);
+        match shard.dbs[db].find_mut(hash, key) {
             Some(mut record) if !record.lend().expired(now) => {
                 let old = record.set_string(bytes);
-                record.set_access(access_clock(now));
+                note_overwriting(&mut record, self.tx.config, now, touch, &mut shard.random);
                 if record.lend().expiry() != expiry {
-                    databases[db].set_expiry(hash, key, expiry);
+                    shard.dbs[db].set_expiry(hash, key, expiry);
                 }
                 if let Some(old) = old {
                     self.mark_lost(id, key, old.lend());
@@ -267,7 +270,7 @@ impl<'a, 't> Store<'a, 't> {
     }
 
     fn insert_new(&mut self, id: ShardId, hash: u64, key: &[u8], value: Value) {
-        let access = access_clock(self.tx.now);
+        let access = access::created(self.tx.config.lfu, self.tx.now);
         self.db_mut(id).insert(hash, key, value).set_access(access);
         self.mark_ready(id, key);
         if self.tx.config.notify & Class::New as u32 != 0 {
@@ -303,6 +306,14 @@ impl<'a, 't> Store<'a, 't> {
     #[inline]
     pub fn got_more(&mut self, key: &[u8]) {
         self.mark_ready(self.entered_shard(key), key);
+    }
+
+    /// Gives `key` this access word, after it was stored anew.
+    pub fn set_access(&mut self, key: &[u8], access: u32) {
+        let (id, hash) = self.locate(key);
+        if let Some(mut record) = self.db_mut(id).find_mut(hash, key) {
+            record.set_access(access);
+        }
     }
 
     /// Takes `key` out, if it lives.
@@ -422,14 +433,26 @@ impl<'a, 't> Store<'a, 't> {
 
     /// Deletes `key` because its time has come, as an effect of its own.
     pub fn delete_expired(&mut self, key: &[u8]) {
+        let (id, _) = self.locate(key);
+        self.tx.hold.shard_mut(id).stats.expired_keys += 1;
+        self.delete_unasked(key, Class::Expired, "expired");
+    }
+
+    /// Deletes `key` to make room, as an effect of its own.
+    pub fn evict(&mut self, key: &[u8]) {
+        let (id, _) = self.locate(key);
+        self.tx.hold.shard_mut(id).stats.evicted_keys += 1;
+        self.delete_unasked(key, Class::Evicted, "evicted");
+    }
+
+    fn delete_unasked(&mut self, key: &[u8], class: Class, event: &'static str) {
         let (id, hash) = self.locate(key);
         if let Some(record) = self.db_mut(id).remove(hash, key) {
             self.mark_lost(id, key, record.lend().value());
             self.free(record.into_value());
         }
-        self.tx.hold.shard_mut(id).stats.expired_keys += 1;
         // Redis does not count it.
-        self.changed_elements(key, Class::Expired, "expired", 0);
+        self.changed_elements(key, class, event, 0);
         self.effect_of_time(key, &[b"DEL", key]);
     }
 
@@ -599,8 +622,26 @@ fn post_event(posts: &mut Vec<Post>, mask: u32, db: u32, event: &'static str, ke
     }
 }
 
-/// The access clock of records: seconds, as `OBJECT IDLETIME` counts them.
+/// What a record remembers of its accesses once it is used now.
 #[inline]
-pub(crate) fn access_clock(now: UnixMs) -> u32 {
-    (now / 1000) as u32
+fn next_access(record: RecordRef, config: &Config, now: UnixMs, random: &mut Random) -> u32 {
+    match config.lfu {
+        None => access::lru_clock(now),
+        Some(lfu) => lfu.used(record.access(), now, random),
+    }
+}
+
+/// Notes a use of a record.
+#[inline]
+fn note_access(record: &mut RecordMut, config: &Config, now: UnixMs, random: &mut Random) {
+    let access = next_access(record.lend(), config, now, random);
+    record.set_access(access);
+}
+
+/// The same for one whose value was replaced, which without `touch` counts as a new one, or keeps its count.
+#[inline]
+fn note_overwriting(record: &mut RecordMut, config: &Config, now: UnixMs, touch: bool, random: &mut Random) {
+    if touch || config.lfu.is_none() {
+        note_access(record, config, now, random);
+    }
 }

@@ -30,12 +30,16 @@ pub struct Client {
     pub deny_blocking: bool,
     /// The command runs inside a script.
     pub in_script: bool,
+    /// There was no room for more in memory when its command came.
+    pub lacks_room: bool,
     /// Look-ups leave the access clock alone (`CLIENT NO-TOUCH`).
     pub no_touch: bool,
     /// What it reads is remembered, so that it hears when that changes (`CLIENT TRACKING`).
     pub tracks: bool,
     /// It does not want to hear of its own changes.
     pub no_loop: bool,
+    /// `SORT` may look up keys that it makes of patterns.
+    pub reads_all_keys: bool,
     /// The command runs delegated: its client may be gone before the reply comes home.
     pub may_be_gone: bool,
 }
@@ -51,9 +55,11 @@ impl Client {
             proto,
             deny_blocking: true,
             in_script: false,
+            lacks_room: false,
             no_touch: true,
             tracks: false,
             no_loop: false,
+            reads_all_keys: true,
             may_be_gone: false,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ds::compact_table::CompactTable;
+use ds::compact_table::{CompactTable, Sampling};
 use ds::random::{Random, mix};
 use proptest::prelude::*;
 
@@ -324,6 +324,33 @@ fn random_is_fair() {
         assert!(counts.values().all(|&count| count > mean / 2 && count < mean * 2), "{len}: {counts:?}");
     }
     assert!(CompactTable::<Box<u8>>::new().random(1, 2).is_none());
+}
+
+/// Whatever stops it in between.
+#[test]
+fn sampling_shows_every_block_once_in_a_round() {
+    for len in [1_u32, 7, 300, 5000] {
+        let table = filled(0..len);
+        let mut random = Random::new(u64::from(len));
+        let mut place = Sampling::default();
+        let mut counts = BTreeMap::new();
+        let mut shown = 0;
+        while shown < len * 3 {
+            let mut wanted = 1 + random.below(9) as u32;
+            let buckets_max = 1 + random.below(4) as usize;
+            let before = shown;
+            place = table.sample(place, buckets_max, &mut |&key| {
+                *counts.entry(key).or_insert(0_u32) += 1;
+                (shown, wanted) = (shown + 1, wanted - 1);
+                wanted > 0 && shown < len * 3
+            });
+            assert!(shown - before <= buckets_max as u32 * 8);
+        }
+        assert_eq!(counts.len(), len as usize);
+        assert!(counts.values().all(|&count| count == 3), "{len}");
+    }
+    let nothing = CompactTable::<Box<u8>>::new();
+    nothing.sample(Sampling::default(), 5, &mut |_| panic!("there is nothing"));
 }
 
 #[test]

@@ -22,8 +22,8 @@ use std::ptr;
 use std::sync::Mutex;
 
 use crate::classes::{Class, SMALL_BYTES_MAX};
-pub use crate::count::allocated_bytes;
 use crate::count::count;
+pub use crate::count::{Gauge, allocated_bytes};
 pub use crate::general::keep_freed;
 use crate::local::{Free, Local};
 use crate::mail::HEAPS_MAX;

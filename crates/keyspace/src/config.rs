@@ -6,6 +6,8 @@ use ds::set::SetLimits;
 use ds::stream::StreamLimits;
 use ds::zset::ZSetLimits;
 
+use crate::access::Lfu;
+
 /// Milliseconds since 1970 in UTC; what `PEXPIREAT` takes.
 pub type UnixMs = i64;
 
@@ -32,8 +34,8 @@ pub struct Config {
     pub tracking_keys_max: u64,
     /// `rdbcompression`: strings in dumps are compressed.
     pub rdb_compression: bool,
-    /// `maxmemory-policy` is one of the LFU policies: `OBJECT FREQ` answers, `OBJECT IDLETIME` does not.
-    pub lfu: bool,
+    /// How accesses are counted, if `maxmemory-policy` is one of the LFU policies; if not, records note their time.
+    pub lfu: Option<Lfu>,
     /// `notify-keyspace-events` as bits of the command crate's event classes; 0 is off.
     pub notify: u32,
 }
@@ -55,7 +57,7 @@ impl Default for Config {
             item_bytes_max: 1 << 20,
             tracking_keys_max: 1_000_000,
             rdb_compression: true,
-            lfu: false,
+            lfu: None,
             notify: 0,
         }
     }

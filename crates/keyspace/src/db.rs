@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ds::compact_table::CompactTable;
+use ds::compact_table::{CompactTable, Sampling};
 use ds::hashing::{self, Seed};
 
 use crate::config::UnixMs;
@@ -19,6 +19,8 @@ pub struct Db {
     volatile_count: usize,
     /// Where background expiry goes on.
     expire_cursor: u64,
+    /// Where the search for something to evict goes on.
+    sampling: Sampling,
     /// There may be hashes with fields that expire.
     has_volatile_fields: bool,
     /// Background expiry met one, or one came, since it last began anew.
@@ -33,6 +35,7 @@ impl Db {
             seed,
             volatile_count: 0,
             expire_cursor: 0,
+            sampling: Sampling::default(),
             has_volatile_fields: false,
             met_volatile_fields: false,
         }
@@ -169,6 +172,17 @@ impl Db {
     /// A record chosen fairly, expired or not.
     pub fn random(&self, random: u64, other_random: u64) -> Option<RecordRef<'_>> {
         self.table.random(random, other_random)
+    }
+
+    /// Shows `visit` some records, going on where the last call ended, until it wants no more or so many buckets of the table
+    /// (of eight records at most) were looked at.
+    pub fn sample(&mut self, buckets_max: usize, visit: &mut dyn FnMut(RecordRef<'_>) -> bool) {
+        self.sampling = self.table.sample(self.sampling, buckets_max, visit);
+    }
+
+    /// A record with this hash.
+    pub fn find_hashed(&self, hash: u64) -> Option<RecordRef<'_>> {
+        self.table.find(hash, |record| hashing::hash(&self.seed, record.key()) == hash)
     }
 
     /// Looks for expired records in the next `segment_budget` segments and hands up to `count_max` of their

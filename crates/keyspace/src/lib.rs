@@ -6,6 +6,7 @@
 //!
 //! Not here: waiters, watched keys, effects (crate `shard`), the commands (crate `commands`).
 
+pub mod access;
 mod config;
 mod db;
 mod marks;
@@ -13,6 +14,7 @@ mod record;
 mod string;
 mod value;
 
+pub use access::Lfu;
 pub use config::{Config, UnixMs};
 pub use db::Db;
 pub use marks::Marks;

@@ -387,7 +387,7 @@ impl<'a> RecordRef<'a> {
         }
     }
 
-    /// LRU clock in seconds, or LFU minutes and counter, as `maxmemory-policy` says; its lower 24 bits.
+    /// What it remembers of its accesses: 24 bits; see [`access`](crate::access).
     #[inline]
     pub fn access(self) -> u32 {
         self.word() & ACCESS_MASK

@@ -292,6 +292,17 @@ impl<W: Write> Encoder<W> {
         self.bytes(&at_ms.to_le_bytes())
     }
 
+    /// For how long nobody has used the key that is written next.
+    pub fn idle(&mut self, seconds: u64) -> io::Result<()> {
+        self.bytes(&[OP_IDLE])?;
+        self.length(seconds)
+    }
+
+    /// How often the key that is written next is used.
+    pub fn frequency(&mut self, counter: u8) -> io::Result<()> {
+        self.bytes(&[OP_FREQ, counter])
+    }
+
     /// The end of a file; with the checksum of all of it if `has_checksum`.
     pub fn end(&mut self, has_checksum: bool) -> io::Result<()> {
         self.bytes(&[OP_EOF])?;

@@ -116,7 +116,7 @@ impl ThreadHost {
         let mut consumed = 0;
         while matches!(self.session().state, State::Ready) && !self.session().close_after_reply {
             let rest = &input[consumed..];
-            let limits = self.shared.settings.request_limits(self.session().authenticated);
+            let limits = self.shared.settings.request_limits(self.session().access.is_authenticated);
             match parser.parse(rest, &limits) {
                 Ok(Parsed::Request { consumed: length }) => {
                     let mut args = ArgSlices::new();
@@ -145,6 +145,10 @@ impl ThreadHost {
                 return self.suppress_reply(None, mode, mark, out);
             }
         };
+        if let Some(lack) = self.lack(command, args) {
+            self.refuse_for(lack, command, out);
+            return self.suppress_reply(Some(command), mode, mark, out);
+        }
         let can_run = command.has(Flag::AllowBusy) && self.needs(command, args) == Needs::Nothing;
         match self.admit(command, args) {
             Admission::Run if can_run => {

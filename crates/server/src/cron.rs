@@ -45,7 +45,9 @@ impl Thread {
     pub(crate) fn background(&mut self) {
         self.free_garbage();
         let now_ms = self.host.now_ms;
-        if now_ms < self.host.cron.next_round_ms {
+        let is_round = now_ms >= self.host.cron.next_round_ms;
+        self.make_room_in_background(is_round);
+        if !is_round {
             return;
         }
         self.host.cron.next_round_ms = now_ms + ROUND_MS;
@@ -62,9 +64,15 @@ impl Thread {
         }
         let may_expire = self.host.shared.active_expire.load(std::sync::atomic::Ordering::Relaxed);
         if may_expire && !self.host.pausing.is_on() {
+            let started = self.host.driver.clock().ticks();
             self.expire_round();
+            let clock = self.host.driver.clock();
+            let ns = clock.ticks_to_ns(started, clock.ticks());
+            self.host.note_latency("expire-cycle", ns);
         }
-        if now_ms >= self.host.cron.next_second_ms {
+        let is_second = now_ms >= self.host.cron.next_second_ms;
+        self.look_at_client_memory(is_second);
+        if is_second {
             self.host.cron.next_second_ms = now_ms + 1000;
             self.each_second();
         }
@@ -73,9 +81,8 @@ impl Thread {
     /// Frees a few pieces of what left the keyspace.
     fn free_garbage(&mut self) {
         for _ in 0..GARBAGE_SLICES_PER_TURN {
-            let Some(garbage) = self.host.garbage.front_mut() else { return };
-            if !garbage.free_slice() {
-                self.host.garbage.pop_front();
+            if !self.host.free_slice() {
+                return;
             }
         }
     }

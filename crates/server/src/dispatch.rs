@@ -10,8 +10,8 @@
 //! thread meanwhile is run before it lets go, at most [`DRAIN_MAX`] commands a time.
 
 use command::{
-    Client, Command, CommandId, Flag, Forget, Located, Mode, Needs, Outcome, OwnedArgs, Route, Shape, Task,
-    Work,
+    Client, Command, CommandError, CommandId, Flag, Forget, Located, Mode, Needs, Outcome, OwnedArgs, Route,
+    Shape, Task, Work,
 };
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
@@ -69,12 +69,7 @@ impl ThreadHost {
 
     /// Answers an error without running anything.
     #[cold]
-    pub(crate) fn refuse(
-        &mut self,
-        command: Option<&Command>,
-        error: &command::CommandError,
-        out: &mut Output,
-    ) {
+    pub(crate) fn refuse(&mut self, command: Option<&Command>, error: &CommandError, out: &mut Output) {
         let session = self.session();
         let proto = session.client.proto;
         let ends_multi = command.is_some_and(|command| command.entry.name == "exec");
@@ -130,6 +125,16 @@ impl Thread {
         out: &mut Output,
     ) {
         self.host.session().last_command = Some(command.id);
+        if self.host.is_limited()
+            && let Some(lack) = self.host.lack(command, args)
+        {
+            let (mode, mark) = (self.host.session().reply_mode, out.mark());
+            self.host.refuse_for(lack, command, out);
+            return self.host.suppress_reply(Some(command), mode, mark, out);
+        }
+        if self.lacks_room(command, args) {
+            return self.refuse_for_memory(command, out);
+        }
         if !self.runs_plainly() {
             return self.special_command(command, args, out);
         }
@@ -137,6 +142,13 @@ impl Thread {
             Some(located) => self.execute_one(command, args, located.shard(), located, 0, out),
             None => self.execute(command, args, Needs::Nothing, 0, out),
         }
+    }
+
+    #[cold]
+    fn refuse_for_memory(&mut self, command: &Command, out: &mut Output) {
+        let (mode, mark) = (self.host.session().reply_mode, out.mark());
+        self.host.refuse(Some(command), &CommandError::OUT_OF_MEMORY, out);
+        self.host.suppress_reply(Some(command), mode, mark, out);
     }
 
     /// Whether commands of the current client just run: nothing queues, refuses, delays or shows them.
@@ -220,7 +232,9 @@ impl Thread {
         out: &mut Output,
     ) {
         let shared = self.host.shared;
-        let travels = command.entry.mode.may_travel();
+        // A script looks at the user of its client.
+        let mode = command.entry.mode;
+        let travels = mode.may_travel() && (mode != Mode::Heavy || !self.host.session().access.is_limited);
         let home = shared.shards.home(id);
         if travels && home != self.host.id && self.hops(command, home) {
             return self.hop(command, args, id);
@@ -373,6 +387,10 @@ impl Thread {
             Outcome::Blocked(blocked) => self.begin_wait(blocked),
             Outcome::Again(ids) => {
                 self.leave_all();
+                if let State::Away = self.host.session().state {
+                    // When what it sent away has come back.
+                    return;
+                }
                 self.host.count_retry();
                 self.execute(command, args, Needs::several(ids), 0, out);
             }

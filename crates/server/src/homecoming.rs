@@ -10,6 +10,7 @@ use shard::{Node, Ready, ShardId};
 use crate::dispatch::PUT_OFF_MAX;
 use crate::gather::Part;
 use crate::message::Message;
+use crate::migration::Returned;
 use crate::session::{ReplyMode, Retry, State};
 use crate::thread::Thread;
 
@@ -31,6 +32,8 @@ impl Thread {
             Message::Ask(question) => self.answer(question),
             Message::PassScript(asker) => self.host.send_answer(asker, Part::Count(0)),
             Message::Answer(answer) => self.take_answer(answer),
+            Message::UsersChanged => self.follow_users(),
+            Message::Migrated(returned) => self.take_returned(*returned),
             Message::Reconfigure => self.tx.config = self.host.shared.data_config(),
             // It only ends the sleep: the thread looks whether the server stops.
             Message::Stop => {}
@@ -84,6 +87,15 @@ impl Thread {
         if let State::Queued(retry) = std::mem::replace(&mut session.state, State::Ready) {
             self.retry(conn, retry);
         }
+    }
+
+    /// What a client's `MIGRATE` sent has come through or not: the command goes on.
+    fn take_returned(&mut self, returned: Returned) {
+        let conn = ConnId::from_bits(returned.client.connection);
+        let Some(session) = self.host.connections.session(conn) else { return };
+        session.migration = Some(Box::new(returned.migration));
+        let command = self.host.shared.table.resolve(&returned.args.slices()).expect("it is MIGRATE").id;
+        self.retry(conn, Retry { command, args: returned.args, needs: Needs::Nothing, tries: 0 });
     }
 
     /// Runs a command again that could not have its shards.
@@ -160,7 +172,7 @@ impl Thread {
                         let thread = waiter.wait.client.thread;
                         self.host.send(thread, Message::Post(post));
                     }
-                    Post::Free(garbage) => self.host.garbage.push_back(garbage),
+                    Post::Free(garbage) => self.host.discard(garbage),
                     Post::Published(published) => self.host.send_out(published),
                     Post::Event { .. } => unreachable!("events are queued while their keys are held"),
                     Post::Flushed => self.host.tell_of_flush(),
@@ -181,6 +193,12 @@ impl Thread {
                     // It was served before the news that it waits came home.
                     return self.host.next_mail.push(Message::Post(Post::Served { waiter, reply, restore }));
                 }
+                if let Some(error) = self.wait_error(conn) {
+                    self.put_back_unclaimed(waiter.wait.client, restore);
+                    reply.clear();
+                    Reply::new(&mut reply, waiter.wait.client.proto).error(error.text());
+                }
+                let Some(session) = self.host.connections.session(conn) else { return };
                 let State::Blocked(wait) = std::mem::replace(&mut session.state, State::Ready) else {
                     unreachable!("only a waiting client is served");
                 };
@@ -188,7 +206,7 @@ impl Thread {
                 self.end_wait(conn, db, &wait);
                 self.reply_and_go_on(conn, &mut reply);
             }
-            Post::Free(garbage) => self.host.garbage.push_back(garbage),
+            Post::Free(garbage) => self.host.discard(garbage),
             Post::Published(_) | Post::Event { .. } | Post::Flushed => {
                 unreachable!("messages travel as deliveries")
             }

@@ -7,6 +7,7 @@ use proactor::Socket;
 use shard::Node;
 
 use crate::gather::{Answer, Question};
+use crate::migration::Returned;
 use crate::session::Protocol;
 
 /// A message in a thread's inbox.
@@ -33,6 +34,10 @@ pub(crate) enum Message {
     PassScript(Client),
     /// The answer to one of these two.
     Answer(Answer),
+    /// Users changed: some clients may have to go.
+    UsersChanged,
+    /// A round of a client's `MIGRATE` is over.
+    Migrated(Box<Returned>),
     /// Settings changed: take the new snapshot.
     Reconfigure,
     /// End the loop.

@@ -71,7 +71,8 @@ impl Thread {
         out: &mut Output,
         conn: ConnId,
     ) -> usize {
-        let mut limits = self.host.shared.settings.request_limits(self.host.session().authenticated);
+        let mut limits =
+            self.host.shared.settings.request_limits(self.host.session().access.is_authenticated);
         let (mut consumed, mut ahead) = (0, Ahead::Perhaps);
         for _ in 0..ROUNDS_PER_TURN {
             let rest = &input[consumed..];
@@ -80,7 +81,7 @@ impl Thread {
                 bytes = self.serve_window(parser, rest, &limits, out);
                 ahead = if bytes > 0 { Ahead::Yes } else { Ahead::No };
             }
-            if bytes == 0 {
+            if bytes == 0 && !self.put_off {
                 bytes = match self.serve_request(parser, rest, &limits, out) {
                     Some(bytes) => bytes,
                     None => return consumed,
@@ -95,7 +96,7 @@ impl Thread {
             if self.stops_reading() {
                 return consumed;
             }
-            limits.authenticated = self.host.session().authenticated;
+            limits.authenticated = self.host.session().access.is_authenticated;
             if std::mem::take(&mut self.put_off) || is_enough_output(out) {
                 break;
             }
@@ -145,7 +146,7 @@ impl Thread {
     }
 
     /// Runs requests at the front of `input` in a window; returns the bytes that they took. 0: they make none, because there are
-    /// fewer than two, or two for the same key.
+    /// fewer than two, or two for the same key; or the first of them was put off.
     fn serve_window(
         &mut self,
         parser: &RequestParser,

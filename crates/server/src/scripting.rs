@@ -28,6 +28,7 @@ use crate::script_store::{Slow, SlowCall, SlowKind};
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::thread::ThreadHost;
+use crate::users::{Context, Lack};
 
 /// How long a script that wrote waits for a shard that it did not declare.
 const ROAM_WAIT_MS: u64 = 5_000;
@@ -45,6 +46,8 @@ pub(crate) struct Scripting {
     is_running: bool,
     /// The client that commands of scripts see; out while one runs.
     session: Option<Box<Session>>,
+    /// The client that called the script that runs.
+    caller: Option<Box<Session>>,
 }
 
 impl Scripting {
@@ -57,6 +60,7 @@ impl Scripting {
             memory_bytes_max: settings.script_memory_bytes_max(),
             is_running: false,
             session: None,
+            caller: None,
         }
     }
 
@@ -119,6 +123,8 @@ pub(crate) struct Call<'a> {
     pub(crate) key_count: usize,
     /// It must not write.
     pub(crate) is_read_only: bool,
+    /// It may write although there is no room.
+    pub(crate) may_lack_room: bool,
 }
 
 /// What a client wants to be run.
@@ -211,19 +217,23 @@ impl ThreadHost {
             // It will be refused, and the engine is out.
             return Needs::Nothing;
         }
-        let program = match callee {
+        match self.program(what, callee) {
+            // It will be refused.
+            None => Needs::Nothing,
+            Some(program) if program.reach().get() == Reach::Declared => Needs::Nothing,
+            Some(_) => Needs::One(self.shared.shards.roaming()),
+        }
+    }
+
+    /// The script or function that a command names, if there is one.
+    pub(crate) fn program(&mut self, what: &[u8], callee: Callee) -> Option<Program> {
+        match callee {
             Callee::Source => self.script(&Wanted::Source(what)).ok().map(Program::Script),
             Callee::Sha1 => self.script(&Wanted::Named(what)).ok().map(Program::Script),
             Callee::Function => {
                 self.renew_libraries();
                 self.function(what)
             }
-        };
-        match program {
-            // It will be refused.
-            None => Needs::Nothing,
-            Some(program) if program.reach().get() == Reach::Declared => Needs::Nothing,
-            Some(_) => Needs::One(self.shared.shards.roaming()),
         }
     }
 
@@ -237,13 +247,30 @@ impl ThreadHost {
     ) -> script::Outcome {
         let (mut engine, mut functions) = (self.scripting.engine.take(), self.scripting.functions.take());
         let client = Client { deny_blocking: true, in_script: true, proto: Proto::Resp2, ..client };
-        let mut session =
-            self.scripting.session.take().unwrap_or_else(|| Box::new(Session::new(client, self.now_ms)));
+        let mut session = match self.scripting.session.take() {
+            Some(session) => session,
+            None => Box::new(Session::new(client, self.shared.users.access(), self.now_ms)),
+        };
         session.client = client;
-        let caller = self.current.replace(session);
+        // Scripts of a client whose commands must be looked at do not travel: if it is not here, there is nothing to look at.
+        let caller = self.current.as_deref().filter(|caller| caller.client.id == client.id);
+        match caller.filter(|caller| caller.access.is_limited) {
+            Some(caller) => session.access = caller.access.clone(),
+            None => session.access.is_limited = false,
+        }
+        self.scripting.caller = self.current.replace(session);
         self.scripting.is_running = true;
         let started_ms = self.driver.clock().monotonic_ms();
-        let mut run = Run { tx, host: self, call: *call, started_ms, is_slow: false, reach: Reach::Declared };
+        let lacks_room = !call.may_lack_room && self.lacked_room(&client);
+        let mut run = Run {
+            tx,
+            host: self,
+            call: *call,
+            lacks_room,
+            started_ms,
+            is_slow: false,
+            reach: Reach::Declared,
+        };
         let (keys, args) = call.request[3..].split_at(call.key_count);
         let outcome = match (call.program, &mut engine, &mut functions) {
             (Program::Script(script), Some(engine), _) => {
@@ -263,6 +290,7 @@ impl ThreadHost {
         }
         self.scripting.is_running = false;
         self.scripting.session = self.current.take();
+        let caller = self.scripting.caller.take();
         if is_slow && let Some(caller) = &caller {
             self.driver.resume_reading(ConnId::from_bits(caller.client.connection));
         }
@@ -279,6 +307,12 @@ impl ThreadHost {
         let function_bytes = functions.as_ref().map_or(0, |functions| functions.memory_bytes());
         self.stats().script_state_bytes.set(script_bytes as u64);
         self.stats().function_state_bytes.set(function_bytes as u64);
+    }
+
+    /// The client whose command runs; of a command in a script the one that called the script.
+    pub(crate) fn caller(&self) -> &Session {
+        let current = self.current.as_deref().expect("a command runs for a client");
+        self.scripting.caller.as_deref().filter(|_| current.client.in_script).unwrap_or(current)
     }
 
     fn own_slow_script(&self) -> &'static crate::script_store::SlowScript {
@@ -311,6 +345,8 @@ struct Run<'a, 't> {
     tx: &'a mut Tx<'t>,
     host: &'a mut ThreadHost,
     call: Call<'a>,
+    /// There is no room; what needs some is refused, until it has written.
+    lacks_room: bool,
     started_ms: u64,
     is_slow: bool,
     reach: Reach,
@@ -375,7 +411,9 @@ impl script::Host for Run<'_, '_> {
     }
 
     fn is_allowed(&mut self, args: &[&[u8]]) -> Option<bool> {
-        self.tx.table.resolve(args).is_ok().then_some(true)
+        let command = self.tx.table.named(args).ok()?;
+        let access = &self.host.session().access;
+        Some(!access.is_limited || access.account.user.check(command, args).is_ok())
     }
 }
 
@@ -392,7 +430,7 @@ pub(crate) fn log_line(level: i64, text: &[u8]) {
 
 impl<'t> Run<'_, 't> {
     /// The command that a script calls, if it may.
-    fn admit(&self, args: &[&[u8]]) -> Result<&'t Command, CommandError> {
+    fn admit(&mut self, args: &[&[u8]]) -> Result<&'t Command, CommandError> {
         let table = self.tx.table;
         let command = table.resolve(args).map_err(|_| match table.named(args) {
             Err(_) => CommandError::fixed("ERR Unknown Redis command called from script"),
@@ -401,9 +439,19 @@ impl<'t> Run<'_, 't> {
         if command.has(Flag::NoScript) {
             return Err(CommandError::NOT_FROM_SCRIPT);
         }
+        if self.host.session().access.is_limited
+            && let Err(Lack::Permission(denied)) = self.host.permit_in(Context::Lua, command, args)
+        {
+            let text = denied.text(&self.host.session().access.account.user, command);
+            return Err(CommandError::quoting("NOPERM ACL failure in script: ", &text, ""));
+        }
         if self.call.is_read_only && (command.is_write() || command.has(Flag::MayReplicate)) {
             return Err(CommandError::new("ERR Write commands are not allowed from read-only scripts."));
         }
+        if self.lacks_room && command.has(Flag::DenyOom) {
+            return Err(CommandError::OUT_OF_MEMORY);
+        }
+        self.lacks_room &= !command.is_write();
         Ok(command)
     }
 

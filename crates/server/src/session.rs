@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use command::{Blocked, Client, CommandId, Needs, OwnedArgs};
+use proactor::Usage;
 use shard::{Scope, WatchFlag};
 
+use crate::migration::Migration;
 use crate::tracking::{Caching, ClientTracking};
+use crate::users::Access;
 
 /// What a connection is doing.
 #[derive(Debug, Default)]
@@ -104,9 +107,12 @@ pub(crate) struct Session {
     pub(crate) patterns: BTreeSet<Arc<[u8]>>,
     /// What `CLIENT TRACKING` asked for.
     pub(crate) tracking: Option<Box<ClientTracking>>,
+    /// What its `MIGRATE` has sent so far.
+    pub(crate) migration: Option<Box<Migration>>,
     pub(crate) reply_mode: ReplyMode,
     pub(crate) protocol: Protocol,
-    pub(crate) authenticated: bool,
+    /// As whom it acts.
+    pub(crate) access: Access,
     pub(crate) monitor: bool,
     pub(crate) no_evict: bool,
     pub(crate) name: Vec<u8>,
@@ -136,7 +142,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// A new client.
-    pub(crate) fn new(client: Client, now_ms: u64) -> Self {
+    pub(crate) fn new(client: Client, access: Access, now_ms: u64) -> Self {
         Session {
             client,
             state: State::Ready,
@@ -146,9 +152,10 @@ impl Session {
             shard_channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
             tracking: None,
+            migration: None,
             reply_mode: ReplyMode::On,
             protocol: Protocol::Redis,
-            authenticated: true,
+            access,
             monitor: false,
             no_evict: false,
             name: Vec::new(),
@@ -188,7 +195,6 @@ impl Session {
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
         self.multi.is_some()
-            || !self.authenticated
             || self.reply_mode != ReplyMode::On
             || self.is_subscriber()
             || self.tracking.as_ref().is_some_and(|tracking| tracking.caching != Caching::Unsaid)
@@ -207,6 +213,16 @@ impl Session {
             State::Postponed(postponed) => postponed.args.memory_bytes(),
             State::Ready | State::Away | State::Gathering(_) | State::Closing => 0,
         }
+    }
+
+    /// Bytes that it takes, with its connection's `usage` of buffers.
+    pub(crate) fn memory_bytes(&self, usage: Usage) -> usize {
+        size_of::<Session>()
+            + usage.input_capacity_bytes
+            + usage.output_capacity_bytes
+            + self.waiting_argument_bytes()
+            + self.multi.as_ref().map_or(0, |multi| multi.memory_bytes)
+            + [&self.name, &self.lib_name, &self.lib_version].map(Vec::capacity).iter().sum::<usize>()
     }
 
     /// Whether a command of it waits for something that may never come: its peer's hang-up ends that.

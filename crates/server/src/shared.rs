@@ -12,13 +12,16 @@ use keyspace::Config;
 use proactor::{Inbox, Node, Waker};
 use shard::{Placement, Subscriber};
 
+use crate::eviction::Exceeded;
 use crate::library_store::LibraryStore;
 use crate::message::Message;
+use crate::migration::Migrations;
 use crate::patterns::Patterns;
 use crate::script_store::{ScriptStore, SlowKind, SlowScript};
 use crate::settings::Settings;
 use crate::snapshot::Snapshots;
 use crate::stats::ThreadStats;
+use crate::users::Users;
 use crate::watch::Watch;
 
 /// A thread as the others see it.
@@ -69,6 +72,7 @@ pub(crate) struct Shared {
     pub(crate) shards: Shards,
     pub(crate) table: Table,
     pub(crate) settings: Settings,
+    pub(crate) users: Users,
     pub(crate) threads: Box<[Remote]>,
     pub(crate) entry_mode: EntryMode,
     pub(crate) singlehop_blocking: bool,
@@ -92,6 +96,9 @@ pub(crate) struct Shared {
     pub(crate) snapshots: Snapshots,
     /// When database 0 is to be emptied, because a `flush_all` of memcached's protocol said so.
     pub(crate) flush_at: AtomicI64,
+    pub(crate) migrations: Migrations,
+    /// For how long more memory was used than is allowed.
+    pub(crate) exceeded: Exceeded,
     /// Whether keys are expired in the background (`DEBUG SET-ACTIVE-EXPIRE`).
     pub(crate) active_expire: AtomicBool,
     /// `io_uring` or `epoll`.
@@ -104,6 +111,7 @@ impl Shared {
     pub(crate) fn create(
         settings: Settings,
         table: Table,
+        users: Users,
         wakers: Vec<Arc<Waker>>,
         driver_name: &'static str,
         seed: u64,
@@ -133,6 +141,7 @@ impl Shared {
             entry_mode: settings.entry_mode(),
             singlehop_blocking: settings.singlehop_blocking(),
             settings,
+            users,
             threads,
             patterns: Patterns::default(),
             subscription_count: AtomicUsize::new(0),
@@ -149,6 +158,8 @@ impl Shared {
             watch: Watch::new(table.len()),
             snapshots: Snapshots::new(now_ms),
             flush_at: AtomicI64::new(i64::MAX),
+            migrations: Migrations::default(),
+            exceeded: Exceeded::default(),
             active_expire: AtomicBool::new(true),
             driver_name,
             data_config,

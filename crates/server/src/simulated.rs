@@ -10,6 +10,7 @@ use proactor::SimNet;
 use crate::settings::{Invocation, Settings};
 use crate::shared::{Lease, Shared};
 use crate::thread::Thread;
+use crate::users::Users;
 
 /// What the threads of a simulated server share, to be looked at between their turns.
 pub struct SimulatedServer(Rc<Lease>);
@@ -34,7 +35,9 @@ pub fn simulate(args: &[String], net: &SimNet, address: &str) -> (SimulatedServe
     let wakers = drivers.iter_mut().map(proactor::Driver::waker).collect();
     let table = crate::commands::table();
     let seed = net.entropy().next_u64();
-    let shared = Shared::create(settings, table, wakers, drivers[0].name(), seed, net.clock().now_ms());
+    let users = Users::new(&table, &settings);
+    let shared =
+        Shared::create(settings, table, users, wakers, drivers[0].name(), seed, net.clock().now_ms());
     shared.watch.note_startup();
     let lease = Rc::new(Lease(shared));
     let thread = |(id, driver)| SimulatedThread {
@@ -81,6 +84,11 @@ impl SimulatedServer {
     /// How often commands on several shards had to let go and try again.
     pub fn retries(&self) -> u64 {
         self.0.0.sum(|stats| &stats.retries)
+    }
+
+    /// Memory that the process uses, the simulation included.
+    pub fn used_bytes(&self) -> u64 {
+        heap::allocated_bytes()
     }
 
     /// How many shards there are.

@@ -171,6 +171,12 @@ pub(crate) struct ThreadStats {
     /// Memory of its Lua states as it is now: that for scripts, that for functions.
     pub(crate) script_state_bytes: Counter,
     pub(crate) function_state_bytes: Counter,
+    /// The same: large values and databases that are left to be freed.
+    pub(crate) garbage: Counter,
+    /// The same: what its clients take, and the largest of them.
+    pub(crate) client_bytes: Counter,
+    pub(crate) largest_client_bytes: Counter,
+    pub(crate) evicted_clients: Counter,
     pub(crate) connections_received: Counter,
     pub(crate) rejected_connections: Counter,
     pub(crate) net_input_bytes: Counter,
@@ -178,6 +184,8 @@ pub(crate) struct ThreadStats {
     pub(crate) reads_processed: Counter,
     pub(crate) error_replies: Counter,
     pub(crate) errors: ErrorCounts,
+    /// What clients were not allowed to do, by [`Reason`](command::acl::Reason); never reset.
+    pub(crate) denied: [Counter; 4],
     pub(crate) commands: Box<[CommandStats]>,
 }
 
@@ -194,6 +202,10 @@ impl ThreadStats {
             blocked_clients: Counter::default(),
             script_state_bytes: Counter::default(),
             function_state_bytes: Counter::default(),
+            garbage: Counter::default(),
+            client_bytes: Counter::default(),
+            largest_client_bytes: Counter::default(),
+            evicted_clients: Counter::default(),
             connections_received: Counter::default(),
             rejected_connections: Counter::default(),
             net_input_bytes: Counter::default(),
@@ -201,6 +213,7 @@ impl ThreadStats {
             reads_processed: Counter::default(),
             error_replies: Counter::default(),
             errors: ErrorCounts::new(),
+            denied: Default::default(),
             commands: (0..command_count).map(|_| CommandStats::default()).collect(),
         }
     }
@@ -241,6 +254,7 @@ impl ThreadStats {
             &self.delegated,
             &self.retries,
             &self.kept,
+            &self.evicted_clients,
             &self.connections_received,
             &self.rejected_connections,
             &self.net_input_bytes,

@@ -21,6 +21,7 @@ use shard::Hold;
 
 use crate::bounds::Watchlist;
 use crate::connections::Connections;
+use crate::eviction::Eviction;
 use crate::message::Message;
 use crate::parser::Parser;
 use crate::session::{Protocol, Session, State, Watching};
@@ -59,6 +60,8 @@ pub(crate) struct ThreadHost {
     pub(crate) next_mail: Vec<Message>,
     /// Watches that ended, to be taken out of the shards.
     pub(crate) stale_watches: Vec<Watching>,
+    /// What it knows of the memory of all.
+    pub(crate) eviction: Eviction,
     /// Clients that are beyond a bound.
     pub(crate) watchlist: Watchlist,
     pub(crate) pausing: crate::pause::Pausing,
@@ -67,7 +70,7 @@ pub(crate) struct ThreadHost {
     /// What the driver reported and nobody has looked at yet.
     pub(crate) events: VecDeque<Event>,
     /// Large values and databases on their way out.
-    pub(crate) garbage: VecDeque<Garbage>,
+    garbage: VecDeque<Garbage>,
     /// Connections with complete commands left over when their turn ended.
     pub(crate) unserved: VecDeque<ConnId>,
     /// What is spoken at each listener (the accepting thread's); Redis' protocol at those that are not there.
@@ -116,6 +119,27 @@ impl ThreadHost {
         self.own_mail.extend(remote.take().map(|node| node.value));
     }
 
+    /// Takes what left the keyspace, to be freed in slices.
+    pub(crate) fn discard(&mut self, garbage: Garbage) {
+        self.garbage.push_back(garbage);
+        self.stats().garbage.set(self.garbage.len() as u64);
+    }
+
+    /// Whether something is left to be freed.
+    fn has_garbage(&self) -> bool {
+        !self.garbage.is_empty()
+    }
+
+    /// Frees a piece of what left the keyspace; false if there is none.
+    pub(crate) fn free_slice(&mut self) -> bool {
+        let Some(garbage) = self.garbage.front_mut() else { return false };
+        if !garbage.free_slice() {
+            self.garbage.pop_front();
+            self.stats().garbage.set(self.garbage.len() as u64);
+        }
+        true
+    }
+
     /// Sends a message to a thread; to itself without a detour.
     pub(crate) fn send(&mut self, thread: u16, message: Message) {
         if thread == self.id {
@@ -146,6 +170,7 @@ impl Thread {
                 own_mail: VecDeque::new(),
                 next_mail: Vec::new(),
                 stale_watches: Vec::new(),
+                eviction: Eviction::new(shared.started_ms ^ u64::from(id), shared.shards.len()),
                 watchlist: Watchlist::default(),
                 pausing: crate::pause::Pausing::default(),
                 monitors: Vec::new(),
@@ -224,7 +249,8 @@ impl Thread {
             || !self.host.next_mail.is_empty()
             || !self.host.unserved.is_empty()
             || !self.host.events.is_empty()
-            || !self.host.garbage.is_empty();
+            || self.host.has_garbage()
+            || self.host.eviction.is_behind();
         if busy {
             return Some(Duration::ZERO);
         }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::latency_monitor::LatencyMonitor;
 use crate::shared::Shared;
 use crate::stats::{Counter, ThreadStats};
 
@@ -20,6 +21,7 @@ pub(crate) struct Watch {
     startup_bytes: AtomicU64,
     rates: Mutex<Rates>,
     slow_log: Mutex<SlowLog>,
+    pub(crate) latency: LatencyMonitor,
 }
 
 /// How much happens in a second.
@@ -73,6 +75,7 @@ impl Watch {
             startup_bytes: AtomicU64::new(0),
             rates: Mutex::default(),
             slow_log: Mutex::default(),
+            latency: LatencyMonitor::default(),
         }
     }
 
@@ -128,6 +131,7 @@ impl Shared {
         }
         *self.watch.rates.lock().unwrap_or_else(PoisonError::into_inner) = Rates::default();
         self.watch.peak_bytes.store(heap::allocated_bytes(), Ordering::Relaxed);
+        self.exceeded.reset();
     }
 
     /// Takes a sample for the rates and the peak; one thread does so about ten times a second.

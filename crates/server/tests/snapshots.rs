@@ -133,6 +133,39 @@ fn redis_loads_our_snapshots_and_we_load_theirs() {
     }
 }
 
+#[test]
+fn how_much_keys_are_used_is_saved_where_it_counts() {
+    let has_oracle = oracle().is_some();
+    for (policy, reader, saved) in [
+        ("allkeys-lru", "OBJECT IDLETIME", 5000),
+        ("volatile-lfu", "OBJECT FREQ", 200),
+        ("noeviction", "OBJECT IDLETIME", 0),
+    ] {
+        let scratch = Scratch::new("used");
+        let server = start(&scratch, 2, &["--maxmemory-policy", policy]);
+        let mut client = server.client();
+        let options = if reader == "OBJECT FREQ" { "FREQ 200" } else { "IDLETIME 5000" };
+        check(
+            &mut client,
+            &format!("RESTORE key 0 \"\\x00\\x05hello\\n\\x00cr\\xdfve4 \\n\" {options}"),
+            "OK",
+        );
+        check(&mut client, "SAVE", "OK");
+        kill(server);
+        // The clock may go on, and counters decay by the minute.
+        let is_saved = |client: &mut Client| match client.call(&format!("{reader} key")) {
+            Value::Int(number) => assert!(number.abs_diff(saved) < 60, "{policy}: {number}"),
+            other => panic!("{policy}: {other}"),
+        };
+        is_saved(&mut start(&scratch, 1, &["--maxmemory-policy", policy]).client());
+        if has_oracle {
+            let directory = scratch.path("");
+            let options = ["--dir", &directory, "--dbfilename", "dump.rdb", "--maxmemory-policy", policy];
+            is_saved(&mut Server::redis_with(&options).expect("it is there").client());
+        }
+    }
+}
+
 /// A key whose time is over, a list without elements, and things that nobody knows; no checksum.
 #[test]
 fn what_cannot_be_kept_is_left_out() {

@@ -20,6 +20,10 @@
 //!
 //! Not here: what happens between two instructions of one thread and another (loom, in `shard` and `proactor`); disks.
 
+/// So that the server knows how much memory it uses; the world's is part of it.
+#[global_allocator]
+static ALLOCATOR: heap::Allocator = heap::Allocator;
+
 mod client;
 pub mod history;
 mod seeds;

@@ -8,7 +8,7 @@ use command::{
     Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer, key,
     keyword_is, parse_i64, string, token,
 };
-use keyspace::{Config, Value, ValueRef};
+use keyspace::{Config, Value, ValueRef, access};
 use rdb::{Encoder, Reader, ValueType};
 
 use super::encoded::{self, Builder};
@@ -40,20 +40,24 @@ pub(super) const DUMP: Entry = Entry {
 fn dump(ctx: &mut Ctx) -> CommandResult {
     let compresses = ctx.store.config().rdb_compression;
     match ctx.store.read(ctx.args[1]) {
-        Some(value) => ctx.reply.bulk(&payload(value, compresses).expect("memory takes all that is written")),
+        Some(value) => ctx.reply.bulk(&payload(value, compresses)),
         None => ctx.reply.null(),
     }
     Ok(())
 }
 
 /// `value` as a payload.
-fn payload(value: ValueRef<'_>, compresses: bool) -> io::Result<Vec<u8>> {
+pub fn payload(value: ValueRef<'_>, compresses: bool) -> Vec<u8> {
+    let mut payload = encode(value, compresses).expect("memory takes all that is written");
+    rdb::seal_payload(&mut payload);
+    payload
+}
+
+fn encode(value: ValueRef<'_>, compresses: bool) -> io::Result<Vec<u8>> {
     let mut encoder = Encoder::new(Vec::new(), compresses);
     encoder.value_type(encoded::value_type(value))?;
     encoded::write(value, &mut encoder)?;
-    let mut payload = encoder.finish()?;
-    rdb::seal_payload(&mut payload);
-    Ok(payload)
+    encoder.finish()
 }
 
 pub(super) const RESTORE: Entry = Entry {
@@ -125,15 +129,8 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
         let expiry = expiry.unwrap_or(0).to_string();
         ctx.store.effect(key, &[b"RESTORE", key, expiry.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
     }
-    let clock = (ctx.store.now() / 1000) as u64;
-    let lfu = ctx.store.config().lfu;
-    if let Some(mut record) = ctx.store.write(key) {
-        match (options.idle_seconds, options.frequency) {
-            (Some(seconds), _) if !lfu => record.set_access(clock.saturating_sub(seconds) as u32),
-            (_, Some(frequency)) if lfu => record.set_access(u32::from(frequency)),
-            _ => {}
-        }
-    }
+    let (lfu, now) = (ctx.store.config().lfu, ctx.store.now());
+    ctx.store.set_access(key, access::restored(lfu, now, options.idle_seconds, options.frequency));
     ctx.store.changed(key, Class::Generic, "restore");
     Ok(())
 }
@@ -182,6 +179,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use command::Local;
+    use keyspace::Lfu;
     use resp::Proto;
 
     const PAYLOAD: &[u8] = b"\x00\x05hello\n\x00cr\xdfve4 \n";
@@ -211,9 +209,11 @@ mod tests {
         let mut local = Local::new(crate::FAMILIES);
         restore(&mut local, "0", &[b"IDLETIME", b"100"]);
         assert_eq!(local.line("OBJECT IDLETIME k"), ":100\r\n");
-        local.config.lfu = true;
+        local.config.lfu = Some(Lfu { log_factor: 10, decay_minutes: 1 });
         restore(&mut local, "0", &[b"REPLACE", b"FREQ", b"77"]);
         assert_eq!(local.line("OBJECT FREQ k"), ":77\r\n");
+        restore(&mut local, "0", &[b"REPLACE"]);
+        assert_eq!(local.line("OBJECT FREQ k"), ":5\r\n");
     }
 
     /// Restores what is dumped of `from` as `to`.

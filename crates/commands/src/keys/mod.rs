@@ -18,6 +18,7 @@ mod scan;
 mod sort;
 
 pub use database::flush_selected;
+pub use dump::payload;
 
 use command::{CommandError, Ctx, Entry, parse_i64};
 

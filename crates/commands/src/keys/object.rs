@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key};
-use keyspace::{RecordRef, StrRef, ValueRef};
+use keyspace::{RecordRef, StrRef, ValueRef, access};
 
 const INT_OR_NULL: Shape = Shape::OneOf(&[Shape::Int, Shape::Null]);
 
@@ -58,14 +58,16 @@ const OBJECT_FREQ: Entry = Entry {
 };
 
 fn object_freq(ctx: &mut Ctx) -> CommandResult {
-    match ctx.store.peek(ctx.args[2]) {
-        None => ctx.reply.null(),
-        Some(_) if !ctx.store.config().lfu => {
+    match (ctx.store.peek(ctx.args[2]), ctx.store.config().lfu) {
+        (None, _) => ctx.reply.null(),
+        (Some(_), None) => {
             let text = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when \
                  switching between policies at runtime LRU and LFU data will take some time to adjust.";
             return Err(CommandError::new(text));
         }
-        Some(record) => ctx.reply.int(i64::from(record.access() & 0xff)),
+        (Some(record), Some(lfu)) => {
+            ctx.reply.int(i64::from(lfu.counter(record.access(), ctx.store.now())));
+        }
     }
     Ok(())
 }
@@ -105,14 +107,14 @@ const OBJECT_IDLETIME: Entry = Entry {
 fn object_idletime(ctx: &mut Ctx) -> CommandResult {
     match ctx.store.peek(ctx.args[2]) {
         None => ctx.reply.null(),
-        Some(_) if ctx.store.config().lfu => {
+        Some(_) if ctx.store.config().lfu.is_some() => {
             let text = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching \
                  between policies at runtime LRU and LFU data will take some time to adjust.";
             return Err(CommandError::new(text));
         }
         Some(record) => {
-            let now_seconds = (ctx.store.now() / 1000) as u32;
-            ctx.reply.int(i64::from(record.idle_seconds(now_seconds)));
+            let clock = access::lru_clock(ctx.store.now());
+            ctx.reply.int(i64::from(record.idle_seconds(clock)));
         }
     }
     Ok(())
@@ -138,6 +140,7 @@ fn object_refcount(ctx: &mut Ctx) -> CommandResult {
 #[cfg(test)]
 mod tests {
     use command::{Client, Local};
+    use keyspace::Lfu;
     use resp::{Output, Proto};
 
     /// Where the clock of a transcript goes on, it may come to the next second between two steps.
@@ -153,5 +156,35 @@ mod tests {
         let client = Client { no_touch: false, ..Client::internal(0, Proto::Resp2) };
         local.run(client, &[b"GET", b"s"], &mut (), &mut Output::new());
         assert_eq!(local.line("OBJECT IDLETIME s"), ":0\r\n");
+    }
+
+    #[test]
+    fn keys_are_counted_as_they_are_used() {
+        let mut local = Local::new(crate::FAMILIES);
+        local.config.lfu = Some(Lfu { log_factor: 0, decay_minutes: 1 });
+        let client = Client { no_touch: false, ..Client::internal(0, Proto::Resp2) };
+        let uses: [(&[&[u8]], _, _); 9] = [
+            (&[b"SET", b"s", b"v"], true, 5),
+            (&[b"GET", b"s"], true, 6),
+            (&[b"GET", b"s"], false, 6),
+            (&[b"SET", b"s", b"w"], true, 7),
+            (&[b"SET", b"s", b"v"], false, 7),
+            (&[b"APPEND", b"s", b"v"], true, 8),
+            (&[b"TOUCH", b"s"], false, 9),
+            (&[b"TTL", b"s"], true, 9),
+            (&[b"RENAME", b"s", b"s"], true, 10),
+        ];
+        for (args, touches, frequency) in uses {
+            let client = Client { no_touch: !touches, ..client };
+            local.run(client, args, &mut (), &mut Output::new());
+            assert_eq!(
+                local.line("OBJECT FREQ s"),
+                format!(":{frequency}\r\n"),
+                "{}",
+                args[0].escape_ascii()
+            );
+        }
+        local.now += 4 * 60_000;
+        assert_eq!(local.line("OBJECT FREQ s"), ":6\r\n");
     }
 }

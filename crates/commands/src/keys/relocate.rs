@@ -62,15 +62,17 @@ fn renamenx(ctx: &mut Ctx) -> CommandResult {
 
 fn rename_key(ctx: &mut Ctx, overwrite: bool) -> Result<bool, CommandError> {
     let (source, target) = (ctx.args[1], ctx.args[2]);
-    if !ctx.store.exists(source) {
+    if ctx.store.write(source).is_none() {
         return Err(CommandError::NO_SUCH_KEY);
     }
     if source == target || !overwrite && ctx.store.write(target).is_some() {
         return Ok(false);
     }
     let record = ctx.store.take(source).expect("it was found just before");
-    let (expiry, marks) = (record.lend().expiry(), record.lend().marks());
+    let lent = record.lend();
+    let (expiry, access, marks) = (lent.expiry(), lent.access(), lent.marks());
     ctx.store.replace(target, record.into_value(), expiry);
+    ctx.store.set_access(target, access);
     ctx.store.mark(target, marks.of_changed_value());
     ctx.store.touched(source, 1);
     ctx.store.touched(target, 0);
@@ -180,7 +182,7 @@ fn move_key(ctx: &mut Ctx) -> CommandResult {
     ctx.store.client.db = target_db;
     let is_taken = ctx.store.write(key).is_some();
     ctx.store.client.db = source_db;
-    let moved = match ctx.store.exists(key) && !is_taken {
+    let moved = match ctx.store.write(key).is_some() && !is_taken {
         false => None,
         true => ctx.store.take(key),
     };
@@ -189,8 +191,10 @@ fn move_key(ctx: &mut Ctx) -> CommandResult {
         ctx.store.changed(key, Class::Generic, "move_from");
         ctx.effect_same(key);
         ctx.store.client.db = target_db;
-        let (expiry, marks) = (record.lend().expiry(), record.lend().marks());
+        let lent = record.lend();
+        let (expiry, access, marks) = (lent.expiry(), lent.access(), lent.marks());
         ctx.store.replace(key, record.into_value(), expiry);
+        ctx.store.set_access(key, access);
         ctx.store.mark(key, marks.of_changed_value());
         ctx.store.changed_elements(key, Class::Generic, "move_to", 0);
         ctx.store.client.db = source_db;

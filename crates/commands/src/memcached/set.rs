@@ -86,8 +86,9 @@ pub(super) struct Item<'a> {
 
 /// What became of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fate {
+pub(super) enum Ending {
     Stored,
+    /// There is none, or one, where there should not.
     Refused,
     /// Another cas number is there.
     Exists,
@@ -109,10 +110,10 @@ fn store_as(ctx: &mut Ctx, manner: Manner) -> CommandResult {
             may_be_stale: false,
         };
         Ok(match store(ctx, &item)? {
-            Fate::Stored => "STORED",
-            Fate::Refused => "NOT_STORED",
-            Fate::Exists => "EXISTS",
-            Fate::NotFound => "NOT_FOUND",
+            Ending::Stored => "STORED",
+            Ending::Refused => "NOT_STORED",
+            Ending::Exists => "EXISTS",
+            Ending::NotFound => "NOT_FOUND",
         })
     })
 }
@@ -142,7 +143,7 @@ fn compare(ctx: &mut Ctx, item: &Item, old: Marks) -> Compared {
 }
 
 /// Stores an item.
-pub(super) fn store(ctx: &mut Ctx, item: &Item) -> Result<Fate, CommandError> {
+pub(super) fn store(ctx: &mut Ctx, item: &Item) -> Result<Ending, CommandError> {
     // Without a condition there is no need to look.
     let old = match item.manner {
         Manner::Set => None,
@@ -151,12 +152,12 @@ pub(super) fn store(ctx: &mut Ctx, item: &Item) -> Result<Fate, CommandError> {
     match (item.manner, old) {
         (Manner::Set, _) | (Manner::Add, None) | (Manner::Replace, Some(_)) => {
             put(ctx, item, item.expiry, Marks { flags: item.flags, ..Marks::default() });
-            Ok(Fate::Stored)
+            Ok(Ending::Stored)
         }
         (Manner::Add, Some(_)) | (Manner::Replace | Manner::Append | Manner::Prepend, None) => {
-            Ok(Fate::Refused)
+            Ok(Ending::Refused)
         }
-        (Manner::Compare, None) => Ok(Fate::NotFound),
+        (Manner::Compare, None) => Ok(Ending::NotFound),
         (Manner::Compare, Some((marks, expiry, _))) => {
             let plain = Marks { flags: item.flags, ..Marks::default() };
             match compare(ctx, item, marks) {
@@ -165,9 +166,9 @@ pub(super) fn store(ctx: &mut Ctx, item: &Item) -> Result<Fate, CommandError> {
                     let stale = Marks { is_stale: true, was_token_sent: marks.was_token_sent, ..plain };
                     put(ctx, item, Expiry::of(expiry), stale);
                 }
-                Compared::Unasked | Compared::Other => return Ok(Fate::Exists),
+                Compared::Unasked | Compared::Other => return Ok(Ending::Exists),
             }
-            Ok(Fate::Stored)
+            Ok(Ending::Stored)
         }
         (Manner::Append | Manner::Prepend, Some((marks, _, kind))) => {
             if kind != Kind::Str {
@@ -175,7 +176,7 @@ pub(super) fn store(ctx: &mut Ctx, item: &Item) -> Result<Fate, CommandError> {
             }
             match compare(ctx, item, marks) {
                 Compared::Unasked | Compared::Same => extend(ctx, item, marks.flags),
-                Compared::Older | Compared::Other => Ok(Fate::Exists),
+                Compared::Older | Compared::Other => Ok(Ending::Exists),
             }
         }
     }
@@ -190,13 +191,13 @@ fn put(ctx: &mut Ctx, item: &Item, expiry: Expiry, marks: Marks) {
 }
 
 /// Adds to the value, which is there, at the end or at the front; flags and expiry stay.
-fn extend(ctx: &mut Ctx, item: &Item, flags: u32) -> Result<Fate, CommandError> {
+fn extend(ctx: &mut Ctx, item: &Item, flags: u32) -> Result<Ending, CommandError> {
     let (key, added, limits) = (item.key, item.value, limits(ctx));
     let old_bytes = ctx.store.peek_as::<Str>(key)?.map_or(0, |string| string.len());
     if !limits.allow(key.len(), old_bytes + added.len(), flags) {
-        return Ok(Fate::Refused);
+        return Ok(Ending::Refused);
     }
-    let Some(string) = ctx.store.write_as::<Str>(key)? else { return Ok(Fate::Refused) };
+    let Some(string) = ctx.store.write_as::<Str>(key)? else { return Ok(Ending::Refused) };
     let bytes = string.make_mut();
     if item.manner == Manner::Append {
         bytes.extend_from_slice(added);
@@ -210,5 +211,5 @@ fn extend(ctx: &mut Ctx, item: &Item, flags: u32) -> Result<Fate, CommandError> 
             ctx.store.effect(key, &[b"SETRANGE", key, b"0", &whole.unwrap_or_default()]);
         }
     }
-    Ok(Fate::Stored)
+    Ok(Ending::Stored)
 }

@@ -27,6 +27,7 @@ use std::mem;
 use segment::Segment;
 pub use slot::{Block, Held};
 use slot::{Slot, TAG_BITS};
+pub use walk::Sampling;
 
 pub use numbering::POSITION_BITS;
 use numbering::{PLACEMENT_BITS, buddy_of, segment_of};

@@ -140,6 +140,11 @@ impl<B: Block> Segment<B> {
         self.buckets.get(number / SLOTS).map(|bucket| &bucket.slots[number % SLOTS])
     }
 
+    /// The bucket of this number.
+    pub(super) fn bucket(&self, number: usize) -> Option<&[Slot<B>; SLOTS]> {
+        self.buckets.get(number).map(|bucket| &bucket.slots)
+    }
+
     /// All slots, empty ones too.
     pub(super) fn slots(&self) -> impl Iterator<Item = &Slot<B>> {
         self.buckets.iter().flat_map(|bucket| &bucket.slots)

@@ -1,6 +1,7 @@
 //! Walks over a table: cursors, background slices, random picks, freeing in pieces.
 
 use super::CompactTable;
+use super::bucket::SLOTS;
 use super::numbering::{POSITION_END, hash_at, positions_at, segment_of};
 use super::segment::{ORDER_END, Segment};
 use super::slot::Block;
@@ -10,6 +11,13 @@ use crate::random::Random;
 const SEGMENT_SLOTS_MAX: usize = 512;
 /// How often a random pick may meet an empty slot before it takes the next block it sees.
 const RANDOM_TRIES_MAX: usize = 1000;
+
+/// Where sampling goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sampling {
+    segment: usize,
+    slot: usize,
+}
 
 /// The positions of a segment.
 struct Positions {
@@ -118,6 +126,35 @@ impl<B: Block> CompactTable<B> {
         let start = random.below(segments.len() as u64) as usize;
         let (before, after) = segments.split_at(start);
         after.iter().chain(before).flat_map(Segment::slots).find_map(|slot| slot.get())
+    }
+
+    /// Shows `visit` one block after the other from `place` on, round and round, until it wants no more or so many buckets
+    /// were looked at. Returns the place to go on from; begin anywhere. Unless the table changes, every block is shown once in
+    /// a round. Blocks that lie together have nothing in common but their hashes.
+    pub fn sample<'a>(
+        &'a self,
+        place: Sampling,
+        buckets_max: usize,
+        visit: &mut dyn FnMut(B::Ref<'a>) -> bool,
+    ) -> Sampling {
+        let Sampling { mut segment, mut slot } = place;
+        for _ in 0..buckets_max {
+            match self.segments.get(segment).map(|segment| segment.bucket(slot / SLOTS)) {
+                None => (segment, slot) = (0, 0),
+                Some(None) => (segment, slot) = (segment + 1, 0),
+                Some(Some(slots)) => {
+                    let rest = &slots[slot % SLOTS..];
+                    rest.iter().filter(|slot| !slot.is_empty()).for_each(|slot| slot.prefetch());
+                    for block in rest.iter().map(|slot| slot.get()) {
+                        slot += 1;
+                        if block.is_some_and(|block| !visit(block)) {
+                            return Sampling { segment, slot };
+                        }
+                    }
+                }
+            }
+        }
+        Sampling { segment, slot }
     }
 
     /// Takes one segment's blocks out; `None` when the table is empty. Frees a large table in slices.

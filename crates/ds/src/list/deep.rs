@@ -11,7 +11,7 @@
 //! for as long as it is read; a change expands it and compresses it again. Where compressing does not help, it is tried ever
 //! more seldom.
 
-use super::node::{self, NODE_BYTES_MAX, Node};
+use super::node::{NODE_BYTES_MAX, Node};
 use super::{End, List};
 
 /// Nodes that are tried for each that is added, and at once.
@@ -143,7 +143,7 @@ impl List {
     pub(super) fn expand(&mut self, at: usize) -> bool {
         let is_compressed = self.nodes[at].is_compressed();
         if is_compressed {
-            let buffer: node::Buffer = self.full_buffer();
+            let buffer = self.full_buffer();
             self.change(at, |node| node.expand(buffer));
         }
         is_compressed

@@ -44,20 +44,14 @@ impl<'a> NodeEntries<'a> {
     }
 
     fn copied(node: &Node, last: Self) -> Self {
-        let mut copy = match last {
-            Self::Copied(copy, _) => copy,
-            Self::Lent(_) => Rc::default(),
+        let mut bytes = match last {
+            Self::Copied(copy, _) => Rc::into_inner(copy).unwrap_or_default(),
+            Self::Lent(_) => Vec::new(),
         };
-        // Is the old copy still held by an element, this makes another one.
-        let mut bytes = Rc::get_mut(&mut copy).map(std::mem::take).unwrap_or_default();
         bytes.clear();
         node.copy_expanded(|expanded| bytes.extend_from_slice(expanded));
         let range = 0..bytes.len();
-        match Rc::get_mut(&mut copy) {
-            Some(own) => *own = bytes,
-            None => copy = Rc::new(bytes),
-        }
-        Self::Copied(copy, range)
+        Self::Copied(Rc::new(bytes), range)
     }
 
     #[inline]

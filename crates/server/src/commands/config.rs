@@ -117,11 +117,13 @@ pub(super) fn change(shared: &'static Shared, pairs: &[(&str, &str)], may_protec
 
 /// Does what has to follow from a change; the setting and the reason if that failed.
 fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(), (Id, String)> {
-    let mut has_data = false;
+    let (mut has_data, mut has_memory, mut has_password) = (false, false, false);
     for id in ids {
         match setting(id).effect {
             Effect::Read => {}
             Effect::Data => has_data = true,
+            Effect::Password => has_password = true,
+            Effect::Memory => has_memory = true,
             Effect::LogLevel => log::show(&shared.settings),
             Effect::MaxClients => {
                 let wanted = shared.settings.number(MAXCLIENTS) as u64;
@@ -137,10 +139,27 @@ fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(
             }
         }
     }
-    if has_data {
+    if has_memory {
+        warn_of_memory(shared);
+    }
+    if has_data || has_memory {
         shared.reconfigure();
     }
+    if has_password {
+        shared.users.set_default_password(shared.settings.password().as_deref().map(str::as_bytes));
+    }
     Ok(())
+}
+
+/// Tells the operator that the new limit is below what is used.
+fn warn_of_memory(shared: &Shared) {
+    let (limit, used) = (shared.settings.memory_bytes_max(), heap::allocated_bytes());
+    if (1..used).contains(&limit) {
+        tracing::warn!(
+            "WARNING: the new maxmemory value set via CONFIG SET ({limit}) is smaller than the current memory usage ({used}). This \
+             will result in key eviction and/or the inability to accept new write commands depending on the maxmemory-policy."
+        );
+    }
 }
 
 /// The system's words for an error, as Redis quotes them.
@@ -161,11 +180,12 @@ const CONFIG_REWRITE: Entry = Entry {
 };
 
 fn config_rewrite(ctx: &mut Ctx) -> CommandResult {
-    let settings = &ThreadHost::of(ctx.host).shared.settings;
+    let shared = ThreadHost::of(ctx.host).shared;
+    let settings = &shared.settings;
     let path = settings
         .config_file()
         .ok_or_else(|| CommandError::new("ERR The server is running without a config file"))?;
-    settings.rewrite(path).map_err(|error| {
+    settings.rewrite(path, &shared.user_lines()).map_err(|error| {
         tracing::warn!("CONFIG REWRITE failed: {error}");
         CommandError::new(format!("ERR Rewriting config file: {}", reason(&error)))
     })?;

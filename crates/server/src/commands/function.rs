@@ -490,8 +490,8 @@ redis.register_function('count', function(keys, args) return redis.call('INCRBY'
         let args = ["--proactor_threads=1", "--port=1"].map(str::to_owned);
         let (_server, mut threads) = simulate(&args, &net, "server");
         let thread = threads[0].thread_mut();
-        thread.host.current = Some(Box::new(Session::new(Client::internal(0, Proto::Resp2), 0)));
-        thread.host.session().authenticated = true;
+        let access = thread.host.shared.users.access();
+        thread.host.current = Some(Box::new(Session::new(Client::internal(0, Proto::Resp2), access, 0)));
         test(thread);
         thread.host.current = None;
     }

@@ -1,5 +1,7 @@
 //! MEMORY: what takes how much.
 
+use std::sync::atomic::Ordering;
+
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
@@ -23,8 +25,14 @@ pub(crate) const ENTRIES: &[Entry] = &[Entry {
 }];
 
 const TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
-/// Below this there is nothing to diagnose.
-const DOCTOR_BYTES_MIN: u64 = 5 << 20;
+/// Unless so much was stored there is nothing to diagnose.
+const DOCTOR_BYTES_MIN: u64 = 4 << 20;
+/// Memory that is wasted is no issue up to here.
+const DOCTOR_WASTE_BYTES_MAX: u64 = 10 << 20;
+/// Nor are clients that take so much on average.
+const DOCTOR_CLIENT_BYTES_MAX: u64 = 200 << 10;
+/// Nor are so many scripts.
+const DOCTOR_SCRIPTS_MAX: usize = 1000;
 
 const MEMORY_USAGE: Entry = Entry {
     name: "usage",
@@ -81,11 +89,13 @@ fn memory_stats(ctx: &mut Ctx) -> CommandResult {
         ("startup.allocated", figures.startup_bytes),
         ("replication.backlog", 0),
         ("clients.slaves", 0),
-        ("clients.normal", 0),
+        ("clients.normal", figures.client_bytes),
         ("cluster.links", 0),
         ("aof.buffer", 0),
         ("lua.caches", figures.script_bytes),
         ("functions.caches", figures.function_bytes),
+    ];
+    let more_numbers: &[(&str, u64)] = &[
         ("overhead.total", figures.overhead_bytes),
         ("keys.count", figures.key_count),
         ("keys.bytes-per-key", figures.dataset_bytes.checked_div(figures.key_count).unwrap_or(0)),
@@ -96,17 +106,26 @@ fn memory_stats(ctx: &mut Ctx) -> CommandResult {
         ("peak.percentage", figures.peak_percent()),
         ("fragmentation", figures.fragmentation()),
     ];
-    ctx.reply.map(numbers.len() + ratios.len() + 1);
-    for (name, number) in numbers {
+    let tables: Vec<_> = (0..).zip(&figures.table_bytes).filter(|(_, bytes)| **bytes > 0).collect();
+    ctx.reply.map(numbers.len() + tables.len() + more_numbers.len() + ratios.len() + 1);
+    let int = |ctx: &mut Ctx, (name, number): (&str, i64)| {
         ctx.reply.bulk(name.as_bytes());
-        ctx.reply.int(*number as i64);
+        ctx.reply.int(number);
+    };
+    numbers.iter().for_each(|(name, number)| int(ctx, (name, *number as i64)));
+    for (db, &bytes) in tables {
+        ctx.reply.bulk(format!("db.{db}").as_bytes());
+        ctx.reply.map(3);
+        int(ctx, ("overhead.hashtable.main", bytes as i64));
+        int(ctx, ("overhead.hashtable.expires", 0));
+        int(ctx, ("overhead.hashtable.slot-to-keys", 0));
     }
+    more_numbers.iter().for_each(|(name, number)| int(ctx, (name, *number as i64)));
     for (name, ratio) in ratios {
         ctx.reply.bulk(name.as_bytes());
         ctx.reply.double(*ratio);
     }
-    ctx.reply.bulk(b"fragmentation.bytes");
-    ctx.reply.int(figures.rss_bytes as i64 - figures.used_bytes as i64);
+    int(ctx, ("fragmentation.bytes", figures.rss_bytes as i64 - figures.used_bytes as i64));
     Ok(())
 }
 
@@ -124,15 +143,40 @@ const MEMORY_DOCTOR: Entry = Entry {
 };
 
 fn memory_doctor(ctx: &mut Ctx) -> CommandResult {
-    let figures = MemoryFigures::take(ThreadHost::of(ctx.host).shared, &ctx.store);
-    let text = if figures.used_bytes < DOCTOR_BYTES_MIN {
-        "Hi Sam, this instance is empty or is using very little memory, my issues detector can't be used in these conditions. Please, leave for your mission on Earth and fill it with some data. The new Sam and I will be back to our programming as soon as I finished rebooting.\n"
-    } else {
-        "Hi Sam, I can't find any memory issue in your instance. I can only account for what occurs on this base.\n"
-    };
-    ctx.reply.verbatim("txt", text.as_bytes());
+    let shared = ThreadHost::of(ctx.host).shared;
+    let figures = MemoryFigures::take(shared, &ctx.store);
+    let client_count = shared.connected_clients.load(Ordering::Relaxed);
+    ctx.reply.verbatim("txt", diagnosis(&figures, client_count).as_bytes());
     Ok(())
 }
+
+/// What is wrong, in the words of Redis.
+fn diagnosis(figures: &MemoryFigures, client_count: u64) -> String {
+    if figures.used_bytes.saturating_sub(figures.startup_bytes) < DOCTOR_BYTES_MIN {
+        return "Hi Sam, this instance is empty or is using very little memory, my issues detector can't be used in these conditions. Please, leave for your mission on Earth and fill it with some data. The new Sam and I will be back to our programming as soon as I finished rebooting.\n"
+            .to_owned();
+    }
+    let waste_bytes = figures.rss_bytes.saturating_sub(figures.used_bytes);
+    let issues = [
+        (figures.peak_bytes > figures.used_bytes / 2 * 3, BIG_PEAK),
+        (figures.fragmentation() > 1.4 && waste_bytes > DOCTOR_WASTE_BYTES_MAX, HIGH_RSS),
+        (figures.client_bytes > DOCTOR_CLIENT_BYTES_MAX * client_count.max(1), BIG_CLIENTS),
+        (figures.script_count > DOCTOR_SCRIPTS_MAX, MANY_SCRIPTS),
+    ];
+    let found: String = issues.iter().filter(|(is_one, _)| *is_one).map(|(_, text)| *text).collect();
+    if found.is_empty() {
+        return "Hi Sam, I can't find any memory issue in your instance. I can only account for what occurs on this base.\n"
+            .to_owned();
+    }
+    format!(
+        "Sam, I detected a few issues in this Redis instance memory implants:\n\n{found}I'm here to keep you safe, Sam. I want to help you.\n"
+    )
+}
+
+const BIG_PEAK: &str = " * Peak memory: In the past this instance used more than 150% the memory that is currently using. The allocator is normally not able to release memory after a peak, so you can expect to see a big fragmentation ratio, however this is actually harmless and is only due to the memory peak, and if the Redis instance Resident Set Size (RSS) is currently bigger than expected, the memory will be used as soon as you fill the Redis instance with more data. If the memory peak was only occasional and you want to try to reclaim memory, please try the MEMORY PURGE command, otherwise the only other option is to shutdown and restart the instance.\n\n";
+const HIGH_RSS: &str = " * High total RSS: This instance has a memory fragmentation and RSS overhead greater than 1.4 (this means that the Resident Set Size of the Redis process is much larger than the sum of the logical allocations Redis performed). This problem is usually due either to a large peak memory (check if there is a peak memory entry above in the report) or may result from a workload that causes the allocator to fragment memory a lot. If the problem is a large peak memory, then there is no issue. Otherwise, make sure you are using the Jemalloc allocator and not the default libc malloc. Note: The currently used allocator is \"mimalloc\".\n\n";
+const BIG_CLIENTS: &str = " * Big client buffers: The clients output buffers in this instance are greater than 200K per client (on average). This may result from different causes, like Pub/Sub clients subscribed to channels bot not receiving data fast enough, so that data piles on the Redis instance output buffer, or clients sending commands with large replies or very large sequences of commands in the same pipeline. Please use the CLIENT LIST command in order to investigate the issue if it causes problems in your instance, or to understand better why certain clients are using a big amount of memory.\n\n";
+const MANY_SCRIPTS: &str = " * Many scripts: There seem to be many cached scripts in this instance (more than 1000). This may be because scripts are generated and `EVAL`ed, instead of being parameterized (with KEYS and ARGV), `SCRIPT LOAD`ed and `EVALSHA`ed. Unless `SCRIPT FLUSH` is called periodically, the scripts' caches may end up consuming most of your memory.\n\n";
 
 const MEMORY_MALLOC_STATS: Entry = Entry {
     name: "malloc-stats",
@@ -187,4 +231,36 @@ fn memory_help(ctx: &mut Ctx) -> CommandResult {
         "    Return memory in bytes used by <key> and its value. Nested values are",
         "    sampled up to <count> times (default: 5, 0 means sample all).",
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_doctor_finds_what_is_wrong() {
+        const MIB: u64 = 1 << 20;
+        let well = || MemoryFigures {
+            used_bytes: 100 * MIB,
+            peak_bytes: 140 * MIB,
+            startup_bytes: 5 * MIB,
+            rss_bytes: 130 * MIB,
+            client_bytes: MIB,
+            script_count: 1000,
+            ..MemoryFigures::default()
+        };
+        let check = |figures: MemoryFigures, words: &[&str]| {
+            let text = diagnosis(&figures, 10);
+            assert!(words.iter().all(|word| text.contains(word)), "{text}");
+            let count = text.matches("\n * ").count();
+            assert_eq!(count, words.iter().filter(|word| word.starts_with('*')).count(), "{text}");
+        };
+        check(well(), &["can't find any memory issue"]);
+        check(MemoryFigures { used_bytes: 8 * MIB, ..well() }, &["very little memory"]);
+        check(MemoryFigures { peak_bytes: 151 * MIB, ..well() }, &["* Peak memory"]);
+        check(MemoryFigures { rss_bytes: 145 * MIB, ..well() }, &["* High total RSS"]);
+        check(MemoryFigures { client_bytes: 3 * MIB, ..well() }, &["* Big client buffers"]);
+        let bad = MemoryFigures { rss_bytes: 145 * MIB, script_count: 1001, ..well() };
+        check(bad, &["* High total RSS", "* Many scripts", "I want to help you"]);
+    }
 }

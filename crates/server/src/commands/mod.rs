@@ -3,6 +3,7 @@
 use command::{CommandError, Entry, Table};
 use resp::memcached::Verb;
 
+mod acl;
 mod authentication;
 mod catalog;
 mod client;
@@ -15,8 +16,11 @@ mod info;
 mod latency;
 mod memcached;
 mod memory;
+mod migrate;
+mod module;
 mod monitor;
 mod pubsub;
+mod replication;
 mod scripting;
 mod server;
 mod slowlog;
@@ -26,6 +30,7 @@ mod transactions;
 pub(crate) fn families() -> Vec<&'static [Entry]> {
     let mut families = commands::FAMILIES.to_vec();
     families.extend([
+        acl::ENTRIES,
         authentication::ENTRIES,
         catalog::ENTRIES,
         client::ENTRIES,
@@ -37,8 +42,11 @@ pub(crate) fn families() -> Vec<&'static [Entry]> {
         info::ENTRIES,
         latency::ENTRIES,
         memory::ENTRIES,
+        migrate::ENTRIES,
+        module::ENTRIES,
         monitor::ENTRIES,
         pubsub::ENTRIES,
+        replication::ENTRIES,
         scripting::ENTRIES,
         server::ENTRIES,
         slowlog::ENTRIES,
@@ -58,4 +66,12 @@ pub(crate) fn table() -> Table {
 /// The error of a subcommand with arguments that it cannot have.
 fn subcommand_error(args: &[&[u8]]) -> CommandError {
     command::subcommand_error("ERR unknown subcommand or wrong number of arguments for '", args)
+}
+
+/// The error of a command that a setting of the start protects.
+fn not_allowed(command: &str, setting: &str) -> CommandError {
+    CommandError::new(format!(
+        "ERR {command} command not allowed. If the {setting} option is set to \"local\", you can run it from a local \
+         connection, otherwise you need to set this option in the configuration file, and then restart the server."
+    ))
 }

@@ -48,6 +48,8 @@ pub(crate) enum Kind {
     Octal,
     /// Bytes, with a unit or without: `1k` is 1000, `1kb` is 1024, and so on with m, mb, g, gb.
     Memory { min: i64, max: i64 },
+    /// The same, or a number with `%` from 0 to 100, which is stored negative.
+    MemoryOrPercent,
     /// One of these words, each with its number.
     Choice(&'static [(&'static str, i64)]),
     /// Any text.
@@ -134,6 +136,7 @@ impl Kind {
             Kind::Memory { min, max } => {
                 Value::within(memory_bytes(word).ok_or("argument must be a memory value")?, min, max)
             }
+            Kind::MemoryOrPercent => memory_or_percent(word),
             Kind::Choice(choices) => {
                 let found = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
                 found.map(|&(name, number)| Value { number, text: name.to_owned() }).ok_or_else(|| {
@@ -166,6 +169,7 @@ impl Kind {
             Kind::Integer { .. } => "number",
             Kind::Octal => "octal",
             Kind::Memory { .. } => "memory",
+            Kind::MemoryOrPercent => "memory or %",
             Kind::Choice(_) => "choice",
             Kind::Text | Kind::FileName => "text",
             Kind::Words => "words",
@@ -188,6 +192,18 @@ impl Value {
         } else {
             Err(format!("argument must be between {min} and {max} inclusive"))
         }
+    }
+}
+
+fn memory_or_percent(word: &str) -> Result<Value, String> {
+    if let Some(bytes) = memory_bytes(word) {
+        return Value::within(bytes, 0, i64::MAX);
+    }
+    let percent = word.strip_suffix('%').and_then(|number| ds::num::parse_i64(number.as_bytes()));
+    match percent {
+        Some(percent @ 0..=100) => Ok(Value { number: -percent, text: format!("{percent}%") }),
+        Some(101..) => Err("percentage argument must be less or equal to 100".to_owned()),
+        Some(..0) | None => Err("argument must be a memory or percent value".to_owned()),
     }
 }
 
@@ -324,6 +340,21 @@ mod tests {
         }
         for word in ["", "k", "-1", "1x", "1 kb", "1.5g", "9223372036854775807kb"] {
             check(kind, word, Err("argument must be a memory value"));
+        }
+    }
+
+    #[test]
+    fn memory_may_be_a_share() {
+        let kind = Kind::MemoryOrPercent;
+        for (word, text, number) in
+            [("1kb", "1024", 1024), ("0", "0", 0), ("5%", "5%", -5), ("100%", "100%", -100)]
+        {
+            let value = Value { number, text: text.to_owned() };
+            assert_eq!(kind.parse(&[word], ""), Ok(value));
+        }
+        check(kind, "101%", Err("percentage argument must be less or equal to 100"));
+        for word in ["", "%", "-1", "-1%", "1.5%", "1x", "1 %"] {
+            check(kind, word, Err("argument must be a memory or percent value"));
         }
     }
 

@@ -6,6 +6,7 @@
 //! Directives of `redis.conf` that mean nothing here are in `ignored.rs`.
 
 use super::kind::Kind;
+use crate::eviction::Policy;
 
 /// The number of a setting in the table; those that mean nothing here have the numbers behind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -18,7 +19,9 @@ pub(crate) enum Group {
     Network,
     /// Threads, shards, and how commands reach them.
     Threads,
-    /// How much may be stored, and how.
+    /// How much may be stored.
+    Memory,
+    /// How it is stored.
     Data,
     /// Who may do what.
     Security,
@@ -32,14 +35,22 @@ pub(crate) enum Group {
 
 impl Group {
     /// All groups that the help shows.
-    pub(crate) const SHOWN: [Group; 6] =
-        [Group::Network, Group::Threads, Group::Data, Group::Security, Group::Watching, Group::Process];
+    pub(crate) const SHOWN: [Group; 7] = [
+        Group::Network,
+        Group::Threads,
+        Group::Memory,
+        Group::Data,
+        Group::Security,
+        Group::Watching,
+        Group::Process,
+    ];
 
     /// Its heading.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Group::Network => "Network and clients",
             Group::Threads => "Threads and shards",
+            Group::Memory => "Memory",
             Group::Data => "Data",
             Group::Security => "Security",
             Group::Watching => "Log, statistics and events",
@@ -67,12 +78,16 @@ pub(crate) enum Effect {
     Read,
     /// The threads take a new snapshot of the settings of the data path.
     Data,
+    /// The threads look whether there is too much, and see to it.
+    Memory,
     /// The log shows more or less.
     LogLevel,
     /// The process needs more or fewer file descriptors.
     MaxClients,
     /// The process changes its working directory.
     Directory,
+    /// The default user gets another password.
+    Password,
 }
 
 /// A setting.
@@ -353,25 +368,57 @@ settings! {
         kind: Kind::Memory { min: 0, max: LONG },
         unit: "bytes",
         default: "0",
-        doc: "Reported by INFO; nothing is evicted or refused yet",
-        ..Setting::of(Group::Data)
+        effect: Effect::Memory,
+        doc: "Memory from which on keys are evicted, or what would need more is refused; 0: no limit",
+        ..Setting::of(Group::Memory)
     };
     MAXMEMORY_POLICY = Setting {
         name: "maxmemory-policy",
-        kind: Kind::Choice(&[
-            ("volatile-lru", 0),
-            ("volatile-lfu", LFU),
-            ("volatile-random", 2),
-            ("volatile-ttl", 3),
-            ("allkeys-lru", 4),
-            ("allkeys-lfu", LFU),
-            ("allkeys-random", 6),
-            ("noeviction", 7),
-        ]),
+        kind: Kind::Choice(Policy::CHOICES),
         default: "noeviction",
         effect: Effect::Data,
-        doc: "Which keys would be evicted; decides whether OBJECT FREQ or OBJECT IDLETIME answers",
-        ..Setting::of(Group::Data)
+        doc: "Which keys are evicted: any (allkeys) or only those that expire (volatile); the least recently used (lru) or least frequently used (lfu) ones, any (random), or those that expire first (ttl)",
+        ..Setting::of(Group::Memory)
+    };
+    MAXMEMORY_SAMPLES = Setting {
+        name: "maxmemory-samples",
+        kind: Kind::Integer { min: 1, max: INT },
+        unit: "keys",
+        default: "5",
+        doc: "Keys that are looked at to find one to evict; beyond 64 it makes no difference",
+        ..Setting::of(Group::Memory)
+    };
+    MAXMEMORY_EVICTION_TENACITY = Setting {
+        name: "maxmemory-eviction-tenacity",
+        kind: Kind::Integer { min: 0, max: 100 },
+        default: "10",
+        doc: "How long a command may be held up by evictions: up to 10 so many times 50 µs, then 15 % more each, 100: as long as it takes; the rest is done in the background",
+        ..Setting::of(Group::Memory)
+    };
+    MAXMEMORY_CLIENTS = Setting {
+        name: "maxmemory-clients",
+        kind: Kind::MemoryOrPercent,
+        unit: "bytes or percent",
+        default: "0",
+        doc: "Memory of all clients, also in percent of maxmemory, from which on the largest are disconnected; 0: no limit",
+        ..Setting::of(Group::Memory)
+    };
+    LFU_LOG_FACTOR = Setting {
+        name: "lfu-log-factor",
+        kind: Kind::Integer { min: 0, max: INT },
+        default: "10",
+        effect: Effect::Data,
+        doc: "How much more rarely the counter of a key grows when it is larger; with 10 it is full after a million uses",
+        ..Setting::of(Group::Memory)
+    };
+    LFU_DECAY_TIME = Setting {
+        name: "lfu-decay-time",
+        kind: Kind::Integer { min: 0, max: INT },
+        unit: "minutes",
+        default: "1",
+        effect: Effect::Data,
+        doc: "After how long without use the counter of a key goes down by one; 0: never",
+        ..Setting::of(Group::Memory)
     };
     LIST_COMPRESS_DEPTH = Setting {
         name: "list-compress-depth",
@@ -517,7 +564,29 @@ settings! {
 
     REQUIREPASS = Setting {
         name: "requirepass",
-        doc: "The password that clients must give; empty: none",
+        effect: Effect::Password,
+        doc: "The password of the user `default`, as whom clients act unless they say otherwise; empty: none",
+        ..Setting::of(Group::Security)
+    };
+    ACLFILE = Setting {
+        name: "aclfile",
+        change: Change::AtStart,
+        doc: "File with the users, one on each line, for ACL LOAD and ACL SAVE; empty: lines `user` of the configuration declare them",
+        ..Setting::of(Group::Security)
+    };
+    ACL_PUBSUB_DEFAULT = Setting {
+        name: "acl-pubsub-default",
+        kind: Kind::Choice(&[("allchannels", 1), ("resetchannels", 0)]),
+        default: "resetchannels",
+        doc: "Whether new users may use all channels or none",
+        ..Setting::of(Group::Security)
+    };
+    ACLLOG_MAX_LEN = Setting {
+        name: "acllog-max-len",
+        kind: Kind::Integer { min: 0, max: LONG },
+        unit: "entries",
+        default: "128",
+        doc: "Entries that ACL LOG keeps",
         ..Setting::of(Group::Security)
     };
     PROTECTED_MODE = Setting {
@@ -589,6 +658,13 @@ settings! {
         kind: Kind::Bool,
         default: "yes",
         doc: "Counts the commands by duration, for LATENCY HISTOGRAM and INFO latencystats",
+        ..Setting::of(Group::Watching)
+    };
+    LATENCY_MONITOR_THRESHOLD = Setting {
+        name: "latency-monitor-threshold",
+        kind: Kind::Integer { min: 0, max: i64::MAX },
+        default: "0",
+        doc: "What takes so many milliseconds is noted for LATENCY LATEST, HISTORY, GRAPH and DOCTOR; 0: nothing",
         ..Setting::of(Group::Watching)
     };
     LATENCY_PERCENTILES = Setting {
@@ -680,5 +756,3 @@ settings! {
 
 /// The number of `supervised systemd`; that of `auto` is higher.
 pub(crate) const SUPERVISED_BY_SYSTEMD: i64 = 2;
-/// The number of the policies that count how often a key is used.
-pub(crate) const LFU: i64 = 1;

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use command::{Garbage, Post, Task, Tx, Wait};
 use commands::keys::encoded::Builder;
 use ds::hashing::Seed;
-use keyspace::{Config, Db, Kind, UnixMs};
+use keyspace::{Config, Db, Kind, UnixMs, access};
 use proactor::Clock;
 use rdb::{FileReader, Item, KeyItem, Why};
 use script::{FunctionEngine, LibrarySet};
@@ -194,12 +194,7 @@ impl Reading<'_> {
         if !is_new {
             return Err(file.corrupt(item.offset, "a key is there twice"));
         }
-        let now_seconds = (self.now / 1000) as u64;
-        record.set_access(match (item.frequency, item.idle_seconds) {
-            (Some(frequency), _) if self.config.lfu => u32::from(frequency),
-            (_, Some(seconds)) if !self.config.lfu => now_seconds.saturating_sub(seconds) as u32,
-            _ => now_seconds as u32,
-        });
+        record.set_access(access::restored(self.config.lfu, self.now, item.idle_seconds, item.frequency));
         if item.expiry_ms.is_some() {
             db.set_expiry(hash, &item.key, item.expiry_ms);
         }

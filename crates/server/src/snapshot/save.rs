@@ -10,11 +10,14 @@ use std::sync::atomic::Ordering;
 
 use command::{Task, Wait};
 use commands::keys::encoded;
+use keyspace::UnixMs;
+use keyspace::access::lru_clock;
 use proactor::Clock;
 use rdb::Encoder;
 use shard::Hold;
 
 use crate::error::Error;
+use crate::eviction::Rank;
 use crate::settings::{DBFILENAME, RDBCHECKSUM, RDBCOMPRESSION};
 use crate::shared::Shared;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
@@ -67,7 +70,7 @@ impl Shared {
             encoder.function(library.code())?;
         }
         for db in 0..self.settings.databases() {
-            self.write_database(hold, db, &mut encoder)?;
+            self.write_database(hold, db, now_ms as UnixMs, &mut encoder)?;
         }
         encoder.end(self.settings.is_on(RDBCHECKSUM))?;
         let bytes = encoder.offset();
@@ -79,6 +82,7 @@ impl Shared {
         &self,
         hold: &Hold<'_, Task, Wait>,
         db: u32,
+        now: UnixMs,
         encoder: &mut Encoder<File>,
     ) -> io::Result<()> {
         let parts = || self.shards.ids().map(|id| &hold.shard(id).dbs[db as usize]);
@@ -88,9 +92,15 @@ impl Shared {
         }
         let volatile_count: usize = parts().map(|part| part.volatile_len()).sum();
         encoder.database(db, key_count as u64, volatile_count as u64)?;
+        let (rank, config) = (self.settings.policy().map(|policy| policy.rank), self.settings.data_config());
         for record in parts().flat_map(|part| part.iter()) {
             if let Some(expiry) = record.expiry() {
                 encoder.expiry(expiry)?;
+            }
+            match (rank, config.lfu) {
+                (Some(Rank::Idle), _) => encoder.idle(record.idle_seconds(lru_clock(now)).into())?,
+                (Some(Rank::Rare), Some(lfu)) => encoder.frequency(lfu.counter(record.access(), now))?,
+                _ => {}
             }
             encoder.value_type(encoded::value_type(record.value()))?;
             encoder.string(record.key())?;

@@ -7,6 +7,7 @@ use crate::stats::ThreadStats;
 use crate::system;
 
 /// What INFO and MEMORY tell about memory.
+#[derive(Debug, Default)]
 pub(crate) struct MemoryFigures {
     pub(crate) used_bytes: u64,
     pub(crate) peak_bytes: u64,
@@ -15,6 +16,10 @@ pub(crate) struct MemoryFigures {
     /// Everything but keys and values.
     pub(crate) overhead_bytes: u64,
     pub(crate) dataset_bytes: u64,
+    /// Buffers and all else of the clients, added up every second.
+    pub(crate) client_bytes: u64,
+    /// Large values and databases that are left to be freed.
+    pub(crate) garbage_count: u64,
     pub(crate) script_bytes: u64,
     pub(crate) script_count: usize,
     /// Of libraries of functions: their codes and what is known of them.
@@ -25,15 +30,18 @@ pub(crate) struct MemoryFigures {
     pub(crate) script_state_bytes: u64,
     pub(crate) function_state_bytes: u64,
     pub(crate) key_count: u64,
+    /// Of the tables of each database.
+    pub(crate) table_bytes: Vec<u64>,
 }
 
 impl MemoryFigures {
     /// Takes them; all shards are entered.
     pub(crate) fn take(shared: &Shared, store: &Store) -> MemoryFigures {
-        let (mut table_bytes, mut key_count) = (0, 0);
+        let (mut table_bytes, mut key_count) = (vec![0; shared.settings.databases() as usize], 0);
         for id in shared.shards.ids() {
-            for db in store.tx.hold.shard(id).dbs.iter().filter(|db| !db.is_empty()) {
-                table_bytes += db.table_bytes() as u64;
+            let dbs = table_bytes.iter_mut().zip(&store.tx.hold.shard(id).dbs);
+            for (bytes, db) in dbs.filter(|(_, db)| !db.is_empty()) {
+                *bytes += db.table_bytes() as u64;
                 key_count += db.len() as u64;
             }
         }
@@ -45,7 +53,9 @@ impl MemoryFigures {
         let over_threads =
             |of: fn(&ThreadStats) -> u64| shared.threads.iter().map(|thread| of(&thread.stats)).sum();
         let (used_bytes, startup_bytes) = (heap::allocated_bytes(), shared.watch.startup_bytes());
-        let overhead_bytes = (startup_bytes + table_bytes).min(used_bytes);
+        let client_bytes = shared.client_bytes();
+        let overhead_bytes =
+            (startup_bytes + table_bytes.iter().sum::<u64>() + client_bytes + script_bytes).min(used_bytes);
         MemoryFigures {
             used_bytes,
             peak_bytes: shared.watch.peak_bytes().max(used_bytes),
@@ -53,6 +63,8 @@ impl MemoryFigures {
             rss_bytes: system::resident_bytes(),
             overhead_bytes,
             dataset_bytes: used_bytes - overhead_bytes,
+            client_bytes,
+            garbage_count: shared.threads.iter().map(|thread| thread.stats.garbage.get()).sum(),
             script_bytes,
             script_count,
             function_bytes: libraries.memory_bytes() as u64,
@@ -61,6 +73,7 @@ impl MemoryFigures {
             script_state_bytes: over_threads(|stats| stats.script_state_bytes.get()),
             function_state_bytes: over_threads(|stats| stats.function_state_bytes.get()),
             key_count,
+            table_bytes,
         }
     }
 

@@ -68,8 +68,9 @@ fn info(ctx: &mut Ctx) -> CommandResult {
     let has = |word: &str| names.iter().any(|name| name.eq_ignore_ascii_case(word.as_bytes()));
     let (all, default) = (has("all") || has("everything"), has("default") || names.is_empty());
     let host = ThreadHost::of(ctx.host);
-    let now_us = host.driver.clock().now_us();
-    let mut report = Report { text: String::new(), shared: host.shared, store: &ctx.store, now_us };
+    let (now_us, monotonic_ms) = (host.driver.clock().now_us(), host.now_ms);
+    let mut report =
+        Report { text: String::new(), shared: host.shared, store: &ctx.store, now_us, monotonic_ms };
     for (title, shown, write) in SECTIONS {
         if all || (default && *shown == Shown::ByDefault) || has(title) {
             let gap = if report.text.is_empty() { "" } else { "\r\n" };
@@ -88,6 +89,7 @@ struct Report<'a, 's, 't> {
     shared: &'static Shared,
     store: &'a Store<'s, 't>,
     now_us: u64,
+    monotonic_ms: u64,
 }
 
 impl Report<'_, '_, '_> {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::latency::Durations;
 use super::{MemoryFigures, Report};
+use command::acl::Reason;
 use shard::Scope;
 
 use crate::settings::{
@@ -124,13 +125,14 @@ pub(super) fn memory(report: &mut Report) {
         "mem_replication_backlog",
         "mem_total_replication_buffers",
         "mem_clients_slaves",
-        "mem_clients_normal",
-        "mem_cluster_links",
-        "mem_aof_buffer",
     ];
     report.fields(&absent, 0);
+    report.field("mem_clients_normal", figures.client_bytes);
+    report.fields(&["mem_cluster_links", "mem_aof_buffer"], 0);
     report.field("mem_allocator", "mimalloc");
-    report.fields(&["active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects"], 0);
+    report.field("active_defrag_running", 0);
+    report.field("lazyfree_pending_objects", figures.garbage_count);
+    report.field("lazyfreed_objects", 0);
 }
 
 pub(super) fn persistence(report: &mut Report) {
@@ -179,8 +181,7 @@ pub(super) fn stats(report: &mut Report) {
     report.field("expired_keys", report.over_shards(|shard| shard.stats.expired_keys));
     report.field("expired_stale_perc", "0.00");
     report.fields(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"], 0);
-    report.field("evicted_keys", report.over_shards(|shard| shard.stats.evicted_keys));
-    report.fields(&["evicted_clients", "total_eviction_exceeded_time", "current_eviction_exceeded_time"], 0);
+    evictions(report);
     report.field("keyspace_hits", report.over_shards(|shard| shard.stats.keyspace_hits));
     report.field("keyspace_misses", report.over_shards(|shard| shard.stats.keyspace_misses));
     report.field("pubsub_channels", report.over_shards(|shard| shard.subscribers.len(Scope::Global) as u64));
@@ -222,12 +223,31 @@ pub(super) fn stats(report: &mut Report) {
         "reply_buffer_shrinks",
         "reply_buffer_expands",
         "current_client_thread",
-        "acl_access_denied_auth",
-        "acl_access_denied_cmd",
-        "acl_access_denied_key",
-        "acl_access_denied_channel",
     ];
     report.fields(&absent, 0);
+    denials(report);
+}
+
+/// What users were not allowed to do.
+fn denials(report: &mut Report) {
+    let shared = report.shared;
+    for (name, reason) in [
+        ("acl_access_denied_auth", Reason::Auth),
+        ("acl_access_denied_cmd", Reason::Command),
+        ("acl_access_denied_key", Reason::Key),
+        ("acl_access_denied_channel", Reason::Channel),
+    ] {
+        report.field(name, shared.sum(|stats| &stats.denied[reason as usize]));
+    }
+}
+
+fn evictions(report: &mut Report) {
+    let shared = report.shared;
+    report.field("evicted_keys", report.over_shards(|shard| shard.stats.evicted_keys));
+    report.field("evicted_clients", shared.sum(|stats| &stats.evicted_clients));
+    let (current_ms, total_ms) = shared.exceeded.current_and_total_ms(report.monotonic_ms);
+    report.field("total_eviction_exceeded_time", total_ms);
+    report.field("current_eviction_exceeded_time", current_ms);
 }
 
 pub(super) fn replication(report: &mut Report) {

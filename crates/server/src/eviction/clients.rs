@@ -1,0 +1,92 @@
+//! `maxmemory-clients`: disconnects the clients that take most memory when all of them together take too much.
+//!
+//! Every thread adds up what its own clients take, and the one whose largest client is the largest of all disconnects
+//! it; so they need not wait for each other.
+
+use proactor::{CloseMode, ConnId};
+
+use crate::settings::{MAXMEMORY, MAXMEMORY_CLIENTS};
+use crate::shared::Shared;
+use crate::thread::Thread;
+
+/// A lower limit would leave no room for anybody to talk to the server.
+const BYTES_MIN: u64 = 128 * 1024;
+
+/// The memory that all clients may take, by the two settings; `None`: any.
+fn client_bytes_max(clients: i64, memory_bytes_max: u64) -> Option<u64> {
+    let wanted = match clients {
+        0 => return None,
+        percent @ ..0 if memory_bytes_max > 0 => memory_bytes_max / 100 * percent.unsigned_abs(),
+        ..0 => return None,
+        bytes => bytes as u64,
+    };
+    Some(wanted.max(BYTES_MIN))
+}
+
+impl Shared {
+    fn client_bytes_max(&self) -> Option<u64> {
+        client_bytes_max(self.settings.number(MAXMEMORY_CLIENTS), self.settings.number(MAXMEMORY) as u64)
+    }
+
+    /// The memory of all clients, as their threads last added it up.
+    pub(crate) fn client_bytes(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.stats.client_bytes.get()).sum()
+    }
+}
+
+impl Thread {
+    /// Adds up what the clients take, every second, or ten times a second where there is a limit; sees to that.
+    pub(crate) fn look_at_client_memory(&mut self, is_second: bool) {
+        let bytes_max = self.host.shared.client_bytes_max();
+        if bytes_max.is_none() && !is_second {
+            return;
+        }
+        let host = &mut self.host;
+        let mut sizes: Vec<(u64, Option<ConnId>)> = Vec::new();
+        for (conn, session) in host.connections.iter_mut() {
+            let bytes = session.memory_bytes(host.driver.usage(conn)) as u64;
+            sizes.push((bytes, (!session.no_evict && !session.monitor).then_some(conn)));
+        }
+        let mut sum: u64 = sizes.iter().map(|(bytes, _)| bytes).sum();
+        sizes.retain(|(_, conn)| conn.is_some());
+        sizes.sort_unstable_by_key(|(bytes, _)| *bytes);
+        loop {
+            let (stats, shared) = (self.host.stats(), self.host.shared);
+            let largest = sizes.last().copied();
+            stats.client_bytes.set(sum);
+            stats.largest_client_bytes.set(largest.map_or(0, |(bytes, _)| bytes));
+            let others = shared.threads.iter().map(|thread| thread.stats.largest_client_bytes.get());
+            let largest_of_all = others.max().unwrap_or(0);
+            let (Some(bytes_max), Some((bytes, Some(conn)))) = (bytes_max, largest) else { return };
+            if shared.client_bytes() <= bytes_max || bytes < largest_of_all {
+                return;
+            }
+            tracing::info!(bytes, "a client is disconnected: the clients are beyond maxmemory-clients");
+            stats.evicted_clients.add(1);
+            self.close(conn, CloseMode::Now);
+            sizes.pop();
+            sum -= bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_bytes_or_a_share() {
+        for (clients, memory, expected) in [
+            (0, 0, None),
+            (0, 1 << 30, None),
+            (1 << 20, 0, Some(1 << 20)),
+            (5, 0, Some(BYTES_MIN)),
+            (-5, 0, None),
+            (-5, 100 << 20, Some(5 << 20)),
+            (-1, 1 << 20, Some(BYTES_MIN)),
+            (-100, i64::MAX as u64, Some(i64::MAX as u64 / 100 * 100)),
+        ] {
+            assert_eq!(client_bytes_max(clients, memory), expected, "{clients} {memory}");
+        }
+    }
+}

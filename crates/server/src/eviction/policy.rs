@@ -1,0 +1,128 @@
+//! `maxmemory-policy`: what may be evicted, and what first.
+
+use keyspace::access::lru_clock;
+use keyspace::{Db, Lfu, RecordRef, UnixMs};
+
+/// What is evicted first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rank {
+    /// What was not used for longest.
+    Idle,
+    /// What is used most rarely.
+    Rare,
+    /// What expires first.
+    Expiry,
+    /// Anything.
+    Chance,
+}
+
+/// A policy that evicts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Policy {
+    /// Only what expires may be evicted.
+    pub(crate) only_volatile: bool,
+    pub(crate) rank: Rank,
+}
+
+impl Policy {
+    /// The words of the setting, in Redis' order, each with its number.
+    pub(crate) const CHOICES: &[(&str, i64)] = &[
+        ("volatile-lru", 0),
+        ("volatile-lfu", 1),
+        ("volatile-random", 2),
+        ("volatile-ttl", 3),
+        ("allkeys-lru", 4),
+        ("allkeys-lfu", 5),
+        ("allkeys-random", 6),
+        ("noeviction", 7),
+    ];
+
+    /// The policy of this number; `None`: nothing is evicted.
+    pub(crate) fn numbered(number: i64) -> Option<Policy> {
+        let rank = match number {
+            0 | 4 => Rank::Idle,
+            1 | 5 => Rank::Rare,
+            2 | 6 => Rank::Chance,
+            3 => Rank::Expiry,
+            _ => return None,
+        };
+        Some(Policy { only_volatile: number < 4, rank })
+    }
+
+    /// How many records of `db` may be evicted.
+    pub(super) fn eligible_len(self, db: &Db) -> usize {
+        if self.only_volatile { db.volatile_len() } else { db.len() }
+    }
+
+    /// How much a record ought to be evicted, if it may be; only numbers of one policy can be compared.
+    pub(super) fn score(self, record: RecordRef<'_>, lfu: Option<Lfu>, now: UnixMs) -> Option<u64> {
+        let expiry = record.expiry();
+        if self.only_volatile && expiry.is_none() {
+            return None;
+        }
+        Some(match self.rank {
+            Rank::Idle => u64::from(record.idle_seconds(lru_clock(now))),
+            // Without `lfu` the policy changes at this moment.
+            Rank::Rare => u64::from(u8::MAX - lfu.map_or(0, |lfu| lfu.counter(record.access(), now))),
+            // Those that expire first have the largest numbers, those before 1970 larger ones still.
+            Rank::Expiry => !(expiry.unwrap_or(UnixMs::MAX) as u64 ^ 1 << 63),
+            Rank::Chance => 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ds::hashing::Seed;
+    use keyspace::access::restored;
+    use keyspace::{Str, Value};
+
+    use super::*;
+
+    const NOW: UnixMs = 1_700_000_000_000;
+    const LFU: Lfu = Lfu { log_factor: 10, decay_minutes: 1 };
+
+    fn policy(name: &str) -> Option<Policy> {
+        let found = Policy::CHOICES.iter().find(|(known, _)| *known == name);
+        Policy::numbered(found.expect("it is one of them").1)
+    }
+
+    /// The score of a record with this expiry that was last used so long ago, so often.
+    fn score(name: &str, expiry: Option<UnixMs>, idle_seconds: u64, frequency: u8) -> Option<u64> {
+        let mut db = Db::new(Arc::new(Seed::new(1)));
+        let lfu = name.ends_with("lfu").then_some(LFU);
+        let access = restored(lfu, NOW, Some(idle_seconds), Some(frequency));
+        db.insert(7, b"key", Value::Str(Str::Int(5))).set_access(access);
+        db.set_expiry(7, b"key", expiry);
+        policy(name)?.score(db.find(7, b"key").expect("it is there"), lfu, NOW)
+    }
+
+    #[test]
+    fn every_policy_has_its_order() {
+        let soon = Some(NOW + 1000);
+        for (name, [first, then]) in [
+            ("lru", [(soon, 60, 200), (soon, 59, 1)]),
+            ("lfu", [(soon, 1, 7), (soon, 60, 8)]),
+            ("ttl", [(soon, 1, 200), (Some(NOW + 1001), 60, 1)]),
+            ("ttl", [(Some(-5), 1, 200), (Some(5), 60, 1)]),
+        ] {
+            let score = |name: &str, (expiry, idle, frequency)| score(name, expiry, idle, frequency);
+            for name in [format!("volatile-{name}"), format!("allkeys-{name}")] {
+                if name != "allkeys-ttl" {
+                    assert!(score(&name, first) > score(&name, then), "{name}: {first:?} {then:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_expire_is_safe_from_half_of_the_policies() {
+        for (name, _) in Policy::CHOICES {
+            let is_eligible = score(name, None, 60, 5).is_some();
+            assert_eq!(is_eligible, name.starts_with("allkeys"), "{name}");
+        }
+        assert_eq!(policy("noeviction"), None);
+    }
+}

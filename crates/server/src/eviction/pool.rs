@@ -1,0 +1,104 @@
+//! The best of what was sampled lately, which is better than the best of one sample: Redis' approximation of LRU.
+//!
+//! A candidate is remembered by its hash. When its turn comes it may be gone or have been used meanwhile.
+
+use shard::ShardId;
+
+use super::policy::Policy;
+
+/// Candidates that are remembered.
+const POOL_LEN: usize = 16;
+
+/// A record that may be evicted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Candidate {
+    /// How much it ought to be.
+    pub(super) score: u64,
+    pub(super) shard: ShardId,
+    pub(super) db: u32,
+    pub(super) hash: u64,
+}
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    /// What the scores are of.
+    policy: Option<Policy>,
+    /// By score, the best one last.
+    candidates: Vec<Candidate>,
+}
+
+impl Pool {
+    /// Prepares for candidates of this policy.
+    pub(super) fn begin(&mut self, policy: Policy) {
+        if self.policy != Some(policy) {
+            *self = Pool { policy: Some(policy), candidates: Vec::with_capacity(POOL_LEN + 1) };
+        }
+    }
+
+    /// Remembers a candidate, if it is better than the worst one or there is room.
+    pub(super) fn offer(&mut self, candidate: Candidate) {
+        let is_same = |known: &Candidate| (known.shard, known.hash) == (candidate.shard, candidate.hash);
+        if self.candidates.len() == POOL_LEN && candidate.score <= self.candidates[0].score
+            || self.candidates.iter().any(is_same)
+        {
+            return;
+        }
+        let place = self.candidates.partition_point(|known| known.score < candidate.score);
+        self.candidates.insert(place, candidate);
+        if self.candidates.len() > POOL_LEN {
+            self.candidates.remove(0);
+        }
+    }
+
+    /// Takes the best candidate out for which `is_within_reach`.
+    pub(super) fn take_best(
+        &mut self,
+        mut is_within_reach: impl FnMut(ShardId) -> bool,
+    ) -> Option<Candidate> {
+        let place = self.candidates.iter().rposition(|candidate| is_within_reach(candidate.shard))?;
+        Some(self.candidates.remove(place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::policy::Rank;
+    use super::*;
+
+    const POLICY: Policy = Policy { only_volatile: false, rank: Rank::Idle };
+
+    fn candidate(score: u64) -> Candidate {
+        Candidate { score, shard: ShardId((score % 3) as u16), db: 0, hash: score }
+    }
+
+    #[test]
+    fn the_best_are_kept_and_come_first() {
+        let mut pool = Pool::default();
+        pool.begin(POLICY);
+        let mut random = ds::random::Random::new(3);
+        let scores: Vec<u64> = (0..500).map(|_| random.below(1000)).collect();
+        for score in &scores {
+            pool.offer(candidate(*score));
+        }
+        let mut expected = scores;
+        expected.sort_unstable_by(|a, b| b.cmp(a));
+        expected.dedup();
+        let taken: Vec<u64> =
+            std::iter::from_fn(|| pool.take_best(|_| true)).map(|candidate| candidate.score).collect();
+        assert_eq!(taken, expected[..POOL_LEN]);
+    }
+
+    #[test]
+    fn what_is_out_of_reach_stays() {
+        let mut pool = Pool::default();
+        pool.begin(POLICY);
+        (1..5).for_each(|score| pool.offer(candidate(score)));
+        assert_eq!(pool.take_best(|shard| shard != ShardId(1)), Some(candidate(3)));
+        assert_eq!(pool.take_best(|_| true), Some(candidate(4)));
+        pool.begin(POLICY);
+        assert_eq!(pool.take_best(|_| true), Some(candidate(2)));
+        pool.begin(Policy { only_volatile: true, ..POLICY });
+        assert_eq!(pool.take_best(|_| true), None);
+    }
+}

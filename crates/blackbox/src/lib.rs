@@ -15,6 +15,7 @@
 mod client;
 mod compare;
 mod differences;
+mod functions;
 mod generate;
 mod pair;
 mod samples;
@@ -26,6 +27,7 @@ mod witness;
 
 pub use client::{Client, PATIENCE, check, eventually, text};
 pub use differences::{KNOWN, Known, Rule};
+pub use functions::FUNCTION_REQUESTS;
 pub use generate::{Batch, Generator, Request, is_known_to_oracle};
 pub use pair::{Answered, Mismatch, Pair};
 pub use rustix::process::Signal;

@@ -10,7 +10,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use blackbox::{Answered, Batch, Generator, Mismatch, Pair, Server, is_known_to_oracle, oracle};
+use blackbox::{
+    Answered, Batch, FUNCTION_REQUESTS, Generator, Mismatch, Pair, Server, is_known_to_oracle, oracle,
+};
 use command::Table;
 
 /// How Darter is started, in turn.
@@ -88,6 +90,7 @@ impl Run<'_> {
             names.filter(|command| command.entry.subcommands.is_empty() && is_known_to_oracle(command));
         let names = names.map(|command| &command.full_name[..]);
         names
+            .chain(FUNCTION_REQUESTS)
             .filter(|name| {
                 !self.answered.contains_key(*name)
                     && ALWAYS_REFUSED.iter().all(|(refused, _)| refused != name)

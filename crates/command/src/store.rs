@@ -406,7 +406,7 @@ impl<'a, 't> Store<'a, 't> {
         for some in taken.chunks(EFFECT_FIELDS_MAX) {
             let mut effect: Vec<&[u8]> = vec![b"HDEL", key];
             effect.extend(some.iter().map(|field| &**field));
-            self.effect(key, &effect);
+            self.effect_of_time(key, &effect);
         }
         self.delete_if_empty(key);
         taken.len()
@@ -430,7 +430,7 @@ impl<'a, 't> Store<'a, 't> {
         self.tx.hold.shard_mut(id).stats.expired_keys += 1;
         // Redis does not count it.
         self.changed_elements(key, Class::Expired, "expired", 0);
-        self.effect(key, &[b"DEL", key]);
+        self.effect_of_time(key, &[b"DEL", key]);
     }
 
     // ---- marks -----------------------------------------------------------------------------------------
@@ -540,8 +540,17 @@ impl<'a, 't> Store<'a, 't> {
     /// Records an effect on the whole of shard `id`. It is run with only that shard entered.
     #[inline]
     pub fn effect_on(&mut self, id: ShardId, args: &[&[u8]]) {
-        let db = self.client.db;
-        self.tx.hold.shard_mut(id).effects.push(db, args);
+        if !self.tx.is_silent {
+            let db = self.client.db;
+            self.tx.hold.shard_mut(id).effects.push(db, args);
+        }
+    }
+
+    /// Records what time did to `key`, of which no script can be silent.
+    fn effect_of_time(&mut self, key: &[u8], args: &[&[u8]]) {
+        let is_silent = std::mem::take(&mut self.tx.is_silent);
+        self.effect(key, args);
+        self.tx.is_silent = is_silent;
     }
 
     /// The shard of `key`, which was looked up before: spares hashing it again when only one was entered.

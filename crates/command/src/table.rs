@@ -179,7 +179,7 @@ impl Table {
 
     /// The commands that are not subcommands.
     pub fn top_level(&self) -> impl Iterator<Item = &Command> {
-        self.all().iter().filter(|command| !command.full_name.contains('|'))
+        self.all().iter().filter(|command| !command.is_subcommand())
     }
 
     /// The subcommands of a container.
@@ -276,6 +276,11 @@ impl Command {
             (last < 0 && args.len() == first + last.unsigned_abs() as usize).then_some(first)
         };
         self.only_key.or_else(|| self.key_run.and_then(alone)).filter(|index| *index < args.len())
+    }
+
+    /// Whether it belongs to a container.
+    pub fn is_subcommand(&self) -> bool {
+        self.full_name.contains('|')
     }
 
     /// Whether it changes data.

@@ -1,6 +1,7 @@
 //! Settings that the data commands look at: one immutable snapshot, replaced as a whole by `CONFIG SET`.
 
 use ds::hash::CollectionLimits;
+use ds::list::ListLimits;
 use ds::set::SetLimits;
 use ds::stream::StreamLimits;
 use ds::zset::ZSetLimits;
@@ -11,6 +12,8 @@ pub type UnixMs = i64;
 /// The settings of the data path, with the names and defaults of `redis.conf`.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// `list-compress-depth`, `list_compress_bytes_min`.
+    pub list: ListLimits,
     /// `hash-max-listpack-entries`, `hash-max-listpack-value`.
     pub hash: CollectionLimits,
     /// `set-max-intset-entries`, `set-max-listpack-entries`, `set-max-listpack-value`.
@@ -38,6 +41,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
+            list: ListLimits { nodes_min: 4096, plain_nodes: 64 },
             hash: CollectionLimits { entries_max: 512, value_bytes_max: 64 },
             set: SetLimits {
                 intset_entries_max: 512,

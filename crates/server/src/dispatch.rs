@@ -62,9 +62,7 @@ impl ThreadHost {
         match command.entry.route {
             Route::Queued => self.queued_needs(),
             Route::Channels(from) if args.len() <= from => self.subscribed_needs(),
-            Route::Script { by_name } => {
-                Needs::of(command, args, placement).and(self.script_needs(args, by_name))
-            }
+            Route::Script(callee) => Needs::of(command, args, placement).and(self.script_needs(args, callee)),
             _ => Needs::of(command, args, placement),
         }
     }
@@ -132,6 +130,13 @@ impl Thread {
         out: &mut Output,
     ) {
         self.host.session().last_command = Some(command.id);
+        if self.host.is_limited()
+            && let Some(lack) = self.host.lack(command, args)
+        {
+            let (mode, mark) = (self.host.session().reply_mode, out.mark());
+            self.host.refuse_for(lack, command, out);
+            return self.host.suppress_reply(Some(command), mode, mark, out);
+        }
         if !self.runs_plainly() {
             return self.special_command(command, args, out);
         }
@@ -222,7 +227,9 @@ impl Thread {
         out: &mut Output,
     ) {
         let shared = self.host.shared;
-        let travels = command.entry.mode.may_travel();
+        // A script looks at the user of its client.
+        let mode = command.entry.mode;
+        let travels = mode.may_travel() && (mode != Mode::Heavy || !self.host.session().access.is_limited);
         let home = shared.shards.home(id);
         if travels && home != self.host.id && self.hops(command, home) {
             return self.hop(command, args, id);

@@ -29,6 +29,7 @@ impl Thread {
             Message::Monitor(line) => self.show_to_monitors(&line),
             Message::Ask(question) => self.answer(question),
             Message::Answer(answer) => self.take_answer(answer),
+            Message::UsersChanged => self.follow_users(),
             Message::Reconfigure => self.tx.config = self.host.shared.data_config(),
             // It only ends the sleep: the thread looks whether the server stops.
             Message::Stop => {}
@@ -92,7 +93,8 @@ impl Thread {
             let command = thread.host.shared.table.get(retry.command);
             let (mode, mark) = (thread.host.session().reply_mode, out.mark());
             if thread.host.is_kept_waiting(&retry.needs) {
-                thread.host.refuse(Some(command), &CommandError::BUSY, out);
+                let error = thread.host.shared.busy_error();
+                thread.host.refuse(Some(command), &error, out);
             } else {
                 thread.execute(command, &args, retry.needs, retry.tries, out);
             }
@@ -178,6 +180,12 @@ impl Thread {
                     // It was served before the news that it waits came home.
                     return self.host.next_mail.push(Message::Post(Post::Served { waiter, reply, restore }));
                 }
+                if let Some(error) = self.wait_error(conn) {
+                    self.put_back_unclaimed(waiter.wait.client, restore);
+                    reply.clear();
+                    Reply::new(&mut reply, waiter.wait.client.proto).error(error.text());
+                }
+                let Some(session) = self.host.connections.session(conn) else { return };
                 let State::Blocked(wait) = std::mem::replace(&mut session.state, State::Ready) else {
                     unreachable!("only a waiting client is served");
                 };

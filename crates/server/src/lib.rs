@@ -14,6 +14,7 @@ mod dispatch;
 mod error;
 mod gather;
 mod homecoming;
+mod library_store;
 mod lifecycle;
 mod log;
 mod memcached;
@@ -38,6 +39,7 @@ mod system;
 mod thread;
 mod timers;
 mod tracking;
+mod users;
 mod version;
 mod watch;
 

@@ -50,16 +50,16 @@ impl ThreadHost {
             no_touch: false,
             tracks: false,
             no_loop: false,
+            reads_all_keys: true,
             may_be_gone: false,
         };
         let subscriber = Subscriber { thread: self.id, connection: client.connection };
         shared.clients().insert(client.id, subscriber);
-        let mut session = Session::new(client, self.now_ms);
+        let mut session = Session::new(client, shared.users.access(), self.now_ms);
         session.peer = peer;
         session.local = local;
         session.is_unix = is_unix;
         session.descriptor = descriptor;
-        session.authenticated = !shared.settings.requires_password();
         session.protocol = protocol;
         self.connections.add(conn, Box::new(Parser::new(protocol)), Box::new(session));
     }

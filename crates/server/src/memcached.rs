@@ -50,7 +50,7 @@ impl Thread {
         input: &[u8],
         out: &mut Output,
     ) -> Option<usize> {
-        let is_known = self.host.session().authenticated;
+        let is_known = self.host.session().access.is_authenticated;
         let item_bytes_max = if is_known {
             self.host.shared.settings.number(MEMCACHED_ITEM_SIZE_MAX) as usize
         } else {
@@ -104,7 +104,7 @@ impl Thread {
             (Verb::Set, Some(value)) => {
                 let mut parts = value.split(|&byte| byte == b' ').filter(|part| !part.is_empty());
                 match (parts.next(), parts.next()) {
-                    (Some(user), Some(password)) if self.host.authenticate(user, password).is_ok() => {
+                    (Some(user), Some(password)) if self.host.authenticate(user, password, words).is_ok() => {
                         b"STORED\r\n"
                     }
                     (Some(_), Some(_)) => b"CLIENT_ERROR authentication failure\r\n",

@@ -31,6 +31,8 @@ pub(crate) enum Message {
     Ask(Question),
     /// The answer to one.
     Answer(Answer),
+    /// Users changed: some clients may have to go.
+    UsersChanged,
     /// Settings changed: take the new snapshot.
     Reconfigure,
     /// End the loop.

@@ -7,6 +7,7 @@ use command::{Blocked, Client, CommandId, Needs, OwnedArgs};
 use shard::{Scope, WatchFlag};
 
 use crate::tracking::{Caching, ClientTracking};
+use crate::users::Access;
 
 /// What a connection is doing.
 #[derive(Debug, Default)]
@@ -106,7 +107,8 @@ pub(crate) struct Session {
     pub(crate) tracking: Option<Box<ClientTracking>>,
     pub(crate) reply_mode: ReplyMode,
     pub(crate) protocol: Protocol,
-    pub(crate) authenticated: bool,
+    /// As whom it acts.
+    pub(crate) access: Access,
     pub(crate) monitor: bool,
     pub(crate) no_evict: bool,
     pub(crate) name: Vec<u8>,
@@ -136,7 +138,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// A new client.
-    pub(crate) fn new(client: Client, now_ms: u64) -> Self {
+    pub(crate) fn new(client: Client, access: Access, now_ms: u64) -> Self {
         Session {
             client,
             state: State::Ready,
@@ -148,7 +150,7 @@ impl Session {
             tracking: None,
             reply_mode: ReplyMode::On,
             protocol: Protocol::Redis,
-            authenticated: true,
+            access,
             monitor: false,
             no_evict: false,
             name: Vec::new(),
@@ -188,7 +190,6 @@ impl Session {
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
         self.multi.is_some()
-            || !self.authenticated
             || self.reply_mode != ReplyMode::On
             || self.is_subscriber()
             || self.tracking.as_ref().is_some_and(|tracking| tracking.caching != Caching::Unsaid)

@@ -19,6 +19,7 @@ use crate::settings::{
 };
 use crate::shared::Shared;
 use crate::thread::Thread;
+use crate::users::Users;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
 use crate::{log, system};
 
@@ -84,9 +85,11 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
     if !found.without_effect.is_empty() {
         tracing::warn!("accepted without effect: {}", found.without_effect.join(", "));
     }
+    let table = crate::commands::table();
+    let users = Users::at_start(&table, &settings, &found.users)?;
     settings.lower_maxclients();
     system::hold_signals();
-    let (shared, threads) = open_threads(settings)?;
+    let (shared, threads) = open_threads(settings, table, users)?;
     shared.watch.note_startup();
     stop_at_signal(shared)?;
     // What is loaded is as good as what comes later: a thread that serves gets this heap.
@@ -186,7 +189,11 @@ struct Starting {
 }
 
 /// Opens the threads' drivers, and makes what they share.
-fn open_threads(settings: Settings) -> Result<(&'static Shared, Vec<Starting>), Error> {
+fn open_threads(
+    settings: Settings,
+    table: command::Table,
+    users: Users,
+) -> Result<(&'static Shared, Vec<Starting>), Error> {
     let cpus = proactor::cpu_set();
     let config = settings.driver_config();
     let mut opening = Vec::new();
@@ -219,12 +226,11 @@ fn open_threads(settings: Settings) -> Result<(&'static Shared, Vec<Starting>), 
         threads.push(Starting { handle, start, waker, driver_name });
     }
     let wakers = threads.iter().map(|thread| thread.waker.clone()).collect();
-    let table = crate::commands::table();
     let seed = proactor::Entropy::from_os()
         .map_err(|source| Error::Io { what: "the system has no random numbers".to_owned(), source })?
         .next_u64();
     let now_ms = proactor::Clock::real().now_ms();
-    let shared = Shared::create(settings, table, wakers, threads[0].driver_name, seed, now_ms);
+    let shared = Shared::create(settings, table, users, wakers, threads[0].driver_name, seed, now_ms);
     Ok((shared, threads))
 }
 

@@ -5,7 +5,7 @@ use keyspace::{Marks, RecordRef, Str};
 use resp::memcached::{MetaFlags, MetaMode, Verb, base64};
 
 use super::count::{Counted, Way, add};
-use super::set::{Ending, Item, Manner, store};
+use super::set::{Fate, Item, Manner, store};
 use super::{Expiry, NON_NUMERIC, STORE, WRITE, answer, line, store_string};
 
 pub(super) const MS: Entry = Entry { name: "ms", run: Run::Function(ms), ..STORE };
@@ -31,18 +31,18 @@ fn ms(ctx: &mut Ctx) -> CommandResult {
             may_be_stale: flags.marks_stale && manner == Manner::Compare,
         };
         let stored = store(ctx, &item)?;
-        if stored == Ending::Stored {
+        if stored == Fate::Stored {
             set_cas(ctx, flags);
         }
         let code = match stored {
-            Ending::Stored => b"HD",
-            Ending::Refused => b"NS",
-            Ending::Exists => b"EX",
-            Ending::NotFound => b"NF",
+            Fate::Stored => b"HD",
+            Fate::Refused => b"NS",
+            Fate::Exists => b"EX",
+            Fate::NotFound => b"NF",
         };
-        if stored != Ending::Stored || !flags.is_quiet {
+        if stored != Fate::Stored || !flags.is_quiet {
             let cas = words[3..].iter().any(|word| word[0] == b'c').then(|| match stored {
-                Ending::Stored => ctx.store.cas(item.key),
+                Fate::Stored => ctx.store.cas(item.key),
                 _ => 0,
             });
             reply_words(ctx, code, &words[3..], flags, cas);

@@ -86,9 +86,8 @@ pub(super) struct Item<'a> {
 
 /// What became of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ending {
+pub(super) enum Fate {
     Stored,
-    /// There is none, or one, where there should not.
     Refused,
     /// Another cas number is there.
     Exists,
@@ -110,10 +109,10 @@ fn store_as(ctx: &mut Ctx, manner: Manner) -> CommandResult {
             may_be_stale: false,
         };
         Ok(match store(ctx, &item)? {
-            Ending::Stored => "STORED",
-            Ending::Refused => "NOT_STORED",
-            Ending::Exists => "EXISTS",
-            Ending::NotFound => "NOT_FOUND",
+            Fate::Stored => "STORED",
+            Fate::Refused => "NOT_STORED",
+            Fate::Exists => "EXISTS",
+            Fate::NotFound => "NOT_FOUND",
         })
     })
 }
@@ -143,7 +142,7 @@ fn compare(ctx: &mut Ctx, item: &Item, old: Marks) -> Compared {
 }
 
 /// Stores an item.
-pub(super) fn store(ctx: &mut Ctx, item: &Item) -> Result<Ending, CommandError> {
+pub(super) fn store(ctx: &mut Ctx, item: &Item) -> Result<Fate, CommandError> {
     // Without a condition there is no need to look.
     let old = match item.manner {
         Manner::Set => None,
@@ -152,12 +151,12 @@ pub(super) fn store(ctx: &mut Ctx, item: &Item) -> Result<Ending, CommandError> 
     match (item.manner, old) {
         (Manner::Set, _) | (Manner::Add, None) | (Manner::Replace, Some(_)) => {
             put(ctx, item, item.expiry, Marks { flags: item.flags, ..Marks::default() });
-            Ok(Ending::Stored)
+            Ok(Fate::Stored)
         }
         (Manner::Add, Some(_)) | (Manner::Replace | Manner::Append | Manner::Prepend, None) => {
-            Ok(Ending::Refused)
+            Ok(Fate::Refused)
         }
-        (Manner::Compare, None) => Ok(Ending::NotFound),
+        (Manner::Compare, None) => Ok(Fate::NotFound),
         (Manner::Compare, Some((marks, expiry, _))) => {
             let plain = Marks { flags: item.flags, ..Marks::default() };
             match compare(ctx, item, marks) {
@@ -166,9 +165,9 @@ pub(super) fn store(ctx: &mut Ctx, item: &Item) -> Result<Ending, CommandError> 
                     let stale = Marks { is_stale: true, was_token_sent: marks.was_token_sent, ..plain };
                     put(ctx, item, Expiry::of(expiry), stale);
                 }
-                Compared::Unasked | Compared::Other => return Ok(Ending::Exists),
+                Compared::Unasked | Compared::Other => return Ok(Fate::Exists),
             }
-            Ok(Ending::Stored)
+            Ok(Fate::Stored)
         }
         (Manner::Append | Manner::Prepend, Some((marks, _, kind))) => {
             if kind != Kind::Str {
@@ -176,7 +175,7 @@ pub(super) fn store(ctx: &mut Ctx, item: &Item) -> Result<Ending, CommandError> 
             }
             match compare(ctx, item, marks) {
                 Compared::Unasked | Compared::Same => extend(ctx, item, marks.flags),
-                Compared::Older | Compared::Other => Ok(Ending::Exists),
+                Compared::Older | Compared::Other => Ok(Fate::Exists),
             }
         }
     }
@@ -191,13 +190,13 @@ fn put(ctx: &mut Ctx, item: &Item, expiry: Expiry, marks: Marks) {
 }
 
 /// Adds to the value, which is there, at the end or at the front; flags and expiry stay.
-fn extend(ctx: &mut Ctx, item: &Item, flags: u32) -> Result<Ending, CommandError> {
+fn extend(ctx: &mut Ctx, item: &Item, flags: u32) -> Result<Fate, CommandError> {
     let (key, added, limits) = (item.key, item.value, limits(ctx));
     let old_bytes = ctx.store.peek_as::<Str>(key)?.map_or(0, |string| string.len());
     if !limits.allow(key.len(), old_bytes + added.len(), flags) {
-        return Ok(Ending::Refused);
+        return Ok(Fate::Refused);
     }
-    let Some(string) = ctx.store.write_as::<Str>(key)? else { return Ok(Ending::Refused) };
+    let Some(string) = ctx.store.write_as::<Str>(key)? else { return Ok(Fate::Refused) };
     let bytes = string.make_mut();
     if item.manner == Manner::Append {
         bytes.extend_from_slice(added);
@@ -211,5 +210,5 @@ fn extend(ctx: &mut Ctx, item: &Item, flags: u32) -> Result<Ending, CommandError
             ctx.store.effect(key, &[b"SETRANGE", key, b"0", &whole.unwrap_or_default()]);
         }
     }
-    Ok(Ending::Stored)
+    Ok(Fate::Stored)
 }

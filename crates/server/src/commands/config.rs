@@ -117,11 +117,12 @@ pub(super) fn change(shared: &'static Shared, pairs: &[(&str, &str)], may_protec
 
 /// Does what has to follow from a change; the setting and the reason if that failed.
 fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(), (Id, String)> {
-    let mut has_data = false;
+    let (mut has_data, mut has_password) = (false, false);
     for id in ids {
         match setting(id).effect {
             Effect::Read => {}
             Effect::Data => has_data = true,
+            Effect::Password => has_password = true,
             Effect::LogLevel => log::show(&shared.settings),
             Effect::MaxClients => {
                 let wanted = shared.settings.number(MAXCLIENTS) as u64;
@@ -139,6 +140,9 @@ fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(
     }
     if has_data {
         shared.reconfigure();
+    }
+    if has_password {
+        shared.users.set_default_password(shared.settings.password().as_deref().map(str::as_bytes));
     }
     Ok(())
 }
@@ -161,11 +165,12 @@ const CONFIG_REWRITE: Entry = Entry {
 };
 
 fn config_rewrite(ctx: &mut Ctx) -> CommandResult {
-    let settings = &ThreadHost::of(ctx.host).shared.settings;
+    let shared = ThreadHost::of(ctx.host).shared;
+    let settings = &shared.settings;
     let path = settings
         .config_file()
         .ok_or_else(|| CommandError::new("ERR The server is running without a config file"))?;
-    settings.rewrite(path).map_err(|error| {
+    settings.rewrite(path, &shared.user_lines()).map_err(|error| {
         tracing::warn!("CONFIG REWRITE failed: {error}");
         CommandError::new(format!("ERR Rewriting config file: {}", reason(&error)))
     })?;

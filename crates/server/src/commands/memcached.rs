@@ -224,7 +224,8 @@ fn general(ctx: &mut Ctx) {
 }
 
 fn settings(ctx: &mut Ctx) {
-    let settings = &ThreadHost::of(ctx.host).shared.settings;
+    let shared = ThreadHost::of(ctx.host).shared;
+    let settings = &shared.settings;
     let yes = |is_so: bool| if is_so { "yes" } else { "no" };
     stat(ctx, "maxbytes", settings.number(MAXMEMORY));
     stat(ctx, "maxconns", settings.number(MAXCLIENTS));
@@ -234,7 +235,7 @@ fn settings(ctx: &mut Ctx) {
     stat(ctx, "item_size_max", settings.number(MEMCACHED_ITEM_SIZE_MAX));
     stat(ctx, "num_threads", settings.thread_count());
     stat(ctx, "cas_enabled", yes(true));
-    stat(ctx, "auth_enabled_ascii", yes(settings.requires_password()));
+    stat(ctx, "auth_enabled_ascii", yes(!shared.users.default_account().user.is_open()));
     stat(ctx, "flush_enabled", yes(true));
     stat(ctx, "binding_protocol", "ascii");
     line(ctx, "END");

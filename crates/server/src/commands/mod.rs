@@ -3,6 +3,7 @@
 use command::{CommandError, Entry, Table};
 use resp::memcached::Verb;
 
+mod acl;
 mod authentication;
 mod catalog;
 mod client;
@@ -10,6 +11,7 @@ mod cluster;
 mod config;
 mod connection;
 mod debug;
+mod function;
 mod info;
 mod latency;
 mod memcached;
@@ -25,6 +27,7 @@ mod transactions;
 pub(crate) fn families() -> Vec<&'static [Entry]> {
     let mut families = commands::FAMILIES.to_vec();
     families.extend([
+        acl::ENTRIES,
         authentication::ENTRIES,
         catalog::ENTRIES,
         client::ENTRIES,
@@ -32,6 +35,7 @@ pub(crate) fn families() -> Vec<&'static [Entry]> {
         config::ENTRIES,
         connection::ENTRIES,
         debug::ENTRIES,
+        function::ENTRIES,
         info::ENTRIES,
         latency::ENTRIES,
         memory::ENTRIES,

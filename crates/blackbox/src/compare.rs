@@ -12,6 +12,7 @@ use resp::{DoubleBuffer, Value};
 use transcript::{Runner, Socket};
 
 use crate::differences::{Rule, rules_of, without_times};
+use crate::functions;
 use crate::generate::{Request, words};
 use crate::values::SCRIPTS;
 
@@ -84,10 +85,18 @@ impl<'t> Comparison<'t> {
         let called_request = called.unwrap_or(request);
         let args: Vec<&[u8]> = called_request.iter().map(Vec::as_slice).collect();
         let command = self.table.resolve(&args).ok();
-        let same = match command {
-            Some(command) => self.is_same(command, &args, darter, redis),
-            None => darter == redis,
+        let is_function = |command: &&Command| {
+            command.full_name.starts_with("function|") || command.full_name.starts_with("fcall")
         };
+        let same = match command.filter(|command| !is_function(command)) {
+            Some(command) => self.is_same(command, &args, darter, redis),
+            None => functions::is_same(&args, darter, redis),
+        };
+        if !matches!(darter, Value::Error(_)) {
+            for kind in functions::kinds(&request.iter().map(Vec::as_slice).collect::<Vec<_>>()) {
+                *self.answered.entry(kind.to_owned()).or_default() += 1;
+            }
+        }
         if let Some(command) = command
             && !matches!(darter, Value::Error(_))
         {
@@ -162,10 +171,13 @@ fn is_near(darter: &Value, redis: &Value, tolerance: i64) -> bool {
     }
 }
 
-/// The request within the request, if that runs one of the scripts.
+/// The request within the request, if that runs one of the scripts, or a function that calls its arguments.
 fn called_by_script(request: &Request) -> Option<&[Vec<u8>]> {
     let [name, script, count, rest @ ..] = &request[..] else { return None };
-    if !name.eq_ignore_ascii_case(b"eval") || !SCRIPTS.iter().any(|known| known.as_bytes() == script) {
+    let is_script =
+        name.eq_ignore_ascii_case(b"eval") && SCRIPTS.iter().any(|known| known.as_bytes() == script);
+    let is_function = name.eq_ignore_ascii_case(b"fcall") && functions::is_caller(script);
+    if !is_script && !is_function {
         return None;
     }
     rest.get(std::str::from_utf8(count).ok()?.parse().ok()?..)
@@ -235,7 +247,7 @@ fn is_sample(darter: &Value, redis: &Value, whole: Option<&Value>) -> bool {
         && (whole.is_none() || drawn.iter().all(|leaf| known.contains(leaf)))
 }
 
-fn leaves(value: &Value, found: &mut Vec<String>) {
+pub(crate) fn leaves(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Array(items) | Value::Set(items) | Value::Push(items) => {
             items.iter().for_each(|item| leaves(item, found));

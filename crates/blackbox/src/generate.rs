@@ -17,7 +17,7 @@ use ds::random::Random;
 
 use crate::differences::{Rule, rules_of};
 use crate::lines::{is_sent, lines_of};
-use crate::values;
+use crate::{functions, values};
 
 /// The arguments of one request, its name included.
 pub type Request = Vec<Vec<u8>>;
@@ -66,6 +66,7 @@ impl<'t> Generator<'t> {
             _ if is_session => {
                 Batch { requests: vec![values::session(&mut self.random)], is_pipelined: false }
             }
+            _ if self.one_in(12) => self.about_functions(),
             0 => {
                 let mut requests = vec![vec![b"MULTI".to_vec()]];
                 for _ in 0..1 + self.random.below(5) {
@@ -76,7 +77,11 @@ impl<'t> Generator<'t> {
             }
             1 => {
                 let group = self.group(may_be_in_script);
-                let requests = group.into_iter().map(|request| self.in_script(request)).collect();
+                let requests = if self.one_in(4) {
+                    group.into_iter().flat_map(|request| self.in_function(request)).collect()
+                } else {
+                    group.into_iter().map(|request| self.in_script(request)).collect()
+                };
                 Batch { requests, is_pipelined: false }
             }
             2..6 => {
@@ -202,25 +207,46 @@ impl<'t> Generator<'t> {
         }
     }
 
+    /// Requests about libraries, and calls of their functions.
+    fn about_functions(&mut self) -> Batch {
+        let mut requests: Vec<Request> =
+            (0..1 + self.random.below(8)).map(|_| functions::request(&mut self.random)).collect();
+        if self.one_in(3) {
+            requests.insert(0, vec![b"MULTI".to_vec()]);
+            requests.push(vec![b"EXEC".to_vec()]);
+        }
+        Batch { requests, is_pipelined: self.one_in(2) }
+    }
+
     /// The request as a script's only call.
     fn in_script(&mut self, request: Request) -> Request {
         let script = self.one_of(&values::SCRIPTS);
         let mut eval = vec![b"EVAL".to_vec(), script.as_bytes().to_vec()];
+        let declared = self.declared_keys(&request);
+        eval.push(declared.len().to_string().into_bytes());
+        eval.extend(declared);
+        eval.extend(request);
+        eval
+    }
+
+    /// The request as a function's only call, and what loads that.
+    fn in_function(&mut self, request: Request) -> [Request; 2] {
+        let declared = self.declared_keys(&request);
+        functions::in_function(&mut self.random, request, declared)
+    }
+
+    /// The keys that a script declares before it calls `request`: most often all, otherwise none.
+    fn declared_keys(&mut self, request: &Request) -> Vec<Vec<u8>> {
         let table_keys = |command: &Command| {
             let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
             let keys = command.keys(&args).unwrap_or_default();
             keys.iter().map(|key| request[key.index].clone()).collect::<Vec<_>>()
         };
-        let declared = if self.one_in(4) {
-            Vec::new()
-        } else {
-            let called = self.commands.iter().find(|command| is_called(command, &request));
-            called.map(|command| table_keys(command)).unwrap_or_default()
-        };
-        eval.push(declared.len().to_string().into_bytes());
-        eval.extend(declared);
-        eval.extend(request);
-        eval
+        if self.one_in(4) {
+            return Vec::new();
+        }
+        let called = self.commands.iter().find(|command| is_called(command, request));
+        called.map(|command| table_keys(command)).unwrap_or_default()
     }
 }
 

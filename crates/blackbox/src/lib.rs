@@ -15,6 +15,7 @@
 mod client;
 mod compare;
 mod differences;
+mod functions;
 mod generate;
 mod lines;
 mod pair;
@@ -27,6 +28,7 @@ mod witness;
 
 pub use client::{Client, PATIENCE, check, eventually, text};
 pub use differences::{KNOWN, Known, Rule};
+pub use functions::FUNCTION_REQUESTS;
 pub use generate::{Batch, Generator, Request, is_callable, is_known_to_oracle, words};
 pub use lines::{is_elsewhere, is_word_elsewhere};
 pub use pair::{Answered, Mismatch, Pair};

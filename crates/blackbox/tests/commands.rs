@@ -15,6 +15,9 @@ const FIELDS: [&str; 9] =
 
 /// Command, field, and what 7.2 has changed. An empty field: the command is new.
 const CHANGED: &[(&str, &str, &str)] = &[
+    ("acl|deluser", "tips", "declared"),
+    ("acl|save", "tips", "declared"),
+    ("acl|setuser", "tips", "declared"),
     ("blmove", "flags", "scripts may call blocking commands"),
     ("blpop", "flags", "scripts may call blocking commands"),
     ("brpop", "flags", "scripts may call blocking commands"),
@@ -209,6 +212,34 @@ fn keys_are_found_as_by_redis() {
             assert_eq!(canonical(&ours), canonical(&theirs), "{line}");
         }
     });
+}
+
+#[test]
+fn categories_hold_the_commands_that_they_hold_in_redis() {
+    beside_redis(|ours, theirs| {
+        let categories = words(&call(ours, &["ACL", "CAT"]));
+        assert_eq!(categories, words(&call(theirs, &["ACL", "CAT"])));
+        let [our_names, their_names] =
+            [&mut *ours, theirs].map(|socket| words(&call(socket, &["COMMAND", "LIST"])));
+        for category in categories {
+            let line = ["ACL", "CAT", &category];
+            let [mut held, mut expected] = [&mut *ours, theirs].map(|socket| words(&call(socket, &line)));
+            let listed = call(ours, &["COMMAND", "LIST", "FILTERBY", "ACLCAT", &category]);
+            assert_eq!(held, words(&listed), "{category}");
+            held.retain(|name| their_names.contains(name));
+            expected.retain(|name| our_names.contains(name));
+            expected.sort();
+            held.sort();
+            assert!(!held.is_empty(), "{category}");
+            assert_eq!(held, expected, "{category}");
+        }
+    });
+}
+
+/// The words of a list of bulk strings.
+fn words(value: &Value) -> Vec<String> {
+    let Value::Array(items) = value else { panic!("no array: {value}") };
+    items.iter().map(text).collect()
 }
 
 /// What differs, by command and field; the field is empty if the other server does not know the command.

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use blackbox::{
-    Answered, Batch, Generator, Mismatch, Pair, Server, is_callable, is_elsewhere, is_known_to_oracle,
-    is_word_elsewhere, oracle, words,
+    Answered, Batch, FUNCTION_REQUESTS, Generator, Mismatch, Pair, Server, is_callable, is_elsewhere,
+    is_known_to_oracle, is_word_elsewhere, oracle, words,
 };
 
 /// How Darter is started, in turn.
@@ -87,6 +87,7 @@ impl Run<'_> {
             let with_words = words.map(|word| format!("{} {word}", command.full_name));
             std::iter::once(command.full_name.clone()).chain(with_words)
         });
+        let names = names.chain(FUNCTION_REQUESTS.iter().map(|name| (*name).to_owned()));
         names.filter(|name| !self.answered.contains_key(name)).collect()
     }
 }

@@ -8,12 +8,14 @@
 
 mod config;
 mod db;
+mod marks;
 mod record;
 mod string;
 mod value;
 
 pub use config::{Config, UnixMs};
 pub use db::Db;
+pub use marks::Marks;
 pub use record::{Record, RecordMut, RecordRef};
 pub use string::{SHARED_BYTES_MIN, Str, StrRef};
 pub use value::{Kind, Type, Value, ValueRef};

@@ -50,8 +50,11 @@ impl Thread {
         }
         self.host.cron.next_round_ms = now_ms + ROUND_MS;
         self.look_at_unread();
+        // So that deleted libraries go also where no function is called any more.
+        self.host.renew_libraries();
         if self.host.id == 0 {
             self.host.shared.sample(now_ms);
+            self.flush_if_due();
             if now_ms >= self.host.cron.next_purge_ms {
                 self.host.cron.next_purge_ms = now_ms + FREED_KEPT_MS;
                 heap::purge();

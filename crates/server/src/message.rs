@@ -8,11 +8,12 @@ use shard::Node;
 
 use crate::gather::{Answer, Question};
 use crate::migration::Returned;
+use crate::session::Protocol;
 
 /// A message in a thread's inbox.
 pub(crate) enum Message {
-    /// A new connection for this thread.
-    Adopt(Socket),
+    /// A new connection for this thread, and what is spoken on it.
+    Adopt(Socket, Protocol),
     /// A command to run here: its shard is at home here.
     Hop(Box<Node<Task>>),
     /// A delegated task that was run elsewhere comes home, with what it published for subscribers of this thread.
@@ -33,6 +34,8 @@ pub(crate) enum Message {
     Answer(Answer),
     /// A round of a client's `MIGRATE` is over.
     Migrated(Box<Returned>),
+    /// Users changed: some clients may have to go.
+    UsersChanged,
     /// Settings changed: take the new snapshot.
     Reconfigure,
     /// End the loop.

@@ -62,7 +62,7 @@ fn latency_histogram(ctx: &mut Ctx) -> CommandResult {
     let table = &shared.table;
     let mut commands: Vec<&Command> = Vec::new();
     match &ctx.args[2..] {
-        [] => commands.extend(table.all()),
+        [] => commands.extend(table.all_with_protocol()),
         names => {
             for command in names.iter().filter_map(|name| table.by_full_name(name)) {
                 commands.push(command);

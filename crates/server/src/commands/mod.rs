@@ -1,7 +1,9 @@
 //! The commands of the server itself: sessions, transactions, administration.
 
-use command::{CommandError, Entry};
+use command::{CommandError, Entry, Table};
+use resp::memcached::Verb;
 
+mod acl;
 mod authentication;
 mod catalog;
 mod client;
@@ -9,8 +11,10 @@ mod cluster;
 mod config;
 mod connection;
 mod debug;
+mod function;
 mod info;
 mod latency;
+mod memcached;
 mod memory;
 mod migrate;
 mod module;
@@ -26,6 +30,7 @@ mod transactions;
 pub(crate) fn families() -> Vec<&'static [Entry]> {
     let mut families = commands::FAMILIES.to_vec();
     families.extend([
+        acl::ENTRIES,
         authentication::ENTRIES,
         catalog::ENTRIES,
         client::ENTRIES,
@@ -33,6 +38,7 @@ pub(crate) fn families() -> Vec<&'static [Entry]> {
         config::ENTRIES,
         connection::ENTRIES,
         debug::ENTRIES,
+        function::ENTRIES,
         info::ENTRIES,
         latency::ENTRIES,
         memory::ENTRIES,
@@ -47,6 +53,14 @@ pub(crate) fn families() -> Vec<&'static [Entry]> {
         transactions::ENTRIES,
     ]);
     families
+}
+
+/// All commands of this server, those of memcached's protocol included: each at the number of its verb.
+pub(crate) fn table() -> Table {
+    let container = Entry { name: "memcached", ..Entry::DEFAULT };
+    let of_data = |verb: &Verb| commands::memcached::entry(*verb);
+    let entries = Verb::ALL.iter().map(|verb| of_data(verb).unwrap_or_else(|| memcached::entry(*verb)));
+    Table::new(&families()).with_protocol(&container, entries)
 }
 
 /// The error of a subcommand with arguments that it cannot have.

@@ -110,7 +110,7 @@ fn shutdown(ctx: &mut Ctx) -> CommandResult {
     }
     let host = ThreadHost::of(ctx.host);
     if !has("nosave") && host.shared.scripts.is_busy() {
-        return Err(CommandError::BUSY);
+        return Err(host.shared.busy_error());
     }
     let saves = has("save") || !has("nosave") && host.shared.has_save_points();
     if saves {

@@ -85,7 +85,10 @@ impl<'t> Comparison<'t> {
         let called_request = called.unwrap_or(request);
         let args: Vec<&[u8]> = called_request.iter().map(Vec::as_slice).collect();
         let command = self.table.resolve(&args).ok();
-        let same = match command {
+        let is_function = |command: &&Command| {
+            command.full_name.starts_with("function|") || command.full_name.starts_with("fcall")
+        };
+        let same = match command.filter(|command| !is_function(command)) {
             Some(command) => self.is_same(command, &args, darter, redis),
             None => functions::is_same(&args, darter, redis),
         };

@@ -225,8 +225,8 @@ const ALL: &[Lines] = &[
 /// Commands that are not sent, or never answered without an error, and which test has them instead. A name that ends with `|`
 /// stands for all subcommands.
 pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
-    ("acl|", "of the server's tests"),
-    ("function|", "of the server's tests"),
+    ("acl|", "acl"),
+    ("function|", "`functions` makes them up"),
     ("asking", "cluster: there is none here"),
     ("bgrewriteaof", "snapshots"),
     ("bgsave", "snapshots"),
@@ -235,8 +235,8 @@ pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
     ("command|", "commands"),
     ("config|rewrite", "operation: there is no file here"),
     ("failover", "it always fails without replicas"),
-    ("fcall", "of the server's tests"),
-    ("fcall_ro", "of the server's tests"),
+    ("fcall", "`functions` makes them up"),
+    ("fcall_ro", "`functions` makes them up"),
     ("latency|graph", "operation: nothing is slow here"),
     ("migrate", "migrate"),
     ("module|load", "there are no modules"),

@@ -81,6 +81,7 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("unsubscribe", "complexity", "corrected"),
     ("zrandmember", "complexity", "corrected"),
     ("zscan", "complexity", "corrected"),
+    ("acl|log", "history", "of 7.2"),
     ("georadiusbymember", "history", "completed"),
     ("xinfo|consumers", "history", "of 7.2"),
     ("xinfo|stream", "history", "of 7.2"),

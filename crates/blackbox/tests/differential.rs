@@ -87,10 +87,8 @@ impl Run<'_> {
             let with_words = words.map(|word| format!("{} {word}", command.full_name));
             std::iter::once(command.full_name.clone()).chain(with_words)
         });
-        names
-            .chain(FUNCTION_REQUESTS.map(str::to_owned))
-            .filter(|name| !self.answered.contains_key(name))
-            .collect()
+        let names = names.chain(FUNCTION_REQUESTS.iter().map(|name| (*name).to_owned()));
+        names.filter(|name| !self.answered.contains_key(name)).collect()
     }
 }
 

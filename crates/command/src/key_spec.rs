@@ -55,9 +55,9 @@ pub enum Begin {
     Index(usize),
     /// After this word, looked for from an argument on (negative: backwards from the end).
     Keyword(&'static str, i32),
-    /// After this option, shown to begin there. Options before it are among those given, with the number of
-    /// their values, which may read like an option.
-    Option(&'static str, i32, &'static [(&'static str, usize)]),
+    /// After this option, shown to be looked for from an argument on as [`Begin::Keyword`] is. The options begin at another one;
+    /// those before it are among those given, with the number of their values, which may read like an option.
+    Option(&'static str, i32, usize, &'static [(&'static str, usize)]),
     /// Not to be said.
     Unknown,
 }
@@ -194,8 +194,8 @@ impl KeySpec {
                     .rposition(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
                     .map(|at| at + 1)
             }
-            Begin::Option(word, _, options) => {
-                let mut at = 1;
+            Begin::Option(word, _, first, options) => {
+                let mut at = first;
                 while !args.get(at)?.eq_ignore_ascii_case(word.as_bytes()) {
                     let is_named =
                         |(name, _): &&(&str, usize)| args[at].eq_ignore_ascii_case(name.as_bytes());
@@ -244,7 +244,7 @@ mod tests {
         check(store, "georadius k 1 2 3 m STORE dst", Some(&[7]));
         check(store, "georadius k 1 2 3 m", Some(&[]));
         let streams = KeySpec {
-            begin: Begin::Option("STREAMS", 1, &[("COUNT", 1), ("GROUP", 2), ("NOACK", 0)]),
+            begin: Begin::Option("STREAMS", 1, 1, &[("COUNT", 1), ("GROUP", 2), ("NOACK", 0)]),
             ..KeySpec::range(1, -1, 1, &[])
         };
         let streams = KeySpec { find: Find::Range { last: -1, step: 1, limit: 2 }, ..streams };

@@ -32,9 +32,9 @@ impl Command {
                 if spec.flags.contains(&VariableFlags) { self.actual_flags(args) } else { spec.flags };
             keys.extend(found.iter().map(|key| KeyUse { index: key.index, flags }));
         }
-        // What specs find beside each other (MIGRATE's) need not all be keys.
-        let counted = self.keys(args)?;
-        keys.retain(|found: &KeyUse| counted.iter().any(|key| key.index == found.index));
+        if self.lists_keys(keys.len()) {
+            keys.remove(0);
+        }
         keys.extend(self.sort_target(args).map(|index| KeyUse { index, flags: STORED }));
         Some(keys)
     }

@@ -256,12 +256,16 @@ impl Command {
                 return None;
             }
         }
-        // With keys behind the word KEYS, the one at its usual place is empty.
-        if self.entry.name == "migrate" && found.len() > 1 {
+        if self.lists_keys(found.len()) {
             found.remove(0);
         }
         found.extend(self.sort_target(args).map(|index| KeyRef { index, write: true }));
         Some(found)
+    }
+
+    /// Whether it is a MIGRATE whose keys, `found_count` with the empty one at the usual place, follow the word KEYS.
+    pub(crate) fn lists_keys(&self, found_count: usize) -> bool {
+        found_count > 1 && self.entry.name == "migrate"
     }
 
     /// Where the target of `SORT` is, which its key spec does not say; of several the last one counts.

@@ -98,9 +98,9 @@ impl Thread {
     fn take_returned(&mut self, returned: Returned) {
         let conn = ConnId::from_bits(returned.client.connection);
         let Some(session) = self.host.connections.session(conn) else { return };
-        session.migration = Some(Box::new(returned.migration));
-        let command = self.host.shared.table.resolve(&returned.args.slices()).expect("it is MIGRATE").id;
-        self.retry(conn, Retry { command, args: returned.args, needs: Needs::Nothing, tries: 0 });
+        let Returned { command, args, migration, .. } = returned;
+        session.migration = Some(Box::new(migration));
+        self.retry(conn, Retry { command, args, needs: Needs::Nothing, tries: 0 });
     }
 
     /// Runs a command again that could not have its shards.

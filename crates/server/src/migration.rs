@@ -9,7 +9,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use command::{Client, CommandError, OwnedArgs};
+use command::{Client, CommandError, CommandId, OwnedArgs};
 use resp::Value;
 
 use crate::message::Message;
@@ -82,6 +82,7 @@ pub(crate) struct Migration {
 /// A migration that came back to the client's thread, with the command to be run again.
 pub(crate) struct Returned {
     pub(crate) client: Client,
+    pub(crate) command: CommandId,
     pub(crate) args: OwnedArgs,
     pub(crate) migration: Migration,
 }

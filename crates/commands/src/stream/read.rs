@@ -42,7 +42,7 @@ const NEW: StreamId = StreamId::MAX;
 /// `STREAMS key … id …`, an option like others.
 const STREAMS: KeySpec = KeySpec {
     flags: &[RO, Access],
-    begin: Begin::Option("STREAMS", 1, OPTIONS),
+    begin: Begin::Option("STREAMS", 1, 1, OPTIONS),
     find: Find::Range { last: -1, step: 1, limit: 2 },
     notes: "",
 };
@@ -174,7 +174,7 @@ pub(super) const XREADGROUP: Entry = Entry {
             the stream getting new data.",
     arity: -7,
     flags: &[Write, Blocking],
-    keys: &[KeySpec { begin: Begin::Option("STREAMS", 4, OPTIONS), ..STREAMS }],
+    keys: &[KeySpec { begin: Begin::Option("STREAMS", 4, 1, OPTIONS), ..STREAMS }],
     args: &[
         block("group-block", &[string("group"), string("consumer")]).token("GROUP"),
         integer("count").token("COUNT").optional(),

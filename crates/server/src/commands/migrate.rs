@@ -41,7 +41,7 @@ const MIGRATE: Entry = Entry {
     keys: &[
         KeySpec::one(3, &[RW, Access, Delete]),
         KeySpec {
-            begin: Begin::Keyword("KEYS", -2),
+            begin: Begin::Option("KEYS", -2, 6, &[("COPY", 0), ("REPLACE", 0), ("AUTH", 1), ("AUTH2", 2)]),
             ..KeySpec::range(0, -1, 1, &[RW, Access, Delete, Incomplete])
         },
     ],
@@ -144,26 +144,10 @@ impl<'a> Call<'a> {
 
 fn migrate(ctx: &mut Ctx) -> CommandResult {
     let call = Call::parse(ctx.args)?;
-    enter_all(ctx, &call.keys)?;
     match ThreadHost::of(ctx.host).session().migration.take() {
         None => begin(ctx, call),
         Some(migration) => go_on(ctx, call, *migration),
     }
-}
-
-/// The key specs miss some keys, if one of them is the word `KEYS`.
-fn enter_all(ctx: &mut Ctx, keys: &[&[u8]]) -> CommandResult {
-    let hold = &ctx.store.tx.hold;
-    let ids = keys.iter().map(|key| ctx.store.locate(key).0);
-    if ids.clone().all(|id| hold.has(id)) {
-        return Ok(());
-    }
-    let mut ids: Vec<_> = ids.chain(ctx.store.entered()).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    ctx.store.tx.wanted = ids.into();
-    // Nobody sees it.
-    Err(CommandError::EXEC_ABORTED)
 }
 
 fn begin(ctx: &mut Ctx, call: Call) -> CommandResult {
@@ -193,7 +177,7 @@ fn content(ctx: &mut Ctx, key: &[u8]) -> Option<Content> {
 /// Sends what is to be sent. The command runs again when that is done.
 fn send(ctx: &mut Ctx, target: Target, migration: Migration) -> CommandResult {
     let client = ctx.store.client;
-    let returned = Returned { client, args: OwnedArgs::new(ctx.args), migration };
+    let returned = Returned { client, command: ctx.command.id, args: OwnedArgs::new(ctx.args), migration };
     let host = ThreadHost::of(ctx.host);
     host.shared.send_parcels(target, Box::new(returned))?;
     host.session().state = State::Away;

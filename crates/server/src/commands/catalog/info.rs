@@ -123,7 +123,7 @@ fn write_key_spec(reply: &mut Reply<'_>, spec: &KeySpec) {
     reply.bulk(b"begin_search");
     match spec.begin {
         Begin::Index(index) => write_search(reply, "index", &[("index", index as i64)]),
-        Begin::Keyword(word, from) | Begin::Option(word, from, _) => {
+        Begin::Keyword(word, from) | Begin::Option(word, from, _, _) => {
             reply.map(2);
             reply.bulk(b"type");
             reply.bulk(b"keyword");

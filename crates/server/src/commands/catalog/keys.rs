@@ -1,5 +1,6 @@
 //! COMMAND GETKEYS and GETKEYSANDFLAGS: which arguments of a command are keys, and what it does with them.
 
+use command::KeyFlag::Incomplete;
 use command::{CommandError, CommandResult, Ctx, Entry, Flag, KeyFlag, KeySpec, KeyUse, Run, Shape, string};
 
 use super::SUBCOMMAND;
@@ -45,8 +46,7 @@ fn command_getkeysandflags(ctx: &mut Ctx) -> CommandResult {
         ctx.reply.array(2);
         ctx.reply.bulk(ctx.args[key.index]);
         // That its spec does not find them all is nothing about a key.
-        let said: Vec<KeyFlag> =
-            key.flags.iter().copied().filter(|flag| *flag != KeyFlag::Incomplete).collect();
+        let said: Vec<KeyFlag> = key.flags.iter().copied().filter(|flag| *flag != Incomplete).collect();
         write_key_flags(&mut ctx.reply, &said);
     }
     Ok(())

@@ -46,7 +46,6 @@ const REDIS_7_2: &str = "\
 #[test]
 fn every_command_of_redis_is_here() {
     let table = Table::new(&crate::commands::families());
-    let mut absent =
-        REDIS_7_2.split(' ').filter(|name| !name.is_empty() && table.by_full_name(name.as_bytes()).is_none());
-    assert_eq!(absent.next(), None);
+    let absent = REDIS_7_2.split_whitespace().filter(|name| table.by_full_name(name.as_bytes()).is_none());
+    assert_eq!(absent.collect::<Vec<_>>(), Vec::<&str>::new());
 }

@@ -9,6 +9,7 @@
 pub mod access;
 mod config;
 mod db;
+mod marks;
 mod record;
 mod string;
 mod value;
@@ -16,6 +17,7 @@ mod value;
 pub use access::Lfu;
 pub use config::{Config, UnixMs};
 pub use db::Db;
+pub use marks::Marks;
 pub use record::{Record, RecordMut, RecordRef};
 pub use string::{SHARED_BYTES_MIN, Str, StrRef};
 pub use value::{Kind, Type, Value, ValueRef};

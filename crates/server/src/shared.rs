@@ -4,21 +4,24 @@
 //! simulation.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use command::{Shards, Table};
+use command::{CommandError, Shards, Table};
 use keyspace::Config;
 use proactor::{Inbox, Node, Waker};
 use shard::{Placement, Subscriber};
 
 use crate::eviction::Exceeded;
+use crate::library_store::LibraryStore;
 use crate::message::Message;
+use crate::migration::Migrations;
 use crate::patterns::Patterns;
-use crate::script_store::{ScriptStore, SlowScript};
+use crate::script_store::{ScriptStore, SlowKind, SlowScript};
 use crate::settings::Settings;
 use crate::snapshot::Snapshots;
 use crate::stats::ThreadStats;
+use crate::users::Users;
 use crate::watch::Watch;
 
 /// A thread as the others see it.
@@ -69,6 +72,7 @@ pub(crate) struct Shared {
     pub(crate) shards: Shards,
     pub(crate) table: Table,
     pub(crate) settings: Settings,
+    pub(crate) users: Users,
     pub(crate) threads: Box<[Remote]>,
     pub(crate) entry_mode: EntryMode,
     pub(crate) singlehop_blocking: bool,
@@ -82,6 +86,7 @@ pub(crate) struct Shared {
     /// Connections that get a line for every command.
     pub(crate) monitor_count: AtomicUsize,
     pub(crate) scripts: ScriptStore,
+    pub(crate) libraries: LibraryStore,
     pub(crate) next_client_id: AtomicU64,
     pub(crate) connected_clients: AtomicU64,
     pub(crate) started_ms: u64,
@@ -91,6 +96,9 @@ pub(crate) struct Shared {
     pub(crate) snapshots: Snapshots,
     /// For how long more memory was used than is allowed.
     pub(crate) exceeded: Exceeded,
+    /// When database 0 is to be emptied, because a `flush_all` of memcached's protocol said so.
+    pub(crate) flush_at: AtomicI64,
+    pub(crate) migrations: Migrations,
     /// Whether keys are expired in the background (`DEBUG SET-ACTIVE-EXPIRE`).
     pub(crate) active_expire: AtomicBool,
     /// `io_uring` or `epoll`.
@@ -103,6 +111,7 @@ impl Shared {
     pub(crate) fn create(
         settings: Settings,
         table: Table,
+        users: Users,
         wakers: Vec<Arc<Waker>>,
         driver_name: &'static str,
         seed: u64,
@@ -132,6 +141,7 @@ impl Shared {
             entry_mode: settings.entry_mode(),
             singlehop_blocking: settings.singlehop_blocking(),
             settings,
+            users,
             threads,
             patterns: Patterns::default(),
             subscription_count: AtomicUsize::new(0),
@@ -139,6 +149,7 @@ impl Shared {
             tracking_count: AtomicUsize::new(0),
             monitor_count: AtomicUsize::new(0),
             scripts: ScriptStore::default(),
+            libraries: LibraryStore::default(),
             next_client_id: AtomicU64::new(1),
             connected_clients: AtomicU64::new(0),
             started_ms: now_ms,
@@ -147,6 +158,8 @@ impl Shared {
             watch: Watch::new(table.len()),
             snapshots: Snapshots::new(now_ms),
             exceeded: Exceeded::default(),
+            flush_at: AtomicI64::new(i64::MAX),
+            migrations: Migrations::default(),
             active_expire: AtomicBool::new(true),
             driver_name,
             data_config,
@@ -164,6 +177,13 @@ impl Shared {
     /// The connections of all clients by their id.
     pub(crate) fn clients(&self) -> MutexGuard<'_, HashMap<u64, Subscriber>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is answered while something is slow: how to end it.
+    pub(crate) fn busy_error(&self) -> CommandError {
+        let kinds = || self.threads.iter().filter_map(|thread| thread.slow_script.kind());
+        let is_function = kinds().all(|kind| kind == SlowKind::Function) && kinds().next().is_some();
+        if is_function { CommandError::BUSY_WITH_FUNCTION } else { CommandError::BUSY }
     }
 
     /// Publishes the settings of the data path and tells all threads.

@@ -166,8 +166,11 @@ pub(crate) struct ThreadStats {
     pub(crate) retries: Counter,
     /// Turns that began with a shard kept from before, because its backlog was long.
     pub(crate) kept: Counter,
-    /// How many there are just now, unlike everything else here.
+    /// How many there are just now: this and what is of the Lua states are no sums since the start.
     pub(crate) blocked_clients: Counter,
+    /// Memory of its Lua states as it is now: that for scripts, that for functions.
+    pub(crate) script_state_bytes: Counter,
+    pub(crate) function_state_bytes: Counter,
     /// The same: large values and databases that are left to be freed.
     pub(crate) garbage: Counter,
     /// The same: what its clients take, and the largest of them.
@@ -181,6 +184,8 @@ pub(crate) struct ThreadStats {
     pub(crate) reads_processed: Counter,
     pub(crate) error_replies: Counter,
     pub(crate) errors: ErrorCounts,
+    /// What clients were not allowed to do, by [`Reason`](command::acl::Reason); never reset.
+    pub(crate) denied: [Counter; 4],
     pub(crate) commands: Box<[CommandStats]>,
 }
 
@@ -195,6 +200,8 @@ impl ThreadStats {
             retries: Counter::default(),
             kept: Counter::default(),
             blocked_clients: Counter::default(),
+            script_state_bytes: Counter::default(),
+            function_state_bytes: Counter::default(),
             garbage: Counter::default(),
             client_bytes: Counter::default(),
             largest_client_bytes: Counter::default(),
@@ -206,6 +213,7 @@ impl ThreadStats {
             reads_processed: Counter::default(),
             error_replies: Counter::default(),
             errors: ErrorCounts::new(),
+            denied: Default::default(),
             commands: (0..command_count).map(|_| CommandStats::default()).collect(),
         }
     }

@@ -107,6 +107,7 @@ impl<'c> Builder<'c> {
             }
             (Value::List(list), Part::Element(element)) => {
                 list.push(End::Tail, element);
+                list.compress_inner(&self.config.list);
                 true
             }
             (Value::Set(set), Part::Member(member)) => set.insert(member, &self.config.set),

@@ -9,6 +9,7 @@
 
 use std::marker::PhantomData;
 use std::mem;
+use std::num::NonZero;
 use std::ptr::{self, NonNull};
 
 /// Bits of a tag.
@@ -72,6 +73,25 @@ unsafe impl<T: 'static> Block for Box<T> {
     }
 }
 
+// SAFETY: a number owns nothing; its pointer is never followed.
+unsafe impl Block for u32 {
+    type Ref<'a> = u32;
+
+    fn into_raw(self) -> NonNull<()> {
+        NonNull::without_provenance(NonZero::<usize>::MIN.saturating_add(self as usize))
+    }
+
+    unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        (raw.addr().get() - 1) as u32
+    }
+
+    unsafe fn lend<'a>(raw: NonNull<()>) -> Self::Ref<'a> {
+        (raw.addr().get() - 1) as u32
+    }
+
+    fn prefetch(_: *const ()) {}
+}
+
 /// See the head of this file.
 #[repr(transparent)]
 pub(super) struct Slot<B: Block> {
@@ -117,6 +137,26 @@ impl<B: Block> Slot<B> {
         assert!(raw.addr() <= ADDRESS_MASK, "an address has 48 bits");
         let mark = self.word.addr() & MARK;
         self.word = raw.map_addr(|address| address | (usize::from(tag) << ADDRESS_BITS) & TAG_MASK | mark);
+    }
+
+    /// A slot with the same tag and mark, and the block that `clone` makes of the one here.
+    pub(super) fn cloned_by(&self, clone: &dyn Fn(B::Ref<'_>) -> B) -> Self {
+        let mut cloned = Self::empty();
+        if let Some(block) = self.get() {
+            cloned.put(self.tag(), clone(block));
+        }
+        cloned.set_marked(self.word.addr() & MARK != 0);
+        cloned
+    }
+
+    /// Fills an empty slot with the block of another, which loses its mark with it.
+    #[inline]
+    pub(super) fn take_over(&mut self, tag: u16, from: &mut Self) {
+        assert!(self.is_empty(), "a slot has room for one block");
+        let word = mem::replace(&mut from.word, ptr::null_mut());
+        let mark = self.word.addr() & MARK;
+        self.word =
+            word.map_addr(|word| word & ADDRESS_MASK | (usize::from(tag) << ADDRESS_BITS) & TAG_MASK | mark);
     }
 
     /// Empties the slot.
@@ -185,6 +225,12 @@ pub(super) fn matching_and_marked<B: Block>(slots: &[Slot<B>; 8], tag: u16) -> (
         let is_marked = slot.word.addr() & MARK != 0;
         (matching << 1 | u8::from(slot.tag() == tag), marked << 1 | u8::from(is_marked))
     })
+}
+
+/// The empty slots of a bucket, each a bit.
+#[inline]
+pub(super) fn empty<B: Block>(slots: &[Slot<B>; 8]) -> u8 {
+    slots.iter().rev().fold(0, |empty, slot| empty << 1 | u8::from(slot.is_empty()))
 }
 
 /// A block in its slot, borrowed alone.

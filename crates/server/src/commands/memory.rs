@@ -93,7 +93,7 @@ fn memory_stats(ctx: &mut Ctx) -> CommandResult {
         ("cluster.links", 0),
         ("aof.buffer", 0),
         ("lua.caches", figures.script_bytes),
-        ("functions.caches", 0),
+        ("functions.caches", figures.function_bytes),
     ];
     let more_numbers: &[(&str, u64)] = &[
         ("overhead.total", figures.overhead_bytes),

@@ -26,7 +26,6 @@ use heap::Gauge;
 use resp::Proto;
 use shard::ShardId;
 
-use crate::scripting::Wanted;
 use crate::settings::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
 use crate::thread::{Thread, ThreadHost};
 use pool::{Candidate, Pool};
@@ -159,9 +158,6 @@ impl ThreadHost {
 
     /// Whether a command of the current client is refused when there is no room.
     fn is_refused_without_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
-        if !self.session().authenticated {
-            return false;
-        }
         let table = &self.shared.table;
         let Some(multi) = self.session().multi.take() else { return self.needs_room(command, args) };
         let is_refused = if command.entry.name == "exec" {
@@ -175,12 +171,9 @@ impl ThreadHost {
 
     /// Whether a command may need memory: by its declaration, or that of its script.
     fn needs_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
-        let (Route::Script { by_name }, Some(&what)) = (command.entry.route, args.get(1)) else {
-            return command.has(Flag::DenyOom);
-        };
-        let wanted = if by_name { Wanted::Named(what) } else { Wanted::Source(what) };
-        self.script(&wanted).is_ok_and(|script| {
-            let flags = script.flags();
+        let Route::Script(callee) = command.entry.route else { return command.has(Flag::DenyOom) };
+        self.called(args, callee).is_some_and(|program| {
+            let flags = program.flags();
             flags.is_declared && !flags.allow_oom && !flags.no_writes
         })
     }

@@ -66,6 +66,9 @@ impl Shared {
         encoder.aux("ctime", (now_ms / 1000).to_string().as_bytes())?;
         encoder.aux("used-mem", heap::allocated_bytes().to_string().as_bytes())?;
         encoder.aux("aof-base", b"0")?;
+        for library in self.libraries.get().1.iter() {
+            encoder.function(library.code())?;
+        }
         for db in 0..self.settings.databases() {
             self.write_database(hold, db, now_ms as UnixMs, &mut encoder)?;
         }

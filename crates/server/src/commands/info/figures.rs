@@ -3,6 +3,7 @@
 use command::Store;
 
 use crate::shared::Shared;
+use crate::stats::ThreadStats;
 use crate::system;
 
 /// What INFO and MEMORY tell about memory.
@@ -20,6 +21,13 @@ pub(crate) struct MemoryFigures {
     pub(crate) garbage_count: u64,
     pub(crate) script_bytes: u64,
     pub(crate) script_count: usize,
+    /// Of libraries of functions: their codes and what is known of them.
+    pub(crate) function_bytes: u64,
+    pub(crate) library_count: usize,
+    pub(crate) function_count: usize,
+    /// The Lua states of all threads, those for scripts and those for functions.
+    pub(crate) script_state_bytes: u64,
+    pub(crate) function_state_bytes: u64,
     pub(crate) key_count: u64,
     /// Of the tables of each database.
     pub(crate) table_bytes: Vec<u64>,
@@ -40,6 +48,9 @@ impl MemoryFigures {
             let cache = shared.scripts.cache();
             (cache.memory_bytes() as u64, cache.len())
         };
+        let (_, libraries) = shared.libraries.get();
+        let over_threads =
+            |of: fn(&ThreadStats) -> u64| shared.threads.iter().map(|thread| of(&thread.stats)).sum();
         let (used_bytes, startup_bytes) = (heap::allocated_bytes(), shared.watch.startup_bytes());
         let client_bytes = shared.client_bytes();
         let overhead_bytes =
@@ -55,6 +66,11 @@ impl MemoryFigures {
             garbage_count: shared.threads.iter().map(|thread| thread.stats.garbage.get()).sum(),
             script_bytes,
             script_count,
+            function_bytes: libraries.memory_bytes() as u64,
+            library_count: libraries.len(),
+            function_count: libraries.function_count(),
+            script_state_bytes: over_threads(|stats| stats.script_state_bytes.get()),
+            function_state_bytes: over_threads(|stats| stats.function_state_bytes.get()),
             key_count,
             table_bytes,
         }

@@ -7,6 +7,7 @@ use crate::stats::ThreadStats;
 use crate::system;
 
 /// What INFO and MEMORY tell about memory.
+#[derive(Default)]
 pub(crate) struct MemoryFigures {
     pub(crate) used_bytes: u64,
     pub(crate) peak_bytes: u64,

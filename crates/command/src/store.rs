@@ -115,8 +115,8 @@ impl<'a, 't> Store<'a, 't> {
             Some(mut record) => {
                 shard.stats.keyspace_hits += 1;
                 if touch {
-                    let access = next_access(record.lend(), config, *now, &mut shard.random);
-                    record.set_read(access);
+                    let word = word_after_use(record.lend().access(), config, *now, &mut shard.random);
+                    record.set_read(word);
                 }
                 Some(record.into_ref())
             }
@@ -628,20 +628,20 @@ fn post_event(posts: &mut Vec<Post>, mask: u32, db: u32, event: &'static str, ke
     }
 }
 
-/// What a record remembers of its accesses once it is used now.
+/// The access word of a record after one more use.
 #[inline]
-fn next_access(record: RecordRef, config: &Config, now: UnixMs, random: &mut Random) -> u32 {
+fn word_after_use(access: u32, config: &Config, now: UnixMs, random: &mut Random) -> u32 {
     match config.lfu {
         None => access::lru_clock(now),
-        Some(lfu) => lfu.used(record.access(), now, random),
+        Some(lfu) => lfu.used(access, now, random),
     }
 }
 
 /// Notes a use of a record.
 #[inline]
 fn note_access(record: &mut RecordMut, config: &Config, now: UnixMs, random: &mut Random) {
-    let access = next_access(record.lend(), config, now, random);
-    record.set_access(access);
+    let word = word_after_use(record.lend().access(), config, now, random);
+    record.set_access(word);
 }
 
 /// The same for one whose value was replaced, which without `touch` counts as a new one, or keeps its count.

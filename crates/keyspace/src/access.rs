@@ -1,8 +1,8 @@
 //! What a record remembers of its accesses: 24 bits in the word that it begins with, so that nothing gets larger by it.
 //!
 //! ```text
-//! LRU  │ seconds since 1970, the lower 24 bits    │
-//! LFU  │ minutes since 1970, 16 │ counter, 8 bits │
+//! LRU  │ seconds since 1970, the lower 24 bits       │
+//! LFU  │ minutes since 1970, 16 bits │ counter, 8 bits │
 //! ```
 //!
 //! Which of the two it is, `maxmemory-policy` says. The counter is Redis' Morris counter: it grows by chance, the more
@@ -16,8 +16,8 @@ use crate::config::UnixMs;
 /// The counter of a new record: enough not to be evicted at once.
 const NEW_COUNT: u8 = 5;
 
-/// Whoever was idle for longer is remembered as if it were so long: half of what the bits can tell apart.
-const IDLE_SECONDS_MAX: u64 = (1 << 23) - 1;
+/// Whoever was idle for longer is remembered as if it were so long: nearly all that the bits can tell apart.
+const IDLE_SECONDS_MAX: u64 = 16_000_000;
 
 const SECOND_MS: UnixMs = 1000;
 const MINUTE_MS: UnixMs = 60 * SECOND_MS;
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn what_was_saved_is_taken_as_far_as_it_is_meant() {
         assert_eq!(restored(None, NOW, Some(60), Some(9)), lru_clock(NOW) - 60);
-        assert_eq!(restored(None, NOW, Some(u64::MAX), None), lru_clock(NOW) - 0x7f_ffff);
+        assert_eq!(restored(None, NOW, Some(u64::MAX), None), lru_clock(NOW) - 16_000_000);
         assert_eq!(restored(None, NOW, None, Some(9)), lru_clock(NOW));
         assert_eq!(LFU.counter(restored(Some(LFU), NOW, Some(60), Some(9)), NOW), 9);
         assert_eq!(LFU.counter(restored(Some(LFU), NOW, Some(60), None), NOW), NEW_COUNT);

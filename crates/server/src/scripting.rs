@@ -123,8 +123,6 @@ pub(crate) struct Call<'a> {
     pub(crate) key_count: usize,
     /// It must not write.
     pub(crate) is_read_only: bool,
-    /// It may write although there is no room.
-    pub(crate) may_lack_room: bool,
 }
 
 /// What a client wants to be run.
@@ -210,23 +208,13 @@ impl ThreadHost {
         result
     }
 
-    /// The shards that a script or function needs beside those of its keys.
-    pub(crate) fn script_needs(&mut self, args: &[&[u8]], callee: Callee) -> Needs {
-        let Some(&what) = args.get(1) else { return Needs::Nothing };
+    /// What a call runs; none if it will be refused.
+    pub(crate) fn called(&mut self, args: &[&[u8]], callee: Callee) -> Option<Program> {
+        let &what = args.get(1)?;
         if self.scripting.is_running {
-            // It will be refused, and the engine is out.
-            return Needs::Nothing;
+            // The engine is out.
+            return None;
         }
-        match self.program(what, callee) {
-            // It will be refused.
-            None => Needs::Nothing,
-            Some(program) if program.reach().get() == Reach::Declared => Needs::Nothing,
-            Some(_) => Needs::One(self.shared.shards.roaming()),
-        }
-    }
-
-    /// The script or function that a command names, if there is one.
-    pub(crate) fn program(&mut self, what: &[u8], callee: Callee) -> Option<Program> {
         match callee {
             Callee::Source => self.script(&Wanted::Source(what)).ok().map(Program::Script),
             Callee::Sha1 => self.script(&Wanted::Named(what)).ok().map(Program::Script),
@@ -234,6 +222,16 @@ impl ThreadHost {
                 self.renew_libraries();
                 self.function(what)
             }
+        }
+    }
+
+    /// The shards that a script or function needs beside those of its keys.
+    pub(crate) fn script_needs(&mut self, args: &[&[u8]], callee: Callee) -> Needs {
+        match self.called(args, callee) {
+            // It will be refused.
+            None => Needs::Nothing,
+            Some(program) if program.reach().get() == Reach::Declared => Needs::Nothing,
+            Some(_) => Needs::One(self.shared.shards.roaming()),
         }
     }
 
@@ -261,7 +259,7 @@ impl ThreadHost {
         self.scripting.caller = self.current.replace(session);
         self.scripting.is_running = true;
         let started_ms = self.driver.clock().monotonic_ms();
-        let lacks_room = !call.may_lack_room && self.lacked_room(&client);
+        let lacks_room = !call.program.flags().allow_oom && self.lacked_room(&client);
         let mut run = Run {
             tx,
             host: self,

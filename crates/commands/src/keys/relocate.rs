@@ -69,11 +69,10 @@ fn rename_key(ctx: &mut Ctx, overwrite: bool) -> Result<bool, CommandError> {
         return Ok(false);
     }
     let record = ctx.store.take(source).expect("it was found just before");
-    let lent = record.lend();
-    let (expiry, access, marks) = (lent.expiry(), lent.access(), lent.marks());
+    let (expiry, access, marks) = (record.lend().expiry(), record.lend().access(), record.lend().marks());
     ctx.store.replace(target, record.into_value(), expiry);
-    ctx.store.set_access(target, access);
     ctx.store.mark(target, marks.of_changed_value());
+    ctx.store.set_access(target, access);
     ctx.store.touched(source, 1);
     ctx.store.touched(target, 0);
     ctx.store.notify(Class::Generic, "rename_from", source);
@@ -191,11 +190,10 @@ fn move_key(ctx: &mut Ctx) -> CommandResult {
         ctx.store.changed(key, Class::Generic, "move_from");
         ctx.effect_same(key);
         ctx.store.client.db = target_db;
-        let lent = record.lend();
-        let (expiry, access, marks) = (lent.expiry(), lent.access(), lent.marks());
+        let (expiry, access, marks) = (record.lend().expiry(), record.lend().access(), record.lend().marks());
         ctx.store.replace(key, record.into_value(), expiry);
-        ctx.store.set_access(key, access);
         ctx.store.mark(key, marks.of_changed_value());
+        ctx.store.set_access(key, access);
         ctx.store.changed_elements(key, Class::Generic, "move_to", 0);
         ctx.store.client.db = source_db;
     }

@@ -136,13 +136,7 @@ pub(super) fn run_program(
     if is_read_only && flags.is_declared && !flags.no_writes {
         return Err(CommandError::NOT_READ_ONLY);
     }
-    let call = Call {
-        program,
-        request: ctx.args,
-        key_count,
-        is_read_only: is_read_only || flags.no_writes,
-        may_lack_room: flags.allow_oom,
-    };
+    let call = Call { program, request: ctx.args, key_count, is_read_only: is_read_only || flags.no_writes };
     let client = ctx.store.client;
     match ThreadHost::of(ctx.host).run_program(ctx.store.tx, client, &call, &mut ctx.reply) {
         script::Outcome::Missing => Err(CommandError::NO_SCRIPT),

@@ -158,9 +158,6 @@ impl ThreadHost {
 
     /// Whether a command of the current client is refused when there is no room.
     fn is_refused_without_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
-        if !self.session().access.is_authenticated {
-            return false;
-        }
         let table = &self.shared.table;
         let Some(multi) = self.session().multi.take() else { return self.needs_room(command, args) };
         let is_refused = if command.entry.name == "exec" {
@@ -174,10 +171,8 @@ impl ThreadHost {
 
     /// Whether a command may need memory: by its declaration, or that of its script.
     fn needs_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
-        let (Route::Script(callee), Some(&what)) = (command.entry.route, args.get(1)) else {
-            return command.has(Flag::DenyOom);
-        };
-        self.program(what, callee).is_some_and(|program| {
+        let Route::Script(callee) = command.entry.route else { return command.has(Flag::DenyOom) };
+        self.called(args, callee).is_some_and(|program| {
             let flags = program.flags();
             flags.is_declared && !flags.allow_oom && !flags.no_writes
         })

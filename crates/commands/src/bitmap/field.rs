@@ -141,8 +141,13 @@ fn write(ctx: &mut Ctx, operations: &[Operation], length: usize) -> CommandResul
             }
         }
     }
-    if grows || count > 0 {
+    if count > 0 {
         ctx.store.changed_elements(key, Class::String, "setbit", count);
+    } else if grows {
+        // Redis tells nobody of a string that only grew, because no operation was done.
+        ctx.store.counted(key, 0);
+    }
+    if grows || count > 0 {
         ctx.effect_same(key);
     }
     Ok(())

@@ -6,7 +6,7 @@ URL ?=
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: help run build release test quick-test differential simulate hostile fuzz loom lint fmt bench bench-quick bench-tables bench-growth bench-commands scaling demo gates gate-sidekiq clean setup
+.PHONY: help run build release test quick-test differential simulate hostile fuzz loom lint fmt bench bench-quick bench-tables bench-growth bench-commands scaling demo gates gate-sidekiq gate-memcached clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -91,7 +91,10 @@ gate-sidekiq: release ## Account for every job of Sidekiq 6 and 7, and fetch eve
 	gates/sidekiq/setup
 	scripts/gate-sidekiq $(URL)
 
-gates: gate-sidekiq ## All real clients
+gate-memcached: release ## memcached's clients: libmemcached's memccapable, pymemcache's tests, against Darter and memcached
+	scripts/gate-memcached
+
+gates: gate-sidekiq gate-memcached ## All real clients
 
 clean: ## Remove what was built
 	$(CARGO) clean

@@ -12,7 +12,8 @@ use resp::{DoubleBuffer, Value};
 use transcript::{Runner, Socket};
 
 use crate::differences::{Rule, rules_of, without_times};
-use crate::generate::Request;
+use crate::functions;
+use crate::generate::{Request, words};
 use crate::values::SCRIPTS;
 
 /// What is compared along one connection.
@@ -35,6 +36,12 @@ impl<'t> Comparison<'t> {
     /// Compares the replies to `request`; the name of the command at which they differ.
     pub(crate) fn compare(&mut self, request: &Request, darter: &Value, redis: &Value) -> Result<(), String> {
         let name = request[0].to_ascii_lowercase();
+        if let Ok(command) = self.table.named(&[&name])
+            && ["multi", "exec"].contains(&command.entry.name)
+            && !matches!(darter, Value::Error(_))
+        {
+            self.note(command, &[&name]);
+        }
         let is_queued = *darter == Value::Simple(b"QUEUED".to_vec()) && darter == redis;
         match &name[..] {
             b"multi" if darter == redis => {
@@ -80,12 +87,17 @@ impl<'t> Comparison<'t> {
         let command = self.table.resolve(&args).ok();
         let same = match command {
             Some(command) => self.is_same(command, &args, darter, redis),
-            None => darter == redis,
+            None => functions::is_same(&args, darter, redis),
         };
+        if !matches!(darter, Value::Error(_)) {
+            for kind in functions::kinds(&request.iter().map(Vec::as_slice).collect::<Vec<_>>()) {
+                *self.answered.entry(kind.to_owned()).or_default() += 1;
+            }
+        }
         if let Some(command) = command
             && !matches!(darter, Value::Error(_))
         {
-            *self.answered.entry(command.full_name.clone()).or_default() += 1;
+            self.note(command, &args);
         }
         self.before = (called_request.to_vec(), darter.clone());
         match (same, command) {
@@ -94,6 +106,16 @@ impl<'t> Comparison<'t> {
             (false, None) => {
                 Err(String::from_utf8_lossy(&args.first().copied().unwrap_or_default().to_ascii_lowercase())
                     .into_owned())
+            }
+        }
+    }
+
+    /// Notes that a request was answered without an error, and which words of its command it had.
+    fn note(&mut self, command: &Command, args: &[&[u8]]) {
+        *self.answered.entry(command.full_name.clone()).or_default() += 1;
+        for word in words(command) {
+            if args[1..].iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes())) {
+                *self.answered.entry(format!("{} {word}", command.full_name)).or_default() += 1;
             }
         }
     }
@@ -146,10 +168,13 @@ fn is_near(darter: &Value, redis: &Value, tolerance: i64) -> bool {
     }
 }
 
-/// The request within the request, if that runs one of the scripts.
+/// The request within the request, if that runs one of the scripts, or a function that calls its arguments.
 fn called_by_script(request: &Request) -> Option<&[Vec<u8>]> {
     let [name, script, count, rest @ ..] = &request[..] else { return None };
-    if !name.eq_ignore_ascii_case(b"eval") || !SCRIPTS.iter().any(|known| known.as_bytes() == script) {
+    let is_script =
+        name.eq_ignore_ascii_case(b"eval") && SCRIPTS.iter().any(|known| known.as_bytes() == script);
+    let is_function = name.eq_ignore_ascii_case(b"fcall") && functions::is_caller(script);
+    if !is_script && !is_function {
         return None;
     }
     rest.get(std::str::from_utf8(count).ok()?.parse().ok()?..)
@@ -219,7 +244,7 @@ fn is_sample(darter: &Value, redis: &Value, whole: Option<&Value>) -> bool {
         && (whole.is_none() || drawn.iter().all(|leaf| known.contains(leaf)))
 }
 
-fn leaves(value: &Value, found: &mut Vec<String>) {
+pub(crate) fn leaves(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Array(items) | Value::Set(items) | Value::Push(items) => {
             items.iter().for_each(|item| leaves(item, found));

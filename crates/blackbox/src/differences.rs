@@ -91,6 +91,16 @@ pub const KNOWN: &[Known] = &[
         rule: Rule::Differs(is_newer_help),
         reason: "7.2 says `Print this help.` where 7.0 says `Prints`",
     },
+    Known {
+        commands: OF_THE_SERVER,
+        rule: Rule::Differs(is_same_kind),
+        reason: "it tells about the server itself",
+    },
+    Known {
+        commands: HELPS,
+        rule: Rule::Differs(is_same_kind),
+        reason: "7.2 has other subcommands, and Darter tells what is unlike Redis",
+    },
     Known { commands: &["zrank", "zrevrank"], rule: Rule::Newer("WITHSCORE"), reason: "an option since 7.2" },
     Known { commands: &["hscan"], rule: Rule::Newer("NOVALUES"), reason: "an option since 7.4" },
     Known { commands: &["xadd"], rule: Rule::Unsent("*"), reason: CLOCK },
@@ -165,6 +175,41 @@ pub const KNOWN: &[Known] = &[
     },
 ];
 
+/// Commands whose replies tell about the server or the connection.
+const OF_THE_SERVER: &[&str] = &[
+    "client|id",
+    "client|info",
+    "client|list",
+    "hello",
+    "info",
+    "lastsave",
+    "latency|doctor",
+    "latency|histogram",
+    "latency|latest",
+    "lolwut",
+    "memory|doctor",
+    "memory|malloc-stats",
+    "memory|stats",
+    "memory|usage",
+    "slowlog|get",
+    "slowlog|len",
+    "time",
+];
+const HELPS: &[&str] = &[
+    "client|help",
+    "config|help",
+    "latency|help",
+    "memory|help",
+    "module|help",
+    "pubsub|help",
+    "script|help",
+    "slowlog|help",
+];
+
+fn is_same_kind(darter: &Value, redis: &Value) -> bool {
+    std::mem::discriminant(darter) == std::mem::discriminant(redis) && !matches!(darter, Value::Error(_))
+}
+
 /// What `rules` say about the command of this full name.
 pub(crate) fn rules_of(command: &str) -> impl Iterator<Item = Rule> {
     KNOWN.iter().filter(move |known| known.commands.contains(&command)).map(|known| known.rule)
@@ -190,14 +235,16 @@ fn is_same_stream(darter: &Value, redis: &Value) -> bool {
 }
 
 /// A reply about a stream without times, which differ from server to server, and what the versions count differently.
-/// Maps become arrays.
+/// Maps become arrays, in the order of their names.
 pub(crate) fn without_times(reply: &Value) -> Value {
     const LEFT_OUT: [&[u8]; 7] =
         [b"idle", b"inactive", b"seen-time", b"active-time", b"radix-tree-nodes", b"lag", b"entries-read"];
     let is_left_out = |name: &Value| matches!(name, Value::Bulk(name) if LEFT_OUT.contains(&&name[..]));
     match reply {
         Value::Map(pairs) => {
-            let flat = pairs.iter().flat_map(|(name, value)| [name.clone(), value.clone()]);
+            let mut pairs: Vec<&(Value, Value)> = pairs.iter().collect();
+            pairs.sort_by_cached_key(|(name, _)| name.to_string());
+            let flat = pairs.into_iter().flat_map(|(name, value)| [name.clone(), value.clone()]);
             without_times(&Value::Array(flat.collect()))
         }
         Value::Array(items) => match &items[..] {

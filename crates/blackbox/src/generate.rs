@@ -12,11 +12,12 @@
 //! Commands whose reply is random come with the reader of the whole set just before them, and are followed by the
 //! deletion of the key if they changed it at random.
 
-use command::{Arg, ArgKind, Command, Flag, Group, KeyFlag, Table};
+use command::{Arg, ArgKind, Command, Flag, Group, KeyFlag, Run, Shape, Table};
 use ds::random::Random;
 
 use crate::differences::{Rule, rules_of};
-use crate::values;
+use crate::lines::{is_sent, lines_of};
+use crate::{functions, values};
 
 /// The arguments of one request, its name included.
 pub type Request = Vec<Vec<u8>>;
@@ -45,8 +46,9 @@ pub struct Generator<'t> {
 impl<'t> Generator<'t> {
     /// The generator number `seed` for the commands of `table`.
     pub fn new(seed: u64, table: &'t Table) -> Self {
-        let callable =
-            |command: &&Command| command.entry.subcommands.is_empty() && is_known_to_oracle(command);
+        let callable = |command: &&Command| {
+            is_callable(command) && is_known_to_oracle(command) && is_sent(&command.full_name)
+        };
         let inserts = |command: &&Command| {
             command.entry.keys.iter().any(|spec| spec.flags.contains(&KeyFlag::Insert))
                 || ["set", "xadd"].contains(&command.entry.name)
@@ -64,17 +66,22 @@ impl<'t> Generator<'t> {
             _ if is_session => {
                 Batch { requests: vec![values::session(&mut self.random)], is_pipelined: false }
             }
+            _ if self.one_in(12) => self.about_functions(),
             0 => {
                 let mut requests = vec![vec![b"MULTI".to_vec()]];
                 for _ in 0..1 + self.random.below(5) {
-                    requests.extend(self.group(is_one_reply));
+                    requests.extend(self.group(may_be_queued));
                 }
                 requests.push(vec![b"EXEC".to_vec()]);
                 Batch { requests, is_pipelined: self.one_in(2) }
             }
             1 => {
                 let group = self.group(may_be_in_script);
-                let requests = group.into_iter().map(|request| self.in_script(request)).collect();
+                let requests = if self.one_in(4) {
+                    group.into_iter().flat_map(|request| self.in_function(request)).collect()
+                } else {
+                    group.into_iter().map(|request| self.in_script(request)).collect()
+                };
                 Batch { requests, is_pipelined: false }
             }
             2..6 => {
@@ -102,6 +109,9 @@ impl<'t> Generator<'t> {
                 break command;
             }
         };
+        if let Some(lines) = lines_of(&command.full_name) {
+            return self.one_of(lines).split(';').map(parsed).collect();
+        }
         let request = self.request(command);
         if command.entry.name == "xadd" && self.one_in(20) {
             // Enough for several nodes.
@@ -197,25 +207,46 @@ impl<'t> Generator<'t> {
         }
     }
 
+    /// Requests about libraries, and calls of their functions.
+    fn about_functions(&mut self) -> Batch {
+        let mut requests: Vec<Request> =
+            (0..1 + self.random.below(8)).map(|_| functions::request(&mut self.random)).collect();
+        if self.one_in(3) {
+            requests.insert(0, vec![b"MULTI".to_vec()]);
+            requests.push(vec![b"EXEC".to_vec()]);
+        }
+        Batch { requests, is_pipelined: self.one_in(2) }
+    }
+
     /// The request as a script's only call.
     fn in_script(&mut self, request: Request) -> Request {
         let script = self.one_of(&values::SCRIPTS);
         let mut eval = vec![b"EVAL".to_vec(), script.as_bytes().to_vec()];
+        let declared = self.declared_keys(&request);
+        eval.push(declared.len().to_string().into_bytes());
+        eval.extend(declared);
+        eval.extend(request);
+        eval
+    }
+
+    /// The request as a function's only call, and what loads that.
+    fn in_function(&mut self, request: Request) -> [Request; 2] {
+        let declared = self.declared_keys(&request);
+        functions::in_function(&mut self.random, request, declared)
+    }
+
+    /// The keys that a script declares before it calls `request`: most often all, otherwise none.
+    fn declared_keys(&mut self, request: &Request) -> Vec<Vec<u8>> {
         let table_keys = |command: &Command| {
             let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
             let keys = command.keys(&args).unwrap_or_default();
             keys.iter().map(|key| request[key.index].clone()).collect::<Vec<_>>()
         };
-        let declared = if self.one_in(4) {
-            Vec::new()
-        } else {
-            let called = self.commands.iter().find(|command| is_called(command, &request));
-            called.map(|command| table_keys(command)).unwrap_or_default()
-        };
-        eval.push(declared.len().to_string().into_bytes());
-        eval.extend(declared);
-        eval.extend(request);
-        eval
+        if self.one_in(4) {
+            return Vec::new();
+        }
+        let called = self.commands.iter().find(|command| is_called(command, request));
+        called.map(|command| table_keys(command)).unwrap_or_default()
     }
 }
 
@@ -229,7 +260,12 @@ fn stored_in_open_order(command: &Command, request: &Request) -> Option<Vec<u8>>
 
 /// Whether redis-server 7.0 has the command.
 pub fn is_known_to_oracle(command: &Command) -> bool {
-    let mut numbers = command.entry.since.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    !command.entry.since.is_empty() && is_old(command.entry.since)
+}
+
+/// Whether redis-server 7.0 has what came with the version `since`.
+fn is_old(since: &str) -> bool {
+    let mut numbers = since.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
     (numbers.next(), numbers.next()) <= (Some(7), Some(0))
 }
 
@@ -269,9 +305,44 @@ fn is_one_reply(command: &Command) -> bool {
     !is_iteration(command)
 }
 
+/// Whether `MULTI` may queue it, and the reply comes with that of `EXEC`.
+fn may_be_queued(command: &Command) -> bool {
+    is_one_reply(command)
+        && command.entry.reply != Shape::Push
+        && crate::lines::may_be_queued(&command.full_name)
+}
+
+/// A line of words, quoted as for redis-cli.
+fn parsed(line: &str) -> Request {
+    resp::split_args(line.as_bytes()).expect("quotes are balanced")
+}
+
+/// Values that answer a request: one for each channel that it names.
+pub(crate) fn value_count(command: Option<&Command>, request: &Request) -> usize {
+    let pushes = command.is_some_and(|command| command.entry.reply == Shape::Push);
+    if pushes { request.len().max(2) - 1 } else { 1 }
+}
+
+/// Whether it can be called: no family of subcommands.
+pub fn is_callable(command: &Command) -> bool {
+    matches!(command.entry.run, Run::Function(_))
+}
+
+/// The words that a request of `command` may have, as far as the oracle knows them.
+pub fn words(command: &Command) -> Vec<&'static str> {
+    let mut words = Vec::new();
+    collect_tokens(command.entry.args, &mut words);
+    let is_known = |word: &&str| {
+        rules_of(&command.full_name)
+            .all(|rule| !matches!(rule, Rule::Newer(unsent) | Rule::Unsent(unsent) if unsent == *word))
+    };
+    words.retain(is_known);
+    words
+}
+
 /// In 7.2 scripts may call blocking commands, which the oracle refuses: then the data would differ.
 fn may_be_in_script(command: &Command) -> bool {
-    is_one_reply(command) && !command.has(Flag::Blocking)
+    is_one_reply(command) && !command.has(Flag::Blocking) && command.entry.name != "wait"
 }
 
 /// The word that the oracle does not know yet.
@@ -283,7 +354,7 @@ fn newer_word(command: &Command) -> Option<&'static str> {
 }
 
 fn collect_tokens(args: &[Arg], tokens: &mut Vec<&'static str>) {
-    for arg in args {
+    for arg in args.iter().filter(|arg| arg.since.is_none_or(is_old)) {
         tokens.extend(arg.token);
         collect_tokens(arg.args, tokens);
     }
@@ -301,7 +372,7 @@ struct Filling<'g, 't> {
 
 impl Filling<'_, '_> {
     fn is_unsent(&self, arg: &Arg) -> bool {
-        arg.token.is_some() && arg.token == self.unsent
+        (arg.token.is_some() && arg.token == self.unsent) || !arg.since.is_none_or(is_old)
     }
 
     fn args(&mut self, args: &[Arg], request: &mut Request) {

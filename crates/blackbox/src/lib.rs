@@ -15,7 +15,9 @@
 mod client;
 mod compare;
 mod differences;
+mod functions;
 mod generate;
+mod lines;
 mod pair;
 mod samples;
 mod scratch;
@@ -26,7 +28,9 @@ mod witness;
 
 pub use client::{Client, PATIENCE, check, eventually, text};
 pub use differences::{KNOWN, Known, Rule};
-pub use generate::{Batch, Generator, Request, is_known_to_oracle};
+pub use functions::FUNCTION_REQUESTS;
+pub use generate::{Batch, Generator, Request, is_callable, is_known_to_oracle, words};
+pub use lines::{is_elsewhere, is_word_elsewhere};
 pub use pair::{Answered, Mismatch, Pair};
 pub use rustix::process::Signal;
 pub use samples::{sample_keys, samples, stream_state};

@@ -9,7 +9,7 @@ use resp::Value;
 use transcript::{Runner, Socket};
 
 use crate::compare::{Comparison, contents};
-use crate::generate::{Batch, Request, is_iteration};
+use crate::generate::{Batch, Request, is_iteration, value_count};
 use crate::server::Server;
 use crate::shapes::Shapes;
 
@@ -29,7 +29,7 @@ pub struct Pair<'a> {
     pub options: &'a [&'a str],
     /// The reference.
     pub redis: &'a Server,
-    /// Darter's data commands.
+    /// Darter's commands.
     pub table: &'a Table,
 }
 
@@ -109,9 +109,25 @@ impl Pair<'_> {
     /// The replies to a batch, which has been sent if it is pipelined.
     fn replies(&self, socket: &mut Socket, batch: &Batch) -> io::Result<Vec<Value>> {
         if batch.is_pipelined {
-            return batch.requests.iter().map(|_| socket.receive()).collect();
+            return batch.requests.iter().map(|request| self.receive(socket, request)).collect();
         }
         batch.requests.iter().map(|request| self.call(socket, request)).collect()
+    }
+
+    /// The reply to `request`; if there are several values, an array of them.
+    fn receive(&self, socket: &mut Socket, request: &Request) -> io::Result<Value> {
+        let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+        match value_count(self.table.resolve(&args).ok(), request) {
+            0 | 1 => socket.receive(),
+            count => {
+                let first = socket.receive()?;
+                if matches!(&first, Value::Error(_)) || first == Value::Simple(b"QUEUED".to_vec()) {
+                    return Ok(first);
+                }
+                let rest = (1..count).map(|_| socket.receive());
+                std::iter::once(Ok(first)).chain(rest).collect::<io::Result<_>>().map(Value::Array)
+            }
+        }
     }
 
     /// One request; a walk with a cursor to its end.
@@ -119,7 +135,10 @@ impl Pair<'_> {
         let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
         let cursor = match self.table.resolve(&args) {
             Ok(command) if is_iteration(command) => 1 + command.entry.keys.len(),
-            _ => return socket.call(request),
+            _ => {
+                socket.send(std::slice::from_ref(request))?;
+                return self.receive(socket, request);
+            }
         };
         let mut request = request.clone();
         let mut met = Vec::new();

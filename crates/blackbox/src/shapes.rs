@@ -1,6 +1,6 @@
 //! Holding the replies of one connection against the declarations of its commands.
 
-use command::Table;
+use command::{Shape, Table};
 use resp::Value;
 
 /// Follows a connection: which protocol it speaks, and what it has queued since `MULTI`.
@@ -14,11 +14,10 @@ pub struct Shapes {
 impl Shapes {
     /// Of a connection that has just been opened.
     pub fn new(resp3: bool) -> Shapes {
-        Shapes { table: Table::new(commands::FAMILIES), resp3, queued: None }
+        Shapes { table: server::table(), resp3, queued: None }
     }
 
-    /// Whether `reply` may answer `request`, the next on this connection; what is wrong if not. Commands that are
-    /// no data commands may answer anything.
+    /// Whether `reply` may answer `request`, the next on this connection; what is wrong if not.
     pub fn check(&mut self, request: &[Vec<u8>], reply: &Value) -> Result<(), String> {
         let name = request[0].to_ascii_lowercase();
         if matches!(reply, Value::Error(_)) {
@@ -31,6 +30,7 @@ impl Shapes {
             (b"hello", _) => self.resp3 = request.get(1).map_or(self.resp3, |version| version == b"3"),
             (b"multi", _) => self.queued = Some(Vec::new()),
             (b"discard", _) => self.queued = None,
+            (b"reset", _) => self.resp3 = false,
             (b"exec", queued) => {
                 let queued = queued.take().unwrap_or_default();
                 let Value::Array(replies) = reply else { return Ok(()) };
@@ -47,6 +47,13 @@ impl Shapes {
     fn check_one(&self, request: &[Vec<u8>], reply: &Value) -> Result<(), String> {
         let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
         match self.table.resolve(&args) {
+            // One for each channel.
+            Ok(command)
+                if command.entry.reply == Shape::Push
+                    && matches!(reply, Value::Array(items) if items.iter().all(|item| Shape::Push.fits(item, self.resp3))) =>
+            {
+                Ok(())
+            }
             Ok(command) if !command.entry.reply.fits(reply, self.resp3) => {
                 Err(format!("{} answers {reply:?}, not {:?}", command.full_name, command.entry.reply))
             }

@@ -332,6 +332,7 @@ pub(crate) fn integer(random: &mut Random, name: &str, group: Group) -> Vec<u8> 
         "milliseconds" | "ttl" => &MILLISECONDS,
         "unix-time-seconds" => &UNIX_SECONDS,
         "unix-time-milliseconds" => &UNIX_MILLISECONDS,
+        "offset" if group == Group::Bitmap && random.below(4) > 0 => &OFFSETS[..8],
         "offset" => &OFFSETS,
         "cursor" => &CURSORS,
         "db" | "index1" | "index2" | "destination-db" => &DATABASES,
@@ -394,6 +395,8 @@ pub(crate) fn string(random: &mut Random, name: &str, group: Group, many: bool) 
         "id" | "start" | "end" | "last-id" | "lastid" | "max-deleted-id" if group == Group::Stream => {
             return id(random);
         }
+        // A request with several is refused for one that is wrong.
+        "encoding" if random.below(4) > 0 => &ENCODINGS[..6],
         "encoding" => &ENCODINGS,
         "type" => &TYPES,
         "subcommand" => &PFDEBUG_WORDS,

@@ -1,7 +1,7 @@
 //! What COMMAND says of every command, beside what redis-server says.
 //!
-//! `COMMAND INFO` field by field, and of `COMMAND DOCS` what did not get new words in 7.2: since, group, deprecation,
-//! and the structure of the arguments. What 7.2 has changed is listed here.
+//! `COMMAND INFO` and `COMMAND DOCS` field by field, but for the summaries and the names of arguments, which 7.2 words anew.
+//! What else 7.2 has changed is listed here, and nothing that it has not. The settings of CONFIG GET, with their defaults.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +15,9 @@ const FIELDS: [&str; 9] =
 
 /// Command, field, and what 7.2 has changed. An empty field: the command is new.
 const CHANGED: &[(&str, &str, &str)] = &[
+    ("acl|deluser", "tips", "declared"),
+    ("acl|save", "tips", "declared"),
+    ("acl|setuser", "tips", "declared"),
     ("blmove", "flags", "scripts may call blocking commands"),
     ("blpop", "flags", "scripts may call blocking commands"),
     ("brpop", "flags", "scripts may call blocking commands"),
@@ -65,6 +68,28 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("setex", "deprecated", "deprecated"),
     ("setnx", "deprecated", "deprecated"),
     ("quit", "deprecated", "deprecated"),
+    ("cl.throttle", "", "of the module redis-cell"),
+    ("migrate", "flags", "it is refused where it would hold others up"),
+    ("geodist", "complexity", "corrected"),
+    ("geohash", "complexity", "corrected"),
+    ("geopos", "complexity", "corrected"),
+    ("hscan", "complexity", "corrected"),
+    ("psubscribe", "complexity", "corrected"),
+    ("punsubscribe", "complexity", "corrected"),
+    ("sscan", "complexity", "corrected"),
+    ("sunsubscribe", "complexity", "corrected"),
+    ("unsubscribe", "complexity", "corrected"),
+    ("zrandmember", "complexity", "corrected"),
+    ("zscan", "complexity", "corrected"),
+    ("georadiusbymember", "history", "completed"),
+    ("xinfo|consumers", "history", "of 7.2"),
+    ("xinfo|stream", "history", "of 7.2"),
+    ("zrank", "history", "WITHSCORE"),
+    ("zrevrank", "history", "WITHSCORE"),
+    ("xadd", "arguments", "KEEPREF, DELREF and ACKED, of 8.2"),
+    ("xadd", "history", "KEEPREF, DELREF and ACKED, of 8.2"),
+    ("xtrim", "arguments", "KEEPREF, DELREF and ACKED, of 8.2"),
+    ("xtrim", "history", "KEEPREF, DELREF and ACKED, of 8.2"),
     ("xackdel", "", "new in 8.2"),
     ("xdelex", "", "new in 8.2"),
     ("xinfo|stream", "arguments", "FULL is declared as a word"),
@@ -80,9 +105,17 @@ type Described = BTreeMap<String, BTreeMap<String, String>>;
 #[test]
 fn commands_are_described_as_by_redis() {
     beside_redis(|ours, theirs| {
+        let mut differences = BTreeMap::new();
         for describe in [infos, docs] {
-            compare(&describe(ours), &describe(theirs));
+            differences.append(&mut compare(&describe(ours), &describe(theirs)));
         }
+        let unused: Vec<_> = CHANGED
+            .iter()
+            .filter(|known| differences.remove(&(known.0.to_owned(), known.1.to_owned())).is_none())
+            .collect();
+        let found: Vec<&str> = differences.values().map(String::as_str).collect();
+        assert!(found.is_empty(), "\n{}", found.join("\n"));
+        assert!(unused.is_empty(), "listed, but no difference: {unused:?}");
     });
 }
 
@@ -150,6 +183,8 @@ const CALLS: &[&str] = &[
     "xreadgroup noack group b c block 1 streams streams streams > >",
     "xgroup create a b 0",
     "xinfo stream a",
+    "migrate h 1 k 0 1",
+    "migrate h 1  0 1 copy keys a b",
     "xyz",
 ];
 
@@ -179,25 +214,49 @@ fn keys_are_found_as_by_redis() {
     });
 }
 
-fn compare(ours: &Described, theirs: &Described) {
-    let is_known =
-        |command: &str, field: &str| CHANGED.iter().any(|known| (known.0, known.1) == (command, field));
-    let mut differences = String::new();
+#[test]
+fn categories_hold_the_commands_that_they_hold_in_redis() {
+    beside_redis(|ours, theirs| {
+        let categories = words(&call(ours, &["ACL", "CAT"]));
+        assert_eq!(categories, words(&call(theirs, &["ACL", "CAT"])));
+        let [our_names, their_names] =
+            [&mut *ours, theirs].map(|socket| words(&call(socket, &["COMMAND", "LIST"])));
+        for category in categories {
+            let line = ["ACL", "CAT", &category];
+            let [mut held, mut expected] = [&mut *ours, theirs].map(|socket| words(&call(socket, &line)));
+            let listed = call(ours, &["COMMAND", "LIST", "FILTERBY", "ACLCAT", &category]);
+            assert_eq!(held, words(&listed), "{category}");
+            held.retain(|name| their_names.contains(name));
+            expected.retain(|name| our_names.contains(name));
+            expected.sort();
+            held.sort();
+            assert!(!held.is_empty(), "{category}");
+            assert_eq!(held, expected, "{category}");
+        }
+    });
+}
+
+/// The words of a list of bulk strings.
+fn words(value: &Value) -> Vec<String> {
+    let Value::Array(items) = value else { panic!("no array: {value}") };
+    items.iter().map(text).collect()
+}
+
+/// What differs, by command and field; the field is empty if the other server does not know the command.
+fn compare(ours: &Described, theirs: &Described) -> BTreeMap<(String, String), String> {
+    let mut differences = BTreeMap::new();
     for (command, fields) in ours {
         let Some(expected) = theirs.get(command) else {
-            if !is_known(command, "") {
-                differences.push_str(&format!("{command} is unknown to redis-server\n"));
-            }
+            let text = format!("{command} is unknown to redis-server");
+            differences.insert((command.clone(), String::new()), text);
             continue;
         };
-        for (field, value) in fields {
-            if value != &expected[field] && !is_known(command, field) {
-                let expected = &expected[field];
-                differences.push_str(&format!("{command}, {field}:\n  {value}\n  {expected}\n"));
-            }
+        for (field, value) in fields.iter().filter(|(field, value)| *value != &expected[*field]) {
+            let text = format!("{command}, {field}:\n  {value}\n  {}", expected[field]);
+            differences.insert((command.clone(), field.clone()), text);
         }
     }
-    assert!(differences.is_empty(), "\n{differences}");
+    differences
 }
 
 fn call(socket: &mut Socket, words: &[&str]) -> Value {
@@ -238,6 +297,8 @@ fn note_docs(commands: &Value, described: &mut Described) {
             ("since", show("since")),
             ("group", show("group")),
             ("deprecated", deprecated),
+            ("complexity", show("complexity")),
+            ("history", show("history")),
             ("arguments", fields.get("arguments").map(structure).unwrap_or_default()),
         ];
         described.insert(text(&name), shown.map(|(field, value)| (field.to_owned(), value)).into());
@@ -300,4 +361,22 @@ fn canonical(value: &Value) -> String {
         Value::Simple(text) => format!("+{}", String::from_utf8_lossy(text)),
         other => other.to_string(),
     }
+}
+
+/// Settings that the two are started with, each its own.
+const OWN_SETTINGS: [&str; 2] = ["dbfilename", "port"];
+
+#[test]
+fn settings_have_names_and_defaults_of_redis() {
+    beside_redis(|ours, theirs| {
+        let settings = |socket: &mut Socket| -> BTreeMap<String, String> {
+            let shown = pairs(&call(socket, &["CONFIG", "GET", "*"]));
+            shown.iter().map(|(name, value)| (text(name), text(value))).collect()
+        };
+        let (ours, theirs) = (settings(ours), settings(theirs));
+        assert!(theirs.len() > 180, "{}", theirs.len());
+        for (name, value) in theirs.iter().filter(|(name, _)| !OWN_SETTINGS.contains(&name.as_str())) {
+            assert_eq!(ours.get(name), Some(value), "{name}");
+        }
+    });
 }

@@ -2,7 +2,7 @@
 //!
 //! The run is cut into episodes, each from an empty store and from a seed of its own, which also says how Darter
 //! runs and which protocol is spoken. It lasts `DARTER_SECONDS` (30 without it), and at least until every command of
-//! the table was answered without an error. `DARTER_SEED=… DARTER_STEPS=…` play one episode again, of so many
+//! the table was answered without an error, with each word that its declaration names. `DARTER_SEED=… DARTER_STEPS=…` play one episode again, of so many
 //! batches. What goes wrong is made as short as possible and printed as a block for `tests/transcripts/`. What may
 //! differ is in `blackbox::KNOWN`.
 
@@ -10,8 +10,10 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use blackbox::{Answered, Batch, Generator, Mismatch, Pair, Server, is_known_to_oracle, oracle};
-use command::Table;
+use blackbox::{
+    Answered, Batch, FUNCTION_REQUESTS, Generator, Mismatch, Pair, Server, is_callable, is_elsewhere,
+    is_known_to_oracle, is_word_elsewhere, oracle, words,
+};
 
 /// How Darter is started, in turn.
 const MODES: [&[&str]; 6] = [
@@ -30,13 +32,6 @@ const FAILURES_MAX: usize = 12;
 const SHRINK_PLAYS_MAX: usize = 300;
 /// How many times the wanted time the run may take to reach every command.
 const PATIENCE: u32 = 6;
-
-/// Commands that this server refuses always, or that redis-server does not know.
-const ALWAYS_REFUSED: [(&str, &str); 3] = [
-    ("object|freq", "there are frequencies only under an LFU policy"),
-    ("xackdel", "a command since 8.2"),
-    ("xdelex", "a command since 8.2"),
-];
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -81,17 +76,20 @@ impl Run<'_> {
         }
     }
 
-    /// The commands that nobody has seen to work yet.
-    fn missing(&self) -> Vec<&str> {
-        let names = self.pairs[0].table.all().iter();
-        let names =
-            names.filter(|command| command.entry.subcommands.is_empty() && is_known_to_oracle(command));
-        let names = names.map(|command| &command.full_name[..]);
+    /// The commands that nobody has seen to work yet, and the words of commands that never occurred.
+    fn missing(&self) -> Vec<String> {
+        let wanted = self.pairs[0].table.all().iter().filter(|command| {
+            is_callable(command) && is_known_to_oracle(command) && !is_elsewhere(&command.full_name)
+        });
+        let names = wanted.flat_map(|command| {
+            let words =
+                words(command).into_iter().filter(|word| !is_word_elsewhere(&command.full_name, word));
+            let with_words = words.map(|word| format!("{} {word}", command.full_name));
+            std::iter::once(command.full_name.clone()).chain(with_words)
+        });
         names
-            .filter(|name| {
-                !self.answered.contains_key(*name)
-                    && ALWAYS_REFUSED.iter().all(|(refused, _)| refused != name)
-            })
+            .chain(FUNCTION_REQUESTS.map(str::to_owned))
+            .filter(|name| !self.answered.contains_key(name))
             .collect()
     }
 }
@@ -108,7 +106,7 @@ fn report(pair: &Pair, resp3: bool, batches: Vec<Batch>, first: Mismatch) -> Str
 #[test]
 fn random_commands_are_answered_as_by_redis() {
     let Some(redis) = oracle() else { return };
-    let table = Table::new(commands::FAMILIES);
+    let table = server::table();
     let start = |options| Server::darter(options).unwrap_or_else(|error| panic!("{error}"));
     let pair = |options| Pair { darter: RefCell::new(start(options)), options, redis: &redis, table: &table };
     let pairs = MODES.into_iter().map(pair).collect();
@@ -130,8 +128,9 @@ fn random_commands_are_answered_as_by_redis() {
         }
     }
     println!("{episodes} episodes, {} replies without an error", run.answered.values().sum::<u64>());
+    let missing = run.missing();
+    println!("not exercised: {}", missing.join(", "));
     let failures: Vec<&str> = run.failures.values().map(String::as_str).collect();
     assert!(failures.is_empty(), "{} differences:\n{}", failures.len(), failures.join("\n"));
-    let missing = run.missing();
     assert!(replayed.is_some() || missing.is_empty(), "never exercised: {}", missing.join(", "));
 }

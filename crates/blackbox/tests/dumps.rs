@@ -54,3 +54,43 @@ fn each_restores_what_the_other_dumps() {
         carry_over(&mut ours, &mut theirs, "there and back twice");
     }
 }
+
+/// Libraries of functions, a short one and one that is worth compressing.
+#[test]
+fn each_restores_the_libraries_that_the_other_dumps() {
+    let Some(redis) = oracle() else { return };
+    let darter = Server::start(2, "auto", &[]);
+    let (mut ours, mut theirs) = (darter.client(), redis.client());
+    let long = "-- A comment that is there again and again.\n".repeat(200);
+    let codes = [
+        "#!lua name=short\nredis.register_function('f', function() return 'short' end)".to_owned(),
+        format!(
+            "#!lua name=long\n{long}redis.register_function{{function_name = 'g', description = 'text', flags = {{'no-writes'}}, callback = function(keys, args) return args end}}"
+        ),
+    ];
+    for compression in ["yes", "no"] {
+        for client in [&mut ours, &mut theirs] {
+            assert_eq!(client.show(&format!("CONFIG SET rdbcompression {compression}")), "OK");
+            assert_eq!(client.show("FUNCTION FLUSH"), "OK");
+        }
+        for code in &codes {
+            assert!(matches!(call(&mut theirs, &[b"FUNCTION", b"LOAD", code.as_bytes()]), Value::Bulk(_)));
+        }
+        for direction in ["Redis to Darter", "and back", "and there again"] {
+            let Value::Bulk(payload) = call(&mut theirs, &[b"FUNCTION", b"DUMP"]) else { panic!("no dump") };
+            assert_eq!(payload.len() < long.len(), compression == "yes", "{direction}");
+            let restored = call(&mut ours, &[b"FUNCTION", b"RESTORE", &payload, b"FLUSH"]);
+            assert_eq!(restored, Value::Simple(b"OK".into()), "{direction}");
+            for line in [
+                "FUNCTION LIST LIBRARYNAME s* WITHCODE",
+                "FUNCTION LIST LIBRARYNAME l* WITHCODE",
+                "FCALL f 0",
+                "FCALL_RO G 1 a b",
+            ] {
+                assert_eq!(ours.show(line), theirs.show(line), "{direction}: {line}");
+            }
+            (ours, theirs) = (theirs, ours);
+        }
+        (ours, theirs) = (theirs, ours);
+    }
+}

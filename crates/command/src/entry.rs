@@ -4,6 +4,7 @@ use crate::arg::Arg;
 use crate::ctx::Ctx;
 use crate::error::CommandResult;
 use crate::key_spec::KeySpec;
+use crate::parse::keyword_is;
 use crate::shape::Shape;
 
 /// What runs a command.
@@ -44,13 +45,34 @@ pub enum Route {
     Cursor(usize),
     /// All of them.
     Global,
-    /// Those of the keys that a script declares, and what its kind needs beside them.
-    Script {
-        /// The script is argument 1: by its SHA-1, or in full.
-        by_name: bool,
-    },
+    /// Those of the keys that a script or function declares, and what its kind needs beside them.
+    Script(Callee),
     /// Those of the commands queued since MULTI, and of the watched keys.
     Queued,
+}
+
+/// What argument 1 of a command that runs a script or function is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Callee {
+    /// The script.
+    Source,
+    /// Its SHA-1.
+    Sha1,
+    /// The name of a function.
+    Function,
+}
+
+/// Which arguments are channels that a user must be allowed to use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Channels {
+    /// None.
+    None,
+    /// This one.
+    One(usize),
+    /// All from this one on.
+    From(usize),
+    /// The same, and they are patterns of channels.
+    Patterns(usize),
 }
 
 /// On which thread a command runs best.
@@ -207,6 +229,13 @@ named_bits! {
     }
 }
 
+impl Acl {
+    /// A category by its name in any case.
+    pub fn parse(name: &[u8]) -> Option<Acl> {
+        Acl::ALL.iter().copied().find(|category| keyword_is(name, category.name()))
+    }
+}
+
 /// A command: its documentation, its contract and its function.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
@@ -228,6 +257,8 @@ pub struct Entry {
     pub acl: &'static [Acl],
     /// Where its keys are.
     pub keys: &'static [KeySpec],
+    /// Which channels it uses.
+    pub channels: Channels,
     /// Which shards it needs.
     pub route: Route,
     /// Where it runs best.
@@ -244,6 +275,8 @@ pub struct Entry {
     pub is_system: bool,
     /// What it answers.
     pub reply: Shape,
+    /// How it is unlike Redis' command of this name, for `docs/commands.md`; empty: not at all.
+    pub note: &'static str,
     /// What runs it.
     pub run: Run,
     /// Of a container.
@@ -262,6 +295,7 @@ impl Entry {
         flags: &[],
         acl: &[],
         keys: &[],
+        channels: Channels::None,
         route: Route::Keys,
         mode: Mode::Quick,
         args: &[],
@@ -270,6 +304,7 @@ impl Entry {
         deprecated: None,
         is_system: false,
         reply: Shape::Any,
+        note: "",
         run: Run::Container,
         subcommands: &[],
     };

@@ -39,10 +39,14 @@ texts! {
     NAN_OR_INFINITY = "ERR increment would produce NaN or Infinity";
     NO_SCRIPT = "NOSCRIPT No matching script. Please use EVAL.";
     BUSY = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+    BUSY_WITH_FUNCTION = "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
     NOT_BUSY = "NOTBUSY No scripts in execution right now.";
     UNKILLABLE = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.";
     EXEC_ABORTED = "EXECABORT Transaction discarded because of previous errors.";
     NOT_FROM_SCRIPT = "ERR This Redis command is not allowed from script";
+    NO_FUNCTION = "ERR Function not found";
+    NOT_READ_ONLY = "ERR Can not execute a script with write flag using *_ro command.";
+    LIBRARIES_TOO_LARGE = "OOM the libraries of functions take more than script-memory-bytes-max";
     NO_AUTH = "NOAUTH Authentication required.";
 }
 

@@ -9,6 +9,7 @@
 //! Not here: the commands themselves (crates `commands`, `script`, `server`), and how a thread gets hold of
 //! the shards before a command runs (`server::dispatch`).
 
+pub mod acl;
 mod arg;
 mod args;
 mod ctx;
@@ -18,6 +19,7 @@ mod events;
 mod garbage;
 mod host;
 mod key_spec;
+mod key_use;
 mod local;
 mod parse;
 mod route;
@@ -30,12 +32,13 @@ mod tx;
 pub use arg::{Arg, ArgKind, block, double, integer, key, oneof, pattern, string, token, unix_time};
 pub use args::{ArgSlices, OwnedArgs};
 pub use ctx::Ctx;
-pub use entry::{Acl, Entry, Flag, Group, Mode, Route, Run};
+pub use entry::{Acl, Callee, Channels, Entry, Flag, Group, Mode, Route, Run};
 pub use error::{CommandError, CommandResult};
 pub use events::Class;
 pub use garbage::Garbage;
 pub use host::Host;
 pub use key_spec::{Begin, Find, KeyFlag, KeyRef, KeySpec};
+pub use key_use::KeyUse;
 pub use local::Local;
 pub use parse::{keyword_is, parse_count, parse_cursor, parse_f64, parse_i64, parse_timeout_ms};
 pub use route::{Cursor, Needs};

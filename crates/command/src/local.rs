@@ -9,7 +9,7 @@ use crate::error::CommandError;
 use crate::host::Host;
 use crate::route::Needs;
 use crate::store::Store;
-use crate::table::Table;
+use crate::table::{CommandId, Table};
 use crate::task::{Client, Outcome, Post};
 use crate::tx::Tx;
 
@@ -38,6 +38,12 @@ impl Local {
         }
     }
 
+    /// The same with the commands of another protocol.
+    #[must_use]
+    pub fn with_protocol(self, entries: impl Iterator<Item = &'static Entry>) -> Self {
+        Local { table: self.table.with_protocol(&Entry::DEFAULT, entries), ..self }
+    }
+
     /// All commands.
     pub fn table(&self) -> &Table {
         &self.table
@@ -45,13 +51,25 @@ impl Local {
 
     /// Runs one command for `client`, appends the reply to `out`.
     pub fn run(&mut self, client: Client, args: &[&[u8]], host: &mut dyn Host, out: &mut Output) -> Outcome {
-        let command = match self.table.resolve(args) {
-            Ok(command) => command,
+        match self.table.resolve(args) {
+            Ok(command) => self.run_command(command.id, client, args, host, out),
             Err(error) => {
                 resp::Reply::new(out, client.proto).error(error.text());
-                return Outcome::Failed;
+                Outcome::Failed
             }
-        };
+        }
+    }
+
+    /// The same for a command that is known.
+    pub fn run_command(
+        &mut self,
+        command: CommandId,
+        client: Client,
+        args: &[&[u8]],
+        host: &mut dyn Host,
+        out: &mut Output,
+    ) -> Outcome {
+        let command = self.table.get(command);
         let needs = Needs::at_first(command, args, self.shards.placement());
         let mut hold = Hold::new(&self.shards);
         enter(&mut hold, &needs);

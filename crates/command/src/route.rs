@@ -1,6 +1,6 @@
 //! Which shards a command call needs.
 
-use ds::table::POSITION_BITS;
+use ds::compact_table::POSITION_BITS;
 use shard::{Placement, ShardId};
 use smallvec::SmallVec;
 
@@ -39,6 +39,12 @@ fn reads_patterns(args: &[&[u8]]) -> bool {
         .any(|pair| (keyword_is(pair[0], "BY") || keyword_is(pair[0], "GET")) && pair[1].contains(&b'*'))
 }
 
+/// Where the words after `STORE` and `STOREDIST` are.
+pub(crate) fn stored_keys(args: &[&[u8]]) -> impl Iterator<Item = usize> {
+    let is_store = |word: &[u8]| keyword_is(word, "STORE") || keyword_is(word, "STOREDIST");
+    (1..args.len()).filter(move |&index| is_store(args[index - 1]))
+}
+
 /// The shards to be entered before a command runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Needs {
@@ -57,29 +63,18 @@ impl Needs {
     /// command refuses such arguments before it touches anything.
     #[inline]
     pub fn of(command: &Command, args: &[&[u8]], placement: &Placement) -> Needs {
-        if let Some(index) = command.only_key {
-            return match args.get(index) {
-                Some(key) => Needs::One(placement.shard(key)),
-                None => Needs::Nothing,
-            };
+        if let Some(index) = command.lone_key(args) {
+            return Needs::One(placement.shard(args[index]));
         }
-        // A run of one key: what most DEL, EXISTS and BRPOP are.
-        if let Some((first, last)) = command.key_run
-            && last < 0
-            && args.len() == first + last.unsigned_abs() as usize
-        {
-            return Needs::One(placement.shard(args[first]));
+        if command.only_key.is_some() {
+            return Needs::Nothing;
         }
         match command.entry.route {
             Route::Keys if command.entry.keys.is_empty() => Needs::Nothing,
-            Route::Keys | Route::KeysInTurn | Route::Script { .. } => {
-                Needs::of_keys(command, args, placement)
-            }
+            Route::Keys | Route::KeysInTurn | Route::Script(_) => Needs::of_keys(command, args, placement),
             Route::Sort if reads_patterns(args) => Needs::All,
             Route::Stored | Route::Sort => {
-                let is_store = |word: &[u8]| keyword_is(word, "STORE") || keyword_is(word, "STOREDIST");
-                let stored = args.windows(2).filter(|pair| is_store(pair[0]));
-                let stored = stored.map(|pair| placement.shard(pair[1])).collect();
+                let stored = stored_keys(args).map(|index| placement.shard(args[index])).collect();
                 Needs::of_keys(command, args, placement).and(Needs::several(stored))
             }
             Route::Channel(index) => {

@@ -65,6 +65,8 @@ impl Shape {
             (Shape::Verbatim, Value::Verbatim { .. })
             | (Shape::Double, Value::Double(_))
             | (Shape::Bool, Value::Bool(_)) => resp3,
+            (Shape::Push, Value::Push(_)) => resp3,
+            (Shape::Push, Value::Array(_)) => !resp3,
             (Shape::Set(item), Value::Set(items)) => resp3 && all(item, items),
             (Shape::Map(key, item), Value::Map(pairs)) => {
                 resp3 && pairs.iter().all(|(name, value)| key.fits(name, resp3) && item.fits(value, resp3))

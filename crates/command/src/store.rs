@@ -6,7 +6,7 @@
 //! [`Store::delete_if_empty`].
 
 use ds::random::Random;
-use keyspace::{Config, Db, Kind, Record, RecordMut, RecordRef, Str, Type, UnixMs, Value, ValueRef};
+use keyspace::{Config, Db, Kind, Marks, Record, RecordMut, RecordRef, Str, Type, UnixMs, Value, ValueRef};
 use shard::{Ready, ShardId};
 use smallvec::SmallVec;
 
@@ -114,7 +114,7 @@ impl<'a, 't> Store<'a, 't> {
             Some(mut record) => {
                 shard.stats.keyspace_hits += 1;
                 if touch {
-                    record.set_access(access_clock(*now));
+                    record.set_read(access_clock(*now));
                 }
                 Some(record.into_ref())
             }
@@ -406,7 +406,7 @@ impl<'a, 't> Store<'a, 't> {
         for some in taken.chunks(EFFECT_FIELDS_MAX) {
             let mut effect: Vec<&[u8]> = vec![b"HDEL", key];
             effect.extend(some.iter().map(|field| &**field));
-            self.effect(key, &effect);
+            self.effect_of_time(key, &effect);
         }
         self.delete_if_empty(key);
         taken.len()
@@ -436,7 +436,39 @@ impl<'a, 't> Store<'a, 't> {
         self.tx.hold.shard_mut(id).stats.expired_keys += 1;
         // Redis does not count it.
         self.changed_elements(key, Class::Expired, "expired", 0);
-        self.effect(key, &[b"DEL", key]);
+        self.effect_of_time(key, &[b"DEL", key]);
+    }
+
+    // ---- marks -----------------------------------------------------------------------------------------
+
+    /// Marks the item at `key`, if there is one.
+    pub fn mark(&mut self, key: &[u8], marks: Marks) {
+        let (id, hash) = self.locate(key);
+        if let Some(mut record) = self.db_mut(id).find_mut(hash, key) {
+            record.set_marks(marks);
+        }
+    }
+
+    /// The number of this version of the value of `key`, for somebody to see; 0 if there is no such key.
+    pub fn cas(&mut self, key: &[u8]) -> u64 {
+        let Some(marks) = self.peek(key).map(RecordRef::marks) else { return 0 };
+        if marks.cas > 0 {
+            return marks.cas;
+        }
+        let cas = self.next_cas(key);
+        self.mark(key, Marks { cas, ..marks });
+        cas
+    }
+
+    /// A number that no version of any value has had: a count that begins at the clock, so that none from before a restart
+    /// comes again. Each shard has its own numbers, as many apart as there are shards.
+    pub fn next_cas(&mut self, key: &[u8]) -> u64 {
+        let (id, _) = self.locate(key);
+        let now_us = self.tx.now as u64 * 1000;
+        let step = self.tx.hold.shards().len() as u64;
+        let last = &mut self.tx.hold.shard_mut(id).last_cas;
+        *last = (*last + step).max(now_us - now_us % step + id.index() as u64);
+        *last
     }
 
     // ---- saying what changed ---------------------------------------------------------------------------
@@ -514,8 +546,17 @@ impl<'a, 't> Store<'a, 't> {
     /// Records an effect on the whole of shard `id`. It is run with only that shard entered.
     #[inline]
     pub fn effect_on(&mut self, id: ShardId, args: &[&[u8]]) {
-        let db = self.client.db;
-        self.tx.hold.shard_mut(id).effects.push(db, args);
+        if !self.tx.is_silent {
+            let db = self.client.db;
+            self.tx.hold.shard_mut(id).effects.push(db, args);
+        }
+    }
+
+    /// Records what time did to `key`, of which no script can be silent.
+    fn effect_of_time(&mut self, key: &[u8], args: &[&[u8]]) {
+        let is_silent = std::mem::take(&mut self.tx.is_silent);
+        self.effect(key, args);
+        self.tx.is_silent = is_silent;
     }
 
     /// The shard of `key`, which was looked up before: spares hashing it again when only one was entered.

@@ -39,6 +39,8 @@ const QUOTED_BYTES_MAX: usize = 128;
 #[derive(Debug)]
 pub struct Table {
     commands: Vec<Command>,
+    /// Where those of another protocol begin.
+    listed_count: usize,
     /// The commands that are not subcommands by [`name_hash`], open addressing.
     by_name: Box<[NameSlot]>,
 }
@@ -93,7 +95,8 @@ fn name_hash(name: &[u8]) -> usize {
 impl Table {
     /// The table of all `families`.
     pub fn new(families: &[&'static [Entry]]) -> Self {
-        let mut table = Table { commands: Vec::new(), by_name: vec![NameSlot::default(); NAME_SLOTS].into() };
+        let by_name = vec![NameSlot::default(); NAME_SLOTS].into();
+        let mut table = Table { commands: Vec::new(), listed_count: 0, by_name };
         for entry in families.iter().copied().flatten() {
             let name = entry.name.as_bytes();
             assert!(table.by_name(name).is_none(), "the command {} is declared twice", entry.name);
@@ -103,7 +106,17 @@ impl Table {
             let free = slots.find(|&slot| table.by_name[slot].length == 0);
             table.by_name[free.expect("far fewer commands than slots")] = NameSlot::new(name, id);
         }
+        table.listed_count = table.commands.len();
         table
+    }
+
+    /// The same with the commands of another protocol, which are shown as subcommands of its name and called by none.
+    #[must_use]
+    pub fn with_protocol(mut self, protocol: &Entry, entries: impl Iterator<Item = &'static Entry>) -> Self {
+        for entry in entries {
+            self.add(entry, Some(protocol));
+        }
+        self
     }
 
     fn add(&mut self, entry: &'static Entry, container: Option<&Entry>) -> CommandId {
@@ -145,12 +158,28 @@ impl Table {
 
     /// Every command and subcommand.
     pub fn all(&self) -> &[Command] {
+        &self.commands[..self.listed_count]
+    }
+
+    /// Every command and subcommand, and then those of another protocol.
+    pub fn all_with_protocol(&self) -> &[Command] {
         &self.commands
+    }
+
+    /// The command of another protocol at this place of those that were added.
+    #[inline]
+    pub fn of_protocol(&self, index: usize) -> &Command {
+        &self.commands[self.listed_count + index]
+    }
+
+    /// Whether a command is one of another protocol.
+    pub fn is_of_protocol(&self, id: CommandId) -> bool {
+        usize::from(id.0) >= self.listed_count
     }
 
     /// The commands that are not subcommands.
     pub fn top_level(&self) -> impl Iterator<Item = &Command> {
-        self.commands.iter().filter(|command| !command.full_name.contains('|'))
+        self.all().iter().filter(|command| !command.is_subcommand())
     }
 
     /// The subcommands of a container.
@@ -227,6 +256,10 @@ impl Command {
                 return None;
             }
         }
+        // With keys behind the word KEYS, the one at its usual place is empty.
+        if self.entry.name == "migrate" && found.len() > 1 {
+            found.remove(0);
+        }
         found.extend(self.sort_target(args).map(|index| KeyRef { index, write: true }));
         Some(found)
     }
@@ -238,6 +271,20 @@ impl Command {
         }
         let words = &args[..args.len() - 1];
         words.iter().rposition(|word| keyword_is(word, "STORE")).filter(|at| *at > 1).map(|at| at + 1)
+    }
+
+    /// The argument that is its only key as it is called here.
+    #[inline]
+    pub fn lone_key(&self, args: &[&[u8]]) -> Option<usize> {
+        let alone = |(first, last): (usize, i32)| {
+            (last < 0 && args.len() == first + last.unsigned_abs() as usize).then_some(first)
+        };
+        self.only_key.or_else(|| self.key_run.and_then(alone)).filter(|index| *index < args.len())
+    }
+
+    /// Whether it belongs to a container.
+    pub fn is_subcommand(&self) -> bool {
+        self.full_name.contains('|')
     }
 
     /// Whether it changes data.

@@ -36,6 +36,8 @@ pub struct Client {
     pub tracks: bool,
     /// It does not want to hear of its own changes.
     pub no_loop: bool,
+    /// `SORT` may look up keys that it makes of patterns.
+    pub reads_all_keys: bool,
     /// The command runs delegated: its client may be gone before the reply comes home.
     pub may_be_gone: bool,
 }
@@ -54,6 +56,7 @@ impl Client {
             no_touch: true,
             tracks: false,
             no_loop: false,
+            reads_all_keys: true,
             may_be_gone: false,
         }
     }

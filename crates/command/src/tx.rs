@@ -32,6 +32,8 @@ pub struct Tx<'t> {
     pub posts: Vec<Post>,
     /// Whether data were changed: then the transaction cannot be run again.
     pub wrote: bool,
+    /// Whether a script asked that what it does is not stated as effects (`redis.set_repl`).
+    pub is_silent: bool,
     /// Where the key of the command to be run next lies, if that was found out on the way to its shard.
     pub located: Located,
     /// Shards that a command needed as it went and could not have.
@@ -53,6 +55,7 @@ impl<'t> Tx<'t> {
             now,
             posts: Vec::new(),
             wrote: false,
+            is_silent: false,
             located: Located::default(),
             wanted: SmallVec::new(),
             has_ready: false,

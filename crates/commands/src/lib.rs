@@ -15,6 +15,7 @@ pub mod hll;
 mod index_range;
 pub mod keys;
 pub mod list;
+pub mod memcached;
 mod sample;
 mod scan;
 pub mod set;

@@ -1,17 +1,18 @@
 //! The hash type: fields with values.
 //!
 //! A small hash is one [`Listpack`], field and value in turn, in the order fields came. When it has too
-//! many entries or too long an item it becomes a [`Table`] of records, for good. A record is one
-//! allocation, its field's length, the field, the value; a value of the same length is written over in
+//! many entries or too long an item it becomes a [`CompactTable`] of records, for good. A record is one
+//! blob: its field's length, the field, the value. A value of the same length is written over in
 //! place, which is what counters do most of the time.
 //!
 //! Fields may expire ([`FieldExpiries`]). The hash reads no clock: whoever looks into it takes out first what is due.
 
+use crate::blob::Blob;
+use crate::compact_table::CompactTable;
 use crate::hash_expiry::FieldExpiries;
 use crate::hashing::ObjectSeed;
 use crate::listpack::{Listpack, item_range, prefix_bytes, push_prefix};
 use crate::random::reduce;
-use crate::table::Table;
 
 /// When a hash leaves its small form.
 #[derive(Clone, Copy, Debug)]
@@ -36,73 +37,74 @@ enum Form {
     Big(Box<Big>),
 }
 
-#[derive(Clone)]
 struct Big {
-    table: Table<Record>,
+    /// Each a record.
+    table: CompactTable<Blob>,
     seed: ObjectSeed,
     record_bytes: usize,
 }
 
-#[derive(Clone)]
-struct Record(Box<[u8]>);
+impl Clone for Big {
+    fn clone(&self) -> Self {
+        Self { table: self.table.cloned_by(Blob::new), ..*self }
+    }
+}
 
-impl Record {
-    fn new(field: &[u8], value: &[u8]) -> Self {
-        let mut bytes = Vec::with_capacity(prefix_bytes(field.len()) + field.len() + value.len());
-        push_prefix(&mut bytes, field.len());
+/// A field and its value.
+fn record(field: &[u8], value: &[u8]) -> Blob {
+    Blob::written(prefix_bytes(field.len()) + field.len() + value.len(), |bytes| {
+        push_prefix(bytes, field.len());
         bytes.extend_from_slice(field);
         bytes.extend_from_slice(value);
-        Self(bytes.into_boxed_slice())
-    }
+    })
+}
 
-    #[inline]
-    fn field(&self) -> &[u8] {
-        &self.0[item_range(&self.0, 0)]
-    }
+#[inline]
+fn field_of(record: &[u8]) -> &[u8] {
+    &record[item_range(record, 0)]
+}
 
-    #[inline]
-    fn value(&self) -> &[u8] {
-        &self.0[item_range(&self.0, 0).end..]
-    }
-
-    fn pair(&self) -> (&[u8], &[u8]) {
-        (self.field(), self.value())
-    }
-
-    fn set_value(&mut self, value: &[u8]) {
-        let start = item_range(&self.0, 0).end;
-        if self.0.len() - start == value.len() {
-            self.0[start..].copy_from_slice(value);
-        } else {
-            *self = Self::new(self.field(), value);
-        }
-    }
+#[inline]
+fn pair(record: &[u8]) -> (&[u8], &[u8]) {
+    let field = item_range(record, 0);
+    (&record[field.clone()], &record[field.end..])
 }
 
 impl Big {
     fn new() -> Box<Self> {
-        Box::new(Self { table: Table::new(), seed: ObjectSeed::next(), record_bytes: 0 })
+        Box::new(Self { table: CompactTable::new(), seed: ObjectSeed::next(), record_bytes: 0 })
     }
 
-    fn find(&self, field: &[u8]) -> Option<&Record> {
-        self.table.find(self.seed.hash(field), |record| record.field() == field)
+    fn get(&self, field: &[u8]) -> Option<&[u8]> {
+        let record = self.table.find(self.seed.hash(field), |record| field_of(record) == field)?;
+        Some(pair(record).1)
     }
 
     fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
-        let is_it = |record: &Record| record.field() == field;
-        let make = || Record::new(field, value);
-        let (record, is_new) = self.table.find_or_insert_with(self.seed.hash(field), is_it, make);
+        let seed = self.seed;
+        let (mut held, is_new) = self.table.find_or_insert_with(
+            seed.hash(field),
+            |record| field_of(record) == field,
+            || record(field, value),
+            |record| seed.hash(field_of(record)),
+        );
         if !is_new {
-            self.record_bytes -= record.0.len();
-            record.set_value(value);
+            let old_bytes = held.get().len();
+            let value_at = item_range(held.get(), 0).end;
+            if old_bytes - value_at == value.len() {
+                Blob::bytes_mut(&mut held)[value_at..].copy_from_slice(value);
+                return false;
+            }
+            self.record_bytes -= Blob::memory_bytes(old_bytes);
+            held.replace(|_| record(field, value));
         }
-        self.record_bytes += record.0.len();
+        self.record_bytes += Blob::memory_bytes(held.get().len());
         is_new
     }
 
     fn remove(&mut self, field: &[u8]) -> bool {
-        let removed = self.table.remove(self.seed.hash(field), |record| record.field() == field);
-        self.record_bytes -= removed.as_ref().map_or(0, |record| record.0.len());
+        let removed = self.table.remove(self.seed.hash(field), |record| field_of(record) == field);
+        self.record_bytes -= removed.as_ref().map_or(0, |record| Blob::memory_bytes(record.len()));
         removed.is_some()
     }
 }
@@ -162,7 +164,7 @@ impl Hash {
     pub fn get(&self, field: &[u8]) -> Option<&[u8]> {
         match &self.form {
             Form::Small(pack) => find_pair(pack, field).map(|(_, value_at)| pack.item(value_at)),
-            Form::Big(big) => big.find(field).map(Record::value),
+            Form::Big(big) => big.get(field),
         }
     }
 
@@ -286,12 +288,12 @@ impl Hash {
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let (small, big) = match &self.form {
             Form::Small(pack) => (Some(pairs(pack)), None),
-            Form::Big(big) => (None, Some(big.table.iter().map(Record::pair))),
+            Form::Big(big) => (None, Some(big.table.iter().map(pair))),
         };
         small.into_iter().flatten().chain(big.into_iter().flatten())
     }
 
-    /// Visits fields from `cursor` on with the promises of [`Table::scan`]; a small hash in one go. Returns
+    /// Visits fields from `cursor` on with the promises of [`CompactTable::scan`]; a small hash in one go. Returns
     /// the next cursor, 0 at the end.
     pub fn scan<'a>(&'a self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], &'a [u8])) -> u64 {
         match &self.form {
@@ -299,9 +301,10 @@ impl Hash {
                 pairs(pack).for_each(|(field, value)| visit(field, value));
                 0
             }
-            Form::Big(big) => {
-                big.table.scan(cursor, count, &mut |record| visit(record.field(), record.value()))
-            }
+            Form::Big(big) => big.table.scan(cursor, count, &mut |record| {
+                let (field, value) = pair(record);
+                visit(field, value);
+            }),
         }
     }
 
@@ -310,7 +313,7 @@ impl Hash {
         match &self.form {
             Form::Small(pack) if pack.is_empty() => None,
             Form::Small(pack) => pairs(pack).nth(reduce(random, pack.len() / 2)),
-            Form::Big(big) => big.table.random(random, random2).map(Record::pair),
+            Form::Big(big) => big.table.random(random, random2).map(pair),
         }
     }
 
@@ -321,7 +324,8 @@ impl Hash {
             Form::Small(pack) => *pack = Listpack::new(),
             Form::Big(big) => {
                 let piece = big.table.drain_segment().unwrap_or_default();
-                big.record_bytes -= piece.iter().map(|record| record.0.len()).sum::<usize>();
+                big.record_bytes -=
+                    piece.iter().map(|record| Blob::memory_bytes(record.len())).sum::<usize>();
             }
         }
         !self.is_empty()
@@ -348,11 +352,9 @@ impl Hash {
                 assert_eq!(pack.len() % 2, 0);
             }
             Form::Big(big) => {
-                big.table.debug_validate();
-                let bytes = big.table.iter().map(|record| record.0.len()).sum::<usize>();
+                big.table.debug_validate(|record| big.seed.hash(field_of(record)));
+                let bytes = big.table.iter().map(|record| Blob::memory_bytes(record.len())).sum::<usize>();
                 assert_eq!(bytes, big.record_bytes);
-                let mut entries = big.table.iter_with_hash();
-                assert!(entries.all(|(hash, record)| hash == big.seed.hash(record.field())));
             }
         }
     }

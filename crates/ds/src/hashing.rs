@@ -1,7 +1,7 @@
 //! The seeded hash of keys, fields and members.
 //!
 //! foldhash in its quality form: all 64 bits are good, which placement on shards (low 16 bits) and the
-//! [`Table`](crate::table::Table) (all others) rely on. Every number inside the hash is derived from the
+//! [`CompactTable`](crate::compact_table::CompactTable) (all others) rely on. Every number inside the hash is derived from the
 //! secret seed. With foldhash's fixed public numbers a client could send keys that multiply by zero and so
 //! collide under any seed.
 //!

@@ -1,5 +1,6 @@
 //! Data structures: no I/O, no clock.
 
+mod blob;
 pub mod compact_table;
 pub mod geohash;
 pub mod glob;
@@ -16,5 +17,4 @@ pub mod prefetch;
 pub mod random;
 pub mod set;
 pub mod stream;
-pub mod table;
 pub mod zset;

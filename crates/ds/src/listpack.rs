@@ -16,7 +16,7 @@ use std::ops::Range;
 /// No listpack grows past this, whatever the limits in force are.
 pub const LISTPACK_BYTES_MAX: usize = 1 << 30;
 /// The longest prefix of an item.
-const PREFIX_BYTES_MAX: usize = 9;
+pub(crate) const PREFIX_BYTES_MAX: usize = 9;
 /// Room for later items that a full allocation gets beside a quarter of what it holds.
 const SLACK_BYTES: usize = 16;
 const LONG: u8 = u8::MAX;
@@ -33,6 +33,7 @@ pub(crate) fn push_prefix(bytes: &mut Vec<u8>, len: usize) {
 }
 
 /// Bytes of the prefix for an item of `len` bytes.
+#[inline]
 pub(crate) fn prefix_bytes(len: usize) -> usize {
     if len < usize::from(LONG) { 1 } else { PREFIX_BYTES_MAX }
 }

@@ -153,6 +153,10 @@ impl Checked {
     }
 
     fn check(&self) {
+        let cloned = self.table.cloned_by(|pair| Box::new(*pair));
+        cloned.debug_validate(|pair| self.hashing.of(pair.0));
+        assert!(cloned.iter().eq(self.table.iter()));
+        assert_eq!(cloned.len(), self.table.len());
         self.table.debug_validate(|pair| self.hashing.of(pair.0));
         assert_eq!((self.table.len(), self.table.is_empty()), (self.model.len(), self.model.is_empty()));
         assert_eq!(&self.table.iter().copied().collect::<BTreeMap<_, _>>(), &self.model);

@@ -1,6 +1,7 @@
 //! Settings that the data commands look at: one immutable snapshot, replaced as a whole by `CONFIG SET`.
 
 use ds::hash::CollectionLimits;
+use ds::list::ListLimits;
 use ds::set::SetLimits;
 use ds::stream::StreamLimits;
 use ds::zset::ZSetLimits;
@@ -11,6 +12,8 @@ pub type UnixMs = i64;
 /// The settings of the data path, with the names and defaults of `redis.conf`.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// `list-compress-depth`, `list_compress_bytes_min`.
+    pub list: ListLimits,
     /// `hash-max-listpack-entries`, `hash-max-listpack-value`.
     pub hash: CollectionLimits,
     /// `set-max-intset-entries`, `set-max-listpack-entries`, `set-max-listpack-value`.
@@ -23,6 +26,8 @@ pub struct Config {
     pub stream: StreamLimits,
     /// `proto-max-bulk-len`: no string may grow beyond it.
     pub string_bytes_max: u64,
+    /// `memcached-item-size-max`: no item may be larger, as memcached reckons.
+    pub item_bytes_max: u64,
     /// `tracking-table-max-keys`: keys that clients may track, over all shards; 0: any number.
     pub tracking_keys_max: u64,
     /// `rdbcompression`: strings in dumps are compressed.
@@ -36,6 +41,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
+            list: ListLimits { nodes_min: 4096, plain_nodes: 64 },
             hash: CollectionLimits { entries_max: 512, value_bytes_max: 64 },
             set: SetLimits {
                 intset_entries_max: 512,
@@ -46,6 +52,7 @@ impl Default for Config {
             hll_sparse_bytes_max: 3000,
             stream: StreamLimits { node_bytes_max: 4096, node_entries_max: 100 },
             string_bytes_max: 512 * 1024 * 1024,
+            item_bytes_max: 1 << 20,
             tracking_keys_max: 1_000_000,
             rdb_compression: true,
             lfu: false,

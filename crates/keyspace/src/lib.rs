@@ -9,6 +9,7 @@
 mod config;
 mod cut;
 mod db;
+mod marks;
 mod record;
 mod string;
 mod value;
@@ -16,6 +17,7 @@ mod value;
 pub use config::{Config, UnixMs};
 pub use cut::{Taken, Witness};
 pub use db::Db;
+pub use marks::Marks;
 pub use record::{Record, RecordMut, RecordRef};
 pub use string::{SHARED_BYTES_MIN, Str, StrRef};
 pub use value::{Kind, Type, Value, ValueRef};

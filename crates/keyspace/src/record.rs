@@ -2,14 +2,15 @@
 //! the key and for the value.
 //!
 //! ```text
-//! narrow  │ word │ lengths, low bits: key, text │ expiry │ key … │ text … or integer │
-//! wide    │ word │ length of key │ value                 │ key … │ expiry            │
+//! narrow  │ word │ lengths, low bits: key, text │ expiry │ marks │ key … │ text … or integer │
+//! wide    │ word │ length of key │ value                 │ key … │ expiry │ marks            │
 //!
-//! word: access clock, 25 bits │ length of the text, high bits, 4 │ narrow, 1 │ form of the expiry, 2
+//! word: access clock, 24 bits │ was read, 1 │ length of the text, high bits, 4 │ narrow, 1 │ form of expiry and marks, 2
 //! ```
 //!
 //! A string whose key is short makes a narrow record if both fit into [`NARROW_BYTES_MAX`]. It becomes wide when it is to be
-//! changed otherwise than as a whole. The expiry takes room once there was one.
+//! changed otherwise than as a whole. The expiry takes room once there was one, and so do the marks (`marks.rs`). Whoever changes
+//! the value takes marks back, as they prescribe: so none outlives the value that it is about.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
@@ -20,11 +21,16 @@ use ds::compact_table::{Block, Held};
 use ds::prefetch::prefetch;
 
 use crate::config::UnixMs;
+use crate::marks::{MARKS_BYTES, Marks};
 use crate::string::{Str, StrRef, parse_int};
 use crate::value::{Value, ValueRef};
 
-/// Bytes of the expiry by its form: none, one of the next 8,900 years, any.
+/// Bytes of the expiry by its form: none, one of the next 8,900 years, any, any with marks behind it.
 const EXPIRY_BYTES: [usize; 4] = [0, 6, 8, 8];
+/// The form that has room for marks.
+const MARKED: usize = 3;
+/// Bytes of the expiry and of what is behind it, by form.
+const TAIL_BYTES: [usize; 4] = [0, 6, 8, 8 + MARKS_BYTES];
 /// "Never expires" by the form of the expiry.
 const NO_EXPIRY: [UnixMs; 4] = [UnixMs::MAX, (1 << 48) - 1, UnixMs::MAX, UnixMs::MAX];
 /// The lowest bit of the form of the expiry in the word.
@@ -33,7 +39,13 @@ const FORM_BIT: u32 = 30;
 const NARROW: u32 = 1 << 29;
 /// Where the high bits of the length of a narrow record's text begin in the word.
 const TEXT_BIT: u32 = 25;
-const ACCESS_MASK: u32 = (1 << TEXT_BIT) - 1;
+/// A reading command has found it since its value was set.
+const WAS_READ: u32 = 1 << 24;
+const ACCESS_MASK: u32 = WAS_READ - 1;
+/// What a record takes along when it is made anew.
+const KEPT_MASK: u32 = ACCESS_MASK | WAS_READ;
+/// Threads' clocks differ by fewer seconds than this.
+const AHEAD_S_MAX: u32 = 3600;
 
 /// Where the fields of a narrow record begin.
 const NARROW_LENGTHS_AT: usize = size_of::<u32>();
@@ -80,7 +92,7 @@ struct Parts {
 impl Parts {
     #[inline]
     fn narrow(form: usize, key_len: usize, text_len: u16) -> Self {
-        let key_at = NARROW_HEAD_BYTES + EXPIRY_BYTES[form];
+        let key_at = NARROW_HEAD_BYTES + TAIL_BYTES[form];
         let content_at = key_at + key_len;
         let content_bytes = if text_len == INT { size_of::<i64>() } else { usize::from(text_len) };
         Parts {
@@ -95,7 +107,7 @@ impl Parts {
     fn wide(form: usize, key_len: usize) -> Self {
         let expiry_at = size_of::<Wide>() + key_len;
         Parts {
-            layout: layout(expiry_at + EXPIRY_BYTES[form]),
+            layout: layout(expiry_at + TAIL_BYTES[form]),
             key: (size_of::<Wide>(), key_len),
             expiry_at,
             content: None,
@@ -142,7 +154,7 @@ impl Record {
         let parts = narrow_parts(key.len(), string, form)?;
         let (content_at, text_len) = parts.content?;
         let block = allocate(parts.layout);
-        let word = access & ACCESS_MASK | NARROW | (form as u32) << FORM_BIT;
+        let word = access & KEPT_MASK | NARROW | (form as u32) << FORM_BIT;
         write_word(block, with_text_len(word, text_len));
         write(block, NARROW_LENGTHS_AT, &[key.len() as u8, text_len as u8]);
         write(block, parts.key.0, key);
@@ -154,7 +166,7 @@ impl Record {
         let key_len = u32::try_from(key.len()).expect("no request is that long");
         let parts = Parts::wide(form, key.len());
         let block = allocate(parts.layout);
-        let word = access & ACCESS_MASK | (form as u32) << FORM_BIT;
+        let word = access & KEPT_MASK | (form as u32) << FORM_BIT;
         // SAFETY: the block has the alignment and room for the head.
         unsafe { block.cast::<Wide>().write(Wide { word, key_len, value }) };
         write(block, parts.key.0, key);
@@ -164,7 +176,11 @@ impl Record {
     fn without_expiry(block: NonNull<u8>) -> Self {
         let record = Record { block };
         let form = record.lend().form();
-        write(block, record.lend().parts().expiry_at, &NO_EXPIRY[form].to_le_bytes()[..EXPIRY_BYTES[form]]);
+        let expiry_at = record.lend().parts().expiry_at;
+        write(block, expiry_at, &NO_EXPIRY[form].to_le_bytes()[..EXPIRY_BYTES[form]]);
+        if form == MARKED {
+            write(block, expiry_at + EXPIRY_BYTES[form], &Marks::default().to_bytes());
+        }
         record
     }
 
@@ -195,11 +211,15 @@ impl Record {
         result
     }
 
-    /// What `make` makes of key, value, access clock and form, with the expiry as it was.
+    /// What `make` makes of key, value, access clock and form, with expiry and marks as they were.
     fn rebuilt(self, make: impl FnOnce(&[u8], Value, u32, usize) -> Record) -> Record {
         self.take_apart(|old, value| {
-            let mut record = make(old.key(), value, old.access(), old.form());
+            let mut record = make(old.key(), value, old.word() & KEPT_MASK, old.form());
             record.write_expiry(old.expiry());
+            if record.lend().form() == MARKED {
+                let (at, block) = (record.lend().marks_at(), record.block);
+                write(block, at, &old.marks().to_bytes());
+            }
             record
         })
     }
@@ -367,7 +387,7 @@ impl<'a> RecordRef<'a> {
         }
     }
 
-    /// LRU clock in seconds, or LFU minutes and counter, as `maxmemory-policy` says; its lower 25 bits.
+    /// LRU clock in seconds, or LFU minutes and counter, as `maxmemory-policy` says; its lower 24 bits.
     #[inline]
     pub fn access(self) -> u32 {
         self.word() & ACCESS_MASK
@@ -377,7 +397,7 @@ impl<'a> RecordRef<'a> {
     /// was noted by a thread whose clock is ahead.
     pub fn idle_seconds(self, clock: u32) -> u32 {
         let idle = clock.wrapping_sub(self.access()) & ACCESS_MASK;
-        if idle <= ACCESS_MASK / 2 { idle } else { 0 }
+        if idle < ACCESS_MASK - AHEAD_S_MAX { idle } else { 0 }
     }
 
     /// When it expires, if ever.
@@ -391,6 +411,29 @@ impl<'a> RecordRef<'a> {
         bytes[..EXPIRY_BYTES[form]].copy_from_slice(self.bytes(self.parts().expiry_at, EXPIRY_BYTES[form]));
         let expiry = UnixMs::from_le_bytes(bytes);
         (expiry != NO_EXPIRY[form]).then_some(expiry)
+    }
+
+    /// Whether a reading command has found it since its value was set.
+    #[inline]
+    pub fn was_read(self) -> bool {
+        self.word() & WAS_READ != 0
+    }
+
+    /// Where the marks are, if there is room for them.
+    #[inline]
+    fn marks_at(self) -> usize {
+        self.parts().expiry_at + EXPIRY_BYTES[MARKED]
+    }
+
+    /// Its marks.
+    #[inline]
+    pub fn marks(self) -> Marks {
+        if self.form() != MARKED {
+            return Marks::default();
+        }
+        let mut bytes = [0; MARKS_BYTES];
+        bytes.copy_from_slice(self.bytes(self.marks_at(), MARKS_BYTES));
+        Marks::from_bytes(bytes)
     }
 
     /// Whether its time has come, or that of all fields of its hash.
@@ -425,6 +468,7 @@ impl<'a> RecordMut<'a> {
     /// The value, for as long as the table is borrowed.
     #[inline]
     pub fn into_value(mut self) -> &'a mut Value {
+        self.change_marks(Marks::of_changed_value);
         if self.lend().wide().is_none() {
             self.0.replace(|record| record.rebuilt(Record::wide));
         }
@@ -435,6 +479,7 @@ impl<'a> RecordMut<'a> {
 
     /// Puts `value` in place of the value, which it returns.
     pub fn replace_value(&mut self, value: Value) -> Value {
+        self.change_marks(|_| Marks::default());
         let mut old = None;
         self.0.replace(|record| {
             record.rebuilt(|key, replaced, access, form| {
@@ -449,6 +494,7 @@ impl<'a> RecordMut<'a> {
     /// else.
     #[inline]
     pub fn set_string(&mut self, bytes: &[u8]) -> Option<Value> {
+        self.change_marks(|_| Marks::default());
         let string = parse_int(bytes).map_or(StrRef::Text(bytes), StrRef::Int);
         let record = self.lend();
         let (is_wide, parts) = (record.wide().is_some(), record.parts());
@@ -488,11 +534,41 @@ impl<'a> RecordMut<'a> {
         old
     }
 
-    /// Notes an access: the access clock as it is now.
+    /// Notes the access of a writing command: the access clock as it is now.
     #[inline]
     pub fn set_access(&mut self, access: u32) {
-        let word = access & ACCESS_MASK | self.lend().word() & !ACCESS_MASK;
+        let word = access & ACCESS_MASK | self.lend().word() & !KEPT_MASK;
         write_word(self.0.raw().cast(), word);
+    }
+
+    /// The same for a reading command.
+    #[inline]
+    pub fn set_read(&mut self, access: u32) {
+        let word = access & ACCESS_MASK | WAS_READ | self.lend().word() & !ACCESS_MASK;
+        write_word(self.0.raw().cast(), word);
+    }
+
+    /// Sets the marks; they take room from the first time on.
+    pub fn set_marks(&mut self, marks: Marks) {
+        if self.lend().form() != MARKED {
+            if marks == Marks::default() {
+                return;
+            }
+            self.0.replace(|record| {
+                record.rebuilt(|key, value, access, _| Record::made(key, value, access, MARKED))
+            });
+        }
+        self.change_marks(|_| marks);
+    }
+
+    /// Changes the marks, where there is room for them.
+    #[inline]
+    fn change_marks(&mut self, change: impl FnOnce(Marks) -> Marks) {
+        let record = self.lend();
+        if record.form() == MARKED {
+            let (marks, at) = (change(record.marks()), record.marks_at());
+            write(self.0.raw().cast(), at, &marks.to_bytes());
+        }
     }
 
     /// Sets the expiry, or takes it away: its room stays.
@@ -644,6 +720,43 @@ mod tests {
                 assert_eq!(record.expired(6), read_back.is_some_and(|read| read < 6));
                 assert_eq!(db.volatile_len(), usize::from(expiry.is_some()));
             }
+        }
+    }
+
+    #[test]
+    fn marks_take_room_once_there_are_some_and_end_with_the_value() {
+        let all = Marks { flags: 7, cas: u64::MAX, is_stale: true, was_token_sent: true };
+        for (text, room) in [(&b"short"[..], 24), (&[b'x'; 3000], 8 + MARKS_BYTES)] {
+            let mut db = db(b"key", text);
+            let without = read(&db, b"key").1;
+            let mark = |db: &mut Db| db.find_mut(7, b"key").expect("it is there").set_marks(all);
+            let marks = |db: &Db| db.find(7, b"key").expect("it is there").marks();
+            assert_eq!(marks(&db), Marks::default());
+            db.find_mut(7, b"key").expect("it is there").set_marks(Marks::default());
+            assert_eq!(read(&db, b"key").1, without);
+            db.set_expiry(7, b"key", Some(5));
+            db.find_mut(7, b"key").expect("it is there").set_read(u32::MAX);
+            mark(&mut db);
+            assert_eq!(read(&db, b"key"), (text.to_vec(), without + room));
+            assert!(db.find(7, b"key").expect("it is there").was_read());
+            for expiry in [Some(-1), None, Some(9)] {
+                db.set_expiry(7, b"key", expiry);
+                assert_eq!(
+                    (db.find(7, b"key").and_then(|record| record.expiry()), marks(&db)),
+                    (expiry, all)
+                );
+            }
+            // A value that is changed keeps the flags, one that is replaced nothing.
+            db.find_mut(7, b"key").expect("it is there").into_value();
+            assert_eq!(marks(&db), Marks { flags: 7, ..Marks::default() });
+            mark(&mut db);
+            assert!(db.find_mut(7, b"key").expect("it is there").set_string(text).is_none());
+            assert_eq!(marks(&db), Marks::default());
+            mark(&mut db);
+            db.find_mut(7, b"key").expect("it is there").replace_value(Value::Str(Str::Int(1)));
+            assert_eq!(marks(&db), Marks::default());
+            db.find_mut(7, b"key").expect("it is there").set_access(1);
+            assert!(!db.find(7, b"key").expect("it is there").was_read());
         }
     }
 

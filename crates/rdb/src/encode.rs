@@ -249,7 +249,7 @@ impl<W: Write> Encoder<W> {
     }
 
     /// The elements of a [`ValueType::ListQuicklist2`].
-    pub fn quicklist<'a>(&mut self, elements: impl Iterator<Item = &'a [u8]> + Clone) -> io::Result<()> {
+    pub fn quicklist<E: AsRef<[u8]>>(&mut self, elements: impl Iterator<Item = E> + Clone) -> io::Result<()> {
         let mut nodes = Nodes { elements: elements.clone().peekable() };
         let mut node_count = 0;
         while nodes.next(|_| {}).is_some() {
@@ -261,15 +261,19 @@ impl<W: Write> Encoder<W> {
         loop {
             pack.clear();
             listpack::begin(&mut pack);
-            let mut alone: Option<&[u8]> = None;
+            let mut alone: Option<E> = None;
             let Some(count) = nodes.next(|element| {
-                if is_node(element) { alone = Some(element) } else { listpack::push(element, &mut pack) }
+                if is_node(element.as_ref()) {
+                    alone = Some(element);
+                } else {
+                    listpack::push(element.as_ref(), &mut pack);
+                }
             }) else {
                 break;
             };
             if let Some(element) = alone {
                 self.length(NODE_PLAIN)?;
-                self.string(element)?;
+                self.string(element.as_ref())?;
             } else {
                 listpack::end(count, &mut pack);
                 self.length(NODE_LISTPACK)?;
@@ -293,6 +297,12 @@ impl<W: Write> Encoder<W> {
         self.bytes(&[OP_AUX])?;
         self.string(name.as_bytes())?;
         self.string(value)
+    }
+
+    /// A library of functions.
+    pub fn function(&mut self, code: &[u8]) -> io::Result<()> {
+        self.bytes(&[OP_FUNCTION2])?;
+        self.string(code)
     }
 
     /// The database of the keys that follow, and how many they are, in all and with an expiry.
@@ -363,18 +373,18 @@ fn is_node(element: &[u8]) -> bool {
 }
 
 /// Divides the elements of a list into nodes.
-struct Nodes<'a, I: Iterator<Item = &'a [u8]>> {
+struct Nodes<I: Iterator> {
     elements: std::iter::Peekable<I>,
 }
 
-impl<'a, I: Iterator<Item = &'a [u8]>> Nodes<'a, I> {
+impl<E: AsRef<[u8]>, I: Iterator<Item = E>> Nodes<I> {
     /// Shows the elements of the next node to `visit` and counts them.
-    fn next(&mut self, mut visit: impl FnMut(&'a [u8])) -> Option<usize> {
+    fn next(&mut self, mut visit: impl FnMut(E)) -> Option<usize> {
         let first = self.elements.next()?;
+        let (mut count, mut bytes) = (1, listpack::element_bytes_max(first.as_ref()));
         visit(first);
-        let (mut count, mut bytes) = (1, listpack::element_bytes_max(first));
-        let fits = |bytes: &mut usize, element: &[u8]| {
-            *bytes += listpack::element_bytes_max(element);
+        let fits = |bytes: &mut usize, element: &E| {
+            *bytes += listpack::element_bytes_max(element.as_ref());
             *bytes <= NODE_BYTES_MAX
         };
         while let Some(element) = self.elements.next_if(|element| fits(&mut bytes, element)) {

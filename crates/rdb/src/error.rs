@@ -20,6 +20,9 @@ pub enum Why {
     /// It contradicts the format.
     #[error("{0}")]
     Corrupt(&'static str),
+    /// A library of functions that is none.
+    #[error("a library of functions cannot be loaded: {0}")]
+    Library(String),
     /// A type of value or an opcode that cannot be read, for the reason given.
     #[error("{what} (type {code})")]
     Unsupported {

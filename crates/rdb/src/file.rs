@@ -17,8 +17,8 @@ pub enum Item {
     Sizes(u64, u64),
     /// Something about the file: name and value.
     Aux(Vec<u8>, Vec<u8>),
-    /// The code of a library of functions.
-    Function(Vec<u8>),
+    /// Where a library of functions stands, and its code.
+    Library(u64, Vec<u8>),
     /// A key; [`FileReader::value`] reads its value and has to be called before the next item is read.
     Key(KeyItem),
     /// The end.
@@ -94,7 +94,7 @@ impl<R: Read> FileReader<R> {
                 OP_SELECTDB => return Ok(Item::Database(reader.length()?)),
                 OP_RESIZEDB => return Ok(Item::Sizes(reader.length()?, reader.length()?)),
                 OP_AUX => return Ok(Item::Aux(reader.owned_string()?, reader.owned_string()?)),
-                OP_FUNCTION2 => return Ok(Item::Function(reader.owned_string()?)),
+                OP_FUNCTION2 => return Ok(Item::Library(offset, reader.owned_string()?)),
                 OP_SLOT_INFO => (0..3).try_for_each(|_| reader.length().map(|_| ()))?,
                 OP_MODULE_AUX => skip_module_aux(reader)?,
                 OP_FUNCTION_PRE_GA => {

@@ -35,7 +35,7 @@ pub use encode::Encoder;
 pub use error::{Error, Why};
 pub use file::{FileReader, Item, KeyItem};
 pub use format::{Kind, ValueType};
-pub use payload::{open_payload, seal_payload};
+pub use payload::{Libraries, NoLibrary, open_payload, seal_payload};
 pub use reader::{Reader, STRING_BYTES_MAX};
 pub use stream::StreamPart;
 

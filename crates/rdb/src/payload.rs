@@ -1,6 +1,9 @@
-//! What `DUMP` answers: type and value, then the version and a checksum of all of it.
+//! What `DUMP` answers: type and value, then the version and a checksum of all of it. `FUNCTION DUMP` answers libraries
+//! as they are in files in place of a value.
 
 use crate::crc64::crc64;
+use crate::format::{OP_FUNCTION_PRE_GA, OP_FUNCTION2};
+use crate::reader::Reader;
 use crate::{VERSION, VERSION_MAX};
 
 /// Adds version and checksum to type and value.
@@ -15,4 +18,45 @@ pub fn open_payload(payload: &[u8]) -> Option<&[u8]> {
     let (value, version) = checked.split_last_chunk()?;
     let is_known = u32::from(u16::from_le_bytes(*version)) <= VERSION_MAX;
     (is_known && crc64(0, checked) == u64::from_le_bytes(*checksum)).then_some(value)
+}
+
+/// Why a payload of libraries has no further one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoLibrary {
+    /// It is of a release candidate of Redis 7.0.
+    PreRelease,
+    /// It is something else.
+    Other,
+    /// It cannot be read.
+    Broken,
+}
+
+/// The codes of the libraries in what [`open_payload`] found, one by one.
+#[derive(Debug)]
+pub struct Libraries<'a> {
+    reader: Reader<&'a [u8]>,
+    length: u64,
+}
+
+impl<'a> Libraries<'a> {
+    /// Reads what is in a payload.
+    pub fn new(opened: &'a [u8]) -> Self {
+        Libraries { reader: Reader::new(opened), length: opened.len() as u64 }
+    }
+}
+
+impl Iterator for Libraries<'_> {
+    type Item = Result<Vec<u8>, NoLibrary>;
+
+    /// Nothing is to be read after an error.
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.reader.offset() >= self.length {
+            return None;
+        }
+        Some(match self.reader.byte() {
+            Ok(OP_FUNCTION2) => self.reader.owned_string().map_err(|_| NoLibrary::Broken),
+            Ok(OP_FUNCTION_PRE_GA) => Err(NoLibrary::PreRelease),
+            Ok(_) | Err(_) => Err(NoLibrary::Other),
+        })
+    }
 }

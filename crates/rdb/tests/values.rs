@@ -2,10 +2,10 @@
 
 mod checks;
 
-use checks::{Dribble, Model, StreamModel, check_file, check_value, read};
+use checks::{Dribble, Model, StreamModel, check_file, check_libraries, check_value, read};
 use ds::stream::{Group, Pending, Stream, StreamId, StreamLimits};
 use proptest::prelude::*;
-use rdb::{Encoder, Part, Reader, ValueType, open_payload, read_value, seal_payload};
+use rdb::{Encoder, NoLibrary, Part, Reader, ValueType, open_payload, read_value, seal_payload};
 
 fn text() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
@@ -152,7 +152,7 @@ fn opcodes_of_all_versions_are_read() {
     for part in ["expiry_ms: Some(1000)", "idle_seconds: Some(8)", "frequency: Some(7)"] {
         assert!(items[0].contains(part), "{items:#?}");
     }
-    assert!(items[2].contains("Function") && items[3] == "Ok(End)", "{items:#?}");
+    assert!(items[2].contains("Library") && items[3] == "Ok(End)", "{items:#?}");
 }
 
 /// Each byte of a file cut off or changed: an error that says where, or the same without what was changed.
@@ -461,5 +461,32 @@ fn payloads_are_sealed() {
         changed[at] ^= 1;
         assert_eq!(open_payload(&changed), None);
         assert_eq!(open_payload(&payload[..at]), None);
+    }
+}
+
+#[test]
+fn libraries_are_read_up_to_what_is_none() {
+    let whole = b"\xf5\x04code\xf5\x05other\xf5\xc3\x05\x0a\x00a\xe0\x00\x00";
+    let codes = [&b"code"[..], b"other", b"aaaaaaaaaa"].map(<[u8]>::to_vec);
+    assert_eq!(check_libraries(whole), (codes.to_vec(), None));
+    assert_eq!(check_libraries(b""), (Vec::new(), None));
+    for (input, count, why) in [
+        (&b"\xf5\x04code\xf6\x04code"[..], 1, NoLibrary::PreRelease),
+        (b"\xf5\x04code\x00\x04code", 1, NoLibrary::Other),
+        (b"\xff", 0, NoLibrary::Other),
+        (b"\xf5", 0, NoLibrary::Broken),
+        (b"\xf5\x05code", 0, NoLibrary::Broken),
+        (b"\xf5\x81\xff\xff\xff\xff\xff\xff\xff\xffcode", 0, NoLibrary::Broken),
+    ] {
+        assert_eq!(check_libraries(input), (codes[..count].to_vec(), Some(why)), "{input:?}");
+    }
+    // Whatever becomes of it.
+    for at in 0..whole.len() {
+        check_libraries(&whole[..at]);
+        for change in 0..=u8::MAX {
+            let mut changed = whole.to_vec();
+            changed[at] ^= change;
+            check_libraries(&changed);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The Redis protocol: requests in, replies out, and the client's side of both.
+//! The Redis protocol: requests in, replies out, and the client's side of both; and the requests of memcached's ([`memcached`]).
 //!
 //! Bytes to bytes and nothing else: no I/O, no clock, no knowledge of commands. A connection owns one [`RequestParser`] for
 //! what arrives and one [`Output`] for what leaves; a command writes through [`Reply`], which knows whether the client
@@ -15,6 +15,7 @@ mod encode;
 mod header;
 mod inline;
 mod integer;
+pub mod memcached;
 mod output;
 mod reply;
 mod request;

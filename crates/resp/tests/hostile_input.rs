@@ -2,10 +2,11 @@
 
 mod checks;
 
-use checks::{check_replies, check_requests, encode, listen};
+use checks::{check_memcached, check_replies, check_requests, encode, listen};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Words};
 use resp::{Limits, Proto, Value, decode, encode_request};
 
 /// Pieces of both languages, so that random sequences get past the first line.
@@ -56,6 +57,40 @@ const FRAGMENTS: &[&str] = &[
 fn fragments() -> impl Strategy<Value = Vec<u8>> {
     vec(select(FRAGMENTS), 0..40).prop_map(|parts| parts.concat().into_bytes())
 }
+
+/// Pieces of memcached's protocol.
+const MEMCACHED_FRAGMENTS: &[&str] = &[
+    "get ",
+    "set ",
+    "cas ",
+    "ms ",
+    "mg ",
+    "me ",
+    "delete ",
+    "incr ",
+    "touch ",
+    "gat ",
+    "flush_all ",
+    "k ",
+    "0 ",
+    "1 ",
+    "3 ",
+    "-1 ",
+    "99 ",
+    "2147483647 ",
+    "noreply",
+    "b ",
+    "q ",
+    "T5 ",
+    "O1 ",
+    "Zm9v ",
+    "\r\n",
+    "\n",
+    "\0",
+    " ",
+    "abc\r\n",
+    "xxxxxxxxxxxxxxxxxxxxxxxx",
+];
 
 /// Overwrites, drops and cuts bytes.
 fn damage(mut bytes: Vec<u8>, changes: &[(usize, u8, u8)]) -> Vec<u8> {
@@ -114,6 +149,14 @@ proptest! {
     }
 
     #[test]
+    fn random_memcached_requests(
+        fragments in vec(select(MEMCACHED_FRAGMENTS), 0..40),
+        changes in vec((any::<usize>(), any::<u8>(), any::<u8>()), 0..4),
+    ) {
+        check_memcached(&damage(fragments.concat().into_bytes(), &changes));
+    }
+
+    #[test]
     fn damaged_requests(
         requests in vec(vec(vec(any::<u8>(), 0..50), 1..14), 1..4),
         changes in vec((any::<usize>(), any::<u8>(), any::<u8>()), 0..4),
@@ -157,6 +200,22 @@ fn a_trickle_costs_what_the_whole_costs() {
     assert_eq!(listen(&bulk, &limits, &[1]).requests.len(), 1);
     let many = [b"*300000\r\n".to_vec(), b"$0\r\n\r\n".repeat(300_000)].concat();
     assert_eq!(listen(&many, &limits, &[1]).requests[0].len(), 300_000);
+}
+
+#[test]
+fn a_long_line_and_a_long_value_of_memcached_cost_what_they_cost_at_once() {
+    let limits = ItemLimits { item_bytes_max: 4 << 20 };
+    let keys = [b"get".to_vec(), b" key".repeat(200_000), b"\r\n".to_vec()].concat();
+    let value = [b"set k 0 0 2000000\r\n".to_vec(), vec![b'x'; 2_000_000], b"\r\n".to_vec()].concat();
+    for (input, word_count) in [(keys, 200_001), (value, 6)] {
+        let mut parser = MemcachedParser::default();
+        for end in 0..input.len() {
+            assert_eq!(parser.parse(&input[..end], limits, &mut Words::new()), Parsed::Incomplete);
+        }
+        let mut words = Words::new();
+        assert!(matches!(parser.parse(&input, limits, &mut words), Parsed::Request { .. }));
+        assert_eq!(words.len(), word_count);
+    }
 }
 
 #[test]

@@ -36,6 +36,8 @@ impl Host for InstantHost {
 
     fn log(&mut self, _: i64, _: &[u8]) {}
 
+    fn set_stated(&mut self, _: bool) {}
+
     fn is_allowed(&mut self, _: &[&[u8]]) -> Option<bool> {
         Some(true)
     }

@@ -2,8 +2,8 @@
 
 use sha1::{Digest, Sha1};
 
-use crate::error;
 use crate::raw::{Failure, Kind, Native, Stack, integer_of};
+use crate::{error, register};
 
 /// The version that scripts see.
 const VERSION: &str = "7.2.5";
@@ -14,42 +14,39 @@ const LOG_LEVEL_MAX: i64 = 3;
 /// `REPL_AOF` and `REPL_REPLICA` together.
 const REPL_ALL: i64 = 3;
 
-const CONSTANTS: [(&str, u32); 9] = [
-    ("LOG_DEBUG", 0),
-    ("LOG_VERBOSE", 1),
-    ("LOG_NOTICE", 2),
-    ("LOG_WARNING", 3),
-    ("REPL_NONE", 0),
-    ("REPL_AOF", 1),
-    ("REPL_REPLICA", 2),
-    ("REPL_SLAVE", 2),
-    ("REPL_ALL", 3),
-];
+const LOG_LEVELS: [(&str, u32); 4] =
+    [("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)];
 
-const FUNCTIONS: [(&str, Native); 9] = [
+const REPL_FLAGS: [(&str, u32); 5] =
+    [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_REPLICA", 2), ("REPL_SLAVE", 2), ("REPL_ALL", 3)];
+
+const FUNCTIONS: [(&str, Native); 6] = [
     ("error_reply", error_reply),
     ("status_reply", status_reply),
     ("sha1hex", sha1hex),
     ("log", log),
     ("setresp", setresp),
     ("set_repl", set_repl),
+];
+
+/// What scripts have and functions do not.
+const SCRIPT_FUNCTIONS: [(&str, Native); 3] = [
     ("replicate_commands", |stack| stack.push_boolean(true).map(|()| 1)),
     ("breakpoint", |stack| stack.push_boolean(false).map(|()| 1)),
     ("debug", |_| Ok(0)),
 ];
 
+/// What a library has while it is loaded.
+const LOAD_FUNCTIONS: [(&str, Native); 2] =
+    [("register_function", register::register_function), ("log", log)];
+
 /// Stores `redis` in the globals on top, and our functions in `math`.
 pub(crate) fn install(stack: &mut Stack<'_>) -> Result<(), Failure> {
     stack.push_table(0, 32)?;
     stack.set_functions(&FUNCTIONS)?;
-    for (name, number) in CONSTANTS {
-        stack.push_number(f64::from(number))?;
-        stack.set_field(-2, name)?;
-    }
-    stack.push_bytes(VERSION.as_bytes())?;
-    stack.set_field(-2, "REDIS_VERSION")?;
-    stack.push_number(f64::from(VERSION_NUMBER))?;
-    stack.set_field(-2, "REDIS_VERSION_NUM")?;
+    set_constants(stack, &LOG_LEVELS)?;
+    set_constants(stack, &REPL_FLAGS)?;
+    set_version(stack)?;
     stack.set_field(-2, "redis")?;
     stack.get_field(-1, "math")?;
     stack.set_functions(&[("random", random), ("randomseed", randomseed)])?;
@@ -57,8 +54,40 @@ pub(crate) fn install(stack: &mut Stack<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Adds what only scripts have to `redis` in the globals on top.
+pub(crate) fn install_for_scripts(stack: &mut Stack<'_>) -> Result<(), Failure> {
+    stack.get_field(-1, "redis")?;
+    stack.set_functions(&SCRIPT_FUNCTIONS)?;
+    stack.pop(1);
+    Ok(())
+}
+
+/// Stores the `redis` of libraries that are loaded in the table on top.
+pub(crate) fn install_for_loading(stack: &mut Stack<'_>) -> Result<(), Failure> {
+    stack.push_table(0, 8)?;
+    stack.set_functions(&LOAD_FUNCTIONS)?;
+    set_constants(stack, &LOG_LEVELS)?;
+    set_version(stack)?;
+    stack.set_field(-2, "redis")
+}
+
+fn set_constants(stack: &mut Stack<'_>, constants: &[(&str, u32)]) -> Result<(), Failure> {
+    for (name, number) in constants {
+        stack.push_number(f64::from(*number))?;
+        stack.set_field(-2, name)?;
+    }
+    Ok(())
+}
+
+fn set_version(stack: &mut Stack<'_>) -> Result<(), Failure> {
+    stack.push_bytes(VERSION.as_bytes())?;
+    stack.set_field(-2, "REDIS_VERSION")?;
+    stack.push_number(f64::from(VERSION_NUMBER))?;
+    stack.set_field(-2, "REDIS_VERSION_NUM")
+}
+
 /// Pushes an error table and raises it.
-fn raise(stack: &mut Stack<'_>, text: &[u8]) -> Failure {
+pub(crate) fn raise(stack: &mut Stack<'_>, text: &[u8]) -> Failure {
     match error::push(stack, text) {
         Ok(()) => Failure::Raise,
         Err(failure) => failure,
@@ -145,15 +174,17 @@ fn setresp(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     Ok(0)
 }
 
-/// Checks its argument; effects are replicated in every case.
+/// Journal and replicas are told the same: all, or with `REPL_NONE` nothing.
 fn set_repl(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     if stack.arg_count() != 1 {
         return Err(raise(stack, b"ERR redis.set_repl() requires two arguments."));
     }
-    if integer_of(stack.number(1)) & !REPL_ALL != 0 {
+    let flags = integer_of(stack.number(1));
+    if flags & !REPL_ALL != 0 {
         let text = b"ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
         return Err(raise(stack, text));
     }
+    stack.ask_host(|host| host.set_stated(flags != 0));
     Ok(0)
 }
 

@@ -51,10 +51,8 @@ impl Engine {
     #[must_use]
     pub fn new(memory_bytes_max: usize) -> Engine {
         let install = |stack: &mut Stack<'_>| {
-            for install in [api::install, bit::install, cjson::install, cmsgpack::install, structure::install]
-            {
-                install(stack).expect("the libraries fit into an empty state");
-            }
+            install_libraries(stack);
+            api::install_for_scripts(stack).expect("the libraries fit into an empty state");
         };
         let state = State::new(memory_bytes_max.min(MEMORY_BYTES_MAX), install);
         Engine { state, compiled: HashMap::default() }
@@ -123,7 +121,7 @@ impl Engine {
                 answer::write(stack, reply);
                 Outcome::Returned
             }
-            Ending::Raised => write_error(stack, sha, reply),
+            Ending::Raised => write_error(stack, sha.as_str().as_bytes(), reply),
         };
         self.state.run(function, keys, args, host, finish).unwrap_or(Outcome::Retry)
     }
@@ -153,22 +151,29 @@ impl Engine {
     }
 }
 
-/// Writes the error on top of the stack, with the script's name and the line where it is known.
-fn write_error(stack: &mut Stack<'_>, sha: &Sha1Hex, reply: &mut Reply<'_>) -> Outcome {
+/// Stores what scripts and functions have in common in the table on top.
+pub(crate) fn install_libraries(stack: &mut Stack<'_>) {
+    for install in [api::install, bit::install, cjson::install, cmsgpack::install, structure::install] {
+        install(stack).expect("the libraries fit into an empty state");
+    }
+}
+
+/// Writes the error on top of the stack, with the name of the script or function and the line where it is known.
+pub(crate) fn write_error(stack: &mut Stack<'_>, name: &[u8], reply: &mut Reply<'_>) -> Outcome {
     // Without a table the error handler did not run: memory or stack was used up.
     let (text, is_counted) = if stack.kind(-1) == Kind::Table {
-        describe(stack, sha).unwrap_or_else(|_| (b"ERR unknown error".to_vec(), false))
+        describe(stack, name).unwrap_or_else(|_| (b"ERR unknown error".to_vec(), false))
     } else {
         let message = stack.bytes(-1).unwrap_or(b"execution failure");
         let message = &message[..message.len().min(100)];
-        ([b"ERR Error running script ", sha.as_str().as_bytes(), b", ", message].concat(), false)
+        ([b"ERR Error running script ", name, b", ", message].concat(), false)
     };
     answer::write_line(reply, b'-', &text);
     Outcome::Failed { is_counted }
 }
 
 /// The text of the error table on top, and whether statistics have it.
-fn describe(stack: &mut Stack<'_>, sha: &Sha1Hex) -> Result<(Vec<u8>, bool), Failure> {
+fn describe(stack: &mut Stack<'_>, script: &[u8]) -> Result<(Vec<u8>, bool), Failure> {
     let table = stack.top();
     let mut text_of = |name| {
         stack.get_field(table, name)?;
@@ -186,11 +191,9 @@ fn describe(stack: &mut Stack<'_>, sha: &Sha1Hex) -> Result<(Vec<u8>, bool), Fai
     };
     let mut text = text_of("err")?.unwrap_or_else(|| b"ERR unknown error".to_vec());
     if let (Some(source), Some(line)) = (text_of("source")?, text_of("line")?) {
-        text.extend_from_slice(format!(" script: {sha}, on ").as_bytes());
-        text.extend_from_slice(&source);
-        text.push(b':');
-        text.extend_from_slice(&line);
-        text.push(b'.');
+        for part in [b" script: ", script, b", on ", &source, b":", &line, b"."] {
+            text.extend_from_slice(part);
+        }
     }
     stack.get_field(table, "ignore_error_stats_update")?;
     let is_counted = stack.kind(-1) == Kind::Boolean && stack.boolean(-1);

@@ -29,6 +29,9 @@ pub trait Host {
     /// Writes a line that the script logs. Levels are Redis': 0 debug, 1 verbose, 2 notice, 3 warning.
     fn log(&mut self, level: i64, text: &[u8]);
 
+    /// Says whether what the following calls change is to be stated to a journal and replicas; it is at first.
+    fn set_stated(&mut self, is_stated: bool);
+
     /// Whether the script's user may run this command, or `None` for a command that does not exist.
     fn is_allowed(&mut self, args: &[&[u8]]) -> Option<bool>;
 }

@@ -1,4 +1,4 @@
-//! Lua scripts as Redis 7.2 runs them.
+//! Lua scripts and libraries of functions as Redis 7.2 runs them.
 //!
 //! A script is a [`Script`] (source, name, flags), kept for all threads in a [`ScriptCache`]. Every thread
 //! has an [`Engine`], one Lua 5.1 state, that compiles scripts and runs them. What a script wants of the
@@ -17,7 +17,10 @@
 //!   as in Redis);
 //! - an [`Interrupt`] ends a script whatever it tries.
 //!
-//! Not here: which commands a script may use, time limits, replication, `FUNCTION`, the debugger. A single
+//! Functions are the same with a state of their own: a [`Library`] is code, kept for all threads in a [`LibrarySet`], and every
+//! thread has a [`FunctionEngine`] that loads libraries and runs their functions.
+//!
+//! Not here: which commands a script may use, time limits, replication, the debugger. A single
 //! call of a pattern function can take long, as in Redis: Lua gives no chance to interrupt it.
 
 mod answer;
@@ -28,17 +31,22 @@ mod cjson;
 mod cmsgpack;
 mod engine;
 mod error;
+mod function_engine;
 mod host;
+mod library;
 mod random;
 mod raw;
+mod register;
 mod script;
 mod structure;
 mod value;
 
 pub use cache::{EVAL_SCRIPT_COUNT_MAX, Origin, ScriptCache};
 pub use engine::{Engine, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MAX, Outcome};
+pub use function_engine::FunctionEngine;
 pub use host::{Host, Interrupt};
-pub use script::{Flags, Reach, Script, ScriptError, Sha1Hex};
+pub use library::{Library, LibraryFunction, LibrarySet};
+pub use script::{Flags, Reach, ReachSeen, Script, ScriptError, Sha1Hex};
 
 /// How many Lua instructions run between two calls of [`Host::tick`]: some ten microseconds' worth.
 pub const TICK_INSTRUCTION_COUNT: i32 = 4096;

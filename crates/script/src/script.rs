@@ -69,7 +69,19 @@ pub struct Flags {
 }
 
 impl Flags {
-    fn named(&mut self, name: &[u8]) -> Option<&mut bool> {
+    /// The names of those that are set, in the order in which Redis lists them.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let all = [
+            ("no-writes", self.no_writes),
+            ("allow-oom", self.allow_oom),
+            ("allow-stale", self.allow_stale),
+            ("no-cluster", self.no_cluster),
+            ("allow-cross-slot-keys", self.allow_cross_slot_keys),
+        ];
+        all.into_iter().filter_map(|(name, is_set)| is_set.then_some(name))
+    }
+
+    pub(crate) fn named(&mut self, name: &[u8]) -> Option<&mut bool> {
         match name {
             b"no-writes" => Some(&mut self.no_writes),
             b"allow-oom" => Some(&mut self.allow_oom),
@@ -89,7 +101,7 @@ pub struct ScriptError {
 }
 
 impl ScriptError {
-    fn new(parts: &[&[u8]]) -> ScriptError {
+    pub(crate) fn new(parts: &[&[u8]]) -> ScriptError {
         ScriptError { text: parts.concat() }
     }
 
@@ -124,10 +136,10 @@ pub struct Script {
     body_start: usize,
     flags: Flags,
     state: AtomicU8,
-    reach: AtomicU8,
+    reach: ReachSeen,
 }
 
-/// Which keys a script was seen to touch, over all its runs on all threads.
+/// Which keys a script or function was seen to touch, over all its runs on all threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
     /// It never ran to its end.
@@ -138,6 +150,30 @@ pub enum Reach {
     Roaming,
 }
 
+/// The [`Reach`] of something, as far as it was seen.
+#[derive(Debug, Default)]
+pub struct ReachSeen(AtomicU8);
+
+impl ReachSeen {
+    /// What was seen.
+    #[must_use]
+    pub fn get(&self) -> Reach {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Reach::Unknown,
+            1 => Reach::Declared,
+            _ => Reach::Roaming,
+        }
+    }
+
+    /// Notes what keys a run touched: what roamed once may roam again.
+    pub fn note(&self, reach: Reach) {
+        let seen = reach as u8;
+        if self.0.load(Ordering::Relaxed) < seen {
+            self.0.fetch_max(seen, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Script {
     /// Reads the first line of `source`. Whether the rest is Lua is for the engine to say.
     ///
@@ -146,25 +182,13 @@ impl Script {
     pub fn new(source: &[u8]) -> Result<Script, ScriptError> {
         let (flags, body_start) = parse_shebang(source)?;
         let (sha, source) = (Sha1Hex::of(source), source.into());
-        Ok(Script { sha, source, body_start, flags, state: AtomicU8::new(0), reach: AtomicU8::new(0) })
+        Ok(Script { sha, source, body_start, flags, state: AtomicU8::new(0), reach: ReachSeen::default() })
     }
 
     /// What keys it was seen to touch.
     #[must_use]
-    pub fn reach(&self) -> Reach {
-        match self.reach.load(Ordering::Relaxed) {
-            0 => Reach::Unknown,
-            1 => Reach::Declared,
-            _ => Reach::Roaming,
-        }
-    }
-
-    /// Notes what keys a run touched: a script that roamed once may roam again.
-    pub fn note_reach(&self, reach: Reach) {
-        let seen = reach as u8;
-        if self.reach.load(Ordering::Relaxed) < seen {
-            self.reach.fetch_max(seen, Ordering::Relaxed);
-        }
+    pub fn reach(&self) -> &ReachSeen {
+        &self.reach
     }
 
     /// Its name.

@@ -1,4 +1,4 @@
-//! What is counted and noted about each command as it runs: statistics, slow log.
+//! What is counted and noted about each command as it runs: statistics, slow log, latency monitor.
 
 use command::{Client, Command, CommandError, CommandId, Flag, Outcome};
 use resp::{Mark, Output};
@@ -79,6 +79,7 @@ impl ThreadHost {
         if ns >= slow_us.saturating_mul(1000) {
             self.note_slow(command, args, client, ns);
         }
+        self.note_latency(if command.has(Flag::Fast) { "fast-command" } else { "command" }, ns);
     }
 
     /// Puts a command into the slow log.

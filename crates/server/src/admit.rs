@@ -1,4 +1,4 @@
-//! Whether a client's command may run now: authentication, MULTI, subscriptions, pauses.
+//! Whether a client's command, which it may run, may run now: MULTI, subscriptions, pauses.
 
 use command::{Command, CommandError, Flag, OwnedArgs};
 
@@ -43,9 +43,6 @@ pub(crate) const MISCONF: &str = "MISCONF Redis is configured to save RDB snapsh
 impl ThreadHost {
     pub(crate) fn admit(&mut self, command: &Command, args: &[&[u8]]) -> Admission {
         let session = self.session();
-        if !session.authenticated && !command.has(Flag::NoAuth) {
-            return Admission::Refused(CommandError::NO_AUTH);
-        }
         if session.client.proto == resp::Proto::Resp2
             && session.is_subscriber()
             && !SUBSCRIBER_COMMANDS.contains(&command.full_name.as_str())
@@ -65,7 +62,7 @@ impl ThreadHost {
         }
         let session = self.session();
         if let Some(multi) = &mut session.multi
-            && !NOT_QUEUED.contains(&command.entry.name)
+            && !NOT_QUEUED.contains(&command.full_name.as_str())
         {
             if command.has(Flag::NoMulti) || ASKS_ALL_THREADS.contains(&command.full_name.as_str()) {
                 return Admission::Refused(CommandError::new("ERR Command not allowed inside a transaction"));
@@ -84,7 +81,7 @@ impl ThreadHost {
             let asks_all = ASKS_ALL_THREADS.contains(&command.full_name.as_str());
             let needs = self.needs(command, args);
             if asks_all || self.is_kept_waiting(&needs) {
-                return Admission::Refused(CommandError::BUSY);
+                return Admission::Refused(self.shared.busy_error());
             }
         }
         Admission::Run

@@ -54,7 +54,7 @@ impl ThreadHost {
         let is_outsider = !socket.is_unix() && !is_loopback(socket.peer());
         if client_count > shared.settings.clients_max() {
             Some(TOO_MANY_CLIENTS)
-        } else if is_outsider && shared.settings.is_protected() && !shared.settings.requires_password() {
+        } else if is_outsider && shared.settings.is_protected() && shared.users.takes_any_password() {
             Some(PROTECTED)
         } else {
             None

@@ -12,7 +12,8 @@ use shard::Node;
 
 use crate::admit::Admission;
 use crate::message::Message;
-use crate::script_store::Slow;
+use crate::parser::Parser;
+use crate::script_store::{Slow, SlowKind};
 use crate::session::State;
 use crate::thread::ThreadHost;
 
@@ -28,7 +29,7 @@ impl ThreadHost {
             match event {
                 Event::Data { conn } => self.serve_busy(tx, conn),
                 // New clients are taken, because one of them may want to end the script.
-                Event::Accepted { socket, .. } => self.deal(socket),
+                Event::Accepted { socket, listener } => self.deal(socket, listener),
                 Event::Closed { .. } => self.events.push_back(event),
                 Event::Wake => {}
             }
@@ -36,7 +37,7 @@ impl ThreadHost {
         self.fetch_mail();
         for message in std::mem::take(&mut self.own_mail) {
             match message {
-                Message::Adopt(socket) => self.adopt(socket),
+                Message::Adopt(socket, protocol) => self.adopt(socket, protocol),
                 Message::Hop(node) => {
                     if let Some(node) = self.refuse_task(node) {
                         self.own_mail.push_back(Message::Hop(node));
@@ -57,8 +58,9 @@ impl ThreadHost {
             Work::Run(command) | Work::Look(command) => {
                 task.work = Work::Run(command);
                 task.outcome = Outcome::Failed;
-                self.count_rejection(Some(command), &CommandError::BUSY);
-                Reply::new(&mut task.reply, task.client.proto).error(CommandError::BUSY.text());
+                let error = self.shared.busy_error();
+                self.count_rejection(Some(command), &error);
+                self.write_error(Some(command), task.client.proto, error.text(), &mut task.reply);
             }
             // The thread that waits for the shard finds out for itself.
             Work::Notify => {}
@@ -73,16 +75,23 @@ impl ThreadHost {
         if self.must_read_first(conn) {
             return;
         }
-        let Some((mut parser, session)) = self.connections.take(conn) else {
+        let Some((mut parser, mut session)) = self.connections.take(conn) else {
             // The script's caller: what it sends waits, and not too much of it.
             self.driver.pause_reading(conn);
+            return self.events.push_back(Event::Data { conn });
+        };
+        let Parser::Redis(redis) = &mut *parser else {
+            // Nothing that memcached's clients send could run now: it waits.
+            session.is_reading_paused = true;
+            self.driver.pause_reading(conn);
+            self.connections.put_back(conn, parser, session);
             return self.events.push_back(Event::Data { conn });
         };
         let can_be_served = matches!(session.state, State::Ready) && !session.close_after_reply;
         let io = if can_be_served { self.driver.take_io(conn) } else { None };
         let Some(mut io) = io else { return self.connections.put_back(conn, parser, session) };
         let script = self.current.replace(session);
-        let consumed = self.serve_busy_input(tx, &mut parser, io.input.as_slice(), &mut io.output);
+        let consumed = self.serve_busy_input(tx, redis, io.input.as_slice(), &mut io.output);
         let mut session = std::mem::replace(&mut self.current, script).expect("it was put there above");
         io.input.consume(consumed);
         session.close_after_reply |= io.input.len() > self.shared.settings.query_bytes_max();
@@ -104,7 +113,7 @@ impl ThreadHost {
         let mut consumed = 0;
         while matches!(self.session().state, State::Ready) && !self.session().close_after_reply {
             let rest = &input[consumed..];
-            let limits = self.shared.settings.request_limits(self.session().authenticated);
+            let limits = self.shared.settings.request_limits(self.session().access.is_authenticated);
             match parser.parse(rest, &limits) {
                 Ok(Parsed::Request { consumed: length }) => {
                     let mut args = ArgSlices::new();
@@ -133,6 +142,10 @@ impl ThreadHost {
                 return self.suppress_reply(None, mode, mark, out);
             }
         };
+        if let Some(lack) = self.lack(command, args) {
+            self.refuse_for(lack, command, out);
+            return self.suppress_reply(Some(command), mode, mark, out);
+        }
         let can_run = command.has(Flag::AllowBusy) && self.needs(command, args) == Needs::Nothing;
         match self.admit(command, args) {
             Admission::Run if can_run => {
@@ -141,7 +154,10 @@ impl ThreadHost {
                 let outcome = tx.run(command, args, &client, self, out);
                 self.count_command(command, args, &client, started, &outcome, mark, out);
             }
-            Admission::Run => self.refuse(Some(command), &CommandError::BUSY, out),
+            Admission::Run => {
+                let error = self.shared.busy_error();
+                self.refuse(Some(command), &error, out);
+            }
             Admission::Queued => Reply::new(out, self.session().client.proto).simple("QUEUED"),
             Admission::Later => return,
             Admission::Refused(error) => self.refuse(Some(command), &error, out),
@@ -149,15 +165,17 @@ impl ThreadHost {
         self.suppress_reply(Some(command), mode, mark, out);
     }
 
-    /// Ends every slow script that has changed nothing.
-    pub(crate) fn kill_script(&self) -> Result<(), CommandError> {
-        let threads = &self.shared.threads;
-        let killed_count = threads.iter().filter(|thread| thread.slow_script.kill()).count();
-        if killed_count > 0 {
+    /// Ends every slow script, or every slow function, that has changed nothing.
+    pub(crate) fn kill_slow(&self, kind: SlowKind) -> Result<(), CommandError> {
+        let slow = || self.shared.threads.iter().map(|thread| &thread.slow_script);
+        if slow().filter(|slow| slow.kind() == Some(kind) && slow.kill()).count() > 0 {
             return Ok(());
         }
-        let wrote = threads.iter().any(|thread| thread.slow_script.get() == Slow::Wrote);
-        Err(if wrote { CommandError::UNKILLABLE } else { CommandError::NOT_BUSY })
+        if slow().any(|slow| slow.get() == Slow::Wrote) {
+            return Err(CommandError::UNKILLABLE);
+        }
+        let is_other = slow().any(|slow| slow.get() == Slow::Killable);
+        Err(if is_other { self.shared.busy_error() } else { CommandError::NOT_BUSY })
     }
 
     /// Whether a slow script keeps a command that needs these shards waiting.

@@ -1,15 +1,15 @@
 //! The connections of one thread.
 
 use proactor::ConnId;
-use resp::RequestParser;
 
+use crate::parser::Parser;
 use crate::session::Session;
 
 #[derive(Debug)]
 struct Slot {
     id: ConnId,
     /// Both are out while the connection is served.
-    occupant: Option<(Box<RequestParser>, Box<Session>)>,
+    occupant: Option<(Box<Parser>, Box<Session>)>,
 }
 
 /// Parser and session of every connection, by the driver's slot.
@@ -20,11 +20,11 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// Adds a new connection.
-    pub(crate) fn add(&mut self, id: ConnId, session: Box<Session>) {
+    pub(crate) fn add(&mut self, id: ConnId, parser: Box<Parser>, session: Box<Session>) {
         if self.slots.len() <= id.slot() {
             self.slots.resize_with(id.slot() + 1, || None);
         }
-        let old = self.slots[id.slot()].replace(Slot { id, occupant: Some((Box::default(), session)) });
+        let old = self.slots[id.slot()].replace(Slot { id, occupant: Some((parser, session)) });
         debug_assert!(old.is_none(), "the driver gives a slot out again only when its connection was closed");
     }
 
@@ -34,13 +34,13 @@ impl Connections {
 
     /// Takes parser and session out to serve the connection.
     #[inline]
-    pub(crate) fn take(&mut self, id: ConnId) -> Option<(Box<RequestParser>, Box<Session>)> {
+    pub(crate) fn take(&mut self, id: ConnId) -> Option<(Box<Parser>, Box<Session>)> {
         self.slot_mut(id)?.occupant.take()
     }
 
     /// Puts them back.
     #[inline]
-    pub(crate) fn put_back(&mut self, id: ConnId, parser: Box<RequestParser>, session: Box<Session>) {
+    pub(crate) fn put_back(&mut self, id: ConnId, parser: Box<Parser>, session: Box<Session>) {
         if let Some(slot) = self.slot_mut(id) {
             slot.occupant = Some((parser, session));
         }

@@ -51,9 +51,12 @@ impl Thread {
         }
         self.host.cron.next_round_ms = now_ms + ROUND_MS;
         self.look_at_unread();
+        // So that deleted libraries go also where no function is called any more.
+        self.host.renew_libraries();
         if self.host.id == 0 {
             self.host.shared.sample(now_ms);
             self.save_if_due();
+            self.flush_if_due();
             if now_ms >= self.host.cron.next_purge_ms {
                 self.host.cron.next_purge_ms = now_ms + FREED_KEPT_MS;
                 heap::purge();
@@ -61,7 +64,11 @@ impl Thread {
         }
         let may_expire = self.host.shared.active_expire.load(std::sync::atomic::Ordering::Relaxed);
         if may_expire && !self.host.pausing.is_on() {
+            let started = self.host.driver.clock().ticks();
             self.expire_round();
+            let clock = self.host.driver.clock();
+            let ns = clock.ticks_to_ns(started, clock.ticks());
+            self.host.note_latency("expire-cycle", ns);
         }
         if now_ms >= self.host.cron.next_second_ms {
             self.host.cron.next_second_ms = now_ms + 1000;

@@ -12,10 +12,11 @@
 use std::sync::atomic::Ordering;
 
 use command::{
-    Client, Command, Flag, Forget, Located, Mode, Needs, Outcome, OwnedArgs, Route, Shape, Task, Work,
+    Client, Command, CommandId, Flag, Forget, Located, Mode, Needs, Outcome, OwnedArgs, Route, Shape, Task,
+    Work,
 };
 use proactor::ConnId;
-use resp::{Output, Reply};
+use resp::{Output, Proto, Reply};
 use shard::{Node, PATIENCE_AFTER, ShardId};
 
 use crate::admit::Admission;
@@ -63,9 +64,7 @@ impl ThreadHost {
         match command.entry.route {
             Route::Queued => self.queued_needs(),
             Route::Channels(from) if args.len() <= from => self.subscribed_needs(),
-            Route::Script { by_name } => {
-                Needs::of(command, args, placement).and(self.script_needs(args, by_name))
-            }
+            Route::Script(callee) => Needs::of(command, args, placement).and(self.script_needs(args, callee)),
             _ => Needs::of(command, args, placement),
         }
     }
@@ -89,36 +88,62 @@ impl ThreadHost {
             multi.refused = true;
         }
         self.count_rejection(command.map(|command| command.id), error);
-        Reply::new(out, proto).error([prefix, error.text()].concat());
+        let text = [prefix, error.text()].concat();
+        self.write_error(command.map(|command| command.id), proto, &text, out);
+    }
+
+    /// Writes an error as the protocol of its command has it.
+    pub(crate) fn write_error(
+        &self,
+        command: Option<CommandId>,
+        proto: Proto,
+        text: &[u8],
+        out: &mut Output,
+    ) {
+        if command.is_some_and(|id| self.shared.table.is_of_protocol(id)) {
+            out.extend_from_slice(&[b"SERVER_ERROR ", text, b"\r\n"].concat());
+        } else {
+            Reply::new(out, proto).error(text);
+        }
     }
 }
 
 impl Thread {
-    /// Runs one command of the current client, or sees to it that it will be run. `known` says which command it is, and where
-    /// its only key lies, if that was found out before.
+    /// Runs one command of the current client, or sees to it that it will be run.
     #[inline]
-    pub(crate) fn command(
-        &mut self,
-        args: &[&[u8]],
-        known: Option<(&'static Command, Located)>,
-        out: &mut Output,
-    ) {
-        let shared = self.host.shared;
-        let resolved = known.map_or_else(|| shared.table.resolve(args), |(command, _)| Ok(command));
-        let command = match resolved {
-            Ok(command) => command,
+    pub(crate) fn command(&mut self, args: &[&[u8]], out: &mut Output) {
+        match self.host.shared.table.resolve(args) {
+            Ok(command) => self.call(command, args, None, out),
             Err(error) => {
                 let (mode, mark) = (self.host.session().reply_mode, out.mark());
                 self.host.refuse(None, &error, out);
-                return self.host.suppress_reply(None, mode, mark, out);
+                self.host.suppress_reply(None, mode, mark, out);
             }
-        };
+        }
+    }
+
+    /// The same for a command that is known; `located` says where its only key lies, if that was found out before.
+    #[inline]
+    pub(crate) fn call(
+        &mut self,
+        command: &'static Command,
+        args: &[&[u8]],
+        located: Option<Located>,
+        out: &mut Output,
+    ) {
         self.host.session().last_command = Some(command.id);
+        if self.host.is_limited()
+            && let Some(lack) = self.host.lack(command, args)
+        {
+            let (mode, mark) = (self.host.session().reply_mode, out.mark());
+            self.host.refuse_for(lack, command, out);
+            return self.host.suppress_reply(Some(command), mode, mark, out);
+        }
         if !self.runs_plainly() {
             return self.special_command(command, args, out);
         }
-        match known {
-            Some((_, located)) => self.execute_one(command, args, located.shard(), located, 0, out),
+        match located {
+            Some(located) => self.execute_one(command, args, located.shard(), located, 0, out),
             None => self.execute(command, args, Needs::Nothing, 0, out),
         }
     }
@@ -164,10 +189,10 @@ impl Thread {
         out: &mut Output,
     ) {
         let shared = self.host.shared;
-        if let Some(index) = command.only_key
-            && let Some(key) = args.get(index)
-            && more == Needs::Nothing
+        if more == Needs::Nothing
+            && let Some(index) = command.lone_key(args)
         {
+            let key = args[index];
             let located = Located::new(key, shared.shards.placement().locate(key));
             return self.execute_one(command, args, located.shard(), located, tries, out);
         }
@@ -205,7 +230,9 @@ impl Thread {
         out: &mut Output,
     ) {
         let shared = self.host.shared;
-        let travels = command.entry.mode.may_travel();
+        // A script looks at the user of its client.
+        let mode = command.entry.mode;
+        let travels = mode.may_travel() && (mode != Mode::Heavy || !self.host.session().access.is_limited);
         let home = shared.shards.home(id);
         if travels && home != self.host.id && self.hops(command, home) {
             return self.hop(command, args, id);
@@ -292,7 +319,12 @@ impl Thread {
     ) {
         let client = self.host.session().client;
         if !self.enter_all(ids, tries, client) {
-            let retry = Retry { args: OwnedArgs::new(args), needs: needs.clone(), tries: tries + 1 };
+            let retry = Retry {
+                command: command.id,
+                args: OwnedArgs::new(args),
+                needs: needs.clone(),
+                tries: tries + 1,
+            };
             self.host.session().state = State::Queued(retry);
             return self.host.count_retry();
         }
@@ -356,6 +388,10 @@ impl Thread {
             Outcome::Blocked(blocked) => self.begin_wait(blocked),
             Outcome::Again(ids) => {
                 self.leave_all();
+                if let State::Away = self.host.session().state {
+                    // When what it sent away has come back.
+                    return;
+                }
                 self.host.count_retry();
                 self.execute(command, args, Needs::several(ids), 0, out);
             }

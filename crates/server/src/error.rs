@@ -13,6 +13,17 @@ pub(crate) enum Error {
     /// A directive with a value that it cannot have.
     #[error("bad value '{value}' for '{name}' {place}: {why} ({doc})")]
     BadValue { name: &'static str, value: String, place: String, why: String, doc: &'static str },
+    /// A line of the configuration file about a user that cannot be.
+    #[error("bad user '{name}' {place}: {why}")]
+    BadUser { name: String, place: String, why: String },
+    /// Users in the configuration file and in one of their own.
+    #[error(
+        "users are declared in the configuration and in the file that aclfile names: it must be one of them"
+    )]
+    UsersTwice,
+    /// An ACL file with errors.
+    #[error("cannot take the users of aclfile: {0}")]
+    Users(String),
     /// A line of the configuration file that ends inside quotes.
     #[error("unbalanced quotes {place}")]
     UnbalancedQuotes { place: String },

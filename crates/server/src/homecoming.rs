@@ -9,6 +9,7 @@ use shard::{Node, Ready, ShardId};
 
 use crate::dispatch::PUT_OFF_MAX;
 use crate::message::Message;
+use crate::migration::Returned;
 use crate::session::{ReplyMode, Retry, State};
 use crate::thread::Thread;
 
@@ -16,7 +17,7 @@ impl Thread {
     /// Takes one message.
     pub(crate) fn receive(&mut self, message: Message) {
         match message {
-            Message::Adopt(socket) => self.host.adopt(socket),
+            Message::Adopt(socket, protocol) => self.host.adopt(socket, protocol),
             Message::Hop(node) => self.take_hop(node),
             Message::Done(node, published) => {
                 self.come_home(*node);
@@ -29,6 +30,8 @@ impl Thread {
             Message::Monitor(line) => self.show_to_monitors(&line),
             Message::Ask(question) => self.answer(question),
             Message::Answer(answer) => self.take_answer(answer),
+            Message::UsersChanged => self.follow_users(),
+            Message::Migrated(returned) => self.take_returned(*returned),
             Message::Reconfigure => self.tx.config = self.host.shared.data_config(),
             Message::Snapshot => self.look_at_snapshot(),
             // It only ends the sleep: the thread looks whether the server stops.
@@ -70,7 +73,8 @@ impl Thread {
             Outcome::Done | Outcome::Failed => self.reply_and_go_on(conn, &mut task.reply),
             Outcome::Blocked(blocked) => self.with_session(conn, |thread, _| thread.begin_wait(blocked)),
             Outcome::Again(ids) => {
-                let retry = Retry { args: task.args, needs: Needs::several(ids), tries: 0 };
+                let Work::Run(command) = task.work else { unreachable!("only a command runs again") };
+                let retry = Retry { command, args: task.args, needs: Needs::several(ids), tries: 0 };
                 if self.host.shared.snapshots.is_cutting() {
                     // That may be why, and will take a moment.
                     return self.host.hold_back_until_next_slice(conn, retry);
@@ -88,15 +92,25 @@ impl Thread {
         }
     }
 
+    /// What a client's `MIGRATE` sent has come through or not: the command goes on.
+    fn take_returned(&mut self, returned: Returned) {
+        let conn = ConnId::from_bits(returned.client.connection);
+        let Some(session) = self.host.connections.session(conn) else { return };
+        session.migration = Some(Box::new(returned.migration));
+        let command = self.host.shared.table.resolve(&returned.args.slices()).expect("it is MIGRATE").id;
+        self.retry(conn, Retry { command, args: returned.args, needs: Needs::Nothing, tries: 0 });
+    }
+
     /// Runs a command again that could not have its shards.
     fn retry(&mut self, conn: ConnId, retry: Retry) {
         self.with_session(conn, |thread, out| {
             thread.host.session().state = State::Ready;
             let args = retry.args.slices();
-            let command = thread.host.shared.table.resolve(&args).expect("it was resolved before");
+            let command = thread.host.shared.table.get(retry.command);
             let (mode, mark) = (thread.host.session().reply_mode, out.mark());
             if thread.host.is_kept_waiting(&retry.needs) {
-                thread.host.refuse(Some(command), &CommandError::BUSY, out);
+                let error = thread.host.shared.busy_error();
+                thread.host.refuse(Some(command), &error, out);
             } else {
                 thread.execute(command, &args, retry.needs, retry.tries, out);
             }
@@ -182,6 +196,12 @@ impl Thread {
                     // It was served before the news that it waits came home.
                     return self.host.next_mail.push(Message::Post(Post::Served { waiter, reply, restore }));
                 }
+                if let Some(error) = self.wait_error(conn) {
+                    self.put_back_unclaimed(waiter.wait.client, restore);
+                    reply.clear();
+                    Reply::new(&mut reply, waiter.wait.client.proto).error(error.text());
+                }
+                let Some(session) = self.host.connections.session(conn) else { return };
                 let State::Blocked(wait) = std::mem::replace(&mut session.state, State::Ready) else {
                     unreachable!("only a waiting client is served");
                 };

@@ -14,10 +14,15 @@ mod dispatch;
 mod error;
 mod gather;
 mod homecoming;
+mod latency_monitor;
+mod library_store;
 mod lifecycle;
 mod log;
+mod memcached;
 mod message;
+mod migration;
 mod monitor;
+mod parser;
 mod patterns;
 mod pause;
 mod pipeline;
@@ -36,8 +41,14 @@ mod system;
 mod thread;
 mod timers;
 mod tracking;
+mod users;
 mod version;
 mod watch;
 
 pub use simulated::{SimulatedServer, SimulatedThread, simulate};
 pub use start::run;
+
+/// All commands of the server: for tests that go by their declarations.
+pub fn table() -> command::Table {
+    command::Table::new(&commands::families())
+}

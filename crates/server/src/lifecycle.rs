@@ -7,12 +7,13 @@ use proactor::{CloseMode, Socket};
 use resp::{Proto, Reply};
 use shard::{Scope, Subscriber};
 
-use crate::session::Session;
+use crate::parser::Parser;
+use crate::session::{Protocol, Session};
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
     /// Takes a new connection, or sends it away.
-    pub(crate) fn adopt(&mut self, socket: Socket) {
+    pub(crate) fn adopt(&mut self, socket: Socket, protocol: Protocol) {
         let shared = self.shared;
         let client_count = shared.connected_clients.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(refusal) = self.refusal(&socket, client_count) {
@@ -20,7 +21,12 @@ impl ThreadHost {
             self.stats().rejected_connections.add(1);
             let conn = self.driver.adopt(socket);
             if let Some(output) = self.driver.output_mut(conn) {
-                Reply::new(output, Proto::Resp2).error(refusal);
+                match protocol {
+                    Protocol::Redis => Reply::new(output, Proto::Resp2).error(refusal),
+                    Protocol::Memcached => {
+                        output.extend_from_slice(format!("SERVER_ERROR {refusal}\r\n").as_bytes());
+                    }
+                }
             }
             return self.driver.close(conn, CloseMode::AfterFlush);
         }
@@ -44,17 +50,18 @@ impl ThreadHost {
             no_touch: false,
             tracks: false,
             no_loop: false,
+            reads_all_keys: true,
             may_be_gone: false,
         };
         let subscriber = Subscriber { thread: self.id, connection: client.connection };
         shared.clients().insert(client.id, subscriber);
-        let mut session = Session::new(client, self.now_ms);
+        let mut session = Session::new(client, shared.users.access(), self.now_ms);
         session.peer = peer;
         session.local = local;
         session.is_unix = is_unix;
         session.descriptor = descriptor;
-        session.authenticated = !shared.settings.requires_password();
-        self.connections.add(conn, Box::new(session));
+        session.protocol = protocol;
+        self.connections.add(conn, Box::new(Parser::new(protocol)), Box::new(session));
     }
 }
 

@@ -7,11 +7,13 @@ use proactor::Socket;
 use shard::Node;
 
 use crate::gather::{Answer, Question};
+use crate::migration::Returned;
+use crate::session::Protocol;
 
 /// A message in a thread's inbox.
 pub(crate) enum Message {
-    /// A new connection for this thread.
-    Adopt(Socket),
+    /// A new connection for this thread, and what is spoken on it.
+    Adopt(Socket, Protocol),
     /// A command to run here: its shard is at home here.
     Hop(Box<Node<Task>>),
     /// A delegated task that was run elsewhere comes home, with what it published for subscribers of this thread.
@@ -32,6 +34,10 @@ pub(crate) enum Message {
     Answer(Answer),
     /// A snapshot is being saved, can go on, or is over.
     Snapshot,
+    /// Users changed: some clients may have to go.
+    UsersChanged,
+    /// A round of a client's `MIGRATE` is over.
+    Migrated(Box<Returned>),
     /// Settings changed: take the new ones.
     Reconfigure,
     /// End the loop.

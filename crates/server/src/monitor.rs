@@ -109,6 +109,8 @@ pub(crate) fn without_secrets<'a>(args: &[&'a [u8]]) -> ArgSlices<'a> {
         && let Some(option) = (2..args.len()).find(|&index| is(index, "auth"))
     {
         redact(option + 1..option + 3);
+    } else if is(0, "acl") && ["setuser", "getuser", "deluser"].iter().any(|name| is(1, name)) {
+        redact(2..args.len());
     } else if is(0, "config") && is(1, "set") {
         for name in
             (2..args.len()).step_by(2).filter(|&name| is(name, "requirepass") || is(name, "masterauth"))
@@ -136,13 +138,16 @@ fn escape(bytes: &[u8], line: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use command::Client;
+    use command::{Client, Table};
 
     use super::*;
+    use crate::settings::Settings;
+    use crate::users::Users;
 
     #[track_caller]
     fn check(args: &[&[u8]], expected: &str) {
-        let mut session = Session::new(Client::internal(3, resp::Proto::Resp2), 0);
+        let users = Users::new(&Table::new(&[]), &Settings::default());
+        let mut session = Session::new(Client::internal(3, resp::Proto::Resp2), users.access(), 0);
         session.peer = "127.0.0.1:60866".to_owned();
         let line = line(1_339_518_083_000_412, &session, args);
         let expected = format!("+1339518083.000412 [3 127.0.0.1:60866] {expected}\r\n");
@@ -158,6 +163,7 @@ mod tests {
             &[b"HELLO", b"3", b"setname", b"x", b"AUTH", b"u", b"p"],
             r#""HELLO" "3" "setname" "x" "AUTH" "(redacted)" "(redacted)""#,
         );
+        check(&[b"acl", b"SETUSER", b"u", b">p"], r#""acl" "SETUSER" "(redacted)" "(redacted)""#);
         check(&[b"hello", b"3"], r#""hello" "3""#);
         check(
             &[b"config", b"SET", b"port", b"1", b"requirepass", b"p"],

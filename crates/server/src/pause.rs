@@ -45,7 +45,8 @@ impl ThreadHost {
         }
         self.pausing.postponed_count += 1;
         let number = self.pausing.postponed_count;
-        self.session().state = State::Postponed(Postponed { args: OwnedArgs::new(args), number });
+        self.session().state =
+            State::Postponed(Postponed { command: command.id, args: OwnedArgs::new(args), number });
         true
     }
 
@@ -94,7 +95,8 @@ impl Thread {
         let Some(session) = self.host.connections.session(conn) else { return };
         let State::Postponed(postponed) = std::mem::take(&mut session.state) else { return };
         self.with_session(conn, |thread, out| {
-            thread.command(&postponed.args.slices(), None, out);
+            let command = thread.host.shared.table.get(postponed.command);
+            thread.call(command, &postponed.args.slices(), None, out);
             thread.leave_all();
         });
         self.serve(conn);

@@ -16,7 +16,7 @@ use crate::shared::{EntryMode, Shared};
 use crate::thread::Thread;
 
 /// Commands, or windows, of one connection that run before the others get their turn.
-const ROUNDS_PER_TURN: usize = 256;
+pub(crate) const ROUNDS_PER_TURN: usize = 256;
 /// Requests of a window.
 const WINDOW_MAX: usize = 8;
 /// Keys in a shard, from which on their records are rarely found in a cache near by. Fewer where tests are to come here.
@@ -71,7 +71,8 @@ impl Thread {
         out: &mut Output,
         conn: ConnId,
     ) -> usize {
-        let mut limits = self.host.shared.settings.request_limits(self.host.session().authenticated);
+        let mut limits =
+            self.host.shared.settings.request_limits(self.host.session().access.is_authenticated);
         let (mut consumed, mut ahead) = (0, Ahead::Perhaps);
         for _ in 0..ROUNDS_PER_TURN {
             let rest = &input[consumed..];
@@ -95,7 +96,7 @@ impl Thread {
             if self.stops_reading() {
                 return consumed;
             }
-            limits.authenticated = self.host.session().authenticated;
+            limits.authenticated = self.host.session().access.is_authenticated;
             if std::mem::take(&mut self.put_off) || is_enough_output(out) {
                 break;
             }
@@ -130,7 +131,7 @@ impl Thread {
                 }
             },
         };
-        self.command(&args, None, out);
+        self.command(&args, out);
         Some(if self.put_off { 0 } else { bytes })
     }
 
@@ -185,7 +186,7 @@ impl Thread {
         dbs().for_each(|(db, hash)| db.prefetch_value(hash));
         let mut consumed = 0;
         for request in &window {
-            self.command(&request.args, Some((request.command, request.located)), out);
+            self.call(request.command, &request.args, Some(request.located), out);
             if self.put_off {
                 break;
             }
@@ -198,8 +199,9 @@ impl Thread {
         consumed
     }
 
+    /// Whether the rest of the input has to wait for something.
     #[inline]
-    fn stops_reading(&mut self) -> bool {
+    pub(crate) fn stops_reading(&mut self) -> bool {
         let session = self.host.session();
         !matches!(session.state, State::Ready) || session.close_after_reply
     }

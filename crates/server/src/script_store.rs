@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use script::ScriptCache;
 
-/// What a thread's script is doing, as far as `SCRIPT KILL` cares.
+/// What a thread's script or function is doing, as far as `SCRIPT KILL` and `FUNCTION KILL` care.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Slow {
@@ -20,6 +20,15 @@ pub(crate) enum Slow {
     Wrote,
     /// It was told to end.
     Killed,
+}
+
+/// What is slow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SlowKind {
+    /// A script of `EVAL` and its like.
+    Script,
+    /// A function.
+    Function,
 }
 
 /// Scripts of all threads.
@@ -51,13 +60,27 @@ impl ScriptStore {
     }
 }
 
+/// A slow script or function: how it was called, and when, on the monotonic clock.
+#[derive(Clone, Debug)]
+pub(crate) struct SlowCall {
+    pub(crate) kind: SlowKind,
+    /// Of a function.
+    pub(crate) name: Vec<u8>,
+    pub(crate) request: Vec<Box<[u8]>>,
+    pub(crate) started_ms: u64,
+}
+
 /// The state of a thread's script, for the other threads.
 #[derive(Debug, Default)]
-pub(crate) struct SlowScript(AtomicU8);
+pub(crate) struct SlowScript {
+    state: AtomicU8,
+    /// What it is, as long as it is slow.
+    call: Mutex<Option<SlowCall>>,
+}
 
 impl SlowScript {
     pub(crate) fn get(&self) -> Slow {
-        match self.0.load(Ordering::Acquire) {
+        match self.state.load(Ordering::Acquire) {
             0 => Slow::No,
             1 => Slow::Killable,
             2 => Slow::Wrote,
@@ -65,20 +88,42 @@ impl SlowScript {
         }
     }
 
-    pub(crate) fn set(&self, slow: Slow) {
-        self.0.store(slow as u8, Ordering::Release);
+    /// The script has turned slow.
+    pub(crate) fn begin(&self, call: SlowCall) {
+        *self.lock_call() = Some(call);
+        self.state.store(Slow::Killable as u8, Ordering::Release);
+    }
+
+    /// The slow script has ended.
+    pub(crate) fn end(&self) {
+        self.state.store(Slow::No as u8, Ordering::Release);
+        *self.lock_call() = None;
+    }
+
+    /// What is slow, if something is.
+    pub(crate) fn call(&self) -> Option<SlowCall> {
+        self.lock_call().clone()
+    }
+
+    /// What kind of thing is slow, if something is.
+    pub(crate) fn kind(&self) -> Option<SlowKind> {
+        self.lock_call().as_ref().map(|call| call.kind)
+    }
+
+    fn lock_call(&self) -> MutexGuard<'_, Option<SlowCall>> {
+        self.call.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The slow script has changed data: it cannot be killed any more.
     pub(crate) fn note_write(&self) {
         let (from, to) = (Slow::Killable as u8, Slow::Wrote as u8);
         // Failure means that it was told to end before, or is known to have written.
-        let _ = self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// Tells the script to end, if it is slow and has changed nothing.
     pub(crate) fn kill(&self) -> bool {
         let (from, to) = (Slow::Killable as u8, Slow::Killed as u8);
-        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }

@@ -1,4 +1,4 @@
-//! Scripts on one thread: what a running script may do, and for how long.
+//! Scripts and functions on one thread: what a running script may do, and for how long.
 //!
 //! The shards of a script's keys are entered before it runs. If it touches others, they are entered as it touches
 //! them: out of order, so only by trying. A shard that is taken makes the script run again with it among those
@@ -7,22 +7,28 @@
 //! wrote.
 //!
 //! A script that runs for longer than `busy-reply-threshold` is slow: its thread answers `BUSY` to its other clients, the
-//! other threads answer `BUSY` where a command meets its shards, and `SCRIPT KILL` ends it.
+//! other threads answer `BUSY` where a command meets its shards, and `SCRIPT KILL`, or of a
+//! function `FUNCTION KILL`, ends it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use command::{Client, Command, CommandError, Flag, Needs, Tx};
+use command::{Callee, Client, Command, CommandError, Flag, Needs, Tx};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
-use script::{Engine, Interrupt, Reach, Script, Sha1Hex};
+use script::{
+    Engine, Flags, FunctionEngine, Interrupt, Library, LibrarySet, Reach, ReachSeen, Script, ScriptError,
+    Sha1Hex,
+};
 use shard::ShardId;
 use smallvec::SmallVec;
 
-use crate::script_store::Slow;
+use crate::library_store::Loading;
+use crate::script_store::{Slow, SlowCall, SlowKind};
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::thread::ThreadHost;
+use crate::users::{Context, Lack};
 
 /// How long a script that wrote waits for a shard that it did not declare.
 const ROAM_WAIT_MS: u64 = 5_000;
@@ -31,19 +37,30 @@ const ROAM_WAIT_MS: u64 = 5_000;
 pub(crate) struct Scripting {
     /// Made when the first script comes; out while one runs.
     engine: Option<Box<Engine>>,
+    /// The same for functions.
+    functions: Option<Box<FunctionEngine>>,
+    /// The libraries of this version, as far as this thread knows.
+    libraries: Arc<LibrarySet>,
+    libraries_version: u64,
     memory_bytes_max: usize,
     is_running: bool,
     /// The client that commands of scripts see; out while one runs.
     session: Option<Box<Session>>,
+    /// The client that called the script that runs.
+    caller: Option<Box<Session>>,
 }
 
 impl Scripting {
     pub(crate) fn new(settings: &Settings) -> Self {
         Scripting {
             engine: None,
+            functions: None,
+            libraries: Arc::default(),
+            libraries_version: 0,
             memory_bytes_max: settings.script_memory_bytes_max(),
             is_running: false,
             session: None,
+            caller: None,
         }
     }
 
@@ -51,16 +68,59 @@ impl Scripting {
         let memory_bytes_max = self.memory_bytes_max;
         self.engine.get_or_insert_with(|| Box::new(Engine::new(memory_bytes_max)))
     }
+
+    fn functions(&mut self) -> &mut FunctionEngine {
+        let memory_bytes_max = self.memory_bytes_max;
+        self.functions.get_or_insert_with(|| Box::new(FunctionEngine::new(memory_bytes_max)))
+    }
 }
 
-/// A call of a script.
-pub(crate) struct ScriptCall<'a> {
-    /// The script, compiled on this thread.
-    pub(crate) script: &'a Script,
-    /// `KEYS`
-    pub(crate) keys: &'a [&'a [u8]],
-    /// `ARGV`
-    pub(crate) args: &'a [&'a [u8]],
+/// What can be run.
+pub(crate) enum Program {
+    /// A script, compiled on this thread.
+    Script(Arc<Script>),
+    /// A function of a library, by its number there.
+    Function(Arc<Library>, usize),
+}
+
+impl Program {
+    /// What it says about itself.
+    pub(crate) fn flags(&self) -> Flags {
+        match self {
+            Program::Script(script) => script.flags(),
+            Program::Function(library, index) => library.functions()[*index].flags,
+        }
+    }
+
+    fn reach(&self) -> &ReachSeen {
+        match self {
+            Program::Script(script) => script.reach(),
+            Program::Function(library, index) => &library.functions()[*index].reach,
+        }
+    }
+
+    /// How others are told of `call` when it is slow.
+    fn slow_call(&self, call: &Call, started_ms: u64) -> SlowCall {
+        let (kind, name) = match self {
+            Program::Script(_) => (SlowKind::Script, Vec::new()),
+            Program::Function(library, index) => {
+                (SlowKind::Function, library.functions()[*index].name.clone())
+            }
+        };
+        let request = call.request.iter().map(|&arg| arg.into()).collect();
+        SlowCall { kind, name, request, started_ms }
+    }
+}
+
+/// A call of a script or function.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    /// What is called.
+    pub(crate) program: &'a Program,
+    /// The whole request: the keys begin at argument 3.
+    pub(crate) request: &'a [&'a [u8]],
+    /// How many of its arguments are keys.
+    pub(crate) key_count: usize,
     /// It must not write.
     pub(crate) is_read_only: bool,
 }
@@ -97,56 +157,147 @@ impl ThreadHost {
         Ok(script)
     }
 
-    /// The shards that a script needs beside those of its keys.
-    pub(crate) fn script_needs(&mut self, args: &[&[u8]], by_name: bool) -> Needs {
+    /// The function of this name, as of when the libraries were renewed.
+    pub(crate) fn function(&self, name: &[u8]) -> Option<Program> {
+        let (library, index) = self.scripting.libraries.function(name)?;
+        Some(Program::Function(library.clone(), index))
+    }
+
+    /// Takes the libraries as they are now.
+    #[inline]
+    pub(crate) fn renew_libraries(&mut self) {
+        let is_new = self.shared.libraries.version() != self.scripting.libraries_version;
+        if is_new && !self.scripting.is_running {
+            self.keep_libraries();
+        }
+    }
+
+    /// The same, and lets go of all others that are loaded on this thread.
+    #[cold]
+    fn keep_libraries(&mut self) {
+        let Scripting { functions, libraries, libraries_version, .. } = &mut self.scripting;
+        (*libraries_version, *libraries) = self.shared.libraries.get();
+        if let Some(functions) = functions {
+            functions.keep_only(libraries);
+        }
+        self.note_state_bytes();
+    }
+
+    /// Loads the library of a function on this thread, if it is not.
+    pub(crate) fn load_library_of(&mut self, program: &Program) -> Result<(), ScriptError> {
+        let Program::Function(library, _) = program else { return Ok(()) };
+        let mut loading = Loading::unlimited(self.driver.clock(), self.shared);
+        self.scripting.functions().load_again(library, &mut loading)
+    }
+
+    /// Makes `change` the libraries of all threads, which it may load here; all shards are entered.
+    pub(crate) fn change_libraries<R>(
+        &mut self,
+        change: impl FnOnce(&mut LibrarySet, &mut FunctionEngine, &mut Loading) -> Result<R, ScriptFailure>,
+    ) -> Result<R, ScriptFailure> {
+        let mut set = LibrarySet::clone(&self.shared.libraries.get().1);
+        let mut loading = Loading::limited(self.driver.clock(), self.shared);
+        let mut result = change(&mut set, self.scripting.functions(), &mut loading);
+        if set.memory_bytes() > self.scripting.memory_bytes_max {
+            result = result.and(Err(CommandError::LIBRARIES_TOO_LARGE.into()));
+        }
+        if result.is_ok() {
+            self.shared.libraries.set(set);
+        }
+        self.keep_libraries();
+        result
+    }
+
+    /// The shards that a script or function needs beside those of its keys.
+    pub(crate) fn script_needs(&mut self, args: &[&[u8]], callee: Callee) -> Needs {
         let Some(&what) = args.get(1) else { return Needs::Nothing };
         if self.scripting.is_running {
             // It will be refused, and the engine is out.
             return Needs::Nothing;
         }
-        let wanted = if by_name { Wanted::Named(what) } else { Wanted::Source(what) };
-        match self.script(&wanted) {
+        let program = match callee {
+            Callee::Source => self.script(&Wanted::Source(what)).ok().map(Program::Script),
+            Callee::Sha1 => self.script(&Wanted::Named(what)).ok().map(Program::Script),
+            Callee::Function => {
+                self.renew_libraries();
+                self.function(what)
+            }
+        };
+        match program {
             // It will be refused.
-            Err(_) => Needs::Nothing,
-            Ok(script) if script.reach() == Reach::Declared => Needs::Nothing,
-            Ok(_) => Needs::One(self.shared.shards.roaming()),
+            None => Needs::Nothing,
+            Some(program) if program.reach().get() == Reach::Declared => Needs::Nothing,
+            Some(_) => Needs::One(self.shared.shards.roaming()),
         }
     }
 
-    /// Runs a script on the entered shards.
-    pub(crate) fn run_script<'t>(
+    /// Runs a script or function on the entered shards.
+    pub(crate) fn run_program<'t>(
         &mut self,
         tx: &mut Tx<'t>,
         client: Client,
-        call: &ScriptCall,
+        call: &Call,
         reply: &mut Reply,
     ) -> script::Outcome {
-        let &ScriptCall { script, keys, args, is_read_only } = call;
-        let Some(mut engine) = self.scripting.engine.take() else { return script::Outcome::Missing };
+        let (mut engine, mut functions) = (self.scripting.engine.take(), self.scripting.functions.take());
         let client = Client { deny_blocking: true, in_script: true, proto: Proto::Resp2, ..client };
-        let mut session =
-            self.scripting.session.take().unwrap_or_else(|| Box::new(Session::new(client, self.now_ms)));
+        let mut session = match self.scripting.session.take() {
+            Some(session) => session,
+            None => Box::new(Session::new(client, self.shared.users.access(), self.now_ms)),
+        };
         session.client = client;
-        let caller = self.current.replace(session);
+        // Scripts of a client whose commands must be looked at do not travel: if it is not here, there is nothing to look at.
+        let caller = self.current.as_deref().filter(|caller| caller.client.id == client.id);
+        match caller.filter(|caller| caller.access.is_limited) {
+            Some(caller) => session.access = caller.access.clone(),
+            None => session.access.is_limited = false,
+        }
+        self.scripting.caller = self.current.replace(session);
         self.scripting.is_running = true;
         let started_ms = self.driver.clock().monotonic_ms();
-        let mut run =
-            Run { tx, host: self, is_read_only, started_ms, is_slow: false, reach: Reach::Declared };
-        let outcome = engine.eval(script.sha(), keys, args, &mut run, reply);
+        let mut run = Run { tx, host: self, call: *call, started_ms, is_slow: false, reach: Reach::Declared };
+        let (keys, args) = call.request[3..].split_at(call.key_count);
+        let outcome = match (call.program, &mut engine, &mut functions) {
+            (Program::Script(script), Some(engine), _) => {
+                engine.eval(script.sha(), keys, args, &mut run, reply)
+            }
+            (Program::Function(library, index), _, Some(functions)) => {
+                functions.call(library, *index, keys, args, &mut run, reply)
+            }
+            (Program::Script(_), None, _) | (Program::Function(..), _, None) => script::Outcome::Missing,
+        };
         let (reach, is_slow) = (run.reach, run.is_slow);
-        script.note_reach(reach);
+        run.tx.is_silent = false;
+        call.program.reach().note(reach);
         if is_slow {
-            self.own_slow_script().set(Slow::No);
+            self.own_slow_script().end();
             self.shared.scripts.note_slow(false);
         }
         self.scripting.is_running = false;
         self.scripting.session = self.current.take();
+        let caller = self.scripting.caller.take();
         if is_slow && let Some(caller) = &caller {
             self.driver.resume_reading(ConnId::from_bits(caller.client.connection));
         }
         self.current = caller;
-        self.scripting.engine = Some(engine);
+        (self.scripting.engine, self.scripting.functions) = (engine, functions);
+        self.note_state_bytes();
         outcome
+    }
+
+    /// Lets others see how much memory the Lua states of this thread take.
+    pub(crate) fn note_state_bytes(&mut self) {
+        let Scripting { engine, functions, .. } = &self.scripting;
+        let script_bytes = engine.as_ref().map_or(0, |engine| engine.memory_bytes());
+        let function_bytes = functions.as_ref().map_or(0, |functions| functions.memory_bytes());
+        self.stats().script_state_bytes.set(script_bytes as u64);
+        self.stats().function_state_bytes.set(function_bytes as u64);
+    }
+
+    /// The client whose command runs; of a command in a script the one that called the script.
+    pub(crate) fn caller(&self) -> &Session {
+        let current = self.current.as_deref().expect("a command runs for a client");
+        self.scripting.caller.as_deref().filter(|_| current.client.in_script).unwrap_or(current)
     }
 
     fn own_slow_script(&self) -> &'static crate::script_store::SlowScript {
@@ -157,13 +308,13 @@ impl ThreadHost {
 /// Why a script cannot be run.
 pub(crate) enum ScriptFailure {
     /// The source is no script.
-    Source(script::ScriptError),
+    Source(ScriptError),
     /// Anything else.
     Command(CommandError),
 }
 
-impl From<script::ScriptError> for ScriptFailure {
-    fn from(error: script::ScriptError) -> Self {
+impl From<ScriptError> for ScriptFailure {
+    fn from(error: ScriptError) -> Self {
         ScriptFailure::Source(error)
     }
 }
@@ -174,11 +325,11 @@ impl From<CommandError> for ScriptFailure {
     }
 }
 
-/// A running script.
+/// A running script or function.
 struct Run<'a, 't> {
     tx: &'a mut Tx<'t>,
     host: &'a mut ThreadHost,
-    is_read_only: bool,
+    call: Call<'a>,
     started_ms: u64,
     is_slow: bool,
     reach: Reach,
@@ -216,10 +367,12 @@ impl script::Host for Run<'_, '_> {
         let slow = self.host.own_slow_script();
         if !self.is_slow {
             self.is_slow = true;
-            slow.set(Slow::Killable);
+            let call = self.call.program.slow_call(&self.call, self.started_ms);
+            let family = if call.kind == SlowKind::Function { "FUNCTION" } else { "SCRIPT" };
+            slow.begin(call);
             self.host.shared.scripts.note_slow(true);
             tracing::warn!(
-                "Slow script detected: still in execution after {} ms. You can try killing it with SCRIPT KILL.",
+                "Slow script detected: still in execution after {} ms. You can try killing it with {family} KILL.",
                 now_ms - self.started_ms
             );
         }
@@ -233,23 +386,34 @@ impl script::Host for Run<'_, '_> {
     }
 
     fn log(&mut self, level: i64, text: &[u8]) {
-        let text = String::from_utf8_lossy(text);
-        match level {
-            0 => tracing::trace!("{text}"),
-            1 => tracing::debug!("{text}"),
-            2 => tracing::info!("{text}"),
-            _ => tracing::warn!("{text}"),
-        }
+        log_line(level, text);
+    }
+
+    fn set_stated(&mut self, is_stated: bool) {
+        self.tx.is_silent = !is_stated;
     }
 
     fn is_allowed(&mut self, args: &[&[u8]]) -> Option<bool> {
-        self.tx.table.resolve(args).is_ok().then_some(true)
+        let command = self.tx.table.named(args).ok()?;
+        let access = &self.host.session().access;
+        Some(!access.is_limited || access.account.user.check(command, args).is_ok())
+    }
+}
+
+/// Writes a line that a script logs.
+pub(crate) fn log_line(level: i64, text: &[u8]) {
+    let text = String::from_utf8_lossy(text);
+    match level {
+        0 => tracing::trace!("{text}"),
+        1 => tracing::debug!("{text}"),
+        2 => tracing::info!("{text}"),
+        _ => tracing::warn!("{text}"),
     }
 }
 
 impl<'t> Run<'_, 't> {
     /// The command that a script calls, if it may.
-    fn admit(&self, args: &[&[u8]]) -> Result<&'t Command, CommandError> {
+    fn admit(&mut self, args: &[&[u8]]) -> Result<&'t Command, CommandError> {
         let table = self.tx.table;
         let command = table.resolve(args).map_err(|_| match table.named(args) {
             Err(_) => CommandError::fixed("ERR Unknown Redis command called from script"),
@@ -258,7 +422,13 @@ impl<'t> Run<'_, 't> {
         if command.has(Flag::NoScript) {
             return Err(CommandError::NOT_FROM_SCRIPT);
         }
-        if self.is_read_only && (command.is_write() || command.has(Flag::MayReplicate)) {
+        if self.host.session().access.is_limited
+            && let Err(Lack::Permission(denied)) = self.host.permit_in(Context::Lua, command, args)
+        {
+            let text = denied.text(&self.host.session().access.account.user, command);
+            return Err(CommandError::quoting("NOPERM ACL failure in script: ", &text, ""));
+        }
+        if self.call.is_read_only && (command.is_write() || command.has(Flag::MayReplicate)) {
             return Err(CommandError::new("ERR Write commands are not allowed from read-only scripts."));
         }
         if command.is_write() && self.host.shared.refuses_writes() {
@@ -291,18 +461,33 @@ impl<'t> Run<'_, 't> {
                 }
             }
         }
+        // It held nothing, and meanwhile there are other libraries: what it reads now comes after them.
+        if self.is_outdated() && !self.tx.wrote {
+            return Err(self.again(ids));
+        }
         Ok(Ok(()))
+    }
+
+    /// Whether this is a function of libraries that were changed since.
+    fn is_outdated(&self) -> bool {
+        matches!(self.call.program, Program::Function(..))
+            && self.host.shared.libraries.version() != self.host.scripting.libraries_version
+    }
+
+    /// The script runs again with these shards beside those that it holds.
+    fn again(&mut self, ids: &[ShardId]) -> Interrupt {
+        let mut wanted: SmallVec<[ShardId; 8]> = self.tx.hold.entered().into();
+        wanted.extend_from_slice(ids);
+        wanted.push(self.tx.hold.shards().roaming());
+        self.tx.wanted = wanted;
+        Interrupt::Retry
     }
 
     /// A shard that the script did not declare is taken.
     fn enter_taken(&mut self, id: ShardId, ids: &[ShardId]) -> Result<Result<(), CommandError>, Interrupt> {
         let roaming = self.tx.hold.shards().roaming();
         if !self.tx.wrote {
-            let mut wanted: SmallVec<[ShardId; 8]> = self.tx.hold.entered().into();
-            wanted.extend_from_slice(ids);
-            wanted.push(roaming);
-            self.tx.wanted = wanted;
-            return Err(Interrupt::Retry);
+            return Err(self.again(ids));
         }
         let deadline_ms = self.host.driver.clock().monotonic_ms() + ROAM_WAIT_MS;
         let is_alone = self.tx.hold.try_enter(roaming) || self.tx.hold.wait(roaming, true);

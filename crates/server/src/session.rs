@@ -6,7 +6,9 @@ use std::sync::Arc;
 use command::{Blocked, Client, CommandId, Needs, OwnedArgs};
 use shard::{Scope, WatchFlag};
 
+use crate::migration::Migration;
 use crate::tracking::{Caching, ClientTracking};
+use crate::users::Access;
 
 /// What a connection is doing.
 #[derive(Debug, Default)]
@@ -31,7 +33,7 @@ pub(crate) enum State {
 /// A command that is to be tried again.
 #[derive(Debug)]
 pub(crate) struct Retry {
-    /// The command.
+    pub(crate) command: CommandId,
     pub(crate) args: OwnedArgs,
     /// Shards that it needs beside those of its keys.
     pub(crate) needs: Needs,
@@ -42,6 +44,7 @@ pub(crate) struct Retry {
 /// A command that waits for the end of a pause.
 #[derive(Debug)]
 pub(crate) struct Postponed {
+    pub(crate) command: CommandId,
     pub(crate) args: OwnedArgs,
     /// Which one it is on its thread: they run in the order in which they came.
     pub(crate) number: u64,
@@ -53,6 +56,14 @@ pub(crate) struct Wait {
     pub(crate) blocked: Box<Blocked>,
     /// When it times out, on the monotonic clock; `None`: never.
     pub(crate) deadline_ms: Option<u64>,
+}
+
+/// What is spoken on a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Protocol {
+    #[default]
+    Redis,
+    Memcached,
 }
 
 /// Whether replies are sent (`CLIENT REPLY`).
@@ -95,8 +106,12 @@ pub(crate) struct Session {
     pub(crate) patterns: BTreeSet<Arc<[u8]>>,
     /// What `CLIENT TRACKING` asked for.
     pub(crate) tracking: Option<Box<ClientTracking>>,
+    /// What its `MIGRATE` has sent so far.
+    pub(crate) migration: Option<Box<Migration>>,
     pub(crate) reply_mode: ReplyMode,
-    pub(crate) authenticated: bool,
+    pub(crate) protocol: Protocol,
+    /// As whom it acts.
+    pub(crate) access: Access,
     pub(crate) monitor: bool,
     pub(crate) no_evict: bool,
     pub(crate) name: Vec<u8>,
@@ -126,7 +141,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// A new client.
-    pub(crate) fn new(client: Client, now_ms: u64) -> Self {
+    pub(crate) fn new(client: Client, access: Access, now_ms: u64) -> Self {
         Session {
             client,
             state: State::Ready,
@@ -136,8 +151,10 @@ impl Session {
             shard_channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
             tracking: None,
+            migration: None,
             reply_mode: ReplyMode::On,
-            authenticated: true,
+            protocol: Protocol::Redis,
+            access,
             monitor: false,
             no_evict: false,
             name: Vec::new(),
@@ -177,7 +194,6 @@ impl Session {
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
         self.multi.is_some()
-            || !self.authenticated
             || self.reply_mode != ReplyMode::On
             || self.is_subscriber()
             || self.tracking.as_ref().is_some_and(|tracking| tracking.caching != Caching::Unsaid)

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use command::CommandError;
 use ds::hash::CollectionLimits;
+use ds::list::{ListLimits, NODE_BYTES_MAX};
 use ds::set::SetLimits;
 use ds::stream::StreamLimits;
 use ds::zset::ZSetLimits;
@@ -34,8 +35,10 @@ use resp::Limits;
 
 use crate::error::Error;
 use crate::shared::EntryMode;
+use crate::users::UserLine;
 
 pub(crate) use command_line::Invocation;
+pub(crate) use file::replace_file;
 pub(crate) use help::{help, version_line};
 pub(crate) use kind::OutputLimit;
 pub(crate) use table::*;
@@ -43,8 +46,13 @@ pub(crate) use table::*;
 use ignored::{FILE_ONLY, IGNORED};
 use kind::{Kind, Value};
 
+/// The directive that declares a user.
+const USER: &str = "user";
+
 const EFFECTIVE_COUNT: usize = EFFECTIVE.len();
 
+/// Nodes that are not compressed at either end of a list that is.
+const LIST_PLAIN_NODES: u32 = 64;
 /// Shards per thread unless told otherwise.
 const SHARDS_PER_THREAD: u16 = 32;
 
@@ -70,6 +78,8 @@ pub(crate) struct Found {
     seen: Vec<Id>,
     /// Directives with a value of their own that mean nothing here.
     pub(crate) without_effect: Vec<String>,
+    /// Lines about users, to be understood when the commands are known.
+    pub(crate) users: Vec<UserLine>,
 }
 
 /// The setting of a number.
@@ -180,6 +190,11 @@ impl Settings {
         place: &str,
         found: &mut Found,
     ) -> Result<(), Error> {
+        if name.eq_ignore_ascii_case(USER) {
+            let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+            found.users.push(UserLine { place: place.to_owned(), words });
+            return Ok(());
+        }
         if FILE_ONLY.contains(&name.to_ascii_lowercase().as_str()) {
             found.without_effect.push(name.to_owned());
             return Ok(());
@@ -272,6 +287,7 @@ impl Settings {
     pub(crate) fn data_config(&self) -> Config {
         let number = |id| self.number(id) as usize;
         Config {
+            list: self.list_limits(),
             hash: CollectionLimits { entries_max: number(HASH_ENTRIES), value_bytes_max: number(HASH_VALUE) },
             set: SetLimits {
                 intset_entries_max: number(SET_INTSET_ENTRIES),
@@ -285,10 +301,23 @@ impl Settings {
                 node_entries_max: number(STREAM_NODE_ENTRIES),
             },
             string_bytes_max: self.number(PROTO_MAX_BULK_LEN) as u64,
+            item_bytes_max: self.number(MEMCACHED_ITEM_SIZE_MAX) as u64,
             tracking_keys_max: self.number(TRACKING_TABLE_MAX_KEYS) as u64,
             rdb_compression: self.is_on(RDBCOMPRESSION),
             lfu: self.number(MAXMEMORY_POLICY) == LFU,
             notify: self.number(NOTIFY_KEYSPACE_EVENTS) as u32,
+        }
+    }
+
+    /// Which lists are compressed, and how far.
+    fn list_limits(&self) -> ListLimits {
+        match self.number(LIST_COMPRESS_DEPTH) {
+            0 => {
+                let bytes_min = self.number(LIST_COMPRESS_BYTES_MIN) as u64;
+                let nodes_min = bytes_min.div_ceil(NODE_BYTES_MAX as u64) as u32;
+                ListLimits { nodes_min, plain_nodes: LIST_PLAIN_NODES.min(nodes_min / 4) }
+            }
+            depth => ListLimits { nodes_min: 1, plain_nodes: depth as u32 },
         }
     }
 
@@ -303,20 +332,9 @@ impl Settings {
         Duration::from_secs(self.number(TCP_KEEPALIVE) as u64)
     }
 
-    /// Whether clients must give a password.
-    pub(crate) fn requires_password(&self) -> bool {
-        self.is_on(REQUIREPASS)
-    }
-
-    /// Whether this is the password of the default user, in a time that does not tell how much of it is right. Any is
-    /// while none is required.
-    pub(crate) fn password_matches(&self, password: &[u8]) -> bool {
-        if !self.requires_password() {
-            return true;
-        }
-        let wanted = self.text(REQUIREPASS);
-        let differs = wanted.bytes().zip(password).fold(0, |bits, (a, b)| bits | (a ^ b));
-        wanted.len() == password.len() && std::hint::black_box(differs) == 0
+    /// The password that the default user is to have.
+    pub(crate) fn password(&self) -> Option<Arc<str>> {
+        self.is_on(REQUIREPASS).then(|| self.text(REQUIREPASS))
     }
 
     /// Whether only clients on this machine are served while there is no password.
@@ -521,7 +539,8 @@ mod tests {
         settings.assign("appendfsync", &["always"], "here", &mut found).unwrap();
         settings.assign("hz", &["10"], "here", &mut found).unwrap();
         settings.assign("user", &["default", "on"], "here", &mut found).unwrap();
-        assert_eq!(found.without_effect, ["appendfsync", "user"]);
+        assert_eq!(found.without_effect, ["appendfsync"]);
+        assert_eq!(found.users[0].words, [&b"default"[..], b"on"]);
         assert_eq!(&*settings.text(find("appendfsync").unwrap()), "always");
     }
 }

@@ -4,20 +4,23 @@
 //! simulation.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use command::{Shards, Table};
+use command::{CommandError, Shards, Table};
 use keyspace::Config;
 use proactor::{Inbox, Node, Waker};
 use shard::{Placement, Subscriber};
 
+use crate::library_store::LibraryStore;
 use crate::message::Message;
+use crate::migration::Migrations;
 use crate::patterns::Patterns;
-use crate::script_store::{ScriptStore, SlowScript};
+use crate::script_store::{ScriptStore, SlowKind, SlowScript};
 use crate::settings::Settings;
 use crate::snapshot::Snapshots;
 use crate::stats::ThreadStats;
+use crate::users::Users;
 use crate::watch::Watch;
 
 /// A thread as the others see it.
@@ -68,6 +71,7 @@ pub(crate) struct Shared {
     pub(crate) shards: Shards,
     pub(crate) table: Table,
     pub(crate) settings: Settings,
+    pub(crate) users: Users,
     pub(crate) threads: Box<[Remote]>,
     pub(crate) entry_mode: EntryMode,
     pub(crate) singlehop_blocking: bool,
@@ -81,6 +85,7 @@ pub(crate) struct Shared {
     /// Connections that get a line for every command.
     pub(crate) monitor_count: AtomicUsize,
     pub(crate) scripts: ScriptStore,
+    pub(crate) libraries: LibraryStore,
     pub(crate) next_client_id: AtomicU64,
     pub(crate) connected_clients: AtomicU64,
     pub(crate) started_ms: u64,
@@ -88,6 +93,9 @@ pub(crate) struct Shared {
     pub(crate) stopping: AtomicBool,
     pub(crate) watch: Watch,
     pub(crate) snapshots: Snapshots,
+    /// When database 0 is to be emptied, because a `flush_all` of memcached's protocol said so.
+    pub(crate) flush_at: AtomicI64,
+    pub(crate) migrations: Migrations,
     /// Whether keys are expired in the background (`DEBUG SET-ACTIVE-EXPIRE`).
     pub(crate) active_expire: AtomicBool,
     /// `io_uring` or `epoll`.
@@ -100,6 +108,7 @@ impl Shared {
     pub(crate) fn create(
         settings: Settings,
         table: Table,
+        users: Users,
         wakers: Vec<Arc<Waker>>,
         driver_name: &'static str,
         seed: u64,
@@ -129,6 +138,7 @@ impl Shared {
             entry_mode: settings.entry_mode(),
             singlehop_blocking: settings.singlehop_blocking(),
             settings,
+            users,
             threads,
             patterns: Patterns::default(),
             subscription_count: AtomicUsize::new(0),
@@ -136,6 +146,7 @@ impl Shared {
             tracking_count: AtomicUsize::new(0),
             monitor_count: AtomicUsize::new(0),
             scripts: ScriptStore::default(),
+            libraries: LibraryStore::default(),
             next_client_id: AtomicU64::new(1),
             connected_clients: AtomicU64::new(0),
             started_ms: now_ms,
@@ -143,6 +154,8 @@ impl Shared {
             stopping: AtomicBool::new(false),
             watch: Watch::new(table.len()),
             snapshots: Snapshots::new(now_ms),
+            flush_at: AtomicI64::new(i64::MAX),
+            migrations: Migrations::default(),
             active_expire: AtomicBool::new(true),
             driver_name,
             data_config,
@@ -165,6 +178,13 @@ impl Shared {
     /// The connections of all clients by their id.
     pub(crate) fn clients(&self) -> MutexGuard<'_, HashMap<u64, Subscriber>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is answered while something is slow: how to end it.
+    pub(crate) fn busy_error(&self) -> CommandError {
+        let kinds = || self.threads.iter().filter_map(|thread| thread.slow_script.kind());
+        let is_function = kinds().all(|kind| kind == SlowKind::Function) && kinds().next().is_some();
+        if is_function { CommandError::BUSY_WITH_FUNCTION } else { CommandError::BUSY }
     }
 
     /// Publishes the settings of the data path and tells all threads.

@@ -5,12 +5,12 @@
 
 use std::rc::Rc;
 
-use command::Table;
 use proactor::SimNet;
 
 use crate::settings::{Invocation, Settings};
 use crate::shared::{Lease, Shared};
 use crate::thread::Thread;
+use crate::users::Users;
 
 /// What the threads of a simulated server share, to be looked at between their turns.
 pub struct SimulatedServer(Rc<Lease>);
@@ -33,9 +33,11 @@ pub fn simulate(args: &[String], net: &SimNet, address: &str) -> (SimulatedServe
     let mut drivers: Vec<_> = (0..settings.thread_count()).map(|_| net.driver(&config)).collect();
     drivers[0].listen(net.listener(address)).expect("a simulated driver listens on a simulated address");
     let wakers = drivers.iter_mut().map(proactor::Driver::waker).collect();
-    let table = Table::new(&crate::commands::families());
+    let table = crate::commands::table();
     let seed = net.entropy().next_u64();
-    let shared = Shared::create(settings, table, wakers, drivers[0].name(), seed, net.clock().now_ms());
+    let users = Users::new(&table, &settings);
+    let shared =
+        Shared::create(settings, table, users, wakers, drivers[0].name(), seed, net.clock().now_ms());
     shared.watch.note_startup();
     let lease = Rc::new(Lease(shared));
     let thread = |(id, driver)| SimulatedThread {
@@ -60,6 +62,11 @@ impl SimulatedThread {
     /// One turn; false when the server stops.
     pub fn turn(&mut self) -> bool {
         self.thread.turn(None).expect("a simulated driver does not fail")
+    }
+
+    #[cfg(test)]
+    pub(crate) fn thread_mut(&mut self) -> &mut Thread {
+        &mut self.thread
     }
 }
 

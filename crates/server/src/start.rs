@@ -8,16 +8,18 @@ use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use command::Table;
 use proactor::{Driver, Listener, Waker};
 
 use crate::error::Error;
+use crate::session::Protocol;
 use crate::settings::{
-    BIND, DIR, DISABLE_THP, Found, Invocation, MAXCLIENTS, PIDFILE, PORT, SUPERVISED, SUPERVISED_BY_SYSTEMD,
-    Settings, TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM, help, version_line,
+    BIND, DIR, DISABLE_THP, Found, Invocation, MAXCLIENTS, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET, PIDFILE,
+    PORT, SUPERVISED, SUPERVISED_BY_SYSTEMD, Settings, TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM, help,
+    version_line,
 };
 use crate::shared::Shared;
 use crate::thread::Thread;
+use crate::users::Users;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
 use crate::{log, system};
 
@@ -83,9 +85,11 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
     if !found.without_effect.is_empty() {
         tracing::warn!("accepted without effect: {}", found.without_effect.join(", "));
     }
+    let table = crate::commands::table();
+    let users = Users::at_start(&table, &settings, &found.users)?;
     settings.lower_maxclients();
     system::hold_signals();
-    let (shared, threads) = open_threads(settings)?;
+    let (shared, threads) = open_threads(settings, table, users)?;
     shared.watch.note_startup();
     stop_at_signal(shared)?;
     // What is loaded is as good as what comes later: a thread that serves gets this heap.
@@ -95,7 +99,7 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
     }
     heap::disown();
     let listeners = listen(&shared.settings)?;
-    let places: Vec<String> = listeners.iter().map(|listener| listener.local().to_owned()).collect();
+    let places: Vec<String> = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();
     let pid_file = PidFile::write(&shared.settings)?;
     let threads = start_threads(shared, threads, listeners);
     tracing::info!(
@@ -140,9 +144,20 @@ impl Settings {
 }
 
 /// Opens all sockets that the settings name.
-fn listen(settings: &Settings) -> Result<Vec<Listener>, Error> {
+fn listen(settings: &Settings) -> Result<Vec<(Protocol, Listener)>, Error> {
     let mut listeners = Vec::new();
-    let (port, backlog) = (settings.number(PORT) as u16, settings.number(TCP_BACKLOG) as i32);
+    for (protocol, port, path) in
+        [(Protocol::Redis, PORT, UNIXSOCKET), (Protocol::Memcached, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET)]
+    {
+        let opened = listen_for(settings, settings.number(port) as u16, &settings.text(path))?;
+        listeners.extend(opened.into_iter().map(|listener| (protocol, listener)));
+    }
+    if listeners.is_empty() { Err(Error::NowhereToListen) } else { Ok(listeners) }
+}
+
+fn listen_for(settings: &Settings, port: u16, path: &str) -> Result<Vec<Listener>, Error> {
+    let mut listeners = Vec::new();
+    let backlog = settings.number(TCP_BACKLOG) as i32;
     let addresses = if port == 0 { "".into() } else { settings.text(BIND) };
     for address in addresses.split_whitespace() {
         let (address, may_be_missing) = match address.strip_prefix('-') {
@@ -156,26 +171,29 @@ fn listen(settings: &Settings) -> Result<Vec<Listener>, Error> {
             Err(error) => return Err(error.into()),
         }
     }
-    let path = settings.text(UNIXSOCKET);
     if !path.is_empty() {
         let permissions =
             Some(settings.number(UNIXSOCKETPERM) as u32).filter(|permissions| *permissions != 0);
-        let path = std::path::absolute(&*path).unwrap_or_else(|_| PathBuf::from(&*path));
+        let path = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
         listeners.push(proactor::listen_unix(&path, permissions, backlog)?);
     }
-    if listeners.is_empty() { Err(Error::NowhereToListen) } else { Ok(listeners) }
+    Ok(listeners)
 }
 
 /// A thread that has its driver and waits for the shared part.
 struct Starting {
     handle: JoinHandle<()>,
-    start: mpsc::Sender<(&'static Shared, Vec<Listener>)>,
+    start: mpsc::Sender<(&'static Shared, Vec<(Protocol, Listener)>)>,
     waker: Arc<Waker>,
     driver_name: &'static str,
 }
 
 /// Opens the threads' drivers, and makes what they share.
-fn open_threads(settings: Settings) -> Result<(&'static Shared, Vec<Starting>), Error> {
+fn open_threads(
+    settings: Settings,
+    table: command::Table,
+    users: Users,
+) -> Result<(&'static Shared, Vec<Starting>), Error> {
     let cpus = proactor::cpu_set();
     let config = settings.driver_config();
     let mut opening = Vec::new();
@@ -208,12 +226,11 @@ fn open_threads(settings: Settings) -> Result<(&'static Shared, Vec<Starting>), 
         threads.push(Starting { handle, start, waker, driver_name });
     }
     let wakers = threads.iter().map(|thread| thread.waker.clone()).collect();
-    let table = Table::new(&crate::commands::families());
     let seed = proactor::Entropy::from_os()
         .map_err(|source| Error::Io { what: "the system has no random numbers".to_owned(), source })?
         .next_u64();
     let now_ms = proactor::Clock::real().now_ms();
-    let shared = Shared::create(settings, table, wakers, threads[0].driver_name, seed, now_ms);
+    let shared = Shared::create(settings, table, users, wakers, threads[0].driver_name, seed, now_ms);
     Ok((shared, threads))
 }
 
@@ -221,7 +238,7 @@ fn open_threads(settings: Settings) -> Result<(&'static Shared, Vec<Starting>), 
 fn start_threads(
     shared: &'static Shared,
     threads: Vec<Starting>,
-    mut listeners: Vec<Listener>,
+    mut listeners: Vec<(Protocol, Listener)>,
 ) -> Vec<JoinHandle<()>> {
     let handles = threads.into_iter().map(|thread| {
         let listeners = std::mem::take(&mut listeners);
@@ -231,12 +248,17 @@ fn start_threads(
     handles.collect()
 }
 
-fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners: Vec<Listener>) {
+fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners: Vec<(Protocol, Listener)>) {
     heap::own();
+    let protocols = listeners.iter().map(|(protocol, _)| *protocol).collect();
     let served = listeners
         .into_iter()
-        .try_for_each(|listener| driver.listen(listener).map(|_| ()))
-        .and_then(|()| Thread::new(index, shared, driver).run());
+        .try_for_each(|(_, listener)| driver.listen(listener).map(|_| ()))
+        .and_then(|()| {
+            let mut thread = Thread::new(index, shared, driver);
+            thread.host.protocols = protocols;
+            thread.run()
+        });
     if let Err(error) = served {
         tracing::error!("thread {index} cannot go on: {error}");
         shared.stop();

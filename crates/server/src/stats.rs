@@ -168,8 +168,11 @@ pub(crate) struct ThreadStats {
     pub(crate) held_back: Counter,
     /// Turns that began with a shard kept from before, because its backlog was long.
     pub(crate) kept: Counter,
-    /// How many there are just now, unlike everything else here.
+    /// How many there are just now: this and what is of the Lua states are no sums since the start.
     pub(crate) blocked_clients: Counter,
+    /// Memory of its Lua states as it is now: that for scripts, that for functions.
+    pub(crate) script_state_bytes: Counter,
+    pub(crate) function_state_bytes: Counter,
     pub(crate) connections_received: Counter,
     pub(crate) rejected_connections: Counter,
     pub(crate) net_input_bytes: Counter,
@@ -177,6 +180,8 @@ pub(crate) struct ThreadStats {
     pub(crate) reads_processed: Counter,
     pub(crate) error_replies: Counter,
     pub(crate) errors: ErrorCounts,
+    /// What clients were not allowed to do, by [`Reason`](command::acl::Reason); never reset.
+    pub(crate) denied: [Counter; 4],
     pub(crate) commands: Box<[CommandStats]>,
 }
 
@@ -192,6 +197,8 @@ impl ThreadStats {
             held_back: Counter::default(),
             kept: Counter::default(),
             blocked_clients: Counter::default(),
+            script_state_bytes: Counter::default(),
+            function_state_bytes: Counter::default(),
             connections_received: Counter::default(),
             rejected_connections: Counter::default(),
             net_input_bytes: Counter::default(),
@@ -199,6 +206,7 @@ impl ThreadStats {
             reads_processed: Counter::default(),
             error_replies: Counter::default(),
             errors: ErrorCounts::new(),
+            denied: Default::default(),
             commands: (0..command_count).map(|_| CommandStats::default()).collect(),
         }
     }

@@ -22,7 +22,8 @@ use shard::Hold;
 use crate::bounds::Watchlist;
 use crate::connections::Connections;
 use crate::message::Message;
-use crate::session::{Session, State, Watching};
+use crate::parser::Parser;
+use crate::session::{Protocol, Session, State, Watching};
 use crate::shared::Shared;
 use crate::timers::Timers;
 
@@ -71,6 +72,8 @@ pub(crate) struct ThreadHost {
     pub(crate) snapshot: crate::snapshot::Share,
     /// Connections with complete commands left over when their turn ended.
     pub(crate) unserved: VecDeque<ConnId>,
+    /// What is spoken at each listener (the accepting thread's); Redis' protocol at those that are not there.
+    pub(crate) protocols: Vec<Protocol>,
     /// Which thread gets the next new connection (the accepting thread's).
     next_thread: usize,
     /// The monotonic clock at the beginning of this turn.
@@ -105,11 +108,12 @@ impl ThreadHost {
     }
 
     /// Gives a new connection to the threads in turn, so that few connections still use all of them.
-    pub(crate) fn deal(&mut self, socket: proactor::Socket) {
+    pub(crate) fn deal(&mut self, socket: proactor::Socket, listener: usize) {
+        let protocol = self.protocols.get(listener).copied().unwrap_or_default();
         let count = self.shared.threads.len();
         let thread = self.next_thread % count;
         self.next_thread = thread + 1;
-        self.send(thread as u16, Message::Adopt(socket));
+        self.send(thread as u16, Message::Adopt(socket, protocol));
     }
 
     /// Puts what other threads sent with what it sent itself.
@@ -155,6 +159,7 @@ impl Thread {
                 garbage: VecDeque::new(),
                 snapshot: crate::snapshot::Share::default(),
                 unserved: VecDeque::new(),
+                protocols: Vec::new(),
                 next_thread: 0,
                 now_ms,
                 lap: 0,
@@ -211,7 +216,7 @@ impl Thread {
     fn take_events(&mut self) {
         while let Some(event) = self.host.events.pop_front() {
             match event {
-                Event::Accepted { socket, .. } => self.host.deal(socket),
+                Event::Accepted { socket, listener } => self.host.deal(socket, listener),
                 Event::Data { conn } => self.serve(conn),
                 Event::Closed { conn, error } => self.hang_up(conn, error),
                 Event::Wake => {}
@@ -268,7 +273,11 @@ impl Thread {
         self.host.current = Some(session);
         self.host.lap = self.host.driver.clock().ticks();
         let output_bytes = io.output.len();
-        let consumed = self.serve_input(&mut parser, io.input.as_slice(), &mut io.output, conn);
+        let (input, output) = (io.input.as_slice(), &mut io.output);
+        let consumed = match &mut *parser {
+            Parser::Redis(parser) => self.serve_input(parser, input, output, conn),
+            Parser::Memcached(parser) => self.serve_memcached(parser, input, output, conn),
+        };
         self.leave_all();
         self.host.stats().count_io(consumed, io.output.len() - output_bytes);
         io.input.consume(consumed);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::latency_monitor::LatencyMonitor;
 use crate::shared::Shared;
 use crate::stats::{Counter, ThreadStats};
 
@@ -20,6 +21,7 @@ pub(crate) struct Watch {
     startup_bytes: AtomicU64,
     rates: Mutex<Rates>,
     slow_log: Mutex<SlowLog>,
+    pub(crate) latency: LatencyMonitor,
 }
 
 /// How much happens in a second.
@@ -73,6 +75,7 @@ impl Watch {
             startup_bytes: AtomicU64::new(0),
             rates: Mutex::default(),
             slow_log: Mutex::default(),
+            latency: LatencyMonitor::default(),
         }
     }
 

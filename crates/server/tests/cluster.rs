@@ -74,6 +74,57 @@ fn keys_have_slots() {
 }
 
 #[test]
+fn the_cluster_stays_as_it_is() {
+    let server = Server::start(2, "auto", MODE);
+    let client = &mut server.client();
+    let id = client.show("CLUSTER MYID").trim_matches('"').to_owned();
+    let fixed = "(error) ERR The emulated cluster has one node with all slots, which cannot be changed";
+    let unknown = "(error) ERR Unknown node x";
+    for (line, expected) in [
+        ("ADDSLOTS 1 2", "(error) ERR Slot 1 is already busy"),
+        ("ADDSLOTS 1 x", "(error) ERR Invalid or out of range slot"),
+        ("ADDSLOTSRANGE 1 2 3 4", "(error) ERR Slot 1 is already busy"),
+        ("ADDSLOTSRANGE 2 1", "(error) ERR start slot number 2 is greater than end slot number 1"),
+        ("ADDSLOTSRANGE 1 2 3", "(error) ERR wrong number of arguments for 'cluster|addslotsrange' command"),
+        ("DELSLOTS 1", fixed),
+        ("DELSLOTS 16384", "(error) ERR Invalid or out of range slot"),
+        ("DELSLOTSRANGE 1 2", fixed),
+        ("FLUSHSLOTS", fixed),
+        ("BUMPEPOCH", "STILL 0"),
+        ("SET-CONFIG-EPOCH 1", fixed),
+        ("SET-CONFIG-EPOCH -1", "(error) ERR Invalid config epoch specified: -1"),
+        ("SETSLOT 1 STABLE", "OK"),
+        ("SETSLOT 1 MIGRATING x", fixed),
+        ("SETSLOT x STABLE", "(error) ERR Invalid or out of range slot"),
+        (
+            "SETSLOT 1 WHAT",
+            "(error) ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP",
+        ),
+        ("FAILOVER", "(error) ERR You should send CLUSTER FAILOVER to a replica"),
+        ("FAILOVER SOON", "(error) ERR syntax error"),
+        ("MEET 127.0.0.1 1", fixed),
+        ("RESET HARD", fixed),
+        ("SAVECONFIG", "OK"),
+        ("FORGET x", unknown),
+        ("REPLICATE x", unknown),
+        ("REPLICAS x", unknown),
+        ("SLAVES x", unknown),
+        ("COUNT-FAILURE-REPORTS x", unknown),
+    ] {
+        check(client, &format!("CLUSTER {line}"), expected);
+    }
+    for (line, expected) in [
+        ("FORGET", "(error) ERR I tried hard but I can't forget myself..."),
+        ("REPLICATE", "(error) ERR Can't replicate myself"),
+        ("REPLICAS", "(empty array)"),
+        ("SLAVES", "(empty array)"),
+        ("COUNT-FAILURE-REPORTS", "(integer) 0"),
+    ] {
+        check(client, &format!("CLUSTER {line} {id}"), expected);
+    }
+}
+
+#[test]
 fn redis_cli_takes_it_for_a_cluster() {
     let server = Server::start(2, "auto", MODE);
     let port = server.port().to_string();

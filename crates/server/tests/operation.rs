@@ -305,6 +305,33 @@ fn slow_commands_are_kept() {
 }
 
 #[test]
+fn slow_events_are_noted() {
+    let server = Server::start(2, "auto", &["--latency-monitor-threshold", "5"]);
+    let mut client = server.client();
+    assert_eq!(ask(&mut client, &["LATENCY", "LATEST"]), "[]");
+    let content = ask(&mut client, &["LATENCY", "DOCTOR"]);
+    assert!(content.starts_with("Nothing took longer"), "{content}");
+    ask(&mut client, &["DEBUG", "SLEEP", "0.01"]);
+    let latest = ask(&mut client, &["LATENCY", "LATEST"]);
+    let fields: Vec<&str> = latest.trim_matches(['[', ']']).split(' ').collect();
+    let [event, seconds, duration_ms, longest_ms] = fields[..] else { panic!("{latest}") };
+    assert_eq!((event, duration_ms), ("command", longest_ms));
+    assert!(duration_ms.trim_start_matches(':').parse::<u64>().is_ok_and(|ms| ms >= 10), "{latest}");
+    let history = format!("[[{seconds} {duration_ms}]]");
+    assert_eq!(ask(&mut client, &["LATENCY", "HISTORY", "command"]), history);
+    assert_eq!(ask(&mut client, &["LATENCY", "HISTORY", "fast-command"]), "[]");
+    let graph = ask(&mut client, &["LATENCY", "GRAPH", "command"]);
+    assert!(graph.starts_with("command - high "), "{graph}");
+    let report = ask(&mut client, &["LATENCY", "DOCTOR"]);
+    assert!(report.contains("1. command: 1 latency spikes") && report.contains("SLOWLOG"), "{report}");
+    assert_eq!(ask(&mut client, &["LATENCY", "RESET", "fast-command", "command"]), ":1");
+    assert_eq!(ask(&mut client, &["LATENCY", "LATEST"]), "[]");
+    ask(&mut client, &["CONFIG", "SET", "latency-monitor-threshold", "0"]);
+    ask(&mut client, &["DEBUG", "SLEEP", "0.01"]);
+    assert_eq!(ask(&mut client, &["LATENCY", "LATEST"]), "[]");
+}
+
+#[test]
 fn debug_populates_and_digests() {
     let server = Server::start(2, "auto", &[]);
     let mut client = server.client();
@@ -384,6 +411,16 @@ fn systemd_is_told_when_the_server_is_ready() {
     let mut message = [0; 64];
     let length = socket.recv(&mut message).unwrap();
     assert_eq!(&message[..length], b"READY=1");
+}
+
+#[test]
+fn it_crashes_when_it_is_told_to() {
+    use std::os::unix::process::ExitStatusExt;
+    let mut server = Server::start(2, "auto", &[]);
+    let mut client = server.client();
+    client.send("DEBUG SEGFAULT");
+    client.expect_end();
+    assert_eq!(server.wait().signal(), Some(Signal::ABORT.as_raw()));
 }
 
 #[test]

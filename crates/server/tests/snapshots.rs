@@ -14,6 +14,7 @@ use ds::random::Random;
 use resp::Value;
 
 const DATABASES: [&str; 2] = ["0", "9"];
+const LIBRARY: &str = "#!lua name=lib\\nredis.register_function('answer', function() return 42 end)";
 
 /// A server of so many threads with its snapshot in `scratch`, which must exist for as long.
 fn start(scratch: &Scratch, threads: usize, more: &[&str]) -> Server {
@@ -43,12 +44,15 @@ fn fill(client: &mut Client) {
         }
     }
     check(client, "SET only-here yes", "OK");
+    check(client, &format!("FUNCTION LOAD REPLACE \"{LIBRARY}\""), "\"lib\"");
     check(client, "SELECT 0", "OK");
 }
 
 /// Digest and expiries of all data, and what the digest leaves out.
 fn state(client: &mut Client) -> Vec<String> {
-    let mut state = vec![client.show("DEBUG DIGEST")];
+    let mut state = vec![client.show("DEBUG DIGEST"), client.show("FUNCTION LIST WITHCODE")];
+    // It is not just listed.
+    check(client, "FCALL answer 0", "(integer) 42");
     for db in DATABASES {
         check(client, &format!("SELECT {db}"), "OK");
         state.push(client.show("DBSIZE"));
@@ -129,14 +133,13 @@ fn redis_loads_our_snapshots_and_we_load_theirs() {
     }
 }
 
-/// A key whose time is over, a list without elements, functions, and things that nobody knows; no checksum.
+/// A key whose time is over, a list without elements, and things that nobody knows; no checksum.
 #[test]
 fn what_cannot_be_kept_is_left_out() {
     let scratch = Scratch::new("left-out");
-    let parts: [&[u8]; 8] = [
+    let parts: [&[u8]; 7] = [
         b"REDIS0012",
         b"\xfa\x05other\x05thing",
-        b"\xf5\x0e#!lua name=lib",
         b"\xfe\x00\xf4\x01\x02\x03",
         b"\xfc\x01\0\0\0\0\0\0\0\x00\x04over\x01v",
         b"\xf9\x07\x01\x05empty\x00",
@@ -151,7 +154,6 @@ fn what_cannot_be_kept_is_left_out() {
     assert!(matches!(idle_seconds, Value::Int(16..600)), "{idle_seconds}");
     assert_eq!(client.info("persistence", "rdb_last_load_keys_loaded"), "1");
     assert_eq!(client.info("persistence", "rdb_last_load_keys_expired"), "1");
-    assert!(server.log_end().contains("a library of functions in the snapshot is left out"));
 }
 
 #[test]
@@ -391,6 +393,12 @@ fn a_damaged_snapshot_is_refused() {
     refused(b"something else", "dump.rdb: not a dump of a known version at offset 0");
     refused(b"REDIS0010\xfe\x20", "more databases than the setting databases allows at offset 11");
     refused(b"REDIS0010\xfe\x00\x00\x01k\x01a\x00\x01k\x01b", "a key is there twice at offset 16");
+    let library = "a library of functions cannot be loaded: ERR";
+    refused(b"REDIS0010\xf5\x08return 1", &format!("{library} Missing library metadata at offset 9"));
+    let code = LIBRARY.replace("\\n", "\n");
+    let item = [b"\xf5\x40", &[code.len() as u8][..], code.as_bytes()].concat();
+    let twice = [b"REDIS0010", &item[..], &item].concat();
+    refused(&twice, &format!("{library} Library 'lib' already exists at offset {}", 9 + item.len()));
     fs::write(&path, &whole).unwrap();
     check(&mut start(&scratch, 2, &[]).client(), "GET only-here", "(nil)");
 }

@@ -61,6 +61,8 @@ pub struct Shard<W> {
     pub effects: Effects,
     /// Counters.
     pub stats: ShardStats,
+    /// The cas number that was given out last.
+    pub last_cas: u64,
     /// Chance for `SPOP`, `RANDOMKEY` and the like.
     pub random: Random,
 }
@@ -78,6 +80,7 @@ impl<W> Shard<W> {
             subscribers: Subscribers::new(seed),
             effects: Effects::default(),
             stats: ShardStats::default(),
+            last_cas: 0,
             random: Random::new(seed ^ u64::from(id.0)),
         }
     }

@@ -120,6 +120,7 @@ fn play(played: &mut Played, block: &Block) -> Vec<String> {
     let flush: Request = request("FLUSHALL", [""; 0]);
     let begun = played
         .call(&flush)
+        .and_then(|_| played.call(&request("FUNCTION", ["FLUSH"])))
         .and_then(|_| if block.resp3 { played.call(&request("HELLO", ["3"])) } else { Ok(Value::Null) });
     match begun.and_then(|_| block.play(played, |_| true)) {
         Ok(differences) => differences.iter().map(ToString::to_string).collect(),

@@ -38,6 +38,7 @@ impl<S: Read + Write> Socket<S> {
     /// Empties the server and, for `resp3`, changes to that protocol: how every block begins.
     pub fn begin(&mut self, resp3: bool) -> io::Result<()> {
         self.call(&[b"FLUSHALL".to_vec()])?;
+        self.call(&[b"FUNCTION".to_vec(), b"FLUSH".to_vec()])?;
         if resp3 {
             self.call(&[b"HELLO".to_vec(), b"3".to_vec()])?;
         }

@@ -32,7 +32,7 @@ use crate::report::{AccountReport, Report, per_second};
 use crate::run::{Outcome, Plan, Team, run};
 use crate::target::{Greeting, Target};
 use account::Account;
-pub(crate) use payload::{Form, Job, Sidekiq};
+pub(crate) use payload::{Form, Job, Sidekiq, spread};
 use process::Process;
 use roles::{FETCH, Jobs, KINDS, PICKUP, PUSH, Pusher, Role, Shared, Worker};
 

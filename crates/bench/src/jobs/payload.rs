@@ -52,6 +52,26 @@ pub(crate) struct Job {
 }
 
 const ARGS: &[u8] = br#""args":["#;
+/// What an argument is made of that makes a job longer: texts repeat words, and how much they do decides how well a server
+/// that compresses does.
+const WORDS: [&[u8]; 16] = [
+    b"account",
+    b"report",
+    b"welcome",
+    b"invoice",
+    b"daily",
+    b"export",
+    b"user",
+    b"refund",
+    b"status",
+    b"weekly",
+    b"image",
+    b"follow",
+    b"thumbnail",
+    b"delivery",
+    b"search",
+    b"index",
+];
 /// What stands around padding among the arguments.
 const PADDING_FRAME_BYTES: usize = br#","""#.len();
 
@@ -71,16 +91,31 @@ impl Form {
         };
         let Job { id, due_ns } = job;
         let front = format!(r#"{{"retry":true,"queue":"{queue}","class":"LoadWorker","args":[{id},{due_ns}"#);
-        let back = format!(r#"],"jid":"{id:024x}","created_at":{time},"enqueued_at":{time}}}"#);
+        let (high, low) = (spread(id), spread(!id) as u32);
+        let back = format!(r#"],"jid":"{high:016x}{low:08x}","created_at":{time},"enqueued_at":{time}}}"#);
         out.extend_from_slice(front.as_bytes());
         let missing = self.bytes_min.saturating_sub(front.len() + back.len());
         if missing > 0 {
             out.extend_from_slice(br#",""#);
-            out.resize(start + front.len() + 2 + missing.saturating_sub(PADDING_FRAME_BYTES), b'x');
+            let end = start + front.len() + 2 + missing.saturating_sub(PADDING_FRAME_BYTES);
+            let mut bits = high;
+            while out.len() < end {
+                out.extend_from_slice(WORDS[bits as usize % WORDS.len()]);
+                out.push(b' ');
+                bits = bits.rotate_right(4);
+            }
+            out.truncate(end);
             out.push(b'"');
         }
         out.extend_from_slice(back.as_bytes());
     }
+}
+
+/// A number that looks like chance, another one for each (the finaliser of splitmix64).
+pub(crate) fn spread(number: u64) -> u64 {
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
 }
 
 /// Finds the job in a reply to BRPOP; None if there is none of ours.

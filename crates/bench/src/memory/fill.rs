@@ -1,4 +1,4 @@
-//! Fills a server with keys or with a backlog of jobs, and takes them away again.
+//! Fills a server with keys, with a backlog of jobs or with collections, and takes them away again.
 
 use std::io;
 use std::time::Instant;
@@ -7,14 +7,12 @@ use clap::ValueEnum;
 use proactor::Clock;
 use resp::Value;
 
-use crate::jobs::{Form, Job, Sidekiq};
+use crate::jobs::{Form, Job, Sidekiq, spread};
 use crate::line::{Line, lossy};
 
 /// What stands before the number of a key.
 pub(super) const PREFIX: &str = "bench";
-/// Queues of the backlog, by number.
-const QUEUES: u64 = 8;
-/// Keys or jobs in one request.
+/// Keys, jobs or elements in one request.
 const BULK: u64 = 1000;
 /// Requests on their way at once.
 const PIPELINE: usize = 16;
@@ -22,12 +20,15 @@ const PIPELINE: usize = 16;
 /// What a server is filled with.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Fill {
-    /// Keys by DEBUG POPULATE, or jobs in queues.
+    /// Keys by DEBUG POPULATE, jobs in queues, or elements of collections.
     #[arg(long, value_enum, default_value = "keys")]
     pub(super) with: Content,
-    /// How many keys or jobs.
+    /// How many keys, jobs or elements.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
     pub(super) count: u64,
+    /// Over how many queues or other collections they are spread.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub(super) collections: u64,
     /// Bytes of a value, or of a job at least.
     #[arg(short, long, default_value_t = 550, value_parser = clap::value_parser!(u32).range(..=16_777_216))]
     pub(super) data_size: u32,
@@ -40,6 +41,12 @@ pub(super) struct Fill {
 pub(super) enum Content {
     Keys,
     Jobs,
+    /// Fields of 9 bytes with values of 8.
+    Hashes,
+    /// Members of 8 bytes.
+    Sets,
+    /// The same with scores.
+    Zsets,
 }
 
 impl Fill {
@@ -59,17 +66,22 @@ impl Fill {
             Content::Jobs => {
                 let form = Form::new(Sidekiq::Seven, self.data_size as usize);
                 let clock = Clock::real();
-                self.in_bulk(line, |first, end, request| {
-                    let queue = format!("bench{}", first / BULK % QUEUES);
-                    let mut args = vec![b"lpush".to_vec(), format!("queue:{queue}").into_bytes()];
-                    args.extend((first..end).map(|id| {
-                        let mut job = Vec::new();
-                        form.write(&queue, Job { id, due_ns: 0 }, &clock, &mut job);
-                        job
-                    }));
-                    resp::encode_request(&args, request);
+                self.in_collections(line, "lpush", |id, collection, args| {
+                    let mut job = Vec::new();
+                    form.write(&queue(collection), Job { id, due_ns: 0 }, &clock, &mut job);
+                    args.push(job);
                 })?;
             }
+            Content::Hashes => self.in_collections(line, "hset", |id, _, args| {
+                args.extend([format!("f{id:08}").into_bytes(), format!("v{id:07}").into_bytes()]);
+            })?,
+            Content::Sets => self.in_collections(line, "sadd", |id, _, args| {
+                args.push(format!("m{id:07}").into_bytes());
+            })?,
+            Content::Zsets => self.in_collections(line, "zadd", |id, _, args| {
+                let score = spread(id) >> 20;
+                args.extend([score.to_string().into_bytes(), format!("m{id:07}").into_bytes()]);
+            })?,
         }
         Ok(start.elapsed().as_secs_f64())
     }
@@ -82,10 +94,34 @@ impl Fill {
                 args.extend((first..end).map(key));
                 resp::encode_request(&args, request);
             }),
-            Content::Jobs => {
-                (0..QUEUES).try_for_each(|queue| line.demand(&["UNLINK", &format!("queue:bench{queue}")]))
+            Content::Jobs | Content::Hashes | Content::Sets | Content::Zsets => {
+                let collections = (0..self.collections).map(|number| self.collection(number));
+                collections.into_iter().try_for_each(|key| line.demand(&["UNLINK", &key]))
             }
         }
+    }
+
+    /// The key of the collection of this number.
+    fn collection(&self, number: u64) -> String {
+        match self.with {
+            Content::Jobs => format!("queue:{}", queue(number)),
+            _ => key(number),
+        }
+    }
+
+    /// Adds elements to the collections in turn, a stretch of them with each `command`; `write` writes one of a collection.
+    fn in_collections(
+        &self,
+        line: &mut Line,
+        command: &str,
+        write: impl Fn(u64, u64, &mut Vec<Vec<u8>>),
+    ) -> io::Result<()> {
+        self.in_bulk(line, |first, end, request| {
+            let collection = first / BULK % self.collections;
+            let mut args = vec![command.as_bytes().to_vec(), self.collection(collection).into_bytes()];
+            (first..end).for_each(|id| write(id, collection, &mut args));
+            resp::encode_request(&args, request);
+        })
     }
 
     /// Sends a request for each stretch of numbers, several on their way at once.
@@ -108,6 +144,11 @@ impl Fill {
         }
         Ok(())
     }
+}
+
+/// The queue of a number.
+fn queue(number: u64) -> String {
+    format!("{PREFIX}{number}")
 }
 
 /// The key of a number, as DEBUG POPULATE writes it.

@@ -81,6 +81,14 @@ impl Fill {
         let content = match self.with {
             Content::Keys => "keys",
             Content::Jobs => "jobs",
+            Content::Hashes | Content::Sets | Content::Zsets => {
+                let name = format!("{:?}", self.with).to_lowercase();
+                return format!(
+                    "{what}: {} elements in {} {name}",
+                    grouped(self.count),
+                    grouped(self.collections)
+                );
+            }
         };
         format!("{what}: {} {content} of {}", grouped(self.count), bytes(self.data_size.into()))
     }

@@ -62,13 +62,18 @@ pub(super) const FLUSHDB: Entry = Entry {
 
 fn flushdb(ctx: &mut Ctx) -> CommandResult {
     check_flush_option(ctx)?;
+    flush_selected(ctx);
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// Empties the selected database, as far as it lies on the entered shards.
+pub fn flush_selected(ctx: &mut Ctx) {
     for id in ctx.store.entered() {
         flush(ctx, id, ctx.store.client.db);
         ctx.store.effect_on(id, &[b"FLUSHDB"]);
     }
     ctx.store.flushed();
-    ctx.reply.ok();
-    Ok(())
 }
 
 pub(super) const FLUSHALL: Entry = Entry {

@@ -51,7 +51,7 @@ fn add_record(digest: &mut Digest, record: RecordRef<'_>) {
     mix(digest, &record.value().kind().number().to_be_bytes());
     match record.value() {
         ValueRef::Str(string) => mix(digest, &string.bytes()),
-        ValueRef::List(list) => list.iter(0, false).for_each(|element| mix(digest, element)),
+        ValueRef::List(list) => list.iter(0, false).for_each(|element| mix(digest, &element)),
         ValueRef::Set(set) => set.iter().for_each(|member| xor(digest, &member)),
         ValueRef::ZSet(zset) => zset.iter().for_each(|(member, score)| {
             let mut text = Vec::new();

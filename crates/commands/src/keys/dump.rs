@@ -40,20 +40,24 @@ pub(super) const DUMP: Entry = Entry {
 fn dump(ctx: &mut Ctx) -> CommandResult {
     let compresses = ctx.store.config().rdb_compression;
     match ctx.store.read(ctx.args[1]) {
-        Some(value) => ctx.reply.bulk(&payload(value, compresses).expect("memory takes all that is written")),
+        Some(value) => ctx.reply.bulk(&payload(value, compresses)),
         None => ctx.reply.null(),
     }
     Ok(())
 }
 
 /// `value` as a payload.
-fn payload(value: ValueRef<'_>, compresses: bool) -> io::Result<Vec<u8>> {
+pub fn payload(value: ValueRef<'_>, compresses: bool) -> Vec<u8> {
+    let mut payload = encode(value, compresses).expect("memory takes all that is written");
+    rdb::seal_payload(&mut payload);
+    payload
+}
+
+fn encode(value: ValueRef<'_>, compresses: bool) -> io::Result<Vec<u8>> {
     let mut encoder = Encoder::new(Vec::new(), compresses);
     encoder.value_type(encoded::value_type(value))?;
     encoded::write(value, &mut encoder)?;
-    let mut payload = encoder.finish()?;
-    rdb::seal_payload(&mut payload);
-    Ok(payload)
+    encoder.finish()
 }
 
 pub(super) const RESTORE: Entry = Entry {

@@ -140,7 +140,7 @@ impl InParts {
                 }),
                 ValueRef::List(list) => {
                     let elements = list.iter(self.next as i64, false).take(SCANNED_AT_ONCE);
-                    elements.for_each(|element| note(encoder.string(element)));
+                    elements.for_each(|element| note(encoder.string(&element)));
                     self.after(list.len())
                 }
                 ValueRef::ZSet(zset) => {
@@ -199,6 +199,7 @@ impl<'c> Builder<'c> {
             }
             (Value::List(list), Part::Element(element)) => {
                 list.push(End::Tail, element);
+                list.compress_inner(&self.config.list);
                 true
             }
             (Value::Set(set), Part::Member(member)) => set.insert(member, &self.config.set),

@@ -17,6 +17,9 @@ mod relocate;
 mod scan;
 mod sort;
 
+pub use database::flush_selected;
+pub use dump::payload;
+
 use command::{CommandError, Ctx, Entry, parse_i64};
 
 /// The commands on keys and databases.

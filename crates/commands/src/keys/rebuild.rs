@@ -26,7 +26,9 @@ pub fn record(store: &mut Store, key: &[u8]) {
 pub fn commands(key: &[u8], value: ValueRef<'_>, expiry: Option<UnixMs>) -> Vec<Vec<Box<[u8]>>> {
     let mut commands = match value {
         ValueRef::Str(string) => vec![vec![b"SET"[..].into(), key.into(), string.bytes().as_ref().into()]],
-        ValueRef::List(list) => chunked(b"RPUSH", key, 1, list.iter(0, false).map(Box::from)),
+        ValueRef::List(list) => {
+            chunked(b"RPUSH", key, 1, list.iter(0, false).map(|element| Box::from(&*element)))
+        }
         ValueRef::Set(set) => chunked(b"SADD", key, 1, set.iter().map(|member| Box::from(&*member))),
         ValueRef::ZSet(zset) => chunked(b"ZADD", key, 2, scored_members(zset)),
         ValueRef::Hash(hash) => {

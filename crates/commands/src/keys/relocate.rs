@@ -69,8 +69,9 @@ fn rename_key(ctx: &mut Ctx, overwrite: bool) -> Result<bool, CommandError> {
         return Ok(false);
     }
     let record = ctx.store.take(source).expect("it was found just before");
-    let expiry = record.lend().expiry();
+    let (expiry, marks) = (record.lend().expiry(), record.lend().marks());
     ctx.store.replace(target, record.into_value(), expiry);
+    ctx.store.mark(target, marks.of_changed_value());
     ctx.store.touched(source, 1);
     ctx.store.touched(target, 0);
     ctx.store.notify(Class::Generic, "rename_from", source);
@@ -132,7 +133,7 @@ fn copy(ctx: &mut Ctx) -> CommandResult {
 fn copy_key(ctx: &mut Ctx, source: &[u8], (target_db, target): (u32, &[u8]), overwrite: bool) -> bool {
     let source_db = ctx.store.client.db;
     let Some(record) = ctx.store.read_record(source) else { return false };
-    let expiry = record.expiry();
+    let (expiry, marks) = (record.expiry(), record.marks());
     let value = record.value().to_value();
     ctx.store.client.db = target_db;
     if !overwrite && ctx.store.write(target).is_some() {
@@ -140,6 +141,7 @@ fn copy_key(ctx: &mut Ctx, source: &[u8], (target_db, target): (u32, &[u8]), ove
         return false;
     }
     ctx.store.replace(target, value, expiry);
+    ctx.store.mark(target, marks.of_changed_value());
     ctx.store.changed(target, Class::Generic, "copy_to");
     if ctx.store.locate(source).0 == ctx.store.locate(target).0 {
         let number = target_db.to_string();
@@ -187,8 +189,9 @@ fn move_key(ctx: &mut Ctx) -> CommandResult {
         ctx.store.changed(key, Class::Generic, "move_from");
         ctx.effect_same(key);
         ctx.store.client.db = target_db;
-        let expiry = record.lend().expiry();
+        let (expiry, marks) = (record.lend().expiry(), record.lend().marks());
         ctx.store.replace(key, record.into_value(), expiry);
+        ctx.store.mark(key, marks.of_changed_value());
         ctx.store.changed_elements(key, Class::Generic, "move_to", 0);
         ctx.store.client.db = source_db;
     }

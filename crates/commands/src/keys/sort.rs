@@ -77,7 +77,7 @@ pub(super) const SORT_RO: Entry = Entry {
 
 fn sort(ctx: &mut Ctx, may_store: bool) -> CommandResult {
     let key = ctx.args[1];
-    let mut options = Options::parse(&ctx.args[2..], may_store)?;
+    let mut options = Options::parse(&ctx.args[2..], may_store, ctx.store.client.reads_all_keys)?;
     let is_set = match ctx.store.read(key) {
         None | Some(ValueRef::List(_)) => false,
         Some(ValueRef::Set(_)) => true,
@@ -143,7 +143,12 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn parse(mut args: &'a [&'a [u8]], may_store: bool) -> Result<Options<'a>, CommandError> {
+    /// `reads_all`: the client may read all keys, which patterns may make of elements.
+    fn parse(
+        mut args: &'a [&'a [u8]],
+        may_store: bool,
+        reads_all: bool,
+    ) -> Result<Options<'a>, CommandError> {
         let mut options = Options { count: -1, ..Options::default() };
         while let [word, after @ ..] = args {
             let is = |name| keyword_is(word, name);
@@ -159,6 +164,16 @@ impl<'a> Options<'a> {
                 [target, rest @ ..] if may_store && is("store") => {
                     options.target = Some(target);
                     args = rest;
+                }
+                [by, ..] if is("by") && !reads_all && text_of(by).contains(&b'*') => {
+                    return Err(CommandError::fixed(
+                        "ERR BY option of SORT denied due to insufficient ACL permissions.",
+                    ));
+                }
+                [_, ..] if is("get") && !reads_all => {
+                    return Err(CommandError::fixed(
+                        "ERR GET option of SORT denied due to insufficient ACL permissions.",
+                    ));
                 }
                 [by, rest @ ..] if is("by") => {
                     options.by = Some(by);

@@ -129,7 +129,7 @@ fn serve_pop(ctx: &mut Ctx, key: &[u8], pop: Pop) -> CommandResult {
         End::Head => (count as i64 - 1, true),
         End::Tail => (-(count as i64), false),
     };
-    let values: Vec<Vec<u8>> = list.iter(from, reverse).take(count).map(<[u8]>::to_vec).collect();
+    let values: Vec<Vec<u8>> = list.iter(from, reverse).take(count).map(|value| value.to_vec()).collect();
     let mut restore = vec![push_command(pop.end), key];
     restore.extend(values.iter().map(Vec::as_slice));
     pop.try_key(ctx, key)?;

@@ -77,7 +77,10 @@ pub(super) fn try_move(ctx: &mut Ctx, from: End, to: End) -> Result<bool, Comman
     }
     let value = list.pop(from).expect("a list in the keyspace has elements");
     let emptied = list.is_empty();
-    ctx.store.upsert::<List>(destination)?.push(to, &value);
+    let limits = &ctx.store.config().list;
+    let list = ctx.store.upsert::<List>(destination)?;
+    list.push(to, &value);
+    list.compress_inner(limits);
     ctx.store.changed(destination, Class::List, push_event(to));
     if source == destination {
         ctx.store.changed_elements(source, Class::List, pop_event(from), 0);

@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, string};
-use ds::list::{End, List};
+use ds::list::{End, List, ListLimits};
 
 use super::push_event;
 
@@ -75,17 +75,19 @@ fn rpushx(ctx: &mut Ctx) -> CommandResult {
 
 #[inline]
 fn push(ctx: &mut Ctx, end: End) -> CommandResult {
+    let limits = &ctx.store.config().list;
     let list = ctx.store.upsert::<List>(ctx.args[1])?;
-    let len = push_all(list, end, &ctx.args[2..]);
+    let len = push_all(list, end, &ctx.args[2..], limits);
     pushed(ctx, end, len);
     Ok(())
 }
 
 fn push_if_exists(ctx: &mut Ctx, end: End) -> CommandResult {
+    let limits = &ctx.store.config().list;
     match ctx.store.write_as::<List>(ctx.args[1])? {
         None => ctx.reply.int(0),
         Some(list) => {
-            let len = push_all(list, end, &ctx.args[2..]);
+            let len = push_all(list, end, &ctx.args[2..], limits);
             pushed(ctx, end, len);
         }
     }
@@ -93,13 +95,14 @@ fn push_if_exists(ctx: &mut Ctx, end: End) -> CommandResult {
 }
 
 #[inline]
-fn push_all(list: &mut List, end: End, values: &[&[u8]]) -> usize {
+fn push_all(list: &mut List, end: End, values: &[&[u8]], limits: &ListLimits) -> usize {
     if values.len() > 1 {
         list.expect_growth(values.iter().map(|value| value.len()).sum());
     }
     for value in values {
         list.push(end, value);
     }
+    list.compress_inner(limits);
     list.len()
 }
 

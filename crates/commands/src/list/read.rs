@@ -56,7 +56,7 @@ fn lindex(ctx: &mut Ctx) -> CommandResult {
     };
     match value {
         None => ctx.reply.null(),
-        Some(value) => ctx.reply.bulk(value),
+        Some(value) => ctx.reply.bulk(&value),
     }
     Ok(())
 }
@@ -87,7 +87,7 @@ fn lrange(ctx: &mut Ctx) -> CommandResult {
     let range = index_range(start, stop, list.len());
     ctx.reply.array(range.len());
     for value in list.iter(range.start as i64, false).take(range.len()) {
-        ctx.reply.bulk(value);
+        ctx.reply.bulk(&value);
     }
     Ok(())
 }
@@ -176,7 +176,7 @@ impl Search {
         list.iter(if reverse { -1 } else { 0 }, reverse)
             .take(self.len_max)
             .zip(0..)
-            .filter(move |(value, _)| *value == wanted)
+            .filter(move |(value, _)| **value == *wanted)
             .skip(self.skip)
             .map(move |(_, index)| if reverse { last - index } else { index })
     }

@@ -6,10 +6,11 @@ use command::{
     Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, key, keyword_is,
     oneof, string, token,
 };
-use ds::stream::{Log, Stream, StreamId, Trim};
+use ds::stream::{Log, Stream, StreamId};
 
 use super::ids;
-use super::trim::{TRIM_ARGS, TrimOptions};
+use super::remove::REFERENCES;
+use super::trim::{TRIM_ARGS, TrimOptions, Trimming, effect_of_picked};
 
 const ZERO: &str = "ERR The ID specified in XADD must be greater than 0-0";
 const TOO_SMALL: &str = "ERR The ID specified in XADD is equal or smaller than the target stream top item";
@@ -30,6 +31,7 @@ pub(super) const XADD: Entry = Entry {
     args: &[
         key("key", 0),
         token("nomkstream", "NOMKSTREAM").since("6.2.0").optional(),
+        REFERENCES.since("8.2.0"),
         block("trim", TRIM_ARGS).optional(),
         oneof("id-selector", &[token("auto-id", "*"), string("id")]),
         block("data", &[string("field"), string("value")]).multiple(),
@@ -37,6 +39,7 @@ pub(super) const XADD: Entry = Entry {
     history: &[
         ("6.2.0", "Added the `NOMKSTREAM` option, `MINID` trimming strategy and the `LIMIT` option."),
         ("7.0.0", "Added support for the `<ms>-*` explicit ID form."),
+        ("8.2.0", "Added the `KEEPREF`, `DELREF` and `ACKED` options."),
     ],
     tips: &["nondeterministic_output"],
     reply: Shape::BULK_OR_NULL,
@@ -57,7 +60,7 @@ enum Wanted {
 /// What a call of XADD asks for.
 struct Add<'a> {
     creates: bool,
-    trim: Option<Trim>,
+    trim: Option<Trimming>,
     wanted: Wanted,
     /// Field, value, field, value …
     pairs: &'a [&'a [u8]],
@@ -125,27 +128,31 @@ fn xadd(ctx: &mut Ctx) -> CommandResult {
         return Err(CommandError::new(TOO_LARGE));
     }
     // A new stream takes any id that came so far.
-    let log = &mut ctx.store.upsert::<Stream>(key)?.log;
-    let id = add.id(log, now_ms)?;
-    log.append(id, add.pairs, limits).expect("size and id were checked");
-    let trimmed = add.trim.map_or(0, |trim| log.trim(&trim));
-    let len = log.len();
+    let stream = ctx.store.upsert::<Stream>(key)?;
+    let id = add.id(&stream.log, now_ms)?;
+    stream.log.append(id, add.pairs, limits).expect("size and id were checked");
+    let trimmed = add.trim.as_ref().map(|trim| trim.apply(stream)).unwrap_or_default();
+    let len = stream.log.len();
     let text = id.to_string();
     ctx.reply.bulk(text.as_bytes());
     ctx.store.changed(key, Class::Stream, "xadd");
-    if trimmed > 0 {
+    if trimmed.count > 0 {
         ctx.store.notify(Class::Stream, "xtrim", key);
+        ctx.store.counted(key, trimmed.acknowledged);
     }
     ctx.store.got_more(key);
     if ctx.store.records_effects(key) {
         let len = len.to_string();
         let mut effect: Vec<&[u8]> = vec![b"XADD", key];
-        if trimmed > 0 {
-            effect.extend([&b"MAXLEN"[..], b"=", len.as_bytes()]);
+        if let Some(trim) = add.trim.filter(|_| trimmed.count > 0 && trimmed.picked.is_empty()) {
+            effect.extend(trim.effect(&len));
         }
         effect.push(text.as_bytes());
         effect.extend(add.pairs);
         ctx.store.effect(key, &effect);
+    }
+    if !trimmed.picked.is_empty() {
+        effect_of_picked(ctx, key, &trimmed.picked);
     }
     Ok(())
 }

@@ -52,9 +52,10 @@ fn xdel(ctx: &mut Ctx) -> CommandResult {
 }
 
 /// What happens to the groups that an entry is pending in.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum References {
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum References {
     /// It stays pending, as an id without an entry.
+    #[default]
     Keep,
     /// It is pending nowhere any more.
     Delete,
@@ -63,20 +64,21 @@ enum References {
 }
 
 impl References {
+    /// `KEEPREF`, `DELREF` or `ACKED`.
+    pub(super) fn from_word(word: &[u8]) -> Option<References> {
+        let words =
+            [("keepref", References::Keep), ("delref", References::Delete), ("acked", References::Mind)];
+        words.iter().find(|(known, _)| keyword_is(word, known)).map(|(_, references)| *references)
+    }
+
     /// `[KEEPREF|DELREF|ACKED] IDS numids id …`
     fn parse<'a>(mut args: &'a [&'a [u8]]) -> Result<(References, &'a [&'a [u8]]), CommandError> {
         let (mut references, mut ids) = (None, None);
         while let [word, rest @ ..] = args {
             args = rest;
             match (word, rest) {
-                (word, _) if references.is_none() && keyword_is(word, "keepref") => {
-                    references = Some(References::Keep);
-                }
-                (word, _) if references.is_none() && keyword_is(word, "delref") => {
-                    references = Some(References::Delete);
-                }
-                (word, _) if references.is_none() && keyword_is(word, "acked") => {
-                    references = Some(References::Mind);
+                (word, _) if references.is_none() && References::from_word(word).is_some() => {
+                    references = References::from_word(word);
                 }
                 (word, [number, rest @ ..]) if keyword_is(word, "ids") => {
                     let number = parse_i64(number).ok().and_then(|number| usize::try_from(number).ok());
@@ -95,7 +97,7 @@ impl References {
     }
 
     /// Deletes the entry `id` from `stream`, unless it is still needed: `None`; else whether it was there.
-    fn delete(self, stream: &mut Stream, id: StreamId) -> Option<bool> {
+    pub(super) fn delete(self, stream: &mut Stream, id: StreamId) -> Option<bool> {
         match self {
             References::Keep => {}
             References::Delete => stream.groups.values_mut().for_each(|group| _ = group.acknowledge(id)),
@@ -110,8 +112,8 @@ impl References {
     }
 }
 
-/// The options of XDELEX and XACKDEL.
-const REFERENCES: command::Arg =
+/// What may become of the references in groups.
+pub(super) const REFERENCES: command::Arg =
     oneof("condition", &[token("keepref", "KEEPREF"), token("delref", "DELREF"), token("acked", "ACKED")])
         .optional();
 const IDS: command::Arg = block("ids", &[integer("numids"), string("id").multiple()]).token("IDS");

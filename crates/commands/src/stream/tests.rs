@@ -226,6 +226,25 @@ fn effects_say_what_was_done() {
 }
 
 #[test]
+fn effects_of_trims_that_mind_groups_say_what_went() {
+    let mut clients = Clients::new();
+    for line in ["XADD s 1-1 f v", "XADD s 2-1 f v", "XADD s 3-1 f v", "XGROUP CREATE s g 2-1"] {
+        clients.run(1, line);
+    }
+    clients.run(1, "XREADGROUP GROUP g alice STREAMS s >");
+    clients.effects();
+    for (line, expected) in [
+        ("XADD s ACKED MAXLEN 1 4-1 f v", vec!["XADD s 4-1 f v", "XDEL s 1-1 2-1"]),
+        ("XTRIM s MAXLEN 0 ACKED", vec![]),
+        ("XADD s DELREF MAXLEN 1 5-1 f v", vec!["XADD s MAXLEN = 1 DELREF 5-1 f v"]),
+        ("XTRIM s DELREF MINID 9", vec!["XTRIM s MAXLEN = 0 DELREF"]),
+    ] {
+        clients.run(1, line);
+        assert_eq!(clients.effects(), expected, "{line}");
+    }
+}
+
+#[test]
 fn events_come_in_order() {
     for (lines, expected) in [
         (&["XADD s 1-1 f v", "XADD s MAXLEN 1 1-2 f v", "XADD s 1-1 f v"][..], "xadd xadd xtrim"),

@@ -1,4 +1,7 @@
 //! XTRIM, and the options that XADD has beside it.
+//!
+//! Since Redis 8.2 a trim may mind what is pending in groups: with `DELREF` the entries that go are pending nowhere any
+//! more, with `ACKED` those stay that a group has not acknowledged, and others behind them may go in their place.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -6,10 +9,11 @@ use command::{
     Acl, Arg, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer,
     key, keyword_is, oneof, parse_i64, string, token,
 };
-use ds::stream::{Keep, Stream, Trim};
+use ds::stream::{Keep, Stream, StreamId, Trim};
 use keyspace::Config;
 
 use super::ids;
+use super::remove::{REFERENCES, References};
 
 const BOTH: &str = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible";
 const MAXLEN_NEGATIVE: &str = "ERR The MAXLEN argument must be >= 0.";
@@ -38,6 +42,94 @@ pub(super) struct TrimOptions {
     keep: Option<Keep>,
     is_approximate: bool,
     limit: Option<usize>,
+    references: Option<References>,
+}
+
+/// A trim, and what becomes of the references to what it takes away.
+pub(super) struct Trimming {
+    trim: Trim,
+    references: References,
+}
+
+/// What a trim took away.
+#[derive(Default)]
+pub(super) struct Trimmed {
+    /// How many entries.
+    pub(super) count: usize,
+    /// How many were pending in a group, and are no more.
+    pub(super) acknowledged: usize,
+    /// Those that did not go from the beginning on: the effect names them.
+    pub(super) picked: Vec<StreamId>,
+}
+
+impl Trimming {
+    /// The words of an effect that trims what was trimmed from the beginning to `len`, the length as text.
+    pub(super) fn effect<'a>(&self, len: &'a str) -> Vec<&'a [u8]> {
+        let mut words: Vec<&[u8]> = vec![b"MAXLEN", b"=", len.as_bytes()];
+        if self.references == References::Delete {
+            words.push(b"DELREF");
+        }
+        words
+    }
+
+    pub(super) fn apply(&self, stream: &mut Stream) -> Trimmed {
+        match self.references {
+            References::Keep => Trimmed { count: stream.log.trim(&self.trim), ..Trimmed::default() },
+            References::Delete => {
+                let (candidates, pending_before) = (self.candidates(stream), pending_count(stream));
+                let count = stream.log.trim(&self.trim);
+                for id in &candidates[..count] {
+                    stream.groups.values_mut().for_each(|group| _ = group.acknowledge(*id));
+                }
+                let acknowledged = pending_before - pending_count(stream);
+                Trimmed { count, acknowledged, picked: Vec::new() }
+            }
+            References::Mind => self.pick(stream),
+        }
+    }
+
+    /// The entries that are too many, the oldest first; those that must stay are followed by others in their place.
+    fn candidates(&self, stream: &Stream) -> Vec<StreamId> {
+        let (end, count_max) = match self.trim.keep {
+            Keep::Newest(_) if self.references == References::Mind => (StreamId::MAX, usize::MAX),
+            Keep::Newest(kept) => (StreamId::MAX, stream.log.len().saturating_sub(kept)),
+            Keep::From(id) => match id.prev() {
+                Some(end) => (end, usize::MAX),
+                None => return Vec::new(),
+            },
+        };
+        stream.log.range(StreamId::MIN, end).map(|(id, _)| id).take(count_max).collect()
+    }
+
+    /// Deletes those candidates that no group needs, until there are few enough.
+    fn pick(&self, stream: &mut Stream) -> Trimmed {
+        let mut picked = Vec::new();
+        for id in self.candidates(stream) {
+            let is_over = match self.trim.keep {
+                Keep::Newest(kept) => stream.log.len() <= kept,
+                Keep::From(_) => false,
+            };
+            if is_over || (self.trim.limit > 0 && picked.len() >= self.trim.limit) {
+                break;
+            }
+            if self.references.delete(stream, id) == Some(true) {
+                picked.push(id);
+            }
+        }
+        Trimmed { count: picked.len(), acknowledged: 0, picked }
+    }
+}
+
+fn pending_count(stream: &Stream) -> usize {
+    stream.element_count() - stream.log.len()
+}
+
+/// States the deletion of entries that a trim picked.
+pub(super) fn effect_of_picked(ctx: &mut Ctx, key: &[u8], picked: &[StreamId]) {
+    let texts: Vec<String> = picked.iter().map(StreamId::to_string).collect();
+    let mut effect: Vec<&[u8]> = vec![b"XDEL", key];
+    effect.extend(texts.iter().map(String::as_bytes));
+    ctx.store.effect(key, &effect);
 }
 
 impl TrimOptions {
@@ -64,6 +156,10 @@ impl TrimOptions {
                 self.limit = Some(usize::try_from(limit).map_err(|_| CommandError::new(LIMIT_NEGATIVE))?);
                 Ok(Some(rest))
             }
+            [word, ref rest @ ..] if self.references.is_none() => {
+                self.references = References::from_word(word);
+                Ok(self.references.map(|_| rest))
+            }
             _ => Ok(None),
         }
     }
@@ -88,8 +184,8 @@ impl TrimOptions {
     }
 
     /// The trim that they ask for, if any; `is_needed`: there must be one.
-    pub(super) fn finish(self, config: &Config, is_needed: bool) -> Result<Option<Trim>, CommandError> {
-        let TrimOptions { keep, is_approximate, limit } = self;
+    pub(super) fn finish(self, config: &Config, is_needed: bool) -> Result<Option<Trimming>, CommandError> {
+        let TrimOptions { keep, is_approximate, limit, references } = self;
         match (keep, limit) {
             (None, Some(1..)) => Err(CommandError::new(LIMIT_ALONE)),
             (None, _) if is_needed => Err(CommandError::new(NO_STRATEGY)),
@@ -97,7 +193,8 @@ impl TrimOptions {
             (None, _) => Ok(None),
             (Some(keep), limit) => {
                 let default = if is_approximate { default_limit(config.stream.node_entries_max) } else { 0 };
-                Ok(Some(Trim { keep, is_approximate, limit: limit.unwrap_or(default) }))
+                let trim = Trim { keep, is_approximate, limit: limit.unwrap_or(default) };
+                Ok(Some(Trimming { trim, references: references.unwrap_or_default() }))
             }
         }
     }
@@ -122,8 +219,11 @@ pub(super) const XTRIM: Entry = Entry {
     flags: &[Write],
     acl: &[Acl::Stream],
     keys: &[KeySpec::one(1, &[RW, Delete])],
-    args: &[key("key", 0), block("trim", TRIM_ARGS)],
-    history: &[("6.2.0", "Added the `MINID` trimming strategy and the `LIMIT` option.")],
+    args: &[key("key", 0), block("trim", TRIM_ARGS), REFERENCES.since("8.2.0")],
+    history: &[
+        ("6.2.0", "Added the `MINID` trimming strategy and the `LIMIT` option."),
+        ("8.2.0", "Added the `KEEPREF`, `DELREF` and `ACKED` options."),
+    ],
     tips: &["nondeterministic_output"],
     reply: Shape::Int,
     run: Run::Function(xtrim),
@@ -137,12 +237,21 @@ fn xtrim(ctx: &mut Ctx) -> CommandResult {
         rest = options.take(rest)?.ok_or(CommandError::SYNTAX)?;
     }
     let trim = options.finish(ctx.store.config(), true)?.ok_or(CommandError::SYNTAX)?;
-    let stream = ctx.store.write_as::<Stream>(key)?;
-    let (gone, len) = stream.map_or((0, 0), |stream| (stream.log.trim(&trim), stream.log.len()));
-    if gone > 0 {
-        ctx.store.changed_elements(key, Class::Stream, "xtrim", gone);
-        ctx.store.effect(key, &[b"XTRIM", key, b"MAXLEN", b"=", len.to_string().as_bytes()]);
+    let Some(stream) = ctx.store.write_as::<Stream>(key)? else {
+        ctx.reply.int(0);
+        return Ok(());
+    };
+    let (trimmed, len) = (trim.apply(stream), stream.log.len());
+    if trimmed.count > 0 {
+        ctx.store.changed_elements(key, Class::Stream, "xtrim", trimmed.count);
+        ctx.store.counted(key, trimmed.acknowledged);
+        if !trimmed.picked.is_empty() {
+            effect_of_picked(ctx, key, &trimmed.picked);
+        } else if ctx.store.records_effects(key) {
+            let len = len.to_string();
+            ctx.store.effect(key, &[&[&b"XTRIM"[..], key], &trim.effect(&len)[..]].concat());
+        }
     }
-    ctx.reply.int(gone as i64);
+    ctx.reply.int(trimmed.count as i64);
     Ok(())
 }

@@ -11,6 +11,7 @@ mod options;
 mod read;
 #[cfg(test)]
 mod tests;
+mod throttle;
 mod write;
 
 use std::sync::Arc;
@@ -43,6 +44,7 @@ pub const ENTRIES: &[Entry] = &[
     count::INCRBY,
     count::INCRBYFLOAT,
     lcs::LCS,
+    throttle::CL_THROTTLE,
 ];
 
 /// Answers the content of `string`.

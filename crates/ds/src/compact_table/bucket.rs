@@ -6,7 +6,7 @@
 
 use std::array;
 
-use super::slot::{Block, Slot, matching_and_marked};
+use super::slot::{Block, Slot, empty, matching_and_marked};
 
 /// Slots of a bucket.
 pub(super) const SLOTS: usize = 8;
@@ -33,7 +33,8 @@ impl<B: Block> Bucket<B> {
     /// The number of an empty slot.
     #[inline]
     pub(super) fn free_slot(&self) -> Option<usize> {
-        self.slots.iter().position(Slot::is_empty)
+        let empty = empty(&self.slots);
+        (empty != 0).then(|| empty.trailing_zeros() as usize)
     }
 
     /// How many blocks went past.
@@ -43,7 +44,8 @@ impl<B: Block> Bucket<B> {
 
     /// Counts one block more that went past.
     pub(super) fn count_passing(&mut self) {
-        self.set_passed(self.passed().saturating_add(1));
+        let passed = self.passed();
+        self.set_passed(passed, passed.saturating_add(1));
     }
 
     /// Counts one block less.
@@ -51,13 +53,16 @@ impl<B: Block> Bucket<B> {
         let passed = self.passed();
         assert!(passed > 0, "whatever lies behind was counted");
         if passed < PASSED_MAX {
-            self.set_passed(passed - 1);
+            self.set_passed(passed, passed - 1);
         }
     }
 
-    fn set_passed(&mut self, passed: u8) {
-        for (number, slot) in self.slots.iter_mut().enumerate() {
-            slot.set_marked(passed >> number & 1 != 0);
+    fn set_passed(&mut self, before: u8, passed: u8) {
+        let mut different = before ^ passed;
+        while different != 0 {
+            let number = different.trailing_zeros() as usize;
+            self.slots[number].set_marked(passed >> number & 1 != 0);
+            different &= different - 1;
         }
     }
 }

@@ -1,8 +1,7 @@
-//! The hash table of blocks: the keys of a shard, each a block of memory that holds its key.
+//! The hash table of blocks, each a block of memory that holds its key: the keys of a shard, and all larger collections.
 //!
-//! Like [`Table`](crate::table::Table) it is a row of segments that grows by splitting one and shrinks by merging two,
-//! with the same positions and cursors, so no operation moves more than some 400 entries and an empty table allocates
-//! nothing. But it keeps no hashes: an entry is eight bytes, the address of its block and a tag of fifteen bits of the
+//! It is a row of segments that grows by splitting one and shrinks by merging two (`numbering`), so no operation moves more
+//! than some 400 entries and an empty table allocates nothing. It keeps no hashes: an entry is eight bytes, the address of its block and a tag of fifteen bits of the
 //! hash, eight of them to a line of the processor's cache. A look-up that finds reads that line and the block; one
 //! that does not find reads the line alone, nearly always. A hundred entries take about a thousand bytes.
 //!
@@ -20,6 +19,7 @@
 //! Each block is also *old* or not ([`CompactTable::begin_turn`]), wherever it is moved: what a snapshot needs to know.
 
 mod bucket;
+mod numbering;
 mod segment;
 mod slot;
 mod walk;
@@ -30,7 +30,8 @@ use segment::Segment;
 pub use slot::{Block, Held};
 use slot::{Slot, TAG_BITS};
 
-use crate::table::numbering::{PLACEMENT_BITS, buddy_of, segment_of};
+pub use numbering::POSITION_BITS;
+use numbering::{PLACEMENT_BITS, buddy_of, segment_of};
 
 /// A segment is added when there are more entries than this for each; so those that were not split yet reach some 370.
 const ENTRIES_PER_SEGMENT_MAX: usize = 184;
@@ -234,6 +235,14 @@ impl<B: Block> CompactTable<B> {
         if self.segments.len() < self.segments.capacity() / 4 {
             self.segments.shrink_to(self.segments.len() * 2);
         }
+    }
+
+    /// A table of the blocks that `clone` makes of those here, whose hashes are the same.
+    pub fn cloned_by(&self, clone: impl Fn(B::Ref<'_>) -> B) -> Self {
+        let segments = self.segments.iter().map(|segment| segment.cloned_by(&clone)).collect();
+        let mut cloned = Self { segments, ..*self };
+        cloned.segments.shrink_to_fit();
+        cloned
     }
 
     /// All blocks, in no order that means anything.

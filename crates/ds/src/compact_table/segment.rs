@@ -222,25 +222,17 @@ impl<B: Block> Segment<B> {
     }
 
     fn rebuild(&mut self, bucket_count: usize) {
-        let old = std::mem::replace(self, Self::with_buckets(bucket_count));
-        self.absorb(old, |tag| tag);
-    }
-
-    fn absorb(&mut self, mut other: Self, tag_of: impl Fn(u16) -> u16) {
-        for slot in other.slots_mut() {
-            let (tag, turn) = (tag_of(slot.tag()), slot.turn());
-            if let Some(block) = slot.take() {
-                self.insert(tag, turn, block);
-            }
-        }
+        let mut rebuilt = Filling::new(Self::with_buckets(bucket_count));
+        rebuilt.absorb(std::mem::replace(self, Self::without_room()), |tag| tag);
+        *self = rebuilt.segment;
     }
 
     /// Divides a segment of this depth by the first bit of its tags.
     pub(super) fn split(mut self, depth: u32, hash_of: &dyn Fn(B::Ref<'_>) -> u64) -> (Self, Self) {
         let mut slots: Vec<&mut Slot<B>> = self.slots_mut().filter(|slot| !slot.is_empty()).collect();
         let high_count = slots.iter().filter(|slot| slot.tag() & 1 != 0).count();
-        let mut low = Self::with_room_for(slots.len() - high_count);
-        let mut high = Self::with_room_for(high_count);
+        let mut low = Filling::new(Self::with_room_for(slots.len() - high_count));
+        let mut high = Filling::new(Self::with_room_for(high_count));
         slots.iter().take(AHEAD).for_each(|slot| slot.prefetch());
         for number in 0..slots.len() {
             if let Some(ahead) = slots.get(number + AHEAD) {
@@ -249,22 +241,27 @@ impl<B: Block> Segment<B> {
             let slot = &mut slots[number];
             let side = if slot.tag() & 1 == 0 { &mut low } else { &mut high };
             if let Some(block) = slot.get() {
-                let (tag, turn) = (tag_at(hash_of(block), depth + 1), slot.turn());
-                slot.take().into_iter().for_each(|block| {
-                    side.insert(tag, turn, block);
-                });
+                let tag = tag_at(hash_of(block), depth + 1);
+                side.take_over(tag, slot);
             }
         }
-        (low, high)
+        (low.segment, high.segment)
     }
 
     /// The segment of this one's blocks and those of its buddy, whose hashes have a 1 in the bit where they part.
     pub(super) fn merge(self, buddy: Self) -> Self {
-        let mut merged = Self::with_room_for(self.len + buddy.len);
+        let mut merged = Filling::new(Self::with_room_for(self.len + buddy.len));
         let one_bit_earlier = |tag: u16| tag << 1 & (u16::MAX >> (u16::BITS - TAG_BITS));
         merged.absorb(self, one_bit_earlier);
         merged.absorb(buddy, |tag| one_bit_earlier(tag) | 1);
-        merged
+        merged.segment
+    }
+
+    /// The same with the blocks that `clone` makes of those here.
+    pub(super) fn cloned_by(&self, clone: &dyn Fn(B::Ref<'_>) -> B) -> Self {
+        let bucket =
+            |bucket: &Bucket<B>| Bucket { slots: bucket.slots.each_ref().map(|slot| slot.cloned_by(clone)) };
+        Self { buckets: self.buckets.iter().map(bucket).collect(), ..*self }
     }
 
     /// The segment as it was, an empty one in its place.
@@ -333,6 +330,43 @@ impl<B: Block> Segment<B> {
                 counted == passed || counted == usize::from(u8::MAX),
                 "{counted} counted, {passed} passed"
             );
+        }
+    }
+}
+
+/// A new segment that is being filled. Its buckets have no gaps, so how full they are says where the next block goes.
+struct Filling<B: Block> {
+    segment: Segment<B>,
+    filled: Vec<u8>,
+}
+
+impl<B: Block> Filling<B> {
+    fn new(segment: Segment<B>) -> Self {
+        let filled = vec![0; segment.buckets.len()];
+        Self { segment, filled }
+    }
+
+    /// Takes over the block of a slot that is not empty.
+    #[inline]
+    fn take_over(&mut self, tag: u16, from: &mut Slot<B>) {
+        let home = self.segment.home(tag);
+        let filled = &mut self.filled[home];
+        if let Some(slot) = self.segment.buckets[home].slots.get_mut(usize::from(*filled)) {
+            slot.take_over(tag, from);
+            self.segment.len += 1;
+            *filled += 1;
+            return;
+        }
+        let turn = from.turn();
+        if let Some(block) = from.take() {
+            let at = self.segment.insert(tag, turn, block).bucket;
+            self.filled[at] += 1;
+        }
+    }
+
+    fn absorb(&mut self, mut other: Segment<B>, tag_of: impl Fn(u16) -> u16) {
+        for slot in other.slots_mut().filter(|slot| !slot.is_empty()) {
+            self.take_over(tag_of(slot.tag()), slot);
         }
     }
 }

@@ -10,6 +10,7 @@
 
 use std::marker::PhantomData;
 use std::mem;
+use std::num::NonZero;
 use std::ptr::{self, NonNull};
 
 /// Bits of a tag.
@@ -74,6 +75,25 @@ unsafe impl<T: 'static> Block for Box<T> {
     }
 }
 
+// SAFETY: a number owns nothing; its pointer is never followed.
+unsafe impl Block for u32 {
+    type Ref<'a> = u32;
+
+    fn into_raw(self) -> NonNull<()> {
+        NonNull::without_provenance(NonZero::<usize>::MIN.saturating_add(self as usize * 2 + 1))
+    }
+
+    unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        (raw.addr().get() / 2 - 1) as u32
+    }
+
+    unsafe fn lend<'a>(raw: NonNull<()>) -> Self::Ref<'a> {
+        (raw.addr().get() / 2 - 1) as u32
+    }
+
+    fn prefetch(_: *const ()) {}
+}
+
 /// See the head of this file.
 #[repr(transparent)]
 pub(super) struct Slot<B: Block> {
@@ -130,6 +150,27 @@ impl<B: Block> Slot<B> {
         let around =
             (usize::from(tag) << ADDRESS_BITS) & TAG_MASK | self.word.addr() & MARK | usize::from(turn);
         self.word = raw.map_addr(|address| address | around);
+    }
+
+    /// A slot with the same tag and mark, and the block that `clone` makes of the one here.
+    pub(super) fn cloned_by(&self, clone: &dyn Fn(B::Ref<'_>) -> B) -> Self {
+        let mut cloned = Self::empty();
+        if let Some(block) = self.get() {
+            cloned.put(self.tag(), self.turn(), clone(block));
+        }
+        cloned.set_marked(self.word.addr() & MARK != 0);
+        cloned
+    }
+
+    /// Fills an empty slot with the block of another, and its turn; that one loses its mark with it.
+    #[inline]
+    pub(super) fn take_over(&mut self, tag: u16, from: &mut Self) {
+        assert!(self.is_empty(), "a slot has room for one block");
+        let word = mem::replace(&mut from.word, ptr::null_mut());
+        let mark = self.word.addr() & MARK;
+        self.word = word.map_addr(|word| {
+            word & (ADDRESS_MASK | TURN) | (usize::from(tag) << ADDRESS_BITS) & TAG_MASK | mark
+        });
     }
 
     /// Empties the slot.
@@ -198,6 +239,12 @@ pub(super) fn matching_and_marked<B: Block>(slots: &[Slot<B>; 8], tag: u16) -> (
         let is_marked = slot.word.addr() & MARK != 0;
         (matching << 1 | u8::from(slot.tag() == tag), marked << 1 | u8::from(is_marked))
     })
+}
+
+/// The empty slots of a bucket, each a bit.
+#[inline]
+pub(super) fn empty<B: Block>(slots: &[Slot<B>; 8]) -> u8 {
+    slots.iter().rev().fold(0, |empty, slot| empty << 1 | u8::from(slot.is_empty()))
 }
 
 /// A block in its slot, borrowed alone.

@@ -1,10 +1,10 @@
 //! Walks over a table: cursors, background slices, what is old, random picks, freeing in pieces.
 
 use super::CompactTable;
+use super::numbering::{POSITION_END, hash_at, positions_at, segment_of};
 use super::segment::{ORDER_END, Segment};
 use super::slot::Block;
 use crate::random::Random;
-use crate::table::numbering::{POSITION_END, hash_at, positions_at, segment_of};
 
 /// More slots than a segment of usual size has.
 const SEGMENT_SLOTS_MAX: usize = 512;

@@ -18,6 +18,7 @@ impl List {
         self.expect_growth(value.len());
         let Some(index) = self.absolute(index) else { return false };
         let (at, within) = self.locate(index);
+        let was_compressed = self.expand(at);
         let node = &self.nodes[at];
         let old_bytes = node.get(within).map_or(0, <[u8]>::len);
         let stays = !is_large(old_bytes)
@@ -33,8 +34,12 @@ impl List {
             self.len -= 1;
             if self.nodes[at].count() == 0 {
                 self.drop_node(at);
+                self.after_drop();
             }
             self.insert_at(index, value);
+        }
+        if was_compressed {
+            self.compress(at);
         }
         self.after_removal();
         true
@@ -53,7 +58,7 @@ impl List {
     /// nothing if there is no such element.
     pub fn insert_relative(&mut self, pivot: &[u8], before: bool, value: &[u8]) -> Option<usize> {
         self.expect_growth(value.len());
-        let index = self.iter(0, false).position(|element| element == pivot)?;
+        let index = self.iter(0, false).position(|element| *element == *pivot)?;
         self.insert_at(if before { index } else { index + 1 }, value);
         Some(self.len)
     }
@@ -65,9 +70,19 @@ impl List {
         }
         let (at, within) = self.locate(index);
         self.len += 1;
+        let was_compressed = self.expand(at);
         if self.nodes[at].has_space(value.len()) {
-            return self.change(at, |node| node.insert(within, value));
+            self.change(at, |node| node.insert(within, value));
+        } else {
+            self.insert_between(at, within, value);
         }
+        if was_compressed {
+            (at.saturating_sub(1)..at + 3).for_each(|near| _ = self.compress(near));
+        }
+    }
+
+    /// Inserts an element before `within` of a node that has no space for it.
+    fn insert_between(&mut self, at: usize, within: usize, value: &[u8]) {
         // The place between two nodes: `at` is the one after it.
         let at = if within == 0 {
             at
@@ -76,9 +91,10 @@ impl List {
             self.add_node(at + 1, right);
             at + 1
         };
-        if at > 0 && self.nodes[at - 1].has_space(value.len()) {
+        let has_space = |node: &Node| !node.is_compressed() && node.has_space(value.len());
+        if at > 0 && has_space(&self.nodes[at - 1]) {
             self.change(at - 1, |node| node.push(End::Tail, value));
-        } else if self.nodes[at].has_space(value.len()) {
+        } else if has_space(&self.nodes[at]) {
             self.change(at, |node| node.push(End::Head, value));
         } else {
             self.add_empty_node(at, value.len());
@@ -96,7 +112,16 @@ impl List {
         let (mut removed, mut nodes_changed, mut last_changed) = (0, 0, 0);
         for step in 0..self.nodes.len() {
             let at = if count < 0 { self.nodes.len() - 1 - step } else { step };
+            let was_compressed = self.nodes[at].is_compressed();
+            let is_here = |bytes: &[u8]| entry::Entries::new(bytes).any(|element| element == value);
+            if was_compressed && !self.nodes[at].copy_expanded(is_here) {
+                continue;
+            }
+            self.expand(at);
             let gone = self.nodes[at].remove_matching(value, limit - removed, count < 0);
+            if was_compressed && self.nodes[at].count() > 0 {
+                self.compress(at);
+            }
             if gone > 0 {
                 (nodes_changed, last_changed) = (nodes_changed + 1, at);
                 removed += gone;
@@ -111,6 +136,7 @@ impl List {
             1 => self.tidy(last_changed),
             _ => self.tidy_all(),
         }
+        self.after_drop();
         self.after_removal();
         removed
     }
@@ -141,6 +167,7 @@ impl List {
             self.len -= self.nodes[at].count();
             self.drop_node(at);
         }
+        self.after_drop();
         self.after_removal();
         !self.is_empty()
     }
@@ -152,11 +179,14 @@ impl List {
             let at = self.end_index(end);
             let in_node = self.nodes[at].count();
             if count < in_node {
-                return self.nodes[at].drop_values(end, count);
+                self.expand(at);
+                self.nodes[at].drop_values(end, count);
+                break;
             }
             count -= in_node;
             self.drop_node(at);
         }
+        self.after_drop();
     }
 
     /// Drops the node if it is empty, or merges it with a neighbour if both are small.
@@ -170,16 +200,17 @@ impl List {
                 self.buffer_bytes -= right.capacity_bytes();
                 self.change(left, |node| node.append(&right));
                 self.drop_node(left + 1);
-                self.keep_spare(right);
+                self.keep_spare(right.into_buffer());
             }
         }
     }
 
     /// [`Self::tidy`] for all nodes in one pass.
     fn tidy_all(&mut self) {
+        self.tried.forget();
         for node in std::mem::take(&mut self.nodes).into_iter() {
             if node.count() == 0 {
-                self.keep_spare(node);
+                self.keep_spare(node.into_buffer());
                 continue;
             }
             match self.nodes.back_mut() {

@@ -107,14 +107,28 @@ fn value_range(bytes: &[u8]) -> Range<usize> {
 /// The value of the entry at the beginning of `bytes`, and the length of the entry.
 #[inline]
 pub(crate) fn first(bytes: &[u8]) -> (&[u8], usize) {
+    let (range, length) = first_range(bytes);
+    (&bytes[range], length)
+}
+
+/// Where the value of the entry at the beginning of `bytes` lies, and the length of the entry.
+#[inline]
+pub(super) fn first_range(bytes: &[u8]) -> (Range<usize>, usize) {
     let range = value_range(bytes);
     let body = range.end;
-    (&bytes[range], body + back_bytes(body))
+    (range, body + back_bytes(body))
 }
 
 /// The value of the entry at the end of `bytes`, and the length of the entry.
 #[inline]
 pub(crate) fn last(bytes: &[u8]) -> (&[u8], usize) {
+    let (range, length) = last_range(bytes);
+    (&bytes[range], length)
+}
+
+/// Where the value of the entry at the end of `bytes` lies, and the length of the entry.
+#[inline]
+pub(super) fn last_range(bytes: &[u8]) -> (Range<usize>, usize) {
     let (mut body, mut shift) = (0, 0);
     for &byte in bytes.iter().rev() {
         body |= usize::from(byte & 0x7F) << shift;
@@ -124,8 +138,9 @@ pub(crate) fn last(bytes: &[u8]) -> (&[u8], usize) {
         }
     }
     let length = body + shift / 7;
-    let entry = &bytes[bytes.len() - length..];
-    (&entry[value_range(entry)], length)
+    let start = bytes.len() - length;
+    let range = value_range(&bytes[start..]);
+    (start + range.start..start + range.end, length)
 }
 
 /// The values of a run of entries, from both ends.

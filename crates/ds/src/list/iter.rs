@@ -1,6 +1,13 @@
 //! Walking a list from an index to one of its ends.
+//!
+//! A compressed node is expanded into a copy when the walk comes to it, the next one into the same memory if nobody holds
+//! an element any more: so a walk over a whole backlog takes the memory of one node.
 
-use super::entry::Entries;
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::element::Element;
+use super::entry::{self, Entries};
 use super::node::Node;
 use super::row::Row;
 
@@ -8,12 +15,68 @@ use super::row::Row;
 #[derive(Clone, Default)]
 pub struct Iter<'a> {
     /// What is left of the node being read.
-    entries: Entries<'a>,
+    entries: NodeEntries<'a>,
     /// All nodes, if there are any, and the index of that node.
     nodes: Option<&'a Row<Node>>,
     at: usize,
     reverse: bool,
     remaining: usize,
+}
+
+/// The elements of one node.
+#[derive(Clone)]
+enum NodeEntries<'a> {
+    Lent(Entries<'a>),
+    /// A copy, and what of it has not been passed.
+    Copied(Rc<Vec<u8>>, Range<usize>),
+}
+
+impl Default for NodeEntries<'_> {
+    fn default() -> Self {
+        Self::Lent(Entries::default())
+    }
+}
+
+impl<'a> NodeEntries<'a> {
+    #[inline]
+    fn new(node: &'a Node, last: Self) -> Self {
+        if node.is_compressed() { Self::copied(node, last) } else { Self::Lent(node.entries()) }
+    }
+
+    fn copied(node: &Node, last: Self) -> Self {
+        let mut bytes = match last {
+            Self::Copied(copy, _) => Rc::into_inner(copy).unwrap_or_default(),
+            Self::Lent(_) => Vec::new(),
+        };
+        bytes.clear();
+        node.copy_expanded(|expanded| bytes.extend_from_slice(expanded));
+        let range = 0..bytes.len();
+        Self::Copied(Rc::new(bytes), range)
+    }
+
+    #[inline]
+    fn next(&mut self, from_tail: bool) -> Option<Element<'a>> {
+        match self {
+            Self::Lent(entries) if from_tail => entries.next_back().map(Element::lent),
+            Self::Lent(entries) => entries.next().map(Element::lent),
+            Self::Copied(copy, rest) => next_copied(copy, rest, from_tail),
+        }
+    }
+}
+
+fn next_copied<'a>(copy: &Rc<Vec<u8>>, rest: &mut Range<usize>, from_tail: bool) -> Option<Element<'a>> {
+    let bytes = &copy[rest.clone()];
+    if bytes.is_empty() {
+        return None;
+    }
+    let (value, length) = if from_tail { entry::last_range(bytes) } else { entry::first_range(bytes) };
+    let value = rest.start + value.start..rest.start + value.end;
+    if from_tail {
+        rest.end -= length;
+    } else {
+        rest.start += length;
+    }
+    Some(Element::copied(copy, value))
 }
 
 impl<'a> Iter<'a> {
@@ -25,32 +88,29 @@ impl<'a> Iter<'a> {
         to_head: usize,
         reverse: bool,
     ) -> Self {
-        let mut entries = nodes[at].entries();
-        if reverse {
-            if let Some(last) = (nodes[at].count() - 1 - index).checked_sub(1) {
-                entries.nth_back(last);
-            }
-        } else {
-            if let Some(last) = index.checked_sub(1) {
-                entries.nth(last);
-            }
+        let mut entries = NodeEntries::new(&nodes[at], NodeEntries::default());
+        let passed = if reverse { nodes[at].count() - 1 - index } else { index };
+        for _ in 0..passed {
+            entries.next(reverse);
         }
         Self { entries, nodes: Some(nodes), at, reverse, remaining: if reverse { to_head } else { to_tail } }
     }
 }
 
 impl<'a> Iterator for Iter<'a> {
-    type Item = &'a [u8];
+    type Item = Element<'a>;
 
-    fn next(&mut self) -> Option<&'a [u8]> {
+    #[inline]
+    fn next(&mut self) -> Option<Element<'a>> {
         loop {
-            let value = if self.reverse { self.entries.next_back() } else { self.entries.next() };
+            let value = self.entries.next(self.reverse);
             if value.is_some() {
                 self.remaining -= 1;
                 return value;
             }
             self.at = if self.reverse { self.at.checked_sub(1)? } else { self.at + 1 };
-            self.entries = self.nodes?.get(self.at)?.entries();
+            let node = self.nodes?.get(self.at)?;
+            self.entries = NodeEntries::new(node, std::mem::take(&mut self.entries));
         }
     }
 

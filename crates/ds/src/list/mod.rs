@@ -12,6 +12,7 @@
 //! * A short list is one node whose buffer just fits its first element and then doubles. Only a list that has
 //!   outgrown one node gets full-size buffers; of those that it empties it keeps one for the next push.
 //! * An element too large for a node has one of its own.
+//! * Inner nodes of a long list are compressed (`deep`). Head and tail never are.
 //! * Nodes are never empty. Neighbours that an edit in the middle has left small are merged; pops and trims
 //!   at the ends do not look.
 //!
@@ -20,7 +21,10 @@
 //! of that. The structure is the same for both; how a list is divided into nodes may differ from Redis where elements
 //! are integers, which Redis packs, and after edits in the middle.
 
+mod compression;
+mod deep;
 mod edit;
+mod element;
 pub(crate) mod entry;
 mod iter;
 pub(crate) mod node;
@@ -28,10 +32,15 @@ mod row;
 #[cfg(test)]
 mod tests;
 
+pub use deep::ListLimits;
+use deep::Tried;
+pub use element::Element;
 pub use entry::back_bytes;
 pub use iter::Iter;
-use node::{NODE_BYTES_MAX, Node};
+pub use node::NODE_BYTES_MAX;
+use node::Node;
 use row::Row;
+use std::mem::MaybeUninit;
 
 /// Bytes of the longest element. Requests are limited far below.
 pub const ELEMENT_BYTES_MAX: usize = u32::MAX as usize - entry::OVERHEAD_BYTES_MAX;
@@ -56,9 +65,14 @@ pub struct List {
     /// Bytes of the buffers of all nodes.
     buffer_bytes: usize,
     /// A full-size buffer for the next node; only while the list is a quicklist.
-    spare: Option<node::Buffer>,
+    spare: Option<Box<[MaybeUninit<u8>; NODE_BYTES_MAX]>>,
     is_quicklist: bool,
+    /// Which nodes were compressed, or could not be.
+    tried: Tried,
 }
+
+// Most lists are short.
+const _: () = assert!(size_of::<List>() == 80);
 
 impl List {
     /// An empty list, without memory of its own.
@@ -83,7 +97,7 @@ impl List {
 
     /// Bytes the list has allocated, as asked for; what the allocator adds is not counted.
     pub fn memory_bytes(&self) -> usize {
-        let spare = self.spare.as_ref().map_or(0, |buffer| buffer.len());
+        let spare = self.spare.as_ref().map_or(0, |buffer| size_of_val(&**buffer));
         self.nodes.memory_bytes() + self.buffer_bytes + spare
     }
 
@@ -109,6 +123,7 @@ impl List {
                 End::Tail => self.nodes.len(),
             };
             self.add_empty_node(at, value.len());
+            self.tried.count_grown();
         }
         let node = self.end_node_mut(end).expect("a node has just been found or added");
         let before = node.capacity_bytes();
@@ -131,6 +146,7 @@ impl List {
         self.len -= 1;
         if is_empty {
             self.drop_node(self.end_index(end));
+            self.after_drop();
         }
         self.after_removal();
         Some(result)
@@ -142,9 +158,14 @@ impl List {
     }
 
     /// The element at `index`; negative indexes count from the tail, which is -1.
-    pub fn get(&self, index: i64) -> Option<&[u8]> {
-        let (node, index) = self.locate(self.absolute(index)?);
-        self.nodes[node].get(index)
+    pub fn get(&self, index: i64) -> Option<Element<'_>> {
+        let (at, within) = self.locate(self.absolute(index)?);
+        let node = &self.nodes[at];
+        if node.is_compressed() {
+            self.iter(index, false).next()
+        } else {
+            node.get(within).map(Element::lent)
+        }
     }
 
     /// The elements from index `from` on to the tail, or to the head if `reverse`. There are none if there is no such
@@ -217,15 +238,23 @@ impl List {
         let buffer = if self.nodes.is_empty() || node::is_large(value_bytes) {
             Box::new_uninit_slice(entry::entry_bytes(value_bytes))
         } else {
-            self.spare.take().unwrap_or_else(|| Box::new_uninit_slice(NODE_BYTES_MAX))
+            self.full_buffer()
         };
         self.add_node(at, Node::on(buffer));
+    }
+
+    fn full_buffer(&mut self) -> node::Buffer {
+        match self.spare.take() {
+            Some(buffer) => buffer,
+            None => Box::new_uninit_slice(NODE_BYTES_MAX),
+        }
     }
 
     // All other changes to nodes go through the following three, which keep `buffer_bytes`.
 
     fn add_node(&mut self, at: usize, node: Node) {
         self.buffer_bytes += node.capacity_bytes();
+        self.tried.add(at);
         self.nodes.insert(at, node);
     }
 
@@ -240,12 +269,15 @@ impl List {
     fn drop_node(&mut self, at: usize) {
         let node = self.nodes.remove(at).expect("only existing nodes are dropped");
         self.buffer_bytes -= node.capacity_bytes();
-        self.keep_spare(node);
+        self.tried.remove(at);
+        self.keep_spare(node.into_buffer());
     }
 
-    fn keep_spare(&mut self, node: Node) {
-        if self.is_quicklist && node.capacity_bytes() == NODE_BYTES_MAX {
-            self.spare = Some(node.into_buffer());
+    fn keep_spare(&mut self, buffer: node::Buffer) {
+        if self.is_quicklist
+            && let Ok(buffer) = buffer.try_into()
+        {
+            self.spare = Some(buffer);
         }
     }
 
@@ -268,7 +300,12 @@ impl List {
     /// Checks every invariant; for tests.
     pub fn debug_validate(&self) {
         self.nodes.debug_validate();
+        self.tried.debug_validate(self.nodes.len());
+        for end in [self.nodes.get(0), self.nodes.back()] {
+            assert!(end.is_none_or(|node| !node.is_compressed()));
+        }
         for node in self.nodes.iter() {
+            let node = &node.expanded();
             node.debug_validate();
             assert!(node.count() > 0);
             assert!(node.used_bytes() <= NODE_BYTES_MAX || node.count() == 1);

@@ -12,17 +12,21 @@
 //!
 //! The free room is never initialised: zeroing 8 KiB for a node costs as much as all its pushes. Only `start..end` may be read.
 //!
+//! A node deep within a list may be *compressed*: then its buffer has only what `compression` made of the elements' bytes,
+//! `end` less `start` is still their length, which is more, and nothing but its count and its lengths can be asked for.
+//!
 //! A node does not limit itself; that is the list's part. It is also what a small sorted set is made of.
 
+use std::borrow::Cow;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::End;
 use super::entry::{self, Entries};
+use super::{End, compression};
 use crate::prefetch::prefetch;
 
 /// The size of a node's buffer in a long list, and the most that elements and a listpack's frame may take together.
-pub(crate) const NODE_BYTES_MAX: usize = 8192;
+pub const NODE_BYTES_MAX: usize = 8192;
 
 /// What Redis counts beside the value when it asks whether a node can take it: the listpack's frame (7) and an
 /// estimate of header and back length (8).
@@ -81,8 +85,47 @@ impl Node {
         self.count as usize
     }
 
+    /// The elements' bytes; the node is not compressed.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.initialised(self.start as usize..self.end as usize)
+    }
+
+    pub(super) fn is_compressed(&self) -> bool {
+        self.capacity_bytes() < self.used_bytes()
+    }
+
+    /// Compresses the elements if that is worth it; gives the buffer that they lay in.
+    pub(super) fn compress(&mut self) -> Option<Buffer> {
+        let used = self.used_bytes();
+        let compressed = compression::compress(self.bytes())?;
+        assert!(compressed.len() < used, "the lengths say what is compressed");
+        (self.start, self.end) = (0, used as u32);
+        let compressed = compressed.into_iter().map(MaybeUninit::new).collect();
+        Some(std::mem::replace(&mut self.buffer, compressed))
+    }
+
+    /// Brings compressed elements back, into this buffer.
+    pub(super) fn expand(&mut self, mut buffer: Buffer) {
+        self.copy_expanded(|bytes| buffer[..bytes.len()].write_copy_of_slice(bytes).len());
+        self.buffer = buffer;
+    }
+
+    /// The node as it is when it is not compressed.
+    pub(super) fn expanded(&self) -> Cow<'_, Self> {
+        if !self.is_compressed() {
+            return Cow::Borrowed(self);
+        }
+        let mut expanded = self.clone();
+        expanded.expand(Box::new_uninit_slice(self.used_bytes()));
+        Cow::Owned(expanded)
+    }
+
+    /// Lends a copy of compressed elements' bytes.
+    pub(super) fn copy_expanded<R>(&self, read: impl FnOnce(&[u8]) -> R) -> R {
+        assert!(self.is_compressed());
+        // SAFETY: all of a compressed node's buffer was written by `compress`.
+        let compressed = unsafe { self.buffer.assume_init_ref() };
+        compression::with_expanded(compressed, self.used_bytes(), read)
     }
 
     /// A part of the elements' bytes, by its place in the buffer.
@@ -338,8 +381,15 @@ impl Node {
         right
     }
 
-    /// Adds all values of another node at the tail.
+    /// Adds all values of another node at the tail; if either was compressed, both are together.
     pub(crate) fn append(&mut self, other: &Self) {
+        if self.is_compressed() || other.is_compressed() {
+            let mut both = self.expanded().into_owned();
+            both.append(&other.expanded());
+            both.compress();
+            *self = both;
+            return;
+        }
         let length = other.used_bytes();
         self.make_room(End::Tail, length);
         let end = self.end as usize;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::*;
+use crate::random::{Random, mix};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -23,8 +24,15 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
         4 => prop::sample::select(vec!["", "a", "b", "12", "-70000"]).prop_map(|text| text.as_bytes().to_vec()),
         4 => (100_usize..400).prop_map(|length| vec![b'j'; length]),
         2 => (1500_usize..5000).prop_map(|length| vec![b'k'; length]),
+        1 => any::<u64>().prop_map(noise),
         1 => prop::sample::select(vec![8170, 8177, 8178, 8192, 20_000]).prop_map(|length| vec![b'l'; length]),
     ]
+}
+
+/// Bytes that cannot be compressed.
+fn noise(seed: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    (0..375).flat_map(|_| random.next_u64().to_le_bytes()).collect()
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -117,27 +125,35 @@ fn apply(list: &mut List, model: &mut VecDeque<Vec<u8>>, op: Op) {
 
 fn check_reads(list: &List, model: &VecDeque<Vec<u8>>) {
     let len = model.len() as i64;
+    let read = |from, reverse| list.iter(from, reverse).map(|element| element.to_vec());
     assert_eq!(list.len(), model.len());
-    assert!(list.iter(0, false).eq(model));
-    assert!(list.iter(-1, true).eq(model.iter().rev()));
+    assert!(read(0, false).eq(model.iter().cloned()));
+    assert!(read(-1, true).eq(model.iter().rev().cloned()));
     for index in [-len - 1, -len, -len / 2, -1, 0, len / 3, len - 1, len] {
         let expected = absolute(model, index);
-        assert_eq!(list.get(index), expected.map(|index| &model[index][..]));
-        let forward = list.iter(index, false);
-        assert_eq!(forward.len(), expected.map_or(0, |index| model.len() - index));
-        assert!(forward.eq(model.iter().skip(expected.unwrap_or(model.len()))));
-        let backward = list.iter(index, true);
-        assert_eq!(backward.len(), expected.map_or(0, |index| index + 1));
-        assert!(backward.eq(model.iter().take(expected.map_or(0, |index| index + 1)).rev()));
+        assert_eq!(
+            list.get(index).map(|element| element.to_vec()),
+            expected.map(|index| model[index].clone())
+        );
+        assert_eq!(list.iter(index, false).len(), expected.map_or(0, |index| model.len() - index));
+        assert!(read(index, false).eq(model.iter().skip(expected.unwrap_or(model.len())).cloned()));
+        assert_eq!(list.iter(index, true).len(), expected.map_or(0, |index| index + 1));
+        let backward = model.iter().take(expected.map_or(0, |index| index + 1)).rev();
+        assert!(read(index, true).eq(backward.cloned()));
     }
+    // Elements outlive the walk over their node.
+    let all: Vec<Element<'_>> = list.iter(0, false).collect();
+    assert!(all.iter().zip(model).all(|(element, expected)| *element == **expected));
 }
 
 proptest! {
     #[test]
-    fn behaves_like_a_deque(ops in proptest::collection::vec(op(), 1..120)) {
+    fn behaves_like_a_deque(plain_nodes in 0_u32..4, ops in proptest::collection::vec(op(), 1..200)) {
         let (mut list, mut model) = (List::new(), VecDeque::new());
+        let limits = ListLimits { nodes_min: plain_nodes, plain_nodes };
         for op in ops {
             apply(&mut list, &mut model, op);
+            list.compress_inner(&limits);
             list.debug_validate();
             check_reads(&list, &model);
         }
@@ -158,7 +174,7 @@ fn a_deep_queue_gives_its_memory_back() {
     list.debug_validate();
     let full = list.memory_bytes();
     assert!((23_400_000..25_000_000).contains(&full), "{full}");
-    assert_eq!(list.get(50_000), Some(format!("{:0230}", 49_999).as_bytes()));
+    assert_eq!(list.get(50_000).as_deref(), Some(format!("{:0230}", 49_999).as_bytes()));
     for index in 0..99_000 {
         let popped = list.pop_with(End::Tail, |job| job == format!("{index:0230}").as_bytes());
         assert_eq!(popped, Some(true));
@@ -168,6 +184,104 @@ fn a_deep_queue_gives_its_memory_back() {
     list.debug_validate();
     assert_eq!((list.len(), list.encoding()), (1, "listpack"));
     assert!(list.memory_bytes() < 512, "{}", list.memory_bytes());
+}
+
+/// A backlog of jobs that differ, compressed but for two nodes at either end.
+fn compressed_jobs(count: usize) -> List {
+    let mut list = List::new();
+    for index in 0..count {
+        list.push(End::Head, &job(index));
+        list.compress_inner(&ListLimits { nodes_min: 8, plain_nodes: 2 });
+    }
+    list
+}
+
+fn job(index: usize) -> Vec<u8> {
+    let id = mix(index as u64);
+    format!(
+        r#"{{"class":"Worker","args":[{index}],"jid":"{id:024x}","queue":"default","enqueued_at":{index}.5}}"#
+    )
+    .into_bytes()
+}
+
+#[test]
+fn a_compressed_backlog_is_small_and_drains_from_both_ends() {
+    let count = 20_000;
+    let mut list = compressed_jobs(count);
+    list.debug_validate();
+    let plain_bytes = count * (job(count).len() + 3);
+    let full = list.memory_bytes();
+    assert!(full < plain_bytes / 2, "{full} of {plain_bytes}");
+    for index in 0..count / 2 {
+        assert_eq!(list.pop(End::Tail), Some(job(index)));
+        assert_eq!(list.pop(End::Head), Some(job(count - 1 - index)));
+        if index % 1000 == 0 {
+            list.debug_validate();
+            assert!(list.memory_bytes() <= full + 3 * NODE_BYTES_MAX, "{}", list.memory_bytes());
+        }
+    }
+    assert!(list.is_empty());
+}
+
+#[test]
+fn changes_in_a_compressed_backlog_leave_it_compressed() {
+    let count = 5000;
+    let mut list = compressed_jobs(count);
+    let mut model: Vec<Vec<u8>> = (0..count).rev().map(job).collect();
+    let full = list.memory_bytes();
+    for step in 0..300 {
+        let at = (step * 16) % model.len();
+        match step % 3 {
+            0 => {
+                assert!(list.set(at as i64, &job(count + step)));
+                model[at] = job(count + step);
+            }
+            1 => {
+                assert_eq!(list.remove_matching(0, &model[at]), 1);
+                model.remove(at);
+            }
+            _ => {
+                list.insert(at, &job(count + step));
+                model.insert(at, job(count + step));
+            }
+        }
+    }
+    list.debug_validate();
+    assert!(list.iter(0, false).zip(&model).all(|(element, expected)| element == **expected));
+    assert_eq!(list.len(), model.len());
+    assert!(list.memory_bytes() < full * 5 / 4, "{} of {full}", list.memory_bytes());
+}
+
+#[test]
+fn what_cannot_be_compressed_is_left_alone() {
+    let (mut list, limits) = (List::new(), ListLimits { nodes_min: 1, plain_nodes: 1 });
+    let push = |list: &mut List, value: &[u8]| {
+        list.push(End::Tail, value);
+        list.compress_inner(&limits);
+    };
+    (0..1000).for_each(|seed| push(&mut list, &noise(seed)));
+    list.debug_validate();
+    assert!(list.nodes.iter().all(|node| !node.is_compressed()));
+    assert!(list.tried.skipped > 1, "most are not even tried");
+    (0..10_000).for_each(|index| push(&mut list, &job(index)));
+    assert!(list.nodes.iter().filter(|node| node.is_compressed()).count() > list.nodes.len() / 10);
+}
+
+#[test]
+fn many_values_at_once_are_compressed_little_by_little() {
+    let mut list = List::new();
+    let limits = ListLimits { nodes_min: 100, plain_nodes: 4 };
+    (0..20_000).for_each(|index| list.push(End::Head, &job(index)));
+    let compressed = |list: &List| list.nodes.iter().filter(|node| node.is_compressed()).count();
+    list.compress_inner(&limits);
+    assert!((1..100).contains(&compressed(&list)), "{}", compressed(&list));
+    for _ in 0..100 {
+        list.compress_inner(&limits);
+    }
+    list.debug_validate();
+    assert_eq!(compressed(&list), list.nodes.len() - 2 * 4);
+    let nodes: Vec<bool> = list.nodes.iter().map(Node::is_compressed).collect();
+    assert!(!nodes[3] && nodes[4] && nodes[nodes.len() - 5] && !nodes[nodes.len() - 4]);
 }
 
 #[test]

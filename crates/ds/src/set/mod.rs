@@ -6,18 +6,19 @@
 //!      +---- too many members, or too long a one ---> hashtable <---+
 //! ```
 //!
-//! A set of integers is an [`Intset`], a small set of strings a [`Listpack`], any other a [`Table`] with
+//! A set of integers is an [`Intset`], a small set of strings a [`Listpack`], any other a [`CompactTable`] with
 //! one allocation per member. Forms change when a member is added, as in Redis 7.2, and never back.
 
 mod member;
 
 pub use member::Member;
 
+use crate::blob::Blob;
+use crate::compact_table::CompactTable;
 use crate::hashing::ObjectSeed;
 use crate::intset::{Intset, parse_canonical};
 use crate::listpack::Listpack;
 use crate::random::reduce;
-use crate::table::Table;
 
 /// No intset grows past this, whatever the limits in force are.
 const INTSET_ENTRIES_MAX: usize = 1 << 30;
@@ -52,28 +53,38 @@ enum Form {
     Big(Box<Big>),
 }
 
-#[derive(Clone)]
 struct Big {
-    table: Table<Box<[u8]>>,
+    table: CompactTable<Blob>,
     seed: ObjectSeed,
     member_bytes: usize,
 }
 
+impl Clone for Big {
+    fn clone(&self) -> Self {
+        Self { table: self.table.cloned_by(Blob::new), ..*self }
+    }
+}
+
 impl Big {
     fn new() -> Box<Self> {
-        Box::new(Self { table: Table::new(), seed: ObjectSeed::next(), member_bytes: 0 })
+        Box::new(Self { table: CompactTable::new(), seed: ObjectSeed::next(), member_bytes: 0 })
     }
 
     fn insert(&mut self, member: &[u8]) -> bool {
-        let hash = self.seed.hash(member);
-        let (_, is_new) = self.table.find_or_insert_with(hash, |found| **found == *member, || member.into());
-        self.member_bytes += if is_new { member.len() } else { 0 };
+        let seed = self.seed;
+        let (_, is_new) = self.table.find_or_insert_with(
+            seed.hash(member),
+            |found| found == member,
+            || Blob::new(member),
+            |found| seed.hash(found),
+        );
+        self.member_bytes += if is_new { Blob::memory_bytes(member.len()) } else { 0 };
         is_new
     }
 
     fn remove(&mut self, member: &[u8]) -> bool {
-        let removed = self.table.remove(self.seed.hash(member), |found| **found == *member);
-        self.member_bytes -= removed.as_ref().map_or(0, |member| member.len());
+        let removed = self.table.remove(self.seed.hash(member), |found| found == member);
+        self.member_bytes -= removed.as_ref().map_or(0, |member| Blob::memory_bytes(member.len()));
         removed.is_some()
     }
 }
@@ -120,7 +131,7 @@ impl Set {
                 parse_canonical(member).is_some_and(|number| integers.contains(number))
             }
             Form::Small(pack) => pack.iter().any(|item| item == member),
-            Form::Big(big) => big.table.find(big.seed.hash(member), |found| **found == *member).is_some(),
+            Form::Big(big) => big.table.find(big.seed.hash(member), |found| found == member).is_some(),
         }
     }
 
@@ -213,13 +224,13 @@ impl Set {
         let (integers, small, big) = match &self.form {
             Form::Integers(integers) => (Some(integers.iter().map(Member::integer)), None, None),
             Form::Small(pack) => (None, Some(pack.iter().map(Member::bytes)), None),
-            Form::Big(big) => (None, None, Some(big.table.iter().map(|member| Member::bytes(member)))),
+            Form::Big(big) => (None, None, Some(big.table.iter().map(Member::bytes))),
         };
         let small_forms = integers.into_iter().flatten().chain(small.into_iter().flatten());
         small_forms.chain(big.into_iter().flatten())
     }
 
-    /// Visits members from `cursor` on with the promises of [`Table::scan`]; a small set in one go. Returns
+    /// Visits members from `cursor` on with the promises of [`CompactTable::scan`]; a small set in one go. Returns
     /// the next cursor, 0 at the end.
     pub fn scan(&self, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8])) -> u64 {
         match &self.form {
@@ -239,7 +250,7 @@ impl Set {
         match &self.form {
             Form::Integers(integers) => integers.get(reduce(random, integers.len())).map(Member::integer),
             Form::Small(pack) => pack.iter().nth(reduce(random, pack.len())).map(Member::bytes),
-            Form::Big(big) => big.table.random(random, random2).map(|member| Member::bytes(member)),
+            Form::Big(big) => big.table.random(random, random2).map(Member::bytes),
         }
     }
 
@@ -257,7 +268,8 @@ impl Set {
             Form::Small(pack) => *pack = Listpack::new(),
             Form::Big(big) => {
                 let piece = big.table.drain_segment().unwrap_or_default();
-                big.member_bytes -= piece.iter().map(|member| member.len()).sum::<usize>();
+                big.member_bytes -=
+                    piece.iter().map(|member| Blob::memory_bytes(member.len())).sum::<usize>();
             }
         }
         !self.is_empty()
@@ -278,9 +290,9 @@ impl Set {
             Form::Integers(integers) => integers.debug_validate(),
             Form::Small(pack) => pack.debug_validate(),
             Form::Big(big) => {
-                big.table.debug_validate();
-                assert_eq!(big.member_bytes, big.table.iter().map(|member| member.len()).sum::<usize>());
-                assert!(big.table.iter_with_hash().all(|(hash, member)| hash == big.seed.hash(member)));
+                big.table.debug_validate(|member| big.seed.hash(member));
+                let bytes = big.table.iter().map(|member| Blob::memory_bytes(member.len())).sum::<usize>();
+                assert_eq!(bytes, big.member_bytes);
             }
         }
     }

@@ -6,8 +6,8 @@
 //!
 //! Invariant: `with_room` names exactly the pages that are not full, each once.
 
+use crate::compact_table::CompactTable;
 use crate::hashing::ObjectSeed;
-use crate::table::Table;
 
 const PAGE_SLOTS: usize = 256;
 const NO_SLOT: u16 = u16::MAX;
@@ -74,20 +74,38 @@ impl Page {
     }
 }
 
-#[derive(Clone)]
+fn record_of(pages: &[Page], id: u32) -> &[u8] {
+    match &pages[id as usize / PAGE_SLOTS].slots[id as usize % PAGE_SLOTS] {
+        Slot::Used(record) => record,
+        Slot::Free(_) => unreachable!("numbers of members outlive no member"),
+    }
+}
+
+fn member_of(pages: &[Page], id: u32) -> &[u8] {
+    &record_of(pages, id)[SCORE_BYTES..]
+}
+
 pub(super) struct Members {
     pages: Vec<Page>,
     with_room: Vec<u32>,
-    index: Table<u32>,
+    /// The numbers of the members, by their hashes.
+    index: CompactTable<u32>,
     seed: ObjectSeed,
     /// Bytes of all records and of the slots of all pages in use.
     bytes: usize,
 }
 
+impl Clone for Members {
+    fn clone(&self) -> Self {
+        let (pages, with_room) = (self.pages.clone(), self.with_room.clone());
+        Self { pages, with_room, index: self.index.cloned_by(|id| id), ..*self }
+    }
+}
+
 impl Members {
     pub(super) fn new() -> Self {
         let (pages, with_room) = (Vec::new(), Vec::new());
-        Self { pages, with_room, index: Table::new(), seed: ObjectSeed::next(), bytes: 0 }
+        Self { pages, with_room, index: CompactTable::new(), seed: ObjectSeed::next(), bytes: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -100,10 +118,7 @@ impl Members {
     }
 
     fn record(&self, id: u32) -> &[u8] {
-        match &self.pages[id as usize / PAGE_SLOTS].slots[id as usize % PAGE_SLOTS] {
-            Slot::Used(record) => record,
-            Slot::Free(_) => unreachable!("numbers of members outlive no member"),
-        }
+        record_of(&self.pages, id)
     }
 
     /// The member with this number, and its score.
@@ -112,11 +127,11 @@ impl Members {
     }
 
     pub(super) fn member(&self, id: u32) -> &[u8] {
-        &self.record(id)[SCORE_BYTES..]
+        member_of(&self.pages, id)
     }
 
     pub(super) fn find(&self, member: &[u8]) -> Option<u32> {
-        self.index.find(self.seed.hash(member), |&id| self.member(id) == member).copied()
+        self.index.find(self.seed.hash(member), |id| self.member(id) == member)
     }
 
     /// Adds a member that is absent; gives its number.
@@ -138,7 +153,8 @@ impl Members {
         }
         let id = page_number as usize * PAGE_SLOTS + slot;
         let id = u32::try_from(id).expect("a set has less than 2^32 members");
-        self.index.insert(self.seed.hash(member), id);
+        let hash_of = |id| self.seed.hash(member_of(&self.pages, id));
+        self.index.insert(self.seed.hash(member), id, hash_of);
         id
     }
 
@@ -152,7 +168,7 @@ impl Members {
     /// Removes a member by its number; gives its record.
     pub(super) fn remove(&mut self, id: u32) -> Box<[u8]> {
         let hash = self.seed.hash(self.member(id));
-        let found = self.index.remove(hash, |&other| other == id);
+        let found = self.index.remove(hash, |other| other == id);
         debug_assert!(found.is_some(), "every member is in the index");
         let page_number = id as usize / PAGE_SLOTS;
         let page = &mut self.pages[page_number];
@@ -165,7 +181,7 @@ impl Members {
     }
 
     pub(super) fn scan<'a>(&'a self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], f64)) -> u64 {
-        self.index.scan(cursor, count, &mut |&id| {
+        self.index.scan(cursor, count, &mut |id| {
             let (member, score) = self.get(id);
             visit(member, score);
         })
@@ -173,16 +189,16 @@ impl Members {
 
     pub(super) fn debug_validate(&self) {
         const { assert!(size_of::<Slot>() == 16) };
-        self.index.debug_validate();
+        self.index.debug_validate(|id| self.seed.hash(self.member(id)));
         let live = self.pages.iter().map(|page| usize::from(page.live));
         assert_eq!(live.sum::<usize>(), self.len());
         let mut with_room = self.with_room.clone();
         with_room.sort_unstable();
         let expected = (0..self.pages.len() as u32).filter(|&page| !self.pages[page as usize].is_full());
         assert!(with_room.into_iter().eq(expected));
-        let records = self.index.iter().map(|&id| self.record(id).len()).sum::<usize>();
+        let records = self.index.iter().map(|id| self.record(id).len()).sum::<usize>();
         let pages = self.pages.iter().filter(|page| page.live > 0).count();
         assert_eq!(self.bytes, records + pages * PAGE_SLOTS * size_of::<Slot>());
-        assert!(self.index.iter().all(|&id| self.find(self.member(id)) == Some(id)));
+        assert!(self.index.iter().all(|id| self.find(self.member(id)) == Some(id)));
     }
 }

@@ -3,15 +3,15 @@
 //! ```text
 //!            ┌ first key, count, child ┬ … ┐                    branches
 //!   ┌ first key, count, child ┬ … ┐  ┌ … ┐
-//!   [ scores | numbers ]  [ … ]  [ … ]                          leaves, up to 64 entries
+//!   [ scores | numbers ]  [ … ]  [ … ]                          leaves, up to 63 entries
 //! ```
 //!
-//! The score lies beside the number, so that members are compared, and fetched, only where scores are equal. The counts
+//! A leaf takes just what an allocator has a size for. The score lies beside the number, so that members are compared, and fetched, only where scores are equal. The counts
 //! give ranks, and every range is a range of ranks: callers turn bounds into ranks with [`Tree::rank_where`] and
 //! go on from there. Leaves are not linked; an iterator comes down anew for each.
 //!
 //! * A full node that is extended at an end is not halved: the new entry begins a node of its own. So entries that
-//!   come in order, as times do, leave full leaves.
+//!   come in order, as times do, leave full leaves. Elsewhere a full leaf first shares with a neighbour that has room.
 //! * After a removal a node is merged with a neighbour if both fit three quarters of one.
 //!
 //! Invariants: no node is empty except a lone root; all leaves are equally deep; a branch's key and count are its
@@ -21,8 +21,10 @@ use super::members::Members;
 use std::cmp::Ordering;
 
 /// Unit tests have small nodes, so that their trees are deep.
-const LEAF_ENTRIES_MAX: usize = if cfg!(test) { 6 } else { 64 };
+const LEAF_ENTRIES_MAX: usize = if cfg!(test) { 6 } else { 63 };
 const BRANCHES_MAX: usize = if cfg!(test) { 6 } else { 64 };
+/// A full leaf whose neighbour has no more than this is not split.
+const LEAF_SHARE_MAX: usize = LEAF_ENTRIES_MAX * 4 / 5;
 const LEAF_MERGE_MAX: usize = LEAF_ENTRIES_MAX * 3 / 4;
 const BRANCHES_MERGE_MAX: usize = BRANCHES_MAX * 3 / 4;
 
@@ -93,6 +95,25 @@ impl Leaf {
         self.scores[self.len..end].copy_from_slice(&other.scores[..other.len]);
         self.ids[self.len..end].copy_from_slice(&other.ids[..other.len]);
         self.len = end;
+    }
+
+    /// Makes this leaf and the one to the right of it equally long.
+    fn balance(&mut self, right: &mut Self) {
+        let (end, left_len) = (self.len, (self.len + right.len) / 2);
+        if left_len > end {
+            let moved = left_len - end;
+            self.scores[end..left_len].copy_from_slice(&right.scores[..moved]);
+            self.ids[end..left_len].copy_from_slice(&right.ids[..moved]);
+            right.remove(0, moved);
+        } else {
+            let moved = end - left_len;
+            right.scores.copy_within(..right.len, moved);
+            right.ids.copy_within(..right.len, moved);
+            right.scores[..moved].copy_from_slice(&self.scores[left_len..end]);
+            right.ids[..moved].copy_from_slice(&self.ids[left_len..end]);
+            right.len += moved;
+        }
+        self.len = left_len;
     }
 
     fn split_off(&mut self, at: usize) -> Box<Self> {
@@ -275,12 +296,38 @@ fn branch_at(branches: &[Branch], rank: &mut usize) -> usize {
     at
 }
 
+/// Moves entries of a full leaf to a neighbour that has room; says whether it is so.
+fn share(branches: &mut [Branch], at: usize) -> bool {
+    let len = |at: usize| match branches.get(at).map(|branch| &branch.child) {
+        Some(Child::Leaf(leaf)) => leaf.len,
+        Some(Child::Inner(_)) | None => LEAF_ENTRIES_MAX,
+    };
+    if len(at) < LEAF_ENTRIES_MAX {
+        return false;
+    }
+    let left = if at > 0 && len(at - 1) <= LEAF_SHARE_MAX { at - 1 } else { at };
+    let Some([left, right]) = branches.get_disjoint_mut([left, left + 1]).ok() else { return false };
+    let (Child::Leaf(left_leaf), Child::Leaf(right_leaf)) = (&mut left.child, &mut right.child) else {
+        return false;
+    };
+    if left_leaf.len.min(right_leaf.len) > LEAF_SHARE_MAX {
+        return false;
+    }
+    left_leaf.balance(right_leaf);
+    (left.count, right.count) = (left_leaf.len as u32, right_leaf.len as u32);
+    right.first = right_leaf.key(0);
+    true
+}
+
 /// Adds an entry below `child`; gives the node that has split off to the right of it, if so.
 fn insert(child: &mut Child, before: &impl Fn(Key) -> bool, key: Key, bytes: &mut usize) -> Option<Branch> {
     match child {
         Child::Leaf(leaf) => insert_into_leaf(leaf, leaf.rank_where(before), key, bytes),
         Child::Inner(branches) => {
-            let at = branch_where(branches, before);
+            let mut at = branch_where(branches, before);
+            if share(branches, at) {
+                at = branch_where(branches, before);
+            }
             let branch = &mut branches[at];
             let right = insert(&mut branch.child, before, key, bytes);
             branch.first = branch.child.first();

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use ds::stream::{Stream, StreamLimits};
-use rdb::{Encoder, FileReader, Item, Kind, Part, Reader, ValueType, read_value};
+use rdb::{Encoder, FileReader, Item, Kind, Libraries, NoLibrary, Part, Reader, ValueType, read_value};
 
 /// Bytes that come of one byte of input at most: LZF makes 264 of 3, and elements have a length of their own.
 const EXPANSION_MAX: usize = 90;
@@ -211,4 +211,23 @@ pub(crate) fn check_file(input: &[u8]) -> Vec<String> {
     let found = items(input);
     assert_eq!(found, items(Dribble(input)));
     found
+}
+
+/// Any bytes as the libraries of a payload: those before the first that is none.
+pub(crate) fn check_libraries(input: &[u8]) -> (Vec<Vec<u8>>, Option<NoLibrary>) {
+    let mut codes = Vec::new();
+    for code in Libraries::new(input) {
+        match code {
+            Ok(code) => codes.push(code),
+            Err(why) => return (codes, Some(why)),
+        }
+    }
+    assert!(codes.iter().map(Vec::len).sum::<usize>() <= EXPANSION_MAX * input.len());
+    for compresses in [false, true] {
+        let mut encoder = Encoder::new(Vec::new(), compresses);
+        codes.iter().for_each(|code| encoder.function(code).expect("memory takes it"));
+        let encoded = encoder.finish().expect("memory takes it");
+        assert!(Libraries::new(&encoded).map(Result::unwrap).eq(codes.iter().cloned()));
+    }
+    (codes, None)
 }

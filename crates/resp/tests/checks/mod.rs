@@ -2,8 +2,10 @@
 //!
 //! - Requests: input that comes in pieces means the same as input that comes at once, and no more arguments are found than
 //!   the bytes can hold.
+//! - Requests of memcached's protocol: the same.
 //! - Replies: a reply is found exactly when all of its bytes are there, and written again it reads the same.
 
+use resp::memcached::{self, ItemLimits, MemcachedParser, Words};
 use resp::{Limits, Output, Parsed, Proto, ProtocolError, Reply, RequestParser, Value, decode};
 use smallvec::SmallVec;
 
@@ -134,5 +136,54 @@ fn write(value: &Value, reply: &mut Reply<'_>) {
             }
             reply.finish_map(mark, pairs.len());
         }
+    }
+}
+
+/// What a connection of memcached's protocol makes of its input: requests with their words, replies of refused ones.
+fn listen_as_memcached(input: &[u8], piece: usize) -> (Vec<Vec<Vec<u8>>>, usize) {
+    let limits = ItemLimits { item_bytes_max: 100 };
+    let (mut parser, mut heard) = (MemcachedParser::default(), Vec::new());
+    let (mut from, mut to) = (0, 0);
+    while to < input.len() {
+        to = (to + piece).min(input.len());
+        loop {
+            let mut words = Words::new();
+            let (consumed, skipped) = match parser.parse(&input[from..to], limits, &mut words) {
+                memcached::Parsed::Request { verb, consumed, skipped } => {
+                    assert!(
+                        !words.is_empty() && words.iter().map(|word| word.len()).sum::<usize>() < consumed
+                    );
+                    let mut request: Vec<Vec<u8>> = words.iter().map(|word| word.to_vec()).collect();
+                    request.push(format!("{verb:?}").into_bytes());
+                    request.extend(parser.binary_key().map(<[u8]>::to_vec));
+                    heard.push(request);
+                    (consumed, skipped)
+                }
+                memcached::Parsed::Refused { reply, consumed, skipped } => {
+                    heard.push(vec![reply.as_bytes().to_vec()]);
+                    (consumed, skipped)
+                }
+                memcached::Parsed::Skipped { consumed } => (consumed, 0),
+                memcached::Parsed::Incomplete => break,
+                memcached::Parsed::Broken => {
+                    heard.push(vec![b"broken".to_vec()]);
+                    return (heard, from);
+                }
+            };
+            assert!(consumed > 0 && consumed <= to - from);
+            from += consumed;
+            if skipped > 0 {
+                parser.skip(skipped);
+            }
+        }
+    }
+    (heard, from)
+}
+
+/// Any bytes as requests of memcached's protocol: pieces make no difference.
+pub(crate) fn check_memcached(input: &[u8]) {
+    let whole = listen_as_memcached(input, input.len().max(1));
+    for piece in [1, 2, 3, 7, 64] {
+        assert_eq!(listen_as_memcached(input, piece), whole, "in pieces of {piece}");
     }
 }

@@ -11,7 +11,7 @@ use mlua::ffi;
 use resp::Output;
 use smallvec::SmallVec;
 
-use super::context::{Context, Exchange};
+use super::context::{Context, Exchange, Running};
 use super::lua::{Lua, lua_State};
 use super::stack::{self, Failure, Stack};
 use crate::host::Interrupt;
@@ -140,9 +140,11 @@ fn gather<'a>(
 
 /// Pushes what a script sees of its end, if it gets to see anything.
 fn push_interrupt(stack: &mut Stack<'_>, interrupt: Interrupt) -> Failure {
-    let text: &[u8] = match interrupt {
-        Interrupt::Killed => b"ERR Script killed by user with SCRIPT KILL...",
-        Interrupt::Retry => b"ERR Script is run again",
+    let text: &[u8] = match (interrupt, stack.running()) {
+        (Interrupt::Killed, Running::Script) => b"ERR Script killed by user with SCRIPT KILL...",
+        (Interrupt::Killed, Running::Function) => b"ERR Script killed by user with FUNCTION KILL...",
+        (Interrupt::Killed, Running::Library) => b"ERR FUNCTION LOAD timeout",
+        (Interrupt::Retry, _) => b"ERR Script is run again",
     };
     match error::push(stack, text) {
         Ok(()) => Failure::Raise,

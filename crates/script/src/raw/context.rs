@@ -11,6 +11,7 @@ use super::heap::Heap;
 use super::lua::Lua;
 use crate::host::{Host, Interrupt};
 use crate::random::Random;
+use crate::register::Registry;
 
 /// Buffers of `redis.call`, kept from call to call.
 #[derive(Default)]
@@ -23,12 +24,24 @@ pub(super) struct Exchange {
     pub(super) numbers: Vec<u8>,
 }
 
+/// What runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Running {
+    Script,
+    Function,
+    /// The code of a library, which registers its functions.
+    Library,
+}
+
 /// The Rust side of one state.
 #[repr(C)]
 pub(super) struct Context {
     // First: see the head of the file.
     pub(super) heap: Heap,
     host: Cell<Option<NonNull<dyn Host>>>,
+    pub(super) running: Cell<Running>,
+    /// What the library that is loaded has registered.
+    pub(super) registry: RefCell<Option<Registry>>,
     /// Set once the script must end; from then on every hook and call raises.
     pub(super) interrupt: Cell<Option<Interrupt>>,
     /// Whether `redis.setresp(3)` holds.
@@ -42,6 +55,8 @@ impl Context {
         Context {
             heap: Heap::new(memory_bytes_max),
             host: Cell::new(None),
+            running: Cell::new(Running::Script),
+            registry: RefCell::new(None),
             interrupt: Cell::new(None),
             is_resp3: Cell::new(false),
             random: Random::default(),

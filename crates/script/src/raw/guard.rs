@@ -12,7 +12,7 @@ use std::ffi::{c_int, c_void};
 use mlua::ffi;
 
 use super::context::Context;
-use super::lua::{GLOBALS, Lua, lua_State};
+use super::lua::{GLOBALS, Lua, REGISTRY, lua_State};
 
 /// Its address is the key of the hidden table.
 static MARK: u8 = 0;
@@ -118,11 +118,28 @@ pub(super) fn install_globals(lua: Lua) -> c_int {
     lua.push_value(-1);
     lua.raw_set_field(hidden, "_G");
     lua.replace(GLOBALS);
+    refuse_unknown(lua);
+    lua.keep()
+}
+
+/// Makes it an error to read from the table on top what it does not have.
+pub(super) fn refuse_unknown(lua: Lua) {
     lua.push_table(0, 1);
     lua.push_function(refuse_unknown_global, 0);
     lua.raw_set_field(-2, "__index");
-    lua.set_metatable(hidden);
-    lua.keep()
+    lua.set_metatable(-2);
+}
+
+/// Puts the table with this registry reference behind the guarded globals.
+pub(super) fn show_globals(lua: Lua, hidden: c_int) {
+    lua.push_value(GLOBALS);
+    lua.get_metatable(-1);
+    lua.raw_get_item(REGISTRY, hidden);
+    lua.raw_set_field(-2, "__index");
+    lua.push_pointer(mark());
+    lua.raw_get_item(REGISTRY, hidden);
+    lua.raw_set(-3);
+    lua.pop(2);
 }
 
 /// `getmetatable`: strings and the globals show a guarded copy of their metatable, other guarded tables none.

@@ -15,4 +15,4 @@ mod stack;
 mod state;
 
 pub(crate) use stack::{Failure, Kind, Native, Stack, integer_of};
-pub(crate) use state::{Ending, Function, State};
+pub(crate) use state::{Ending, Function, LoadFailure, State};

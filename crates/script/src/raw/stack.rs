@@ -5,14 +5,17 @@
 //! is made before a push, keys are looked at before they are stored. So a native may own vectors and strings
 //! as any Rust code; the error is raised by [`enter`] after all of them are gone.
 
+use std::cell::RefCell;
 use std::ffi::c_int;
 
 use mlua::ffi;
 
-use super::context::Context;
+use super::context::{Context, Running};
 use super::lua::{Lua, lua_State};
+use super::state::Function;
 use crate::host::Host;
 use crate::random::Random;
+use crate::register::Registry;
 
 /// Slots that Lua guarantees at the start of a callback.
 const SLOTS_MIN: c_int = ffi::LUA_MINSTACK;
@@ -108,6 +111,15 @@ impl<'a> Stack<'a> {
         self.context.is_resp3.get()
     }
 
+    pub(super) fn running(&self) -> Running {
+        self.context.running.get()
+    }
+
+    /// What the library that is loaded has registered; `None` when none is loaded.
+    pub(crate) fn registry(&self) -> &'a RefCell<Option<Registry>> {
+        &self.context.registry
+    }
+
     /// Asks the running script's host.
     pub(crate) fn ask_host<R>(&self, body: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
         self.context.ask_host(body)
@@ -178,6 +190,12 @@ impl<'a> Stack<'a> {
     #[inline]
     pub(crate) fn bytes(&self, index: c_int) -> Option<&[u8]> {
         (self.kind(index) == Kind::String).then(|| self.lua.bytes(index).expect("the slot holds a string"))
+    }
+
+    /// The bytes of a string, or of a number, which becomes a string in its slot.
+    pub(crate) fn text(&self, index: c_int) -> Option<&[u8]> {
+        matches!(self.kind(index), Kind::String | Kind::Number)
+            .then(|| self.lua.bytes(index).expect("a string or a number has a text"))
     }
 
     /// A number, a string that reads as one, or 0.
@@ -315,6 +333,21 @@ impl<'a> Stack<'a> {
         self.top -= 1;
         push_native(self.lua, native);
         Ok(())
+    }
+
+    /// Takes the value on top and puts it in the place of the one at `index`, which is no argument.
+    pub(crate) fn replace(&mut self, index: c_int) {
+        assert!(index > self.arg_count && index < self.top, "arguments stay");
+        self.top -= 1;
+        self.lua.replace(index);
+    }
+
+    /// Takes the function on top and keeps it beyond this call.
+    pub(crate) fn keep(&mut self) -> Result<Function, Failure> {
+        assert!(self.kind(-1) == Kind::Function && self.top > self.arg_count, "a function is kept");
+        self.claim_memory(ITEM_BYTES)?;
+        self.top -= 1;
+        Ok(Function(self.lua.keep()))
     }
 
     /// Drops the `count` topmost values, which are not arguments.

@@ -1,4 +1,4 @@
-//! One Lua state: set up once, then compiling and running scripts.
+//! One Lua state: set up once, then compiling and running scripts, or loading libraries and running their functions.
 //!
 //! A script finds the world that it found the last time: everything it can reach between runs is read-only,
 //! and `KEYS` and `ARGV` are set anew.
@@ -9,24 +9,33 @@ use mlua::ffi;
 
 use super::base;
 use super::command;
-use super::context::Context;
+use super::context::{Context, Running};
 use super::guard;
 use super::lua::{CFunction, Lua, REGISTRY, lua_State};
-use super::stack::Stack;
-use crate::TICK_INSTRUCTION_COUNT;
+use super::stack::{Kind, Stack};
 use crate::host::{Host, Interrupt};
+use crate::register::{Registered, Registry};
+use crate::{TICK_INSTRUCTION_COUNT, error};
 
-/// The name that error messages give to scripts.
-const CHUNK_NAME: &CStr = c"@user_script";
+/// The names that error messages give to scripts and to libraries.
+const SCRIPT_NAME: &CStr = c"@user_script";
+const LIBRARY_NAME: &CStr = c"@user_function";
 /// Lua's libraries that scripts see (all of `string`, `math`, `table` and `coroutine`; `os.clock` alone of
 /// `os`).
 const LIBRARY_NAMES: [&str; 4] = ["string", "math", "table", "coroutine"];
 /// Libraries of ours that stay as they are.
 const OWN_NAMES: [&str; 6] = ["redis", "cjson", "cmsgpack", "struct", "bit", "os"];
 
-/// A compiled script.
+/// A compiled script, or a function of a library.
 #[derive(Debug)]
-pub(crate) struct Function(c_int);
+pub(crate) struct Function(pub(super) c_int);
+
+/// Why a library could not be loaded, in Lua's words.
+#[derive(Debug)]
+pub(crate) enum LoadFailure {
+    Compiling(Vec<u8>),
+    Running(Vec<u8>),
+}
 
 /// How a run ended; the value or the error is on top of the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +52,8 @@ pub(crate) struct State {
     /// Registry references: the hidden table of globals, the error handler.
     globals: c_int,
     handler: c_int,
+    /// The same of what stands in the place of the globals while a library is loaded; `None` in a state for scripts.
+    load_globals: Option<c_int>,
 }
 
 impl Drop for State {
@@ -53,8 +64,34 @@ impl Drop for State {
 }
 
 impl State {
-    /// A state that may use so much memory. `install` stores the libraries in the table on top.
+    /// A state for scripts that may use so much memory. `install` stores the libraries in the table on top.
     pub(crate) fn new(memory_bytes_max: usize, install: impl FnOnce(&mut Stack<'_>)) -> State {
+        State::open(memory_bytes_max, install, |_, _| None)
+    }
+
+    /// The same for functions. `install_for_loading` stores what is there while a library is loaded.
+    pub(crate) fn for_functions(
+        memory_bytes_max: usize,
+        install: impl FnOnce(&mut Stack<'_>),
+        install_for_loading: impl FnOnce(&mut Stack<'_>),
+    ) -> State {
+        State::open(memory_bytes_max, install, |lua, context| {
+            lua.push_table(0, 1);
+            install_for_loading(&mut Stack::new(lua, context));
+            lua.raw_get_field(-1, "redis");
+            guard::refuse_unknown(lua);
+            guard::guard(lua);
+            lua.raw_set_field(-2, "redis");
+            guard::refuse_unknown(lua);
+            Some(lua.keep())
+        })
+    }
+
+    fn open(
+        memory_bytes_max: usize,
+        install: impl FnOnce(&mut Stack<'_>),
+        make_load_globals: impl FnOnce(Lua, &Context) -> Option<c_int>,
+    ) -> State {
         let context = Box::new(Context::new(memory_bytes_max));
         let lua = Lua::open(&context.heap).expect("a heap that trusts has memory");
         open_libraries(lua);
@@ -69,12 +106,13 @@ impl State {
             guard::guard(lua);
             lua.raw_set_field(-2, name);
         }
+        let load_globals = make_load_globals(lua, &context);
         let globals = guard::install_globals(lua);
         lua.push_function(handle_error, 0);
         let handler = lua.keep();
         lua.set_top(0);
         context.heap.set_crowded_from_here();
-        State { lua, context, globals, handler }
+        State { lua, context, globals, handler, load_globals }
     }
 
     /// Compiles a script.
@@ -83,12 +121,13 @@ impl State {
     /// Lua's message.
     pub(crate) fn compile(&mut self, source: &[u8]) -> Result<Function, Vec<u8>> {
         let lua = self.lua;
-        lua.push_bytes(CHUNK_NAME.to_bytes());
+        let name = if self.load_globals.is_some() { LIBRARY_NAME } else { SCRIPT_NAME };
+        lua.push_bytes(name.to_bytes());
         // Precompiled chunks are read as text, which they are not.
         let status = if source.first() == Some(&ffi::LUA_SIGNATURE[0]) {
-            lua.load(&[b" ", source].concat(), CHUNK_NAME)
+            lua.load(&[b" ", source].concat(), name)
         } else {
-            lua.load(source, CHUNK_NAME)
+            lua.load(source, name)
         };
         let result = if status == 0 {
             Ok(Function(lua.keep()))
@@ -104,7 +143,7 @@ impl State {
         self.lua.forget(function.0);
     }
 
-    /// Runs a script. `finish` sees how it ended, unless the host wants it run again: then the answer is
+    /// Runs a script or a function. `finish` sees how it ended, unless the host wants it run again: then the answer is
     /// `None`.
     pub(crate) fn run<R>(
         &mut self,
@@ -115,30 +154,87 @@ impl State {
         finish: impl FnOnce(&mut Stack<'_>, Ending) -> R,
     ) -> Option<R> {
         let (lua, context) = (self.lua, &*self.context);
-        context.interrupt.set(None);
-        context.is_resp3.set(false);
         lua.raw_get_item(REGISTRY, self.handler);
         lua.raw_get_item(REGISTRY, function.0);
-        lua.raw_get_item(REGISTRY, self.globals);
-        set_array(lua, "KEYS", keys);
-        set_array(lua, "ARGV", args);
-        lua.pop(1);
-        lua.set_hook(Some(command::tick), ffi::LUA_MASKCOUNT, TICK_INSTRUCTION_COUNT);
-        context.heap.set_trusting(false);
-        let status = context.with_host(host, || lua.protected_call(0, 1, 1));
-        context.heap.set_trusting(true);
-        lua.set_hook(None, 0, 0);
-        let interrupt = context.interrupt.get();
-        let result = (interrupt != Some(Interrupt::Retry)).then(|| {
+        let (running, arg_count) = if self.load_globals.is_some() {
+            push_array(lua, keys);
+            push_array(lua, args);
+            (Running::Function, 2)
+        } else {
+            lua.raw_get_item(REGISTRY, self.globals);
+            for (name, items) in [("KEYS", keys), ("ARGV", args)] {
+                push_array(lua, items);
+                lua.raw_set_field(-2, name);
+            }
+            lua.pop(1);
+            (Running::Script, 0)
+        };
+        let status = self.call(running, host, arg_count, 1, 1);
+        let result = (context.interrupt.get() != Some(Interrupt::Retry)).then(|| {
             lua.check_stack(ffi::LUA_MINSTACK);
             let ending = if status == 0 { Ending::Returned } else { Ending::Raised };
             finish(&mut Stack::new(lua, context), ending)
         });
-        lua.set_top(0);
-        if status == ffi::LUA_ERRMEM || context.heap.is_over() {
-            lua.collect_garbage();
-        }
+        self.tidy_up(status);
         result
+    }
+
+    /// Runs the code of a library, which registers its functions.
+    ///
+    /// # Errors
+    /// What is wrong with it; nothing of it is left then.
+    pub(crate) fn load(
+        &mut self,
+        source: &[u8],
+        host: &mut dyn Host,
+    ) -> Result<Vec<Registered>, LoadFailure> {
+        let load_globals = self.load_globals.expect("libraries are loaded into states for functions");
+        let main = self.compile(source).map_err(LoadFailure::Compiling)?;
+        let lua = self.lua;
+        lua.raw_get_item(REGISTRY, main.0);
+        self.forget(main);
+        guard::show_globals(lua, load_globals);
+        self.context.registry.replace(Some(Registry::default()));
+        let status = self.call(Running::Library, host, 0, 0, 0);
+        let registered = self.context.registry.take().unwrap_or_default().functions;
+        guard::show_globals(lua, self.globals);
+        let result = if status == 0 {
+            Ok(registered)
+        } else {
+            registered.into_iter().for_each(|function| self.forget(function.callback));
+            Err(LoadFailure::Running(load_error(&mut Stack::new(lua, &self.context))))
+        };
+        self.tidy_up(status);
+        result
+    }
+
+    /// Calls the function below its arguments; Lua's status. The host may interrupt it.
+    fn call(
+        &self,
+        running: Running,
+        host: &mut dyn Host,
+        args: c_int,
+        results: c_int,
+        handler: c_int,
+    ) -> c_int {
+        let (lua, context) = (self.lua, &*self.context);
+        context.running.set(running);
+        context.interrupt.set(None);
+        context.is_resp3.set(false);
+        lua.set_hook(Some(command::tick), ffi::LUA_MASKCOUNT, TICK_INSTRUCTION_COUNT);
+        context.heap.set_trusting(false);
+        let status = context.with_host(host, || lua.protected_call(args, results, handler));
+        context.heap.set_trusting(true);
+        lua.set_hook(None, 0, 0);
+        status
+    }
+
+    /// Drops what a call has left, and its garbage where memory is short.
+    fn tidy_up(&self, status: c_int) {
+        self.lua.set_top(0);
+        if status == ffi::LUA_ERRMEM || self.context.heap.is_over() {
+            self.lua.collect_garbage();
+        }
     }
 
     /// Starts `math.random` anew.
@@ -157,15 +253,22 @@ impl State {
     }
 }
 
-/// Sets a global, in the table on top, to an array of strings.
-fn set_array(lua: Lua, name: &str, items: &[&[u8]]) {
+/// Pushes an array of strings.
+fn push_array(lua: Lua, items: &[&[u8]]) {
     let length = c_int::try_from(items.len()).expect("a request has fewer than 2^31 arguments");
     lua.push_table(length, 0);
     for (position, item) in (1..=length).zip(items) {
         lua.push_bytes(item);
         lua.raw_set_item(-2, position);
     }
-    lua.raw_set_field(-2, name);
+}
+
+/// The text of the error on top, with which a library ended.
+fn load_error(stack: &mut Stack<'_>) -> Vec<u8> {
+    if stack.kind(-1) == Kind::Table && stack.get_field(-1, "err").is_ok() {
+        return error::until_zero(stack.text(-1).unwrap_or(b"ERR unknown error")).to_vec();
+    }
+    [b"ERR ", error::until_zero(stack.text(-1).unwrap_or(b"unknown error"))].concat()
 }
 
 /// Opens Lua's libraries into the first table of globals, which no script sees.

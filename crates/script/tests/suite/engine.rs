@@ -332,6 +332,10 @@ fn asks_the_host() {
         bench.eval("return {redis.acl_check_cmd('get', 'a'), redis.acl_check_cmd('flushall')}"),
         "*2\r\n:1\r\n$-1\r\n"
     );
+    for (flags, is_silent) in [("NONE", true), ("ALL", false), ("NONE", true), ("AOF", false)] {
+        bench.eval(&format!("redis.set_repl(redis.REPL_{flags})"));
+        assert_eq!(bench.host.is_silent, is_silent, "{flags}");
+    }
     let large = "x".repeat(100_000);
     assert_eq!(bench.run(b"return #redis.call('echo', ARGV[1])", &[], &[large.as_bytes()]).0, b":100000\r\n");
 }

@@ -1,5 +1,6 @@
 //! The engine from outside, with a host of a few commands.
 
 mod engine;
+mod functions;
 mod golden;
 mod memory_host;

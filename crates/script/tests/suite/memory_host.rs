@@ -12,6 +12,7 @@ pub(crate) struct MemoryHost {
     pub(crate) values: HashMap<Vec<u8>, Vec<u8>>,
     pub(crate) log: Vec<(i64, Vec<u8>)>,
     pub(crate) call_count: usize,
+    pub(crate) is_silent: bool,
     pub(crate) tick_count: usize,
     /// After so many ticks the script is interrupted.
     pub(crate) interrupt_at: Option<(usize, Interrupt)>,
@@ -56,6 +57,10 @@ impl Host for MemoryHost {
 
     fn log(&mut self, level: i64, text: &[u8]) {
         self.log.push((level, text.to_vec()));
+    }
+
+    fn set_stated(&mut self, is_stated: bool) {
+        self.is_silent = !is_stated;
     }
 
     fn is_allowed(&mut self, args: &[&[u8]]) -> Option<bool> {

@@ -1,6 +1,4 @@
 //! HELLO and AUTH.
-//!
-//! There is one user, `default`; whether it needs a password is a setting.
 
 use command::Flag::*;
 use command::{
@@ -10,12 +8,10 @@ use resp::Proto;
 
 use crate::commands::client::valid_name;
 use crate::thread::ThreadHost;
+use crate::users::DEFAULT;
 
 /// The commands of this file.
 pub(crate) const ENTRIES: &[Entry] = &[AUTH, HELLO];
-
-const WRONG_PASSWORD: CommandError =
-    CommandError::fixed("WRONGPASS invalid username-password pair or user is disabled.");
 
 const AUTH: Entry = Entry {
     name: "auth",
@@ -37,28 +33,18 @@ const AUTH: Entry = Entry {
 fn auth(ctx: &mut Ctx) -> CommandResult {
     let host = ThreadHost::of(ctx.host);
     match *ctx.args {
-        [_, _] if !host.shared.settings.requires_password() => {
+        [_, _] if host.shared.users.takes_any_password() => {
             return Err(CommandError::new(
                 "ERR AUTH <password> called without any password configured for the default user. Are you sure \
                  your configuration is correct?",
             ));
         }
-        [_, password] => host.authenticate(b"default", password)?,
-        [_, user, password] => host.authenticate(user, password)?,
+        [_, password] => host.authenticate(DEFAULT, password, ctx.args)?,
+        [_, user, password] => host.authenticate(user, password, ctx.args)?,
         _ => return Err(CommandError::SYNTAX),
     }
     ctx.reply.ok();
     Ok(())
-}
-
-impl ThreadHost {
-    fn authenticate(&mut self, user: &[u8], password: &[u8]) -> CommandResult {
-        if user != b"default" || !self.shared.settings.password_matches(password) {
-            return Err(WRONG_PASSWORD);
-        }
-        self.session().authenticated = true;
-        Ok(())
-    }
 }
 
 const HELLO: Entry = Entry {
@@ -115,10 +101,10 @@ fn hello(ctx: &mut Ctx) -> CommandResult {
     }
     let host = ThreadHost::of(ctx.host);
     if let Some((user, password)) = credentials {
-        host.authenticate(user, password)?;
+        host.authenticate(user, password, ctx.args)?;
     }
     let session = host.session();
-    if !session.authenticated {
+    if !session.access.is_authenticated {
         return Err(CommandError::new(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
              <user> <pass> option can be used to authenticate the client and select the RESP protocol version at \

@@ -100,22 +100,29 @@ fn config_set(ctx: &mut Ctx) -> CommandResult {
         pairs.push((name, value));
     }
     let may_protected = host.client_may(ENABLE_PROTECTED_CONFIGS);
-    let changed = shared.settings.change(&pairs, may_protected)?;
+    change(shared, &pairs, may_protected)?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// Changes settings, all of them or none.
+pub(super) fn change(shared: &'static Shared, pairs: &[(&str, &str)], may_protected: bool) -> CommandResult {
+    let changed = shared.settings.change(pairs, may_protected)?;
     if let Err((id, why)) = apply(shared, &mut changed.ids()) {
         shared.settings.undo(&changed);
         return Err(settings::failed(setting(id).name, &why));
     }
-    ctx.reply.ok();
     Ok(())
 }
 
 /// Does what has to follow from a change; the setting and the reason if that failed.
 fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(), (Id, String)> {
-    let mut has_data = false;
+    let (mut has_data, mut has_password) = (false, false);
     for id in ids {
         match setting(id).effect {
             Effect::Read => {}
             Effect::Data => has_data = true,
+            Effect::Password => has_password = true,
             Effect::LogLevel => log::show(&shared.settings),
             Effect::MaxClients => {
                 let wanted = shared.settings.number(MAXCLIENTS) as u64;
@@ -133,6 +140,9 @@ fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(
     }
     if has_data {
         shared.reconfigure();
+    }
+    if has_password {
+        shared.users.set_default_password(shared.settings.password().as_deref().map(str::as_bytes));
     }
     Ok(())
 }
@@ -155,11 +165,12 @@ const CONFIG_REWRITE: Entry = Entry {
 };
 
 fn config_rewrite(ctx: &mut Ctx) -> CommandResult {
-    let settings = &ThreadHost::of(ctx.host).shared.settings;
+    let shared = ThreadHost::of(ctx.host).shared;
+    let settings = &shared.settings;
     let path = settings
         .config_file()
         .ok_or_else(|| CommandError::new("ERR The server is running without a config file"))?;
-    settings.rewrite(path).map_err(|error| {
+    settings.rewrite(path, &shared.user_lines()).map_err(|error| {
         tracing::warn!("CONFIG REWRITE failed: {error}");
         CommandError::new(format!("ERR Rewriting config file: {}", reason(&error)))
     })?;
@@ -180,14 +191,19 @@ const CONFIG_RESETSTAT: Entry = Entry {
 };
 
 fn config_resetstat(ctx: &mut Ctx) -> CommandResult {
+    reset_statistics(ctx);
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// Begins to count anew; all shards are entered.
+pub(super) fn reset_statistics(ctx: &mut Ctx) {
     let shared = ThreadHost::of(ctx.host).shared;
     for id in shared.shards.ids() {
         let stats = &mut ctx.store.tx.hold.shard_mut(id).stats;
         *stats = shard::ShardStats { changes: stats.changes, ..Default::default() };
     }
     shared.reset_stats();
-    ctx.reply.ok();
-    Ok(())
 }
 
 const CONFIG_HELP: Entry = Entry { run: Run::Function(config_help), ..Entry::HELP };

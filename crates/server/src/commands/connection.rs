@@ -116,7 +116,8 @@ fn reset(ctx: &mut Ctx) -> CommandResult {
     session.client.no_touch = false;
     session.no_evict = false;
     session.reply_mode = ReplyMode::On;
-    session.authenticated = !host.shared.settings.requires_password();
+    session.access = host.shared.users.access();
+    session.client.reads_all_keys = true;
     session.name = Vec::new();
     host.current = Some(session);
     ctx.reply.simple("RESET");

@@ -13,7 +13,7 @@ use command::{
 };
 use commands::keys::digest;
 
-use super::subcommand_error;
+use super::{not_allowed, subcommand_error};
 use crate::populate::Population;
 use crate::settings::ENABLE_DEBUG_COMMAND;
 use crate::thread::ThreadHost;
@@ -35,16 +35,16 @@ pub(crate) const ENTRIES: &[Entry] = &[Entry {
     ..Entry::DEFAULT
 }];
 
-const NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.";
 /// The longest sleep: more is a mistake.
 const SLEEP_SECONDS_MAX: f64 = 3600.0;
 
 fn debug(ctx: &mut Ctx) -> CommandResult {
     if !ThreadHost::of(ctx.host).client_may(ENABLE_DEBUG_COMMAND) {
-        return Err(CommandError::new(NOT_ALLOWED));
+        return Err(not_allowed("DEBUG", "enable-debug-command"));
     }
     let word = ctx.args[1].to_ascii_lowercase();
     match (&*word, &ctx.args[2..]) {
+        (b"assert" | b"oom" | b"panic" | b"segfault", []) => crash(),
         (b"change-repl-id", []) => ok(ctx),
         (b"digest", []) => {
             let digest = digest::digest(&ctx.store);
@@ -68,7 +68,14 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
         (b"object", [key, ..]) => object(ctx, key),
         (b"populate", words @ [_] | words @ [_, _] | words @ [_, _, _]) => populate(ctx, words),
         (b"protocol", [kind]) => protocol(ctx, kind),
-        (b"quicklist-packed-threshold" | b"set-skip-checksum-validation" | b"replicate", [_]) => ok(ctx),
+        (
+            b"dict-resizing"
+            | b"pause-cron"
+            | b"quicklist-packed-threshold"
+            | b"set-skip-checksum-validation"
+            | b"replicate",
+            [_],
+        ) => ok(ctx),
         (b"reload", options) => reload(ctx, options),
         (b"set-active-expire", [switch]) => {
             let is_on = parse_i64(switch).unwrap_or(0) != 0;
@@ -80,6 +87,12 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
         (b"stringmatch-len", [length, pattern]) => stringmatch(ctx, length, pattern),
         _ => Err(subcommand_error(ctx.args)),
     }
+}
+
+/// As if something had gone very wrong: for tests of what happens then.
+fn crash() -> ! {
+    tracing::error!("the server crashes, as DEBUG was told");
+    std::process::abort()
 }
 
 fn ok(ctx: &mut Ctx) -> CommandResult {
@@ -203,8 +216,12 @@ fn protocol(ctx: &mut Ctx, kind: &[u8]) -> CommandResult {
 
 fn help(ctx: &mut Ctx) -> CommandResult {
     ctx.help(&[
+        "ASSERT, OOM, PANIC, SEGFAULT",
+        "    Crash the server.",
         "CHANGE-REPL-ID",
         "    Does nothing; there is no replication.",
+        "DICT-RESIZING <0|1>",
+        "    Does nothing.",
         "DIGEST",
         "    Output a hex signature representing the current DB content.",
         "DIGEST-VALUE <key> [<key> ...]",
@@ -216,6 +233,8 @@ fn help(ctx: &mut Ctx) -> CommandResult {
         "    Write <message> to the server log.",
         "OBJECT <key>",
         "    Show low level info about `key` and associated value.",
+        "PAUSE-CRON <0|1>",
+        "    Does nothing.",
         "POPULATE <count> [<prefix>] [<size>]",
         "    Create <count> string keys named key:<num>. If <prefix> is specified then",
         "    it is used instead of the 'key' prefix.",

@@ -1,11 +1,15 @@
 //! LATENCY: how long commands take.
 //!
-//! HISTOGRAM counts every command by its duration. The event monitor of Redis is not here; its subcommands answer as they
-//! do while it is off (`latency-monitor-threshold 0`).
+//! HISTOGRAM counts every command by its duration; the other subcommands show what the latency monitor
+//! (`latency_monitor.rs`) noted.
+
+use std::collections::{BTreeMap, VecDeque};
 
 use command::Flag::*;
 use command::{Command, CommandError, CommandId, CommandResult, Ctx, Entry, Group, Run, Shape, string};
 
+use crate::latency_monitor::Series;
+use crate::settings::{LATENCY_MONITOR_THRESHOLD, SLOWLOG_LOG_SLOWER_THAN};
 use crate::shared::Shared;
 use crate::stats::{DURATION_BUCKETS, bucket_start_ns, duration_bucket};
 use crate::thread::ThreadHost;
@@ -58,7 +62,7 @@ fn latency_histogram(ctx: &mut Ctx) -> CommandResult {
     let table = &shared.table;
     let mut commands: Vec<&Command> = Vec::new();
     match &ctx.args[2..] {
-        [] => commands.extend(table.all()),
+        [] => commands.extend(table.all_with_protocol()),
         names => {
             for command in names.iter().filter_map(|name| table.by_full_name(name)) {
                 commands.push(command);
@@ -142,24 +146,50 @@ const LATENCY_LATEST: Entry = Entry {
     name: "latest",
     summary: "Returns the latest latency samples for all events.",
     arity: 2,
-    reply: Shape::Array(&Shape::Any),
-    run: Run::Function(empty),
+    reply: Shape::Array(&Shape::Tuple(&[Shape::Bulk, Shape::Int, Shape::Int, Shape::Int])),
+    run: Run::Function(latency_latest),
     ..SUBCOMMAND
 };
+
+fn latency_latest(ctx: &mut Ctx) -> CommandResult {
+    let events = ThreadHost::of(ctx.host).shared.watch.latency.events();
+    ctx.reply.array(events.len());
+    for (event, series) in &*events {
+        let latest = series.latest();
+        ctx.reply.array(4);
+        ctx.reply.bulk(event.as_bytes());
+        ctx.reply.int(latest.unix_seconds as i64);
+        ctx.reply.int(latest.duration_ms as i64);
+        ctx.reply.int(series.longest_ms as i64);
+    }
+    Ok(())
+}
 
 const LATENCY_HISTORY: Entry = Entry {
     name: "history",
     summary: "Returns timestamp-latency samples for an event.",
     arity: 3,
     args: &[string("event")],
-    reply: Shape::Array(&Shape::Any),
-    run: Run::Function(empty),
+    reply: Shape::Array(&Shape::Tuple(&[Shape::Int, Shape::Int])),
+    run: Run::Function(latency_history),
     ..SUBCOMMAND
 };
 
-fn empty(ctx: &mut Ctx) -> CommandResult {
-    ctx.reply.array(0);
+fn latency_history(ctx: &mut Ctx) -> CommandResult {
+    let events = ThreadHost::of(ctx.host).shared.watch.latency.events();
+    let samples = find(&events, ctx.args[2]).map(|(_, series)| &series.samples);
+    ctx.reply.array(samples.map_or(0, VecDeque::len));
+    for sample in samples.into_iter().flatten() {
+        ctx.reply.array(2);
+        ctx.reply.int(sample.unix_seconds as i64);
+        ctx.reply.int(sample.duration_ms as i64);
+    }
     Ok(())
+}
+
+fn find<'e>(events: &'e BTreeMap<&str, Series>, name: &[u8]) -> Option<(&'e str, &'e Series)> {
+    let name = std::str::from_utf8(name).ok()?;
+    events.get_key_value(name).map(|(event, series)| (*event, series))
 }
 
 const LATENCY_GRAPH: Entry = Entry {
@@ -167,13 +197,20 @@ const LATENCY_GRAPH: Entry = Entry {
     summary: "Returns a latency graph for an event.",
     arity: 3,
     args: &[string("event")],
-    reply: Shape::Bulk,
+    reply: Shape::Verbatim,
     run: Run::Function(latency_graph),
     ..SUBCOMMAND
 };
 
 fn latency_graph(ctx: &mut Ctx) -> CommandResult {
-    Err(CommandError::quoting("ERR No samples available for event '", ctx.args[2], "'"))
+    let host = ThreadHost::of(ctx.host);
+    let events = host.shared.watch.latency.events();
+    let Some((event, series)) = find(&events, ctx.args[2]) else {
+        return Err(CommandError::quoting("ERR No samples available for event '", ctx.args[2], "'"));
+    };
+    let graph = series.graph(event, host.driver.clock().now_ms() / 1000);
+    ctx.reply.verbatim("txt", graph.as_bytes());
+    Ok(())
 }
 
 const LATENCY_RESET: Entry = Entry {
@@ -188,7 +225,11 @@ const LATENCY_RESET: Entry = Entry {
 };
 
 fn latency_reset(ctx: &mut Ctx) -> CommandResult {
-    ctx.reply.int(0);
+    let mut events = ThreadHost::of(ctx.host).shared.watch.latency.events();
+    let before = events.len();
+    let is_reset = |event: &str| ctx.args.len() == 2 || ctx.args[2..].contains(&event.as_bytes());
+    events.retain(|event, _| !is_reset(event));
+    ctx.reply.int((before - events.len()) as i64);
     Ok(())
 }
 
@@ -197,14 +238,47 @@ const LATENCY_DOCTOR: Entry = Entry {
     summary: "Returns a human-readable latency analysis report.",
     arity: 2,
     reply: Shape::Verbatim,
+    note: "In words of its own",
     run: Run::Function(latency_doctor),
     ..SUBCOMMAND
 };
 
 const DOCTOR_IS_OFF: &str = "I'm sorry, Dave, I can't do that. Latency monitoring is disabled in this Redis instance. You may use \"CONFIG SET latency-monitor-threshold <milliseconds>.\" in order to enable it. If we weren't in a deep space mission I'd suggest to take a look at https://redis.io/topics/latency-monitor.\n";
+const DOCTOR_IS_CONTENT: &str = "Nothing took longer than latency-monitor-threshold so far.\n";
 
 fn latency_doctor(ctx: &mut Ctx) -> CommandResult {
-    ctx.reply.verbatim("txt", DOCTOR_IS_OFF.as_bytes());
+    let host = ThreadHost::of(ctx.host);
+    let (settings, events) = (&host.shared.settings, host.shared.watch.latency.events());
+    let now_seconds = host.driver.clock().now_ms() / 1000;
+    let threshold_ms = settings.number(LATENCY_MONITOR_THRESHOLD);
+    let mut report = match (events.is_empty(), threshold_ms) {
+        (true, 0) => DOCTOR_IS_OFF.to_owned(),
+        (true, _) => DOCTOR_IS_CONTENT.to_owned(),
+        (false, _) => "What took longer than latency-monitor-threshold:\n\n".to_owned(),
+    };
+    for (number, (event, series)) in events.iter().enumerate() {
+        let analysis = series.analysis(now_seconds);
+        report.push_str(&format!(
+            "{}. {event}: {} latency spikes (average {}ms, mean deviation {}ms, period {:.2} sec). Worst all time event {}ms.\n",
+            number + 1,
+            series.samples.len(),
+            analysis.mean_ms,
+            analysis.mean_deviation_ms,
+            analysis.period_seconds,
+            series.longest_ms
+        ));
+    }
+    if events.keys().any(|event| event.ends_with("command")) {
+        report.push_str("\n- SLOWLOG GET shows which commands those were.\n");
+        let slow_us = settings.number(SLOWLOG_LOG_SLOWER_THAN);
+        if slow_us < 0 || slow_us / 1000 > threshold_ms {
+            report.push_str("- It misses some: slowlog-log-slower-than is above the threshold.\n");
+        }
+    }
+    if events.contains_key("expire-cycle") {
+        report.push_str("\n- Very many keys expire at the same moment: spread their times.\n");
+    }
+    ctx.reply.verbatim("txt", report.as_bytes());
     Ok(())
 }
 

@@ -85,7 +85,7 @@ fn memory_stats(ctx: &mut Ctx) -> CommandResult {
         ("cluster.links", 0),
         ("aof.buffer", 0),
         ("lua.caches", figures.script_bytes),
-        ("functions.caches", 0),
+        ("functions.caches", figures.function_bytes),
         ("overhead.total", figures.overhead_bytes),
         ("keys.count", figures.key_count),
         ("keys.bytes-per-key", figures.dataset_bytes.checked_div(figures.key_count).unwrap_or(0)),

@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use command::Flag::*;
 use command::KeyFlag::NotKey;
 use command::{
-    CommandResult, Ctx, Entry, Group, KeySpec, Medium, Mode, Post, Published, Receiver, Route, Run, Shape,
-    pattern, string,
+    Channels, CommandResult, Ctx, Entry, Group, KeySpec, Medium, Mode, Post, Published, Receiver, Route, Run,
+    Shape, pattern, string,
 };
 use shard::{Scope, Subscriber};
 
@@ -29,6 +29,7 @@ const SUBSCRIBE: Entry = Entry {
     group: Group::PubSub,
     arity: -2,
     flags: &[PubSub, NoScript, Loading, Stale],
+    channels: Channels::From(1),
     route: Route::Channels(1),
     mode: Mode::Session,
     args: &[string("channel").multiple()],
@@ -117,6 +118,7 @@ const PSUBSCRIBE: Entry = Entry {
     group: Group::PubSub,
     arity: -2,
     flags: &[PubSub, NoScript, Loading, Stale],
+    channels: Channels::Patterns(1),
     mode: Mode::Session,
     args: &[pattern("pattern").multiple()],
     reply: Shape::Push,
@@ -232,6 +234,7 @@ const PUBLISH: Entry = Entry {
     group: Group::PubSub,
     arity: 3,
     flags: &[PubSub, Loading, Stale, Fast, MayReplicate],
+    channels: Channels::One(1),
     route: Route::Channel(1),
     args: &[string("channel"), string("message")],
     reply: Shape::Int,

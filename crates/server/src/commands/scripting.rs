@@ -1,13 +1,14 @@
-//! EVAL, EVALSHA, their read-only twins, and SCRIPT.
+//! EVAL, EVALSHA, their read-only twins, and SCRIPT. What they have in common with FCALL is here, too.
 
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Arg, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Route, Run, Shape, integer, key,
-    keyword_is, oneof, parse_i64, string, token,
+    Acl, Arg, Callee, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Route, Run, Shape,
+    integer, key, keyword_is, oneof, parse_i64, string, token,
 };
 
-use crate::scripting::{ScriptCall, ScriptFailure, Wanted};
+use crate::script_store::SlowKind;
+use crate::scripting::{Call, Program, ScriptFailure, Wanted};
 use crate::thread::ThreadHost;
 
 /// The scripting commands.
@@ -25,8 +26,8 @@ const SHA1_ARGS: &[Arg] = &[
     key("key", 0).optional().multiple(),
     string("arg").optional().multiple(),
 ];
-const SCRIPT_KEYS: KeySpec = KeySpec::numbered(2, &[RW, Access, Update]);
-const SCRIPT_KEYS_RO: KeySpec = KeySpec::numbered(2, &[RO, Access]);
+pub(super) const SCRIPT_KEYS: KeySpec = KeySpec::numbered(2, &[RW, Access, Update]);
+pub(super) const SCRIPT_KEYS_RO: KeySpec = KeySpec::numbered(2, &[RO, Access]);
 
 const EVAL: Entry = Entry {
     name: "eval",
@@ -40,7 +41,7 @@ const EVAL: Entry = Entry {
     keys: &[
         SCRIPT_KEYS.notes("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")
     ],
-    route: Route::Script { by_name: false },
+    route: Route::Script(Callee::Source),
     mode: Mode::Heavy,
     args: SCRIPT_ARGS,
     run: Run::Function(eval),
@@ -55,7 +56,7 @@ const EVALSHA: Entry = Entry {
     name: "evalsha",
     summary: "Executes a server-side Lua script by SHA1 digest.",
     keys: &[SCRIPT_KEYS],
-    route: Route::Script { by_name: true },
+    route: Route::Script(Callee::Sha1),
     args: SHA1_ARGS,
     run: Run::Function(evalsha),
     ..EVAL
@@ -84,7 +85,7 @@ const EVALSHA_RO: Entry = Entry {
     name: "evalsha_ro",
     summary: "Executes a read-only server-side Lua script by SHA1 digest.",
     keys: &[SCRIPT_KEYS_RO],
-    route: Route::Script { by_name: true },
+    route: Route::Script(Callee::Sha1),
     args: SHA1_ARGS,
     run: Run::Function(evalsha_ro),
     ..EVAL_RO
@@ -96,31 +97,51 @@ fn evalsha_ro(ctx: &mut Ctx) -> CommandResult {
 
 fn run(ctx: &mut Ctx, wanted: Wanted, is_read_only: bool) -> CommandResult {
     let key_count = parse_i64(ctx.args[2])?;
-    let rest = &ctx.args[3..];
-    if key_count > rest.len() as i64 {
-        return Err(CommandError::new("ERR Number of keys can't be greater than number of args"));
+    check_key_count(ctx, key_count)?;
+    match ThreadHost::of(ctx.host).script(&wanted) {
+        Ok(script) => run_program(ctx, &Program::Script(script), key_count as usize, is_read_only),
+        Err(failure) => refuse_source(ctx, failure),
     }
-    let key_count =
-        usize::try_from(key_count).map_err(|_| CommandError::new("ERR Number of keys can't be negative"))?;
-    let host = ThreadHost::of(ctx.host);
-    let script = match host.script(&wanted) {
-        Ok(script) => script,
-        Err(ScriptFailure::Command(error)) => return Err(error),
-        Err(ScriptFailure::Source(error)) => {
-            error.write(&mut ctx.reply);
-            return Ok(());
-        }
-    };
-    let flags = script.flags();
-    let is_read_only = is_read_only || flags.no_writes;
-    let (keys, args) = rest.split_at(key_count);
+}
+
+/// Answers why a source is no script or library.
+pub(super) fn refuse_source(ctx: &mut Ctx, failure: ScriptFailure) -> CommandResult {
+    match failure {
+        ScriptFailure::Command(error) => return Err(error),
+        ScriptFailure::Source(error) => error.write(&mut ctx.reply),
+    }
+    Ok(())
+}
+
+/// Whether so many keys may be among the arguments.
+pub(super) fn check_key_count(ctx: &Ctx, key_count: i64) -> CommandResult {
+    if key_count > ctx.args.len() as i64 - 3 {
+        return Err(CommandError::fixed("ERR Number of keys can't be greater than number of args"));
+    }
+    if key_count < 0 {
+        return Err(CommandError::fixed("ERR Number of keys can't be negative"));
+    }
+    Ok(())
+}
+
+/// Runs a script or function with the keys and arguments from the third one on.
+pub(super) fn run_program(
+    ctx: &mut Ctx,
+    program: &Program,
+    key_count: usize,
+    is_read_only: bool,
+) -> CommandResult {
+    let flags = program.flags();
+    if is_read_only && flags.is_declared && !flags.no_writes {
+        return Err(CommandError::NOT_READ_ONLY);
+    }
+    let call = Call { program, request: ctx.args, key_count, is_read_only: is_read_only || flags.no_writes };
     let client = ctx.store.client;
-    let call = ScriptCall { script: &script, keys, args, is_read_only };
-    match host.run_script(ctx.store.tx, client, &call, &mut ctx.reply) {
+    match ThreadHost::of(ctx.host).run_program(ctx.store.tx, client, &call, &mut ctx.reply) {
         script::Outcome::Missing => Err(CommandError::NO_SCRIPT),
         // The shards that it wants are noted in the transaction.
         script::Outcome::Retry => Err(CommandError::BUSY),
-        _ => Ok(()),
+        script::Outcome::Returned | script::Outcome::Failed { .. } => Ok(()),
     }
 }
 
@@ -244,7 +265,7 @@ const SCRIPT_KILL: Entry = Entry {
 };
 
 fn script_kill(ctx: &mut Ctx) -> CommandResult {
-    ThreadHost::of(ctx.host).kill_script()?;
+    ThreadHost::of(ctx.host).kill_slow(SlowKind::Script)?;
     ctx.reply.ok();
     Ok(())
 }
@@ -268,9 +289,8 @@ fn script_load(ctx: &mut Ctx) -> CommandResult {
         Ok(script) => {
             let script = host.shared.scripts.cache().insert(script, script::Origin::Load);
             ctx.reply.bulk(script.sha().as_str().as_bytes());
+            Ok(())
         }
-        Err(ScriptFailure::Command(error)) => return Err(error),
-        Err(ScriptFailure::Source(error)) => error.write(&mut ctx.reply),
+        Err(failure) => refuse_source(ctx, failure),
     }
-    Ok(())
 }

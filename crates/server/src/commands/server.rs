@@ -1,4 +1,4 @@
-//! Small commands of the server: TIME, ROLE, SHUTDOWN, WAIT and their like.
+//! Small commands of the server: TIME, LOLWUT, SHUTDOWN, WAIT and their like.
 
 use std::sync::atomic::Ordering;
 
@@ -13,7 +13,7 @@ use crate::version::REDIS_VERSION;
 
 /// These commands.
 pub(crate) const ENTRIES: &[Entry] =
-    &[BGREWRITEAOF, BGSAVE, LASTSAVE, LOLWUT, ROLE, SAVE, SHUTDOWN, TIME, WAIT, WAITAOF];
+    &[BGREWRITEAOF, BGSAVE, LASTSAVE, LOLWUT, SAVE, SHUTDOWN, TIME, WAIT, WAITAOF];
 
 const TIME: Entry = Entry {
     name: "time",
@@ -53,27 +53,6 @@ const LASTSAVE: Entry = Entry {
 fn lastsave(ctx: &mut Ctx) -> CommandResult {
     let snapshots = &ThreadHost::of(ctx.host).shared.snapshots;
     ctx.reply.int(snapshots.last_save_seconds() as i64);
-    Ok(())
-}
-
-const ROLE: Entry = Entry {
-    name: "role",
-    summary: "Returns the replication role.",
-    since: "2.8.12",
-    group: Group::Server,
-    arity: 1,
-    flags: &[NoScript, Loading, Stale, Fast],
-    acl: &[Acl::Admin, Acl::Dangerous],
-    reply: Shape::Array(&Shape::Any),
-    run: Run::Function(role),
-    ..Entry::DEFAULT
-};
-
-fn role(ctx: &mut Ctx) -> CommandResult {
-    ctx.reply.array(3);
-    ctx.reply.bulk(b"master");
-    ctx.reply.int(0);
-    ctx.reply.array(0);
     Ok(())
 }
 
@@ -133,7 +112,7 @@ fn shutdown(ctx: &mut Ctx) -> CommandResult {
     }
     let host = ThreadHost::of(ctx.host);
     if !has("nosave") && host.shared.scripts.is_busy() {
-        return Err(CommandError::BUSY);
+        return Err(host.shared.busy_error());
     }
     let saves = has("save") || !has("nosave") && host.shared.has_save_points();
     if saves {

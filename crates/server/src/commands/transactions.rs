@@ -5,6 +5,7 @@
 
 use command::Flag::*;
 use command::KeyFlag::*;
+use command::acl::Reason;
 use command::{
     Acl, Client, CommandError, CommandId, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Needs, Outcome,
     OwnedArgs, Route, Run, Shape, key,
@@ -13,6 +14,7 @@ use resp::Output;
 
 use crate::session::Multi;
 use crate::thread::ThreadHost;
+use crate::users::{Context, Lack};
 
 /// The transaction commands.
 pub(crate) const ENTRIES: &[Entry] = &[DISCARD, EXEC, MULTI, UNWATCH, WATCH];
@@ -147,6 +149,7 @@ fn exec(ctx: &mut Ctx) -> CommandResult {
         return Ok(());
     }
     let client = host.session().client;
+    host.renew_libraries();
     ctx.reply.array(multi.queued.len());
     for (id, args) in &multi.queued {
         if let Outcome::Again(ids) = run_queued(ctx, *id, args) {
@@ -179,8 +182,17 @@ fn watched_key_expired(ctx: &mut Ctx) -> bool {
 fn run_queued(ctx: &mut Ctx, id: CommandId, args: &OwnedArgs) -> Outcome {
     let command = ctx.store.tx.table.get(id);
     let args = args.slices();
+    let host = ThreadHost::of(ctx.host);
+    if host.is_limited()
+        && let Err(lack) = host.permit_in(Context::Multi, command, &args)
+    {
+        let error = CommandError::new([LOST_PERMISSION, what_is_lost(lack)].concat());
+        host.count_error(&error.code());
+        ctx.reply.error(error.text());
+        return Outcome::Failed;
+    }
     // A queued command may have selected a database or changed the protocol.
-    let client = Client { deny_blocking: true, ..ThreadHost::of(ctx.host).session().client };
+    let client = Client { deny_blocking: true, ..host.session().client };
     let mut out = Output::new();
     let started = ThreadHost::of(ctx.host).driver.clock().ticks();
     let mark = out.mark();
@@ -191,6 +203,20 @@ fn run_queued(ctx: &mut Ctx, id: CommandId, args: &OwnedArgs) -> Outcome {
     debug_assert!(!matches!(outcome, Outcome::Blocked(_)), "queued commands do not block");
     ctx.reply.out().append(&mut out);
     outcome
+}
+
+const LOST_PERMISSION: &str = "NOPERM ACLs rules changed between the moment the transaction was accumulated and the \
+    EXEC call. This command is no longer allowed for the following reason: ";
+
+fn what_is_lost(lack: Lack) -> &'static str {
+    match lack {
+        Lack::Authentication | Lack::User => "no permission",
+        Lack::Permission(denied) => match denied.reason {
+            Reason::Command | Reason::Auth => "no permission to execute the command or subcommand",
+            Reason::Key => "no permission to touch the specified keys",
+            Reason::Channel => "no permission to access one of the channels used as argument to the command",
+        },
+    }
 }
 
 impl ThreadHost {
@@ -208,8 +234,8 @@ impl ThreadHost {
                 Route::Channels(from) if args.len() <= from => self.subscribed_needs(),
                 _ => Needs::of(command, &args, placement),
             });
-            if let Route::Script { by_name } = command.entry.route {
-                needs = needs.and(self.script_needs(&args, by_name));
+            if let Route::Script(callee) = command.entry.route {
+                needs = needs.and(self.script_needs(&args, callee));
             }
         }
         self.session().multi = Some(multi);

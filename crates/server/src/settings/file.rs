@@ -1,16 +1,19 @@
 //! `redis.conf`: reading it, and writing changed settings back into it.
 //!
 //! A line is a directive and its words, quoted as in redis-cli, or a comment. `CONFIG REWRITE` keeps comments, blank lines and
-//! order: a setting's first line gets its present value, further lines of it go (the value has all of them), and settings
+//! order: a setting's first line gets its present value, further lines of it go (the value has all of them), those about users
+//! likewise, and settings
 //! that have no line and differ from their default are added at the end. The file is replaced as a whole.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
 use resp::split_args;
 
-use super::{FILE_ONLY, Found, Id, Settings, all, default_value, find, setting};
+use super::{FILE_ONLY, Found, Id, Settings, USER, all, default_value, find, setting};
 use crate::error::Error;
+use crate::users::UserLine;
 
 /// How deep files may include each other.
 const INCLUDE_DEPTH_MAX: usize = 16;
@@ -40,6 +43,14 @@ pub(super) fn load(
     for (index, line) in text.lines().enumerate() {
         let place = format!("in {name}, line {}", index + 1);
         let Some(words) = words_of(line) else { return Err(Error::UnbalancedQuotes { place }) };
+        if let [directive, words @ ..] = &words[..]
+            && directive.eq_ignore_ascii_case(USER.as_bytes())
+        {
+            found.users.push(UserLine { place, words: words.to_vec() });
+            continue;
+        }
+        let words: Vec<String> =
+            words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         let Some((directive, words)) = words.split_first() else { continue };
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         if directive.eq_ignore_ascii_case("include") {
@@ -57,48 +68,41 @@ pub(super) fn load(
 }
 
 /// The words of a line, none of a comment; `None`: its quotes do not match.
-fn words_of(line: &str) -> Option<Vec<String>> {
+fn words_of(line: &str) -> Option<Vec<Vec<u8>>> {
     let line = line.trim();
     if line.starts_with('#') {
         return Some(Vec::new());
     }
-    let words = split_args(line.as_bytes())?;
-    Some(words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect())
+    split_args(line.as_bytes())
 }
 
 impl Settings {
-    /// Writes the present values into the configuration file.
-    pub(crate) fn rewrite(&self, path: &Path) -> std::io::Result<()> {
+    /// Writes the present values, and these lines about users, into the configuration file.
+    pub(crate) fn rewrite(&self, path: &Path, users: &[Vec<u8>]) -> std::io::Result<()> {
         let old = match std::fs::read_to_string(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             other => other?,
         };
-        let new = self.rewritten(&old);
-        let mut temporary = path.as_os_str().to_owned();
-        temporary.push(format!(".{}.tmp", std::process::id()));
-        let replaced = std::fs::File::create(&temporary).and_then(|mut file| {
-            file.write_all(new.as_bytes())?;
-            file.sync_all()?;
-            if let Ok(metadata) = std::fs::metadata(path) {
-                file.set_permissions(metadata.permissions())?;
-            }
-            std::fs::rename(&temporary, path)
-        });
-        if replaced.is_err() {
-            // The error that is reported is the first one.
-            let _ = std::fs::remove_file(&temporary);
-        }
-        replaced
+        replace_file(path, self.rewritten(&old, users).as_bytes())
     }
 
-    /// The text of a configuration file with the present values.
-    fn rewritten(&self, old: &str) -> String {
+    /// The text of a configuration file with the present values. The first line about a user has all of them.
+    fn rewritten(&self, old: &str, users: &[Vec<u8>]) -> String {
         let mut written: Vec<Id> = Vec::new();
         let mut new = String::new();
+        let users: String = users.iter().map(|line| user_line(line)).collect();
+        let mut are_users_written = users.is_empty();
         for line in old.lines() {
-            let directive = words_of(line).and_then(|words| words.into_iter().next());
-            let id = directive
-                .filter(|name| !FILE_ONLY.contains(&name.to_ascii_lowercase().as_str()))
+            let directive = words_of(line).and_then(|words| words.into_iter().next()).unwrap_or_default();
+            let directive = String::from_utf8_lossy(&directive).to_ascii_lowercase();
+            if directive == USER {
+                if !std::mem::replace(&mut are_users_written, true) {
+                    new.push_str(&users);
+                }
+                continue;
+            }
+            let id = Some(directive)
+                .filter(|name| !FILE_ONLY.contains(&name.as_str()))
                 .and_then(|name| find(&name));
             match id {
                 None => new.push_str(line),
@@ -112,17 +116,15 @@ impl Settings {
         }
         let changed = all()
             .filter(|(id, setting)| !written.contains(id) && *self.text(*id) != *default_value(setting).text);
-        let mut is_announced = old.lines().any(|line| line == ADDED);
-        for (id, _) in changed {
-            if !is_announced {
-                new.push_str(ADDED);
-                new.push('\n');
-                is_announced = true;
-            }
-            new.push_str(&self.line_of(id));
+        let mut added: String = changed.map(|(id, _)| self.line_of(id) + "\n").collect();
+        if !are_users_written {
+            added.push_str(&users);
+        }
+        if !added.is_empty() && !old.lines().any(|line| line == ADDED) {
+            new.push_str(ADDED);
             new.push('\n');
         }
-        new
+        new + &added
     }
 
     fn line_of(&self, id: Id) -> String {
@@ -132,6 +134,41 @@ impl Settings {
             if setting.kind.has_words() && !text.is_empty() { text.to_string() } else { quoted(&text) };
         format!("{} {value}", setting.name)
     }
+}
+
+/// Replaces the file at `path` as a whole, durably.
+pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    let replaced = File::create(&temporary).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        if let Ok(metadata) = std::fs::metadata(path) {
+            file.set_permissions(metadata.permissions())?;
+        }
+        std::fs::rename(&temporary, path)?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    });
+    if replaced.is_err() {
+        // The error that is reported is the first one.
+        let _ = std::fs::remove_file(&temporary);
+    }
+    replaced
+}
+
+/// A line about a user as the configuration file has it.
+fn user_line(line: &[u8]) -> String {
+    let words: Vec<String> = line
+        .split(|&byte| byte == b' ')
+        .map(|word| match std::str::from_utf8(word) {
+            Ok(text) => quoted(text),
+            Err(_) => {
+                format!("\"{}\"", word.iter().map(|byte| format!("\\x{byte:02x}")).collect::<String>())
+            }
+        })
+        .collect();
+    words.join(" ") + "\n"
 }
 
 /// A word as [`split_args`] reads it back.
@@ -201,18 +238,19 @@ mod tests {
 
     #[test]
     fn rewriting_keeps_what_people_wrote() {
-        let old =
-            "# head\nport 7000\n\nsave 3600 1\n# between\nsave 60 5\ninclude other.conf\nuser x on\nhz 10\n";
+        let old = "# head\nport 7000\n\nsave 3600 1\n# between\nsave 60 5\ninclude other.conf\nuser x on\nhz 10\nuser y on\n";
         let settings = loaded(&old.replace("include other.conf\n", "")).unwrap();
         settings.change(&[("timeout", "7"), ("requirepass", "a \"b\"")], false).unwrap();
-        let new = settings.rewritten(old);
+        let users = [b"user x off #a ~\xff \" (~a b)".to_vec(), b"user  on".to_vec()];
+        let new = settings.rewritten(old, &users);
         assert_eq!(
             new,
-            "# head\nport 7000\n\nsave 3600 1 60 5\n# between\ninclude other.conf\nuser x on\nhz 10\n\
+            "# head\nport 7000\n\nsave 3600 1 60 5\n# between\ninclude other.conf\n\
+             user x off \"#a\" \"\\x7e\\xff\" \"\\\"\" (~a b)\nuser \"\" on\nhz 10\n\
              # Generated by CONFIG REWRITE\ntimeout 7\nrequirepass \"a \\\"b\\\"\"\n"
         );
         let again = loaded(&new.replace("include other.conf\n", "")).unwrap();
-        assert_eq!(again.rewritten(&new), new, "what is written is read back");
+        assert_eq!(again.rewritten(&new, &users), new, "what is written is read back");
         assert_eq!(&*again.text(REQUIREPASS), "a \"b\"");
     }
 }

@@ -5,9 +5,6 @@
 
 /// Name and default of each, as Redis 7.2 has them.
 pub(super) const IGNORED: &[(&str, &str)] = &[
-    ("acl-pubsub-default", "resetchannels"),
-    ("aclfile", ""),
-    ("acllog-max-len", "128"),
     ("active-defrag-cycle-max", "25"),
     ("active-defrag-cycle-min", "1"),
     ("active-defrag-ignore-bytes", "104857600"),
@@ -61,7 +58,6 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ("io-threads", "1"),
     ("io-threads-do-reads", "no"),
     ("jemalloc-bg-thread", "yes"),
-    ("latency-monitor-threshold", "0"),
     ("lazyfree-lazy-eviction", "no"),
     ("lazyfree-lazy-expire", "no"),
     ("lazyfree-lazy-server-del", "no"),
@@ -69,7 +65,6 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ("lazyfree-lazy-user-flush", "no"),
     ("lfu-decay-time", "1"),
     ("lfu-log-factor", "10"),
-    ("list-compress-depth", "0"),
     ("list-max-listpack-size", "-2"),
     ("list-max-ziplist-size", "-2"),
     ("locale-collate", ""),
@@ -149,7 +144,7 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
 ];
 
 /// Directives that a file may have any number of, and that `CONFIG GET` does not know.
-pub(super) const FILE_ONLY: &[&str] = &["loadmodule", "rename-command", "user"];
+pub(super) const FILE_ONLY: &[&str] = &["loadmodule", "rename-command"];
 
 #[cfg(test)]
 mod tests {

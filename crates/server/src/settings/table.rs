@@ -73,6 +73,8 @@ pub(crate) enum Effect {
     MaxClients,
     /// The process changes its working directory.
     Directory,
+    /// The default user gets another password.
+    Password,
 }
 
 /// A setting.
@@ -226,6 +228,29 @@ settings! {
         doc: "Unsent replies at which a client is not served until it reads them, and is disconnected after a minute",
         ..Setting::of(Group::Network)
     };
+    MEMCACHED_PORT = Setting {
+        name: "memcached-port",
+        kind: Kind::Integer { min: 0, max: 65535 },
+        default: "0",
+        change: Change::AtStart,
+        doc: "TCP port for clients of memcached's text and meta protocol, on the addresses of bind; 0: none",
+        ..Setting::of(Group::Network)
+    };
+    MEMCACHED_UNIXSOCKET = Setting {
+        name: "memcached-unixsocket",
+        change: Change::AtStart,
+        doc: "Path of a Unix socket for clients of memcached's protocol; empty: none",
+        ..Setting::of(Group::Network)
+    };
+    MEMCACHED_ITEM_SIZE_MAX = Setting {
+        name: "memcached-item-size-max",
+        kind: Kind::Memory { min: 1 << 10, max: 1 << 30 },
+        unit: "bytes",
+        default: "1048576",
+        effect: Effect::Data,
+        doc: "The largest item that memcached's commands store, reckoned as memcached does with key and head",
+        ..Setting::of(Group::Network)
+    };
     PROTO_MAX_BULK_LEN = Setting {
         name: "proto-max-bulk-len",
         kind: Kind::Memory { min: 1 << 20, max: LONG },
@@ -350,6 +375,24 @@ settings! {
         doc: "Which keys would be evicted; decides whether OBJECT FREQ or OBJECT IDLETIME answers",
         ..Setting::of(Group::Data)
     };
+    LIST_COMPRESS_DEPTH = Setting {
+        name: "list-compress-depth",
+        kind: Kind::Integer { min: 0, max: 1 << 30 },
+        unit: "nodes",
+        default: "0",
+        effect: Effect::Data,
+        doc: "A list is compressed but for so many runs of 8 KiB at either end; 0: as `list_compress_bytes_min` says",
+        ..Setting::of(Group::Data)
+    };
+    LIST_COMPRESS_BYTES_MIN = Setting {
+        name: "list_compress_bytes_min",
+        kind: Kind::Memory { min: 0, max: 1 << 40 },
+        unit: "bytes",
+        default: "33554432",
+        effect: Effect::Data,
+        doc: "A list of so many bytes is compressed but for 512 KiB at either end; 0: none is",
+        ..Setting::of(Group::Data)
+    };
     HASH_ENTRIES = Setting {
         name: "hash-max-listpack-entries",
         alias: Some("hash-max-ziplist-entries"),
@@ -468,7 +511,7 @@ settings! {
         unit: "bytes",
         default: "268435456",
         change: Change::AtStart,
-        doc: "Memory that scripts may use on each thread; one that wants more gets an error",
+        doc: "Memory that scripts may use on each thread, and functions beside them; one that wants more gets an error",
         ..Setting::of(Group::Data)
     };
 
@@ -476,7 +519,29 @@ settings! {
 
     REQUIREPASS = Setting {
         name: "requirepass",
-        doc: "The password that clients must give; empty: none",
+        effect: Effect::Password,
+        doc: "The password of the user `default`, as whom clients act unless they say otherwise; empty: none",
+        ..Setting::of(Group::Security)
+    };
+    ACLFILE = Setting {
+        name: "aclfile",
+        change: Change::AtStart,
+        doc: "File with the users, one on each line, for ACL LOAD and ACL SAVE; empty: lines `user` of the configuration declare them",
+        ..Setting::of(Group::Security)
+    };
+    ACL_PUBSUB_DEFAULT = Setting {
+        name: "acl-pubsub-default",
+        kind: Kind::Choice(&[("allchannels", 1), ("resetchannels", 0)]),
+        default: "resetchannels",
+        doc: "Whether new users may use all channels or none",
+        ..Setting::of(Group::Security)
+    };
+    ACLLOG_MAX_LEN = Setting {
+        name: "acllog-max-len",
+        kind: Kind::Integer { min: 0, max: LONG },
+        unit: "entries",
+        default: "128",
+        doc: "Entries that ACL LOG keeps",
         ..Setting::of(Group::Security)
     };
     PROTECTED_MODE = Setting {
@@ -548,6 +613,13 @@ settings! {
         kind: Kind::Bool,
         default: "yes",
         doc: "Counts the commands by duration, for LATENCY HISTOGRAM and INFO latencystats",
+        ..Setting::of(Group::Watching)
+    };
+    LATENCY_MONITOR_THRESHOLD = Setting {
+        name: "latency-monitor-threshold",
+        kind: Kind::Integer { min: 0, max: i64::MAX },
+        default: "0",
+        doc: "What takes so many milliseconds is noted for LATENCY LATEST, HISTORY, GRAPH and DOCTOR; 0: nothing",
         ..Setting::of(Group::Watching)
     };
     LATENCY_PERCENTILES = Setting {

@@ -214,7 +214,8 @@ impl Thread {
         };
         if must_wait {
             self.tx.located = Located::default();
-            let retry = Retry { args: OwnedArgs::new(args), needs: Needs::Nothing, tries: 0 };
+            let retry =
+                Retry { command: command.id, args: OwnedArgs::new(args), needs: Needs::Nothing, tries: 0 };
             self.host.session().state = State::Queued(retry);
             self.host.note_held_back(ConnId::from_bits(client.connection));
         }

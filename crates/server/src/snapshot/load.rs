@@ -13,11 +13,13 @@ use commands::keys::encoded::Builder;
 use ds::hashing::Seed;
 use keyspace::{Config, Db, Kind, UnixMs};
 use proactor::Clock;
-use rdb::{FileReader, Item, KeyItem};
+use rdb::{FileReader, Item, KeyItem, Why};
+use script::{FunctionEngine, LibrarySet};
 use shard::{Hold, Placement, Ready, ShardId};
 
 use super::names;
 use crate::error::Error;
+use crate::library_store::Loading;
 use crate::settings::RDBCHECKSUM;
 use crate::shared::Shared;
 
@@ -28,6 +30,7 @@ const PROGRESS_MS: u64 = 1000;
 pub(crate) struct Loaded {
     /// By shard, then by number.
     dbs: Vec<Vec<Db>>,
+    libraries: LibrarySet,
     key_count: u64,
     expired_count: u64,
 }
@@ -52,6 +55,7 @@ impl Shared {
             hold.shard_mut(id).dbs = dbs.into();
             assert!(hold.leave_or_keep(id), "nobody else is there yet");
         }
+        self.libraries.set(loaded.libraries);
         self.snapshots.note_loaded(loaded.key_count, loaded.expired_count);
         tracing::info!(
             "DB loaded from {name}: {} keys, {} expired ones left out, {} ms",
@@ -73,6 +77,7 @@ impl Shared {
                 replace(tx, id, db, new);
             }
         }
+        self.libraries.set(loaded.libraries);
         self.snapshots.note_saved(self.changes(&tx.hold));
         Ok(())
     }
@@ -90,12 +95,15 @@ impl Shared {
         let bytes = file.metadata().map_or(0, |metadata| metadata.len());
         let seed = Arc::new(self.shards.placement().seed().clone());
         let mut reading = Reading {
+            shared: self,
+            functions: None,
             placement: self.shards.placement(),
             config: self.data_config(),
             now,
             db: 0,
             loaded: Loaded {
                 dbs: self.shards.ids().map(|_| new_dbs(self.settings.databases(), &seed)).collect(),
+                libraries: LibrarySet::default(),
                 key_count: 0,
                 expired_count: 0,
             },
@@ -131,6 +139,9 @@ fn new_dbs(count: u32, seed: &Arc<Seed>) -> Vec<Db> {
 
 /// A file being read.
 struct Reading<'a> {
+    shared: &'a Shared,
+    /// Loads libraries, which every thread then loads for itself.
+    functions: Option<FunctionEngine>,
     placement: &'a Placement,
     config: &'a Config,
     now: UnixMs,
@@ -154,15 +165,23 @@ impl Reading<'_> {
                 Ok(())
             }
             Item::Key(key) => self.take_key(&key, file),
-            Item::Function(_) => {
-                tracing::warn!("a library of functions in the snapshot is left out: there are no functions");
-                Ok(())
-            }
+            Item::Library(offset, code) => self.take_library(offset, &code),
             Item::Aux(name, value) => {
                 tracing::debug!("snapshot: {} {}", name.escape_ascii(), value.escape_ascii());
                 Ok(())
             }
             Item::Sizes(..) | Item::End => Ok(()),
+        }
+    }
+
+    fn take_library(&mut self, offset: u64, code: &[u8]) -> Result<(), rdb::Error> {
+        let memory_bytes_max = self.shared.settings.script_memory_bytes_max();
+        let functions = self.functions.get_or_insert_with(|| FunctionEngine::new(memory_bytes_max));
+        let clock = Clock::real();
+        let mut loading = Loading::unlimited(&clock, self.shared);
+        match self.loaded.libraries.load(code, false, functions, &mut loading) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(rdb::Error { offset, why: Why::Library(error.to_string()) }),
         }
     }
 

@@ -83,7 +83,11 @@ impl Shared {
         encoder.aux("redis-bits", b"64")?;
         encoder.aux("ctime", (now_ms / 1000).to_string().as_bytes())?;
         encoder.aux("used-mem", heap::allocated_bytes().to_string().as_bytes())?;
-        encoder.aux("aof-base", b"0")
+        encoder.aux("aof-base", b"0")?;
+        for library in self.libraries.get().1.iter() {
+            encoder.function(library.code())?;
+        }
+        Ok(())
     }
 
     /// What a snapshot in the background begins with: the head, and how many keys there are.

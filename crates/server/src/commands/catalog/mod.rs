@@ -5,6 +5,8 @@ mod info;
 mod keys;
 #[cfg(test)]
 mod page;
+#[cfg(test)]
+mod redis_commands;
 
 use command::Flag::*;
 use command::{
@@ -94,8 +96,7 @@ fn command_list(ctx: &mut Ctx) -> CommandResult {
                 // There are no modules.
                 b"module" => Box::new(|_| false),
                 b"aclcat" => {
-                    let category = Acl::ALL.iter().find(|acl| keyword_is(value, acl.name()));
-                    let bit = category.map_or(0, |acl| acl.bit());
+                    let bit = Acl::parse(value).map_or(0, Acl::bit);
                     Box::new(move |command| command.acl & bit != 0)
                 }
                 b"pattern" => {

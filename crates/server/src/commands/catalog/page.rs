@@ -17,13 +17,15 @@ fn page(table: &Table) -> String {
     let count: usize = groups.values().map(Vec::len).sum();
     let mut page = format!(
         "# Commands\n\nAll {count} commands, made from their declarations by a test of the `server` crate: run its tests \
-         with\n`DARTER_UPDATE=1` to write this page anew.\n"
+         with\n`DARTER_UPDATE=1` to write this page anew. Every command and subcommand of Redis 7.2 is among them. Where the last\n\
+         column is empty, a command does what it does in Redis; what deliberately differs in general is in\n\
+         [differences.md](differences.md).\n"
     );
     for (group, mut commands) in groups {
         commands.sort_by(|a, b| a.full_name.cmp(&b.full_name));
         let _ = write!(
             page,
-            "\n## {group}\n\n| Command | What it does | Complexity | Since |\n|---|---|---|---|\n"
+            "\n## {group}\n\n| Command | What it does | Complexity | Since | Unlike Redis |\n|---|---|---|---|---|\n"
         );
         for command in commands {
             let entry = command.entry;
@@ -31,7 +33,8 @@ fn page(table: &Table) -> String {
             let usage = format!("{name}{}", usage(entry.args, " ")).replace('|', "\\|");
             let (summary, complexity) =
                 (entry.summary.replace('|', "\\|"), entry.complexity.replace('|', "\\|"));
-            let _ = writeln!(page, "| `{usage}` | {summary} | {complexity} | {} |", entry.since);
+            let _ =
+                writeln!(page, "| `{usage}` | {summary} | {complexity} | {} | {} |", entry.since, entry.note);
         }
     }
     page

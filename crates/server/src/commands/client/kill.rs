@@ -72,6 +72,8 @@ pub(super) const CLIENT_KILL: Entry = Entry {
 struct Filter {
     id: Option<u64>,
     class: Option<Class>,
+    /// The number of its user.
+    user: Option<u64>,
     peer: Option<String>,
     local: Option<String>,
     /// Not the client that asks.
@@ -79,8 +81,9 @@ struct Filter {
 }
 
 impl Filter {
-    fn parse(ctx: &Ctx) -> Result<Filter, CommandError> {
+    fn parse(ctx: &mut Ctx) -> Result<Filter, CommandError> {
         let asker = ctx.store.client.id;
+        let users = &ThreadHost::of(ctx.host).shared.users;
         let text = |arg: &[u8]| Some(String::from_utf8_lossy(arg).into_owned());
         if let [address] = ctx.args[2..] {
             return Ok(Filter { peer: text(address), ..Filter::default() });
@@ -95,8 +98,11 @@ impl Filter {
                     filter.id = Some(id as u64);
                 }
                 b"type" => filter.class = Some(Class::parse(value)?),
-                b"user" if value == b"default" => {}
-                b"user" => return Err(CommandError::quoting("ERR No such user '", value, "'")),
+                b"user" => {
+                    let account = users.find(value);
+                    let account = account.ok_or(CommandError::quoting("ERR No such user '", value, "'"))?;
+                    filter.user = Some(account.number);
+                }
                 b"addr" => filter.peer = text(value),
                 b"laddr" => filter.local = text(value),
                 b"skipme" if keyword_is(value, "YES") => filter.except = Some(asker),
@@ -116,6 +122,7 @@ impl Filter {
         self.except != Some(session.client.id)
             && self.id.is_none_or(|id| id == session.client.id)
             && self.class.is_none_or(|class| class.has(session))
+            && self.user.is_none_or(|number| number == session.access.account.number)
             && is_at(&session.peer, &self.peer)
             && is_at(&session.local, &self.local)
     }

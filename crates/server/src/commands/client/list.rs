@@ -12,7 +12,7 @@ use resp::Proto;
 
 use super::SUBCOMMAND;
 use crate::gather::Part;
-use crate::session::{Session, State};
+use crate::session::{Protocol, Session, State};
 use crate::thread::ThreadHost;
 
 pub(super) const CLIENT_INFO: Entry = Entry {
@@ -28,14 +28,21 @@ pub(super) const CLIENT_INFO: Entry = Entry {
 
 fn client_info(ctx: &mut Ctx) -> CommandResult {
     let argument_bytes = ctx.args.iter().map(|arg| arg.len()).sum();
-    let host = ThreadHost::of(ctx.host);
-    let now_ms = host.now_ms;
-    // Its buffers are out: what they hold is at least this command.
-    let usage =
-        Usage { input_bytes: argument_bytes, input_capacity_bytes: argument_bytes, ..Usage::default() };
-    let line = line(host.session(), usage, argument_bytes, now_ms, ctx.store.tx.table);
+    let line = ThreadHost::of(ctx.host).client_info(argument_bytes);
     ctx.reply.verbatim("txt", line.as_bytes());
     Ok(())
+}
+
+impl ThreadHost {
+    /// What `CLIENT INFO` says of the client whose command, with so many bytes of arguments, runs or called the script
+    /// that does.
+    pub(crate) fn client_info(&mut self, argument_bytes: usize) -> String {
+        // Its buffers are out: what they hold is at least this command.
+        let usage =
+            Usage { input_bytes: argument_bytes, input_capacity_bytes: argument_bytes, ..Usage::default() };
+        let (now_ms, table) = (self.now_ms, &self.shared.table);
+        line(self.caller(), usage, argument_bytes, now_ms, table)
+    }
 }
 
 pub(super) const CLIENT_LIST: Entry = Entry {
@@ -171,7 +178,7 @@ fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64, tab
         line,
         "id={} addr={} laddr={} fd={} name={} age={age_seconds} idle={idle_seconds} flags={} db={} sub={} psub={} \
          ssub={} multi={queued} watch={} qbuf={} qbuf-free={} argv-mem={argument_bytes} multi-mem={multi_bytes} \
-         rbs={} rbp={} obl={} oll={} omem={listed_bytes} tot-mem={total_bytes} events={} cmd={} user=default \
+         rbs={} rbp={} obl={} oll={} omem={listed_bytes} tot-mem={total_bytes} events={} cmd={} user={} \
          redir={} resp={} lib-name={} lib-ver={}",
         session.client.id,
         address(&session.peer),
@@ -197,8 +204,13 @@ fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64, tab
             (true, true) => "w",
         },
         session.last_command.map_or("NULL", |id| table.get(id).full_name.as_str()),
+        text(&session.access.account.user.name),
         session.redirects_to(),
-        if session.client.proto == Proto::Resp3 { 3 } else { 2 },
+        match (session.protocol, session.client.proto) {
+            (Protocol::Memcached, _) => 0,
+            (Protocol::Redis, Proto::Resp2) => 2,
+            (Protocol::Redis, Proto::Resp3) => 3,
+        },
         text(&session.lib_name),
         text(&session.lib_version),
     );

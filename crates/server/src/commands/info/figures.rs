@@ -3,6 +3,7 @@
 use command::Store;
 
 use crate::shared::Shared;
+use crate::stats::ThreadStats;
 use crate::system;
 
 /// What INFO and MEMORY tell about memory.
@@ -16,6 +17,13 @@ pub(crate) struct MemoryFigures {
     pub(crate) dataset_bytes: u64,
     pub(crate) script_bytes: u64,
     pub(crate) script_count: usize,
+    /// Of libraries of functions: their codes and what is known of them.
+    pub(crate) function_bytes: u64,
+    pub(crate) library_count: usize,
+    pub(crate) function_count: usize,
+    /// The Lua states of all threads, those for scripts and those for functions.
+    pub(crate) script_state_bytes: u64,
+    pub(crate) function_state_bytes: u64,
     pub(crate) key_count: u64,
 }
 
@@ -33,6 +41,9 @@ impl MemoryFigures {
             let cache = shared.scripts.cache();
             (cache.memory_bytes() as u64, cache.len())
         };
+        let (_, libraries) = shared.libraries.get();
+        let over_threads =
+            |of: fn(&ThreadStats) -> u64| shared.threads.iter().map(|thread| of(&thread.stats)).sum();
         let (used_bytes, startup_bytes) = (heap::allocated_bytes(), shared.watch.startup_bytes());
         let overhead_bytes = (startup_bytes + table_bytes).min(used_bytes);
         MemoryFigures {
@@ -44,6 +55,11 @@ impl MemoryFigures {
             dataset_bytes: used_bytes - overhead_bytes,
             script_bytes,
             script_count,
+            function_bytes: libraries.memory_bytes() as u64,
+            library_count: libraries.len(),
+            function_count: libraries.function_count(),
+            script_state_bytes: over_threads(|stats| stats.script_state_bytes.get()),
+            function_state_bytes: over_threads(|stats| stats.function_state_bytes.get()),
             key_count,
         }
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::latency::Durations;
 use super::{MemoryFigures, Report};
+use command::acl::Reason;
 use shard::Scope;
 
 use crate::settings::{
@@ -97,15 +98,16 @@ pub(super) fn memory(report: &mut Report) {
     report.field("allocator_allocated", used);
     report.fields(&["allocator_active", "allocator_resident"], figures.rss_bytes);
     report.bytes("total_system_memory", system::machine_bytes());
-    report.field("used_memory_lua", 0);
-    report.field("used_memory_vm_eval", 0);
-    report.field("used_memory_lua_human", "0B");
+    report.bytes("used_memory_lua", figures.script_state_bytes);
+    report.field("used_memory_vm_eval", figures.script_state_bytes);
     report.field("used_memory_scripts_eval", figures.script_bytes);
     report.field("number_of_cached_scripts", figures.script_count);
-    report.fields(&["number_of_functions", "number_of_libraries", "used_memory_vm_functions"], 0);
-    report.bytes("used_memory_vm_total", 0);
-    report.field("used_memory_functions", 0);
-    report.bytes("used_memory_scripts", figures.script_bytes);
+    report.field("number_of_functions", figures.function_count);
+    report.field("number_of_libraries", figures.library_count);
+    report.field("used_memory_vm_functions", figures.function_state_bytes);
+    report.bytes("used_memory_vm_total", figures.script_state_bytes + figures.function_state_bytes);
+    report.field("used_memory_functions", figures.function_bytes);
+    report.bytes("used_memory_scripts", figures.script_bytes + figures.function_bytes);
     report.bytes("maxmemory", settings.number(MAXMEMORY) as u64);
     report.field("maxmemory_policy", settings.text(MAXMEMORY_POLICY));
     let waste = figures.rss_bytes as i64 - used as i64;
@@ -229,12 +231,22 @@ pub(super) fn stats(report: &mut Report) {
         "reply_buffer_shrinks",
         "reply_buffer_expands",
         "current_client_thread",
-        "acl_access_denied_auth",
-        "acl_access_denied_cmd",
-        "acl_access_denied_key",
-        "acl_access_denied_channel",
     ];
     report.fields(&absent, 0);
+    denials(report);
+}
+
+/// What users were not allowed to do.
+fn denials(report: &mut Report) {
+    let shared = report.shared;
+    for (name, reason) in [
+        ("acl_access_denied_auth", Reason::Auth),
+        ("acl_access_denied_cmd", Reason::Command),
+        ("acl_access_denied_key", Reason::Key),
+        ("acl_access_denied_channel", Reason::Channel),
+    ] {
+        report.field(name, shared.sum(|stats| &stats.denied[reason as usize]));
+    }
 }
 
 pub(super) fn replication(report: &mut Report) {
@@ -262,7 +274,7 @@ pub(super) fn cpu(report: &mut Report) {
 
 pub(super) fn commandstats(report: &mut Report) {
     let shared = report.shared;
-    for command in shared.table.all() {
+    for command in shared.table.all_with_protocol() {
         let id = command.id;
         let calls = shared.sum(|stats| &stats.command(id).calls);
         let rejected = shared.sum(|stats| &stats.command(id).rejected);
@@ -291,7 +303,7 @@ pub(super) fn latencystats(report: &mut Report) {
     let shared = report.shared;
     let percents = shared.settings.text(LATENCY_PERCENTILES);
     let percents: Vec<f64> = percents.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    for command in shared.table.all() {
+    for command in shared.table.all_with_protocol() {
         let durations = Durations::of(shared, command.id);
         if durations.calls == 0 || percents.is_empty() {
             continue;

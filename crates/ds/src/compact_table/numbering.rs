@@ -14,25 +14,25 @@
 /// Bits of a cursor.
 pub const POSITION_BITS: u32 = 48;
 /// Where positions end.
-pub(crate) const POSITION_END: u64 = 1 << POSITION_BITS;
+pub(super) const POSITION_END: u64 = 1 << POSITION_BITS;
 /// Low bits of a hash that tables do not use.
-pub(crate) const PLACEMENT_BITS: u32 = 64 - POSITION_BITS;
+pub(super) const PLACEMENT_BITS: u32 = 64 - POSITION_BITS;
 
 /// Where an entry with this hash comes in the order of scans.
 #[inline]
-pub(crate) fn position(hash: u64) -> u64 {
+fn position(hash: u64) -> u64 {
     (hash >> PLACEMENT_BITS).reverse_bits() >> PLACEMENT_BITS
 }
 
 /// A hash with this position.
-pub(crate) fn hash_at(position: u64) -> u64 {
+pub(super) fn hash_at(position: u64) -> u64 {
     (position << PLACEMENT_BITS).reverse_bits() << PLACEMENT_BITS
 }
 
 /// The number of a hash's segment in a row of `count` (at least one), and its depth: how many bits of the hash,
 /// [`PLACEMENT_BITS`] and up, picked it.
 #[inline]
-pub(crate) fn segment_of(count: usize, hash: u64) -> (usize, u32) {
+pub(super) fn segment_of(count: usize, hash: u64) -> (usize, u32) {
     // `| 1` is for a row of one, whose only segment is never split.
     let round = ((count - 1) | 1).ilog2();
     let low_bits = |bits: u32| (hash >> PLACEMENT_BITS) as usize & ((1 << bits) - 1);
@@ -41,12 +41,12 @@ pub(crate) fn segment_of(count: usize, hash: u64) -> (usize, u32) {
 }
 
 /// The number of the segment from which number `number` (not 0) is split off, or into which it is merged.
-pub(crate) fn buddy_of(number: usize) -> usize {
+pub(super) fn buddy_of(number: usize) -> usize {
     number - (1 << number.ilog2())
 }
 
 /// The positions of the segment that `position` belongs to in a row of `count`: the first one, and the number of them.
-pub(crate) fn positions_at(count: usize, at: u64) -> (u64, u64) {
+pub(super) fn positions_at(count: usize, at: u64) -> (u64, u64) {
     let (number, depth) = segment_of(count, hash_at(at));
     (position((number as u64) << PLACEMENT_BITS), 1 << (POSITION_BITS - depth))
 }

@@ -3,6 +3,10 @@
 //!
 //! Nothing but these answers changes: commands may name keys of several slots, and there are numbered databases. A slot
 //! is no place here, so that its keys are found by looking at all of them.
+//!
+//! What would change a cluster is in `operate.rs`.
+
+mod operate;
 
 use command::Flag::*;
 use command::{
@@ -69,16 +73,33 @@ const CLUSTER: Entry = Entry {
     group: Group::Cluster,
     arity: -2,
     subcommands: &[
+        operate::ADDSLOTS,
+        operate::ADDSLOTSRANGE,
+        operate::BUMPEPOCH,
+        operate::COUNT_FAILURE_REPORTS,
         CLUSTER_COUNTKEYSINSLOT,
+        operate::DELSLOTS,
+        operate::DELSLOTSRANGE,
+        operate::FAILOVER,
+        operate::FLUSHSLOTS,
+        operate::FORGET,
         CLUSTER_GETKEYSINSLOT,
         CLUSTER_HELP,
         CLUSTER_INFO,
         CLUSTER_KEYSLOT,
         CLUSTER_LINKS,
+        operate::MEET,
         CLUSTER_MYID,
         CLUSTER_MYSHARDID,
         CLUSTER_NODES,
+        operate::REPLICAS,
+        operate::REPLICATE,
+        operate::RESET,
+        operate::SAVECONFIG,
+        operate::SET_CONFIG_EPOCH,
+        operate::SETSLOT,
         CLUSTER_SHARDS,
+        operate::SLAVES,
         CLUSTER_SLOTS,
     ],
     ..Entry::DEFAULT
@@ -363,14 +384,34 @@ const CLUSTER_HELP: Entry = Entry { group: Group::Cluster, run: Run::Function(cl
 fn cluster_help(ctx: &mut Ctx) -> CommandResult {
     check_mode(ctx)?;
     ctx.help(&[
+        "ADDSLOTS <slot> [<slot> ...]",
+        "    Assign slots to current node.",
+        "ADDSLOTSRANGE <start slot> <end slot> [<start slot> <end slot> ...]",
+        "    Assign slots which are between <start-slot> and <end-slot> to current node.",
+        "BUMPEPOCH",
+        "    Advance the cluster config epoch.",
+        "COUNT-FAILURE-REPORTS <node-id>",
+        "    Return number of failure reports for <node-id>.",
         "COUNTKEYSINSLOT <slot>",
         "    Return the number of keys in <slot>.",
+        "DELSLOTS <slot> [<slot> ...]",
+        "    Delete slots information from current node.",
+        "DELSLOTSRANGE <start slot> <end slot> [<start slot> <end slot> ...]",
+        "    Delete slots information which are between <start-slot> and <end-slot> from current node.",
+        "FAILOVER [FORCE|TAKEOVER]",
+        "    Promote current replica node to being a master.",
+        "FORGET <node-id>",
+        "    Remove a node from the cluster.",
         "GETKEYSINSLOT <slot> <count>",
         "    Return key names stored by current node in a slot.",
+        "FLUSHSLOTS",
+        "    Delete current node own slots information.",
         "INFO",
         "    Return information about the cluster.",
         "KEYSLOT <key>",
         "    Return the hash slot for <key>.",
+        "MEET <ip> <port> [<bus-port>]",
+        "    Connect nodes into a working cluster.",
         "MYID",
         "    Return the node id.",
         "MYSHARDID",
@@ -378,6 +419,18 @@ fn cluster_help(ctx: &mut Ctx) -> CommandResult {
         "NODES",
         "    Return cluster configuration seen by node. Output format:",
         "    <id> <ip:port@bus-port[,hostname]> <flags> <master> <pings> <pongs> <epoch> <link> <slot> ...",
+        "REPLICATE <node-id>",
+        "    Configure current node as replica to <node-id>.",
+        "RESET [HARD|SOFT]",
+        "    Reset current node (default: soft).",
+        "SET-CONFIG-EPOCH <epoch>",
+        "    Set config epoch of current node.",
+        "SETSLOT <slot> (IMPORTING <node-id>|MIGRATING <node-id>|STABLE|NODE <node-id>)",
+        "    Set slot state.",
+        "REPLICAS <node-id>",
+        "    Return <node-id> replicas.",
+        "SAVECONFIG",
+        "    Force saving cluster configuration on disk.",
         "SLOTS",
         "    Return information about slots range mappings. Each range is made of:",
         "    start, end, master and replicas IP addresses, ports and ids",

@@ -1,0 +1,168 @@
+//! Whether a user may run a command.
+//!
+//! Each selector is tried by itself: what one allows of a command and another one of the same command does not add up.
+
+use std::cell::OnceCell;
+
+use crate::acl::selector::Selector;
+use crate::acl::user::User;
+use crate::entry::{Channels, Flag};
+use crate::key_spec::KeyFlag;
+use crate::key_use::KeyUse;
+use crate::table::Command;
+
+/// What a user lacks a permission for, the least telling one first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Reason {
+    /// The command itself.
+    Command,
+    /// A key.
+    Key,
+    /// Authentication failed.
+    Auth,
+    /// A channel.
+    Channel,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Reason; 4] = [Reason::Command, Reason::Key, Reason::Auth, Reason::Channel];
+
+    /// Its name in ACL LOG.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Command => "command",
+            Reason::Key => "key",
+            Reason::Auth => "auth",
+            Reason::Channel => "channel",
+        }
+    }
+}
+
+/// Why a command must not run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Denied {
+    /// What is missing.
+    pub reason: Reason,
+    /// The argument that it is about; 0 if it is the command.
+    pub index: usize,
+}
+
+impl Denied {
+    /// The sentence about it.
+    pub fn text(self, user: &User, command: &Command) -> Vec<u8> {
+        let name = command.full_name.as_bytes();
+        match self.reason {
+            Reason::Key => b"No permissions to access a key".to_vec(),
+            Reason::Channel => b"No permissions to access a channel".to_vec(),
+            Reason::Command | Reason::Auth => {
+                [b"User ", &*user.name, b" has no permissions to run the '", name, b"' command"].concat()
+            }
+        }
+    }
+
+    /// The same with the name of key or channel.
+    pub fn full_text(self, user: &User, command: &Command, args: &[&[u8]]) -> Vec<u8> {
+        let what: &[u8] = match self.reason {
+            Reason::Key => b"' key",
+            Reason::Channel => b"' channel",
+            Reason::Command | Reason::Auth => return self.text(user, command),
+        };
+        let before = b" has no permissions to access the '";
+        [b"User ", &*user.name, before, args[self.index], what].concat()
+    }
+}
+
+impl User {
+    /// Whether it may run `command` with `args`.
+    pub fn check(&self, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
+        self.check_selectors(command, args, |_| true)
+    }
+
+    /// Whether it may, and read every key there is as well.
+    pub fn may_read_all(&self, command: &Command, args: &[&[u8]]) -> bool {
+        let reads_all = |selector: &Selector| {
+            selector.all_keys || selector.keys.iter().any(|keys| keys.reads && *keys.pattern == *b"*")
+        };
+        self.check_selectors(command, args, reads_all).is_ok()
+    }
+
+    /// Of several reasons the most telling one, and the last of its kind, is given.
+    fn check_selectors(
+        &self,
+        command: &Command,
+        args: &[&[u8]],
+        is_enough: impl Fn(&Selector) -> bool,
+    ) -> Result<(), Denied> {
+        let keys = OnceCell::new();
+        let mut denied = Denied { reason: Reason::Command, index: 0 };
+        for selector in self.selectors() {
+            match selector.check(command, args, &keys) {
+                Ok(()) if is_enough(selector) => return Ok(()),
+                Ok(()) => {}
+                Err(why) => denied = denied.max(why),
+            }
+        }
+        Err(denied)
+    }
+
+    /// Whether it may subscribe to this channel, or to this pattern of channels.
+    pub fn allows_channel(&self, name: &[u8], is_pattern: bool) -> bool {
+        self.selectors().iter().any(|selector| selector.allows_channel(name, is_pattern))
+    }
+
+    /// Whether it may use all channels that it was allowed to use as `before`.
+    pub fn keeps_channels_of(&self, before: &User) -> bool {
+        let has = |pattern: &[u8]| {
+            self.selectors().iter().any(|selector| selector.channels.iter().any(|known| **known == *pattern))
+        };
+        self.selectors().iter().any(|selector| selector.all_channels)
+            || before.selectors().iter().all(|selector| {
+                !selector.all_channels && selector.channels.iter().all(|pattern| has(pattern))
+            })
+    }
+}
+
+impl Selector {
+    fn check(&self, command: &Command, args: &[&[u8]], keys: &OnceCell<Vec<KeyUse>>) -> Result<(), Denied> {
+        if !command.has(Flag::NoAuth) && !self.allows_command(command, args) {
+            return Err(Denied { reason: Reason::Command, index: 0 });
+        }
+        if !self.all_keys {
+            let keys = keys.get_or_init(|| command.all_key_uses(args));
+            if let Some(key) = keys.iter().find(|key| !self.allows_key(args[key.index], key.flags)) {
+                return Err(Denied { reason: Reason::Key, index: key.index });
+            }
+        }
+        let (from, to, is_pattern) = match command.entry.channels {
+            Channels::None => return Ok(()),
+            Channels::One(index) => (index, index + 1, false),
+            Channels::From(index) => (index, args.len(), false),
+            Channels::Patterns(index) => (index, args.len(), true),
+        };
+        match (from..to).find(|&index| !self.allows_channel(args[index], is_pattern)) {
+            Some(index) => Err(Denied { reason: Reason::Channel, index }),
+            None => Ok(()),
+        }
+    }
+
+    fn allows_key(&self, key: &[u8], flags: &[KeyFlag]) -> bool {
+        let is_read = flags.contains(&KeyFlag::Access);
+        let is_written =
+            flags.iter().any(|flag| matches!(flag, KeyFlag::Insert | KeyFlag::Delete | KeyFlag::Update));
+        self.keys.iter().any(|keys| {
+            (keys.reads || !is_read)
+                && (keys.writes || !is_written)
+                && ds::glob::matches(&keys.pattern, key, false)
+        })
+    }
+
+    /// Patterns of channels are not matched, only compared.
+    fn allows_channel(&self, name: &[u8], is_pattern: bool) -> bool {
+        self.all_channels
+            || self.channels.iter().any(|pattern| match is_pattern {
+                true => **pattern == *name,
+                false => ds::glob::matches(pattern, name, false),
+            })
+    }
+}

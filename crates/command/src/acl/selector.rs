@@ -1,0 +1,233 @@
+//! One set of permissions: which commands, on which keys, with which channels.
+
+use crate::acl::rule_error::RuleError;
+use crate::acl::user::has_spaces;
+use crate::entry::Acl;
+use crate::parse::keyword_is;
+use crate::table::{Command, CommandId, Table};
+
+/// Bytes of one rule.
+const RULE_BYTES_MAX: usize = 64 * 1024;
+
+/// A set of permissions. A command runs if one selector of its user allows all of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Selector {
+    /// No key is looked at.
+    pub(super) all_keys: bool,
+    /// No channel is looked at.
+    pub(super) all_channels: bool,
+    /// No command is looked at.
+    pub(super) all_commands: bool,
+    /// The rules about commands begin with all of them, not with none.
+    pub(super) begins_with_all: bool,
+    /// A bit for each command of the table.
+    commands: Vec<u64>,
+    /// Commands that are not allowed but with this first argument.
+    first_args: Vec<(CommandId, Box<[u8]>)>,
+    /// The rules that led to `commands` and `first_args`, without those that later ones made superfluous: allowed or
+    /// not, and what, in lower case.
+    pub(super) rules: Vec<(bool, Vec<u8>)>,
+    pub(super) keys: Vec<KeyPattern>,
+    pub(super) channels: Vec<Box<[u8]>>,
+}
+
+/// Keys, and what may be done with them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct KeyPattern {
+    pub(super) reads: bool,
+    pub(super) writes: bool,
+    pub(super) pattern: Box<[u8]>,
+}
+
+impl Selector {
+    /// Nothing is allowed, but for channels if that is the default.
+    pub(super) fn new(table: &Table, all_channels: bool) -> Self {
+        Selector {
+            all_keys: false,
+            all_channels,
+            all_commands: false,
+            begins_with_all: false,
+            commands: vec![0; table.len().div_ceil(u64::BITS as usize)],
+            first_args: Vec::new(),
+            rules: Vec::new(),
+            keys: Vec::new(),
+            channels: Vec::new(),
+        }
+    }
+
+    /// Whether everything is allowed.
+    pub(super) fn is_unrestricted(&self) -> bool {
+        self.all_commands && self.all_keys && self.all_channels
+    }
+
+    /// How much there is of it.
+    pub(super) fn part_count(&self) -> usize {
+        1 + self.first_args.len() + self.rules.len() + self.keys.len() + self.channels.len()
+    }
+
+    /// Whether the command is allowed, whatever it works on.
+    pub(super) fn allows_command(&self, command: &Command, args: &[&[u8]]) -> bool {
+        let (word, bit) = place(command.id);
+        self.all_commands || self.commands[word] & bit != 0 || {
+            let index = if command.is_subcommand() { 2 } else { 1 };
+            args.get(index).is_some_and(|arg| {
+                self.first_args.iter().any(|(id, first)| *id == command.id && first.eq_ignore_ascii_case(arg))
+            })
+        }
+    }
+
+    /// Applies one rule.
+    pub(super) fn apply(&mut self, table: &Table, rule: &[u8]) -> Result<(), RuleError> {
+        if rule.len() > RULE_BYTES_MAX {
+            return Err(RuleError::TooMuch);
+        }
+        match rule {
+            _ if keyword_is(rule, "allkeys") || rule == b"~*" => self.set_all_keys(true),
+            _ if keyword_is(rule, "resetkeys") => self.set_all_keys(false),
+            _ if keyword_is(rule, "allchannels") || rule == b"&*" => self.set_all_channels(true),
+            _ if keyword_is(rule, "resetchannels") => self.set_all_channels(false),
+            _ if keyword_is(rule, "allcommands") || keyword_is(rule, "+@all") => self.set_all_commands(true),
+            _ if keyword_is(rule, "nocommands") || keyword_is(rule, "-@all") => self.set_all_commands(false),
+            [b'~' | b'%', ..] if self.all_keys => return Err(RuleError::AllKeys),
+            [b'~', pattern @ ..] => return self.add_keys(true, true, pattern),
+            [b'%', rest @ ..] => return self.add_keys_for(rest),
+            [b'&', ..] if self.all_channels => return Err(RuleError::AllChannels),
+            [b'&', pattern @ ..] => return self.add_channels(pattern),
+            [sign @ (b'+' | b'-'), category @ ..] if category.starts_with(b"@") => {
+                return self.set_category(table, category, *sign == b'+');
+            }
+            [b'+', name @ ..] => return self.allow(table, name),
+            [b'-', name @ ..] => {
+                self.set_command(table, table.by_full_name(name).ok_or(RuleError::Unknown)?, false);
+            }
+            _ => return Err(RuleError::Syntax),
+        }
+        Ok(())
+    }
+
+    fn set_all_keys(&mut self, allowed: bool) {
+        self.all_keys = allowed;
+        self.keys.clear();
+    }
+
+    pub(super) fn set_all_channels(&mut self, allowed: bool) {
+        self.all_channels = allowed;
+        self.channels.clear();
+    }
+
+    fn set_all_commands(&mut self, allowed: bool) {
+        self.all_commands = allowed;
+        self.begins_with_all = allowed;
+        self.commands.fill(if allowed { u64::MAX } else { 0 });
+        self.first_args.clear();
+        self.rules.clear();
+    }
+
+    /// `R~pattern`, `W~pattern`, `RW~pattern`.
+    fn add_keys_for(&mut self, rest: &[u8]) -> Result<(), RuleError> {
+        let tilde = rest.iter().position(|&byte| byte == b'~').ok_or(RuleError::Syntax)?;
+        let (reads, writes) = match rest[..tilde].to_ascii_uppercase().as_slice() {
+            b"R" => (true, false),
+            b"W" => (false, true),
+            b"RW" | b"WR" => (true, true),
+            _ => return Err(RuleError::Syntax),
+        };
+        self.add_keys(reads, writes, &rest[tilde + 1..])
+    }
+
+    fn add_keys(&mut self, reads: bool, writes: bool, pattern: &[u8]) -> Result<(), RuleError> {
+        if has_spaces(pattern) {
+            return Err(RuleError::Syntax);
+        }
+        match self.keys.iter_mut().find(|known| *known.pattern == *pattern) {
+            Some(known) => {
+                known.reads |= reads;
+                known.writes |= writes;
+            }
+            None => self.keys.push(KeyPattern { reads, writes, pattern: pattern.into() }),
+        }
+        // It would be shown, and read again, as this.
+        if self.keys.iter().any(|keys| keys.reads && keys.writes && *keys.pattern == *b"*") {
+            self.set_all_keys(true);
+        }
+        Ok(())
+    }
+
+    fn add_channels(&mut self, pattern: &[u8]) -> Result<(), RuleError> {
+        if has_spaces(pattern) {
+            return Err(RuleError::Syntax);
+        }
+        if !self.channels.iter().any(|known| **known == *pattern) {
+            self.channels.push(pattern.into());
+        }
+        Ok(())
+    }
+
+    /// Allows a command, a subcommand, or a command with this first argument.
+    fn allow(&mut self, table: &Table, name: &[u8]) -> Result<(), RuleError> {
+        let Some(bar) = name.iter().rposition(|&byte| byte == b'|') else {
+            self.set_command(table, table.by_name(name).ok_or(RuleError::Unknown)?, true);
+            return Ok(());
+        };
+        let (command, rest) = (table.by_full_name(&name[..bar]).ok_or(RuleError::Unknown)?, &name[bar + 1..]);
+        if command.is_subcommand() {
+            return Err(RuleError::FirstArgOfSubcommand);
+        }
+        if rest.is_empty() || has_spaces(rest) {
+            return Err(RuleError::Syntax);
+        }
+        if !command.entry.subcommands.is_empty() {
+            let subcommand = table.subcommand(command, rest).ok_or(RuleError::Unknown)?;
+            self.set_command(table, subcommand, true);
+        } else {
+            self.first_args.retain(|(id, known)| *id != command.id || !known.eq_ignore_ascii_case(rest));
+            self.first_args.push((command.id, rest.to_ascii_lowercase().into()));
+            self.note_rule(name, true);
+        }
+        Ok(())
+    }
+
+    fn set_command(&mut self, table: &Table, command: &Command, allowed: bool) {
+        self.set_bits(table, command, allowed);
+        self.note_rule(command.full_name.as_bytes(), allowed);
+    }
+
+    /// `category` with its `@`.
+    fn set_category(&mut self, table: &Table, category: &[u8], allowed: bool) -> Result<(), RuleError> {
+        let found = Acl::parse(&category[1..]).ok_or(RuleError::Unknown)?;
+        self.note_rule(category, allowed);
+        for command in table.all_with_protocol().iter().filter(|command| command.acl & found.bit() != 0) {
+            self.set_bits(table, command, allowed);
+        }
+        Ok(())
+    }
+
+    /// The bit of a command and those of its subcommands.
+    fn set_bits(&mut self, table: &Table, command: &Command, allowed: bool) {
+        self.first_args.retain(|(id, _)| *id != command.id);
+        for id in table.subcommands(command).map(|sub| sub.id).chain([command.id]) {
+            let (word, bit) = place(id);
+            if allowed {
+                self.commands[word] |= bit;
+            } else {
+                self.commands[word] &= !bit;
+            }
+        }
+        self.all_commands = self.commands.iter().all(|word| *word == u64::MAX);
+    }
+
+    /// Puts a rule behind the others, and takes out those that it makes superfluous: about the same, or a part of it.
+    fn note_rule(&mut self, what: &[u8], allowed: bool) {
+        let what = what.to_ascii_lowercase();
+        self.rules.retain(|(_, known)| match known.strip_prefix(what.as_slice()) {
+            Some(rest) => !rest.is_empty() && rest[0] != b'|',
+            None => true,
+        });
+        self.rules.push((allowed, what));
+    }
+}
+
+fn place(id: CommandId) -> (usize, u64) {
+    let id = usize::from(id.0);
+    (id / u64::BITS as usize, 1 << (id % u64::BITS as usize))
+}

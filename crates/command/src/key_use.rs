@@ -1,0 +1,73 @@
+//! What a command call does with each of its keys.
+
+use smallvec::SmallVec;
+
+use crate::entry::Route;
+use crate::key_spec::KeyFlag::{self, *};
+use crate::parse::keyword_is;
+use crate::route::stored_keys;
+use crate::table::Command;
+
+/// A key of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyUse {
+    /// Which argument it is.
+    pub index: usize,
+    /// What happens to it.
+    pub flags: &'static [KeyFlag],
+}
+
+const STORED: &[KeyFlag] = &[OW, Update];
+
+impl Command {
+    /// The keys among `args`, with what happens to each; `None` if the arguments contradict the key specs.
+    pub fn key_uses(&self, args: &[&[u8]]) -> Option<Vec<KeyUse>> {
+        let mut keys = Vec::new();
+        for spec in self.entry.keys.iter().filter(|spec| spec.is_key()) {
+            let mut found = SmallVec::new();
+            if !spec.find(args, &mut found) {
+                return None;
+            }
+            let flags =
+                if spec.flags.contains(&VariableFlags) { self.actual_flags(args) } else { spec.flags };
+            keys.extend(found.iter().map(|key| KeyUse { index: key.index, flags }));
+        }
+        // What specs find beside each other (MIGRATE's) need not all be keys.
+        let counted = self.keys(args)?;
+        keys.retain(|found: &KeyUse| counted.iter().any(|key| key.index == found.index));
+        keys.extend(self.sort_target(args).map(|index| KeyUse { index, flags: STORED }));
+        Some(keys)
+    }
+
+    /// The same for access control: every key that a target might be, though one of several counts. Commands refuse
+    /// arguments that contradict their key specs, so there are no keys then.
+    pub(crate) fn all_key_uses(&self, args: &[&[u8]]) -> Vec<KeyUse> {
+        let mut keys = self.key_uses(args).unwrap_or_default();
+        if self.entry.route == Route::Stored {
+            keys.extend(stored_keys(args).map(|index| KeyUse { index, flags: STORED }));
+        }
+        keys
+    }
+
+    /// What a command does with its key, where that depends on its options.
+    fn actual_flags(&self, args: &[&[u8]]) -> &'static [KeyFlag] {
+        match self.entry.name {
+            "set" if args[3..].iter().any(|arg| keyword_is(arg, "GET")) => &[RW, Access, Update],
+            "set" => STORED,
+            "bitfield" if bitfield_only_reads(args) => &[RO, Access],
+            _ => &[RW, Access, Update],
+        }
+    }
+}
+
+fn bitfield_only_reads(args: &[&[u8]]) -> bool {
+    let mut rest = &args[2..];
+    while let [option, values @ ..] = rest {
+        rest = match values {
+            [_, _, rest @ ..] if keyword_is(option, "GET") => rest,
+            [_, rest @ ..] if keyword_is(option, "OVERFLOW") => rest,
+            _ => return false,
+        };
+    }
+    true
+}

@@ -1,0 +1,70 @@
+//! Items as numbers of 64 bits without a sign.
+
+use command::{Class, CommandError, CommandResult, Ctx, Entry, Run};
+use keyspace::Str;
+use resp::memcached::number::parse_u64;
+
+use super::{NON_NUMERIC, STORE, answer, line_unless_noreply};
+
+pub(super) const INCR: Entry = Entry { name: "incr", run: Run::Function(incr), ..STORE };
+
+fn incr(ctx: &mut Ctx) -> CommandResult {
+    count(ctx, Way::Up)
+}
+
+pub(super) const DECR: Entry = Entry { name: "decr", run: Run::Function(decr), ..STORE };
+
+fn decr(ctx: &mut Ctx) -> CommandResult {
+    count(ctx, Way::Down)
+}
+
+/// Up, round the end, or down to 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    Up,
+    Down,
+}
+
+/// `<verb> <key> <delta> [noreply]`
+fn count(ctx: &mut Ctx, way: Way) -> CommandResult {
+    answer(ctx, |ctx| {
+        let Some(delta) = parse_u64(ctx.args[2]) else {
+            line_unless_noreply(ctx, "CLIENT_ERROR invalid numeric delta argument");
+            return Ok(());
+        };
+        match add(ctx, ctx.args[1], way, delta)? {
+            Counted::Now(number) => line_unless_noreply(ctx, itoa::Buffer::new().format(number)),
+            Counted::NotFound => line_unless_noreply(ctx, "NOT_FOUND"),
+            Counted::NotANumber => line_unless_noreply(ctx, NON_NUMERIC),
+        }
+        Ok(())
+    })
+}
+
+/// What came of counting.
+pub(super) enum Counted {
+    Now(u64),
+    NotFound,
+    NotANumber,
+}
+
+/// Counts the item at `key`.
+pub(super) fn add(ctx: &mut Ctx, key: &[u8], way: Way, delta: u64) -> Result<Counted, CommandError> {
+    let old = match ctx.store.peek_as::<Str>(key)? {
+        None => return Ok(Counted::NotFound),
+        Some(string) => parse_u64(&string.bytes()),
+    };
+    let Some(old) = old else { return Ok(Counted::NotANumber) };
+    let number = match way {
+        Way::Up => old.wrapping_add(delta),
+        Way::Down => old.saturating_sub(delta),
+    };
+    let mut text = itoa::Buffer::new();
+    let text = text.format(number).as_bytes();
+    if let Some(string) = ctx.store.write_as::<Str>(key)? {
+        *string = Str::new(text);
+    }
+    ctx.store.changed(key, Class::String, "incrby");
+    ctx.store.effect(key, &[b"SET", key, text, b"KEEPTTL"]);
+    Ok(Counted::Now(number))
+}

@@ -1,0 +1,190 @@
+//! The commands of memcached's text and meta protocol, on the strings of database 0.
+//!
+//! They have entries like the others, but no name that a Redis client could call: a connection of memcached's protocol finds
+//! them by their [`Verb`]. They write their replies as they are sent, errors included, and ask themselves whether the client
+//! wants one. What they change they state as commands of Redis.
+//!
+//! An item is a string with its [`Marks`](keyspace::Marks). Whatever Redis' commands change takes the cas number away;
+//! what they replace loses its flags too.
+
+mod count;
+mod debug;
+mod get;
+mod item;
+mod meta_get;
+mod meta_write;
+mod set;
+
+use command::{Acl, Class, CommandError, CommandResult, Ctx, Entry, Flag, Group, KeyFlag, KeySpec, Run};
+use keyspace::UnixMs;
+use resp::memcached::{ItemLimits, Verb, has_noreply};
+
+/// The entry of a verb whose command needs nothing but data.
+pub fn entry(verb: Verb) -> Option<&'static Entry> {
+    Some(match verb {
+        Verb::Get => &get::GET,
+        Verb::Gets => &get::GETS,
+        Verb::Gat => &get::GAT,
+        Verb::Gats => &get::GATS,
+        Verb::Set => &set::SET,
+        Verb::Add => &set::ADD,
+        Verb::Replace => &set::REPLACE,
+        Verb::Append => &set::APPEND,
+        Verb::Prepend => &set::PREPEND,
+        Verb::Cas => &set::CAS,
+        Verb::TooLarge => &set::TOO_LARGE,
+        Verb::Touch => &item::TOUCH,
+        Verb::Incr => &count::INCR,
+        Verb::Decr => &count::DECR,
+        Verb::Delete => &item::DELETE,
+        Verb::MetaGet => &meta_get::MG,
+        Verb::MetaSet => &meta_write::MS,
+        Verb::MetaDelete => &meta_write::MD,
+        Verb::MetaArithmetic => &meta_write::MA,
+        Verb::MetaNoop => &debug::MN,
+        Verb::MetaDebug => &debug::ME,
+        Verb::FlushAll | Verb::Stats | Verb::Version | Verb::Verbosity | Verb::CacheMemlimit | Verb::Quit => {
+            return None;
+        }
+    })
+}
+
+const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument";
+const NON_NUMERIC: &str = "CLIENT_ERROR cannot increment or decrement non-numeric value";
+
+/// For `..READ`: a command that reads one key.
+const READ: Entry = Entry {
+    summary: "memcached",
+    since: "1.6.18",
+    group: Group::String,
+    arity: -1,
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    acl: &[Acl::String],
+    keys: &[KeySpec::one(1, &[KeyFlag::RO, KeyFlag::Access])],
+    run: Run::Container,
+    ..Entry::DEFAULT
+};
+
+/// For `..WRITE`: a command that changes one key.
+const WRITE: Entry = Entry {
+    flags: &[Flag::Write, Flag::Fast],
+    keys: &[KeySpec::one(1, &[KeyFlag::RW, KeyFlag::Access, KeyFlag::Update])],
+    ..READ
+};
+
+/// For `..STORE`: one that makes the store larger.
+const STORE: Entry = Entry { flags: &[Flag::Write, Flag::DenyOom, Flag::Fast], ..WRITE };
+
+/// When an item expires.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Expiry {
+    Never,
+    At(UnixMs),
+    /// It is over already.
+    Past,
+}
+
+impl Expiry {
+    /// What `exptime` says: seconds from now on, or since 1970 if they are more than 30 days.
+    fn new(exptime: i32, now: UnixMs) -> Expiry {
+        const RELATIVE_S_MAX: i32 = 60 * 60 * 24 * 30;
+        let ms = UnixMs::from(exptime) * 1000;
+        match exptime {
+            0 => Expiry::Never,
+            ..0 => Expiry::Past,
+            1..=RELATIVE_S_MAX => Expiry::At(now + ms),
+            _ if ms <= now => Expiry::Past,
+            _ => Expiry::At(ms),
+        }
+    }
+
+    fn of(expiry: Option<UnixMs>) -> Expiry {
+        expiry.map_or(Expiry::Never, Expiry::At)
+    }
+
+    /// Seconds that are left, those that have begun included; -1 for ever.
+    fn seconds_left(self, now: UnixMs) -> i64 {
+        match self {
+            Expiry::Never => -1,
+            Expiry::Past => 0,
+            Expiry::At(expiry) => (expiry - now + 999).div_euclid(1000).max(0),
+        }
+    }
+
+    /// Gives the item at `key` this expiry.
+    fn apply(self, ctx: &mut Ctx, key: &[u8]) {
+        match self {
+            Expiry::Never => _ = ctx.store.persist(key),
+            Expiry::At(expiry) => ctx.store.expire_at(key, expiry),
+            Expiry::Past => _ = ctx.store.delete(key),
+        }
+    }
+}
+
+/// How large an item may be.
+fn limits(ctx: &Ctx) -> ItemLimits {
+    ItemLimits { item_bytes_max: ctx.store.config().item_bytes_max as usize }
+}
+
+/// Runs `act`; an error of the data is the reply.
+fn answer<'a, 't>(
+    ctx: &mut Ctx<'a, 't>,
+    act: impl FnOnce(&mut Ctx<'a, 't>) -> CommandResult,
+) -> CommandResult {
+    let mark = ctx.reply.out().mark();
+    if let Err(error) = act(ctx) {
+        ctx.reply.out().truncate(mark);
+        let is_whole = error.text().starts_with(b"CLIENT_ERROR ");
+        line(ctx, &[if is_whole { b"" } else { b"SERVER_ERROR " }, error.text()]);
+    }
+    Ok(())
+}
+
+/// Runs `act` and answers the line that it says, unless the client wants no reply.
+fn answer_line<'a, 't>(
+    ctx: &mut Ctx<'a, 't>,
+    act: impl FnOnce(&mut Ctx<'a, 't>) -> Result<&'static str, CommandError>,
+) -> CommandResult {
+    answer(ctx, |ctx| {
+        let text = act(ctx)?;
+        line_unless_noreply(ctx, text);
+        Ok(())
+    })
+}
+
+fn line_unless_noreply(ctx: &mut Ctx, text: &str) {
+    if !has_noreply(line_words(ctx.args)) {
+        line(ctx, &[text.as_bytes()]);
+    }
+}
+
+/// The words of a request's line: without the value of one that stores.
+fn line_words<'a>(args: &'a [&'a [u8]]) -> &'a [&'a [u8]] {
+    let stores = matches!(args[0], b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas");
+    &args[..args.len() - usize::from(stores)]
+}
+
+fn line(ctx: &mut Ctx, parts: &[&[u8]]) {
+    let out = ctx.reply.out();
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Stores a string whatever was there, with its events and its effect. Its marks are gone.
+fn store_string(ctx: &mut Ctx, key: &[u8], value: &[u8], expiry: Expiry) {
+    match expiry {
+        Expiry::Past => _ = ctx.store.delete(key),
+        Expiry::Never => {
+            ctx.store.set_string(key, value, None);
+            ctx.store.changed(key, Class::String, "set");
+            ctx.store.effect(key, &[b"SET", key, value]);
+        }
+        Expiry::At(expiry) => {
+            ctx.store.set_string(key, value, Some(expiry));
+            ctx.store.changed(key, Class::String, "set");
+            ctx.store.notify(Class::Generic, "expire", key);
+            let mut text = itoa::Buffer::new();
+            ctx.store.effect(key, &[b"SET", key, value, b"PXAT", text.format(expiry).as_bytes()]);
+        }
+    }
+}

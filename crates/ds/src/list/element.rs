@@ -1,0 +1,60 @@
+//! An element of a list as it is handed out: bytes of the list, or of an expanded copy of a compressed node.
+
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::rc::Rc;
+
+/// An element; read it as bytes.
+#[derive(Clone)]
+pub struct Element<'a> {
+    place: Place<'a>,
+}
+
+#[derive(Clone)]
+enum Place<'a> {
+    Lent(&'a [u8]),
+    /// In a copy that elements of one node share.
+    Copied(Rc<Vec<u8>>, Range<u32>),
+}
+
+impl<'a> Element<'a> {
+    #[inline]
+    pub(super) fn lent(bytes: &'a [u8]) -> Self {
+        Self { place: Place::Lent(bytes) }
+    }
+
+    pub(super) fn copied(node: &Rc<Vec<u8>>, range: Range<usize>) -> Self {
+        Self { place: Place::Copied(node.clone(), range.start as u32..range.end as u32) }
+    }
+}
+
+impl Deref for Element<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match &self.place {
+            Place::Lent(bytes) => bytes,
+            Place::Copied(node, range) => &node[range.start as usize..range.end as usize],
+        }
+    }
+}
+
+impl AsRef<[u8]> for Element<'_> {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl PartialEq<[u8]> for Element<'_> {
+    fn eq(&self, other: &[u8]) -> bool {
+        **self == *other
+    }
+}
+
+impl fmt::Debug for Element<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

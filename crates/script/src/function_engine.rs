@@ -1,0 +1,136 @@
+//! What a thread runs functions with: a Lua state of its own, apart from that of scripts, and the libraries loaded in it.
+//!
+//! The code of a library runs once when it is loaded, with nothing to call but `redis.register_function` and `redis.log`.
+//! Its functions see the globals of scripts, but for `KEYS` and `ARGV`, which they get as arguments. What its local
+//! variables hold stays, on each thread by itself, until the library is replaced or deleted.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use resp::Reply;
+
+use crate::engine::{MEMORY_BYTES_MAX, Outcome, install_libraries, write_error};
+use crate::host::Host;
+use crate::library::{Head, Library, LibraryFunction, LibrarySet};
+use crate::raw::{Ending, Function, LoadFailure, Stack, State};
+use crate::register::Registered;
+use crate::script::{Flags, ReachSeen, ScriptError};
+use crate::{answer, api};
+
+/// A library as this thread has it.
+struct Loaded {
+    library: Arc<Library>,
+    /// In the order of the library's functions.
+    callbacks: Vec<Function>,
+}
+
+/// A Lua state and the libraries that are loaded in it. Belongs to one thread.
+pub struct FunctionEngine {
+    state: State,
+    /// By address: see the head of `library`.
+    loaded: HashMap<*const Library, Loaded, foldhash::fast::FixedState>,
+}
+
+impl FunctionEngine {
+    /// An engine whose libraries and functions may use `memory_bytes_max`, at most [`MEMORY_BYTES_MAX`].
+    #[must_use]
+    pub fn new(memory_bytes_max: usize) -> FunctionEngine {
+        let install_for_loading = |stack: &mut Stack<'_>| {
+            api::install_for_loading(stack).expect("the libraries fit into an empty state");
+        };
+        let memory_bytes_max = memory_bytes_max.min(MEMORY_BYTES_MAX);
+        let state = State::for_functions(memory_bytes_max, install_libraries, install_for_loading);
+        FunctionEngine { state, loaded: HashMap::default() }
+    }
+
+    /// Loads a library for the first time. `host` says when that takes too long.
+    pub(crate) fn load(&mut self, code: &[u8], host: &mut dyn Host) -> Result<Arc<Library>, ScriptError> {
+        let head = Head::parse(code)?;
+        let (functions, callbacks) = self
+            .register(head.body, host)?
+            .into_iter()
+            .map(|Registered { name, description, flags, callback }| {
+                let flags = Flags { is_declared: true, ..flags };
+                (LibraryFunction { name, description, flags, reach: ReachSeen::default() }, callback)
+            })
+            .unzip();
+        let library = Arc::new(Library::new(head.name, code, functions));
+        self.loaded.insert(Arc::as_ptr(&library), Loaded { library: Arc::clone(&library), callbacks });
+        Ok(library)
+    }
+
+    /// Loads a library that another engine has loaded before, unless that was done here, too.
+    ///
+    /// # Errors
+    /// When there is no memory for it, or `host` ends it.
+    pub fn load_again(&mut self, library: &Arc<Library>, host: &mut dyn Host) -> Result<(), ScriptError> {
+        if self.loaded.contains_key(&Arc::as_ptr(library)) {
+            return Ok(());
+        }
+        let registered = self.register(Head::parse(library.code())?.body, host)?;
+        // It is the same code, and nothing that it can do then depends on chance or time.
+        let is_same =
+            registered.iter().map(|function| &function.name).eq(library.functions().iter().map(|f| &f.name));
+        assert!(is_same, "a library registers the same functions whenever it is loaded");
+        let callbacks = registered.into_iter().map(|function| function.callback).collect();
+        self.loaded.insert(Arc::as_ptr(library), Loaded { library: Arc::clone(library), callbacks });
+        Ok(())
+    }
+
+    fn register(&mut self, body: &[u8], host: &mut dyn Host) -> Result<Vec<Registered>, ScriptError> {
+        self.state.load(body, host).map_err(|failure| match failure {
+            LoadFailure::Compiling(text) => ScriptError::new(&[b"ERR Error compiling function: ", &text]),
+            LoadFailure::Running(text) => ScriptError::new(&[b"ERR Error registering functions: ", &text]),
+        })
+    }
+
+    /// Runs a function of a library that is loaded here, and writes its reply.
+    pub fn call(
+        &mut self,
+        library: &Arc<Library>,
+        index: usize,
+        keys: &[&[u8]],
+        args: &[&[u8]],
+        host: &mut dyn Host,
+        reply: &mut Reply<'_>,
+    ) -> Outcome {
+        let Some(loaded) = self.loaded.get(&Arc::as_ptr(library)) else { return Outcome::Missing };
+        let name = &library.functions()[index].name;
+        let finish = |stack: &mut Stack<'_>, ending| match ending {
+            Ending::Returned => {
+                answer::write(stack, reply);
+                Outcome::Returned
+            }
+            Ending::Raised => write_error(stack, name, reply),
+        };
+        self.state.run(&loaded.callbacks[index], keys, args, host, finish).unwrap_or(Outcome::Retry)
+    }
+
+    /// Lets go of all libraries that are not in `set`.
+    pub fn keep_only(&mut self, set: &LibrarySet) {
+        let gone: Vec<Loaded> = self
+            .loaded
+            .extract_if(|_, loaded| !set.holds(&loaded.library))
+            .map(|(_, loaded)| loaded)
+            .collect();
+        if gone.is_empty() {
+            return;
+        }
+        for callback in gone.into_iter().flat_map(|loaded| loaded.callbacks) {
+            self.state.forget(callback);
+        }
+        self.state.collect_garbage();
+    }
+
+    /// Memory held by the Lua state.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.state.memory_bytes()
+    }
+
+    /// How many libraries are loaded here.
+    #[must_use]
+    pub fn loaded_count(&self) -> usize {
+        self.loaded.len()
+    }
+}

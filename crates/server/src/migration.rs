@@ -1,0 +1,237 @@
+//! Values on their way to another server: what `MIGRATE` sends, on a thread of its own.
+//!
+//! A thread of the server never waits, so each round of a migration gets a cold thread, which connects, sends every value
+//! as `RESTORE` in one piece, reads the replies, and posts what came of it to the client's thread. No shard is held
+//! meanwhile; `commands/migrate.rs` looks afterwards whether the values are still the same.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use command::{Client, CommandError, OwnedArgs};
+use resp::Value;
+
+use crate::message::Message;
+use crate::shared::Shared;
+
+/// Migrations at the same time.
+const MIGRATIONS_MAX: usize = 64;
+/// Bytes of requests that are collected before they are sent.
+const WRITE_BYTES: usize = 64 * 1024;
+
+const TOO_MANY: CommandError = CommandError::fixed("IOERR too many migrations at the same time");
+const CONNECTING: CommandError = CommandError::fixed("IOERR error or timeout connecting to the client");
+const WRITING: CommandError = CommandError::fixed("IOERR error or timeout writing to target instance");
+const READING: CommandError = CommandError::fixed("IOERR error or timeout reading to target instance");
+
+/// Where values go.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) host: String,
+    pub(crate) port: String,
+    pub(crate) db: i64,
+    /// Of each step: connecting, a write, a read.
+    pub(crate) timeout: Duration,
+    /// What follows `AUTH`, if anything.
+    pub(crate) credentials: Vec<Vec<u8>>,
+}
+
+/// A value as it was when it was last looked at.
+#[derive(Debug)]
+pub(crate) struct Parcel {
+    pub(crate) key: Box<[u8]>,
+    /// `None`: it is gone, and is to be gone there.
+    pub(crate) content: Option<Content>,
+    pub(crate) state: ParcelState,
+}
+
+/// A value and when it expires.
+#[derive(Debug)]
+pub(crate) struct Content {
+    /// As `DUMP` has it.
+    pub(crate) payload: Vec<u8>,
+    pub(crate) expiry_ms: Option<i64>,
+    /// The time that is left, as it is sent; 0: for ever.
+    pub(crate) ttl_ms: i64,
+}
+
+/// How far a parcel has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ParcelState {
+    /// To be sent.
+    Here,
+    /// The target has it.
+    There,
+    /// The target refused it.
+    Refused,
+}
+
+/// All that one call of `MIGRATE` moves.
+#[derive(Debug)]
+pub(crate) struct Migration {
+    pub(crate) parcels: Vec<Parcel>,
+    /// What is there may be overwritten.
+    pub(crate) replace: bool,
+    /// How often something was sent.
+    pub(crate) rounds: u32,
+    /// The first thing that went wrong.
+    pub(crate) failure: Option<CommandError>,
+}
+
+/// A migration that came back to the client's thread, with the command to be run again.
+pub(crate) struct Returned {
+    pub(crate) client: Client,
+    pub(crate) args: OwnedArgs,
+    pub(crate) migration: Migration,
+}
+
+/// Threads that send just now.
+#[derive(Debug, Default)]
+pub(crate) struct Migrations(AtomicUsize);
+
+impl Shared {
+    /// Sends what is to be sent, on a thread of its own, which posts the outcome to the client's thread.
+    pub(crate) fn send_parcels(
+        &'static self,
+        target: Target,
+        mut returned: Box<Returned>,
+    ) -> Result<(), CommandError> {
+        let running = &self.migrations.0;
+        if running.fetch_add(1, Ordering::Relaxed) >= MIGRATIONS_MAX {
+            running.fetch_sub(1, Ordering::Relaxed);
+            return Err(TOO_MANY);
+        }
+        let send = move || {
+            returned.migration.deliver(&target);
+            running.fetch_sub(1, Ordering::Relaxed);
+            let thread = usize::from(returned.client.thread);
+            self.threads[thread].send(Message::Migrated(returned));
+        };
+        let started = std::thread::Builder::new().name("migrate".to_owned()).spawn(send);
+        started.map(drop).map_err(|error| {
+            running.fetch_sub(1, Ordering::Relaxed);
+            CommandError::new(format!("IOERR no thread to send it: {error}"))
+        })
+    }
+}
+
+impl Migration {
+    fn deliver(&mut self, target: &Target) {
+        self.rounds += 1;
+        if let Err(failure) = self.try_deliver(target) {
+            self.failure.get_or_insert(failure);
+        }
+    }
+
+    fn try_deliver(&mut self, target: &Target) -> Result<(), CommandError> {
+        let stream = target.connect().map_err(|_| CONNECTING)?;
+        let preamble = target.preamble();
+        self.write_all(&preamble, &stream).map_err(|_| WRITING)?;
+        let mut replies = Replies { stream: &stream, received: Vec::new(), read: 0 };
+        // Each of these refuses everything that follows.
+        let mut refusal = None;
+        for _ in &preamble {
+            refusal = refusal.or(replies.next()?);
+        }
+        for parcel in self.parcels.iter_mut().filter(|parcel| parcel.state == ParcelState::Here) {
+            let answer = replies.next()?;
+            parcel.state = match refusal.clone().or(answer) {
+                None => ParcelState::There,
+                Some(error) => {
+                    self.failure.get_or_insert(error);
+                    ParcelState::Refused
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Writes the requests of `preamble` and those of all parcels that are to be sent.
+    fn write_all(&self, preamble: &[Vec<Vec<u8>>], stream: &TcpStream) -> io::Result<()> {
+        let mut out = Vec::new();
+        preamble.iter().for_each(|request| resp::encode_request(request, &mut out));
+        let mut stream = stream;
+        for parcel in self.parcels.iter().filter(|parcel| parcel.state == ParcelState::Here) {
+            match &parcel.content {
+                Some(Content { payload, ttl_ms, .. }) => {
+                    let ttl = ttl_ms.to_string();
+                    let mut request: Vec<&[u8]> = vec![b"RESTORE", &parcel.key, ttl.as_bytes(), payload];
+                    if self.replace || self.rounds > 1 {
+                        request.push(b"REPLACE");
+                    }
+                    resp::encode_request(&request, &mut out);
+                }
+                None => resp::encode_request(&[b"DEL", &*parcel.key], &mut out),
+            }
+            if out.len() >= WRITE_BYTES {
+                stream.write_all(&out)?;
+                out.clear();
+            }
+        }
+        stream.write_all(&out)
+    }
+}
+
+impl Target {
+    fn connect(&self) -> io::Result<TcpStream> {
+        let port: u16 = self.port.parse().map_err(io::Error::other)?;
+        let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
+        for address in (self.host.as_str(), port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, self.timeout) {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    stream.set_read_timeout(Some(self.timeout))?;
+                    stream.set_write_timeout(Some(self.timeout))?;
+                    return Ok(stream);
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// What is sent before any value.
+    fn preamble(&self) -> Vec<Vec<Vec<u8>>> {
+        let mut requests = Vec::new();
+        if !self.credentials.is_empty() {
+            requests.push([&[b"AUTH".to_vec()], &self.credentials[..]].concat());
+        }
+        requests.push(vec![b"SELECT".to_vec(), self.db.to_string().into_bytes()]);
+        requests
+    }
+}
+
+/// The replies of a target, one after the other.
+struct Replies<'s> {
+    stream: &'s TcpStream,
+    received: Vec<u8>,
+    /// Bytes at the front that were looked at.
+    read: usize,
+}
+
+impl Replies<'_> {
+    /// The error that comes next, if the next reply is one.
+    fn next(&mut self) -> Result<Option<CommandError>, CommandError> {
+        loop {
+            if let Some((value, len)) = resp::decode(&self.received[self.read..]).map_err(|_| READING)? {
+                self.read += len;
+                return Ok(match value {
+                    Value::Error(text) => {
+                        Some(CommandError::quoting("ERR Target instance replied with error: ", &text, ""))
+                    }
+                    _ => None,
+                });
+            }
+            self.received.drain(..self.read);
+            self.read = 0;
+            let mut buffer = [0; 4096];
+            match self.stream.read(&mut buffer) {
+                Ok(1..) if self.received.len() > WRITE_BYTES => return Err(READING),
+                Ok(len @ 1..) => self.received.extend_from_slice(&buffer[..len]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => return Err(READING),
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What a change of users means for clients that do nothing just now.
+//!
+//! A client is disconnected if its user is gone, or if it is subscribed to what its user may not be subscribed to any
+//! more. One that waits with a command that its user may not run any more gets the error at once, and what it was served
+//! with meanwhile goes back.
+
+use std::sync::Arc;
+
+use command::CommandError;
+use proactor::{CloseMode, ConnId};
+
+use super::access::{Context, Lack};
+use crate::message::Message;
+use crate::session::State;
+use crate::thread::{Thread, ThreadHost};
+
+impl ThreadHost {
+    /// Users have changed: all threads look after their clients. What is published, or pushed, after the reply to this
+    /// command finds that done, because it comes behind this message.
+    pub(crate) fn tell_of_users(&self) {
+        self.shared.broadcast(|| Message::UsersChanged);
+    }
+}
+
+impl Thread {
+    /// Looks after the clients of this thread.
+    pub(crate) fn follow_users(&mut self) {
+        let change_count = self.host.shared.users.change_count();
+        let accounts = self.host.shared.users.accounts();
+        let (mut gone, mut waiting) = (Vec::new(), Vec::new());
+        for (conn, session) in self.host.connections.iter_mut() {
+            let account = accounts.get(&session.access.account.user.name);
+            if account.is_some_and(|account| Arc::ptr_eq(account, &session.access.account)) {
+                continue;
+            }
+            if !session.follow(account, change_count) {
+                gone.push(conn);
+            } else if matches!(session.state, State::Blocked(_)) {
+                waiting.push(conn);
+            }
+        }
+        for conn in gone {
+            self.close(conn, CloseMode::AfterFlush);
+        }
+        for conn in waiting {
+            self.end_forbidden_wait(conn);
+        }
+    }
+
+    /// Ends the wait of a client whose user may not run its command any more, unless it is being served at this moment:
+    /// then it is looked at when that is known.
+    fn end_forbidden_wait(&mut self, conn: ConnId) {
+        if let Some(error) = self.wait_error(conn) {
+            self.time_out(conn, Some(&error));
+        }
+    }
+
+    /// The error of a waiting client whose user may not run its command any more.
+    pub(crate) fn wait_error(&mut self, conn: ConnId) -> Option<CommandError> {
+        let session = self.host.connections.session(conn)?;
+        let State::Blocked(wait) = &session.state else { return None };
+        if !session.access.is_limited {
+            return None;
+        }
+        let waiter = wait.blocked.waiter.clone();
+        let args = waiter.wait.args.slices();
+        let command = self.host.shared.table.resolve(&args).expect("it was resolved before");
+        let (parser, session) = self.host.connections.take(conn)?;
+        let outer = self.host.current.replace(session);
+        let mut error = None;
+        if let Err(Lack::Permission(denied)) = self.host.permit_in(Context::TopLevel, command, &args) {
+            let denial = self.host.denial_error(denied, command);
+            self.host.count_rejection(Some(command.id), &denial);
+            error = Some(denial);
+        }
+        let session = std::mem::replace(&mut self.host.current, outer).expect("it was put there above");
+        self.host.connections.put_back(conn, parser, session);
+        error
+    }
+}

@@ -15,7 +15,7 @@ type Model = BTreeMap<Vec<u8>, State>;
 fn state_of(record: RecordRef<'_>) -> State {
     let elements = match record.value() {
         ValueRef::Str(string) => vec![string.bytes().into_owned()],
-        ValueRef::List(list) => list.iter(0, false).map(<[u8]>::to_vec).collect(),
+        ValueRef::List(list) => list.iter(0, false).map(|element| element.to_vec()).collect(),
         other => panic!("{other:?}"),
     };
     (elements, record.expiry())

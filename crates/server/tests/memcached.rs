@@ -214,3 +214,23 @@ fn a_unix_socket_serves_them_too() {
     stream.set_read_timeout(Some(PATIENCE)).expect("sockets have a timeout");
     Client(stream).check("set k 0 0 1\r\nv\r\nget k\r\nquit\r\n", "STORED\r\nVALUE k 0 1\r\nv\r\nEND\r\n");
 }
+
+#[test]
+fn the_default_user_may_do_what_its_rules_say() {
+    let (server, port) = start(2, "auto", &[]);
+    let (mut redis, mut client) = (server.client(), connect(port));
+    client.check("set a 5 0 3\r\nabc\r\n", "STORED\r\n");
+    assert_eq!(redis.show("ACL SETUSER default resetkeys -@all +@read +acl +config ~a*"), "OK");
+    let no_command =
+        "SERVER_ERROR NOPERM User default has no permissions to run the 'memcached|set' command\r\n";
+    client.check("set a 5 0 3\r\nxyz\r\n", no_command);
+    client.check("get a\r\n", "VALUE a 5 3\r\nabc\r\nEND\r\n");
+    client.check("get a b\r\n", "SERVER_ERROR NOPERM No permissions to access a key\r\n");
+    assert_eq!(redis.show("ACL SETUSER default +@all allkeys"), "OK");
+    assert_eq!(redis.show("CONFIG SET maxmemory 1000"), "OK");
+    client.check(
+        "set a 5 0 3\r\nxyz\r\n",
+        "SERVER_ERROR OOM command not allowed when used memory > 'maxmemory'.\r\n",
+    );
+    client.check("get a\r\n", "VALUE a 5 3\r\nabc\r\nEND\r\n");
+}

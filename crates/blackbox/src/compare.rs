@@ -23,7 +23,7 @@ pub(crate) struct Comparison<'t> {
     queued: Option<Vec<Request>>,
     /// The request before this one and its reply, of which this one's may be a sample.
     before: (Request, Value),
-    /// How often each command was answered without an error.
+    /// How often each command was answered without an error, and how often it came with each of its words.
     pub(crate) answered: BTreeMap<String, u64>,
 }
 
@@ -40,7 +40,7 @@ impl<'t> Comparison<'t> {
             && ["multi", "exec"].contains(&command.entry.name)
             && !matches!(darter, Value::Error(_))
         {
-            self.note(command, &[&name]);
+            self.note(command, &[&name], false);
         }
         let is_queued = *darter == Value::Simple(b"QUEUED".to_vec()) && darter == redis;
         match &name[..] {
@@ -97,10 +97,8 @@ impl<'t> Comparison<'t> {
                 *self.answered.entry(kind.to_owned()).or_default() += 1;
             }
         }
-        if let Some(command) = command
-            && !matches!(darter, Value::Error(_))
-        {
-            self.note(command, &args);
+        if let Some(command) = command {
+            self.note(command, &args, matches!(darter, Value::Error(_)));
         }
         self.before = (called_request.to_vec(), darter.clone());
         match (same, command) {
@@ -113,9 +111,11 @@ impl<'t> Comparison<'t> {
         }
     }
 
-    /// Notes that a request was answered without an error, and which words of its command it had.
-    fn note(&mut self, command: &Command, args: &[&[u8]]) {
-        *self.answered.entry(command.full_name.clone()).or_default() += 1;
+    /// Notes which words of its command a request had, and whether it was answered without an error.
+    fn note(&mut self, command: &Command, args: &[&[u8]], is_error: bool) {
+        if !is_error {
+            *self.answered.entry(command.full_name.clone()).or_default() += 1;
+        }
         for word in words(command) {
             if args[1..].iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes())) {
                 *self.answered.entry(format!("{} {word}", command.full_name)).or_default() += 1;

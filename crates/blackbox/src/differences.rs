@@ -92,6 +92,13 @@ pub const KNOWN: &[Known] = &[
         reason: "7.2 says `Print this help.` where 7.0 says `Prints`",
     },
     Known {
+        commands: &["memory|usage"],
+        rule: Rule::Differs(|darter, redis| {
+            is_same_kind(darter, redis) || matches!((darter, redis), (Value::Null, Value::Int(_)))
+        }),
+        reason: "memory is used in another way, and Redis tells of keys whose time is over, too",
+    },
+    Known {
         commands: OF_THE_SERVER,
         rule: Rule::Differs(is_same_kind),
         reason: "it tells about the server itself",
@@ -190,7 +197,6 @@ const OF_THE_SERVER: &[&str] = &[
     "memory|doctor",
     "memory|malloc-stats",
     "memory|stats",
-    "memory|usage",
     "slowlog|get",
     "slowlog|len",
     "time",

@@ -2,7 +2,7 @@
 //!
 //! The run is cut into episodes, each from an empty store and from a seed of its own, which also says how Darter
 //! runs and which protocol is spoken. It lasts `DARTER_SECONDS` (30 without it), and at least until every command of
-//! the table was answered without an error, with each word that its declaration names. `DARTER_SEED=… DARTER_STEPS=…` play one episode again, of so many
+//! the table was answered without an error, and sent with each word that its declaration names. `DARTER_SEED=… DARTER_STEPS=…` play one episode again, of so many
 //! batches. What goes wrong is made as short as possible and printed as a block for `tests/transcripts/`. What may
 //! differ is in `blackbox::KNOWN`.
 
@@ -31,7 +31,7 @@ const FAILURES_MAX: usize = 12;
 /// How often a failing episode is played to shorten it.
 const SHRINK_PLAYS_MAX: usize = 300;
 /// How many times the wanted time the run may take to reach every command.
-const PATIENCE: u32 = 6;
+const PATIENCE: u32 = 20;
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;

@@ -67,7 +67,9 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    pub(crate) fn new(mut thread: SimulatedThread) -> Stack {
+    pub(crate) fn new(thread: SimulatedThread) -> Stack {
+        // A stack begins with no more than a page of what is moved to it.
+        let mut thread = Box::new(thread);
         let handle = Rc::new(Cell::new(std::ptr::null()));
         let own = handle.clone();
         let coroutine = Coroutine::new(move |yielder: &Handle, ()| {

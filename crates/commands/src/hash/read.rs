@@ -82,10 +82,10 @@ pub(super) const HGETALL: Entry = Entry {
 fn hgetall(ctx: &mut Ctx) -> CommandResult {
     let hash = ctx.store.read_as::<Hash>(ctx.args[1])?;
     ctx.reply.map(hash.map_or(0, Hash::len));
-    for (field, value) in hash.into_iter().flat_map(Hash::iter) {
+    hash.into_iter().flat_map(Hash::iter).for_each(|(field, value)| {
         ctx.reply.bulk(field);
         ctx.reply.bulk(value);
-    }
+    });
     Ok(())
 }
 

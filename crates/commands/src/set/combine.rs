@@ -163,11 +163,10 @@ pub(super) fn each_common(sets: &[Option<&Set>], mut visit: impl FnMut(&[u8]) ->
     let Some(mut sets) = sets.iter().copied().collect::<Option<SmallVec<[&Set; 8]>>>() else { return };
     sets.sort_by_key(|set| set.len());
     let Some((smallest, others)) = sets.split_first() else { return };
-    for member in smallest.iter() {
-        if others.iter().all(|set| set.contains(&member)) && !visit(&member) {
-            return;
-        }
-    }
+    smallest.iter().try_for_each(|member| {
+        let goes_on = !others.iter().all(|set| set.contains(&member)) || visit(&member);
+        goes_on.then_some(())
+    });
 }
 
 /// The members that any of the sets has.

@@ -212,9 +212,8 @@ pub(super) const SMEMBERS: Entry = Entry {
 fn smembers(ctx: &mut Ctx) -> CommandResult {
     let set = ctx.store.read_as::<Set>(ctx.args[1])?;
     ctx.reply.set(set.map_or(0, Set::len));
-    for member in set.into_iter().flat_map(Set::iter) {
-        ctx.reply.bulk(&member);
-    }
+    // From within: the iterator goes through every form that a set may have, with a question at each step.
+    set.into_iter().flat_map(Set::iter).for_each(|member| ctx.reply.bulk(&member));
     Ok(())
 }
 

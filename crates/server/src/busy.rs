@@ -184,22 +184,34 @@ impl ThreadHost {
     }
 }
 
-/// `SCRIPT KILL` and `FUNCTION KILL`. If nothing is slow, the client waits, if it may, until what runs just now has ended
-/// or is slow: that is when Redis would come to its command.
+/// `SCRIPT KILL` and `FUNCTION KILL`.
 pub(crate) fn kill(ctx: &mut Ctx, kind: SlowKind) -> CommandResult {
+    let shared = ThreadHost::of(ctx.host).shared;
+    let kill = move |reply: &mut Reply<'_>| {
+        kill_slow(shared, kind)?;
+        reply.ok();
+        Ok(())
+    };
+    once_scripts_passed(ctx, kill)
+}
+
+/// Answers with what `answer` writes: if nothing is slow, and the client may wait, when what runs just now has ended or is slow.
+/// That is when Redis would come to its command.
+pub(crate) fn once_scripts_passed(
+    ctx: &mut Ctx,
+    answer: impl FnOnce(&mut Reply<'_>) -> CommandResult + Send + 'static,
+) -> CommandResult {
     let may_wait = ctx.may_block();
     let host = ThreadHost::of(ctx.host);
-    let shared = host.shared;
-    if may_wait && !shared.scripts.is_busy() {
-        let finish = move |_: Vec<Part>, reply: &mut Reply<'_>| match kill_slow(shared, kind) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(error.text()),
-        };
-        host.gather(Message::PassScript, Box::new(finish));
-        return Ok(());
+    if !may_wait || host.shared.scripts.is_busy() {
+        return answer(&mut ctx.reply);
     }
-    kill_slow(shared, kind)?;
-    ctx.reply.ok();
+    let finish = move |_: Vec<Part>, reply: &mut Reply<'_>| {
+        if let Err(error) = answer(reply) {
+            reply.error(error.text());
+        }
+    };
+    host.gather(Message::PassScript, Box::new(finish));
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use command::{
     keyword_is, oneof, parse_i64, string, token,
 };
 use rdb::{Encoder, Libraries, NoLibrary};
+use resp::Reply;
 use script::{FunctionEngine, Library, LibrarySet};
 
 use super::scripting::{SCRIPT_KEYS, SCRIPT_KEYS_RO, check_key_count, refuse_source, run_program};
@@ -16,6 +17,7 @@ use crate::busy;
 use crate::library_store::Loading;
 use crate::script_store::SlowKind;
 use crate::scripting::ScriptFailure;
+use crate::shared::Shared;
 use crate::thread::ThreadHost;
 
 /// The commands of functions.
@@ -368,14 +370,17 @@ const FUNCTION_STATS: Entry = Entry {
 /// A function that has not been running for long is not told of.
 fn function_stats(ctx: &mut Ctx) -> CommandResult {
     let host = ThreadHost::of(ctx.host);
-    let slow = || host.shared.threads.iter().filter_map(|thread| thread.slow_script.call());
+    let (shared, clock) = (host.shared, host.driver.clock().clone());
+    busy::once_scripts_passed(ctx, move |reply| write_stats(shared, clock.monotonic_ms(), reply))
+}
+
+fn write_stats(shared: &Shared, now_ms: u64, reply: &mut Reply<'_>) -> CommandResult {
+    let slow = || shared.threads.iter().filter_map(|thread| thread.slow_script.call());
     let running = slow().find(|call| call.kind == SlowKind::Function);
     if running.is_none() && slow().next().is_some() {
         return Err(CommandError::BUSY);
     }
-    let now_ms = host.driver.clock().monotonic_ms();
-    let (_, set) = host.shared.libraries.get();
-    let reply = &mut ctx.reply;
+    let (_, set) = shared.libraries.get();
     reply.map(2);
     reply.bulk(b"running_script");
     match running {

@@ -108,10 +108,10 @@ fn fitting(layout: Layout) -> Class {
     Class::of(layout.size().next_multiple_of(layout.align()))
 }
 
-/// Bytes of the block that was given for this layout.
+/// Bytes of the block that was given for this layout, from a slab or not.
 #[inline]
-fn bytes_of(block: *mut u8, layout: Layout) -> usize {
-    if region::contains(block) { fitting(layout).bytes() } else { general::block_bytes(layout.size()) }
+fn bytes_of(is_small: bool, layout: Layout) -> usize {
+    if is_small { fitting(layout).bytes() } else { general::block_bytes(layout.size()) }
 }
 
 #[inline]
@@ -155,8 +155,9 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        count(-(bytes_of(block, layout) as i64));
-        if !region::contains(block) {
+        let is_small = region::contains(block);
+        count(-(bytes_of(is_small, layout) as i64));
+        if !is_small {
             // SAFETY: what is not in the region is the general allocator's; the rest by what the caller promises.
             return unsafe { general::free(block, layout) };
         }
@@ -174,7 +175,7 @@ unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let Ok(wanted) = Layout::from_size_align(size, layout.align()) else { return ptr::null_mut() };
-        let (old_bytes, is_small) = (bytes_of(block, layout), region::contains(block));
+        let is_small = region::contains(block);
         if is_small && class_of(wanted) == class_of(layout) {
             return block;
         }
@@ -182,7 +183,7 @@ unsafe impl GlobalAlloc for Allocator {
             // SAFETY: what is not in the region is the general allocator's; the rest by what the caller promises.
             let moved = unsafe { general::reallocate(block, layout, size) };
             if !moved.is_null() {
-                count(general::block_bytes(size) as i64 - old_bytes as i64);
+                count(general::block_bytes(size) as i64 - bytes_of(is_small, layout) as i64);
             }
             return moved;
         }

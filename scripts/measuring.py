@@ -98,6 +98,40 @@ class Server:
         return json.loads(ran.stdout)
 
 
+class Connection:
+    """A connection that speaks RESP2, for what darter-bench does not send."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.file = self.socket.makefile("rb", buffering=1 << 20)
+
+    def send(self, requests):
+        parts = []
+        for words in requests:
+            words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+            parts.append(b"*%d\r\n" % len(words))
+            parts.extend(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+        self.socket.sendall(b"".join(parts))
+
+    def reply(self):
+        """Bytes, nothing, or a list of them; whole numbers, statuses and errors with their first byte."""
+        line = self.file.readline()
+        if line[:1] in b"+-:":
+            return line[:-2]
+        length = int(line[1:])
+        if length < 0:
+            return None
+        return [self.reply() for _ in range(length)] if line[:1] == b"*" else self.file.read(length + 2)[:-2]
+
+    def call(self, *words):
+        self.send([words])
+        return self.reply()
+
+    def info(self, section, field):
+        lines = self.call("INFO", section).decode().splitlines()
+        return int(next(line.split(":")[1] for line in lines if line.startswith(field + ":")))
+
+
 def machine():
     """Processor, cores, memory, kernel."""
     with open("/proc/cpuinfo") as file:

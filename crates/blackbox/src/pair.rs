@@ -15,8 +15,8 @@ use crate::shapes::Shapes;
 
 /// The databases that random requests reach.
 const DATABASES: [&str; 4] = ["0", "1", "2", "15"];
-/// What both servers are told first: short runs are to meet both forms of a HyperLogLog.
-const SETTING: [&str; 4] = ["CONFIG", "SET", "hll-sparse-max-bytes", "300"];
+/// What both servers are told first: short runs are to meet both forms of a HyperLogLog, and what ended without room has none.
+const SETTING: [&str; 6] = ["CONFIG", "SET", "hll-sparse-max-bytes", "300", "maxmemory", "0"];
 /// Steps of a walk with a cursor, far more than the data needs.
 const WALK_STEPS_MAX: usize = 100_000;
 

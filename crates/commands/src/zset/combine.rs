@@ -8,7 +8,7 @@ use command::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer, key, keyword_is,
     oneof, parse_count, parse_i64, token,
 };
-use ds::zset::ZSet;
+use ds::zset::{ZSet, ZSetLimits};
 use keyspace::ValueRef;
 use smallvec::{SmallVec, smallvec};
 
@@ -121,8 +121,8 @@ impl<'a> Query<'a> {
         weighted.map(|(key, weight)| Source::of(&ctx.store, key, *weight)).collect()
     }
 
-    fn run(&self, ctx: &Ctx, operation: Operation) -> ZSet {
-        let (sources, limits) = (self.sources(ctx), &ctx.store.config().zset);
+    fn run(&self, ctx: &Ctx, operation: Operation, limits: &ZSetLimits) -> ZSet {
+        let sources = self.sources(ctx);
         match operation {
             Operation::Union => union(sources, self.aggregate, limits),
             Operation::Difference => difference(&sources, limits),
@@ -138,10 +138,13 @@ impl<'a> Query<'a> {
     }
 }
 
+/// What an answer is collected in: the large form, as it knows the negative zeros that Redis answers.
+const ALWAYS_LARGE: ZSetLimits = ZSetLimits { entries_max: 0, value_bytes_max: 0 };
+
 /// `operation numkeys key …`: answers the members.
 fn answer(ctx: &mut Ctx, operation: Operation) -> CommandResult {
     let query = Query::parse(ctx, 1, operation, Form::Answers)?;
-    let result = query.run(ctx, operation);
+    let result = query.run(ctx, operation, &ALWAYS_LARGE);
     let layout = Layout::with_scores(query.with_scores, &ctx.reply);
     reply_members(&mut ctx.reply, result.iter(), layout);
     Ok(())
@@ -150,7 +153,7 @@ fn answer(ctx: &mut Ctx, operation: Operation) -> CommandResult {
 /// `operation destination numkeys key …`: stores the members.
 fn store(ctx: &mut Ctx, operation: Operation, event: &'static str) -> CommandResult {
     let query = Query::parse(ctx, 2, operation, Form::Stores)?;
-    let result = query.run(ctx, operation);
+    let result = query.run(ctx, operation, &ctx.store.config().zset);
     store_result(ctx, ctx.args[1], result, event)
 }
 

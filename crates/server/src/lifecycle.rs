@@ -93,7 +93,7 @@ impl Thread {
     /// Takes ended watches out of the shards.
     pub(crate) fn forget_watches(&mut self) {
         while let Some(watching) = self.host.stale_watches.pop() {
-            for (db, key, _) in &watching.keys {
+            for (db, key) in &watching.keys {
                 self.forget(*db, key, Forget::Watch(watching.flag.clone()));
             }
         }

@@ -90,8 +90,8 @@ pub(crate) struct Multi {
 #[derive(Debug, Default)]
 pub(crate) struct Watching {
     pub(crate) flag: WatchFlag,
-    /// Database, key, and whether it had expired already when it was watched.
-    pub(crate) keys: Vec<(u32, Box<[u8]>, bool)>,
+    /// Database and key.
+    pub(crate) keys: Vec<(u32, Box<[u8]>)>,
 }
 
 /// One client.

@@ -87,15 +87,18 @@ fn watch(ctx: &mut Ctx) -> CommandResult {
     }
     let db = ctx.store.client.db;
     for &key in &ctx.args[1..] {
-        if session.watching.keys.iter().any(|(of_db, known, _)| *of_db == db && **known == *key) {
+        if session.watching.keys.iter().any(|(of_db, known)| *of_db == db && **known == *key) {
             continue;
         }
         let (id, hash) = ctx.store.locate(key);
         let now = ctx.store.now();
-        let shard = ctx.store.tx.hold.shard_mut(id);
-        let expired = shard.dbs[db as usize].find(hash, key).is_some_and(|record| record.expired(now));
-        shard.watches.add(db, key, &session.watching.flag);
-        session.watching.keys.push((db, key.into(), expired));
+        let record = ctx.store.tx.hold.shard(id).dbs[db as usize].find(hash, key);
+        if record.is_some_and(|record| record.expired(now)) {
+            // Whoever deletes it later would seem to have changed it.
+            ctx.store.delete_expired(key);
+        }
+        ctx.store.tx.hold.shard_mut(id).watches.add(db, key, &session.watching.flag);
+        session.watching.keys.push((db, key.into()));
     }
     ctx.reply.ok();
     Ok(())
@@ -170,10 +173,10 @@ fn watched_key_expired(ctx: &mut Ctx) -> bool {
     let watched = std::mem::take(&mut ThreadHost::of(ctx.host).session().watching.keys);
     let now = ctx.store.now();
     let placement = ctx.store.tx.hold.shards().placement();
-    let expired = watched.iter().any(|(db, key, expired_before)| {
+    let expired = watched.iter().any(|(db, key)| {
         let (id, hash) = placement.locate(key);
         let record = ctx.store.tx.hold.shard(id).dbs[*db as usize].find(hash, key);
-        !expired_before && record.is_some_and(|record| record.expired(now))
+        record.is_some_and(|record| record.expired(now))
     });
     ThreadHost::of(ctx.host).session().watching.keys = watched;
     expired
@@ -225,7 +228,7 @@ impl ThreadHost {
         let shared = self.shared;
         let placement = shared.shards.placement();
         let session = self.session();
-        let watched = session.watching.keys.iter().map(|(_, key, _)| placement.shard(key)).collect();
+        let watched = session.watching.keys.iter().map(|(_, key)| placement.shard(key)).collect();
         let mut needs = Needs::several(watched);
         let Some(multi) = session.multi.take() else { return needs };
         for (id, args) in &multi.queued {

@@ -12,6 +12,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use resp::Value;
 use rustix::process::{Pid, Signal, kill_process};
 use transcript::{Runner, Socket};
 
@@ -63,7 +64,12 @@ impl Server {
     pub fn launch(launcher: &[&str], options: &[&str]) -> Result<Server, StartError> {
         let binary = binary()?;
         let words: Vec<&Path> = launcher.iter().map(Path::new).chain([binary.as_path()]).collect();
-        Server::attempt(&words, options)
+        Server::attempt(&words, options, false)
+    }
+
+    /// The same, without waiting until it has loaded its data.
+    pub fn loading(options: &[&str]) -> Result<Server, StartError> {
+        Server::attempt(&[&binary()?], options, true)
     }
 
     /// The same with this many threads, this driver and `more` options; a test that needs no more than that.
@@ -81,20 +87,29 @@ impl Server {
 
     /// The same with `more` options.
     pub fn redis_with(more: &[&str]) -> Result<Server, StartError> {
+        Server::attempt_redis(more, false)
+    }
+
+    /// The same, without waiting until it has loaded its data.
+    pub fn redis_loading(more: &[&str]) -> Result<Server, StartError> {
+        Server::attempt_redis(more, true)
+    }
+
+    fn attempt_redis(more: &[&str], may_load: bool) -> Result<Server, StartError> {
         // A name that no file has: it would load a snapshot that somebody left in its directory.
         let snapshot = format!("oracle-{}.rdb", std::process::id());
         let options = [&["--dbfilename", &snapshot, "--enable-debug-command", "yes"], more].concat();
-        Server::attempt(&[Path::new("redis-server")], &options)
+        Server::attempt(&[Path::new("redis-server")], &options, may_load)
     }
 
-    fn attempt(words: &[&Path], options: &[&str]) -> Result<Server, StartError> {
-        let mut attempt = Server::start_once(words, options);
+    fn attempt(words: &[&Path], options: &[&str], may_load: bool) -> Result<Server, StartError> {
+        let mut attempt = Server::start_once(words, options, may_load);
         for _ in 1..ATTEMPTS_MAX {
             match &attempt {
                 Err(StartError::Failed { log, .. })
                     if log.contains("in use") || log.contains("uses this port") =>
                 {
-                    attempt = Server::start_once(words, options);
+                    attempt = Server::start_once(words, options, may_load);
                 }
                 _ => break,
             }
@@ -102,7 +117,7 @@ impl Server {
         attempt
     }
 
-    fn start_once(words: &[&Path], options: &[&str]) -> Result<Server, StartError> {
+    fn start_once(words: &[&Path], options: &[&str], may_load: bool) -> Result<Server, StartError> {
         // One at a time: two tests must not find the same port free.
         static STARTING: Mutex<()> = Mutex::new(());
         let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,18 +153,21 @@ impl Server {
             }
         };
         let mut server = Server { child, port, log, name };
-        if server.answers_in_time()? {
+        if server.answers_in_time(may_load)? {
             return Ok(server);
         }
         Err(StartError::Failed { name: server.name.clone(), log: server.log_end() })
     }
 
-    fn answers_in_time(&mut self) -> io::Result<bool> {
+    fn answers_in_time(&mut self, may_load: bool) -> io::Result<bool> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end && self.child.try_wait()?.is_none() {
-            // A refusal is an answer too.
-            if self.connect().and_then(|mut socket| socket.call(&[b"PING".to_vec()])).is_ok() {
-                return Ok(true);
+            let answer = self.connect().and_then(|mut socket| socket.call(&[b"PING".to_vec()]));
+            match answer {
+                Ok(Value::Error(text)) if !may_load && text.starts_with(b"LOADING ") => {}
+                // A refusal is an answer too.
+                Ok(_) => return Ok(true),
+                Err(_) => {}
             }
             std::thread::sleep(POLL_INTERVAL);
         }

@@ -47,6 +47,7 @@ texts! {
     NO_FUNCTION = "ERR Function not found";
     NOT_READ_ONLY = "ERR Can not execute a script with write flag using *_ro command.";
     LIBRARIES_TOO_LARGE = "OOM the libraries of functions take more than script-memory-bytes-max";
+    LOADING = "LOADING Redis is loading the dataset in memory";
     NO_AUTH = "NOAUTH Authentication required.";
     OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
 }

@@ -1,12 +1,17 @@
 //! Reading a file item by item.
+//!
+//! Who goes over a file by [`FileReader::skip_value`] learns where its items begin, and others can read them then: the bytes
+//! from one item to another are a part of a file.
 
 use std::io::Read;
 
 use crate::VERSION_MAX;
+use crate::crc64::{combined, crc64};
 use crate::decode::{Build, read_value};
 use crate::error::{Error, Why};
 use crate::format::*;
 use crate::reader::Reader;
+use crate::skip::skip_value;
 
 /// What a file consists of.
 #[derive(Debug)]
@@ -42,31 +47,80 @@ pub struct KeyItem {
     pub frequency: Option<u8>,
 }
 
-/// Reads a file.
+/// Reads a file, or a part of one.
 #[derive(Debug)]
 pub struct FileReader<R> {
     reader: Reader<R>,
-    version: u32,
+    /// None of a part, which ends with an item.
+    version: Option<u32>,
     verifies: bool,
+    /// What stood at the end.
+    stored_checksum: u64,
+}
+
+/// The checksum of some bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Checksum {
+    crc: u64,
+    len: u64,
+}
+
+impl Checksum {
+    /// Of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Checksum { crc: crc64(0, bytes), len: bytes.len() as u64 }
+    }
+
+    /// Of the same bytes with `others` behind them.
+    pub fn then(self, others: Checksum) -> Self {
+        Checksum { crc: combined(self.crc, others.crc, others.len), len: self.len + others.len }
+    }
 }
 
 impl<R: Read> FileReader<R> {
     /// Reads the beginning of a file. The checksum at the end is compared if there is one and `verifies`.
     pub fn new(source: R, verifies: bool) -> Result<Self, Error> {
-        let mut reader = Reader::new(source);
+        let mut reader = Reader::at(source, 0, verifies);
         let head: [u8; 9] = reader.array()?;
         let digits = head.strip_prefix(MAGIC).filter(|digits| digits.iter().all(u8::is_ascii_digit));
         let version =
             digits.map(|digits| digits.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0')));
         match version {
-            Some(version @ 1..=VERSION_MAX) => Ok(FileReader { reader, version, verifies }),
+            Some(version @ 1..=VERSION_MAX) => {
+                Ok(FileReader { reader, version: Some(version), verifies, stored_checksum: 0 })
+            }
             _ => Err(reader.error(0, Why::Version)),
         }
     }
 
-    /// Bytes read so far.
+    /// Reads whole items from a part of a file that begins at `offset`. `sums` if [`FileReader::sum`] will be asked.
+    pub fn of_part(source: R, offset: u64, sums: bool) -> Self {
+        let reader = Reader::at(source, offset, sums);
+        FileReader { reader, version: None, verifies: false, stored_checksum: 0 }
+    }
+
+    /// Where the next item begins.
     pub fn offset(&self) -> u64 {
         self.reader.offset()
+    }
+
+    /// What is read from; it is ahead of the items.
+    pub fn source_mut(&mut self) -> &mut R {
+        self.reader.source_mut()
+    }
+
+    /// The checksum of what was read of a part that began at `offset`.
+    pub fn sum(&mut self, offset: u64) -> Checksum {
+        Checksum { crc: self.reader.checksum(), len: self.reader.offset() - offset }
+    }
+
+    /// At the end of a file that was not verified: an error if there is a checksum and it is not that of all before the
+    /// [`Item::End`], which `sum` is.
+    pub fn verify(&self, sum: Checksum) -> Result<(), Error> {
+        if self.stored_checksum != 0 && self.stored_checksum != sum.then(Checksum::of(&[OP_EOF])).crc {
+            return Err(self.reader.error(self.offset() - 8, Why::Checksum));
+        }
+        Ok(())
     }
 
     /// An error about the key that stands at `offset`.
@@ -77,6 +131,9 @@ impl<R: Read> FileReader<R> {
     /// The next item.
     pub fn next_item(&mut self) -> Result<Item, Error> {
         let (mut expiry_ms, mut idle_seconds, mut frequency) = (None, None, None);
+        if self.version.is_none() && self.reader.is_at_end()? {
+            return Ok(Item::End);
+        }
         loop {
             let reader = &mut self.reader;
             let offset = reader.offset();
@@ -90,7 +147,7 @@ impl<R: Read> FileReader<R> {
                     let what = "an opcode where a key is due";
                     return Err(reader.error(offset, Why::Unsupported { code: opcode, what }));
                 }
-                OP_EOF => return self.end(),
+                OP_EOF => return self.end(offset),
                 OP_SELECTDB => return Ok(Item::Database(reader.length()?)),
                 OP_RESIZEDB => return Ok(Item::Sizes(reader.length()?, reader.length()?)),
                 OP_AUX => return Ok(Item::Aux(reader.owned_string()?, reader.owned_string()?)),
@@ -116,11 +173,19 @@ impl<R: Read> FileReader<R> {
         read_value(&mut self.reader, value_type, build)
     }
 
-    fn end(&mut self) -> Result<Item, Error> {
-        if self.version >= VERSION_OF_CHECKSUM {
+    /// Goes over it instead. What is wrong inside of it is not noticed if that makes no difference to where it ends.
+    pub fn skip_value(&mut self, value_type: ValueType) -> Result<(), Error> {
+        skip_value(&mut self.reader, value_type)
+    }
+
+    fn end(&mut self, offset: u64) -> Result<Item, Error> {
+        let Some(version) = self.version else {
+            return self.reader.corrupt(offset, "an end amid a part");
+        };
+        if version >= VERSION_OF_CHECKSUM {
             let (offset, computed) = (self.reader.offset(), self.reader.checksum());
-            let checksum = u64::from_le_bytes(self.reader.array()?);
-            if self.verifies && checksum != 0 && checksum != computed {
+            self.stored_checksum = u64::from_le_bytes(self.reader.array()?);
+            if self.verifies && ![0, computed].contains(&self.stored_checksum) {
                 return Err(self.reader.error(offset, Why::Checksum));
             }
         }

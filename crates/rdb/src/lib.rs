@@ -28,12 +28,13 @@ mod lzf;
 mod packed;
 mod payload;
 mod reader;
+mod skip;
 mod stream;
 
 pub use decode::{Build, Part, read_value};
 pub use encode::Encoder;
 pub use error::{Error, Why};
-pub use file::{FileReader, Item, KeyItem};
+pub use file::{Checksum, FileReader, Item, KeyItem};
 pub use format::{Kind, ValueType};
 pub use payload::{Libraries, NoLibrary, open_payload, seal_payload};
 pub use reader::{Reader, STRING_BYTES_MAX};

@@ -15,6 +15,8 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Bytes of a string that memory is taken for before any of them has come.
 const RESERVED_BYTES_MAX: u64 = 1 << 20;
 
+const UNKNOWN_STRING: &str = "unknown form of a string";
+
 /// A source of bytes with a position.
 #[derive(Debug)]
 pub struct Reader<R> {
@@ -22,9 +24,10 @@ pub struct Reader<R> {
     buffer: Vec<u8>,
     /// What of the buffer was read.
     at: usize,
-    /// What of the buffer is in `checksum`.
+    /// What of the buffer is in `checksum`, if somebody wants that.
     checked: usize,
     checksum: u64,
+    sums: bool,
     /// Where the buffer begins.
     buffer_offset: u64,
     /// A compressed string.
@@ -34,8 +37,18 @@ pub struct Reader<R> {
 impl<R: Read> Reader<R> {
     /// Reads from `source`, in large pieces.
     pub fn new(source: R) -> Self {
+        Reader::at(source, 0, false)
+    }
+
+    /// The same for a source that begins at `offset`; `sums` if the checksum is wanted.
+    pub(crate) fn at(source: R, offset: u64, sums: bool) -> Self {
         let (buffer, packed) = (Vec::new(), Vec::new());
-        Reader { source, buffer, at: 0, checked: 0, checksum: 0, buffer_offset: 0, packed }
+        Reader { source, buffer, at: 0, checked: 0, checksum: 0, sums, buffer_offset: offset, packed }
+    }
+
+    /// What is read from. It is some bytes ahead.
+    pub(crate) fn source_mut(&mut self) -> &mut R {
+        &mut self.source
     }
 
     /// Bytes read so far.
@@ -54,13 +67,25 @@ impl<R: Read> Reader<R> {
 
     /// The checksum of all that was read.
     pub(crate) fn checksum(&mut self) -> u64 {
-        self.checksum = crc64(self.checksum, &self.buffer[self.checked..self.at]);
-        self.checked = self.at;
+        if self.sums {
+            self.checksum = crc64(self.checksum, &self.buffer[self.checked..self.at]);
+            self.checked = self.at;
+        }
         self.checksum
     }
 
     /// Gets the next bytes into the buffer, of which all were read.
     fn refill(&mut self) -> Result<(), Error> {
+        if self.try_refill()? { Ok(()) } else { Err(self.error(self.offset(), Why::Truncated)) }
+    }
+
+    /// Whether all was read.
+    pub(crate) fn is_at_end(&mut self) -> Result<bool, Error> {
+        Ok(self.at == self.buffer.len() && !self.try_refill()?)
+    }
+
+    /// The same as `refill`; false if there are none.
+    fn try_refill(&mut self) -> Result<bool, Error> {
         self.checksum();
         self.buffer_offset += self.buffer.len() as u64;
         self.buffer.resize(BUFFER_BYTES, 0);
@@ -72,11 +97,7 @@ impl<R: Read> Reader<R> {
             }
         };
         self.buffer.truncate(*got.as_ref().unwrap_or(&0));
-        match got {
-            Ok(0) => Err(self.error(self.offset(), Why::Truncated)),
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.error(self.offset(), error)),
-        }
+        got.map(|count| count > 0).map_err(|error| self.error(self.offset(), error))
     }
 
     pub(crate) fn byte(&mut self) -> Result<u8, Error> {
@@ -118,6 +139,41 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
+    /// Goes over the next `count` bytes.
+    pub(crate) fn skip(&mut self, count: u64) -> Result<(), Error> {
+        let mut left = count;
+        while left > 0 {
+            if self.at == self.buffer.len() {
+                self.refill()?;
+            }
+            let piece = (self.buffer.len() - self.at).min(left as usize);
+            self.at += piece;
+            left -= piece as u64;
+        }
+        Ok(())
+    }
+
+    /// Goes over a string.
+    pub(crate) fn skip_string(&mut self) -> Result<(), Error> {
+        let offset = self.offset();
+        match self.length_or_special()? {
+            Ok(length) => {
+                self.check_length(offset, length)?;
+                self.skip(length)
+            }
+            Err(SPECIAL_I8) => self.skip(1),
+            Err(SPECIAL_I16) => self.skip(2),
+            Err(SPECIAL_I32) => self.skip(4),
+            Err(SPECIAL_LZF) => {
+                let (packed_length, length) = (self.length()?, self.length()?);
+                self.check_length(offset, packed_length)?;
+                self.check_length(offset, length)?;
+                self.skip(packed_length)
+            }
+            Err(_) => self.corrupt(offset, UNKNOWN_STRING),
+        }
+    }
+
     /// A length, or what kind of special string follows.
     fn length_or_special(&mut self) -> Result<Result<u64, u8>, Error> {
         let offset = self.offset();
@@ -155,7 +211,7 @@ impl<R: Read> Reader<R> {
             Err(SPECIAL_I16) => i32::from(i16::from_le_bytes(self.array()?)),
             Err(SPECIAL_I32) => i32::from_le_bytes(self.array()?),
             Err(SPECIAL_LZF) => return self.compressed_string(offset, out),
-            Err(_) => return self.corrupt(offset, "unknown form of a string"),
+            Err(_) => return self.corrupt(offset, UNKNOWN_STRING),
         };
         out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
         Ok(())

@@ -214,6 +214,10 @@ fn errors_say_what_is_wrong_and_where() {
 #[test]
 fn old_encodings_are_read() {
     let texts = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
+    let read = |bytes: &[u8], value_type: ValueType| {
+        check_value(&[&[value_type as u8], bytes].concat());
+        read(bytes, value_type)
+    };
     assert_eq!(read(&b"\x02\x01a\xc0\xff"[..], ValueType::List), Ok(Model::List(texts(&["a", "-1"]))));
     let lengths = b"\x03\x80\0\0\0\x01a\x81\0\0\0\0\0\0\0\x02bc\xc2\xff\xff\xff\x7f";
     assert_eq!(read(&lengths[..], ValueType::Set), Ok(Model::Set(texts(&["a", "bc", "2147483647"]))));
@@ -370,7 +374,9 @@ fn all_forms_of_streams_are_read() {
         (ValueType::Stream2, [Some(1_795_284_632_681), Some(8)], (StreamId { ms: 1, seq: 2 }, 3)),
         (ValueType::Stream3, [Some(9), None], (StreamId { ms: 1, seq: 2 }, 3)),
     ] {
-        let model = read(&encoded_stream(value_type)[..], value_type);
+        let encoded = encoded_stream(value_type);
+        check_value(&[&[value_type as u8], &encoded[..]].concat());
+        let model = read(&encoded[..], value_type);
         let Ok(Model::Stream(StreamModel(stream))) = model else { panic!("{model:?}") };
         let log = &stream.log;
         let entries: Vec<(String, Vec<&[u8]>)> = log

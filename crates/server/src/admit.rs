@@ -52,6 +52,9 @@ impl ThreadHost {
                 command.full_name
             )));
         }
+        if self.shared.snapshots.progress.is_loading() && !command.has(Flag::Loading) {
+            return Admission::Refused(CommandError::LOADING);
+        }
         if self.postpone(command, args) {
             return Admission::Later;
         }

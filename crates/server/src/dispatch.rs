@@ -134,7 +134,7 @@ impl Thread {
             self.host.refuse_for(lack, command, out);
             return self.host.suppress_reply(Some(command), mode, mark, out);
         }
-        if self.lacks_room(command, args) {
+        if self.lacks_room(command, args) && !self.host.shared.snapshots.progress.is_loading() {
             return self.refuse_for_memory(command, out);
         }
         if !self.runs_plainly() {
@@ -160,7 +160,8 @@ impl Thread {
             || self.host.pausing.is_on()
             || self.host.is_monitored()
             || self.host.shared.scripts.is_busy()
-            || self.host.shared.snapshots.last_failed.load(Ordering::Relaxed))
+            || self.host.shared.snapshots.last_failed.load(Ordering::Relaxed)
+            || self.host.shared.snapshots.progress.is_loading())
     }
 
     /// A command of a client that is not plain: queued, refused, or its reply suppressed.

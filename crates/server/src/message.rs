@@ -9,6 +9,7 @@ use shard::Node;
 use crate::gather::{Answer, Question};
 use crate::migration::Returned;
 use crate::session::Protocol;
+use crate::snapshot::Loaded;
 
 /// A message in a thread's inbox.
 pub(crate) enum Message {
@@ -40,6 +41,10 @@ pub(crate) enum Message {
     Migrated(Box<Returned>),
     /// A snapshot is being saved, can go on, or is over.
     Snapshot,
+    /// What was read at the start, to be put in its place.
+    Loaded(Box<Loaded>),
+    /// A heap is there for each thread.
+    OwnHeap,
     /// Settings changed: take the new ones.
     Reconfigure,
     /// End the loop.

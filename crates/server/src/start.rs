@@ -99,16 +99,31 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
     let (shared, threads) = open_threads(settings, table, users)?;
     shared.watch.note_startup();
     stop_at_signal(shared)?;
-    // What is loaded is as good as what comes later: a thread that serves gets this heap.
-    heap::own();
-    if !shared.load_at_start()? {
-        return Ok(());
-    }
-    heap::disown();
     let listeners = listen(&shared.settings)?;
     let places: Vec<String> = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();
     let pid_file = PidFile::write(&shared.settings)?;
+    let has_snapshot = shared.has_snapshot_to_load();
     let threads = start_threads(shared, threads, listeners);
+    let loaded = if has_snapshot { shared.load_at_start() } else { Ok(true) };
+    match loaded {
+        Ok(true) => announce(shared, &places),
+        Ok(false) => {}
+        Err(_) => shared.stop(),
+    }
+    for thread in threads {
+        if thread.join().is_err() {
+            shared.stop();
+        }
+    }
+    loaded?;
+    shared.end()?;
+    drop(pid_file);
+    tracing::info!("the server stops");
+    Ok(())
+}
+
+/// Says that all commands are served now.
+fn announce(shared: &Shared, places: &[String]) {
     tracing::info!(
         "ready to accept connections on {} ({}, {} shards)",
         places.join(", "),
@@ -118,15 +133,6 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
     if shared.settings.number(SUPERVISED) >= SUPERVISED_BY_SYSTEMD {
         system::notify_systemd("READY=1");
     }
-    for thread in threads {
-        if thread.join().is_err() {
-            shared.stop();
-        }
-    }
-    shared.end()?;
-    drop(pid_file);
-    tracing::info!("the server stops");
-    Ok(())
 }
 
 impl Settings {
@@ -256,7 +262,10 @@ fn start_threads(
 }
 
 fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners: Vec<(Protocol, Listener)>) {
-    heap::own();
+    // While the snapshot is being loaded heaps are with those who load.
+    if !shared.snapshots.progress.is_loading() {
+        heap::own();
+    }
     let protocols = listeners.iter().map(|(protocol, _)| *protocol).collect();
     let served = listeners
         .into_iter()

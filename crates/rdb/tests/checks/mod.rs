@@ -3,7 +3,10 @@
 use std::io::Read;
 
 use ds::stream::{Stream, StreamLimits};
-use rdb::{Encoder, FileReader, Item, Kind, Libraries, NoLibrary, Part, Reader, ValueType, read_value};
+use rdb::{
+    Checksum, Encoder, Error, FileReader, Item, Kind, Libraries, NoLibrary, Part, Reader, ValueType,
+    read_value,
+};
 
 /// Bytes that come of one byte of input at most: LZF makes 264 of 3, and elements have a length of their own.
 const EXPANSION_MAX: usize = 90;
@@ -170,6 +173,7 @@ pub(crate) fn check_value(input: &[u8]) {
     let Ok(value_type) = ValueType::from_code(code) else { return };
     let found = read(bytes, value_type);
     assert_eq!(found, read(Dribble(bytes), value_type));
+    check_skipping(bytes, value_type);
     let Ok(model) = found else { return };
     assert!(model.bytes() <= EXPANSION_MAX * bytes.len());
     for (compresses, is_packed) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -178,13 +182,63 @@ pub(crate) fn check_value(input: &[u8]) {
     }
 }
 
+/// Who goes over a value comes as far as who reads it, if that can be read.
+fn check_skipping(bytes: &[u8], value_type: ValueType) {
+    let part = |is_read: bool| {
+        let mut part = FileReader::of_part(bytes, 0, false);
+        let done = match is_read {
+            true => part.value(value_type, &mut |_| true),
+            false => part.skip_value(value_type),
+        };
+        done.is_ok().then_some(part.offset())
+    };
+    if let Some(end) = part(true) {
+        assert_eq!(part(false), Some(end));
+    }
+}
+
 /// A text of every item of a file.
 fn items(source: impl Read) -> Vec<String> {
+    match FileReader::new(source, true) {
+        Ok(file) => items_of(file),
+        Err(error) => vec![error.to_string()],
+    }
+}
+
+/// The same for a file that is first cut into parts of `count` items.
+fn items_of_parts(input: &[u8], count: usize) -> Result<Vec<String>, Error> {
+    let mut file = FileReader::new(input, false)?;
+    let mut borders = vec![file.offset()];
+    loop {
+        let border = file.offset();
+        let item = file.next_item()?;
+        if let Item::Key(key) = &item {
+            file.skip_value(key.value_type)?;
+        }
+        let is_end = matches!(item, Item::End);
+        borders.push(if is_end { border } else { file.offset() });
+        if is_end {
+            break;
+        }
+    }
+    let last = borders.len() - 1;
+    let ends = borders.iter().enumerate().filter(|(index, _)| index % count == 0 || *index == last);
+    let ends: Vec<usize> = ends.map(|(_, offset)| *offset as usize).collect();
+    let (mut found, mut sum) = (Vec::new(), Checksum::of(&input[..ends[0]]));
+    for range in ends.windows(2) {
+        let (from, bytes) = (range[0] as u64, &input[range[0]..range[1]]);
+        let mut part = items_of(FileReader::of_part(Dribble(bytes), from, false));
+        assert_eq!(part.pop().as_deref(), Some("Ok(End)"));
+        found.extend(part);
+        sum = sum.then(Checksum::of(bytes));
+    }
+    file.verify(sum)?;
+    found.push("Ok(End)".to_owned());
+    Ok(found)
+}
+
+fn items_of<R: Read>(mut file: FileReader<R>) -> Vec<String> {
     let mut found = Vec::new();
-    let mut file = match FileReader::new(source, true) {
-        Ok(file) => file,
-        Err(error) => return vec![error.to_string()],
-    };
     loop {
         let item = file.next_item();
         found.push(format!("{item:?}"));
@@ -210,6 +264,11 @@ fn items(source: impl Read) -> Vec<String> {
 pub(crate) fn check_file(input: &[u8]) -> Vec<String> {
     let found = items(input);
     assert_eq!(found, items(Dribble(input)));
+    if found.last().is_some_and(|last| last == "Ok(End)") {
+        for count in [1, 3, usize::MAX] {
+            assert_eq!(items_of_parts(input, count).expect("it can be read"), found);
+        }
+    }
     found
 }
 

@@ -44,6 +44,9 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
     }
     let word = ctx.args[1].to_ascii_lowercase();
     match (&*word, &ctx.args[2..]) {
+        (b"populate" | b"reload", _) if ThreadHost::of(ctx.host).shared.snapshots.progress.is_loading() => {
+            Err(CommandError::LOADING)
+        }
         (b"assert" | b"oom" | b"panic" | b"segfault", []) => crash(),
         (b"change-repl-id", []) => ok(ctx),
         (b"digest", []) => {

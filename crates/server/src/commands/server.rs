@@ -114,7 +114,8 @@ fn shutdown(ctx: &mut Ctx) -> CommandResult {
     if !has("nosave") && host.shared.scripts.is_busy() {
         return Err(host.shared.busy_error());
     }
-    let saves = has("save") || !has("nosave") && host.shared.has_save_points();
+    let is_loading = host.shared.snapshots.progress.is_loading();
+    let saves = !is_loading && (has("save") || !has("nosave") && host.shared.has_save_points());
     if saves {
         if ctx.store.entered().len() < host.shared.shards.len() {
             ctx.store.tx.wanted = host.shared.shards.ids().collect();

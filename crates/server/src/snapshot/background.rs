@@ -273,8 +273,8 @@ impl Thread {
         must_wait
     }
 
-    /// Begins to save in the background, unless shards are taken for long.
-    pub(super) fn try_to_begin_save(&mut self) -> bool {
+    /// Enters all shards, unless some are taken for long.
+    pub(super) fn enters_all(&mut self) -> bool {
         self.leave_all();
         let shared = self.host.shared;
         let ids: Vec<ShardId> = shared.shards.ids().collect();
@@ -284,6 +284,13 @@ impl Thread {
         if patient {
             patience.put_back();
         }
+        has_all
+    }
+
+    /// Begins to save in the background, unless shards are taken for long.
+    pub(super) fn try_to_begin_save(&mut self) -> bool {
+        let shared = self.host.shared;
+        let has_all = self.enters_all();
         if has_all
             && shared.snapshots.current().is_none()
             && let Err(error) = self.host.begin_background_save(&mut self.tx.hold)

@@ -1,30 +1,36 @@
 //! Reading the snapshot.
 //!
 //! All of it is read into databases of its own, which take their place in the shards when the end was reached and the
-//! checksum is right: nothing is ever half loaded.
+//! checksum is right: nothing is ever half loaded. While a server that starts reads, its threads serve already, but only
+//! commands that need no data; how several threads read together is in `pieces.rs`.
 
 use std::fs::File;
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 
-use command::{Garbage, Post, Task, Tx, Wait};
+use command::{Garbage, Post, Tx};
 use commands::keys::encoded::Builder;
 use ds::hashing::Seed;
 use keyspace::{Config, Db, Kind, UnixMs, access};
 use proactor::Clock;
 use rdb::{FileReader, Item, KeyItem, Why};
 use script::{FunctionEngine, LibrarySet};
-use shard::{Hold, Placement, Ready, ShardId};
+use shard::{Placement, Ready, ShardId};
 
 use super::names;
+use super::progress::Progress;
 use crate::error::Error;
 use crate::library_store::Loading;
+use crate::message::Message;
 use crate::settings::RDBCHECKSUM;
 use crate::shared::Shared;
+use crate::thread::Thread;
 
 /// Between two lines of the log about how far it is.
 const PROGRESS_MS: u64 = 1000;
+/// So much is read between two looks at the clock.
+const BYTES_PER_LOOK: u64 = if cfg!(debug_assertions) { 16 } else { 16 * 1024 };
 
 /// What was read.
 pub(crate) struct Loaded {
@@ -33,34 +39,46 @@ pub(crate) struct Loaded {
     libraries: LibrarySet,
     key_count: u64,
     expired_count: u64,
+    /// Told when it is in its place.
+    installed: Option<mpsc::Sender<()>>,
 }
 
 impl Shared {
-    /// Loads the snapshot, if there is one, into the shards of a server that does not serve yet. False: the server was
-    /// stopped meanwhile, and holds nothing.
-    pub(crate) fn load_at_start(&'static self) -> Result<bool, Error> {
+    /// Whether there is a snapshot to be loaded; then the server is loading from now on.
+    pub(crate) fn has_snapshot_to_load(&self) -> bool {
         names::remove_leftovers(&self.settings);
+        let path = names::path(&self.settings, &names::name_to_load(&self.settings));
+        let is_there = !path.metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        if is_there {
+            self.snapshots.progress.begin(Clock::real().now_ms());
+        }
+        is_there
+    }
+
+    /// Loads the snapshot while the threads serve; the first of them puts it in its place. False: the server was stopped
+    /// meanwhile, and holds nothing.
+    pub(crate) fn load_at_start(&'static self) -> Result<bool, Error> {
         let name = names::name_to_load(&self.settings);
         let clock = Clock::real();
         let started_ms = clock.monotonic_ms();
-        let file = match File::open(names::path(&self.settings, &name)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-            opened => opened,
-        };
-        let now = clock.now_ms() as UnixMs;
-        let Some(loaded) = self.read(&name, file, now)? else { return Ok(false) };
-        let mut hold: Hold<'_, Task, Wait> = Hold::new(&self.shards);
-        for (id, dbs) in self.shards.ids().zip(loaded.dbs) {
-            assert!(hold.try_enter(id), "nobody else is there yet");
-            hold.shard_mut(id).dbs = dbs.into();
-            assert!(hold.leave_or_keep(id), "nobody else is there yet");
+        let file = File::open(names::path(&self.settings, &name));
+        let loader_count = if self.threads.len() > 1 { self.threads.len() } else { 0 };
+        if loader_count == 0 {
+            heap::own();
         }
-        self.libraries.set(loaded.libraries);
-        self.snapshots.note_loaded(loaded.key_count, loaded.expired_count);
+        let loaded = self.read(&name, file, clock.now_ms() as UnixMs, loader_count);
+        // A thread that serves gets it, and with it what was loaded.
+        heap::disown();
+        let Some(mut loaded) = loaded? else { return Ok(false) };
+        let (key_count, expired_count) = (loaded.key_count, loaded.expired_count);
+        let (installed, is_installed) = mpsc::channel();
+        loaded.installed = Some(installed);
+        self.threads[0].send(Message::Loaded(Box::new(loaded)));
+        if is_installed.recv().is_err() {
+            return Ok(false);
+        }
         tracing::info!(
-            "DB loaded from {name}: {} keys, {} expired ones left out, {} ms",
-            loaded.key_count,
-            loaded.expired_count,
+            "DB loaded from {name}: {key_count} keys, {expired_count} expired ones left out, {} ms",
             clock.monotonic_ms() - started_ms
         );
         Ok(true)
@@ -70,66 +88,74 @@ impl Shared {
     pub(crate) fn reload(&'static self, tx: &mut Tx) -> Result<(), Error> {
         let name = names::name_to_load(&self.settings);
         let file = File::open(names::path(&self.settings, &name));
-        let Some(loaded) = self.read(&name, file, tx.now)? else { return Ok(()) };
-        self.snapshots.note_loaded(loaded.key_count, loaded.expired_count);
+        let Some(loaded) = self.read(&name, file, tx.now, 0)? else { return Ok(()) };
+        self.put_in_place(loaded, tx);
+        self.snapshots.note_saved(self.changes(&tx.hold));
+        Ok(())
+    }
+
+    /// Puts what was read in the place of everything on the shards, all of which are entered.
+    fn put_in_place(&self, loaded: Loaded, tx: &mut Tx) {
         for (id, dbs) in self.shards.ids().zip(loaded.dbs) {
             for (db, new) in (0..).zip(dbs) {
                 replace(tx, id, db, new);
             }
         }
         self.libraries.set(loaded.libraries);
-        self.snapshots.note_saved(self.changes(&tx.hold));
-        Ok(())
+        self.snapshots.loaded_key_count.store(loaded.key_count, Ordering::Relaxed);
+        self.snapshots.expired_key_count.store(loaded.expired_count, Ordering::Relaxed);
     }
 
-    /// What the snapshot holds at `now`; `None` if the server was stopped meanwhile.
+    /// What the snapshot holds at `now`, read by this thread and `loader_count` more; `None` if the server was stopped
+    /// meanwhile.
     fn read(
         &'static self,
         name: &str,
         opened: io::Result<File>,
         now: UnixMs,
+        loader_count: usize,
     ) -> Result<Option<Loaded>, Error> {
         let name = names::path(&self.settings, name).display().to_string();
-        let error = |source: rdb::Error| Error::Snapshot { name: name.clone(), source };
-        let file = opened.map_err(|cause| error(rdb::Error { offset: 0, why: cause.into() }))?;
-        let bytes = file.metadata().map_or(0, |metadata| metadata.len());
-        let seed = Arc::new(self.shards.placement().seed().clone());
-        let mut reading = Reading {
-            shared: self,
-            functions: None,
-            placement: self.shards.placement(),
-            config: self.data_config(),
-            now,
-            db: 0,
-            loaded: Loaded {
-                dbs: self.shards.ids().map(|_| new_dbs(self.settings.databases(), &seed)).collect(),
-                libraries: LibrarySet::default(),
-                key_count: 0,
-                expired_count: 0,
-            },
+        let read = || {
+            let file = opened.map_err(|cause| rdb::Error { offset: 0, why: cause.into() })?;
+            let total_bytes = file.metadata().map_or(0, |metadata| metadata.len());
+            self.snapshots.progress.total_bytes.store(total_bytes, Ordering::Relaxed);
+            let file = Counted { file, progress: &self.snapshots.progress };
+            let target = Target::new(self, now);
+            let mut source = Source::new(&name, &target, total_bytes);
+            let is_complete = match loader_count {
+                0 => source.read_alone(file)?,
+                _ => source.read_with(loader_count, file)?,
+            };
+            let libraries = source.libraries;
+            Ok(is_complete.then(|| target.loaded(libraries)))
         };
-        let mut file = FileReader::new(file, self.settings.is_on(RDBCHECKSUM)).map_err(error)?;
-        let clock = Clock::real();
-        let next_ms = clock.monotonic_ms() + PROGRESS_MS;
-        let mut progress = Progress { name: &name, bytes, clock, next_ms };
-        loop {
-            let item = file.next_item().map_err(error)?;
-            if matches!(item, Item::End) {
-                return Ok(Some(reading.loaded));
-            }
-            reading.take(item, &mut file).map_err(error)?;
-            if self.stopping.load(Ordering::Acquire) {
-                return Ok(None);
-            }
-            progress.look(file.offset(), reading.loaded.key_count);
+        match read() {
+            // There may have been nobody any more to send what comes.
+            Err(_) if self.stopping.load(Ordering::Acquire) => Ok(None),
+            read => read.map_err(|source| Error::Snapshot { name, source }),
         }
     }
 }
 
-impl super::Snapshots {
-    fn note_loaded(&self, key_count: u64, expired_count: u64) {
-        self.loaded_key_count.store(key_count, Ordering::Relaxed);
-        self.expired_key_count.store(expired_count, Ordering::Relaxed);
+impl Thread {
+    /// Puts what was read at the start in its place, and serves all commands from now on.
+    pub(crate) fn install(&mut self, mut loaded: Box<Loaded>) {
+        let shared = self.host.shared;
+        if !self.enters_all() {
+            self.host.next_mail.push(Message::Loaded(loaded));
+            return;
+        }
+        let installed = loaded.installed.take();
+        shared.put_in_place(*loaded, &mut self.tx);
+        shared.snapshots.note_saved(shared.changes(&self.tx.hold));
+        self.tx.finish(&mut self.host);
+        self.leave_all();
+        self.post_all();
+        shared.broadcast(|| Message::OwnHeap);
+        shared.snapshots.progress.end();
+        // Whoever waits for it has gone if the server ends.
+        let _ = installed.map(|installed| installed.send(()));
     }
 }
 
@@ -137,65 +163,65 @@ fn new_dbs(count: u32, seed: &Arc<Seed>) -> Vec<Db> {
     (0..count).map(|_| Db::new(Arc::clone(seed))).collect()
 }
 
-/// A file being read.
-struct Reading<'a> {
-    shared: &'a Shared,
-    /// Loads libraries, which every thread then loads for itself.
-    functions: Option<FunctionEngine>,
+/// Where keys go that are read, by several threads perhaps.
+pub(super) struct Target<'a> {
+    pub(super) shared: &'a Shared,
     placement: &'a Placement,
     config: &'a Config,
     now: UnixMs,
-    /// The database of the keys that come.
-    db: usize,
-    loaded: Loaded,
+    /// By shard, then by number.
+    dbs: Vec<Mutex<Vec<Db>>>,
+    key_count: AtomicU64,
+    expired_count: AtomicU64,
 }
 
-impl Reading<'_> {
-    /// Takes an item that was just read.
-    fn take(&mut self, item: Item, file: &mut FileReader<File>) -> Result<(), rdb::Error> {
-        match item {
-            Item::Database(number) => {
-                let count = self.loaded.dbs.first().map_or(0, Vec::len) as u64;
-                if number >= count {
-                    return Err(
-                        file.corrupt(file.offset(), "more databases than the setting databases allows")
-                    );
-                }
-                self.db = number as usize;
-                Ok(())
-            }
-            Item::Key(key) => self.take_key(&key, file),
-            Item::Library(offset, code) => self.take_library(offset, &code),
-            Item::Aux(name, value) => {
-                tracing::debug!("snapshot: {} {}", name.escape_ascii(), value.escape_ascii());
-                Ok(())
-            }
-            Item::Sizes(..) | Item::End => Ok(()),
+impl<'a> Target<'a> {
+    fn new(shared: &'static Shared, now: UnixMs) -> Target<'a> {
+        let placement = shared.shards.placement();
+        let seed = Arc::new(placement.seed().clone());
+        let dbs = shared.shards.ids().map(|_| Mutex::new(new_dbs(shared.settings.databases(), &seed)));
+        let (key_count, expired_count) = (AtomicU64::new(0), AtomicU64::new(0));
+        let config = shared.data_config();
+        Target { shared, placement, config, now, dbs: dbs.collect(), key_count, expired_count }
+    }
+
+    fn loaded(self, libraries: LibrarySet) -> Loaded {
+        Loaded {
+            dbs: self.dbs.into_iter().map(|dbs| dbs.into_inner().expect("nobody panicked")).collect(),
+            libraries,
+            key_count: self.key_count.into_inner(),
+            expired_count: self.expired_count.into_inner(),
+            installed: None,
         }
     }
 
-    fn take_library(&mut self, offset: u64, code: &[u8]) -> Result<(), rdb::Error> {
-        let memory_bytes_max = self.shared.settings.script_memory_bytes_max();
-        let functions = self.functions.get_or_insert_with(|| FunctionEngine::new(memory_bytes_max));
-        let clock = Clock::real();
-        let mut loading = Loading::unlimited(&clock, self.shared);
-        match self.loaded.libraries.load(code, false, functions, &mut loading) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(rdb::Error { offset, why: Why::Library(error.to_string()) }),
+    /// The database of this number; `offset` is where it stands.
+    pub(super) fn database(&self, number: u64, offset: u64) -> Result<usize, rdb::Error> {
+        if number >= u64::from(self.shared.settings.databases()) {
+            let why = Why::Corrupt("more databases than the setting databases allows");
+            return Err(rdb::Error { offset, why });
         }
+        Ok(number as usize)
     }
 
-    fn take_key(&mut self, item: &KeyItem, file: &mut FileReader<File>) -> Result<(), rdb::Error> {
+    /// Takes a key whose value is next in `file`.
+    pub(super) fn take_key<R: Read>(
+        &self,
+        db: usize,
+        item: &KeyItem,
+        file: &mut FileReader<R>,
+    ) -> Result<(), rdb::Error> {
         let mut builder = Builder::new(item.value_type.kind(), self.config);
         file.value(item.value_type, &mut |part| builder.add(part))?;
         // Redis could write collections without elements, and leaves them out, too.
         let Some(value) = builder.finish() else { return Ok(()) };
         if item.expiry_ms.is_some_and(|expiry| expiry < self.now) || value.lend().is_due(self.now) {
-            self.loaded.expired_count += 1;
+            self.expired_count.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
         let (shard, hash) = self.placement.locate(&item.key);
-        let db = &mut self.loaded.dbs[shard.index()][self.db];
+        let mut dbs = self.dbs[shard.index()].lock().expect("nobody panicked");
+        let db = &mut dbs[db];
         db.note_volatile_fields(&value);
         let (mut record, is_new) = db.find_or_insert(hash, &item.key, || value);
         if !is_new {
@@ -205,28 +231,107 @@ impl Reading<'_> {
         if item.expiry_ms.is_some() {
             db.set_expiry(hash, &item.key, item.expiry_ms);
         }
-        self.loaded.key_count += 1;
+        self.key_count.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 }
 
-/// Says in the log how far the reading is, where it takes longer.
-struct Progress<'a> {
-    name: &'a str,
-    bytes: u64,
-    clock: Clock,
-    next_ms: u64,
+/// A file of which is known how much was read.
+pub(super) struct Counted<'a> {
+    file: File,
+    progress: &'a Progress,
 }
 
-impl Progress<'_> {
-    /// Looks at the clock when so much was read.
-    fn look(&mut self, offset: u64, key_count: u64) {
+impl Read for Counted<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(into)?;
+        self.progress.loaded_bytes.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+/// A file that is being read, and what of it is no key.
+pub(super) struct Source<'a> {
+    pub(super) target: &'a Target<'a>,
+    name: &'a str,
+    total_bytes: u64,
+    /// The database of the keys that come.
+    pub(super) db: usize,
+    libraries: LibrarySet,
+    /// Loads libraries, which every thread then loads for itself.
+    functions: Option<FunctionEngine>,
+    clock: Clock,
+    next_ms: u64,
+    /// Where it looks at the clock again.
+    next_look: u64,
+}
+
+impl<'a> Source<'a> {
+    fn new(name: &'a str, target: &'a Target<'a>, total_bytes: u64) -> Source<'a> {
+        let (libraries, clock) = (LibrarySet::default(), Clock::real());
+        let next_ms = clock.monotonic_ms() + PROGRESS_MS;
+        Source { target, name, total_bytes, db: 0, libraries, functions: None, clock, next_ms, next_look: 0 }
+    }
+
+    /// Reads all of it; false if the server was stopped meanwhile.
+    fn read_alone(&mut self, file: Counted) -> Result<bool, rdb::Error> {
+        let mut file = FileReader::new(file, self.target.shared.settings.is_on(RDBCHECKSUM))?;
+        loop {
+            match file.next_item()? {
+                Item::End => return Ok(true),
+                Item::Key(key) => self.target.take_key(self.db, &key, &mut file)?,
+                item => self.take(item, file.offset())?,
+            }
+            if !self.goes_on(file.offset()) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Takes what is no key; `offset` is where it ends.
+    pub(super) fn take(&mut self, item: Item, offset: u64) -> Result<(), rdb::Error> {
+        match item {
+            Item::Database(number) => self.db = self.target.database(number, offset)?,
+            Item::Library(offset, code) => self.take_library(offset, &code)?,
+            Item::Aux(name, value) => {
+                if name == b"used-mem"
+                    && let Some(bytes) = ds::num::parse_i64(&value)
+                {
+                    self.target.shared.snapshots.progress.used_bytes.store(bytes as u64, Ordering::Relaxed);
+                }
+                tracing::debug!("snapshot: {} {}", name.escape_ascii(), value.escape_ascii());
+            }
+            Item::Sizes(..) | Item::Key(_) | Item::End => {}
+        }
+        Ok(())
+    }
+
+    fn take_library(&mut self, offset: u64, code: &[u8]) -> Result<(), rdb::Error> {
+        let shared = self.target.shared;
+        let memory_bytes_max = shared.settings.script_memory_bytes_max();
+        let functions = self.functions.get_or_insert_with(|| FunctionEngine::new(memory_bytes_max));
+        let clock = Clock::real();
+        match self.libraries.load(code, false, functions, &mut Loading::unlimited(&clock, shared)) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(rdb::Error { offset, why: Why::Library(error.to_string()) }),
+        }
+    }
+
+    /// Says now and then that so much was read; false if the server was stopped.
+    pub(super) fn goes_on(&mut self, offset: u64) -> bool {
+        let shared = self.target.shared;
+        if offset < self.next_look {
+            return true;
+        }
+        self.next_look = offset + BYTES_PER_LOOK;
         let now_ms = self.clock.monotonic_ms();
         if now_ms >= self.next_ms {
             self.next_ms = now_ms + PROGRESS_MS;
-            let percent = offset * 100 / self.bytes.max(1);
+            let percent = offset * 100 / self.total_bytes.max(1);
+            let key_count = self.target.key_count.load(Ordering::Relaxed);
             tracing::info!("loading {}: {percent} %, {key_count} keys", self.name);
         }
+        !shared.stopping.load(Ordering::Acquire)
     }
 }
 

@@ -1,13 +1,15 @@
 //! The snapshot: the file `dbfilename` in `dir`, in Redis' dump format.
 //!
 //! `save.rs` writes it while all shards are held, `background.rs` while clients are served, when `points.rs` or somebody
-//! wants it, and `load.rs` reads it before the first client is served. Here is what is known of them, and what happens at the
+//! wants it, and `load.rs` reads it before commands that need data are served. Here is what is known of them, and what happens at the
 //! end of the server.
 
 mod background;
 mod load;
 mod names;
+mod pieces;
 mod points;
+mod progress;
 mod save;
 mod saving;
 mod schedule;
@@ -22,6 +24,8 @@ use command::{Task, Wait};
 use shard::{Hold, ShardId};
 
 pub(crate) use background::Share;
+pub(crate) use load::Loaded;
+use progress::Progress;
 use saving::Saving;
 pub(crate) use schedule::Schedule;
 use writer::Writer;
@@ -41,6 +45,8 @@ pub(crate) struct Snapshots {
     pub(crate) last_failed: AtomicBool,
     pub(crate) loaded_key_count: AtomicU64,
     pub(crate) expired_key_count: AtomicU64,
+    /// Of the loading at the start.
+    pub(crate) progress: Progress,
     /// What is new is saved when the threads have ended.
     saves_at_end: AtomicBool,
     /// The one that is being saved in the background.
@@ -71,6 +77,7 @@ impl Snapshots {
             last_failed: AtomicBool::new(false),
             loaded_key_count: AtomicU64::new(0),
             expired_key_count: AtomicU64::new(0),
+            progress: Progress::default(),
             saves_at_end: AtomicBool::new(false),
             current: Mutex::default(),
             is_cutting: AtomicBool::new(false),
@@ -221,7 +228,8 @@ impl Shared {
     /// Saves at the end of the server, when its threads have ended, if that was asked for and there is something new.
     pub(crate) fn end(&self) -> Result<(), Error> {
         self.snapshots.end_writer();
-        if !self.snapshots.saves_at_end.load(Ordering::Relaxed) {
+        let is_loading = self.snapshots.progress.is_loading();
+        if is_loading || !self.snapshots.saves_at_end.load(Ordering::Relaxed) {
             return Ok(());
         }
         let mut hold = Hold::new(&self.shards);

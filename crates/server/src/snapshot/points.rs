@@ -26,7 +26,7 @@ impl Thread {
     pub(crate) fn save_if_due(&mut self) {
         let shared = self.host.shared;
         let snapshots = &shared.snapshots;
-        if snapshots.current().is_some() {
+        if snapshots.progress.is_loading() || snapshots.current().is_some() {
             return;
         }
         let now_seconds = self.host.driver.clock().now_ms() / 1000;

@@ -136,12 +136,12 @@ pub(super) fn memory(report: &mut Report) {
 }
 
 pub(super) fn persistence(report: &mut Report) {
-    report.fields(
-        &["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"],
-        0,
-    );
-    report.field("current_fork_perc", "0.00");
     let snapshots = &report.shared.snapshots;
+    let now_ms = proactor::Clock::real().now_ms();
+    let loading = snapshots.progress.figures(now_ms);
+    report.field("loading", u8::from(loading.is_some()));
+    report.fields(&["async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"], 0);
+    report.field("current_fork_perc", "0.00");
     let current = snapshots.current();
     let (done, total) = current
         .as_ref()
@@ -156,7 +156,6 @@ pub(super) fn persistence(report: &mut Report) {
     let is_well = !snapshots.last_failed.load(Ordering::Relaxed);
     report.field("rdb_last_bgsave_status", if is_well { "ok" } else { "err" });
     report.field("rdb_last_bgsave_time_sec", snapshots.last_took_seconds.load(Ordering::Relaxed));
-    let now_ms = proactor::Clock::real().now_ms();
     let since = current.map_or(-1, |saving| (now_ms.saturating_sub(saving.started_ms) / 1000) as i64);
     report.field("rdb_current_bgsave_time_sec", since);
     report.field("rdb_saves", get(&snapshots.save_count));
@@ -169,6 +168,14 @@ pub(super) fn persistence(report: &mut Report) {
     report.fields(&["aof_rewrites", "aof_rewrites_consecutive_failures"], 0);
     report.field("aof_last_write_status", "ok");
     report.fields(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"], 0);
+    if let Some(loading) = loading {
+        report.field("loading_start_time", loading.started_seconds);
+        report.field("loading_total_bytes", loading.total_bytes);
+        report.field("loading_rdb_used_mem", loading.used_bytes);
+        report.field("loading_loaded_bytes", loading.loaded_bytes);
+        report.field("loading_loaded_perc", format_args!("{:.2}", loading.percent));
+        report.field("loading_eta_seconds", loading.seconds_left);
+    }
 }
 
 pub(super) fn stats(report: &mut Report) {

@@ -1,0 +1,277 @@
+//! Reading a snapshot with several threads.
+//!
+//! ```text
+//!                                     ┌──▶ loader: decodes, inserts ─┐
+//!  file ──▶ cutter ── Piece ──▶ ▒▒▒▒ ─┼──▶ loader                    ├──▶ databases, a lock for each shard
+//!           (where do items end?)     └──▶ loader                    ┘
+//! ```
+//!
+//! Whoever called goes over the file, without taking values apart, and cuts it between two items into pieces, which the
+//! loaders take as they have time. A piece that would become long, because a value is, is handed over at once, and the
+//! rest of it while the loader reads: so memory is bounded. The checksum of each piece is computed where it is read.
+
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rdb::{Checksum, FileReader, Item, Why};
+
+use super::load::{Counted, Source, Target};
+use crate::settings::RDBCHECKSUM;
+
+/// Where tests are to come here, less is much.
+const IS_SMALL: bool = cfg!(debug_assertions);
+/// A piece has at least so many bytes, but for the last one.
+const PIECE_BYTES_MIN: usize = if IS_SMALL { 256 } else { 256 * 1024 };
+/// One that has so many is handed over before it is complete.
+const PIECE_BYTES_MAX: usize = if IS_SMALL { 4 * 1024 } else { 1024 * 1024 };
+/// Pieces that wait for loaders, for each of them; and parts of one that wait for its loader.
+const WAITING_MAX: usize = 2;
+
+/// Whole items of a file.
+struct Piece {
+    offset: u64,
+    /// The database of the first keys.
+    db: usize,
+    bytes: Vec<u8>,
+    /// What of the bytes was read.
+    at: usize,
+    /// Where the rest comes from; the last part is empty.
+    rest: Option<Receiver<Vec<u8>>>,
+}
+
+impl Read for Piece {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.bytes.len()
+            && let Some(rest) = &self.rest
+        {
+            // The cutter has an error then.
+            self.bytes = rest.recv().map_err(|_| io::ErrorKind::UnexpectedEof)?;
+            self.at = 0;
+            if self.bytes.is_empty() {
+                self.rest = None;
+            }
+        }
+        let count = (&self.bytes[self.at..]).read(into)?;
+        self.at += count;
+        Ok(count)
+    }
+}
+
+/// Reads a file for whoever looks where its items end, and keeps what it reads for the loaders.
+struct Cutter<'a> {
+    file: Counted<'a>,
+    /// None at the end, which lets the loaders end.
+    pieces: Option<SyncSender<Piece>>,
+    /// All that is being read belongs to one value.
+    is_amid_value: bool,
+    /// The bytes from `offset` on that no loader has.
+    bytes: Vec<u8>,
+    offset: u64,
+    db: usize,
+    /// Where the next part of a piece goes of which a loader has the beginning.
+    rest: Option<SyncSender<Vec<u8>>>,
+}
+
+impl Read for Cutter<'_> {
+    /// What was read before was looked at.
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.is_amid_value && self.bytes.len() >= PIECE_BYTES_MAX {
+            self.hand_over(self.bytes.len(), true)?;
+        }
+        let count = self.file.read(into)?;
+        self.bytes.extend_from_slice(&into[..count]);
+        Ok(count)
+    }
+}
+
+impl Cutter<'_> {
+    /// Takes note that an item ends at `offset`, behind which keys are of the database `db`.
+    fn note_end(&mut self, offset: u64, db: usize, is_last: bool) -> io::Result<()> {
+        let count = (offset - self.offset) as usize;
+        if count >= PIECE_BYTES_MIN || self.rest.is_some() || is_last {
+            self.hand_over(count, false)?;
+            self.db = db;
+        }
+        if is_last {
+            self.pieces = None;
+        }
+        Ok(())
+    }
+
+    /// Gives the first bytes to a loader; `is_open` if more belongs to them.
+    fn hand_over(&mut self, count: usize, is_open: bool) -> io::Result<()> {
+        let left = self.bytes.split_off(count);
+        let bytes = std::mem::replace(&mut self.bytes, left);
+        let offset = self.offset;
+        self.offset += count as u64;
+        let is_sent = if let Some(rest) = &self.rest {
+            let is_sent = count == 0 || rest.send(bytes).is_ok();
+            let is_ended = is_open || rest.send(Vec::new()).is_ok();
+            self.rest.take_if(|_| !is_open);
+            is_sent && is_ended
+        } else {
+            let (sender, rest) = sync_channel(WAITING_MAX);
+            let rest = is_open.then_some(rest);
+            self.rest = is_open.then_some(sender);
+            let piece = Piece { offset, db: self.db, bytes, at: 0, rest };
+            self.pieces.as_ref().is_some_and(|pieces| pieces.send(piece).is_ok())
+        };
+        // A loader that has gone has an error.
+        if is_sent { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+    }
+}
+
+/// What the loaders of a file share.
+struct Loaders<'a> {
+    target: &'a Target<'a>,
+    pieces: Arc<Mutex<Receiver<Piece>>>,
+    sums: bool,
+    has_failed: &'a AtomicBool,
+}
+
+impl Loaders<'_> {
+    /// Takes pieces while there are some. Where they begin and their checksums.
+    fn work(self) -> Result<Vec<(u64, Checksum)>, rdb::Error> {
+        heap::own();
+        let mut sums = Vec::new();
+        let done = loop {
+            let next = self.pieces.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(piece) = next else { break Ok(sums) };
+            if self.has_failed.load(Ordering::Relaxed) {
+                continue;
+            }
+            match self.load(piece) {
+                Ok(sum) => sums.push(sum),
+                Err(error) => {
+                    self.has_failed.store(true, Ordering::Relaxed);
+                    break Err(error);
+                }
+            }
+            heap::settle();
+        };
+        // A thread that serves gets it, and with it what was loaded.
+        heap::disown();
+        done
+    }
+
+    fn load(&self, piece: Piece) -> Result<(u64, Checksum), rdb::Error> {
+        let (offset, mut db) = (piece.offset, piece.db);
+        let mut part = FileReader::of_part(piece, offset, self.sums);
+        loop {
+            match part.next_item()? {
+                Item::Key(key) => self.target.take_key(db, &key, &mut part)?,
+                Item::Database(number) => db = self.target.database(number, part.offset())?,
+                Item::End => return Ok((offset, part.sum(offset))),
+                // The cutter sees to it.
+                Item::Library(..) | Item::Aux(..) | Item::Sizes(..) => {}
+            }
+        }
+    }
+}
+
+impl Source<'_> {
+    /// Reads all of a file together with so many loaders; false if the server was stopped meanwhile.
+    pub(super) fn read_with(&mut self, loader_count: usize, file: Counted) -> Result<bool, rdb::Error> {
+        let sums = self.target.shared.settings.is_on(RDBCHECKSUM);
+        let (pieces, received) = sync_channel(WAITING_MAX * loader_count);
+        let (received, has_failed) = (Arc::new(Mutex::new(received)), AtomicBool::new(false));
+        let cutter = Cutter {
+            file,
+            pieces: Some(pieces),
+            is_amid_value: false,
+            bytes: Vec::new(),
+            offset: 0,
+            db: 0,
+            rest: None,
+        };
+        let (cut, loaded) = std::thread::scope(|scope| {
+            let loaders: Vec<_> = (0..loader_count)
+                .map(|_| {
+                    let (target, pieces) = (self.target, Arc::clone(&received));
+                    let loaders = Loaders { target, pieces, sums, has_failed: &has_failed };
+                    scope.spawn(|| loaders.work())
+                })
+                .collect();
+            // When no loader is left there is nobody to send to.
+            drop(received);
+            let cut = self.cut(cutter, &has_failed);
+            let join =
+                |loader: std::thread::ScopedJoinHandle<'_, _>| loader.join().expect("it did not panic");
+            (cut, loaders.into_iter().map(join).collect::<Vec<_>>())
+        });
+        let mut all_sums = Vec::new();
+        let mut errors = Vec::new();
+        for loaded in loaded {
+            match loaded {
+                Ok(sums) => all_sums.extend(sums),
+                // It got no more because the cutter has an error.
+                Err(rdb::Error { why: Why::Io(_), .. }) => {}
+                Err(error) => errors.push(error),
+            }
+        }
+        // What comes first in the file; the cutter, which is ahead of all, may have stopped because of it.
+        if let Some(error) = errors.into_iter().min_by_key(|error| error.offset) {
+            return Err(error);
+        }
+        let Some((file, head)) = cut? else { return Ok(false) };
+        if sums {
+            all_sums.sort_by_key(|(offset, _)| *offset);
+            file.verify(all_sums.into_iter().fold(head, |sum, (_, piece)| sum.then(piece)))?;
+        }
+        Ok(true)
+    }
+
+    /// Goes over the file and cuts it. What was read, with the checksum of its head, or `None` if the server was stopped or a
+    /// loader failed.
+    fn cut<'c>(
+        &mut self,
+        cutter: Cutter<'c>,
+        has_failed: &AtomicBool,
+    ) -> Result<Option<(FileReader<Cutter<'c>>, Checksum)>, rdb::Error> {
+        let mut file = FileReader::new(cutter, false)?;
+        let head_end = file.offset();
+        let cutter = file.source_mut();
+        let head = Checksum::of(&cutter.bytes[..head_end as usize]);
+        cutter.bytes.drain(..head_end as usize);
+        cutter.offset = head_end;
+        let mut border = head_end;
+        let cut = self.cut_items(&mut file, &mut border, has_failed);
+        if cut.is_err() && border >= file.source_mut().offset {
+            // There may be something wrong in what comes before.
+            let _ = file.source_mut().note_end(border, self.db, true);
+        }
+        Ok(cut?.then_some((file, head)))
+    }
+
+    /// The same from the first item on; `border` is where the last one begins. False if it was ended.
+    fn cut_items(
+        &mut self,
+        file: &mut FileReader<Cutter>,
+        border: &mut u64,
+        has_failed: &AtomicBool,
+    ) -> Result<bool, rdb::Error> {
+        loop {
+            *border = file.offset();
+            let is_gone = |handed_over: io::Result<()>| handed_over.is_err();
+            if is_gone(file.source_mut().note_end(*border, self.db, false))
+                || has_failed.load(Ordering::Relaxed)
+            {
+                return Ok(false);
+            }
+            match file.next_item()? {
+                Item::End => return Ok(!is_gone(file.source_mut().note_end(*border, self.db, true))),
+                Item::Key(key) => {
+                    file.source_mut().is_amid_value = true;
+                    file.skip_value(key.value_type)?;
+                    file.source_mut().is_amid_value = false;
+                }
+                item => self.take(item, file.offset())?,
+            }
+            if !self.goes_on(file.offset()) {
+                return Ok(false);
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! How far the loading is with which a server begins.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// See the head of this file.
+#[derive(Default)]
+pub(crate) struct Progress {
+    is_loading: AtomicBool,
+    /// Since 1970.
+    started_seconds: AtomicU64,
+    pub(super) total_bytes: AtomicU64,
+    pub(super) loaded_bytes: AtomicU64,
+    /// The memory that whoever saved used, as the file says.
+    pub(super) used_bytes: AtomicU64,
+}
+
+/// What `INFO` tells of it.
+pub(crate) struct Figures {
+    pub(crate) started_seconds: u64,
+    pub(crate) total_bytes: u64,
+    pub(crate) used_bytes: u64,
+    pub(crate) loaded_bytes: u64,
+    pub(crate) percent: f64,
+    pub(crate) seconds_left: u64,
+}
+
+impl Progress {
+    pub(super) fn begin(&self, now_ms: u64) {
+        self.started_seconds.store(now_ms / 1000, Ordering::Relaxed);
+        self.is_loading.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn end(&self) {
+        self.is_loading.store(false, Ordering::Release);
+    }
+
+    /// Whether the data are not there yet.
+    #[inline]
+    pub(crate) fn is_loading(&self) -> bool {
+        self.is_loading.load(Ordering::Acquire)
+    }
+
+    /// While it loads.
+    pub(crate) fn figures(&self, now_ms: u64) -> Option<Figures> {
+        let get = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let (total_bytes, loaded_bytes) = (get(&self.total_bytes), get(&self.loaded_bytes));
+        let started_seconds = get(&self.started_seconds);
+        let elapsed = (now_ms / 1000).saturating_sub(started_seconds);
+        let bytes_left = total_bytes.saturating_sub(loaded_bytes);
+        self.is_loading().then(|| Figures {
+            started_seconds,
+            total_bytes,
+            used_bytes: get(&self.used_bytes),
+            loaded_bytes,
+            percent: loaded_bytes as f64 / (total_bytes + 1) as f64 * 100.0,
+            // As Redis has it, which knows nothing better in the first second.
+            seconds_left: if elapsed == 0 { 1 } else { elapsed * bytes_left / (loaded_bytes + 1) },
+        })
+    }
+}

@@ -13,6 +13,8 @@ const DEPTH_MAX: usize = 128;
 const VALUE_BYTES_MIN: usize = 3;
 /// Elements that space is reserved for before they have come.
 const RESERVED_ITEMS_MAX: usize = 64;
+/// The longest line that is looked at byte by byte; a number of so many digits is no overflow.
+const PLAIN_LINE_BYTES_MAX: usize = 16;
 
 /// Not a reply in RESP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,7 +54,40 @@ pub fn decode(input: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
 ///
 /// # Errors
 /// If what frames the reply is malformed.
+#[inline]
 pub fn measure(input: &[u8]) -> Result<Option<(usize, bool)>, DecodeError> {
+    match plain_length(input) {
+        Some(length) => Ok(Some((length, false))),
+        None => measure_any(input),
+    }
+}
+
+/// The length of a reply as most are: a line of a few bytes that is no error, or a string. None for all others, and for what
+/// is malformed or incomplete.
+#[inline]
+fn plain_length(input: &[u8]) -> Option<usize> {
+    let (mut end, mut number, mut is_number) = (1, 0_usize, true);
+    while *input.get(end)? >= b' ' {
+        let digit = input[end].wrapping_sub(b'0');
+        is_number &= digit < 10;
+        number = number.wrapping_mul(10).wrapping_add(usize::from(digit));
+        end += 1;
+        if end > PLAIN_LINE_BYTES_MAX {
+            return None;
+        }
+    }
+    let line_end = |end: usize| input.get(end..end + 2) == Some(b"\r\n");
+    match input[0] {
+        b'+' | b':' if line_end(end) => Some(end + 2),
+        b'$' if is_number && end > 1 && (input[1] != b'0' || end == 2) => {
+            let body_end = end + 2 + number;
+            (line_end(end) && line_end(body_end)).then_some(body_end + 2)
+        }
+        _ => None,
+    }
+}
+
+fn measure_any(input: &[u8]) -> Result<Option<(usize, bool)>, DecodeError> {
     let mut reader = Reader { rest: input };
     match reader.skip() {
         Ok(kind) => Ok(Some((input.len() - reader.rest.len(), matches!(kind, b'-' | b'!')))),
@@ -307,6 +342,26 @@ mod tests {
         check("(1x\r\n", Err(DecodeError::Invalid("big number")));
         check("(-\r\n", Err(DecodeError::Invalid("big number")));
         check("=3\r\ntxt\r\n", Err(DecodeError::Invalid("verbatim string")));
+    }
+
+    #[test]
+    fn plain_replies_are_measured_like_all_others() {
+        let plain =
+            ["+OK\r\n", ":-12\r\n", "$3\r\na\r\n\r\n", "$0\r\n\r\n", "$10\r\n0123456789\r\n", "+\r\n"];
+        for input in plain {
+            let followed = format!("{input}$1\r\n");
+            assert_eq!(plain_length(followed.as_bytes()), Some(input.len()), "{input:?}");
+            assert_eq!(measure_any(followed.as_bytes()), Ok(Some((input.len(), false))), "{input:?}");
+            for end in 0..input.len() {
+                assert_eq!(plain_length(&input.as_bytes()[..end]), None, "{input:?} cut at {end}");
+            }
+        }
+        let others = ["-ERR x\r\n", "$-1\r\n", "$01\r\na\r\n", "$\r\n\r\n", "$1\r\nab\r\n", "$1x\r\na\r\n"];
+        let broken =
+            ["+a\rb\r\n", "+a\n\r\n", "$1\na\r\n", ":\t\r\n", "$9999999999999999\r\n", "*0\r\n", "_\r\n"];
+        for input in others.into_iter().chain(broken) {
+            assert_eq!(plain_length(input.as_bytes()), None, "{input:?}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::slice;
 
 use crate::compact_table::{Block, Held};
 use crate::listpack::{PREFIX_BYTES_MAX, item_range, prefix_bytes, push_prefix};
+use crate::mover::Mover;
 
 /// A byte string; see the head of this file.
 pub(crate) struct Blob {
@@ -43,6 +44,15 @@ impl Blob {
 
     pub(crate) fn len(&self) -> usize {
         parts(self.block).1
+    }
+
+    /// Moves a blob in its table; always true, as a visit that is over.
+    pub(crate) fn relocate(mut held: Held<'_, Self>, mover: &mut dyn Mover) -> bool {
+        if mover.wants(held.raw().as_ptr().cast()) {
+            let moved = Self::new(held.get());
+            held.replace(|_| moved);
+        }
+        true
     }
 
     /// The bytes of a blob in a table, to change them.

@@ -12,6 +12,7 @@ use crate::compact_table::CompactTable;
 use crate::hash_expiry::FieldExpiries;
 use crate::hashing::ObjectSeed;
 use crate::listpack::{Listpack, item_range, prefix_bytes, push_prefix};
+use crate::mover::{Mover, Place, move_box};
 use crate::random::reduce;
 
 /// When a hash leaves its small form.
@@ -315,6 +316,19 @@ impl Hash {
             Form::Small(pack) => pairs(pack).nth(reduce(random, pack.len() / 2)),
             Form::Big(big) => big.table.random(random, random2).map(pair),
         }
+    }
+
+    /// Moves its memory from `place` on, as long as the mover has time; true at the end, where `place` is as at the beginning.
+    /// What is known of expiries stays where it is.
+    pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+        match &mut self.form {
+            Form::Small(pack) => pack.relocate(mover),
+            Form::Big(big) => {
+                move_box(big, mover);
+                return big.table.defragment(place, mover, &mut Blob::relocate);
+            }
+        }
+        true
     }
 
     /// Drops a bounded piece of the contents; false when nothing is left. Frees a big hash in slices.

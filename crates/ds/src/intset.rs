@@ -6,6 +6,8 @@
 //! Invariant: strictly ascending. Not here: when a set stops being one of integers, see
 //! [`Set`](crate::set::Set).
 
+use crate::mover::{Mover, move_vec};
+
 /// The integer that `text` is the one canonical way to write: no sign but a minus, no leading zeros, no
 /// `-0`.
 pub fn parse_canonical(text: &[u8]) -> Option<i64> {
@@ -73,6 +75,11 @@ impl Intset {
     /// An empty set; allocates nothing.
     pub const fn new() -> Self {
         Self { members: Members::Two(Vec::new()) }
+    }
+
+    /// Moves its memory.
+    pub(crate) fn relocate(&mut self, mover: &mut dyn Mover) {
+        with_members!(&mut self.members, members => move_vec(members, mover));
     }
 
     /// Number of members.

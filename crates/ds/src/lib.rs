@@ -11,6 +11,7 @@ pub mod hll;
 pub mod intset;
 pub mod list;
 pub mod listpack;
+pub mod mover;
 pub mod num;
 pub mod partial_sort;
 pub mod prefetch;

@@ -13,6 +13,8 @@
 
 use std::ops::Range;
 
+use crate::mover::{Mover, move_vec};
+
 /// No listpack grows past this, whatever the limits in force are.
 pub const LISTPACK_BYTES_MAX: usize = 1 << 30;
 /// The longest prefix of an item.
@@ -61,6 +63,11 @@ impl Listpack {
     /// An empty one; allocates nothing.
     pub const fn new() -> Self {
         Self { bytes: Vec::new(), len: 0 }
+    }
+
+    /// Moves its memory.
+    pub(crate) fn relocate(&mut self, mover: &mut dyn Mover) {
+        move_vec(&mut self.bytes, mover);
     }
 
     /// Number of items.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ds::compact_table::{CompactTable, Sampling};
+use ds::mover::Place;
 use ds::random::{Random, mix};
 use proptest::prelude::*;
 
@@ -49,6 +50,7 @@ enum Step {
     InsertRange(u32, u16),
     RemoveRange(u32, u16),
     RetainEven(u64, usize),
+    Move(u64),
     Drain,
 }
 
@@ -61,6 +63,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (key(), 0..1500_u16).prop_map(|(from, n)| Step::InsertRange(from, n)),
         3 => (key(), 0..1500_u16).prop_map(|(from, n)| Step::RemoveRange(from, n)),
         1 => (0..1_u64 << 49, 0..4_usize).prop_map(|(cursor, n)| Step::RetainEven(cursor, n)),
+        2 => any::<u64>().prop_map(Step::Move),
         1 => Just(Step::Drain),
     ];
     proptest::collection::vec(step, 0..24)
@@ -123,6 +126,21 @@ impl Checked {
         }
     }
 
+    /// Moves blocks of a whole round, in slices; each is visited at least once, and is as old as it was.
+    fn move_some(&mut self, seed: u64) {
+        let (mut mover, mut place, mut seen) = (Random::new(seed), Place::default(), BTreeSet::new());
+        let old = &self.old;
+        while !self.table.defragment(&mut place, &mut mover, &mut |mut held, mover| {
+            if mover.wants(std::ptr::null()) {
+                held.replace(|pair| Box::new(*pair));
+            }
+            seen.insert(held.get().0);
+            assert_eq!(held.is_old(), old.contains(&held.get().0));
+            mover.has_time()
+        }) {}
+        assert!(seen.iter().eq(self.model.keys()));
+    }
+
     fn apply(&mut self, step: &Step) {
         match *step {
             Step::Insert(key) => self.insert(key),
@@ -143,6 +161,7 @@ impl Checked {
                 dropped.iter().for_each(|key| assert!(self.model.remove(key).is_some()));
                 self.old.retain(|key| self.model.contains_key(key));
             }
+            Step::Move(seed) => self.move_some(seed),
             Step::Drain => {
                 for pair in self.table.drain_segment().unwrap_or_default() {
                     assert_eq!(self.model.remove(&pair.0), Some(pair.1));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ds::hash::{CollectionLimits, Hash};
+use ds::mover::Place;
 use ds::random::Random;
 use proptest::prelude::*;
 
@@ -14,6 +15,7 @@ enum Step {
     Remove(u16),
     SetRange(u16, u16),
     RemoveRange(u16, u16),
+    Move(u64),
     FreeSlice,
 }
 
@@ -28,6 +30,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         10 => (0..40_u16).prop_map(Step::Remove),
         2 => (0..600_u16, 0..600_u16).prop_map(|(from, n)| Step::SetRange(from, n)),
         2 => (0..600_u16, 0..600_u16).prop_map(|(from, n)| Step::RemoveRange(from, n)),
+        3 => any::<u64>().prop_map(Step::Move),
         1 => Just(Step::FreeSlice),
     ];
     proptest::collection::vec(step, 0..40)
@@ -49,6 +52,10 @@ fn apply(hash: &mut Hash, model: &mut Model, step: &Step, limits: &CollectionLim
         Step::Remove(number) => remove(hash, model, number),
         Step::SetRange(from, n) => (from..from + n).for_each(|number| set(hash, model, number, 3)),
         Step::RemoveRange(from, n) => (from..from + n).for_each(|number| remove(hash, model, number)),
+        Step::Move(seed) => {
+            let (mut mover, mut place) = (Random::new(seed), Place::default());
+            while !hash.defragment(&mut place, &mut mover) {}
+        }
         Step::FreeSlice => {
             let len_before = hash.len();
             assert_eq!(hash.free_slice(), !hash.is_empty());

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ds::mover::Place;
 use ds::random::Random;
 use ds::set::{Set, SetLimits};
 use proptest::prelude::*;
@@ -16,6 +17,7 @@ enum Step {
     InsertRange(i64, u16),
     RemoveRange(i64, u16),
     Pop(u64),
+    Move(u64),
     FreeSlice,
 }
 
@@ -35,6 +37,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (-40_000..40_000_i64, 0..700_u16).prop_map(|(from, n)| Step::InsertRange(from, n)),
         2 => (-40_000..40_000_i64, 0..700_u16).prop_map(|(from, n)| Step::RemoveRange(from, n)),
         2 => any::<u64>().prop_map(Step::Pop),
+        3 => any::<u64>().prop_map(Step::Move),
         1 => Just(Step::FreeSlice),
     ];
     proptest::collection::vec(step, 0..30)
@@ -57,6 +60,10 @@ fn apply(set: &mut Set, model: &mut Model, step: &Step, limits: &SetLimits) {
             Some(member) => assert!(model.remove(&member)),
             None => assert!(model.is_empty()),
         },
+        Step::Move(seed) => {
+            let (mut mover, mut place) = (Random::new(*seed), Place::default());
+            while !set.defragment(&mut place, &mut mover) {}
+        }
         Step::FreeSlice => {
             assert_eq!(set.free_slice(), !set.is_empty());
             model.retain(|member| set.contains(member));

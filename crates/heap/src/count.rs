@@ -13,11 +13,18 @@ const SHARED: usize = CELLS - 1;
 /// No cell yet.
 const NONE: usize = usize::MAX;
 
-/// Bytes of one thread; no two share a pair of cache lines.
+/// Bytes of one thread, from elsewhere and from slabs; no two share a pair of cache lines.
 #[repr(align(128))]
-struct Cell(AtomicI64);
+struct Cell([AtomicI64; 2]);
 
-static ALLOCATED: [Cell; CELLS] = [const { Cell(AtomicI64::new(0)) }; CELLS];
+impl Cell {
+    #[inline]
+    fn sum(&self) -> i64 {
+        self.0[0].load(Ordering::Relaxed).wrapping_add(self.0[1].load(Ordering::Relaxed))
+    }
+}
+
+static ALLOCATED: [Cell; CELLS] = [const { Cell([const { AtomicI64::new(0) }; 2]) }; CELLS];
 static NEXT_CELL: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -30,12 +37,21 @@ pub fn allocated_bytes() -> u64 {
     sum_of_cells().max(0) as u64
 }
 
+/// Those of them that lie in slabs.
+pub(crate) fn small_bytes() -> u64 {
+    let small = used_cells().iter().map(|cell| cell.0[1].load(Ordering::Relaxed));
+    small.sum::<i64>().max(0) as u64
+}
+
+fn used_cells() -> &'static [Cell] {
+    match NEXT_CELL.load(Ordering::Relaxed) {
+        SHARED.. => &ALLOCATED,
+        used => &ALLOCATED[..used],
+    }
+}
+
 fn sum_of_cells() -> i64 {
-    let used = match NEXT_CELL.load(Ordering::Relaxed) {
-        SHARED.. => CELLS,
-        used => used,
-    };
-    ALLOCATED[..used].iter().map(|cell| cell.0.load(Ordering::Relaxed)).sum()
+    used_cells().iter().map(Cell::sum).sum()
 }
 
 /// Bytes allocated by all threads, as one of them sees it for next to nothing: its own part exactly, that of the others as
@@ -57,7 +73,7 @@ impl Gauge {
     /// Bytes allocated; looks at once if `limit` is another one than before.
     #[inline]
     pub fn bytes(&mut self, limit: u64) -> u64 {
-        let own = ALLOCATED[own_cell()].0.load(Ordering::Relaxed);
+        let own = ALLOCATED[own_cell()].sum();
         if own.wrapping_sub(self.own).unsigned_abs() > STALE_BYTES || limit != self.limit {
             self.limit = limit;
             return self.read();
@@ -67,7 +83,7 @@ impl Gauge {
 
     /// Looks at all threads.
     pub fn read(&mut self) -> u64 {
-        self.own = ALLOCATED[own_cell()].0.load(Ordering::Relaxed);
+        self.own = ALLOCATED[own_cell()].sum();
         let sum = sum_of_cells();
         self.others = sum - self.own;
         sum.max(0) as u64
@@ -85,11 +101,11 @@ fn own_cell() -> usize {
     })
 }
 
-/// Counts what was allocated, or freed if it is negative.
+/// Counts what was allocated, or freed if it is negative, in a slab if it is small.
 #[inline]
-pub(crate) fn count(bytes: i64) {
+pub(crate) fn count(bytes: i64, is_small: bool) {
     let index = own_cell();
-    let cell = &ALLOCATED[index].0;
+    let cell = &ALLOCATED[index].0[usize::from(is_small)];
     if index == SHARED {
         cell.fetch_add(bytes, Ordering::Relaxed);
     } else {
@@ -107,18 +123,18 @@ mod tests {
         // Nothing is counted here but what this test counts.
         let (mut gauge, limit) = (Gauge::default(), 1 << 30);
         let before = gauge.bytes(limit);
-        count(1 << 20);
+        count(1 << 20, true);
         assert_eq!(gauge.bytes(limit), before + (1 << 20));
-        let other = std::thread::spawn(|| count(5 << 20));
+        let other = std::thread::spawn(|| count(5 << 20, true));
         other.join().expect("it only counts");
         // Its own change is small: it has not looked.
-        count(STALE_BYTES as i64);
+        count(STALE_BYTES as i64, true);
         assert_eq!(gauge.bytes(limit), before + (1 << 20) + STALE_BYTES);
-        count(1);
+        count(1, true);
         assert_eq!(gauge.bytes(limit), before + (6 << 20) + STALE_BYTES + 1);
-        let other = std::thread::spawn(|| count(-(5 << 20)));
+        let other = std::thread::spawn(|| count(-(5 << 20), true));
         other.join().expect("it only counts");
         assert_eq!(gauge.bytes(limit + 1), before + (1 << 20) + STALE_BYTES + 1);
-        count(-(1 << 20) - STALE_BYTES as i64 - 1);
+        count(-(1 << 20) - STALE_BYTES as i64 - 1, true);
     }
 }

@@ -7,10 +7,12 @@
 //! ```
 //!
 //! General allocators have four sizes for each doubling and waste a tenth of a store's memory on its values. Here sizes lie 8
-//! to 64 bytes apart. A thread asks for a heap with [`own`], and tells it with [`settle`] now and then that it has time.
+//! to 64 bytes apart. Where many blocks were freed and those that are left lie scattered, slabs can be emptied (`emptying.rs`)
+//! by whoever knows how to move what lies in them. A thread asks for a heap with [`own`], and tells it with [`settle`] now and then that it has time.
 
 mod classes;
 mod count;
+mod emptying;
 mod general;
 mod local;
 mod mail;
@@ -24,6 +26,7 @@ use std::sync::Mutex;
 use crate::classes::{Class, SMALL_BYTES_MAX};
 use crate::count::count;
 pub use crate::count::{Gauge, allocated_bytes};
+pub use crate::emptying::Emptying;
 pub use crate::general::keep_freed;
 use crate::local::{Free, Local};
 use crate::mail::HEAPS_MAX;
@@ -54,9 +57,9 @@ pub fn own() {
     let mut heaps = HEAPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let heap = match heaps.0.pop() {
         Some(Idle(heap)) => heap,
-        None if usize::from(heaps.1) < HEAPS_MAX => {
+        None if usize::from(heaps.1) < HEAPS_MAX - 1 => {
             heaps.1 += 1;
-            Box::into_raw(Box::new(Local::new(region, heaps.1 - 1)))
+            Box::into_raw(Box::new(Local::new(region, heaps.1)))
         }
         None => return,
     };
@@ -86,6 +89,18 @@ pub fn purge() {
     if let Some(region) = region::get() {
         region.purge();
     }
+}
+
+/// Whether the block at this address lies in a slab that is to be [emptied](Emptying): a block of the same size that is allocated
+/// now would not.
+#[inline]
+pub fn is_to_move(block: *const u8) -> bool {
+    region::is_to_move(block)
+}
+
+/// Bytes of the slabs that heaps have, and of the blocks in them.
+pub fn slab_bytes() -> (u64, u64) {
+    (region::get().map_or(0, |region| region.taken_bytes()), count::small_bytes())
 }
 
 /// This thread's heap.
@@ -121,7 +136,7 @@ fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
     {
         let block = local.allocate(class);
         if !block.is_null() {
-            count(class.bytes() as i64);
+            count(class.bytes() as i64, true);
             if zeroed {
                 // SAFETY: the block is that long.
                 unsafe { block.write_bytes(0, layout.size()) };
@@ -131,7 +146,7 @@ fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
     }
     let block = general::allocate(layout, zeroed);
     if !block.is_null() {
-        count(general::block_bytes(layout.size()) as i64);
+        count(general::block_bytes(layout.size()) as i64, false);
     }
     block
 }
@@ -156,7 +171,7 @@ unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         let is_small = region::contains(block);
-        count(-(bytes_of(is_small, layout) as i64));
+        count(-(bytes_of(is_small, layout) as i64), is_small);
         if !is_small {
             // SAFETY: what is not in the region is the general allocator's; the rest by what the caller promises.
             return unsafe { general::free(block, layout) };
@@ -183,7 +198,7 @@ unsafe impl GlobalAlloc for Allocator {
             // SAFETY: what is not in the region is the general allocator's; the rest by what the caller promises.
             let moved = unsafe { general::reallocate(block, layout, size) };
             if !moved.is_null() {
-                count(general::block_bytes(size) as i64 - bytes_of(is_small, layout) as i64);
+                count(general::block_bytes(size) as i64 - bytes_of(is_small, layout) as i64, false);
             }
             return moved;
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, Ordering::Rel
 
 use crate::classes::{CLASSES, Class};
 use crate::mail::{self, HEAPS_MAX, Outbox};
-use crate::region::{NONE, Region, SLAB_BYTES, Slab};
+use crate::region::{EMPTYING, LISTED, NOBODY, NONE, Region, SLAB_BYTES, Slab, UNLISTED};
 
 /// Slabs without blocks that a heap keeps for itself.
 const EMPTY_MAX: u32 = 16;
@@ -23,9 +23,9 @@ pub(crate) struct Free {
 
 /// Stands where there is no slab: it is full.
 static FULL: Slab = Slab {
-    owner: AtomicU16::new(u16::MAX),
+    owner: AtomicU16::new(NOBODY),
     class: AtomicU8::new(0),
-    is_listed: AtomicU8::new(0),
+    place: AtomicU8::new(UNLISTED),
     used: AtomicU32::new(0),
     fresh_at: AtomicU32::new(SLAB_BYTES as u32),
     next: AtomicU32::new(NONE),
@@ -50,9 +50,9 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    /// A heap with nothing in it; no other one has this `id`, which is below [`HEAPS_MAX`].
+    /// A heap with nothing in it; no other one has this `id`, which is below [`HEAPS_MAX`] and not [`NOBODY`].
     pub(crate) fn new(region: &'static Region, id: u16) -> Self {
-        assert!(usize::from(id) < HEAPS_MAX, "heaps are numbered");
+        assert!(id != NOBODY && usize::from(id) < HEAPS_MAX, "heaps are numbered");
         Local {
             region,
             id,
@@ -108,7 +108,7 @@ impl Local {
             let slab = self.region.slab(number);
             slab.owner.store(self.id, Relaxed);
             slab.class.store(class.number(), Relaxed);
-            slab.is_listed.store(0, Relaxed);
+            slab.place.store(UNLISTED, Relaxed);
             slab.used.store(0, Relaxed);
             slab.fresh_at.store(0, Relaxed);
             slab.free.store(ptr::null_mut(), Relaxed);
@@ -146,7 +146,7 @@ impl Local {
         slab.free.store(block, Relaxed);
         let used = slab.used.load(Relaxed) - 1;
         slab.used.store(used, Relaxed);
-        if used == 0 || slab.is_listed.load(Relaxed) == 0 {
+        if used == 0 || slab.place.load(Relaxed) == UNLISTED {
             self.sort_slab(slab, used);
         }
     }
@@ -157,11 +157,11 @@ impl Local {
         if ptr::eq(self.current[class.index()], slab) {
             return;
         }
-        let (number, is_listed) = (self.region.number(slab), slab.is_listed.load(Relaxed) != 0);
+        let number = self.region.number(slab);
         if used > 0 {
             return self.list(class, number);
         }
-        if is_listed {
+        if slab.place.load(Relaxed) == LISTED {
             self.unlist(class, number);
         }
         if self.empty_count >= EMPTY_MAX {
@@ -175,7 +175,7 @@ impl Local {
     fn list(&mut self, class: Class, number: u32) {
         let slab = self.region.slab(number);
         let next = self.with_room[class.index()];
-        slab.is_listed.store(1, Relaxed);
+        slab.place.store(LISTED, Relaxed);
         slab.previous.store(NONE, Relaxed);
         slab.next.store(next, Relaxed);
         if next != NONE {
@@ -186,7 +186,7 @@ impl Local {
 
     fn unlist(&mut self, class: Class, number: u32) {
         let slab = self.region.slab(number);
-        slab.is_listed.store(0, Relaxed);
+        slab.place.store(UNLISTED, Relaxed);
         let (previous, next) = (slab.previous.load(Relaxed), slab.next.load(Relaxed));
         match previous {
             NONE => self.with_room[class.index()] = next,
@@ -195,6 +195,35 @@ impl Local {
         if next != NONE {
             self.region.slab(next).previous.store(previous, Relaxed);
         }
+    }
+
+    /// The slab of this number and its class, if it is this heap's, has blocks, and is not the one that they are taken from.
+    pub(crate) fn own_slab(&self, number: u32) -> Option<(&'static Slab, Class)> {
+        let slab = self.region.slab(number);
+        // Nobody but this heap writes its number there, and it takes it away before others get the slab.
+        if slab.owner.load(Relaxed) != self.id || slab.used.load(Relaxed) == 0 {
+            return None;
+        }
+        let class = Class::numbered(slab.class.load(Relaxed));
+        (!ptr::eq(self.current[class.index()], slab)).then_some((slab, class))
+    }
+
+    /// Takes no more blocks from an [own slab](Self::own_slab), or does so again. A full one stays as it is.
+    pub(crate) fn set_emptying(&mut self, slab: &'static Slab, class: Class, is_emptying: bool) {
+        let number = self.region.number(slab);
+        match (slab.place.load(Relaxed), is_emptying) {
+            (LISTED, true) => {
+                self.unlist(class, number);
+                slab.place.store(EMPTYING, Relaxed);
+            }
+            (EMPTYING, false) => self.list(class, number),
+            _ => {}
+        }
+    }
+
+    /// The number of slabs that may be this heap's.
+    pub(crate) fn slab_count(&self) -> u32 {
+        self.region.used_ever()
     }
 
     /// Posts what other heaps get, and puts some of what came to its places.

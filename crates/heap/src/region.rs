@@ -19,8 +19,18 @@ use crate::local::Free;
 pub(crate) const SLAB_BYTES: usize = 64 * 1024;
 /// No slab.
 pub(crate) const NONE: u32 = u32::MAX;
+/// The owner of slabs that no heap has.
+pub(crate) const NOBODY: u16 = 0;
 
-/// What is known of a slab. Beside `owner`, only the heap that owns it reads and writes; the atomics are for the compiler.
+/// Where a slab stands that has a class: it is full, or blocks are taken from it;
+pub(crate) const UNLISTED: u8 = 0;
+/// in its owner's list of those with room;
+pub(crate) const LISTED: u8 = 1;
+/// apart, as it is to be emptied (`emptying.rs`).
+pub(crate) const EMPTYING: u8 = 2;
+
+/// What is known of a slab. Beside `owner`, and whether `place` is [`EMPTYING`], only the heap that owns it reads and writes;
+/// the atomics are for the compiler.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Slab {
@@ -28,8 +38,8 @@ pub(crate) struct Slab {
     pub(crate) owner: AtomicU16,
     /// The number of its class.
     pub(crate) class: AtomicU8,
-    /// Whether it stands in its owner's list of those with room.
-    pub(crate) is_listed: AtomicU8,
+    /// Where it stands: see [`UNLISTED`].
+    pub(crate) place: AtomicU8,
     /// Blocks that are handed out.
     pub(crate) used: AtomicU32,
     /// Bytes from its beginning to the first block that was never handed out.
@@ -100,6 +110,8 @@ pub(crate) struct Region {
     slabs: NonNull<Slab>,
     /// The first slab that was never used.
     fresh: AtomicU32,
+    /// Slabs that heaps have.
+    taken: AtomicU32,
     /// Slabs that may still have memory: freed since the last purge, and before.
     warm: Stack,
     cooling: Stack,
@@ -127,6 +139,14 @@ pub(crate) fn contains(block: *const u8) -> bool {
 pub(crate) fn owner_of(block: *const u8) -> u16 {
     let region = get().expect("it has slabs");
     region.slab(region.number_of(block)).owner.load(Ordering::Relaxed)
+}
+
+/// Whether `block` lies in a slab that is to be emptied.
+pub(crate) fn is_to_move(block: *const u8) -> bool {
+    contains(block)
+        && get().is_some_and(|region| {
+            region.slab(region.number_of(block)).place.load(Ordering::Relaxed) == EMPTYING
+        })
 }
 
 /// The region of the program, made when it is first asked for; none if the system refuses it.
@@ -161,6 +181,7 @@ impl Region {
             bytes,
             slabs: reserve(count * size_of::<Slab>())?.cast(),
             fresh: AtomicU32::new(0),
+            taken: AtomicU32::new(0),
             warm: Stack::new(),
             cooling: Stack::new(),
             cold: Stack::new(),
@@ -199,18 +220,32 @@ impl Region {
     /// A slab that nobody has, rather one that has memory; none if the addresses are used up.
     pub(crate) fn take(&self) -> Option<u32> {
         let pooled = self.warm.pop(self).or_else(|| self.cooling.pop(self)).or_else(|| self.cold.pop(self));
-        pooled.or_else(|| {
+        let taken = pooled.or_else(|| {
             let last = (self.bytes / SLAB_BYTES) as u32;
             self.fresh
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |fresh| {
                     (fresh < last).then_some(fresh + 1)
                 })
                 .ok()
-        })
+        })?;
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        Some(taken)
+    }
+
+    /// Slabs that were ever used: their numbers are below this.
+    pub(crate) fn used_ever(&self) -> u32 {
+        self.fresh.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the slabs that heaps have.
+    pub(crate) fn taken_bytes(&self) -> u64 {
+        u64::from(self.taken.load(Ordering::Relaxed)) * SLAB_BYTES as u64
     }
 
     /// Puts a slab without blocks into the pool.
     pub(crate) fn put_back(&self, number: u32) {
+        self.slab(number).owner.store(NOBODY, Ordering::Relaxed);
+        self.taken.fetch_sub(1, Ordering::Relaxed);
         self.warm.push(self, number);
     }
 

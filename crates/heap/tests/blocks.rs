@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
-use heap::{Allocator, allocated_bytes, disown, own, purge, settle};
+use heap::{Allocator, Emptying, allocated_bytes, disown, is_to_move, own, purge, settle, slab_bytes};
 use proptest::prelude::*;
 
 /// The tests count the blocks of the whole process, so they come one after the other.
@@ -216,4 +216,106 @@ fn purged_memory_goes_back_and_comes_again() {
     let blocks: Vec<Block> = (0..50_000).map(|_| Block::new(1000, 8, 7, true)).collect();
     drop(blocks);
     disown();
+}
+
+/// Goes over this thread's slabs until it is known which are to be emptied; how many.
+fn sort_out(mut emptying: Emptying) -> u32 {
+    loop {
+        if let Some(count) = emptying.advance() {
+            return count;
+        }
+    }
+}
+
+/// Of so many blocks of several sizes one in ten is left, scattered.
+fn scattered(seed: u64) -> Vec<Block> {
+    let mut random = seed;
+    let blocks =
+        (0..60_000).map(|number| Block::new([40, 48, 560, 3000][number % 4], 8, number as u8, false));
+    let mut blocks: Vec<Block> = blocks.collect();
+    blocks.retain(|_| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33).is_multiple_of(10)
+    });
+    blocks
+}
+
+/// Moves the blocks that are to be moved; how many these were.
+fn move_out(blocks: &mut [Block]) -> usize {
+    let to_move = blocks.iter_mut().filter(|block| is_to_move(block.start));
+    to_move.map(|block| *block = Block::new(block.layout.size(), 8, block.fill, false)).count()
+}
+
+#[test]
+fn slabs_are_emptied_into_as_few_as_there_must_be() {
+    let _alone = alone();
+    own();
+    let waste = || {
+        let (slabs, blocks) = slab_bytes();
+        slabs - blocks
+    };
+    let before = waste();
+    let mut blocks = scattered(1);
+    let scattered_waste = waste() - before;
+    assert!(scattered_waste > 30 << 20, "{scattered_waste}");
+    assert!(!blocks.iter().any(|block| is_to_move(block.start)));
+    let count = sort_out(Emptying::begin());
+    assert!(count > 400, "{count}");
+    // What is allocated meanwhile stays where it is.
+    blocks.extend((0..1000).map(|_| Block::new(48, 8, 1, false)));
+    let moved = move_out(&mut blocks);
+    assert!(moved > 2000 && move_out(&mut blocks) == 0, "{moved}");
+    // A tenth of what is left, the slabs begun, and those that the heap keeps.
+    assert!(waste() < before + (4 << 20), "{} of {scattered_waste}", waste() - before);
+    assert!(sort_out(Emptying::begin()) < 10, "there was little left to do");
+    disown();
+}
+
+#[test]
+fn slabs_that_are_not_emptied_are_used_again() {
+    let _alone = alone();
+    own();
+    let blocks = scattered(2);
+    let slabs = || slab_bytes().0;
+    assert!(sort_out(Emptying::begin()) > 400);
+    let before = slabs();
+    assert_eq!(sort_out(Emptying::end()), 0);
+    let more: Vec<Block> = (0..10_000).map(|_| Block::new(560, 8, 1, false)).collect();
+    assert_eq!(slabs(), before, "there was room for {} blocks", more.len());
+    assert!(!blocks.iter().any(|block| is_to_move(block.start)));
+    drop(more);
+    disown();
+}
+
+#[test]
+fn another_thread_empties_slabs() {
+    let _alone = alone();
+    let (to_mover, for_mover) = channel::<Vec<Block>>();
+    let (to_owner, for_owner) = channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            own();
+            let before = slab_bytes().0;
+            to_mover.send(scattered(3)).expect("the other thread waits");
+            let scattered_bytes = slab_bytes().0 - before;
+            let count = sort_out(Emptying::begin());
+            to_mover.send(Vec::new()).expect("the other thread waits");
+            for_owner.recv().expect("the other thread sends it");
+            // They came by post.
+            (0..100).for_each(|_| settle());
+            let left_bytes = slab_bytes().0 - before;
+            assert!(left_bytes < scattered_bytes / 3, "{left_bytes} of {scattered_bytes}, {count} slabs");
+            disown();
+        });
+        scope.spawn(move || {
+            own();
+            let mut blocks = for_mover.recv().expect("the other thread sends it");
+            for_mover.recv().expect("the other thread sends it");
+            assert!(move_out(&mut blocks) > 2000);
+            settle();
+            to_owner.send(()).expect("the other thread waits");
+            drop(blocks);
+            disown();
+        });
+    });
 }

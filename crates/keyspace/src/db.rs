@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ds::compact_table::{CompactTable, Sampling};
 use ds::hashing::{self, Seed};
+use ds::mover::{Mover, Place};
 
 use crate::config::UnixMs;
 use crate::cut::{Cut, Taken, Witness};
@@ -22,12 +23,20 @@ pub struct Db {
     expire_cursor: u64,
     /// Where the search for something to evict goes on.
     sampling: Sampling,
+    defragmentation: Defragmentation,
     /// There may be hashes with fields that expire.
     has_volatile_fields: bool,
     /// Background expiry met one, or one came, since it last began anew.
     met_volatile_fields: bool,
     /// The snapshot that is being taken of it.
     cut: Option<Box<Cut>>,
+}
+
+/// Where moving memory goes on: in the table, and in a large value.
+#[derive(Default)]
+struct Defragmentation {
+    place: Place,
+    within: Place,
 }
 
 impl Db {
@@ -39,6 +48,7 @@ impl Db {
             volatile_count: 0,
             expire_cursor: 0,
             sampling: Sampling::default(),
+            defragmentation: Defragmentation::default(),
             has_volatile_fields: false,
             met_volatile_fields: false,
             cut: None,
@@ -301,6 +311,13 @@ impl Db {
             cut.want(hash, key);
         }
         is_large || cut.witness.is_full()
+    }
+
+    /// Moves memory of some records, going on where the last call ended, as long as the mover has time; true when it has come to
+    /// the end of the table, and the next call begins anew.
+    pub fn defragment(&mut self, mover: &mut dyn Mover) -> bool {
+        let Defragmentation { place, within } = &mut self.defragmentation;
+        self.table.defragment(place, mover, &mut |held, mover| RecordMut(held).defragment(within, mover))
     }
 
     /// Takes all records out, to be freed elsewhere or in slices.

@@ -18,6 +18,7 @@ use std::ptr::NonNull;
 use std::{fmt, mem, ptr, slice};
 
 use ds::compact_table::{Block, Held};
+use ds::mover::{Mover, Place};
 use ds::prefetch::prefetch;
 
 use crate::config::UnixMs;
@@ -222,6 +223,18 @@ impl Record {
             }
             record
         })
+    }
+
+    /// The same record in another block.
+    fn moved(self) -> Record {
+        let this = mem::ManuallyDrop::new(self);
+        let layout = this.lend().parts().layout;
+        let block = allocate(layout);
+        // SAFETY: both blocks have this layout, and the new one is nobody else's.
+        unsafe { ptr::copy_nonoverlapping(this.block.as_ptr(), block.as_ptr(), layout.size()) };
+        // SAFETY: the block came from `alloc` with this layout. Its contents live on in the other one, and it is not dropped.
+        unsafe { dealloc(this.block.as_ptr(), layout) };
+        Record { block }
     }
 
     /// Writes the expiry, for which there is room.
@@ -475,6 +488,20 @@ impl<'a> RecordMut<'a> {
         // SAFETY: the record is wide and begins with its head, and nobody else gets at it for `'a`.
         let wide: &'a mut Wide = unsafe { self.0.raw().cast().as_mut() };
         &mut wide.value
+    }
+
+    /// Moves its memory, and that of its value as [`Value::defragment`] does. To a snapshot that is no change.
+    pub(crate) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+        mover.begin_key();
+        if mover.wants(self.0.raw().as_ptr().cast()) {
+            self.0.replace(Record::moved);
+        }
+        if self.lend().wide().is_none() {
+            return true;
+        }
+        // SAFETY: the record is wide and begins with its head, and it is borrowed alone.
+        let wide: &mut Wide = unsafe { self.0.raw().cast().as_mut() };
+        wide.value.defragment(place, mover)
     }
 
     /// Puts `value` in place of the value, which it returns.

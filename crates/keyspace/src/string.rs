@@ -11,6 +11,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use ds::mover::{Mover, move_slice, move_vec};
+
 /// Strings of up to this many bytes are reported as `embstr`.
 const EMBSTR_BYTES_MAX: usize = 44;
 /// Strings from this many bytes on are shared with replies. From 8 KiB on that costs a GET no more than a copy, from
@@ -210,6 +212,22 @@ impl Str {
         }
         let Str::Shared(bytes) = self else { unreachable!("made so above") };
         Arc::make_mut(bytes)
+    }
+
+    /// Moves its memory, unless others hold it.
+    pub(crate) fn relocate(&mut self, mover: &mut dyn Mover) {
+        match self {
+            Str::Int(_) | Str::Short(_) => {}
+            Str::Plain(block) => move_slice(block, mover),
+            Str::Shared(shared) => {
+                let is_to_move = mover.wants(Arc::as_ptr(shared).cast());
+                let Some(bytes) = Arc::get_mut(shared) else { return };
+                move_vec(bytes, mover);
+                if is_to_move {
+                    *shared = Arc::new(std::mem::take(bytes));
+                }
+            }
+        }
     }
 
     /// Bytes allocated beside the record.

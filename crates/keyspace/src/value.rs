@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ds::hash::Hash;
 use ds::list::List;
+use ds::mover::{Mover, Place, move_box};
 use ds::prefetch::prefetch;
 use ds::set::Set;
 use ds::stream::Stream;
@@ -114,6 +115,36 @@ impl Value {
             Value::ZSet(zset) => zset.free_slice(),
             Value::Hash(hash) => hash.free_slice(),
             Value::Stream(stream) => stream.free_slice(),
+        }
+    }
+
+    /// Moves its memory from `place` on, as long as the mover has time; true at the end, where `place` is as at the beginning.
+    pub(crate) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+        match self {
+            Value::Str(string) => {
+                string.relocate(mover);
+                true
+            }
+            Value::List(list) => {
+                move_box(list, mover);
+                list.defragment(place, mover)
+            }
+            Value::Set(set) => {
+                move_box(set, mover);
+                set.defragment(place, mover)
+            }
+            Value::ZSet(zset) => {
+                move_box(zset, mover);
+                zset.defragment(place, mover)
+            }
+            Value::Hash(hash) => {
+                move_box(hash, mover);
+                hash.defragment(place, mover)
+            }
+            Value::Stream(stream) => {
+                move_box(stream, mover);
+                stream.defragment(place, mover)
+            }
         }
     }
 

@@ -160,6 +160,7 @@ impl World {
                 dbs.swap(db, other);
                 models.swap(db, other);
             }
+            17 => _ = base.defragment(&mut self.random),
             _ => {
                 base.find_to_touch(hash, &key).into_iter().for_each(|mut record| record.set_access(7));
                 base.find_expired(0, 3, 10, &mut Vec::new(), &mut Vec::new());

@@ -22,6 +22,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/ds/src/blob.rs",
     "crates/ds/src/compact_table/slot.rs",
     "crates/ds/src/list/node.rs",
+    "crates/ds/src/mover.rs",
     "crates/ds/src/prefetch.rs",
     "crates/heap/",
     "crates/keyspace/src/record.rs",

@@ -7,8 +7,9 @@
 use std::ops::Range;
 
 use super::bucket::{Bucket, SLOTS};
-use super::slot::{Block, Slot, TAG_BITS};
+use super::slot::{Block, Held, Slot, TAG_BITS};
 use super::tag_at;
+use crate::mover::{Mover, move_slice};
 
 /// Orders of tags end here; see [`order`].
 pub(super) const ORDER_END: u64 = 1 << TAG_BITS;
@@ -110,6 +111,22 @@ impl<B: Block> Segment<B> {
             at = self.after(at);
         }
         None
+    }
+
+    /// Moves the buckets.
+    pub(super) fn move_buckets(&mut self, mover: &mut dyn Mover) {
+        move_slice(&mut self.buckets, mover);
+    }
+
+    /// The blocks of a bucket, in a table with this turn, from a slot of it on, with the numbers of their slots.
+    pub(super) fn held_from(
+        &mut self,
+        slot: usize,
+        turn: bool,
+    ) -> impl Iterator<Item = (usize, Held<'_, B>)> {
+        let slots = self.buckets[slot / SLOTS].slots.iter_mut();
+        let numbered = (slot - slot % SLOTS..).zip(slots).skip(slot % SLOTS);
+        numbered.filter_map(move |(number, slot)| Some((number, slot.get_mut(turn)?)))
     }
 
     /// Asks for the bucket of this tag.

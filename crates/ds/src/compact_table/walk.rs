@@ -4,7 +4,8 @@ use super::CompactTable;
 use super::bucket::SLOTS;
 use super::numbering::{POSITION_END, hash_at, positions_at, segment_of};
 use super::segment::{ORDER_END, Segment};
-use super::slot::Block;
+use super::slot::{Block, Held};
+use crate::mover::{Mover, Place, move_vec};
 use crate::random::Random;
 
 /// More slots than a segment of usual size has.
@@ -128,6 +129,47 @@ impl<B: Block> CompactTable<B> {
             from = positions.first + positions.count;
         }
         None
+    }
+
+    /// Moves memory from `place` on, as long as the mover has time: that of the table itself, and whatever `visit` moves of a block
+    /// and what it refers to. `visit` is false if that block is to be visited again in the next slice. True at the end, where
+    /// `place` is as at the beginning.
+    pub fn defragment(
+        &mut self,
+        place: &mut Place,
+        mover: &mut dyn Mover,
+        visit: &mut dyn FnMut(Held<'_, B>, &mut dyn Mover) -> bool,
+    ) -> bool {
+        while self.move_segment(place.part, mover) {
+            let segment = &mut self.segments[place.part];
+            while place.item < segment.slot_count() {
+                if let Some(next) = segment.bucket(place.item / SLOTS + 1) {
+                    next.iter().for_each(|slot| slot.prefetch());
+                }
+                for (number, held) in segment.held_from(place.item, self.turn) {
+                    if !visit(held, mover) {
+                        place.item = number;
+                        return false;
+                    }
+                }
+                place.item = (place.item / SLOTS + 1) * SLOTS;
+                if !mover.has_time() {
+                    return false;
+                }
+            }
+            *place = Place { part: place.part + 1, item: 0 };
+        }
+        *place = Place::default();
+        true
+    }
+
+    /// Moves the memory of the segment with this number; false if there is none.
+    pub(crate) fn move_segment(&mut self, number: usize, mover: &mut dyn Mover) -> bool {
+        if number == 0 {
+            move_vec(&mut self.segments, mover);
+        }
+        let segment = self.segments.get_mut(number);
+        segment.map(|segment| segment.move_buckets(mover)).is_some()
     }
 
     /// A random block, each equally likely as long as segments have their usual size; `None` if there is

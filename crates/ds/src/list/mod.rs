@@ -42,6 +42,8 @@ use node::Node;
 use row::Row;
 use std::mem::MaybeUninit;
 
+use crate::mover::{Mover, Place};
+
 /// Bytes of the longest element. Requests are limited far below.
 pub const ELEMENT_BYTES_MAX: usize = u32::MAX as usize - entry::OVERHEAD_BYTES_MAX;
 
@@ -295,6 +297,23 @@ impl List {
                 self.change(0, Node::shrink);
             }
         }
+    }
+
+    /// Moves its memory from `place` on, as long as the mover has time; true at the end, where `place` is as at the beginning.
+    pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+        if place.part == 0 {
+            self.nodes.relocate(mover);
+            self.spare.take_if(|buffer| mover.wants(buffer.as_ptr().cast()));
+        }
+        while let Some(node) = self.nodes.get_mut(place.part) {
+            node.relocate(mover);
+            place.part += 1;
+            if !mover.has_time() {
+                return false;
+            }
+        }
+        *place = Place::default();
+        true
     }
 
     /// Checks every invariant; for tests.

@@ -23,6 +23,7 @@ use std::ops::Range;
 
 use super::entry::{self, Entries};
 use super::{End, compression};
+use crate::mover::{Mover, move_slice};
 use crate::prefetch::prefetch;
 
 /// The size of a node's buffer in a long list, and the most that elements and a listpack's frame may take together.
@@ -67,6 +68,11 @@ impl Node {
 
     pub(crate) fn into_buffer(self) -> Buffer {
         self.buffer
+    }
+
+    /// Moves its buffer.
+    pub(crate) fn relocate(&mut self, mover: &mut dyn Mover) {
+        move_slice(&mut self.buffer, mover);
     }
 
     pub(crate) fn capacity_bytes(&self) -> usize {

@@ -13,6 +13,8 @@
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 
+use crate::mover::{Mover, move_box, move_deque};
+
 /// Unit tests have small chunks, so that their lists have many.
 const CHUNK_LEN: usize = if cfg!(test) { 4 } else { 512 };
 
@@ -52,6 +54,15 @@ impl<T> Row<T> {
             row_bytes + rest.iter().map(chunk_bytes).sum::<usize>()
         });
         chunk_bytes(&self.first) + rest
+    }
+
+    /// Moves the memory that it has itself, but for that of full chunks, which are large.
+    pub(super) fn relocate(&mut self, mover: &mut dyn Mover) {
+        move_deque(&mut self.first, mover);
+        if let Some(rest) = &mut self.rest {
+            move_box(rest, mover);
+            move_deque(rest, mover);
+        }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {

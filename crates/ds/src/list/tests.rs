@@ -16,6 +16,7 @@ enum Op {
     Remove(i64, Vec<u8>),
     Trim(usize, usize),
     Drop(bool, usize),
+    Move(u64),
 }
 
 /// Few different short values, so that they repeat; integers; and some that fill or exceed a node.
@@ -45,6 +46,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (-3_i64..4, value()).prop_map(|(count, value)| Op::Remove(count, value)),
         1 => (0_usize..8, 0_usize..60).prop_map(|(start, keep)| Op::Trim(start, keep)),
         1 => (any::<bool>(), 0_usize..10).prop_map(|(head, count)| Op::Drop(head, count)),
+        1 => any::<u64>().prop_map(Op::Move),
     ]
 }
 
@@ -119,6 +121,10 @@ fn apply(list: &mut List, model: &mut VecDeque<Vec<u8>>, op: Op) {
                 list.drop_back(count);
                 model.truncate(model.len() - count);
             }
+        }
+        Op::Move(seed) => {
+            let (mut mover, mut place) = (Random::new(seed), Place::default());
+            while !list.defragment(&mut place, &mut mover) {}
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::compact_table::CompactTable;
 use crate::hashing::ObjectSeed;
 use crate::intset::{Intset, parse_canonical};
 use crate::listpack::Listpack;
+use crate::mover::{Mover, Place, move_box};
 use crate::random::reduce;
 
 /// No intset grows past this, whatever the limits in force are.
@@ -259,6 +260,19 @@ impl Set {
         let member = self.random(random, random2)?.to_vec();
         self.remove(&member);
         Some(member)
+    }
+
+    /// Moves its memory from `place` on, as long as the mover has time; true at the end, where `place` is as at the beginning.
+    pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+        match &mut self.form {
+            Form::Integers(integers) => integers.relocate(mover),
+            Form::Small(pack) => pack.relocate(mover),
+            Form::Big(big) => {
+                move_box(big, mover);
+                return big.table.defragment(place, mover, &mut Blob::relocate);
+            }
+        }
+        true
     }
 
     /// Drops a bounded piece of the contents; false when nothing is left. Frees a big set in slices.

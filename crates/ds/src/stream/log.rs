@@ -14,6 +14,7 @@ use super::StreamLimits;
 use super::group::Group;
 use super::id::StreamId;
 use super::node::{Fields, NODE_BYTES_MAX, Node};
+use crate::mover::{Mover, Place};
 
 /// The entries of a stream; see the head of this file.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +60,23 @@ pub struct Trim {
 }
 
 impl Log {
+    /// Moves the memory of its nodes from `place` on, which is in ids, as long as the mover has time; true at the end, where `place`
+    /// is as at the beginning.
+    pub(super) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+        let from = StreamId { ms: place.part as u64, seq: place.item as u64 };
+        for (id, node) in self.nodes.range_mut(from..) {
+            node.relocate(mover);
+            if !mover.has_time()
+                && let Some(next) = id.next()
+            {
+                *place = Place { part: next.ms as usize, item: next.seq as usize };
+                return false;
+            }
+        }
+        *place = Place::default();
+        true
+    }
+
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.len

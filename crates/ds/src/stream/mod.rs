@@ -18,6 +18,8 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use crate::mover::{Mover, Place};
+
 pub use group::{Consumer, ConsumerId, Group, Pending};
 pub use id::StreamId;
 pub use log::{AppendError, Entries, Keep, Log, Trim};
@@ -54,6 +56,12 @@ impl Stream {
     /// What there is to be freed: entries, and entries pending in groups.
     pub fn element_count(&self) -> usize {
         self.log.len() + self.groups.values().map(Group::pending_len).sum::<usize>()
+    }
+
+    /// Moves the memory of its entries from `place` on, as long as the mover has time; true at the end, where `place` is as at the
+    /// beginning.
+    pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+        self.log.defragment(place, mover)
     }
 
     /// Drops a bounded part of it; false when nothing is left.

@@ -18,6 +18,7 @@ use smallvec::SmallVec;
 
 use super::{StreamId, StreamLimits};
 use crate::list::entry::{entry_bytes, integer_bytes, listpack_bytes};
+use crate::mover::{Mover, move_vec};
 
 /// Bytes on their way into a node.
 type Bytes = SmallVec<[u8; 256]>;
@@ -229,6 +230,11 @@ impl Node {
         let mut at = 0;
         let left = read_number(&self.bytes, &mut at) as usize;
         Texts { bytes: &self.bytes[at..self.entries_at], left }
+    }
+
+    /// Moves its memory.
+    pub(super) fn relocate(&mut self, mover: &mut dyn Mover) {
+        move_vec(&mut self.bytes, mover);
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::random::Random;
 
 const LIMITS: [StreamLimits; 4] = [
     StreamLimits { node_bytes_max: 4096, node_entries_max: 100 },
@@ -19,6 +20,7 @@ enum Op {
     Delete(usize),
     TrimTo(usize, bool, usize),
     TrimFrom(usize, bool, usize),
+    Move(u64),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -30,6 +32,7 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(len, approximate, limit)| Op::TrimTo(len, approximate, limit)),
         1 => (any::<usize>(), any::<bool>(), 0_usize..20)
             .prop_map(|(id, approximate, limit)| Op::TrimFrom(id, approximate, limit)),
+        1 => any::<u64>().prop_map(Op::Move),
     ]
 }
 
@@ -102,6 +105,10 @@ fn apply(log: &mut Log, model: &mut Model, limits: &StreamLimits, op: Op) {
             let id = model.added.get(which % (model.added.len() + 1)).copied().unwrap_or(StreamId::MAX);
             let wanted = model.entries.iter().filter(|entry| entry.0 < id).count();
             trim(log, model, Trim { keep: Keep::From(id), is_approximate, limit }, wanted);
+        }
+        Op::Move(seed) => {
+            let (mut mover, mut place) = (Random::new(seed), Place::default());
+            while !log.defragment(&mut place, &mut mover) {}
         }
     }
 }

@@ -4,6 +4,7 @@ use super::members::{Members, split_record};
 use super::small;
 use super::tree::{Tree, compare_scores};
 use crate::list::node::Node;
+use crate::mover::{Mover, Place};
 
 #[derive(Clone)]
 pub(super) struct Large {
@@ -70,6 +71,25 @@ impl Large {
                 visit(member, score);
             });
         }
+    }
+
+    /// Goes over the members, then, by ranks, over the tree.
+    pub(super) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+        const IN_TREE: usize = usize::MAX;
+        while place.part != IN_TREE {
+            place.part = if self.members.move_part(place.part, mover) { place.part + 1 } else { IN_TREE };
+            if !mover.has_time() {
+                return false;
+            }
+        }
+        while place.item < self.tree.len() {
+            place.item += self.tree.move_leaf(place.item, mover);
+            if !mover.has_time() {
+                return false;
+            }
+        }
+        *place = Place::default();
+        true
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

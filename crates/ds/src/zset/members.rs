@@ -8,6 +8,7 @@
 
 use crate::compact_table::CompactTable;
 use crate::hashing::ObjectSeed;
+use crate::mover::{Mover, move_slice, move_vec};
 
 const PAGE_SLOTS: usize = 256;
 const NO_SLOT: u16 = u16::MAX;
@@ -178,6 +179,23 @@ impl Members {
         let record = page.remove(id as usize % PAGE_SLOTS).expect("numbers of members outlive no member");
         self.bytes -= record.len() + if page.live == 0 { PAGE_SLOTS * size_of::<Slot>() } else { 0 };
         record
+    }
+
+    /// Moves the memory of the page and of the segment of the index with this number; false if there is neither.
+    pub(super) fn move_part(&mut self, number: usize, mover: &mut dyn Mover) -> bool {
+        if number == 0 {
+            move_vec(&mut self.pages, mover);
+            move_vec(&mut self.with_room, mover);
+        }
+        let has_segment = self.index.move_segment(number, mover);
+        let Some(page) = self.pages.get_mut(number) else { return has_segment };
+        move_vec(&mut page.slots, mover);
+        for slot in &mut page.slots {
+            if let Slot::Used(record) = slot {
+                move_slice(record, mover);
+            }
+        }
+        true
     }
 
     pub(super) fn scan<'a>(&'a self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], f64)) -> u64 {

@@ -22,6 +22,7 @@ pub use iter::Iter;
 
 use crate::list::node::Node;
 use crate::listpack::LISTPACK_BYTES_MAX;
+use crate::mover::{Mover, Place, move_box};
 use crate::random::reduce;
 use large::Large;
 use std::cmp::Ordering;
@@ -244,6 +245,20 @@ impl ZSet {
     /// A random member, each equally likely, and its score.
     pub fn random(&self, random: u64) -> Option<(&[u8], f64)> {
         if self.is_empty() { None } else { self.at(reduce(random, self.len())) }
+    }
+
+    /// Moves its memory from `place` on, as long as the mover has time; true at the end, where `place` is as at the beginning.
+    pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+        match &mut self.form {
+            Form::Small(node) => {
+                node.relocate(mover);
+                true
+            }
+            Form::Large(large) => {
+                move_box(large, mover);
+                large.defragment(place, mover)
+            }
+        }
     }
 
     /// Drops a bounded piece of the contents; false when nothing is left. Frees a large set in slices.

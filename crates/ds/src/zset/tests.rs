@@ -13,6 +13,7 @@ enum Op {
     PopMin,
     PopMax,
     RemoveRange(usize, usize),
+    Move(u64),
 }
 
 fn member() -> impl Strategy<Value = Vec<u8>> {
@@ -39,6 +40,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::PopMin),
         1 => Just(Op::PopMax),
         1 => (any::<usize>(), 0_usize..30).prop_map(|(start, count)| Op::RemoveRange(start, count)),
+        1 => any::<u64>().prop_map(Op::Move),
     ]
 }
 
@@ -80,6 +82,10 @@ fn apply(set: &mut ZSet, model: &mut Model, limits: &ZSetLimits, op: Op) {
             });
             assert_eq!(visited, removed.len());
             assert_eq!(removed, model.drain(start..end).collect::<Model>());
+        }
+        Op::Move(seed) => {
+            let (mut mover, mut place) = (Random::new(seed), Place::default());
+            while !set.defragment(&mut place, &mut mover) {}
         }
     }
 }

@@ -18,6 +18,7 @@
 //! child's first key and number of entries; keys ascend.
 
 use super::members::Members;
+use crate::mover::{Mover, move_box, move_vec};
 use std::cmp::Ordering;
 
 /// Unit tests have small nodes, so that their trees are deep.
@@ -192,6 +193,25 @@ impl Tree {
                 Child::Inner(branches) => {
                     let at = branch_at(branches, &mut rank);
                     child = &branches[at].child;
+                }
+            }
+        }
+    }
+
+    /// Moves the memory of the leaf that holds an existing rank, and of the branches above it; gives the number of entries from
+    /// there to the end of the leaf.
+    pub(super) fn move_leaf(&mut self, rank: usize, mover: &mut dyn Mover) -> usize {
+        let (mut child, mut rank) = (&mut self.root, rank);
+        loop {
+            match child {
+                Child::Leaf(leaf) => {
+                    move_box(leaf, mover);
+                    return leaf.len - rank;
+                }
+                Child::Inner(branches) => {
+                    move_vec(branches, mover);
+                    let at = branch_at(branches, &mut rank);
+                    child = &mut branches[at].child;
                 }
             }
         }

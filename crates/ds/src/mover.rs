@@ -1,0 +1,87 @@
+//! Moving what lies in memory that is to become free elsewhere: each structure goes over its blocks of memory, asks a [`Mover`]
+//! about each, and puts a new one in place of those that are to move.
+//!
+//! A large structure does so in slices, and keeps its [`Place`] between two. What happens to it meanwhile may make the walk miss
+//! something, or come to it twice, and nothing worse.
+//!
+//! Not here: which blocks these are; the allocator knows that. Trees of the standard library keep their place.
+
+use std::collections::VecDeque;
+use std::mem::{self, ManuallyDrop};
+use std::ptr;
+
+use crate::random::Random;
+
+/// Says what is to be moved, and for how long.
+pub trait Mover {
+    /// Whether the block of memory in which this address lies is to be moved.
+    fn wants(&mut self, block: *const u8) -> bool;
+
+    /// Whether there is time for more; asked every few blocks.
+    fn has_time(&mut self) -> bool;
+
+    /// What is asked about from here on is a key's, and its value's.
+    fn begin_key(&mut self) {}
+}
+
+/// By chance, for tests and the simulation.
+impl Mover for Random {
+    fn wants(&mut self, _: *const u8) -> bool {
+        self.below(2) == 0
+    }
+
+    fn has_time(&mut self) -> bool {
+        self.below(4) > 0
+    }
+}
+
+/// Where a walk goes on: what the numbers mean is the structure's own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place {
+    /// A part of it.
+    pub part: usize,
+    /// A place in the part.
+    pub item: usize,
+}
+
+/// Moves the memory of a box.
+pub fn move_box<T>(boxed: &mut Box<T>, mover: &mut dyn Mover) {
+    if !mover.wants((&raw const **boxed).cast()) {
+        return;
+    }
+    let mut moved = Box::<T>::new_uninit();
+    // SAFETY: both are of this type, and the new one is nobody else's.
+    unsafe { ptr::copy_nonoverlapping(&raw const **boxed, moved.as_mut_ptr(), 1) };
+    // SAFETY: it has just been written.
+    let old = mem::replace(boxed, unsafe { moved.assume_init() });
+    // SAFETY: the box is that of a value of the same layout. The value itself lives on elsewhere, and is not dropped here.
+    drop(unsafe { Box::from_raw(Box::into_raw(old).cast::<ManuallyDrop<T>>()) });
+}
+
+/// The same for a slice.
+pub fn move_slice<T>(slice: &mut Box<[T]>, mover: &mut dyn Mover) {
+    if !slice.is_empty() && mover.wants(slice.as_ptr().cast()) {
+        let mut moved = Vec::with_capacity(slice.len());
+        moved.append(&mut mem::take(slice).into_vec());
+        *slice = moved.into_boxed_slice();
+    }
+}
+
+/// The same for a vector, whose capacity stays.
+pub fn move_vec<T>(vec: &mut Vec<T>, mover: &mut dyn Mover) {
+    if vec.capacity() > 0 && mover.wants(vec.as_ptr().cast()) {
+        let mut moved = Vec::with_capacity(vec.capacity());
+        moved.append(vec);
+        *vec = moved;
+    }
+}
+
+/// The same for a deque.
+pub fn move_deque<T>(deque: &mut VecDeque<T>, mover: &mut dyn Mover) {
+    // What lies within a block is as good as its beginning.
+    if deque.capacity() > 0 && mover.wants(deque.as_slices().0.as_ptr().cast()) {
+        let mut moved = VecDeque::with_capacity(deque.capacity());
+        moved.append(deque);
+        *deque = moved;
+    }
+}

@@ -68,9 +68,16 @@ impl Compressor {
             return None;
         }
         let longest = MATCH_MAX.min(text.len() - at);
-        let same = (MATCH_MIN..longest).take_while(|&index| text[from + index] == text[at + index]).count();
-        Some((from, MATCH_MIN + same))
+        Some((from, common(&text[from..], &text[at..at + longest])))
     }
+}
+
+/// With how many equal bytes two texts begin, of which the first is not shorter.
+fn common(one: &[u8], other: &[u8]) -> usize {
+    let words = one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
+    let same = words.take_while(|(one, other)| one == other).count() * 8;
+    let bytes = one[same..].iter().zip(&other[same..]);
+    same + bytes.take_while(|(one, other)| one == other).count()
 }
 
 fn push_literals(bytes: &[u8], out: &mut Vec<u8>) {
@@ -109,11 +116,11 @@ pub(crate) fn decompress(packed: &[u8], length: usize, out: &mut Vec<u8>) -> Opt
         }
         let offset = usize::from(head & 0x1f) << 8 | usize::from(*after.split_off_first()?);
         let from = (out.len() - start).checked_sub(offset + 1).filter(|_| count <= room)? + start;
-        if offset + 1 >= count {
-            out.extend_from_within(from..from + count);
-        } else {
-            // It repeats itself.
-            (from..from + count).for_each(|place| out.push(out[place]));
+        let end = out.len() + count;
+        while out.len() < end {
+            // What repeats itself takes what it has got, twice as much each time.
+            let piece = (out.len() - from).min(end - out.len());
+            out.extend_from_within(from..from + piece);
         }
         rest = after;
     }

@@ -140,14 +140,10 @@ impl ThreadHost {
         let (mode, mark) = (self.session().reply_mode, out.mark());
         let command = match tx.table.resolve(args) {
             Ok(command) => command,
-            Err(error) => {
-                self.refuse(None, &error, out);
-                return self.suppress_reply(None, mode, mark, out);
-            }
+            Err(error) => return self.turn_away(None, &error, out),
         };
         if let Some(lack) = self.lack(command, args) {
-            self.refuse_for(lack, command, out);
-            return self.suppress_reply(Some(command), mode, mark, out);
+            return self.turn_away_for(lack, command, out);
         }
         let can_run = command.has(Flag::AllowBusy) && self.needs(command, args) == Needs::Nothing;
         match self.admit(command, args) {

@@ -87,6 +87,14 @@ impl ThreadHost {
         self.write_error(command.map(|command| command.id), proto, &text, out);
     }
 
+    /// The same for a command that goes no further: if its client wants no reply there is none.
+    #[cold]
+    pub(crate) fn turn_away(&mut self, command: Option<&Command>, error: &CommandError, out: &mut Output) {
+        let (mode, mark) = (self.session().reply_mode, out.mark());
+        self.refuse(command, error, out);
+        self.suppress_reply(command, mode, mark, out);
+    }
+
     /// Writes an error as the protocol of its command has it.
     pub(crate) fn write_error(
         &self,
@@ -109,11 +117,7 @@ impl Thread {
     pub(crate) fn command(&mut self, args: &[&[u8]], out: &mut Output) {
         match self.host.shared.table.resolve(args) {
             Ok(command) => self.call(command, args, None, out),
-            Err(error) => {
-                let (mode, mark) = (self.host.session().reply_mode, out.mark());
-                self.host.refuse(None, &error, out);
-                self.host.suppress_reply(None, mode, mark, out);
-            }
+            Err(error) => self.host.turn_away(None, &error, out),
         }
     }
 
@@ -130,12 +134,10 @@ impl Thread {
         if self.host.is_limited()
             && let Some(lack) = self.host.lack(command, args)
         {
-            let (mode, mark) = (self.host.session().reply_mode, out.mark());
-            self.host.refuse_for(lack, command, out);
-            return self.host.suppress_reply(Some(command), mode, mark, out);
+            return self.host.turn_away_for(lack, command, out);
         }
         if self.lacks_room(command, args) && !self.host.shared.snapshots.progress.is_loading() {
-            return self.refuse_for_memory(command, out);
+            return self.host.turn_away(Some(command), &CommandError::OUT_OF_MEMORY, out);
         }
         if !self.runs_plainly() {
             return self.special_command(command, args, out);
@@ -144,13 +146,6 @@ impl Thread {
             Some(located) => self.execute_one(command, args, located.shard(), located, 0, out),
             None => self.execute(command, args, Needs::Nothing, 0, out),
         }
-    }
-
-    #[cold]
-    fn refuse_for_memory(&mut self, command: &Command, out: &mut Output) {
-        let (mode, mark) = (self.host.session().reply_mode, out.mark());
-        self.host.refuse(Some(command), &CommandError::OUT_OF_MEMORY, out);
-        self.host.suppress_reply(Some(command), mode, mark, out);
     }
 
     /// Whether commands of the current client just run: nothing queues, refuses, delays or shows them.

@@ -112,15 +112,15 @@ impl ThreadHost {
         self.permit_in(context, command, args).err()
     }
 
-    /// Answers the error of what the current client lacks; whose user is gone gets none.
+    /// Turns a command away for what the current client lacks; whose user is gone gets no answer.
     #[cold]
-    pub(crate) fn refuse_for(&mut self, lack: Lack, command: &Command, out: &mut Output) {
+    pub(crate) fn turn_away_for(&mut self, lack: Lack, command: &Command, out: &mut Output) {
         let error = match lack {
             Lack::Authentication => CommandError::NO_AUTH,
             Lack::Permission(denied) => self.denial_error(denied, command),
             Lack::User => return,
         };
-        self.refuse(Some(command), &error, out);
+        self.turn_away(Some(command), &error, out);
     }
 
     /// Whether the current client may run a command that it sent, or that comes from elsewhere. What it lacks is logged.

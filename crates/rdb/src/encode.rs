@@ -1,12 +1,12 @@
-//! Writing values and files, with the encodings that redis-server 7.0 loads.
+//! Writing values and files, with the encodings that the version knows that is asked for.
 
 use std::io::{self, Read, Write};
 
-use crate::VERSION;
 use crate::crc64::{combined, crc64};
 use crate::format::*;
 use crate::lzf::Compressor;
 use crate::packed::listpack;
+use crate::{VERSION, VERSION_OF_7_2};
 
 /// Bytes collected before they are written, and what is written at once.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -15,6 +15,32 @@ const COMPRESSED_BYTES_MIN: usize = 21;
 const COMPRESSION_GAIN_MIN: usize = 4;
 /// Bytes of a list's node; an element that does not fit is a node by itself.
 const NODE_BYTES_MAX: usize = 8 * 1024;
+
+/// How things are encoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Style {
+    /// Strings are compressed where that makes them shorter.
+    pub compresses: bool,
+    /// Who knows this version can read it, but for fields that expire.
+    pub version: u32,
+}
+
+impl Style {
+    /// The style that all known servers read.
+    pub fn of(compresses: bool) -> Style {
+        Style { compresses, version: VERSION }
+    }
+
+    /// How streams are encoded.
+    pub fn stream_type(self) -> ValueType {
+        if self.version >= VERSION_OF_7_2 { ValueType::Stream3 } else { ValueType::Stream2 }
+    }
+
+    /// Whether there is [`ValueType::SetListpack`].
+    pub fn packs_sets(self) -> bool {
+        self.version >= VERSION_OF_7_2
+    }
+}
 
 /// Writes to `out`, which it alone may write to, in large pieces.
 #[derive(Debug)]
@@ -25,6 +51,7 @@ pub struct Encoder<W> {
     /// Of what was written, if somebody wants it.
     checksum: u64,
     sums: bool,
+    style: Style,
     compressor: Option<Compressor>,
     /// A compressed string, and a listpack.
     compressed: Vec<u8>,
@@ -32,15 +59,21 @@ pub struct Encoder<W> {
 }
 
 impl<W: Write> Encoder<W> {
-    /// Strings are compressed where that makes them shorter, if `compresses`.
+    /// Encodes for all known servers.
     pub fn new(out: W, compresses: bool) -> Self {
+        Encoder::styled(out, Style::of(compresses))
+    }
+
+    /// Encodes in this style.
+    pub fn styled(out: W, style: Style) -> Self {
         Encoder {
             out,
             buffer: Vec::new(),
             written: 0,
             checksum: 0,
             sums: true,
-            compressor: compresses.then(Compressor::default),
+            style,
+            compressor: style.compresses.then(Compressor::default),
             compressed: Vec::new(),
             pack: Vec::new(),
         }
@@ -49,6 +82,11 @@ impl<W: Write> Encoder<W> {
     /// Bytes encoded so far.
     pub fn offset(&self) -> u64 {
         self.written + self.buffer.len() as u64
+    }
+
+    /// How it encodes.
+    pub fn style(&self) -> Style {
+        self.style
     }
 
     /// What is written to.
@@ -231,12 +269,13 @@ impl<W: Write> Encoder<W> {
         self.packed(pack)
     }
 
-    /// The items of a [`ValueType::HashListpack`] or [`ValueType::ZSetListpack`], in all well below 4 GiB.
-    pub fn listpack<'a>(&mut self, items: impl Iterator<Item = &'a [u8]>) -> io::Result<()> {
+    /// The items of a [`ValueType::HashListpack`], [`ValueType::ZSetListpack`] or [`ValueType::SetListpack`], in all well below
+    /// 4 GiB.
+    pub fn listpack(&mut self, items: impl Iterator<Item: AsRef<[u8]>>) -> io::Result<()> {
         let mut pack = std::mem::take(&mut self.pack);
         pack.clear();
         listpack::begin(&mut pack);
-        let count = items.map(|item| listpack::push(item, &mut pack)).count();
+        let count = items.map(|item| listpack::push(item.as_ref(), &mut pack)).count();
         listpack::end(count, &mut pack);
         self.packed(pack)
     }
@@ -289,7 +328,7 @@ impl<W: Write> Encoder<W> {
     /// The beginning of a file.
     pub fn header(&mut self) -> io::Result<()> {
         self.bytes(MAGIC)?;
-        self.bytes(format!("{VERSION:04}").as_bytes())
+        self.bytes(format!("{:04}", self.style.version).as_bytes())
     }
 
     /// Something about the file.
@@ -364,8 +403,8 @@ impl<W: Write> Encoder<W> {
 
 impl Encoder<Vec<u8>> {
     /// Encodes for others to write: nobody asks for a checksum.
-    pub fn of_chunks(compresses: bool) -> Self {
-        Encoder { sums: false, ..Encoder::new(Vec::new(), compresses) }
+    pub fn of_chunks(style: Style) -> Self {
+        Encoder { sums: false, ..Encoder::styled(Vec::new(), style) }
     }
 
     /// Adds what `encode` encodes to `chunk`. Inside, [`Encoder::offset`] counts from the beginning of the chunk.

@@ -10,7 +10,7 @@
 //! value:    a string, or a count of strings, or a string that holds a listpack, ziplist, zipmap or intset
 //! ```
 //!
-//! * Written is [`VERSION`], which redis-server 7.0 and all later ones load; read are the versions up to [`VERSION_MAX`] with
+//! * Written is [`VERSION`], which redis-server 7.0 and all later ones load, or a later one; read are the versions up to [`VERSION_MAX`] with
 //!   all encodings that they know.
 //! * Reading takes any bytes: what is wrong is an [`Error`] with the offset, and memory grows with the input, not with what
 //!   it declares. A reader holds no more of a file than a buffer and the string it is at; elements go one by one to
@@ -32,7 +32,7 @@ mod skip;
 mod stream;
 
 pub use decode::{Build, Part, read_value};
-pub use encode::Encoder;
+pub use encode::{Encoder, Style};
 pub use error::{Error, Why};
 pub use file::{Checksum, FileReader, Item, KeyItem};
 pub use format::{Kind, ValueType};
@@ -40,7 +40,9 @@ pub use payload::{Libraries, NoLibrary, open_payload, seal_payload};
 pub use reader::{Reader, STRING_BYTES_MAX};
 pub use stream::StreamPart;
 
-/// The version that is written: that of redis-server 7.0.
+/// The version that is written unless another one is asked for: that of redis-server 7.0.
 pub const VERSION: u32 = 10;
+/// The version of redis-server 7.2.
+pub const VERSION_OF_7_2: u32 = 11;
 /// The last version that is read: that of Redis 7.4; Valkey 8 has 11.
 pub const VERSION_MAX: u32 = 12;

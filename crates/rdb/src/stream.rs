@@ -30,6 +30,8 @@ const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 /// What is written for a count that is not known.
 const UNKNOWN: u64 = u64::MAX;
+/// When a consumer was active that never was.
+const NEVER: i64 = -1;
 /// Bytes of a node; nobody writes longer ones.
 const NODE_BYTES_MAX: usize = 2 << 30;
 
@@ -54,14 +56,14 @@ impl Default for StreamPart {
 }
 
 impl<W: Write> Encoder<W> {
-    /// A [`ValueType::Stream2`].
+    /// A stream as [`crate::Style::stream_type`] says.
     pub fn stream(&mut self, stream: &Stream) -> io::Result<()> {
         let rest = self.stream_part(stream, StreamPart::default(), u64::MAX)?;
         assert!(rest.is_none(), "nothing is that long");
         Ok(())
     }
 
-    /// A part of a [`ValueType::Stream2`], until so many bytes were encoded in all; what is next.
+    /// A part of one, until so many bytes were encoded in all; what is next.
     pub fn stream_part(
         &mut self,
         stream: &Stream,
@@ -118,6 +120,9 @@ impl<W: Write> Encoder<W> {
         for consumer in group.consumers() {
             self.string(consumer.name())?;
             self.bytes(&consumer.seen_ms.to_le_bytes())?;
+            if self.style().stream_type() == ValueType::Stream3 {
+                self.bytes(&consumer.active_ms.unwrap_or(NEVER).to_le_bytes())?;
+            }
             self.length(consumer.pending_len() as u64)?;
             let number = group.find(consumer.name()).expect("it is one of the group");
             for (id, _) in group.pending_range_of(number, all.clone()) {

@@ -5,7 +5,10 @@ mod checks;
 use checks::{Dribble, Model, StreamModel, check_file, check_libraries, check_value, read};
 use ds::stream::{Group, Pending, Stream, StreamId, StreamLimits};
 use proptest::prelude::*;
-use rdb::{Encoder, NoLibrary, Part, Reader, ValueType, open_payload, read_value, seal_payload};
+use rdb::{
+    Encoder, NoLibrary, Part, Reader, Style, VERSION_OF_7_2, ValueType, open_payload, read_value,
+    seal_payload,
+};
 
 fn text() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
@@ -367,6 +370,10 @@ fn encoded_stream(value_type: ValueType) -> Vec<u8> {
     [&bytes, last].concat()
 }
 
+fn encoder_type(version: u32) -> ValueType {
+    Style { compresses: false, version }.stream_type()
+}
+
 #[test]
 fn all_forms_of_streams_are_read() {
     for (value_type, active, counts) in [
@@ -397,6 +404,17 @@ fn all_forms_of_streams_are_read() {
             .collect();
         assert_eq!(pending, ["1-1 one 1795284632681 1", "2-0 two 7 3"]);
         assert!(group.consumers().map(|consumer| consumer.active_ms).eq(active), "{group:?}");
+        // All of it is written for those who know it.
+        let mut encoder = Encoder::styled(Vec::new(), Style { compresses: false, version: VERSION_OF_7_2 });
+        encoder.stream(&stream).expect("memory takes it");
+        let (written, value_type) =
+            (encoder.finish().expect("memory takes it"), encoder_type(VERSION_OF_7_2));
+        let Ok(Model::Stream(StreamModel(again))) = read(&written[..], value_type) else {
+            panic!("{written:?}")
+        };
+        let consumers = again.groups[&b"g"[..]].consumers();
+        assert!(consumers.map(|consumer| consumer.active_ms).eq(active), "{again:?}");
+        assert_eq!(StreamModel(again), StreamModel(stream));
     }
 }
 

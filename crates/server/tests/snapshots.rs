@@ -133,6 +133,41 @@ fn redis_loads_our_snapshots_and_we_load_theirs() {
     }
 }
 
+/// What newer versions of Redis have encodings for.
+#[test]
+fn newer_versions_are_written_if_wanted() {
+    for (version, saves, active) in
+        [("10", "SAVE", false), ("11", "SAVE", true), ("12", "BGSAVE", true), ("11", "BGSAVE", true)]
+    {
+        let scratch = Scratch::new("version");
+        let server = start(&scratch, 2, &["--rdb-version", version]);
+        let mut client = server.client();
+        fill(&mut client);
+        check(&mut client, "SADD packed a b c", "(integer) 3");
+        check(&mut client, "XADD log 1-1 field value", "\"1-1\"");
+        check(&mut client, "XGROUP CREATE log group 0", "OK");
+        check(&mut client, "XGROUP CREATECONSUMER log group idle", "(integer) 1");
+        let saved = state(&mut client);
+        client.call(saves);
+        eventually("it is saved", || client.info("persistence", "rdb_changes_since_last_save") == "0");
+        let payload = call(&mut client, &[b"DUMP", b"packed"]);
+        kill(server);
+        let content = fs::read(scratch.path("dump.rdb")).unwrap();
+        assert_eq!(content[..9], *format!("REDIS00{version}").as_bytes());
+        let has = |part: &[u8]| content.windows(part.len()).any(|window| window == part);
+        assert_eq!(has(b"\x14\x06packed"), active, "a set in a listpack");
+        assert_eq!(has(b"\x15\x03log"), active, "a stream with all that it knows");
+        let server = start(&scratch, 2, &[]);
+        let mut client = server.client();
+        assert_eq!(state(&mut client), saved);
+        check(&mut client, "SMEMBERS packed", "1) \"a\"\n2) \"b\"\n3) \"c\"");
+        assert_eq!(call(&mut client, &[b"DUMP", b"packed"]), payload, "that is not about DUMP");
+        // A consumer that was never active is not known as one where there is no room for it.
+        let inactive = client.show("XINFO CONSUMERS log group").contains("(integer) -1");
+        assert_eq!(inactive, active, "version {version}");
+    }
+}
+
 #[test]
 fn how_much_keys_are_used_is_saved_where_it_counts() {
     let has_oracle = oracle().is_some();

@@ -55,7 +55,7 @@ pub fn payload(value: ValueRef<'_>, compresses: bool) -> Vec<u8> {
 
 fn encode(value: ValueRef<'_>, compresses: bool) -> io::Result<Vec<u8>> {
     let mut encoder = Encoder::new(Vec::new(), compresses);
-    encoder.value_type(encoded::value_type(value))?;
+    encoder.value_type(encoded::value_type(value, encoder.style()))?;
     encoded::write(value, &mut encoder)?;
     encoder.finish()
 }

@@ -11,31 +11,34 @@ use ds::set::Set;
 use ds::stream::{Stream, StreamLimits};
 use ds::zset::ZSet;
 use keyspace::{Config, SHARED_BYTES_MIN, Str, Value, ValueRef};
-use rdb::{Encoder, Kind, Part, StreamPart, ValueType};
+use rdb::{Encoder, Kind, Part, StreamPart, Style, ValueType};
 
 /// Collections that take more memory are not packed: that takes it a second time.
 const PACKED_BYTES_MAX: usize = 64 * 1024;
 
-/// How [`write`] encodes `value`.
-pub fn value_type(value: ValueRef<'_>) -> ValueType {
+/// How [`write`] encodes `value` in this style.
+pub fn value_type(value: ValueRef<'_>, style: Style) -> ValueType {
     let is_packed = |encoding: &str, bytes: usize| encoding == "listpack" && bytes <= PACKED_BYTES_MAX;
     match value {
         ValueRef::Str(_) => ValueType::Str,
         ValueRef::List(_) => ValueType::ListQuicklist2,
         ValueRef::Set(set) if set.encoding() == "intset" => ValueType::SetIntset,
+        ValueRef::Set(set) if style.packs_sets() && is_packed(set.encoding(), set.memory_bytes()) => {
+            ValueType::SetListpack
+        }
         ValueRef::Set(_) => ValueType::Set,
         ValueRef::ZSet(zset) if is_packed(zset.encoding(), zset.memory_bytes()) => ValueType::ZSetListpack,
         ValueRef::ZSet(_) => ValueType::ZSet,
         ValueRef::Hash(hash) if hash.first_expiry().is_some() => ValueType::HashExpiring,
         ValueRef::Hash(hash) if is_packed(hash.encoding(), hash.memory_bytes()) => ValueType::HashListpack,
         ValueRef::Hash(_) => ValueType::Hash,
-        ValueRef::Stream(_) => ValueType::Stream2,
+        ValueRef::Stream(_) => style.stream_type(),
     }
 }
 
 /// Writes `value`, which is of [`value_type`]; the type itself was written before.
 pub fn write<W: Write>(value: ValueRef<'_>, encoder: &mut Encoder<W>) -> io::Result<()> {
-    let value_type = value_type(value);
+    let value_type = value_type(value, encoder.style());
     match value {
         ValueRef::Str(string) => encoder.string(&string.bytes()),
         ValueRef::List(list) => encoder.quicklist(list.iter(0, false)),
@@ -43,6 +46,7 @@ pub fn write<W: Write>(value: ValueRef<'_>, encoder: &mut Encoder<W>) -> io::Res
             let integers: Vec<i64> = set.iter().filter_map(|member| ds::num::parse_i64(&member)).collect();
             encoder.intset(&integers)
         }
+        ValueRef::Set(set) if value_type == ValueType::SetListpack => encoder.listpack(set.iter()),
         ValueRef::Set(set) => encoder.strings(set.len(), set.iter()),
         ValueRef::ZSet(zset) if value_type == ValueType::ZSetListpack => write_packed_zset(zset, encoder),
         ValueRef::ZSet(zset) => encoder.scored(zset.len(), zset.iter()),
@@ -87,8 +91,8 @@ pub struct InParts {
 }
 
 impl InParts {
-    /// How `value`, a collection, is encoded.
-    pub fn value_type(value: ValueRef<'_>) -> ValueType {
+    /// How `value`, a collection, is encoded in this style.
+    pub fn value_type(value: ValueRef<'_>, style: Style) -> ValueType {
         match value {
             ValueRef::Str(_) => ValueType::Str,
             ValueRef::List(_) => ValueType::List,
@@ -96,7 +100,7 @@ impl InParts {
             ValueRef::ZSet(_) => ValueType::ZSet,
             ValueRef::Hash(hash) if hash.first_expiry().is_some() => ValueType::HashExpiring,
             ValueRef::Hash(_) => ValueType::Hash,
-            ValueRef::Stream(_) => ValueType::Stream2,
+            ValueRef::Stream(_) => style.stream_type(),
         }
     }
 

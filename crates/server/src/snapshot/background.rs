@@ -101,7 +101,8 @@ impl ThreadHost {
         let (shared, clock) = (self.shared, self.driver.clock().clone());
         let snapshots = &shared.snapshots;
         snapshots.last_try_seconds.store(clock.now_ms() / 1000, Ordering::Relaxed);
-        let head = shared.snapshot_head(hold, clock.now_ms())?;
+        let style = shared.snapshot_style();
+        let head = shared.snapshot_head(hold, clock.now_ms(), style)?;
         let (to_writer, chunks) = std::sync::mpsc::channel();
         let key_count =
             shared.shards.ids().flat_map(|id| &hold.shard(id).dbs).map(|db| db.len() as u64).sum();
@@ -109,7 +110,7 @@ impl ThreadHost {
             to_writer,
             clock.now_ms(),
             (shared.changes(hold), key_count),
-            (shared.compresses_snapshots(), shared.usage(clock.now_ms() as UnixMs)),
+            (style, shared.usage(clock.now_ms() as UnixMs)),
             shared.threads.len(),
         ));
         let writer = Writer::new(shared, Arc::clone(&saving), chunks, head);

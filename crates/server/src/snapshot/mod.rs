@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use command::{Task, Wait};
+use rdb::Style;
 use shard::{Hold, ShardId};
 
 pub(crate) use background::Share;
@@ -31,7 +32,7 @@ pub(crate) use schedule::Schedule;
 use writer::Writer;
 
 use crate::error::Error;
-use crate::settings::{RDBCOMPRESSION, SAVE, STOP_WRITES_ON_BGSAVE_ERROR};
+use crate::settings::{RDB_VERSION, RDBCOMPRESSION, SAVE, STOP_WRITES_ON_BGSAVE_ERROR};
 use crate::shared::Shared;
 use crate::system;
 
@@ -167,9 +168,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    /// Whether strings in snapshots are compressed.
-    fn compresses_snapshots(&self) -> bool {
-        self.settings.is_on(RDBCOMPRESSION)
+    /// How snapshots are encoded.
+    fn snapshot_style(&self) -> Style {
+        Style {
+            compresses: self.settings.is_on(RDBCOMPRESSION),
+            version: self.settings.number(RDB_VERSION) as u32,
+        }
     }
 
     /// Whether commands that write are refused, because the last save failed.

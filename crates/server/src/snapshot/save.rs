@@ -13,7 +13,7 @@ use commands::keys::encoded;
 use keyspace::access::lru_clock;
 use keyspace::{Lfu, RecordRef, UnixMs};
 use proactor::Clock;
-use rdb::Encoder;
+use rdb::{Encoder, Style};
 use shard::Hold;
 
 use super::names::{self, temporary_path};
@@ -90,7 +90,7 @@ impl Shared {
 
     /// Writes all data to the file `path` and makes it durable; its length.
     fn write(&self, hold: &Hold<'_, Task, Wait>, path: &Path, now_ms: u64) -> io::Result<u64> {
-        let mut encoder = Encoder::new(File::create(path)?, self.compresses_snapshots());
+        let mut encoder = Encoder::styled(File::create(path)?, self.snapshot_style());
         self.write_head(&mut encoder, now_ms)?;
         for db in 0..self.settings.databases() {
             self.write_database(hold, db, now_ms as UnixMs, &mut encoder)?;
@@ -120,8 +120,13 @@ impl Shared {
     }
 
     /// What a snapshot in the background begins with: the head, and how many keys there are.
-    pub(super) fn snapshot_head(&self, hold: &Hold<'_, Task, Wait>, now_ms: u64) -> io::Result<Vec<u8>> {
-        let mut encoder = Encoder::of_chunks(false);
+    pub(super) fn snapshot_head(
+        &self,
+        hold: &Hold<'_, Task, Wait>,
+        now_ms: u64,
+        style: Style,
+    ) -> io::Result<Vec<u8>> {
+        let mut encoder = Encoder::of_chunks(style);
         self.write_head(&mut encoder, now_ms)?;
         for db in 0..self.settings.databases() {
             self.write_sizes(hold, db, &mut encoder)?;
@@ -162,7 +167,7 @@ impl Shared {
                 encoder.expiry(expiry)?;
             }
             usage.encode(record, encoder)?;
-            encoder.value_type(encoded::value_type(record.value()))?;
+            encoder.value_type(encoded::value_type(record.value(), encoder.style()))?;
             encoder.string(record.key())?;
             encoded::write(record.value(), encoder)?;
         }

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use commands::keys::encoded::{self, InParts};
 use keyspace::{RecordRef, StrRef, Taken, ValueRef, Witness};
-use rdb::{Encoder, ValueType};
+use rdb::{Encoder, Style, ValueType};
 
 use super::save::Usage;
 
@@ -59,7 +59,7 @@ pub(crate) struct Saving {
     /// Keys at the cut.
     pub(crate) key_count: u64,
     pub(crate) keys_done: AtomicU64,
-    compresses: bool,
+    pub(super) style: Style,
     usage: Usage,
     waiting_bytes_max: usize,
     waiting_bytes: AtomicUsize,
@@ -81,7 +81,7 @@ impl Saving {
         to_writer: Sender<Chunk>,
         started_ms: u64,
         (changes, key_count): (u64, u64),
-        (compresses, usage): (bool, Usage),
+        (style, usage): (Style, Usage),
         thread_count: usize,
     ) -> Saving {
         Saving {
@@ -90,7 +90,7 @@ impl Saving {
             changes,
             key_count,
             keys_done: AtomicU64::new(0),
-            compresses,
+            style,
             usage,
             waiting_bytes_max: WAITING_BYTES_PER_THREAD * thread_count,
             waiting_bytes: AtomicUsize::new(0),
@@ -200,20 +200,20 @@ pub(super) struct Scribe {
 
 thread_local! {
     /// What encoding needs beside the chunk is large enough to be shared by all scribes of a thread.
-    static ENCODER: RefCell<Option<(bool, Encoder<Vec<u8>>)>> = const { RefCell::new(None) };
+    static ENCODER: RefCell<Option<Encoder<Vec<u8>>>> = const { RefCell::new(None) };
 }
 
 /// Adds to `chunk` what `encode` encodes.
 fn encode<R>(
-    compresses: bool,
+    style: Style,
     chunk: &mut Vec<u8>,
     encode: impl FnOnce(&mut Encoder<Vec<u8>>) -> io::Result<R>,
 ) -> R {
     ENCODER.with_borrow_mut(|encoder| {
-        if encoder.as_ref().is_none_or(|(its, _)| *its != compresses) {
-            *encoder = Some((compresses, Encoder::of_chunks(compresses)));
+        if encoder.as_ref().is_none_or(|encoder| encoder.style() != style) {
+            *encoder = Some(Encoder::of_chunks(style));
         }
-        let (_, encoder) = encoder.as_mut().expect("it was just put there");
+        let encoder = encoder.as_mut().expect("it was just put there");
         encoder.add_to(chunk, encode)
     })
 }
@@ -257,11 +257,11 @@ impl Scribe {
             ValueRef::Str(StrRef::Shared(text)) if text.len() > WHOLE_BYTES_MAX => Some(text),
             _ => None,
         };
-        encode(self.saving.compresses, &mut self.chunk, |encoder| {
+        encode(self.saving.style, &mut self.chunk, |encoder| {
             if is_first {
                 encoder.select(db)?;
             }
-            encode_head(encoder, record, encoded::value_type(record.value()), usage)?;
+            encode_head(encoder, record, encoded::value_type(record.value(), encoder.style()), usage)?;
             if text.is_none() { encoded::write(record.value(), encoder) } else { Ok(()) }
         });
         self.key_count += 1;
@@ -279,10 +279,10 @@ impl Scribe {
         let (db, usage, until) = (self.db, self.saving.usage, if at_once { u64::MAX } else { PART_BYTES });
         let Some(Amid { value, lane, .. }) = &mut self.amid else { unreachable!("it has begun") };
         let mut bytes = Vec::new();
-        let is_done = encode(self.saving.compresses, &mut bytes, |encoder| {
+        let is_done = encode(self.saving.style, &mut bytes, |encoder| {
             if is_first {
                 encoder.select(db)?;
-                encode_head(encoder, record, InParts::value_type(record.value()), usage)?;
+                encode_head(encoder, record, InParts::value_type(record.value(), encoder.style()), usage)?;
             }
             value.write(record.value(), until, encoder)
         });

@@ -91,7 +91,7 @@ impl Writer {
         if !self.files.contains_key(&lane) {
             let file =
                 File::options().read(true).write(true).create(true).truncate(true).open(self.path(lane))?;
-            let mut encoder = Encoder::new(file, self.shared.compresses_snapshots());
+            let mut encoder = Encoder::styled(file, self.saving.style);
             if lane == 0 {
                 encoder.bytes(&self.head)?;
             }

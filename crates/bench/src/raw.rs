@@ -6,7 +6,7 @@ use crate::load::{Counted, Step, Workload};
 use crate::number::grouped;
 use crate::options::{Common, share};
 use crate::report::Report;
-use crate::requests::Requests;
+use crate::requests::{KEYS_MAX, Requests};
 use crate::run::{Plan, Team, run};
 use crate::target::Greeting;
 
@@ -30,7 +30,7 @@ pub(crate) struct Raw {
     #[arg(short = 'n', long, default_value_t = 1_000_000)]
     requests: u64,
     /// How many different keys `__rand_int__` makes.
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=KEYS_MAX))]
     keys: u64,
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]

@@ -1,14 +1,17 @@
 //! Requests of one form, encoded before the clock starts.
 //!
 //! ```text
-//!   bytes:  [request][request][request] …            starts:  where each begins, and the end
+//!   bytes:  [request][request][request] …            all of one length: they differ in their numbers
 //!                     └── a batch: P in a row, beginning at a random one
 //! ```
 
+use memchr::memmem;
 use proactor::Entropy;
 
 /// What becomes a random number.
-const PLACEHOLDER: &str = "__rand_int__";
+const PLACEHOLDER: &[u8; 12] = b"__rand_int__";
+/// So many numbers have as many digits as it has bytes.
+pub(crate) const KEYS_MAX: u64 = 1_000_000_000_000;
 /// Batches are cut from this many requests: no fewer keys in use than a server's cache is large, or it would look faster than
 /// it is.
 const VARIANTS: usize = 1 << 19;
@@ -19,7 +22,8 @@ const COPIES: usize = 1 << 12;
 #[derive(Debug)]
 pub(crate) struct Requests {
     bytes: Vec<u8>,
-    starts: Vec<usize>,
+    request_bytes: usize,
+    /// Requests of a batch.
     batch: usize,
     random: Entropy,
 }
@@ -28,31 +32,46 @@ impl Requests {
     /// Requests of the form `command`, in batches of `batch`; the placeholder becomes a number below `keys`.
     pub(crate) fn new(command: &[String], batch: u32, keys: u64, seed: u64) -> Requests {
         let mut random = Entropy::from_seed(seed);
-        let mut bytes = Vec::new();
-        let mut starts = vec![0];
-        let is_random = command.iter().any(|arg| arg.contains(PLACEHOLDER));
-        let count = if is_random { VARIANTS } else { COPIES }.max(batch as usize);
-        for _ in 0..count {
-            let args: Vec<String> = command
-                .iter()
-                .map(|arg| arg.replace(PLACEHOLDER, &format!("{:012}", random.below(keys))))
-                .collect();
-            resp::encode_request(&args, &mut bytes);
-            starts.push(bytes.len());
+        let mut form = Vec::new();
+        resp::encode_request(command, &mut form);
+        let places: Vec<usize> = memmem::find_iter(&form, PLACEHOLDER).collect();
+        let count = if places.is_empty() { COPIES } else { VARIANTS }.max(batch as usize);
+        let mut bytes = form.repeat(count);
+        for request in bytes.chunks_exact_mut(form.len()) {
+            for &place in &places {
+                let digits = format!("{:0width$}", random.below(keys), width = PLACEHOLDER.len());
+                request[place..][..PLACEHOLDER.len()].copy_from_slice(digits.as_bytes());
+            }
         }
-        Requests { bytes, starts, batch: batch as usize, random }
+        Requests { bytes, request_bytes: form.len(), batch: batch as usize, random }
     }
 
     /// The bytes of a batch.
     pub(crate) fn batch(&mut self) -> &[u8] {
-        let first = self.random.below((self.starts.len() - self.batch) as u64) as usize;
-        &self.bytes[self.starts[first]..self.starts[first + self.batch]]
+        let batch_bytes = self.batch * self.request_bytes;
+        let firsts = (self.bytes.len() - batch_bytes) / self.request_bytes + 1;
+        let first = self.random.below(firsts as u64) as usize * self.request_bytes;
+        &self.bytes[first..first + batch_bytes]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_number_of_a_request_is_drawn() {
+        let command =
+            ["SET".to_string(), "__rand_int__:__rand_int__".to_string(), "__rand_int__".to_string()];
+        let mut requests = Requests::new(&command, 1, KEYS_MAX, 7);
+        let text = String::from_utf8(requests.batch().to_vec()).expect("digits");
+        let lines: Vec<&str> = text.split("\r\n").collect();
+        let mut numbers: Vec<&str> = lines[4].split(':').chain([lines[6]]).collect();
+        numbers.sort();
+        numbers.dedup();
+        assert_eq!(numbers.len(), 3, "{text}");
+        assert!(numbers.iter().all(|number| number.len() == 12 && number.parse::<u64>().is_ok()), "{text}");
+    }
 
     #[test]
     fn a_batch_is_whole_requests() {

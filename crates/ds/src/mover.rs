@@ -4,13 +4,16 @@
 //! A large structure does so in slices, and keeps its [`Place`] between two. What happens to it meanwhile may make the walk miss
 //! something, or come to it twice, and nothing worse.
 //!
-//! Not here: which blocks these are; the allocator knows that. Trees of the standard library keep their place.
+//! Not here: which blocks these are; the allocator knows that. Large trees of the standard library keep their place.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::mem::{self, ManuallyDrop};
 use std::ptr;
 
 use crate::random::Random;
+
+/// Entries of a map that is made anew at most.
+const MAP_ENTRIES_MAX: usize = 64;
 
 /// Says what is to be moved, and for how long.
 pub trait Mover {
@@ -73,6 +76,14 @@ pub fn move_vec<T>(vec: &mut Vec<T>, mover: &mut dyn Mover) {
         let mut moved = Vec::with_capacity(vec.capacity());
         moved.append(vec);
         *vec = moved;
+    }
+}
+
+/// The same for a map of few entries; one of many keeps its place.
+pub fn move_small_map<K: Ord, V>(map: &mut BTreeMap<K, V>, mover: &mut dyn Mover) {
+    // Its keys lie in its blocks.
+    if map.len() <= MAP_ENTRIES_MAX && map.keys().any(|key| mover.wants(ptr::from_ref(key).cast())) {
+        *map = mem::take(map).into_iter().collect();
     }
 }
 

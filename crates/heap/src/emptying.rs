@@ -8,7 +8,7 @@
 //! A heap does this for its own slabs, the emptiest of each class, in two rounds over the table of slabs: the first counts how full
 //! they are, the second puts those apart that are not needed. From then on [`is_to_move`](crate::is_to_move) says so of their
 //! blocks, to any thread, and a block that is allocated in place of one of them lies elsewhere. An emptied slab goes the way of all
-//! others. One that was not emptied stays apart until another [`Emptying`] finds that it is needed.
+//! others, and those that are empty already go at once. One that was not emptied stays apart until another [`Emptying`] finds that it is needed.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -102,6 +102,7 @@ impl Emptying {
         if !self.is_counting {
             return Some(self.chosen_count);
         }
+        local.let_go();
         for (number, slabs) in (0..=u8::MAX).zip(&mut self.classes) {
             slabs.choose(Class::numbered(number));
         }

@@ -76,12 +76,10 @@ pub fn disown() {
     }
 }
 
-/// Posts the blocks of other threads' heaps that this thread freed, and takes back some of its own.
+/// Posts the blocks of other threads' heaps that this thread freed, and takes back some of its own; true if more of those wait.
 #[inline]
-pub fn settle() {
-    if let Some(local) = local() {
-        local.settle();
-    }
+pub fn settle() -> bool {
+    local().is_some_and(Local::settle)
 }
 
 /// Gives memory without blocks back to the system if it was without blocks at the last call already.

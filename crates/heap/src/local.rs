@@ -221,18 +221,35 @@ impl Local {
         }
     }
 
+    /// Puts its slabs without blocks into the pool.
+    pub(crate) fn let_go(&mut self) {
+        while self.empty != NONE {
+            let number = self.empty;
+            self.empty = self.region.slab(number).next.load(Relaxed);
+            self.region.put_back(number);
+        }
+        self.empty_count = 0;
+        for current in &mut self.current {
+            if !ptr::eq(*current, &FULL) && current.used.load(Relaxed) == 0 {
+                self.region.put_back(self.region.number(current));
+                *current = &FULL;
+            }
+        }
+    }
+
     /// The number of slabs that may be this heap's.
     pub(crate) fn slab_count(&self) -> u32 {
         self.region.used_ever()
     }
 
-    /// Posts what other heaps get, and puts some of what came to its places.
+    /// Posts what other heaps get, and puts some of what came to its places; true if not all.
     #[inline]
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) -> bool {
         self.outbox.post();
         if !self.arrived.is_null() || mail::is_there(self.id) {
             self.sort_arrived();
         }
+        !self.arrived.is_null()
     }
 
     fn sort_arrived(&mut self) {

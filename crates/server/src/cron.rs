@@ -48,6 +48,7 @@ impl Thread {
         let now_ms = self.host.now_ms;
         let is_round = now_ms >= self.host.cron.next_round_ms;
         self.make_room_in_background(is_round);
+        self.defragment(is_round);
         if !is_round {
             return;
         }

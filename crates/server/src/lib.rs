@@ -10,6 +10,7 @@ mod busy;
 mod commands;
 mod connections;
 mod cron;
+mod defrag;
 mod dispatch;
 mod error;
 mod eviction;

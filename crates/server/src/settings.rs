@@ -17,6 +17,7 @@ mod file;
 mod help;
 mod ignored;
 mod kind;
+mod setting;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -42,6 +43,7 @@ pub(crate) use command_line::Invocation;
 pub(crate) use file::replace_file;
 pub(crate) use help::{help, version_line};
 pub(crate) use kind::OutputLimit;
+pub(crate) use setting::*;
 pub(crate) use table::*;
 
 use ignored::{FILE_ONLY, IGNORED};

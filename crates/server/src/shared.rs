@@ -99,6 +99,8 @@ pub(crate) struct Shared {
     pub(crate) migrations: Migrations,
     /// For how long more memory was used than is allowed.
     pub(crate) exceeded: Exceeded,
+    /// For how long too much memory was unused.
+    pub(crate) fragmented: Exceeded,
     /// Whether keys are expired in the background (`DEBUG SET-ACTIVE-EXPIRE`).
     pub(crate) active_expire: AtomicBool,
     /// `io_uring` or `epoll`.
@@ -160,6 +162,7 @@ impl Shared {
             flush_at: AtomicI64::new(i64::MAX),
             migrations: Migrations::default(),
             exceeded: Exceeded::default(),
+            fragmented: Exceeded::default(),
             active_expire: AtomicBool::new(true),
             driver_name,
             data_config,

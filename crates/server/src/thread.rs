@@ -53,6 +53,7 @@ pub(crate) struct ThreadHost {
     pub(crate) current: Option<Box<Session>>,
     pub(crate) timers: Timers,
     pub(crate) cron: crate::cron::Cron,
+    pub(crate) defrag: crate::defrag::Defrag,
     pub(crate) scripting: crate::scripting::Scripting,
     /// Messages to be taken.
     pub(crate) own_mail: VecDeque<Message>,
@@ -71,6 +72,8 @@ pub(crate) struct ThreadHost {
     pub(crate) events: VecDeque<Event>,
     /// Large values and databases on their way out.
     garbage: VecDeque<Garbage>,
+    /// Others freed memory that it has to take back.
+    has_blocks_to_sort: bool,
     /// What it has to do with the snapshot that is being saved.
     pub(crate) snapshot: crate::snapshot::Share,
     /// Connections with complete commands left over when their turn ended.
@@ -176,6 +179,7 @@ impl Thread {
                 current: None,
                 timers: Timers::default(),
                 cron: crate::cron::Cron::new(id),
+                defrag: crate::defrag::Defrag::default(),
                 scripting: crate::scripting::Scripting::new(&shared.settings),
                 own_mail: VecDeque::new(),
                 next_mail: Vec::new(),
@@ -186,6 +190,7 @@ impl Thread {
                 monitors: Vec::new(),
                 events: VecDeque::new(),
                 garbage: VecDeque::new(),
+                has_blocks_to_sort: false,
                 snapshot: crate::snapshot::Share::default(),
                 unserved: VecDeque::new(),
                 protocols: Vec::new(),
@@ -237,7 +242,7 @@ impl Thread {
         self.background();
         self.forget_watches();
         self.take_own_mail();
-        heap::settle();
+        self.host.has_blocks_to_sort = heap::settle();
         Ok(!self.host.shared.stopping.load(Ordering::Acquire))
     }
 
@@ -261,13 +266,15 @@ impl Thread {
             || !self.host.unserved.is_empty()
             || !self.host.events.is_empty()
             || self.host.has_work_on_garbage()
+            || self.host.has_blocks_to_sort
             || self.host.snapshot.is_busy()
             || self.host.eviction.is_behind();
         if busy {
             return Some(Duration::ZERO);
         }
         let now_ns = self.host.driver.clock().monotonic_ns();
-        let due_ms = [self.host.timers.next_ms(), self.host.cron.next_ms()].into_iter().flatten().min();
+        let due_ms = [self.host.timers.next_ms(), self.host.cron.next_ms(), self.host.defrag.next_ms()];
+        let due_ms = due_ms.into_iter().flatten().min();
         let until_due = due_ms
             .map(|due_ms| Duration::from_nanos(due_ms.saturating_mul(1_000_000).saturating_sub(now_ns)));
         match (timeout, until_due) {

@@ -132,6 +132,7 @@ impl Shared {
         *self.watch.rates.lock().unwrap_or_else(PoisonError::into_inner) = Rates::default();
         self.watch.peak_bytes.store(heap::allocated_bytes(), Ordering::Relaxed);
         self.exceeded.reset();
+        self.fragmented.reset();
     }
 
     /// Takes a sample for the rates and the peak; one thread does so about ten times a second.

@@ -121,6 +121,21 @@ fn disturb(server: &Server, table: &Table, seed: u64, goes_on: &AtomicBool) {
 }
 
 #[test]
+fn a_database_that_is_emptied_and_then_flushed_is_saved() {
+    let scratch = Scratch::new("emptied");
+    let server = Server::start(1, "auto", &["--dir", &scratch.path(""), "--dbfilename", "dump.rdb"]);
+    let mut client = server.client();
+    check(&mut client, "SET key value", "OK");
+    // In one turn, so that the traversal does not come between.
+    client.send_bytes(b"BGSAVE\r\nDEL key\r\nFLUSHDB\r\n");
+    (0..3).for_each(|_| drop(client.receive()));
+    assert_eq!(saved(&mut client), "ok");
+    kill(server);
+    let server = Server::start(1, "auto", &["--dir", &scratch.path(""), "--dbfilename", "dump.rdb"]);
+    check(&mut server.client(), "GET key", "\"value\"");
+}
+
+#[test]
 fn what_is_saved_is_what_there_was_at_the_cut() {
     let table = Table::new(commands::FAMILIES);
     let first: u64 = std::env::var("DARTER_SEED").map_or(1, |seed| seed.parse().expect("a number"));

@@ -112,10 +112,11 @@ fn flush(ctx: &mut Ctx, id: ShardId, db: u32) {
     let tx = &mut *ctx.store.tx;
     let placement = tx.hold.shards().placement();
     let shard = tx.hold.shard_mut(id);
-    let taken = shard.dbs[db as usize].take();
-    if taken.is_empty() {
+    // A snapshot may have something to do with an empty one yet, too.
+    if shard.dbs[db as usize].is_empty() {
         return;
     }
+    let taken = shard.dbs[db as usize].take();
     shard.stats.changes += taken.len() as u64;
     shard.watches.touch_all(db, |key| taken.find(placement.hash(key), key).is_some());
     let lost = shard.waiters.keys(db).filter(|key| has_stream(&taken, placement.hash(key), key));

@@ -14,7 +14,7 @@ use super::StreamLimits;
 use super::group::Group;
 use super::id::StreamId;
 use super::node::{Fields, NODE_BYTES_MAX, Node};
-use crate::mover::{Mover, Place};
+use crate::mover::{Mover, Place, move_small_map};
 
 /// The entries of a stream; see the head of this file.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +63,7 @@ impl Log {
     /// Moves the memory of its nodes from `place` on, which is in ids, as long as the mover has time; true at the end, where `place`
     /// is as at the beginning.
     pub(super) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+        move_small_map(&mut self.nodes, mover);
         let from = StreamId { ms: place.part as u64, seq: place.item as u64 };
         for (id, node) in self.nodes.range_mut(from..) {
             node.relocate(mover);

@@ -80,7 +80,7 @@ pub(crate) struct Exceeded {
 }
 
 impl Exceeded {
-    fn note(&self, is_exceeded: bool, now_ms: u64) {
+    pub(crate) fn note(&self, is_exceeded: bool, now_ms: u64) {
         if is_exceeded {
             let _ = self.since_ms.compare_exchange(0, now_ms.max(1), Ordering::Relaxed, Ordering::Relaxed);
             return;

@@ -5,14 +5,8 @@
 
 /// Name and default of each, as Redis 7.2 has them.
 pub(super) const IGNORED: &[(&str, &str)] = &[
-    ("active-defrag-cycle-max", "25"),
-    ("active-defrag-cycle-min", "1"),
-    ("active-defrag-ignore-bytes", "104857600"),
     ("active-defrag-max-scan-fields", "1000"),
-    ("active-defrag-threshold-lower", "10"),
-    ("active-defrag-threshold-upper", "100"),
     ("active-expire-effort", "1"),
-    ("activedefrag", "no"),
     ("activerehashing", "yes"),
     ("always-show-logo", "no"),
     ("aof-disable-auto-gc", "no"),

@@ -6,129 +6,8 @@
 //! Directives of `redis.conf` that mean nothing here are in `ignored.rs`.
 
 use super::kind::Kind;
+use super::setting::{Change, Effect, Group, Id, Setting};
 use crate::eviction::Policy;
-
-/// The number of a setting in the table; those that mean nothing here have the numbers behind.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Id(pub(super) usize);
-
-/// Where the help lists a setting.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Group {
-    /// Ports, sockets, clients.
-    Network,
-    /// Threads, shards, and how commands reach them.
-    Threads,
-    /// How much may be stored.
-    Memory,
-    /// How it is stored.
-    Data,
-    /// Who may do what.
-    Security,
-    /// The log, the slow log, statistics, events.
-    Watching,
-    /// Files and the process.
-    Process,
-    /// Accepted and without effect.
-    Ignored,
-}
-
-impl Group {
-    /// All groups that the help shows.
-    pub(crate) const SHOWN: [Group; 7] = [
-        Group::Network,
-        Group::Threads,
-        Group::Memory,
-        Group::Data,
-        Group::Security,
-        Group::Watching,
-        Group::Process,
-    ];
-
-    /// Its heading.
-    pub(crate) fn title(self) -> &'static str {
-        match self {
-            Group::Network => "Network and clients",
-            Group::Threads => "Threads and shards",
-            Group::Memory => "Memory",
-            Group::Data => "Data",
-            Group::Security => "Security",
-            Group::Watching => "Log, statistics and events",
-            Group::Process => "Process and files",
-            Group::Ignored => "Without effect",
-        }
-    }
-}
-
-/// When a setting may change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Change {
-    /// At any time, by `CONFIG SET`.
-    Anytime,
-    /// Only where `enable-protected-configs` allows it: it says where files are written.
-    Protected,
-    /// Only at the start.
-    AtStart,
-}
-
-/// What has to be done when a setting has changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Effect {
-    /// Nothing: it is read where it is needed.
-    Read,
-    /// The threads take a new snapshot of the settings of the data path.
-    Data,
-    /// The threads look whether there is too much, and see to it.
-    Memory,
-    /// The log shows more or less.
-    LogLevel,
-    /// The process needs more or fewer file descriptors.
-    MaxClients,
-    /// The process changes its working directory.
-    Directory,
-    /// The default user gets another password.
-    Password,
-}
-
-/// A setting.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Setting {
-    /// Its name in `redis.conf`.
-    pub(crate) name: &'static str,
-    /// An older name for the same.
-    pub(crate) alias: Option<&'static str>,
-    /// What it may be.
-    pub(crate) kind: Kind,
-    /// What its number counts.
-    pub(crate) unit: &'static str,
-    /// What it is unless told otherwise.
-    pub(crate) default: &'static str,
-    /// When it may change.
-    pub(crate) change: Change,
-    /// What has to be done then.
-    pub(crate) effect: Effect,
-    /// Where the help lists it.
-    pub(crate) group: Group,
-    /// What it does.
-    pub(crate) doc: &'static str,
-}
-
-impl Setting {
-    /// For `..Setting::of(group)` in declarations.
-    pub(super) const fn of(group: Group) -> Setting {
-        Setting {
-            name: "",
-            alias: None,
-            kind: Kind::Text,
-            unit: "",
-            default: "",
-            change: Change::Anytime,
-            effect: Effect::Read,
-            group,
-            doc: "",
-        }
-    }
-}
 
 /// The largest number of a 32-bit setting.
 const INT: i64 = i32::MAX as i64;
@@ -401,6 +280,53 @@ settings! {
         unit: "bytes or percent",
         default: "0",
         doc: "Memory of all clients, also in percent of maxmemory, from which on the largest are disconnected; 0: no limit",
+        ..Setting::of(Group::Memory)
+    };
+    ACTIVEDEFRAG = Setting {
+        name: "activedefrag",
+        kind: Kind::Bool,
+        default: "yes",
+        doc: "Move what lies scattered together when much of the memory taken from the system is not in use, so that it goes back",
+        ..Setting::of(Group::Memory)
+    };
+    ACTIVE_DEFRAG_IGNORE_BYTES = Setting {
+        name: "active-defrag-ignore-bytes",
+        kind: Kind::Memory { min: 1, max: LONG },
+        unit: "bytes",
+        default: "104857600",
+        doc: "Unused memory that is left alone",
+        ..Setting::of(Group::Memory)
+    };
+    ACTIVE_DEFRAG_THRESHOLD_LOWER = Setting {
+        name: "active-defrag-threshold-lower",
+        kind: Kind::Integer { min: 0, max: 1000 },
+        unit: "percent",
+        default: "10",
+        doc: "Unused memory, as a part of what is used, from which on it is seen to",
+        ..Setting::of(Group::Memory)
+    };
+    ACTIVE_DEFRAG_THRESHOLD_UPPER = Setting {
+        name: "active-defrag-threshold-upper",
+        kind: Kind::Integer { min: 0, max: 1000 },
+        unit: "percent",
+        default: "100",
+        doc: "The same, from which on that gets the most time",
+        ..Setting::of(Group::Memory)
+    };
+    ACTIVE_DEFRAG_CYCLE_MIN = Setting {
+        name: "active-defrag-cycle-min",
+        kind: Kind::Integer { min: 1, max: 99 },
+        unit: "percent",
+        default: "1",
+        doc: "The part of each thread's time that it gets at the lower threshold",
+        ..Setting::of(Group::Memory)
+    };
+    ACTIVE_DEFRAG_CYCLE_MAX = Setting {
+        name: "active-defrag-cycle-max",
+        kind: Kind::Integer { min: 1, max: 99 },
+        unit: "percent",
+        default: "25",
+        doc: "The same at the upper one",
         ..Setting::of(Group::Memory)
     };
     LFU_LOG_FACTOR = Setting {

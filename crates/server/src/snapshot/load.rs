@@ -353,7 +353,7 @@ fn replace(tx: &mut Tx, id: ShardId, db: u32, new: Db) {
     }
     tx.has_ready |= !shard.ready.is_empty();
     tx.wrote = true;
-    if !old.is_empty() {
+    if !old.is_empty() || old.is_cut() {
         tx.posts.push(Post::Free(Garbage::Db(old)));
     }
 }

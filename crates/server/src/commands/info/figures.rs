@@ -13,6 +13,8 @@ pub(crate) struct MemoryFigures {
     pub(crate) peak_bytes: u64,
     pub(crate) startup_bytes: u64,
     pub(crate) rss_bytes: u64,
+    /// Bytes of slabs in which no block lies.
+    pub(crate) unused_bytes: u64,
     /// Everything but keys and values.
     pub(crate) overhead_bytes: u64,
     pub(crate) dataset_bytes: u64,
@@ -61,6 +63,7 @@ impl MemoryFigures {
             peak_bytes: shared.watch.peak_bytes().max(used_bytes),
             startup_bytes,
             rss_bytes: system::resident_bytes(),
+            unused_bytes: crate::defrag::unused_bytes(),
             overhead_bytes,
             dataset_bytes: used_bytes - overhead_bytes,
             client_bytes,

@@ -95,8 +95,10 @@ pub(super) fn memory(report: &mut Report) {
     report.field("used_memory_startup", figures.startup_bytes);
     report.field("used_memory_dataset", figures.dataset_bytes);
     report.field("used_memory_dataset_perc", format_args!("{:.2}%", figures.dataset_percent()));
+    let active = used + figures.unused_bytes;
     report.field("allocator_allocated", used);
-    report.fields(&["allocator_active", "allocator_resident"], figures.rss_bytes);
+    report.field("allocator_active", active);
+    report.field("allocator_resident", figures.rss_bytes);
     report.bytes("total_system_memory", system::machine_bytes());
     report.bytes("used_memory_lua", figures.script_state_bytes);
     report.field("used_memory_vm_eval", figures.script_state_bytes);
@@ -112,10 +114,10 @@ pub(super) fn memory(report: &mut Report) {
     report.field("maxmemory_policy", settings.text(MAXMEMORY_POLICY));
     let waste = figures.rss_bytes as i64 - used as i64;
     let ratio = format!("{:.2}", figures.fragmentation());
-    report.field("allocator_frag_ratio", &ratio);
-    report.field("allocator_frag_bytes", waste);
-    report.field("allocator_rss_ratio", "1.00");
-    report.field("allocator_rss_bytes", 0);
+    report.field("allocator_frag_ratio", format_args!("{:.2}", active as f64 / used as f64));
+    report.field("allocator_frag_bytes", figures.unused_bytes);
+    report.field("allocator_rss_ratio", format_args!("{:.2}", figures.rss_bytes as f64 / active as f64));
+    report.field("allocator_rss_bytes", figures.rss_bytes as i64 - active as i64);
     report.field("rss_overhead_ratio", "1.00");
     report.field("rss_overhead_bytes", 0);
     report.field("mem_fragmentation_ratio", &ratio);
@@ -130,7 +132,8 @@ pub(super) fn memory(report: &mut Report) {
     report.field("mem_clients_normal", figures.client_bytes);
     report.fields(&["mem_cluster_links", "mem_aof_buffer"], 0);
     report.field("mem_allocator", "mimalloc");
-    report.field("active_defrag_running", 0);
+    let percents = report.shared.threads.iter().map(|thread| thread.stats.defrag_percent.get());
+    report.field("active_defrag_running", percents.max().unwrap_or(0));
     report.field("lazyfree_pending_objects", figures.garbage_count);
     report.field("lazyfreed_objects", 0);
 }
@@ -205,19 +208,9 @@ pub(super) fn stats(report: &mut Report) {
         "pubsubshard_channels",
         report.over_shards(|shard| shard.subscribers.len(Scope::Shard) as u64),
     );
-    let absent = [
-        "latest_fork_usec",
-        "total_forks",
-        "migrate_cached_sockets",
-        "slave_expires_tracked_keys",
-        "active_defrag_hits",
-        "active_defrag_misses",
-        "active_defrag_key_hits",
-        "active_defrag_key_misses",
-        "total_active_defrag_time",
-        "current_active_defrag_time",
-    ];
+    let absent = ["latest_fork_usec", "total_forks", "migrate_cached_sockets", "slave_expires_tracked_keys"];
     report.fields(&absent, 0);
+    defragmentation(report);
     report.field("tracking_total_keys", report.over_shards(|shard| shard.tracking.key_count() as u64));
     report.field("tracking_total_items", report.over_shards(|shard| shard.tracking.item_count() as u64));
     report.field(
@@ -241,6 +234,17 @@ pub(super) fn stats(report: &mut Report) {
     ];
     report.fields(&absent, 0);
     denials(report);
+}
+
+fn defragmentation(report: &mut Report) {
+    let shared = report.shared;
+    report.field("active_defrag_hits", shared.sum(|stats| &stats.defrag_hits));
+    report.field("active_defrag_misses", shared.sum(|stats| &stats.defrag_misses));
+    report.field("active_defrag_key_hits", shared.sum(|stats| &stats.defrag_key_hits));
+    report.field("active_defrag_key_misses", shared.sum(|stats| &stats.defrag_key_misses));
+    let (current_ms, total_ms) = shared.fragmented.current_and_total_ms(report.monotonic_ms);
+    report.field("total_active_defrag_time", total_ms);
+    report.field("current_active_defrag_time", current_ms);
 }
 
 /// What users were not allowed to do.

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use command::{Garbage, Post, Task, Tx, Wait};
 use commands::keys::encoded::Builder;
 use ds::hashing::Seed;
-use keyspace::{Config, Db, Kind, UnixMs, access};
+use keyspace::{Config, Db, Kind, Record, UnixMs, access};
 use proactor::Clock;
 use rdb::{FileReader, Item, KeyItem, Why};
 use script::{FunctionEngine, LibrarySet};
@@ -197,7 +197,7 @@ impl Reading<'_> {
         let (shard, hash) = self.placement.locate(&item.key);
         let db = &mut self.loaded.dbs[shard.index()][self.db];
         db.note_volatile_fields(&value);
-        let (mut record, is_new) = db.find_or_insert(hash, &item.key, || value);
+        let (mut record, is_new) = db.find_or_insert(hash, &item.key, |key| Record::new(key, value));
         if !is_new {
             return Err(file.corrupt(item.offset, "a key is there twice"));
         }

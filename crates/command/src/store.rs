@@ -162,10 +162,10 @@ impl<'a, 't> Store<'a, 't> {
 
     /// The value of `key` as a `T`, to be changed.
     #[inline]
-    pub fn write_as<T: Type>(&mut self, key: &[u8]) -> Result<Option<&mut T>, CommandError> {
+    pub fn write_as<T: Type>(&mut self, key: &[u8]) -> Result<Option<T::Mut<'_>>, CommandError> {
         match self.write(key) {
             None => Ok(None),
-            Some(record) => T::of_mut(record.into_value()).map(Some).ok_or(CommandError::WRONG_TYPE),
+            Some(record) => T::of_mut(record).map(Some).ok_or(CommandError::WRONG_TYPE),
         }
     }
 
@@ -186,7 +186,7 @@ impl<'a, 't> Store<'a, 't> {
     /// The value of `key` as a `T` to be changed, created empty if there is none: the caller must put something
     /// in.
     #[inline]
-    pub fn upsert<T: Type>(&mut self, key: &[u8]) -> Result<&mut T, CommandError> {
+    pub fn upsert<T: Type>(&mut self, key: &[u8]) -> Result<T::Mut<'_>, CommandError> {
         let (id, hash) = self.locate(key);
         self.expire_if_due(id, hash, key);
         let (db, touch) = (self.client.db, !self.client.no_touch);
@@ -205,7 +205,7 @@ impl<'a, 't> Store<'a, 't> {
         } else if touch {
             note_access(&mut record, config, *now, &mut shard.random);
         }
-        T::of_mut(record.into_value()).ok_or(CommandError::WRONG_TYPE)
+        T::of_mut(record).ok_or(CommandError::WRONG_TYPE)
     }
 
     // ---- storing ---------------------------------------------------------------------------------------

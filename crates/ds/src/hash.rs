@@ -11,8 +11,9 @@ use crate::blob::Blob;
 use crate::compact_table::CompactTable;
 use crate::hash_expiry::FieldExpiries;
 use crate::hashing::ObjectSeed;
-use crate::listpack::{Listpack, item_range, prefix_bytes, push_prefix};
+use crate::listpack::{Listpack, ListpackRef, item_range, prefix_bytes, push_prefix};
 use crate::mover::{Mover, Place, move_box};
+use crate::packed::Packed;
 use crate::random::reduce;
 
 /// When a hash leaves its small form.
@@ -36,6 +37,19 @@ pub struct Hash {
 enum Form {
     Small(Listpack),
     Big(Box<Big>),
+}
+
+/// A hash as it is lent, wherever it lies.
+#[derive(Clone, Copy)]
+pub struct HashRef<'a> {
+    form: FormRef<'a>,
+    expiries: Option<&'a FieldExpiries>,
+}
+
+#[derive(Clone, Copy)]
+enum FormRef<'a> {
+    Small(ListpackRef<'a>),
+    Big(&'a Big),
 }
 
 struct Big {
@@ -111,13 +125,16 @@ impl Big {
 }
 
 /// The pairs of a small hash.
-fn pairs(pack: &Listpack) -> impl Iterator<Item = (&[u8], &[u8])> {
+fn pairs<'a>(pack: ListpackRef<'a>) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
     let mut items = pack.iter();
     std::iter::from_fn(move || Some((items.next()?, items.next()?)))
 }
 
 /// Where the field and its value lie in a small hash.
-fn find_pair(pack: &Listpack, field: &[u8]) -> Option<(std::ops::Range<usize>, std::ops::Range<usize>)> {
+fn find_pair(
+    pack: ListpackRef<'_>,
+    field: &[u8],
+) -> Option<(std::ops::Range<usize>, std::ops::Range<usize>)> {
     let mut ranges = pack.ranges();
     while let (Some(at), Some(value_at)) = (ranges.next(), ranges.next()) {
         if pack.item(at.clone()) == field {
@@ -125,6 +142,121 @@ fn find_pair(pack: &Listpack, field: &[u8]) -> Option<(std::ops::Range<usize>, s
         }
     }
     None
+}
+
+impl<'a> HashRef<'a> {
+    /// The hash that [`packed`](Self::packed) gave.
+    #[inline]
+    pub fn of(packed: Packed<'a>) -> Self {
+        Self { form: FormRef::Small(ListpackRef::of(packed)), expiries: None }
+    }
+
+    /// Number of fields.
+    pub fn len(self) -> usize {
+        match self.form {
+            FormRef::Small(pack) => pack.len() / 2,
+            FormRef::Big(big) => big.table.len(),
+        }
+    }
+
+    /// True if there is no field.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The name that OBJECT ENCODING reports.
+    pub fn encoding(self) -> &'static str {
+        match self.form {
+            FormRef::Small(_) if self.expiries.is_some() => "listpackex",
+            FormRef::Small(_) => "listpack",
+            FormRef::Big(_) => "hashtable",
+        }
+    }
+
+    /// The value of `field`.
+    pub fn get(self, field: &[u8]) -> Option<&'a [u8]> {
+        match self.form {
+            FormRef::Small(pack) => find_pair(pack, field).map(|(_, value_at)| pack.item(value_at)),
+            FormRef::Big(big) => big.get(field),
+        }
+    }
+
+    /// True if there is such a field.
+    pub fn contains(self, field: &[u8]) -> bool {
+        self.get(field).is_some()
+    }
+
+    /// When `field` expires, if it does.
+    pub fn expiry(self, field: &[u8]) -> Option<i64> {
+        self.expiries?.of(field)
+    }
+
+    /// When the first field expires.
+    pub fn first_expiry(self) -> Option<i64> {
+        self.expiries?.first_ms()
+    }
+
+    /// Whether all fields expired before `now_ms`.
+    #[inline]
+    pub fn is_due(self, now_ms: i64) -> bool {
+        self.expiries.is_some_and(|expiries| expiries.are_all_due(self.len(), now_ms))
+    }
+
+    /// The fields that expire, the earliest first, and when.
+    pub fn expiries(self) -> impl Iterator<Item = (&'a [u8], i64)> {
+        self.expiries.into_iter().flat_map(|expiries| expiries.iter())
+    }
+
+    /// All fields with their values; a small hash gives them in the order they came.
+    pub fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let (small, big) = match self.form {
+            FormRef::Small(pack) => (Some(pairs(pack)), None),
+            FormRef::Big(big) => (None, Some(big.table.iter().map(pair))),
+        };
+        small.into_iter().flatten().chain(big.into_iter().flatten())
+    }
+
+    /// Visits fields from `cursor` on with the promises of [`CompactTable::scan`]; a small hash in one go. Returns
+    /// the next cursor, 0 at the end.
+    pub fn scan(self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], &'a [u8])) -> u64 {
+        match self.form {
+            FormRef::Small(pack) => {
+                pairs(pack).for_each(|(field, value)| visit(field, value));
+                0
+            }
+            FormRef::Big(big) => big.table.scan(cursor, count, &mut |record| {
+                let (field, value) = pair(record);
+                visit(field, value);
+            }),
+        }
+    }
+
+    /// A random field, each equally likely.
+    pub fn random(self, random: u64, random2: u64) -> Option<(&'a [u8], &'a [u8])> {
+        match self.form {
+            FormRef::Small(pack) if pack.is_empty() => None,
+            FormRef::Small(pack) => pairs(pack).nth(reduce(random, pack.len() / 2)),
+            FormRef::Big(big) => big.table.random(random, random2).map(pair),
+        }
+    }
+
+    /// The hash as bytes, if it is small and no field expires.
+    #[inline]
+    pub fn packed(self) -> Option<Packed<'a>> {
+        match self.form {
+            FormRef::Small(pack) if self.expiries.is_none() => Some(pack.packed()),
+            FormRef::Small(_) | FormRef::Big(_) => None,
+        }
+    }
+
+    /// A hash of its own.
+    pub fn to_hash(self) -> Hash {
+        let form = match self.form {
+            FormRef::Small(pack) => Form::Small(Listpack::unpacked(pack.packed())),
+            FormRef::Big(big) => Form::Big(Box::new(big.clone())),
+        };
+        Hash { form, expiries: self.expiries.map(|expiries| Box::new(expiries.clone())) }
+    }
 }
 
 impl Default for Hash {
@@ -139,39 +271,19 @@ impl Hash {
         Self { form: Form::Small(Listpack::new()), expiries: None }
     }
 
-    /// Number of fields.
-    pub fn len(&self) -> usize {
-        match &self.form {
-            Form::Small(pack) => pack.len() / 2,
-            Form::Big(big) => big.table.len(),
-        }
+    /// The hash, lent.
+    #[inline]
+    pub fn lend(&self) -> HashRef<'_> {
+        let form = match &self.form {
+            Form::Small(pack) => FormRef::Small(pack.lend()),
+            Form::Big(big) => FormRef::Big(big),
+        };
+        HashRef { form, expiries: self.expiries.as_deref() }
     }
 
-    /// True if there is no field.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The name that OBJECT ENCODING reports.
-    pub fn encoding(&self) -> &'static str {
-        match self.form {
-            Form::Small(_) if self.expiries.is_some() => "listpackex",
-            Form::Small(_) => "listpack",
-            Form::Big(_) => "hashtable",
-        }
-    }
-
-    /// The value of `field`.
-    pub fn get(&self, field: &[u8]) -> Option<&[u8]> {
-        match &self.form {
-            Form::Small(pack) => find_pair(pack, field).map(|(_, value_at)| pack.item(value_at)),
-            Form::Big(big) => big.get(field),
-        }
-    }
-
-    /// True if there is such a field.
-    pub fn contains(&self, field: &[u8]) -> bool {
-        self.get(field).is_some()
+    /// The hash that [`HashRef::packed`] gave.
+    pub fn unpacked(packed: Packed<'_>) -> Self {
+        Self { form: Form::Small(Listpack::unpacked(packed)), expiries: None }
     }
 
     /// Says that `count` fields will be set at once, as HSET does before it begins: more than the small
@@ -182,35 +294,15 @@ impl Hash {
         }
     }
 
-    /// When `field` expires, if it does.
-    pub fn expiry(&self, field: &[u8]) -> Option<i64> {
-        self.expiries.as_ref()?.of(field)
-    }
-
     /// Says when `field`, which must be there, expires.
     pub fn set_expiry(&mut self, field: &[u8], at_ms: i64) {
-        debug_assert!(self.contains(field));
+        debug_assert!(self.lend().contains(field));
         self.expiries.get_or_insert_default().set(field, at_ms);
     }
 
     /// Says that `field` does not expire; false if it did not anyway.
     pub fn persist(&mut self, field: &[u8]) -> bool {
         self.expiries.as_mut().is_some_and(|expiries| expiries.remove(field))
-    }
-
-    /// When the first field expires.
-    pub fn first_expiry(&self) -> Option<i64> {
-        self.expiries.as_ref()?.first_ms()
-    }
-
-    /// Whether all fields expired before `now_ms`.
-    pub fn is_due(&self, now_ms: i64) -> bool {
-        self.expiries.as_ref().is_some_and(|expiries| expiries.are_all_due(self.len(), now_ms))
-    }
-
-    /// The fields that expire, the earliest first, and when.
-    pub fn expiries(&self) -> impl Iterator<Item = (&[u8], i64)> {
-        self.expiries.iter().flat_map(|expiries| expiries.iter())
     }
 
     /// Removes up to `count_max` of the fields that expired before `now_ms`, and gives them.
@@ -234,9 +326,9 @@ impl Hash {
     /// Sets a field, which expires when it did before; true if it is new.
     pub fn set_keeping_expiry(&mut self, field: &[u8], value: &[u8], limits: &CollectionLimits) -> bool {
         if let Form::Small(pack) = &mut self.form {
-            let found = find_pair(pack, field);
+            let found = find_pair(pack.lend(), field);
             let is_new = found.is_none();
-            let entries = pack.len() / 2 + usize::from(is_new);
+            let entries = pack.lend().len() / 2 + usize::from(is_new);
             let item_bytes_max = field.len().max(value.len());
             if entries <= limits.entries_max
                 && item_bytes_max <= limits.value_bytes_max
@@ -259,7 +351,7 @@ impl Hash {
     fn convert(&mut self) -> &mut Big {
         if let Form::Small(pack) = &self.form {
             let mut big = Big::new();
-            for (field, value) in pairs(pack) {
+            for (field, value) in pairs(pack.lend()) {
                 big.set(field, value);
             }
             self.form = Form::Big(big);
@@ -275,46 +367,13 @@ impl Hash {
         self.persist(field);
         match &mut self.form {
             Form::Small(pack) => {
-                let found = find_pair(pack, field);
+                let found = find_pair(pack.lend(), field);
                 if let Some((at, value_at)) = found.clone() {
                     pack.remove(at, value_at, 2);
                 }
                 found.is_some()
             }
             Form::Big(big) => big.remove(field),
-        }
-    }
-
-    /// All fields with their values; a small hash gives them in the order they came.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let (small, big) = match &self.form {
-            Form::Small(pack) => (Some(pairs(pack)), None),
-            Form::Big(big) => (None, Some(big.table.iter().map(pair))),
-        };
-        small.into_iter().flatten().chain(big.into_iter().flatten())
-    }
-
-    /// Visits fields from `cursor` on with the promises of [`CompactTable::scan`]; a small hash in one go. Returns
-    /// the next cursor, 0 at the end.
-    pub fn scan<'a>(&'a self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], &'a [u8])) -> u64 {
-        match &self.form {
-            Form::Small(pack) => {
-                pairs(pack).for_each(|(field, value)| visit(field, value));
-                0
-            }
-            Form::Big(big) => big.table.scan(cursor, count, &mut |record| {
-                let (field, value) = pair(record);
-                visit(field, value);
-            }),
-        }
-    }
-
-    /// A random field, each equally likely.
-    pub fn random(&self, random: u64, random2: u64) -> Option<(&[u8], &[u8])> {
-        match &self.form {
-            Form::Small(pack) if pack.is_empty() => None,
-            Form::Small(pack) => pairs(pack).nth(reduce(random, pack.len() / 2)),
-            Form::Big(big) => big.table.random(random, random2).map(pair),
         }
     }
 
@@ -342,7 +401,7 @@ impl Hash {
                     piece.iter().map(|record| Blob::memory_bytes(record.len())).sum::<usize>();
             }
         }
-        !self.is_empty()
+        !self.lend().is_empty()
     }
 
     /// Bytes the hash has allocated, as asked for; what the allocator adds is not counted.
@@ -359,11 +418,11 @@ impl Hash {
     /// Panics if the hash contradicts itself; for tests.
     pub fn debug_validate(&self) {
         self.expiries.iter().for_each(|expiries| expiries.debug_validate());
-        assert!(self.expiries().all(|(field, _)| self.contains(field)));
+        assert!(self.lend().expiries().all(|(field, _)| self.lend().contains(field)));
         match &self.form {
             Form::Small(pack) => {
                 pack.debug_validate();
-                assert_eq!(pack.len() % 2, 0);
+                assert_eq!(pack.lend().len() % 2, 0);
             }
             Form::Big(big) => {
                 big.table.debug_validate(|record| big.seed.hash(field_of(record)));

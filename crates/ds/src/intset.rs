@@ -3,14 +3,19 @@
 //! Members take 2, 4 or 8 bytes each. One that does not fit widens all of them; removing it narrows
 //! nothing, as a set that has seen wide members will see them again. Members are found by binary search.
 //!
+//! Members lie in a row of bytes, as small collections do (`packed`).
+//!
 //! Invariant: strictly ascending. Not here: when a set stops being one of integers, see
 //! [`Set`](crate::set::Set).
 
 use crate::mover::{Mover, move_vec};
+use std::cmp::Ordering;
+
+use crate::packed;
 
 /// The integer that `text` is the one canonical way to write: no sign but a minus, no leading zeros, no
 /// `-0`.
-pub fn parse_canonical(text: &[u8]) -> Option<i64> {
+pub(crate) fn parse_canonical(text: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
@@ -29,141 +34,165 @@ pub fn parse_canonical(text: &[u8]) -> Option<i64> {
 
 /// A set of integers; see the head of this file.
 #[derive(Clone, Debug)]
-pub struct Intset {
-    members: Members,
+pub(crate) struct Intset {
+    /// Little-endian.
+    bytes: Vec<u8>,
+    width: Width,
 }
 
-#[derive(Clone, Debug)]
-enum Members {
-    Two(Vec<i16>),
-    Four(Vec<i32>),
-    Eight(Vec<i64>),
+/// An [`Intset`] as it is lent, wherever it lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IntsetRef<'a> {
+    bytes: &'a [u8],
+    width: Width,
 }
 
-/// Runs the same expression on whichever vector there is.
-macro_rules! with_members {
-    ($members:expr, $vec:ident => $body:expr) => {
-        match $members {
-            Members::Two($vec) => $body,
-            Members::Four($vec) => $body,
-            Members::Eight($vec) => $body,
+/// Bytes that each member takes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
+pub(crate) enum Width {
+    Two = 2,
+    Four = 4,
+    Eight = 8,
+}
+
+impl Width {
+    fn of(number: i64) -> Self {
+        match number {
+            n if i16::try_from(n).is_ok() => Self::Two,
+            n if i32::try_from(n).is_ok() => Self::Four,
+            _ => Self::Eight,
         }
-    };
+    }
+
+    fn bytes(self) -> usize {
+        self as usize
+    }
 }
 
-fn search<T: Copy + Into<i64>>(members: &[T], number: i64) -> Result<usize, usize> {
-    members.binary_search_by_key(&number, |&member| member.into())
-}
+impl<'a> IntsetRef<'a> {
+    pub(crate) fn new(bytes: &'a [u8], width: Width) -> Self {
+        Self { bytes, width }
+    }
 
-fn at<T: Copy + Into<i64>>(members: &[T], index: usize) -> Option<i64> {
-    members.get(index).map(|&member| member.into())
-}
+    /// Number of members.
+    pub(crate) fn len(self) -> usize {
+        self.bytes.len() / self.width.bytes()
+    }
 
-fn insert<T: Copy + Into<i64>>(members: &mut Vec<T>, number: T) -> bool {
-    let Err(place) = search(members, number.into()) else { return false };
-    members.insert(place, number);
-    true
-}
+    /// True if there is no member.
+    pub(crate) fn is_empty(self) -> bool {
+        self.bytes.is_empty()
+    }
 
-impl Default for Intset {
-    fn default() -> Self {
-        Self::new()
+    pub(crate) fn width(self) -> Width {
+        self.width
+    }
+
+    /// The members as bytes.
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// True if `number` is a member.
+    pub(crate) fn contains(self, number: i64) -> bool {
+        self.search(number).is_ok()
+    }
+
+    /// The member at `index` in ascending order.
+    pub(crate) fn get(self, index: usize) -> Option<i64> {
+        let width = self.width.bytes();
+        let bytes = self.bytes.get(index * width..(index + 1) * width)?;
+        Some(match *bytes {
+            [a, b] => i16::from_le_bytes([a, b]).into(),
+            [a, b, c, d] => i32::from_le_bytes([a, b, c, d]).into(),
+            [a, b, c, d, e, f, g, h] => i64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            _ => unreachable!("no member has another width"),
+        })
+    }
+
+    /// Where a member is, or would have to be.
+    fn search(self, number: i64) -> Result<usize, usize> {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.get(middle).map(|member| member.cmp(&number)) {
+                Some(Ordering::Equal) => return Ok(middle),
+                Some(Ordering::Less) => low = middle + 1,
+                Some(Ordering::Greater) | None => high = middle,
+            }
+        }
+        Err(low)
+    }
+
+    /// The members in ascending order.
+    pub(crate) fn iter(self) -> impl Iterator<Item = i64> {
+        (0..self.len()).map_while(move |index| self.get(index))
     }
 }
 
 impl Intset {
     /// An empty set; allocates nothing.
-    pub const fn new() -> Self {
-        Self { members: Members::Two(Vec::new()) }
+    pub(crate) const fn new() -> Self {
+        Self { bytes: Vec::new(), width: Width::Two }
     }
 
     /// Moves its memory.
     pub(crate) fn relocate(&mut self, mover: &mut dyn Mover) {
-        with_members!(&mut self.members, members => move_vec(members, mover));
+        move_vec(&mut self.bytes, mover);
     }
 
-    /// Number of members.
-    pub fn len(&self) -> usize {
-        with_members!(&self.members, members => members.len())
+    /// The members that [`IntsetRef::bytes`] gave, with room for more.
+    pub(crate) fn on(bytes: Vec<u8>, width: Width) -> Self {
+        Self { bytes, width }
     }
 
-    /// True if there is no member.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Bytes that each member takes: 2, 4 or 8.
-    pub fn member_bytes(&self) -> usize {
-        match self.members {
-            Members::Two(_) => 2,
-            Members::Four(_) => 4,
-            Members::Eight(_) => 8,
-        }
-    }
-
-    /// True if `number` is a member.
-    pub fn contains(&self, number: i64) -> bool {
-        with_members!(&self.members, members => search(members, number).is_ok())
+    /// The set, lent.
+    #[inline]
+    pub(crate) fn lend(&self) -> IntsetRef<'_> {
+        IntsetRef { bytes: &self.bytes, width: self.width }
     }
 
     /// Adds `number`; true if it is new.
-    pub fn insert(&mut self, number: i64) -> bool {
+    pub(crate) fn insert(&mut self, number: i64) -> bool {
         self.widen_for(number);
-        const FITS: &str = "the set has just been made wide enough";
-        match &mut self.members {
-            Members::Two(members) => insert(members, i16::try_from(number).expect(FITS)),
-            Members::Four(members) => insert(members, i32::try_from(number).expect(FITS)),
-            Members::Eight(members) => insert(members, number),
-        }
+        let Err(place) = self.lend().search(number) else { return false };
+        let width = self.width.bytes();
+        let at = place * width;
+        packed::make_gap(&mut self.bytes, at, width);
+        self.bytes[at..at + width].copy_from_slice(&number.to_le_bytes()[..width]);
+        true
     }
 
     fn widen_for(&mut self, number: i64) {
-        let bytes_needed = match number {
-            n if i16::try_from(n).is_ok() => 2,
-            n if i32::try_from(n).is_ok() => 4,
-            _ => 8,
-        };
-        if bytes_needed <= self.member_bytes() {
+        let width = Width::of(number);
+        if width <= self.width {
             return;
         }
-        self.members = match &self.members {
-            Members::Two(members) if bytes_needed == 4 => {
-                Members::Four(members.iter().map(|&member| member.into()).collect())
-            }
-            Members::Two(_) | Members::Four(_) | Members::Eight(_) => Members::Eight(self.iter().collect()),
-        };
+        let mut wide = Vec::with_capacity((self.lend().len() + 1) * width.bytes());
+        for member in self.lend().iter() {
+            wide.extend_from_slice(&member.to_le_bytes()[..width.bytes()]);
+        }
+        *self = Self { bytes: wide, width };
     }
 
     /// Removes `number`; true if it was there.
-    pub fn remove(&mut self, number: i64) -> bool {
-        with_members!(&mut self.members, members => {
-            let Ok(place) = search(members, number) else { return false };
-            members.remove(place);
-            if members.len() < members.capacity() / 4 {
-                members.shrink_to(members.len() * 2);
-            }
-            true
-        })
-    }
-
-    /// The member at `index` in ascending order.
-    pub fn get(&self, index: usize) -> Option<i64> {
-        with_members!(&self.members, members => at(members, index))
-    }
-
-    /// The members in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = i64> {
-        (0..self.len()).map_while(|index| self.get(index))
+    pub(crate) fn remove(&mut self, number: i64) -> bool {
+        let Ok(place) = self.lend().search(number) else { return false };
+        let width = self.width.bytes();
+        self.bytes.drain(place * width..(place + 1) * width);
+        packed::give_back(&mut self.bytes);
+        true
     }
 
     /// Bytes it has allocated.
-    pub fn memory_bytes(&self) -> usize {
-        with_members!(&self.members, members => members.capacity()) * self.member_bytes()
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// Panics if the set contradicts itself; for tests.
-    pub fn debug_validate(&self) {
-        assert!(self.iter().zip(self.iter().skip(1)).all(|(one, next)| one < next));
+    pub(crate) fn debug_validate(&self) {
+        assert_eq!(self.bytes.len() % self.width.bytes(), 0);
+        assert!(self.lend().iter().zip(self.lend().iter().skip(1)).all(|(one, next)| one < next));
     }
 }
 
@@ -204,16 +233,16 @@ mod tests {
         {
             assert!(set.insert(number));
             assert!(!set.insert(number));
-            assert!(set.contains(number));
-            assert_eq!(set.member_bytes(), bytes);
+            assert!(set.lend().contains(number));
+            assert_eq!(set.lend().width().bytes(), bytes);
             set.debug_validate();
         }
         assert!(set.remove(i64::MIN));
         assert!(!set.remove(i64::MIN));
-        assert_eq!(set.member_bytes(), 8);
-        assert!(set.iter().eq([i64::from(i32::MIN), -32_768, 1, 5, 32_768]));
+        assert_eq!(set.lend().width().bytes(), 8);
+        assert!(set.lend().iter().eq([i64::from(i32::MIN), -32_768, 1, 5, 32_768]));
         let mut wide_at_once = Intset::new();
         assert!(wide_at_once.insert(3) && wide_at_once.insert(i64::MAX));
-        assert!(wide_at_once.iter().eq([3, i64::MAX]));
+        assert!(wide_at_once.lend().iter().eq([3, i64::MAX]));
     }
 }

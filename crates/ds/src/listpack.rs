@@ -5,8 +5,7 @@
 //! ```
 //!
 //! Items keep the order they were pushed in and are found by walking. It bears the name that OBJECT
-//! ENCODING reports; its bytes are not those of Redis' listpack. A full allocation grows by little more
-//! than is needed, as these are many and small.
+//! ENCODING reports; its bytes are not those of Redis' listpack.
 //!
 //! Invariant: `bytes` is exactly `len` items. Not here: limits and when to leave this form, see
 //! [`CollectionLimits`](crate::hash::CollectionLimits) and [`SetLimits`](crate::set::SetLimits).
@@ -14,13 +13,12 @@
 use std::ops::Range;
 
 use crate::mover::{Mover, move_vec};
+use crate::packed::{self, Packed};
 
 /// No listpack grows past this, whatever the limits in force are.
-pub const LISTPACK_BYTES_MAX: usize = 1 << 30;
+pub(crate) const LISTPACK_BYTES_MAX: usize = 1 << 30;
 /// The longest prefix of an item.
 pub(crate) const PREFIX_BYTES_MAX: usize = 9;
-/// Room for later items that a full allocation gets beside a quarter of what it holds.
-const SLACK_BYTES: usize = 16;
 const LONG: u8 = u8::MAX;
 
 /// Appends the prefix for an item of `len` bytes.
@@ -54,14 +52,71 @@ pub(crate) fn item_range(bytes: &[u8], at: usize) -> Range<usize> {
 
 /// A run of byte strings; see the head of this file.
 #[derive(Clone, Debug, Default)]
-pub struct Listpack {
+pub(crate) struct Listpack {
     bytes: Vec<u8>,
     len: usize,
 }
 
+/// A [`Listpack`] as it is lent, wherever it lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ListpackRef<'a> {
+    bytes: &'a [u8],
+    len: usize,
+}
+
+impl<'a> ListpackRef<'a> {
+    /// The items that [`packed`](Self::packed) gave.
+    #[inline]
+    pub(crate) fn of(packed: Packed<'a>) -> Self {
+        Self { bytes: packed.bytes, len: packed.count }
+    }
+
+    /// Number of items.
+    #[inline]
+    pub(crate) fn len(self) -> usize {
+        self.len
+    }
+
+    /// True if there is no item.
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// The items in order.
+    pub(crate) fn iter(self) -> impl Iterator<Item = &'a [u8]> {
+        self.ranges().map(move |range| self.item(range))
+    }
+
+    /// The item at a range from [`ranges`](Self::ranges).
+    #[inline]
+    pub(crate) fn item(self, range: Range<usize>) -> &'a [u8] {
+        &self.bytes[range]
+    }
+
+    /// Where the items lie, in order.
+    #[inline]
+    pub(crate) fn ranges(self) -> impl Iterator<Item = Range<usize>> + use<'a> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            (at < self.bytes.len()).then(|| {
+                let range = item_range(self.bytes, at);
+                at = range.end;
+                range
+            })
+        })
+    }
+
+    /// The items as bytes.
+    #[inline]
+    pub(crate) fn packed(self) -> Packed<'a> {
+        Packed { form: 0, count: self.len, bytes: self.bytes }
+    }
+}
+
 impl Listpack {
     /// An empty one; allocates nothing.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { bytes: Vec::new(), len: 0 }
     }
 
@@ -70,57 +125,32 @@ impl Listpack {
         move_vec(&mut self.bytes, mover);
     }
 
-    /// Number of items.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.len
+    /// The items that [`ListpackRef::packed`] gave, with room for more.
+    pub(crate) fn unpacked(packed: Packed<'_>) -> Self {
+        Self { bytes: packed.to_vec(), len: packed.count }
     }
 
-    /// True if there is no item.
+    /// The items, lent.
     #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
+    pub(crate) fn lend(&self) -> ListpackRef<'_> {
+        ListpackRef { bytes: &self.bytes, len: self.len }
     }
 
     /// True if items of `bytes` bytes in all, at most two, still fit under [`LISTPACK_BYTES_MAX`].
-    pub fn has_room_for(&self, bytes: usize) -> bool {
+    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
         self.bytes.len().saturating_add(bytes).saturating_add(2 * PREFIX_BYTES_MAX) <= LISTPACK_BYTES_MAX
     }
 
-    /// The items in order.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.ranges().map(|range| &self.bytes[range])
-    }
-
-    /// The item at a range from [`ranges`](Self::ranges).
-    #[inline]
-    pub fn item(&self, range: Range<usize>) -> &[u8] {
-        &self.bytes[range]
-    }
-
-    /// Where the items lie, in order.
-    #[inline]
-    pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
-        let mut at = 0;
-        std::iter::from_fn(move || {
-            (at < self.bytes.len()).then(|| {
-                let range = item_range(&self.bytes, at);
-                at = range.end;
-                range
-            })
-        })
-    }
-
     /// Adds an item at the end.
-    pub fn push(&mut self, item: &[u8]) {
-        self.reserve(PREFIX_BYTES_MAX + item.len());
+    pub(crate) fn push(&mut self, item: &[u8]) {
+        packed::reserve(&mut self.bytes, PREFIX_BYTES_MAX + item.len());
         push_prefix(&mut self.bytes, item.len());
         self.bytes.extend_from_slice(item);
         self.len += 1;
     }
 
     /// Puts `item` in the place of the one at `range`.
-    pub fn replace(&mut self, range: Range<usize>, item: &[u8]) {
+    pub(crate) fn replace(&mut self, range: Range<usize>, item: &[u8]) {
         if range.len() == item.len() {
             self.bytes[range].copy_from_slice(item);
             return;
@@ -128,35 +158,27 @@ impl Listpack {
         let mut new = Vec::with_capacity(PREFIX_BYTES_MAX + item.len());
         push_prefix(&mut new, item.len());
         new.extend_from_slice(item);
-        self.reserve(new.len());
+        packed::reserve(&mut self.bytes, new.len());
         self.bytes.splice(range.start - prefix_bytes(range.len())..range.end, new);
     }
 
     /// Removes the neighbouring items from the one at `first` to the one at `last`, `count` in all.
-    pub fn remove(&mut self, first: Range<usize>, last: Range<usize>, count: usize) {
+    pub(crate) fn remove(&mut self, first: Range<usize>, last: Range<usize>, count: usize) {
         self.bytes.drain(first.start - prefix_bytes(first.len())..last.end);
         self.len -= count;
-        if self.bytes.len() < self.bytes.capacity() / 2 {
-            self.bytes.shrink_to_fit();
-        }
-    }
-
-    fn reserve(&mut self, bytes: usize) {
-        if self.bytes.capacity() - self.bytes.len() < bytes {
-            self.bytes.reserve_exact(bytes + SLACK_BYTES + self.bytes.len() / 4);
-        }
+        packed::give_back(&mut self.bytes);
     }
 
     /// Bytes it has allocated.
-    pub fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
     /// Panics if the listpack contradicts itself; for tests.
-    pub fn debug_validate(&self) {
+    pub(crate) fn debug_validate(&self) {
         let mut count = 0;
         let mut end = 0;
-        for range in self.ranges() {
+        for range in self.lend().ranges() {
             count += 1;
             assert_eq!(end, range.start - prefix_bytes(range.len()));
             end = range.end;
@@ -178,15 +200,16 @@ mod tests {
                 for item in [&b"first"[..], &vec![b'a'; from], b"last"] {
                     pack.push(item);
                 }
-                let middle = pack.ranges().nth(1).unwrap();
+                let middle = pack.lend().ranges().nth(1).unwrap();
                 pack.replace(middle, &vec![b'b'; to]);
                 pack.debug_validate();
-                assert_eq!(pack.iter().collect::<Vec<_>>(), [&b"first"[..], &vec![b'b'; to], b"last"]);
-                let (first, middle) = (pack.ranges().next().unwrap(), pack.ranges().nth(1).unwrap());
+                assert_eq!(pack.lend().iter().collect::<Vec<_>>(), [&b"first"[..], &vec![b'b'; to], b"last"]);
+                let (first, middle) =
+                    (pack.lend().ranges().next().unwrap(), pack.lend().ranges().nth(1).unwrap());
                 pack.remove(first, middle, 2);
                 pack.debug_validate();
-                assert_eq!(pack.iter().collect::<Vec<_>>(), [b"last"]);
-                assert!(pack.memory_bytes() < 64);
+                assert_eq!(pack.lend().iter().collect::<Vec<_>>(), [b"last"]);
+                assert!(pack.memory_bytes() < 512);
             }
         }
         assert!(Listpack::new().has_room_for(1000));

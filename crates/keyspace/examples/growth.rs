@@ -149,40 +149,75 @@ fn lists(report: &mut Report, count: u64) {
 fn hashes(report: &mut Report, count: u64) {
     let limits = Config::default().hash;
     let mut hash = Hash::new();
-    report.phase("hash: set").round(count, &mut hash, Hash::len, |hash, n| {
-        hash.set(&name(n), b"a value", &limits);
-    });
-    report.phase("hash: remove").round(count, &mut hash, Hash::len, |hash, n| {
-        hash.remove(&name(n));
-    });
+    report.phase("hash: set").round(
+        count,
+        &mut hash,
+        |hash| hash.lend().len(),
+        |hash, n| {
+            hash.set(&name(n), b"a value", &limits);
+        },
+    );
+    report.phase("hash: remove").round(
+        count,
+        &mut hash,
+        |hash| hash.lend().len(),
+        |hash, n| {
+            hash.remove(&name(n));
+        },
+    );
 }
 
 fn sets(report: &mut Report, count: u64) {
     let limits = Config::default().set;
     let mut set = Set::new();
-    report.phase("set: insert").round(count, &mut set, Set::len, |set, n| {
-        set.insert(&name(n), &limits);
-    });
-    report.phase("set: remove").round(count, &mut set, Set::len, |set, n| {
-        set.remove(&name(n));
-    });
+    report.phase("set: insert").round(
+        count,
+        &mut set,
+        |set| set.lend().len(),
+        |set, n| {
+            set.insert(&name(n), &limits);
+        },
+    );
+    report.phase("set: remove").round(
+        count,
+        &mut set,
+        |set| set.lend().len(),
+        |set, n| {
+            set.remove(&name(n));
+        },
+    );
 }
 
 fn zsets(report: &mut Report, count: u64) {
     let limits = Config::default().zset;
     let mut zset = ZSet::new();
-    report.phase("zset: insert").round(count, &mut zset, ZSet::len, |zset, n| {
-        zset.insert(&name(n), (mix(n) >> 20) as f64, &limits);
-    });
-    report.phase("zset: remove").round(count, &mut zset, ZSet::len, |zset, n| {
-        zset.remove(&name(n));
-    });
+    report.phase("zset: insert").round(
+        count,
+        &mut zset,
+        |zset| zset.lend().len(),
+        |zset, n| {
+            zset.insert(&name(n), (mix(n) >> 20) as f64, &limits);
+        },
+    );
+    report.phase("zset: remove").round(
+        count,
+        &mut zset,
+        |zset| zset.lend().len(),
+        |zset, n| {
+            zset.remove(&name(n));
+        },
+    );
     for n in 0..count {
         zset.insert(&name(n), n as f64, &limits);
     }
-    report.phase("zset: pop").round(count, &mut zset, ZSet::len, |zset, _| {
-        zset.pop_min();
-    });
+    report.phase("zset: pop").round(
+        count,
+        &mut zset,
+        |zset| zset.lend().len(),
+        |zset, _| {
+            zset.pop_min();
+        },
+    );
 }
 
 /// Many collections that outgrow their small form: the longest operations are the conversions.
@@ -196,35 +231,55 @@ fn conversions(report: &mut Report, _: u64) {
     };
     let entries = config.hash.entries_max as u64 + 1;
     let mut hash = Hash::new();
-    report.phase("hash: convert").round(CONVERSIONS * entries, &mut hash, Hash::len, |hash, n| {
-        if n % entries == 0 {
-            *hash = Hash::new();
-        }
-        hash.set(&next(), &next(), &config.hash);
-    });
+    report.phase("hash: convert").round(
+        CONVERSIONS * entries,
+        &mut hash,
+        |hash| hash.lend().len(),
+        |hash, n| {
+            if n % entries == 0 {
+                *hash = Hash::new();
+            }
+            hash.set(&next(), &next(), &config.hash);
+        },
+    );
     let entries = config.set.listpack_entries_max as u64 + 1;
     let mut set = Set::new();
-    report.phase("set: convert").round(CONVERSIONS * entries, &mut set, Set::len, |set, n| {
-        if n % entries == 0 {
-            *set = Set::new();
-        }
-        set.insert(&next(), &config.set);
-    });
+    report.phase("set: convert").round(
+        CONVERSIONS * entries,
+        &mut set,
+        |set| set.lend().len(),
+        |set, n| {
+            if n % entries == 0 {
+                *set = Set::new();
+            }
+            set.insert(&next(), &config.set);
+        },
+    );
     let entries = config.set.intset_entries_max as u64 + 1;
-    report.phase("intset: convert").round(CONVERSIONS * entries, &mut set, Set::len, |set, n| {
-        if n % entries == 0 {
-            *set = Set::new();
-        }
-        set.insert(mix(n).to_string().as_bytes(), &config.set);
-    });
+    report.phase("intset: convert").round(
+        CONVERSIONS * entries,
+        &mut set,
+        |set| set.lend().len(),
+        |set, n| {
+            if n % entries == 0 {
+                *set = Set::new();
+            }
+            set.insert(mix(n).to_string().as_bytes(), &config.set);
+        },
+    );
     let entries = config.zset.entries_max as u64 + 1;
     let mut zset = ZSet::new();
-    report.phase("zset: convert").round(CONVERSIONS * entries, &mut zset, ZSet::len, |zset, n| {
-        if n % entries == 0 {
-            *zset = ZSet::new();
-        }
-        zset.insert(&next(), mix(n) as f64, &config.zset);
-    });
+    report.phase("zset: convert").round(
+        CONVERSIONS * entries,
+        &mut zset,
+        |zset| zset.lend().len(),
+        |zset, n| {
+            if n % entries == 0 {
+                *zset = ZSet::new();
+            }
+            zset.insert(&next(), mix(n) as f64, &config.zset);
+        },
+    );
 }
 
 fn main() {

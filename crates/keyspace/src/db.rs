@@ -141,19 +141,19 @@ impl Db {
         )
     }
 
-    /// The record of `key`, expired or not, or a new one with a value from `make`; true if it is new.
+    /// The record of `key`, expired or not, or a new one from `make`; true if it is new.
     #[inline]
     pub fn find_or_insert(
         &mut self,
         hash: u64,
         key: &[u8],
-        make: impl FnOnce() -> Value,
+        make: impl FnOnce(&[u8]) -> Record,
     ) -> (RecordMut<'_>, bool) {
         let seed = &*self.seed;
         let (mut held, is_new) = self.table.find_or_insert_with(
             hash,
             |record| record.key() == key,
-            || Record::new_wide(key, make()),
+            || make(key),
             |record| hashing::hash(seed, record.key()),
         );
         if held.is_old() {

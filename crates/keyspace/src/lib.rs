@@ -7,6 +7,7 @@
 //! Not here: waiters, watched keys, effects (crate `shard`), the commands (crate `commands`).
 
 pub mod access;
+mod changing;
 mod config;
 mod cut;
 mod db;
@@ -16,10 +17,11 @@ mod string;
 mod value;
 
 pub use access::Lfu;
+pub use changing::Changing;
 pub use config::{Config, UnixMs};
 pub use cut::{Taken, Witness};
 pub use db::Db;
 pub use marks::Marks;
 pub use record::{Record, RecordMut, RecordRef};
 pub use string::{SHARED_BYTES_MIN, Str, StrRef};
-pub use value::{Kind, Type, Value, ValueRef};
+pub use value::{Kind, Packable, Type, Value, ValueRef};

@@ -2,14 +2,14 @@
 //! the key and for the value.
 //!
 //! ```text
-//! narrow  │ word │ lengths, low bits: key, text │ expiry │ marks │ key … │ text … or integer │
+//! narrow  │ word │ lengths, low bits: key, text │ expiry │ marks │ key … │ text …, integer, or head and bytes of a collection │
 //! wide    │ word │ length of key │ value                 │ key … │ expiry │ marks            │
 //!
 //! word: access clock, 24 bits │ was read, 1 │ length of the text, high bits, 4 │ narrow, 1 │ form of expiry and marks, 2
 //! ```
 //!
-//! A string whose key is short makes a narrow record if both fit into [`NARROW_BYTES_MAX`]. It becomes wide when it is to be
-//! changed otherwise than as a whole. The expiry takes room once there was one, and so do the marks (`marks.rs`). Whoever changes
+//! A string or a small collection whose key is short makes a narrow record if both fit into [`NARROW_BYTES_MAX`]. A string becomes
+//! wide when it is to be changed otherwise than as a whole, a collection when it has grown. The expiry takes room once there was one, and so do the marks (`marks.rs`). Whoever changes
 //! the value takes marks back, as they prescribe: so none outlives the value that it is about.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -19,12 +19,13 @@ use std::{fmt, mem, ptr, slice};
 
 use ds::compact_table::{Block, Held};
 use ds::mover::{Mover, Place};
+use ds::packed::Packed;
 use ds::prefetch::prefetch;
 
 use crate::config::UnixMs;
 use crate::marks::{MARKS_BYTES, Marks};
 use crate::string::{Str, StrRef, parse_int};
-use crate::value::{Value, ValueRef};
+use crate::value::{PACKED_TAGS, Packable, Value, ValueRef};
 
 /// Bytes of the expiry by its form: none, one of the next 8,900 years, any, any with marks behind it.
 const EXPIRY_BYTES: [usize; 4] = [0, 6, 8, 8];
@@ -57,6 +58,12 @@ const NARROW_BYTES_MAX: usize = 2048;
 const KEY_BYTES_MAX: usize = u8::MAX as usize;
 /// In place of the length of a text: it is an integer.
 const INT: u16 = (1 << 12) - 1;
+/// The same: it is a collection, whose length with its head is added to this.
+const COLLECTION: u16 = NARROW_BYTES_MAX as u16 + 1;
+/// The head of a collection: its tag, 3 bits, and above them the number of its items.
+const HEAD_BYTES: usize = size_of::<u16>();
+/// Items of a collection in a narrow record at most.
+const ITEMS_MAX: usize = u16::MAX as usize / PACKED_TAGS as usize;
 
 /// All records are aligned to this and have a multiple of it, as the allocator has it.
 const ALIGN: usize = align_of::<Wide>();
@@ -86,7 +93,7 @@ struct Parts {
     layout: Layout,
     key: (usize, usize),
     expiry_at: usize,
-    /// Of a narrow record: where its text or integer begins, and the length of the text.
+    /// Of a narrow record: where its content begins, and the length of a text or what is in place of it.
     content: Option<(usize, u16)>,
 }
 
@@ -95,13 +102,22 @@ impl Parts {
     fn narrow(form: usize, key_len: usize, text_len: u16) -> Self {
         let key_at = NARROW_HEAD_BYTES + TAIL_BYTES[form];
         let content_at = key_at + key_len;
-        let content_bytes = if text_len == INT { size_of::<i64>() } else { usize::from(text_len) };
+        let content_bytes = match text_len {
+            ..COLLECTION => usize::from(text_len),
+            COLLECTION..INT => usize::from(text_len - COLLECTION),
+            INT.. => size_of::<i64>(),
+        };
         Parts {
             layout: layout((content_at + content_bytes).next_multiple_of(ALIGN)),
             key: (key_at, key_len),
             expiry_at: NARROW_HEAD_BYTES,
             content: Some((content_at, text_len)),
         }
+    }
+
+    #[inline]
+    fn is_collection(&self) -> bool {
+        matches!(self.content, Some((_, COLLECTION..INT)))
     }
 
     #[inline]
@@ -133,8 +149,15 @@ unsafe impl Sync for Record {}
 
 impl Record {
     /// The key `key`, at most 4 GiB long, with `value`; it never expires.
-    pub(crate) fn new(key: &[u8], value: Value) -> Self {
+    pub fn new(key: &[u8], value: Value) -> Self {
         Record::made(key, value, 0, 0)
+    }
+
+    /// The same with a collection that is empty.
+    pub(crate) fn new_small<T: Packable>(key: &[u8]) -> Self {
+        let empty = T::default();
+        let narrow = Content::of(empty.lend_value()).and_then(|content| Record::narrow(key, content, 0, 0));
+        narrow.unwrap_or_else(|| Record::wide(key, empty.into_value(), 0, 0))
     }
 
     /// The same in a form that can be changed at once.
@@ -143,23 +166,20 @@ impl Record {
     }
 
     fn made(key: &[u8], value: Value, access: u32, form: usize) -> Self {
-        let narrow = match value.lend() {
-            ValueRef::Str(string) => Record::narrow(key, string, access, form),
-            _ => None,
-        };
+        let narrow = Content::of(value.lend()).and_then(|content| Record::narrow(key, content, access, form));
         narrow.unwrap_or_else(|| Record::wide(key, value, access, form))
     }
 
     /// A narrow record, if that is possible.
-    fn narrow(key: &[u8], string: StrRef<'_>, access: u32, form: usize) -> Option<Self> {
-        let parts = narrow_parts(key.len(), string, form)?;
+    fn narrow(key: &[u8], content: Content<'_>, access: u32, form: usize) -> Option<Self> {
+        let parts = narrow_parts(key.len(), content, form)?;
         let (content_at, text_len) = parts.content?;
         let block = allocate(parts.layout);
         let word = access & KEPT_MASK | NARROW | (form as u32) << FORM_BIT;
         write_word(block, with_text_len(word, text_len));
         write(block, NARROW_LENGTHS_AT, &[key.len() as u8, text_len as u8]);
         write(block, parts.key.0, key);
-        write_content(block, content_at, string);
+        content.write(block, content_at);
         Some(Record::without_expiry(block))
     }
 
@@ -214,15 +234,16 @@ impl Record {
 
     /// What `make` makes of key, value, access clock and form, with expiry and marks as they were.
     fn rebuilt(self, make: impl FnOnce(&[u8], Value, u32, usize) -> Record) -> Record {
-        self.take_apart(|old, value| {
-            let mut record = make(old.key(), value, old.word() & KEPT_MASK, old.form());
-            record.write_expiry(old.expiry());
-            if record.lend().form() == MARKED {
-                let (at, block) = (record.lend().marks_at(), record.block);
-                write(block, at, &old.marks().to_bytes());
-            }
-            record
-        })
+        self.take_apart(|old, value| make(old.key(), value, old.word() & KEPT_MASK, old.form()).heir_of(old))
+    }
+
+    /// The record with expiry and marks of `old`, for which there is room.
+    fn heir_of(mut self, old: RecordRef<'_>) -> Record {
+        self.write_expiry(old.expiry());
+        if self.lend().form() == MARKED {
+            write(self.block, self.lend().marks_at(), &old.marks().to_bytes());
+        }
+        self
     }
 
     /// The same record in another block.
@@ -249,15 +270,68 @@ fn allocate(layout: Layout) -> NonNull<u8> {
     NonNull::new(block).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
-/// The parts of a narrow record with this string, if that is possible.
+/// What a narrow record can have as its value.
+#[derive(Clone, Copy)]
+enum Content<'a> {
+    Int(i64),
+    Text(&'a [u8]),
+    /// With the head.
+    Collection(u16, &'a [u8]),
+}
+
+impl<'a> Content<'a> {
+    #[inline]
+    fn of(value: ValueRef<'a>) -> Option<Self> {
+        if let ValueRef::Str(string) = value {
+            return Content::of_string(string);
+        }
+        let (tag, packed) = value.packed()?;
+        let is_short = packed.count <= ITEMS_MAX;
+        is_short.then(|| {
+            Content::Collection(packed.count as u16 * u16::from(PACKED_TAGS) + u16::from(tag), packed.bytes)
+        })
+    }
+
+    #[inline]
+    fn of_string(string: StrRef<'a>) -> Option<Self> {
+        match string {
+            StrRef::Int(number) => Some(Content::Int(number)),
+            StrRef::Text(text) => Some(Content::Text(text)),
+            StrRef::Shared(_) => None,
+        }
+    }
+
+    /// The length of the text, or what is in place of it; `None` if it is too long.
+    #[inline]
+    fn text_len(self) -> Option<u16> {
+        match self {
+            Content::Int(_) => Some(INT),
+            Content::Text(text) => (text.len() <= NARROW_BYTES_MAX).then_some(text.len() as u16),
+            Content::Collection(_, bytes) => {
+                let len = HEAD_BYTES + bytes.len();
+                (len < usize::from(INT - COLLECTION)).then_some(COLLECTION + len as u16)
+            }
+        }
+    }
+
+    /// Writes it to a block that is borrowed alone, or new, and has room for it there.
+    #[inline]
+    fn write(self, block: NonNull<u8>, at: usize) {
+        match self {
+            Content::Int(number) => write(block, at, &number.to_le_bytes()),
+            Content::Text(text) => write(block, at, text),
+            Content::Collection(head, bytes) => {
+                write(block, at, &head.to_le_bytes());
+                write(block, at + HEAD_BYTES, bytes);
+            }
+        }
+    }
+}
+
+/// The parts of a narrow record with this content, if that is possible.
 #[inline]
-fn narrow_parts(key_len: usize, string: StrRef<'_>, form: usize) -> Option<Parts> {
-    let text_len = match string {
-        StrRef::Int(_) => INT,
-        StrRef::Text(text) if text.len() <= NARROW_BYTES_MAX => text.len() as u16,
-        StrRef::Text(_) | StrRef::Shared(_) => return None,
-    };
-    let parts = Parts::narrow(form, key_len, text_len);
+fn narrow_parts(key_len: usize, content: Content<'_>, form: usize) -> Option<Parts> {
+    let parts = Parts::narrow(form, key_len, content.text_len()?);
     (key_len <= KEY_BYTES_MAX && parts.layout.size() <= NARROW_BYTES_MAX).then_some(parts)
 }
 
@@ -279,15 +353,6 @@ fn write_word(block: NonNull<u8>, word: u32) {
 fn write(block: NonNull<u8>, at: usize, bytes: &[u8]) {
     // SAFETY: by what is said above; only this file calls it.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), block.as_ptr().wrapping_add(at), bytes.len()) };
-}
-
-#[inline]
-fn write_content(block: NonNull<u8>, at: usize, string: StrRef<'_>) {
-    match string {
-        StrRef::Int(number) => write(block, at, &number.to_le_bytes()),
-        StrRef::Text(text) => write(block, at, text),
-        StrRef::Shared(_) => unreachable!("no narrow record has such a string"),
-    }
 }
 
 #[inline]
@@ -382,14 +447,30 @@ impl<'a> RecordRef<'a> {
             return wide.value.lend();
         }
         ValueRef::Str(match self.parts().content {
-            Some((at, INT)) => {
+            Some((at, INT..)) => {
                 let mut bytes = [0; size_of::<i64>()];
                 bytes.copy_from_slice(self.bytes(at, size_of::<i64>()));
                 StrRef::Int(i64::from_le_bytes(bytes))
             }
-            Some((at, text_len)) => StrRef::Text(self.bytes(at, usize::from(text_len))),
+            Some((at, text_len @ ..COLLECTION)) => StrRef::Text(self.bytes(at, usize::from(text_len))),
+            Some((at, text_len)) => return self.collection(at, usize::from(text_len - COLLECTION)),
             None => unreachable!("only wide records have none"),
         })
+    }
+
+    /// The value as bytes, if it is a collection in a narrow record.
+    #[inline]
+    pub(crate) fn packed(self) -> Option<Packed<'a>> {
+        if self.wide().is_some() { None } else { Some(self.value().packed()?.1) }
+    }
+
+    /// The collection in a narrow record.
+    #[inline]
+    fn collection(self, at: usize, len: usize) -> ValueRef<'a> {
+        let (head, bytes) = self.bytes(at, len).split_at(HEAD_BYTES);
+        let head = u16::from_le_bytes([head[0], head[1]]);
+        let (tag, count) = (head % u16::from(PACKED_TAGS), head / u16::from(PACKED_TAGS));
+        ValueRef::of_packed(tag as u8, usize::from(count), bytes)
     }
 
     /// Asks for what the value keeps elsewhere.
@@ -481,7 +562,7 @@ impl<'a> RecordMut<'a> {
     /// The value, for as long as the table is borrowed.
     #[inline]
     pub fn into_value(mut self) -> &'a mut Value {
-        self.change_marks(Marks::of_changed_value);
+        self.begin_change();
         if self.lend().wide().is_none() {
             self.0.replace(|record| record.rebuilt(Record::wide));
         }
@@ -522,26 +603,66 @@ impl<'a> RecordMut<'a> {
     #[inline]
     pub fn set_string(&mut self, bytes: &[u8]) -> Option<Value> {
         self.change_marks(|_| Marks::default());
-        let string = parse_int(bytes).map_or(StrRef::Text(bytes), StrRef::Int);
+        let content = parse_int(bytes).map_or(Content::Text(bytes), Content::Int);
+        if self.write_over(content) { None } else { self.change_string(content, bytes) }
+    }
+
+    /// Writes content over that of a narrow record; false if its block has another form or size, or one of the two is a
+    /// collection and the other a string.
+    #[inline]
+    fn write_over(&mut self, content: Content<'_>) -> bool {
         let record = self.lend();
         let (is_wide, parts) = (record.wide().is_some(), record.parts());
-        let wanted = narrow_parts(parts.key.1, string, record.form());
-        match wanted.and_then(|wanted| (wanted.layout == parts.layout).then_some(wanted.content?)) {
+        let wanted = narrow_parts(parts.key.1, content, record.form());
+        let fits =
+            |wanted: &Parts| wanted.layout == parts.layout && wanted.is_collection() == parts.is_collection();
+        match wanted.filter(fits).and_then(|wanted| wanted.content) {
             Some((at, text_len)) if !is_wide => {
                 let (word, block) = (record.word(), self.0.raw().cast());
                 write_word(block, with_text_len(word, text_len));
                 write(block, NARROW_LENGTHS_AT + 1, &[text_len as u8]);
-                write_content(block, at, string);
-                None
+                content.write(block, at);
+                true
             }
-            _ => self.change_string(string, bytes),
+            _ => false,
         }
     }
 
-    /// The same where the block has another form or size.
-    fn change_string(&mut self, string: StrRef<'_>, bytes: &[u8]) -> Option<Value> {
+    /// The value is about to be changed.
+    #[inline]
+    pub(crate) fn begin_change(&mut self) {
+        self.change_marks(Marks::of_changed_value);
+    }
+
+    /// Puts a collection in place of the one in a narrow record; false if it is not small enough.
+    #[inline]
+    pub(crate) fn put_packed(&mut self, value: ValueRef<'_>) -> bool {
+        let Some(content) = Content::of(value) else { return false };
+        self.write_over(content) || self.put_elsewhere(content)
+    }
+
+    /// The same where the block has another size.
+    fn put_elsewhere(&mut self, content: Content<'_>) -> bool {
         let record = self.lend();
-        let stays_wide = narrow_parts(record.key().len(), string, record.form()).is_none();
+        let access = record.word() & KEPT_MASK;
+        let Some(new) = Record::narrow(record.key(), content, access, record.form()) else { return false };
+        let new = new.heir_of(record);
+        self.0.replace(|_| new);
+        true
+    }
+
+    /// Puts a value in place of a collection in a narrow record.
+    pub(crate) fn put_wide(&mut self, value: Value) {
+        let record = self.lend();
+        let access = record.word() & KEPT_MASK;
+        let new = Record::wide(record.key(), value, access, record.form()).heir_of(record);
+        self.0.replace(|_| new);
+    }
+
+    /// The same where the block has another form or size.
+    fn change_string(&mut self, content: Content<'_>, bytes: &[u8]) -> Option<Value> {
+        let record = self.lend();
+        let stays_wide = narrow_parts(record.key().len(), content, record.form()).is_none();
         if stays_wide && let Some(Wide { value: Value::Str(_), .. }) = record.wide() {
             // SAFETY: the record is wide and begins with its head, and it is borrowed alone.
             let wide: &mut Wide = unsafe { self.0.raw().cast().as_mut() };
@@ -554,7 +675,7 @@ impl<'a> RecordMut<'a> {
         self.0.replace(|record| {
             record.rebuilt(|key, replaced, access, form| {
                 old = Some(replaced).filter(|value| !matches!(value, Value::Str(_)));
-                let narrow = Record::narrow(key, string, access, form);
+                let narrow = Record::narrow(key, content, access, form);
                 narrow.unwrap_or_else(|| Record::wide(key, Value::Str(Str::new(bytes)), access, form))
             })
         });
@@ -631,170 +752,4 @@ impl fmt::Debug for Record {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use ds::hashing::Seed;
-
-    use super::*;
-    use crate::db::Db;
-
-    const KEYS: [&[u8]; 4] = [b"", b"k", &[7; 90], &[7; 1000]];
-
-    fn db(key: &[u8], text: &[u8]) -> Db {
-        let mut db = Db::new(Arc::new(Seed::new(1)));
-        db.insert(7, key, Value::Str(Str::new(text))).set_access(u32::MAX);
-        db
-    }
-
-    /// The string at the key, the bytes that it takes.
-    #[track_caller]
-    fn read(db: &Db, key: &[u8]) -> (Vec<u8>, usize) {
-        let record = db.find(7, key).expect("it is there");
-        assert_eq!((record.key(), record.access()), (key, ACCESS_MASK));
-        let ValueRef::Str(string) = record.value() else { panic!("it was a string") };
-        (string.bytes().into_owned(), record.memory_bytes())
-    }
-
-    #[test]
-    fn a_record_gives_back_what_it_was_given() {
-        let texts =
-            [0, 1, 16, 22, 23, 100, 255, 256, 300, 1783, 1784, 2038, 2048, 20_000].map(|len| vec![b'x'; len]);
-        let texts = texts.iter().map(|text| &text[..]).chain([&b"12"[..], b"-9223372036854775808", b"012"]);
-        for (key, text) in texts.flat_map(|text| KEYS.map(|key| (key, text))) {
-            let mut db = db(key, text);
-            assert_eq!(read(&db, key).0, text);
-            let record = db.remove(7, key).expect("it is there");
-            let Value::Str(string) = record.into_value() else { panic!("it was a string") };
-            assert_eq!(&*string.bytes(), text);
-        }
-    }
-
-    #[test]
-    fn short_strings_lie_inside() {
-        for (text, bytes) in [
-            (&b"sixteen letters!"[..], 32),
-            (b"1234567890123456789", 24),
-            (b"seventeen letters", 40),
-            (&[b'x'; 550], 568),
-        ] {
-            assert_eq!(read(&db(b"key:123456", text), b"key:123456").1, SLOT_BYTES + bytes);
-        }
-    }
-
-    #[test]
-    fn a_string_is_written_over_whatever_was_there() {
-        let texts =
-            [&b"5"[..], b"text", b"another text of some length", &[b'y'; 500], &[b'z'; 502], &[b'z'; 5000]];
-        for (old, new, key) in texts
-            .iter()
-            .flat_map(|old| texts.map(|new| (old, new)))
-            .flat_map(|(o, n)| KEYS.map(|key| (o, n, key)))
-        {
-            for (expiry, is_wide) in [(None, false), (Some(5), false), (Some(-5), true)] {
-                let mut db = db(key, old);
-                db.set_expiry(7, key, expiry);
-                let mut record = db.find_mut(7, key).expect("it is there");
-                if is_wide {
-                    record = RecordMut({
-                        record.into_value();
-                        db.find_mut(7, key).expect("it is there").0
-                    });
-                }
-                assert!(record.set_string(new).is_none());
-                assert_eq!(record.lend().expiry(), expiry);
-                assert_eq!(read(&db, key).0, new);
-            }
-        }
-    }
-
-    #[test]
-    fn other_values_come_and_go() {
-        let mut db = db(b"key", b"text");
-        let list = || Value::List(Box::new(ds::list::List::new()));
-        let mut record = db.find_mut(7, b"key").expect("it is there");
-        assert!(matches!(record.replace_value(list()), Value::Str(_)));
-        assert!(matches!(record.set_string(b"5"), Some(Value::List(_))));
-        assert!(matches!(record.replace_value(list()), Value::Str(Str::Int(5))));
-        assert_eq!(record.lend().value().kind(), crate::value::Kind::List);
-        *record.into_value() = Value::Str(Str::Int(9));
-        assert_eq!(read(&db, b"key").0, b"9");
-    }
-
-    #[test]
-    fn an_expiry_takes_room_once_there_is_one() {
-        for (text, rooms) in
-            [(&[b'x'; 3000][..], [0, 6, 8]), (&[b'x'; 300], [0, 8, 8]), (b"short", [0, 8, 8])]
-        {
-            let mut db = db(b"key", text);
-            let without = read(&db, b"key").1;
-            for (expiry, read_back, form) in [
-                (None, None, 0),
-                (Some(0), Some(0), 1),
-                (Some(1_800_000_000_000), Some(1_800_000_000_000), 1),
-                (None, None, 1),
-                (Some((1 << 48) - 2), Some((1 << 48) - 2), 1),
-                (Some((1 << 48) - 1), Some((1 << 48) - 1), 2),
-                (Some(-1), Some(-1), 2),
-                (Some(5), Some(5), 2),
-                (None, None, 2),
-                (Some(UnixMs::MAX), Some(UnixMs::MAX - 1), 2),
-            ] {
-                assert!(db.set_expiry(7, b"key", expiry));
-                assert_eq!(read(&db, b"key"), (text.to_vec(), without + rooms[form]), "{expiry:?}");
-                let record = db.find(7, b"key").expect("it is there");
-                assert_eq!(record.expiry(), read_back);
-                assert_eq!(record.expired(6), read_back.is_some_and(|read| read < 6));
-                assert_eq!(db.volatile_len(), usize::from(expiry.is_some()));
-            }
-        }
-    }
-
-    #[test]
-    fn marks_take_room_once_there_are_some_and_end_with_the_value() {
-        let all = Marks { flags: 7, cas: u64::MAX, is_stale: true, was_token_sent: true };
-        for (text, room) in [(&b"short"[..], 24), (&[b'x'; 3000], 8 + MARKS_BYTES)] {
-            let mut db = db(b"key", text);
-            let without = read(&db, b"key").1;
-            let mark = |db: &mut Db| db.find_mut(7, b"key").expect("it is there").set_marks(all);
-            let marks = |db: &Db| db.find(7, b"key").expect("it is there").marks();
-            assert_eq!(marks(&db), Marks::default());
-            db.find_mut(7, b"key").expect("it is there").set_marks(Marks::default());
-            assert_eq!(read(&db, b"key").1, without);
-            db.set_expiry(7, b"key", Some(5));
-            db.find_mut(7, b"key").expect("it is there").set_read(u32::MAX);
-            mark(&mut db);
-            assert_eq!(read(&db, b"key"), (text.to_vec(), without + room));
-            assert!(db.find(7, b"key").expect("it is there").was_read());
-            for expiry in [Some(-1), None, Some(9)] {
-                db.set_expiry(7, b"key", expiry);
-                assert_eq!(
-                    (db.find(7, b"key").and_then(|record| record.expiry()), marks(&db)),
-                    (expiry, all)
-                );
-            }
-            // A value that is changed keeps the flags, one that is replaced nothing.
-            db.find_mut(7, b"key").expect("it is there").into_value();
-            assert_eq!(marks(&db), Marks { flags: 7, ..Marks::default() });
-            mark(&mut db);
-            assert!(db.find_mut(7, b"key").expect("it is there").set_string(text).is_none());
-            assert_eq!(marks(&db), Marks::default());
-            mark(&mut db);
-            db.find_mut(7, b"key").expect("it is there").replace_value(Value::Str(Str::Int(1)));
-            assert_eq!(marks(&db), Marks::default());
-            db.find_mut(7, b"key").expect("it is there").set_access(1);
-            assert!(!db.find(7, b"key").expect("it is there").was_read());
-        }
-    }
-
-    #[test]
-    fn idle_seconds_are_counted_round_the_clock() {
-        let mut db = db(b"key", b"text");
-        for (noted, now, idle) in
-            [(5, 9, 4), (ACCESS_MASK, ACCESS_MASK + 3, 3), (1_800_000_000, 1_800_000_060, 60), (10, 9, 0)]
-        {
-            db.find_mut(7, b"key").expect("it is there").set_access(noted);
-            assert_eq!(db.find(7, b"key").expect("it is there").idle_seconds(now), idle);
-        }
-    }
-}
+mod tests;

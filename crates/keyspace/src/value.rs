@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use ds::hash::Hash;
+use ds::hash::{Hash, HashRef};
 use ds::list::List;
 use ds::mover::{Mover, Place, move_box};
+use ds::packed::Packed;
 use ds::prefetch::prefetch;
-use ds::set::Set;
+use ds::set::{Set, SetRef};
 use ds::stream::Stream;
-use ds::zset::ZSet;
+use ds::zset::{ZSet, ZSetRef};
 
+use crate::changing::Changing;
+use crate::record::{Record, RecordMut};
 use crate::string::{Str, StrRef};
 
 /// What kind of value a key holds; `TYPE` answers its name.
@@ -86,9 +89,9 @@ impl Value {
         match self {
             Value::Str(string) => ValueRef::Str(string.lend()),
             Value::List(list) => ValueRef::List(list),
-            Value::Set(set) => ValueRef::Set(set),
-            Value::ZSet(zset) => ValueRef::ZSet(zset),
-            Value::Hash(hash) => ValueRef::Hash(hash),
+            Value::Set(set) => ValueRef::Set(set.lend()),
+            Value::ZSet(zset) => ValueRef::ZSet(zset.lend()),
+            Value::Hash(hash) => ValueRef::Hash(hash.lend()),
             Value::Stream(stream) => ValueRef::Stream(stream),
         }
     }
@@ -184,13 +187,44 @@ pub enum ValueRef<'a> {
     /// A list.
     List(&'a List),
     /// A set.
-    Set(&'a Set),
+    Set(SetRef<'a>),
     /// A sorted set.
-    ZSet(&'a ZSet),
+    ZSet(ZSetRef<'a>),
     /// A hash.
-    Hash(&'a Hash),
+    Hash(HashRef<'a>),
     /// A stream.
     Stream(&'a Stream),
+}
+
+/// What a [`Packed`] collection is, below [`PACKED_TAGS`]: of a set the form, too.
+const PACKED_HASH: u8 = 0;
+const PACKED_ZSET: u8 = 1;
+const PACKED_SET: u8 = 4;
+/// One more than the highest tag.
+pub(crate) const PACKED_TAGS: u8 = 8;
+
+impl<'a> ValueRef<'a> {
+    /// The collection as bytes with a tag that says what it is, if it is small.
+    #[inline]
+    pub(crate) fn packed(self) -> Option<(u8, Packed<'a>)> {
+        match self {
+            ValueRef::Hash(hash) => Some((PACKED_HASH, hash.packed()?)),
+            ValueRef::ZSet(zset) => Some((PACKED_ZSET, zset.packed()?)),
+            ValueRef::Set(set) => set.packed().map(|packed| (PACKED_SET + packed.form, packed)),
+            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Stream(_) => None,
+        }
+    }
+
+    /// The collection that [`packed`](Self::packed) gave with this tag.
+    #[inline]
+    pub(crate) fn of_packed(tag: u8, count: usize, bytes: &'a [u8]) -> Self {
+        let packed = |form| Packed { form, count, bytes };
+        match tag {
+            PACKED_HASH => ValueRef::Hash(HashRef::of(packed(0))),
+            PACKED_ZSET => ValueRef::ZSet(ZSetRef::of(packed(0))),
+            _ => ValueRef::Set(SetRef::of(packed(tag - PACKED_SET))),
+        }
+    }
 }
 
 impl ValueRef<'_> {
@@ -251,9 +285,9 @@ impl ValueRef<'_> {
         match self {
             ValueRef::Str(string) => Value::Str(string.to_str()),
             ValueRef::List(list) => Value::List(Box::new(list.clone())),
-            ValueRef::Set(set) => Value::Set(Box::new(set.clone())),
-            ValueRef::ZSet(zset) => Value::ZSet(Box::new(zset.clone())),
-            ValueRef::Hash(hash) => Value::Hash(Box::new(hash.clone())),
+            ValueRef::Set(set) => Value::Set(Box::new(set.to_set())),
+            ValueRef::ZSet(zset) => Value::ZSet(Box::new(zset.to_zset())),
+            ValueRef::Hash(hash) => Value::Hash(Box::new(hash.to_hash())),
             ValueRef::Stream(stream) => Value::Stream(Box::new(stream.clone())),
         }
     }
@@ -275,45 +309,103 @@ impl std::fmt::Debug for Value {
 pub trait Type: Sized {
     /// What is lent of it.
     type Ref<'a>: Copy;
+    /// What is lent of it to be changed.
+    type Mut<'a>;
     /// The value as this type, `None` if it is another.
     fn of(value: ValueRef<'_>) -> Option<Self::Ref<'_>>;
-    /// The same to change it.
-    fn of_mut(value: &mut Value) -> Option<&mut Self>;
-    /// A new empty value.
-    fn create() -> Value;
+    /// That of a record, to change it.
+    fn of_mut(record: RecordMut<'_>) -> Option<Self::Mut<'_>>;
+    /// A record with a new empty value.
+    fn create(key: &[u8]) -> Record;
 }
 
 macro_rules! boxed_type {
     ($($name:ident),*) => {$(
         impl Type for $name {
             type Ref<'a> = &'a $name;
+            type Mut<'a> = &'a mut $name;
             #[inline]
             fn of(value: ValueRef<'_>) -> Option<&$name> {
                 if let ValueRef::$name(inner) = value { Some(inner) } else { None }
             }
             #[inline]
-            fn of_mut(value: &mut Value) -> Option<&mut Self> {
-                if let Value::$name(inner) = value { Some(inner) } else { None }
+            fn of_mut(record: RecordMut<'_>) -> Option<&mut Self> {
+                Self::of(record.lend().value())?;
+                if let Value::$name(inner) = record.into_value() { Some(inner) } else { None }
             }
-            fn create() -> Value {
-                Value::$name(Box::new($name::new()))
+            fn create(key: &[u8]) -> Record {
+                Record::new(key, Value::$name(Box::new($name::new())))
             }
         }
     )*};
 }
-boxed_type!(List, Set, ZSet, Hash, Stream);
+boxed_type!(List, Stream);
 
 impl Type for Str {
     type Ref<'a> = StrRef<'a>;
+    type Mut<'a> = &'a mut Str;
     #[inline]
     fn of(value: ValueRef<'_>) -> Option<StrRef<'_>> {
         if let ValueRef::Str(string) = value { Some(string) } else { None }
     }
     #[inline]
-    fn of_mut(value: &mut Value) -> Option<&mut Self> {
-        if let Value::Str(string) = value { Some(string) } else { None }
+    fn of_mut(record: RecordMut<'_>) -> Option<&mut Self> {
+        Self::of(record.lend().value())?;
+        if let Value::Str(string) = record.into_value() { Some(string) } else { None }
     }
-    fn create() -> Value {
-        Value::Str(Str::text(b""))
+    fn create(key: &[u8]) -> Record {
+        Record::new_wide(key, Value::Str(Str::text(b"")))
     }
 }
+
+/// A collection that lies in its record as long as it is small.
+pub trait Packable: Type + Default {
+    /// The collection, lent as any value.
+    fn lend_value(&self) -> ValueRef<'_>;
+    /// The collection that was [packed](ValueRef::packed).
+    fn unpacked(packed: Packed<'_>) -> Self;
+    /// The collection as a value.
+    fn into_value(self) -> Value;
+    /// That of a value, if it is one.
+    fn of_value_mut(value: &mut Value) -> Option<&mut Self>;
+}
+
+macro_rules! packable_type {
+    ($($name:ident, $lent:ident);*) => {$(
+        impl Packable for $name {
+            #[inline]
+            fn lend_value(&self) -> ValueRef<'_> {
+                ValueRef::$name(self.lend())
+            }
+            #[inline]
+            fn unpacked(packed: Packed<'_>) -> Self {
+                $name::unpacked(packed)
+            }
+            fn into_value(self) -> Value {
+                Value::$name(Box::new(self))
+            }
+            #[inline]
+            fn of_value_mut(value: &mut Value) -> Option<&mut Self> {
+                if let Value::$name(inner) = value { Some(inner) } else { None }
+            }
+        }
+
+        impl Type for $name {
+            type Ref<'a> = $lent<'a>;
+            type Mut<'a> = Changing<'a, $name>;
+            #[inline]
+            fn of(value: ValueRef<'_>) -> Option<$lent<'_>> {
+                if let ValueRef::$name(inner) = value { Some(inner) } else { None }
+            }
+            #[inline]
+            fn of_mut(record: RecordMut<'_>) -> Option<Changing<'_, Self>> {
+                Self::of(record.lend().value())?;
+                Some(Changing::new(record))
+            }
+            fn create(key: &[u8]) -> Record {
+                Record::new_small::<$name>(key)
+            }
+        }
+    )*};
+}
+packable_type!(Set, SetRef; ZSet, ZSetRef; Hash, HashRef);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use ds::hashing::{Seed, hash};
 use ds::list::{End, List};
 use ds::random::Random;
-use keyspace::{Db, RecordRef, Str, Taken, UnixMs, Value, ValueRef, Witness};
+use keyspace::{Db, Record, RecordRef, Str, Taken, UnixMs, Value, ValueRef, Witness};
 
 /// What a record says: value and expiry.
 type State = (Vec<Vec<u8>>, Option<UnixMs>);
@@ -134,7 +134,7 @@ impl World {
                 assert_eq!(base.remove(hash, &key).is_some(), model.remove(&key).is_some());
             }
             10..=13 => {
-                let make = || Value::List(Box::new(List::new()));
+                let make = |key: &[u8]| Record::new(key, Value::List(Box::new(List::new())));
                 let (record, is_new) = base.find_or_insert(hash, &key, make);
                 let entry = model.entry(key.clone()).or_default();
                 if let Value::List(list) = record.into_value() {

@@ -8,7 +8,7 @@ use command::{
 };
 use ds::geohash::{self, Point, Shape as Area};
 use ds::num::parse_f64;
-use ds::zset::ZSet;
+use ds::zset::{ZSet, ZSetRef};
 
 use super::place::{POINT, reply_point};
 use super::store::{sort, store};
@@ -301,7 +301,7 @@ fn search(ctx: &mut Ctx, kind: Kind) -> CommandResult {
 }
 
 /// The members of `zset` in `area`, at most `count_max`, cell by cell.
-fn find(zset: &ZSet, center: Point, area: Area, count_max: Option<usize>) -> Vec<Found> {
+fn find(zset: ZSetRef<'_>, center: Point, area: Area, count_max: Option<usize>) -> Vec<Found> {
     let mut all = Vec::new();
     for cell in area.cells(center) {
         let (first, end) = cell.scores();
@@ -321,7 +321,7 @@ fn find(zset: &ZSet, center: Point, area: Area, count_max: Option<usize>) -> Vec
 }
 
 impl<'a> Query<'a> {
-    fn parse(args: &'a [&'a [u8]], kind: Kind, zset: Option<&ZSet>) -> Result<Query<'a>, CommandError> {
+    fn parse(args: &'a [&'a [u8]], kind: Kind, zset: Option<ZSetRef<'_>>) -> Result<Query<'a>, CommandError> {
         let mut query = Query::default();
         let mut rest = match kind {
             Kind::Radius | Kind::RadiusRo => {
@@ -355,7 +355,7 @@ impl<'a> Query<'a> {
         word: &[u8],
         after: &'a [&'a [u8]],
         kind: Kind,
-        zset: Option<&ZSet>,
+        zset: Option<ZSetRef<'_>>,
     ) -> Result<&'a [&'a [u8]], CommandError> {
         let is = |name| keyword_is(word, name);
         let may_store = matches!(kind, Kind::Radius | Kind::RadiusByMember);
@@ -391,7 +391,7 @@ impl<'a> Query<'a> {
         &mut self,
         word: &[u8],
         after: &'a [&'a [u8]],
-        zset: Option<&ZSet>,
+        zset: Option<ZSetRef<'_>>,
     ) -> Result<&'a [&'a [u8]], CommandError> {
         let is = |name| keyword_is(word, name);
         // A second centre or area of the same kind replaces the first.
@@ -491,7 +491,7 @@ impl<'a> Query<'a> {
     }
 }
 
-fn place_of(zset: Option<&ZSet>, member: &[u8]) -> Result<Option<Point>, CommandError> {
+fn place_of(zset: Option<ZSetRef<'_>>, member: &[u8]) -> Result<Option<Point>, CommandError> {
     match zset.and_then(|zset| zset.score(member)) {
         Some(score) => Ok(Some(Point::of_score(score))),
         None => Err(CommandError::fixed("ERR could not decode requested zset member")),

@@ -46,7 +46,7 @@ fn hgetdel(ctx: &mut Ctx) -> CommandResult {
     let mut effect: Vec<&[u8]> = vec![b"HDEL", key];
     ctx.reply.array(fields.len());
     for &field in fields {
-        match hash.as_ref().and_then(|hash| hash.get(field)) {
+        match hash.as_ref().and_then(|hash| hash.lend().get(field)) {
             None => ctx.reply.null(),
             Some(value) => {
                 ctx.reply.bulk(value);
@@ -55,6 +55,7 @@ fn hgetdel(ctx: &mut Ctx) -> CommandResult {
             }
         }
     }
+    drop(hash);
     if effect.len() > 2 {
         ctx.store.changed_elements(key, Class::Hash, "hdel", effect.len() - 2);
         ctx.store.delete_if_empty(key);
@@ -96,7 +97,7 @@ fn hgetex(ctx: &mut Ctx) -> CommandResult {
     ctx.reply.array(fields.len());
     for &field in fields {
         let Some((hash, value)) = hash.as_mut().and_then(|hash| {
-            let value = hash.get(field)?.to_vec();
+            let value = hash.lend().get(field)?.to_vec();
             Some((hash, value))
         }) else {
             ctx.reply.null();
@@ -113,6 +114,7 @@ fn hgetex(ctx: &mut Ctx) -> CommandResult {
         };
         touched.extend(is_touched.then_some(field));
     }
+    drop(hash);
     match at {
         Some(at) => note_expiries(ctx, key, &touched, at, touched.len()),
         None if touched.is_empty() => {}
@@ -221,15 +223,16 @@ fn hsetex(ctx: &mut Ctx) -> CommandResult {
     let key = ctx.args[1];
     let SetEx { all_or_none, expiry, pairs } = SetEx::parse(ctx)?;
     let hash = ctx.store.write_as::<Hash>(key)?;
-    let contains = |field: &[u8]| hash.as_ref().is_some_and(|hash| hash.contains(field));
+    let contains = |field: &[u8]| hash.as_ref().is_some_and(|hash| hash.lend().contains(field));
     if all_or_none
         .is_some_and(|must_be_there| pairs.iter().any(|[field, _]| contains(field) != must_be_there))
     {
         ctx.reply.int(0);
         return Ok(());
     }
+    drop(hash);
     let (limits, now) = (&ctx.store.config().hash, ctx.store.now());
-    let hash = ctx.store.upsert::<Hash>(key)?;
+    let mut hash = ctx.store.upsert::<Hash>(key)?;
     hash.expect(pairs.len(), limits);
     for [field, value] in pairs {
         match expiry {
@@ -242,6 +245,7 @@ fn hsetex(ctx: &mut Ctx) -> CommandResult {
             }
         }
     }
+    drop(hash);
     ctx.store.changed_elements(key, Class::Hash, "hset", pairs.len());
     let count = pairs.len().to_string();
     let mut effect: Vec<&[u8]> = vec![b"HSETEX", key];

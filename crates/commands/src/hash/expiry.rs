@@ -149,17 +149,16 @@ fn expire(ctx: &mut Ctx, unit: Unit) -> CommandResult {
     let (condition, rest) = Condition::parse(&ctx.args[3..]);
     let fields = parse_fields(rest, "ERR Parameter `numFields` should be greater than 0")?;
     let is_over = at <= ctx.store.now();
-    let hash = ctx.store.write_as::<Hash>(key)?;
     ctx.reply.array(fields.len());
-    let Some(hash) = hash else {
+    let Some(mut hash) = ctx.store.write_as::<Hash>(key)? else {
         fields.iter().for_each(|_| ctx.reply.int(NO_FIELD));
         return Ok(());
     };
     let mut touched = Vec::new();
     for field in fields {
         let outcome = match () {
-            () if !hash.contains(field) => NO_FIELD,
-            () if !condition.allows(hash.expiry(field), at) => REFUSED,
+            () if !hash.lend().contains(field) => NO_FIELD,
+            () if !condition.allows(hash.lend().expiry(field), at) => REFUSED,
             () if is_over => {
                 hash.remove(field);
                 DELETED
@@ -174,6 +173,7 @@ fn expire(ctx: &mut Ctx, unit: Unit) -> CommandResult {
         }
         ctx.reply.int(outcome);
     }
+    drop(hash);
     note_expiries(ctx, key, &touched, at, touched.len());
     Ok(())
 }
@@ -279,7 +279,7 @@ fn hpersist(ctx: &mut Ctx) -> CommandResult {
     ctx.reply.array(fields.len());
     let mut any = false;
     for field in fields {
-        let hash = hash.as_mut().filter(|hash| hash.contains(field));
+        let hash = hash.as_mut().filter(|hash| hash.lend().contains(field));
         ctx.reply.int(match hash.map(|hash| hash.persist(field)) {
             None => NO_FIELD,
             Some(false) => NO_EXPIRY,
@@ -289,6 +289,7 @@ fn hpersist(ctx: &mut Ctx) -> CommandResult {
             }
         });
     }
+    drop(hash);
     if any {
         ctx.store.changed(key, Class::Hash, "hpersist");
         ctx.effect_same(key);

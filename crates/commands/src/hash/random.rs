@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key, token};
-use ds::hash::Hash;
+use ds::hash::{Hash, HashRef};
 use ds::random::Random;
 use ds::set::{Set, SetLimits};
 use resp::{Proto, Reply};
@@ -62,7 +62,13 @@ fn hrandfield(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-fn write_distinct(hash: &Hash, count: usize, random: &mut Random, limits: &SetLimits, fields: &mut Fields) {
+fn write_distinct(
+    hash: HashRef<'_>,
+    count: usize,
+    random: &mut Random,
+    limits: &SetLimits,
+    fields: &mut Fields,
+) {
     let count = count.min(hash.len());
     fields.begin(count);
     if sample::should_walk(hash.len(), count) {
@@ -72,7 +78,7 @@ fn write_distinct(hash: &Hash, count: usize, random: &mut Random, limits: &SetLi
         return;
     }
     let mut seen = Set::new();
-    while seen.len() < count {
+    while seen.lend().len() < count {
         if let Some((field, value)) = hash.random(random.next_u64(), random.next_u64())
             && seen.insert(field, limits)
         {
@@ -82,7 +88,7 @@ fn write_distinct(hash: &Hash, count: usize, random: &mut Random, limits: &SetLi
 }
 
 fn write_repeated(
-    hash: &Hash,
+    hash: HashRef<'_>,
     count: u64,
     random: &mut Random,
     string_bytes_max: u64,

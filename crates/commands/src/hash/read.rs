@@ -5,7 +5,7 @@ use command::KeyFlag::*;
 use command::{
     Acl, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, pattern, string, token,
 };
-use ds::hash::Hash;
+use ds::hash::{Hash, HashRef};
 
 use crate::scan;
 
@@ -81,8 +81,8 @@ pub(super) const HGETALL: Entry = Entry {
 
 fn hgetall(ctx: &mut Ctx) -> CommandResult {
     let hash = ctx.store.read_as::<Hash>(ctx.args[1])?;
-    ctx.reply.map(hash.map_or(0, Hash::len));
-    hash.into_iter().flat_map(Hash::iter).for_each(|(field, value)| {
+    ctx.reply.map(hash.map_or(0, HashRef::len));
+    hash.into_iter().flat_map(HashRef::iter).for_each(|(field, value)| {
         ctx.reply.bulk(field);
         ctx.reply.bulk(value);
     });
@@ -108,8 +108,8 @@ pub(super) const HKEYS: Entry = Entry {
 
 fn hkeys(ctx: &mut Ctx) -> CommandResult {
     let hash = ctx.store.read_as::<Hash>(ctx.args[1])?;
-    ctx.reply.array(hash.map_or(0, Hash::len));
-    for (field, _) in hash.into_iter().flat_map(Hash::iter) {
+    ctx.reply.array(hash.map_or(0, HashRef::len));
+    for (field, _) in hash.into_iter().flat_map(HashRef::iter) {
         ctx.reply.bulk(field);
     }
     Ok(())
@@ -120,8 +120,8 @@ pub(super) const HVALS: Entry =
 
 fn hvals(ctx: &mut Ctx) -> CommandResult {
     let hash = ctx.store.read_as::<Hash>(ctx.args[1])?;
-    ctx.reply.array(hash.map_or(0, Hash::len));
-    for (_, value) in hash.into_iter().flat_map(Hash::iter) {
+    ctx.reply.array(hash.map_or(0, HashRef::len));
+    for (_, value) in hash.into_iter().flat_map(HashRef::iter) {
         ctx.reply.bulk(value);
     }
     Ok(())
@@ -144,7 +144,7 @@ pub(super) const HLEN: Entry = Entry {
 };
 
 fn hlen(ctx: &mut Ctx) -> CommandResult {
-    let len = ctx.store.read_as::<Hash>(ctx.args[1])?.map_or(0, Hash::len);
+    let len = ctx.store.read_as::<Hash>(ctx.args[1])?.map_or(0, HashRef::len);
     ctx.reply.int(len as i64);
     Ok(())
 }

@@ -63,12 +63,13 @@ fn set_all(ctx: &mut Ctx) -> Result<i64, CommandError> {
         return Err(CommandError::wrong_arity(&ctx.command.full_name));
     };
     let limits = &ctx.store.config().hash;
-    let hash = ctx.store.upsert::<Hash>(key)?;
+    let mut hash = ctx.store.upsert::<Hash>(key)?;
     hash.expect(pairs.len(), limits);
     let mut added = 0;
     for [field, value] in pairs {
         added += i64::from(hash.set(field, value, limits));
     }
+    drop(hash);
     ctx.store.changed_elements(key, Class::Hash, "hset", pairs.len());
     ctx.effect_same(key);
     Ok(added)
@@ -93,10 +94,11 @@ pub(super) const HSETNX: Entry = Entry {
 fn hsetnx(ctx: &mut Ctx) -> CommandResult {
     let [_, key, field, value] = *ctx.args else { unreachable!("the arity says so") };
     let limits = &ctx.store.config().hash;
-    let hash = ctx.store.upsert::<Hash>(key)?;
-    let is_new = !hash.contains(field);
+    let mut hash = ctx.store.upsert::<Hash>(key)?;
+    let is_new = !hash.lend().contains(field);
     if is_new {
         hash.set(field, value, limits);
+        drop(hash);
         ctx.store.changed(key, Class::Hash, "hset");
         ctx.effect_same(key);
     }
@@ -124,7 +126,7 @@ pub(super) const HDEL: Entry = Entry {
 fn hdel(ctx: &mut Ctx) -> CommandResult {
     let key = ctx.args[1];
     let mut removed = 0;
-    if let Some(hash) = ctx.store.write_as::<Hash>(key)? {
+    if let Some(mut hash) = ctx.store.write_as::<Hash>(key)? {
         for field in &ctx.args[2..] {
             removed += usize::from(hash.remove(field));
         }
@@ -160,8 +162,8 @@ fn hincrby(ctx: &mut Ctx) -> CommandResult {
     let increment = parse_i64(increment)?;
     let limits = &ctx.store.config().hash;
     // If there is an error, there is a field, so the hash was not created just now.
-    let hash = ctx.store.upsert::<Hash>(key)?;
-    let old = match hash.get(field) {
+    let mut hash = ctx.store.upsert::<Hash>(key)?;
+    let old = match hash.lend().get(field) {
         None => 0,
         Some(text) => {
             ds::num::parse_i64(text).ok_or(CommandError::new("ERR hash value is not an integer"))?
@@ -169,6 +171,7 @@ fn hincrby(ctx: &mut Ctx) -> CommandResult {
     };
     let new = old.checked_add(increment).ok_or(CommandError::OVERFLOW)?;
     hash.set_keeping_expiry(field, itoa::Buffer::new().format(new).as_bytes(), limits);
+    drop(hash);
     ctx.store.changed(key, Class::Hash, "hincrby");
     ctx.effect_same(key);
     ctx.reply.int(new);
@@ -200,8 +203,8 @@ fn hincrbyfloat(ctx: &mut Ctx) -> CommandResult {
     }
     let limits = &ctx.store.config().hash;
     // If there is an error, there is a field, so the hash was not created just now.
-    let hash = ctx.store.upsert::<Hash>(key)?;
-    let old = match hash.get(field) {
+    let mut hash = ctx.store.upsert::<Hash>(key)?;
+    let old = match hash.lend().get(field) {
         None => LongDouble::from_i64(0),
         Some(text) => LongDouble::parse(text).ok_or(CommandError::new("ERR hash value is not a float"))?,
     };
@@ -209,7 +212,8 @@ fn hincrbyfloat(ctx: &mut Ctx) -> CommandResult {
     let mut text = Vec::new();
     new.format(&mut text);
     hash.set_keeping_expiry(field, &text, limits);
-    let expires = hash.expiry(field).is_some();
+    let expires = hash.lend().expiry(field).is_some();
+    drop(hash);
     ctx.store.changed(key, Class::Hash, "hincrbyfloat");
     // The sum, so that whoever repeats this need not add in the same way.
     if expires {

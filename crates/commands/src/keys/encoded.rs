@@ -5,11 +5,12 @@
 
 use std::io::{self, Write};
 
-use ds::hash::Hash;
+use ds::hash::{Hash, HashRef};
 use ds::list::{End, List};
+use ds::packed::Packed;
 use ds::set::Set;
 use ds::stream::{Stream, StreamLimits};
-use ds::zset::ZSet;
+use ds::zset::{ZSet, ZSetRef};
 use keyspace::{Config, SHARED_BYTES_MIN, Str, Value, ValueRef};
 use rdb::{Encoder, Kind, Part, StreamPart, Style, ValueType};
 
@@ -18,19 +19,19 @@ const PACKED_BYTES_MAX: usize = 64 * 1024;
 
 /// How [`write`] encodes `value` in this style.
 pub fn value_type(value: ValueRef<'_>, style: Style) -> ValueType {
-    let is_packed = |encoding: &str, bytes: usize| encoding == "listpack" && bytes <= PACKED_BYTES_MAX;
+    let is_short = |packed: Packed<'_>| packed.bytes.len() <= PACKED_BYTES_MAX;
     match value {
         ValueRef::Str(_) => ValueType::Str,
         ValueRef::List(_) => ValueType::ListQuicklist2,
         ValueRef::Set(set) if set.encoding() == "intset" => ValueType::SetIntset,
-        ValueRef::Set(set) if style.packs_sets() && is_packed(set.encoding(), set.memory_bytes()) => {
+        ValueRef::Set(set) if style.packs_sets() && set.packed().is_some_and(is_short) => {
             ValueType::SetListpack
         }
         ValueRef::Set(_) => ValueType::Set,
-        ValueRef::ZSet(zset) if is_packed(zset.encoding(), zset.memory_bytes()) => ValueType::ZSetListpack,
+        ValueRef::ZSet(zset) if zset.packed().is_some_and(is_short) => ValueType::ZSetListpack,
         ValueRef::ZSet(_) => ValueType::ZSet,
         ValueRef::Hash(hash) if hash.first_expiry().is_some() => ValueType::HashExpiring,
-        ValueRef::Hash(hash) if is_packed(hash.encoding(), hash.memory_bytes()) => ValueType::HashListpack,
+        ValueRef::Hash(hash) if hash.packed().is_some_and(is_short) => ValueType::HashListpack,
         ValueRef::Hash(_) => ValueType::Hash,
         ValueRef::Stream(_) => style.stream_type(),
     }
@@ -62,13 +63,13 @@ pub fn write<W: Write>(value: ValueRef<'_>, encoder: &mut Encoder<W>) -> io::Res
     }
 }
 
-fn write_expiring<W: Write>(hash: &Hash, encoder: &mut Encoder<W>) -> io::Result<()> {
+fn write_expiring<W: Write>(hash: HashRef<'_>, encoder: &mut Encoder<W>) -> io::Result<()> {
     let earliest = hash.first_expiry().unwrap_or_default();
     let fields = hash.iter().map(|(field, value)| (field, value, hash.expiry(field)));
     encoder.expiring_fields(earliest, hash.len(), fields)
 }
 
-fn write_packed_zset<W: Write>(zset: &ZSet, encoder: &mut Encoder<W>) -> io::Result<()> {
+fn write_packed_zset<W: Write>(zset: ZSetRef<'_>, encoder: &mut Encoder<W>) -> io::Result<()> {
     let mut scores = Vec::with_capacity(zset.len());
     for (_, score) in zset.iter() {
         let mut text = Vec::new();

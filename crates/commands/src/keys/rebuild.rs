@@ -2,7 +2,7 @@
 //! it was not.
 
 use command::Store;
-use ds::zset::ZSet;
+use ds::zset::ZSetRef;
 use keyspace::{UnixMs, ValueRef};
 
 /// Elements added by one command.
@@ -49,7 +49,7 @@ pub fn commands(key: &[u8], value: ValueRef<'_>, expiry: Option<UnixMs>) -> Vec<
     commands
 }
 
-fn scored_members(zset: &ZSet) -> impl Iterator<Item = Box<[u8]>> {
+fn scored_members(zset: ZSetRef<'_>) -> impl Iterator<Item = Box<[u8]>> {
     zset.iter().flat_map(|(member, score)| {
         let mut text = Vec::new();
         resp::format_double(score, &mut text);

@@ -8,12 +8,12 @@ use command::KeyFlag::*;
 use command::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, Store, integer, key, keyword_is,
 };
-use ds::set::{Set, SetLimits};
+use ds::set::{Set, SetLimits, SetRef};
 use resp::Reply;
 use smallvec::SmallVec;
 
 /// The sets of several keys, `None` for keys that do not exist.
-type Sets<'s> = SmallVec<[Option<&'s Set>; 8]>;
+type Sets<'s> = SmallVec<[Option<SetRef<'s>>; 8]>;
 
 /// Looks all keys up, in order.
 pub(super) fn find<'s>(store: &'s mut Store, keys: &[&[u8]]) -> Result<Sets<'s>, CommandError> {
@@ -125,8 +125,8 @@ fn sunion(ctx: &mut Ctx) -> CommandResult {
     let limits = &ctx.store.config().set;
     let sets = find(&mut ctx.store, &ctx.args[1..])?;
     match sets.as_slice() {
-        [Some(only)] => write_set(&mut ctx.reply, only),
-        _ => write_set(&mut ctx.reply, &union(&sets, limits)),
+        [Some(only)] => write_set(&mut ctx.reply, *only),
+        _ => write_set(&mut ctx.reply, union(&sets, limits).lend()),
     }
     Ok(())
 }
@@ -151,7 +151,7 @@ fn sdiff(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-fn write_set(reply: &mut Reply, set: &Set) {
+fn write_set(reply: &mut Reply, set: SetRef<'_>) {
     reply.set(set.len());
     for member in set.iter() {
         reply.bulk(&member);
@@ -159,8 +159,8 @@ fn write_set(reply: &mut Reply, set: &Set) {
 }
 
 /// Visits the members that all sets have, until `visit` answers false: those of the smallest that the others have.
-pub(super) fn each_common(sets: &[Option<&Set>], mut visit: impl FnMut(&[u8]) -> bool) {
-    let Some(mut sets) = sets.iter().copied().collect::<Option<SmallVec<[&Set; 8]>>>() else { return };
+pub(super) fn each_common(sets: &[Option<SetRef<'_>>], mut visit: impl FnMut(&[u8]) -> bool) {
+    let Some(mut sets) = sets.iter().copied().collect::<Option<SmallVec<[SetRef<'_>; 8]>>>() else { return };
     sets.sort_by_key(|set| set.len());
     let Some((smallest, others)) = sets.split_first() else { return };
     smallest.iter().try_for_each(|member| {
@@ -170,7 +170,7 @@ pub(super) fn each_common(sets: &[Option<&Set>], mut visit: impl FnMut(&[u8]) ->
 }
 
 /// The members that any of the sets has.
-pub(super) fn union(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
+pub(super) fn union(sets: &[Option<SetRef<'_>>], limits: &SetLimits) -> Set {
     let mut result = Set::new();
     for member in sets.iter().flatten().flat_map(|set| set.iter()) {
         result.insert(&member, limits);
@@ -180,12 +180,9 @@ pub(super) fn union(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
 
 /// Visits the members of the first set that no other has, in the way that takes fewer steps: by looking each of
 /// them up in the others, which gets half off because it can stop early, or by taking all the others from a copy.
-pub(super) fn each_different(sets: &[Option<&Set>], limits: &SetLimits, mut visit: impl FnMut(&[u8])) {
+pub(super) fn each_different(sets: &[Option<SetRef<'_>>], limits: &SetLimits, mut visit: impl FnMut(&[u8])) {
     let Some((Some(first), others)) = sets.split_first() else { return };
-    let mut others: SmallVec<[&Set; 8]> = others.iter().flatten().copied().collect();
-    if others.iter().any(|other| std::ptr::eq(*other, *first)) {
-        return;
-    }
+    let mut others: SmallVec<[SetRef<'_>; 8]> = others.iter().flatten().copied().collect();
     let steps_looking_up = first.len() * (others.len() + 1) / 2;
     let steps_removing = first.len() + others.iter().map(|other| other.len()).sum::<usize>();
     if steps_looking_up <= steps_removing {
@@ -197,14 +194,14 @@ pub(super) fn each_different(sets: &[Option<&Set>], limits: &SetLimits, mut visi
         }
         return;
     }
-    let mut rest = union(&[Some(first)], limits);
+    let mut rest = union(&[Some(*first)], limits);
     for other in others {
         for member in other.iter() {
             rest.remove(&member);
         }
-        if rest.is_empty() {
+        if rest.lend().is_empty() {
             break;
         }
     }
-    rest.iter().for_each(|member| visit(&member));
+    rest.lend().iter().for_each(|member| visit(&member));
 }

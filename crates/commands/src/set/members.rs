@@ -5,7 +5,7 @@ use command::KeyFlag::*;
 use command::{
     Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, pattern, string,
 };
-use ds::set::Set;
+use ds::set::{Set, SetRef};
 
 use crate::scan;
 
@@ -30,7 +30,7 @@ pub(super) const SADD: Entry = Entry {
 fn sadd(ctx: &mut Ctx) -> CommandResult {
     let (key, members) = (ctx.args[1], &ctx.args[2..]);
     let limits = &ctx.store.config().set;
-    let set = ctx.store.upsert::<Set>(key)?;
+    let mut set = ctx.store.upsert::<Set>(key)?;
     if members.len() > 1 {
         set.expect(members[0], members.len(), limits);
     }
@@ -38,6 +38,7 @@ fn sadd(ctx: &mut Ctx) -> CommandResult {
     for member in members {
         added += usize::from(set.insert(member, limits));
     }
+    drop(set);
     if added > 0 {
         ctx.store.changed_elements(key, Class::Set, "sadd", added);
         ctx.effect_same(key);
@@ -66,7 +67,7 @@ pub(super) const SREM: Entry = Entry {
 fn srem(ctx: &mut Ctx) -> CommandResult {
     let key = ctx.args[1];
     let mut removed = 0;
-    if let Some(set) = ctx.store.write_as::<Set>(key)? {
+    if let Some(mut set) = ctx.store.write_as::<Set>(key)? {
         for member in &ctx.args[2..] {
             removed += usize::from(set.remove(member));
         }
@@ -101,11 +102,11 @@ fn smove(ctx: &mut Ctx) -> CommandResult {
     let refused = ctx.store.peek_as::<Set>(destination).err();
     let moved = match ctx.store.write_as::<Set>(source)? {
         None => false,
-        Some(set) => {
+        Some(mut set) => {
             if let Some(error) = refused {
                 return Err(error);
             }
-            if source == destination { set.contains(member) } else { set.remove(member) }
+            if source == destination { set.lend().contains(member) } else { set.remove(member) }
         }
     };
     if moved && source != destination {
@@ -139,7 +140,7 @@ pub(super) const SCARD: Entry = Entry {
 };
 
 fn scard(ctx: &mut Ctx) -> CommandResult {
-    let len = ctx.store.read_as::<Set>(ctx.args[1])?.map_or(0, Set::len);
+    let len = ctx.store.read_as::<Set>(ctx.args[1])?.map_or(0, SetRef::len);
     ctx.reply.int(len as i64);
     Ok(())
 }
@@ -211,9 +212,9 @@ pub(super) const SMEMBERS: Entry = Entry {
 
 fn smembers(ctx: &mut Ctx) -> CommandResult {
     let set = ctx.store.read_as::<Set>(ctx.args[1])?;
-    ctx.reply.set(set.map_or(0, Set::len));
+    ctx.reply.set(set.map_or(0, SetRef::len));
     // From within: the iterator goes through every form that a set may have, with a question at each step.
-    set.into_iter().flat_map(Set::iter).for_each(|member| ctx.reply.bulk(&member));
+    set.into_iter().flat_map(SetRef::iter).for_each(|member| ctx.reply.bulk(&member));
     Ok(())
 }
 

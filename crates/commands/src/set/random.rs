@@ -7,7 +7,7 @@ use command::{
     parse_count,
 };
 use ds::random::Random;
-use ds::set::{Set, SetLimits};
+use ds::set::{Set, SetLimits, SetRef};
 
 use crate::sample::{self, Draw, ReplyLimit};
 
@@ -40,8 +40,8 @@ fn spop(ctx: &mut Ctx) -> CommandResult {
 
 fn pop_one(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
     let mut random = sample::random(ctx, key);
-    let popped =
-        ctx.store.write_as::<Set>(key)?.and_then(|set| set.pop_random(random.next_u64(), random.next_u64()));
+    let set = ctx.store.write_as::<Set>(key)?;
+    let popped = set.and_then(|mut set| set.pop_random(random.next_u64(), random.next_u64()));
     match popped {
         None => ctx.reply.null(),
         Some(member) => {
@@ -56,22 +56,24 @@ fn pop_one(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
 
 fn pop_several(ctx: &mut Ctx, key: &[u8], count: usize) -> CommandResult {
     let mut random = sample::random(ctx, key);
-    let Some(set) = ctx.store.write_as::<Set>(key)?.filter(|_| count > 0) else {
+    let Some(mut set) = ctx.store.write_as::<Set>(key)?.filter(|_| count > 0) else {
         ctx.reply.set(0);
         return Ok(());
     };
-    let len = set.len();
+    let len = set.lend().len();
     if count >= len {
         ctx.reply.set(len);
-        for member in set.iter() {
+        for member in set.lend().iter() {
             ctx.reply.bulk(&member);
         }
+        drop(set);
         // The deletion counts for one of them.
         ctx.store.changed_elements(key, Class::Set, "spop", len - 1);
         ctx.store.delete(key);
         return Ok(());
     }
-    let popped = take_several(set, count, &mut random);
+    let popped = take_several(&mut set, count, &mut random);
+    drop(set);
     ctx.reply.set(popped.len());
     for member in &popped {
         ctx.reply.bulk(member);
@@ -87,9 +89,9 @@ fn pop_several(ctx: &mut Ctx, key: &[u8], count: usize) -> CommandResult {
 
 /// Takes `count` members, of which there are more, out of `set`.
 fn take_several(set: &mut Set, count: usize, random: &mut Random) -> Vec<Vec<u8>> {
-    if sample::should_walk(set.len(), count) {
-        let chosen: Vec<Vec<u8>> =
-            sample::walk(set.iter(), set.len(), count, random).map(|member| member.to_vec()).collect();
+    if sample::should_walk(set.lend().len(), count) {
+        let members = sample::walk(set.lend().iter(), set.lend().len(), count, random);
+        let chosen: Vec<Vec<u8>> = members.map(|member| member.to_vec()).collect();
         for member in &chosen {
             set.remove(member);
         }
@@ -154,7 +156,7 @@ fn srandmember(ctx: &mut Ctx) -> CommandResult {
 }
 
 fn each_distinct(
-    set: &Set,
+    set: SetRef<'_>,
     count: usize,
     random: &mut Random,
     limits: &SetLimits,
@@ -164,7 +166,7 @@ fn each_distinct(
         return sample::walk(set.iter(), set.len(), count, random).for_each(|member| visit(&member));
     }
     let mut seen = Set::new();
-    while seen.len() < count {
+    while seen.lend().len() < count {
         if let Some(member) = set.random(random.next_u64(), random.next_u64())
             && seen.insert(&member, limits)
         {

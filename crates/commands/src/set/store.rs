@@ -75,8 +75,8 @@ fn sdiffstore(ctx: &mut Ctx) -> CommandResult {
 /// Puts `result` under the key at argument 1, whatever was there; an empty one deletes it.
 fn store(ctx: &mut Ctx, result: Set, event: &'static str) -> CommandResult {
     let key = ctx.args[1];
-    ctx.reply.int(result.len() as i64);
-    if result.is_empty() {
+    ctx.reply.int(result.lend().len() as i64);
+    if result.lend().is_empty() {
         ctx.store.delete(key);
         return Ok(());
     }

@@ -93,7 +93,7 @@ impl Options {
                 Some(_) => Change::Updated(score),
             });
         }
-        let Some(old) = zset.score(member) else {
+        let Some(old) = zset.lend().score(member) else {
             if self.existing_only {
                 return Ok(Change::Refused);
             }
@@ -178,13 +178,13 @@ pub(crate) fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandRe
     let scores = pairs.iter().step_by(2).map(|text| parse_f64(text));
     let scores: SmallVec<[f64; 8]> = scores.collect::<Result<_, _>>()?;
     let limits = &ctx.store.config().zset;
-    let zset = if options.existing_only {
+    let mut zset = if options.existing_only {
         ctx.store.write_as::<ZSet>(key)?
     } else {
         Some(ctx.store.upsert::<ZSet>(key)?)
     };
     let (mut added, mut updated, mut last) = (0, 0, None);
-    if let Some(zset) = zset {
+    if let Some(zset) = &mut zset {
         for (pair, score) in pairs.chunks_exact(2).zip(scores) {
             // The only error is of a sum with a member that was there, and sums come alone: nothing is half done.
             last = match options.apply(zset, pair[1], score, limits)? {
@@ -201,6 +201,7 @@ pub(crate) fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandRe
             };
         }
     }
+    drop(zset);
     if added + updated > 0 {
         match last {
             Some(sum) if options.increment => {

@@ -146,7 +146,7 @@ fn answer(ctx: &mut Ctx, operation: Operation) -> CommandResult {
     let query = Query::parse(ctx, 1, operation, Form::Answers)?;
     let result = query.run(ctx, operation, &ALWAYS_LARGE);
     let layout = Layout::with_scores(query.with_scores, &ctx.reply);
-    reply_members(&mut ctx.reply, result.iter(), layout);
+    reply_members(&mut ctx.reply, result.lend().iter(), layout);
     Ok(())
 }
 

@@ -147,8 +147,8 @@ pub(crate) fn store_counted(
     event: &'static str,
     changes: usize,
 ) -> CommandResult {
-    ctx.reply.int(result.len() as i64);
-    if result.is_empty() {
+    ctx.reply.int(result.lend().len() as i64);
+    if result.lend().is_empty() {
         ctx.store.delete(key);
         return Ok(());
     }

@@ -10,7 +10,7 @@ use command::{
     Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Shape, integer, key,
     keyword_is, oneof, parse_count, parse_i64, token,
 };
-use ds::zset::{Iter, ZSet};
+use ds::zset::{Iter, ZSet, ZSetRef};
 use resp::Proto;
 
 use super::{Layout, MEMBERS, PAIR, reply_member, reply_members};
@@ -57,7 +57,7 @@ pub(super) struct Pop {
 
 impl Pop {
     /// The members of `zset` that it takes, in the order in which it answers them.
-    pub(super) fn taken<'z>(&self, zset: &'z ZSet) -> Take<Iter<'z>> {
+    pub(super) fn taken<'z>(&self, zset: ZSetRef<'z>) -> Take<Iter<'z>> {
         let members = match self.end {
             End::Min => zset.iter(),
             End::Max => zset.iter_from_rank(zset.len().saturating_sub(1), true),
@@ -68,9 +68,9 @@ impl Pop {
     /// Pops from the set at `key` and answers; false, without an answer, if there is none.
     pub(super) fn run(&self, ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
         let records = ctx.store.records_effects(key);
-        let Some(zset) = ctx.store.write_as::<ZSet>(key)? else { return Ok(false) };
-        let taken = self.taken(zset);
-        let (len, count) = (zset.len(), taken.len());
+        let Some(mut zset) = ctx.store.write_as::<ZSet>(key)? else { return Ok(false) };
+        let taken = self.taken(zset.lend());
+        let (len, count) = (zset.lend().len(), taken.len());
         match self.answer {
             Answer::Members(layout) => reply_members(&mut ctx.reply, taken, layout),
             Answer::KeyAndMember => {
@@ -96,6 +96,7 @@ impl Pop {
                 gone.push(member.to_vec());
             }
         });
+        drop(zset);
         ctx.store.changed_elements(key, Class::ZSet, self.end.event(), count);
         if records {
             let words = [&b"ZREM"[..], key];

@@ -8,7 +8,7 @@ use command::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, block, double, integer,
     key, keyword_is, oneof, parse_i64, string, token,
 };
-use ds::zset::{Iter, ZSet};
+use ds::zset::{Iter, ZSet, ZSetRef};
 
 use super::span::{By, Span};
 use super::{Layout, MEMBERS, reply_members, store_result};
@@ -82,7 +82,7 @@ impl<'a> Query<'a> {
     }
 
     /// The members of `zset` that it asks for.
-    fn members<'z>(&self, zset: &'z ZSet) -> Take<Iter<'z>> {
+    fn members<'z>(&self, zset: ZSetRef<'z>) -> Take<Iter<'z>> {
         let ranks = self.span.ranks(zset, self.reverse);
         let skipped = usize::try_from(self.offset).unwrap_or(usize::MAX);
         let wanted = usize::try_from(self.limit).unwrap_or(usize::MAX);

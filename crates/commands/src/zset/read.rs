@@ -6,7 +6,7 @@ use command::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, double, key, keyword_is,
     string, token,
 };
-use ds::zset::ZSet;
+use ds::zset::{ZSet, ZSetRef};
 
 use super::SCORE_OR_NULL;
 use super::span::{By, Span};
@@ -28,7 +28,7 @@ pub(super) const ZCARD: Entry = Entry {
 };
 
 fn zcard(ctx: &mut Ctx) -> CommandResult {
-    let len = ctx.store.read_as::<ZSet>(ctx.args[1])?.map_or(0, ZSet::len);
+    let len = ctx.store.read_as::<ZSet>(ctx.args[1])?.map_or(0, ZSetRef::len);
     ctx.reply.int(len as i64);
     Ok(())
 }

@@ -30,7 +30,7 @@ pub(super) const ZREM: Entry = Entry {
 
 fn zrem(ctx: &mut Ctx) -> CommandResult {
     let mut removed = 0;
-    if let Some(zset) = ctx.store.write_as::<ZSet>(ctx.args[1])? {
+    if let Some(mut zset) = ctx.store.write_as::<ZSet>(ctx.args[1])? {
         removed = ctx.args[2..].iter().filter(|member| zset.remove(member).is_some()).count();
     }
     finish(ctx, removed, "zrem")
@@ -90,8 +90,9 @@ fn zremrangebylex(ctx: &mut Ctx) -> CommandResult {
 fn remove_range(ctx: &mut Ctx, by: By, event: &'static str) -> CommandResult {
     let span = Span::parse(by, ctx.args[2], ctx.args[3])?;
     let mut removed = 0;
-    if let Some(zset) = ctx.store.write_as::<ZSet>(ctx.args[1])? {
-        removed = zset.remove_rank_range(span.ranks(zset, false), &mut |_, _| ());
+    if let Some(mut zset) = ctx.store.write_as::<ZSet>(ctx.args[1])? {
+        let ranks = span.ranks(zset.lend(), false);
+        removed = zset.remove_rank_range(ranks, &mut |_, _| ());
     }
     finish(ctx, removed, event)
 }

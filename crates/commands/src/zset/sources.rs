@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use command::Store;
-use ds::set::Set;
-use ds::zset::{ZSet, ZSetLimits};
+use ds::set::SetRef;
+use ds::zset::{ZSet, ZSetLimits, ZSetRef};
 use keyspace::{RecordRef, ValueRef};
 
 /// What becomes of the scores of a member that several inputs have.
@@ -43,8 +43,8 @@ pub(super) struct Source<'a> {
 enum Members<'a> {
     None,
     /// Each with the score 1.
-    Set(&'a Set),
-    ZSet(&'a ZSet),
+    Set(SetRef<'a>),
+    ZSet(ZSetRef<'a>),
 }
 
 impl<'a> Source<'a> {
@@ -98,7 +98,7 @@ pub(super) fn union(mut sources: Vec<Source>, aggregate: Aggregate, limits: &ZSe
     let mut result = ZSet::new();
     for source in sources {
         source.each(&mut |member, score| {
-            let total = result.score(member).map_or(score, |total| aggregate.apply(total, score));
+            let total = result.lend().score(member).map_or(score, |total| aggregate.apply(total, score));
             result.insert(member, total, limits);
             ControlFlow::Continue(())
         });

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use command::{CommandError, parse_i64};
 use ds::num::{LexBound, ScoreBound, parse_lex_bound, parse_score_bound};
-use ds::zset::ZSet;
+use ds::zset::ZSetRef;
 
 use crate::index_range::index_range;
 
@@ -47,7 +47,7 @@ impl<'a> Span<'a> {
     }
 
     /// The ranks of the members of `zset` within it. With `reverse`, indexes count from the highest score.
-    pub(super) fn ranks(&self, zset: &ZSet, reverse: bool) -> Range<usize> {
+    pub(super) fn ranks(&self, zset: ZSetRef<'_>, reverse: bool) -> Range<usize> {
         match *self {
             Span::Score { min, max } => zset.score_range(min, max),
             Span::Lex { min, max } => zset.lex_range(min, max),

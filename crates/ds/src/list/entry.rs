@@ -93,6 +93,26 @@ pub(crate) fn write(value: &[u8], out: &mut [MaybeUninit<u8>]) {
     }
 }
 
+/// Appends the entry for the value that `parts` make together; gives its length.
+pub(crate) fn append(parts: [&[u8]; 2], bytes: &mut Vec<u8>) -> usize {
+    let [length, before] = [parts[0].len() + parts[1].len(), bytes.len()];
+    match header_bytes(length) {
+        1 => bytes.push(0x80 | length as u8),
+        2 => bytes.extend_from_slice(&(0xE000 | length as u16).to_be_bytes()),
+        _ => {
+            bytes.push(0xF0);
+            bytes.extend_from_slice(&(length as u32).to_le_bytes());
+        }
+    }
+    parts.iter().for_each(|part| bytes.extend_from_slice(part));
+    let body = bytes.len() - before;
+    for index in (0..back_bytes(body)).rev() {
+        let goes_on = if bytes.len() > before + body { 0x80 } else { 0 };
+        bytes.push(goes_on | (body >> (7 * index) & 0x7F) as u8);
+    }
+    bytes.len() - before
+}
+
 /// Where the value lies in the entry at the beginning of `bytes`.
 #[inline]
 fn value_range(bytes: &[u8]) -> Range<usize> {
@@ -203,6 +223,9 @@ mod tests {
         {
             let value = vec![b'v'; length];
             let bytes = written(&value);
+            let mut appended = b"before".to_vec();
+            let length_appended = append([&value[..length / 3], &value[length / 3..]], &mut appended);
+            assert_eq!((length_appended, &appended[6..]), (bytes.len(), &bytes[..]), "{length}");
             assert_eq!(first(&bytes), (&value[..], bytes.len()), "{length}");
             assert_eq!(last(&bytes), (&value[..], bytes.len()), "{length}");
             assert!(bytes.len() - length <= OVERHEAD_BYTES_MAX);

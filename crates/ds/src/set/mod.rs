@@ -16,9 +16,10 @@ pub use member::Member;
 use crate::blob::Blob;
 use crate::compact_table::CompactTable;
 use crate::hashing::ObjectSeed;
-use crate::intset::{Intset, parse_canonical};
-use crate::listpack::Listpack;
+use crate::intset::{Intset, IntsetRef, Width, parse_canonical};
+use crate::listpack::{Listpack, ListpackRef};
 use crate::mover::{Mover, Place, move_box};
+use crate::packed::Packed;
 use crate::random::reduce;
 
 /// No intset grows past this, whatever the limits in force are.
@@ -52,6 +53,19 @@ enum Form {
     Integers(Intset),
     Small(Listpack),
     Big(Box<Big>),
+}
+
+/// A set as it is lent, wherever it lies.
+#[derive(Clone, Copy)]
+pub struct SetRef<'a> {
+    form: FormRef<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum FormRef<'a> {
+    Integers(IntsetRef<'a>),
+    Small(ListpackRef<'a>),
+    Big(&'a Big),
 }
 
 struct Big {
@@ -90,6 +104,112 @@ impl Big {
     }
 }
 
+/// The forms of [`Packed`] after that of a listpack, which is 0.
+const INTEGERS: [Width; 3] = [Width::Two, Width::Four, Width::Eight];
+
+impl<'a> SetRef<'a> {
+    /// The set that [`packed`](Self::packed) gave.
+    #[inline]
+    pub fn of(packed: Packed<'a>) -> Self {
+        let form = match packed.form.checked_sub(1) {
+            None => FormRef::Small(ListpackRef::of(packed)),
+            Some(width) => FormRef::Integers(IntsetRef::new(packed.bytes, INTEGERS[usize::from(width)])),
+        };
+        Self { form }
+    }
+
+    /// The set as bytes, if it is small.
+    #[inline]
+    pub fn packed(self) -> Option<Packed<'a>> {
+        match self.form {
+            FormRef::Integers(integers) => {
+                let width = INTEGERS.iter().position(|&width| width == integers.width());
+                let form = 1 + width.expect("all widths are there") as u8;
+                Some(Packed { form, count: integers.len(), bytes: integers.bytes() })
+            }
+            FormRef::Small(pack) => Some(pack.packed()),
+            FormRef::Big(_) => None,
+        }
+    }
+
+    /// Number of members.
+    pub fn len(self) -> usize {
+        match self.form {
+            FormRef::Integers(integers) => integers.len(),
+            FormRef::Small(pack) => pack.len(),
+            FormRef::Big(big) => big.table.len(),
+        }
+    }
+
+    /// True if there is no member.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The name that OBJECT ENCODING reports.
+    pub fn encoding(self) -> &'static str {
+        match self.form {
+            FormRef::Integers(_) => "intset",
+            FormRef::Small(_) => "listpack",
+            FormRef::Big(_) => "hashtable",
+        }
+    }
+
+    /// True if `member` is in the set.
+    pub fn contains(self, member: &[u8]) -> bool {
+        match self.form {
+            FormRef::Integers(integers) => {
+                parse_canonical(member).is_some_and(|number| integers.contains(number))
+            }
+            FormRef::Small(pack) => pack.iter().any(|item| item == member),
+            FormRef::Big(big) => big.table.find(big.seed.hash(member), |found| found == member).is_some(),
+        }
+    }
+
+    /// All members: integers ascending, a listpack in the order they came.
+    pub fn iter(self) -> impl Iterator<Item = Member<'a>> {
+        let (integers, small, big) = match self.form {
+            FormRef::Integers(integers) => (Some(integers.iter().map(Member::integer)), None, None),
+            FormRef::Small(pack) => (None, Some(pack.iter().map(Member::bytes)), None),
+            FormRef::Big(big) => (None, None, Some(big.table.iter().map(Member::bytes))),
+        };
+        let small_forms = integers.into_iter().flatten().chain(small.into_iter().flatten());
+        small_forms.chain(big.into_iter().flatten())
+    }
+
+    /// Visits members from `cursor` on with the promises of [`CompactTable::scan`]; a small set in one go. Returns
+    /// the next cursor, 0 at the end.
+    pub fn scan(self, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8])) -> u64 {
+        match self.form {
+            FormRef::Integers(_) | FormRef::Small(_) => {
+                self.iter().for_each(|member| visit(&member));
+                0
+            }
+            FormRef::Big(big) => big.table.scan(cursor, count, &mut |member| visit(member)),
+        }
+    }
+
+    /// A random member, each equally likely.
+    pub fn random(self, random: u64, random2: u64) -> Option<Member<'a>> {
+        if self.is_empty() {
+            return None;
+        }
+        match self.form {
+            FormRef::Integers(integers) => integers.get(reduce(random, integers.len())).map(Member::integer),
+            FormRef::Small(pack) => pack.iter().nth(reduce(random, pack.len())).map(Member::bytes),
+            FormRef::Big(big) => big.table.random(random, random2).map(Member::bytes),
+        }
+    }
+
+    /// A set of its own.
+    pub fn to_set(self) -> Set {
+        match (self.form, self.packed()) {
+            (FormRef::Big(big), _) => Set { form: Form::Big(Box::new(big.clone())) },
+            (FormRef::Integers(_) | FormRef::Small(_), packed) => Set::unpacked(packed.expect("it is small")),
+        }
+    }
+}
+
 impl Default for Set {
     fn default() -> Self {
         Self::new()
@@ -102,38 +222,24 @@ impl Set {
         Self { form: Form::Integers(Intset::new()) }
     }
 
-    /// Number of members.
-    pub fn len(&self) -> usize {
-        match &self.form {
-            Form::Integers(integers) => integers.len(),
-            Form::Small(pack) => pack.len(),
-            Form::Big(big) => big.table.len(),
-        }
+    /// The set that [`SetRef::packed`] gave.
+    pub fn unpacked(packed: Packed<'_>) -> Self {
+        let form = match packed.form.checked_sub(1) {
+            None => Form::Small(Listpack::unpacked(packed)),
+            Some(width) => Form::Integers(Intset::on(packed.to_vec(), INTEGERS[usize::from(width)])),
+        };
+        Self { form }
     }
 
-    /// True if there is no member.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The name that OBJECT ENCODING reports.
-    pub fn encoding(&self) -> &'static str {
-        match self.form {
-            Form::Integers(_) => "intset",
-            Form::Small(_) => "listpack",
-            Form::Big(_) => "hashtable",
-        }
-    }
-
-    /// True if `member` is in the set.
-    pub fn contains(&self, member: &[u8]) -> bool {
-        match &self.form {
-            Form::Integers(integers) => {
-                parse_canonical(member).is_some_and(|number| integers.contains(number))
-            }
-            Form::Small(pack) => pack.iter().any(|item| item == member),
-            Form::Big(big) => big.table.find(big.seed.hash(member), |found| found == member).is_some(),
-        }
+    /// The set, lent.
+    #[inline]
+    pub fn lend(&self) -> SetRef<'_> {
+        let form = match &self.form {
+            Form::Integers(integers) => FormRef::Integers(integers.lend()),
+            Form::Small(pack) => FormRef::Small(pack.lend()),
+            Form::Big(big) => FormRef::Big(big),
+        };
+        SetRef { form }
     }
 
     /// Says that `count` members will be added, the first of them `first`, as SADD does before it begins:
@@ -141,7 +247,7 @@ impl Set {
     /// equal.
     pub fn expect(&mut self, first: &[u8], count: usize, limits: &SetLimits) {
         match &self.form {
-            Form::Integers(integers) if integers.is_empty() => {
+            Form::Integers(integers) if integers.lend().is_empty() => {
                 if parse_canonical(first).is_some() && count <= limits.intset_entries_max {
                     return;
                 }
@@ -166,7 +272,7 @@ impl Set {
         if let Form::Integers(integers) = &mut self.form {
             if let Some(number) = parse_canonical(member) {
                 let is_new = integers.insert(number);
-                if is_new && integers.len() > limits.integers_max() {
+                if is_new && integers.lend().len() > limits.integers_max() {
                     self.convert();
                 }
                 return is_new;
@@ -176,10 +282,10 @@ impl Set {
             }
         }
         if let Form::Small(pack) = &mut self.form {
-            if pack.iter().any(|item| item == member) {
+            if pack.lend().iter().any(|item| item == member) {
                 return false;
             }
-            if pack.len() < limits.listpack_entries_max
+            if pack.lend().len() < limits.listpack_entries_max
                 && member.len() <= limits.listpack_value_bytes_max
                 && pack.has_room_for(member.len())
             {
@@ -194,7 +300,7 @@ impl Set {
     fn convert(&mut self) -> &mut Big {
         if !matches!(self.form, Form::Big(_)) {
             let mut big = Big::new();
-            for member in self.iter() {
+            for member in self.lend().iter() {
                 big.insert(&member);
             }
             self.form = Form::Big(big);
@@ -210,7 +316,7 @@ impl Set {
         match &mut self.form {
             Form::Integers(integers) => parse_canonical(member).is_some_and(|number| integers.remove(number)),
             Form::Small(pack) => {
-                let found = pack.ranges().find(|range| pack.item(range.clone()) == member);
+                let found = pack.lend().ranges().find(|range| pack.lend().item(range.clone()) == member);
                 if let Some(range) = found.clone() {
                     pack.remove(range.clone(), range, 1);
                 }
@@ -220,44 +326,9 @@ impl Set {
         }
     }
 
-    /// All members: integers ascending, a listpack in the order they came.
-    pub fn iter(&self) -> impl Iterator<Item = Member<'_>> {
-        let (integers, small, big) = match &self.form {
-            Form::Integers(integers) => (Some(integers.iter().map(Member::integer)), None, None),
-            Form::Small(pack) => (None, Some(pack.iter().map(Member::bytes)), None),
-            Form::Big(big) => (None, None, Some(big.table.iter().map(Member::bytes))),
-        };
-        let small_forms = integers.into_iter().flatten().chain(small.into_iter().flatten());
-        small_forms.chain(big.into_iter().flatten())
-    }
-
-    /// Visits members from `cursor` on with the promises of [`CompactTable::scan`]; a small set in one go. Returns
-    /// the next cursor, 0 at the end.
-    pub fn scan(&self, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8])) -> u64 {
-        match &self.form {
-            Form::Integers(_) | Form::Small(_) => {
-                self.iter().for_each(|member| visit(&member));
-                0
-            }
-            Form::Big(big) => big.table.scan(cursor, count, &mut |member| visit(member)),
-        }
-    }
-
-    /// A random member, each equally likely.
-    pub fn random(&self, random: u64, random2: u64) -> Option<Member<'_>> {
-        if self.is_empty() {
-            return None;
-        }
-        match &self.form {
-            Form::Integers(integers) => integers.get(reduce(random, integers.len())).map(Member::integer),
-            Form::Small(pack) => pack.iter().nth(reduce(random, pack.len())).map(Member::bytes),
-            Form::Big(big) => big.table.random(random, random2).map(Member::bytes),
-        }
-    }
-
     /// Takes a random member out, each equally likely.
     pub fn pop_random(&mut self, random: u64, random2: u64) -> Option<Vec<u8>> {
-        let member = self.random(random, random2)?.to_vec();
+        let member = self.lend().random(random, random2)?.to_vec();
         self.remove(&member);
         Some(member)
     }
@@ -286,7 +357,7 @@ impl Set {
                     piece.iter().map(|member| Blob::memory_bytes(member.len())).sum::<usize>();
             }
         }
-        !self.is_empty()
+        !self.lend().is_empty()
     }
 
     /// Bytes the set has allocated, as asked for; what the allocator adds is not counted.
@@ -314,13 +385,14 @@ impl Set {
 
 /// The listpack of a set of integers that is about to get a member of another kind, if the limits allow it.
 fn pack_integers(integers: &Intset, limits: &SetLimits) -> Option<Listpack> {
-    let ends = [0, integers.len().saturating_sub(1)].map(|index| integers.get(index).map(Member::integer));
+    let members = integers.lend();
+    let ends = [0, members.len().saturating_sub(1)].map(|index| members.get(index).map(Member::integer));
     let longest = ends.iter().flatten().map(|member| member.len()).max().unwrap_or(0);
-    if integers.len() >= limits.listpack_entries_max || longest > limits.listpack_value_bytes_max {
+    if members.len() >= limits.listpack_entries_max || longest > limits.listpack_value_bytes_max {
         return None;
     }
     let mut pack = Listpack::new();
-    for number in integers.iter() {
+    for number in members.iter() {
         let member = Member::integer(number);
         if !pack.has_room_for(member.len()) {
             return None;

@@ -3,7 +3,7 @@
 use super::large::Large;
 use super::members::split_record;
 use super::tree::Leaf;
-use super::{Form, ZSet};
+use super::{FormRef, ZSetRef};
 use crate::list::entry::Entries;
 
 /// Members and scores in order, or in reverse order.
@@ -23,17 +23,17 @@ enum IterForm<'a> {
 }
 
 impl<'a> Iter<'a> {
-    pub(super) fn new(set: &'a ZSet, rank: usize, reverse: bool) -> Self {
+    pub(super) fn new(set: ZSetRef<'a>, rank: usize, reverse: bool) -> Self {
         let len = set.len();
         let remaining = match rank < len {
             true if reverse => rank + 1,
             true => len - rank,
             false => 0,
         };
-        let form = match &set.form {
-            Form::Large(large) => IterForm::Large(large, None, rank),
-            Form::Small(node) => {
-                let mut entries = node.entries();
+        let form = match set.form {
+            FormRef::Large(large) => IterForm::Large(large, None, rank),
+            FormRef::Small(packed) => {
+                let mut entries = Entries::new(packed.bytes);
                 let skipped = len - remaining;
                 if let Some(last) = skipped.checked_sub(1) {
                     if reverse {

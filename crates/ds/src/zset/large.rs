@@ -3,8 +3,8 @@
 use super::members::{Members, split_record};
 use super::small;
 use super::tree::{Tree, compare_scores};
-use crate::list::node::Node;
 use crate::mover::{Mover, Place};
+use crate::packed::Packed;
 
 #[derive(Clone)]
 pub(super) struct Large {
@@ -13,9 +13,9 @@ pub(super) struct Large {
 }
 
 impl Large {
-    pub(super) fn from_small(node: &Node) -> Self {
+    pub(super) fn from_small(packed: Packed<'_>) -> Self {
         let mut large = Self { members: Members::new(), tree: Tree::new() };
-        for (member, score) in small::entries(node) {
+        for (member, score) in small::pairs(packed) {
             large.insert(member, score);
         }
         large

@@ -1,7 +1,7 @@
 //! A sorted set: members with scores, in order of score and then of the member's bytes.
 //!
-//! * Small ("listpack" to OBJECT ENCODING): one `Node`, as lists have, whose elements
-//!   are `score (8 bytes, little-endian) | member` in order. Everything walks it.
+//! * Small ("listpack" to OBJECT ENCODING): a row of bytes (`packed`), whose entries are those of a list's nodes
+//!   with `score (8 bytes, little-endian) | member` in order. Everything walks it.
 //! * Large ("skiplist", though it is a B+tree): `members` owns the members and finds them by name, `tree` holds them
 //!   in order with ranks. A set that has become large stays so, as in Redis.
 //!
@@ -20,11 +20,12 @@ mod tree;
 pub use crate::num::{LexBound, ScoreBound};
 pub use iter::Iter;
 
-use crate::list::node::Node;
 use crate::listpack::LISTPACK_BYTES_MAX;
 use crate::mover::{Mover, Place, move_box};
+use crate::packed::Packed;
 use crate::random::reduce;
 use large::Large;
+use small::Small;
 use std::cmp::Ordering;
 use std::ops::Range;
 use tree::compare_scores;
@@ -49,113 +50,92 @@ pub struct ZSet {
 
 #[derive(Clone)]
 enum Form {
-    Small(Node),
+    Small(Small),
     Large(Box<Large>),
 }
 
-impl Default for ZSet {
-    fn default() -> Self {
-        Self::new()
-    }
+/// A sorted set as it is lent, wherever it lies.
+#[derive(Clone, Copy)]
+pub struct ZSetRef<'a> {
+    form: FormRef<'a>,
 }
 
-impl ZSet {
-    /// An empty set; allocates nothing.
-    pub fn new() -> Self {
-        Self { form: Form::Small(Node::default()) }
+#[derive(Clone, Copy)]
+enum FormRef<'a> {
+    Small(Packed<'a>),
+    Large(&'a Large),
+}
+
+impl<'a> ZSetRef<'a> {
+    /// The set that [`packed`](Self::packed) gave.
+    #[inline]
+    pub fn of(packed: Packed<'a>) -> Self {
+        Self { form: FormRef::Small(packed) }
+    }
+
+    /// The set as bytes, if it is small.
+    #[inline]
+    pub fn packed(self) -> Option<Packed<'a>> {
+        match self.form {
+            FormRef::Small(packed) => Some(packed),
+            FormRef::Large(_) => None,
+        }
     }
 
     /// The number of members.
-    pub fn len(&self) -> usize {
-        match &self.form {
-            Form::Small(node) => node.count(),
-            Form::Large(large) => large.tree.len(),
+    pub fn len(self) -> usize {
+        match self.form {
+            FormRef::Small(packed) => packed.count,
+            FormRef::Large(large) => large.tree.len(),
         }
     }
 
     /// Whether there are no members.
-    pub fn is_empty(&self) -> bool {
+    pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
     /// What OBJECT ENCODING reports.
-    pub fn encoding(&self) -> &'static str {
-        match &self.form {
-            Form::Small(_) => "listpack",
-            Form::Large(_) => "skiplist",
+    pub fn encoding(self) -> &'static str {
+        match self.form {
+            FormRef::Small(_) => "listpack",
+            FormRef::Large(_) => "skiplist",
         }
     }
 
     /// The score of a member.
-    pub fn score(&self, member: &[u8]) -> Option<f64> {
-        match &self.form {
-            Form::Small(node) => small::find(node, member).map(|(_, score)| score),
-            Form::Large(large) => large.score(member),
-        }
-    }
-
-    /// Adds a member or gives it another score; returns the score it had. The score must not be NaN.
-    pub fn insert(&mut self, member: &[u8], score: f64, limits: &ZSetLimits) -> Option<f64> {
-        debug_assert!(!score.is_nan(), "a score is never NaN");
-        if let Form::Small(node) = &mut self.form {
-            let fits = node.count() < limits.entries_max
-                && member.len() <= limits.value_bytes_max
-                && node.used_bytes() + member.len() < LISTPACK_BYTES_MAX;
-            if fits || small::find(node, member).is_some() {
-                return small::insert(node, member, score);
-            }
-            self.form = Form::Large(Box::new(Large::from_small(node)));
-        }
-        match &mut self.form {
-            Form::Large(large) => large.insert(member, score),
-            Form::Small(_) => unreachable!("the small form has been dealt with"),
-        }
-    }
-
-    /// Leaves the small form.
-    pub fn make_large(&mut self) {
-        if let Form::Small(node) = &self.form {
-            self.form = Form::Large(Box::new(Large::from_small(node)));
-        }
-    }
-
-    /// Removes a member; returns its score.
-    pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
-        match &mut self.form {
-            Form::Small(node) => {
-                let (index, score) = small::find(node, member)?;
-                node.remove(index);
-                Some(score)
-            }
-            Form::Large(large) => large.remove(member),
+    pub fn score(self, member: &[u8]) -> Option<f64> {
+        match self.form {
+            FormRef::Small(packed) => small::find(packed, member).map(|(_, score)| score),
+            FormRef::Large(large) => large.score(member),
         }
     }
 
     /// The rank of a member, from 0 for the lowest score.
-    pub fn rank(&self, member: &[u8]) -> Option<usize> {
-        match &self.form {
-            Form::Small(node) => small::find(node, member).map(|(index, _)| index),
-            Form::Large(large) => large.rank(member),
+    pub fn rank(self, member: &[u8]) -> Option<usize> {
+        match self.form {
+            FormRef::Small(packed) => small::find(packed, member).map(|(index, _)| index),
+            FormRef::Large(large) => large.rank(member),
         }
     }
 
     /// The member at a rank, and its score.
-    pub fn at(&self, rank: usize) -> Option<(&[u8], f64)> {
+    pub fn at(self, rank: usize) -> Option<(&'a [u8], f64)> {
         self.iter_from_rank(rank, false).next()
     }
 
     /// Members and scores from a rank on upwards, or downwards if `reverse`; none if there is no such rank.
-    pub fn iter_from_rank(&self, rank: usize, reverse: bool) -> Iter<'_> {
+    pub fn iter_from_rank(self, rank: usize, reverse: bool) -> Iter<'a> {
         Iter::new(self, rank, reverse)
     }
 
     /// All members and scores in order.
-    pub fn iter(&self) -> Iter<'_> {
+    pub fn iter(self) -> Iter<'a> {
         self.iter_from_rank(0, false)
     }
 
     /// The ranks of the members whose scores are within the bounds; empty if there are none.
-    pub fn score_range(&self, min: ScoreBound, max: ScoreBound) -> Range<usize> {
+    pub fn score_range(self, min: ScoreBound, max: ScoreBound) -> Range<usize> {
         let below = |bound: f64, or_equal: bool| {
             self.rank_where(move |score, _| match compare_scores(score, bound) {
                 Ordering::Less => true,
@@ -175,7 +155,7 @@ impl ZSet {
     }
 
     /// The ranks of the members that are within the bounds, if all have the same score; otherwise some range.
-    pub fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> Range<usize> {
+    pub fn lex_range(self, min: LexBound<'_>, max: LexBound<'_>) -> Range<usize> {
         let below = |bound: LexBound<'_>, is_min: bool| match bound {
             LexBound::Min => 0,
             LexBound::Max => self.len(),
@@ -191,14 +171,106 @@ impl ZSet {
     }
 
     /// The number of members that `before` holds for, which must be the first ones.
-    fn rank_where<'a>(&'a self, before: impl Fn(f64, &'a [u8]) -> bool) -> usize {
-        match &self.form {
-            Form::Small(node) => {
-                small::entries(node).take_while(|&(member, score)| before(score, member)).count()
+    fn rank_where(self, before: impl Fn(f64, &'a [u8]) -> bool) -> usize {
+        match self.form {
+            FormRef::Small(packed) => {
+                small::pairs(packed).take_while(|&(member, score)| before(score, member)).count()
             }
-            Form::Large(large) => {
+            FormRef::Large(large) => {
                 large.tree.rank_where(|(score, id)| before(score, large.members.member(id)))
             }
+        }
+    }
+
+    /// Shows about `count` members, and all of a small set; gives the cursor to go on with, 0 at the end. From a first
+    /// call with 0 to the last, every member that stays in the set is shown at least once.
+    pub fn scan(self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], f64)) -> u64 {
+        match self.form {
+            FormRef::Small(packed) => {
+                small::pairs(packed).for_each(|(member, score)| visit(member, score));
+                0
+            }
+            FormRef::Large(large) => large.members.scan(cursor, count, visit),
+        }
+    }
+
+    /// A random member, each equally likely, and its score.
+    pub fn random(self, random: u64) -> Option<(&'a [u8], f64)> {
+        if self.is_empty() { None } else { self.at(reduce(random, self.len())) }
+    }
+
+    /// A set of its own.
+    pub fn to_zset(self) -> ZSet {
+        let form = match self.form {
+            FormRef::Small(packed) => Form::Small(Small::unpacked(packed)),
+            FormRef::Large(large) => Form::Large(Box::new(large.clone())),
+        };
+        ZSet { form }
+    }
+}
+
+impl Default for ZSet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ZSet {
+    /// An empty set; allocates nothing.
+    pub const fn new() -> Self {
+        Self { form: Form::Small(Small::new()) }
+    }
+
+    /// The set that [`ZSetRef::packed`] gave.
+    pub fn unpacked(packed: Packed<'_>) -> Self {
+        Self { form: Form::Small(Small::unpacked(packed)) }
+    }
+
+    /// The set, lent.
+    #[inline]
+    pub fn lend(&self) -> ZSetRef<'_> {
+        let form = match &self.form {
+            Form::Small(small) => FormRef::Small(small.packed()),
+            Form::Large(large) => FormRef::Large(large),
+        };
+        ZSetRef { form }
+    }
+
+    /// Adds a member or gives it another score; returns the score it had. The score must not be NaN.
+    pub fn insert(&mut self, member: &[u8], score: f64, limits: &ZSetLimits) -> Option<f64> {
+        debug_assert!(!score.is_nan(), "a score is never NaN");
+        if let Form::Small(small) = &mut self.form {
+            let packed = small.packed();
+            let fits = packed.count < limits.entries_max
+                && member.len() <= limits.value_bytes_max
+                && packed.bytes.len() + member.len() < LISTPACK_BYTES_MAX;
+            if fits || small::find(packed, member).is_some() {
+                return small.insert(member, score);
+            }
+            self.form = Form::Large(Box::new(Large::from_small(packed)));
+        }
+        match &mut self.form {
+            Form::Large(large) => large.insert(member, score),
+            Form::Small(_) => unreachable!("the small form has been dealt with"),
+        }
+    }
+
+    /// Leaves the small form.
+    pub fn make_large(&mut self) {
+        if let Form::Small(small) = &self.form {
+            self.form = Form::Large(Box::new(Large::from_small(small.packed())));
+        }
+    }
+
+    /// Removes a member; returns its score.
+    pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        match &mut self.form {
+            Form::Small(small) => {
+                let (index, score) = small::find(small.packed(), member)?;
+                small.remove_range(index, 1, &mut |_, _| ());
+                Some(score)
+            }
+            Form::Large(large) => large.remove(member),
         }
     }
 
@@ -209,7 +281,7 @@ impl ZSet {
 
     /// Takes the member with the highest score.
     pub fn pop_max(&mut self) -> Option<(Vec<u8>, f64)> {
-        self.pop_rank(self.len().checked_sub(1)?)
+        self.pop_rank(self.lend().len().checked_sub(1)?)
     }
 
     fn pop_rank(&mut self, rank: usize) -> Option<(Vec<u8>, f64)> {
@@ -222,29 +294,12 @@ impl ZSet {
 
     /// Removes the members at the given ranks after showing each to `visit`, in order. Gives their number.
     pub fn remove_rank_range(&mut self, ranks: Range<usize>, visit: &mut dyn FnMut(&[u8], f64)) -> usize {
-        let count = ranks.end.min(self.len()).saturating_sub(ranks.start);
+        let count = ranks.end.min(self.lend().len()).saturating_sub(ranks.start);
         match &mut self.form {
-            Form::Small(node) => small::remove_range(node, ranks.start, count, visit),
+            Form::Small(small) => small.remove_range(ranks.start, count, visit),
             Form::Large(large) => large.remove_range(ranks.start, count, visit),
         }
         count
-    }
-
-    /// Shows about `count` members, and all of a small set; gives the cursor to go on with, 0 at the end. From a first
-    /// call with 0 to the last, every member that stays in the set is shown at least once.
-    pub fn scan<'a>(&'a self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], f64)) -> u64 {
-        match &self.form {
-            Form::Small(node) => {
-                small::entries(node).for_each(|(member, score)| visit(member, score));
-                0
-            }
-            Form::Large(large) => large.members.scan(cursor, count, visit),
-        }
-    }
-
-    /// A random member, each equally likely, and its score.
-    pub fn random(&self, random: u64) -> Option<(&[u8], f64)> {
-        if self.is_empty() { None } else { self.at(reduce(random, self.len())) }
     }
 
     /// Moves its memory from `place` on, as long as the mover has time; true at the end, where `place` is as at the beginning.
@@ -264,13 +319,13 @@ impl ZSet {
     /// Drops a bounded piece of the contents; false when nothing is left. Frees a large set in slices.
     pub fn free_slice(&mut self) -> bool {
         self.remove_rank_range(0..FREE_SLICE_MEMBERS, &mut |_, _| ());
-        !self.is_empty()
+        !self.lend().is_empty()
     }
 
     /// Bytes the set has allocated, as asked for; what the allocator adds is not counted.
     pub fn memory_bytes(&self) -> usize {
         match &self.form {
-            Form::Small(node) => node.capacity_bytes(),
+            Form::Small(small) => small.memory_bytes(),
             Form::Large(large) => large.memory_bytes(),
         }
     }
@@ -278,11 +333,7 @@ impl ZSet {
     /// Panics if the set contradicts itself; for tests.
     pub fn debug_validate(&self) {
         match &self.form {
-            Form::Small(node) => {
-                node.debug_validate();
-                let entries: Vec<_> = small::entries(node).collect();
-                assert!(entries.is_sorted_by(|left, right| small::compare(*left, *right).is_lt()));
-            }
+            Form::Small(small) => small.debug_validate(),
             Form::Large(large) => large.debug_validate(),
         }
     }

@@ -1,17 +1,16 @@
-//! The small form: entries `score | member` in order, in one node.
+//! The small form: entries `score | member` in order, each as in a list.
 
 use super::members::split_record;
 use super::tree::compare_scores;
-use crate::list::End;
-use crate::list::node::Node;
-use smallvec::SmallVec;
+use crate::list::entry::{self, Entries};
+use crate::mover::{Mover, move_vec};
+use crate::packed::{self, Packed};
 use std::cmp::Ordering;
 
-/// Bytes for an entry to be composed in without allocation: those of the default limits.
-const ENTRY_INLINE_BYTES: usize = 72;
-
-pub(super) fn entries(node: &Node) -> impl Iterator<Item = (&[u8], f64)> {
-    node.entries().map(split_record)
+#[derive(Clone, Default)]
+pub(super) struct Small {
+    bytes: Vec<u8>,
+    count: usize,
 }
 
 /// The order of a sorted set.
@@ -19,41 +18,84 @@ pub(super) fn compare((left, left_score): (&[u8], f64), (right, right_score): (&
     compare_scores(left_score, right_score).then_with(|| left.cmp(right))
 }
 
-pub(super) fn find(node: &Node, member: &[u8]) -> Option<(usize, f64)> {
-    let (index, (_, score)) = entries(node).enumerate().find(|(_, (other, _))| *other == member)?;
+/// The members and their scores.
+pub(super) fn pairs<'a>(packed: Packed<'a>) -> impl Iterator<Item = (&'a [u8], f64)> {
+    Entries::new(packed.bytes).map(split_record)
+}
+
+/// Rank and score of a member.
+pub(super) fn find(packed: Packed<'_>, member: &[u8]) -> Option<(usize, f64)> {
+    let (index, (_, score)) = pairs(packed).enumerate().find(|(_, (other, _))| *other == member)?;
     Some((index, score))
 }
 
-/// Adds a member or gives it another score; returns the score it had.
-pub(super) fn insert(node: &mut Node, member: &[u8], score: f64) -> Option<f64> {
-    let found = find(node, member);
-    if let Some((index, old)) = found {
-        if old == score {
-            return Some(old);
-        }
-        node.remove(index);
+impl Small {
+    pub(super) const fn new() -> Self {
+        Self { bytes: Vec::new(), count: 0 }
     }
-    // The sum turns a negative zero into a positive one.
-    let score = score + 0.0;
-    let index = entries(node).take_while(|&other| compare(other, (member, score)).is_lt()).count();
-    let mut entry = SmallVec::<[u8; ENTRY_INLINE_BYTES]>::from_slice(&score.to_le_bytes());
-    entry.extend_from_slice(member);
-    node.insert(index, &entry);
-    found.map(|(_, old)| old)
-}
 
-/// Removes `count` entries from `start` on, which exist.
-pub(super) fn remove_range(node: &mut Node, start: usize, count: usize, visit: &mut dyn FnMut(&[u8], f64)) {
-    let mut visit_entry = |entry: &[u8]| {
-        let (member, score) = split_record(entry);
-        visit(member, score);
-    };
-    if start == 0 {
-        (0..count).for_each(|_| node.pop_with(End::Head, &mut visit_entry));
-        return;
+    pub(super) fn unpacked(packed: Packed<'_>) -> Self {
+        Self { bytes: packed.to_vec(), count: packed.count }
     }
-    for _ in 0..count {
-        node.get(start).map(&mut visit_entry);
-        node.remove(start);
+
+    #[inline]
+    pub(super) fn packed(&self) -> Packed<'_> {
+        Packed { form: 0, count: self.count, bytes: &self.bytes }
+    }
+
+    /// Moves its memory.
+    pub(super) fn relocate(&mut self, mover: &mut dyn Mover) {
+        move_vec(&mut self.bytes, mover);
+    }
+
+    /// Bytes it has allocated.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Where the entry at an index begins.
+    fn offset_of(&self, index: usize) -> usize {
+        let mut entries = Entries::new(&self.bytes);
+        if let Some(last) = index.checked_sub(1) {
+            entries.nth(last);
+        }
+        self.bytes.len() - entries.rest_bytes()
+    }
+
+    /// Adds a member or gives it another score; returns the score it had.
+    pub(super) fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
+        let found = find(self.packed(), member);
+        if let Some((index, old)) = found {
+            if old == score {
+                return Some(old);
+            }
+            self.remove_range(index, 1, &mut |_, _| ());
+        }
+        // The sum turns a negative zero into a positive one.
+        let score = score + 0.0;
+        let is_before = |other: &(&[u8], f64)| compare(*other, (member, score)).is_lt();
+        let at = self.offset_of(pairs(self.packed()).take_while(is_before).count());
+        packed::reserve(&mut self.bytes, size_of::<f64>() + member.len() + entry::OVERHEAD_BYTES_MAX);
+        let length = entry::append([&score.to_le_bytes(), member], &mut self.bytes);
+        self.bytes[at..].rotate_right(length);
+        self.count += 1;
+        found.map(|(_, old)| old)
+    }
+
+    /// Removes `count` entries from `start` on, which exist, after showing each to `visit`.
+    pub(super) fn remove_range(&mut self, start: usize, count: usize, visit: &mut dyn FnMut(&[u8], f64)) {
+        let from = self.offset_of(start);
+        let mut entries = Entries::new(&self.bytes[from..]);
+        entries.by_ref().take(count).map(split_record).for_each(|(member, score)| visit(member, score));
+        let end = self.bytes.len() - entries.rest_bytes();
+        self.bytes.drain(from..end);
+        self.count -= count;
+        packed::give_back(&mut self.bytes);
+    }
+
+    pub(super) fn debug_validate(&self) {
+        let entries: Vec<_> = pairs(self.packed()).collect();
+        assert_eq!(entries.len(), self.count);
+        assert!(entries.is_sorted_by(|left, right| compare(*left, *right).is_lt()));
     }
 }

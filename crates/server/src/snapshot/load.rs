@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use command::{Garbage, Post, Tx};
 use commands::keys::encoded::Builder;
 use ds::hashing::Seed;
-use keyspace::{Config, Db, Kind, UnixMs, access};
+use keyspace::{Config, Db, Kind, Record, UnixMs, access};
 use proactor::Clock;
 use rdb::{FileReader, Item, KeyItem, Why};
 use script::{FunctionEngine, LibrarySet};
@@ -223,7 +223,7 @@ impl<'a> Target<'a> {
         let mut dbs = self.dbs[shard.index()].lock().expect("nobody panicked");
         let db = &mut dbs[db];
         db.note_volatile_fields(&value);
-        let (mut record, is_new) = db.find_or_insert(hash, &item.key, || value);
+        let (mut record, is_new) = db.find_or_insert(hash, &item.key, |key| Record::new(key, value));
         if !is_new {
             return Err(file.corrupt(item.offset, "a key is there twice"));
         }

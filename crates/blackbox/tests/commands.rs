@@ -364,8 +364,8 @@ fn canonical(value: &Value) -> String {
     }
 }
 
-/// Settings that the two are started with, each its own.
-const OWN_SETTINGS: [&str; 2] = ["dbfilename", "port"];
+/// Settings that the two are started with, each its own, and those with another default (docs/differences.md).
+const OWN_SETTINGS: [&str; 3] = ["dbfilename", "port", "activedefrag"];
 
 #[test]
 fn settings_have_names_and_defaults_of_redis() {

@@ -79,6 +79,11 @@ impl<W: Write> Encoder<W> {
         }
     }
 
+    /// The same, but nobody asks for a checksum.
+    pub fn unsummed(out: W, style: Style) -> Self {
+        Encoder { sums: false, ..Encoder::styled(out, style) }
+    }
+
     /// Bytes encoded so far.
     pub fn offset(&self) -> u64 {
         self.written + self.buffer.len() as u64
@@ -404,7 +409,7 @@ impl<W: Write> Encoder<W> {
 impl Encoder<Vec<u8>> {
     /// Encodes for others to write: nobody asks for a checksum.
     pub fn of_chunks(style: Style) -> Self {
-        Encoder { sums: false, ..Encoder::styled(Vec::new(), style) }
+        Encoder::unsummed(Vec::new(), style)
     }
 
     /// Adds what `encode` encodes to `chunk`. Inside, [`Encoder::offset`] counts from the beginning of the chunk.

@@ -71,6 +71,11 @@ impl Checksum {
         Checksum { crc: crc64(0, bytes), len: bytes.len() as u64 }
     }
 
+    /// As it is written.
+    pub fn value(self) -> u64 {
+        self.crc
+    }
+
     /// Of the same bytes with `others` behind them.
     pub fn then(self, others: Checksum) -> Self {
         Checksum { crc: combined(self.crc, others.crc, others.len), len: self.len + others.len }

@@ -1,4 +1,5 @@
-//! Redis' dump format as a pure codec: reading and writing values, the payloads of `DUMP`, and files.
+//! Redis' dump format as a pure codec: reading and writing values, the payloads of `DUMP`, and files; and the frames and the
+//! manifest in which Darter's own format has the same items.
 //!
 //! ```text
 //! file:     "REDIS" version(4 digits)  ( item )*  EOF  crc64 of all before it (LE; 0: not computed; since version 5)
@@ -24,7 +25,9 @@ mod encode;
 mod error;
 mod file;
 mod format;
+mod frames;
 mod lzf;
+mod manifest;
 mod packed;
 mod payload;
 mod reader;
@@ -36,6 +39,8 @@ pub use encode::{Encoder, Style};
 pub use error::{Error, Why};
 pub use file::{Checksum, FileReader, Item, KeyItem};
 pub use format::{Kind, ValueType};
+pub use frames::{FRAME_BYTES_MAX, FrameReader, part_head, write_frames};
+pub use manifest::{MANIFEST_BYTES_MAX, MANIFEST_MAGIC, Manifest};
 pub use payload::{Libraries, NoLibrary, open_payload, seal_payload};
 pub use reader::{Reader, STRING_BYTES_MAX};
 pub use stream::StreamPart;

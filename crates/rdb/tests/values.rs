@@ -1,5 +1,6 @@
 //! Values and files: what is written is read, and any bytes are taken.
 
+#[expect(dead_code, reason = "some are for another test")]
 mod checks;
 
 use checks::{Dribble, Model, StreamModel, check_file, check_libraries, check_value, read};

@@ -356,26 +356,30 @@ fn a_signal_ends_a_server_that_cannot_save() {
 /// On a file system of its own that has room for little, where the system lets a test have one.
 #[test]
 fn a_full_disk_leaves_the_old_snapshot() {
-    let scratch = Scratch::new("full");
-    let mount = format!("mount -t tmpfs -o size=256k tmpfs '{}' && exec \"$@\"", scratch.path(""));
-    let launcher = ["unshare", "--mount", "--map-root-user", "sh", "-c", &mount, "sh"];
-    let tried = Command::new(launcher[0]).args(&launcher[1..]).arg("true").status();
-    if !tried.is_ok_and(|status| status.success()) {
-        return println!("SKIPPED: no file systems for tests here");
+    for format in ["rdb", "darter"] {
+        let scratch = Scratch::new(&format!("full-{format}"));
+        let mount = format!("mount -t tmpfs -o size=256k tmpfs '{}' && exec \"$@\"", scratch.path(""));
+        let launcher = ["unshare", "--mount", "--map-root-user", "sh", "-c", &mount, "sh"];
+        let tried = Command::new(launcher[0]).args(&launcher[1..]).arg("true").status();
+        if !tried.is_ok_and(|status| status.success()) {
+            return println!("SKIPPED: no file systems for tests here");
+        }
+        leaves_the_old_snapshot(&launcher, &scratch, format, "No space left on device");
     }
-    leaves_the_old_snapshot(&launcher, &scratch, "No space left on device");
 }
 
 #[test]
 fn a_file_that_cannot_grow_leaves_the_old_snapshot() {
     let limit = "trap '' XFSZ; ulimit -f 256; exec \"$@\"";
-    let scratch = Scratch::new("limited");
-    leaves_the_old_snapshot(&["sh", "-c", limit, "sh"], &scratch, "File too large");
+    for format in ["rdb", "darter"] {
+        let scratch = Scratch::new(&format!("limited-{format}"));
+        leaves_the_old_snapshot(&["sh", "-c", limit, "sh"], &scratch, format, "File too large");
+    }
 }
 
 /// The files that `launcher` lets a server write to hold less than 400 kB.
-fn leaves_the_old_snapshot(launcher: &[&str], scratch: &Scratch, why: &str) {
-    let options = ["--proactor_threads=2", "--dir", &scratch.path("")];
+fn leaves_the_old_snapshot(launcher: &[&str], scratch: &Scratch, format: &str, why: &str) {
+    let options = ["--proactor_threads=2", "--snapshot-format", format, "--dir", &scratch.path("")];
     let server = Server::launch(launcher, &options).unwrap_or_else(|error| panic!("{error}"));
     let mut client = server.client();
     check(&mut client, "SET key old", "OK");

@@ -4,8 +4,8 @@ use std::io::Read;
 
 use ds::stream::{Stream, StreamLimits};
 use rdb::{
-    Checksum, Encoder, Error, FileReader, Item, Kind, Libraries, NoLibrary, Part, Reader, ValueType,
-    read_value,
+    Checksum, Encoder, Error, FileReader, FrameReader, Item, Kind, Libraries, Manifest, NoLibrary, Part,
+    Reader, ValueType, Why, part_head, read_value, write_frames,
 };
 
 /// Bytes that come of one byte of input at most: LZF makes 264 of 3, and elements have a length of their own.
@@ -270,6 +270,57 @@ pub(crate) fn check_file(input: &[u8]) -> Vec<String> {
         }
     }
     found
+}
+
+/// A part with a frame for each of `contents`.
+pub(crate) fn part(id: u64, number: u32, contents: &[Vec<u8>]) -> Vec<u8> {
+    let mut part = part_head(id, number).to_vec();
+    contents.iter().for_each(|content| _ = write_frames(content, &mut part).expect("memory takes it"));
+    part
+}
+
+/// Any bytes as a part of a snapshot, and as the frames and the items of one.
+pub(crate) fn check_part(input: &[u8]) {
+    let mut of_items = part_head(0, 0).to_vec();
+    write_frames(input, &mut of_items).expect("memory takes it");
+    for bytes in [input, &[&part_head(0, 0)[..], input].concat(), &of_items] {
+        let frames = |source| FrameReader::new(source, 0, 0, bytes.len() as u64);
+        let found = items_of(FileReader::of_part(frames(bytes), 0, false));
+        let mut part = FileReader::of_part(frames(bytes), 0, false);
+        let error = loop {
+            match part.next_item() {
+                Ok(Item::End) => break None,
+                Ok(Item::Key(key)) => match part.skip_value(key.value_type) {
+                    Ok(()) => {}
+                    Err(error) => break Some(error),
+                },
+                Ok(_) => {}
+                Err(error) => break Some(error),
+            }
+        };
+        if let Some(error) = error {
+            assert_ne!(found.last().map(String::as_str), Some("Ok(End)"));
+            let error = part.source_mut().located(error);
+            assert!(error.offset <= bytes.len() as u64 && !matches!(error.why, Why::Io(_)), "{error}");
+        }
+    }
+}
+
+/// The manifest with these lines, and the checksum that they have.
+pub(crate) fn decode_lines(lines: &[u8]) -> Result<Manifest, Error> {
+    let text = [b"DARTER-SNAPSHOT 1\n", lines].concat();
+    let checksum = Checksum::of(&text).value();
+    Manifest::decode(&[&text[..], format!("crc64 {checksum:016x}\n").as_bytes()].concat())
+}
+
+/// Any text as the lines of a manifest.
+pub(crate) fn check_manifest(lines: &[u8]) {
+    let _ = Manifest::decode(lines);
+    if let Ok(manifest) = decode_lines(lines) {
+        let text = manifest.encode();
+        assert!(text.as_bytes()[b"DARTER-SNAPSHOT 1\n".len()..].starts_with(lines));
+        assert_eq!(Manifest::decode(text.as_bytes()).expect("it is whole"), manifest);
+    }
 }
 
 /// Any bytes as the libraries of a payload: those before the first that is none.

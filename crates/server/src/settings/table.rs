@@ -664,6 +664,13 @@ settings! {
         doc: "Strings in snapshots and in the replies of DUMP are compressed",
         ..Setting::of(Group::Process)
     };
+    SNAPSHOT_FORMAT = Setting {
+        name: "snapshot_format",
+        kind: Kind::Choice(&[("rdb", 0), ("darter", 1)]),
+        default: "rdb",
+        doc: "How snapshots are saved: rdb: one file that Redis loads; darter: one file for each thread, which are loaded in parallel, and dbfilename names them",
+        ..Setting::of(Group::Process)
+    };
     RDB_VERSION = Setting {
         name: "rdb_version",
         kind: Kind::Integer { min: rdb::VERSION as i64, max: rdb::VERSION_MAX as i64 },

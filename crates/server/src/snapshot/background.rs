@@ -17,6 +17,7 @@ use keyspace::{Db, UnixMs};
 use proactor::{Clock, ConnId};
 use shard::{Hold, ShardId};
 
+use super::output::Form;
 use super::saving::{Saving, Scribe};
 use super::writer::Writer;
 use crate::message::Message;
@@ -101,8 +102,8 @@ impl ThreadHost {
         let (shared, clock) = (self.shared, self.driver.clock().clone());
         let snapshots = &shared.snapshots;
         snapshots.last_try_seconds.store(clock.now_ms() / 1000, Ordering::Relaxed);
-        let style = shared.snapshot_style();
-        let head = shared.snapshot_head(hold, clock.now_ms(), style)?;
+        let form = Form::wanted(shared);
+        let head = shared.snapshot_head(hold, clock.now_ms(), form)?;
         let (to_writer, chunks) = std::sync::mpsc::channel();
         let key_count =
             shared.shards.ids().flat_map(|id| &hold.shard(id).dbs).map(|db| db.len() as u64).sum();
@@ -110,7 +111,7 @@ impl ThreadHost {
             to_writer,
             clock.now_ms(),
             (shared.changes(hold), key_count),
-            (style, shared.usage(clock.now_ms() as UnixMs)),
+            (form, shared.usage(clock.now_ms() as UnixMs)),
             shared.threads.len(),
         ));
         let writer = Writer::new(shared, Arc::clone(&saving), chunks, head);
@@ -122,7 +123,7 @@ impl ThreadHost {
         for id in shared.shards.ids() {
             for (number, db) in (0..).zip(&mut hold.shard_mut(id).dbs) {
                 if !db.is_empty() {
-                    db.begin_cut(Box::new(Scribe::new(&saving, number)));
+                    db.begin_cut(Box::new(Scribe::new(&saving, number, shared.shards.home(id))));
                 }
             }
         }

@@ -2,10 +2,11 @@
 //!
 //! All of it is read into databases of its own, which take their place in the shards when the end was reached and the
 //! checksum is right: nothing is ever half loaded. While a server that starts reads, its threads serve already, but only
-//! commands that need no data; how several threads read together is in `pieces.rs`.
+//! commands that need no data; how several threads read together is in `pieces.rs`
+//! and `parts.rs`.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Chain, Cursor, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -14,12 +15,11 @@ use commands::keys::encoded::Builder;
 use ds::hashing::Seed;
 use keyspace::{Config, Db, Kind, Record, UnixMs, access};
 use proactor::Clock;
-use rdb::{FileReader, Item, KeyItem, Why};
+use rdb::{FileReader, Item, KeyItem, MANIFEST_MAGIC, Why};
 use script::{FunctionEngine, LibrarySet};
 use shard::{Placement, Ready, ShardId};
 
 use super::names;
-use super::progress::Progress;
 use crate::error::Error;
 use crate::library_store::Loading;
 use crate::message::Message;
@@ -29,8 +29,6 @@ use crate::thread::Thread;
 
 /// Between two lines of the log about how far it is.
 const PROGRESS_MS: u64 = 1000;
-/// So much is read between two looks at the clock.
-const BYTES_PER_LOOK: u64 = if cfg!(debug_assertions) { 16 } else { 16 * 1024 };
 
 /// What was read.
 pub(crate) struct Loaded {
@@ -115,26 +113,30 @@ impl Shared {
         now: UnixMs,
         loader_count: usize,
     ) -> Result<Option<Loaded>, Error> {
-        let name = names::path(&self.settings, name).display().to_string();
-        let read = || {
-            let file = opened.map_err(|cause| rdb::Error { offset: 0, why: cause.into() })?;
-            let total_bytes = file.metadata().map_or(0, |metadata| metadata.len());
-            self.snapshots.progress.total_bytes.store(total_bytes, Ordering::Relaxed);
-            let file = Counted { file, progress: &self.snapshots.progress };
-            let target = Target::new(self, now);
-            let mut source = Source::new(&name, &target, total_bytes);
-            let is_complete = match loader_count {
-                0 => source.read_alone(file)?,
-                _ => source.read_with(loader_count, file)?,
-            };
-            let libraries = source.libraries;
-            Ok(is_complete.then(|| target.loaded(libraries)))
+        let target = Target::new(self, name, now);
+        let opened = opened.and_then(|mut file| {
+            let mut head = Vec::new();
+            (&mut file).take(MANIFEST_MAGIC.len() as u64).read_to_end(&mut head)?;
+            Ok((file, head))
+        });
+        let (file, head) =
+            opened.map_err(|cause| target.error(rdb::Error { offset: 0, why: cause.into() }))?;
+        let total_bytes = file.metadata().map_or(0, |metadata| metadata.len());
+        self.snapshots.progress.begin_file(total_bytes);
+        let has_parts = head == MANIFEST_MAGIC;
+        let file = Counted { source: Cursor::new(head).chain(file), target: &target };
+        let mut others = Others::new(&target);
+        let read = match loader_count {
+            _ if has_parts => others.read_parts(loader_count, file),
+            0 => others.read_alone(file).map_err(|error| target.error(error)),
+            _ => others.read_with(loader_count, file).map_err(|error| target.error(error)),
         };
-        match read() {
-            // There may have been nobody any more to send what comes.
-            Err(_) if self.stopping.load(Ordering::Acquire) => Ok(None),
-            read => read.map_err(|source| Error::Snapshot { name, source }),
+        let libraries = others.libraries;
+        // There may have been nobody any more to send what comes.
+        if self.stopping.load(Ordering::Acquire) {
+            return Ok(None);
         }
+        read.map(|()| Some(target.loaded(libraries)))
     }
 }
 
@@ -166,6 +168,8 @@ fn new_dbs(count: u32, seed: &Arc<Seed>) -> Vec<Db> {
 /// Where keys go that are read, by several threads perhaps.
 pub(super) struct Target<'a> {
     pub(super) shared: &'a Shared,
+    /// The name of the snapshot.
+    pub(super) name: &'a str,
     placement: &'a Placement,
     config: &'a Config,
     now: UnixMs,
@@ -173,16 +177,70 @@ pub(super) struct Target<'a> {
     dbs: Vec<Mutex<Vec<Db>>>,
     key_count: AtomicU64,
     expired_count: AtomicU64,
+    clock: Clock,
+    /// When the next line of the log is due.
+    next_ms: AtomicU64,
 }
 
 impl<'a> Target<'a> {
-    fn new(shared: &'static Shared, now: UnixMs) -> Target<'a> {
+    fn new(shared: &'static Shared, name: &'a str, now: UnixMs) -> Target<'a> {
         let placement = shared.shards.placement();
         let seed = Arc::new(placement.seed().clone());
         let dbs = shared.shards.ids().map(|_| Mutex::new(new_dbs(shared.settings.databases(), &seed)));
         let (key_count, expired_count) = (AtomicU64::new(0), AtomicU64::new(0));
-        let config = shared.data_config();
-        Target { shared, placement, config, now, dbs: dbs.collect(), key_count, expired_count }
+        let (config, clock) = (shared.data_config(), Clock::real());
+        let next_ms = AtomicU64::new(clock.monotonic_ms() + PROGRESS_MS);
+        let dbs = dbs.collect();
+        Target { shared, name, placement, config, now, dbs, key_count, expired_count, clock, next_ms }
+    }
+
+    /// The error of a file of the snapshot that is this one unless it is told.
+    fn error(&self, source: rdb::Error) -> Error {
+        self.error_in(self.name, source)
+    }
+
+    /// The same for another one of its files.
+    pub(super) fn error_in(&self, name: &str, source: rdb::Error) -> Error {
+        Error::Snapshot { name: names::path(&self.shared.settings, name).display().to_string(), source }
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.shared.stopping.load(Ordering::Acquire)
+    }
+
+    /// Takes note that so much was read, and says so now and then.
+    fn note_read(&self, bytes: u64) {
+        let progress = &self.shared.snapshots.progress;
+        let loaded_bytes = progress.loaded_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let (now_ms, due_ms) = (self.clock.monotonic_ms(), self.next_ms.load(Ordering::Relaxed));
+        let next_ms = now_ms + PROGRESS_MS;
+        // One of the threads does it.
+        if now_ms >= due_ms
+            && self.next_ms.compare_exchange(due_ms, next_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            let percent = loaded_bytes * 100 / progress.total_bytes.load(Ordering::Relaxed).max(1);
+            let key_count = self.key_count.load(Ordering::Relaxed);
+            tracing::info!("loading {}: {percent} %, {key_count} keys", self.name);
+        }
+    }
+
+    /// Takes all items that are left in `file`, of which the first keys are of the database `db`. What is no key is `others'`.
+    /// It ends early if the server is stopped.
+    pub(super) fn take_items<R: Read>(
+        &self,
+        file: &mut FileReader<R>,
+        mut db: usize,
+        others: &mut dyn FnMut(Item) -> Result<(), rdb::Error>,
+    ) -> Result<(), rdb::Error> {
+        while !self.is_stopped() {
+            match file.next_item()? {
+                Item::End => break,
+                Item::Key(key) => self.take_key(db, &key, file)?,
+                Item::Database(number) => db = self.database(number, file.offset())?,
+                item => others(item)?,
+            }
+        }
+        Ok(())
     }
 
     fn loaded(self, libraries: LibrarySet) -> Loaded {
@@ -205,7 +263,7 @@ impl<'a> Target<'a> {
     }
 
     /// Takes a key whose value is next in `file`.
-    pub(super) fn take_key<R: Read>(
+    fn take_key<R: Read>(
         &self,
         db: usize,
         item: &KeyItem,
@@ -238,60 +296,48 @@ impl<'a> Target<'a> {
 
 /// A file of which is known how much was read.
 pub(super) struct Counted<'a> {
-    file: File,
-    progress: &'a Progress,
+    /// Its first bytes, which were looked at, and the rest.
+    source: Chain<Cursor<Vec<u8>>, File>,
+    target: &'a Target<'a>,
+}
+
+impl<'a> Counted<'a> {
+    pub(super) fn new(file: File, target: &'a Target<'a>) -> Counted<'a> {
+        Counted { source: Cursor::default().chain(file), target }
+    }
 }
 
 impl Read for Counted<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read(into)?;
-        self.progress.loaded_bytes.fetch_add(count as u64, Ordering::Relaxed);
+        let count = self.source.read(into)?;
+        self.target.note_read(count as u64);
         Ok(count)
     }
 }
 
-/// A file that is being read, and what of it is no key.
-pub(super) struct Source<'a> {
+/// What is no key in a snapshot that is being read.
+pub(super) struct Others<'a> {
     pub(super) target: &'a Target<'a>,
-    name: &'a str,
-    total_bytes: u64,
-    /// The database of the keys that come.
-    pub(super) db: usize,
     libraries: LibrarySet,
     /// Loads libraries, which every thread then loads for itself.
     functions: Option<FunctionEngine>,
-    clock: Clock,
-    next_ms: u64,
-    /// Where it looks at the clock again.
-    next_look: u64,
 }
 
-impl<'a> Source<'a> {
-    fn new(name: &'a str, target: &'a Target<'a>, total_bytes: u64) -> Source<'a> {
-        let (libraries, clock) = (LibrarySet::default(), Clock::real());
-        let next_ms = clock.monotonic_ms() + PROGRESS_MS;
-        Source { target, name, total_bytes, db: 0, libraries, functions: None, clock, next_ms, next_look: 0 }
+impl<'a> Others<'a> {
+    fn new(target: &'a Target<'a>) -> Others<'a> {
+        Others { target, libraries: LibrarySet::default(), functions: None }
     }
 
-    /// Reads all of it; false if the server was stopped meanwhile.
-    fn read_alone(&mut self, file: Counted) -> Result<bool, rdb::Error> {
-        let mut file = FileReader::new(file, self.target.shared.settings.is_on(RDBCHECKSUM))?;
-        loop {
-            match file.next_item()? {
-                Item::End => return Ok(true),
-                Item::Key(key) => self.target.take_key(self.db, &key, &mut file)?,
-                item => self.take(item, file.offset())?,
-            }
-            if !self.goes_on(file.offset()) {
-                return Ok(false);
-            }
-        }
+    /// Reads all of a file.
+    fn read_alone(&mut self, file: Counted) -> Result<(), rdb::Error> {
+        let target = self.target;
+        let mut file = FileReader::new(file, target.shared.settings.is_on(RDBCHECKSUM))?;
+        target.take_items(&mut file, 0, &mut |item| self.take(item))
     }
 
-    /// Takes what is no key; `offset` is where it ends.
-    pub(super) fn take(&mut self, item: Item, offset: u64) -> Result<(), rdb::Error> {
+    /// Takes what is no key and no database.
+    pub(super) fn take(&mut self, item: Item) -> Result<(), rdb::Error> {
         match item {
-            Item::Database(number) => self.db = self.target.database(number, offset)?,
             Item::Library(offset, code) => self.take_library(offset, &code)?,
             Item::Aux(name, value) => {
                 if name == b"used-mem"
@@ -301,7 +347,7 @@ impl<'a> Source<'a> {
                 }
                 tracing::debug!("snapshot: {} {}", name.escape_ascii(), value.escape_ascii());
             }
-            Item::Sizes(..) | Item::Key(_) | Item::End => {}
+            Item::Database(_) | Item::Sizes(..) | Item::Key(_) | Item::End => {}
         }
         Ok(())
     }
@@ -310,28 +356,11 @@ impl<'a> Source<'a> {
         let shared = self.target.shared;
         let memory_bytes_max = shared.settings.script_memory_bytes_max();
         let functions = self.functions.get_or_insert_with(|| FunctionEngine::new(memory_bytes_max));
-        let clock = Clock::real();
-        match self.libraries.load(code, false, functions, &mut Loading::unlimited(&clock, shared)) {
+        let mut loading = Loading::unlimited(&self.target.clock, shared);
+        match self.libraries.load(code, false, functions, &mut loading) {
             Ok(_) => Ok(()),
             Err(error) => Err(rdb::Error { offset, why: Why::Library(error.to_string()) }),
         }
-    }
-
-    /// Says now and then that so much was read; false if the server was stopped.
-    pub(super) fn goes_on(&mut self, offset: u64) -> bool {
-        let shared = self.target.shared;
-        if offset < self.next_look {
-            return true;
-        }
-        self.next_look = offset + BYTES_PER_LOOK;
-        let now_ms = self.clock.monotonic_ms();
-        if now_ms >= self.next_ms {
-            self.next_ms = now_ms + PROGRESS_MS;
-            let percent = offset * 100 / self.total_bytes.max(1);
-            let key_count = self.target.key_count.load(Ordering::Relaxed);
-            tracing::info!("loading {}: {percent} %, {key_count} keys", self.name);
-        }
-        !shared.stopping.load(Ordering::Acquire)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The snapshot: the file `dbfilename` in `dir`, in Redis' dump format.
+//! The snapshot: the file `dbfilename` in `dir`, in Redis' dump format, or in Darter's own, with the parts that it names.
 //!
 //! `save.rs` writes it while all shards are held, `background.rs` while clients are served, when `points.rs` or somebody
 //! wants it, and `load.rs` reads it before commands that need data are served. Here is what is known of them, and what happens at the
@@ -7,6 +7,8 @@
 mod background;
 mod load;
 mod names;
+mod output;
+mod parts;
 mod pieces;
 mod points;
 mod progress;
@@ -15,6 +17,7 @@ mod saving;
 mod schedule;
 mod writer;
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -108,7 +111,7 @@ impl Snapshots {
         self.is_cutting.load(Ordering::Relaxed)
     }
 
-    fn run_writer(&self, writer: Writer) -> std::io::Result<()> {
+    fn run_writer(&self, writer: Writer) -> io::Result<()> {
         let work = move || {
             system::run_anywhere();
             writer.run();
@@ -183,15 +186,13 @@ impl Shared {
             && self.settings.is_on(STOP_WRITES_ON_BGSAVE_ERROR)
     }
 
-    /// Makes `temporary` the snapshot; its name. The error is why that was not done.
-    fn make_snapshot(&self, temporary: &Path, saving: Option<&Saving>) -> Result<String, String> {
+    /// Makes `temporary` the snapshot of this name, unless `saving` was given up.
+    fn make_snapshot(&self, temporary: &Path, name: &str, saving: Option<&Saving>) -> io::Result<()> {
         let _nobody_else = lock(&self.snapshots.renaming);
         if let Some(why) = saving.and_then(Saving::failure) {
-            return Err(why);
+            return Err(io::Error::other(why));
         }
-        let name = names::name_at(&self.settings, proactor::Clock::real().now_ms());
-        names::rename(&self.settings, temporary, &name).map_err(|error| error.to_string())?;
-        Ok(name)
+        names::rename(&self.settings, temporary, name)
     }
 
     /// A save in the background is over: its length and name, or why it came to nothing.
@@ -230,7 +231,7 @@ impl Shared {
     }
 
     /// Saves at the end of the server, when its threads have ended, if that was asked for and there is something new.
-    pub(crate) fn end(&self) -> Result<(), Error> {
+    pub(crate) fn end(&'static self) -> Result<(), Error> {
         self.snapshots.end_writer();
         let is_loading = self.snapshots.progress.is_loading();
         if is_loading || !self.snapshots.saves_at_end.load(Ordering::Relaxed) {

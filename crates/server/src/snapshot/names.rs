@@ -42,16 +42,50 @@ fn names_in(settings: &Settings) -> impl Iterator<Item = String> {
     entries.into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok())
 }
 
-/// Where a file is written that is to become the snapshot, or a part of it: in the background each lane has one.
-pub(super) fn temporary_path(settings: &Settings, lane: Option<u8>) -> PathBuf {
+/// Where a file is written that is to become the snapshot, or a part of it: in the background, or while all wait.
+pub(super) fn temporary_path(settings: &Settings, is_background: bool, file: u16) -> PathBuf {
     let process = std::process::id();
     path(
         settings,
-        &match lane {
-            None => format!("temp-{process}.rdb"),
-            Some(lane) => format!("temp-{process}.{lane}.rdb"),
+        &match (is_background, file) {
+            (true, file) => format!("temp-{process}.{file}.rdb"),
+            (false, 0) => format!("temp-{process}.rdb"),
+            (false, file) => format!("temp-{process}.save.{file}.rdb"),
         },
     )
+}
+
+/// The name of a part of the snapshot `name`.
+pub(super) fn part_name(name: &str, id: u64, number: u32) -> String {
+    format!("{name}.{id:016x}.{number:04}")
+}
+
+/// Of which snapshot the file is a part, and the id, if it is one.
+fn part_of(file: &str) -> Option<(&str, u64)> {
+    let (rest, number) = file.rsplit_once('.')?;
+    let (name, id) = rest.rsplit_once('.')?;
+    let id = u64::from_str_radix(id, 16).ok()?;
+    (file == part_name(name, id, number.parse().ok()?)).then_some((name, id))
+}
+
+/// An id that no snapshot in the directory has.
+pub(super) fn new_id(settings: &Settings) -> u64 {
+    let taken: Vec<u64> = names_in(settings).filter_map(|file| part_of(&file).map(|(_, id)| id)).collect();
+    let mut id = proactor::Clock::real().now_ms();
+    while taken.contains(&id) {
+        id += 1;
+    }
+    id
+}
+
+/// Removes the parts of the snapshot `name` but those with the id `kept`.
+pub(super) fn remove_parts(settings: &Settings, name: &str, kept: Option<u64>) {
+    for file in names_in(settings) {
+        if part_of(&file).is_some_and(|(its, id)| its == name && Some(id) != kept) {
+            // If it cannot be removed, the next save tries again.
+            let _ = fs::remove_file(path(settings, &file));
+        }
+    }
 }
 
 /// Removes what servers that are gone have left of saves that came to no end.
@@ -71,6 +105,11 @@ pub(super) fn remove_leftovers(settings: &Settings) {
 /// Makes `temporary`, all of which is durable, the file `name` beside it.
 pub(super) fn rename(settings: &Settings, temporary: &Path, name: &str) -> io::Result<()> {
     fs::rename(temporary, path(settings, name))?;
+    sync_directory(settings)
+}
+
+/// Makes the names in the directory of snapshots durable.
+pub(super) fn sync_directory(settings: &Settings) -> io::Result<()> {
     let directory = settings.text(DIR);
     fs::File::open(if directory.is_empty() { "." } else { &*directory })?.sync_all()
 }
@@ -97,6 +136,25 @@ pub(super) fn date(day: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_are_known_by_their_names() {
+        let name = part_name("dump.rdb", 0x19a_8b7c_6d5e, 3);
+        assert_eq!(
+            (&*name, part_of(&name)),
+            ("dump.rdb.0000019a8b7c6d5e.0003", Some(("dump.rdb", 0x19a_8b7c_6d5e)))
+        );
+        assert!(part_of(&part_name("a", u64::MAX, 12_345)).is_some());
+        for other in [
+            "dump.rdb",
+            "dump.rdb.19a8b7c6d5e.0003",
+            "dump.rdb.0000019A8B7C6D5E.0003",
+            "dump.rdb.0000019a8b7c6d5e.3",
+            "",
+        ] {
+            assert_eq!(part_of(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn timestamps_are_in_utc() {

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rdb::{Checksum, FileReader, Item, Why};
 
-use super::load::{Counted, Source, Target};
+use super::load::{Counted, Others, Target};
 use crate::settings::RDBCHECKSUM;
 
 /// Where tests are to come here, less is much.
@@ -157,23 +157,17 @@ impl Loaders<'_> {
     }
 
     fn load(&self, piece: Piece) -> Result<(u64, Checksum), rdb::Error> {
-        let (offset, mut db) = (piece.offset, piece.db);
+        let (offset, db) = (piece.offset, piece.db);
         let mut part = FileReader::of_part(piece, offset, self.sums);
-        loop {
-            match part.next_item()? {
-                Item::Key(key) => self.target.take_key(db, &key, &mut part)?,
-                Item::Database(number) => db = self.target.database(number, part.offset())?,
-                Item::End => return Ok((offset, part.sum(offset))),
-                // The cutter sees to it.
-                Item::Library(..) | Item::Aux(..) | Item::Sizes(..) => {}
-            }
-        }
+        // The cutter sees to what is no key.
+        self.target.take_items(&mut part, db, &mut |_| Ok(()))?;
+        Ok((offset, part.sum(offset)))
     }
 }
 
-impl Source<'_> {
-    /// Reads all of a file together with so many loaders; false if the server was stopped meanwhile.
-    pub(super) fn read_with(&mut self, loader_count: usize, file: Counted) -> Result<bool, rdb::Error> {
+impl Others<'_> {
+    /// Reads all of a file together with so many loaders.
+    pub(super) fn read_with(&mut self, loader_count: usize, file: Counted) -> Result<(), rdb::Error> {
         let sums = self.target.shared.settings.is_on(RDBCHECKSUM);
         let (pieces, received) = sync_channel(WAITING_MAX * loader_count);
         let (received, has_failed) = (Arc::new(Mutex::new(received)), AtomicBool::new(false));
@@ -215,12 +209,13 @@ impl Source<'_> {
         if let Some(error) = errors.into_iter().min_by_key(|error| error.offset) {
             return Err(error);
         }
-        let Some((file, head)) = cut? else { return Ok(false) };
-        if sums {
+        if let Some((file, head)) = cut?
+            && sums
+        {
             all_sums.sort_by_key(|(offset, _)| *offset);
             file.verify(all_sums.into_iter().fold(head, |sum, (_, piece)| sum.then(piece)))?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Goes over the file and cuts it. What was read, with the checksum of its head, or `None` if the server was stopped or a
@@ -240,7 +235,7 @@ impl Source<'_> {
         let cut = self.cut_items(&mut file, &mut border, has_failed);
         if cut.is_err() && border >= file.source_mut().offset {
             // There may be something wrong in what comes before.
-            let _ = file.source_mut().note_end(border, self.db, true);
+            let _ = file.source_mut().note_end(border, 0, true);
         }
         Ok(cut?.then_some((file, head)))
     }
@@ -252,25 +247,25 @@ impl Source<'_> {
         border: &mut u64,
         has_failed: &AtomicBool,
     ) -> Result<bool, rdb::Error> {
+        let mut db = 0;
         loop {
             *border = file.offset();
             let is_gone = |handed_over: io::Result<()>| handed_over.is_err();
-            if is_gone(file.source_mut().note_end(*border, self.db, false))
+            if is_gone(file.source_mut().note_end(*border, db, false))
                 || has_failed.load(Ordering::Relaxed)
+                || self.target.is_stopped()
             {
                 return Ok(false);
             }
             match file.next_item()? {
-                Item::End => return Ok(!is_gone(file.source_mut().note_end(*border, self.db, true))),
+                Item::End => return Ok(!is_gone(file.source_mut().note_end(*border, db, true))),
                 Item::Key(key) => {
                     file.source_mut().is_amid_value = true;
                     file.skip_value(key.value_type)?;
                     file.source_mut().is_amid_value = false;
                 }
-                item => self.take(item, file.offset())?,
-            }
-            if !self.goes_on(file.offset()) {
-                return Ok(false);
+                Item::Database(number) => db = self.target.database(number, file.offset())?,
+                item => self.take(item)?,
             }
         }
     }

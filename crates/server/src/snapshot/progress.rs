@@ -30,6 +30,12 @@ impl Progress {
         self.is_loading.store(true, Ordering::Relaxed);
     }
 
+    /// A file of so many bytes is read from its beginning.
+    pub(super) fn begin_file(&self, total_bytes: u64) {
+        self.total_bytes.store(total_bytes, Ordering::Relaxed);
+        self.loaded_bytes.store(0, Ordering::Relaxed);
+    }
+
     pub(super) fn end(&self) {
         self.is_loading.store(false, Ordering::Release);
     }

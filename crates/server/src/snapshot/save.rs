@@ -1,11 +1,9 @@
-//! Writing the snapshot.
+//! Writing the snapshot, all at once.
 //!
-//! It is written to a file of its own in the same directory, made durable, and only then renamed, so that whatever happens
-//! there is a whole snapshot, the old one or the new one.
+//! It is written to files of its own in the same directory, made durable, and only then renamed, so that whatever happens
+//! there is a whole snapshot, the old one or the new one (`output.rs`).
 
-use std::fs::{self, File};
 use std::io;
-use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use command::{Task, Wait};
@@ -13,13 +11,13 @@ use commands::keys::encoded;
 use keyspace::access::lru_clock;
 use keyspace::{Lfu, RecordRef, UnixMs};
 use proactor::Clock;
-use rdb::{Encoder, Style};
+use rdb::Encoder;
 use shard::Hold;
 
-use super::names::{self, temporary_path};
+use super::output::{Form, Output};
 use crate::error::Error;
 use crate::eviction::Rank;
-use crate::settings::{DBFILENAME, RDBCHECKSUM};
+use crate::settings::DBFILENAME;
 use crate::shared::Shared;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
 
@@ -48,16 +46,13 @@ impl Usage {
 
 impl Shared {
     /// Saves a snapshot; all shards are entered. What is being saved in the background is given up: it is older.
-    pub(crate) fn save(&self, hold: &Hold<'_, Task, Wait>) -> Result<(), Error> {
+    pub(crate) fn save(&'static self, hold: &Hold<'_, Task, Wait>) -> Result<(), Error> {
         self.snapshots.give_up("another save overtook it");
         let clock = Clock::real();
         let started_ms = clock.now_ms();
-        let temporary = temporary_path(&self.settings, None);
-        let saved = self.write(hold, &temporary, started_ms).and_then(|bytes| {
-            let name = names::name_at(&self.settings, started_ms);
-            names::rename(&self.settings, &temporary, &name)?;
-            Ok((bytes, name))
-        });
+        let mut output = Output::new(self, Form::wanted(self), false);
+        let saved = self.write(hold, started_ms, &mut output).and_then(|()| output.complete(None));
+        output.discard();
         match saved {
             Ok((bytes, name)) => {
                 let now_ms = clock.now_ms();
@@ -70,8 +65,6 @@ impl Shared {
                 Ok(())
             }
             Err(source) => {
-                // It may not be there.
-                let _ = fs::remove_file(&temporary);
                 let name = self.settings.text(DBFILENAME);
                 let error = Error::Io { what: format!("cannot save {name}"), source };
                 tracing::warn!("{error}");
@@ -81,29 +74,33 @@ impl Shared {
     }
 
     /// All keys are gone from the shards, all of which are entered: with save points, they are to be gone from the disk, too.
-    pub(crate) fn save_nothing(&self, hold: &Hold<'_, Task, Wait>) {
+    pub(crate) fn save_nothing(&'static self, hold: &Hold<'_, Task, Wait>) {
         if self.has_save_points() {
             // If it fails, it has said so.
             let _ = self.save(hold);
         }
     }
 
-    /// Writes all data to the file `path` and makes it durable; its length.
-    fn write(&self, hold: &Hold<'_, Task, Wait>, path: &Path, now_ms: u64) -> io::Result<u64> {
-        let mut encoder = Encoder::styled(File::create(path)?, self.snapshot_style());
-        self.write_head(&mut encoder, now_ms)?;
+    /// Writes all data to the files of `output`.
+    fn write(&self, hold: &Hold<'_, Task, Wait>, now_ms: u64, output: &mut Output) -> io::Result<()> {
+        let head = self.snapshot_head(hold, now_ms, output.form)?;
+        output.file(0)?.bytes(&head)?;
+        let usage = self.usage(now_ms as UnixMs);
         for db in 0..self.settings.databases() {
-            self.write_database(hold, db, now_ms as UnixMs, &mut encoder)?;
+            for id in self.shards.ids() {
+                let part = &hold.shard(id).dbs[db as usize];
+                let encoder = output.file(output.form.file_of(self.shards.home(id)))?;
+                if !part.is_empty() {
+                    encoder.select(db)?;
+                    part.iter().try_for_each(|record| write_record(record, usage, encoder))?;
+                }
+            }
         }
-        encoder.end(self.settings.is_on(RDBCHECKSUM))?;
-        let bytes = encoder.offset();
-        encoder.finish()?.sync_all()?;
-        Ok(bytes)
+        Ok(())
     }
 
     /// What comes before the databases.
     fn write_head<W: io::Write>(&self, encoder: &mut Encoder<W>, now_ms: u64) -> io::Result<()> {
-        encoder.header()?;
         encoder.aux("redis-ver", REDIS_VERSION.as_bytes())?;
         encoder.aux("darter-ver", DARTER_VERSION.as_bytes())?;
         encoder.aux("redis-bits", b"64")?;
@@ -119,58 +116,40 @@ impl Shared {
         Usage { is_idle_wanted: rank == Some(Rank::Idle), lfu: self.settings.data_config().lfu, now }
     }
 
-    /// What a snapshot in the background begins with: the head, and how many keys there are.
+    /// What a snapshot begins with: the head, and how many keys there are.
     pub(super) fn snapshot_head(
         &self,
         hold: &Hold<'_, Task, Wait>,
         now_ms: u64,
-        style: Style,
+        form: Form,
     ) -> io::Result<Vec<u8>> {
-        let mut encoder = Encoder::of_chunks(style);
+        let mut encoder = Encoder::of_chunks(form.style);
+        if !form.has_parts() {
+            encoder.header()?;
+        }
         self.write_head(&mut encoder, now_ms)?;
         for db in 0..self.settings.databases() {
-            self.write_sizes(hold, db, &mut encoder)?;
+            let parts = || self.shards.ids().map(|id| &hold.shard(id).dbs[db as usize]);
+            let key_count: usize = parts().map(|part| part.len()).sum();
+            if key_count > 0 {
+                let volatile_count: usize = parts().map(|part| part.volatile_len()).sum();
+                encoder.database(db, key_count as u64, volatile_count as u64)?;
+            }
         }
         encoder.finish()
     }
+}
 
-    /// Says how many keys a database has, if it has any.
-    fn write_sizes<W: io::Write>(
-        &self,
-        hold: &Hold<'_, Task, Wait>,
-        db: u32,
-        encoder: &mut Encoder<W>,
-    ) -> io::Result<bool> {
-        let parts = || self.shards.ids().map(|id| &hold.shard(id).dbs[db as usize]);
-        let key_count: usize = parts().map(|part| part.len()).sum();
-        if key_count > 0 {
-            let volatile_count: usize = parts().map(|part| part.volatile_len()).sum();
-            encoder.database(db, key_count as u64, volatile_count as u64)?;
-        }
-        Ok(key_count > 0)
+fn write_record<W: io::Write>(
+    record: RecordRef<'_>,
+    usage: Usage,
+    encoder: &mut Encoder<W>,
+) -> io::Result<()> {
+    if let Some(expiry) = record.expiry() {
+        encoder.expiry(expiry)?;
     }
-
-    fn write_database(
-        &self,
-        hold: &Hold<'_, Task, Wait>,
-        db: u32,
-        now: UnixMs,
-        encoder: &mut Encoder<File>,
-    ) -> io::Result<()> {
-        if !self.write_sizes(hold, db, encoder)? {
-            return Ok(());
-        }
-        let usage = self.usage(now);
-        let parts = self.shards.ids().map(|id| &hold.shard(id).dbs[db as usize]);
-        for record in parts.flat_map(|part| part.iter()) {
-            if let Some(expiry) = record.expiry() {
-                encoder.expiry(expiry)?;
-            }
-            usage.encode(record, encoder)?;
-            encoder.value_type(encoded::value_type(record.value(), encoder.style()))?;
-            encoder.string(record.key())?;
-            encoded::write(record.value(), encoder)?;
-        }
-        Ok(())
-    }
+    usage.encode(record, encoder)?;
+    encoder.value_type(encoded::value_type(record.value(), encoder.style()))?;
+    encoder.string(record.key())?;
+    encoded::write(record.value(), encoder)
 }

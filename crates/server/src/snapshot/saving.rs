@@ -7,7 +7,7 @@
 //!
 //! Each database of each shard has a scribe, which encodes records into chunks: whole entries, the number of their database
 //! before them. So chunks of all threads come one after the other into one file in any order. A large value comes in many
-//! chunks: these have a *lane* for themselves, which the writer keeps in a file of its own until the end.
+//! chunks: these have a *lane* for themselves, which is a file of its own.
 //!
 //! A large string is not copied: the chunk holds a share of it, and the writer encodes it.
 
@@ -21,6 +21,7 @@ use commands::keys::encoded::{self, InParts};
 use keyspace::{RecordRef, StrRef, Taken, ValueRef, Witness};
 use rdb::{Encoder, Style, ValueType};
 
+use super::output::Form;
 use super::save::Usage;
 
 /// Where tests are to come here, less is much.
@@ -39,10 +40,10 @@ pub(super) const LANES: u8 = 16;
 
 /// Something for the writer.
 pub(super) enum Chunk {
-    /// Encoded entries, or a part of one, for this lane.
-    Bytes { lane: u8, bytes: Vec<u8> },
-    /// A string that is still to be encoded, behind its key.
-    Text { head: Vec<u8>, text: Arc<Vec<u8>> },
+    /// Encoded entries, or a part of one, for this file.
+    Bytes { file: u16, bytes: Vec<u8> },
+    /// A string that is still to be encoded, behind its key, for this file.
+    Text { file: u16, head: Vec<u8>, text: Arc<Vec<u8>> },
     /// Everything was sent.
     End,
     /// Nothing more will come: the server ends.
@@ -59,7 +60,7 @@ pub(crate) struct Saving {
     /// Keys at the cut.
     pub(crate) key_count: u64,
     pub(crate) keys_done: AtomicU64,
-    pub(super) style: Style,
+    pub(super) form: Form,
     usage: Usage,
     waiting_bytes_max: usize,
     waiting_bytes: AtomicUsize,
@@ -81,7 +82,7 @@ impl Saving {
         to_writer: Sender<Chunk>,
         started_ms: u64,
         (changes, key_count): (u64, u64),
-        (style, usage): (Style, Usage),
+        (form, usage): (Form, Usage),
         thread_count: usize,
     ) -> Saving {
         Saving {
@@ -90,7 +91,7 @@ impl Saving {
             changes,
             key_count,
             keys_done: AtomicU64::new(0),
-            style,
+            form,
             usage,
             waiting_bytes_max: WAITING_BYTES_PER_THREAD * thread_count,
             waiting_bytes: AtomicUsize::new(0),
@@ -175,7 +176,7 @@ impl Chunk {
     pub(super) fn waiting_bytes(&self) -> usize {
         match self {
             Chunk::Bytes { bytes, .. } => bytes.len(),
-            Chunk::Text { head, text } => head.len() + text.len(),
+            Chunk::Text { head, text, .. } => head.len() + text.len(),
             Chunk::End | Chunk::Abandoned => 0,
         }
     }
@@ -192,6 +193,8 @@ struct Amid {
 pub(super) struct Scribe {
     saving: Arc<Saving>,
     db: u32,
+    /// Where it writes, but for large values.
+    file: u16,
     chunk: Vec<u8>,
     /// Keys whose ends are in the chunk.
     key_count: u64,
@@ -234,16 +237,18 @@ fn encode_head(
 }
 
 impl Scribe {
-    pub(super) fn new(saving: &Arc<Saving>, db: u32) -> Scribe {
+    /// For this database of a shard that is at home on `thread`.
+    pub(super) fn new(saving: &Arc<Saving>, db: u32, thread: u16) -> Scribe {
         saving.open_count.fetch_add(1, Ordering::Relaxed);
-        Scribe { saving: Arc::clone(saving), db, chunk: Vec::new(), key_count: 0, amid: None }
+        let file = saving.form.file_of(thread);
+        Scribe { saving: Arc::clone(saving), db, file, chunk: Vec::new(), key_count: 0, amid: None }
     }
 
     fn flush(&mut self) {
         self.saving.keys_done.fetch_add(std::mem::take(&mut self.key_count), Ordering::Relaxed);
         if !self.chunk.is_empty() {
             let bytes = std::mem::take(&mut self.chunk);
-            self.saving.send(Chunk::Bytes { lane: 0, bytes });
+            self.saving.send(Chunk::Bytes { file: self.file, bytes });
         }
     }
 
@@ -257,7 +262,7 @@ impl Scribe {
             ValueRef::Str(StrRef::Shared(text)) if text.len() > WHOLE_BYTES_MAX => Some(text),
             _ => None,
         };
-        encode(self.saving.style, &mut self.chunk, |encoder| {
+        encode(self.saving.form.style, &mut self.chunk, |encoder| {
             if is_first {
                 encoder.select(db)?;
             }
@@ -267,7 +272,7 @@ impl Scribe {
         self.key_count += 1;
         if let Some(text) = text {
             let (head, text) = (std::mem::take(&mut self.chunk), Arc::clone(text));
-            self.saving.send(Chunk::Text { head, text });
+            self.saving.send(Chunk::Text { file: self.file, head, text });
             self.flush();
         } else if self.chunk.len() >= CHUNK_BYTES {
             self.flush();
@@ -279,7 +284,7 @@ impl Scribe {
         let (db, usage, until) = (self.db, self.saving.usage, if at_once { u64::MAX } else { PART_BYTES });
         let Some(Amid { value, lane, .. }) = &mut self.amid else { unreachable!("it has begun") };
         let mut bytes = Vec::new();
-        let is_done = encode(self.saving.style, &mut bytes, |encoder| {
+        let is_done = encode(self.saving.form.style, &mut bytes, |encoder| {
             if is_first {
                 encoder.select(db)?;
                 encode_head(encoder, record, InParts::value_type(record.value(), encoder.style()), usage)?;
@@ -287,7 +292,7 @@ impl Scribe {
             value.write(record.value(), until, encoder)
         });
         let lane = *lane;
-        self.saving.send(Chunk::Bytes { lane, bytes });
+        self.saving.send(Chunk::Bytes { file: self.saving.form.file_of_lane(lane), bytes });
         if !is_done {
             return Taken::Part;
         }

@@ -1,0 +1,156 @@
+//! Checksummed frames, in which the items of a snapshot stand in Darter's own format.
+//!
+//! ```text
+//! part:   "DARTERPT"  id of the snapshot(8, LE)  number of the part(4, LE)  ( frame )*
+//! frame:  length(4, LE; 1 to 1 MiB)  crc64 of length and content(8, LE)  content
+//! ```
+//!
+//! The contents of the frames of a part, one after the other, are whole items. How long a part is says the manifest
+//! ([`crate::Manifest`]), so that nothing can be missing at its end.
+
+use std::io::{self, ErrorKind, Read, Write};
+
+use crate::crc64::crc64;
+use crate::error::{Error, Why};
+
+/// What is in a frame at most.
+pub const FRAME_BYTES_MAX: usize = 1 << 20;
+
+const MAGIC: &[u8; 8] = b"DARTERPT";
+const PART_HEAD_BYTES: usize = 20;
+const FRAME_HEAD_BYTES: usize = 12;
+
+/// What a part begins with.
+pub fn part_head(id: u64, number: u32) -> [u8; PART_HEAD_BYTES] {
+    let mut head = [0; PART_HEAD_BYTES];
+    head[..8].copy_from_slice(MAGIC);
+    head[8..16].copy_from_slice(&id.to_le_bytes());
+    head[16..].copy_from_slice(&number.to_le_bytes());
+    head
+}
+
+/// Writes a frame for each megabyte of `content`; the bytes written.
+pub fn write_frames(content: &[u8], out: &mut impl Write) -> io::Result<u64> {
+    let mut written = 0;
+    for content in content.chunks(FRAME_BYTES_MAX) {
+        out.write_all(&frame_head(content))?;
+        out.write_all(content)?;
+        written += (FRAME_HEAD_BYTES + content.len()) as u64;
+    }
+    Ok(written)
+}
+
+fn frame_head(content: &[u8]) -> [u8; FRAME_HEAD_BYTES] {
+    let length = (content.len() as u32).to_le_bytes();
+    let checksum = crc64(crc64(0, &length), content);
+    let mut head = [0; FRAME_HEAD_BYTES];
+    head[..4].copy_from_slice(&length);
+    head[4..].copy_from_slice(&checksum.to_le_bytes());
+    head
+}
+
+/// Reads what is in the frames of a part.
+///
+/// Its errors are [`Error`]s inside of [`io::Error`]s: see [`FrameReader::located`].
+#[derive(Debug)]
+pub struct FrameReader<R> {
+    source: R,
+    /// What the part must begin with; none when that was read.
+    head: Option<[u8; PART_HEAD_BYTES]>,
+    /// Of the part, as the manifest says.
+    length: u64,
+    /// Bytes read of the part.
+    offset: u64,
+    /// The content of a frame, and what of it was handed out.
+    frame: Vec<u8>,
+    at: usize,
+    /// For each frame that was read: where its content begins among all contents, and where in the part.
+    places: Vec<(u64, u64)>,
+    content_bytes: u64,
+}
+
+impl<R: Read> FrameReader<R> {
+    /// Reads the part with this number of a snapshot; it must be so long.
+    pub fn new(source: R, id: u64, number: u32, length: u64) -> Self {
+        let head = Some(part_head(id, number));
+        let (frame, places) = (Vec::new(), Vec::new());
+        FrameReader { source, head, length, offset: 0, frame, at: 0, places, content_bytes: 0 }
+    }
+
+    /// An error of whoever reads items from here, with its place in the part.
+    pub fn located(&self, error: Error) -> Error {
+        let why = match error.why {
+            Why::Io(cause) => match cause.downcast::<Error>() {
+                Ok(inner) => return inner,
+                Err(cause) => Why::Io(cause),
+            },
+            why => why,
+        };
+        let frames_before = self.places.partition_point(|(content, _)| *content <= error.offset);
+        let offset = match self.places.get(frames_before.wrapping_sub(1)) {
+            Some((content, place)) => place + (error.offset - content),
+            None => error.offset,
+        };
+        Error { offset, why }
+    }
+
+    /// Reads what there is of `count` bytes.
+    fn read_some(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(count);
+        (&mut self.source).take(count as u64).read_to_end(&mut bytes)?;
+        self.offset += bytes.len() as u64;
+        Ok(bytes)
+    }
+
+    fn read_all<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let bytes = self.read_some(N)?;
+        bytes.try_into().map_err(|_| self.error(self.offset, Why::Truncated))
+    }
+
+    fn error(&self, offset: u64, why: Why) -> io::Error {
+        io::Error::new(ErrorKind::InvalidData, Error { offset, why })
+    }
+
+    /// Reads the next frame; false at the end.
+    fn next_frame(&mut self) -> io::Result<bool> {
+        if let Some(head) = self.head.take()
+            && self.read_all::<PART_HEAD_BYTES>()? != head
+        {
+            return Err(self.error(0, Why::Corrupt("not this part of this snapshot")));
+        }
+        let start = self.offset;
+        if start >= self.length {
+            return match self.read_some(1)?.is_empty() && start == self.length {
+                true => Ok(false),
+                false => Err(self.error(self.length, Why::Corrupt("more than the manifest says"))),
+            };
+        }
+        let head = self.read_all::<FRAME_HEAD_BYTES>()?;
+        let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+        if !(1..=FRAME_BYTES_MAX).contains(&length) {
+            return Err(self.error(start, Why::Corrupt("a frame of a length that there is not")));
+        }
+        self.places.push((self.content_bytes, self.offset));
+        self.frame = self.read_some(length)?;
+        if self.frame.len() < length {
+            return Err(self.error(self.offset, Why::Truncated));
+        }
+        if frame_head(&self.frame) != head {
+            return Err(self.error(start, Why::Checksum));
+        }
+        self.at = 0;
+        self.content_bytes += length as u64;
+        Ok(true)
+    }
+}
+
+impl<R: Read> Read for FrameReader<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.frame.len() && !self.next_frame()? {
+            return Ok(0);
+        }
+        let count = (&self.frame[self.at..]).read(into)?;
+        self.at += count;
+        Ok(count)
+    }
+}

@@ -1,0 +1,202 @@
+//! The files of a snapshot while it is written, and how they become the snapshot.
+//!
+//! * In Redis' format there is one file; what large values wrote to others is put behind it at the end.
+//! * In Darter's own there is a part for each thread, with the keys of the shards at home there, and some for large values. They
+//!   get their names when all of them are durable, and belong to the snapshot when the manifest that names them gets its own.
+//!
+//! Until then all have names of their own, and whatever goes wrong leaves the old snapshot.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Seek, Write};
+use std::path::PathBuf;
+
+use rdb::{Encoder, Manifest, Style};
+
+use super::names;
+use super::saving::{LANES, Saving};
+use crate::settings::{RDB_SAVE_INCREMENTAL_FSYNC, RDBCHECKSUM, SNAPSHOT_FORMAT};
+use crate::shared::Shared;
+use crate::system;
+
+/// So much is written to a file before the system is told to begin with the writing to disk.
+const SYNCED_BYTES: u64 = 4 * 1024 * 1024;
+/// The number of the file that becomes the manifest.
+const MANIFEST: u16 = u16::MAX;
+
+/// In which form a snapshot is written.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    pub(super) style: Style,
+    /// In Darter's own format: the id of the snapshot. None in Redis'.
+    id: Option<u64>,
+    /// Files that hold more than one large value after the other: they have the first numbers.
+    main_count: u16,
+}
+
+impl Form {
+    /// That which the settings ask for.
+    pub(super) fn wanted(shared: &Shared) -> Form {
+        let style = shared.snapshot_style();
+        match shared.settings.is_on(SNAPSHOT_FORMAT) {
+            false => Form { style, id: None, main_count: 1 },
+            true => Form {
+                style,
+                id: Some(names::new_id(&shared.settings)),
+                main_count: shared.threads.len() as u16,
+            },
+        }
+    }
+
+    /// Whether it has parts.
+    pub(super) fn has_parts(self) -> bool {
+        self.id.is_some()
+    }
+
+    /// The file for the keys of the shards that are at home on this thread.
+    pub(super) fn file_of(self, thread: u16) -> u16 {
+        if self.id.is_some() { thread } else { 0 }
+    }
+
+    /// The file for the large values of this lane, which are numbered from 1 on.
+    pub(super) fn file_of_lane(self, lane: u8) -> u16 {
+        self.main_count + u16::from(lane) - 1
+    }
+}
+
+/// See the head of this file.
+pub(super) struct Output {
+    shared: &'static Shared,
+    pub(super) form: Form,
+    is_background: bool,
+    files: BTreeMap<u16, Encoder<Sink>>,
+    /// Parts that have their names.
+    named: Vec<PathBuf>,
+}
+
+impl Output {
+    pub(super) fn new(shared: &'static Shared, form: Form, is_background: bool) -> Output {
+        Output { shared, form, is_background, files: BTreeMap::new(), named: Vec::new() }
+    }
+
+    fn path(&self, file: u16) -> PathBuf {
+        names::temporary_path(&self.shared.settings, self.is_background, file)
+    }
+
+    /// What writes to the file of this number.
+    pub(super) fn file(&mut self, number: u16) -> io::Result<&mut Encoder<Sink>> {
+        if !self.files.contains_key(&number) {
+            let path = self.path(number);
+            let mut file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
+            let mut written = 0;
+            if let Some(id) = self.form.id {
+                let head = rdb::part_head(id, number.into());
+                file.write_all(&head)?;
+                written = head.len() as u64;
+            }
+            let is_framed = self.form.id.is_some();
+            let begins_early = self.shared.settings.is_on(RDB_SAVE_INCREMENTAL_FSYNC);
+            let sink = Sink { file, is_framed, begins_early, written, synced: 0 };
+            let encoder = match is_framed {
+                true => Encoder::unsummed(sink, self.form.style),
+                false => Encoder::styled(sink, self.form.style),
+            };
+            self.files.insert(number, encoder);
+        }
+        Ok(self.files.get_mut(&number).expect("it was just put there"))
+    }
+
+    /// Makes the files the snapshot, unless `saving` was given up: its length and name.
+    pub(super) fn complete(&mut self, saving: Option<&Saving>) -> io::Result<(u64, String)> {
+        self.file(0)?;
+        let name = names::name_at(&self.shared.settings, proactor::Clock::real().now_ms());
+        let (bytes, last) = match self.form.id {
+            None => (self.put_together()?, 0),
+            Some(id) => (self.name_parts(id, &name)?, MANIFEST),
+        };
+        let made = self.shared.make_snapshot(&self.path(last), &name, saving);
+        if !self.path(last).exists() {
+            // Whether that is durable or not, the parts belong to it now.
+            self.named.clear();
+        }
+        made?;
+        names::remove_parts(&self.shared.settings, &name, self.form.id);
+        Ok((bytes, name))
+    }
+
+    /// What did not become the snapshot goes.
+    pub(super) fn discard(&mut self) {
+        let numbers = (0..=self.form.file_of_lane(LANES)).chain([MANIFEST]);
+        for path in numbers.map(|number| self.path(number)).chain(self.named.clone()) {
+            // Most are not there.
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    /// Makes one durable file of all; its length.
+    fn put_together(&mut self) -> io::Result<u64> {
+        let mut files = std::mem::take(&mut self.files).into_values();
+        let mut main = files.next().expect("it was just asked for");
+        for lane in files {
+            let (mut lane, piece) = lane.into_piece()?;
+            lane.file.rewind()?;
+            main.append(&mut lane.file, piece)?;
+        }
+        main.end(self.shared.settings.is_on(RDBCHECKSUM))?;
+        let bytes = main.offset();
+        main.finish()?.file.sync_all()?;
+        Ok(bytes)
+    }
+
+    /// Makes the parts durable, gives them their names, and writes the manifest; the length of all.
+    fn name_parts(&mut self, id: u64, name: &str) -> io::Result<u64> {
+        let settings = &self.shared.settings;
+        let mut parts = Vec::new();
+        for (number, encoder) in std::mem::take(&mut self.files) {
+            let sink = encoder.finish()?;
+            sink.file.sync_all()?;
+            parts.push((u32::from(number), sink.written));
+            let path = names::path(settings, &names::part_name(name, id, number.into()));
+            fs::rename(self.path(number), &path)?;
+            self.named.push(path);
+        }
+        names::sync_directory(settings)?;
+        let bytes: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
+        let text = Manifest { id, parts }.encode();
+        let mut file = File::create(self.path(MANIFEST))?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        Ok(bytes + text.len() as u64)
+    }
+}
+
+/// Where an encoder writes to.
+pub(super) struct Sink {
+    file: File,
+    is_framed: bool,
+    /// The disk begins before the end, so that the end need not wait for all of it.
+    begins_early: bool,
+    written: u64,
+    /// What the disk has begun with.
+    synced: u64,
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_framed {
+            self.written += rdb::write_frames(bytes, &mut self.file)?;
+        } else {
+            self.file.write_all(bytes)?;
+            self.written += bytes.len() as u64;
+        }
+        if self.begins_early && self.written - self.synced >= SYNCED_BYTES {
+            system::write_out(&self.file, self.synced, self.written);
+            self.synced = self.written;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}

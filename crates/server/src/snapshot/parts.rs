@@ -1,0 +1,87 @@
+//! Reading a snapshot in Darter's own format: the manifest, and then its parts, each by whoever has time.
+
+use std::fs::File;
+use std::io::Read;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rdb::{FileReader, FrameReader, Item, MANIFEST_BYTES_MAX, Manifest};
+
+use super::load::{Counted, Others, Target};
+use super::names;
+use crate::error::Error;
+
+/// What loaders share.
+struct Parts<'a> {
+    target: &'a Target<'a>,
+    manifest: Manifest,
+    /// The place in the manifest of the part that is to be read next.
+    next: AtomicUsize,
+    has_failed: AtomicBool,
+    /// What is no key, and the part where it stands.
+    others: Mutex<Vec<(String, Item)>>,
+}
+
+impl Parts<'_> {
+    /// Reads parts while there are some.
+    fn work(&self) -> Result<(), Error> {
+        while let Some(part) = self.manifest.parts.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            if self.has_failed.load(Ordering::Relaxed) {
+                break;
+            }
+            self.read(*part).inspect_err(|_| self.has_failed.store(true, Ordering::Relaxed))?;
+        }
+        Ok(())
+    }
+
+    fn read(&self, (number, bytes): (u32, u64)) -> Result<(), Error> {
+        let (target, id) = (self.target, self.manifest.id);
+        let name = names::part_name(target.name, id, number);
+        let file = File::open(names::path(&target.shared.settings, &name));
+        let file =
+            file.map_err(|cause| target.error_in(&name, rdb::Error { offset: 0, why: cause.into() }))?;
+        let frames = FrameReader::new(Counted::new(file, target), id, number, bytes);
+        let mut part = FileReader::of_part(frames, 0, false);
+        let mut take_other = |item| {
+            self.others.lock().expect("nobody panicked").push((name.clone(), item));
+            Ok(())
+        };
+        let taken = target.take_items(&mut part, 0, &mut take_other);
+        taken.map_err(|error| target.error_in(&name, part.source_mut().located(error)))
+    }
+}
+
+impl Others<'_> {
+    /// Reads all parts that the manifest in `file` names, together with so many loaders.
+    pub(super) fn read_parts(&mut self, loader_count: usize, file: Counted) -> Result<(), Error> {
+        let target = self.target;
+        let mut text = Vec::new();
+        let read = file.take(MANIFEST_BYTES_MAX as u64).read_to_end(&mut text);
+        let manifest = read.map_err(|cause| rdb::Error { offset: 0, why: cause.into() });
+        let manifest = manifest.and_then(|_| Manifest::decode(&text));
+        let manifest = manifest.map_err(|error| target.error_in(target.name, error))?;
+        let bytes = manifest.parts.iter().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes));
+        target.shared.snapshots.progress.begin_file(bytes);
+        let (next, has_failed, others) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::default());
+        let parts = Parts { target, manifest, next, has_failed, others };
+        let done = match loader_count {
+            0 => vec![parts.work()],
+            _ => std::thread::scope(|scope| {
+                let work = || {
+                    heap::own();
+                    let done = parts.work();
+                    // A thread that serves gets it, and with it what was loaded.
+                    heap::disown();
+                    done
+                };
+                let loaders: Vec<_> = (0..loader_count).map(|_| scope.spawn(work)).collect();
+                loaders.into_iter().map(|loader| loader.join().expect("it did not panic")).collect()
+            }),
+        };
+        done.into_iter().collect::<Result<(), Error>>()?;
+        for (name, item) in parts.others.into_inner().expect("nobody panicked") {
+            self.take(item).map_err(|error| target.error_in(&name, error))?;
+        }
+        Ok(())
+    }
+}

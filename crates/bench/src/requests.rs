@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   bytes:  [request][request][request] …            all of one length: they differ in their numbers
-//!                     └── a batch: P in a row, beginning at a random one
+//!                     └── a batch: P in a row, after those of the batch before
 //! ```
 
 use memchr::memmem;
@@ -25,6 +25,8 @@ pub(crate) struct Requests {
     request_bytes: usize,
     /// Requests of a batch.
     batch: usize,
+    /// Where the next one begins.
+    next: usize,
     random: Entropy,
 }
 
@@ -43,15 +45,20 @@ impl Requests {
                 request[place..][..PLACEHOLDER.len()].copy_from_slice(digits.as_bytes());
             }
         }
-        Requests { bytes, request_bytes: form.len(), batch: batch as usize, random }
+        Requests { bytes, request_bytes: form.len(), batch: batch as usize, next: 0, random }
     }
 
-    /// The bytes of a batch.
+    /// The bytes of a batch: of the requests that follow those of the last one, so that the processor has them at hand. After
+    /// the last request it goes on at a random one.
     pub(crate) fn batch(&mut self) -> &[u8] {
         let batch_bytes = self.batch * self.request_bytes;
-        let firsts = (self.bytes.len() - batch_bytes) / self.request_bytes + 1;
-        let first = self.random.below(firsts as u64) as usize * self.request_bytes;
-        &self.bytes[first..first + batch_bytes]
+        if self.bytes.len() - self.next < batch_bytes {
+            let firsts = (self.bytes.len() - batch_bytes) / self.request_bytes + 1;
+            self.next = self.random.below(firsts as u64) as usize * self.request_bytes;
+        }
+        let first = self.next;
+        self.next += batch_bytes;
+        &self.bytes[first..self.next]
     }
 }
 
@@ -78,7 +85,7 @@ mod tests {
         let command = ["GET".to_string(), "k:__rand_int__".to_string()];
         let mut requests = Requests::new(&command, 3, 10, 7);
         let one = "*2\r\n$3\r\nGET\r\n$14\r\nk:000000000000\r\n".len();
-        for _ in 0..1000 {
+        for _ in 0..2 * VARIANTS {
             let batch = requests.batch();
             assert_eq!(batch.len(), 3 * one);
             assert!(batch.starts_with(b"*2\r\n$3\r\nGET\r\n$14\r\nk:00000000000"));

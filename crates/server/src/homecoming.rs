@@ -34,12 +34,10 @@ impl Thread {
             Message::Answer(answer) => self.take_answer(answer),
             Message::UsersChanged => self.follow_users(),
             Message::Migrated(returned) => self.take_returned(*returned),
-            Message::Reconfigure => self.tx.config = self.host.shared.data_config(),
             Message::Snapshot => self.look_at_snapshot(),
             Message::Loaded(loaded) => self.install(loaded),
             Message::OwnHeap => heap::own(),
-            // It only ends the sleep: the thread looks whether the server stops.
-            Message::Stop => {}
+            Message::Wake => {}
         }
     }
 

@@ -45,8 +45,6 @@ pub(crate) enum Message {
     Loaded(Box<Loaded>),
     /// A heap is there for each thread.
     OwnHeap,
-    /// Settings changed: take the new ones.
-    Reconfigure,
-    /// End the loop.
-    Stop,
+    /// Begin another turn: the settings were changed, or the server stops.
+    Wake,
 }

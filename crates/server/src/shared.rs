@@ -194,17 +194,17 @@ impl Shared {
         if is_function { CommandError::BUSY_WITH_FUNCTION } else { CommandError::BUSY }
     }
 
-    /// Publishes the settings of the data path and tells all threads.
+    /// Publishes the settings of the data path. Threads take them as a turn begins, before what came in after the change.
     pub(crate) fn reconfigure(&self) {
         let config = Box::into_raw(Box::new(self.settings.data_config()));
         self.data_config.store(config, Ordering::Release);
-        self.broadcast(|| Message::Reconfigure);
+        self.broadcast(|| Message::Wake);
     }
 
     /// Ends the server: every thread ends its loop, and its connections with it.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        self.broadcast(|| Message::Stop);
+        self.broadcast(|| Message::Wake);
     }
 
     /// Sends to every thread, the sender included.

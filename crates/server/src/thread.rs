@@ -283,8 +283,9 @@ impl Thread {
         }
     }
 
-    /// Reads the clock: commands that run from here on run at this time.
+    /// Reads the clock and the settings: commands that run from here on run at this time, and as these say.
     pub(crate) fn tick(&mut self) {
+        self.tx.config = self.host.shared.data_config();
         self.tx.now = self.host.driver.clock().now_ms() as i64;
         self.host.now_ms = self.host.driver.clock().monotonic_ms();
     }

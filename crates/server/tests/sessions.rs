@@ -106,6 +106,30 @@ fn names_and_switches() {
 }
 
 #[test]
+fn settings_count_from_the_next_command_on() {
+    // More clients than threads.
+    let server = Server::start(2, "auto", &[]);
+    let mut clients: Vec<Client> = (0..4).map(|_| server.client()).collect();
+    for round in 0..200 {
+        let (limit, encoding) = if round % 2 == 0 { (0, "hashtable") } else { (9, "listpack") };
+        let setting = format!("CONFIG SET hash-max-listpack-entries {limit}\r\n");
+        let looking = format!("DEL h{round}\r\nHSET h{round} f v\r\nOBJECT ENCODING h{round}\r\n");
+        let (setter, reader) = (round % 4, round / 4 % 4);
+        if setter == reader {
+            clients[setter].stream().write_all(format!("{setting}{looking}").as_bytes()).unwrap();
+            assert_eq!(clients[setter].receive().to_string(), "OK");
+        } else {
+            clients[setter].stream().write_all(setting.as_bytes()).unwrap();
+            assert_eq!(clients[setter].receive().to_string(), "OK");
+            clients[reader].stream().write_all(looking.as_bytes()).unwrap();
+        }
+        clients[reader].receive();
+        clients[reader].receive();
+        assert_eq!(clients[reader].receive().to_string(), format!("\"{encoding}\""));
+    }
+}
+
+#[test]
 fn lists_of_clients() {
     on_each_server(|server| {
         let mut clients: Vec<Client> = (0..8).map(|_| server.client()).collect();

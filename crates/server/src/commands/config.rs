@@ -87,8 +87,6 @@ const CONFIG_SET: Entry = Entry {
 };
 
 fn config_set(ctx: &mut Ctx) -> CommandResult {
-    let host = ThreadHost::of(ctx.host);
-    let shared = host.shared;
     if !ctx.args.len().is_multiple_of(2) {
         return Err(CommandError::SYNTAX);
     }
@@ -99,19 +97,21 @@ fn config_set(ctx: &mut Ctx) -> CommandResult {
             .map_err(|_| settings::failed(name, "argument must be valid UTF-8"))?;
         pairs.push((name, value));
     }
-    let may_protected = host.client_may(ENABLE_PROTECTED_CONFIGS);
-    change(shared, &pairs, may_protected)?;
+    let may_protected = ThreadHost::of(ctx.host).client_may(ENABLE_PROTECTED_CONFIGS);
+    change(ctx, &pairs, may_protected)?;
     ctx.reply.ok();
     Ok(())
 }
 
 /// Changes settings, all of them or none.
-pub(super) fn change(shared: &'static Shared, pairs: &[(&str, &str)], may_protected: bool) -> CommandResult {
+pub(super) fn change(ctx: &mut Ctx, pairs: &[(&str, &str)], may_protected: bool) -> CommandResult {
+    let shared = ThreadHost::of(ctx.host).shared;
     let changed = shared.settings.change(pairs, may_protected)?;
     if let Err((id, why)) = apply(shared, &mut changed.ids()) {
         shared.settings.undo(&changed);
         return Err(settings::failed(setting(id).name, &why));
     }
+    ctx.store.tx.config = shared.data_config();
     Ok(())
 }
 

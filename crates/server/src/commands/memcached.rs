@@ -79,14 +79,13 @@ const CACHE_MEMLIMIT: Entry = Entry {
 
 /// Sets `maxmemory`, in MiB.
 fn cache_memlimit(ctx: &mut Ctx) -> CommandResult {
-    let shared = ThreadHost::of(ctx.host).shared;
     let text = match parse_u32(ctx.args[1]) {
         None => "ERROR",
         Some(..8) => "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m",
         Some(1_000_000_001..) => "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes",
         Some(mib) => {
             let bytes = (u64::from(mib) << 20).to_string();
-            match super::config::change(shared, &[("maxmemory", &bytes)], false) {
+            match super::config::change(ctx, &[("maxmemory", &bytes)], false) {
                 Ok(()) => "OK",
                 Err(_) => "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust",
             }

@@ -20,16 +20,19 @@ enum Place<'a, T> {
 }
 
 impl<'a, T: Packable> Changing<'a, T> {
-    /// The collection of a record, which has one of this type.
+    /// The collection of a record, `None` if it is another value.
     #[inline]
-    pub(crate) fn new(mut record: RecordMut<'a>) -> Self {
-        record.begin_change();
-        let packed = record.lend().packed().map(T::unpacked);
-        let place = match packed {
-            Some(collection) => Place::Record(record, collection),
-            None => Place::Own(T::of_value_mut(record.into_value()).expect("the type was looked at before")),
+    pub(crate) fn of(mut record: RecordMut<'a>) -> Option<Self> {
+        let place = match record.lend().small() {
+            Some((tag, packed)) if T::has_tag(tag) => {
+                let collection = T::unpacked(packed);
+                record.begin_change();
+                Place::Record(record, collection)
+            }
+            None if record.lend().is_wide() => Place::Own(T::of_value_mut(record.into_value())?),
+            Some(_) | None => return None,
         };
-        Changing { place }
+        Some(Changing { place })
     }
 }
 
@@ -129,7 +132,7 @@ mod tests {
                 assert_eq!(hash_at(&db, &key), model, "seed {seed}, step {step}");
                 let record = db.find(7, &key).expect("it is there");
                 assert_eq!(record.key(), key);
-                let is_inside = record.packed().is_some();
+                let is_inside = record.small().is_some();
                 was_inside |= is_inside;
                 was_outside |= !is_inside;
             }
@@ -152,7 +155,7 @@ mod tests {
                 (Some(1_800_000_000_000), 77, true)
             );
             assert_eq!(record.marks(), Marks { flags: 7, ..Marks::default() });
-            assert_eq!(record.packed().is_some(), len <= 64);
+            assert_eq!(record.small().is_some(), len <= 64);
         }
     }
 
@@ -173,9 +176,7 @@ mod tests {
             }
             let record = db.find(7, key).expect("it is there");
             let ValueRef::Set(set) = record.value() else { panic!("it is a set") };
-            assert!(
-                record.packed().is_some() && members.iter().all(|member| set.contains(member.as_bytes()))
-            );
+            assert!(record.small().is_some() && members.iter().all(|member| set.contains(member.as_bytes())));
             assert_eq!((set.encoding(), set.len(), record.value().to_value().len()), (encoding, 3, 3));
         }
         for score in [2.5, -1.0, 0.0] {
@@ -183,7 +184,7 @@ mod tests {
         }
         let record = db.find(7, b"zset").expect("it is there");
         let ValueRef::ZSet(zset) = record.value() else { panic!("it is a sorted set") };
-        assert!(record.packed().is_some() && zset.iter().map(|(_, score)| score).eq([-1.0, 0.0, 2.5]));
+        assert!(record.small().is_some() && zset.iter().map(|(_, score)| score).eq([-1.0, 0.0, 2.5]));
         assert!(Hash::of_mut(db.find_mut(7, b"zset").expect("it is there")).is_none());
     }
 
@@ -198,7 +199,7 @@ mod tests {
             assert_eq!((old.lend().kind(), old.len()), (Kind::Hash, 1));
             let replaced = record.replace_value(old);
             assert!(matches!(replaced, Value::Str(string) if *string.bytes() == *text));
-            assert!(record.lend().packed().is_some());
+            assert!(record.lend().small().is_some());
         }
         assert!(matches!(db.remove(7, b"key").map(|record| record.into_value()), Some(Value::Hash(_))));
         db.insert(7, b"key", Value::Str(Str::new(b"text")));

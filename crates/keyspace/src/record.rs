@@ -25,7 +25,7 @@ use ds::prefetch::prefetch;
 use crate::config::UnixMs;
 use crate::marks::{MARKS_BYTES, Marks};
 use crate::string::{Str, StrRef, parse_int};
-use crate::value::{PACKED_TAGS, Packable, Value, ValueRef};
+use crate::value::{PACKED_FORMS, PACKED_TAGS, Packable, Value, ValueRef};
 
 /// Bytes of the expiry by its form: none, one of the next 8,900 years, any, any with marks behind it.
 const EXPIRY_BYTES: [usize; 4] = [0, 6, 8, 8];
@@ -60,7 +60,7 @@ const KEY_BYTES_MAX: usize = u8::MAX as usize;
 const INT: u16 = (1 << 12) - 1;
 /// The same: it is a collection, whose length with its head is added to this.
 const COLLECTION: u16 = NARROW_BYTES_MAX as u16 + 1;
-/// The head of a collection: its tag, 3 bits, and above them the number of its items.
+/// The head of a collection: its tag, 4 bits, and above them the number of its items.
 const HEAD_BYTES: usize = size_of::<u16>();
 /// Items of a collection in a narrow record at most.
 const ITEMS_MAX: usize = u16::MAX as usize / PACKED_TAGS as usize;
@@ -113,11 +113,6 @@ impl Parts {
             expiry_at: NARROW_HEAD_BYTES,
             content: Some((content_at, text_len)),
         }
-    }
-
-    #[inline]
-    fn is_collection(&self) -> bool {
-        matches!(self.content, Some((_, COLLECTION..INT)))
     }
 
     #[inline]
@@ -426,11 +421,17 @@ impl<'a> RecordRef<'a> {
         match self.wide() {
             Some(wide) => Parts::wide(self.form(), wide.key_len as usize),
             None => {
-                let lengths = self.bytes(NARROW_LENGTHS_AT, 2);
-                let high_bits = (self.word() >> TEXT_BIT & 0xf) as u16;
-                Parts::narrow(self.form(), usize::from(lengths[0]), high_bits << 8 | u16::from(lengths[1]))
+                let key_len = self.bytes(NARROW_LENGTHS_AT, 1)[0];
+                Parts::narrow(self.form(), usize::from(key_len), self.text_len())
             }
         }
+    }
+
+    /// The length of a narrow record's text, or what is in place of it.
+    #[inline]
+    fn text_len(self) -> u16 {
+        let high_bits = (self.word() >> TEXT_BIT & 0xf) as u16;
+        high_bits << 8 | u16::from(self.bytes(NARROW_LENGTHS_AT + 1, 1)[0])
     }
 
     /// The key.
@@ -453,24 +454,41 @@ impl<'a> RecordRef<'a> {
                 StrRef::Int(i64::from_le_bytes(bytes))
             }
             Some((at, text_len @ ..COLLECTION)) => StrRef::Text(self.bytes(at, usize::from(text_len))),
-            Some((at, text_len)) => return self.collection(at, usize::from(text_len - COLLECTION)),
+            Some((at, text_len)) => {
+                let (tag, packed) = self.collection(at, text_len);
+                return ValueRef::of_packed(tag, packed);
+            }
             None => unreachable!("only wide records have none"),
         })
     }
 
-    /// The value as bytes, if it is a collection in a narrow record.
+    /// Whether it is a wide record.
     #[inline]
-    pub(crate) fn packed(self) -> Option<Packed<'a>> {
-        if self.wide().is_some() { None } else { Some(self.value().packed()?.1) }
+    pub(crate) fn is_wide(self) -> bool {
+        self.word() & NARROW == 0
     }
 
-    /// The collection in a narrow record.
+    /// Whether it is a narrow record with a collection.
     #[inline]
-    fn collection(self, at: usize, len: usize) -> ValueRef<'a> {
-        let (head, bytes) = self.bytes(at, len).split_at(HEAD_BYTES);
+    pub(crate) fn is_small(self) -> bool {
+        !self.is_wide() && (COLLECTION..INT).contains(&self.text_len())
+    }
+
+    /// The collection of a narrow record, if it has one, as bytes with a tag that says what it is.
+    #[inline]
+    pub(crate) fn small(self) -> Option<(u8, Packed<'a>)> {
+        match self.parts().content {
+            Some((at, text_len @ COLLECTION..INT)) => Some(self.collection(at, text_len)),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn collection(self, at: usize, text_len: u16) -> (u8, Packed<'a>) {
+        let (head, bytes) = self.bytes(at, usize::from(text_len - COLLECTION)).split_at(HEAD_BYTES);
         let head = u16::from_le_bytes([head[0], head[1]]);
-        let (tag, count) = (head % u16::from(PACKED_TAGS), head / u16::from(PACKED_TAGS));
-        ValueRef::of_packed(tag as u8, usize::from(count), bytes)
+        let (tag, count) = ((head % u16::from(PACKED_TAGS)) as u8, head / u16::from(PACKED_TAGS));
+        (tag, Packed { form: tag % PACKED_FORMS, count: usize::from(count), bytes })
     }
 
     /// Asks for what the value keeps elsewhere.
@@ -612,20 +630,18 @@ impl<'a> RecordMut<'a> {
     #[inline]
     fn write_over(&mut self, content: Content<'_>) -> bool {
         let record = self.lend();
-        let (is_wide, parts) = (record.wide().is_some(), record.parts());
-        let wanted = narrow_parts(parts.key.1, content, record.form());
-        let fits =
-            |wanted: &Parts| wanted.layout == parts.layout && wanted.is_collection() == parts.is_collection();
-        match wanted.filter(fits).and_then(|wanted| wanted.content) {
-            Some((at, text_len)) if !is_wide => {
-                let (word, block) = (record.word(), self.0.raw().cast());
-                write_word(block, with_text_len(word, text_len));
-                write(block, NARROW_LENGTHS_AT + 1, &[text_len as u8]);
-                content.write(block, at);
-                true
-            }
-            _ => false,
+        let parts = record.parts();
+        let (Some((_, old_len)), Some(text_len)) = (parts.content, content.text_len()) else { return false };
+        let wanted = Parts::narrow(record.form(), parts.key.1, text_len);
+        let is_collection = |text_len: u16| (COLLECTION..INT).contains(&text_len);
+        if wanted.layout != parts.layout || is_collection(text_len) != is_collection(old_len) {
+            return false;
         }
+        let (word, block) = (record.word(), self.0.raw().cast());
+        write_word(block, with_text_len(word, text_len));
+        write(block, NARROW_LENGTHS_AT + 1, &[text_len as u8]);
+        wanted.content.into_iter().for_each(|(at, _)| content.write(block, at));
+        true
     }
 
     /// The value is about to be changed.

@@ -196,12 +196,14 @@ pub enum ValueRef<'a> {
     Stream(&'a Stream),
 }
 
-/// What a [`Packed`] collection is, below [`PACKED_TAGS`]: of a set the form, too.
+/// What a [`Packed`] collection is, below [`PACKED_TAGS`]; only a set has several forms.
 const PACKED_HASH: u8 = 0;
-const PACKED_ZSET: u8 = 1;
 const PACKED_SET: u8 = 4;
+const PACKED_ZSET: u8 = 8;
+/// The forms that a type has at most; they are the lowest part of its tags.
+pub(crate) const PACKED_FORMS: u8 = 4;
 /// One more than the highest tag.
-pub(crate) const PACKED_TAGS: u8 = 8;
+pub(crate) const PACKED_TAGS: u8 = 16;
 
 impl<'a> ValueRef<'a> {
     /// The collection as bytes with a tag that says what it is, if it is small.
@@ -217,12 +219,11 @@ impl<'a> ValueRef<'a> {
 
     /// The collection that [`packed`](Self::packed) gave with this tag.
     #[inline]
-    pub(crate) fn of_packed(tag: u8, count: usize, bytes: &'a [u8]) -> Self {
-        let packed = |form| Packed { form, count, bytes };
+    pub(crate) fn of_packed(tag: u8, packed: Packed<'a>) -> Self {
         match tag {
-            PACKED_HASH => ValueRef::Hash(HashRef::of(packed(0))),
-            PACKED_ZSET => ValueRef::ZSet(ZSetRef::of(packed(0))),
-            _ => ValueRef::Set(SetRef::of(packed(tag - PACKED_SET))),
+            PACKED_HASH => ValueRef::Hash(HashRef::of(packed)),
+            PACKED_ZSET => ValueRef::ZSet(ZSetRef::of(packed)),
+            _ => ValueRef::Set(SetRef::of(packed)),
         }
     }
 }
@@ -330,7 +331,9 @@ macro_rules! boxed_type {
             }
             #[inline]
             fn of_mut(record: RecordMut<'_>) -> Option<&mut Self> {
-                Self::of(record.lend().value())?;
+                if !record.lend().is_wide() {
+                    return None;
+                }
                 if let Value::$name(inner) = record.into_value() { Some(inner) } else { None }
             }
             fn create(key: &[u8]) -> Record {
@@ -350,7 +353,9 @@ impl Type for Str {
     }
     #[inline]
     fn of_mut(record: RecordMut<'_>) -> Option<&mut Self> {
-        Self::of(record.lend().value())?;
+        if record.lend().is_small() {
+            return None;
+        }
         if let Value::Str(string) = record.into_value() { Some(string) } else { None }
     }
     fn create(key: &[u8]) -> Record {
@@ -362,7 +367,9 @@ impl Type for Str {
 pub trait Packable: Type + Default {
     /// The collection, lent as any value.
     fn lend_value(&self) -> ValueRef<'_>;
-    /// The collection that was [packed](ValueRef::packed).
+    /// Whether what is packed with this tag is of this type.
+    fn has_tag(tag: u8) -> bool;
+    /// The collection that was packed.
     fn unpacked(packed: Packed<'_>) -> Self;
     /// The collection as a value.
     fn into_value(self) -> Value;
@@ -371,8 +378,13 @@ pub trait Packable: Type + Default {
 }
 
 macro_rules! packable_type {
-    ($($name:ident, $lent:ident);*) => {$(
+    ($($name:ident, $lent:ident, $first_tag:ident);*) => {$(
         impl Packable for $name {
+            #[inline]
+            fn has_tag(tag: u8) -> bool {
+                tag - tag % PACKED_FORMS == $first_tag
+            }
+
             #[inline]
             fn lend_value(&self) -> ValueRef<'_> {
                 ValueRef::$name(self.lend())
@@ -399,8 +411,7 @@ macro_rules! packable_type {
             }
             #[inline]
             fn of_mut(record: RecordMut<'_>) -> Option<Changing<'_, Self>> {
-                Self::of(record.lend().value())?;
-                Some(Changing::new(record))
+                Changing::of(record)
             }
             fn create(key: &[u8]) -> Record {
                 Record::new_small::<$name>(key)
@@ -408,4 +419,4 @@ macro_rules! packable_type {
         }
     )*};
 }
-packable_type!(Set, SetRef; ZSet, ZSetRef; Hash, HashRef);
+packable_type!(Set, SetRef, PACKED_SET; ZSet, ZSetRef, PACKED_ZSET; Hash, HashRef, PACKED_HASH);

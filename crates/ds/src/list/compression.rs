@@ -47,10 +47,21 @@ pub(super) fn compress(bytes: &[u8]) -> Option<Box<[u8]>> {
 /// Lends the `len` bytes that [`compress`] made `compressed` of.
 pub(super) fn with_expanded<R>(compressed: &[u8], len: usize, read: impl FnOnce(&[u8]) -> R) -> R {
     CODEC.with_borrow_mut(|codec| {
-        codec.output.clear();
-        codec.output.reserve(len);
-        let expanded = codec.decompressor.decompress_to_buffer(compressed, &mut codec.output);
-        assert!(expanded.is_ok_and(|bytes| bytes == len), "what was compressed comes back as it was");
+        expand(&mut codec.decompressor, compressed, len, &mut codec.output);
         read(&codec.output)
     })
+}
+
+/// The same in memory of their own.
+pub(super) fn expanded(compressed: &[u8], len: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    CODEC.with_borrow_mut(|codec| expand(&mut codec.decompressor, compressed, len, &mut bytes));
+    bytes
+}
+
+fn expand(decompressor: &mut Decompressor<'_>, compressed: &[u8], len: usize, bytes: &mut Vec<u8>) {
+    bytes.clear();
+    bytes.reserve_exact(len);
+    let expanded = decompressor.decompress_to_buffer(compressed, bytes);
+    assert!(expanded.is_ok_and(|expanded| expanded == len), "what was compressed comes back as it was");
 }

@@ -5,19 +5,22 @@
 //!  [ plain … ] [ not tried yet ] [ tried: compressed, mostly ] [ plain … ]
 //! ```
 //!
-//! A list of at least [`ListLimits::nodes_min`] nodes is compressed from its middle on, two nodes for each that a push adds,
-//! until only [`ListLimits::plain_nodes`] are left at either end: so the work is spread over the pushes. A node that
-//! becomes the head or the tail is expanded, once and as a whole; all others stay as they are. Reading one expands a copy
+//! A list of at least [`ListLimits::nodes_min`] nodes is compressed from its middle on, a group of nodes for each that a push adds,
+//! until little more than [`ListLimits::plain_nodes`] are left at either end: so the work is spread over the pushes. Several
+//! neighbours become one compressed node, because the more there is to compress at once, the less remains of each byte and
+//! the faster it comes back. A node that becomes the head or the tail is expanded, once and as a whole; all others stay
+//! as they are. Reading one expands a copy
 //! for as long as it is read; a change expands it and compresses it again. Where compressing does not help, it is tried ever
 //! more seldom.
 
 use super::node::{NODE_BYTES_MAX, Node};
 use super::{End, List};
 
-/// Nodes that are tried for each that is added, and at once.
-const TRIED_PER_NODE: u32 = 2;
-const TRIED_AT_ONCE_MAX: u32 = 16;
-/// After so many nodes in a row that could not be compressed, only one in two to that power is tried.
+/// Neighbours that become one compressed node.
+pub(super) const GROUP_NODES: usize = 4;
+/// Groups that are tried at once.
+const TRIED_AT_ONCE_MAX: u16 = 4;
+/// After so many groups in a row that could not be compressed, only one in two to that power is tried.
 const FAILURES_MAX: u8 = 6;
 
 /// Which lists are compressed.
@@ -34,9 +37,9 @@ pub struct ListLimits {
 pub(super) struct Tried {
     from: u32,
     len: u32,
-    /// Nodes that pushes have added and others are to be tried for.
+    /// Nodes that pushes have added and groups are to be tried for.
     grown: u16,
-    /// Nodes in a row that could not be compressed, and how many are therefore still to be left alone.
+    /// Groups in a row that could not be compressed, and how many are therefore still to be left alone.
     failures: u8,
     pub(super) skipped: u8,
 }
@@ -74,20 +77,20 @@ impl Tried {
         (self.from + self.len) as usize
     }
 
-    /// The next node to be tried, which counts as such now.
+    /// The first of the next group of nodes to be tried, which count as such now.
     fn next(&mut self, nodes: usize, plain_nodes: usize) -> Option<usize> {
         if self.len == 0 {
             self.from = (nodes / 2) as u32;
         }
         let (before, after) = (self.from as usize, nodes - self.end());
-        if before.max(after) <= plain_nodes {
+        if before.max(after) < plain_nodes + GROUP_NODES {
             return None;
         }
-        self.len += 1;
+        self.len += GROUP_NODES as u32;
         if before < after {
-            return Some(self.end() - 1);
+            return Some(self.end() - GROUP_NODES);
         }
-        self.from -= 1;
+        self.from -= GROUP_NODES as u32;
         Some(self.from as usize)
     }
 
@@ -107,12 +110,14 @@ impl List {
 
     #[cold]
     fn try_inner(&mut self, limits: &ListLimits) {
-        if limits.nodes_min == 0 || self.nodes.len() < limits.nodes_min as usize {
+        // Most of those tried are groups.
+        let plain_len = self.nodes.len() + self.tried.len as usize * (GROUP_NODES - 1);
+        if limits.nodes_min == 0 || plain_len < limits.nodes_min as usize {
             self.tried.grown = 0;
             return;
         }
-        let count = (u32::from(self.tried.grown) * TRIED_PER_NODE).min(TRIED_AT_ONCE_MAX);
-        self.tried.grown -= (count / TRIED_PER_NODE) as u16;
+        let count = self.tried.grown.min(TRIED_AT_ONCE_MAX);
+        self.tried.grown -= count;
         for _ in 0..count {
             let Some(at) = self.tried.next(self.nodes.len(), limits.plain_nodes.max(1) as usize) else {
                 self.tried.grown = 0;
@@ -121,18 +126,36 @@ impl List {
             if self.tried.skipped > 0 {
                 self.tried.skipped -= 1;
             } else if !self.nodes[at].is_compressed() {
-                let failures = if self.compress(at) { 0 } else { FAILURES_MAX.min(self.tried.failures + 1) };
+                let failures =
+                    if self.compress_group(at) { 0 } else { FAILURES_MAX.min(self.tried.failures + 1) };
                 self.tried.failures = failures;
                 self.tried.skipped = (1 << failures) - 1;
             }
         }
     }
 
+    /// Puts one compressed node in place of the group that begins at `at`, unless one of them is compressed or has an element
+    /// too large for other nodes; says whether it did.
+    fn compress_group(&mut self, at: usize) -> bool {
+        let group = || (at..at + GROUP_NODES).map(|at| &self.nodes[at]);
+        if group().any(|node| node.is_compressed() || node.capacity_bytes() > NODE_BYTES_MAX) {
+            return false;
+        }
+        let mut joined = Node::on(Box::new_uninit_slice(group().map(Node::used_bytes).sum()));
+        group().for_each(|node| joined.append(node));
+        if joined.compress().is_none() {
+            return false;
+        }
+        (1..GROUP_NODES).for_each(|_| self.drop_node(at + 1));
+        self.change(at, |node| *node = joined);
+        true
+    }
+
     /// Compresses a node, unless it is compressed, lies at an end or has an element too large for other nodes; says whether
     /// it did.
     pub(super) fn compress(&mut self, at: usize) -> bool {
         let is_end = at == 0 || at + 1 >= self.nodes.len();
-        if is_end || self.nodes[at].is_compressed() || self.nodes[at].capacity_bytes() > NODE_BYTES_MAX {
+        if is_end || self.nodes[at].is_compressed() || self.nodes[at].is_large() {
             return false;
         }
         let buffer = self.change(at, Node::compress);
@@ -143,8 +166,7 @@ impl List {
     pub(super) fn expand(&mut self, at: usize) -> bool {
         let is_compressed = self.nodes[at].is_compressed();
         if is_compressed {
-            let buffer = self.full_buffer();
-            self.change(at, |node| node.expand(buffer));
+            self.change(at, Node::expand);
         }
         is_compressed
     }

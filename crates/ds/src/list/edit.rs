@@ -39,7 +39,7 @@ impl List {
             self.insert_at(index, value);
         }
         if was_compressed {
-            self.compress(at);
+            self.compress_near(at);
         }
         self.after_removal();
         true
@@ -77,8 +77,13 @@ impl List {
             self.insert_between(at, within, value);
         }
         if was_compressed {
-            (at.saturating_sub(1)..at + 3).for_each(|near| _ = self.compress(near));
+            self.compress_near(at);
         }
+    }
+
+    /// Compresses what a node has become when a value was inserted.
+    fn compress_near(&mut self, at: usize) {
+        (at.saturating_sub(1)..at + 3).for_each(|near| _ = self.compress(near));
     }
 
     /// Inserts an element before `within` of a node that has no space for it.

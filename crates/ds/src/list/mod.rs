@@ -33,7 +33,7 @@ mod row;
 mod tests;
 
 pub use deep::ListLimits;
-use deep::Tried;
+use deep::{GROUP_NODES, Tried};
 pub use element::Element;
 pub use entry::back_bytes;
 pub use iter::Iter;
@@ -327,8 +327,8 @@ impl List {
             let node = &node.expanded();
             node.debug_validate();
             assert!(node.count() > 0);
-            assert!(node.used_bytes() <= NODE_BYTES_MAX || node.count() == 1);
-            assert!(node.capacity_bytes() <= NODE_BYTES_MAX || node.count() == 1);
+            assert!(node.used_bytes() <= GROUP_NODES * NODE_BYTES_MAX || node.count() == 1);
+            assert!(node.capacity_bytes() <= GROUP_NODES * NODE_BYTES_MAX || node.count() == 1);
         }
         assert_eq!(self.nodes.iter().map(Node::count).sum::<usize>(), self.len);
         assert_eq!(self.nodes.iter().map(Node::capacity_bytes).sum::<usize>(), self.buffer_bytes);

@@ -100,6 +100,11 @@ impl Node {
         self.capacity_bytes() < self.used_bytes()
     }
 
+    /// Whether it has but one element, too large for other nodes.
+    pub(super) fn is_large(&self) -> bool {
+        self.count == 1 && self.capacity_bytes() > NODE_BYTES_MAX
+    }
+
     /// Compresses the elements if that is worth it; gives the buffer that they lay in.
     pub(super) fn compress(&mut self) -> Option<Buffer> {
         let used = self.used_bytes();
@@ -110,10 +115,10 @@ impl Node {
         Some(std::mem::replace(&mut self.buffer, compressed))
     }
 
-    /// Brings compressed elements back, into this buffer.
-    pub(super) fn expand(&mut self, mut buffer: Buffer) {
-        self.copy_expanded(|bytes| buffer[..bytes.len()].write_copy_of_slice(bytes).len());
-        self.buffer = buffer;
+    /// Brings compressed elements back.
+    pub(super) fn expand(&mut self) {
+        let bytes = compression::expanded(self.compressed(), self.used_bytes());
+        self.buffer = bytes.into_iter().map(MaybeUninit::new).collect();
     }
 
     /// The node as it is when it is not compressed.
@@ -122,16 +127,19 @@ impl Node {
             return Cow::Borrowed(self);
         }
         let mut expanded = self.clone();
-        expanded.expand(Box::new_uninit_slice(self.used_bytes()));
+        expanded.expand();
         Cow::Owned(expanded)
     }
 
     /// Lends a copy of compressed elements' bytes.
     pub(super) fn copy_expanded<R>(&self, read: impl FnOnce(&[u8]) -> R) -> R {
+        compression::with_expanded(self.compressed(), self.used_bytes(), read)
+    }
+
+    fn compressed(&self) -> &[u8] {
         assert!(self.is_compressed());
         // SAFETY: all of a compressed node's buffer was written by `compress`.
-        let compressed = unsafe { self.buffer.assume_init_ref() };
-        compression::with_expanded(compressed, self.used_bytes(), read)
+        unsafe { self.buffer.assume_init_ref() }
     }
 
     /// A part of the elements' bytes, by its place in the buffer.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::number::{bytes, rounded};
-use crate::plot::{Chart, Line, Scale, escaped};
+use crate::plot::{Chart, Line, Scale, escaped, plain};
 use crate::report::Report;
 use crate::table;
 
@@ -11,21 +11,22 @@ const STYLE: &str = "\
 body{font:15px/1.45 system-ui,sans-serif;color:#1a1a1a;max-width:760px;margin:2em auto;padding:0 1em}
 h1{font-size:1.4em;margin:0 0 .2em}
 p{margin:.3em 0}
-table{border-collapse:collapse;margin:1em 0;font-variant-numeric:tabular-nums}
-td,th{padding:.15em .7em;text-align:right;font-weight:normal}
+table{border-collapse:collapse;margin:1em 0;font-variant-numeric:tabular-nums;display:block;overflow-x:auto}
+td,th{padding:.15em .7em;text-align:right;font-weight:normal;white-space:nowrap}
 td:first-child,th:first-child{text-align:left;padding-left:0}
 th{border-bottom:1px solid #888}
 code{font-size:.85em;overflow-wrap:anywhere}
 .bad{border-left:4px solid #c00;padding:.3em .8em;background:#fee;font-weight:bold}
-figure{margin:1.2em 0;break-inside:avoid}
-svg{width:100%;height:auto;font:11px system-ui,sans-serif}
+figure{margin:1.2em 0;break-inside:avoid;overflow-x:auto}
+svg{width:100%;min-width:560px;height:auto;font:11px system-ui,sans-serif}
 svg .title{font-size:13px;font-weight:bold}
 svg .grid{stroke:#ddd;stroke-width:1}
 svg .line{fill:none;stroke-width:1.6}
 svg .x{text-anchor:middle}
 svg .y{text-anchor:end}
 @page{margin:15mm}
-@media print{body{margin:0;max-width:none;font-size:11pt}.bad{background:none}}
+@media print{body{margin:0;max-width:none;font-size:9.5pt}table{display:table}td,th{padding:.1em .5em}
+.bad{background:none}figure{margin:.6em 0}svg{width:85%;min-width:0}}
 ";
 
 /// The report as a page of HTML.
@@ -126,8 +127,8 @@ fn memory(report: &Report) -> Chart<'_> {
     Chart {
         title: "Memory of the server",
         x: (Scale::Linear, "seconds"),
-        y: Scale::Linear,
-        y_text: |count| bytes(count as u64),
+        y: Scale::Bytes,
+        y_text: |count| bytes(count as u64).replace(".00 ", " ").replace(".0 ", " "),
         lines,
     }
 }
@@ -135,9 +136,9 @@ fn memory(report: &Report) -> Chart<'_> {
 /// Microseconds in the unit that suits them.
 fn time(us: f64) -> String {
     match us {
-        us if us >= 1e6 => format!("{} s", rounded(us / 1e6)),
-        us if us >= 1e3 => format!("{} ms", rounded(us / 1e3)),
-        us => format!("{} µs", rounded(us)),
+        us if us >= 1e6 => format!("{} s", plain(us / 1e6)),
+        us if us >= 1e3 => format!("{} ms", plain(us / 1e3)),
+        us => format!("{} µs", plain(us)),
     }
 }
 
@@ -174,6 +175,6 @@ mod tests {
 
     #[test]
     fn times_have_units() {
-        assert_eq!([time(12.0), time(1500.0), time(2e6)], ["12.0 µs", "1.50 ms", "2.00 s"]);
+        assert_eq!([time(12.0), time(1500.0), time(2e6)], ["12 µs", "1.5 ms", "2 s"]);
     }
 }

@@ -12,20 +12,23 @@ use std::fmt::Write;
 
 /// The drawing's size, and the margins of the part with lines.
 const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 260.0;
+const HEIGHT: f64 = 280.0;
 const LEFT: f64 = 74.0;
 const RIGHT: f64 = 34.0;
-const TOP: f64 = 40.0;
+const TOP: f64 = 52.0;
 const BOTTOM: f64 = 40.0;
 /// Okabe and Ito's colours, which colour-blind people can tell apart, and dashes.
-const STYLES: [(&str, &str); 6] = [
+const STYLES: [(&str, &str); 7] = [
     ("#0072b2", ""),
     ("#d55e00", "6 3"),
     ("#009e73", "2 3"),
     ("#cc79a7", "8 3 2 3"),
     ("#56b4e9", "4 2"),
     ("#000000", "1 2"),
+    ("#e69f00", "10 3"),
 ];
+/// Names of lines beside each other; there is room for two rows of them.
+const NAMES_A_ROW: usize = 4;
 /// Points of a line that are drawn; of more, the highest of each stretch.
 const POINTS_MAX: usize = 600;
 
@@ -33,6 +36,8 @@ const POINTS_MAX: usize = 600;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
     Linear,
+    /// The same, with ticks that are round in KiB, MiB or GiB.
+    Bytes,
     Log,
     /// Shares of a whole, spread towards 1: 0, 0.9, 0.99, …
     Quantile,
@@ -106,7 +111,7 @@ impl Chart<'_> {
             let at = x.place(*tick);
             let text = match self.x.0 {
                 Scale::Quantile => percent(*tick),
-                Scale::Linear | Scale::Log => plain(*tick),
+                Scale::Linear | Scale::Bytes | Scale::Log => plain(*tick),
             };
             let _ = write!(
                 out,
@@ -133,8 +138,8 @@ fn draw_line(index: usize, name: &str, points: &[(f64, f64)], x: &Axis, y: &Axis
     let style = format!(r#"stroke="{colour}" stroke-dasharray="{dash}""#);
     let _ = write!(out, r#"<polyline points="{}" class="line" {style}/>"#, path.join(" "));
     // Names stand beside each other above the lines.
-    let left = LEFT + 150.0 * (index % 4) as f64;
-    let top = 30.0 + 11.0 * (index / 4) as f64;
+    let left = LEFT + 150.0 * (index % NAMES_A_ROW) as f64;
+    let top = 29.0 + 14.0 * (index / NAMES_A_ROW) as f64;
     let _ = write!(
         out,
         r#"<line x1="{left}" x2="{:.1}" y1="{top}" y2="{top}" class="line" {style}/><text x="{:.1}" y="{:.1}" class="name">{}</text>"#,
@@ -160,7 +165,8 @@ impl Axis {
         let (min, max) = values
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), value| (min.min(value), max.max(value)));
         let ticks = match scale {
-            Scale::Linear => linear_ticks(max),
+            Scale::Linear => linear_ticks(max, 1.0),
+            Scale::Bytes => linear_ticks(max, 1024f64.powf(max.max(1.0).log(1024.0).floor())),
             Scale::Log => log_ticks(min, max),
             Scale::Quantile => quantile_ticks(max),
         };
@@ -180,22 +186,23 @@ impl Axis {
 /// A value's place on its scale.
 fn stretched(scale: Scale, value: f64) -> f64 {
     match scale {
-        Scale::Linear => value,
+        Scale::Linear | Scale::Bytes => value,
         Scale::Log => value.log10(),
         Scale::Quantile => -(1.0 - value).log10(),
     }
 }
 
-/// From 0 to `max` in steps of 1, 2 or 5 times a power of ten.
-fn linear_ticks(max: f64) -> Vec<f64> {
+/// From 0 to `max` in steps of 1, 2 or 5 times a power of ten, in `unit`.
+fn linear_ticks(max: f64, unit: f64) -> Vec<f64> {
     if max <= 0.0 {
         return vec![0.0];
     }
-    let power = 10f64.powf((max / 5.0).log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| max / step <= 5.0);
+    let most = max / unit;
+    let power = 10f64.powf((most / 5.0).log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| most / step <= 5.0);
     let step = step.unwrap_or(10.0 * power);
-    let count = (max / step - 1e-9).ceil() as u32;
-    (0..=count).map(|index| f64::from(index) * step).collect()
+    let count = (most / step - 1e-9).ceil() as u32;
+    (0..=count).map(|index| f64::from(index) * step * unit).collect()
 }
 
 /// Powers of ten around the values.
@@ -223,7 +230,8 @@ fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     points.chunks(stretch).filter_map(highest).collect()
 }
 
-fn plain(number: f64) -> String {
+/// With the decimals that it has, at most three.
+pub(crate) fn plain(number: f64) -> String {
     let text = format!("{number:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -240,13 +248,17 @@ pub(crate) fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
     fn ticks_are_round_and_cover_the_values() {
-        assert_eq!(linear_ticks(143_420.0), [0.0, 50_000.0, 100_000.0, 150_000.0]);
-        assert_eq!(linear_ticks(1.0).last(), Some(&1.0));
-        assert_eq!(linear_ticks(0.0), [0.0]);
+        assert_eq!(linear_ticks(143_420.0, 1.0), [0.0, 50_000.0, 100_000.0, 150_000.0]);
+        assert_eq!(linear_ticks(1.0, 1.0).last(), Some(&1.0));
+        assert_eq!(linear_ticks(0.0, 1.0), [0.0]);
+        let axis = Axis::new(Scale::Bytes, [5.5 * 1048576.0].into_iter(), 0.0, 1.0);
+        assert_eq!(axis.ticks, [0.0, 2097152.0, 4194304.0, 6291456.0]);
         assert_eq!(log_ticks(35.0, 4200.0), [10.0, 100.0, 1000.0, 10_000.0]);
         assert_eq!(
             quantile_ticks(0.999).iter().map(|tick| percent(*tick)).collect::<Vec<_>>(),
@@ -269,6 +281,28 @@ mod tests {
         let thin = thinned(points);
         assert!(thin.len() <= POINTS_MAX);
         assert!(thin.contains(&(77_777.0, 1.0)));
+    }
+
+    #[test]
+    fn names_of_many_lines_stand_above_the_drawing_and_look_different() {
+        let points = || vec![(0.0, 1.0), (1.0, 2.0)];
+        let names = ["a", "b", "c", "d", "e", "f", "g"];
+        let lines = names.into_iter().map(|name| Line { name, points: points() }).collect();
+        let chart = Chart { title: "many", x: (Scale::Linear, "s"), y: Scale::Linear, y_text: plain, lines };
+        let svg = chart.svg().expect("two points");
+        let styles: HashSet<&str> =
+            svg.split("<polyline").skip(1).filter_map(|rest| rest.split('"').nth(5)).collect();
+        assert_eq!(styles.len(), names.len(), "{styles:?}");
+        let tops = svg.split(r#"class="name""#).count() - 1;
+        assert_eq!(tops, names.len());
+        for line in svg.split("<line ").filter(|line| line.contains(r#"class="name""#)) {
+            let top: f64 = line
+                .split(r#"y1=""#)
+                .nth(1)
+                .and_then(|rest| rest.split('"').next()?.parse().ok())
+                .expect("y1");
+            assert!(top < TOP - 4.0, "{line}");
+        }
     }
 
     #[test]

@@ -41,8 +41,11 @@ impl Requests {
         let mut bytes = form.repeat(count);
         for request in bytes.chunks_exact_mut(form.len()) {
             for &place in &places {
-                let digits = format!("{:0width$}", random.below(keys), width = PLACEHOLDER.len());
-                request[place..][..PLACEHOLDER.len()].copy_from_slice(digits.as_bytes());
+                let mut number = random.below(keys);
+                for digit in request[place..][..PLACEHOLDER.len()].iter_mut().rev() {
+                    *digit = b'0' + (number % 10) as u8;
+                    number /= 10;
+                }
             }
         }
         Requests { bytes, request_bytes: form.len(), batch: batch as usize, next: 0, random }

@@ -128,11 +128,6 @@ impl<R: Read> FileReader<R> {
         Ok(())
     }
 
-    /// An error about the key that stands at `offset`.
-    pub fn corrupt(&self, offset: u64, what: &'static str) -> Error {
-        self.reader.error(offset, Why::Corrupt(what))
-    }
-
     /// The next item.
     pub fn next_item(&mut self) -> Result<Item, Error> {
         let (mut expiry_ms, mut idle_seconds, mut frequency) = (None, None, None);

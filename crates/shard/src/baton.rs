@@ -58,7 +58,9 @@ impl<T> Baton<T> {
     /// Takes the baton if it is free.
     #[inline]
     pub fn try_enter(&self) -> bool {
-        self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        // A failed exchange would take the line away from the holder, who needs it to leave.
+        !self.is_held()
+            && self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Whether somebody holds it just now: a hint, true or false a moment later.

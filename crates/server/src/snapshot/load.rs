@@ -5,15 +5,19 @@
 //! commands that need no data; how several threads read together is in `pieces.rs`
 //! and `parts.rs`.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Chain, Cursor, Read};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use command::{Garbage, Post, Tx};
 use commands::keys::encoded::Builder;
 use ds::hashing::Seed;
-use keyspace::{Config, Db, Kind, Record, UnixMs, access};
+use keyspace::{Config, Db, Kind, Record, UnixMs, Value, access};
 use proactor::Clock;
 use rdb::{FileReader, Item, KeyItem, MANIFEST_MAGIC, Why};
 use script::{FunctionEngine, LibrarySet};
@@ -29,6 +33,9 @@ use crate::thread::Thread;
 
 /// Between two lines of the log about how far it is.
 const PROGRESS_MS: u64 = 1000;
+
+/// Entries that are read before the first of them is inserted: what is in memory there has come meanwhile.
+const ENTRIES_AHEAD: usize = 8;
 
 /// What was read.
 pub(crate) struct Loaded {
@@ -72,8 +79,11 @@ impl Shared {
         let (installed, is_installed) = mpsc::channel();
         loaded.installed = Some(installed);
         self.threads[0].send(Message::Loaded(Box::new(loaded)));
-        if is_installed.recv().is_err() {
-            return Ok(false);
+        // A thread that has ended does not take what is sent to it.
+        while let Err(error) = is_installed.recv_timeout(Duration::from_millis(PROGRESS_MS)) {
+            if error == RecvTimeoutError::Disconnected || self.stopping.load(Ordering::Acquire) {
+                return Ok(false);
+            }
         }
         tracing::info!(
             "DB loaded from {name}: {key_count} keys, {expired_count} expired ones left out, {} ms",
@@ -168,8 +178,9 @@ fn new_dbs(count: u32, seed: &Arc<Seed>) -> Vec<Db> {
 /// Where keys go that are read, by several threads perhaps.
 pub(super) struct Target<'a> {
     pub(super) shared: &'a Shared,
-    /// The name of the snapshot.
+    /// The name of the snapshot, and where it lies.
     pub(super) name: &'a str,
+    directory: PathBuf,
     placement: &'a Placement,
     config: &'a Config,
     now: UnixMs,
@@ -191,7 +202,20 @@ impl<'a> Target<'a> {
         let (config, clock) = (shared.data_config(), Clock::real());
         let next_ms = AtomicU64::new(clock.monotonic_ms() + PROGRESS_MS);
         let dbs = dbs.collect();
-        Target { shared, name, placement, config, now, dbs, key_count, expired_count, clock, next_ms }
+        let directory = names::path(&shared.settings, "");
+        Target {
+            shared,
+            name,
+            directory,
+            placement,
+            config,
+            now,
+            dbs,
+            key_count,
+            expired_count,
+            clock,
+            next_ms,
+        }
     }
 
     /// The error of a file of the snapshot that is this one unless it is told.
@@ -201,7 +225,12 @@ impl<'a> Target<'a> {
 
     /// The same for another one of its files.
     pub(super) fn error_in(&self, name: &str, source: rdb::Error) -> Error {
-        Error::Snapshot { name: names::path(&self.shared.settings, name).display().to_string(), source }
+        Error::Snapshot { name: self.path(name).display().to_string(), source }
+    }
+
+    /// The path of one of them.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -232,12 +261,23 @@ impl<'a> Target<'a> {
         mut db: usize,
         others: &mut dyn FnMut(Item) -> Result<(), rdb::Error>,
     ) -> Result<(), rdb::Error> {
+        let mut entries = VecDeque::with_capacity(ENTRIES_AHEAD);
         while !self.is_stopped() {
-            match file.next_item()? {
-                Item::End => break,
-                Item::Key(key) => self.take_key(db, &key, file)?,
-                Item::Database(number) => db = self.database(number, file.offset())?,
-                item => others(item)?,
+            let read = file.next_item().and_then(|item| {
+                match item {
+                    Item::End => return Ok(false),
+                    Item::Key(key) => entries.extend(self.read_entry(db, key, file)?),
+                    Item::Database(number) => db = self.database(number, file.offset())?,
+                    item => others(item)?,
+                }
+                Ok(true)
+            });
+            let enough = if matches!(read, Ok(true)) { ENTRIES_AHEAD } else { 1 };
+            while entries.len() >= enough {
+                self.insert(entries.pop_front().expect("there are some"))?;
+            }
+            if !read? {
+                break;
             }
         }
         Ok(())
@@ -262,28 +302,36 @@ impl<'a> Target<'a> {
         Ok(number as usize)
     }
 
-    /// Takes a key whose value is next in `file`.
-    fn take_key<R: Read>(
+    /// Reads the value of a key, and has the memory come where they will go. `None` if they are to be left out.
+    fn read_entry<R: Read>(
         &self,
         db: usize,
-        item: &KeyItem,
+        item: KeyItem,
         file: &mut FileReader<R>,
-    ) -> Result<(), rdb::Error> {
+    ) -> Result<Option<Entry>, rdb::Error> {
         let mut builder = Builder::new(item.value_type.kind(), self.config);
         file.value(item.value_type, &mut |part| builder.add(part))?;
         // Redis could write collections without elements, and leaves them out, too.
-        let Some(value) = builder.finish() else { return Ok(()) };
+        let Some(value) = builder.finish() else { return Ok(None) };
         if item.expiry_ms.is_some_and(|expiry| expiry < self.now) || value.lend().is_due(self.now) {
             self.expired_count.fetch_add(1, Ordering::Relaxed);
-            return Ok(());
+            return Ok(None);
         }
         let (shard, hash) = self.placement.locate(&item.key);
+        if let Ok(dbs) = self.dbs[shard.index()].try_lock() {
+            dbs[db].prefetch_place(hash);
+        }
+        Ok(Some(Entry { db, shard, hash, item, value }))
+    }
+
+    fn insert(&self, entry: Entry) -> Result<(), rdb::Error> {
+        let Entry { db, shard, hash, item, value } = entry;
         let mut dbs = self.dbs[shard.index()].lock().expect("nobody panicked");
         let db = &mut dbs[db];
         db.note_volatile_fields(&value);
         let (mut record, is_new) = db.find_or_insert(hash, &item.key, |key| Record::new(key, value));
         if !is_new {
-            return Err(file.corrupt(item.offset, "a key is there twice"));
+            return Err(rdb::Error { offset: item.offset, why: Why::Corrupt("a key is there twice") });
         }
         record.set_access(access::restored(self.config.lfu, self.now, item.idle_seconds, item.frequency));
         if item.expiry_ms.is_some() {
@@ -292,6 +340,15 @@ impl<'a> Target<'a> {
         self.key_count.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
+}
+
+/// A key with its value on its way to its place.
+struct Entry {
+    db: usize,
+    shard: ShardId,
+    hash: u64,
+    item: KeyItem,
+    value: Value,
 }
 
 /// A file of which is known how much was read.

@@ -233,8 +233,7 @@ impl Shared {
     /// Saves at the end of the server, when its threads have ended, if that was asked for and there is something new.
     pub(crate) fn end(&'static self) -> Result<(), Error> {
         self.snapshots.end_writer();
-        let is_loading = self.snapshots.progress.is_loading();
-        if is_loading || !self.snapshots.saves_at_end.load(Ordering::Relaxed) {
+        if !self.snapshots.saves_at_end.load(Ordering::Relaxed) {
             return Ok(());
         }
         let mut hold = Hold::new(&self.shards);

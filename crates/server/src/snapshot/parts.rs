@@ -37,7 +37,7 @@ impl Parts<'_> {
     fn read(&self, (number, bytes): (u32, u64)) -> Result<(), Error> {
         let (target, id) = (self.target, self.manifest.id);
         let name = names::part_name(target.name, id, number);
-        let file = File::open(names::path(&target.shared.settings, &name));
+        let file = File::open(target.path(&name));
         let file =
             file.map_err(|cause| target.error_in(&name, rdb::Error { offset: 0, why: cause.into() }))?;
         let frames = FrameReader::new(Counted::new(file, target), id, number, bytes);

@@ -5,7 +5,7 @@ PORT ?= 6379
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: help run build release test quick-test differential simulate hostile fuzz loom lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-holds scaling demo gates gate-memcached clean setup
+.PHONY: help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-holds scaling demo gates gate-memcached clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -55,6 +55,9 @@ fuzz: ## The decoders under the fuzzer, each for FUZZ_SECONDS (600); what it fin
 loom: ## Baton, mailbox and inbox under the model checker
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p shard --test loom --release --target-dir target/loom
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p proactor --test loom_inbox --release --target-dir target/loom
+
+miri: ## The unsafe code of heap, ds and keyspace under Miri (nightly)
+	scripts/miri
 
 lint: ## Formatting and clippy, as CI sees them
 	$(CARGO) fmt --all --check

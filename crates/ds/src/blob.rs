@@ -117,8 +117,33 @@ impl Drop for Blob {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(miri)]
+    use std::alloc::{GlobalAlloc, Layout, System};
+
     use super::*;
     use crate::compact_table::CompactTable;
+
+    /// Gives bytes an even address, as the program's allocator does and tables expect; Miri's own does not.
+    #[cfg(miri)]
+    struct Even;
+
+    #[cfg(miri)]
+    #[global_allocator]
+    static ALLOCATOR: Even = Even;
+
+    #[cfg(miri)]
+    // SAFETY: it is the system's, asked for more alignment.
+    unsafe impl GlobalAlloc for Even {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            // SAFETY: by what the caller promises.
+            unsafe { System.alloc(layout.align_to(8).expect("a small power of two")) }
+        }
+
+        unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+            // SAFETY: by what the caller promises.
+            unsafe { System.dealloc(block, layout.align_to(8).expect("a small power of two")) }
+        }
+    }
 
     #[test]
     fn blobs_of_all_lengths_come_back() {

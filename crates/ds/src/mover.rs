@@ -96,3 +96,48 @@ pub fn move_deque<T>(deque: &mut VecDeque<T>, mover: &mut dyn Mover) {
         *deque = moved;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Moves everything, or nothing.
+    struct Always(bool);
+
+    impl Mover for Always {
+        fn wants(&mut self, _: *const u8) -> bool {
+            self.0
+        }
+
+        fn has_time(&mut self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn what_moves_stays_what_it_is_and_nothing_is_dropped_twice() {
+        for moves in [false, true] {
+            let mover = &mut Always(moves);
+            let text = || "text".to_owned();
+            let (mut boxed, mut slice, mut vec) =
+                (Box::new(text()), Box::from([text(), text()]), vec![text()]);
+            let (mut deque, mut map) = (VecDeque::from([text(), text()]), BTreeMap::from([(5, text())]));
+            deque.rotate_left(1);
+            vec.reserve(10);
+            let places = (&raw const *boxed, vec.as_ptr(), vec.capacity());
+            move_box(&mut boxed, mover);
+            move_slice(&mut slice, mover);
+            move_vec(&mut vec, mover);
+            move_deque(&mut deque, mover);
+            move_small_map(&mut map, mover);
+            assert_eq!((&*boxed, &*slice, &vec[..]), (&text(), &[text(), text()][..], &[text()][..]));
+            assert_eq!((deque.len(), &deque[1], map.get(&5)), (2, &text(), Some(&text())));
+            assert_eq!(vec.capacity(), places.2);
+            assert_eq!((&raw const *boxed != places.0, vec.as_ptr() != places.1), (moves, moves));
+            let mut empty = (Vec::<u8>::new(), VecDeque::<u8>::new(), Box::<[u8]>::default());
+            move_vec(&mut empty.0, mover);
+            move_deque(&mut empty.1, mover);
+            move_slice(&mut empty.2, mover);
+        }
+    }
+}

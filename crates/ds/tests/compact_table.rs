@@ -186,7 +186,7 @@ impl Checked {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 96 }))]
 
     #[test]
     fn behaves_like_a_map(steps in steps(), which in 0..HASHINGS.len()) {

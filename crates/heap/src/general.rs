@@ -1,6 +1,7 @@
-//! The allocator for everything that is not small: mimalloc, and what is to be known of it.
+//! The allocator for everything that is not small: mimalloc, and what is to be known of it. Under Miri, which runs no C, it is the
+//! system's.
 
-use std::alloc::{GlobalAlloc, Layout};
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::{c_int, c_long, c_void};
 
 use mimalloc::MiMalloc;
@@ -52,6 +53,10 @@ pub(crate) fn block_bytes(size: usize) -> usize {
 /// A block; its contents are zeros if `zeroed`. Null if there is no memory.
 #[inline]
 pub(crate) fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
+    if cfg!(miri) {
+        // SAFETY: nothing empty is asked for under Miri.
+        return unsafe { System.alloc_zeroed(layout) };
+    }
     match (is_aligned_anyway(layout.size(), layout.align()), zeroed) {
         (true, false) => mi_malloc(layout.size()).cast(),
         (true, true) => mi_zalloc(layout.size()).cast(),
@@ -66,6 +71,10 @@ pub(crate) fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
 /// The block came from [`allocate`] with this layout, and nobody uses it any more.
 #[inline]
 pub(crate) unsafe fn free(block: *mut u8, layout: Layout) {
+    if cfg!(miri) {
+        // SAFETY: by what the caller promises.
+        return unsafe { System.dealloc(block, layout) };
+    }
     // SAFETY: by what the caller promises.
     unsafe { MiMalloc.dealloc(block, layout) }
 }
@@ -74,6 +83,10 @@ pub(crate) unsafe fn free(block: *mut u8, layout: Layout) {
 /// The block came from [`allocate`] with this layout, and nobody uses it any more unless the result is null.
 #[inline]
 pub(crate) unsafe fn reallocate(block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+    if cfg!(miri) {
+        // SAFETY: by what the caller promises.
+        return unsafe { System.realloc(block, layout, size) };
+    }
     if is_aligned_anyway(size, layout.align()) {
         // SAFETY: by what the caller promises.
         unsafe { mi_realloc(block.cast(), size) }.cast()
@@ -83,7 +96,7 @@ pub(crate) unsafe fn reallocate(block: *mut u8, layout: Layout, size: usize) -> 
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
 

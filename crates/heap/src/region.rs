@@ -6,12 +6,17 @@
 //! A slab without blocks goes to the pool, where it waits for anybody. One that waited long enough loses its memory
 //! ([`Region::purge`]), but not its addresses.
 
+#[cfg(miri)]
+use std::alloc::{GlobalAlloc, Layout, System};
+#[cfg(not(miri))]
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+use rustix::mm::{Advice, madvise};
+#[cfg(not(miri))]
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 use crate::local::Free;
 
@@ -161,8 +166,11 @@ pub(crate) fn get() -> Option<&'static Region> {
         .as_ref()
 }
 
-/// Twice the memory of the machine: slabs that lost their memory may keep their addresses.
+/// Twice the memory of the machine: slabs that lost their memory may keep their addresses. Under Miri a few slabs.
 fn bytes_wanted() -> usize {
+    if cfg!(miri) {
+        return 64 * SLAB_BYTES;
+    }
     let info = rustix::system::sysinfo();
     let memory_bytes = (info.totalram as usize).saturating_mul(info.mem_unit as usize);
     (2 * memory_bytes).next_multiple_of(1 << 30)
@@ -253,8 +261,11 @@ impl Region {
     pub(crate) fn purge(&self) {
         while let Some(number) = self.cooling.pop(self) {
             // If the system keeps it, the slab is as good as before.
-            // SAFETY: nobody has the slab, and nothing is expected of its contents.
-            _ = unsafe { madvise(self.start(number).as_ptr().cast(), SLAB_BYTES, Advice::LinuxDontNeed) };
+            if cfg!(not(miri)) {
+                let start = self.start(number).as_ptr().cast();
+                // SAFETY: nobody has the slab, and nothing is expected of its contents.
+                _ = unsafe { madvise(start, SLAB_BYTES, Advice::LinuxDontNeed) };
+            }
             self.cold.push(self, number);
         }
         while let Some(number) = self.warm.pop(self) {
@@ -264,10 +275,19 @@ impl Region {
 }
 
 /// Addresses without memory, which the system provides, zeroed, when they are touched.
+#[cfg(not(miri))]
 fn reserve(bytes: usize) -> Option<NonNull<u8>> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     // SAFETY: a new mapping at a place of the system's choice concerns nobody.
     let start: *mut c_void =
         unsafe { mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) }.ok()?;
     NonNull::new(start.cast())
+}
+
+/// Zeroed memory: Miri has no addresses without.
+#[cfg(miri)]
+fn reserve(bytes: usize) -> Option<NonNull<u8>> {
+    let layout = Layout::from_size_align(bytes, SLAB_BYTES).ok()?;
+    // SAFETY: the layout is not empty.
+    NonNull::new(unsafe { System.alloc_zeroed(layout) })
 }

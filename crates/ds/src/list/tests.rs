@@ -379,3 +379,32 @@ fn encodings() {
     assert_eq!(list.encoding(), "listpack");
     list.debug_validate();
 }
+
+/// Short enough for Miri, which goes over it for what is undefined.
+#[test]
+fn each_change_once() {
+    let (mut list, mut model) = (List::new(), VecDeque::new());
+    let text = |length: usize| vec![b'x'; length];
+    let ops = [
+        Op::Push(true, text(3)),
+        Op::Push(false, text(300)),
+        Op::Push(true, text(8170)),
+        Op::Push(false, text(20_000)),
+        Op::Insert(2, text(5000)),
+        Op::Move(1),
+        Op::InsertRelative(text(3), true, text(5000)),
+        Op::Set(1, text(7)),
+        Op::Pop(true),
+        Op::Push(true, text(2)),
+        Op::Remove(0, text(5000)),
+        Op::Move(2),
+        Op::Drop(false, 1),
+        Op::Trim(0, 2),
+        Op::Pop(false),
+    ];
+    for op in ops {
+        apply(&mut list, &mut model, op);
+        list.debug_validate();
+        assert!(list.iter(0, false).map(|element| element.to_vec()).eq(model.iter().cloned()));
+    }
+}

@@ -259,6 +259,27 @@ fn damage_is_found_and_its_place_is_named() {
     assert_eq!(state(&mut start(&scratch, 3, &[]).client()), saved);
 }
 
+/// A directory cannot be replaced by a manifest, whose parts are there by then.
+#[test]
+fn a_save_that_fails_at_its_end_leaves_nothing() {
+    let scratch = Scratch::new("own-fails");
+    let server = start(&scratch, 2, &["--enable-protected-configs", "yes"]);
+    let mut client = server.client();
+    check(&mut client, "SET key old", "OK");
+    check(&mut client, "SAVE", "OK");
+    check(&mut client, "SET key new", "OK");
+    fs::create_dir(scratch.path("directory")).unwrap();
+    check(&mut client, "CONFIG SET dbfilename directory", "OK");
+    check(&mut client, "SAVE", "(error) ERR cannot save directory: Is a directory (os error 21)");
+    check(&mut client, "BGSAVE", "Background saving started");
+    eventually("it fails", || client.info("persistence", "rdb_bgsave_in_progress") == "0");
+    assert_eq!(client.info("persistence", "rdb_last_bgsave_status"), "err");
+    assert_eq!(files(&scratch), ["directory", "dump.rdb", "dump.rdb.#.0000", "dump.rdb.#.0001"]);
+    check(&mut client, "CONFIG SET dbfilename dump.rdb", "OK");
+    check(&mut client, "DEBUG RELOAD NOSAVE", "OK");
+    check(&mut client, "GET key", "\"old\"");
+}
+
 #[test]
 fn names_may_have_times() {
     let scratch = Scratch::new("own-times");

@@ -11,7 +11,7 @@
 //! Each thread chooses among its own slabs and walks over the shards at home there, moving whatever lies in a slab that any
 //! thread has chosen; the threads need not agree on anything, as passes come again. A slice takes [`SLICE_NS`], and slices come as
 //! often as the share of time allows: between `active-defrag-cycle-min` and `-max`, depending on how much is unused. If a pass did
-//! not help, what is there cannot be moved, and the next one waits longer.
+//! not help, what is there cannot be moved, and the next one waits longer, unless more becomes unused.
 //!
 //! Not here: which slabs (`heap`), how structures move (`ds::mover`), where the walk over a database stands (`keyspace`).
 
@@ -51,8 +51,9 @@ pub(crate) struct Defrag {
     /// On the monotonic clock: when the next slice, or the next pass, may begin.
     due_ns: u64,
     pause_ns: u64,
-    /// What was unused when the pass began.
+    /// What was unused when the pass began, and when it ended.
     unused_before: u64,
+    unused_after: u64,
 }
 
 #[derive(Debug, Default)]
@@ -251,8 +252,10 @@ impl ThreadHost {
         }
         let now_ns = self.driver.clock().monotonic_ns();
         let defrag = &mut self.defrag;
+        let is_due = defrag.due_ns <= now_ns || unused_bytes > defrag.unused_after / 8 * 9;
         match (percent, &defrag.stage) {
-            (Some(percent), Stage::Resting) if defrag.due_ns <= now_ns => {
+            (Some(percent), Stage::Resting) if is_due => {
+                defrag.due_ns = now_ns;
                 defrag.stage = Stage::Choosing(Emptying::begin());
                 (defrag.percent, defrag.has_chosen, defrag.unused_before) = (percent, true, unused_bytes);
             }
@@ -270,7 +273,8 @@ impl ThreadHost {
     fn end_pass(&mut self) {
         let now_ns = self.driver.clock().monotonic_ns();
         let defrag = &mut self.defrag;
-        let has_helped = unused_bytes() <= defrag.unused_before / 16 * HELPED_SIXTEENTHS;
+        defrag.unused_after = unused_bytes();
+        let has_helped = defrag.unused_after <= defrag.unused_before / 16 * HELPED_SIXTEENTHS;
         defrag.pause_ns =
             if has_helped { PAUSE_NS } else { (2 * defrag.pause_ns).clamp(PAUSE_NS, PAUSE_NS_MAX) };
         defrag.due_ns = now_ns + defrag.pause_ns;
@@ -287,10 +291,10 @@ mod tests {
         const MIB: u64 = 1 << 20;
         let settings = Settings::default();
         for (unused, used, expected) in [
-            (99 * MIB, 10 * MIB, None),
-            (101 * MIB, 2000 * MIB, None),
-            (100 * MIB, 1000 * MIB, Some(1)),
-            (550 * MIB, 1000 * MIB, Some(13)),
+            (MIB, 10 * MIB, None),
+            (29 * MIB, 1000 * MIB, None),
+            (30 * MIB, 1000 * MIB, Some(1)),
+            (515 * MIB, 1000 * MIB, Some(12)),
             (1000 * MIB, 1000 * MIB, Some(25)),
             (1000 * MIB, 0, Some(25)),
         ] {

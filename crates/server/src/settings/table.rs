@@ -293,7 +293,7 @@ settings! {
         name: "active-defrag-ignore-bytes",
         kind: Kind::Memory { min: 1, max: LONG },
         unit: "bytes",
-        default: "104857600",
+        default: "2097152",
         doc: "Unused memory that is left alone",
         ..Setting::of(Group::Memory)
     };
@@ -301,7 +301,7 @@ settings! {
         name: "active-defrag-threshold-lower",
         kind: Kind::Integer { min: 0, max: 1000 },
         unit: "percent",
-        default: "10",
+        default: "3",
         doc: "Unused memory, as a part of what is used, from which on it is seen to",
         ..Setting::of(Group::Memory)
     };

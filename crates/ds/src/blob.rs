@@ -1,8 +1,11 @@
 //! A byte string behind one thin pointer: what the tables of collections hold.
 //!
 //! ```text
-//! | length | bytes |     the length as in a listpack
+//! blob       pointer -> | length | bytes |     the length as in a listpack
+//! slim blob  pointer with the length in its upper 16 bits -> | bytes |
 //! ```
+//!
+//! A table needs the upper bits of pointers for itself; where they are free, slim blobs are shorter by the length.
 
 use std::mem;
 use std::ptr::NonNull;
@@ -115,6 +118,87 @@ impl Drop for Blob {
     }
 }
 
+/// Above the addresses of memory.
+const LENGTH_BIT: u32 = 48;
+/// In place of a length: it is a blob.
+const NOT_SLIM: usize = u16::MAX as usize;
+
+/// A byte string whose length lies in the pointer, if it fits; see the head of this file.
+pub(crate) struct SlimBlob {
+    /// The first byte of a boxed slice, or of a blob's block, with the length; owned.
+    pointer: NonNull<u8>,
+}
+
+// SAFETY: it owns its bytes, and they are tied to no thread.
+unsafe impl Send for SlimBlob {}
+// SAFETY: as above; `&SlimBlob` only reads.
+unsafe impl Sync for SlimBlob {}
+
+impl SlimBlob {
+    pub(crate) fn new(bytes: Box<[u8]>) -> Self {
+        let len = bytes.len();
+        let (block, length) = if len < NOT_SLIM {
+            (NonNull::from(Box::leak(bytes)).cast::<u8>(), len)
+        } else {
+            (Blob::new(&bytes).into_raw().cast(), NOT_SLIM)
+        };
+        assert!(block.addr().get() >> LENGTH_BIT == 0, "addresses have 48 bits");
+        Self { pointer: block.map_addr(|address| address | length << LENGTH_BIT) }
+    }
+
+    /// Bytes that one of `len` bytes allocates.
+    pub(crate) fn memory_bytes(len: usize) -> usize {
+        if len < NOT_SLIM { len } else { Blob::memory_bytes(len) }
+    }
+
+    /// Where the bytes begin, and how many they are; `None` if it is a blob, whose block that is.
+    #[inline]
+    fn parts(&self) -> (NonNull<u8>, Option<usize>) {
+        let tagged = self.pointer.as_ptr();
+        let len = tagged.addr() >> LENGTH_BIT;
+        let block = tagged.map_addr(|address| address & ((1 << LENGTH_BIT) - 1));
+        let block = NonNull::new(block).expect("blocks have addresses");
+        (block, (len < NOT_SLIM).then_some(len))
+    }
+
+    fn slice(&self) -> NonNull<[u8]> {
+        let (bytes, len) = match self.parts() {
+            (bytes, Some(len)) => (bytes, len),
+            (block, None) => parts(block),
+        };
+        NonNull::slice_from_raw_parts(bytes, len)
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: it owns these bytes, which were written when it was made.
+        unsafe { self.slice().as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and it is borrowed alone.
+        unsafe { self.slice().as_mut() }
+    }
+}
+
+impl Clone for SlimBlob {
+    fn clone(&self) -> Self {
+        Self::new(self.bytes().into())
+    }
+}
+
+impl Drop for SlimBlob {
+    fn drop(&mut self) {
+        match self.parts() {
+            // SAFETY: it is the box that `new` leaked.
+            (_, Some(_)) => drop(unsafe { Box::from_raw(self.slice().as_ptr()) }),
+            // SAFETY: it is the blob that `new` gave up.
+            (block, None) => drop(unsafe { Blob::from_raw(block.cast()) }),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #[cfg(miri)]
@@ -158,5 +242,19 @@ mod tests {
             held.replace(|old| Blob::written(old.len() + 1, |new| new.extend(vec![b'd'; len + 1])));
             assert_eq!(table.remove(7, |_| true).map(|blob| blob.len()), Some(len + 1));
         }
+    }
+
+    #[test]
+    fn slim_blobs_of_all_lengths_come_back() {
+        const { assert!(size_of::<Option<SlimBlob>>() == size_of::<usize>()) };
+        for len in [0, 1, 255, 65_534, 65_535, 70_000] {
+            let bytes = vec![b'b'; len];
+            let mut slim = SlimBlob::new(bytes.clone().into());
+            let clone = slim.clone();
+            assert_eq!(slim.bytes(), bytes);
+            slim.bytes_mut().fill(b'c');
+            assert_eq!((slim.bytes(), clone.bytes()), (&vec![b'c'; len][..], &bytes[..]));
+        }
+        assert_eq!([16, 70_000].map(SlimBlob::memory_bytes), [16, 70_009]);
     }
 }

@@ -58,7 +58,7 @@ impl Large {
     pub(super) fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let id = self.members.find(member)?;
         self.tree.remove_at(self.rank_of(id), 1, &mut |_| ());
-        Some(split_record(&self.members.remove(id)).1)
+        Some(split_record(self.members.remove(id).bytes()).1)
     }
 
     /// Removes `count` members from a rank on, which exist.
@@ -67,7 +67,7 @@ impl Large {
         while left > 0 {
             left -= self.tree.remove_at(rank, left, &mut |(_, id)| {
                 let record = self.members.remove(id);
-                let (member, score) = split_record(&record);
+                let (member, score) = split_record(record.bytes());
                 visit(member, score);
             });
         }

@@ -1,17 +1,18 @@
 //! The members of a large sorted set: each stored once, found by name through a hash table and by number from the tree.
 //!
-//! A record is one allocation, `score (8 bytes, little-endian) | member`, owned by a slot; the number of the slot is what
+//! A record is one allocation, `score (8 bytes, little-endian) | member`, owned by a slot of 8 bytes; the number of the slot is what
 //! tree and hash table hold. It stays the member's own as long as it is in the set, whatever its score does.
 //! Slots come in pages, so nothing is ever moved to grow, and a page whose last record goes gives its memory back.
 //!
 //! Invariant: `with_room` names exactly the pages that are not full, each once.
 
+use crate::blob::SlimBlob;
 use crate::compact_table::CompactTable;
 use crate::hashing::ObjectSeed;
 use crate::mover::{Mover, move_slice, move_vec};
 
 const PAGE_SLOTS: usize = 256;
-const NO_SLOT: u16 = u16::MAX;
+const WORD_BITS: usize = u64::BITS as usize;
 const SCORE_BYTES: usize = size_of::<f64>();
 
 /// Splits `score | member`.
@@ -21,52 +22,48 @@ pub(super) fn split_record(record: &[u8]) -> (&[u8], f64) {
     (member, f64::from_le_bytes(*score))
 }
 
-#[derive(Clone)]
-enum Slot {
-    /// Free; and the next free slot of the page.
-    Free(u16),
-    Used(Box<[u8]>),
-}
+/// One slot of a page.
+type Slot = Option<SlimBlob>;
 
 #[derive(Clone)]
 struct Page {
     /// No more than were ever in use at once; without memory if none is.
     slots: Vec<Slot>,
-    free: u16,
+    /// Which slots are in use, each a bit.
+    used: [u64; PAGE_SLOTS / WORD_BITS],
     live: u16,
 }
 
 impl Page {
     fn new() -> Self {
-        Self { slots: Vec::new(), free: NO_SLOT, live: 0 }
+        Self { slots: Vec::new(), used: [0; PAGE_SLOTS / WORD_BITS], live: 0 }
     }
 
     fn is_full(&self) -> bool {
         usize::from(self.live) == PAGE_SLOTS
     }
 
-    fn insert(&mut self, record: Box<[u8]>) -> usize {
+    /// Puts a record into the first free slot of a page that is not full.
+    fn insert(&mut self, record: SlimBlob) -> usize {
+        let word = self.used.iter().position(|&word| word != u64::MAX).expect("a slot is free");
+        let bit = self.used[word].trailing_ones() as usize;
+        self.used[word] |= 1 << bit;
         self.live += 1;
-        let at = usize::from(self.free);
+        let at = word * WORD_BITS + bit;
         if let Some(slot) = self.slots.get_mut(at) {
-            if let Slot::Free(next) = *slot {
-                self.free = next;
-            }
-            *slot = Slot::Used(record);
+            *slot = Some(record);
             return at;
         }
         if self.slots.capacity() == 0 {
             self.slots.reserve_exact(PAGE_SLOTS);
         }
-        self.slots.push(Slot::Used(record));
-        self.slots.len() - 1
+        self.slots.push(Some(record));
+        at
     }
 
-    fn remove(&mut self, at: usize) -> Option<Box<[u8]>> {
-        let Slot::Used(record) = std::mem::replace(&mut self.slots[at], Slot::Free(self.free)) else {
-            return None;
-        };
-        self.free = at as u16;
+    fn remove(&mut self, at: usize) -> Option<SlimBlob> {
+        let record = self.slots[at].take()?;
+        self.used[at / WORD_BITS] &= !(1 << (at % WORD_BITS));
         self.live -= 1;
         if self.live == 0 {
             *self = Self::new();
@@ -76,10 +73,8 @@ impl Page {
 }
 
 fn record_of(pages: &[Page], id: u32) -> &[u8] {
-    match &pages[id as usize / PAGE_SLOTS].slots[id as usize % PAGE_SLOTS] {
-        Slot::Used(record) => record,
-        Slot::Free(_) => unreachable!("numbers of members outlive no member"),
-    }
+    let slot = &pages[id as usize / PAGE_SLOTS].slots[id as usize % PAGE_SLOTS];
+    slot.as_ref().expect("numbers of members outlive no member").bytes()
 }
 
 fn member_of(pages: &[Page], id: u32) -> &[u8] {
@@ -147,8 +142,9 @@ impl Members {
             number
         });
         let page = &mut self.pages[page_number as usize];
-        self.bytes += record.len() + if page.live == 0 { PAGE_SLOTS * size_of::<Slot>() } else { 0 };
-        let slot = page.insert(record.into_boxed_slice());
+        self.bytes += SlimBlob::memory_bytes(record.len())
+            + if page.live == 0 { PAGE_SLOTS * size_of::<Slot>() } else { 0 };
+        let slot = page.insert(SlimBlob::new(record.into_boxed_slice()));
         if page.is_full() {
             self.with_room.pop();
         }
@@ -160,14 +156,13 @@ impl Members {
     }
 
     pub(super) fn set_score(&mut self, id: u32, score: f64) {
-        if let Slot::Used(record) = &mut self.pages[id as usize / PAGE_SLOTS].slots[id as usize % PAGE_SLOTS]
-        {
-            record[..SCORE_BYTES].copy_from_slice(&score.to_le_bytes());
+        if let Some(record) = &mut self.pages[id as usize / PAGE_SLOTS].slots[id as usize % PAGE_SLOTS] {
+            record.bytes_mut()[..SCORE_BYTES].copy_from_slice(&score.to_le_bytes());
         }
     }
 
     /// Removes a member by its number; gives its record.
-    pub(super) fn remove(&mut self, id: u32) -> Box<[u8]> {
+    pub(super) fn remove(&mut self, id: u32) -> SlimBlob {
         let hash = self.seed.hash(self.member(id));
         let found = self.index.remove(hash, |other| other == id);
         debug_assert!(found.is_some(), "every member is in the index");
@@ -177,7 +172,8 @@ impl Members {
             self.with_room.push(page_number as u32);
         }
         let record = page.remove(id as usize % PAGE_SLOTS).expect("numbers of members outlive no member");
-        self.bytes -= record.len() + if page.live == 0 { PAGE_SLOTS * size_of::<Slot>() } else { 0 };
+        self.bytes -= SlimBlob::memory_bytes(record.bytes().len())
+            + if page.live == 0 { PAGE_SLOTS * size_of::<Slot>() } else { 0 };
         record
     }
 
@@ -206,7 +202,6 @@ impl Members {
     }
 
     pub(super) fn debug_validate(&self) {
-        const { assert!(size_of::<Slot>() == 16) };
         self.index.debug_validate(|id| self.seed.hash(self.member(id)));
         let live = self.pages.iter().map(|page| usize::from(page.live));
         assert_eq!(live.sum::<usize>(), self.len());
@@ -214,7 +209,8 @@ impl Members {
         with_room.sort_unstable();
         let expected = (0..self.pages.len() as u32).filter(|&page| !self.pages[page as usize].is_full());
         assert!(with_room.into_iter().eq(expected));
-        let records = self.index.iter().map(|id| self.record(id).len()).sum::<usize>();
+        let records =
+            self.index.iter().map(|id| SlimBlob::memory_bytes(self.record(id).len())).sum::<usize>();
         let pages = self.pages.iter().filter(|page| page.live > 0).count();
         assert_eq!(self.bytes, records + pages * PAGE_SLOTS * size_of::<Slot>());
         assert!(self.index.iter().all(|id| self.find(self.member(id)) == Some(id)));

@@ -54,11 +54,12 @@ pub fn decode(input: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
 ///
 /// # Errors
 /// If what frames the reply is malformed.
-#[inline]
 pub fn measure(input: &[u8]) -> Result<Option<(usize, bool)>, DecodeError> {
-    match plain_length(input) {
-        Some(length) => Ok(Some((length, false))),
-        None => measure_any(input),
+    let mut reader = Reader { rest: input };
+    match reader.skip() {
+        Ok(kind) => Ok(Some((input.len() - reader.rest.len(), matches!(kind, b'-' | b'!')))),
+        Err(Stop::Incomplete) => Ok(None),
+        Err(Stop::Invalid(error)) => Err(error),
     }
 }
 
@@ -84,15 +85,6 @@ fn plain_length(input: &[u8]) -> Option<usize> {
             (line_end(end) && line_end(body_end)).then_some(body_end + 2)
         }
         _ => None,
-    }
-}
-
-fn measure_any(input: &[u8]) -> Result<Option<(usize, bool)>, DecodeError> {
-    let mut reader = Reader { rest: input };
-    match reader.skip() {
-        Ok(kind) => Ok(Some((input.len() - reader.rest.len(), matches!(kind, b'-' | b'!')))),
-        Err(Stop::Incomplete) => Ok(None),
-        Err(Stop::Invalid(error)) => Err(error),
     }
 }
 
@@ -153,9 +145,14 @@ impl<'a> Reader<'a> {
         let mut outermost = None;
         while pending > 0 {
             let (&kind, rest) = self.rest.split_first().ok_or(Stop::Incomplete)?;
+            pending -= 1;
+            if let Some(length) = plain_length(self.rest) {
+                self.rest = &self.rest[length..];
+                outermost.get_or_insert(kind);
+                continue;
+            }
             self.rest = rest;
             let line = self.line()?;
-            pending -= 1;
             match kind {
                 b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(' => {}
                 b'$' | b'*' if line == b"-1" => {}
@@ -351,7 +348,10 @@ mod tests {
         for input in plain {
             let followed = format!("{input}$1\r\n");
             assert_eq!(plain_length(followed.as_bytes()), Some(input.len()), "{input:?}");
-            assert_eq!(measure_any(followed.as_bytes()), Ok(Some((input.len(), false))), "{input:?}");
+            assert_eq!(
+                decode(followed.as_bytes()).map(|found| found.map(|(_, length)| length)),
+                Ok(Some(input.len()))
+            );
             for end in 0..input.len() {
                 assert_eq!(plain_length(&input.as_bytes()[..end]), None, "{input:?} cut at {end}");
             }

@@ -1,5 +1,8 @@
 //! A job as Sidekiq writes it, with its number and, where it matters, when it was due among its arguments.
 
+use std::io::Write;
+use std::sync::LazyLock;
+
 use clap::ValueEnum;
 use memchr::memmem;
 use proactor::Clock;
@@ -74,6 +77,8 @@ const WORDS: [&[u8]; 16] = [
 ];
 /// What stands around padding among the arguments.
 const PADDING_FRAME_BYTES: usize = br#","""#.len();
+/// What stands behind the arguments.
+const BACK_BYTES_MAX: usize = 128;
 
 impl Form {
     /// Jobs of at least `bytes_min`.
@@ -85,19 +90,28 @@ impl Form {
     pub(crate) fn write(&self, queue: &str, job: Job, clock: &Clock, out: &mut Vec<u8>) {
         let start = out.len();
         let now_us = clock.now_us();
-        let time = match self.sidekiq {
-            Sidekiq::Six | Sidekiq::Seven => format!("{}.{:06}", now_us / 1_000_000, now_us % 1_000_000),
-            Sidekiq::Eight => (now_us / 1000).to_string(),
-        };
+        let (seconds, us) = (now_us / 1_000_000, now_us % 1_000_000);
         let Job { id, due_ns } = job;
-        let front = format!(r#"{{"retry":true,"queue":"{queue}","class":"LoadWorker","args":[{id},{due_ns}"#);
         let (high, low) = (spread(id), spread(!id) as u32);
-        let back = format!(r#"],"jid":"{high:016x}{low:08x}","created_at":{time},"enqueued_at":{time}}}"#);
-        out.extend_from_slice(front.as_bytes());
-        let missing = self.bytes_min.saturating_sub(front.len() + back.len());
+        // Writing to memory does not fail.
+        let mut back = Vec::with_capacity(BACK_BYTES_MAX);
+        let _ = write!(back, r#"],"jid":"{high:016x}{low:08x}","created_at":"#);
+        let time = back.len();
+        let _ = match self.sidekiq {
+            Sidekiq::Six | Sidekiq::Seven => write!(back, "{seconds}.{us:06}"),
+            Sidekiq::Eight => write!(back, "{}", now_us / 1000),
+        };
+        let time = time..back.len();
+        back.extend_from_slice(br#","enqueued_at":"#);
+        back.extend_from_within(time);
+        back.push(b'}');
+        out.extend_from_slice(br#"{"retry":true,"queue":""#);
+        out.extend_from_slice(queue.as_bytes());
+        let _ = write!(out, r#"","class":"LoadWorker","args":[{id},{due_ns}"#);
+        let missing = self.bytes_min.saturating_sub(out.len() - start + back.len());
         if missing > 0 {
             out.extend_from_slice(br#",""#);
-            let end = start + front.len() + 2 + missing.saturating_sub(PADDING_FRAME_BYTES);
+            let end = out.len() + missing.saturating_sub(PADDING_FRAME_BYTES);
             let mut bits = high;
             while out.len() < end {
                 out.extend_from_slice(WORDS[bits as usize % WORDS.len()]);
@@ -107,7 +121,7 @@ impl Form {
             out.truncate(end);
             out.push(b'"');
         }
-        out.extend_from_slice(back.as_bytes());
+        out.extend_from_slice(&back);
     }
 }
 
@@ -120,7 +134,8 @@ pub(crate) fn spread(number: u64) -> u64 {
 
 /// Finds the job in a reply to BRPOP; None if there is none of ours.
 pub(crate) fn read(reply: &[u8]) -> Option<Job> {
-    let args = &reply[memmem::find(reply, ARGS)? + ARGS.len()..];
+    static FINDER: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new(ARGS));
+    let args = &reply[FINDER.find(reply)? + ARGS.len()..];
     let (id, rest) = number(args)?;
     let (due_ns, _) = number(rest.strip_prefix(b",")?)?;
     Some(Job { id, due_ns })
@@ -128,8 +143,10 @@ pub(crate) fn read(reply: &[u8]) -> Option<Job> {
 
 fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     let length = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let number = std::str::from_utf8(&text[..length]).ok()?.parse().ok()?;
-    Some((number, &text[length..]))
+    let number = text[..length]
+        .iter()
+        .try_fold(0_u64, |number, digit| number.checked_mul(10)?.checked_add(u64::from(digit - b'0')))?;
+    (length > 0).then(|| (number, &text[length..]))
 }
 
 #[cfg(test)]
@@ -161,9 +178,15 @@ mod tests {
 
     #[test]
     fn what_is_no_job_of_ours() {
-        for text in
-            ["*-1\r\n", "_\r\n", r#"{"args":[]}"#, r#"{"args":["a"]}"#, r#"{"args":[1]}"#, r#""args":["#]
-        {
+        for text in [
+            "*-1\r\n",
+            "_\r\n",
+            r#"{"args":[]}"#,
+            r#"{"args":["a"]}"#,
+            r#"{"args":[1]}"#,
+            r#""args":["#,
+            r#""args":[18446744073709551616,1]"#,
+        ] {
             assert_eq!(read(text.as_bytes()), None, "{text}");
         }
     }

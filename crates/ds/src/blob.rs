@@ -180,6 +180,13 @@ impl SlimBlob {
         // SAFETY: as above, and it is borrowed alone.
         unsafe { self.slice().as_mut() }
     }
+
+    /// Moves its memory.
+    pub(crate) fn relocate(&mut self, mover: &mut dyn Mover) {
+        if mover.wants(self.bytes().as_ptr()) {
+            *self = self.clone();
+        }
+    }
 }
 
 impl Clone for SlimBlob {

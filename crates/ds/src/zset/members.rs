@@ -9,7 +9,7 @@
 use crate::blob::SlimBlob;
 use crate::compact_table::CompactTable;
 use crate::hashing::ObjectSeed;
-use crate::mover::{Mover, move_slice, move_vec};
+use crate::mover::{Mover, move_vec};
 
 const PAGE_SLOTS: usize = 256;
 const WORD_BITS: usize = u64::BITS as usize;
@@ -186,11 +186,7 @@ impl Members {
         let has_segment = self.index.move_segment(number, mover);
         let Some(page) = self.pages.get_mut(number) else { return has_segment };
         move_vec(&mut page.slots, mover);
-        for slot in &mut page.slots {
-            if let Slot::Used(record) = slot {
-                move_slice(record, mover);
-            }
-        }
+        page.slots.iter_mut().flatten().for_each(|record| record.relocate(mover));
         true
     }
 

@@ -126,13 +126,14 @@ impl Server {
         let name = format!("{} {}", shown.join(" "), options.join(" "));
         let log = std::env::temp_dir().join(format!("blackbox-{}-{port}.log", std::process::id()));
         let output = File::create(&log)?;
+        // What somebody else left there is not to be loaded.
+        let _ = std::fs::remove_file(snapshot_at(port));
         let has_file = options.first().is_some_and(|option| !option.starts_with('-'));
         let (file, options) = options.split_at(usize::from(has_file));
         let spawned = Command::new(words[0])
             .args(&words[1..])
             .args(file)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-            // What somebody else left there is not to be loaded.
             .args(["--dbfilename", &format!("blackbox-{port}.rdb")])
             // A file says itself when it saves.
             .args(if has_file { &[][..] } else { &["--save", ""] })
@@ -262,7 +263,13 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = std::fs::remove_file(&self.log);
+        let _ = std::fs::remove_file(snapshot_at(self.port));
     }
+}
+
+/// The snapshot of a server on this port that was told nothing else.
+fn snapshot_at(port: u16) -> PathBuf {
+    std::env::temp_dir().join(format!("blackbox-{port}.rdb"))
 }
 
 /// Runs `darter` to its end, through `launcher` as [`Server::launch`] does.

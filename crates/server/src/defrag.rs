@@ -10,8 +10,9 @@
 //!
 //! Each thread chooses among its own slabs and walks over the shards at home there, moving whatever lies in a slab that any
 //! thread has chosen; the threads need not agree on anything, as passes come again. A slice takes [`SLICE_NS`], and slices come as
-//! often as the share of time allows: between `active-defrag-cycle-min` and `-max`, depending on how much is unused. If a pass did
-//! not help, what is there cannot be moved, and the next one waits longer, unless more becomes unused.
+//! often as the share of time allows: `active-defrag-cycle-min` while clients keep the thread busy, otherwise more, up to
+//! `-max`, depending on how much is unused. If a pass did not help, what is there cannot be moved, and the next one waits
+//! longer, unless more becomes unused.
 //!
 //! Not here: which slabs (`heap`), how structures move (`ds::mover`), where the walk over a database stands (`keyspace`).
 
@@ -184,7 +185,11 @@ impl Thread {
         stats.defrag_key_misses.add(slice.keys_stayed);
         let ns = clock.ticks_to_ns(started, clock.ticks());
         self.host.note_latency("active-defrag-cycle", ns);
-        let percent = self.host.defrag.percent.max(1);
+        let percent = match self.host.is_busy {
+            true => self.host.shared.settings.number(ACTIVE_DEFRAG_CYCLE_MIN) as u64,
+            false => self.host.defrag.percent,
+        };
+        let percent = percent.max(1);
         let rest_ns = match &mut slice.chance {
             None => ns * (100 - percent) / percent,
             Some(chance) => chance.below(SIMULATED_REST_NS),

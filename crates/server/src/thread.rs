@@ -54,6 +54,8 @@ pub(crate) struct ThreadHost {
     pub(crate) timers: Timers,
     pub(crate) cron: crate::cron::Cron,
     pub(crate) defrag: crate::defrag::Defrag,
+    /// Clients sent something before this turn.
+    pub(crate) is_busy: bool,
     pub(crate) scripting: crate::scripting::Scripting,
     /// Messages to be taken.
     pub(crate) own_mail: VecDeque<Message>,
@@ -180,6 +182,7 @@ impl Thread {
                 timers: Timers::default(),
                 cron: crate::cron::Cron::new(id),
                 defrag: crate::defrag::Defrag::default(),
+                is_busy: false,
                 scripting: crate::scripting::Scripting::new(&shared.settings),
                 own_mail: VecDeque::new(),
                 next_mail: Vec::new(),
@@ -226,6 +229,7 @@ impl Thread {
         let wait = self.wait(timeout);
         self.host.driver.turn(wait, &mut self.reported)?;
         self.host.events.extend(self.reported.drain(..));
+        self.host.is_busy = !self.host.events.is_empty();
         self.tick();
         self.take_events();
         let next_mail = std::mem::take(&mut self.host.next_mail);

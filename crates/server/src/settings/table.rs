@@ -318,7 +318,7 @@ settings! {
         kind: Kind::Integer { min: 1, max: 99 },
         unit: "percent",
         default: "1",
-        doc: "The part of each thread's time that it gets at the lower threshold",
+        doc: "The part of each thread's time that it gets at the lower threshold, and while clients keep the thread busy",
         ..Setting::of(Group::Memory)
     };
     ACTIVE_DEFRAG_CYCLE_MAX = Setting {
@@ -326,7 +326,7 @@ settings! {
         kind: Kind::Integer { min: 1, max: 99 },
         unit: "percent",
         default: "25",
-        doc: "The same at the upper one",
+        doc: "The same at the upper one, of a thread that has time",
         ..Setting::of(Group::Memory)
     };
     LFU_LOG_FACTOR = Setting {

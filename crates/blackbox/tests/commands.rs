@@ -365,7 +365,8 @@ fn canonical(value: &Value) -> String {
 }
 
 /// Settings that the two are started with, each its own, and those with another default (docs/differences.md).
-const OWN_SETTINGS: [&str; 3] = ["dbfilename", "port", "activedefrag"];
+const OWN_SETTINGS: [&str; 5] =
+    ["dbfilename", "port", "activedefrag", "active-defrag-ignore-bytes", "active-defrag-threshold-lower"];
 
 #[test]
 fn settings_have_names_and_defaults_of_redis() {

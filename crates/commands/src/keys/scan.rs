@@ -96,7 +96,12 @@ fn scan(ctx: &mut Ctx) -> CommandResult {
         cursor.shard += 1;
         let next = ShardId(cursor.shard);
         let hold = &mut ctx.store.tx.hold;
-        if wanted == 0 || next.index() >= shard_count || !(hold.try_enter(next) || hold.wait(next, false)) {
+        // An answer without any key is worth a longer wait.
+        let is_patient = found.is_empty();
+        if wanted == 0
+            || next.index() >= shard_count
+            || !(hold.try_enter(next) || hold.wait(next, is_patient))
+        {
             break;
         }
     }

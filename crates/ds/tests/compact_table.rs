@@ -189,8 +189,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn behaves_like_a_map(steps in steps(), which in 0..HASHINGS.len()) {
+    fn behaves_like_a_map(steps in steps(), which in 0..HASHINGS.len(), expected in 0..3000_usize) {
         let mut checked = Checked::new(HASHINGS[which]);
+        checked.table.reserve(expected);
         for step in &steps {
             checked.apply(step);
             checked.check();

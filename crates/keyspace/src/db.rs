@@ -55,6 +55,11 @@ impl Db {
         }
     }
 
+    /// Makes room for about so many keys, if there is none yet.
+    pub fn reserve(&mut self, key_count: usize) {
+        self.table.reserve(key_count);
+    }
+
     /// Number of keys, those that expired and are not collected yet included.
     pub fn len(&self) -> usize {
         self.table.len()

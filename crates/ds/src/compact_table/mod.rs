@@ -200,6 +200,21 @@ impl<B: Block> CompactTable<B> {
         result
     }
 
+    /// Makes room for about so many blocks, so that few are moved as they come. Does nothing unless it is empty.
+    pub fn reserve(&mut self, count: usize) {
+        if self.len > 0 {
+            return;
+        }
+        let segment_count = count.div_ceil(ENTRIES_PER_SEGMENT_MAX);
+        let segment = |number: usize| {
+            let (_, depth) = segment_of(segment_count, (number as u64) << PLACEMENT_BITS);
+            // A little less than is to be expected there: what is too much would stay.
+            Segment::with_room_for((count >> depth) * 7 / 8)
+        };
+        self.segments = (0..segment_count).map(segment).collect();
+        self.segment_bytes = self.segments.iter().map(Segment::memory_bytes).sum();
+    }
+
     /// Adds the first segment, or splits one off.
     #[cold]
     fn add_segment(&mut self, hash_of: &dyn Fn(B::Ref<'_>) -> u64) {

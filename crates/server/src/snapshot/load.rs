@@ -34,6 +34,9 @@ use crate::thread::Thread;
 /// Between two lines of the log about how far it is.
 const PROGRESS_MS: u64 = 1000;
 
+/// Fewer bytes of a file make no key with its value: type, and two strings with their lengths.
+const KEY_BYTES_MIN: u64 = 4;
+
 /// Entries that are read before the first of them is inserted: what is in memory there has come meanwhile.
 const ENTRIES_AHEAD: usize = 8;
 
@@ -253,6 +256,15 @@ impl<'a> Target<'a> {
         }
     }
 
+    /// Makes room for the keys that a database is said to have, as far as there can be so many in the file.
+    fn expect(&self, db: usize, key_count: u64) {
+        let most = self.shared.snapshots.progress.total_bytes.load(Ordering::Relaxed) / KEY_BYTES_MIN;
+        let in_each = key_count.min(most) as usize / self.dbs.len();
+        for dbs in &self.dbs {
+            dbs.lock().expect("nobody panicked")[db].reserve(in_each);
+        }
+    }
+
     /// Takes all items that are left in `file`, of which the first keys are of the database `db`. What is no key is `others'`.
     /// It ends early if the server is stopped.
     pub(super) fn take_items<R: Read>(
@@ -268,6 +280,7 @@ impl<'a> Target<'a> {
                     Item::End => return Ok(false),
                     Item::Key(key) => entries.extend(self.read_entry(db, key, file)?),
                     Item::Database(number) => db = self.database(number, file.offset())?,
+                    Item::Sizes(key_count, _) => self.expect(db, key_count),
                     item => others(item)?,
                 }
                 Ok(true)

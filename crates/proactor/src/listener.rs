@@ -12,12 +12,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::sim::SimListener;
 use crate::{Error, Socket, sys};
 
 /// The kernel's `sun_path`, less the zero at its end.
 const UNIX_PATH_BYTES_MAX: usize = 107;
+
+/// How long, and how often, an address that is in use is waited for.
+const BIND_PAUSE: Duration = Duration::from_millis(10);
+const BIND_TRIES_MAX: usize = 30;
 
 /// A socket that waits for connections.
 #[derive(Debug)]
@@ -58,9 +63,23 @@ pub fn listen_tcp(address: &str, port: u16, backlog: i32) -> Result<Listener, Er
             .and_then(|mut found| found.next())
             .ok_or_else(|| Error::NoSuchAddress { address: name.clone() })?,
     };
-    let bound = bind_tcp(to_bind, backlog).map_err(|source| Error::listen(name, source))?;
+    let bound = bind_patiently(to_bind, backlog).map_err(|source| Error::listen(name, source))?;
     let local = bound.local_addr().map_err(Error::setup("the address of a listening socket"))?.to_string();
     Ok(Listener { link: ListenerLink::Tcp(bound.into()), local })
+}
+
+/// Waits a moment for an address that is in use: the kernel gives up the ring of a process, and with it the sockets on which
+/// it accepts, a little after the process has ended. So a server can be started as soon as the one before is gone.
+fn bind_patiently(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
+    let mut bound = bind_tcp(address, backlog);
+    for _ in 0..BIND_TRIES_MAX {
+        if !bound.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) {
+            break;
+        }
+        std::thread::sleep(BIND_PAUSE);
+        bound = bind_tcp(address, backlog);
+    }
+    bound
 }
 
 fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {

@@ -71,6 +71,21 @@ fn a_port_in_use_is_named() {
 }
 
 #[test]
+fn a_server_can_follow_one_that_was_just_killed() {
+    for _ in 0..20 {
+        let mut server = Server::start(2, "auto", &[]);
+        let port = server.port().to_string();
+        server.signal(Signal::KILL);
+        server.wait();
+        // It gets as far as the socket, which comes after the port.
+        check_refused(
+            &["--bind", "127.0.0.1", "--port", &port, "--unixsocket", "/nonexistent/socket"],
+            "cannot listen on /nonexistent/socket: No such file or directory (os error 2)",
+        );
+    }
+}
+
+#[test]
 fn a_line_of_the_configuration_file_is_named() {
     let scratch = Scratch::new("lines");
     for (line, expected) in [

@@ -184,7 +184,10 @@ const ALL: &[Lines] = &[
     lines("latency|histogram", &["LATENCY HISTOGRAM nothing", "LATENCY HISTOGRAM get"]),
     lines("latency|history", &["LATENCY HISTORY nothing"]),
     lines("latency|reset", &["LATENCY RESET", "LATENCY RESET nothing command"]),
-    lines("lolwut", &["LOLWUT", "LOLWUT VERSION 1"]),
+    lines(
+        "lolwut",
+        &["LOLWUT", "LOLWUT VERSION 5", "LOLWUT VERSION 5 3 2", "LOLWUT VERSION x", "LOLWUT VERSION 5 x"],
+    ),
     lines(
         "memory|usage",
         &["MEMORY USAGE s0", "MEMORY USAGE h0 SAMPLES 0", "MEMORY USAGE none", "MEMORY USAGE s0 SAMPLES -1"],

@@ -56,6 +56,9 @@ fn lastsave(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
+/// Darts that `LOLWUT` draws at most.
+const DARTS_MAX: i64 = 200;
+
 const LOLWUT: Entry = Entry {
     name: "lolwut",
     summary: "Displays computer art and the Redis version",
@@ -70,9 +73,18 @@ const LOLWUT: Entry = Entry {
     ..Entry::DEFAULT
 };
 
+/// As many darts as the first of the numbers says that versions 5 and 6 of it take.
 fn lolwut(ctx: &mut Ctx) -> CommandResult {
+    let mut count = 1;
+    if let [word, version, numbers @ ..] = &ctx.args[1..]
+        && keyword_is(word, "VERSION")
+        && matches!(parse_i64(version)?, 5 | 6)
+    {
+        let numbers = numbers.iter().map(|number| parse_i64(number)).collect::<Result<Vec<_>, _>>()?;
+        count = numbers.first().map_or(1, |count| (*count).clamp(1, DARTS_MAX) as usize);
+    }
     let dart = "        ·\n      · ·\n  ━━━━━━━━━━━━▶\n      · ·\n        ·\n";
-    ctx.reply.verbatim("txt", format!("{dart}Redis ver. {REDIS_VERSION}\n").as_bytes());
+    ctx.reply.verbatim("txt", format!("{}Redis ver. {REDIS_VERSION}\n", dart.repeat(count)).as_bytes());
     Ok(())
 }
 

@@ -8,7 +8,8 @@
 //!
 //! General allocators have four sizes for each doubling and waste a tenth of a store's memory on its values. Here sizes lie 8
 //! to 64 bytes apart. Where many blocks were freed and those that are left lie scattered, slabs can be emptied (`emptying.rs`)
-//! by whoever knows how to move what lies in them. A thread asks for a heap with [`own`], and tells it with [`settle`] now and then that it has time.
+//! by whoever knows how to move what lies in them. A thread asks for a heap with [`own`], and tells it with [`settle`] now and
+//! then that it has time.
 
 mod classes;
 mod count;

@@ -228,15 +228,14 @@ impl Thread {
     /// Goes on in a shard; false if it is taken, and its turn comes again.
     fn defragment_shard(&mut self, id: ShardId, db: usize, slice: &mut Slice) -> bool {
         let is_entered = self.tx.hold.try_enter(id);
-        let mut next = Some(db);
+        let mut unfinished = Some(db);
         if is_entered {
             let dbs = &mut self.tx.hold.shard_mut(id).dbs;
-            let unfinished = (db..dbs.len()).find(|number| !dbs[*number].defragment(slice));
-            next = unfinished;
+            unfinished = (db..dbs.len()).find(|number| !dbs[*number].defragment(slice));
             self.leave_all();
         }
-        if let (Stage::Walking(left), Some(next)) = (&mut self.host.defrag.stage, next) {
-            if is_entered { left.push_front((id, next)) } else { left.push_back((id, next)) }
+        if let (Stage::Walking(left), Some(db)) = (&mut self.host.defrag.stage, unfinished) {
+            if is_entered { left.push_front((id, db)) } else { left.push_back((id, db)) }
         }
         is_entered
     }

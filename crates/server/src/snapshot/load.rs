@@ -51,6 +51,14 @@ pub(crate) struct Loaded {
     installed: Option<mpsc::Sender<()>>,
 }
 
+/// Does work on a heap of its own, which a thread that serves gets then, and with it what was loaded.
+pub(super) fn on_heap_to_serve<R>(work: impl FnOnce() -> R) -> R {
+    heap::own();
+    let done = work();
+    heap::disown();
+    done
+}
+
 impl Shared {
     /// Whether there is a snapshot to be loaded; then the server is loading from now on.
     pub(crate) fn has_snapshot_to_load(&self) -> bool {
@@ -71,12 +79,8 @@ impl Shared {
         let started_ms = clock.monotonic_ms();
         let file = File::open(names::path(&self.settings, &name));
         let loader_count = if self.threads.len() > 1 { self.threads.len() } else { 0 };
-        if loader_count == 0 {
-            heap::own();
-        }
-        let loaded = self.read(&name, file, clock.now_ms() as UnixMs, loader_count);
-        // A thread that serves gets it, and with it what was loaded.
-        heap::disown();
+        let read = || self.read(&name, file, clock.now_ms() as UnixMs, loader_count);
+        let loaded = if loader_count == 0 { on_heap_to_serve(read) } else { read() };
         let Some(mut loaded) = loaded? else { return Ok(false) };
         let (key_count, expired_count) = (loaded.key_count, loaded.expired_count);
         let (installed, is_installed) = mpsc::channel();

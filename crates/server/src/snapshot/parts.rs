@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rdb::{FileReader, FrameReader, Item, MANIFEST_BYTES_MAX, Manifest};
 
-use super::load::{Counted, Others, Target};
+use super::load::{Counted, Others, Target, on_heap_to_serve};
 use super::names;
 use crate::error::Error;
 
@@ -67,13 +67,7 @@ impl Others<'_> {
         let done = match loader_count {
             0 => vec![parts.work()],
             _ => std::thread::scope(|scope| {
-                let work = || {
-                    heap::own();
-                    let done = parts.work();
-                    // A thread that serves gets it, and with it what was loaded.
-                    heap::disown();
-                    done
-                };
+                let work = || on_heap_to_serve(|| parts.work());
                 let loaders: Vec<_> = (0..loader_count).map(|_| scope.spawn(work)).collect();
                 loaders.into_iter().map(|loader| loader.join().expect("it did not panic")).collect()
             }),

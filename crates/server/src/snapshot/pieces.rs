@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rdb::{Checksum, FileReader, Item, Why};
 
-use super::load::{Counted, Others, Target};
+use super::load::{Counted, Others, Target, on_heap_to_serve};
 use crate::settings::RDBCHECKSUM;
 
 /// Where tests are to come here, less is much.
@@ -134,11 +134,10 @@ struct Loaders<'a> {
 impl Loaders<'_> {
     /// Takes pieces while there are some. Where they begin and their checksums.
     fn work(self) -> Result<Vec<(u64, Checksum)>, rdb::Error> {
-        heap::own();
         let mut sums = Vec::new();
-        let done = loop {
+        loop {
             let next = self.pieces.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok(piece) = next else { break Ok(sums) };
+            let Ok(piece) = next else { return Ok(sums) };
             if self.has_failed.load(Ordering::Relaxed) {
                 continue;
             }
@@ -146,14 +145,11 @@ impl Loaders<'_> {
                 Ok(sum) => sums.push(sum),
                 Err(error) => {
                     self.has_failed.store(true, Ordering::Relaxed);
-                    break Err(error);
+                    return Err(error);
                 }
             }
             heap::settle();
-        };
-        // A thread that serves gets it, and with it what was loaded.
-        heap::disown();
-        done
+        }
     }
 
     fn load(&self, piece: Piece) -> Result<(u64, Checksum), rdb::Error> {
@@ -185,7 +181,7 @@ impl Others<'_> {
                 .map(|_| {
                     let (target, pieces) = (self.target, Arc::clone(&received));
                     let loaders = Loaders { target, pieces, sums, has_failed: &has_failed };
-                    scope.spawn(|| loaders.work())
+                    scope.spawn(|| on_heap_to_serve(|| loaders.work()))
                 })
                 .collect();
             // When no loader is left there is nobody to send to.

@@ -14,6 +14,15 @@ START_SECONDS_MAX, STOP_SECONDS_MAX = 15, 20
 CORES = sorted(os.sched_getaffinity(0))
 
 
+def some_of(text, known, parser):
+    """Those of `known` that an option names, with commas between them; all if it names none. Ends the script if one is unknown."""
+    names = text.split(",") if text else list(known)
+    for name in names:
+        if name not in known:
+            parser.error(f"unknown: {name}; there are {', '.join(known)}")
+    return names
+
+
 def can_run_in_real_time():
     """Whether `chrt -f` is allowed: then what else runs on the machine disturbs less."""
     return subprocess.run(["chrt", "-f", "5", "true"], capture_output=True).returncode == 0

@@ -298,6 +298,23 @@ fn many_values_at_once_are_compressed_little_by_little() {
 }
 
 #[test]
+fn a_backlog_pushed_by_thousands_is_compressed_as_it_grows() {
+    let (mut list, limits) = (List::new(), ListLimits { nodes_min: 100, plain_nodes: 4 });
+    let mut plain_max = 0;
+    for batch in 0..50 {
+        for index in 0..1000 {
+            let mut job = job(batch * 1000 + index);
+            job.resize(250, b' ');
+            list.push(End::Head, &job);
+        }
+        list.compress_inner(&limits);
+        plain_max = plain_max.max(list.nodes.iter().filter(|node| !node.is_compressed()).count());
+    }
+    list.debug_validate();
+    assert!(plain_max < 150, "{plain_max} nodes were not compressed at some moment");
+}
+
+#[test]
 fn a_list_is_freed_in_slices() {
     let mut list = jobs(10_000);
     let mut slices = 1;

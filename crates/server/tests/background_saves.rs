@@ -136,6 +136,22 @@ fn a_database_that_is_emptied_and_then_flushed_is_saved() {
 }
 
 #[test]
+fn a_save_goes_where_settings_said_when_it_began() {
+    let (scratch, other) = (Scratch::new("begun"), Scratch::new("later"));
+    let server = start(&scratch, &["--enable-debug-command", "yes", "--enable-protected-configs", "yes"]);
+    let mut client = server.client();
+    check(&mut client, "DEBUG POPULATE 20000 key 300", "OK");
+    let change = format!("CONFIG SET dir {} dbfilename other.rdb", other.path(""));
+    client.send_bytes(format!("BGSAVE\r\n{change}\r\n").as_bytes());
+    assert_eq!(client.receive(), Value::Simple(b"Background saving started".to_vec()));
+    assert_eq!(client.receive(), Value::Simple(b"OK".to_vec()));
+    assert_eq!(saved(&mut client), "ok");
+    assert!(Path::new(&scratch.path("dump.rdb")).exists());
+    check(&mut client, "SAVE", "OK");
+    assert!(Path::new(&other.path("other.rdb")).exists());
+}
+
+#[test]
 fn what_is_saved_is_what_there_was_at_the_cut() {
     let table = Table::new(commands::FAMILIES);
     let first: u64 = std::env::var("DARTER_SEED").map_or(1, |seed| seed.parse().expect("a number"));

@@ -23,7 +23,7 @@ use rdb::{FileReader, Item, KeyItem, MANIFEST_MAGIC, Why};
 use script::{FunctionEngine, LibrarySet};
 use shard::{Placement, Ready, ShardId};
 
-use super::names;
+use super::names::Names;
 use crate::error::Error;
 use crate::library_store::Loading;
 use crate::message::Message;
@@ -62,8 +62,9 @@ pub(super) fn on_heap_to_serve<R>(work: impl FnOnce() -> R) -> R {
 impl Shared {
     /// Whether there is a snapshot to be loaded; then the server is loading from now on.
     pub(crate) fn has_snapshot_to_load(&self) -> bool {
-        names::remove_leftovers(&self.settings);
-        let path = names::path(&self.settings, &names::name_to_load(&self.settings));
+        let names = Names::of(&self.settings);
+        names.remove_leftovers();
+        let path = names.path(&names.name_to_load());
         let is_there = !path.metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         if is_there {
             self.snapshots.progress.begin(Clock::real().now_ms());
@@ -74,12 +75,12 @@ impl Shared {
     /// Loads the snapshot while the threads serve; the first of them puts it in its place. False: the server was stopped
     /// meanwhile, and holds nothing.
     pub(crate) fn load_at_start(&'static self) -> Result<bool, Error> {
-        let name = names::name_to_load(&self.settings);
+        let names = Names::of(&self.settings);
+        let name = names.name_to_load();
         let clock = Clock::real();
         let started_ms = clock.monotonic_ms();
-        let file = File::open(names::path(&self.settings, &name));
         let loader_count = if self.threads.len() > 1 { self.threads.len() } else { 0 };
-        let read = || self.read(&name, file, clock.now_ms() as UnixMs, loader_count);
+        let read = || self.read(&names, &name, clock.now_ms() as UnixMs, loader_count);
         let loaded = if loader_count == 0 { on_heap_to_serve(read) } else { read() };
         let Some(mut loaded) = loaded? else { return Ok(false) };
         let (key_count, expired_count) = (loaded.key_count, loaded.expired_count);
@@ -101,9 +102,9 @@ impl Shared {
 
     /// Reads the snapshot and puts what it holds in the place of everything on the shards, all of which are entered.
     pub(crate) fn reload(&'static self, tx: &mut Tx) -> Result<(), Error> {
-        let name = names::name_to_load(&self.settings);
-        let file = File::open(names::path(&self.settings, &name));
-        let Some(loaded) = self.read(&name, file, tx.now, 0)? else { return Ok(()) };
+        let names = Names::of(&self.settings);
+        let name = names.name_to_load();
+        let Some(loaded) = self.read(&names, &name, tx.now, 0)? else { return Ok(()) };
         self.put_in_place(loaded, tx);
         self.snapshots.note_saved(self.changes(&tx.hold));
         Ok(())
@@ -125,13 +126,13 @@ impl Shared {
     /// meanwhile.
     fn read(
         &'static self,
+        names: &Names,
         name: &str,
-        opened: io::Result<File>,
         now: UnixMs,
         loader_count: usize,
     ) -> Result<Option<Loaded>, Error> {
-        let target = Target::new(self, name, now);
-        let opened = opened.and_then(|mut file| {
+        let target = Target::new(self, names, name, now);
+        let opened = File::open(names.path(name)).and_then(|mut file| {
             let mut head = Vec::new();
             (&mut file).take(MANIFEST_MAGIC.len() as u64).read_to_end(&mut head)?;
             Ok((file, head))
@@ -185,9 +186,9 @@ fn new_dbs(count: u32, seed: &Arc<Seed>) -> Vec<Db> {
 /// Where keys go that are read, by several threads perhaps.
 pub(super) struct Target<'a> {
     pub(super) shared: &'a Shared,
-    /// The name of the snapshot, and where it lies.
+    names: &'a Names,
+    /// The name of the snapshot.
     pub(super) name: &'a str,
-    directory: PathBuf,
     placement: &'a Placement,
     config: &'a Config,
     now: UnixMs,
@@ -201,7 +202,7 @@ pub(super) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    fn new(shared: &'static Shared, name: &'a str, now: UnixMs) -> Target<'a> {
+    fn new(shared: &'static Shared, names: &'a Names, name: &'a str, now: UnixMs) -> Target<'a> {
         let placement = shared.shards.placement();
         let seed = Arc::new(placement.seed().clone());
         let dbs = shared.shards.ids().map(|_| Mutex::new(new_dbs(shared.settings.databases(), &seed)));
@@ -209,20 +210,7 @@ impl<'a> Target<'a> {
         let (config, clock) = (shared.data_config(), Clock::real());
         let next_ms = AtomicU64::new(clock.monotonic_ms() + PROGRESS_MS);
         let dbs = dbs.collect();
-        let directory = names::path(&shared.settings, "");
-        Target {
-            shared,
-            name,
-            directory,
-            placement,
-            config,
-            now,
-            dbs,
-            key_count,
-            expired_count,
-            clock,
-            next_ms,
-        }
+        Target { shared, names, name, placement, config, now, dbs, key_count, expired_count, clock, next_ms }
     }
 
     /// The error of a file of the snapshot that is this one unless it is told.
@@ -237,7 +225,7 @@ impl<'a> Target<'a> {
 
     /// The path of one of them.
     pub(super) fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(name)
+        self.names.path(name)
     }
 
     pub(super) fn is_stopped(&self) -> bool {

@@ -29,6 +29,7 @@ use shard::{Hold, ShardId};
 
 pub(crate) use background::Share;
 pub(crate) use load::Loaded;
+use names::Names;
 use progress::Progress;
 use saving::Saving;
 pub(crate) use schedule::Schedule;
@@ -187,12 +188,18 @@ impl Shared {
     }
 
     /// Makes `temporary` the snapshot of this name, unless `saving` was given up.
-    fn make_snapshot(&self, temporary: &Path, name: &str, saving: Option<&Saving>) -> io::Result<()> {
+    fn make_snapshot(
+        &self,
+        names: &Names,
+        temporary: &Path,
+        name: &str,
+        saving: Option<&Saving>,
+    ) -> io::Result<()> {
         let _nobody_else = lock(&self.snapshots.renaming);
         if let Some(why) = saving.and_then(Saving::failure) {
             return Err(io::Error::other(why));
         }
-        names::rename(&self.settings, temporary, name)
+        names.rename(temporary, name)
     }
 
     /// A save in the background is over: its length and name, or why it came to nothing.

@@ -1,4 +1,4 @@
-//! Names of files: the snapshot, and what becomes one.
+//! Names of files, and the directory they are in: the snapshot, and what becomes one.
 
 use std::fs;
 use std::io;
@@ -11,48 +11,104 @@ const TIMESTAMP: &str = "{timestamp}";
 /// How a timestamp is written: digits are 0 here. In the order of time such texts are in the order of the alphabet.
 const PATTERN: &str = "0000-00-00T00-00-00";
 
-/// The path of a file of this name in the directory of snapshots.
-pub(super) fn path(settings: &Settings, name: &str) -> PathBuf {
-    Path::new(&*settings.text(DIR)).join(name)
+/// Where snapshots are, and how they are called: as the settings say at some moment.
+pub(super) struct Names {
+    directory: PathBuf,
+    name: String,
 }
 
-/// The name of a snapshot saved at `now_ms`.
-pub(super) fn name_at(settings: &Settings, now_ms: u64) -> String {
-    settings.text(DBFILENAME).replace(TIMESTAMP, &timestamp(now_ms / 1000))
-}
+impl Names {
+    pub(super) fn of(settings: &Settings) -> Names {
+        let directory = settings.text(DIR);
+        let directory = PathBuf::from(if directory.is_empty() { "." } else { &*directory });
+        Names { directory, name: settings.text(DBFILENAME).to_string() }
+    }
 
-/// The name of the snapshot to be loaded: the newest, where names have timestamps.
-pub(super) fn name_to_load(settings: &Settings) -> String {
-    let name = settings.text(DBFILENAME);
-    let Some((before, after)) = name.split_once(TIMESTAMP) else { return name.to_string() };
-    let is_one = |file: &String| {
-        let time = file.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
-        time.is_some_and(|time| digits_as_0(time) == PATTERN)
-    };
-    names_in(settings).filter(is_one).max().unwrap_or_else(|| name.to_string())
+    /// The path of a file of this name.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// The name of a snapshot saved at `now_ms`.
+    pub(super) fn name_at(&self, now_ms: u64) -> String {
+        self.name.replace(TIMESTAMP, &timestamp(now_ms / 1000))
+    }
+
+    /// The name of the snapshot to be loaded: the newest, where names have timestamps.
+    pub(super) fn name_to_load(&self) -> String {
+        let Some((before, after)) = self.name.split_once(TIMESTAMP) else { return self.name.clone() };
+        let is_one = |file: &String| {
+            let time = file.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+            time.is_some_and(|time| digits_as_0(time) == PATTERN)
+        };
+        self.present().filter(is_one).max().unwrap_or_else(|| self.name.clone())
+    }
+
+    /// The names of all files that are there.
+    fn present(&self) -> impl Iterator<Item = String> {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok())
+    }
+
+    /// Where a file is written that is to become the snapshot, or a part of it: in the background, or while all wait.
+    pub(super) fn temporary_path(&self, is_background: bool, file: u16) -> PathBuf {
+        let process = std::process::id();
+        self.path(&match (is_background, file) {
+            (true, file) => format!("temp-{process}.{file}.rdb"),
+            (false, 0) => format!("temp-{process}.rdb"),
+            (false, file) => format!("temp-{process}.save.{file}.rdb"),
+        })
+    }
+
+    /// An id that no snapshot has.
+    pub(super) fn new_id(&self) -> u64 {
+        let taken: Vec<u64> = self.present().filter_map(|file| part_of(&file).map(|(_, id)| id)).collect();
+        let mut id = proactor::Clock::real().now_ms();
+        while taken.contains(&id) {
+            id += 1;
+        }
+        id
+    }
+
+    /// Removes the parts of the snapshot `name` but those with the id `kept`.
+    pub(super) fn remove_parts(&self, name: &str, kept: Option<u64>) {
+        for file in self.present() {
+            if part_of(&file).is_some_and(|(its, id)| its == name && Some(id) != kept) {
+                // If it cannot be removed, the next save tries again.
+                let _ = fs::remove_file(self.path(&file));
+            }
+        }
+    }
+
+    /// Removes what servers that are gone have left of saves that came to no end.
+    pub(super) fn remove_leftovers(&self) {
+        for name in self.present() {
+            let middle = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb"));
+            let Some(process) = middle.and_then(|middle| middle.split('.').next()?.parse::<u32>().ok())
+            else {
+                continue;
+            };
+            let is_gone = process == std::process::id() || !Path::new(&format!("/proc/{process}")).exists();
+            if is_gone && fs::remove_file(self.path(&name)).is_ok() {
+                tracing::warn!("removed {name}, which a save left that came to no end");
+            }
+        }
+    }
+
+    /// Makes `temporary`, all of which is durable, the file `name` beside it.
+    pub(super) fn rename(&self, temporary: &Path, name: &str) -> io::Result<()> {
+        fs::rename(temporary, self.path(name))?;
+        self.sync()
+    }
+
+    /// Makes the names of files durable.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        fs::File::open(&self.directory)?.sync_all()
+    }
 }
 
 fn digits_as_0(text: &str) -> String {
     text.chars().map(|digit| if digit.is_ascii_digit() { '0' } else { digit }).collect()
-}
-
-fn names_in(settings: &Settings) -> impl Iterator<Item = String> {
-    let directory = settings.text(DIR);
-    let entries = fs::read_dir(if directory.is_empty() { "." } else { &*directory });
-    entries.into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok())
-}
-
-/// Where a file is written that is to become the snapshot, or a part of it: in the background, or while all wait.
-pub(super) fn temporary_path(settings: &Settings, is_background: bool, file: u16) -> PathBuf {
-    let process = std::process::id();
-    path(
-        settings,
-        &match (is_background, file) {
-            (true, file) => format!("temp-{process}.{file}.rdb"),
-            (false, 0) => format!("temp-{process}.rdb"),
-            (false, file) => format!("temp-{process}.save.{file}.rdb"),
-        },
-    )
 }
 
 /// The name of a part of the snapshot `name`.
@@ -66,52 +122,6 @@ fn part_of(file: &str) -> Option<(&str, u64)> {
     let (name, id) = rest.rsplit_once('.')?;
     let id = u64::from_str_radix(id, 16).ok()?;
     (file == part_name(name, id, number.parse().ok()?)).then_some((name, id))
-}
-
-/// An id that no snapshot in the directory has.
-pub(super) fn new_id(settings: &Settings) -> u64 {
-    let taken: Vec<u64> = names_in(settings).filter_map(|file| part_of(&file).map(|(_, id)| id)).collect();
-    let mut id = proactor::Clock::real().now_ms();
-    while taken.contains(&id) {
-        id += 1;
-    }
-    id
-}
-
-/// Removes the parts of the snapshot `name` but those with the id `kept`.
-pub(super) fn remove_parts(settings: &Settings, name: &str, kept: Option<u64>) {
-    for file in names_in(settings) {
-        if part_of(&file).is_some_and(|(its, id)| its == name && Some(id) != kept) {
-            // If it cannot be removed, the next save tries again.
-            let _ = fs::remove_file(path(settings, &file));
-        }
-    }
-}
-
-/// Removes what servers that are gone have left of saves that came to no end.
-pub(super) fn remove_leftovers(settings: &Settings) {
-    for name in names_in(settings) {
-        let middle = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb"));
-        let Some(process) = middle.and_then(|middle| middle.split('.').next()?.parse::<u32>().ok()) else {
-            continue;
-        };
-        let is_gone = process == std::process::id() || !Path::new(&format!("/proc/{process}")).exists();
-        if is_gone && fs::remove_file(path(settings, &name)).is_ok() {
-            tracing::warn!("removed {name}, which a save left that came to no end");
-        }
-    }
-}
-
-/// Makes `temporary`, all of which is durable, the file `name` beside it.
-pub(super) fn rename(settings: &Settings, temporary: &Path, name: &str) -> io::Result<()> {
-    fs::rename(temporary, path(settings, name))?;
-    sync_directory(settings)
-}
-
-/// Makes the names in the directory of snapshots durable.
-pub(super) fn sync_directory(settings: &Settings) -> io::Result<()> {
-    let directory = settings.text(DIR);
-    fs::File::open(if directory.is_empty() { "." } else { &*directory })?.sync_all()
 }
 
 /// A point in time in UTC, in seconds since 1970.

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use rdb::{Encoder, Manifest, Style};
 
-use super::names;
+use super::names::{Names, part_name};
 use super::saving::{LANES, Saving};
 use crate::settings::{RDB_SAVE_INCREMENTAL_FSYNC, RDBCHECKSUM, SNAPSHOT_FORMAT};
 use crate::shared::Shared;
@@ -42,7 +42,7 @@ impl Form {
             false => Form { style, id: None, main_count: 1 },
             true => Form {
                 style,
-                id: Some(names::new_id(&shared.settings)),
+                id: Some(Names::of(&shared.settings).new_id()),
                 main_count: shared.threads.len() as u16,
             },
         }
@@ -67,6 +67,8 @@ impl Form {
 /// See the head of this file.
 pub(super) struct Output {
     shared: &'static Shared,
+    /// As it was when the save began, whatever the settings say later.
+    names: Names,
     pub(super) form: Form,
     is_background: bool,
     files: BTreeMap<u16, Encoder<Sink>>,
@@ -76,11 +78,12 @@ pub(super) struct Output {
 
 impl Output {
     pub(super) fn new(shared: &'static Shared, form: Form, is_background: bool) -> Output {
-        Output { shared, form, is_background, files: BTreeMap::new(), named: Vec::new() }
+        let names = Names::of(&shared.settings);
+        Output { shared, names, form, is_background, files: BTreeMap::new(), named: Vec::new() }
     }
 
     fn path(&self, file: u16) -> PathBuf {
-        names::temporary_path(&self.shared.settings, self.is_background, file)
+        self.names.temporary_path(self.is_background, file)
     }
 
     /// What writes to the file of this number.
@@ -109,18 +112,18 @@ impl Output {
     /// Makes the files the snapshot, unless `saving` was given up: its length and name.
     pub(super) fn complete(&mut self, saving: Option<&Saving>) -> io::Result<(u64, String)> {
         self.file(0)?;
-        let name = names::name_at(&self.shared.settings, proactor::Clock::real().now_ms());
+        let name = self.names.name_at(proactor::Clock::real().now_ms());
         let (bytes, last) = match self.form.id {
             None => (self.put_together()?, 0),
             Some(id) => (self.name_parts(id, &name)?, MANIFEST),
         };
-        let made = self.shared.make_snapshot(&self.path(last), &name, saving);
+        let made = self.shared.make_snapshot(&self.names, &self.path(last), &name, saving);
         if !self.path(last).exists() {
             // Whether that is durable or not, the parts belong to it now.
             self.named.clear();
         }
         made?;
-        names::remove_parts(&self.shared.settings, &name, self.form.id);
+        self.names.remove_parts(&name, self.form.id);
         Ok((bytes, name))
     }
 
@@ -150,17 +153,16 @@ impl Output {
 
     /// Makes the parts durable, gives them their names, and writes the manifest; the length of all.
     fn name_parts(&mut self, id: u64, name: &str) -> io::Result<u64> {
-        let settings = &self.shared.settings;
         let mut parts = Vec::new();
         for (number, encoder) in std::mem::take(&mut self.files) {
             let sink = encoder.finish()?;
             sink.file.sync_all()?;
             parts.push((u32::from(number), sink.written));
-            let path = names::path(settings, &names::part_name(name, id, number.into()));
+            let path = self.names.path(&part_name(name, id, number.into()));
             fs::rename(self.path(number), &path)?;
             self.named.push(path);
         }
-        names::sync_directory(settings)?;
+        self.names.sync()?;
         let bytes: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
         let text = Manifest { id, parts }.encode();
         let mut file = File::create(self.path(MANIFEST))?;

@@ -11,6 +11,8 @@ SPREAD_MAX = 1.25
 GENERATOR_BUSY = 0.95
 # How long a server may take to answer for the first time, and to end.
 START_SECONDS_MAX, STOP_SECONDS_MAX = 15, 20
+# With a larger share of the cores busy before anything runs, other work is on the machine.
+BUSY_SHARE_MAX = 0.1
 CORES = sorted(os.sched_getaffinity(0))
 
 
@@ -21,6 +23,18 @@ def some_of(text, known, parser):
         if name not in known:
             parser.error(f"unknown: {name}; there are {', '.join(known)}")
     return names
+
+
+def busy_share():
+    """The share of the machine's processor time that is used, or stolen by its host, while nothing of ours runs: over a second."""
+    def times():
+        with open("/proc/stat") as file:
+            found = [int(word) for word in file.readline().split()[1:9]]
+        idle, waiting = found[3:5]
+        return sum(found), idle + waiting
+
+    (all_before, idle_before), _, (all_after, idle_after) = times(), time.sleep(1), times()
+    return 1 - (idle_after - idle_before) / max(all_after - all_before, 1)
 
 
 def can_run_in_real_time():

@@ -32,6 +32,9 @@ pub(crate) struct Common {
     /// Write the results as one page with plots to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// Write the plots as one picture to this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
     /// Do not print the distribution of latencies.
     #[arg(long)]
     pub(crate) hide_histogram: bool,

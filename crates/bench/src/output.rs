@@ -1,4 +1,4 @@
-//! Where a report goes: the terminal, JSON, a page.
+//! Where a report goes: the terminal, JSON, a page, a picture.
 
 use std::fs;
 use std::io::{self, Write};
@@ -28,6 +28,9 @@ pub(crate) fn publish(report: &Report, common: &Common) -> io::Result<()> {
     }
     if let Some(path) = &common.html {
         fs::write(path, page::html(report)).map_err(|error| named(path, error))?;
+    }
+    if let Some(path) = &common.svg {
+        fs::write(path, page::svg(report)).map_err(|error| named(path, error))?;
     }
     if !is_printed {
         io::stdout().write_all(table::text(report, common.hide_histogram).as_bytes())?;

@@ -1,9 +1,10 @@
-//! A report as one page with plots, which needs nothing else: no script, no font, no network. It prints well.
+//! A report as one page with plots, which needs nothing else: no script, no font, no network. It prints well. The plots also
+//! as one picture.
 
 use std::fmt::Write;
 
 use crate::number::{bytes, rounded};
-use crate::plot::{Chart, Line, Scale, escaped, plain};
+use crate::plot::{self, Chart, Line, Scale, escaped, plain};
 use crate::report::Report;
 use crate::table;
 
@@ -19,11 +20,6 @@ code{font-size:.85em;overflow-wrap:anywhere}
 .bad{border-left:4px solid #c00;padding:.3em .8em;background:#fee;font-weight:bold}
 figure{margin:1.2em 0;break-inside:avoid;overflow-x:auto}
 svg{width:100%;min-width:560px;height:auto;font:11px system-ui,sans-serif}
-svg .title{font-size:13px;font-weight:bold}
-svg .grid{stroke:#ddd;stroke-width:1}
-svg .line{fill:none;stroke-width:1.6}
-svg .x{text-anchor:middle}
-svg .y{text-anchor:end}
 @page{margin:15mm}
 @media print{body{margin:0;max-width:none;font-size:9.5pt}table{display:table}td,th{padding:.1em .5em}
 .bad{background:none}figure{margin:.6em 0}svg{width:85%;min-width:0}}
@@ -33,9 +29,10 @@ svg .y{text-anchor:end}
 pub(crate) fn html(report: &Report) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{0}</title>\n<style>\n{STYLE}</style>\n\
-         <h1>{0}</h1>\n<p>{1}: {2}\n<p>{3}\n<p><code>{4}</code>\n",
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{0}</title>\n<style>\n{STYLE}{1}</style>\n\
+         <h1>{0}</h1>\n<p>{2}: {3}\n<p>{4}\n<p><code>{5}</code>\n",
         escaped(&report.title),
+        plot::STYLE,
         escaped(&report.target),
         escaped(&report.server),
         escaped(&report.machine),
@@ -61,6 +58,11 @@ pub(crate) fn html(report: &Report) -> String {
     }
     let _ = writeln!(out, "<p>{}\n</html>", escaped(&report.tool));
     out
+}
+
+/// The report's plots as one picture.
+pub(crate) fn svg(report: &Report) -> String {
+    plot::picture(&report.title, &format!("{}; {}", report.server, report.machine), &charts(report))
 }
 
 fn rows(cells: &[Vec<String>], has_head: bool) -> String {
@@ -171,6 +173,25 @@ mod tests {
         for unwanted in ["<script", "src=", "NaN", "inf"] {
             assert!(!page.contains(unwanted), "{unwanted}");
         }
+    }
+
+    #[test]
+    fn a_picture_has_all_plots_and_stands_alone() {
+        let mut report = table::tests::sample();
+        report.title = "a < b".to_owned();
+        let point = |second| Point {
+            seconds: f64::from(second),
+            per_second: 500.0,
+            p50_us: 10.0,
+            p99_us: 100.0,
+            max_us: 200.0,
+        };
+        report.series = (1..=3).map(point).collect();
+        let picture = svg(&report);
+        assert!(picture.contains(">a &lt; b<"), "{picture}");
+        assert_eq!(picture.matches("<svg").count(), 1, "viewers of pictures know no SVG in SVG");
+        assert_eq!(picture.matches("<g transform").count(), 3, "throughput, latency, distribution");
+        assert!(picture.contains(plot::STYLE));
     }
 
     #[test]

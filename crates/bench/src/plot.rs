@@ -1,5 +1,5 @@
-//! Line charts as SVG, for the page: axes with round numbers, a colour and a dash for each line, so that they can be told
-//! apart in print too.
+//! Line charts as SVG, for the page and for pictures: axes with round numbers, a colour and a dash for each line, so that they
+//! can be told apart in print too.
 //!
 //! ```text
 //!   title                    ── name  ╌╌ name
@@ -17,6 +17,9 @@ const LEFT: f64 = 74.0;
 const RIGHT: f64 = 34.0;
 const TOP: f64 = 52.0;
 const BOTTOM: f64 = 40.0;
+/// What a picture has beside and above its charts.
+const MARGIN: f64 = 12.0;
+const HEADING: f64 = 56.0;
 /// Okabe and Ito's colours, which colour-blind people can tell apart, and dashes.
 const STYLES: [(&str, &str); 7] = [
     ("#0072b2", ""),
@@ -31,6 +34,15 @@ const STYLES: [(&str, &str); 7] = [
 const NAMES_A_ROW: usize = 4;
 /// Points of a line that are drawn; of more, the highest of each stretch.
 const POINTS_MAX: usize = 600;
+
+/// How the classes in a drawing look.
+pub(crate) const STYLE: &str = "\
+svg .title{font-size:13px;font-weight:bold}
+svg .grid{stroke:#ddd;stroke-width:1}
+svg .line{fill:none;stroke-width:1.6}
+svg .x{text-anchor:middle}
+svg .y{text-anchor:end}
+";
 
 /// How values lie along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,9 +73,39 @@ pub(crate) struct Line<'a> {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
+/// Charts below each other under a heading and a line of text, as a picture that stands alone: on white, with its own style.
+pub(crate) fn picture(heading: &str, below: &str, charts: &[Chart]) -> String {
+    let drawings: Vec<String> = charts.iter().filter_map(Chart::drawing).collect();
+    let height = HEADING + HEIGHT * drawings.len() as f64;
+    let mut out = format!(
+        r#"<svg viewBox="-{MARGIN} 0 {} {height}" width="{}" xmlns="http://www.w3.org/2000/svg"><style>
+svg{{font:11px system-ui,sans-serif}}
+{STYLE}</style><rect x="-{MARGIN}" width="100%" height="100%" fill="white"/><text y="20" class="title">{}</text><text y="36">{}</text>"#,
+        WIDTH + 2.0 * MARGIN,
+        WIDTH + 2.0 * MARGIN,
+        escaped(heading),
+        escaped(below)
+    );
+    for (index, drawing) in drawings.iter().enumerate() {
+        // Writing to a string does not fail.
+        let _ =
+            write!(out, r#"<g transform="translate(0 {})">{drawing}</g>"#, HEADING + HEIGHT * index as f64);
+    }
+    out + "</svg>\n"
+}
+
 impl Chart<'_> {
-    /// The drawing; nothing if there is nothing to draw.
+    /// The chart for a page; nothing if there is nothing to draw.
     pub(crate) fn svg(&self) -> Option<String> {
+        Some(format!(
+            r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" xmlns="http://www.w3.org/2000/svg"><title>{}</title>{}</svg>"#,
+            escaped(self.title),
+            self.drawing()?
+        ))
+    }
+
+    /// What is within the chart's frame, from (0, 0) to (WIDTH, HEIGHT); nothing if there is nothing to draw.
+    fn drawing(&self) -> Option<String> {
         let shown = |&(x, y): &(f64, f64)| {
             x.is_finite()
                 && y.is_finite()
@@ -81,15 +123,11 @@ impl Chart<'_> {
         }
         let x = Axis::new(self.x.0, all.iter().map(|point| point.0), LEFT, WIDTH - RIGHT);
         let y = Axis::new(self.y, all.iter().map(|point| point.1), HEIGHT - BOTTOM, TOP);
-        let mut out = format!(
-            r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" xmlns="http://www.w3.org/2000/svg"><title>{}</title>"#,
-            escaped(self.title)
-        );
+        let mut out = String::new();
         self.draw_frame(&x, &y, &mut out);
         for (index, (line, points)) in self.lines.iter().zip(&lines).enumerate() {
             draw_line(index, line.name, points, &x, &y, &mut out);
         }
-        out += "</svg>";
         Some(out)
     }
 

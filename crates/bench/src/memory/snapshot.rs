@@ -84,7 +84,7 @@ impl SnapshotOptions {
     pub(crate) fn run(&self) -> io::Result<Report> {
         let target = self.common.target()?;
         let mut line = target.line(Greeting::Plain)?;
-        self.fill.fill(&mut line)?;
+        let filled_s = self.fill.fill(&mut line)?;
         let progress = Arc::new(Progress::default());
         let saver = {
             let (progress, around, line) = (progress.clone(), self.around, target.line(Greeting::Plain)?);
@@ -98,6 +98,7 @@ impl SnapshotOptions {
         let outcome = run(&plan, vec![self.writers(&progress)])?;
         let saved = saver.join().map_err(|_| io::Error::other("the thread that saves broke down"))?;
         let mut report = Report::new("snapshot", self.fill.title("Snapshot"), &plan, outcome);
+        report.add_figure("fill, seconds", filled_s);
         match saved {
             Ok(seconds) => {
                 report.add_figure("save, seconds", seconds);

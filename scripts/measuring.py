@@ -155,6 +155,11 @@ class Connection:
         return int(next(line.split(":")[1] for line in lines if line.startswith(field + ":")))
 
 
+def darter_with(threads):
+    """What Darter with so many threads is called in tables."""
+    return f"Darter, {threads} thread{'s' * (threads > 1)}"
+
+
 def machine():
     """Processor, cores, memory, kernel."""
     with open("/proc/cpuinfo") as file:

@@ -20,7 +20,7 @@ def bars(title, groups, names, values):
         left = LEFT + room * (group + 0.1)
         for series, value in enumerate(row):
             x, y = left + width * series, place(value, top)
-            out.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width - 2:.1f}" height="{HEIGHT - BOTTOM - y:.1f}" fill="{COLOURS[series]}"/>')
+            out.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width - 2:.1f}" height="{HEIGHT - BOTTOM - y:.1f}" fill="{colour(series)}"/>')
             out.append(f'<text class="middle" x="{x + width / 2:.1f}" y="{y - 4:.1f}">{short(value)}</text>')
         out.append(f'<text class="middle" x="{LEFT + room * (group + 0.5):.1f}" y="{HEIGHT - BOTTOM + 18}">{html.escape(label)}</text>')
     return "\n".join([*out, "</svg>\n"])
@@ -32,7 +32,7 @@ def lines(title, x_name, names, series):
     last = max(x for points in series for x, _ in points)
     for number, points in enumerate(series):
         path = " ".join(f"{LEFT + (WIDTH - LEFT - RIGHT) * x / last:.1f},{place(y, top):.1f}" for x, y in points)
-        out.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[number]}" stroke-width="2"/>')
+        out.append(f'<polyline points="{path}" fill="none" stroke="{colour(number)}" stroke-width="2"/>')
     for tick in ticks(last):
         if tick <= last:
             x = LEFT + (WIDTH - LEFT - RIGHT) * tick / last
@@ -47,14 +47,18 @@ def frame(title, names, most):
     out = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" xmlns="http://www.w3.org/2000/svg"><style>{STYLE}</style>',
            '<rect width="100%" height="100%" fill="white"/>', f'<text class="title" x="12" y="22">{html.escape(title)}</text>']
     x = 12
-    for name, colour in zip(names, COLOURS):
-        out.append(f'<rect x="{x}" y="34" width="11" height="11" fill="{colour}"/><text x="{x + 15}" y="44">{html.escape(name)}</text>')
+    for number, name in enumerate(names):
+        out.append(f'<rect x="{x}" y="34" width="11" height="11" fill="{colour(number)}"/><text x="{x + 15}" y="44">{html.escape(name)}</text>')
         x += 34 + 6 * len(name)
     for mark in marks:
         y = place(mark, marks[-1])
         out.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
         out.append(f'<text class="end" x="{LEFT - 6}" y="{y + 4:.1f}">{short(mark)}</text>')
     return marks[-1], out
+
+
+def colour(series):
+    return COLOURS[series % len(COLOURS)]
 
 
 def place(value, top):

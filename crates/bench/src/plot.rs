@@ -76,13 +76,11 @@ pub(crate) struct Line<'a> {
 /// Charts below each other under a heading and a line of text, as a picture that stands alone: on white, with its own style.
 pub(crate) fn picture(heading: &str, below: &str, charts: &[Chart]) -> String {
     let drawings: Vec<String> = charts.iter().filter_map(Chart::drawing).collect();
-    let height = HEADING + HEIGHT * drawings.len() as f64;
+    let (width, height) = (WIDTH + 2.0 * MARGIN, HEADING + HEIGHT * drawings.len() as f64);
     let mut out = format!(
-        r#"<svg viewBox="-{MARGIN} 0 {} {height}" width="{}" xmlns="http://www.w3.org/2000/svg"><style>
+        r#"<svg viewBox="-{MARGIN} 0 {width} {height}" width="{width}" xmlns="http://www.w3.org/2000/svg"><style>
 svg{{font:11px system-ui,sans-serif}}
 {STYLE}</style><rect x="-{MARGIN}" width="100%" height="100%" fill="white"/><text y="20" class="title">{}</text><text y="36">{}</text>"#,
-        WIDTH + 2.0 * MARGIN,
-        WIDTH + 2.0 * MARGIN,
         escaped(heading),
         escaped(below)
     );

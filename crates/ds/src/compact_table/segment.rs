@@ -4,8 +4,6 @@
 //! the next one that is not, and is counted in those that it went past. So the row is rebuilt by tags alone; only to
 //! split a segment the blocks are looked at, for the bit that each tag then needs in place of the one used up.
 
-use std::ops::Range;
-
 use super::bucket::{Bucket, SLOTS};
 use super::slot::{Block, Held, Slot, TAG_BITS};
 use super::tag_at;
@@ -296,14 +294,26 @@ impl<B: Block> Segment<B> {
         self.slots_mut().filter_map(Slot::take).collect()
     }
 
-    /// Visits, in order, the blocks with these orders; returns how many.
-    pub(super) fn visit<'a>(&'a self, orders: Range<u64>, visit: &mut dyn FnMut(B::Ref<'a>)) -> usize {
-        let in_range = |slot: &&Slot<B>| !slot.is_empty() && orders.contains(&order(slot.tag()));
-        let mut slots: Vec<&Slot<B>> = self.slots().filter(in_range).collect();
-        slots.sort_unstable_by_key(|slot| order(slot.tag()));
-        slots.iter().for_each(|slot| slot.prefetch());
-        slots.iter().filter_map(|slot| slot.get()).for_each(visit);
-        slots.len()
+    /// Visits the first `count` (not 0) of the blocks that come at order `from` or later, and those that come at the same
+    /// order as the last of them. Returns how many these were, and the order to go on from.
+    pub(super) fn visit<'a>(
+        &'a self,
+        from: u64,
+        count: usize,
+        visit: &mut dyn FnMut(B::Ref<'a>),
+    ) -> (usize, u64) {
+        let slots = self.slots().filter(|slot| !slot.is_empty()).map(|slot| (order(slot.tag()), slot));
+        let mut slots: Vec<(u64, &Slot<B>)> = slots.filter(|(order, _)| *order >= from).collect();
+        let mut next = ORDER_END;
+        if slots.len() > count {
+            let (_, &mut (last, _), _) = slots.select_nth_unstable_by_key(count - 1, |(order, _)| *order);
+            slots.retain(|(order, _)| *order <= last);
+            next = last + 1;
+        }
+        slots.sort_unstable_by_key(|(order, _)| *order);
+        slots.iter().for_each(|(_, slot)| slot.prefetch());
+        slots.iter().filter_map(|(_, slot)| slot.get()).for_each(visit);
+        (slots.len(), next)
     }
 
     /// Shows the blocks that have not this turn to `visit`, bucket by bucket, and gives it to those for which that is true;

@@ -47,8 +47,8 @@ impl<B: Block> CompactTable<B> {
         Positions { segment, first, count }
     }
 
-    /// Visits blocks from `cursor` on: at least `count` and at least one, unless fewer are left. Returns the cursor for
-    /// the next call, 0 when nothing is left; it fits in 48 bits.
+    /// Visits blocks from `cursor` on: at least `count` and at least one, unless fewer are left, and more only where
+    /// several have the last position. Returns the cursor for the next call, 0 when nothing is left; it fits in 48 bits.
     ///
     /// Begin with cursor 0. Whatever is present from the first call to the last is visited at least once,
     /// no matter what happens to the table in between. One call costs O(`count`) plus one segment.
@@ -59,17 +59,8 @@ impl<B: Block> CompactTable<B> {
         while from < POSITION_END && visited < wanted {
             let positions = self.positions_at(from);
             let segment = &self.segments[positions.segment];
-            // Where blocks are spread evenly, a bit more than the share of the segment that holds those wanted;
-            // twice as much each time where they are not.
-            let share = (wanted - visited).saturating_mul(5) / 4 + 4;
-            let mut step = (ORDER_END / ((segment.len() / share) as u64 + 1)).max(1);
-            let mut order = positions.order(from);
-            while order < ORDER_END && visited < wanted {
-                let end = (order + step).min(ORDER_END);
-                visited += segment.visit(order..end, visit);
-                step *= 2;
-                order = end;
-            }
+            let (seen, order) = segment.visit(positions.order(from), wanted - visited, visit);
+            visited += seen;
             from = positions.first + order * positions.of_one_tag();
         }
         if from < POSITION_END { from } else { 0 }

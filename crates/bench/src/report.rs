@@ -227,5 +227,5 @@ fn machine() -> String {
     let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let model = model.map_or("unknown processor", |(_, name)| name);
-    format!("{model}, {} cores, Linux {}", proactor::allowed_cpus(), kernel.trim())
+    format!("{model}, {} cores, Linux {}", proactor::allowed_cpus().count(), kernel.trim())
 }

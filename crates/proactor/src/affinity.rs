@@ -1,28 +1,92 @@
-//! Which processor a thread runs on.
+//! Which processors threads run on, and how many of them this process gets.
 //!
-//! Threads are dealt over the processors this process may use, so `taskset` and a container's CPU set are respected. With
-//! more threads than processors they share.
+//! The set of allowed processors is what `taskset` or a container's CPU set left over. A CPU quota of a control group
+//! (cgroup v1 and v2) takes no processor away, but time: more threads than it pays for only get in each other's way. The
+//! standard library knows both.
 
-/// How many processors this process may use; at least 1.
-pub fn allowed_cpus() -> usize {
-    core_affinity::get_core_ids().map_or(1, |ids| ids.len().max(1))
+use std::num::NonZero;
+use std::sync::OnceLock;
+
+use rustix::thread::{CpuSet as Mask, sched_getaffinity, sched_setaffinity};
+
+/// Processors, by number.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CpuSet(Vec<usize>);
+
+/// The processors that this process may use. Found out once: a thread that is confined to some of them sees only those.
+pub fn allowed_cpus() -> &'static CpuSet {
+    static ALLOWED: OnceLock<CpuSet> = OnceLock::new();
+    ALLOWED.get_or_init(|| {
+        let mask = sched_getaffinity(None).unwrap_or_default();
+        CpuSet((0..Mask::MAX_CPU).filter(|cpu| mask.is_set(*cpu)).collect())
+    })
 }
 
-/// The processors this process may use. Ask before any thread is pinned: a pinned thread sees only its own.
-pub fn cpu_set() -> CpuSet {
-    CpuSet(core_affinity::get_core_ids().unwrap_or_default())
+/// For how many processors this process gets time: as many as it may use, or fewer if its control groups limit the time.
+/// At least 1; found out once.
+pub fn cpu_quota() -> usize {
+    static QUOTA: OnceLock<usize> = OnceLock::new();
+    *QUOTA.get_or_init(|| {
+        let allowed = allowed_cpus().count().max(1);
+        std::thread::available_parallelism().map_or(allowed, NonZero::get).min(allowed)
+    })
 }
-
-/// Processors to deal threads over.
-#[derive(Clone, Debug)]
-pub struct CpuSet(Vec<core_affinity::CoreId>);
 
 impl CpuSet {
-    /// Pins the calling thread, the `thread_index`-th of its kind, and says to which processor; None if it cannot.
-    pub fn pin(&self, thread_index: usize) -> Option<usize> {
-        let core = *self.0.get(thread_index.checked_rem(self.0.len())?)?;
-        core_affinity::set_for_current(core).then_some(core.id)
+    /// The processors of a list as Redis has it: numbers and ranges with commas between; `a-b:n` is every n-th of a range.
+    pub fn parse(list: &str) -> Option<CpuSet> {
+        let mut cpus = Vec::new();
+        for item in list.split(',') {
+            let (range, step) = match item.split_once(':') {
+                Some((range, step)) if range.contains('-') => (range, number(step).filter(|step| *step > 0)?),
+                Some(_) => return None,
+                None => (item, 1),
+            };
+            let (first, last) = match range.split_once('-') {
+                Some((first, last)) => (number(first)?, number(last)?),
+                None => (number(range)?, number(range)?),
+            };
+            if first > last || last >= Mask::MAX_CPU {
+                return None;
+            }
+            cpus.extend((first..=last).step_by(step));
+        }
+        cpus.sort_unstable();
+        cpus.dedup();
+        Some(CpuSet(cpus))
     }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Those that are in `other` as well.
+    pub fn and(&self, other: &CpuSet) -> CpuSet {
+        CpuSet(self.0.iter().copied().filter(|cpu| other.0.contains(cpu)).collect())
+    }
+
+    /// The one for the `thread_index`-th thread when threads are dealt over them in turn.
+    pub fn dealt(&self, thread_index: usize) -> CpuSet {
+        let cpu = thread_index.checked_rem(self.0.len()).map(|index| self.0[index]);
+        CpuSet(cpu.into_iter().collect())
+    }
+
+    /// Lets the calling thread, and those that it starts, run on these only.
+    ///
+    /// # Errors
+    /// The system's, if none of them is there or may be used.
+    pub fn confine(&self) -> std::io::Result<()> {
+        let mut mask = Mask::new();
+        self.0.iter().for_each(|cpu| mask.set(*cpu));
+        Ok(sched_setaffinity(None, &mask)?)
+    }
+}
+
+/// Digits only: no sign, no space.
+fn number(text: &str) -> Option<usize> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
 }
 
 #[cfg(test)]
@@ -30,12 +94,45 @@ mod tests {
     use super::*;
 
     #[test]
+    fn lists_are_read_as_in_redis() {
+        for (list, expected) in [
+            ("0", Some(&[0][..])),
+            ("1,3", Some(&[1, 3])),
+            ("0-3", Some(&[0, 1, 2, 3])),
+            ("0-7:2,1", Some(&[0, 1, 2, 4, 6])),
+            ("5,5,4-5", Some(&[4, 5])),
+            ("3-1", None),
+            ("0-3:0", None),
+            ("1:2", None),
+            ("", None),
+            ("1,", None),
+            ("a", None),
+            ("+1", None),
+            ("1 ", None),
+            ("0-99999999", None),
+        ] {
+            assert_eq!(CpuSet::parse(list), expected.map(|cpus| CpuSet(cpus.to_vec())), "{list}");
+        }
+    }
+
+    #[test]
     fn threads_are_dealt_over_the_processors() {
-        let set = cpu_set();
-        let pinned = |index| {
-            let set = set.clone();
-            std::thread::spawn(move || set.pin(index)).join().expect("pinning does not panic")
-        };
-        assert_eq!(pinned(0), pinned(allowed_cpus()));
+        let set = CpuSet(vec![2, 5]);
+        assert_eq!([0, 1, 2].map(|index| set.dealt(index).0), [[2], [5], [2]]);
+        assert_eq!(CpuSet::default().dealt(3), CpuSet::default());
+    }
+
+    #[test]
+    fn a_thread_is_confined_and_the_process_is_not() {
+        let all = allowed_cpus();
+        assert!(all.count() >= 1 && (1..=all.count()).contains(&cpu_quota()));
+        let one = all.dealt(0);
+        let seen = std::thread::spawn(move || {
+            one.confine().expect("it is allowed");
+            let mask = sched_getaffinity(None).expect("it can be asked for");
+            (mask.count() as usize, allowed_cpus().count())
+        });
+        assert_eq!(seen.join().expect("nothing panics"), (1, all.count()));
+        assert!(CpuSet::default().confine().is_err());
     }
 }

@@ -19,7 +19,7 @@
 //! A driver belongs to one thread. Other threads reach it through [`Inbox`](crate::Inbox) and [`Waker`].
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use resp::Output;
@@ -64,7 +64,9 @@ impl Driver {
             IoChoice::Uring => uring(),
             IoChoice::Epoll => epoll(),
             IoChoice::Auto => uring().or_else(|reason: Error| {
-                tracing::info!(%reason, "falling back to epoll");
+                // Once for all threads: the reason is that of each of them.
+                static SAID: Once = Once::new();
+                SAID.call_once(|| tracing::info!("falling back to epoll: {reason}"));
                 epoll()
             }),
         }

@@ -33,7 +33,7 @@ mod turn;
 mod uring;
 mod waker;
 
-pub use affinity::{CpuSet, allowed_cpus, cpu_set};
+pub use affinity::{CpuSet, allowed_cpus, cpu_quota};
 pub use clock::Clock;
 pub use config::{Config, IoChoice};
 pub use connections::{Io, Usage};

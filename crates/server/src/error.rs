@@ -54,16 +54,21 @@ impl Error {
     /// An unknown directive, with the nearest one that there is.
     pub(crate) fn unknown_setting(name: &str, place: &str) -> Error {
         let bare = name.trim_start_matches('-');
+        // Of those that begin with a single letter the first of the table: `-p` means the port.
+        let far = |known: &str| match known.starts_with(bare) && bare.len() == 1 {
+            true => 0,
+            false => distance(&bare.to_ascii_lowercase(), known),
+        };
         let nearest = settings::all()
-            .map(|(_, setting)| (distance(&bare.to_ascii_lowercase(), setting.name), setting.name))
-            .filter(|(distance, known)| {
+            .map(|(id, setting)| (far(setting.name), id, setting.name))
+            .filter(|(distance, _, known)| {
                 distance * 2 <= known.len().min(bare.len()) || known.starts_with(bare)
             })
             .min();
         let dashes = &name[..name.len() - bare.len()];
         let dashes = if dashes.is_empty() { "" } else { "--" };
         let suggestion =
-            nearest.map(|(_, known)| format!("; did you mean '{dashes}{known}'?")).unwrap_or_default();
+            nearest.map(|(.., known)| format!("; did you mean '{dashes}{known}'?")).unwrap_or_default();
         Error::UnknownSetting { name: name.to_owned(), place: place.to_owned(), suggestion }
     }
 }

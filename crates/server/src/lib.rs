@@ -29,6 +29,7 @@ mod patterns;
 mod pause;
 mod pipeline;
 mod populate;
+mod processors;
 mod pubsub;
 mod script_store;
 mod scripting;

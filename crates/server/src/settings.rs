@@ -36,6 +36,7 @@ use resp::Limits;
 
 use crate::error::Error;
 use crate::eviction::{Policy, Rank};
+use crate::processors::ThreadCount;
 use crate::shared::EntryMode;
 use crate::users::UserLine;
 
@@ -406,9 +407,14 @@ impl Settings {
 
     /// Number of threads that serve clients.
     pub(crate) fn thread_count(&self) -> usize {
+        self.threads().count
+    }
+
+    /// Number of threads that serve clients, and where it comes from.
+    pub(crate) fn threads(&self) -> ThreadCount {
         match self.number(PROACTOR_THREADS) {
-            0 => proactor::allowed_cpus(),
-            count => count as usize,
+            0 => ThreadCount::by_default(self),
+            count => ThreadCount { count: count as usize, reason: "as proactor_threads says".to_owned() },
         }
     }
 

@@ -21,7 +21,7 @@ use crate::shared::Shared;
 use crate::thread::Thread;
 use crate::users::Users;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
-use crate::{log, system};
+use crate::{log, processors, system};
 
 /// File descriptors that are needed beside those of clients.
 const RESERVED_FILES: u64 = 32;
@@ -77,11 +77,14 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
     }
     settings.note_directory();
     log::open(&settings)?;
+    let threads = settings.threads();
     tracing::info!(
-        "Darter {DARTER_VERSION} (as Redis {REDIS_VERSION}) starts, process {}, {} threads",
+        "Darter {DARTER_VERSION} (as Redis {REDIS_VERSION}) starts, process {}, {} threads ({})",
         std::process::id(),
-        settings.thread_count()
+        threads.count,
+        threads.reason
     );
+    processors::confine_server(&settings);
     if !found.without_effect.is_empty() {
         tracing::warn!("accepted without effect: {}", found.without_effect.join(", "));
     }
@@ -207,16 +210,15 @@ fn open_threads(
     table: command::Table,
     users: Users,
 ) -> Result<(&'static Shared, Vec<Starting>), Error> {
-    let cpus = proactor::cpu_set();
     let config = settings.driver_config();
     let mut opening = Vec::new();
     // All open their drivers at the same time.
     for index in 0..settings.thread_count() {
         let (to_main, opened) = mpsc::channel();
         let (start, started) = mpsc::channel();
-        let (config, cpus) = (config.clone(), cpus.clone());
+        let (config, processor) = (config.clone(), processors::of_thread(&settings, index));
         let work = move || {
-            cpus.pin(index);
+            processor.inspect(|processor| processors::pin(index, processor));
             match Driver::open(&config) {
                 Err(error) => drop(to_main.send(Err(error))),
                 Ok(mut driver) => {

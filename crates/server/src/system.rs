@@ -37,18 +37,6 @@ pub(crate) fn disable_huge_pages() {
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, disable, unused, unused, unused) };
 }
 
-/// Lets this thread run on every processor, wherever the one that started it must.
-pub(crate) fn run_anywhere() {
-    // SAFETY: an empty set is one.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    for cpu in 0..libc::CPU_SETSIZE as usize {
-        // SAFETY: the set has room for this number.
-        unsafe { libc::CPU_SET(cpu, &mut set) };
-    }
-    // SAFETY: `set` is initialised. The system takes out what the process may not use; if it refuses, all stays as it was.
-    unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
-}
-
 /// Has the system write this part of a file to disk, and waits until it has begun with it.
 pub(crate) fn write_out(file: &std::fs::File, from: u64, to: u64) {
     use std::os::fd::AsRawFd;

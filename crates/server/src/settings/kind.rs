@@ -4,8 +4,10 @@
 //! the hot path reads one atomic: 0 or 1, the number itself, bytes, the number of a choice, bits; of other kinds the
 //! length of the text, which says whether there is one. The texts of errors are those of Redis.
 
-use crate::snapshot::Schedule;
 use command::Class;
+use proactor::CpuSet;
+
+use crate::snapshot::Schedule;
 
 /// Letters of `notify-keyspace-events` in the order in which Redis shows them.
 const CLASSES: &[(char, u32)] = &[
@@ -69,6 +71,8 @@ pub(crate) enum Kind {
     Percentiles,
     /// When something is done, as cron has it; empty: never.
     Schedule,
+    /// Processors; empty: any.
+    Cpus,
 }
 
 /// What a setting is.
@@ -149,6 +153,9 @@ impl Kind {
             }
             Kind::EventClasses => event_classes(word),
             Kind::Schedule if !word.is_empty() => Schedule::parse(word).map(|_| Value::text(word.to_owned())),
+            Kind::Cpus if !word.is_empty() && CpuSet::parse(word).is_none() => {
+                Err("argument must be a list of processors, as 0,2 or 0-7 or 0-7:2".to_owned())
+            }
             Kind::FileName if word.contains(['/', '\\']) => {
                 Err("dbfilename can't be a path, just a filename".to_owned())
             }
@@ -158,6 +165,7 @@ impl Kind {
             | Kind::OutputLimits
             | Kind::SavePoints
             | Kind::Schedule
+            | Kind::Cpus
             | Kind::Percentiles => Ok(Value::text(word.to_owned())),
         }
     }
@@ -183,6 +191,7 @@ impl Kind {
             Kind::SavePoints => "seconds changes …",
             Kind::Percentiles => "percentages",
             Kind::Schedule => "fields",
+            Kind::Cpus => "processors",
         }
     }
 }

@@ -170,7 +170,7 @@ settings! {
         unit: "threads",
         default: "0",
         change: Change::AtStart,
-        doc: "Threads that serve clients; 0: one per core",
+        doc: "Threads that serve clients; 0: one for each processor that the process may use, or as many as its CPU quota pays for",
         ..Setting::of(Group::Threads)
     };
     NUM_SHARDS = Setting {
@@ -222,6 +222,28 @@ settings! {
         ..Setting::of(Group::Threads)
     };
 
+    SERVER_CPULIST = Setting {
+        name: "server_cpulist",
+        kind: Kind::Cpus,
+        change: Change::AtStart,
+        doc: "Processors that the server runs on, as 0,2 or 0-7 or 0-7:2; empty: any. A unit file may forbid this",
+        ..Setting::of(Group::Threads)
+    };
+    BGSAVE_CPULIST = Setting {
+        name: "bgsave_cpulist",
+        kind: Kind::Cpus,
+        change: Change::AtStart,
+        doc: "The same for the thread that writes snapshots",
+        ..Setting::of(Group::Threads)
+    };
+    PIN = Setting {
+        name: "pin",
+        kind: Kind::Bool,
+        default: "no",
+        change: Change::AtStart,
+        doc: "Each thread stays on one processor, of those of server_cpulist in turn: for measurements that repeat, on a machine with nothing else to do",
+        ..Setting::of(Group::Threads)
+    };
     DISABLE_THP = Setting {
         name: "disable-thp",
         kind: Kind::Bool,

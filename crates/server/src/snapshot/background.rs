@@ -118,7 +118,7 @@ impl ThreadHost {
         if shared.is_simulated() {
             self.snapshot.writer = Some(writer);
         } else {
-            snapshots.run_writer(writer)?;
+            snapshots.run_writer(&shared.settings, writer)?;
         }
         for id in shared.shards.ids() {
             for (number, db) in (0..).zip(&mut hold.shard_mut(id).dbs) {

@@ -36,9 +36,9 @@ pub(crate) use schedule::Schedule;
 use writer::Writer;
 
 use crate::error::Error;
-use crate::settings::{RDB_VERSION, RDBCOMPRESSION, SAVE, STOP_WRITES_ON_BGSAVE_ERROR};
+use crate::processors;
+use crate::settings::{RDB_VERSION, RDBCOMPRESSION, SAVE, STOP_WRITES_ON_BGSAVE_ERROR, Settings};
 use crate::shared::Shared;
-use crate::system;
 
 /// What is known of snapshots.
 pub(crate) struct Snapshots {
@@ -112,9 +112,9 @@ impl Snapshots {
         self.is_cutting.load(Ordering::Relaxed)
     }
 
-    fn run_writer(&self, writer: Writer) -> io::Result<()> {
+    fn run_writer(&self, settings: &'static Settings, writer: Writer) -> io::Result<()> {
         let work = move || {
-            system::run_anywhere();
+            processors::place_writer(settings);
             writer.run();
         };
         let started = std::thread::Builder::new().name("snapshot".to_owned()).spawn(work)?;

@@ -1,0 +1,101 @@
+//! How many threads serve, and which processors they run on.
+//!
+//! Unless told otherwise the kernel places the threads: two servers on one machine must not meet on the same core, and the
+//! unit files of distributions forbid the system call. `server_cpulist` confines the process to some processors, as
+//! Redis' does, `bgsave_cpulist` the thread that writes snapshots, and `pin` deals the threads over them, one processor
+//! each, so that measurements repeat.
+
+use proactor::{CpuSet, allowed_cpus, cpu_quota};
+
+use crate::settings::{BGSAVE_CPULIST, Id, PIN, SERVER_CPULIST, Settings};
+
+/// How many threads there are, and where the number comes from.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct ThreadCount {
+    pub(crate) count: usize,
+    pub(crate) reason: String,
+}
+
+impl ThreadCount {
+    /// One for each processor that the server may use, or as many as its CPU quota pays for.
+    pub(crate) fn by_default(settings: &Settings) -> ThreadCount {
+        let list = list(settings, SERVER_CPULIST);
+        let usable = list.as_ref().map_or(allowed_cpus().count(), |list| list.and(allowed_cpus()).count());
+        ThreadCount::least(usable.max(1), cpu_quota(), list.is_some())
+    }
+
+    fn least(usable: usize, quota: usize, is_listed: bool) -> ThreadCount {
+        let whose =
+            if is_listed { "processors of server_cpulist" } else { "processors this process may use" };
+        let (count, reason) = if quota < usable {
+            (quota, format!("the CPU quota of the control group, of {usable} {whose}"))
+        } else {
+            (usable, format!("as many as {whose}"))
+        };
+        ThreadCount { count, reason }
+    }
+}
+
+/// Confines the calling thread, and those that it starts, as `server_cpulist` says.
+pub(crate) fn confine_server(settings: &Settings) {
+    // Both are found out once, before anything is confined.
+    let _ = (allowed_cpus(), cpu_quota());
+    confine(settings, SERVER_CPULIST);
+}
+
+/// The processor of the `index`-th thread that serves, if it is to have one.
+pub(crate) fn of_thread(settings: &Settings, index: usize) -> Option<CpuSet> {
+    settings.is_on(PIN).then(|| for_server(settings).dealt(index))
+}
+
+/// Pins the calling thread, the `index`-th that serves.
+pub(crate) fn pin(index: usize, processor: &CpuSet) {
+    if let Err(error) = processor.confine() {
+        tracing::warn!("cannot pin thread {index} to a processor: {error}");
+    }
+}
+
+/// Places the thread that writes a snapshot, which a pinned one has started.
+pub(crate) fn place_writer(settings: &Settings) {
+    if settings.is_on(BGSAVE_CPULIST) {
+        confine(settings, BGSAVE_CPULIST);
+    } else if settings.is_on(PIN) {
+        // It said so when it was pinned, if the system refuses.
+        let _ = for_server(settings).confine();
+    }
+}
+
+fn confine(settings: &Settings, id: Id) {
+    if let Some(Err(error)) = list(settings, id).map(|list| list.confine()) {
+        let name = crate::settings::setting(id).name;
+        tracing::warn!("cannot run on the processors {} of {name}: {error}", settings.text(id));
+    }
+}
+
+/// What `server_cpulist` leaves of the allowed processors.
+fn for_server(settings: &Settings) -> CpuSet {
+    let allowed = allowed_cpus();
+    list(settings, SERVER_CPULIST).map_or_else(|| allowed.clone(), |list| list.and(allowed))
+}
+
+fn list(settings: &Settings, id: Id) -> Option<CpuSet> {
+    settings.is_on(id).then(|| CpuSet::parse(&settings.text(id))).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_number_says_where_it_comes_from() {
+        for (usable, quota, is_listed, count, reason) in [
+            (8, 8, false, 8, "as many as processors this process may use"),
+            (8, 2, false, 2, "the CPU quota of the control group, of 8 processors this process may use"),
+            (4, 8, true, 4, "as many as processors of server_cpulist"),
+            (4, 3, true, 3, "the CPU quota of the control group, of 4 processors of server_cpulist"),
+        ] {
+            let expected = ThreadCount { count, reason: reason.to_owned() };
+            assert_eq!(ThreadCount::least(usable, quota, is_listed), expected);
+        }
+    }
+}

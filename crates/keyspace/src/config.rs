@@ -43,7 +43,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
-            list: ListLimits { nodes_min: 4096, plain_nodes: 64 },
+            list: ListLimits { nodes_min: 16, plain_nodes: 64, plain_part: 64 },
             hash: CollectionLimits { entries_max: 512, value_bytes_max: 64 },
             set: SetLimits {
                 intset_entries_max: 512,

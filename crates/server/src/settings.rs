@@ -57,6 +57,8 @@ const EFFECTIVE_COUNT: usize = EFFECTIVE.len();
 
 /// Nodes that are not compressed at either end of a list that is.
 const LIST_PLAIN_NODES: u32 = 64;
+/// Shorter ones have one node in so many plain at either end.
+const LIST_PLAIN_PART: u32 = 64;
 /// Shards per thread unless told otherwise.
 const SHARDS_PER_THREAD: u16 = 32;
 
@@ -322,9 +324,9 @@ impl Settings {
             0 => {
                 let bytes_min = self.number(LIST_COMPRESS_BYTES_MIN) as u64;
                 let nodes_min = bytes_min.div_ceil(NODE_BYTES_MAX as u64) as u32;
-                ListLimits { nodes_min, plain_nodes: LIST_PLAIN_NODES.min(nodes_min / 4) }
+                ListLimits { nodes_min, plain_nodes: LIST_PLAIN_NODES, plain_part: LIST_PLAIN_PART }
             }
-            depth => ListLimits { nodes_min: 1, plain_nodes: depth as u32 },
+            depth => ListLimits { nodes_min: 1, plain_nodes: depth as u32, plain_part: 1 },
         }
     }
 

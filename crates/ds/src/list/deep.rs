@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A list of at least [`ListLimits::nodes_min`] nodes is compressed from its middle on, a group of nodes for each that a push adds,
-//! until little more than [`ListLimits::plain_nodes`] are left at either end: so the work is spread over the pushes. Several
+//! until few are left at either end ([`ListLimits::plain_part`]): so the work is spread over the pushes. Several
 //! neighbours become one compressed node, because the more there is to compress at once, the less remains of each byte and
 //! the faster it comes back. A node that becomes the head or the tail is expanded, once and as a whole; all others stay
 //! as they are. Reading one expands a copy
@@ -16,8 +16,11 @@
 use super::node::{NODE_BYTES_MAX, Node};
 use super::{End, List};
 
-/// Neighbours that become one compressed node.
+/// Neighbours that become one compressed node in a long list.
 pub(super) const GROUP_NODES: usize = 4;
+/// The same in a list below [`LONG_NODES`], of which more would remain plain otherwise: what is left of each end is less than a group.
+const SHORT_GROUP_NODES: usize = 2;
+const LONG_NODES: usize = 128;
 /// Groups that are tried at once: half a megabyte, so that pushes of a thousand jobs do not outrun it, in less than a millisecond.
 const TRIED_AT_ONCE_MAX: u16 = 16;
 /// After so many groups in a row that could not be compressed, only one in two to that power is tried.
@@ -28,8 +31,17 @@ const FAILURES_MAX: u8 = 6;
 pub struct ListLimits {
     /// Nodes of the shortest list that is; none is if this is 0.
     pub nodes_min: u32,
-    /// Nodes at either end that are not, at least one.
+    /// Nodes at either end that are not, at most, and at least one.
     pub plain_nodes: u32,
+    /// Of a list that is shorter than so many times `plain_nodes`, one node in so many is plain at either end.
+    pub plain_part: u32,
+}
+
+impl ListLimits {
+    /// Nodes at either end of a list of `nodes` that are not compressed.
+    fn plain_nodes(&self, nodes: usize) -> usize {
+        (nodes / self.plain_part.max(1) as usize).clamp(1, self.plain_nodes.max(1) as usize)
+    }
 }
 
 /// The run of nodes that were compressed, or could not be.
@@ -77,20 +89,20 @@ impl Tried {
         (self.from + self.len) as usize
     }
 
-    /// The first of the next group of nodes to be tried, which count as such now.
-    fn next(&mut self, nodes: usize, plain_nodes: usize) -> Option<usize> {
+    /// The first of the next `group_nodes` nodes to be tried, which count as such now.
+    fn next(&mut self, nodes: usize, plain_nodes: usize, group_nodes: usize) -> Option<usize> {
         if self.len == 0 {
             self.from = (nodes / 2) as u32;
         }
         let (before, after) = (self.from as usize, nodes - self.end());
-        if before.max(after) < plain_nodes + GROUP_NODES {
+        if before.max(after) < plain_nodes + group_nodes {
             return None;
         }
-        self.len += GROUP_NODES as u32;
+        self.len += group_nodes as u32;
         if before < after {
-            return Some(self.end() - GROUP_NODES);
+            return Some(self.end() - group_nodes);
         }
-        self.from -= GROUP_NODES as u32;
+        self.from -= group_nodes as u32;
         Some(self.from as usize)
     }
 
@@ -110,34 +122,39 @@ impl List {
 
     #[cold]
     fn try_inner(&mut self, limits: &ListLimits) {
-        // Most of those tried are groups.
+        // Most of those tried are groups. In short lists these are smaller: what is compressed counts for more, and goes on to be.
         let plain_len = self.nodes.len() + self.tried.len as usize * (GROUP_NODES - 1);
         if limits.nodes_min == 0 || plain_len < limits.nodes_min as usize {
             self.tried.grown = 0;
             return;
         }
+        let plain_nodes = limits.plain_nodes(plain_len);
+        let group_nodes = if plain_len < LONG_NODES { SHORT_GROUP_NODES } else { GROUP_NODES };
         let count = self.tried.grown.min(TRIED_AT_ONCE_MAX);
         self.tried.grown -= count;
         for _ in 0..count {
-            let Some(at) = self.tried.next(self.nodes.len(), limits.plain_nodes.max(1) as usize) else {
+            let Some(at) = self.tried.next(self.nodes.len(), plain_nodes, group_nodes) else {
                 self.tried.grown = 0;
                 return;
             };
             if self.tried.skipped > 0 {
                 self.tried.skipped -= 1;
             } else if !self.nodes[at].is_compressed() {
-                let failures =
-                    if self.compress_group(at) { 0 } else { FAILURES_MAX.min(self.tried.failures + 1) };
+                let failures = if self.compress_group(at, group_nodes) {
+                    0
+                } else {
+                    FAILURES_MAX.min(self.tried.failures + 1)
+                };
                 self.tried.failures = failures;
                 self.tried.skipped = (1 << failures) - 1;
             }
         }
     }
 
-    /// Puts one compressed node in place of the group that begins at `at`, unless one of them is compressed or has an element
+    /// Puts one compressed node in place of the `group_nodes` that begin at `at`, unless one of them is compressed or has an element
     /// too large for other nodes; says whether it did.
-    fn compress_group(&mut self, at: usize) -> bool {
-        let group = || (at..at + GROUP_NODES).map(|at| &self.nodes[at]);
+    fn compress_group(&mut self, at: usize, group_nodes: usize) -> bool {
+        let group = || (at..at + group_nodes).map(|at| &self.nodes[at]);
         if group().any(|node| node.is_compressed() || node.capacity_bytes() > NODE_BYTES_MAX) {
             return false;
         }
@@ -146,7 +163,7 @@ impl List {
         if joined.compress().is_none() {
             return false;
         }
-        (1..GROUP_NODES).for_each(|_| self.drop_node(at + 1));
+        (1..group_nodes).for_each(|_| self.drop_node(at + 1));
         self.change(at, |node| *node = joined);
         true
     }

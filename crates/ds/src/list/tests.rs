@@ -156,7 +156,7 @@ proptest! {
     #[test]
     fn behaves_like_a_deque(plain_nodes in 0_u32..4, ops in proptest::collection::vec(op(), 1..200)) {
         let (mut list, mut model) = (List::new(), VecDeque::new());
-        let limits = ListLimits { nodes_min: plain_nodes, plain_nodes };
+        let limits = ListLimits { nodes_min: plain_nodes, plain_nodes, plain_part: 1 };
         for op in ops {
             apply(&mut list, &mut model, op);
             list.compress_inner(&limits);
@@ -197,7 +197,7 @@ fn compressed_jobs(count: usize) -> List {
     let mut list = List::new();
     for index in 0..count {
         list.push(End::Head, &job(index));
-        list.compress_inner(&ListLimits { nodes_min: 8, plain_nodes: 2 });
+        list.compress_inner(&ListLimits { nodes_min: 8, plain_nodes: 2, plain_part: 1 });
     }
     list
 }
@@ -264,7 +264,7 @@ fn changes_in_a_compressed_backlog_leave_it_compressed() {
 
 #[test]
 fn what_cannot_be_compressed_is_left_alone() {
-    let (mut list, limits) = (List::new(), ListLimits { nodes_min: 1, plain_nodes: 1 });
+    let (mut list, limits) = (List::new(), ListLimits { nodes_min: 1, plain_nodes: 1, plain_part: 1 });
     let push = |list: &mut List, value: &[u8]| {
         list.push(End::Tail, value);
         list.compress_inner(&limits);
@@ -273,15 +273,47 @@ fn what_cannot_be_compressed_is_left_alone() {
     list.debug_validate();
     assert!(list.nodes.iter().all(|node| !node.is_compressed()));
     assert!(list.tried.skipped > 1, "most are not even tried");
-    (0..10_000).for_each(|index| push(&mut list, &job(index)));
+    (0..40_000).for_each(|index| push(&mut list, &job(index)));
     let compressed = list.nodes.iter().filter(|node| node.is_compressed()).count();
     assert!(compressed * GROUP_NODES > list.nodes.len() / 10, "{compressed} of {}", list.nodes.len());
+}
+
+/// What the server's defaults are.
+const DEFAULTS: ListLimits = ListLimits { nodes_min: 16, plain_nodes: 64, plain_part: 64 };
+
+#[test]
+fn a_backlog_in_several_queues_is_small_too() {
+    // 400,000 jobs of 230 bytes in one, 20 and 300 queues.
+    for count in [400_000, 20_000, 1333] {
+        let mut list = List::new();
+        for index in 0..count {
+            let mut job = job(index);
+            job.resize(230, b' ');
+            list.push(End::Head, &job);
+            list.compress_inner(&DEFAULTS);
+        }
+        list.debug_validate();
+        let bytes = list.memory_bytes() / count;
+        assert!(bytes <= 55, "{bytes} bytes a job in a queue of {count}");
+    }
+}
+
+#[test]
+fn short_queues_are_not_compressed() {
+    let mut list = List::new();
+    for index in 0..500 {
+        let mut job = job(index);
+        job.resize(230, b' ');
+        list.push(End::Head, &job);
+        list.compress_inner(&DEFAULTS);
+    }
+    assert!(list.nodes.iter().all(|node| !node.is_compressed()));
 }
 
 #[test]
 fn many_values_at_once_are_compressed_little_by_little() {
     let mut list = List::new();
-    let limits = ListLimits { nodes_min: 100, plain_nodes: 4 };
+    let limits = ListLimits { nodes_min: 100, plain_nodes: 4, plain_part: 1 };
     (0..20_000).for_each(|index| list.push(End::Head, &job(index)));
     let compressed = |list: &List| list.nodes.iter().filter(|node| node.is_compressed()).count();
     list.compress_inner(&limits);
@@ -299,7 +331,7 @@ fn many_values_at_once_are_compressed_little_by_little() {
 
 #[test]
 fn a_backlog_pushed_by_thousands_is_compressed_as_it_grows() {
-    let (mut list, limits) = (List::new(), ListLimits { nodes_min: 100, plain_nodes: 4 });
+    let (mut list, limits) = (List::new(), ListLimits { nodes_min: 100, plain_nodes: 4, plain_part: 1 });
     let mut plain_max = 0;
     for batch in 0..50 {
         for index in 0..1000 {

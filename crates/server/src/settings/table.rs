@@ -381,9 +381,9 @@ settings! {
         name: "list_compress_bytes_min",
         kind: Kind::Memory { min: 0, max: 1 << 40 },
         unit: "bytes",
-        default: "33554432",
+        default: "131072",
         effect: Effect::Data,
-        doc: "A list of so many bytes is compressed but for 512 KiB at either end; 0: none is",
+        doc: "A list of so many bytes is compressed but for a sixty-fourth, and 512 KiB at most, at either end; 0: none is",
         ..Setting::of(Group::Data)
     };
     HASH_ENTRIES = Setting {

@@ -73,6 +73,11 @@ impl<'a, 't> Store<'a, 't> {
         self.tx.now
     }
 
+    /// Whether something that is to go at `time` goes at once.
+    pub fn is_past(&self, time: UnixMs) -> bool {
+        time <= self.tx.now && !self.tx.keeps_due
+    }
+
     /// Settings.
     #[inline]
     pub fn config(&self) -> &'t Config {
@@ -144,7 +149,7 @@ impl<'a, 't> Store<'a, 't> {
     pub fn peek(&self, key: &[u8]) -> Option<RecordRef<'_>> {
         let (id, hash) = self.locate(key);
         let record = self.tx.hold.shard(id).dbs[self.client.db as usize].find(hash, key)?;
-        (!record.expired(self.tx.now)).then_some(record)
+        (!record.expired(self.tx.now) || self.tx.keeps_due).then_some(record)
     }
 
     /// The value of `key` as a `T`, without counting or touching: several may be borrowed at once.
@@ -245,7 +250,7 @@ impl<'a, 't> Store<'a, 't> {
         let (db, now, touch) = (self.client.db as usize, self.tx.now, !self.client.no_touch);
         let shard = self.tx.hold.shard_mut(id);
         match shard.dbs[db].find_mut(hash, key) {
-            Some(mut record) if !record.lend().expired(now) => {
+            Some(mut record) if !record.lend().expired(now) || self.tx.keeps_due => {
                 let old = record.set_string(bytes);
                 note_overwriting(&mut record, self.tx.config, now, touch, &mut shard.random);
                 if record.lend().expiry() != expiry {
@@ -394,7 +399,11 @@ impl<'a, 't> Store<'a, 't> {
         let Some(record) = db.find(hash, key) else { return };
         let now = self.tx.now;
         let is_over = record.expiry().is_some_and(|expiry| expiry < now);
-        if record.value().first_field_expiry().is_some_and(|first| first < now) {
+        let has_due = record.value().first_field_expiry().is_some_and(|first| first < now);
+        if (is_over || has_due) && self.tx.keeps_due {
+            return;
+        }
+        if has_due {
             self.expire_fields(key, usize::MAX);
         }
         if is_over && self.tx.hold.shard(id).dbs[self.client.db as usize].find(hash, key).is_some() {

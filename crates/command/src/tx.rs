@@ -28,6 +28,8 @@ pub struct Tx<'t> {
     pub config: &'t Config,
     /// The time at which all of it happens.
     pub now: UnixMs,
+    /// What is due stays, and nothing is in the past: a journal is run again, which itself says when things went.
+    pub keeps_due: bool,
     /// Messages for after the shards are left.
     pub posts: Vec<Post>,
     /// Whether data were changed: then the transaction cannot be run again.
@@ -53,6 +55,7 @@ impl<'t> Tx<'t> {
             table,
             config,
             now,
+            keeps_due: false,
             posts: Vec::new(),
             wrote: false,
             is_silent: false,

@@ -326,6 +326,15 @@ pub(crate) enum ScriptFailure {
     Command(CommandError),
 }
 
+impl std::fmt::Display for ScriptFailure {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ScriptFailure::Source(error) => error.fmt(out),
+            ScriptFailure::Command(error) => error.fmt(out),
+        }
+    }
+}
+
 impl From<ScriptError> for ScriptFailure {
     fn from(error: ScriptError) -> Self {
         ScriptFailure::Source(error)

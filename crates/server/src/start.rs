@@ -18,6 +18,7 @@ use crate::settings::{
     version_line,
 };
 use crate::shared::Shared;
+use crate::snapshot::aof::Choice;
 use crate::thread::Thread;
 use crate::users::Users;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
@@ -98,6 +99,7 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
         );
     }
     settings.lower_maxclients();
+    let choice = Choice::at_start(&settings)?;
     system::hold_signals();
     let (shared, threads) = open_threads(settings, table, users)?;
     shared.watch.note_startup();
@@ -105,9 +107,9 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
     let listeners = listen(&shared.settings)?;
     let places: Vec<String> = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();
     let pid_file = PidFile::write(&shared.settings)?;
-    let has_snapshot = shared.has_snapshot_to_load();
+    shared.begin_loading(&choice);
     let threads = start_threads(shared, threads, listeners);
-    let loaded = if has_snapshot { shared.load_at_start() } else { Ok(true) };
+    let loaded = shared.load_at_start(&choice);
     match loaded {
         Ok(true) => announce(shared, &places),
         Ok(false) => {}

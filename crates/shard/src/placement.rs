@@ -5,6 +5,7 @@
 //! With a round-robin prefix, keys that begin with it are dealt out to shards in turn, first seen first dealt
 //! (the published experiment's `--shard_round_robin_prefix`).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ds::hashing::{Seed, hash};
@@ -24,11 +25,12 @@ impl ShardId {
 const DEALT_MAX: usize = 1 << 14;
 
 /// The rule that places keys on shards.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Placement {
     seed: Seed,
     shard_count: u16,
-    round_robin: Option<RoundRobin>,
+    /// Clones deal out together.
+    round_robin: Option<Arc<RoundRobin>>,
 }
 
 #[derive(Debug)]
@@ -43,10 +45,12 @@ impl Placement {
     /// Places keys on `shard_count` shards (at least 1), optionally dealing out keys under `round_robin_prefix`.
     pub fn new(seed: Seed, shard_count: u16, round_robin_prefix: Option<&[u8]>) -> Self {
         assert!(shard_count > 0, "a store has at least one shard");
-        let round_robin = round_robin_prefix.filter(|prefix| !prefix.is_empty()).map(|prefix| RoundRobin {
-            prefix: prefix.into(),
-            next: AtomicU32::new(0),
-            dealt: (0..DEALT_MAX * 2).map(|_| AtomicU64::new(0)).collect(),
+        let round_robin = round_robin_prefix.filter(|prefix| !prefix.is_empty()).map(|prefix| {
+            Arc::new(RoundRobin {
+                prefix: prefix.into(),
+                next: AtomicU32::new(0),
+                dealt: (0..DEALT_MAX * 2).map(|_| AtomicU64::new(0)).collect(),
+            })
         });
         Placement { seed, shard_count, round_robin }
     }

@@ -49,6 +49,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("heap", 1),
     ("proactor", 2),
     ("keyspace", 2),
+    ("aof", 2),
     ("rdb", 2),
     ("transcript", 2),
     ("shard", 3),

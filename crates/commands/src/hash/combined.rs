@@ -91,7 +91,7 @@ fn hgetex(ctx: &mut Ctx) -> CommandResult {
     let at = unit_of(ctx.args[2]).map(|unit| unit.parse(ctx, ctx.args[3])).transpose()?;
     let options = if at.is_some() { 2 } else { usize::from(persists) };
     let fields = parse_fields(&ctx.args[2 + options..], NOT_POSITIVE)?;
-    let is_over = at.is_some_and(|at| at <= ctx.store.now());
+    let is_over = at.is_some_and(|at| ctx.store.is_past(at));
     let mut hash = ctx.store.write_as::<Hash>(key)?;
     let mut touched: Vec<&[u8]> = Vec::new();
     ctx.reply.array(fields.len());
@@ -231,14 +231,15 @@ fn hsetex(ctx: &mut Ctx) -> CommandResult {
         return Ok(());
     }
     drop(hash);
-    let (limits, now) = (&ctx.store.config().hash, ctx.store.now());
+    let limits = &ctx.store.config().hash;
+    let is_over = matches!(expiry, Expiry::At(at) if ctx.store.is_past(at));
     let mut hash = ctx.store.upsert::<Hash>(key)?;
     hash.expect(pairs.len(), limits);
     for [field, value] in pairs {
         match expiry {
             Expiry::Gone => _ = hash.set(field, value, limits),
             Expiry::Kept => _ = hash.set_keeping_expiry(field, value, limits),
-            Expiry::At(at) if at <= now => _ = hash.remove(field),
+            Expiry::At(_) if is_over => _ = hash.remove(field),
             Expiry::At(at) => {
                 hash.set(field, value, limits);
                 hash.set_expiry(field, at);

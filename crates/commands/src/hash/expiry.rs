@@ -148,7 +148,7 @@ fn expire(ctx: &mut Ctx, unit: Unit) -> CommandResult {
     let at = unit.parse(ctx, ctx.args[2])?;
     let (condition, rest) = Condition::parse(&ctx.args[3..]);
     let fields = parse_fields(rest, "ERR Parameter `numFields` should be greater than 0")?;
-    let is_over = at <= ctx.store.now();
+    let is_over = ctx.store.is_past(at);
     ctx.reply.array(fields.len());
     let Some(mut hash) = ctx.store.write_as::<Hash>(key)? else {
         fields.iter().for_each(|_| ctx.reply.int(NO_FIELD));
@@ -183,7 +183,7 @@ pub(super) fn note_expiries(ctx: &mut Ctx, key: &[u8], fields: &[&[u8]], at: Uni
     if fields.is_empty() {
         return;
     }
-    let is_over = at <= ctx.store.now();
+    let is_over = ctx.store.is_past(at);
     let (at, count) = (at.to_string(), fields.len().to_string());
     let head: &[&[u8]] = if is_over {
         &[b"HDEL", key]

@@ -116,7 +116,8 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
     // The sum may be beyond all time, and is then before it, as in Redis.
     let expiry = (ttl > 0).then(|| ttl.wrapping_add(base));
     ctx.reply.ok();
-    if expiry.is_some_and(|expiry| expiry <= ctx.store.now()) || value.lend().is_due(ctx.store.now()) {
+    let (is_past, now) = (|time| ctx.store.is_past(time), ctx.store.now());
+    if expiry.is_some_and(is_past) || is_past(now) && value.lend().is_due(now) {
         ctx.store.delete(key);
         return Ok(());
     }

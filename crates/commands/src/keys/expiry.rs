@@ -85,7 +85,7 @@ fn set(ctx: &mut Ctx, unit_ms: i64, base: UnixMs) -> CommandResult {
         .ok_or_else(|| CommandError::invalid_expire(&ctx.command.full_name))?;
     let goes = ctx.store.write(key).is_some_and(|record| conditions.allow(record.lend().expiry(), expiry));
     if goes {
-        if expiry <= ctx.store.now() {
+        if ctx.store.is_past(expiry) {
             ctx.store.delete(key);
         } else {
             ctx.store.expire_at(key, expiry);

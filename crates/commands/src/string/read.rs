@@ -198,7 +198,7 @@ fn getex(ctx: &mut Ctx) -> CommandResult {
         ExpiryOption::At(unit, time) => {
             let expiry = unit.expiry(ctx, time)?;
             reply_value(ctx, key)?;
-            if unit.absolute && expiry <= ctx.store.now() {
+            if unit.absolute && ctx.store.is_past(expiry) {
                 ctx.store.delete(key);
             } else {
                 ctx.store.expire_at(key, expiry);

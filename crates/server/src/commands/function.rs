@@ -2,6 +2,8 @@
 //!
 //! What changes the libraries enters all shards, and states itself as its effect.
 
+use std::sync::Arc;
+
 use command::Flag::*;
 use command::{
     Acl, Arg, Callee, CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, integer, key,
@@ -123,15 +125,36 @@ const CHANGE: Entry = Entry {
     ..SUBCOMMAND
 };
 
+/// What a subcommand with these arguments does to the libraries.
+pub(crate) type Change =
+    fn(&[&[u8]], &mut LibrarySet, &mut FunctionEngine, &mut Loading) -> Result<Changed, ScriptFailure>;
+
+/// The library that came to be, if it was one.
+type Changed = Option<Arc<Library>>;
+
+/// What the command of this name does to the libraries, if it does anything.
+pub(crate) fn change_of(full_name: &str) -> Option<Change> {
+    Some(match full_name {
+        "function|delete" => delete,
+        "function|flush" => flush,
+        "function|load" => load,
+        "function|restore" => restore,
+        _ => return None,
+    })
+}
+
 /// Changes the libraries as `change` does.
-fn change(
-    ctx: &mut Ctx,
-    change: impl FnOnce(&mut LibrarySet, &mut FunctionEngine, &mut Loading) -> Result<(), ScriptFailure>,
-) -> CommandResult {
-    match ThreadHost::of(ctx.host).change_libraries(change) {
-        Ok(()) => {
-            changed(ctx);
-            ctx.reply.ok();
+fn change(ctx: &mut Ctx, change: Change) -> CommandResult {
+    let args = ctx.args;
+    let changed =
+        ThreadHost::of(ctx.host).change_libraries(|set, engine, loading| change(args, set, engine, loading));
+    match changed {
+        Ok(library) => {
+            note_change(ctx);
+            match library {
+                Some(library) => ctx.reply.bulk(library.name()),
+                None => ctx.reply.ok(),
+            }
             Ok(())
         }
         Err(failure) => refuse_source(ctx, failure),
@@ -139,7 +162,7 @@ fn change(
 }
 
 /// Notes that the libraries were changed by this command.
-fn changed(ctx: &mut Ctx) {
+fn note_change(ctx: &mut Ctx) {
     let first = ctx.store.entered()[0];
     ctx.store.tx.wrote = true;
     ctx.store.tx.hold.shard_mut(first).stats.changes += 1;
@@ -159,21 +182,20 @@ const FUNCTION_LOAD: Entry = Entry {
 };
 
 fn function_load(ctx: &mut Ctx) -> CommandResult {
-    let [_, _, options @ .., code] = ctx.args else { unreachable!("the arity says so") };
+    change(ctx, load)
+}
+
+fn load(
+    args: &[&[u8]],
+    set: &mut LibrarySet,
+    engine: &mut FunctionEngine,
+    loading: &mut Loading,
+) -> Result<Changed, ScriptFailure> {
+    let [_, _, options @ .., code] = args else { unreachable!("the arity says so") };
     if let Some(unknown) = options.iter().find(|word| !keyword_is(word, "replace")) {
-        return Err(CommandError::quoting("ERR Unknown option given: ", unknown, ""));
+        return Err(CommandError::quoting("ERR Unknown option given: ", unknown, "").into());
     }
-    let replaces = !options.is_empty();
-    let loaded = ThreadHost::of(ctx.host)
-        .change_libraries(|set, engine, loading| Ok(set.load(code, replaces, engine, loading)?));
-    match loaded {
-        Ok(library) => {
-            changed(ctx);
-            ctx.reply.bulk(library.name());
-            Ok(())
-        }
-        Err(failure) => refuse_source(ctx, failure),
-    }
+    Ok(Some(set.load(code, !options.is_empty(), engine, loading)?))
 }
 
 const FUNCTION_DELETE: Entry = Entry {
@@ -186,11 +208,19 @@ const FUNCTION_DELETE: Entry = Entry {
 };
 
 fn function_delete(ctx: &mut Ctx) -> CommandResult {
-    let name = ctx.args[2];
-    change(ctx, |set, _, _| match set.remove(name) {
-        Some(_) => Ok(()),
+    change(ctx, delete)
+}
+
+fn delete(
+    args: &[&[u8]],
+    set: &mut LibrarySet,
+    _: &mut FunctionEngine,
+    _: &mut Loading,
+) -> Result<Changed, ScriptFailure> {
+    match set.remove(args[2]) {
+        Some(_) => Ok(None),
         None => Err(CommandError::fixed("ERR Library not found").into()),
-    })
+    }
 }
 
 const FUNCTION_FLUSH: Entry = Entry {
@@ -204,16 +234,23 @@ const FUNCTION_FLUSH: Entry = Entry {
 };
 
 fn function_flush(ctx: &mut Ctx) -> CommandResult {
-    match ctx.args[2..] {
+    change(ctx, flush)
+}
+
+fn flush(
+    args: &[&[u8]],
+    set: &mut LibrarySet,
+    _: &mut FunctionEngine,
+    _: &mut Loading,
+) -> Result<Changed, ScriptFailure> {
+    match args[2..] {
         [] => {}
         [how] if keyword_is(how, "sync") || keyword_is(how, "async") => {}
-        [_] => return Err(CommandError::fixed("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
-        _ => return Err(subcommand_error(ctx.args)),
+        [_] => return Err(CommandError::fixed("ERR FUNCTION FLUSH only supports SYNC|ASYNC option").into()),
+        _ => return Err(subcommand_error(args).into()),
     }
-    change(ctx, |set, _, _| {
-        *set = LibrarySet::default();
-        Ok(())
-    })
+    *set = LibrarySet::default();
+    Ok(None)
 }
 
 const FUNCTION_RESTORE: Entry = Entry {
@@ -232,7 +269,16 @@ const FUNCTION_RESTORE: Entry = Entry {
 };
 
 fn function_restore(ctx: &mut Ctx) -> CommandResult {
-    let (payload, policy) = match ctx.args[2..] {
+    change(ctx, restore)
+}
+
+fn restore(
+    args: &[&[u8]],
+    set: &mut LibrarySet,
+    engine: &mut FunctionEngine,
+    loading: &mut Loading,
+) -> Result<Changed, ScriptFailure> {
+    let (payload, policy) = match args[2..] {
         [payload] => (payload, "append"),
         [payload, word] => {
             let policies = ["flush", "append", "replace"];
@@ -240,22 +286,20 @@ fn function_restore(ctx: &mut Ctx) -> CommandResult {
             let text = "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.";
             (payload, policy.ok_or(CommandError::fixed(text))?)
         }
-        _ => return Err(subcommand_error(ctx.args)),
+        _ => return Err(subcommand_error(args).into()),
     };
     let opened = rdb::open_payload(payload)
         .ok_or(CommandError::fixed("ERR DUMP payload version or checksum are wrong"))?;
-    change(ctx, |set, engine, loading| {
-        let mut restored = LibrarySet::default();
-        for code in Libraries::new(opened) {
-            loading.begin_next();
-            restored.load(&code.map_err(no_library)?, false, engine, loading)?;
-        }
-        *set = match policy {
-            "flush" => restored,
-            policy => set.join(&restored, policy == "replace")?,
-        };
-        Ok(())
-    })
+    let mut restored = LibrarySet::default();
+    for code in Libraries::new(opened) {
+        loading.begin_next();
+        restored.load(&code.map_err(no_library)?, false, engine, loading)?;
+    }
+    *set = match policy {
+        "flush" => restored,
+        policy => set.join(&restored, policy == "replace")?,
+    };
+    Ok(None)
 }
 
 fn no_library(why: NoLibrary) -> CommandError {

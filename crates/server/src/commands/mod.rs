@@ -11,7 +11,7 @@ mod cluster;
 mod config;
 mod connection;
 mod debug;
-mod function;
+pub(crate) mod function;
 mod info;
 mod latency;
 mod memcached;

@@ -225,7 +225,7 @@ mod tests {
             (
                 "appendonly yes",
                 "bad value 'yes' for 'appendonly' in x.conf, line 1: argument(s) must be one of the following: no \
-                 (There is no append-only file yet)",
+                 (There is no append-only file yet: with --appendonly no --import-aof yes that of Redis is loaded once)",
             ),
             (
                 "include /nonexistent/darter.conf",

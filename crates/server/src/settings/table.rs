@@ -728,14 +728,50 @@ settings! {
         doc: "When snapshots are saved as well: minute, hour, day, month, day of the week, as cron has them, in UTC",
         ..Setting::of(Group::Process)
     };
+    IMPORT_AOF = Setting {
+        name: "import-aof",
+        kind: Kind::Choice(&[("ask", IMPORT_ASK), ("yes", IMPORT_YES), ("no", IMPORT_NO)]),
+        default: "ask",
+        change: Change::AtStart,
+        doc: "An append-only file of Redis in the working directory is loaded once in the place of the snapshot (yes) or left aside (no); ask: refuse to start",
+        ..Setting::of(Group::Process)
+    };
+    APPENDDIRNAME = Setting {
+        name: "appenddirname",
+        kind: Kind::FileName,
+        default: "appendonlydir",
+        change: Change::AtStart,
+        doc: "Folder in the working directory in which Redis 7 and later keep the append-only file",
+        ..Setting::of(Group::Process)
+    };
+    APPENDFILENAME = Setting {
+        name: "appendfilename",
+        kind: Kind::FileName,
+        default: "appendonly.aof",
+        change: Change::AtStart,
+        doc: "Name of the append-only file of Redis, and what the names of its parts begin with",
+        ..Setting::of(Group::Process)
+    };
+    AOF_LOAD_TRUNCATED = Setting {
+        name: "aof-load-truncated",
+        kind: Kind::Bool,
+        default: "yes",
+        doc: "An append-only file that ends in the middle of a command is loaded up to there",
+        ..Setting::of(Group::Process)
+    };
     APPENDONLY = Setting {
         name: "appendonly",
         kind: Kind::Choice(&[("no", 0)]),
         default: "no",
-        doc: "There is no append-only file yet",
+        doc: "There is no append-only file yet: with --appendonly no --import-aof yes that of Redis is loaded once",
         ..Setting::of(Group::Process)
     };
 }
+
+/// The numbers of `import-aof`.
+pub(crate) const IMPORT_ASK: i64 = 0;
+pub(crate) const IMPORT_YES: i64 = 1;
+pub(crate) const IMPORT_NO: i64 = 2;
 
 /// The number of `supervised systemd`; that of `auto` is higher.
 pub(crate) const SUPERVISED_BY_SYSTEMD: i64 = 2;

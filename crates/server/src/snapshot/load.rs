@@ -23,10 +23,14 @@ use rdb::{FileReader, Item, KeyItem, MANIFEST_MAGIC, Why};
 use script::{FunctionEngine, LibrarySet};
 use shard::{Placement, Ready, ShardId};
 
+use super::aof::{Choice, STATE_AUX, Source};
+use super::lock;
 use super::names::Names;
+use crate::commands::function::Change;
 use crate::error::Error;
 use crate::library_store::Loading;
 use crate::message::Message;
+use crate::scripting::ScriptFailure;
 use crate::settings::RDBCHECKSUM;
 use crate::shared::Shared;
 use crate::thread::Thread;
@@ -45,8 +49,12 @@ pub(crate) struct Loaded {
     /// By shard, then by number.
     dbs: Vec<Vec<Db>>,
     libraries: LibrarySet,
+    /// The state of the append-only file that the snapshot supersedes.
+    superseded_aof: Option<String>,
     key_count: u64,
     expired_count: u64,
+    /// No snapshot has it yet.
+    is_imported: bool,
     /// Told when it is in its place.
     installed: Option<mpsc::Sender<()>>,
 }
@@ -60,29 +68,37 @@ pub(super) fn on_heap_to_serve<R>(work: impl FnOnce() -> R) -> R {
 }
 
 impl Shared {
-    /// Whether there is a snapshot to be loaded; then the server is loading from now on.
-    pub(crate) fn has_snapshot_to_load(&self) -> bool {
-        let names = Names::of(&self.settings);
-        names.remove_leftovers();
-        let path = names.path(&names.name_to_load());
-        let is_there = !path.metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-        if is_there {
+    /// Prepares for loading what was chosen: if there is anything, the server is loading from now on.
+    pub(crate) fn begin_loading(&self, choice: &Choice) {
+        Names::of(&self.settings).remove_leftovers();
+        *lock(&self.snapshots.superseded_aof) = choice.superseded.clone();
+        if choice.has_data() {
             self.snapshots.progress.begin(Clock::real().now_ms());
         }
-        is_there
     }
 
-    /// Loads the snapshot while the threads serve; the first of them puts it in its place. False: the server was stopped
+    /// Loads what was chosen while the threads serve; the first of them puts it in its place. False: the server was stopped
     /// meanwhile, and holds nothing.
-    pub(crate) fn load_at_start(&'static self) -> Result<bool, Error> {
-        let names = Names::of(&self.settings);
-        let name = names.name_to_load();
+    pub(crate) fn load_at_start(&'static self, choice: &Choice) -> Result<bool, Error> {
         let clock = Clock::real();
         let started_ms = clock.monotonic_ms();
         let loader_count = if self.threads.len() > 1 { self.threads.len() } else { 0 };
-        let read = || self.read(&names, &name, clock.now_ms() as UnixMs, loader_count);
-        let loaded = if loader_count == 0 { on_heap_to_serve(read) } else { read() };
-        let Some(mut loaded) = loaded? else { return Ok(false) };
+        let (name, loaded) = match &choice.source {
+            Source::Nothing => return Ok(true),
+            Source::Snapshot => {
+                let names = Names::of(&self.settings);
+                let name = names.name_to_load();
+                let read = || self.read(&names, &name, clock.now_ms() as UnixMs, loader_count);
+                let loaded = if loader_count == 0 { on_heap_to_serve(read) } else { read() };
+                (name, loaded?)
+            }
+            Source::AppendOnly(files) => (files.name(), self.import(files, loader_count)?),
+        };
+        let Some(mut loaded) = loaded else { return Ok(false) };
+        loaded.is_imported = matches!(choice.source, Source::AppendOnly(_));
+        if let Some(state) = loaded.superseded_aof.take() {
+            *lock(&self.snapshots.superseded_aof) = Some(state);
+        }
         let (key_count, expired_count) = (loaded.key_count, loaded.expired_count);
         let (installed, is_installed) = mpsc::channel();
         loaded.installed = Some(installed);
@@ -146,15 +162,15 @@ impl Shared {
         let mut others = Others::new(&target);
         let read = match loader_count {
             _ if has_parts => others.read_parts(loader_count, file),
-            0 => others.read_alone(file).map_err(|error| target.error(error)),
-            _ => others.read_with(loader_count, file).map_err(|error| target.error(error)),
+            0 => others.read_alone(file).map(|_| ()).map_err(|error| target.error(error)),
+            _ => others.read_with(loader_count, file).map(|_| ()).map_err(|error| target.error(error)),
         };
-        let libraries = others.libraries;
+        let found = others.into_found();
         // There may have been nobody any more to send what comes.
         if self.stopping.load(Ordering::Acquire) {
             return Ok(None);
         }
-        read.map(|()| Some(target.loaded(libraries)))
+        read.map(|()| Some(target.loaded(found)))
     }
 }
 
@@ -166,9 +182,14 @@ impl Thread {
             self.host.next_mail.push(Message::Loaded(loaded));
             return;
         }
-        let installed = loaded.installed.take();
+        let (installed, is_imported) = (loaded.installed.take(), loaded.is_imported);
         shared.put_in_place(*loaded, &mut self.tx);
         shared.snapshots.note_saved(shared.changes(&self.tx.hold));
+        if is_imported {
+            // The sooner it is in a snapshot the better.
+            self.tx.hold.shard_mut(ShardId(0)).stats.changes += 1;
+            shared.snapshots.is_scheduled.store(true, Ordering::Relaxed);
+        }
         self.tx.finish(&mut self.host);
         self.leave_all();
         self.post_all();
@@ -185,7 +206,7 @@ fn new_dbs(count: u32, seed: &Arc<Seed>) -> Vec<Db> {
 
 /// Where keys go that are read, by several threads perhaps.
 pub(super) struct Target<'a> {
-    pub(super) shared: &'a Shared,
+    pub(super) shared: &'static Shared,
     names: &'a Names,
     /// The name of the snapshot.
     pub(super) name: &'a str,
@@ -202,7 +223,7 @@ pub(super) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    fn new(shared: &'static Shared, names: &'a Names, name: &'a str, now: UnixMs) -> Target<'a> {
+    pub(super) fn new(shared: &'static Shared, names: &'a Names, name: &'a str, now: UnixMs) -> Target<'a> {
         let placement = shared.shards.placement();
         let seed = Arc::new(placement.seed().clone());
         let dbs = shared.shards.ids().map(|_| Mutex::new(new_dbs(shared.settings.databases(), &seed)));
@@ -288,10 +309,25 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    fn loaded(self, libraries: LibrarySet) -> Loaded {
+    /// Exchanges what a shard has for `dbs`.
+    pub(super) fn exchange(&self, shard: ShardId, dbs: &mut Box<[Db]>) {
+        let mut ours = self.dbs[shard.index()].lock().expect("nobody panicked");
+        for (ours, theirs) in ours.iter_mut().zip(dbs) {
+            std::mem::swap(ours, theirs);
+        }
+    }
+
+    /// There are so many keys now.
+    pub(super) fn set_key_count(&self, key_count: u64) {
+        self.key_count.store(key_count, Ordering::Relaxed);
+    }
+
+    pub(super) fn loaded(self, others: Found) -> Loaded {
         Loaded {
             dbs: self.dbs.into_iter().map(|dbs| dbs.into_inner().expect("nobody panicked")).collect(),
-            libraries,
+            libraries: others.libraries,
+            superseded_aof: others.superseded_aof,
+            is_imported: false,
             key_count: self.key_count.into_inner(),
             expired_count: self.expired_count.into_inner(),
             installed: None,
@@ -377,24 +413,37 @@ impl Read for Counted<'_> {
     }
 }
 
+/// What was found beside keys.
+#[derive(Default)]
+pub(super) struct Found {
+    libraries: LibrarySet,
+    superseded_aof: Option<String>,
+}
+
 /// What is no key in a snapshot that is being read.
 pub(super) struct Others<'a> {
     pub(super) target: &'a Target<'a>,
-    libraries: LibrarySet,
+    found: Found,
     /// Loads libraries, which every thread then loads for itself.
     functions: Option<FunctionEngine>,
 }
 
 impl<'a> Others<'a> {
-    fn new(target: &'a Target<'a>) -> Others<'a> {
-        Others { target, libraries: LibrarySet::default(), functions: None }
+    pub(super) fn new(target: &'a Target<'a>) -> Others<'a> {
+        Others { target, found: Found::default(), functions: None }
     }
 
-    /// Reads all of a file.
-    fn read_alone(&mut self, file: Counted) -> Result<(), rdb::Error> {
+    /// What was found.
+    pub(super) fn into_found(self) -> Found {
+        self.found
+    }
+
+    /// Reads all of a file; where it ends.
+    pub(super) fn read_alone(&mut self, file: Counted) -> Result<u64, rdb::Error> {
         let target = self.target;
         let mut file = FileReader::new(file, target.shared.settings.is_on(RDBCHECKSUM))?;
-        target.take_items(&mut file, 0, &mut |item| self.take(item))
+        target.take_items(&mut file, 0, &mut |item| self.take(item))?;
+        Ok(file.offset())
     }
 
     /// Takes what is no key and no database.
@@ -407,6 +456,9 @@ impl<'a> Others<'a> {
                 {
                     self.target.shared.snapshots.progress.used_bytes.store(bytes as u64, Ordering::Relaxed);
                 }
+                if name == STATE_AUX.as_bytes() {
+                    self.found.superseded_aof = String::from_utf8(value.clone()).ok();
+                }
                 tracing::debug!("snapshot: {} {}", name.escape_ascii(), value.escape_ascii());
             }
             Item::Database(_) | Item::Sizes(..) | Item::Key(_) | Item::End => {}
@@ -414,12 +466,21 @@ impl<'a> Others<'a> {
         Ok(())
     }
 
+    /// Changes the libraries.
+    pub(super) fn change(&mut self, change: Change, args: &[&[u8]]) -> Result<(), ScriptFailure> {
+        let shared = self.target.shared;
+        let memory_bytes_max = shared.settings.script_memory_bytes_max();
+        let functions = self.functions.get_or_insert_with(|| FunctionEngine::new(memory_bytes_max));
+        let mut loading = Loading::unlimited(&self.target.clock, shared);
+        change(args, &mut self.found.libraries, functions, &mut loading).map(|_| ())
+    }
+
     fn take_library(&mut self, offset: u64, code: &[u8]) -> Result<(), rdb::Error> {
         let shared = self.target.shared;
         let memory_bytes_max = shared.settings.script_memory_bytes_max();
         let functions = self.functions.get_or_insert_with(|| FunctionEngine::new(memory_bytes_max));
         let mut loading = Loading::unlimited(&self.target.clock, shared);
-        match self.libraries.load(code, false, functions, &mut loading) {
+        match self.found.libraries.load(code, false, functions, &mut loading) {
             Ok(_) => Ok(()),
             Err(error) => Err(rdb::Error { offset, why: Why::Library(error.to_string()) }),
         }

@@ -4,6 +4,7 @@
 //! wants it, and `load.rs` reads it before commands that need data are served. Here is what is known of them, and what happens at the
 //! end of the server.
 
+pub(crate) mod aof;
 mod background;
 mod load;
 mod names;
@@ -59,6 +60,8 @@ pub(crate) struct Snapshots {
     is_cutting: AtomicBool,
     /// The thread of the writer that was started last.
     writer: Mutex<Option<JoinHandle<()>>>,
+    /// The state of the append-only file that snapshots supersede.
+    superseded_aof: Mutex<Option<String>>,
     /// Held while a file becomes the snapshot, so that none does that was given up.
     renaming: Mutex<()>,
     /// Somebody wants a save in the background as soon as possible.
@@ -87,6 +90,7 @@ impl Snapshots {
             current: Mutex::default(),
             is_cutting: AtomicBool::new(false),
             writer: Mutex::default(),
+            superseded_aof: Mutex::default(),
             renaming: Mutex::default(),
             is_scheduled: AtomicBool::new(false),
             last_try_seconds: AtomicU64::new(0),
@@ -146,6 +150,11 @@ impl Snapshots {
         }
     }
 
+    /// The state of the append-only file that snapshots supersede.
+    fn superseded_aof(&self) -> Option<String> {
+        lock(&self.superseded_aof).clone()
+    }
+
     /// When the last save was done, in seconds since 1970; when the server started before there was one.
     pub(crate) fn last_save_seconds(&self) -> u64 {
         self.last_save_seconds.load(Ordering::Relaxed)
@@ -199,7 +208,11 @@ impl Shared {
         if let Some(why) = saving.and_then(Saving::failure) {
             return Err(io::Error::other(why));
         }
-        names.rename(temporary, name)
+        names.rename(temporary, name)?;
+        if let Some(state) = &*lock(&self.snapshots.superseded_aof) {
+            aof::note_superseding(names, state);
+        }
+        Ok(())
     }
 
     /// A save in the background is over: its length and name, or why it came to nothing.

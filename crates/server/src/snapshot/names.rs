@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::settings::{DBFILENAME, DIR, Settings};
 
@@ -22,6 +23,11 @@ impl Names {
         let directory = settings.text(DIR);
         let directory = PathBuf::from(if directory.is_empty() { "." } else { &*directory });
         Names { directory, name: settings.text(DBFILENAME).to_string() }
+    }
+
+    /// How snapshots are called, with or without the time of the save.
+    pub(super) fn pattern(&self) -> &str {
+        &self.name
     }
 
     /// The path of a file of this name.
@@ -122,6 +128,14 @@ fn part_of(file: &str) -> Option<(&str, u64)> {
     let (name, id) = rest.rsplit_once('.')?;
     let id = u64::from_str_radix(id, 16).ok()?;
     (file == part_name(name, id, number.parse().ok()?)).then_some((name, id))
+}
+
+/// A point in time for people.
+pub(super) fn moment(time: SystemTime) -> String {
+    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let text = timestamp(seconds);
+    let (day, time) = text.split_once('T').expect("a timestamp has both");
+    format!("{day} {} UTC", time.replace('-', ":"))
 }
 
 /// A point in time in UTC, in seconds since 1970.

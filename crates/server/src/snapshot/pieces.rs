@@ -162,8 +162,8 @@ impl Loaders<'_> {
 }
 
 impl Others<'_> {
-    /// Reads all of a file together with so many loaders.
-    pub(super) fn read_with(&mut self, loader_count: usize, file: Counted) -> Result<(), rdb::Error> {
+    /// Reads all of a file together with so many loaders; where it ends.
+    pub(super) fn read_with(&mut self, loader_count: usize, file: Counted) -> Result<u64, rdb::Error> {
         let sums = self.target.shared.settings.is_on(RDBCHECKSUM);
         let (pieces, received) = sync_channel(WAITING_MAX * loader_count);
         let (received, has_failed) = (Arc::new(Mutex::new(received)), AtomicBool::new(false));
@@ -205,13 +205,12 @@ impl Others<'_> {
         if let Some(error) = errors.into_iter().min_by_key(|error| error.offset) {
             return Err(error);
         }
-        if let Some((file, head)) = cut?
-            && sums
-        {
+        let Some((file, head)) = cut? else { return Ok(0) };
+        if sums {
             all_sums.sort_by_key(|(offset, _)| *offset);
             file.verify(all_sums.into_iter().fold(head, |sum, (_, piece)| sum.then(piece)))?;
         }
-        Ok(())
+        Ok(file.offset())
     }
 
     /// Goes over the file and cuts it. What was read, with the checksum of its head, or `None` if the server was stopped or a

@@ -14,6 +14,7 @@ use proactor::Clock;
 use rdb::Encoder;
 use shard::Hold;
 
+use super::aof::STATE_AUX;
 use super::output::{Form, Output};
 use crate::error::Error;
 use crate::eviction::Rank;
@@ -107,6 +108,9 @@ impl Shared {
         encoder.aux("ctime", (now_ms / 1000).to_string().as_bytes())?;
         encoder.aux("used-mem", heap::allocated_bytes().to_string().as_bytes())?;
         encoder.aux("aof-base", b"0")?;
+        if let Some(state) = self.snapshots.superseded_aof() {
+            encoder.aux(STATE_AUX, state.as_bytes())?;
+        }
         self.libraries.get().1.iter().try_for_each(|library| encoder.function(library.code()))
     }
 

@@ -1,0 +1,37 @@
+//! What may be wrong with an append-only file or its manifest, and where.
+
+use std::io;
+
+/// What is wrong with a file.
+#[derive(Debug, thiserror::Error)]
+pub enum Why {
+    /// The input cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The file ends in the middle of a command, as it does after a crash.
+    #[error("the file ends in the middle of a command")]
+    Torn,
+    /// The file is damaged.
+    #[error("{0}")]
+    Format(&'static str),
+}
+
+/// What is wrong with a file.
+#[derive(Debug, thiserror::Error)]
+#[error("{why} at offset {offset}")]
+pub struct Error {
+    /// Where: bytes from the beginning. Of a torn command, its beginning.
+    pub offset: u64,
+    /// What.
+    pub why: Why,
+}
+
+/// What is wrong with a manifest.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{why} in line {line}")]
+pub struct ManifestError {
+    /// The line, from 1 on.
+    pub line: usize,
+    /// What.
+    pub why: &'static str,
+}

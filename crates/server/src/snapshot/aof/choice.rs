@@ -1,0 +1,225 @@
+//! Whether the append-only file or the snapshot counts at the start.
+//!
+//! Redis and Darter may have run in turn on the same directory, in any order, and nothing may be lost because the older of the two
+//! was taken. So Darter remembers which append-only file its snapshots *supersede*: the one that was imported, or left aside. Its state
+//! (names, lengths and ends of its files) stands
+//!
+//! * in every snapshot that comes after it: that one is newer as long as the append-only file is in the same state;
+//! * in a file beside the snapshot, which remains when Redis overwrites the snapshot, and says that there was an import.
+//!
+//! | append-only file | snapshot supersedes | `import-aof` | taken |
+//! |---|---|---|---|
+//! | none | | `yes`, and none was ever superseded | nothing: it is elsewhere |
+//! | none | | | the snapshot |
+//! | there | this state | any | the snapshot |
+//! | there | another state | any | nothing: both have something new |
+//! | there | nothing | `ask` | nothing |
+//! | there | nothing, but one before it did: this state | `yes`, `ask` | nothing: somebody else wrote the snapshot since |
+//! | there | nothing, but one before it did: another state | any | nothing: both have something new |
+//! | there | nothing | `yes` | the append-only file |
+//! | there | nothing | `no` | the snapshot |
+
+use std::fs::{self, File};
+use std::io::{Cursor, Read};
+use std::path::PathBuf;
+
+use rdb::{FileReader, FrameReader, Item, MANIFEST_BYTES_MAX, MANIFEST_MAGIC, Manifest};
+
+use super::files::{Files, shown};
+use crate::error::Error;
+use crate::settings::{
+    APPENDDIRNAME, APPENDFILENAME, IMPORT_AOF, IMPORT_ASK, IMPORT_NO, IMPORT_YES, SAVE, Settings,
+    replace_file,
+};
+use crate::snapshot::names::{Names, moment, part_name};
+
+/// The name of what a snapshot says about the append-only file that it supersedes.
+pub(in crate::snapshot) const STATE_AUX: &str = "darter-superseded-aof";
+
+/// The state where there is no append-only file. To be noted by those who wanted one left aside: their next one must not be.
+const NO_STATE: &str = "none";
+
+/// What the data are loaded from.
+pub(crate) enum Source {
+    /// There is nothing.
+    Nothing,
+    /// The snapshot.
+    Snapshot,
+    /// The append-only file.
+    AppendOnly(Files),
+}
+
+/// What was decided.
+pub(crate) struct Choice {
+    pub(in crate::snapshot) source: Source,
+    /// The state of the append-only file that snapshots supersede from now on, unless the one that is loaded says so itself.
+    pub(in crate::snapshot) superseded: Option<String>,
+}
+
+/// What is known beside the files themselves.
+struct Known {
+    /// The snapshot, if there is one.
+    snapshot: Option<PathBuf>,
+    /// The state that it supersedes.
+    by_snapshot: Option<String>,
+    /// The state that a snapshot of ours ever superseded.
+    ever: Option<String>,
+}
+
+impl Choice {
+    /// Looks what there is.
+    pub(crate) fn at_start(settings: &Settings) -> Result<Choice, Error> {
+        let names = Names::of(settings);
+        let path = names.path(&names.name_to_load());
+        let snapshot = path.symlink_metadata().is_ok().then_some(path);
+        let source = if snapshot.is_some() { Source::Snapshot } else { Source::Nothing };
+        let wanted = settings.number(IMPORT_AOF);
+        let ever = fs::read_to_string(state_path(&names)).ok();
+        let ever = ever.and_then(|text| text.lines().next().map(str::to_owned));
+        let Some(files) = Files::find(settings, &names)? else {
+            if wanted == IMPORT_YES && ever.is_none() {
+                let (folder, file) = (settings.text(APPENDDIRNAME), settings.text(APPENDFILENAME));
+                return Err(Error::Undecided(format!(
+                    "import-aof is yes, and there is no append-only file to be loaded: neither {} nor {}",
+                    shown(&names.path(&folder).join(format!("{file}.manifest"))),
+                    shown(&names.path(&file)),
+                )));
+            }
+            let superseded = (wanted == IMPORT_NO).then(|| NO_STATE.to_owned());
+            return Ok(Choice { source, superseded });
+        };
+        let by_snapshot = snapshot.is_some().then(|| superseded_by(&names)).flatten();
+        let known = Known { snapshot, by_snapshot, ever };
+        let superseded = Some(files.state.clone());
+        if !known.wants_import(wanted, &files)? {
+            known.say_what_counts(&files);
+            return Ok(Choice { source, superseded });
+        }
+        if settings.text(SAVE).is_empty() {
+            return Err(Error::Undecided(format!(
+                "import-aof is yes, and save is empty: nothing that {} holds, and nothing that comes later, would be saved when \
+                 the server stops. Give save points, as with --save '3600 1 300 100 60 10000'",
+                files.name()
+            )));
+        }
+        Ok(Choice { source: Source::AppendOnly(files), superseded })
+    }
+
+    /// Whether there is anything to be loaded.
+    pub(crate) fn has_data(&self) -> bool {
+        !matches!(self.source, Source::Nothing)
+    }
+}
+
+impl Known {
+    /// Whether the append-only file is to be loaded; the head of this file has the rules.
+    fn wants_import(&self, wanted: i64, files: &Files) -> Result<bool, Error> {
+        let (state, aof, snapshot) = (Some(&files.state), files.name(), self.snapshot_name());
+        let refuse = |why: String| Err(Error::Undecided(why));
+        if self.by_snapshot.is_some() && self.by_snapshot.as_ref() == state {
+            return Ok(false);
+        }
+        let has_changed = self.ever.as_ref().is_some_and(|ever| Some(ever) != state);
+        if self.by_snapshot.is_some() || self.snapshot.is_some() && has_changed {
+            return refuse(format!(
+                "{aof} was written by Redis (last {}) after a snapshot took its place, so it and {snapshot} may each have something \
+                 that the other has not. Move one of them elsewhere: without {aof} the snapshot is loaded; without the snapshot, --import-aof yes \
+                 loads {aof}",
+                files.changed(),
+            ));
+        }
+        match wanted {
+            IMPORT_YES if self.snapshot.is_some() && self.ever.as_ref() == state => refuse(format!(
+                "import-aof is yes, but {aof} was imported before, and is as it was then, while {snapshot} was written anew by \
+                 somebody else. --import-aof no loads the snapshot; if you want to import once more, move the snapshot elsewhere",
+            )),
+            IMPORT_YES => Ok(true),
+            IMPORT_NO if has_changed => refuse(format!(
+                "import-aof is no, but {aof} was written by Redis (last {}) since it was left aside. --import-aof yes loads it; \
+                 to start without it, move it elsewhere",
+                files.changed(),
+            )),
+            IMPORT_NO => Ok(false),
+            IMPORT_ASK.. => refuse(format!(
+                "there is an append-only file of Redis, {aof} (last written {}), and appendonly is no. --import-aof yes loads it \
+                 once in the place of the snapshot; --import-aof no leaves it aside and {}",
+                files.changed(),
+                self.without_import(),
+            )),
+            _ => unreachable!("there is no such choice"),
+        }
+    }
+
+    fn snapshot_name(&self) -> String {
+        self.snapshot.as_ref().map_or_else(|| "the snapshot".to_owned(), |path| shown(path))
+    }
+
+    fn without_import(&self) -> String {
+        let Some(path) = &self.snapshot else { return "starts with no data".to_owned() };
+        let changed = path.metadata().and_then(|metadata| metadata.modified());
+        let changed = changed.map_or_else(|_| "some time ago".to_owned(), moment);
+        format!("loads {} (last written {changed})", shown(path))
+    }
+
+    /// Says that the append-only file is not loaded, and why.
+    fn say_what_counts(&self, files: &Files) {
+        let aof = files.name();
+        match (&self.by_snapshot, &self.snapshot) {
+            (Some(_), _) => tracing::info!("{aof} is left aside: the snapshot took its place before"),
+            (None, Some(_)) => {
+                tracing::warn!("{aof} is left aside, because import-aof is no: the snapshot is loaded");
+            }
+            (None, None) => {
+                tracing::warn!(
+                    "{aof} is left aside, because import-aof is no: the server starts with no data"
+                );
+            }
+        }
+    }
+}
+
+/// The state of the append-only file that the snapshot supersedes, as it says in its beginning. What is wrong with it is said when it
+/// is loaded.
+fn superseded_by(names: &Names) -> Option<String> {
+    let name = names.name_to_load();
+    let path = names.path(&name);
+    if !path.is_file() {
+        return None;
+    }
+    let mut head = Vec::new();
+    let mut file = File::open(path).ok()?;
+    (&mut file).take(MANIFEST_MAGIC.len() as u64).read_to_end(&mut head).ok()?;
+    if head != MANIFEST_MAGIC {
+        return state_in(FileReader::new(Cursor::new(head).chain(file), false).ok()?);
+    }
+    file.take(MANIFEST_BYTES_MAX as u64).read_to_end(&mut head).ok()?;
+    let manifest = Manifest::decode(&head).ok()?;
+    let (number, bytes) = *manifest.parts.first()?;
+    let part = File::open(names.path(&part_name(&name, manifest.id, number))).ok()?;
+    state_in(FileReader::of_part(FrameReader::new(part, manifest.id, number, bytes), 0, false))
+}
+
+fn state_in<R: Read>(mut snapshot: FileReader<R>) -> Option<String> {
+    while let Ok(Item::Aux(name, value)) = snapshot.next_item() {
+        if name == STATE_AUX.as_bytes() {
+            return String::from_utf8(value).ok();
+        }
+    }
+    None
+}
+
+fn state_path(names: &Names) -> PathBuf {
+    names.path(&format!("{}.aof-state", names.pattern()))
+}
+
+/// Notes beside the snapshot, which was just saved, that it supersedes an append-only file in this state.
+pub(in crate::snapshot) fn note_superseding(names: &Names, state: &str) {
+    let path = state_path(names);
+    let text = format!(
+        "{state}\nDarter wrote this: the append-only file of Redis that was in this state is part of its snapshots since then.\n"
+    );
+    let is_noted = fs::read(&path).is_ok_and(|old| old == text.as_bytes());
+    if !is_noted && let Err(error) = replace_file(&path, text.as_bytes()) {
+        tracing::warn!("cannot write {}: {error}", path.display());
+    }
+}

@@ -1,0 +1,157 @@
+//! Which append-only files are in the directory.
+//!
+//! ```text
+//! Redis 7 and later:  appenddirname/appendfilename.manifest, which names files beside it
+//! before:             appendfilename
+//! ```
+//!
+//! Where both are there the folder counts, as in Redis.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use aof::{MANIFEST_BYTES_MAX, Manifest};
+use rdb::Checksum;
+
+use crate::error::Error;
+use crate::settings::{APPENDDIRNAME, APPENDFILENAME, Settings};
+use crate::snapshot::names::{Names, moment};
+
+/// Bytes at the end of each file by which it is known: a snapshot ends with its checksum, other files with what came last.
+const KNOWN_BYTES: u64 = 4096;
+
+/// Append-only files that belong together.
+pub(crate) struct Files {
+    /// The folder, or the file.
+    pub(super) path: PathBuf,
+    /// In the order in which they are to be read, with their lengths.
+    pub(super) files: Vec<(PathBuf, u64)>,
+    /// Says whether they are still as they were: made of their names, lengths and ends.
+    pub(super) state: String,
+    /// When one of them was last written.
+    changed: Option<SystemTime>,
+}
+
+impl Files {
+    /// Those in the directory, if they hold anything.
+    pub(super) fn find(settings: &Settings, names: &Names) -> Result<Option<Files>, Error> {
+        let (folder, name) = (settings.text(APPENDDIRNAME), settings.text(APPENDFILENAME));
+        let (folder, single) = (names.path(&folder), names.path(&name));
+        let (path, parts) = match parts_of(&folder, &name, &single)? {
+            Some(parts) => (folder, parts),
+            None if single.is_file() => (single.clone(), vec![single]),
+            None => return Ok(None),
+        };
+        let mut files = Vec::new();
+        let mut changed = None;
+        for part in parts {
+            let metadata = fs::metadata(&part).map_err(|cause| refusal(&path, named_but(&part, &cause)))?;
+            if !metadata.is_file() {
+                return Err(refusal(&path, format!("{} is no file", part.display())));
+            }
+            changed = changed.max(metadata.modified().ok());
+            files.push((part, metadata.len()));
+        }
+        if files.iter().all(|(_, length)| *length == 0) {
+            return Ok(None);
+        }
+        let state = state_of(&files)?;
+        Ok(Some(Files { path, files, state, changed }))
+    }
+
+    /// Of all of them.
+    pub(super) fn bytes(&self) -> u64 {
+        self.files.iter().map(|(_, length)| length).sum()
+    }
+
+    /// What they are called in messages.
+    pub(in crate::snapshot) fn name(&self) -> String {
+        shown(&self.path)
+    }
+
+    /// When one of them was last written.
+    pub(super) fn changed(&self) -> String {
+        self.changed.map_or_else(|| "some time ago".to_owned(), moment)
+    }
+}
+
+/// A path as people are told of it: in full.
+pub(super) fn shown(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+fn refusal(path: &Path, why: String) -> Error {
+    Error::AppendOnlyFiles { name: shown(path), why }
+}
+
+fn named_but(part: &Path, cause: &std::io::Error) -> String {
+    let name = part.file_name().unwrap_or_default().display();
+    match cause.kind() {
+        ErrorKind::NotFound => format!("its manifest names {name}, which is not there"),
+        _ => format!("{name}: {cause}"),
+    }
+}
+
+/// What the manifest in `folder` names, if there is one.
+fn parts_of(folder: &Path, name: &str, single: &Path) -> Result<Option<Vec<PathBuf>>, Error> {
+    let path = folder.join(format!("{name}.manifest"));
+    let mut text = Vec::new();
+    let read =
+        File::open(&path).and_then(|file| file.take(MANIFEST_BYTES_MAX as u64 + 1).read_to_end(&mut text));
+    match read {
+        Ok(_) => {}
+        Err(cause) if matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return match stray_part(folder, name) {
+                // Redis takes the single file then.
+                Some(part) if !single.exists() => {
+                    let why = format!("there is {part}, and no {name}.manifest that names it");
+                    Err(refusal(folder, why))
+                }
+                _ => Ok(None),
+            };
+        }
+        Err(source) => return Err(Error::Io { what: format!("cannot read {}", shown(&path)), source }),
+    }
+    if text.len() > MANIFEST_BYTES_MAX {
+        return Err(refusal(&path, "it is longer than a manifest".to_owned()));
+    }
+    let manifest = Manifest::decode(&text).map_err(|error| refusal(&path, error.to_string()))?;
+    let mut parts: Vec<PathBuf> = manifest.files().map(|file| folder.join(file)).collect();
+    // Redis was stopped as it moved the file of an older one into the folder.
+    if let [only] = &mut parts[..]
+        && *only == folder.join(name)
+        && !only.exists()
+        && single.is_file()
+    {
+        *only = single.to_owned();
+    }
+    Ok((!parts.is_empty()).then_some(parts))
+}
+
+/// A file that looks like a part, where no manifest is.
+fn stray_part(folder: &Path, name: &str) -> Option<String> {
+    let files = fs::read_dir(folder).ok()?.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut parts = files.filter(|file| {
+        let rest = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
+        rest.is_some_and(|rest| rest.ends_with(".aof") || rest.ends_with(".rdb"))
+    });
+    parts.next()
+}
+
+fn state_of(files: &[(PathBuf, u64)]) -> Result<String, Error> {
+    let mut known = Checksum::default();
+    for (path, length) in files {
+        let mut bytes = Vec::new();
+        let read = File::open(path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(length.saturating_sub(KNOWN_BYTES)))?;
+            file.take(KNOWN_BYTES.min(*length)).read_to_end(&mut bytes)
+        });
+        read.map_err(|source| Error::Io { what: format!("cannot read {}", shown(path)), source })?;
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        known = known.then(Checksum::of(name)).then(Checksum::of(&length.to_le_bytes()));
+        known = known.then(Checksum::of(&bytes));
+    }
+    Ok(format!("{:016x}", known.value()))
+}

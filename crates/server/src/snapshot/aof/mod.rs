@@ -1,0 +1,11 @@
+//! Redis' append-only files: which of them are there (`files.rs`), whether they or the snapshot count (`choice.rs`), and running
+//! their commands (`replay.rs`).
+//!
+//! They are only read. Darter writes none: what was imported is in its snapshots from then on.
+
+mod choice;
+mod files;
+mod replay;
+
+pub(crate) use choice::{Choice, Source};
+pub(super) use choice::{STATE_AUX, note_superseding};

@@ -1,0 +1,367 @@
+//! Loading append-only files: the snapshot that they begin with, and then their commands, one after the other.
+//!
+//! Commands run on shards that nobody else knows, all of which are entered, through the table of commands like those of clients, but
+//! nothing expires meanwhile: what had gone was deleted by a command of its own. A transaction runs when its end was read; of one that has none
+//! nothing does.
+//!
+//! A file that ends in the middle of a command or a transaction is loaded up to there if `aof-load-truncated` allows it and it is the last one.
+//! Anything else that is wrong ends the loading, and the server with it.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use aof::{Reader, Record};
+use command::{Client, Command, CommandId, Located, Outcome, OwnedArgs, Shards, Tx};
+use keyspace::{Config, Db};
+use proactor::Clock;
+use resp::{Output, Proto};
+use shard::{Hold, ShardId};
+
+use super::files::{Files, shown};
+use crate::commands::function::{Change, change_of};
+use crate::error::Error;
+use crate::settings::{AOF_LOAD_TRUNCATED, PROTO_MAX_BULK_LEN};
+use crate::shared::Shared;
+use crate::snapshot::load::{Counted, Loaded, Others, Target, on_heap_to_serve};
+use crate::snapshot::names::Names;
+
+/// Commands after which other things are looked at.
+const RUN_MAX: u64 = 4096;
+/// What a file begins with that is a snapshot.
+const SNAPSHOTS: [&[u8]; 2] = [b"REDIS", b"VALKEY"];
+
+impl Shared {
+    /// What append-only files hold, read by this thread and, if they begin with a snapshot, `loader_count` more; `None` if the server
+    /// was stopped meanwhile.
+    pub(in crate::snapshot) fn import(
+        &'static self,
+        files: &Files,
+        loader_count: usize,
+    ) -> Result<Option<Loaded>, Error> {
+        let (names, name) = (Names::of(&self.settings), files.name());
+        let clock = Clock::real();
+        self.snapshots.progress.begin_file(files.bytes());
+        let target = Target::new(self, &names, &name, clock.now_ms() as i64);
+        let mut others = Others::new(&target);
+        let mut commands_from = 0;
+        if let Some((path, _)) = files.files.first()
+            && is_snapshot(path)?
+        {
+            let file = Counted::new(open(path)?, &target);
+            let read = match loader_count {
+                0 => on_heap_to_serve(|| others.read_alone(file)),
+                _ => others.read_with(loader_count, file),
+            };
+            let error = |source| Error::Snapshot { name: shown(path), source };
+            commands_from = read.map_err(error)?;
+        }
+        if !target.is_stopped() {
+            let config = Config { notify: 0, ..self.data_config().clone() };
+            let replay = || Replay::new(&target, &config, &mut others).read_all(files, commands_from);
+            on_heap_to_serve(replay)?;
+        }
+        if target.is_stopped() {
+            return Ok(None);
+        }
+        let found = others.into_found();
+        Ok(Some(target.loaded(found)))
+    }
+}
+
+fn open(path: &Path) -> Result<File, Error> {
+    File::open(path).map_err(|source| Error::Io { what: format!("cannot read {}", shown(path)), source })
+}
+
+fn is_snapshot(path: &Path) -> Result<bool, Error> {
+    let mut head = Vec::new();
+    let read = open(path)?.take(8).read_to_end(&mut head);
+    read.map_err(|source| Error::Io { what: format!("cannot read {}", shown(path)), source })?;
+    Ok(SNAPSHOTS.iter().any(|magic| head.starts_with(magic)))
+}
+
+/// What becomes of a command.
+#[derive(Clone, Copy)]
+enum Role {
+    /// It is about data, and runs.
+    Data,
+    Select,
+    Multi,
+    Exec,
+    /// It changes the libraries of functions.
+    Functions(Change),
+    /// It leaves nothing behind that is kept.
+    Nothing,
+    /// It cannot be run, for this reason.
+    Refused(&'static str),
+}
+
+fn role_of(command: &Command) -> Role {
+    let name = command.full_name.as_str();
+    let container = name.split('|').next();
+    let is_of_data = || {
+        commands::FAMILIES.iter().flat_map(|family| family.iter()).any(|entry| Some(entry.name) == container)
+    };
+    match name {
+        "select" => Role::Select,
+        "multi" => Role::Multi,
+        "exec" => Role::Exec,
+        "ping" | "publish" | "spublish" | "script|load" | "script|flush" => Role::Nothing,
+        "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "fcall" | "fcall_ro" => Role::Refused(
+            "scripts stand here in the place of what they did, as Redis 6 and before may write it; BGREWRITEAOF there makes a file \
+             without them",
+        ),
+        _ => match change_of(name) {
+            Some(change) => Role::Functions(change),
+            None if is_of_data() => Role::Data,
+            None => Role::Refused("it is no command that changes data"),
+        },
+    }
+}
+
+/// A transaction whose end was not read yet.
+struct Multi {
+    offset: u64,
+    commands: Vec<(u64, OwnedArgs)>,
+}
+
+/// Runs commands.
+struct Replay<'a, 'o, 't> {
+    target: &'t Target<'t>,
+    others: &'o mut Others<'t>,
+    shards: Shards,
+    config: &'a Config,
+    roles: Vec<Role>,
+}
+
+/// What happens while one file is read.
+struct Running<'a, 's> {
+    tx: Tx<'s>,
+    client: Client,
+    out: Output,
+    multi: Option<Multi>,
+    roles: &'a [Role],
+    path: &'a Path,
+    db_count: u32,
+}
+
+impl<'a, 'o, 't> Replay<'a, 'o, 't> {
+    fn new(target: &'t Target<'t>, config: &'a Config, others: &'o mut Others<'t>) -> Self {
+        let live = &target.shared.shards;
+        let shards = Shards::new(live.placement().clone(), 1, target.shared.settings.databases(), 0);
+        let roles = target.shared.table.all().iter().map(role_of).collect();
+        Replay { target, others, shards, config, roles }
+    }
+
+    /// Runs the commands of all files; those of the first one begin at `from`.
+    fn read_all(mut self, files: &Files, mut from: u64) -> Result<(), Error> {
+        self.exchange();
+        for (index, (path, length)) in files.files.iter().enumerate() {
+            let is_last = index + 1 == files.files.len();
+            if from < *length {
+                self.read(path, (from, *length), is_last)?;
+            }
+            from = 0;
+            if self.target.is_stopped() {
+                return Ok(());
+            }
+        }
+        let key_count = self.exchange();
+        self.target.set_key_count(key_count);
+        Ok(())
+    }
+
+    /// Exchanges the databases of these shards with those of the target; how many keys these had.
+    fn exchange(&mut self) -> u64 {
+        let mut hold = Hold::new(&self.shards);
+        let mut key_count = 0;
+        for id in self.shards.ids() {
+            let entered = hold.try_enter(id);
+            assert!(entered, "nobody else knows these shards");
+            let dbs = &mut hold.shard_mut(id).dbs;
+            key_count += dbs.iter().map(|db| db.len() as u64).sum::<u64>();
+            self.target.exchange(id, dbs);
+        }
+        leave(&mut hold);
+        key_count
+    }
+
+    /// Runs the commands of a file from `from` on.
+    fn read(&mut self, path: &Path, (from, length): (u64, u64), is_last: bool) -> Result<(), Error> {
+        let shared = self.target.shared;
+        let mut file = open(path)?;
+        file.seek(SeekFrom::Start(from))
+            .map_err(|source| Error::Io { what: format!("cannot read {}", shown(path)), source })?;
+        let argument_bytes_max = shared.settings.number(PROTO_MAX_BULK_LEN).max(512 << 20) as u64;
+        // What Redis appends while this is read does not belong to what was found.
+        let file = Counted::new(file, self.target).take(length - from);
+        let (mut reader, mut record) = (Reader::new(file, from, argument_bytes_max), Record::default());
+        let mut hold = Hold::new(&self.shards);
+        for id in self.shards.ids() {
+            let entered = hold.try_enter(id);
+            assert!(entered, "nobody else knows these shards");
+        }
+        let now = Clock::real().now_ms() as i64;
+        let mut tx = Tx::new(hold, &shared.table, self.config, now);
+        tx.keeps_due = true;
+        let client = Client { no_touch: false, ..Client::internal(0, Proto::Resp2) };
+        let db_count = shared.settings.databases();
+        let (out, roles) = (Output::new(), &self.roles[..]);
+        let mut running = Running { tx, client, out, multi: None, roles, path, db_count };
+        let mut count = 0;
+        let end = loop {
+            match reader.next(&mut record) {
+                Ok(true) => running.take(&record, self.others)?,
+                Ok(false) => break None,
+                Err(aof::Error { offset, why: aof::Why::Torn }) => break Some(offset),
+                Err(source) => return Err(Error::AppendOnly { name: shown(path), source }),
+            }
+            count += 1;
+            if count % RUN_MAX == 0 {
+                running.tx.now = Clock::real().now_ms() as i64;
+                self.target.set_key_count(running.key_count());
+                heap::settle();
+                if self.target.is_stopped() {
+                    break None;
+                }
+            }
+        };
+        let is_stopped = self.target.is_stopped();
+        let torn_at = running.multi.as_ref().map(|multi| multi.offset).or(end);
+        leave(&mut running.tx.hold);
+        match torn_at {
+            Some(offset) if !is_stopped => self.end_early(path, (offset, length), is_last),
+            _ => Ok(()),
+        }
+    }
+
+    /// The file ends in the middle of what begins at `offset`.
+    fn end_early(&self, path: &Path, (offset, length): (u64, u64), is_last: bool) -> Result<(), Error> {
+        let allows = self.target.shared.settings.is_on(AOF_LOAD_TRUNCATED);
+        let what = "it ends in the middle of a command or a transaction that begins";
+        let refuse = |why: &str| {
+            let why = format!("{what} at offset {offset}, {} bytes before its end, {why}", length - offset);
+            Err(Error::AppendOnlyFiles { name: shown(path), why })
+        };
+        match (is_last, allows) {
+            (false, _) => refuse("and other files come after it"),
+            (true, false) => refuse("and aof-load-truncated is no"),
+            (true, true) => {
+                tracing::warn!(
+                    "{}: the last {} bytes are left out: {what} at offset {offset}. The file stays as it is",
+                    shown(path),
+                    length - offset,
+                );
+                Ok(())
+            }
+        }
+    }
+}
+
+fn leave<T, W>(hold: &mut Hold<'_, T, W>) {
+    while let Some(&id) = hold.entered().last() {
+        let left = hold.leave_or_keep(id);
+        assert!(left, "nobody else knows these shards");
+    }
+}
+
+impl Running<'_, '_> {
+    fn key_count(&self) -> u64 {
+        let ids = self.tx.hold.entered().iter();
+        ids.flat_map(|id: &ShardId| &self.tx.hold.shard(*id).dbs).map(|db: &Db| db.len() as u64).sum()
+    }
+
+    /// Takes a command: runs it, or keeps it for the end of its transaction.
+    fn take(&mut self, record: &Record, others: &mut Others) -> Result<(), Error> {
+        let args: smallvec::SmallVec<[&[u8]; 16]> = record.args().collect();
+        let name = args[0];
+        let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
+        if is("multi") || is("exec") || self.multi.is_some() {
+            return self.take_of_transaction(record.offset, &args, others);
+        }
+        self.run(record.offset, &args, others)
+    }
+
+    /// The same for what belongs to a transaction.
+    #[cold]
+    fn take_of_transaction(&mut self, offset: u64, args: &[&[u8]], others: &mut Others) -> Result<(), Error> {
+        let is = |word: &str| args[0].eq_ignore_ascii_case(word.as_bytes());
+        match &mut self.multi {
+            Some(_) if is("multi") => Err(self.error(offset, args, "a transaction in another one")),
+            None if is("multi") => {
+                self.multi = Some(Multi { offset, commands: Vec::new() });
+                Ok(())
+            }
+            None => Err(self.error(offset, args, "the end of a transaction that did not begin")),
+            Some(multi) if !is("exec") => {
+                multi.commands.push((offset, OwnedArgs::new(args)));
+                Ok(())
+            }
+            Some(multi) => {
+                let commands = std::mem::take(&mut multi.commands);
+                self.multi = None;
+                commands.iter().try_for_each(|(offset, args)| self.run(*offset, &args.slices(), others))
+            }
+        }
+    }
+
+    fn run(&mut self, offset: u64, args: &[&[u8]], others: &mut Others) -> Result<(), Error> {
+        let table = self.tx.table;
+        let command = match table.resolve(args) {
+            Ok(command) => command,
+            Err(error) => return Err(self.error(offset, args, &error.to_string())),
+        };
+        match self.roles[usize::from(command.id.0)] {
+            Role::Data => self.run_data(command.id, args).map_err(|why| self.error(offset, args, &why)),
+            Role::Select => {
+                let number = ds::num::parse_i64(args[1]).and_then(|number| u32::try_from(number).ok());
+                let Some(db) = number.filter(|number| *number < self.db_count) else {
+                    return Err(self.error(offset, args, "more databases than the setting databases allows"));
+                };
+                self.client.db = db;
+                Ok(())
+            }
+            Role::Functions(change) => {
+                others.change(change, args).map_err(|why| self.error(offset, args, &why.to_string()))
+            }
+            Role::Nothing => Ok(()),
+            Role::Refused(why) => Err(self.error(offset, args, why)),
+            Role::Multi | Role::Exec => unreachable!("these were taken before"),
+        }
+    }
+
+    fn run_data(&mut self, id: CommandId, args: &[&[u8]]) -> Result<(), String> {
+        let command = self.tx.table.get(id);
+        if let Some(index) = command.lone_key(args) {
+            let key = args[index];
+            let located = Located::new(key, self.tx.hold.shards().placement().locate(key));
+            self.tx.hold.focus(located.shard());
+            self.tx.located = located;
+        }
+        let outcome = self.tx.run(command, args, &self.client, &mut (), &mut self.out);
+        self.tx.finish(&mut ());
+        self.tx.posts.clear();
+        self.tx.restore = None;
+        let failure = match outcome {
+            Outcome::Done => None,
+            Outcome::Failed => {
+                let text = self.out.to_vec();
+                Some(String::from_utf8_lossy(text.trim_ascii()).trim_start_matches('-').to_owned())
+            }
+            Outcome::Blocked(_) | Outcome::Again(_) => Some("it would have to wait".to_owned()),
+        };
+        self.out.clear();
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn error(&self, offset: u64, args: &[&[u8]], why: &str) -> Error {
+        const SHOWN_BYTES_MAX: usize = 64;
+        let name = &args[0][..args[0].len().min(SHOWN_BYTES_MAX)];
+        Error::AppendOnlyCommand {
+            name: shown(self.path),
+            command: name.escape_ascii().to_string(),
+            offset,
+            why: why.to_owned(),
+        }
+    }
+}

@@ -32,6 +32,7 @@ impl Thread {
             Message::Ask(question) => self.answer(question),
             Message::PassScript(asker) => self.host.send_answer(asker, Part::Count(0)),
             Message::Answer(answer) => self.take_answer(answer),
+            Message::Populate(share) => self.populate(share),
             Message::UsersChanged => self.follow_users(),
             Message::Migrated(returned) => self.take_returned(*returned),
             Message::Snapshot => self.look_at_snapshot(),

@@ -8,6 +8,7 @@ use shard::Node;
 
 use crate::gather::{Answer, Question};
 use crate::migration::Returned;
+use crate::populate::Share;
 use crate::session::Protocol;
 use crate::snapshot::Loaded;
 
@@ -37,6 +38,8 @@ pub(crate) enum Message {
     Answer(Answer),
     /// Users changed: some clients may have to go.
     UsersChanged,
+    /// What this thread has left to do of a `DEBUG POPULATE`.
+    Populate(Box<Share>),
     /// A round of a client's `MIGRATE` is over.
     Migrated(Box<Returned>),
     /// A snapshot is being saved, can go on, or is over.

@@ -1,20 +1,32 @@
 //! DEBUG POPULATE: makes many keys, each thread those of the shards at home with it.
 //!
 //! Every thread goes through all numbers in blocks, sorts the keys of a block by shard, and then fills one shard after the
-//! other, so that a shard is entered once per block and others get their turn in between.
+//! other, so that a shard is entered once per block. A block is a slice of work: after it the thread serves its clients, and
+//! the rest of its share comes back to it as a message.
+//!
+//! It ends before its end when the client that asked is gone, or has only closed its sending side, and when there is no
+//! more room in memory.
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use command::{Client, Store, Tx};
+use command::{Client, CommandError, CommandResult, Store, Tx};
+use proactor::ConnId;
 use resp::Proto;
 use shard::ShardId;
 
 use crate::gather::Part;
+use crate::message::Message;
+use crate::settings::{MAXMEMORY, Settings};
+use crate::system;
 use crate::thread::{Thread, ThreadHost};
 
-/// Numbers that are sorted by shard at a time.
-const BLOCK: u64 = 16 * 1024;
+/// Numbers that are sorted by shard at a time, and bytes of values.
+const BLOCK: u64 = 2 * 1024;
+const BLOCK_BYTES: u64 = 4 << 20;
+/// What a key takes at least beside itself and its value.
+const ENTRY_BYTES_MIN: u64 = 16;
 
 /// The keys `prefix:0` to `prefix:count-1`.
 #[derive(Debug)]
@@ -24,17 +36,75 @@ pub(crate) struct Population {
     pub(crate) count: u64,
     /// The values are cut or filled with zeros to this size.
     pub(crate) value_bytes: Option<usize>,
+    /// More memory may not be in use: `maxmemory`, or what the machine has.
+    bytes_max: u64,
+    /// There was no room for all of them.
+    lacks_room: AtomicBool,
+    /// Nobody waits for it any more.
+    is_given_up: AtomicBool,
+}
+
+/// What one thread has left to do of it.
+pub(crate) struct Share {
+    population: Arc<Population>,
+    asker: Client,
+    /// The number that comes next.
+    next: u64,
+    /// Numbers before that whose keys are to be made, by shard.
+    by_shard: Vec<Vec<u64>>,
 }
 
 impl Population {
-    /// Makes the keys that lie on `ids`, all of which are entered.
-    pub(crate) fn fill(&self, tx: &mut Tx, ids: &[ShardId]) {
+    /// Keys to be made; an error if they do not fit into memory, whatever is there already.
+    pub(crate) fn new(
+        db: u32,
+        prefix: &[u8],
+        count: u64,
+        value_bytes: Option<usize>,
+        settings: &Settings,
+    ) -> Result<Population, CommandError> {
+        let bytes_max = match settings.number(MAXMEMORY) as u64 {
+            0 => system::machine_bytes(),
+            limit => limit,
+        };
+        let entry_bytes = ENTRY_BYTES_MIN + (prefix.len() + value_bytes.unwrap_or(0)) as u64;
+        if count.saturating_mul(entry_bytes) > bytes_max {
+            return Err(CommandError::OUT_OF_MEMORY);
+        }
+        let (lacks_room, is_given_up) = Default::default();
+        Ok(Population { db, prefix: prefix.to_vec(), count, value_bytes, bytes_max, lacks_room, is_given_up })
+    }
+
+    /// Makes the keys that lie on `ids`, all of which are entered, in one go.
+    pub(crate) fn fill(&self, tx: &mut Tx, ids: &[ShardId]) -> CommandResult {
         let placement = tx.hold.shards().placement();
-        self.each_key(0..self.count, |number, key| {
-            if ids.contains(&placement.shard(key)) {
-                self.make(tx, number, key);
+        for start in (0..self.count).step_by(self.block() as usize) {
+            if !self.has_room() {
+                return Err(CommandError::OUT_OF_MEMORY);
             }
-        });
+            self.each_key(self.block_from(start), |number, key| {
+                if ids.contains(&placement.shard(key)) {
+                    self.make(tx, number, key);
+                }
+            });
+        }
+        Ok(())
+    }
+
+    fn block(&self) -> u64 {
+        BLOCK_BYTES.checked_div(self.value_bytes.unwrap_or(0) as u64).unwrap_or(BLOCK).clamp(1, BLOCK)
+    }
+
+    fn block_from(&self, start: u64) -> Range<u64> {
+        start..start.saturating_add(self.block()).min(self.count)
+    }
+
+    /// Whether there is room for more.
+    fn has_room(&self) -> bool {
+        if heap::allocated_bytes() > self.bytes_max {
+            self.lacks_room.store(true, Ordering::Relaxed);
+        }
+        !self.lacks_room.load(Ordering::Relaxed)
     }
 
     /// Calls `visit` with the keys of these numbers.
@@ -72,43 +142,70 @@ impl ThreadHost {
     /// Lets all threads make keys; the current client is answered when they have.
     pub(crate) fn populate(&mut self, population: Population) {
         let population = Arc::new(population);
-        self.ask(
-            Arc::new(move |thread: &mut Thread| {
-                thread.populate(&population);
-                Part::Count(0)
+        let share = |asker| {
+            let population = population.clone();
+            Message::Populate(Box::new(Share { population, asker, next: 0, by_shard: Vec::new() }))
+        };
+        let asked = population.clone();
+        self.gather(
+            share,
+            Box::new(move |_, reply| {
+                if asked.lacks_room.load(Ordering::Relaxed) {
+                    reply.error(CommandError::OUT_OF_MEMORY.text());
+                } else if asked.is_given_up.load(Ordering::Relaxed) {
+                    reply.error(b"ERR the keys are not all there, because the client hung up");
+                } else {
+                    reply.ok();
+                }
             }),
-            Box::new(|_, reply| reply.ok()),
         );
     }
 }
 
 impl Thread {
-    fn populate(&mut self, population: &Population) {
-        let shards = &self.host.shared.shards;
-        let mut by_shard: Vec<Vec<u64>> = vec![Vec::new(); shards.len()];
+    /// Makes some keys of its share, and sends itself the rest of it.
+    pub(crate) fn populate(&mut self, mut share: Box<Share>) {
+        let population = share.population.clone();
+        if share.asker.thread == self.host.id {
+            let conn = ConnId::from_bits(share.asker.connection);
+            let is_there = self.host.connections.session(conn).is_some_and(|session| !session.has_hung_up);
+            population.is_given_up.fetch_or(!is_there, Ordering::Relaxed);
+        }
+        let is_over = population.is_given_up.load(Ordering::Relaxed) || !population.has_room();
+        let is_done = share.next == population.count && share.by_shard.iter().all(Vec::is_empty);
+        if is_over || is_done {
+            return self.host.send_answer(share.asker, Part::Count(0));
+        }
         self.leave_all();
-        for start in (0..population.count).step_by(BLOCK as usize) {
-            let end = start.saturating_add(BLOCK).min(population.count);
-            population.each_key(start..end, |number, key| {
+        self.populate_slice(&population, &mut share);
+        self.host.next_mail.push(Message::Populate(share));
+    }
+
+    fn populate_slice(&mut self, population: &Population, share: &mut Share) {
+        let shards = &self.host.shared.shards;
+        share.by_shard.resize_with(shards.len(), Vec::new);
+        if share.by_shard.iter().all(Vec::is_empty) {
+            let numbers = population.block_from(share.next);
+            share.next = numbers.end;
+            population.each_key(numbers, |number, key| {
                 let id = shards.placement().shard(key);
                 if shards.home(id) == self.host.id {
-                    by_shard[id.index()].push(number);
+                    share.by_shard[id.index()].push(number);
                 }
             });
-            for (id, numbers) in shards.ids().zip(&mut by_shard).filter(|(_, numbers)| !numbers.is_empty()) {
-                while !self.tx.hold.try_enter(id) && !self.tx.hold.wait(id, true) {
-                    // Whoever holds it runs bounded pieces of work, unless it waits for a shard that this thread keeps.
-                    self.drain_kept();
-                }
-                for number in numbers.drain(..) {
-                    population.each_key(number..number + 1, |number, key| {
-                        population.make(&mut self.tx, number, key)
-                    });
-                }
-                self.tx.finish(&mut self.host);
-                self.leave_all();
-            }
-            self.post_all();
         }
+        for (id, numbers) in shards.ids().zip(&mut share.by_shard) {
+            // A shard that is taken gets its keys in the next slice.
+            if numbers.is_empty() || !(self.tx.hold.try_enter(id) || self.tx.hold.wait(id, false)) {
+                continue;
+            }
+            for number in numbers.drain(..) {
+                population
+                    .each_key(number..number + 1, |number, key| population.make(&mut self.tx, number, key));
+            }
+            self.tx.finish(&mut self.host);
+            self.leave_all();
+        }
+        self.post_all();
     }
 }

@@ -136,16 +136,13 @@ fn populate(ctx: &mut Ctx, words: &[&[u8]]) -> CommandResult {
     if value_bytes.is_some_and(|bytes| bytes as u64 > ctx.store.config().string_bytes_max) {
         return Err(CommandError::STRING_TOO_LONG);
     }
-    let population = Population {
-        db: ctx.store.client.db,
-        prefix: prefix.to_vec(),
-        count: parse_count(words[0])? as u64,
-        value_bytes,
-    };
+    let count = parse_count(words[0])? as u64;
     let host = ThreadHost::of(ctx.host);
+    let settings = &host.shared.settings;
+    let population = Population::new(ctx.store.client.db, prefix, count, value_bytes, settings)?;
     if ctx.store.client.deny_blocking {
         let ids: Vec<_> = host.shared.shards.ids().collect();
-        population.fill(ctx.store.tx, &ids);
+        population.fill(ctx.store.tx, &ids)?;
         return ok(ctx);
     }
     host.populate(population);

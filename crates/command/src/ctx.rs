@@ -108,7 +108,9 @@ impl Ctx<'_, '_> {
             tickets.push((key.into(), ticket));
         }
         let (timeout_ms, null_array) = (on.timeout_ms, on.null_array);
-        self.store.tx.blocked = Some(Box::new(Blocked { waiter, tickets, timeout_ms, null_array }));
+        let said = (!std::ptr::eq(on.args, self.args)).then(|| OwnedArgs::new(self.args));
+        let blocked = Blocked { waiter, tickets, timeout_ms, null_array, said, ran_ns: 0 };
+        self.store.tx.blocked = Some(Box::new(blocked));
     }
 
     /// When a waiter is served, or a blocking command finds something for a client that may be gone: the command that

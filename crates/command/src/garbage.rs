@@ -23,13 +23,16 @@ impl Garbage {
         }
     }
 
-    /// Frees a bounded part; false when nothing is left.
-    pub fn free_slice(&mut self) -> bool {
+    /// Frees a bounded part. Returns how many values are gone now, and whether nothing is left.
+    pub fn free_slice(&mut self) -> (usize, bool) {
         match self {
-            Garbage::Value(value) => value.free_slice(),
+            Garbage::Value(value) => match value.free_slice() {
+                true => (0, false),
+                false => (1, true),
+            },
             Garbage::Db(db) => match db.drain_segment() {
-                None => false,
-                Some(_records) => true,
+                None => (0, true),
+                Some(records) => (records.len(), false),
             },
         }
     }

@@ -198,6 +198,10 @@ pub struct Blocked {
     pub timeout_ms: u64,
     /// The reply at the timeout is a null array rather than a null.
     pub null_array: bool,
+    /// What its client said, if it is served with something else.
+    pub said: Option<OwnedArgs>,
+    /// For how long it ran before it began to wait.
+    pub ran_ns: u64,
 }
 
 /// A command that undoes a pop, should the client turn out to be gone.

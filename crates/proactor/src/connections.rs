@@ -121,6 +121,8 @@ pub(crate) struct Connections<L> {
     closing: VecDeque<(u64, ConnId)>,
     pub(crate) pool: BufferPool,
     pub(crate) turn: u64,
+    /// How often something was sent.
+    pub(crate) send_count: u64,
     limits: Limits,
 }
 
@@ -144,6 +146,7 @@ impl<L> Connections<L> {
             closing: VecDeque::new(),
             pool: BufferPool::default(),
             turn: 0,
+            send_count: 0,
             limits,
         }
     }
@@ -338,6 +341,7 @@ impl<L> Connections<L> {
 
     /// Notes that the socket took `len` bytes; true if all output has been sent.
     pub(crate) fn sent(&mut self, slot: u32, len: usize) -> bool {
+        self.send_count += 1;
         let Some((connection, pool)) = self.occupant_and_pool(slot) else { return false };
         connection.sending.advance(len, pool);
         let is_done = connection.sending.is_empty() && connection.output.is_empty();

@@ -134,6 +134,11 @@ impl Driver {
         each!(self, inner => inner.connections().output_pending_bytes(conn))
     }
 
+    /// How often something was sent, on any connection.
+    pub fn send_count(&mut self) -> u64 {
+        each!(self, inner => inner.connections().send_count)
+    }
+
     /// What the connection's input and output take; nothing while they are out.
     pub fn usage(&mut self, conn: ConnId) -> Usage {
         each!(self, inner => inner.connections().usage(conn))

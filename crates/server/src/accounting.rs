@@ -1,6 +1,7 @@
 //! What is counted and noted about each command as it runs: statistics, slow log, latency monitor.
 
-use command::{Client, Command, CommandError, CommandId, Flag, Outcome};
+use command::{Blocked, Client, Command, CommandError, CommandId, Flag, Outcome};
+use proactor::ConnId;
 use resp::{Mark, Output};
 
 use crate::monitor::without_secrets;
@@ -50,7 +51,7 @@ impl ThreadHost {
         args: &[&[u8]],
         client: &Client,
         started: u64,
-        outcome: &Outcome,
+        outcome: &mut Outcome,
         mark: Mark,
         out: &Output,
     ) {
@@ -77,22 +78,47 @@ impl ThreadHost {
         // A negative number becomes a threshold that nothing reaches.
         let slow_us = settings.number(SLOWLOG_LOG_SLOWER_THAN) as u64;
         if ns >= slow_us.saturating_mul(1000) {
-            self.note_slow(command, args, client, ns);
+            match outcome {
+                // It is not over.
+                Outcome::Blocked(_) => {}
+                _ => self.note_slow(command, args, client, ns),
+            }
+        }
+        if let Outcome::Blocked(blocked) = outcome {
+            blocked.ran_ns = ns;
         }
         self.note_latency(if command.has(Flag::Fast) { "fast-command" } else { "command" }, ns);
+    }
+
+    /// The same for a command that waited and is over now, however its wait ended: it belongs into the slow log if it
+    /// ran for long, as its client said it.
+    pub(crate) fn note_unblocked(&mut self, conn: ConnId, blocked: &Blocked) {
+        let slow_us = self.shared.settings.number(SLOWLOG_LOG_SLOWER_THAN) as u64;
+        if blocked.ran_ns < slow_us.saturating_mul(1000) {
+            return;
+        }
+        let args = blocked.said.as_ref().unwrap_or(&blocked.waiter.wait.args).slices();
+        let Ok(command) = self.shared.table.resolve(&args) else { return };
+        let Some(session) = self.connections.session(conn) else { return };
+        let (peer, name) = (session.peer.clone(), session.name.clone());
+        self.log_slow(command, &args, peer, name, blocked.ran_ns);
     }
 
     /// Puts a command into the slow log.
     #[cold]
     fn note_slow(&mut self, command: &Command, args: &[&[u8]], client: &Client, ns: u64) {
-        if command.has(Flag::SkipSlowlog) {
-            return;
-        }
-        let len_max = self.shared.settings.number(SLOWLOG_MAX_LEN) as usize;
         // Of a delegated command only the number of the client is known here.
         let session = self.current.as_deref().filter(|session| session.client.id == client.id);
         let (peer, name) =
             session.map(|session| (session.peer.clone(), session.name.clone())).unwrap_or_default();
+        self.log_slow(command, args, peer, name, ns);
+    }
+
+    fn log_slow(&mut self, command: &Command, args: &[&[u8]], peer: String, name: Vec<u8>, ns: u64) {
+        if command.has(Flag::SkipSlowlog) {
+            return;
+        }
+        let len_max = self.shared.settings.number(SLOWLOG_MAX_LEN) as usize;
         let command = SlowCommand {
             id: 0,
             unix_seconds: self.driver.clock().now_ms() / 1000,

@@ -150,8 +150,8 @@ impl ThreadHost {
             Admission::Run if can_run => {
                 let client = self.session().client;
                 let started = self.driver.clock().ticks();
-                let outcome = tx.run(command, args, &client, self, out);
-                self.count_command(command, args, &client, started, &outcome, mark, out);
+                let mut outcome = tx.run(command, args, &client, self, out);
+                self.count_command(command, args, &client, started, &mut outcome, mark, out);
             }
             Admission::Run => {
                 let error = self.shared.busy_error();

@@ -4,7 +4,9 @@ use command::{Client, Store};
 use resp::Proto;
 use shard::ShardId;
 
-use crate::thread::Thread;
+use crate::eviction::RecentPeaks;
+use crate::stats::Counter;
+use crate::thread::{Thread, ThreadHost};
 
 /// Between two rounds over the shards at home here.
 const ROUND_MS: u64 = 100;
@@ -25,18 +27,48 @@ pub(crate) struct Cron {
     next_round_ms: u64,
     next_second_ms: u64,
     next_purge_ms: u64,
+    /// Keys with an expiry that this round looked at, and how many of them had expired.
+    sampled_count: usize,
+    stale_count: usize,
+    pub(crate) recent_peaks: RecentPeaks,
 }
+
+/// How much of a figure that follows a number of rounds is from the last one.
+const LAST_ROUND_SHARE: f64 = 0.05;
 
 impl Cron {
     pub(crate) fn new(thread: u16) -> Self {
         // Threads do not all wake at the same moment.
         let next_round_ms = u64::from(thread) % ROUND_MS;
-        Cron { next_round_ms, next_second_ms: 0, next_purge_ms: 0 }
+        Cron {
+            next_round_ms,
+            next_second_ms: 0,
+            next_purge_ms: 0,
+            sampled_count: 0,
+            stale_count: 0,
+            recent_peaks: RecentPeaks::default(),
+        }
     }
 
     /// When it is due next, on the monotonic clock.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         Some(self.next_round_ms)
+    }
+}
+
+impl ThreadHost {
+    /// After a round of expiry: `INFO` shows how many of the keys looked at had expired.
+    fn note_stale_keys(&mut self) {
+        let stats = self.stats();
+        let follow = |figure: &Counter, count: usize| {
+            figure.set_f64(figure.get_f64() * (1.0 - LAST_ROUND_SHARE) + count as f64 * LAST_ROUND_SHARE);
+        };
+        let (stale, sampled) =
+            (std::mem::take(&mut self.cron.stale_count), std::mem::take(&mut self.cron.sampled_count));
+        follow(&stats.stale_keys, stale);
+        if sampled > 0 {
+            follow(&stats.sampled_keys, sampled);
+        }
     }
 }
 
@@ -107,6 +139,7 @@ impl Thread {
             }
         }
         self.post_all();
+        self.host.note_stale_keys();
     }
 
     /// Deletes some expired keys of a shard; true if there seem to be many more.
@@ -123,6 +156,8 @@ impl Thread {
                 &mut with_due_fields,
             );
             many |= expired.len() * 10 > seen_count && !expired.is_empty();
+            self.host.cron.sampled_count += seen_count;
+            self.host.cron.stale_count += expired.len();
             let mut store = Store::new(&mut self.tx, Client::internal(db as u32, Proto::Resp2));
             for key in expired {
                 if !store.holds_back(&key) {

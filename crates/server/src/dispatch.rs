@@ -75,6 +75,7 @@ impl ThreadHost {
         let session = self.session();
         let proto = session.client.proto;
         let id = command.map(|command| command.id);
+        session.last_command = id.or(session.last_command);
         if command.is_some_and(|command| command.entry.name == "exec") {
             // Also where there is no transaction.
             session.multi = None;
@@ -140,7 +141,6 @@ impl Thread {
         located: Option<Located>,
         out: &mut Output,
     ) {
-        self.host.session().last_command = Some(command.id);
         if self.host.is_limited()
             && let Some(lack) = self.host.lack(command, args)
         {
@@ -182,8 +182,11 @@ impl Thread {
                 self.execute(command, args, Needs::Nothing, 0, out);
                 self.host.monitor(command, args, !shown_first);
             }
-            Admission::Queued => Reply::new(out, self.host.session().client.proto).simple("QUEUED"),
-            Admission::Later => return,
+            Admission::Queued => {
+                self.host.session().last_command = Some(command.id);
+                Reply::new(out, self.host.session().client.proto).simple("QUEUED");
+            }
+            Admission::Later => return self.host.session().last_command = Some(command.id),
             Admission::Refused(error) => self.host.refuse(Some(command), &error, out),
         }
         self.host.suppress_reply(Some(command), mode, mark, out);
@@ -378,13 +381,16 @@ impl Thread {
         if self.host.shared.snapshots.is_cutting() && self.hold_back(command, args) {
             return;
         }
-        let client = self.host.session().client;
+        let session = self.host.session();
+        // Not before: whoever reads that of another client may rely on the shards knowing, too.
+        session.last_command = Some(command.id);
+        let client = session.client;
         let started = self.host.lap;
         let mark = out.mark();
         self.tx.wrote = false;
-        let outcome = self.tx.run(command, args, &client, &mut self.host, out);
+        let mut outcome = self.tx.run(command, args, &client, &mut self.host, out);
         self.tx.finish(&mut self.host);
-        self.host.count_command(command, args, &client, started, &outcome, mark, out);
+        self.host.count_command(command, args, &client, started, &mut outcome, mark, out);
         match outcome {
             Outcome::Done | Outcome::Failed => {}
             outcome => self.conclude(command, args, outcome, out),
@@ -417,10 +423,12 @@ impl Thread {
         let session = self.host.session();
         let conn = ConnId::from_bits(session.client.connection);
         session.state = State::Blocked(Wait { blocked, deadline_ms });
+        let stats = self.host.stats();
         if let Some(deadline_ms) = deadline_ms {
             self.host.timers.add(deadline_ms, conn);
+            stats.clients_with_timeout.set(self.host.timers.len() as u64);
         }
-        self.host.stats().blocked_clients.add(1);
+        stats.blocked_clients.add(1);
     }
 
     /// Leaves every shard of the running transaction, and runs what was delegated meanwhile.
@@ -509,7 +517,7 @@ impl Thread {
                         &args,
                         client,
                         started,
-                        &task.outcome,
+                        &mut task.outcome,
                         mark,
                         &task.reply,
                     );

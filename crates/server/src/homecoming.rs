@@ -50,7 +50,12 @@ impl Thread {
             return self.nobody_home(task);
         }
         match task.work {
-            Work::Run(_) => self.take_outcome(conn, task),
+            Work::Run(command) => {
+                if let Some(session) = self.host.connections.session(conn) {
+                    session.last_command = Some(command);
+                }
+                self.take_outcome(conn, task);
+            }
             Work::Look(command) => {
                 // The second of two hops.
                 task.work = Work::Run(command);
@@ -210,6 +215,7 @@ impl Thread {
                 };
                 let db = session.client.db;
                 self.end_wait(conn, db, &wait);
+                self.host.note_unblocked(conn, &wait.blocked);
                 self.reply_and_go_on(conn, &mut reply);
             }
             Post::Free(garbage) => self.host.discard(garbage),
@@ -313,15 +319,18 @@ impl Thread {
         let db = session.client.db;
         if let State::Blocked(wait) = std::mem::replace(&mut session.state, State::Ready) {
             self.end_wait(conn, db, &wait);
+            self.host.note_unblocked(conn, &wait.blocked);
             self.reply_and_go_on(conn, reply);
         }
     }
 
     fn end_wait(&mut self, conn: ConnId, db: u32, wait: &crate::session::Wait) {
+        let stats = self.host.stats();
         if let Some(deadline_ms) = wait.deadline_ms {
             self.host.timers.remove(deadline_ms, conn);
+            stats.clients_with_timeout.set(self.host.timers.len() as u64);
         }
-        self.host.stats().blocked_clients.sub(1);
+        stats.blocked_clients.sub(1);
         self.forget_tickets(db, &wait.blocked.tickets);
     }
 
@@ -341,10 +350,14 @@ impl Thread {
     pub(crate) fn close(&mut self, conn: ConnId, mode: CloseMode) {
         self.host.driver.close(conn, mode);
         let Some(mut session) = self.host.connections.remove(conn) else { return };
-        if let State::Blocked(wait) = std::mem::take(&mut session.state) {
-            // If it is served at this moment, its reply comes too late, and is undone.
-            let _is_unserved = wait.blocked.waiter.claim.end();
-            self.end_wait(conn, session.client.db, &wait);
+        match std::mem::take(&mut session.state) {
+            State::Blocked(wait) => {
+                // If it is served at this moment, its reply comes too late, and is undone.
+                let _is_unserved = wait.blocked.waiter.claim.end();
+                self.end_wait(conn, session.client.db, &wait);
+            }
+            State::Postponed(_) => self.host.stats().blocked_clients.sub(1),
+            _ => {}
         }
         self.end_session(&mut session);
     }

@@ -47,6 +47,8 @@ impl ThreadHost {
         let number = self.pausing.postponed_count;
         self.session().state =
             State::Postponed(Postponed { command: command.id, args: OwnedArgs::new(args), number });
+        // As in Redis, where this is one way to be blocked.
+        self.stats().blocked_clients.add(1);
         true
     }
 
@@ -94,6 +96,7 @@ impl Thread {
     fn run_postponed(&mut self, conn: ConnId) {
         let Some(session) = self.host.connections.session(conn) else { return };
         let State::Postponed(postponed) = std::mem::take(&mut session.state) else { return };
+        self.host.stats().blocked_clients.sub(1);
         self.with_session(conn, |thread, out| {
             let command = thread.host.shared.table.get(postponed.command);
             thread.call(command, &postponed.args.slices(), None, out);

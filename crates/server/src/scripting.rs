@@ -377,8 +377,8 @@ impl script::Host for Run<'_, '_> {
         let client = Client { proto, ..self.host.session().client };
         let started = self.host.driver.clock().ticks();
         let mark = out.mark();
-        let outcome = self.tx.run(command, args, &client, self.host, out);
-        self.host.count_command(command, args, &client, started, &outcome, mark, out);
+        let mut outcome = self.tx.run(command, args, &client, self.host, out);
+        self.host.count_command(command, args, &client, started, &mut outcome, mark, out);
         self.host.monitor(command, args, true);
         Ok(())
     }

@@ -26,6 +26,16 @@ impl Counter {
         self.add(number.wrapping_neg());
     }
 
+    /// Makes it a number that is none of whole ones.
+    pub(crate) fn set_f64(&self, number: f64) {
+        self.set(number.to_bits());
+    }
+
+    /// What [`set_f64`](Self::set_f64) made it.
+    pub(crate) fn get_f64(&self) -> f64 {
+        f64::from_bits(self.get())
+    }
+
     /// What it is now.
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -170,6 +180,15 @@ pub(crate) struct ThreadStats {
     pub(crate) kept: Counter,
     /// How many there are just now: this and what is of the Lua states are no sums since the start.
     pub(crate) blocked_clients: Counter,
+    /// Those of them whose wait ends by itself.
+    pub(crate) clients_with_timeout: Counter,
+    /// The largest buffers that a client had in the last seconds.
+    pub(crate) recent_input_bytes_max: Counter,
+    pub(crate) recent_output_bytes_max: Counter,
+    /// Of the keys with an expiry that background expiry looks at: how many had expired, and how many there were. Both
+    /// are `f64`s, which forget what was long ago.
+    pub(crate) stale_keys: Counter,
+    pub(crate) sampled_keys: Counter,
     /// Memory of its Lua states as it is now: that for scripts, that for functions.
     pub(crate) script_state_bytes: Counter,
     pub(crate) function_state_bytes: Counter,
@@ -179,6 +198,8 @@ pub(crate) struct ThreadStats {
     pub(crate) client_bytes: Counter,
     pub(crate) largest_client_bytes: Counter,
     pub(crate) evicted_clients: Counter,
+    /// Large values, and keys of flushed databases, that were freed later than they went.
+    pub(crate) lazily_freed: Counter,
     /// The part of its time, in percent, that defragmentation gets just now: no sum either.
     pub(crate) defrag_percent: Counter,
     /// Blocks of memory that defragmentation moved and did not, and keys with such blocks and without.
@@ -191,6 +212,8 @@ pub(crate) struct ThreadStats {
     pub(crate) net_input_bytes: Counter,
     pub(crate) net_output_bytes: Counter,
     pub(crate) reads_processed: Counter,
+    /// Times that something was sent.
+    pub(crate) writes_processed: Counter,
     pub(crate) error_replies: Counter,
     pub(crate) errors: ErrorCounts,
     /// What clients were not allowed to do, by [`Reason`](command::acl::Reason); never reset.
@@ -210,12 +233,18 @@ impl ThreadStats {
             held_back: Counter::default(),
             kept: Counter::default(),
             blocked_clients: Counter::default(),
+            clients_with_timeout: Counter::default(),
+            recent_input_bytes_max: Counter::default(),
+            recent_output_bytes_max: Counter::default(),
+            stale_keys: Counter::default(),
+            sampled_keys: Counter::default(),
             script_state_bytes: Counter::default(),
             function_state_bytes: Counter::default(),
             garbage: Counter::default(),
             client_bytes: Counter::default(),
             largest_client_bytes: Counter::default(),
             evicted_clients: Counter::default(),
+            lazily_freed: Counter::default(),
             defrag_percent: Counter::default(),
             defrag_hits: Counter::default(),
             defrag_misses: Counter::default(),
@@ -226,6 +255,7 @@ impl ThreadStats {
             net_input_bytes: Counter::default(),
             net_output_bytes: Counter::default(),
             reads_processed: Counter::default(),
+            writes_processed: Counter::default(),
             error_replies: Counter::default(),
             errors: ErrorCounts::new(),
             denied: Default::default(),
@@ -271,6 +301,7 @@ impl ThreadStats {
             &self.held_back,
             &self.kept,
             &self.evicted_clients,
+            &self.lazily_freed,
             &self.defrag_hits,
             &self.defrag_misses,
             &self.defrag_key_hits,
@@ -280,6 +311,7 @@ impl ThreadStats {
             &self.net_input_bytes,
             &self.net_output_bytes,
             &self.reads_processed,
+            &self.writes_processed,
             &self.error_replies,
         ];
         let of_commands = self.commands.iter().flat_map(|command| {

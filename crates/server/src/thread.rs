@@ -148,8 +148,12 @@ impl ThreadHost {
             // The snapshot has to see it first.
             garbage.continue_cut(&mut self.snapshot.slice(self.driver.clock()));
             self.garbage.push_back(garbage);
-        } else if garbage.free_slice() {
-            self.garbage.push_front(garbage);
+        } else {
+            let (object_count, is_gone) = garbage.free_slice();
+            self.stats().lazily_freed.add(object_count as u64);
+            if !is_gone {
+                self.garbage.push_front(garbage);
+            }
         }
         self.stats().garbage.set(self.garbage.len() as u64);
         true
@@ -247,6 +251,7 @@ impl Thread {
         self.forget_watches();
         self.take_own_mail();
         self.host.has_blocks_to_sort = heap::settle();
+        self.host.stats().writes_processed.set(self.host.driver.send_count());
         Ok(!self.host.shared.stopping.load(Ordering::Acquire))
     }
 

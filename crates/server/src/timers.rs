@@ -24,6 +24,11 @@ impl Timers {
         self.deadlines.remove(&(deadline_ms, conn));
     }
 
+    /// How many clients have a deadline.
+    pub(crate) fn len(&self) -> usize {
+        self.deadlines.len()
+    }
+
     /// The next deadline.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         let first_ms = self.deadlines.first().map(|(deadline_ms, _)| *deadline_ms);

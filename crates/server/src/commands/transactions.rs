@@ -199,9 +199,9 @@ fn run_queued(ctx: &mut Ctx, id: CommandId, args: &OwnedArgs) -> Outcome {
     let mut out = Output::new();
     let started = ThreadHost::of(ctx.host).driver.clock().ticks();
     let mark = out.mark();
-    let outcome = ctx.store.tx.run(command, &args, &client, ctx.host, &mut out);
+    let mut outcome = ctx.store.tx.run(command, &args, &client, ctx.host, &mut out);
     let host = ThreadHost::of(ctx.host);
-    host.count_command(command, &args, &client, started, &outcome, mark, &out);
+    host.count_command(command, &args, &client, started, &mut outcome, mark, &out);
     host.monitor(command, &args, true);
     debug_assert!(!matches!(outcome, Outcome::Blocked(_)), "queued commands do not block");
     ctx.reply.out().append(&mut out);

@@ -43,10 +43,17 @@ impl Thread {
         }
         let host = &mut self.host;
         let mut sizes: Vec<(u64, Option<ConnId>)> = Vec::new();
+        let (mut input_bytes, mut output_bytes) = (0, 0);
         for (conn, session) in host.connections.iter_mut() {
-            let bytes = session.memory_bytes(host.driver.usage(conn)) as u64;
+            let usage = host.driver.usage(conn);
+            input_bytes = input_bytes.max(usage.input_capacity_bytes);
+            output_bytes = output_bytes.max(usage.output_capacity_bytes);
+            let bytes = session.memory_bytes(usage) as u64;
             sizes.push((bytes, (!session.no_evict && !session.monitor).then_some(conn)));
         }
+        let peaks = host.cron.recent_peaks.note(host.now_ms / 1000, [input_bytes, output_bytes]);
+        host.stats().recent_input_bytes_max.set(peaks[0] as u64);
+        host.stats().recent_output_bytes_max.set(peaks[1] as u64);
         let mut sum: u64 = sizes.iter().map(|(bytes, _)| bytes).sum();
         sizes.retain(|(_, conn)| conn.is_some());
         sizes.sort_unstable_by_key(|(bytes, _)| *bytes);
@@ -70,9 +77,43 @@ impl Thread {
     }
 }
 
+/// Seconds that count as recent.
+const RECENT_SECONDS: u64 = 8;
+
+/// The largest input and output buffers of the last seconds.
+#[derive(Debug, Default)]
+pub(crate) struct RecentPeaks {
+    /// The second of each, counted from 1, and what was the largest in it.
+    slots: [(u64, [usize; 2]); RECENT_SECONDS as usize],
+}
+
+impl RecentPeaks {
+    /// Notes the largest just now; returns the largest of the last seconds.
+    fn note(&mut self, second: u64, bytes: [usize; 2]) -> [usize; 2] {
+        let second = second + 1;
+        let slot = &mut self.slots[(second % RECENT_SECONDS) as usize];
+        if slot.0 != second {
+            *slot = (second, [0; 2]);
+        }
+        slot.1 = [0, 1].map(|kind| slot.1[kind].max(bytes[kind]));
+        let recent = self.slots.iter().filter(|(of, _)| of + RECENT_SECONDS > second);
+        recent.fold([0; 2], |most, (_, bytes)| [0, 1].map(|kind: usize| most[kind].max(bytes[kind])))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn peaks_are_forgotten_after_some_seconds() {
+        let mut peaks = RecentPeaks::default();
+        assert_eq!(peaks.note(0, [5, 1]), [5, 1]);
+        assert_eq!(peaks.note(0, [3, 2]), [5, 2]);
+        assert_eq!(peaks.note(7, [1, 1]), [5, 2]);
+        assert_eq!(peaks.note(8, [2, 0]), [2, 1]);
+        assert_eq!(peaks.note(100, [0, 0]), [0, 0]);
+    }
 
     #[test]
     fn the_limit_is_bytes_or_a_share() {

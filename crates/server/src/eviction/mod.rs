@@ -30,6 +30,7 @@ use crate::settings::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
 use crate::thread::{Thread, ThreadHost};
 use pool::{Candidate, Pool};
 
+pub(crate) use clients::RecentPeaks;
 pub(crate) use policy::{Policy, Rank};
 
 /// More samples than this are not taken at a time.

@@ -27,21 +27,39 @@ pub(super) const CLIENT_INFO: Entry = Entry {
 };
 
 fn client_info(ctx: &mut Ctx) -> CommandResult {
-    let argument_bytes = ctx.args.iter().map(|arg| arg.len()).sum();
-    let line = ThreadHost::of(ctx.host).client_info(argument_bytes);
+    let line = ThreadHost::of(ctx.host).client_info(ctx.args);
     ctx.reply.verbatim("txt", line.as_bytes());
     Ok(())
 }
 
 impl ThreadHost {
-    /// What `CLIENT INFO` says of the client whose command, with so many bytes of arguments, runs or called the script
-    /// that does.
-    pub(crate) fn client_info(&mut self, argument_bytes: usize) -> String {
+    /// What `CLIENT INFO` says of the client whose command, with these arguments, runs or called the script that does.
+    pub(crate) fn client_info(&mut self, args: &[&[u8]]) -> String {
+        let Request { bytes, argument_bytes } = Request::of(args);
         // Its buffers are out: what they hold is at least this command.
-        let usage =
-            Usage { input_bytes: argument_bytes, input_capacity_bytes: argument_bytes, ..Usage::default() };
+        let usage = Usage { input_bytes: bytes, input_capacity_bytes: bytes, ..Usage::default() };
         let (now_ms, table) = (self.now_ms, &self.shared.table);
         line(self.caller(), usage, argument_bytes, now_ms, table)
+    }
+}
+
+/// How long a request is.
+#[derive(Clone, Copy)]
+struct Request {
+    /// As clients send it.
+    bytes: usize,
+    /// Its arguments alone.
+    argument_bytes: usize,
+}
+
+impl Request {
+    fn of(args: &[&[u8]]) -> Request {
+        let argument_bytes = args.iter().map(|arg| arg.len()).sum();
+        let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
+        // `*3␍␊`, and for each argument `$5␍␊` before it and `␍␊` after it.
+        let frame_bytes = 3 + digits(args.len());
+        let bytes = frame_bytes + args.iter().map(|arg| 5 + digits(arg.len()) + arg.len()).sum::<usize>();
+        Request { bytes, argument_bytes }
     }
 }
 
@@ -96,6 +114,7 @@ fn client_list(ctx: &mut Ctx) -> CommandResult {
         _ => return Err(CommandError::SYNTAX),
     }
     let wanted = ids.clone();
+    let (asker, asked) = (ctx.store.client.id, Request::of(ctx.args));
     let each = move |thread: &mut crate::thread::Thread| {
         let host = &mut thread.host;
         let (now_ms, table) = (host.now_ms, &host.shared.table);
@@ -105,8 +124,14 @@ fn client_list(ctx: &mut Ctx) -> CommandResult {
             let is_wanted = class.is_none_or(|class| class.has(session))
                 && wanted.as_ref().is_none_or(|wanted| wanted.contains(&id));
             if is_wanted {
-                let usage = host.driver.usage(conn);
-                let argument_bytes = session.waiting_argument_bytes();
+                let mut usage = host.driver.usage(conn);
+                let mut argument_bytes = session.waiting_argument_bytes();
+                if id == asker {
+                    // Redis answers while the request is still in the buffer.
+                    usage.input_bytes += asked.bytes;
+                    usage.input_capacity_bytes = usage.input_capacity_bytes.max(usage.input_bytes);
+                    argument_bytes += asked.argument_bytes;
+                }
                 lines.push((id, line(session, usage, argument_bytes, now_ms, table).into_bytes()));
             }
         }
@@ -192,12 +217,7 @@ fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64, tab
         session.output_bytes_peak.max(usage.output_bytes),
         usage.output_bytes.min(REPLY_BUFFER_BYTES),
         listed_bytes.div_ceil(REPLY_BUFFER_BYTES),
-        match (session.is_reading_paused, usage.output_bytes > 0) {
-            (false, false) => "r",
-            (false, true) => "rw",
-            (true, false) => "",
-            (true, true) => "w",
-        },
+        if usage.output_bytes > 0 { "rw" } else { "r" },
         session.last_command.map_or("NULL", |id| table.get(id).full_name.as_str()),
         text(&session.access.account.user.name),
         session.redirects_to(),

@@ -11,8 +11,8 @@ use crate::settings::{
     BIND, CLUSTER_MODE, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, SUPERVISED,
     SUPERVISED_BY_SYSTEMD, UNIXSOCKET,
 };
-use crate::shared::EntryMode;
-use crate::stats::EntryType;
+use crate::shared::{EntryMode, Shared};
+use crate::stats::{Counter, EntryType, ThreadStats};
 use crate::system;
 use crate::version::{BUILD_ID, DARTER_VERSION, GIT_SHA, REDIS_VERSION};
 
@@ -74,10 +74,16 @@ pub(super) fn clients(report: &mut Report) {
     report.field("connected_clients", connected);
     report.field("cluster_connections", 0);
     report.field("maxclients", shared.settings.number(MAXCLIENTS));
-    report.fields(&["client_recent_max_input_buffer", "client_recent_max_output_buffer"], 0);
+    let over_threads = |figure: fn(&ThreadStats) -> &Counter| -> Vec<u64> {
+        shared.threads.iter().map(|thread| figure(&thread.stats).get()).collect()
+    };
+    let largest = |figure| over_threads(figure).into_iter().max().unwrap_or(0);
+    report.field("client_recent_max_input_buffer", largest(|stats| &stats.recent_input_bytes_max));
+    report.field("client_recent_max_output_buffer", largest(|stats| &stats.recent_output_bytes_max));
     report.field("blocked_clients", blocked);
     report.field("tracking_clients", report.shared.tracking_count.load(Ordering::Relaxed));
-    report.field("clients_in_timeout_table", 0);
+    let waiting: u64 = over_threads(|stats| &stats.clients_with_timeout).into_iter().sum();
+    report.field("clients_in_timeout_table", waiting);
     report.field("total_watched_keys", report.over_shards(|shard| shard.watches.key_count() as u64));
     report.field("total_blocking_keys", report.over_shards(|shard| shard.waiters.key_count() as u64));
     report.field("total_blocking_keys_on_nokey", 0);
@@ -135,7 +141,7 @@ pub(super) fn memory(report: &mut Report) {
     let percents = report.shared.threads.iter().map(|thread| thread.stats.defrag_percent.get());
     report.field("active_defrag_running", percents.max().unwrap_or(0));
     report.field("lazyfree_pending_objects", figures.garbage_count);
-    report.field("lazyfreed_objects", 0);
+    report.field("lazyfreed_objects", report.shared.sum(|stats| &stats.lazily_freed));
 }
 
 pub(super) fn persistence(report: &mut Report) {
@@ -197,7 +203,7 @@ pub(super) fn stats(report: &mut Report) {
     report.fields(&["sync_full", "sync_partial_ok", "sync_partial_err"], 0);
     report.field("expired_subkeys", report.over_shards(|shard| shard.stats.expired_fields));
     report.field("expired_keys", report.over_shards(|shard| shard.stats.expired_keys));
-    report.field("expired_stale_perc", "0.00");
+    report.field("expired_stale_perc", format_args!("{:.2}", stale_percent(shared)));
     report.fields(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"], 0);
     evictions(report);
     report.field("keyspace_hits", report.over_shards(|shard| shard.stats.keyspace_hits));
@@ -224,8 +230,8 @@ pub(super) fn stats(report: &mut Report) {
     report.field("total_error_replies", shared.sum(|stats| &stats.error_replies));
     report.field("dump_payload_sanitizations", 0);
     report.field("total_reads_processed", shared.sum(|stats| &stats.reads_processed));
+    report.field("total_writes_processed", shared.sum(|stats| &stats.writes_processed));
     let absent = [
-        "total_writes_processed",
         "io_threaded_reads_processed",
         "io_threaded_writes_processed",
         "reply_buffer_shrinks",
@@ -234,6 +240,15 @@ pub(super) fn stats(report: &mut Report) {
     ];
     report.fields(&absent, 0);
     denials(report);
+}
+
+/// How many of the keys with an expiry that were looked at lately had expired already.
+fn stale_percent(shared: &Shared) -> f64 {
+    let sum = |figure: fn(&ThreadStats) -> &Counter| -> f64 {
+        shared.threads.iter().map(|thread| figure(&thread.stats).get_f64()).sum()
+    };
+    let sampled = sum(|stats| &stats.sampled_keys);
+    if sampled == 0.0 { 0.0 } else { sum(|stats| &stats.stale_keys) * 100.0 / sampled }
 }
 
 fn defragmentation(report: &mut Report) {

@@ -1,0 +1,147 @@
+//! What INFO, CLIENT LIST and the slow log say of clients and of the server's work, and that asking holds nobody up.
+
+use blackbox::{Client, Server, check, eventually, on_each_server};
+
+/// A figure of `INFO section`.
+fn figure(client: &mut Client, section: &str, field: &str) -> u64 {
+    client.info(section, field).parse().unwrap()
+}
+
+#[test]
+fn the_asking_client_sees_its_own_request() {
+    on_each_server(|server| {
+        let client = &mut server.client();
+        for (request, bytes) in [("CLIENT LIST", 26), ("CLIENT INFO", 26), ("CLIENT LIST TYPE normal", 48)] {
+            let line = client.show(request);
+            let line = line.lines().find(|line| line.contains("cmd=client|")).unwrap();
+            assert!(line.contains(&format!(" qbuf={bytes} qbuf-free=")), "{line}");
+            assert!(line.contains(" obl=0 oll=0 omem=0 ") && line.contains(" events=r "), "{line}");
+        }
+    });
+}
+
+#[test]
+fn a_blocking_command_is_slow_when_it_is_over() {
+    on_each_server(|server| {
+        let (waiter, client) = (&mut server.client(), &mut server.client());
+        check(client, "CONFIG SET slowlog-log-slower-than 0", "OK");
+        let id = waiter.id();
+        for (request, end) in [
+            ("BLPOP l 0", "LPUSH l x"),
+            ("XREAD BLOCK 0 STREAMS s $", "XADD s * f v"),
+            ("BRPOP l 0", "CLIENT UNBLOCK {id} ERROR"),
+            ("BLMOVE l m LEFT RIGHT 0.01", ""),
+        ] {
+            let words = || request.split(' ').map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" ");
+            check(client, "SLOWLOG RESET", "OK");
+            waiter.send(request);
+            let is_blocked = |client: &mut Client| figure(client, "clients", "blocked_clients") == 1;
+            if !end.is_empty() {
+                eventually("it waits", || is_blocked(client));
+                assert!(!logged(client).contains(&words()), "{request}");
+                client.show(&end.replace("{id}", &id.to_string()));
+            }
+            waiter.receive();
+            eventually("it is logged", || logged(client).contains(&words()));
+            assert_eq!(logged(client).iter().filter(|entry| **entry == words()).count(), 1, "{request}");
+        }
+    });
+}
+
+/// The requests in the slow log.
+fn logged(client: &mut Client) -> Vec<String> {
+    let resp::Value::Array(entries) = client.call("SLOWLOG GET -1") else { panic!("no array") };
+    let request = |entry: &resp::Value| {
+        let resp::Value::Array(fields) = entry else { panic!("no array") };
+        let resp::Value::Array(words) = &fields[3] else { panic!("no array") };
+        words.iter().map(|word| format!("\"{}\"", blackbox::text(word))).collect::<Vec<_>>().join(" ")
+    };
+    entries.iter().map(request).collect()
+}
+
+#[test]
+fn clients_that_wait_are_counted() {
+    on_each_server(|server| {
+        let (client, writer, waiter) = (&mut server.client(), &mut server.client(), &mut server.client());
+        writer.send("BLPOP nothing 1000");
+        waiter.send("BLPOP nothing 0");
+        eventually("both wait", || figure(client, "clients", "blocked_clients") == 2);
+        assert_eq!(figure(client, "clients", "clients_in_timeout_table"), 1);
+        check(client, "RPUSH nothing a b", "(integer) 2");
+        writer.receive();
+        waiter.receive();
+        assert_eq!(figure(client, "clients", "clients_in_timeout_table"), 0);
+        check(client, "CLIENT PAUSE 100000 WRITE", "OK");
+        writer.send("SET k v");
+        waiter.send("SET k v");
+        eventually("both are paused", || figure(client, "clients", "blocked_clients") == 2);
+        assert_eq!(figure(client, "clients", "clients_in_timeout_table"), 0);
+        waiter.stream().shutdown(std::net::Shutdown::Both).unwrap();
+        eventually("one is gone", || figure(client, "clients", "blocked_clients") == 1);
+        check(client, "CLIENT UNPAUSE", "OK");
+        writer.receive();
+        assert_eq!(figure(client, "clients", "blocked_clients"), 0);
+    });
+}
+
+#[test]
+fn work_is_measured() {
+    on_each_server(|server| {
+        let client = &mut server.client();
+        let writes = figure(client, "stats", "total_writes_processed");
+        (0..10).for_each(|_| check(client, "PING", "PONG"));
+        assert!(figure(client, "stats", "total_writes_processed") >= writes + 10);
+        check(client, "DEBUG POPULATE 1000 k", "OK");
+        client.show("EVAL \"for i = 1, 500 do redis.call('rpush', KEYS[1], i) end\" 1 l");
+        let freed = figure(client, "memory", "lazyfreed_objects");
+        check(client, "UNLINK l", "(integer) 1");
+        eventually("the list is freed", || figure(client, "memory", "lazyfreed_objects") == freed + 1);
+        check(client, "FLUSHALL", "OK");
+        eventually("the keys are freed", || figure(client, "memory", "lazyfreed_objects") == freed + 1001);
+        check(client, "CONFIG RESETSTAT", "OK");
+        // A request that is not complete stays in its buffer.
+        let half = &mut server.client();
+        half.send_bytes(&[b"*2\r\n$4\r\nECHO\r\n$6000\r\n".as_slice(), &[b'x'; 5000]].concat());
+        let largest = |client: &mut Client| figure(client, "clients", "client_recent_max_input_buffer");
+        eventually("its buffer is seen", || largest(client) >= 5000);
+        check(client, "DEBUG SET-ACTIVE-EXPIRE 0", "OK");
+        client.show("EVAL \"for i = 1, 200 do redis.call('set', '{t}' .. i, i, 'px', 1) end\" 1 {t}");
+        check(client, "SET {t}kept 1 EX 1000", "OK");
+        eventually("they have expired", || client.show("EXISTS {t}200") == "(integer) 0");
+        check(client, "DEBUG SET-ACTIVE-EXPIRE 1", "OK");
+        eventually("stale keys were met", || client.info("stats", "expired_stale_perc") != "0.00");
+    });
+}
+
+#[test]
+fn keys_are_made_only_as_far_as_there_is_room_and_somebody_waits_for_them() {
+    for threads in [1, 3] {
+        let server = Server::start(threads, "auto", &[]);
+        let (client, other) = (&mut server.client(), &mut server.client());
+        let no_room = "(error) OOM command not allowed when used memory > 'maxmemory'.";
+        check(client, "DEBUG POPULATE 99999999999", no_room);
+        check(client, "DEBUG POPULATE 1000000000 k 100000", no_room);
+        check(client, "MULTI", "OK");
+        check(client, "DEBUG POPULATE 99999999999", "QUEUED");
+        check(client, "EXEC", &format!("1) {no_room}"));
+        check(client, "DBSIZE", "(integer) 0");
+        let used = figure(client, "memory", "used_memory");
+        check(client, &format!("CONFIG SET maxmemory {}", used + (8 << 20)), "OK");
+        check(client, "DEBUG POPULATE 400000", no_room);
+        assert!(figure(client, "memory", "used_memory") < used + (12 << 20));
+        check(client, "CONFIG SET maxmemory 0", "OK");
+        check(client, "FLUSHALL", "OK");
+        // Enough for many seconds. Others are served meanwhile, and it ends with its client.
+        client.send("DEBUG POPULATE 40000000 key 20");
+        eventually("keys are made", || other.show("DBSIZE") != "(integer) 0");
+        check(other, "SET mine 1", "OK");
+        check(other, "GET mine", "\"1\"");
+        client.stream().shutdown(std::net::Shutdown::Both).unwrap();
+        let mut size = other.show("DBSIZE");
+        eventually("it has ended", || {
+            let before = std::mem::replace(&mut size, other.show("DBSIZE"));
+            before == size
+        });
+        assert_ne!(size, "(integer) 40000001");
+    }
+}

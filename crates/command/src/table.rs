@@ -28,6 +28,8 @@ pub struct Command {
     pub only_key: Option<usize>,
     /// Its keys are one run of arguments: where it begins, and where it ends, from the front or (negative) the back.
     pub(crate) key_run: Option<(usize, i32)>,
+    /// No name leads to it.
+    pub is_disabled: bool,
     /// Of a container, by name.
     subcommands: Vec<CommandId>,
 }
@@ -43,6 +45,8 @@ pub struct Table {
     listed_count: usize,
     /// The commands that are not subcommands by [`name_hash`], open addressing.
     by_name: Box<[NameSlot]>,
+    /// Names that no slot has room for, which only renamed commands have.
+    long_names: Vec<(Box<[u8]>, CommandId)>,
 }
 
 /// A command's name and number, side by side: one miss of the cache at most.
@@ -54,7 +58,7 @@ struct NameSlot {
     id: u16,
 }
 
-/// The longest name that a command may have.
+/// The longest name that a command may be declared with.
 const NAME_BYTES_MAX: usize = 21;
 /// Enough to be nearly empty.
 const NAME_SLOTS: usize = 1 << NAME_SLOTS_LOG2;
@@ -92,19 +96,24 @@ fn name_hash(name: &[u8]) -> usize {
     (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - NAME_SLOTS_LOG2)) as usize
 }
 
+/// Puts a name into the next free slot.
+fn put(slots: &mut [NameSlot], name: NameSlot) {
+    let start = name_hash(name.name());
+    let mut places = (start..NAME_SLOTS).chain(0..start);
+    let free = places.find(|&place| slots[place].length == 0);
+    slots[free.expect("far fewer commands than slots")] = name;
+}
+
 impl Table {
     /// The table of all `families`.
     pub fn new(families: &[&'static [Entry]]) -> Self {
         let by_name = vec![NameSlot::default(); NAME_SLOTS].into();
-        let mut table = Table { commands: Vec::new(), listed_count: 0, by_name };
+        let mut table = Table { commands: Vec::new(), listed_count: 0, by_name, long_names: Vec::new() };
         for entry in families.iter().copied().flatten() {
             let name = entry.name.as_bytes();
             assert!(table.by_name(name).is_none(), "the command {} is declared twice", entry.name);
             let id = table.add(entry, None);
-            let start = name_hash(name);
-            let mut slots = (start..NAME_SLOTS).chain(0..start);
-            let free = slots.find(|&slot| table.by_name[slot].length == 0);
-            table.by_name[free.expect("far fewer commands than slots")] = NameSlot::new(name, id);
+            put(&mut table.by_name, NameSlot::new(name, id));
         }
         table.listed_count = table.commands.len();
         table
@@ -117,6 +126,36 @@ impl Table {
             self.add(entry, Some(protocol));
         }
         self
+    }
+
+    /// Makes `to` the only name of the command `from`; with an empty one it cannot be called any more. What it is called in
+    /// rules of users, statistics and descriptions does not change. The error is Redis' words for it.
+    pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), &'static str> {
+        let id = self.by_name(from).ok_or("No such command in rename-command")?.id;
+        let mut names: Vec<NameSlot> =
+            self.by_name.iter().filter(|slot| slot.length > 0 && slot.id != id.0).cloned().collect();
+        let is_taken = |name: &[u8]| name.eq_ignore_ascii_case(to);
+        let mut long_names = self.long_names.clone();
+        long_names.retain(|(_, known)| *known != id);
+        if names.iter().any(|slot| is_taken(slot.name())) || long_names.iter().any(|(name, _)| is_taken(name))
+        {
+            return Err("Target command name already exists");
+        }
+        match to.len() {
+            0 => {}
+            1..=NAME_BYTES_MAX => names.push(NameSlot::new(to, id)),
+            _ => long_names.push((to.into(), id)),
+        }
+        self.by_name.fill(NameSlot::default());
+        for name in names {
+            put(&mut self.by_name, name);
+        }
+        self.long_names = long_names;
+        self.commands[usize::from(id.0)].is_disabled = to.is_empty();
+        for index in self.commands[usize::from(id.0)].subcommands.clone() {
+            self.commands[usize::from(index.0)].is_disabled = to.is_empty();
+        }
+        Ok(())
     }
 
     fn add(&mut self, entry: &'static Entry, container: Option<&Entry>) -> CommandId {
@@ -133,6 +172,7 @@ impl Table {
             acl: derived_acl(entry),
             only_key: only_key(entry),
             key_run: key_run(entry),
+            is_disabled: false,
             subcommands: Vec::new(),
         });
         let subcommands = entry.subcommands.iter().map(|sub| self.add(sub, Some(entry))).collect();
@@ -177,6 +217,11 @@ impl Table {
         usize::from(id.0) >= self.listed_count
     }
 
+    /// The commands that are not subcommands, and that some name leads to.
+    pub fn callable(&self) -> impl Iterator<Item = &Command> {
+        self.top_level().filter(|command| !command.is_disabled)
+    }
+
     /// The commands that are not subcommands.
     pub fn top_level(&self) -> impl Iterator<Item = &Command> {
         self.all().iter().filter(|command| !command.is_subcommand())
@@ -187,7 +232,7 @@ impl Table {
         command.subcommands.iter().map(|id| self.get(*id))
     }
 
-    /// A command by name in any case.
+    /// A command by the name that it is called by, in any case.
     #[inline]
     pub fn by_name(&self, name: &[u8]) -> Option<&Command> {
         let mut index = name_hash(name);
@@ -197,9 +242,28 @@ impl Table {
                 return (!name.is_empty()).then(|| self.get(CommandId(slot.id)));
             }
             if slot.length == 0 {
-                return None;
+                return self.by_long_name(name);
             }
             index = (index + 1) % NAME_SLOTS;
+        }
+    }
+
+    #[cold]
+    fn by_long_name(&self, name: &[u8]) -> Option<&Command> {
+        let (_, id) = self.long_names.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+        Some(self.get(*id))
+    }
+
+    /// A command by the name that it is declared with, in any case, whatever it is called by.
+    pub fn declared(&self, name: &[u8]) -> Option<&Command> {
+        self.top_level().find(|command| command.entry.name.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// The same for a full name.
+    pub fn declared_full(&self, name: &[u8]) -> Option<&Command> {
+        match name.iter().position(|&byte| byte == b'|') {
+            None => self.declared(name),
+            Some(bar) => self.subcommand(self.declared(&name[..bar])?, &name[bar + 1..]),
         }
     }
 
@@ -239,6 +303,11 @@ impl Table {
 }
 
 impl Command {
+    /// The name that it, or the container that it is a subcommand of, is declared with.
+    pub fn top_name(&self) -> &str {
+        self.full_name.split('|').next().unwrap_or_default()
+    }
+
     /// Whether it has the property, given or derived.
     #[inline]
     pub fn has(&self, flag: Flag) -> bool {

@@ -123,7 +123,7 @@ impl ThreadHost {
             id: 0,
             unix_seconds: self.driver.clock().now_ms() / 1000,
             duration_us: ns / 1000,
-            args: shortened(&without_secrets(args)),
+            args: shortened(&without_secrets(command.top_name(), args)),
             peer,
             name,
         };

@@ -230,7 +230,7 @@ impl Thread {
     fn put_back_unclaimed(&mut self, client: Client, restore: Option<Restore>) {
         let Some(Restore { db, args }) = restore else { return };
         let slices = args.slices();
-        let command = self.host.shared.table.resolve(&slices).expect("a restoring command is a plain one");
+        let command = self.host.shared.table.declared(slices[0]).expect("a restoring command is a plain one");
         let id = self.host.shared.shards.placement().shard(slices[1]);
         drop(slices);
         let client = Client { db, deny_blocking: true, ..client };

@@ -29,14 +29,14 @@ impl ThreadHost {
     #[inline]
     pub(crate) fn monitor(&mut self, command: &Command, args: &[&[u8]], now: bool) {
         if now && self.is_monitored() && !command.has(Flag::Admin) {
-            self.feed_monitors(args);
+            self.feed_monitors(command, args);
         }
     }
 
     #[cold]
-    fn feed_monitors(&mut self, args: &[&[u8]]) {
+    fn feed_monitors(&mut self, command: &Command, args: &[&[u8]]) {
         let now_us = self.driver.clock().now_us();
-        let line = Arc::new(line(now_us, self.session(), args));
+        let line = Arc::new(line(now_us, self.session(), command.top_name(), args));
         for remote in &self.shared.threads {
             if remote.monitor_count.load(Ordering::Relaxed) > 0 {
                 remote.send(Message::Monitor(line.clone()));
@@ -79,7 +79,7 @@ impl Thread {
 }
 
 /// `+<seconds>.<microseconds> [<db> <address>] "<argument>" …`
-fn line(now_us: u64, session: &Session, args: &[&[u8]]) -> Vec<u8> {
+fn line(now_us: u64, session: &Session, name: &str, args: &[&[u8]]) -> Vec<u8> {
     let (seconds, micros) = (now_us / 1_000_000, now_us % 1_000_000);
     let source = match session {
         session if session.client.in_script => "lua".to_owned(),
@@ -87,7 +87,7 @@ fn line(now_us: u64, session: &Session, args: &[&[u8]]) -> Vec<u8> {
         session => session.peer.clone(),
     };
     let mut line = format!("+{seconds}.{micros:06} [{} {source}]", session.client.db).into_bytes();
-    for arg in without_secrets(args) {
+    for arg in without_secrets(name, args) {
         line.extend_from_slice(b" \"");
         escape(arg, &mut line);
         line.push(b'"');
@@ -96,22 +96,23 @@ fn line(now_us: u64, session: &Session, args: &[&[u8]]) -> Vec<u8> {
     line
 }
 
-/// The arguments of a command with its user names and passwords replaced: for eyes other than the client's.
-pub(crate) fn without_secrets<'a>(args: &[&'a [u8]]) -> ArgSlices<'a> {
+/// The arguments of a command with its user names and passwords replaced: for eyes other than the client's. `name` is what
+/// the command is declared as, whatever it is called by.
+pub(crate) fn without_secrets<'a>(name: &str, args: &[&'a [u8]]) -> ArgSlices<'a> {
     let is = |index: usize, word: &str| args.get(index).is_some_and(|arg| keyword_is(arg, word));
     let mut shown: ArgSlices<'a> = args.into();
     let mut redact = |range: Range<usize>| {
         shown.iter_mut().take(range.end).skip(range.start).for_each(|arg| *arg = REDACTED)
     };
-    if is(0, "auth") {
+    if name == "auth" {
         redact(1..args.len());
-    } else if is(0, "hello")
+    } else if name == "hello"
         && let Some(option) = (2..args.len()).find(|&index| is(index, "auth"))
     {
         redact(option + 1..option + 3);
-    } else if is(0, "acl") && ["setuser", "getuser", "deluser"].iter().any(|name| is(1, name)) {
+    } else if name == "acl" && ["setuser", "getuser", "deluser"].iter().any(|name| is(1, name)) {
         redact(2..args.len());
-    } else if is(0, "config") && is(1, "set") {
+    } else if name == "config" && is(1, "set") {
         for name in
             (2..args.len()).step_by(2).filter(|&name| is(name, "requirepass") || is(name, "masterauth"))
         {
@@ -145,27 +146,33 @@ mod tests {
     use crate::users::Users;
 
     #[track_caller]
-    fn check(args: &[&[u8]], expected: &str) {
+    fn check(name: &str, args: &[&[u8]], expected: &str) {
         let users = Users::new(&Table::new(&[]), &Settings::default());
         let mut session = Session::new(Client::internal(3, resp::Proto::Resp2), users.access(), 0);
         session.peer = "127.0.0.1:60866".to_owned();
-        let line = line(1_339_518_083_000_412, &session, args);
+        let line = line(1_339_518_083_000_412, &session, name, args);
         let expected = format!("+1339518083.000412 [3 127.0.0.1:60866] {expected}\r\n");
         assert_eq!(String::from_utf8_lossy(&line), expected);
     }
 
     #[test]
     fn lines_are_escaped_and_keep_secrets() {
-        check(&[b"SET", b"a", b"\x00\"\\\r\n\t\x07\x08~\xff"], r#""SET" "a" "\x00\"\\\r\n\t\a\b~\xff""#);
-        check(&[b"auth", b"u", b"p"], r#""auth" "(redacted)" "(redacted)""#);
-        check(&[b"AUTH", b"p"], r#""AUTH" "(redacted)""#);
         check(
+            "set",
+            &[b"SET", b"a", b"\x00\"\\\r\n\t\x07\x08~\xff"],
+            r#""SET" "a" "\x00\"\\\r\n\t\a\b~\xff""#,
+        );
+        check("auth", &[b"whoami", b"u", b"p"], r#""whoami" "(redacted)" "(redacted)""#);
+        check("auth", &[b"AUTH", b"p"], r#""AUTH" "(redacted)""#);
+        check(
+            "hello",
             &[b"HELLO", b"3", b"setname", b"x", b"AUTH", b"u", b"p"],
             r#""HELLO" "3" "setname" "x" "AUTH" "(redacted)" "(redacted)""#,
         );
-        check(&[b"acl", b"SETUSER", b"u", b">p"], r#""acl" "SETUSER" "(redacted)" "(redacted)""#);
-        check(&[b"hello", b"3"], r#""hello" "3""#);
+        check("acl", &[b"acl", b"SETUSER", b"u", b">p"], r#""acl" "SETUSER" "(redacted)" "(redacted)""#);
+        check("hello", &[b"hello", b"3"], r#""hello" "3""#);
         check(
+            "config",
             &[b"config", b"SET", b"port", b"1", b"requirepass", b"p"],
             r#""config" "SET" "port" "1" "requirepass" "(redacted)""#,
         );

@@ -115,7 +115,7 @@ impl Thread {
         let is_heard = shared.patterns.len() > 0 || shared.subscription_count.load(Ordering::Relaxed) > 0;
         let events: Vec<Post> =
             self.tx.posts.extract_if(.., |post| matches!(post, Post::Event { .. })).collect();
-        let Some(publish) = shared.table.by_name(b"publish").filter(|_| is_heard) else { return };
+        let Some(publish) = shared.table.declared(b"publish").filter(|_| is_heard) else { return };
         for event in events {
             let Post::Event { channel, message } = event else { continue };
             let id = shared.shards.placement().channel(&channel);

@@ -98,7 +98,7 @@ impl Selector {
             }
             [b'+', name @ ..] => return self.allow(table, name),
             [b'-', name @ ..] => {
-                self.set_command(table, table.by_full_name(name).ok_or(RuleError::Unknown)?, false);
+                self.set_command(table, table.declared_full(name).ok_or(RuleError::Unknown)?, false);
             }
             _ => return Err(RuleError::Syntax),
         }
@@ -166,10 +166,11 @@ impl Selector {
     /// Allows a command, a subcommand, or a command with this first argument.
     fn allow(&mut self, table: &Table, name: &[u8]) -> Result<(), RuleError> {
         let Some(bar) = name.iter().rposition(|&byte| byte == b'|') else {
-            self.set_command(table, table.by_name(name).ok_or(RuleError::Unknown)?, true);
+            self.set_command(table, table.declared(name).ok_or(RuleError::Unknown)?, true);
             return Ok(());
         };
-        let (command, rest) = (table.by_full_name(&name[..bar]).ok_or(RuleError::Unknown)?, &name[bar + 1..]);
+        let (command, rest) =
+            (table.declared_full(&name[..bar]).ok_or(RuleError::Unknown)?, &name[bar + 1..]);
         if command.is_subcommand() {
             return Err(RuleError::FirstArgOfSubcommand);
         }

@@ -132,7 +132,7 @@ impl Thread {
             return;
         }
         shared.flush_at.store(UnixMs::MAX, Ordering::Relaxed);
-        let command = shared.table.by_name(b"flushdb").expect("there is such a command");
+        let command = shared.table.declared(b"flushdb").expect("there is such a command");
         for id in shared.shards.ids() {
             let client = Client { thread: self.host.id, ..Client::internal(0, resp::Proto::Resp2) };
             let task = Task::new(Work::Restore(command.id), id, client, OwnedArgs::new(&[b"flushdb"]));

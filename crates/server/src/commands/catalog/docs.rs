@@ -22,7 +22,7 @@ pub(super) const COMMAND_DOCS: Entry = Entry {
 fn command_docs(ctx: &mut Ctx) -> CommandResult {
     let table = ctx.store.tx.table;
     let commands: Vec<&Command> = match &ctx.args[2..] {
-        [] => table.top_level().collect(),
+        [] => table.callable().collect(),
         names => names.iter().filter_map(|name| table.by_full_name(name)).collect(),
     };
     ctx.reply.map(commands.len());

@@ -40,8 +40,8 @@ fn command_info(ctx: &mut Ctx) -> CommandResult {
 /// Describes all commands.
 pub(super) fn write_all(ctx: &mut Ctx) {
     let table = ctx.store.tx.table;
-    ctx.reply.array(table.top_level().count());
-    for command in table.top_level() {
+    ctx.reply.array(table.callable().count());
+    for command in table.callable() {
         write(&mut ctx.reply, table, command);
     }
 }

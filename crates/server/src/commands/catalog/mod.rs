@@ -61,7 +61,7 @@ const COMMAND_COUNT: Entry = Entry {
 };
 
 fn command_count(ctx: &mut Ctx) -> CommandResult {
-    ctx.reply.int(ctx.store.tx.table.top_level().count() as i64);
+    ctx.reply.int(ctx.store.tx.table.callable().count() as i64);
     Ok(())
 }
 
@@ -110,7 +110,7 @@ fn command_list(ctx: &mut Ctx) -> CommandResult {
     let names: Vec<&str> = table
         .all()
         .iter()
-        .filter(|command| wanted(command))
+        .filter(|command| !command.is_disabled && wanted(command))
         .map(|command| command.full_name.as_str())
         .collect();
     ctx.reply.array(names.len());

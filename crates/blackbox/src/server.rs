@@ -85,7 +85,7 @@ impl Server {
         Server::redis_with(&[])
     }
 
-    /// The same with `more` options.
+    /// The same with `more` options. The first one may be a configuration file.
     pub fn redis_with(more: &[&str]) -> Result<Server, StartError> {
         Server::attempt_redis(more, false)
     }
@@ -98,7 +98,9 @@ impl Server {
     fn attempt_redis(more: &[&str], may_load: bool) -> Result<Server, StartError> {
         // A name that no file has: it would load a snapshot that somebody left in its directory.
         let snapshot = format!("oracle-{}.rdb", std::process::id());
-        let options = [&["--dbfilename", &snapshot, "--enable-debug-command", "yes"], more].concat();
+        let has_file = more.first().is_some_and(|option| !option.starts_with('-'));
+        let (file, more) = more.split_at(usize::from(has_file));
+        let options = [file, &["--dbfilename", &snapshot], more].concat();
         Server::attempt(&[Path::new("redis-server")], &options, may_load)
     }
 
@@ -135,6 +137,7 @@ impl Server {
             .args(file)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--dbfilename", &format!("blackbox-{port}.rdb")])
+            .args(["--enable-debug-command", "yes"])
             // A file says itself when it saves.
             .args(if has_file { &[][..] } else { &["--save", ""] })
             .args(options)

@@ -17,7 +17,9 @@ mod file;
 mod help;
 mod ignored;
 mod kind;
+mod merge;
 mod setting;
+mod source;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -34,20 +36,19 @@ use ds::zset::ZSetLimits;
 use keyspace::{Config, Lfu};
 use resp::Limits;
 
-use crate::error::Error;
 use crate::eviction::{Policy, Rank};
 use crate::processors::ThreadCount;
 use crate::shared::EntryMode;
-use crate::users::UserLine;
 
 pub(crate) use command_line::Invocation;
 pub(crate) use file::replace_file;
 pub(crate) use help::{help, version_line};
 pub(crate) use kind::OutputLimit;
+pub(crate) use merge::{Found, WithoutEffect, rename};
 pub(crate) use setting::*;
 pub(crate) use table::*;
 
-use ignored::{FILE_ONLY, IGNORED};
+use ignored::{Foreign, IGNORED};
 use kind::{Kind, Value};
 
 /// The directive that declares a user.
@@ -72,31 +73,25 @@ pub(crate) struct Settings {
     texts: Mutex<Vec<Arc<str>>>,
     /// The file that was read at the start, which `CONFIG REWRITE` writes.
     config_file: Option<PathBuf>,
+    /// Whether `io-threads` says how many threads there are.
+    has_io_threads: bool,
 }
 
 /// What `CONFIG SET` has changed, with what was there before.
 #[derive(Debug)]
 pub(crate) struct Changed(Vec<(Id, Value, Value)>);
 
-/// What was found while the settings were read, for the log.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    seen: Vec<Id>,
-    /// Directives with a value of their own that mean nothing here.
-    pub(crate) without_effect: Vec<String>,
-    /// Lines about users, to be understood when the commands are known.
-    pub(crate) users: Vec<UserLine>,
-}
-
 /// The setting of a number.
 pub(crate) fn setting(id: Id) -> Setting {
     match EFFECTIVE.get(id.0) {
         Some(setting) => *setting,
-        None => {
-            let (name, default) = IGNORED[id.0 - EFFECTIVE_COUNT];
-            Setting { name, default, kind: Kind::Words, ..Setting::of(Group::Ignored) }
-        }
+        None => IGNORED[id.0 - EFFECTIVE_COUNT].setting(),
     }
+}
+
+/// What a setting without an effect is elsewhere.
+fn foreign(id: Id) -> Option<Foreign> {
+    IGNORED.get(id.0.checked_sub(EFFECTIVE_COUNT)?).copied()
 }
 
 /// All settings.
@@ -125,6 +120,7 @@ impl Default for Settings {
             output_limits: Default::default(),
             texts: Mutex::new(values.iter().map(|value| Arc::from(value.text.as_str())).collect()),
             config_file: None,
+            has_io_threads: false,
         };
         for (number, value) in values.iter().enumerate().take(EFFECTIVE_COUNT) {
             settings.store_number(Id(number), value);
@@ -188,46 +184,6 @@ impl Settings {
 
     // ---- changing -------------------------------------------------------------------------------------------
 
-    /// Sets one setting while the server starts. `place` says for the error where it was found.
-    pub(crate) fn assign(
-        &self,
-        name: &str,
-        words: &[&str],
-        place: &str,
-        found: &mut Found,
-    ) -> Result<(), Error> {
-        if name.eq_ignore_ascii_case(USER) {
-            let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
-            found.users.push(UserLine { place: place.to_owned(), words });
-            return Ok(());
-        }
-        if FILE_ONLY.contains(&name.to_ascii_lowercase().as_str()) {
-            found.without_effect.push(name.to_owned());
-            return Ok(());
-        }
-        let Some(id) = find(name) else { return Err(Error::unknown_setting(name, place)) };
-        let setting = setting(id);
-        let is_first = !found.seen.contains(&id);
-        found.seen.push(id);
-        let mut texts = self.lock();
-        let adds = !matches!(setting.kind, Kind::SavePoints) || !is_first;
-        let words = own_words(&setting, words);
-        let value = setting.kind.parse(&words, if adds { &texts[id.0] } else { "" }).map_err(|why| {
-            Error::BadValue {
-                name: setting.name,
-                value: words.join(" "),
-                place: place.to_owned(),
-                why,
-                doc: setting.doc,
-            }
-        })?;
-        if setting.group == Group::Ignored && value.text != setting.default {
-            found.without_effect.push(setting.name.to_owned());
-        }
-        self.store(&mut texts, id, &value);
-        Ok(())
-    }
-
     /// Sets a number that the system forced upon us.
     pub(crate) fn lower(&self, id: Id, number: i64) {
         self.store(&mut self.lock(), id, &Value { number, text: number.to_string() });
@@ -270,6 +226,9 @@ impl Settings {
             let setting = setting(id);
             let current = if matches!(setting.kind, Kind::SavePoints) { "" } else { &texts[id.0] };
             let value = setting.kind.parse(&[word], current).map_err(|why| failed(setting.name, &why))?;
+            if let Some(why) = self.refusal(id, &value.text) {
+                return Err(failed(setting.name, why));
+            }
             let number = self.numbers.get(id.0).map_or(0, |number| number.load(Ordering::Relaxed));
             changed.push((id, Value { number, text: texts[id.0].to_string() }, value));
         }
@@ -415,6 +374,10 @@ impl Settings {
     /// Number of threads that serve clients, and where it comes from.
     pub(crate) fn threads(&self) -> ThreadCount {
         match self.number(PROACTOR_THREADS) {
+            0 if self.has_io_threads => ThreadCount {
+                count: self.number(IO_THREADS) as usize,
+                reason: "as io-threads says".to_owned(),
+            },
             0 => ThreadCount::by_default(self),
             count => ThreadCount { count: count as usize, reason: "as proactor_threads says".to_owned() },
         }
@@ -558,14 +521,79 @@ mod tests {
         assert_eq!((settings.number(TIMEOUT), &*settings.text(LOGLEVEL)), (0, "notice"));
     }
 
+    #[track_caller]
+    fn check_lines(lines: &str, without_effect: &[&str], errors: &[&str]) {
+        let (mut settings, mut reading) = (Settings::default(), source::Reading::default());
+        reading.text(lines.as_bytes(), "x").unwrap();
+        let found = settings.apply(reading.directives);
+        let told: Vec<&str> = found.without_effect.iter().map(|directive| directive.name).collect();
+        assert_eq!(told, without_effect, "{lines}");
+        let refused: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
+        assert!(
+            refused.len() == errors.len()
+                && refused.iter().zip(errors).all(|(text, name)| text.contains(name)),
+            "{lines}: {refused:?}"
+        );
+    }
+
     #[test]
     fn settings_without_effect_are_kept_and_told_of() {
-        let (settings, mut found) = (Settings::default(), Found::default());
-        settings.assign("appendfsync", &["always"], "here", &mut found).unwrap();
-        settings.assign("hz", &["10"], "here", &mut found).unwrap();
-        settings.assign("user", &["default", "on"], "here", &mut found).unwrap();
-        assert_eq!(found.without_effect, ["appendfsync"]);
+        let (mut settings, mut reading) = (Settings::default(), source::Reading::default());
+        reading.text(b"hz 100\nuser default on\nUser x off", "here").unwrap();
+        let found = settings.apply(reading.directives);
         assert_eq!(found.users[0].words, [&b"default"[..], b"on"]);
-        assert_eq!(&*settings.text(find("appendfsync").unwrap()), "always");
+        assert_eq!(found.users[1].place, "in here, line 3");
+        assert_eq!(&*settings.text(find("hz").unwrap()), "100");
+        assert_eq!(found.without_effect[0].place, "in here, line 1");
+    }
+
+    #[test]
+    fn what_says_the_default_is_nothing_to_tell() {
+        check_lines(
+            "hz 10\nauto-aof-rewrite-min-size 64mb\nrepl-backlog-size 10mb\nrepl-timeout 60",
+            &[],
+            &[],
+        );
+        check_lines("lazyfree-lazy-expire yes\nhide-user-data-from-log yes\nreplicaof no one", &[], &[]);
+        check_lines(
+            "hz 100\nhz 10\nrepl-backlog-size 2mb\nrepl-timeout 61",
+            &["repl-backlog-size", "repl-timeout"],
+            &[],
+        );
+    }
+
+    #[test]
+    fn promises_that_cannot_be_kept_are_refused_by_their_last_value() {
+        for line in [
+            "replicaof 10.0.0.1 6379",
+            "slaveof 10.0.0.1 6379",
+            "masterauth secret",
+            "masteruser x",
+            "primaryauth secret",
+            "min-replicas-to-write 1",
+            "min-slaves-to-write 1",
+            "tls-port 6380",
+            "tls-replication yes",
+            "tls-cluster yes",
+            "loadmodule /usr/lib/x.so",
+            "cluster-enabled yes",
+            "appendonly yes",
+            "rdma-port 1",
+            "import-mode yes",
+            "socket-mark-id 1",
+            "unixsocketgroup redis",
+            "shutdown-on-sigterm save",
+        ] {
+            let name = line.split(' ').next().unwrap();
+            check_lines(line, &[], &[&format!("'{name}' in x, line 1 is refused: ")]);
+        }
+        check_lines("tls-port 6380\nTLS_port 0\nmin-replicas-to-write 2\nmin-replicas-to-write 0", &[], &[]);
+        check_lines("replicaof a 1\nport x", &[], &["bad value 'x' for 'port'", "'replicaof' in x, line 1"]);
+        let settings = Settings::default();
+        let refused = settings.change(&[("min-replicas-to-write", "1")], false).unwrap_err();
+        assert!(refused.text().starts_with(
+            b"ERR CONFIG SET failed (possibly related to argument 'min-replicas-to-write') - there"
+        ));
+        check_change(&settings, &[("min-replicas-to-write", "0")], Ok(()));
     }
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use proactor::SimNet;
 
-use crate::settings::{Invocation, Settings};
+use crate::settings::{Found, Invocation, Settings, rename};
 use crate::shared::{Lease, Shared};
 use crate::thread::Thread;
 use crate::users::Users;
@@ -28,12 +28,13 @@ pub struct SimulatedThread {
 /// # Panics
 /// If the command line is wrong.
 pub fn simulate(args: &[String], net: &SimNet, address: &str) -> (SimulatedServer, Vec<SimulatedThread>) {
-    let settings = settings(args);
+    let (settings, found) = settings(args);
     let config = settings.driver_config();
     let mut drivers: Vec<_> = (0..settings.thread_count()).map(|_| net.driver(&config)).collect();
     drivers[0].listen(net.listener(address)).expect("a simulated driver listens on a simulated address");
     let wakers = drivers.iter_mut().map(proactor::Driver::waker).collect();
-    let table = crate::commands::table();
+    let mut table = crate::commands::table();
+    rename(&mut table, &found.renames).unwrap_or_else(|error| panic!("{error}"));
     let seed = net.entropy().next_u64();
     let users = Users::new(&table, &settings);
     let shared =
@@ -48,12 +49,15 @@ pub fn simulate(args: &[String], net: &SimNet, address: &str) -> (SimulatedServe
     (SimulatedServer(lease), threads)
 }
 
-fn settings(args: &[String]) -> Settings {
+fn settings(args: &[String]) -> (Settings, Found) {
     match Invocation::parse(args) {
-        Ok(Invocation::Serve(arguments)) => match arguments.settings() {
-            Ok((settings, _)) => settings,
-            Err(error) => panic!("{error}"),
-        },
+        Ok(Invocation::Serve(arguments)) => {
+            let read = arguments.settings().and_then(|(settings, mut found)| {
+                found.check()?;
+                Ok((settings, found))
+            });
+            read.unwrap_or_else(|error| panic!("{error}"))
+        }
         other => panic!("no command line of a server: {other:?}"),
     }
 }

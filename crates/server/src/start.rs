@@ -14,8 +14,8 @@ use crate::error::Error;
 use crate::session::Protocol;
 use crate::settings::{
     BIND, DIR, DISABLE_THP, Found, Invocation, MAXCLIENTS, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET, PIDFILE,
-    PORT, SUPERVISED, SUPERVISED_BY_SYSTEMD, Settings, TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM, help,
-    version_line,
+    PORT, SUPERVISED, SUPERVISED_BY_SYSTEMD, Settings, TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM,
+    WithoutEffect, help, rename, version_line,
 };
 use crate::shared::Shared;
 use crate::snapshot::aof::Choice;
@@ -35,8 +35,11 @@ pub fn run(args: &[String]) -> ExitCode {
     let outcome = match Invocation::parse(args) {
         Ok(Invocation::Help) => print(&help()),
         Ok(Invocation::Version) => print(&(version_line() + "\n")),
+        Ok(Invocation::Test(arguments)) => {
+            arguments.settings().and_then(|(settings, found)| judge(&settings, found))
+        }
         Ok(Invocation::Serve(arguments)) => {
-            arguments.settings().and_then(|(settings, found)| serve(settings, &found))
+            arguments.settings().and_then(|(settings, found)| serve(settings, found))
         }
         Err(error) => Err(error),
     };
@@ -64,7 +67,28 @@ fn print(text: &str) -> Result<(), Error> {
     printed.map_err(|source| Error::Io { what: "cannot write to standard output".to_owned(), source })
 }
 
-fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
+/// Says what of a configuration has no effect, and what is refused.
+fn judge(settings: &Settings, mut found: Found) -> Result<(), Error> {
+    for WithoutEffect { name, text, place } in &found.without_effect {
+        print(&format!("without effect: '{name} {text}' {place}\n"))?;
+    }
+    let mut table = crate::commands::table();
+    let users =
+        rename(&mut table, &found.renames).and_then(|()| Users::at_start(&table, settings, &found.users));
+    found.errors.extend(users.err());
+    if found.errors.is_empty() {
+        return print("the configuration is good\n");
+    }
+    for error in &found.errors {
+        eprintln!("darter: {error}");
+    }
+    Err(Error::BadConfiguration)
+}
+
+fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
+    found.check()?;
+    let mut table = crate::commands::table();
+    rename(&mut table, &found.renames)?;
     if settings.is_on(DISABLE_THP) {
         system::disable_huge_pages();
     }
@@ -87,9 +111,9 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
     );
     processors::confine_server(&settings);
     if !found.without_effect.is_empty() {
-        tracing::warn!("accepted without effect: {}", found.without_effect.join(", "));
+        let names: Vec<&str> = found.without_effect.iter().map(|directive| directive.name).collect();
+        tracing::warn!("accepted without effect: {}", names.join(", "));
     }
-    let table = crate::commands::table();
     let users = Users::at_start(&table, &settings, &found.users)?;
     let memory_bytes_max = settings.memory_bytes_max();
     if (1..1 << 20).contains(&memory_bytes_max) {
@@ -106,7 +130,7 @@ fn serve(settings: Settings, found: &Found) -> Result<(), Error> {
     stop_at_signal(shared)?;
     let listeners = listen(&shared.settings)?;
     let places: Vec<String> = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();
-    let pid_file = PidFile::write(&shared.settings)?;
+    let pid_file = PidFile::write(&shared.settings);
     shared.begin_loading(&choice);
     let threads = start_threads(shared, threads, listeners);
     let loaded = shared.load_at_start(&choice);
@@ -305,15 +329,20 @@ fn stop_at_signal(shared: &'static Shared) -> Result<(), Error> {
 struct PidFile(Option<PathBuf>);
 
 impl PidFile {
-    fn write(settings: &Settings) -> Result<PidFile, Error> {
+    /// Writes it. A server without the file serves as well, so a failure is only logged.
+    fn write(settings: &Settings) -> PidFile {
         let path = settings.text(PIDFILE);
         if path.is_empty() {
-            return Ok(PidFile(None));
+            return PidFile(None);
         }
         let path = std::path::absolute(Path::new(&*path)).unwrap_or_else(|_| PathBuf::from(&*path));
-        std::fs::write(&path, format!("{}\n", std::process::id()))
-            .map_err(|source| Error::Io { what: format!("cannot write {}", path.display()), source })?;
-        Ok(PidFile(Some(path)))
+        match std::fs::write(&path, format!("{}\n", std::process::id())) {
+            Ok(()) => PidFile(Some(path)),
+            Err(error) => {
+                tracing::warn!("cannot write the pid file {}: {error}", path.display());
+                PidFile(None)
+            }
+        }
     }
 }
 

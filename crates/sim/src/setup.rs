@@ -73,6 +73,7 @@ impl Setup {
             "--protected-mode=no".to_owned(),
             "--databases=16".to_owned(),
             "--save=".to_owned(),
+            "--enable-debug-command=yes".to_owned(),
             format!("--dir={}", self.directory),
             format!("--proactor_threads={}", self.threads),
             format!("--num_shards={}", self.shards),

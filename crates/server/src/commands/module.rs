@@ -4,7 +4,7 @@ use command::Flag::*;
 use command::{CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, block, keyword_is, string};
 
 use super::not_allowed;
-use crate::settings;
+use crate::settings::ENABLE_MODULE_COMMAND;
 use crate::thread::ThreadHost;
 
 /// The family of MODULE.
@@ -63,10 +63,11 @@ fn module_load(ctx: &mut Ctx) -> CommandResult {
 
 /// Redis looks at this setting before it looks at anything else.
 fn check_setting(ctx: &mut Ctx) -> CommandResult {
-    const SETTING: &str = "enable-module-command";
-    let settings = &ThreadHost::of(ctx.host).shared.settings;
-    let id = settings::find(SETTING).expect("it is among the settings without an effect");
-    if &*settings.text(id) == "no" { Err(not_allowed("MODULE", SETTING)) } else { Ok(()) }
+    if ThreadHost::of(ctx.host).client_may(ENABLE_MODULE_COMMAND) {
+        Ok(())
+    } else {
+        Err(not_allowed("MODULE", "enable-module-command"))
+    }
 }
 
 const MODULE_LOADEX: Entry = Entry {

@@ -1,7 +1,7 @@
 //! The command line, which is that of redis-server: a configuration file, then directives as flags.
 //!
 //! ```text
-//!   darter [/path/to/redis.conf | -] [--directive value …]… [--directive=value]…
+//!   darter [--test-config] [/path/to/redis.conf | -] [--directive value …]… [--directive=value]…
 //! ```
 //!
 //! A flag takes all words up to the next one that begins with `--`. What stands on the command line comes after the file and
@@ -9,7 +9,8 @@
 
 use std::path::PathBuf;
 
-use super::{Found, Settings, file};
+use super::source::{Directive, Reading};
+use super::{Found, Settings};
 use crate::error::Error;
 
 /// What the command line asks for.
@@ -19,6 +20,8 @@ pub(crate) enum Invocation {
     Help,
     /// Tell the version.
     Version,
+    /// Judge the configuration.
+    Test(Arguments),
     /// Run a server.
     Serve(Arguments),
 }
@@ -39,6 +42,8 @@ enum Source {
     File(PathBuf),
 }
 
+/// The flag before a configuration that is to be judged.
+const TEST: &str = "--test-config";
 /// Flags of redis-server that do something else than run a server.
 const OTHER_PROGRAMS: &[&str] = &["--sentinel", "--test-memory", "--check-system"];
 
@@ -52,6 +57,8 @@ impl Invocation {
         if args.iter().any(|arg| arg == "--version") || first == Some("-v") {
             return Ok(Invocation::Version);
         }
+        let is_test = first == Some(TEST);
+        let args = if is_test { &args[1..] } else { args };
         let mut arguments = Arguments::default();
         for (index, arg) in args.iter().enumerate() {
             if OTHER_PROGRAMS.contains(&arg.as_str()) {
@@ -77,31 +84,28 @@ impl Invocation {
                 return Err(Error::StrayArgument(arg.clone()));
             }
         }
-        Ok(Invocation::Serve(arguments))
+        Ok(if is_test { Invocation::Test(arguments) } else { Invocation::Serve(arguments) })
     }
 }
 
 impl Arguments {
-    /// Reads the configuration that they name, and applies them.
+    /// Reads the configuration that they name, and applies them. What is wrong with it is among what was found.
     pub(crate) fn settings(&self) -> Result<(Settings, Found), Error> {
-        let (mut settings, mut found) = (Settings::default(), Found::default());
+        let (mut settings, mut reading) = (Settings::default(), Reading::default());
         match &self.source {
             Source::None => {}
-            Source::StandardInput => {
-                let text = std::io::read_to_string(std::io::stdin())
-                    .map_err(|source| Error::Io { what: "cannot read standard input".to_owned(), source })?;
-                file::load(&settings, &text, "standard input", 0, &mut found)?;
-            }
+            Source::StandardInput => reading.standard_input()?,
             Source::File(path) => {
-                file::load_path(&settings, path, 0, &mut found)?;
+                reading.file(path, "")?;
                 // It may be named relative to where the server was started, and `dir` lead elsewhere.
                 settings.config_file = Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()));
             }
         }
         for (name, words) in &self.directives {
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            settings.assign(name, &words, "on the command line", &mut found)?;
+            let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+            reading.add(Directive { name: name.clone(), words, place: "on the command line".to_owned() })?;
         }
+        let found = settings.apply(reading.directives);
         Ok((settings, found))
     }
 }
@@ -127,7 +131,9 @@ mod tests {
     #[track_caller]
     fn check_error(line: &str, expected: &str) {
         let error = match parse(line) {
-            Ok(Invocation::Serve(arguments)) => arguments.settings().map(|_| ()).expect_err(line),
+            Ok(Invocation::Serve(arguments)) => {
+                arguments.settings().and_then(|(_, mut found)| found.check()).expect_err(line)
+            }
             Ok(other) => panic!("{other:?}"),
             Err(error) => error,
         };
@@ -151,6 +157,14 @@ mod tests {
     }
 
     #[test]
+    fn threads_for_input_and_output_are_threads() {
+        assert_eq!(settings("--io-threads 3").thread_count(), 3);
+        assert_eq!(settings("--io-threads 1").thread_count(), 1);
+        assert_eq!(settings("--io-threads 3 --proactor_threads 2").thread_count(), 2);
+        assert_eq!(settings("--io-threads 3 --proactor_threads 0").thread_count(), 3);
+    }
+
+    #[test]
     fn help_and_version_go_before_everything() {
         for (line, expected) in
             [("-h", Invocation::Help), ("--port 1 --help", Invocation::Help), ("-v", Invocation::Version)]
@@ -162,6 +176,10 @@ mod tests {
     #[test]
     fn errors_name_what_is_wrong() {
         check_error("--prot 1", "unknown setting 'prot' on the command line; did you mean 'port'?");
+        check_error(
+            "--threads 4",
+            "unknown setting 'threads' on the command line; did you mean 'proactor_threads'?",
+        );
         check_error("--xyzzy-plugh 1", "unknown setting 'xyzzy-plugh' on the command line");
         check_error("-p 1", "unknown setting '-p' on the command line; did you mean '--port'?");
         check_error(

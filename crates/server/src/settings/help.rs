@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{EFFECTIVE, Group, IGNORED, Kind, Setting};
+use super::ignored::IGNORED;
+use super::{EFFECTIVE, Group, Kind, Setting};
 use crate::version::{BUILD_ID, DARTER_VERSION, GIT_SHA, REDIS_VERSION};
 
 /// Where the explanations begin.
@@ -21,7 +22,7 @@ pub(crate) fn version_line() -> String {
 pub(crate) fn help() -> String {
     let mut text = String::from(
         "A multi-threaded in-memory store that speaks the Redis protocol.\n\n\
-         Usage: darter [/path/to/redis.conf | -] [--setting value]... [--setting=value]...\n\n\
+         Usage: darter [--test-config] [/path/to/redis.conf | -] [--setting value]... [--setting=value]...\n\n\
          Every directive of redis.conf is a flag; - and _ are alike. Flags win over the file.\n",
     );
     for group in Group::SHOWN {
@@ -32,7 +33,10 @@ pub(crate) fn help() -> String {
             let _ = writeln!(text, "{flag}{:gap$}{} [default: {}]", "", setting.doc, shown(setting.default));
         }
     }
-    text.push_str("\n  -h, --help     This text\n  -v, --version  The version\n\n");
+    text.push_str(
+        "\n  -h, --help     This text\n  -v, --version  The version\n  --test-config  Say what of the configuration has \
+         no effect, and what is refused\n\n",
+    );
     let _ = writeln!(
         text,
         "Memory may have a unit: 1k is 1000 bytes, 1kb is 1024; likewise m, mb, g, gb.\n\
@@ -91,13 +95,20 @@ fn page() -> String {
             );
         }
     }
-    let ignored: Vec<String> = IGNORED.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let ignored: Vec<String> = IGNORED.iter().map(|foreign| format!("`{}`", foreign.name())).collect();
     let _ = write!(
         text,
-        "\n## {}\n\nAccepted, kept and shown by `CONFIG GET`, because configurations for Redis have them: {}.\n",
+        "\n## {}\n\nAccepted, kept and shown by `CONFIG GET`, because configurations for Redis and Valkey have them: {}.\n",
         Group::Ignored.title(),
         ignored.join(", ")
     );
+    text.push_str(
+        "\n## Refused\n\nThese promise what is not there, so the server does not start with any value but the default, \
+         nor is one accepted by `CONFIG SET`; `loadmodule` likewise.\n\n| setting | default | why, and what to do |\n|---|---|---|\n",
+    );
+    for (_, setting) in super::all().filter(|(_, setting)| !setting.refused.is_empty()) {
+        let _ = writeln!(text, "| `{}` | `{}` | {} |", setting.name, shown(setting.default), setting.refused);
+    }
     text
 }
 

@@ -1,134 +1,303 @@
-//! Directives of `redis.conf` that mean nothing here.
+//! Directives of `redis.conf` and `valkey.conf` that mean nothing here.
 //!
-//! A configuration written for Redis must start Darter, so they are accepted, kept, and answered by `CONFIG GET`; the log
-//! says once which ones were given another value than Redis' default, because then somebody expects something of them.
+//! A configuration written for another server must start Darter, so they are accepted, kept, and answered by `CONFIG GET`.
+//! Each was asked whether it is a promise. Those that are, about safety or about who talks to whom, are refused with any value
+//! but the harmless one ([`Foreign::refused`]). Of the others the log names once those that have another value than their
+//! default, because then somebody expects something of them; where no value makes a difference here ([`Foreign::any`]), it
+//! says nothing.
 
-/// Name and default of each, as Redis 7.2 has them.
-pub(super) const IGNORED: &[(&str, &str)] = &[
-    ("active-defrag-max-scan-fields", "1000"),
-    ("active-expire-effort", "1"),
-    ("activerehashing", "yes"),
-    ("always-show-logo", "no"),
-    ("aof-disable-auto-gc", "no"),
-    ("aof-rewrite-incremental-fsync", "yes"),
-    ("aof-timestamp-enabled", "no"),
-    ("aof-use-rdb-preamble", "yes"),
-    ("aof_rewrite_cpulist", ""),
-    ("appendfsync", "everysec"),
-    ("auto-aof-rewrite-min-size", "67108864"),
-    ("auto-aof-rewrite-percentage", "100"),
-    ("bind-source-addr", ""),
-    ("bio_cpulist", ""),
-    ("cluster-allow-pubsubshard-when-down", "yes"),
-    ("cluster-allow-reads-when-down", "no"),
-    ("cluster-allow-replica-migration", "yes"),
-    ("cluster-announce-bus-port", "0"),
-    ("cluster-announce-hostname", ""),
-    ("cluster-announce-human-nodename", ""),
-    ("cluster-announce-ip", ""),
-    ("cluster-announce-port", "0"),
-    ("cluster-announce-tls-port", "0"),
-    ("cluster-config-file", "nodes.conf"),
-    ("cluster-link-sendbuf-limit", "0"),
-    ("cluster-migration-barrier", "1"),
-    ("cluster-node-timeout", "15000"),
-    ("cluster-port", "0"),
-    ("cluster-preferred-endpoint-type", "ip"),
-    ("cluster-replica-no-failover", "no"),
-    ("cluster-replica-validity-factor", "10"),
-    ("cluster-require-full-coverage", "yes"),
-    ("cluster-slave-no-failover", "no"),
-    ("cluster-slave-validity-factor", "10"),
-    ("crash-log-enabled", "yes"),
-    ("crash-memcheck-enabled", "yes"),
-    ("dynamic-hz", "yes"),
-    ("enable-module-command", "no"),
-    ("hz", "10"),
-    ("ignore-warnings", ""),
-    ("io-threads", "1"),
-    ("io-threads-do-reads", "no"),
-    ("jemalloc-bg-thread", "yes"),
-    ("lazyfree-lazy-eviction", "no"),
-    ("lazyfree-lazy-expire", "no"),
-    ("lazyfree-lazy-server-del", "no"),
-    ("lazyfree-lazy-user-del", "no"),
-    ("lazyfree-lazy-user-flush", "no"),
-    ("list-max-listpack-size", "-2"),
-    ("list-max-ziplist-size", "-2"),
-    ("locale-collate", ""),
-    ("masterauth", ""),
-    ("masteruser", ""),
-    ("min-replicas-max-lag", "10"),
-    ("min-replicas-to-write", "0"),
-    ("min-slaves-max-lag", "10"),
-    ("min-slaves-to-write", "0"),
-    ("no-appendfsync-on-rewrite", "no"),
-    ("oom-score-adj", "no"),
-    ("oom-score-adj-values", "0 200 800"),
-    ("proc-title-template", "{title} {listen-addr} {server-mode}"),
-    ("propagation-error-behavior", "ignore"),
-    ("rdb-del-sync-files", "no"),
-    ("repl-backlog-size", "1048576"),
-    ("repl-backlog-ttl", "3600"),
-    ("repl-disable-tcp-nodelay", "no"),
-    ("repl-diskless-load", "disabled"),
-    ("repl-diskless-sync", "yes"),
-    ("repl-diskless-sync-delay", "5"),
-    ("repl-diskless-sync-max-replicas", "0"),
-    ("repl-ping-replica-period", "10"),
-    ("repl-ping-slave-period", "10"),
-    ("repl-timeout", "60"),
-    ("replica-announce-ip", ""),
-    ("replica-announce-port", "0"),
-    ("replica-announced", "yes"),
-    ("replica-ignore-disk-write-errors", "no"),
-    ("replica-ignore-maxmemory", "yes"),
-    ("replica-lazy-flush", "no"),
-    ("replica-priority", "100"),
-    ("replica-read-only", "yes"),
-    ("replica-serve-stale-data", "yes"),
-    ("replicaof", ""),
-    ("sanitize-dump-payload", "no"),
-    ("set-proc-title", "yes"),
-    ("shutdown-on-sigint", "default"),
-    ("shutdown-on-sigterm", "default"),
-    ("shutdown-timeout", "10"),
-    ("slave-announce-ip", ""),
-    ("slave-announce-port", "0"),
-    ("slave-ignore-maxmemory", "yes"),
-    ("slave-lazy-flush", "no"),
-    ("slave-priority", "100"),
-    ("slave-read-only", "yes"),
-    ("slave-serve-stale-data", "yes"),
-    ("slaveof", ""),
-    ("socket-mark-id", "0"),
-    ("syslog-enabled", "no"),
-    ("syslog-facility", "local0"),
-    ("syslog-ident", "redis"),
-    ("tls-auth-clients", "yes"),
-    ("tls-ca-cert-dir", ""),
-    ("tls-ca-cert-file", ""),
-    ("tls-cert-file", ""),
-    ("tls-ciphers", ""),
-    ("tls-ciphersuites", ""),
-    ("tls-client-cert-file", ""),
-    ("tls-client-key-file", ""),
-    ("tls-client-key-file-pass", ""),
-    ("tls-cluster", "no"),
-    ("tls-dh-params-file", ""),
-    ("tls-key-file", ""),
-    ("tls-key-file-pass", ""),
-    ("tls-port", "0"),
-    ("tls-prefer-server-ciphers", "no"),
-    ("tls-protocols", ""),
-    ("tls-replication", "no"),
-    ("tls-session-cache-size", "20480"),
-    ("tls-session-cache-timeout", "300"),
-    ("tls-session-caching", "yes"),
+use super::kind::Kind;
+use super::setting::{Group, Setting};
+
+/// A directive of other servers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Foreign {
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    /// The default of other versions.
+    other_default: &'static str,
+    /// Whether no value makes a difference here.
+    is_any_fine: bool,
+    /// Why every other value is refused, and what to do instead; empty: it is not.
+    refused: &'static str,
+}
+
+const REPLICATION: &str = "there is no replication, so this would be an independent server that takes writes; remove the line, \
+                           and load a snapshot of the other server if it is to take its place";
+const REPLICA_LOGIN: &str = "there is no replication, and nobody to log in to; remove the line";
+const REPLICA_COUNT: &str =
+    "there are no replicas, and writes would be accepted without them; remove the line, or set it to 0";
+const TLS: &str =
+    "there is no TLS; put a TLS proxy such as stunnel or HAProxy in front, and set it to 0 or no";
+const RDMA: &str = "there is no RDMA; set it to 0";
+const IMPORT: &str = "keys expire and are evicted always; set it to no";
+const SOCKET_MARK: &str = "sockets are not marked; mark them by the unit's control group, and set it to 0";
+const SOCKET_GROUP: &str =
+    "the socket's group is not set; put the socket into a directory of that group, and remove the line";
+const SIGNALS: &str = "at SIGTERM and SIGINT a snapshot is saved if there are save points, and that cannot be adjusted; set it to \
+                       default, and use `save`";
+
+impl Foreign {
+    const fn of(name: &'static str, kind: Kind, default: &'static str) -> Foreign {
+        Foreign { name, kind, default, other_default: "", is_any_fine: false, refused: "" }
+    }
+
+    /// Another version has this default.
+    const fn also(self, other_default: &'static str) -> Foreign {
+        Foreign { other_default, ..self }
+    }
+
+    /// No value makes a difference here.
+    const fn any(self) -> Foreign {
+        Foreign { is_any_fine: true, ..self }
+    }
+
+    /// It would be a promise.
+    const fn refused(self, refused: &'static str) -> Foreign {
+        Foreign { refused, ..self }
+    }
+
+    /// The setting that it is.
+    pub(super) fn setting(self) -> Setting {
+        let Foreign { name, kind, default, refused, .. } = self;
+        Setting { name, default, kind, refused, ..Setting::of(Group::Ignored) }
+    }
+
+    /// Its name, for `docs/settings.md`.
+    #[cfg(test)]
+    pub(super) fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// Whether somebody who sets it to `text` expects something that is not done.
+    pub(super) fn is_expected_of(self, text: &str) -> bool {
+        !(self.is_any_fine || text == self.default || (!text.is_empty() && text == self.other_default))
+    }
+}
+
+const fn yes_no(name: &'static str, default: &'static str) -> Foreign {
+    Foreign::of(name, Kind::Bool, default)
+}
+
+const fn number(name: &'static str, default: &'static str) -> Foreign {
+    Foreign::of(name, Kind::Integer { min: i64::MIN, max: i64::MAX }, default)
+}
+
+const fn memory(name: &'static str, default: &'static str) -> Foreign {
+    Foreign::of(name, Kind::Memory { min: 0, max: i64::MAX }, default)
+}
+
+const fn words(name: &'static str, default: &'static str) -> Foreign {
+    Foreign::of(name, Kind::Words, default)
+}
+
+/// Each with its default in Redis 7.2, or in the version that brought it.
+#[rustfmt::skip]
+pub(super) const IGNORED: &[Foreign] = &[
+    number("active-defrag-cycle-us", "500"),
+    number("active-defrag-max-scan-fields", "1000"),
+    number("active-expire-effort", "1"),
+    yes_no("activerehashing", "yes").any(),
+    yes_no("always-show-logo", "no").any(),
+    yes_no("aof-disable-auto-gc", "no"),
+    yes_no("aof-rewrite-incremental-fsync", "yes"),
+    yes_no("aof-timestamp-enabled", "no"),
+    yes_no("aof-use-rdb-preamble", "yes"),
+    words("aof_rewrite_cpulist", ""),
+    words("appendfsync", "everysec"),
+    number("array-slice-size", "4096"),
+    number("array-sparse-kmax", "10"),
+    number("array-sparse-kmin", "5"),
+    memory("auto-aof-rewrite-min-size", "67108864"),
+    number("auto-aof-rewrite-percentage", "100"),
+    words("availability-zone", ""),
+    words("bind-source-addr", ""),
+    words("bio_cpulist", ""),
+    number("client-default-resp", "2"),
+    yes_no("cluster-allow-pubsubshard-when-down", "yes"),
+    yes_no("cluster-allow-reads-when-down", "no"),
+    yes_no("cluster-allow-replica-migration", "yes"),
+    number("cluster-announce-bus-port", "0"),
+    words("cluster-announce-client-ipv4", ""),
+    words("cluster-announce-client-ipv6", ""),
+    number("cluster-announce-client-port", "0"),
+    number("cluster-announce-client-tls-port", "0"),
+    words("cluster-announce-hostname", ""),
+    words("cluster-announce-human-nodename", ""),
+    words("cluster-announce-ip", ""),
+    number("cluster-announce-port", "0"),
+    number("cluster-announce-tls-port", "0"),
+    number("cluster-blacklist-ttl", "60"),
+    number("cluster-compatibility-sample-ratio", "0"),
+    words("cluster-config-file", "nodes.conf"),
+    words("cluster-config-save-behavior", "sync"),
+    number("cluster-databases", "1"),
+    memory("cluster-link-sendbuf-limit", "0"),
+    number("cluster-manual-failover-timeout", "5000"),
+    number("cluster-message-gossip-perc", "10"),
+    number("cluster-migration-barrier", "1"),
+    number("cluster-node-timeout", "15000"),
+    number("cluster-ping-interval", "0"),
+    number("cluster-port", "0"),
+    words("cluster-preferred-endpoint-type", "ip"),
+    yes_no("cluster-replica-no-failover", "no"),
+    number("cluster-replica-validity-factor", "10"),
+    yes_no("cluster-require-full-coverage", "yes"),
+    yes_no("cluster-slave-no-failover", "no"),
+    number("cluster-slave-validity-factor", "10"),
+    memory("cluster-slot-migration-handoff-max-lag-bytes", "1048576"),
+    number("cluster-slot-migration-log-max-len", "1000"),
+    number("cluster-slot-migration-max-archived-tasks", "32"),
+    number("cluster-slot-migration-sync-buffer-drain-timeout", "60000"),
+    number("cluster-slot-migration-write-pause-timeout", "10000"),
+    yes_no("cluster-slot-stats-enabled", "no"),
+    number("commandlog-large-reply-max-len", "128"),
+    number("commandlog-large-request-max-len", "128"),
+    number("commandlog-reply-larger-than", "1048576"),
+    number("commandlog-request-larger-than", "1048576"),
+    yes_no("crash-log-enabled", "yes"),
+    yes_no("crash-memcheck-enabled", "yes"),
+    words("debug-context", ""),
+    yes_no("dual-channel-replication-enabled", "no"),
+    yes_no("dynamic-hz", "yes").any(),
+    yes_no("enable-debug-assert", "no"),
+    number("events-per-io-thread", "2"),
+    yes_no("extended-redis-compatibility", "no").any(),
+    yes_no("hide-user-data-from-log", "no").also("yes"),
+    number("hz", "10"),
+    words("ignore-warnings", ""),
+    yes_no("import-mode", "no").refused(IMPORT),
+    yes_no("io-threads-always-active", "no"),
+    yes_no("io-threads-do-reads", "no").any(),
+    yes_no("jemalloc-bg-thread", "yes").any(),
+    number("key-load-delay", "0"),
+    yes_no("key-memory-histograms", "no"),
+    yes_no("lazyfree-lazy-eviction", "no").any(),
+    yes_no("lazyfree-lazy-expire", "no").any(),
+    yes_no("lazyfree-lazy-server-del", "no").any(),
+    yes_no("lazyfree-lazy-user-del", "no").any(),
+    yes_no("lazyfree-lazy-user-flush", "no").any(),
+    number("list-max-listpack-size", "-2"),
+    number("list-max-ziplist-size", "-2"),
+    memory("loading-process-events-interval-bytes", "2097152"),
+    words("locale-collate", ""),
+    words("log-format", "legacy"),
+    words("log-timestamp-format", "legacy"),
+    number("lookahead", "16"),
+    yes_no("lua-enable-deprecated-api", "no"),
+    yes_no("lua-enable-insecure-api", "no"),
+    words("masterauth", "").refused(REPLICA_LOGIN),
+    words("masteruser", "").refused(REPLICA_LOGIN),
+    number("max-new-connections-per-cycle", "10"),
+    number("max-new-tls-connections-per-cycle", "1"),
+    number("min-io-threads-avoid-copy-reply", "7"),
+    number("min-io-threads-value-prefetch-off", "10"),
+    number("min-replicas-max-lag", "10"),
+    number("min-replicas-to-write", "0").refused(REPLICA_COUNT),
+    number("min-slaves-max-lag", "10"),
+    number("min-slaves-to-write", "0").refused(REPLICA_COUNT),
+    number("min-string-size-avoid-copy-reply", "16384"),
+    number("min-string-size-avoid-copy-reply-threaded", "65536"),
+    yes_no("mptcp", "no"),
+    yes_no("no-appendfsync-on-rewrite", "no"),
+    words("oom-score-adj", "no"),
+    words("oom-score-adj-values", "0 200 800"),
+    number("prefetch-batch-max-size", "16"),
+    words("primaryauth", "").refused(REPLICA_LOGIN),
+    words("primaryuser", "").refused(REPLICA_LOGIN),
+    words("proc-title-template", "{title} {listen-addr} {server-mode}"),
+    words("propagation-error-behavior", "ignore"),
+    yes_no("rdb-del-sync-files", "no"),
+    number("rdb-key-save-delay", "0"),
+    words("rdb-version-check", "strict"),
+    words("rdma-bind", ""),
+    number("rdma-completion-vector", "-1"),
+    number("rdma-port", "0").refused(RDMA),
+    memory("rdma-rx-size", "1048576"),
+    memory("repl-backlog-size", "1048576").also("10485760"),
+    number("repl-backlog-ttl", "3600"),
+    yes_no("repl-disable-tcp-nodelay", "no"),
+    words("repl-diskless-load", "disabled"),
+    yes_no("repl-diskless-sync", "yes"),
+    number("repl-diskless-sync-delay", "5"),
+    number("repl-diskless-sync-max-replicas", "0"),
+    yes_no("repl-mptcp", "no"),
+    number("repl-ping-replica-period", "10"),
+    number("repl-ping-slave-period", "10"),
+    yes_no("repl-rdb-channel", "no"),
+    number("repl-timeout", "60"),
+    words("replica-announce-ip", ""),
+    number("replica-announce-port", "0"),
+    yes_no("replica-announced", "yes"),
+    memory("replica-full-sync-buffer-limit", "0"),
+    yes_no("replica-ignore-disk-write-errors", "no"),
+    yes_no("replica-ignore-maxmemory", "yes"),
+    yes_no("replica-lazy-flush", "no").any(),
+    number("replica-priority", "100"),
+    yes_no("replica-read-only", "yes"),
+    yes_no("replica-serve-stale-data", "yes"),
+    words("replicaof", "").also("no one").refused(REPLICATION),
+    words("req-res-logfile", ""),
+    words("sanitize-dump-payload", "no").any(),
+    yes_no("set-proc-title", "yes"),
+    words("shutdown-on-sigint", "default").refused(SIGNALS),
+    words("shutdown-on-sigterm", "default").refused(SIGNALS),
+    number("shutdown-timeout", "10"),
+    words("slave-announce-ip", ""),
+    number("slave-announce-port", "0"),
+    yes_no("slave-ignore-maxmemory", "yes"),
+    yes_no("slave-lazy-flush", "no").any(),
+    number("slave-priority", "100"),
+    yes_no("slave-read-only", "yes"),
+    yes_no("slave-serve-stale-data", "yes"),
+    words("slaveof", "").also("no one").refused(REPLICATION),
+    number("slot-migration-max-failover-repl-bytes", "0"),
+    number("slowlog-entry-max-argc", "32"),
+    number("slowlog-entry-max-string-len", "128"),
+    number("socket-mark-id", "0").refused(SOCKET_MARK),
+    number("stream-idmp-duration", "100"),
+    number("stream-idmp-maxsize", "100"),
+    yes_no("syslog-enabled", "no"),
+    words("syslog-facility", "local0"),
+    words("syslog-ident", "redis").also("valkey"),
+    number("tcp-keepalive-probes", "3"),
+    words("tls-auth-clients", "yes"),
+    words("tls-auth-clients-user", "off"),
+    number("tls-auto-reload-interval", "0"),
+    words("tls-ca-cert-dir", ""),
+    words("tls-ca-cert-file", ""),
+    words("tls-cert-file", ""),
+    words("tls-ciphers", ""),
+    words("tls-ciphersuites", ""),
+    words("tls-client-cert-file", ""),
+    words("tls-client-key-file", ""),
+    words("tls-client-key-file-pass", ""),
+    yes_no("tls-cluster", "no").refused(TLS),
+    words("tls-dh-params-file", ""),
+    words("tls-key-file", ""),
+    words("tls-key-file-pass", ""),
+    number("tls-port", "0").refused(TLS),
+    yes_no("tls-prefer-server-ciphers", "no"),
+    words("tls-protocols", ""),
+    yes_no("tls-replication", "no").refused(TLS),
+    number("tls-session-cache-size", "20480"),
+    number("tls-session-cache-timeout", "300"),
+    yes_no("tls-session-caching", "yes"),
+    words("unixsocketgroup", "").refused(SOCKET_GROUP),
+    yes_no("use-exit-on-panic", "no"),
+    yes_no("vset-force-single-threaded-execution", "no"),
+    number("watchdog-period", "0"),
 ];
 
+/// The directive that loads a module.
+pub(super) const LOADMODULE: &str = "loadmodule";
+/// Why it is refused.
+pub(super) const NO_MODULES: &str = "modules are not loaded; remove the line";
+/// The directive that gives a command another name.
+pub(super) const RENAME_COMMAND: &str = "rename-command";
 /// Directives that a file may have any number of, and that `CONFIG GET` does not know.
-pub(super) const FILE_ONLY: &[&str] = &["loadmodule", "rename-command"];
+pub(super) const FILE_ONLY: &[&str] = &[LOADMODULE, RENAME_COMMAND];
 
 #[cfg(test)]
 mod tests {
@@ -136,13 +305,27 @@ mod tests {
 
     #[test]
     fn what_has_an_effect_is_not_ignored() {
-        for (name, _) in IGNORED {
+        for foreign in IGNORED {
             let effective = super::super::table::EFFECTIVE.iter();
             assert!(
-                !effective.clone().any(|setting| setting.name == *name || setting.alias == Some(*name)),
-                "{name}"
+                !effective
+                    .clone()
+                    .any(|setting| setting.name == foreign.name || setting.alias == Some(foreign.name)),
+                "{}",
+                foreign.name
             );
         }
-        assert!(IGNORED.is_sorted_by(|a, b| a.0 < b.0));
+        assert!(IGNORED.is_sorted_by(|a, b| a.name < b.name));
+    }
+
+    #[test]
+    fn defaults_are_written_as_they_are_read() {
+        for foreign in IGNORED {
+            for default in [foreign.default, foreign.other_default] {
+                let is_left_out = default.is_empty() && default != foreign.default;
+                let value = foreign.kind.parse(&[default], "").map(|value| value.text);
+                assert!(is_left_out || value.as_deref() == Ok(default), "{}: {value:?}", foreign.name);
+            }
+        }
     }
 }

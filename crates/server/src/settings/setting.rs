@@ -105,6 +105,8 @@ pub(crate) struct Setting {
     pub(crate) group: Group,
     /// What it does.
     pub(crate) doc: &'static str,
+    /// Why every value but the default is refused, and what to do instead; empty: it is not.
+    pub(crate) refused: &'static str,
 }
 
 impl Setting {
@@ -120,6 +122,7 @@ impl Setting {
             effect: Effect::Read,
             group,
             doc: "",
+            refused: "",
         }
     }
 }

@@ -173,6 +173,15 @@ settings! {
         doc: "Threads that serve clients; 0: one for each processor that the process may use, or as many as its CPU quota pays for",
         ..Setting::of(Group::Threads)
     };
+    IO_THREADS = Setting {
+        name: "io-threads",
+        kind: Kind::Integer { min: 1, max: 128 },
+        unit: "threads",
+        default: "1",
+        change: Change::AtStart,
+        doc: "If it is given and `proactor_threads` is not: threads that serve clients, which do more here than input and output",
+        ..Setting::of(Group::Threads)
+    };
     NUM_SHARDS = Setting {
         name: "num_shards",
         kind: Kind::Integer { min: 0, max: 32767 },
@@ -547,7 +556,7 @@ settings! {
     ENABLE_DEBUG_COMMAND = Setting {
         name: "enable-debug-command",
         kind: Kind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
-        default: "yes",
+        default: "no",
         change: Change::AtStart,
         doc: "Whether DEBUG may be called: no, yes, or by clients on this machine",
         ..Setting::of(Group::Security)
@@ -560,12 +569,21 @@ settings! {
         doc: "Whether CONFIG SET may change where files are written: no, yes, or by clients on this machine",
         ..Setting::of(Group::Security)
     };
+    ENABLE_MODULE_COMMAND = Setting {
+        name: "enable-module-command",
+        kind: Kind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
+        default: "no",
+        change: Change::AtStart,
+        doc: "Whether MODULE LOAD may be called, which then says that there are no modules: no, yes, or by clients on this machine",
+        ..Setting::of(Group::Security)
+    };
     CLUSTER_ENABLED = Setting {
         name: "cluster-enabled",
-        kind: Kind::Choice(&[("no", 0)]),
+        kind: Kind::Bool,
         default: "no",
         change: Change::AtStart,
         doc: "There is no cluster mode",
+        refused: "there are no clusters; `cluster-mode emulated` answers as a cluster of one node does",
         ..Setting::of(Group::Security)
     };
 
@@ -587,6 +605,7 @@ settings! {
     };
     SLOWLOG_LOG_SLOWER_THAN = Setting {
         name: "slowlog-log-slower-than",
+        alias: Some("commandlog-execution-slower-than"),
         kind: Kind::Integer { min: -1, max: LONG },
         unit: "microseconds",
         default: "10000",
@@ -595,6 +614,7 @@ settings! {
     };
     SLOWLOG_MAX_LEN = Setting {
         name: "slowlog-max-len",
+        alias: Some("commandlog-slow-execution-max-len"),
         kind: Kind::Integer { min: 0, max: LONG },
         unit: "commands",
         default: "128",
@@ -635,10 +655,11 @@ settings! {
 
     DAEMONIZE = Setting {
         name: "daemonize",
-        kind: Kind::Choice(&[("no", 0)]),
+        kind: Kind::Bool,
         default: "no",
         change: Change::AtStart,
         doc: "The server stays in the foreground; let a service manager start it",
+        refused: "the server stays in the foreground; set it to no, and let a service manager start it",
         ..Setting::of(Group::Process)
     };
     SUPERVISED = Setting {
@@ -761,9 +782,10 @@ settings! {
     };
     APPENDONLY = Setting {
         name: "appendonly",
-        kind: Kind::Choice(&[("no", 0)]),
+        kind: Kind::Bool,
         default: "no",
         doc: "There is no append-only file yet: with --appendonly no --import-aof yes that of Redis is loaded once",
+        refused: "there is no append-only file yet; --appendonly no --import-aof yes loads that of Redis once, and `save` points keep what follows",
         ..Setting::of(Group::Process)
     };
 }

@@ -1,0 +1,221 @@
+//! Where directives come from: the command line, standard input, files and the files that those include.
+//!
+//! All of them are collected before any is understood, the command line's last, so that what it says goes before what a
+//! file says. What cannot be read as lines of words is an error at once; what the words mean is judged in `merge.rs`.
+//!
+//! A line is a directive and its words, quoted as in redis-cli, or a comment, whose bytes may be any. As in Redis,
+//! `include` takes patterns: one with `*`, `?` or `[` that no file matches includes nothing.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use glob::MatchOptions;
+use resp::split_args;
+
+use crate::error::{Error, shown};
+
+/// How deep files may include each other.
+const INCLUDE_DEPTH_MAX: usize = 16;
+/// How many files a configuration may have.
+const FILE_COUNT_MAX: usize = 1000;
+/// How long a configuration may be, with all that it includes.
+const BYTES_MAX: u64 = 16 << 20;
+/// The directive that includes other files.
+const INCLUDE: &str = "include";
+
+/// One directive with its words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Directive {
+    pub(super) name: String,
+    pub(super) words: Vec<Vec<u8>>,
+    /// For errors: "in redis.conf, line 7".
+    pub(super) place: String,
+}
+
+/// The directives that were read so far.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    pub(super) directives: Vec<Directive>,
+    bytes: u64,
+    file_count: usize,
+    /// The files that are being read, each included by the one before.
+    open: Vec<PathBuf>,
+}
+
+impl Reading {
+    /// Reads a file; `included` says where it is included, and is empty for the first one.
+    pub(super) fn file(&mut self, path: &Path, included: &str) -> Result<(), Error> {
+        let name = path.display().to_string();
+        let failed = |source| {
+            let place = if included.is_empty() { String::new() } else { format!(", included {included}") };
+            Error::Io { what: format!("cannot read {name}{place}"), source }
+        };
+        // What has no path of its own, such as a pipe, includes nothing twice.
+        let real_path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if self.open.contains(&real_path) {
+            return Err(Error::CircularInclude { name, place: included.to_owned() });
+        }
+        self.file_count += 1;
+        if self.open.len() > INCLUDE_DEPTH_MAX || self.file_count > FILE_COUNT_MAX {
+            return Err(Error::TooManyIncludes { place: included.to_owned() });
+        }
+        let mut text = Vec::new();
+        let opened = File::open(path).map_err(failed)?;
+        opened.take(BYTES_MAX + 1).read_to_end(&mut text).map_err(failed)?;
+        self.open.push(real_path);
+        self.text(&text, &name)?;
+        self.open.pop();
+        Ok(())
+    }
+
+    /// Reads standard input.
+    pub(super) fn standard_input(&mut self) -> Result<(), Error> {
+        let mut text = Vec::new();
+        let read = std::io::stdin().take(BYTES_MAX + 1).read_to_end(&mut text);
+        read.map_err(|source| Error::Io { what: "cannot read standard input".to_owned(), source })?;
+        self.text(&text, "standard input")
+    }
+
+    /// Reads the lines of a text that is called `name` in errors.
+    pub(super) fn text(&mut self, text: &[u8], name: &str) -> Result<(), Error> {
+        self.bytes += text.len() as u64;
+        if self.bytes > BYTES_MAX {
+            return Err(Error::LongConfiguration { name: name.to_owned(), mib_max: BYTES_MAX >> 20 });
+        }
+        for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
+            let place = format!("in {name}, line {}", index + 1);
+            let Some(mut words) = words_of(line) else { return Err(Error::UnbalancedQuotes { place }) };
+            if words.is_empty() {
+                continue;
+            }
+            let name = String::from_utf8(words.remove(0)).map_err(|error| {
+                Error::unknown_setting(&String::from_utf8_lossy(error.as_bytes()), &place)
+            })?;
+            self.add(Directive { name, words, place })?;
+        }
+        Ok(())
+    }
+
+    /// Adds a directive, or what it includes.
+    pub(super) fn add(&mut self, directive: Directive) -> Result<(), Error> {
+        if !directive.name.eq_ignore_ascii_case(INCLUDE) {
+            self.directives.push(directive);
+            return Ok(());
+        }
+        directive.words.iter().try_for_each(|word| self.include(word, &directive.place))
+    }
+
+    /// Reads the files that a word behind `include` names.
+    fn include(&mut self, word: &[u8], place: &str) -> Result<(), Error> {
+        let bad = |why: String| Error::BadInclude {
+            name: shown(&String::from_utf8_lossy(word)),
+            place: place.to_owned(),
+            why,
+        };
+        let word = std::str::from_utf8(word).map_err(|error| bad(error.to_string()))?;
+        if !word.contains(['*', '?', '[']) {
+            return self.file(Path::new(word), place);
+        }
+        let options = MatchOptions { require_literal_leading_dot: true, ..MatchOptions::new() };
+        let found = glob::glob_with(word, options).map_err(|error| bad(error.to_string()))?;
+        for path in found {
+            self.file(&path.map_err(|error| bad(error.to_string()))?, place)?;
+        }
+        Ok(())
+    }
+}
+
+/// The words of a line, none of a comment; `None`: its quotes do not match.
+pub(super) fn words_of(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let line = line.trim_ascii();
+    if line.starts_with(b"#") {
+        return Some(Vec::new());
+    }
+    split_args(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("darter-source-{}-{name}", std::process::id()));
+            std::fs::create_dir_all(&path).expect("the folder can be made");
+            Folder(path)
+        }
+
+        fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+            let path = self.0.join(name);
+            std::fs::write(&path, text).expect("the file can be written");
+            path
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn read(path: &Path) -> Result<Vec<String>, String> {
+        let mut reading = Reading::default();
+        reading.file(path, "").map_err(|error| error.to_string())?;
+        Ok(reading.directives.into_iter().map(|directive| directive.name).collect())
+    }
+
+    #[test]
+    fn patterns_include_files_in_order_and_none_if_there_is_none() {
+        let folder = Folder::new("patterns");
+        let (b, a) = (folder.write("b.conf", "b 1\n"), folder.write("a.conf", b"a 1\r\n# \xff\n"));
+        folder.write(".hidden.conf", "hidden 1\n");
+        let dir = folder.0.display();
+        let text =
+            format!("first 1\ninclude {dir}/*.conf\ninclude {dir}/none*\nInclude {dir}/[b].con?\nlast 1");
+        assert_eq!(read(&folder.write("main", text)).unwrap(), ["first", "a", "b", "b", "last"]);
+        drop((a, b));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let folder = Folder::new("errors");
+        let dir = folder.0.display();
+        let check = |name: &str, text: &str, expected: &str| {
+            let path = folder.write(name, text.replace("DIR", &dir.to_string()));
+            assert_eq!(read(&path).unwrap_err(), expected.replace("DIR", &dir.to_string()), "{text}");
+        };
+        check("self", "\ninclude DIR/./self", "DIR/./self is included by itself in DIR/self, line 2");
+        folder.write("two", format!("port 1\ninclude {dir}/one\n"));
+        check("one", "include DIR/two\n", "DIR/one is included by itself in DIR/two, line 2");
+        check(
+            "absent",
+            "include DIR/none.conf",
+            "cannot read DIR/none.conf, included in DIR/absent, line 1: No such file or directory (os error 2)",
+        );
+        check(
+            "folder",
+            "include DIR",
+            "cannot read DIR, included in DIR/folder, line 1: Is a directory (os error 21)",
+        );
+        check("quotes", "port \"1", "unbalanced quotes in DIR/quotes, line 1");
+        for level in 0..20 {
+            folder.write(&format!("level{level}"), format!("include {dir}/level{}\n", level + 1));
+        }
+        check("deep", "include DIR/level0", "too many files are included in DIR/level15, line 1");
+        check(
+            "long",
+            &"#".repeat(17 << 20),
+            "DIR/long is too long for a configuration, which has 16 MiB at most",
+        );
+        let error = read(&folder.write("junk", b"\x7fELF\x02\x01\x00\xff\xfe\n\x00\x01")).unwrap_err();
+        assert_eq!(
+            error,
+            format!(
+                "unknown setting '\\u{{7f}}ELF\\u{{2}}\\u{{1}}\\0\u{fffd}\u{fffd}' in {dir}/junk, line 1"
+            )
+        );
+    }
+}

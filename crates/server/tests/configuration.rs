@@ -1,0 +1,282 @@
+//! Starts the real binary with configurations that were written for other servers, and with bad ones.
+//!
+//! `shipped/` has the facts of the files that servers are shipped with: the lines that are not commented out, and behind
+//! `- ` the names of those that are.
+
+use std::path::Path;
+
+use blackbox::{Client, Scratch, Server, run};
+use resp::Value;
+
+/// The files of `shipped/`.
+const SHIPPED: &[(&str, &str)] = &[
+    ("redis-7.0", include_str!("shipped/redis-7.0.txt")),
+    ("redis-7.2", include_str!("shipped/redis-7.2.txt")),
+    ("redis-7.4", include_str!("shipped/redis-7.4.txt")),
+    ("redis-8", include_str!("shipped/redis-8.txt")),
+    ("valkey-8", include_str!("shipped/valkey-8.txt")),
+    ("valkey-9", include_str!("shipped/valkey-9.txt")),
+];
+
+/// What the server says about a configuration without starting: status, standard output, standard error.
+fn judged(args: &[&str]) -> (Option<i32>, String, String) {
+    let output = run(&[], &[&["--test-config"], args].concat());
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// The one line with which the server refuses to start.
+#[track_caller]
+fn check_refused(args: &[&str], expected: &str) {
+    let output = run(&[], args);
+    assert_eq!(output.status.code(), Some(1), "{args:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), format!("darter: {expected}\n"), "{args:?}");
+    assert!(output.stdout.is_empty(), "nothing is said before: {args:?}");
+}
+
+#[test]
+fn shipped_files_start_unchanged_and_without_a_warning() {
+    for (name, facts) in SHIPPED {
+        let scratch = Scratch::new(&format!("shipped-{name}"));
+        let lines: Vec<&str> = facts.lines().filter(|line| !line.starts_with("- ")).collect();
+        let path = scratch.file("server.conf", &lines.join("\n"));
+        let (status, output, errors) = judged(&[&path]);
+        assert_eq!((status, &*output, &*errors), (Some(0), "the configuration is good\n", ""), "{name}");
+        let (folder, log) = (scratch.path(""), scratch.path("log"));
+        let pid_file = scratch.path("pid");
+        let places = ["--dir", &folder, "--logfile", &log, "--pidfile", &pid_file, "--io", "epoll"];
+        let server = Server::darter(&[&[&path as &str], &places[..]].concat()).expect(name);
+        assert_eq!(server.client().show("PING"), "PONG", "{name}");
+        assert!(!std::fs::read_to_string(&log).unwrap().contains("without effect"), "{name}");
+    }
+}
+
+#[test]
+fn every_name_of_the_shipped_files_is_known() {
+    let scratch = Scratch::new("names");
+    for (name, facts) in SHIPPED {
+        let names: Vec<&str> = facts.lines().filter_map(|line| line.strip_prefix("- ")).collect();
+        assert!(names.len() > 100, "{name}");
+        let text: String =
+            names.iter().filter(|name| **name != "include").map(|name| format!("{name} x\n")).collect();
+        let (_, _, errors) = judged(&[&scratch.file("names.conf", &text)]);
+        assert!(!errors.contains("unknown setting"), "{name}: {errors}");
+    }
+}
+
+#[test]
+fn the_file_of_debian_starts_with_the_command_line_of_debian() {
+    let path = "/etc/redis/redis.conf";
+    assert!(Path::new(path).exists(), "Debian's redis-server is installed");
+    let scratch = Scratch::new("debian");
+    let (folder, log, pid_file) = (scratch.path(""), scratch.path("log"), scratch.path("none/pid"));
+    // What keeps it apart from the server that is installed stands behind.
+    let options = [path, "--supervised", "systemd", "--daemonize", "no", "--dir", &folder, "--logfile", &log];
+    let server = Server::darter(&[&options[..], &["--pidfile", &pid_file]].concat()).unwrap();
+    assert_eq!(server.client().show("PING"), "PONG");
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert!(!text.contains("without effect"), "{text}");
+    assert!(
+        text.contains(&format!("cannot write the pid file {pid_file}: No such file or directory")),
+        "{text}"
+    );
+}
+
+#[test]
+fn promises_are_refused_with_their_line_and_a_way_out() {
+    let scratch = Scratch::new("promises");
+    let path = scratch.file("redis.conf", "port 0\nreplicaof 10.0.0.1 6379\nmasterauth very-secret\nhz 50\n");
+    let why = "there is no replication, so this would be an independent server that takes writes; remove the line, and load a \
+               snapshot of the other server if it is to take its place";
+    check_refused(
+        &[&path],
+        &format!("'replicaof' in {path}, line 2 is refused: {why}; --test-config names this and 1 more"),
+    );
+    let (status, output, errors) = judged(&[&path]);
+    assert_eq!((status, output), (Some(1), format!("without effect: 'hz 50' in {path}, line 4\n")));
+    assert_eq!(
+        errors,
+        format!(
+            "darter: 'replicaof' in {path}, line 2 is refused: {why}\n\
+             darter: 'masterauth' in {path}, line 3 is refused: there is no replication, and nobody to log in to; remove the line\n\
+             darter: the configuration is refused\n"
+        )
+    );
+    // What a later line takes back is no promise.
+    let (status, ..) = judged(&[&path, "--replicaof", "no", "one", "--masterauth", ""]);
+    assert_eq!(status, Some(0));
+    let (status, _, errors) =
+        judged(&["--rename-command", "NOTHING", "x", "--user", "bob", "on", "+nothing"]);
+    assert_eq!(status, Some(1));
+    assert!(
+        errors.contains("cannot rename 'NOTHING' on the command line: No such command in rename-command"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn what_is_no_configuration_is_named_in_one_line() {
+    let scratch = Scratch::new("bad");
+    let folder = scratch.path("");
+    check_refused(&[&folder], &format!("cannot read {folder}: Is a directory (os error 21)"));
+    let own = std::env::current_exe().unwrap().display().to_string();
+    let errors = String::from_utf8_lossy(&run(&[], &[&own]).stderr).into_owned();
+    assert!(errors.starts_with("darter: ") && errors.lines().count() == 1 && errors.len() < 500, "{errors}");
+    let circle = scratch.path("circle.conf");
+    scratch.file("circle.conf", &format!("port 0\ninclude {circle}\n"));
+    check_refused(&[&circle], &format!("{circle} is included by itself in {circle}, line 2"));
+    let long: String =
+        (0..10_000).map(|number| format!("user u{number} on nopass ~k{number}:* +get\n")).collect();
+    let bad = scratch.file("long.conf", &(long.clone() + "prot 1\n"));
+    check_refused(&[&bad], &format!("unknown setting 'prot' in {bad}, line 10001; did you mean 'port'?"));
+    let good = scratch.file("long.conf", &long);
+    let server = Server::darter(&[&good, "--save", ""]).unwrap();
+    assert_eq!(server.client().call("ACL USERS"), server.client().call("ACL USERS"));
+    assert_eq!(server.client().show("AUTH u9999 x"), "OK");
+}
+
+#[test]
+fn included_files_are_read_in_order_and_rewriting_leaves_them_alone() {
+    let scratch = Scratch::new("include");
+    std::fs::create_dir(scratch.path("conf.d")).unwrap();
+    scratch.file("conf.d/20.conf", "timeout 20\nmaxclients 77\n");
+    scratch.file("conf.d/10.conf", "timeout 10\nrename-command FLUSHDB drop-it\n");
+    let pattern = scratch.path("conf.d/*.conf");
+    let nothing = scratch.path("none.d/*.conf");
+    let text =
+        format!("include {pattern}\ninclude {nothing}\nsave \"\"\nrename-command FLUSHALL \"\"\nhz 10\n");
+    let path = scratch.file("redis.conf", &text);
+    let server = Server::darter(&[&path]).unwrap();
+    let mut client = server.client();
+    let get = |client: &mut Client<_>, name: &str| match client.call(&format!("CONFIG GET {name}")) {
+        Value::Array(items) => blackbox::text(&items[1]),
+        other => panic!("{other}"),
+    };
+    assert_eq!((get(&mut client, "timeout"), get(&mut client, "maxclients")), ("20".into(), "77".into()));
+    assert_eq!(client.show("drop-it"), "OK");
+    assert_eq!(client.show("CONFIG SET timeout 5"), "OK");
+    assert_eq!(client.show("CONFIG REWRITE"), "OK");
+    let rewritten = std::fs::read_to_string(&path).unwrap();
+    assert!(rewritten.starts_with(&text) && rewritten.contains("\ntimeout 5\n"), "{rewritten}");
+    drop(server);
+    let server = Server::darter(&[&path]).unwrap();
+    let mut client = server.client();
+    assert_eq!(get(&mut client, "timeout"), "5");
+    assert_eq!(client.show("FLUSHALL"), "(error) ERR unknown command 'FLUSHALL', with args beginning with: ");
+}
+
+/// Sent to a server with renamed commands, and what it answers, which is what Redis answers.
+const RENAMED: &[(&str, &str)] = &[
+    ("FLUSHALL", "(error) ERR unknown command 'FLUSHALL', with args beginning with: "),
+    ("CONFIG GET hz", "(error) ERR unknown command 'CONFIG', with args beginning with: 'GET' 'hz' "),
+    ("B840fc02d524045429941cc15f59e41cb7be6c52 RESETSTAT", "OK"),
+    ("ACL WHOAMI", "(error) ERR unknown command 'ACL', with args beginning with: 'WHOAMI' "),
+    ("people WHOAMI", "\"default\""),
+    (
+        "people SETUSER bob on nopass ~* +get +exec +begin",
+        "(error) ERR Error in ACL SETUSER modifier '+begin': Unknown command or category name in ACL",
+    ),
+    ("people SETUSER bob on nopass ~* +get +multi +exec", "OK"),
+    ("SET a 12345", "OK"),
+    ("fetch a", "\"12345\""),
+    ("get a", "(integer) 5"),
+    ("MULTI", "(error) ERR unknown command 'MULTI', with args beginning with: "),
+    ("begin", "OK"),
+    ("fetch a", "QUEUED"),
+    ("get a", "QUEUED"),
+    ("FLUSHALL", "(error) ERR unknown command 'FLUSHALL', with args beginning with: "),
+    ("EXEC", "(error) EXECABORT Transaction discarded because of previous errors."),
+    ("EVAL 'return 1' 0", "(error) ERR unknown command 'EVAL', with args beginning with: 'return 1' '0' "),
+    ("evaluate 'return redis.call(\"fetch\", KEYS[1])' 1 a", "\"12345\""),
+    ("evaluate 'return redis.call(\"get\", KEYS[1])' 1 a", "(integer) 5"),
+    (
+        "evaluate 'return redis.pcall(\"flushall\").err:sub(1, 44)' 0",
+        "\"ERR Unknown Redis command called from script\"",
+    ),
+    ("COMMAND LIST FILTERBY PATTERN flush*", "1) \"flushdb\""),
+    ("COMMAND INFO flushall", "1) (nil)"),
+    ("COMMAND GETKEYS fetch a", "1) \"a\""),
+    ("AUTH bob x", "OK"),
+    ("begin", "OK"),
+    ("fetch a", "QUEUED"),
+    ("EXEC", "1) \"12345\""),
+    ("get a", "(error) NOPERM"),
+];
+
+#[test]
+fn renamed_commands_have_their_new_name_everywhere_and_no_other() {
+    let scratch = Scratch::new("renamed");
+    let path = scratch.file(
+        "redis.conf",
+        "rename-command FLUSHALL \"\"\nrename-command CONFIG b840fc02d524045429941cc15f59e41cb7be6c52\n\
+         rename-command acl people\nrename-command MULTI begin\nrename-command EVAL evaluate\n\
+         rename-command GET fetch\nrename-command STRLEN get\nsave \"\"\n",
+    );
+    let mut servers = vec![Server::darter(&[&path]).unwrap()];
+    servers.extend(Server::redis_with(&[&path]));
+    for server in &servers {
+        let mut client = server.client();
+        for (request, expected) in RENAMED {
+            let reply = client.show(request);
+            // Redis 7.0 says less about what is not allowed than 7.2 does.
+            let is_right =
+                reply == *expected || (*expected == "(error) NOPERM" && reply.starts_with(expected));
+            assert!(is_right, "{}: {request}: {reply}", server.name());
+        }
+    }
+    let taken = scratch.file("taken.conf", "rename-command GET set\n");
+    check_refused(
+        &[&taken],
+        &format!("cannot rename 'GET' in {taken}, line 1: Target command name already exists"),
+    );
+}
+
+#[test]
+fn passwords_of_renamed_commands_are_shown_to_nobody() {
+    let server =
+        Server::start(1, "auto", &["--rename-command", "AUTH", "letmein", "--slowlog-log-slower-than", "0"]);
+    let (mut client, mut monitor) = (server.client(), server.client());
+    assert_eq!(monitor.show("MONITOR"), "OK");
+    client.show("letmein someone very-secret");
+    client.show("PING");
+    let lines = (monitor.receive().to_string(), monitor.receive().to_string());
+    assert!(lines.0.contains("letmein") && !lines.0.contains("very-secret"), "{lines:?}");
+    assert!(!client.show("SLOWLOG GET 10").contains("very-secret"));
+}
+
+#[test]
+fn debug_is_allowed_as_redis_allows_it() {
+    let refused = |name: &str, setting: &str| {
+        format!(
+            "(error) ERR {name} command not allowed. If the {setting} option is set to \"local\", you can run it from a local \
+             connection, otherwise you need to set this option in the configuration file, and then restart the server."
+        )
+    };
+    for (value, is_allowed) in [("no", false), ("local", true), ("yes", true)] {
+        let options = ["--enable-debug-command", value, "--enable-module-command", value];
+        let mut servers = vec![Server::start(1, "auto", &options)];
+        servers.extend(Server::redis_with(&options));
+        for server in &servers {
+            let mut client = server.client();
+            let debug = client.show("DEBUG SLEEP 0");
+            assert_eq!(
+                debug,
+                if is_allowed { "OK".to_owned() } else { refused("DEBUG", "enable-debug-command") }
+            );
+            let module = client.show("MODULE LOAD /nonexistent.so");
+            let error = "(error) ERR Error loading the extension. Please check the server logs.";
+            assert_eq!(
+                module,
+                if is_allowed { error.to_owned() } else { refused("MODULE", "enable-module-command") }
+            );
+            assert_eq!(
+                client.show("CONFIG SET enable-debug-command yes"),
+                "(error) ERR CONFIG SET failed (possibly related to argument 'enable-debug-command') - can't set immutable config"
+            );
+        }
+    }
+    let output = run(&[], &["--help"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find(|line| line.contains("--enable-debug-command")).unwrap();
+    assert!(line.ends_with("[default: no]"), "{line}");
+}

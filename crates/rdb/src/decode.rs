@@ -97,6 +97,7 @@ pub fn read_value<R: Read>(
             packed(reader, build, |bytes, build| field_pairs(Packed::listpack(bytes)?, build))
         }
         ValueType::HashExpiring => expiring_fields(reader, build),
+        ValueType::HashExpiringEach => each_expiring_field(reader, build),
         ValueType::HashExpiringListpack => {
             // The earliest time, which is there once more.
             reader.array::<8>()?;
@@ -113,9 +114,11 @@ pub fn read_value<R: Read>(
             (0..count).try_for_each(|_| packed(reader, build, list_ziplist))
         }
         ValueType::ListQuicklist2 => quicklist(reader, build),
-        ValueType::Stream | ValueType::Stream2 | ValueType::Stream3 => {
-            stream::read(reader, value_type, build)
-        }
+        ValueType::Stream
+        | ValueType::Stream2
+        | ValueType::Stream3
+        | ValueType::Stream4
+        | ValueType::Stream5 => stream::read(reader, value_type, build),
     }
 }
 
@@ -168,6 +171,24 @@ fn expiring_fields<R: Read>(reader: &mut Reader<R>, build: &mut Build) -> Result
         };
         reader.string(&mut field)?;
         reader.string(&mut value)?;
+        expiry
+            .and_then(|expiry| add(build, Part::Field(&field, &value, expiry)))
+            .map_err(|what| reader.error(offset, Why::Corrupt(what)))?;
+    }
+    Ok(())
+}
+
+fn each_expiring_field<R: Read>(reader: &mut Reader<R>, build: &mut Build) -> Result<(), Error> {
+    const NEVER: i64 = -1;
+    let (mut field, mut value) = (Vec::new(), Vec::new());
+    for _ in 0..reader.length()? {
+        let offset = reader.offset();
+        reader.string(&mut field)?;
+        reader.string(&mut value)?;
+        let expiry = match i64::from_le_bytes(reader.array()?) {
+            NEVER => Ok(None),
+            at_ms => time(at_ms as u64),
+        };
         expiry
             .and_then(|expiry| add(build, Part::Field(&field, &value, expiry)))
             .map_err(|what| reader.error(offset, Why::Corrupt(what)))?;

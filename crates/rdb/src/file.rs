@@ -5,7 +5,6 @@
 
 use std::io::Read;
 
-use crate::VERSION_MAX;
 use crate::crc64::{combined, crc64};
 use crate::decode::{Build, read_value};
 use crate::error::{Error, Why};
@@ -53,6 +52,7 @@ pub struct FileReader<R> {
     reader: Reader<R>,
     /// None of a part, which ends with an item.
     version: Option<u32>,
+    family: Family,
     verifies: bool,
     /// What stood at the end.
     stored_checksum: u64,
@@ -87,21 +87,24 @@ impl<R: Read> FileReader<R> {
     pub fn new(source: R, verifies: bool) -> Result<Self, Error> {
         let mut reader = Reader::at(source, 0, verifies);
         let head: [u8; 9] = reader.array()?;
-        let digits = head.strip_prefix(MAGIC).filter(|digits| digits.iter().all(u8::is_ascii_digit));
-        let version =
-            digits.map(|digits| digits.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0')));
-        match version {
-            Some(version @ 1..=VERSION_MAX) => {
-                Ok(FileReader { reader, version: Some(version), verifies, stored_checksum: 0 })
-            }
-            _ => Err(reader.error(0, Why::Version)),
-        }
+        let (family, version) = Family::of_head(&head).map_err(|why| reader.error(0, why))?;
+        Ok(FileReader { reader, version: Some(version), family, verifies, stored_checksum: 0 })
     }
 
     /// Reads whole items from a part of a file that begins at `offset`. `sums` if [`FileReader::sum`] will be asked.
     pub fn of_part(source: R, offset: u64, sums: bool) -> Self {
         let reader = Reader::at(source, offset, sums);
-        FileReader { reader, version: None, verifies: false, stored_checksum: 0 }
+        FileReader { reader, version: None, family: Family::Redis, verifies: false, stored_checksum: 0 }
+    }
+
+    /// The same of a file of this family.
+    pub fn of_family(self, family: Family) -> Self {
+        FileReader { family, ..self }
+    }
+
+    /// Who numbered the types in it.
+    pub fn family(&self) -> Family {
+        self.family
     }
 
     /// Where the next item begins.
@@ -131,6 +134,7 @@ impl<R: Read> FileReader<R> {
     /// The next item.
     pub fn next_item(&mut self) -> Result<Item, Error> {
         let (mut expiry_ms, mut idle_seconds, mut frequency) = (None, None, None);
+        let mut unsupported = None;
         if self.version.is_none() && self.reader.is_at_end()? {
             return Ok(Item::End);
         }
@@ -145,7 +149,7 @@ impl<R: Read> FileReader<R> {
                 OP_IDLE => idle_seconds = Some(reader.length()?),
                 opcode @ OP_SLOT_INFO.. if is_about_key => {
                     let what = "an opcode where a key is due";
-                    return Err(reader.error(offset, Why::Unsupported { code: opcode, what }));
+                    return Err(reader.error(offset, Why::Unsupported { code: opcode, what, key: None }));
                 }
                 OP_EOF => return self.end(offset),
                 OP_SELECTDB => return Ok(Item::Database(reader.length()?)),
@@ -156,11 +160,32 @@ impl<R: Read> FileReader<R> {
                 OP_MODULE_AUX => skip_module_aux(reader)?,
                 OP_FUNCTION_PRE_GA => {
                     let what = "functions of a release candidate of Redis 7.0 cannot be read";
-                    return Err(reader.error(offset, Why::Unsupported { code: OP_FUNCTION_PRE_GA, what }));
+                    return Err(
+                        reader.error(offset, Why::Unsupported { code: OP_FUNCTION_PRE_GA, what, key: None })
+                    );
+                }
+                OP_KEY_META if self.family == Family::Redis => {
+                    skip_key_meta(reader)?;
+                    let what = "what modules say about keys cannot be read";
+                    unsupported = Some(Why::Unsupported { code: OP_KEY_META, what, key: None });
+                }
+                OP_KEY_META => {
+                    let what = "slots were being moved when it was saved";
+                    return Err(reader.error(offset, Why::Unsupported { code: OP_KEY_META, what, key: None }));
                 }
                 code => {
-                    let value_type = ValueType::from_code(code).map_err(|why| reader.error(offset, why))?;
+                    let known = ValueType::from_code(code, self.family);
+                    // Whatever the type is, the key comes first.
                     let key = reader.owned_string()?;
+                    let value_type = match (known, unsupported) {
+                        (Ok(value_type), None) => value_type,
+                        (Err(mut why), _) | (Ok(_), Some(mut why)) => {
+                            if let Why::Unsupported { key: of, .. } = &mut why {
+                                *of = Some(key);
+                            }
+                            return Err(reader.error(offset, why));
+                        }
+                    };
                     let item = KeyItem { key, offset, value_type, expiry_ms, idle_seconds, frequency };
                     return Ok(Item::Key(item));
                 }
@@ -196,6 +221,19 @@ impl<R: Read> FileReader<R> {
 /// What a module said about itself; its parts say how long they are.
 fn skip_module_aux<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
     reader.length()?;
+    skip_module_fields(reader)
+}
+
+/// What modules said about a key.
+fn skip_key_meta<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
+    for _ in 0..reader.length()? {
+        reader.array::<4>()?;
+        skip_module_fields(reader)?;
+    }
+    Ok(())
+}
+
+fn skip_module_fields<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
     loop {
         let offset = reader.offset();
         match reader.length()? {

@@ -1,6 +1,38 @@
 //! The numbers of the format.
 
 use crate::error::Why;
+use crate::{VALKEY_VERSION_MAX, VERSION_MAX};
+
+/// Who numbers types and opcodes: since Redis 7.4 and Valkey 9 they have given some numbers different meanings.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Family {
+    /// Redis; up to version 11 Valkey, too.
+    #[default]
+    Redis,
+    /// Valkey from version 80 on.
+    Valkey,
+}
+
+impl Family {
+    /// What a file begins with, if it is one that is read: the family and the version.
+    pub(crate) fn of_head(head: &[u8; 9]) -> Result<(Family, u32), Why> {
+        let (family, digits, max) = match (head.strip_prefix(MAGIC), head.strip_prefix(VALKEY_MAGIC)) {
+            (Some(digits), _) => (Family::Redis, digits, VERSION_MAX),
+            (_, Some(digits)) => (Family::Valkey, digits, VALKEY_VERSION_MAX),
+            (None, None) => return Err(Why::Version),
+        };
+        let version =
+            str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        match version.and_then(|text| text.parse().ok()) {
+            Some(version @ 1..) if version <= max => Ok((family, version)),
+            Some(version @ 1..) => {
+                let of = if family == Family::Valkey { " of Valkey" } else { "" };
+                Err(Why::NewerVersion { version, of, max })
+            }
+            _ => Err(Why::Version),
+        }
+    }
+}
 
 /// What a value is, whatever its encoding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,15 +93,21 @@ pub enum ValueType {
     SetListpack = 20,
     /// A stream, and when its consumers were active.
     Stream3 = 21,
+    /// Fields, values, and when they expire, one by one, as Valkey writes them.
+    HashExpiringEach = 22,
     /// Fields and values, and when they expire, one by one.
     HashExpiring = 24,
     /// Fields and values, and when they expire, in a listpack.
     HashExpiringListpack = 25,
+    /// A stream, and what its producers sent last.
+    Stream4 = 26,
+    /// The same, and pending entries that no consumer has.
+    Stream5 = 27,
 }
 
 impl ValueType {
-    /// The type with this number.
-    pub fn from_code(code: u8) -> Result<ValueType, Why> {
+    /// The type to which the family gives this number.
+    pub fn from_code(code: u8, family: Family) -> Result<ValueType, Why> {
         use ValueType::*;
         let known = [
             Str,
@@ -91,18 +129,23 @@ impl ValueType {
             Stream2,
             SetListpack,
             Stream3,
-            HashExpiring,
-            HashExpiringListpack,
         ];
-        known.into_iter().find(|known| *known as u8 == code).ok_or_else(|| {
+        let own: &[ValueType] = match family {
+            Family::Redis => &[HashExpiring, HashExpiringListpack, Stream4, Stream5],
+            Family::Valkey => &[HashExpiringEach],
+        };
+        known.iter().chain(own).copied().find(|known| *known as u8 == code).ok_or_else(|| {
             let what = match code {
                 6 | 7 => "values of modules cannot be read",
-                22 | 23 => {
+                22 | 23 if family == Family::Redis => {
                     "hashes with fields that expire, of a release candidate of Redis 7.4, cannot be read"
                 }
+                28 if family == Family::Redis => "there are no arrays here",
+                29..=32 if family == Family::Redis => "hashes that share their fields' names cannot be read",
+                33 if family == Family::Redis => "there are no rate limiters as values here",
                 _ => "unknown type of value",
             };
-            Why::Unsupported { code, what }
+            Why::Unsupported { code, what, key: None }
         })
     }
 
@@ -114,16 +157,16 @@ impl ValueType {
             List | ListZiplist | ListQuicklist | ListQuicklist2 => Kind::List,
             Set | SetIntset | SetListpack => Kind::Set,
             ZSetText | ZSet | ZSetZiplist | ZSetListpack => Kind::ZSet,
-            Hash | HashZipmap | HashZiplist | HashListpack | HashExpiring | HashExpiringListpack => {
-                Kind::Hash
-            }
-            Stream | Stream2 | Stream3 => Kind::Stream,
+            Hash | HashZipmap | HashZiplist | HashListpack | HashExpiring | HashExpiringEach
+            | HashExpiringListpack => Kind::Hash,
+            Stream | Stream2 | Stream3 | Stream4 | Stream5 => Kind::Stream,
         }
     }
 }
 
-/// What a file begins with; four digits of the version follow.
+/// What a file begins with; four digits of the version follow, or three.
 pub(crate) const MAGIC: &[u8; 5] = b"REDIS";
+const VALKEY_MAGIC: &[u8; 6] = b"VALKEY";
 /// The first version with a checksum at the end.
 pub(crate) const VERSION_OF_CHECKSUM: u32 = 5;
 
@@ -151,6 +194,8 @@ pub(crate) const TIME_END: u64 = 1 << 48;
 pub(crate) const NODE_PLAIN: u64 = 1;
 pub(crate) const NODE_LISTPACK: u64 = 2;
 
+/// In Valkey: of slots that are being moved.
+pub(crate) const OP_KEY_META: u8 = 243;
 pub(crate) const OP_SLOT_INFO: u8 = 244;
 pub(crate) const OP_FUNCTION2: u8 = 245;
 pub(crate) const OP_FUNCTION_PRE_GA: u8 = 246;

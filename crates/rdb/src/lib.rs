@@ -2,7 +2,7 @@
 //! manifest in which Darter's own format has the same items.
 //!
 //! ```text
-//! file:     "REDIS" version(4 digits)  ( item )*  EOF  crc64 of all before it (LE; 0: not computed; since version 5)
+//! file:     "REDIS" version(4 digits) or "VALKEY" version(3 digits)  ( item )*  EOF  crc64 of all before it (LE; 0: not computed; since version 5)
 //! item:     opcode, what belongs to it          AUX, SELECTDB, RESIZEDB, FUNCTION2 …
 //!           [ EXPIRETIME_MS time ] [ FREQ n | IDLE n ]  type  key  value
 //! payload:  type  value  version(2, LE)  crc64(8, LE)
@@ -38,7 +38,7 @@ pub use decode::{Build, Part, read_value};
 pub use encode::{Encoder, Style};
 pub use error::{Error, Why};
 pub use file::{Checksum, FileReader, Item, KeyItem};
-pub use format::{Kind, ValueType};
+pub use format::{Family, Kind, ValueType};
 pub use frames::{FRAME_BYTES_MAX, FrameReader, part_head, write_frames};
 pub use manifest::{MANIFEST_BYTES_MAX, MANIFEST_MAGIC, Manifest};
 pub use payload::{Libraries, NoLibrary, open_payload, seal_payload};
@@ -49,5 +49,9 @@ pub use stream::StreamPart;
 pub const VERSION: u32 = 10;
 /// The version of redis-server 7.2.
 pub const VERSION_OF_7_2: u32 = 11;
-/// The last version that is read: that of Redis 7.4; Valkey 8 has 11.
-pub const VERSION_MAX: u32 = 12;
+/// The last version that is written: that of Redis 7.4.
+pub const VERSION_WRITTEN_MAX: u32 = 12;
+/// The last version of Redis that is read: that of Redis 8.8; 7.4 has 12, and Valkey 8 has 11.
+pub const VERSION_MAX: u32 = 14;
+/// The last version of Valkey that is read: that of Valkey 9.0, the first that is not one of Redis.
+pub const VALKEY_VERSION_MAX: u32 = 80;

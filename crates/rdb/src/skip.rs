@@ -36,11 +36,15 @@ pub(crate) fn skip_value<R: Read>(reader: &mut Reader<R>, value_type: ValueType)
                 strings(reader, 2)
             })
         }
+        HashExpiringEach => each(reader, |reader| {
+            strings(reader, 2)?;
+            reader.skip(8)
+        }),
         HashExpiringListpack => {
             reader.skip(8)?;
             reader.skip_string()
         }
-        Stream | Stream2 | Stream3 => stream(reader, value_type),
+        Stream | Stream2 | Stream3 | Stream4 | Stream5 => stream(reader, value_type),
     }
 }
 
@@ -78,8 +82,31 @@ fn stream<R: Read>(reader: &mut Reader<R>, value_type: ValueType) -> Result<(), 
         each(reader, |reader| {
             reader.skip_string()?;
             // One time or two.
-            reader.skip(if value_type == ValueType::Stream3 { 16 } else { 8 })?;
+            reader.skip(if crate::stream::has_active_times(value_type) { 16 } else { 8 })?;
             each(reader, |reader| reader.skip(16))
+        })?;
+        match value_type {
+            ValueType::Stream5 => each(reader, |reader| reader.skip(16)),
+            _ => Ok(()),
+        }
+    })?;
+    match value_type {
+        ValueType::Stream4 | ValueType::Stream5 => producers(reader),
+        _ => Ok(()),
+    }
+}
+
+/// What the producers of a stream sent last, by which Redis knows what they send twice.
+pub(crate) fn producers<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
+    // For how long and how many are known.
+    lengths(reader, 2)?;
+    each(reader, |reader| {
+        reader.skip_string()?;
+        each(reader, |reader| {
+            reader.skip_string()?;
+            lengths(reader, 2)
         })
-    })
+    })?;
+    // How many there were, and how many came twice.
+    lengths(reader, 2)
 }

@@ -7,7 +7,9 @@
 //! entry:     flags, ms and seq less those of the node, [ field count, field, ] value, …, how many elements it is so far
 //! group:     name  last id  [ entries read ]  count  pending*  count  consumer*
 //! pending:   id(16, BE)  time(8, LE)  number of deliveries
-//! consumer:  name  seen at(8, LE)  [[ active at(8, LE) ]]  count  id(16, BE)*      [ ]: not in type 15, [[ ]]: in type 21
+//! consumer:  name  seen at(8, LE)  [[ active at(8, LE) ]]  count  id(16, BE)*      [ ]: not in type 15, [[ ]]: from type 21 on
+//!
+//! Types 26 and 27 (Redis 8.6 and 8.8) have more behind a group, and at the end: `skip.rs` goes over what there is not here.
 //! ```
 //!
 //! Entries come in the nodes that they were written in, because those share their fields: divided otherwise, a value could
@@ -24,6 +26,7 @@ use crate::error::{Error, Why};
 use crate::format::ValueType;
 use crate::packed::{Element, Packed, listpack};
 use crate::reader::Reader;
+use crate::skip;
 
 /// Flags of an entry.
 const DELETED: i64 = 1;
@@ -232,7 +235,15 @@ pub(crate) fn read<R: Read>(
             return reader.corrupt(offset, DUPLICATE);
         }
     }
-    Ok(())
+    match value_type {
+        ValueType::Stream4 | ValueType::Stream5 => skip::producers(reader),
+        _ => Ok(()),
+    }
+}
+
+/// Whether it says when consumers were active.
+pub(crate) fn has_active_times(value_type: ValueType) -> bool {
+    matches!(value_type, ValueType::Stream3 | ValueType::Stream4 | ValueType::Stream5)
 }
 
 fn id(bytes: [u8; 16]) -> StreamId {
@@ -384,10 +395,17 @@ fn read_group<R: Read>(reader: &mut Reader<R>, value_type: ValueType) -> Result<
         }
         // Before it was written, that it was seen is the best that is known.
         group.consumer_mut(consumer).active_ms = match value_type {
-            ValueType::Stream3 => Some(i64::from_le_bytes(reader.array()?)).filter(|time| *time >= 0),
+            _ if has_active_times(value_type) => {
+                Some(i64::from_le_bytes(reader.array()?)).filter(|time| *time >= 0)
+            }
             _ => Some(seen_ms),
         };
         read_owned(reader, &mut group, consumer, &mut pending)?;
+    }
+    let offset = reader.offset();
+    if value_type == ValueType::Stream5 && reader.length()? > 0 {
+        let what = "a group of a stream has pending entries without a consumer";
+        return Err(reader.error(offset, Why::Unsupported { code: value_type as u8, what, key: None }));
     }
     if pending.iter().any(|pending| pending.is_left) {
         return reader.corrupt(reader.offset(), "a pending entry has no consumer");

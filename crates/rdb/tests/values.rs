@@ -7,7 +7,7 @@ use checks::{Dribble, Model, StreamModel, check_file, check_libraries, check_val
 use ds::stream::{Group, Pending, Stream, StreamId, StreamLimits};
 use proptest::prelude::*;
 use rdb::{
-    Encoder, NoLibrary, Part, Reader, Style, VERSION_OF_7_2, ValueType, open_payload, read_value,
+    Encoder, Error, NoLibrary, Part, Reader, Style, VERSION_OF_7_2, ValueType, Why, open_payload, read_value,
     seal_payload,
 };
 
@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_taken_as_a_value(code in 0_u8..26, mut bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_taken_as_a_value(code in 0_u8..28, mut bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         bytes.insert(0, code);
         check_value(&bytes);
     }
@@ -209,7 +209,31 @@ fn errors_say_what_is_wrong_and_where() {
     check(&strings(18, b"\x01\x03\x01a"), "unknown kind of a list's node");
     check(&strings(16, b"\x0a\x0a\0\0\0\x01\0\x81a\x02\xff"), "an element without its pair");
     check(b"\xf7\x05\x09", "unknown field of a module");
-    assert_eq!(check_file(b"REDIS0013"), ["not a dump of a known version at offset 0"]);
+    for (head, expected) in [
+        ("REDIS0015", "a dump of version 15: Darter reads up to 14 at offset 0"),
+        ("VALKEY081", "a dump of version 81 of Valkey: Darter reads up to 80 at offset 0"),
+        ("VALKEY0 1", "not a dump of a known version at offset 0"),
+    ] {
+        assert_eq!(check_file(head.as_bytes()), [expected]);
+    }
+    let array = [&b"REDIS0014\xfe\0"[..], b"\x1c\x03abc\x00\xff"].concat();
+    let found = check_file(&array).pop().unwrap();
+    assert!(
+        found.contains("code: 28, what: \"there are no arrays here\", key: Some([97, 98, 99])"),
+        "{found}"
+    );
+    let text =
+        Error { offset: 11, why: Why::Unsupported { code: 28, what: "no", key: Some(b"a\n".to_vec()) } };
+    assert_eq!(text.to_string(), "no (type 28 of the key 'a\\n') at offset 11");
+    // What modules say about a key, and slots that are on their way: the same number.
+    let meta = b"\xf3\x01abcd\x05\x03abc\x00\x00\x01k\x01v\xff";
+    let found = check_file(&[b"REDIS0013", &meta[..]].concat()).pop().unwrap();
+    assert!(
+        found.contains("code: 243, what: \"what modules say about keys cannot be read\", key: Some([107])"),
+        "{found}"
+    );
+    let found = check_file(&[b"VALKEY080", &meta[..]].concat()).pop().unwrap();
+    assert!(found.contains("slots were being moved"), "{found}");
     assert_eq!(check_file(b"REDIS0000"), ["not a dump of a known version at offset 0"]);
     assert_eq!(check_file(b"REDIS 011"), ["not a dump of a known version at offset 0"]);
 }
@@ -319,6 +343,15 @@ fn both_forms_of_hashes_with_fields_that_expire_are_read() {
     let packed = b"\xe8\x03\0\0\0\0\0\0\x20\x20\0\0\0\x09\0\x81a\x02\x05\x01\xc3\xe8\x02\
         \x81b\x02\x81x\x02\xc3\xef\x02\x81c\x02\x81y\x02\x00\x01\xff";
     assert_eq!(read(&packed[..], ValueType::HashExpiringListpack), Ok(model));
+    // As Valkey has them, in a file of it and in none of Redis.
+    let each = b"\x03\x01a\xc0\x05\xe8\x03\0\0\0\0\0\0\x01b\x01x\xef\x03\0\0\0\0\0\0\x01c\x01y\xff\xff\xff\xff\xff\xff\xff\xff";
+    assert_eq!(read(&each[..], ValueType::HashExpiringEach), Ok(Model::Hash(expected.to_vec())));
+    let file = |head: &[u8; 9]| check_file(&[&head[..], b"\x16\x01k", each, b"\xff", &[0; 8]].concat());
+    let found = file(b"VALKEY080");
+    assert_eq!(found[1], format!("{:?} Ok(())", Model::Hash(expected.to_vec())), "{found:?}");
+    assert_eq!(found[2], "Ok(End)");
+    let found = file(b"REDIS0014").pop().unwrap();
+    assert!(found.contains("of a release candidate of Redis 7.4"), "{found}");
     let refused = |value: &[u8], value_type, expected: &str| {
         let error = read(value, value_type).expect_err(expected);
         assert!(error.contains(expected), "{error}");
@@ -329,6 +362,11 @@ fn both_forms_of_hashes_with_fields_that_expire_are_read() {
     refused(&[&[0xff; 8][..], &late[8..]].concat(), ValueType::HashExpiring, &format!("{never}9"));
     let no_number = b"\0\0\0\0\0\0\0\0\x0f\x0f\0\0\0\x03\0\x81a\x02\x05\x01\x81b\x02\xff";
     refused(no_number, ValueType::HashExpiringListpack, &format!("{never}8"));
+    refused(
+        b"\x01\x01a\x01b\xfe\xff\xff\xff\xff\xff\xff\xff",
+        ValueType::HashExpiringEach,
+        &format!("{never}1"),
+    );
 }
 
 /// The node of `1-1 field value number 12`, `1-2 field other number -1000`, which is deleted, and `2-0 a b`.
@@ -349,6 +387,9 @@ const GROUP: [&[u8]; 6] = [
     b"\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\0",
 ];
 
+/// For how many seconds and how many of what producers sent is known, one producer, what it sent, and what was counted.
+const PRODUCERS: &[u8] = b"\x40\x64\x0a\x01\x02me\x02\x01x\x01\x01\x01y\x02\0\x02\x01";
+
 /// The stream of the parts above in one of its forms.
 fn encoded_stream(value_type: ValueType) -> Vec<u8> {
     let mut bytes = [&[1][..], NODE, LOG_END[0]].concat();
@@ -361,14 +402,22 @@ fn encoded_stream(value_type: ValueType) -> Vec<u8> {
         bytes.extend_from_slice(entries_read);
     }
     bytes.extend_from_slice(pending);
-    if value_type == ValueType::Stream3 {
+    let has_active_times = !matches!(value_type, ValueType::Stream | ValueType::Stream2);
+    if has_active_times {
         bytes.extend_from_slice(b"\x09\0\0\0\0\0\0\0");
     }
     bytes.extend_from_slice(owned);
-    if value_type == ValueType::Stream3 {
+    if has_active_times {
         bytes.extend_from_slice(active);
     }
-    [&bytes, last].concat()
+    bytes.extend_from_slice(last);
+    if value_type == ValueType::Stream5 {
+        bytes.push(0);
+    }
+    if matches!(value_type, ValueType::Stream4 | ValueType::Stream5) {
+        bytes.extend_from_slice(PRODUCERS);
+    }
+    bytes
 }
 
 fn encoder_type(version: u32) -> ValueType {
@@ -381,6 +430,8 @@ fn all_forms_of_streams_are_read() {
         (ValueType::Stream, [Some(1_795_284_632_681), Some(8)], (StreamId::MIN, 2)),
         (ValueType::Stream2, [Some(1_795_284_632_681), Some(8)], (StreamId { ms: 1, seq: 2 }, 3)),
         (ValueType::Stream3, [Some(9), None], (StreamId { ms: 1, seq: 2 }, 3)),
+        (ValueType::Stream4, [Some(9), None], (StreamId { ms: 1, seq: 2 }, 3)),
+        (ValueType::Stream5, [Some(9), None], (StreamId { ms: 1, seq: 2 }, 3)),
     ] {
         let encoded = encoded_stream(value_type);
         check_value(&[&[value_type as u8], &encoded[..]].concat());
@@ -453,6 +504,15 @@ fn streams_that_contradict_themselves_are_refused() {
     let without = [&whole[..whole.len() - 17], &[0]].concat();
     let error = read(&without[..], ValueType::Stream2).expect_err("pending for nobody");
     assert!(error.contains("a pending entry has no consumer"), "{error}");
+    // Somebody gave one back.
+    let mut given_back = encoded_stream(ValueType::Stream5);
+    let count = given_back.len() - PRODUCERS.len() - 1;
+    given_back.splice(count..=count, [&[1][..], &[0; 16]].concat());
+    let error = read(&given_back[..], ValueType::Stream5).expect_err("nobody has it");
+    assert!(
+        error.contains("a group of a stream has pending entries without a consumer (type 27)"),
+        "{error}"
+    );
     let twice = [&whole[..owned + 18], b"one", &whole[owned + 21..]].concat();
     let error = read(&twice[..], ValueType::Stream2).expect_err("one twice");
     assert!(error.contains("an element is there twice"), "{error}");

@@ -465,6 +465,12 @@ fn a_damaged_snapshot_is_refused() {
     refused(b"something else", "dump.rdb: not a dump of a known version at offset 0");
     refused(b"REDIS0010\xfe\x20", "more databases than the setting databases allows at offset 11");
     refused(b"REDIS0010\xfe\x00\x00\x01k\x01a\x00\x01k\x01b", "a key is there twice at offset 16");
+    refused(b"REDIS0015", "a dump of version 15: Darter reads up to 14 at offset 0");
+    refused(b"VALKEY081", "a dump of version 81 of Valkey: Darter reads up to 80 at offset 0");
+    refused(
+        b"REDIS0014\x00\x01k\x01a\x1c\x04list\x00\xff",
+        "there are no arrays here (type 28 of the key 'list') at offset 14",
+    );
     let library = "a library of functions cannot be loaded: ERR";
     refused(b"REDIS0010\xf5\x08return 1", &format!("{library} Missing library metadata at offset 9"));
     let code = LIBRARY.replace("\\n", "\n");
@@ -473,6 +479,21 @@ fn a_damaged_snapshot_is_refused() {
     refused(&twice, &format!("{library} Library 'lib' already exists at offset {}", 9 + item.len()));
     fs::write(&path, &whole).unwrap();
     check(&mut start(&scratch, 2, &[]).client(), "GET only-here", "(nil)");
+}
+
+#[test]
+fn newer_formats_are_read() {
+    let hash = b"\x01h\x02\x01a\x01b\xff\xff\xff\xff\xff\xff\xff\xff\x01c\x01d\xff\xff\xff\xff\xff\x1f\0\0";
+    for threads in [1, 3] {
+        let scratch = Scratch::new(&format!("newer-{threads}"));
+        let file = [&b"VALKEY080\xfe\0\x16"[..], hash, b"\xff", &[0; 8]].concat();
+        fs::write(scratch.path("dump.rdb"), file).unwrap();
+        let mut client = start(&scratch, threads, &[]).client();
+        check(&mut client, "HGET h a", "\"b\"");
+        check(&mut client, "HPEXPIRETIME h FIELDS 2 a c", "1) (integer) -1\n2) (integer) 35184372088831");
+        fs::write(scratch.path("dump.rdb"), b"REDIS0013\xfe\0\0\x01k\x01v\xff\0\0\0\0\0\0\0\0").unwrap();
+        check(&mut start(&scratch, threads, &[]).client(), "GET k", "\"v\"");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use command::{
     keyword_is, parse_i64, string, token,
 };
 use keyspace::{Config, Value, ValueRef, access};
-use rdb::{Encoder, Reader, ValueType};
+use rdb::{Encoder, Family, Reader, ValueType};
 
 use super::encoded::{self, Builder};
 
@@ -139,7 +139,7 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
 /// The value that type and bytes in `encoded` stand for.
 fn read(encoded: &[u8], config: &Config) -> Option<Value> {
     let (code, bytes) = encoded.split_first()?;
-    let value_type = ValueType::from_code(*code).ok()?;
+    let value_type = ValueType::from_code(*code, Family::Redis).ok()?;
     let mut builder = Builder::new(value_type.kind(), config);
     rdb::read_value(&mut Reader::new(bytes), value_type, &mut |part| builder.add(part)).ok()?;
     builder.finish()

@@ -4,8 +4,8 @@ use std::io::Read;
 
 use ds::stream::{Stream, StreamLimits};
 use rdb::{
-    Checksum, Encoder, Error, FileReader, FrameReader, Item, Kind, Libraries, Manifest, NoLibrary, Part,
-    Reader, ValueType, Why, part_head, read_value, write_frames,
+    Checksum, Encoder, Error, Family, FileReader, FrameReader, Item, Kind, Libraries, Manifest, NoLibrary,
+    Part, Reader, ValueType, Why, part_head, read_value, write_frames,
 };
 
 /// Bytes that come of one byte of input at most: LZF makes 264 of 3, and elements have a length of their own.
@@ -170,7 +170,7 @@ pub(crate) fn read(source: impl Read, value_type: ValueType) -> Result<Model, St
 /// Any bytes as the value of a key: type and value, as in a payload.
 pub(crate) fn check_value(input: &[u8]) {
     let Some((&code, bytes)) = input.split_first() else { return };
-    let Ok(value_type) = ValueType::from_code(code) else { return };
+    let Ok(value_type) = ValueType::from_code(code, Family::Redis) else { return };
     let found = read(bytes, value_type);
     assert_eq!(found, read(Dribble(bytes), value_type));
     check_skipping(bytes, value_type);
@@ -227,7 +227,7 @@ fn items_of_parts(input: &[u8], count: usize) -> Result<Vec<String>, Error> {
     let (mut found, mut sum) = (Vec::new(), Checksum::of(&input[..ends[0]]));
     for range in ends.windows(2) {
         let (from, bytes) = (range[0] as u64, &input[range[0]..range[1]]);
-        let mut part = items_of(FileReader::of_part(Dribble(bytes), from, false));
+        let mut part = items_of(FileReader::of_part(Dribble(bytes), from, false).of_family(file.family()));
         assert_eq!(part.pop().as_deref(), Some("Ok(End)"));
         found.extend(part);
         sum = sum.then(Checksum::of(bytes));

@@ -716,7 +716,7 @@ settings! {
     };
     RDB_VERSION = Setting {
         name: "rdb_version",
-        kind: Kind::Integer { min: rdb::VERSION as i64, max: rdb::VERSION_MAX as i64 },
+        kind: Kind::Integer { min: rdb::VERSION as i64, max: rdb::VERSION_WRITTEN_MAX as i64 },
         default: "10",
         doc: "Version of the format of snapshots: 10 for Redis 7.0 and later, 11 for 7.2, 12 for 7.4",
         ..Setting::of(Group::Process)

@@ -351,7 +351,8 @@ impl<'a> Target<'a> {
         file: &mut FileReader<R>,
     ) -> Result<Option<Entry>, rdb::Error> {
         let mut builder = Builder::new(item.value_type.kind(), self.config);
-        file.value(item.value_type, &mut |part| builder.add(part))?;
+        let read = file.value(item.value_type, &mut |part| builder.add(part));
+        read.map_err(|error| error.in_value_of(&item.key))?;
         // Redis could write collections without elements, and leaves them out, too.
         let Some(value) = builder.finish() else { return Ok(None) };
         if item.expiry_ms.is_some_and(|expiry| expiry < self.now) || value.lend().is_due(self.now) {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rdb::{Checksum, FileReader, Item, Why};
+use rdb::{Checksum, Family, FileReader, Item, Why};
 
 use super::load::{Counted, Others, Target, on_heap_to_serve};
 use crate::settings::RDBCHECKSUM;
@@ -34,6 +34,7 @@ struct Piece {
     offset: u64,
     /// The database of the first keys.
     db: usize,
+    family: Family,
     bytes: Vec<u8>,
     /// What of the bytes was read.
     at: usize,
@@ -70,6 +71,7 @@ struct Cutter<'a> {
     bytes: Vec<u8>,
     offset: u64,
     db: usize,
+    family: Family,
     /// Where the next part of a piece goes of which a loader has the beginning.
     rest: Option<SyncSender<Vec<u8>>>,
 }
@@ -115,7 +117,7 @@ impl Cutter<'_> {
             let (sender, rest) = sync_channel(WAITING_MAX);
             let rest = is_open.then_some(rest);
             self.rest = is_open.then_some(sender);
-            let piece = Piece { offset, db: self.db, bytes, at: 0, rest };
+            let piece = Piece { offset, db: self.db, family: self.family, bytes, at: 0, rest };
             self.pieces.as_ref().is_some_and(|pieces| pieces.send(piece).is_ok())
         };
         // A loader that has gone has an error.
@@ -153,8 +155,8 @@ impl Loaders<'_> {
     }
 
     fn load(&self, piece: Piece) -> Result<(u64, Checksum), rdb::Error> {
-        let (offset, db) = (piece.offset, piece.db);
-        let mut part = FileReader::of_part(piece, offset, self.sums);
+        let (offset, db, family) = (piece.offset, piece.db, piece.family);
+        let mut part = FileReader::of_part(piece, offset, self.sums).of_family(family);
         // The cutter sees to what is no key.
         self.target.take_items(&mut part, db, &mut |_| Ok(()))?;
         Ok((offset, part.sum(offset)))
@@ -174,6 +176,7 @@ impl Others<'_> {
             bytes: Vec::new(),
             offset: 0,
             db: 0,
+            family: Family::Redis,
             rest: None,
         };
         let (cut, loaded) = std::thread::scope(|scope| {
@@ -221,8 +224,9 @@ impl Others<'_> {
         has_failed: &AtomicBool,
     ) -> Result<Option<(FileReader<Cutter<'c>>, Checksum)>, rdb::Error> {
         let mut file = FileReader::new(cutter, false)?;
-        let head_end = file.offset();
+        let (head_end, family) = (file.offset(), file.family());
         let cutter = file.source_mut();
+        cutter.family = family;
         let head = Checksum::of(&cutter.bytes[..head_end as usize]);
         cutter.bytes.drain(..head_end as usize);
         cutter.offset = head_end;

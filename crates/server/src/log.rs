@@ -52,3 +52,29 @@ fn rank(level: Level) -> u8 {
         Level::TRACE => 5,
     }
 }
+
+/// A text from outside as a part of one line of the log: what would begin another line is shown as `\\n` and the like.
+pub(crate) fn one_line(text: &[u8]) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in String::from_utf8_lossy(text).chars() {
+        if character.is_control() && character != '\t' {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_stays_on_its_line() {
+        assert_eq!(
+            one_line(b"one\n2026 WARN two\r\x1b[1m\tthree \xc3\xa9"),
+            "one\\n2026 WARN two\\r\\u{1b}[1m\tthree \u{e9}"
+        );
+    }
+}

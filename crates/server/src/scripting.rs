@@ -426,7 +426,7 @@ impl script::Host for Run<'_, '_> {
 
 /// Writes a line that a script logs.
 pub(crate) fn log_line(level: i64, text: &[u8]) {
-    let text = String::from_utf8_lossy(text);
+    let text = crate::log::one_line(text);
     match level {
         0 => tracing::trace!("{text}"),
         1 => tracing::debug!("{text}"),

@@ -65,7 +65,7 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
         (b"error", [text]) => Err(CommandError::new(*text)),
         (b"help", []) => help(ctx),
         (b"log", [text]) => {
-            tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(text));
+            tracing::warn!("DEBUG LOG: {}", crate::log::one_line(text));
             ok(ctx)
         }
         (b"object", [key, ..]) => object(ctx, key),

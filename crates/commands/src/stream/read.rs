@@ -3,7 +3,7 @@
 //! ```text
 //! arguments ─→ look at every stream ─→ something new (or old, if a consumer asks for that): reply, done
 //!                     │ nothing
-//!                     ├─→ no BLOCK, or may not block (MULTI, script): null, done
+//!                     ├─→ no BLOCK, or may not block (MULTI): null, done
 //!                     └─→ a waiter at every key … somebody adds an entry there ─→ serve_…
 //! ```
 //!
@@ -79,7 +79,7 @@ pub(super) const XREAD: Entry = Entry {
 };
 
 fn xread(ctx: &mut Ctx) -> CommandResult {
-    let read = Read::parse(ctx.args, ctx.store.now(), false)?;
+    let read = Read::parse(ctx.args, ctx.store.now(), false, ctx.store.client.in_script)?;
     let mut after = Vec::with_capacity(read.keys.len());
     for (key, id) in read.streams() {
         let stream = ctx.store.read_as::<Stream>(key)?;
@@ -148,7 +148,7 @@ fn finish(ctx: &mut Ctx, mark: resp::Mark, served: usize) -> Result<bool, Comman
 
 /// Whether the stream has something for a waiter of XREAD.
 fn has_newer(value: Option<ValueRef<'_>>, args: &[&[u8]], key: &[u8]) -> bool {
-    let (Some(ValueRef::Stream(stream)), Ok(read)) = (value, Read::parse(args, 0, false)) else {
+    let (Some(ValueRef::Stream(stream)), Ok(read)) = (value, Read::parse(args, 0, false, false)) else {
         return false;
     };
     let last = stream.log.last_entry_id();
@@ -157,7 +157,7 @@ fn has_newer(value: Option<ValueRef<'_>>, args: &[&[u8]], key: &[u8]) -> bool {
 }
 
 fn serve_xread(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
-    let read = Read::parse(ctx.args, 0, false)?;
+    let read = Read::parse(ctx.args, 0, false, false)?;
     let streams = read.streams().filter(|(other, _)| *other == key);
     let streams = streams.map(|(key, id)| Ok((key, ids::parse_strict(id, 0)?)));
     let streams = streams.collect::<Result<Vec<_>, CommandError>>()?;
@@ -187,7 +187,7 @@ pub(super) const XREADGROUP: Entry = Entry {
 };
 
 fn xreadgroup(ctx: &mut Ctx) -> CommandResult {
-    let read = Read::parse(ctx.args, ctx.store.now(), true)?;
+    let read = Read::parse(ctx.args, ctx.store.now(), true, ctx.store.client.in_script)?;
     let streams: Vec<_> = read.streams().collect();
     if reply_in_group(ctx, &read, &streams)? {
         return Ok(());
@@ -269,7 +269,9 @@ fn reply_one(ctx: &mut Ctx, read: &Read, owner: Owner, after: StreamId) -> Resul
 
 /// Whether a waiter of XREADGROUP has to be told something: there is something new, or its group is gone.
 fn has_newer_in_group(value: Option<ValueRef<'_>>, args: &[&[u8]], _: &[u8]) -> bool {
-    let (Some(ValueRef::Stream(stream)), Ok(read)) = (value, Read::parse(args, 0, true)) else { return true };
+    let (Some(ValueRef::Stream(stream)), Ok(read)) = (value, Read::parse(args, 0, true, false)) else {
+        return true;
+    };
     match read.group.and_then(|(group, _)| stream.groups.get(group)) {
         Some(group) => stream.log.last_entry_id() > Some(group.last_id),
         None => true,
@@ -277,7 +279,7 @@ fn has_newer_in_group(value: Option<ValueRef<'_>>, args: &[&[u8]], _: &[u8]) -> 
 }
 
 fn serve_xreadgroup(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
-    let read = Read::parse(ctx.args, 0, true)?;
+    let read = Read::parse(ctx.args, 0, true, false)?;
     let streams: Vec<_> = read.streams().filter(|(other, _)| *other == key).collect();
     reply_in_group(ctx, &read, &streams).map(drop)
 }
@@ -296,12 +298,21 @@ struct Read<'a> {
 }
 
 impl<'a> Read<'a> {
-    /// Reads the arguments of XREAD or (`in_group`) XREADGROUP.
-    fn parse(args: &'a [&'a [u8]], now: UnixMs, in_group: bool) -> Result<Read<'a>, CommandError> {
+    /// Reads the arguments of XREAD or (`in_group`) XREADGROUP. A script may not even say that it would wait.
+    fn parse(
+        args: &'a [&'a [u8]],
+        now: UnixMs,
+        in_group: bool,
+        in_script: bool,
+    ) -> Result<Read<'a>, CommandError> {
         let mut read = Read { keys: &[], ids: &[], count: 0, timeout_ms: None, group: None, no_ack: false };
         let mut rest = &args[1..];
         loop {
             rest = match *rest {
+                [word, _, ..] if in_script && keyword_is(word, "block") => {
+                    let rest = " command is not allowed with BLOCK option from scripts";
+                    return Err(CommandError::quoting("ERR ", args[0], rest));
+                }
                 [word, timeout, ref rest @ ..] if keyword_is(word, "block") => {
                     read.timeout_ms = Some(parse_timeout(timeout, now)?);
                     rest

@@ -64,7 +64,8 @@ pub(super) const REPLACED: [(&str, &str, CFunction); 8] = [
 ];
 
 /// Wrappers around Lua's.
-pub(super) const WRAPPED: [(&str, &str, CFunction); 15] = [
+pub(super) const WRAPPED: [(&str, &str, CFunction); 16] = [
+    ("", "collectgarbage", collect_garbage),
     ("", "load", load),
     ("", "loadstring", load_string),
     ("", "rawset", change_table),
@@ -107,6 +108,13 @@ fn raise_text(lua: Lua, text: &'static str) -> ! {
     lua.concat(2);
     context.heap.set_trusting(false);
     lua.raise()
+}
+
+/// What a script says to the collector holds until it ends: others use the same state.
+unsafe extern "C-unwind" fn collect_garbage(state: *mut lua_State) -> c_int {
+    let lua = Lua(state);
+    Context::of(lua).collector_was_set.set(true);
+    original(lua)
 }
 
 unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {

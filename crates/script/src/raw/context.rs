@@ -46,6 +46,8 @@ pub(super) struct Context {
     pub(super) interrupt: Cell<Option<Interrupt>>,
     /// Whether `redis.setresp(3)` holds.
     pub(super) is_resp3: Cell<bool>,
+    /// Whether a script has said something to the garbage collector.
+    pub(super) collector_was_set: Cell<bool>,
     pub(super) random: Random,
     pub(super) exchange: RefCell<Exchange>,
 }
@@ -59,6 +61,7 @@ impl Context {
             registry: RefCell::new(None),
             interrupt: Cell::new(None),
             is_resp3: Cell::new(false),
+            collector_was_set: Cell::new(false),
             random: Random::default(),
             exchange: RefCell::default(),
         }

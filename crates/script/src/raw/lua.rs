@@ -23,6 +23,8 @@ use super::heap;
 /// A function that Lua can call.
 pub(super) type CFunction = unsafe extern "C-unwind" fn(*mut lua_State) -> c_int;
 
+/// Lua's own choice for the collector's pause and speed.
+const GC_PERCENT: c_int = 200;
 /// The registry and the globals, as indexes.
 pub(super) const REGISTRY: c_int = ffi::LUA_REGISTRYINDEX;
 pub(super) const GLOBALS: c_int = ffi::LUA_GLOBALSINDEX;
@@ -329,6 +331,16 @@ impl Lua {
     pub(super) fn collect_garbage(self) {
         // SAFETY: rules above.
         unsafe { ffi::lua_gc(self.0, ffi::LUA_GCCOLLECT, 0) };
+    }
+
+    /// Lets the collector run by itself, as often as it does at first.
+    pub(super) fn reset_collector(self) {
+        let settings =
+            [(ffi::LUA_GCSETPAUSE, GC_PERCENT), (ffi::LUA_GCSETSTEPMUL, GC_PERCENT), (ffi::LUA_GCRESTART, 0)];
+        for (what, value) in settings {
+            // SAFETY: rules above.
+            unsafe { ffi::lua_gc(self.0, what, value) };
+        }
     }
 
     pub(super) fn set_hook(self, hook: Option<ffi::lua_Hook>, mask: c_int, count: c_int) {

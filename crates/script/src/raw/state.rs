@@ -229,11 +229,17 @@ impl State {
         status
     }
 
-    /// Drops what a call has left, and its garbage where memory is short.
+    /// Drops what a call has left, and its garbage where memory is short: the next one, maybe another client's, begins
+    /// with room, and with a collector that works.
     fn tidy_up(&self, status: c_int) {
         self.lua.set_top(0);
-        if status == ffi::LUA_ERRMEM || self.context.heap.is_over() {
+        if self.context.collector_was_set.take() {
+            self.lua.reset_collector();
+        }
+        let heap = &self.context.heap;
+        if status == ffi::LUA_ERRMEM || heap.is_over() || heap.is_crowded() {
             self.lua.collect_garbage();
+            heap.set_crowded_from_here();
         }
     }
 
@@ -245,6 +251,7 @@ impl State {
     /// Frees what no script needs any more.
     pub(crate) fn collect_garbage(&mut self) {
         self.lua.collect_garbage();
+        self.context.heap.set_crowded_from_here();
     }
 
     /// Memory in use by Lua.

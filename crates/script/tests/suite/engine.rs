@@ -136,6 +136,40 @@ fn garbage_is_no_reason_to_run_out() {
 }
 
 #[test]
+fn a_script_begins_with_room_whatever_others_left() {
+    // Few instructions, much memory: nobody would collect while they run.
+    let large = "return #string.rep('x', 5e6)";
+    for bomb in [
+        "collectgarbage('stop') local t = {} for i = 1, 12 do t[i] = string.rep(string.char(64 + i), 1e6) end return 1",
+        "collectgarbage('setpause', 1e6) local t = {} for i = 1, 12 do t[i] = string.rep(string.char(64 + i), 1e6) end return 1",
+        "pcall(function() local t = {} for i = 1, 1e3 do t[i] = string.rep('x', 1e6) .. i end end) return 1",
+        "pcall(function() local t = {} while true do t[#t + 1] = {} end end) return 1",
+    ] {
+        let mut bench = Bench::with_memory(SMALL_MEMORY_BYTES);
+        for _ in 0..3 {
+            assert_eq!(bench.eval(bomb), ":1\r\n");
+            assert_eq!(bench.eval(large), ":5000000\r\n", "after {bomb}");
+        }
+    }
+}
+
+#[test]
+fn what_a_script_says_to_the_collector_ends_with_it() {
+    let mut bench = Bench::with_memory(SMALL_MEMORY_BYTES);
+    assert_eq!(bench.eval("return collectgarbage('setpause', 1000)"), ":200\r\n");
+    assert_eq!(
+        bench.eval("return {collectgarbage('setpause', 200), collectgarbage('setstepmul', 1)}"),
+        "*2\r\n:200\r\n:200\r\n"
+    );
+    bench.eval("collectgarbage('stop')");
+    let empty = bench.engine.memory_bytes();
+    for number in 0..2_000 {
+        bench.eval(&format!("local t = {{}} for i = 1, 100 do t[i] = {{}} end return {number}"));
+    }
+    assert!(bench.engine.memory_bytes() < empty + 4 * 1024 * 1024, "{}", bench.engine.memory_bytes());
+}
+
+#[test]
 fn depth_is_limited() {
     for (source, expected) in [
         ("local function f() return 1 + f() end return f()", "stack overflow"),

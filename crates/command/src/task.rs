@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use keyspace::{Kind, ValueRef};
 use resp::{Output, Proto};
-use shard::{Ready, Scope, ShardId, Subscriber, Waiter, WatchFlag};
+use shard::{HandOver, Ready, Scope, ShardId, Subscriber, Waiter, WatchFlag};
 use smallvec::SmallVec;
 
 use crate::args::OwnedArgs;
@@ -80,6 +80,8 @@ pub enum Work {
     Forget(Forget),
     /// Run this command for nobody (putting back what a client that is gone was to get). No reply.
     Restore(CommandId),
+    /// Give the shard away, to a script that has written and needs it.
+    HandOver(HandOver),
 }
 
 /// Something of a client that a shard is to forget.

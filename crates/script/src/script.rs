@@ -6,7 +6,7 @@
 //! ```
 
 use std::fmt;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use resp::Reply;
 
@@ -139,37 +139,41 @@ pub struct Script {
     reach: ReachSeen,
 }
 
-/// Which keys a script or function was seen to touch, over all its runs on all threads.
+/// Which keys a run of a script or function touched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// It never ran to its end.
-    Unknown,
-    /// Only keys that lie where its declared keys lie.
+    /// Only keys that must lie where its declared keys lie.
     Declared,
-    /// Others too, at least once.
+    /// Others too.
     Roaming,
 }
 
-/// The [`Reach`] of something, as far as it was seen.
+/// It was seen to roam.
+const ROAMS: u32 = u32::MAX;
+
+/// What was seen of a script or function over all its runs on all threads: how many kept to the declared keys, or that one
+/// did not.
 #[derive(Debug, Default)]
-pub struct ReachSeen(AtomicU8);
+pub struct ReachSeen(AtomicU32);
 
 impl ReachSeen {
-    /// What was seen.
+    /// Whether it may touch keys that it does not declare: it did, or was not seen to keep to them `trusted_after` times.
     #[must_use]
-    pub fn get(&self) -> Reach {
-        match self.0.load(Ordering::Relaxed) {
-            0 => Reach::Unknown,
-            1 => Reach::Declared,
-            _ => Reach::Roaming,
-        }
+    pub fn may_roam(&self, trusted_after: u32) -> bool {
+        let seen = self.0.load(Ordering::Relaxed);
+        seen == ROAMS || seen < trusted_after
     }
 
-    /// Notes what keys a run touched: what roamed once may roam again.
-    pub fn note(&self, reach: Reach) {
-        let seen = reach as u8;
-        if self.0.load(Ordering::Relaxed) < seen {
-            self.0.fetch_max(seen, Ordering::Relaxed);
+    /// Notes what keys a run touched. What roamed once is never trusted again; what is trusted is not counted any more.
+    pub fn note(&self, reach: Reach, trusted_after: u32) {
+        let seen = self.0.load(Ordering::Relaxed);
+        match reach {
+            Reach::Roaming if seen != ROAMS => self.0.store(ROAMS, Ordering::Relaxed),
+            Reach::Declared if seen < trusted_after => {
+                // If another thread notes something at this moment, a run more or less makes no difference.
+                let _ = self.0.compare_exchange(seen, seen + 1, Ordering::Relaxed, Ordering::Relaxed);
+            }
+            Reach::Roaming | Reach::Declared => {}
         }
     }
 }
@@ -183,6 +187,13 @@ impl Script {
         let (flags, body_start) = parse_shebang(source)?;
         let (sha, source) = (Sha1Hex::of(source), source.into());
         Ok(Script { sha, source, body_start, flags, state: AtomicU8::new(0), reach: ReachSeen::default() })
+    }
+
+    /// The same script, as if it had just come.
+    pub(crate) fn anew(&self) -> Script {
+        let (source, reach) =
+            (self.source.clone(), ReachSeen(AtomicU32::new(self.reach.0.load(Ordering::Relaxed))));
+        Script { source, reach, state: AtomicU8::new(0), ..*self }
     }
 
     /// What keys it was seen to touch.

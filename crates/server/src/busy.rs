@@ -67,7 +67,7 @@ impl ThreadHost {
             }
             // The thread that waits for the shard finds out for itself.
             Work::Notify => {}
-            Work::Forget(_) | Work::Restore(_) => return Some(node),
+            Work::Forget(_) | Work::Restore(_) | Work::HandOver(_) => return Some(node),
         }
         let origin = task.client.thread;
         self.send(origin, Message::Done(node, Vec::new()));

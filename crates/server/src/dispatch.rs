@@ -18,6 +18,7 @@ use command::{
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
 use shard::{Node, PATIENCE_AFTER, ShardId};
+use smallvec::SmallVec;
 
 use crate::admit::Admission;
 use crate::message::Message;
@@ -454,21 +455,31 @@ impl Thread {
             return;
         }
         self.host.stats().kept.add(1);
-        let kept: Vec<ShardId> = self.tx.hold.kept().to_vec();
-        for id in kept {
-            // A task of a shard before it may have entered this one too, and left it with nothing to do.
-            if !self.tx.hold.kept().contains(&id) {
-                continue;
-            }
+        let mut kept: SmallVec<[ShardId; 8]> = self.tx.hold.kept().into();
+        let mut index = 0;
+        while let Some(&id) = kept.get(index) {
+            index += 1;
             for _ in 0..DRAIN_MAX {
+                // A task may have entered this one too, and left it with nothing to do; or it went to a script that asked.
+                if !self.tx.hold.kept().contains(&id) {
+                    break;
+                }
                 let Some(node) = self.tx.hold.next_task_or_leave(id) else { break };
                 self.run_task(id, node);
             }
+            // What a task entered beside its shard may be wanted by others, too.
+            let more: SmallVec<[ShardId; 8]> =
+                self.tx.hold.kept().iter().copied().filter(|id| !kept.contains(id)).collect();
+            kept.extend(more);
         }
     }
 
     /// Runs a delegated task at `id`, which this thread holds, and sends it home.
     pub(crate) fn run_task(&mut self, id: ShardId, mut node: Box<Node<Task>>) {
+        if matches!(node.task.work, Work::HandOver(_)) {
+            let Work::HandOver(to) = node.task.work else { unreachable!("looked at above") };
+            return self.tx.hold.hand_over(id, to);
+        }
         let entered = self.tx.hold.try_enter(id);
         debug_assert!(entered, "a thread may enter the shard that it keeps");
         let origin = node.task.client.thread;
@@ -526,6 +537,7 @@ impl Thread {
                 is_for_a_client
             }
             Work::Notify | Work::Look(_) => true,
+            Work::HandOver(_) => unreachable!("shards are given away before"),
             Work::Forget(ref what) => {
                 let args = task.args.slices();
                 let shard = self.tx.hold.shard_mut(id);

@@ -62,7 +62,7 @@ impl Thread {
                 self.host.send(self.host.shared.shards.home(task.shard), Message::Hop(Node::new(task)));
             }
             Work::Notify => self.try_again(conn),
-            Work::Forget(_) | Work::Restore(_) => {}
+            Work::Forget(_) | Work::Restore(_) | Work::HandOver(_) => {}
         }
     }
 

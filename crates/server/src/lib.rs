@@ -31,6 +31,7 @@ mod pipeline;
 mod populate;
 mod processors;
 mod pubsub;
+mod roaming;
 mod script_store;
 mod scripting;
 mod session;

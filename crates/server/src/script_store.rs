@@ -88,10 +88,11 @@ impl SlowScript {
         }
     }
 
-    /// The script has turned slow.
-    pub(crate) fn begin(&self, call: SlowCall) {
+    /// The script has turned slow; `wrote`: after it changed data.
+    pub(crate) fn begin(&self, call: SlowCall, wrote: bool) {
         *self.lock_call() = Some(call);
-        self.state.store(Slow::Killable as u8, Ordering::Release);
+        let state = if wrote { Slow::Wrote } else { Slow::Killable };
+        self.state.store(state as u8, Ordering::Release);
     }
 
     /// The slow script has ended.

@@ -2,9 +2,8 @@
 //!
 //! The shards of a script's keys are entered before it runs. If it touches others, they are entered as it touches
 //! them: out of order, so only by trying. A shard that is taken makes the script run again with it among those
-//! entered in order, as long as nothing was written. A script that was seen to roam, or was never seen to its end,
-//! also enters the *roaming* shard, so that it is the only one of its kind and may wait for a taken shard after it
-//! wrote.
+//! entered in order, as long as nothing was written. Once it has written it waits (`roaming.rs`). A script that may roam
+//! ([`ReachSeen`]) also enters the *roaming* shard, so that it is the only one of its kind.
 //!
 //! A script that runs for longer than `busy-reply-threshold` is slow: its thread answers `BUSY` to its other clients, the
 //! other threads answer `BUSY` where a command meets its shards, and `SCRIPT KILL`, or of a
@@ -20,18 +19,16 @@ use script::{
     Engine, Flags, FunctionEngine, Interrupt, Library, LibrarySet, Reach, ReachSeen, Script, ScriptError,
     Sha1Hex,
 };
-use shard::ShardId;
+use shard::{ShardId, hash_tag};
 use smallvec::SmallVec;
 
 use crate::library_store::Loading;
+use crate::roaming::Waiting;
 use crate::script_store::{Slow, SlowCall, SlowKind};
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::thread::ThreadHost;
 use crate::users::{Context, Lack};
-
-/// How long a script that wrote waits for a shard that it did not declare.
-const ROAM_WAIT_MS: u64 = 5_000;
 
 /// The script engine of a thread.
 pub(crate) struct Scripting {
@@ -227,11 +224,13 @@ impl ThreadHost {
 
     /// The shards that a script or function needs beside those of its keys.
     pub(crate) fn script_needs(&mut self, args: &[&[u8]], callee: Callee) -> Needs {
+        let shards = &self.shared.shards;
+        let roaming = if shards.len() > 1 { Needs::One(shards.roaming()) } else { Needs::Nothing };
+        let trusted_after = self.shared.settings.script_trusted_after();
         match self.called(args, callee) {
-            // It will be refused.
-            None => Needs::Nothing,
-            Some(program) if program.reach().get() == Reach::Declared => Needs::Nothing,
-            Some(_) => Needs::One(self.shared.shards.roaming()),
+            Some(program) if !program.reach().may_roam(trusted_after) => Needs::Nothing,
+            // One that is unknown may be known when its turn comes.
+            _ => roaming,
         }
     }
 
@@ -259,6 +258,7 @@ impl ThreadHost {
         self.scripting.caller = self.current.replace(session);
         self.scripting.is_running = true;
         let started_ms = self.driver.clock().monotonic_ms();
+        let trusted_after = self.shared.settings.script_trusted_after();
         let lacks_room = !call.program.flags().allow_oom && self.lacked_room(&client);
         let mut run = Run {
             tx,
@@ -268,6 +268,7 @@ impl ThreadHost {
             started_ms,
             is_slow: false,
             reach: Reach::Declared,
+            is_watched: call.program.reach().may_roam(trusted_after),
         };
         let (keys, args) = call.request[3..].split_at(call.key_count);
         let outcome = match (call.program, &mut engine, &mut functions) {
@@ -281,7 +282,9 @@ impl ThreadHost {
         };
         let (reach, is_slow) = (run.reach, run.is_slow);
         run.tx.is_silent = false;
-        call.program.reach().note(reach);
+        if reach == Reach::Roaming || matches!(outcome, script::Outcome::Returned(_)) {
+            call.program.reach().note(reach, trusted_after);
+        }
         if is_slow {
             self.own_slow_script().end();
             self.shared.scripts.note_slow(false);
@@ -357,6 +360,8 @@ struct Run<'a, 't> {
     started_ms: u64,
     is_slow: bool,
     reach: Reach,
+    /// It is not trusted yet: which keys it touches is looked at.
+    is_watched: bool,
 }
 
 impl script::Host for Run<'_, '_> {
@@ -369,11 +374,11 @@ impl script::Host for Run<'_, '_> {
                 return Ok(());
             }
         };
-        let needs = Needs::of(command, args, self.tx.hold.shards().placement());
-        if let Err(error) = self.enter(&needs)? {
-            Reply::new(out, proto).error(error.text());
-            return Ok(());
+        if self.is_watched && self.reach == Reach::Declared && self.builds_names(command, args) {
+            self.reach = Reach::Roaming;
         }
+        let needs = Needs::of(command, args, self.tx.hold.shards().placement());
+        self.enter(&needs)?;
         let client = Client { proto, ..self.host.session().client };
         let started = self.host.driver.clock().ticks();
         let mark = out.mark();
@@ -393,7 +398,7 @@ impl script::Host for Run<'_, '_> {
             self.is_slow = true;
             let call = self.call.program.slow_call(&self.call, self.started_ms);
             let family = if call.kind == SlowKind::Function { "FUNCTION" } else { "SCRIPT" };
-            slow.begin(call);
+            slow.begin(call, self.tx.wrote);
             self.host.shared.scripts.note_slow(true);
             tracing::warn!(
                 "Slow script detected: still in execution after {} ms. You can try killing it with {family} KILL.",
@@ -465,12 +470,20 @@ impl<'t> Run<'_, 't> {
         Ok(command)
     }
 
+    /// Whether a call touches a key that is neither declared nor has the hash tag of one that is: then it is by chance
+    /// that it lies where a declared one does.
+    fn builds_names(&self, command: &Command, args: &[&[u8]]) -> bool {
+        let declared = &self.call.request[3..3 + self.call.key_count];
+        let is_declared = |key: &[u8]| declared.iter().any(|known| hash_tag(known) == hash_tag(key));
+        command.keys(args).is_some_and(|keys| keys.iter().any(|key| !is_declared(args[key.index])))
+    }
+
     /// Enters the shards of a call that were not entered yet.
-    fn enter(&mut self, needs: &Needs) -> Result<Result<(), CommandError>, Interrupt> {
+    fn enter(&mut self, needs: &Needs) -> Result<(), Interrupt> {
         let all: SmallVec<[ShardId; 8]>;
         let ids: &[ShardId] = match needs {
-            Needs::Nothing => return Ok(Ok(())),
-            Needs::One(id) if self.tx.hold.has(*id) => return Ok(Ok(())),
+            Needs::Nothing => return Ok(()),
+            Needs::One(id) if self.tx.hold.has(*id) => return Ok(()),
             Needs::One(id) => std::slice::from_ref(id),
             Needs::Several(ids) => ids,
             Needs::All => {
@@ -481,11 +494,8 @@ impl<'t> Run<'_, 't> {
         for &id in ids {
             if !self.tx.hold.has(id) {
                 self.reach = Reach::Roaming;
-                if !self.tx.hold.try_enter(id)
-                    && !self.tx.hold.wait(id, false)
-                    && let Err(error) = self.enter_taken(id, ids)?
-                {
-                    return Ok(Err(error));
+                if !self.tx.hold.try_enter(id) && !self.tx.hold.wait(id, false) {
+                    self.enter_taken(id, ids)?;
                 }
             }
         }
@@ -493,7 +503,7 @@ impl<'t> Run<'_, 't> {
         if self.is_outdated() && !self.tx.wrote {
             return Err(self.again(ids));
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Whether this is a function of libraries that were changed since.
@@ -512,19 +522,33 @@ impl<'t> Run<'_, 't> {
     }
 
     /// A shard that the script did not declare is taken.
-    fn enter_taken(&mut self, id: ShardId, ids: &[ShardId]) -> Result<Result<(), CommandError>, Interrupt> {
-        let roaming = self.tx.hold.shards().roaming();
+    fn enter_taken(&mut self, id: ShardId, ids: &[ShardId]) -> Result<(), Interrupt> {
         if !self.tx.wrote {
             return Err(self.again(ids));
         }
-        let deadline_ms = self.host.driver.clock().monotonic_ms() + ROAM_WAIT_MS;
-        let is_alone = self.tx.hold.try_enter(roaming) || self.tx.hold.wait(roaming, true);
-        let clock = self.host.driver.clock();
-        if is_alone && self.tx.hold.wait_long(id, || clock.monotonic_ms() >= deadline_ms) {
-            return Ok(Ok(()));
+        let roaming = self.tx.hold.shards().roaming();
+        if !self.tx.hold.has(roaming) {
+            self.wait_for(roaming);
         }
-        Ok(Err(CommandError::new(
-            "TRYAGAIN The script touched a key that it did not declare and that is in use",
-        )))
+        if !self.tx.hold.has(id) {
+            self.wait_for(id);
+        }
+        Ok(())
+    }
+
+    /// Waits for a shard for as long as it takes: what the script has written cannot be undone, so it must go on.
+    fn wait_for(&mut self, id: ShardId) {
+        let Some(mut waiting) = Waiting::begin(&mut self.tx.hold, id) else { return };
+        self.tx.hold.shards().note_asker(true);
+        let mut lent_count = 0;
+        while !waiting.look(&mut self.tx.hold) {
+            lent_count = lent_count.max(waiting.lent_count());
+            waiting.pause();
+            // When it has become slow, its thread's other clients are served. It cannot be ended here, not even by the
+            // end of the server: the shard comes when those who hold it have ended.
+            let _ = script::Host::tick(self);
+        }
+        self.tx.hold.shards().note_asker(false);
+        self.host.stats().lent.add(lent_count as u64);
     }
 }

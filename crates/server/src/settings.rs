@@ -356,6 +356,11 @@ impl Settings {
         }
     }
 
+    /// After how many runs within its declared keys a script is trusted to keep to them.
+    pub(crate) fn script_trusted_after(&self) -> u32 {
+        self.number(SCRIPT_TRUSTED_AFTER) as u32
+    }
+
     /// Memory that scripts may use on each thread.
     pub(crate) fn script_memory_bytes_max(&self) -> usize {
         self.number(SCRIPT_MEMORY_BYTES_MAX) as usize

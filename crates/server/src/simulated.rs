@@ -90,6 +90,11 @@ impl SimulatedServer {
         self.0.0.sum(|stats| &stats.retries)
     }
 
+    /// How many shards scripts lent while they waited.
+    pub fn lent(&self) -> u64 {
+        self.0.0.sum(|stats| &stats.lent)
+    }
+
     /// Memory that the process uses, the simulation included.
     pub fn used_bytes(&self) -> u64 {
         heap::allocated_bytes()

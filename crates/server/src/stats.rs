@@ -174,6 +174,8 @@ pub(crate) struct ThreadStats {
     pub(crate) widths: [Counter; WIDTH_BUCKETS],
     pub(crate) delegated: Counter,
     pub(crate) retries: Counter,
+    /// Shards that scripts lent to others while they waited.
+    pub(crate) lent: Counter,
     /// Commands held back because a snapshot was being saved.
     pub(crate) held_back: Counter,
     /// Turns that began with a shard kept from before, because its backlog was long.
@@ -230,6 +232,7 @@ impl ThreadStats {
             widths: Default::default(),
             delegated: Counter::default(),
             retries: Counter::default(),
+            lent: Counter::default(),
             held_back: Counter::default(),
             kept: Counter::default(),
             blocked_clients: Counter::default(),
@@ -298,6 +301,7 @@ impl ThreadStats {
             &self.commands_processed,
             &self.delegated,
             &self.retries,
+            &self.lent,
             &self.held_back,
             &self.kept,
             &self.evicted_clients,

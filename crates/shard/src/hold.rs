@@ -5,13 +5,24 @@
 //! *Several*: enter them in ascending order, spinning briefly at one that is taken. If it stays taken, let go
 //! of everything entered so far, queue a task at that shard, and try again when its holder reports. So nobody
 //! who waits without limit holds anything, and there is no deadlock. A transaction that was unlucky
-//! [`PATIENCE_AFTER`] times takes the [`Patience`] token, of which there is one, and spins (yielding) much
-//! longer while it holds what it has: the others still wait only briefly, so it gets through.
+//! [`PATIENCE_AFTER`] times takes the [`Patience`] token, of which there is one, and spins a hundred times as long
+//! while it holds what it has: the others still wait only briefly, so it gets through. It never gives up the processor
+//! meanwhile: where other processes want it, that would cost a slice of the scheduler, and everybody else the shards that
+//! it holds.
 //!
 //! *Out of order* (a script touches a key that it did not declare): only try; if the shard is taken and nothing
-//! was written, the script runs again with the shard among those entered in order. If it wrote already, it waits.
-//! Only one script at a time may: it holds the roaming shard ([`Shards::roaming`]). Nobody else holds a shard and
-//! waits without limit for another, so whoever holds the wanted shard leaves it in the end.
+//! was written, the script runs again with the shard among those entered in order. If it wrote already, it cannot be
+//! undone, and must wait while it holds:
+//!
+//! ```text
+//!   it holds the roaming shard    asks for the shard that it wants (`handover.rs`), for as long as that takes
+//!   it does not                   asks for the roaming shard first, and meanwhile *lends* what it holds to the
+//!                                 one that holds it, and so takes it back before it goes on
+//! ```
+//!
+//! Nobody waits in a circle: a shard that is asked for is held by somebody who runs, and leaves it in the end; or who waits
+//! briefly, and then lets go; or who waits for the roaming shard, and lends it. There is one roaming shard, so there is
+//! never a second who holds it and waits.
 //!
 //! *Kept* shards: a bounded drain may end with tasks left over. The thread then keeps the baton into its next
 //! turn. It may enter a shard that it keeps; it must not sleep while it keeps one.
@@ -19,6 +30,7 @@
 use smallvec::SmallVec;
 
 use crate::baton::Node;
+use crate::handover::HandOver;
 use crate::interrupt::interrupt;
 use crate::placement::ShardId;
 use crate::shard::Shard;
@@ -27,8 +39,8 @@ use crate::sync::{AtomicBool, Ordering};
 
 /// Looks at a taken baton before letting go of everything: about 2 µs, a few commands' length.
 const SPINS_MAX: u32 = if cfg!(loom) { 1 } else { 48 };
-/// The same for the one that has the token; it yields the processor between looks: some milliseconds.
-const PATIENT_YIELDS_MAX: u32 = if cfg!(loom) { 2 } else { 2_000 };
+/// The same for the one that has the token: about 0.2 ms. Counted, not timed: nothing here reads a clock.
+const PATIENT_SPINS_MAX: u32 = if cfg!(loom) { 2 } else { 100 * SPINS_MAX };
 /// Unlucky tries of a wide transaction after which it asks for the token.
 pub const PATIENCE_AFTER: u32 = 8;
 
@@ -140,20 +152,19 @@ impl<'s, T, W> Hold<'s, T, W> {
         Ok(())
     }
 
-    /// Waits a bounded time for `id`; with the token (`patient`) longer, giving up the processor.
+    /// Waits a short time for `id`; with the token (`patient`) longer, unless a script that wrote waits for a shard.
     pub fn wait(&mut self, id: ShardId, patient: bool) -> bool {
         interrupt();
-        for _ in 0..SPINS_MAX {
+        let more = if patient { PATIENT_SPINS_MAX } else { 0 };
+        for spin_count in 0..SPINS_MAX + more {
             spin();
             if !self.shards.baton(id).is_held() && self.try_enter(id) {
                 return true;
             }
-        }
-        if patient {
-            for _ in 0..PATIENT_YIELDS_MAX {
-                give_up_processor();
-                if !self.shards.baton(id).is_held() && self.try_enter(id) {
-                    return true;
+            if spin_count >= SPINS_MAX {
+                interrupt();
+                if self.shards.is_asked_for() {
+                    return false;
                 }
             }
         }
@@ -190,15 +201,35 @@ impl<'s, T, W> Hold<'s, T, W> {
         unsafe { &mut *self.shards.shard_ptr(id) }
     }
 
-    /// Waits for `id` until it is free or `give_up` says so, giving up the processor between looks. Only for the
-    /// holder of the roaming shard.
-    pub fn wait_long(&mut self, id: ShardId, mut give_up: impl FnMut() -> bool) -> bool {
-        while !self.wait(id, true) {
-            if give_up() {
-                return false;
-            }
-        }
-        true
+    /// Gives `id`, which this thread holds, to whoever asked for it, with its mailbox and backlog.
+    pub fn hand_over(&mut self, id: ShardId, to: HandOver) {
+        assert!(self.has(id) || self.kept.contains(&id), "only a held shard can be given");
+        self.forget(id);
+        interrupt();
+        to.give();
+        interrupt();
+    }
+
+    /// Takes what was [given](crate::Answer::Given) to this thread: it holds `id` again or for the first time, for the
+    /// running transaction or, if it is `kept`, beside it.
+    pub fn accept(&mut self, id: ShardId, kept: bool) {
+        if kept { self.keep(id) } else { self.add(id) }
+    }
+
+    /// The first task delegated to `id`, which this thread holds, that is `wanted`: taken out.
+    pub fn take_first(&mut self, id: ShardId, wanted: impl Fn(&T) -> bool) -> Option<Box<Node<T>>> {
+        assert!(self.has(id) || self.kept.contains(&id), "only the holder sees what was delegated");
+        let tasks = self.shards.baton(id).take();
+        let backlog = self.backlog(id);
+        backlog.extend(tasks);
+        let index = backlog.iter().position(|node| wanted(&node.task))?;
+        backlog.remove(index)
+    }
+
+    /// Puts `node` before the tasks that wait at `id`, which this thread holds.
+    pub fn put_first(&mut self, id: ShardId, node: Box<Node<T>>) {
+        assert!(self.has(id) || self.kept.contains(&id), "only the holder has a backlog");
+        self.backlog(id).push_front(node);
     }
 
     /// The next delegated task of `id`, which this thread holds; `None`: there was none, the baton was put back
@@ -282,12 +313,4 @@ fn spin() {
     loom::thread::yield_now();
     #[cfg(not(loom))]
     std::hint::spin_loop();
-}
-
-fn give_up_processor() {
-    interrupt();
-    #[cfg(loom)]
-    loom::thread::yield_now();
-    #[cfg(not(loom))]
-    std::thread::yield_now();
 }

@@ -7,7 +7,7 @@
 
 #[cfg(feature = "simulation")]
 thread_local! {
-    static HOOK: std::cell::Cell<Option<fn()>> = const { std::cell::Cell::new(None) };
+    static HOOK: std::cell::Cell<Option<fn(bool)>> = const { std::cell::Cell::new(None) };
 }
 
 /// Lets other simulated threads run, if the simulation wants that here.
@@ -15,12 +15,22 @@ thread_local! {
 pub fn interrupt() {
     #[cfg(feature = "simulation")]
     if let Some(hook) = HOOK.get() {
-        hook();
+        hook(false);
     }
 }
 
-/// Calls `hook` at every such place that this thread comes to from now on.
+/// The same where this thread waits for another one, and does nothing else until that has run: the simulation lets
+/// others run.
+#[inline(always)]
+pub fn pause() {
+    #[cfg(feature = "simulation")]
+    if let Some(hook) = HOOK.get() {
+        hook(true);
+    }
+}
+
+/// Calls `hook` at every such place that this thread comes to from now on, with whether the thread waits there.
 #[cfg(feature = "simulation")]
-pub fn on_interrupt(hook: fn()) {
+pub fn on_interrupt(hook: fn(bool)) {
     HOOK.set(Some(hook));
 }

@@ -10,13 +10,14 @@
 //! ```
 //!
 //! Invariants: shard data are touched only under the baton; no thread sleeps while it holds one; whoever
-//! holds one waits for another only in ascending order and for a bounded time (a longer one with the one
-//! [`Patience`] token), except the holder of the roaming shard (see `hold.rs`).
+//! holds one waits for another only in ascending order and well under a millisecond, except a script that has
+//! written (see `hold.rs`).
 //!
 //! Not here: what a task is (the type parameter `T`), threads, sockets.
 
 mod baton;
 mod effects;
+mod handover;
 mod hold;
 mod interrupt;
 mod place;
@@ -31,10 +32,11 @@ mod watches;
 
 pub use baton::{Baton, Fifo, Node};
 pub use effects::{Effect, Effects};
+pub use handover::{Answer, Asked, HandOver};
 pub use hold::{Hold, PATIENCE_AFTER, Patience};
-pub use interrupt::interrupt;
 #[cfg(feature = "simulation")]
 pub use interrupt::on_interrupt;
+pub use interrupt::{interrupt, pause};
 pub use placement::{Placement, ShardId, hash_tag};
 pub use shard::{Ready, Shard, ShardStats};
 pub use shards::{Backlog, Shards};

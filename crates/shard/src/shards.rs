@@ -8,6 +8,7 @@ use crate::baton::{Baton, Node};
 use crate::hold::Patience;
 use crate::placement::{Placement, ShardId};
 use crate::shard::Shard;
+use crate::sync::{AtomicUsize, Ordering};
 
 /// Tasks taken out of a shard's mailbox and not run yet, oldest first.
 pub type Backlog<T> = VecDeque<Box<Node<T>>>;
@@ -26,6 +27,8 @@ pub struct Shards<T, W> {
     placement: Placement,
     cells: Box<[Cell<T, W>]>,
     patience: Patience,
+    /// Scripts that wrote and wait for a shard.
+    asker_count: AtomicUsize,
 }
 
 // SAFETY: the cells' contents are reached only through `shard_ptr` and `backlog_ptr`, whose callers hold the
@@ -46,7 +49,7 @@ impl<T, W> Shards<T, W> {
                 shard: UnsafeCell::new(Shard::new(ShardId(number), db_count, &key_seed, seed)),
             })
             .collect();
-        Shards { placement, cells, patience: Patience::default() }
+        Shards { placement, cells, patience: Patience::default(), asker_count: AtomicUsize::new(0) }
     }
 
     /// Where keys lie.
@@ -62,7 +65,7 @@ impl<T, W> Shards<T, W> {
 
     /// The number behind the last shard, which no key lies on. A script that touches shards beyond those of its
     /// keys enters it, in order like any other: so there is one such script at a time, and it may wait for a
-    /// shard out of order, because nobody else does so without limit.
+    /// shard out of order for as long as that takes (`hold.rs`).
     pub fn roaming(&self) -> ShardId {
         ShardId(self.placement.shard_count())
     }
@@ -92,6 +95,20 @@ impl<T, W> Shards<T, W> {
     /// The token that lets one thread at a time wait longer than the others.
     pub fn patience(&self) -> &Patience {
         &self.patience
+    }
+
+    /// Whether a script that wrote waits for a shard: who holds several and may let go, does.
+    pub fn is_asked_for(&self) -> bool {
+        self.asker_count.load(Ordering::Relaxed) > 0
+    }
+
+    /// A script that wrote begins (true) or ends to wait for a shard.
+    pub fn note_asker(&self, begins: bool) {
+        if begins {
+            self.asker_count.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.asker_count.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// The data of `id`: to be used only while holding its baton.

@@ -10,7 +10,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use shard::{Baton, Hold, Node, Placement, ShardId, Shards};
+use shard::{Answer, Asked, Baton, HandOver, Hold, Node, Placement, ShardId, Shards};
 
 /// A command's argument in plain memory that the checker watches: written by the sender, read by whoever runs it.
 struct Command(UnsafeCell<usize>);
@@ -157,4 +157,121 @@ fn two_wide_entries_neither_deadlock_nor_lose_a_wake_up() {
 #[test]
 fn a_wide_entry_meets_a_narrow_one() {
     check_wide(&[0, 1], &[1]);
+}
+
+/// A task of the models of scripts: somebody wants the shard for itself.
+struct Wish(HandOver);
+
+/// Plain memory of two shards, beside those that the checker cannot see.
+struct Scripts {
+    shards: Shards<Wish, ()>,
+    sums: [UnsafeCell<usize>; 2],
+}
+
+// SAFETY: a sum is touched only while holding the baton of its shard; that this is enough is what the test checks.
+unsafe impl Sync for Scripts {}
+// SAFETY: as above.
+unsafe impl Send for Scripts {}
+
+/// Leaves every shard, or gives it to whoever asked for it.
+fn leave_or_give(hold: &mut Hold<'_, Wish, ()>) {
+    while let Some(&id) = hold.entered().last() {
+        if let Some(node) = hold.next_task_or_leave(id) {
+            hold.hand_over(id, node.task.0);
+        }
+    }
+}
+
+/// Asks for `id`, and lends `lends` to whoever asks for it meanwhile; returns when it holds both.
+fn ask(hold: &mut Hold<'_, Wish, ()>, id: ShardId, lends: Option<ShardId>) {
+    let (asked, wish) = Asked::new();
+    if hold.enter_or_delegate(id, Node::new(Wish(wish))).is_some() {
+        return;
+    }
+    let mut lent: Option<Asked> = None;
+    let mut has_come = false;
+    while !has_come || lent.is_some() {
+        if !has_come && asked.answer() == Answer::Given {
+            hold.accept(id, false);
+            has_come = true;
+        }
+        if let Some(back) = &lent {
+            if back.answer() == Answer::Given {
+                hold.accept(lends.expect("something was lent"), false);
+                lent = None;
+            }
+        } else if let Some(lends) = lends.filter(|_| !has_come)
+            && let Some(node) = hold.take_first(lends, |_| true)
+        {
+            let (back, wish) = Asked::new();
+            hold.put_first(lends, Node::new(Wish(wish)));
+            hold.hand_over(lends, node.task.0);
+            lent = Some(back);
+        }
+        thread::yield_now();
+    }
+}
+
+/// A script that writes on its first shard and then needs the other one: `trusted` ones have not entered the roaming shard.
+fn roam(scripts: &Scripts, first: u16, trusted: bool) {
+    let mut hold = Hold::new(&scripts.shards);
+    let (first, second, roaming) = (ShardId(first), ShardId(1 - first), scripts.shards.roaming());
+    // In order, and nothing is held while it waits.
+    while !(hold.try_enter(first) && (trusted || hold.try_enter(roaming))) {
+        leave_or_give(&mut hold);
+        thread::yield_now();
+    }
+    scripts.write(&hold, first);
+    if !hold.has(roaming) {
+        ask(&mut hold, roaming, Some(first));
+    }
+    ask(&mut hold, second, None);
+    scripts.write(&hold, second);
+    scripts.write(&hold, first);
+    leave_or_give(&mut hold);
+}
+
+impl Scripts {
+    fn write(&self, hold: &Hold<'_, Wish, ()>, id: ShardId) {
+        assert!(hold.has(id));
+        // SAFETY: the caller holds the baton.
+        self.sums[id.index()].with_mut(|sum| unsafe { *sum += 1 });
+    }
+}
+
+fn check_scripts(first_trusted: bool, second_trusted: bool) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(move || {
+        let shards = Shards::new(Placement::new(Seed::new(1), 2, None), 2, 1, 1);
+        let scripts = Arc::new(Scripts { shards, sums: [UnsafeCell::new(0), UnsafeCell::new(0)] });
+        let other = scripts.clone();
+        let handle = thread::spawn(move || roam(&other, 1, second_trusted));
+        roam(&scripts, 0, first_trusted);
+        handle.join().expect("no panic");
+        let mut hold = Hold::new(&scripts.shards);
+        for id in scripts.shards.ids().chain([scripts.shards.roaming()]) {
+            assert!(hold.try_enter(id), "every shard is free at the end");
+        }
+        for sum in &scripts.sums {
+            // SAFETY: everything is held.
+            assert_eq!(sum.with(|sum| unsafe { *sum }), 3);
+        }
+        leave_or_give(&mut hold);
+    });
+}
+
+#[test]
+fn scripts_that_roam_come_one_after_the_other() {
+    check_scripts(false, false);
+}
+
+#[test]
+fn a_trusted_script_lends_its_shard_to_one_that_roams() {
+    check_scripts(true, false);
+}
+
+#[test]
+fn two_trusted_scripts_do_not_wait_in_a_circle() {
+    check_scripts(true, true);
 }

@@ -16,6 +16,9 @@ pub enum Entry {
 /// All of them, for tests that go through each.
 pub const ENTRIES: [Entry; 3] = [Entry::Roam, Entry::HomeOneHop, Entry::HomeTwoHops];
 
+/// The most events for which a thread is off its core: what others do in many turns.
+pub const OFF_CORE_EVENTS_MAX: u64 = 3_000;
+
 /// A kind of world.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -29,10 +32,15 @@ pub struct Setup {
     pub interrupt_one_in: u64,
     /// The most events that an interrupted thread sits out.
     pub stall_events_max: u64,
+    /// One in so many interruptions takes the thread off its core, for up to [`OFF_CORE_EVENTS_MAX`] events, as other
+    /// processes do that want it; 0 is none.
+    pub off_core_one_in: u64,
     /// The clock may move on while an interrupted thread is stalled.
     pub stalls_take_time: bool,
     /// The network.
     pub net: SimConfig,
+    /// After how many runs a script is trusted to keep to its declared keys.
+    pub script_trusted_after: u64,
     /// Where the server saves snapshots; empty: the working directory.
     pub directory: String,
 }
@@ -47,12 +55,14 @@ impl Setup {
             entry: ENTRIES[pick(&[0, 0, 1, 2]) as usize],
             interrupt_one_in: pick(&[0, 2, 3, 10, 50]),
             stall_events_max: pick(&[1, 4, 30, 300]),
+            off_core_one_in: pick(&[0, 0, 20, 200]),
             stalls_take_time: pick(&[0, 1]) == 1,
             net: SimConfig {
                 latency_ns_max: pick(&[1, 5_000, 100_000, 3_000_000]),
                 window_bytes: pick(&[64, 1_000, 64 * 1024]) as usize,
                 cut_one_in: 0,
             },
+            script_trusted_after: pick(&[0, 3, 1_000]),
             directory: String::new(),
         }
     }
@@ -79,6 +89,7 @@ impl Setup {
             format!("--num_shards={}", self.shards),
             format!("--shard_entry={entry}"),
             format!("--singlehop_blocking={is_single_hop}"),
+            format!("--script_trusted_after={}", self.script_trusted_after),
         ]
     }
 }

@@ -38,12 +38,12 @@ thread_local! {
     static RUNNING: Cell<*const Handle> = const { Cell::new(std::ptr::null()) };
 }
 
-/// From now on one in `one_in` of the marked places interrupts; 0 is none.
+/// From now on one in `one_in` of the marked places interrupts; 0 is none, but for those at which a thread waits.
 pub(crate) fn interrupt_one_in(one_in: u64, entropy: Entropy) {
     CHANCE.set(Some(Chance { entropy, one_in }));
-    shard::on_interrupt(|| {
+    shard::on_interrupt(|waits| {
         let running = RUNNING.get();
-        if running.is_null() || !wants_interrupt() {
+        if running.is_null() || !(waits || wants_interrupt()) {
             return;
         }
         // SAFETY: `resume` set it for the stack that runs now, which holds the handle until it has returned.

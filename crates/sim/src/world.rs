@@ -11,7 +11,7 @@ use resp::Value;
 use server::SimulatedServer;
 
 use crate::client::{Client, Request};
-use crate::setup::Setup;
+use crate::setup::{OFF_CORE_EVENTS_MAX, Setup};
 use crate::stack::{self, Stack};
 
 const ADDRESS: &str = "10.0.0.1:6379";
@@ -33,6 +33,7 @@ pub struct World {
     /// Until which event an interrupted thread sits still.
     stalled_until: Vec<u64>,
     stall_events_max: u64,
+    off_core_one_in: u64,
     stalls_take_time: bool,
     /// How many events there were.
     pub event: u64,
@@ -54,6 +55,7 @@ impl World {
             stalled_until: vec![0; stacks.len()],
             stacks,
             stall_events_max: setup.stall_events_max,
+            off_core_one_in: setup.off_core_one_in,
             stalls_take_time: setup.stalls_take_time,
             event: 0,
             interruptions: 0,
@@ -99,13 +101,21 @@ impl World {
                 self.stacks[thread].resume();
                 if self.stacks[thread].is_interrupted {
                     self.interruptions += 1;
-                    // Most stalls are short, some long.
-                    let longest = 1 + self.entropy.below(self.stall_events_max);
-                    self.stalled_until[thread] = self.event + self.entropy.below(longest);
+                    self.stalled_until[thread] = self.event + self.stall_events();
                 }
             }
             None => self.net.advance_to(end_ns),
         }
+    }
+
+    /// For how many events an interrupted thread sits still.
+    fn stall_events(&mut self) -> u64 {
+        if self.off_core_one_in > 0 && self.entropy.one_in(self.off_core_one_in) {
+            return self.entropy.below(OFF_CORE_EVENTS_MAX);
+        }
+        // Most stalls are short, some long.
+        let longest = 1 + self.entropy.below(self.stall_events_max);
+        self.entropy.below(longest)
     }
 
     fn next_thread(&mut self) -> Option<usize> {

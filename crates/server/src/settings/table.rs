@@ -507,6 +507,14 @@ settings! {
         doc: "After how long a script is called slow: others are answered BUSY, and it may be killed; 0: never",
         ..Setting::of(Group::Data)
     };
+    SCRIPT_TRUSTED_AFTER = Setting {
+        name: "script_trusted_after",
+        kind: Kind::Integer { min: 0, max: INT },
+        unit: "runs",
+        default: "1000",
+        doc: "After how many runs within its declared keys a script may run beside those that touch others; 0: at once",
+        ..Setting::of(Group::Data)
+    };
     SCRIPT_MEMORY_BYTES_MAX = Setting {
         name: "script_memory_bytes_max",
         kind: Kind::Memory { min: 1 << 20, max: 2 << 30 },

@@ -390,6 +390,7 @@ pub(super) fn transaction(report: &mut Report) {
     report.field("tx_width_up_to", widths.join(","));
     report.field("tx_delegated", shared.sum(|stats| &stats.delegated));
     report.field("tx_retries", shared.sum(|stats| &stats.retries));
+    report.field("tx_lent", shared.sum(|stats| &stats.lent));
     report.field("tx_kept", shared.sum(|stats| &stats.kept));
     report.field("tx_waiters", report.over_shards(|shard| shard.waiters.len() as u64));
 }

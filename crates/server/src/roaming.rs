@@ -1,0 +1,152 @@
+//! How a script that has written comes to a shard that it did not declare and that is taken.
+//!
+//! It cannot run again, so it waits for as long as it takes, and holds what it has (`shard/hold.rs` says why nobody waits in
+//! a circle). A script that holds the roaming shard only asks for what it wants. One that does not, because it was trusted
+//! to keep to its declared keys, asks for the roaming shard first; until it has that, it lends its shards to the script that
+//! does, and takes them back behind it: the task that asks for one back is the first in its backlog.
+//!
+//! Invariant: whoever lends is between two commands, so its shards are whole; keys that are ready there are told of when it
+//! is complete, so it keeps them meanwhile.
+
+use std::time::Duration;
+
+use command::{Client, OwnedArgs, Task, Wait as Waiter, Work};
+use resp::Proto;
+use shard::{Answer, Asked, Hold, Node, Ready, ShardId};
+
+type Held<'t> = Hold<'t, Task, Waiter>;
+
+/// Looks before the thread sleeps between them: some 10 µs, in which most commands end.
+const LOOKS_AWAKE: u32 = 200;
+/// How long it sleeps between two looks: others may need the core to leave the shard.
+const SLEEP: Duration = Duration::from_micros(50);
+
+/// A shard that was lent.
+struct Lent {
+    id: ShardId,
+    asked: Asked,
+    /// The script had entered it.
+    was_entered: bool,
+    /// The thread keeps it beside the script.
+    was_kept: bool,
+    /// Keys that came to be, of which nobody was told yet.
+    ready: Vec<Ready>,
+}
+
+/// A script's wait for a shard.
+pub(crate) struct Waiting {
+    id: ShardId,
+    asked: Asked,
+    /// It holds the shard.
+    has_come: bool,
+    /// It waits for the roaming shard.
+    lends: bool,
+    lent: Vec<Lent>,
+    looks: u32,
+}
+
+impl Waiting {
+    /// Asks for `id`; `None`: it was free, and is entered.
+    pub(crate) fn begin(hold: &mut Held<'_>, id: ShardId) -> Option<Waiting> {
+        let asked = ask(hold, id)?;
+        let lends = id == hold.shards().roaming();
+        Some(Waiting { id, asked, has_come: false, lends, lent: Vec::new(), looks: 0 })
+    }
+
+    /// Looks whether the shard has come, and back what was lent meanwhile: then the answer is true.
+    pub(crate) fn look(&mut self, hold: &mut Held<'_>) -> bool {
+        if !self.has_come {
+            match self.asked.answer() {
+                Answer::Waiting => {}
+                Answer::Given => {
+                    hold.accept(self.id, false);
+                    self.has_come = true;
+                }
+                Answer::Dropped => match ask(hold, self.id) {
+                    Some(asked) => self.asked = asked,
+                    None => self.has_come = true,
+                },
+            }
+        }
+        self.lent.retain_mut(|lent| !lent.has_returned(hold));
+        if self.lends && !self.has_come {
+            self.lend(hold);
+        }
+        self.has_come && self.lent.is_empty()
+    }
+
+    /// How many shards are lent just now.
+    pub(crate) fn lent_count(&self) -> usize {
+        self.lent.len()
+    }
+
+    /// Gives away, for a while, each shard that is asked for.
+    fn lend(&mut self, hold: &mut Held<'_>) {
+        for id in [hold.entered(), hold.kept()].concat() {
+            if !hold.has(id) && !hold.kept().contains(&id) {
+                // It was in both lists, and is lent already.
+                continue;
+            }
+            let is_asked_for = |task: &Task| matches!(task.work, Work::HandOver(_));
+            let Some(node) = hold.take_first(id, is_asked_for) else { continue };
+            let Work::HandOver(to) = node.task.work else { unreachable!("it was looked for") };
+            let (was_entered, was_kept) = (hold.has(id), hold.kept().contains(&id));
+            let ready = if was_entered { std::mem::take(&mut hold.shard_mut(id).ready) } else { Vec::new() };
+            let (asked, node) = request(id);
+            hold.put_first(id, node);
+            hold.hand_over(id, to);
+            self.lent.push(Lent { id, asked, was_entered, was_kept, ready });
+        }
+    }
+
+    /// Lets others go on before the next look.
+    pub(crate) fn pause(&mut self) {
+        shard::pause();
+        self.looks += 1;
+        if self.looks < LOOKS_AWAKE {
+            std::hint::spin_loop();
+        } else {
+            std::thread::park_timeout(SLEEP);
+        }
+    }
+}
+
+impl Lent {
+    /// Whether the shard is back; then this thread holds it as it did.
+    fn has_returned(&mut self, hold: &mut Held<'_>) -> bool {
+        match self.asked.answer() {
+            Answer::Waiting => return false,
+            Answer::Given => {}
+            Answer::Dropped => {
+                if let Some(asked) = ask(hold, self.id) {
+                    self.asked = asked;
+                    return false;
+                }
+            }
+        }
+        if self.was_kept {
+            hold.accept(self.id, true);
+        }
+        if self.was_entered {
+            hold.accept(self.id, false);
+            hold.shard_mut(self.id).ready.append(&mut self.ready);
+        }
+        true
+    }
+}
+
+/// A task that asks for `id`.
+fn request(id: ShardId) -> (Asked, Box<Node<Task>>) {
+    let (asked, hand_over) = Asked::new();
+    let client = Client::internal(0, Proto::Resp2);
+    (asked, Node::new(Task::new(Work::HandOver(hand_over), id, client, OwnedArgs::default())))
+}
+
+/// Asks for `id`; `None`: it was free, and is entered.
+fn ask(hold: &mut Held<'_>, id: ShardId) -> Option<Asked> {
+    let (asked, node) = request(id);
+    match hold.enter_or_delegate(id, node) {
+        None => Some(asked),
+        Some(_) => None,
+    }
+}

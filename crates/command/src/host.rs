@@ -4,6 +4,8 @@ use std::any::Any;
 
 use shard::Hold;
 
+use crate::error::CommandError;
+use crate::table::CommandId;
 use crate::task::{Task, Wait};
 
 /// The thread that runs a command. Commands of the server itself (sessions, configuration, statistics, scripts)
@@ -14,6 +16,9 @@ pub trait Host {
 
     /// All keys of all databases were deleted; all shards are entered.
     fn flushed_all(&mut self, _hold: &Hold<'_, Task, Wait>) {}
+
+    /// The wait of this blocking command ended with an error, when it was served.
+    fn wait_failed(&mut self, _command: CommandId, _error: &CommandError) {}
 }
 
 /// No thread: for commands that are run in process, by tests.

@@ -217,10 +217,11 @@ impl<'t> Tx<'t> {
             unreachable!("a waiting command was resolved before: {error}");
         });
         let reply = Reply::new(&mut out, client.proto);
-        let mut ctx = Ctx { command, args: &args, reply, store: Store::new(self, client), host };
+        let mut ctx = Ctx { command, args: &args, reply, store: Store::new(self, client), host: &mut *host };
         if let Err(error) = (waiter.wait.serve)(&mut ctx, key) {
             out.clear();
             Reply::new(&mut out, client.proto).error(error.text());
+            host.wait_failed(command.id, &error);
         }
         drop(args);
         let restore = self.restore.take();

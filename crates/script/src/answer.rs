@@ -14,6 +14,8 @@
 //! Tables can nest as deep as Lua's stack allows and contain themselves, so the conversion keeps its own
 //! stack of open aggregates instead of recursing, and the reply has a limit.
 
+use std::collections::BTreeMap;
+
 use resp::{Mark, Proto, Reply};
 use smallvec::SmallVec;
 
@@ -23,7 +25,9 @@ use crate::raw::{Failure, Kind, Stack, integer_of};
 /// The largest reply. A small table that contains itself twice would otherwise make an endless one.
 const REPLY_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Slots that one level of nesting needs.
-const LEVEL_SLOTS: i32 = 4;
+const LEVEL_SLOTS: i32 = 5;
+/// The field of an error table that says that the error was counted when a command failed.
+pub(crate) const COUNTED: &str = "ignore_error_stats_update";
 
 /// An aggregate that is being written; its table is at `table`.
 struct Level {
@@ -43,12 +47,32 @@ enum Shape {
     },
 }
 
-/// Writes the value on top of the stack and leaves it there.
-pub(crate) fn write(stack: &mut Stack<'_>, reply: &mut Reply<'_>) {
+/// The errors in a reply.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Errors {
+    /// How many there are.
+    pub count: u64,
+    /// The code words of those that were not counted when a command failed, and how often each is there.
+    pub uncounted: BTreeMap<Box<[u8]>, u64>,
+}
+
+impl Errors {
+    pub(crate) fn note(&mut self, text: &[u8], is_counted: bool) {
+        self.count += 1;
+        if !is_counted {
+            let code = until_zero(text).split(|byte| *byte == b' ').next().unwrap_or_default();
+            *self.uncounted.entry(code.into()).or_default() += 1;
+        }
+    }
+}
+
+/// Writes the value on top of the stack and leaves it there; the errors that it is or contains.
+pub(crate) fn write(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Errors {
+    let mut errors = Errors::default();
     let start = reply.deferred();
     let length_before = reply.out().len();
     let floor = stack.top();
-    let outcome = write_all(stack, reply, floor, length_before + REPLY_BYTES_MAX);
+    let outcome = write_all(stack, reply, floor, length_before + REPLY_BYTES_MAX, &mut errors);
     if let Err(failure) = outcome {
         let text = match failure {
             Failure::Memory => "ERR not enough memory",
@@ -58,8 +82,10 @@ pub(crate) fn write(stack: &mut Stack<'_>, reply: &mut Reply<'_>) {
         };
         reply.rollback(start);
         reply.error(text);
+        errors.note(text.as_bytes(), false);
     }
     stack.pop(stack.top() - floor);
+    errors
 }
 
 fn write_all(
@@ -67,11 +93,12 @@ fn write_all(
     reply: &mut Reply<'_>,
     floor: i32,
     length_max: usize,
+    errors: &mut Errors,
 ) -> Result<(), Failure> {
     let mut levels: SmallVec<[Level; 8]> = SmallVec::new();
     stack.push_copy(floor)?;
     loop {
-        if let Some(level) = write_value(stack, reply)? {
+        if let Some(level) = write_value(stack, reply, errors)? {
             if reply.out().len() > length_max {
                 return Err(Failure::message("too large"));
             }
@@ -145,9 +172,14 @@ fn close(reply: &mut Reply<'_>, level: &Level) {
 
 /// Writes the value on top, or opens it when it is an aggregate. Then its table stays on top, for maps and
 /// sets with a nil above it, where the iteration begins.
-fn write_value(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Result<Option<Level>, Failure> {
+fn write_value(
+    stack: &mut Stack<'_>,
+    reply: &mut Reply<'_>,
+    errors: &mut Errors,
+) -> Result<Option<Level>, Failure> {
     if !stack.reserve(LEVEL_SLOTS) {
         reply.error("ERR reached lua stack limit");
+        errors.note(b"ERR", false);
         return Ok(None);
     }
     match stack.kind(-1) {
@@ -155,13 +187,17 @@ fn write_value(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Result<Option<Le
         Kind::Number => reply.int(integer_of(stack.number(-1))),
         Kind::Boolean if stack.is_resp3() => reply.bool(stack.boolean(-1)),
         Kind::Boolean if stack.boolean(-1) => reply.int(1),
-        Kind::Table => return write_table(stack, reply),
+        Kind::Table => return write_table(stack, reply, errors),
         Kind::None | Kind::Nil | Kind::Boolean | Kind::Pointer | Kind::Function | Kind::Other => reply.null(),
     }
     Ok(None)
 }
 
-fn write_table(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Result<Option<Level>, Failure> {
+fn write_table(
+    stack: &mut Stack<'_>,
+    reply: &mut Reply<'_>,
+    errors: &mut Errors,
+) -> Result<Option<Level>, Failure> {
     type Scalar = fn(&Stack<'_>, &mut Reply<'_>);
     const SCALARS: [(&str, Kind, Scalar); 4] = [
         ("err", Kind::String, |stack, reply| write_line(reply, b'-', stack.bytes(-1).unwrap_or_default())),
@@ -176,6 +212,12 @@ fn write_table(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Result<Option<Le
         let is_match = stack.kind(-1) == kind;
         if is_match {
             write(stack, reply);
+            if name == "err" {
+                let text = stack.bytes(-1).unwrap_or_default().to_vec();
+                stack.get_field(-2, COUNTED)?;
+                errors.note(&text, stack.kind(-1) == Kind::Boolean && stack.boolean(-1));
+                stack.pop(1);
+            }
         }
         stack.pop(1);
         if is_match {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use resp::Reply;
 
+use crate::answer::Errors;
 use crate::host::Host;
 use crate::raw::{Ending, Failure, Function, Kind, Stack, State};
 use crate::script::{Flags, Script, ScriptError, Sha1Hex};
@@ -19,19 +20,15 @@ pub const MEMORY_BYTES_MAX: usize = 2 * 1024 * 1024 * 1024;
 const COMPILED_COUNT_MAX: usize = 2000;
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The script returned, and its value is the reply. The value may be an error.
-    Returned,
-    /// The reply is an error that the script raised. `is_counted`: a command's, which was counted when that
-    /// failed.
-    Failed {
-        /// Whether the error statistics have it already.
-        is_counted: bool,
-    },
+    /// The script returned, and its value is the reply. The value may be an error, or contain some.
+    Returned(Errors),
+    /// The reply is an error that the script raised.
+    Raised(Errors),
     /// The host wants the script run again; there is no reply.
     Retry,
-    /// The script is not compiled here, or has left the cache; there is no reply.
+    /// The script is not compiled here; there is no reply.
     Missing,
 }
 
@@ -169,7 +166,9 @@ pub(crate) fn write_error(stack: &mut Stack<'_>, name: &[u8], reply: &mut Reply<
         ([b"ERR Error running script ", name, b", ", message].concat(), false)
     };
     answer::write_line(reply, b'-', &text);
-    Outcome::Failed { is_counted }
+    let mut errors = Errors::default();
+    errors.note(&text, is_counted);
+    Outcome::Raised(errors)
 }
 
 /// The text of the error table on top, and whether statistics have it.
@@ -195,7 +194,7 @@ fn describe(stack: &mut Stack<'_>, script: &[u8]) -> Result<(Vec<u8>, bool), Fai
             text.extend_from_slice(part);
         }
     }
-    stack.get_field(table, "ignore_error_stats_update")?;
+    stack.get_field(table, answer::COUNTED)?;
     let is_counted = stack.kind(-1) == Kind::Boolean && stack.boolean(-1);
     stack.pop(1);
     Ok((text, is_counted))

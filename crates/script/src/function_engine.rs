@@ -97,10 +97,7 @@ impl FunctionEngine {
         let Some(loaded) = self.loaded.get(&Arc::as_ptr(library)) else { return Outcome::Missing };
         let name = &library.functions()[index].name;
         let finish = |stack: &mut Stack<'_>, ending| match ending {
-            Ending::Returned => {
-                answer::write(stack, reply);
-                Outcome::Returned
-            }
+            Ending::Returned => Outcome::Returned(answer::write(stack, reply)),
             Ending::Raised => write_error(stack, name, reply),
         };
         self.state.run(&loaded.callbacks[index], keys, args, host, finish).unwrap_or(Outcome::Retry)

@@ -41,6 +41,7 @@ mod script;
 mod structure;
 mod value;
 
+pub use answer::Errors;
 pub use cache::{EVAL_SCRIPT_COUNT_MAX, Origin, ScriptCache};
 pub use engine::{Engine, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MAX, Outcome};
 pub use function_engine::FunctionEngine;

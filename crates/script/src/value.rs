@@ -82,7 +82,7 @@ fn push_value(stack: &mut Stack<'_>, reader: &mut Reader<'_>, depth: usize) -> R
         b'-' => {
             error::push(stack, &error::normalize(reader.line()?))?;
             stack.push_boolean(true)?;
-            stack.set_field(-2, "ignore_error_stats_update")
+            stack.set_field(-2, crate::answer::COUNTED)
         }
         b'_' => {
             reader.line()?;

@@ -41,6 +41,24 @@ impl ThreadHost {
         self.stats().count_error(code);
     }
 
+    /// Counts a script or function that answered these errors.
+    #[cold]
+    pub(crate) fn count_errors_of_script(&mut self, command: &Command, errors: &script::Errors) {
+        self.stats().command(command.id).failed.add(1);
+        for (code, count) in &errors.uncounted {
+            self.stats().count_errors(&String::from_utf8_lossy(code), *count);
+        }
+    }
+
+    /// Counts an error with which the wait of a blocking command ended.
+    #[cold]
+    pub(crate) fn count_failed_wait(&mut self, command: Option<CommandId>, error: &CommandError) {
+        if let Some(id) = command {
+            self.stats().command(id).failed.add(1);
+        }
+        self.count_error(&error.code());
+    }
+
     /// Counts a command of `client` that ran, `started` ticks ago, with its reply from `mark` on; not one that will run
     /// again.
     #[inline]

@@ -208,6 +208,7 @@ impl Thread {
                     self.put_back_unclaimed(waiter.wait.client, restore);
                     reply.clear();
                     Reply::new(&mut reply, waiter.wait.client.proto).error(error.text());
+                    self.count_failed_wait(conn, &error);
                 }
                 let Some(session) = self.host.connections.session(conn) else { return };
                 let State::Blocked(wait) = std::mem::replace(&mut session.state, State::Ready) else {
@@ -302,6 +303,9 @@ impl Thread {
             return false;
         }
         let (null_array, client) = (wait.blocked.null_array, session.client);
+        if let Some(error) = error {
+            self.count_failed_wait(conn, error);
+        }
         let mut out = Output::new();
         let mut reply = Reply::new(&mut out, client.proto);
         match error {
@@ -311,6 +315,12 @@ impl Thread {
         }
         self.unblock(conn, &mut out);
         true
+    }
+
+    /// Counts that the client's wait ends with an error.
+    fn count_failed_wait(&mut self, conn: ConnId, error: &CommandError) {
+        let command = self.host.connections.session(conn).and_then(|session| session.last_command);
+        self.host.count_failed_wait(command, error);
     }
 
     /// Ends a wait that its own thread claimed, with this reply.

@@ -370,6 +370,8 @@ impl script::Host for Run<'_, '_> {
         let command = match self.admit(args) {
             Ok(command) => command,
             Err(error) => {
+                let known = self.tx.table.named(args).ok().map(|command| command.id);
+                self.host.count_rejection(known, &error);
                 Reply::new(out, proto).error(error.text());
                 return Ok(());
             }

@@ -285,8 +285,13 @@ impl ThreadStats {
 
     /// Counts an error reply by its code word.
     pub(crate) fn count_error(&self, code: &str) {
-        self.error_replies.add(1);
-        self.errors.add(code, 1);
+        self.count_errors(code, 1);
+    }
+
+    /// Counts so many error replies with this code word.
+    pub(crate) fn count_errors(&self, code: &str, count: u64) {
+        self.error_replies.add(count);
+        self.errors.add(code, count);
     }
 
     /// Counters of one command.

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use command::{Garbage, Host, Tx};
+use command::{CommandError, CommandId, Garbage, Host, Tx};
 use proactor::{CloseMode, ConnId, Driver, Event};
 use shard::Hold;
 
@@ -97,6 +97,10 @@ impl Host for ThreadHost {
 
     fn flushed_all(&mut self, hold: &Hold<'_, command::Task, command::Wait>) {
         self.shared.save_nothing(hold);
+    }
+
+    fn wait_failed(&mut self, command: CommandId, error: &CommandError) {
+        self.count_failed_wait(Some(command), error);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use resp::{Output, Proto, Reply};
 use script::{Interrupt, Outcome, Script};
 
-use crate::memory_host::Bench;
+use crate::memory_host::{Bench, errors, raised};
 
 /// A limit that hostile scripts reach soon.
 const SMALL_MEMORY_BYTES: usize = 16 * 1024 * 1024;
@@ -25,7 +25,7 @@ fn check_interrupt(source: &str, interrupt: Interrupt) {
                 reply.starts_with("-ERR Script killed by user with SCRIPT KILL... script: "),
                 "{source}: {reply}"
             );
-            assert_eq!(outcome, Some(Outcome::Failed { is_counted: false }));
+            assert_eq!(outcome, Some(raised(b"ERR")));
         }
         Interrupt::Retry => {
             assert_eq!((reply.as_slice(), outcome), (&b""[..], Some(Outcome::Retry)), "{source}");
@@ -352,9 +352,15 @@ fn converts_replies() {
 fn counts_errors_of_commands_once() {
     let mut bench = Bench::new();
     let mut outcome = |source: &str| bench.run(source.as_bytes(), &[], &[]).1;
-    assert_eq!(outcome("redis.call('set')"), Some(Outcome::Failed { is_counted: true }));
-    assert_eq!(outcome("error('x')"), Some(Outcome::Failed { is_counted: false }));
-    assert_eq!(outcome("return redis.pcall('set')"), Some(Outcome::Returned));
+    assert_eq!(outcome("redis.call('set')"), Some(Outcome::Raised(errors(1, &[]))));
+    assert_eq!(outcome("error('x')"), Some(raised(b"ERR")));
+    assert_eq!(outcome("error({err='MINE x'})"), Some(raised(b"MINE")));
+    assert_eq!(outcome("redis.pcall('set') return 1"), Some(Outcome::Returned(errors(0, &[]))));
+    assert_eq!(outcome("return redis.pcall('set')"), Some(Outcome::Returned(errors(1, &[]))));
+    assert_eq!(
+        outcome("return {redis.error_reply('A x'), {err='B'}, {{err='A y'}}, redis.pcall('set'), {ok='C'}}"),
+        Some(Outcome::Returned(errors(4, &[(b"A", 2), (b"B", 1)])))
+    );
 }
 
 #[test]

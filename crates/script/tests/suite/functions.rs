@@ -5,7 +5,7 @@ use std::sync::Arc;
 use resp::{Output, Proto, Reply};
 use script::{FunctionEngine, Interrupt, Library, LibrarySet, MEMORY_BYTES_DEFAULT, Outcome};
 
-use crate::memory_host::MemoryHost;
+use crate::memory_host::{MemoryHost, raised};
 
 /// A limit that hostile libraries reach soon.
 const SMALL_MEMORY_BYTES: usize = 4 * 1024 * 1024;
@@ -71,7 +71,7 @@ fn functions_can_be_ended() {
         .unwrap();
     bench.host.interrupt_at = Some((2, Interrupt::Killed));
     let error = "-ERR Script killed by user with FUNCTION KILL... script: f, on @user_function:2.\r\n";
-    assert_eq!(bench.call("f"), (error.to_owned(), Outcome::Failed { is_counted: false }));
+    assert_eq!(bench.call("f"), (error.to_owned(), raised(b"ERR")));
     bench.host.interrupt_at = Some((4, Interrupt::Retry));
     assert_eq!(bench.call("f"), (String::new(), Outcome::Retry));
 }

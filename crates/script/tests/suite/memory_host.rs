@@ -4,7 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use resp::{Output, Proto, Reply};
-use script::{Engine, Host, Interrupt, MEMORY_BYTES_DEFAULT, Outcome, Script};
+use script::{Engine, Errors, Host, Interrupt, MEMORY_BYTES_DEFAULT, Outcome, Script};
+
+/// So many errors, and the codes of those among them that were not counted before.
+pub(crate) fn errors(count: u64, uncounted: &[(&[u8], u64)]) -> Errors {
+    let uncounted = uncounted.iter().map(|(code, count)| ((*code).into(), *count)).collect();
+    Errors { count, uncounted }
+}
+
+/// How a script ends that raised an error with this code.
+pub(crate) fn raised(code: &[u8]) -> Outcome {
+    Outcome::Raised(errors(1, &[(code, 1)]))
+}
 
 /// The host of the tests.
 #[derive(Default)]

@@ -142,7 +142,12 @@ pub(super) fn run_program(
         script::Outcome::Missing => Err(CommandError::NO_SCRIPT),
         // The shards that it wants are noted in the transaction.
         script::Outcome::Retry => Err(CommandError::BUSY),
-        script::Outcome::Returned | script::Outcome::Failed { .. } => Ok(()),
+        script::Outcome::Returned(errors) | script::Outcome::Raised(errors) => {
+            if errors.count > 0 {
+                ThreadHost::of(ctx.host).count_errors_of_script(ctx.command, &errors);
+            }
+            Ok(())
+        }
     }
 }
 

@@ -145,7 +145,12 @@ impl ThreadHost {
         if let Some(lack) = self.lack(command, args) {
             return self.turn_away_for(lack, command, out);
         }
-        let can_run = command.has(Flag::AllowBusy) && self.needs(command, args) == Needs::Nothing;
+        // Nor is it queued behind MULTI, which then ends in EXECABORT, as in Redis.
+        if !command.has(Flag::AllowBusy) {
+            let error = self.shared.busy_error();
+            return self.turn_away(Some(command), &error, out);
+        }
+        let can_run = self.needs(command, args) == Needs::Nothing;
         match self.admit(command, args) {
             Admission::Run if can_run => {
                 let client = self.session().client;

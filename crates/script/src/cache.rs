@@ -60,6 +60,8 @@ impl ScriptCache {
             }
             return Arc::clone(present);
         }
+        // The caller had it from here, and meanwhile the cache was flushed.
+        let script = if script.is_gone() { Arc::new(script.anew()) } else { script };
         if origin == Origin::Eval {
             if self.eval_order.len() == EVAL_SCRIPT_COUNT_MAX {
                 self.evict_one();
@@ -152,5 +154,8 @@ mod tests {
         cache.flush();
         assert!(cache.is_empty() && first.is_gone());
         assert_eq!(cache.memory_bytes(), 0);
+        // Whoever had it before the flush brings it back.
+        let again = cache.insert(first, Origin::Load);
+        assert!(!again.is_gone() && Arc::ptr_eq(&again, &cache.get(again.sha()).unwrap()));
     }
 }

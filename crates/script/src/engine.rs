@@ -61,12 +61,13 @@ impl Engine {
         self.state.seed_random(seed);
     }
 
-    /// Compiles a script, unless that was done before.
+    /// Compiles a script, unless that was done before, maybe for another one of the same source.
     ///
     /// # Errors
     /// The compiler's message.
     pub fn compile(&mut self, script: &Arc<Script>) -> Result<(), ScriptError> {
-        if self.flags(script.sha()).is_some() {
+        if let Some(compiled) = self.compiled.get_mut(script.sha()) {
+            compiled.script = Arc::clone(script);
             return Ok(());
         }
         if self.compiled.len() >= COMPILED_COUNT_MAX {
@@ -99,7 +100,7 @@ impl Engine {
         self.compiled.get(sha).map(|compiled| &compiled.script).filter(|script| !script.is_gone())
     }
 
-    /// Runs a compiled script and writes its reply.
+    /// Runs a compiled script and writes its reply; also one that has left the cache since the caller looked.
     pub fn eval(
         &mut self,
         sha: &Sha1Hex,
@@ -109,15 +110,9 @@ impl Engine {
         reply: &mut Reply<'_>,
     ) -> Outcome {
         let Some(Compiled { script, function }) = self.compiled.get(sha) else { return Outcome::Missing };
-        if script.is_gone() {
-            return Outcome::Missing;
-        }
         script.set_used();
         let finish = |stack: &mut Stack<'_>, ending| match ending {
-            Ending::Returned => {
-                answer::write(stack, reply);
-                Outcome::Returned
-            }
+            Ending::Returned => Outcome::Returned(answer::write(stack, reply)),
             Ending::Raised => write_error(stack, sha.as_str().as_bytes(), reply),
         };
         self.state.run(function, keys, args, host, finish).unwrap_or(Outcome::Retry)

@@ -147,7 +147,8 @@ impl ThreadHost {
             (None, Wanted::Source(source)) => {
                 let script = Arc::new(Script::new(source)?);
                 self.scripting.engine().compile(&script)?;
-                return Ok(self.shared.scripts.cache().insert(script, script::Origin::Eval));
+                // Another thread may have been first: its one is the script, so that all forget the same.
+                self.shared.scripts.cache().insert(script, script::Origin::Eval)
             }
         };
         self.scripting.engine().compile(&script)?;

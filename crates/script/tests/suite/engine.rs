@@ -381,22 +381,45 @@ fn asks_the_host() {
 }
 
 #[test]
-fn runs_what_is_in_the_cache_only() {
+fn finds_what_is_in_the_cache_only() {
     let mut bench = Bench::new();
     let mut cache = script::ScriptCache::new();
     let script = cache
         .insert(Arc::new(Script::new(b"#!lua flags=no-writes\nreturn 1").unwrap()), script::Origin::Load);
     let mut out = Output::new();
     let mut reply = Reply::new(&mut out, Proto::Resp2);
+    let returned = Outcome::Returned(errors(0, &[]));
     assert_eq!(bench.engine.flags(script.sha()), None);
     assert_eq!(bench.engine.eval(script.sha(), &[], &[], &mut bench.host, &mut reply), Outcome::Missing);
     bench.engine.compile(&script).unwrap();
     assert!(bench.engine.flags(script.sha()).unwrap().no_writes);
-    assert_eq!(bench.engine.eval(script.sha(), &[], &[], &mut bench.host, &mut reply), Outcome::Returned);
+    assert_eq!(bench.engine.eval(script.sha(), &[], &[], &mut bench.host, &mut reply), returned);
     cache.flush();
-    assert_eq!(bench.engine.eval(script.sha(), &[], &[], &mut bench.host, &mut reply), Outcome::Missing);
+    // Who found it before the flush runs it; nobody finds it any more.
+    assert_eq!(bench.engine.eval(script.sha(), &[], &[], &mut bench.host, &mut reply), returned);
+    assert!(bench.engine.script(script.sha()).is_none());
     assert_eq!(bench.engine.flags(script.sha()), None);
     assert_eq!(bench.engine.compiled_count(), 0);
+}
+
+#[test]
+fn a_script_that_two_threads_compiled_is_forgotten_by_both() {
+    let source = b"return 'raced'";
+    let mut cache = script::ScriptCache::new();
+    let mut engines = [Bench::new(), Bench::new()];
+    // Both compile it before either has put it into the cache.
+    let scripts = [0, 1].map(|_| Arc::new(Script::new(source).unwrap()));
+    for (bench, script) in engines.iter_mut().zip(&scripts) {
+        bench.engine.compile(script).unwrap();
+    }
+    for (bench, script) in engines.iter_mut().zip(scripts) {
+        let present = cache.insert(script, script::Origin::Eval);
+        bench.engine.compile(&present).unwrap();
+    }
+    let sha = script::Sha1Hex::of(source);
+    assert!(engines.iter().all(|bench| bench.engine.script(&sha).is_some()));
+    cache.flush();
+    assert!(engines.iter().all(|bench| bench.engine.script(&sha).is_none()));
 }
 
 #[test]

@@ -96,7 +96,7 @@ impl Ctx<'_, '_> {
             also: on.also.map(|key| self.store.locate(key).0),
             serve: on.serve,
         };
-        let waiter = Arc::new(Waiter { claim: Claim::default(), wait });
+        let waiter = Arc::new(Waiter { claim: Claim::default(), wait, heeds_loss: on.heeds_loss });
         let mut tickets: Vec<(Box<[u8]>, u64)> = Vec::with_capacity(on.keys.len());
         for &key in on.keys {
             if tickets.iter().any(|(known, _)| **known == *key) {

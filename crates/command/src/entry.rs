@@ -45,6 +45,8 @@ pub enum Route {
     Cursor(usize),
     /// All of them.
     Global,
+    /// Those that hold a key chosen by chance: it chooses and enters them as it runs; in transactions and scripts all.
+    Chance,
     /// Those of the keys that a script or function declares, and what its kind needs beside them.
     Script(Callee),
     /// Those of the commands queued since MULTI, and of the watched keys.

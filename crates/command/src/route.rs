@@ -87,7 +87,7 @@ impl Needs {
                 Some(cursor) if cursor.shard < placement.shard_count() => Needs::One(ShardId(cursor.shard)),
                 _ => Needs::Nothing,
             },
-            Route::Global => Needs::All,
+            Route::Global | Route::Chance => Needs::All,
             // The session knows them, and its dispatcher asks it.
             Route::Queued => Needs::Nothing,
         }

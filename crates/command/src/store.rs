@@ -118,7 +118,7 @@ impl<'a, 't> Store<'a, 't> {
         let shard = hold.shard_mut(id);
         match shard.dbs[db as usize].find_to_touch(hash, key) {
             Some(mut record) => {
-                shard.stats.keyspace_hits += 1;
+                shard.stats.keyspace_hits.add(1);
                 if touch {
                     let word = word_after_use(record.lend().access(), config, *now, &mut shard.random);
                     record.set_read(word);
@@ -126,7 +126,7 @@ impl<'a, 't> Store<'a, 't> {
                 Some(record.into_ref())
             }
             None => {
-                shard.stats.keyspace_misses += 1;
+                shard.stats.keyspace_misses.add(1);
                 if config.notify & Class::KeyMiss as u32 != 0 {
                     post_event(posts, config.notify, db, "keymiss", key);
                 }
@@ -421,7 +421,7 @@ impl<'a, 't> Store<'a, 't> {
             .filter(|record| record.lend().value().first_field_expiry().is_some_and(|first| first < now));
         let Some(Value::Hash(fields)) = due.map(RecordMut::into_value) else { return 0 };
         let taken = fields.take_due(now, count_max);
-        self.tx.hold.shard_mut(id).stats.expired_fields += taken.len() as u64;
+        self.tx.hold.shard_mut(id).stats.expired_fields.add(taken.len() as u64);
         self.changed_elements(key, Class::Hash, "hexpired", 0);
         for some in taken.chunks(EFFECT_FIELDS_MAX) {
             let mut effect: Vec<&[u8]> = vec![b"HDEL", key];
@@ -449,14 +449,14 @@ impl<'a, 't> Store<'a, 't> {
     /// Deletes `key` because its time has come, as an effect of its own.
     pub fn delete_expired(&mut self, key: &[u8]) {
         let (id, _) = self.locate(key);
-        self.tx.hold.shard_mut(id).stats.expired_keys += 1;
+        self.tx.hold.shard_mut(id).stats.expired_keys.add(1);
         self.delete_unasked(key, Class::Expired, "expired");
     }
 
     /// Deletes `key` to make room, as an effect of its own.
     pub fn evict(&mut self, key: &[u8]) {
         let (id, _) = self.locate(key);
-        self.tx.hold.shard_mut(id).stats.evicted_keys += 1;
+        self.tx.hold.shard_mut(id).stats.evicted_keys.add(1);
         self.delete_unasked(key, Class::Evicted, "evicted");
     }
 
@@ -549,7 +549,7 @@ impl<'a, 't> Store<'a, 't> {
         let id = self.entered_shard(key);
         self.tx.wrote = true;
         let shard = self.tx.hold.shard_mut(id);
-        shard.stats.changes += count as u64;
+        shard.stats.changes.add(count as u64);
         shard
     }
 

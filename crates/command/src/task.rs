@@ -168,6 +168,8 @@ pub struct BlockOn<'a> {
     pub also: Option<&'a [u8]>,
     /// In milliseconds; 0 waits for ever.
     pub timeout_ms: u64,
+    /// It is to hear also that a key is gone.
+    pub heeds_loss: bool,
     /// Serves the waiter.
     pub serve: Serve,
     /// The reply at the timeout is a null array rather than a null.

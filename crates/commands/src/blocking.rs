@@ -27,7 +27,16 @@ pub(crate) fn pop_or_block(
     }
     if ctx.may_block() {
         let (args, when) = (ctx.args, When::Holds(kind));
-        ctx.block(&BlockOn { args, keys, when, also: None, timeout_ms, serve, null_array: true });
+        ctx.block(&BlockOn {
+            args,
+            keys,
+            when,
+            also: None,
+            timeout_ms,
+            heeds_loss: false,
+            serve,
+            null_array: true,
+        });
     } else {
         ctx.reply.null_array();
     }

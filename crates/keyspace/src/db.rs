@@ -11,6 +11,7 @@ use ds::mover::{Mover, Place};
 use crate::config::UnixMs;
 use crate::cut::{Cut, Taken, Witness};
 use crate::record::{Record, RecordMut, RecordRef};
+use crate::tally::Tally;
 use crate::value::Value;
 
 /// One numbered database, as far as it lies on this shard.
@@ -19,6 +20,8 @@ pub struct Db {
     /// The hash function of keys, for growing.
     seed: Arc<Seed>,
     volatile_count: usize,
+    /// What others may know of its size. It belongs to the place of the database: see [`Db::swap`].
+    tally: Arc<Tally>,
     /// Where background expiry goes on.
     expire_cursor: u64,
     /// Where the search for something to evict goes on.
@@ -46,6 +49,7 @@ impl Db {
             table: CompactTable::new(),
             seed,
             volatile_count: 0,
+            tally: Arc::default(),
             expire_cursor: 0,
             sampling: Sampling::default(),
             defragmentation: Defragmentation::default(),
@@ -58,6 +62,32 @@ impl Db {
     /// Makes room for about so many keys, if there is none yet.
     pub fn reserve(&mut self, key_count: usize) {
         self.table.reserve(key_count);
+    }
+
+    /// Its size, for those who do not hold the shard.
+    pub fn tally(&self) -> &Arc<Tally> {
+        &self.tally
+    }
+
+    /// Swaps all that is in two databases.
+    pub fn swap(&mut self, other: &mut Db) {
+        std::mem::swap(self, other);
+        std::mem::swap(&mut self.tally, &mut other.tally);
+        self.note_size();
+        other.note_size();
+    }
+
+    fn note_size(&self) {
+        self.tally.keys.set(self.table.len() as u64);
+        self.tally.volatile_keys.set(self.volatile_count as u64);
+        self.tally.table_bytes.set(self.table.memory_bytes() as u64);
+    }
+
+    /// One key is about to come.
+    #[inline]
+    fn note_new_key(&self) {
+        self.tally.keys.set(self.table.len() as u64 + 1);
+        self.tally.table_bytes.set(self.table.memory_bytes() as u64);
     }
 
     /// Number of keys, those that expired and are not collected yet included.
@@ -140,6 +170,7 @@ impl Db {
     /// Adds `key`, which must be absent.
     pub fn insert(&mut self, hash: u64, key: &[u8], value: Value) -> RecordMut<'_> {
         self.note_volatile_fields(&value);
+        self.note_new_key();
         let seed = &*self.seed;
         RecordMut(
             self.table.insert(hash, Record::new(key, value), |record| hashing::hash(seed, record.key())),
@@ -161,6 +192,9 @@ impl Db {
             || make(key),
             |record| hashing::hash(seed, record.key()),
         );
+        if is_new {
+            self.tally.keys.add(1);
+        }
         if held.is_old() {
             Cut::show(&mut self.cut, &mut held);
         }
@@ -173,7 +207,11 @@ impl Db {
             self.find_mut(hash, key);
         }
         let record = self.table.remove(hash, |record| record.key() == key)?;
-        self.volatile_count -= usize::from(record.lend().expiry().is_some());
+        if record.lend().expiry().is_some() {
+            self.volatile_count -= 1;
+            self.tally.volatile_keys.set(self.volatile_count as u64);
+        }
+        self.tally.keys.set(self.table.len() as u64);
         Some(record)
     }
 
@@ -183,6 +221,7 @@ impl Db {
         let had = record.lend().expiry().is_some();
         record.set_expiry(expiry);
         self.volatile_count = self.volatile_count + usize::from(expiry.is_some()) - usize::from(had);
+        self.tally.volatile_keys.set(self.volatile_count as u64);
         true
     }
 
@@ -251,6 +290,7 @@ impl Db {
             }
             true
         });
+        self.note_size();
         self.met_volatile_fields |= met_volatile_fields;
         if self.expire_cursor == 0 {
             self.has_volatile_fields = std::mem::take(&mut self.met_volatile_fields);
@@ -327,7 +367,9 @@ impl Db {
 
     /// Takes all records out, to be freed elsewhere or in slices.
     pub fn take(&mut self) -> Db {
-        std::mem::replace(self, Db::new(Arc::clone(&self.seed)))
+        let mut taken = Db::new(Arc::clone(&self.seed));
+        self.swap(&mut taken);
+        taken
     }
 
     /// Takes some records out: `None` when there are no more. For freeing a large database in slices.

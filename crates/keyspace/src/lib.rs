@@ -14,6 +14,7 @@ mod db;
 mod marks;
 mod record;
 mod string;
+mod tally;
 mod value;
 
 pub use access::Lfu;
@@ -24,4 +25,5 @@ pub use db::Db;
 pub use marks::Marks;
 pub use record::{Record, RecordMut, RecordRef};
 pub use string::{SHARED_BYTES_MIN, Str, StrRef};
+pub use tally::{Figure, Tally};
 pub use value::{Kind, Packable, Type, Value, ValueRef};

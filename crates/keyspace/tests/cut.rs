@@ -172,6 +172,8 @@ impl World {
         for (db, model) in self.dbs.iter().zip(&self.models) {
             let there: Model = db.iter().map(|record| (record.key().to_vec(), state_of(record))).collect();
             assert_eq!(&there, model);
+            assert_eq!(db.tally().keys.get(), db.len() as u64);
+            assert_eq!(db.tally().volatile_keys.get(), db.volatile_len() as u64);
         }
     }
 

@@ -64,6 +64,7 @@ impl ThreadHost {
         let placement = self.shared.shards.placement();
         match command.entry.route {
             Route::Queued => self.queued_needs(),
+            Route::Chance => Needs::Nothing,
             Route::Channels(from) if args.len() <= from => self.subscribed_needs(),
             Route::Script(callee) => Needs::of(command, args, placement).and(self.script_needs(args, callee)),
             _ => Needs::of(command, args, placement),
@@ -223,7 +224,11 @@ impl Thread {
         match &needs {
             Needs::Nothing => {
                 self.host.count_entry(EntryType::None, 0);
+                let entered_before = self.tx.hold.entered().len();
                 self.run_here(command, args, out);
+                if self.tx.hold.entered().len() > entered_before {
+                    self.leave_all();
+                }
             }
             Needs::One(id) => self.execute_one(command, args, *id, Located::default(), tries, out),
             Needs::Several(ids) => self.execute_wide(command, args, ids, &needs, tries, out),

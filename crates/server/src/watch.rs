@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use keyspace::Figure;
+use shard::Figures;
+
 use crate::latency_monitor::LatencyMonitor;
 use crate::shared::Shared;
 use crate::stats::{Counter, ThreadStats};
@@ -16,6 +19,8 @@ const SAMPLES: usize = 16;
 pub(crate) struct Watch {
     /// Sums at the last `CONFIG RESETSTAT`; nobody counts in it.
     reset: ThreadStats,
+    /// The same of the shards.
+    reset_shards: Figures,
     peak_bytes: AtomicU64,
     /// What was allocated when the server began to serve.
     startup_bytes: AtomicU64,
@@ -71,6 +76,7 @@ impl Watch {
     pub(crate) fn new(command_count: usize) -> Watch {
         Watch {
             reset: ThreadStats::new(command_count),
+            reset_shards: Figures::default(),
             peak_bytes: AtomicU64::new(0),
             startup_bytes: AtomicU64::new(0),
             rates: Mutex::default(),
@@ -107,6 +113,12 @@ impl Shared {
         total.wrapping_sub(counter(&self.watch.reset).get())
     }
 
+    /// The sum of a figure over all shards, since the start or, where it counts, the last reset.
+    pub(crate) fn over_shards(&self, figure: impl Fn(&Figures) -> &Figure) -> u64 {
+        let total: u64 = self.shards.figures().map(|figures| figure(figures).get()).sum();
+        total.wrapping_sub(figure(&self.watch.reset_shards).get())
+    }
+
     /// Error replies by code word, sorted.
     pub(crate) fn errors(&self) -> Vec<(String, u64)> {
         let mut sums = std::collections::BTreeMap::<String, u64>::new();
@@ -119,9 +131,13 @@ impl Shared {
         sums.into_iter().filter(|(_, sum)| *sum > 0).collect()
     }
 
-    /// Starts the counters again from 0, as their readers see it. The caller holds all shards, so that two resets do not
-    /// mix.
+    /// Starts the counters again from 0, as their readers see it.
     pub(crate) fn reset_stats(&self) {
+        // Held to the end, so that two resets do not mix.
+        let mut rates = self.watch.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        for (number, reset) in self.watch.reset_shards.counters().into_iter().enumerate() {
+            reset.set(self.shards.figures().map(|figures| figures.counters()[number].get()).sum());
+        }
         for (code, count) in self.errors() {
             self.watch.reset.errors.add(&code, count);
         }
@@ -129,7 +145,7 @@ impl Shared {
         for reset in self.watch.reset.counters() {
             reset.set(counters.iter_mut().filter_map(Iterator::next).map(Counter::get).sum());
         }
-        *self.watch.rates.lock().unwrap_or_else(PoisonError::into_inner) = Rates::default();
+        *rates = Rates::default();
         self.watch.peak_bytes.store(heap::allocated_bytes(), Ordering::Relaxed);
         self.exceeded.reset();
         self.fragmented.reset();

@@ -145,3 +145,73 @@ fn keys_are_made_only_as_far_as_there_is_room_and_somebody_waits_for_them() {
         assert_ne!(size, "(integer) 40000001");
     }
 }
+
+#[test]
+fn a_held_shard_holds_up_nobody_who_only_counts() {
+    let server = Server::start(3, "auto", &["--lua-time-limit", "20"]);
+    let caller = &mut server.client();
+    check(caller, "DEBUG POPULATE 1000", "OK");
+    caller.send("EVAL \"while true do end\" 1 {k}a");
+    let mut others: Vec<Client> = (0..6).map(|_| server.client()).collect();
+    eventually("the script is slow", || {
+        others.iter_mut().any(|other| other.show("GET {k}b").contains("BUSY"))
+    });
+    // A third of the clients are on the script's thread.
+    let free = |others: &mut [Client], request: &str| {
+        let replies: Vec<String> = others.iter_mut().map(|other| other.show(request)).collect();
+        replies.into_iter().filter(|reply| !reply.contains("BUSY")).collect::<Vec<_>>()
+    };
+    assert_eq!(free(&mut others, "DBSIZE"), ["(integer) 1000"; 4]);
+    assert_eq!(free(&mut others, "INFO keyspace").len(), 4);
+    assert_eq!(free(&mut others, "MEMORY STATS").len(), 4);
+    assert_eq!(free(&mut others, "CONFIG RESETSTAT").len(), 4);
+    for _ in 0..20 {
+        let keys = free(&mut others, "RANDOMKEY");
+        assert!(keys.len() == 4 && keys.iter().all(|key| key.starts_with("\"key:")), "{keys:?}");
+    }
+    check(&mut others[0], "SCRIPT KILL", "OK");
+}
+
+#[test]
+fn keys_are_counted_where_they_are() {
+    on_each_server(|server| {
+        let client = &mut server.client();
+        for (request, expected) in [
+            ("MSET a 1 b 2 c 3", "OK"),
+            ("DBSIZE", "(integer) 3"),
+            ("EVAL \"redis.call('del', 'a') return redis.call('dbsize')\" 0", "(integer) 2"),
+            ("MULTI", "OK"),
+            ("SET d 1 EX 1000", "QUEUED"),
+            ("DBSIZE", "QUEUED"),
+            ("FLUSHDB", "QUEUED"),
+            ("DBSIZE", "QUEUED"),
+            ("SET e 1", "QUEUED"),
+            ("EXEC", "1) OK\n2) (integer) 3\n3) OK\n4) (integer) 0\n5) OK"),
+            ("SWAPDB 0 1", "OK"),
+            ("DBSIZE", "(integer) 0"),
+            ("RANDOMKEY", "(nil)"),
+            ("SELECT 1", "OK"),
+            ("DBSIZE", "(integer) 1"),
+            ("RANDOMKEY", "\"e\""),
+            ("EXPIRE e 1000", "(integer) 1"),
+        ] {
+            check(client, request, expected);
+        }
+        assert_eq!(client.info("keyspace", "db1"), "keys=1,expires=1,avg_ttl=0");
+        check(client, "PERSIST e", "(integer) 1");
+        check(client, "DEBUG RELOAD", "OK");
+        assert_eq!(client.info("keyspace", "db1"), "keys=1,expires=0,avg_ttl=0");
+        check(client, "XGROUP CREATE s g $ MKSTREAM", "OK");
+        let (reader, popper) = (&mut server.client(), &mut server.client());
+        check(reader, "SELECT 1", "OK");
+        reader.send("XREADGROUP GROUP g me BLOCK 0 STREAMS s >");
+        popper.send("BLPOP x y 0");
+        eventually("both wait", || figure(client, "clients", "blocked_clients") == 2);
+        assert_eq!(figure(client, "clients", "total_blocking_keys"), 3);
+        assert_eq!(figure(client, "clients", "total_blocking_keys_on_nokey"), 1);
+        check(client, "DEL s", "(integer) 1");
+        reader.receive();
+        assert_eq!(figure(client, "clients", "total_blocking_keys"), 2);
+        assert_eq!(figure(client, "clients", "total_blocking_keys_on_nokey"), 0);
+    });
+}

@@ -17,6 +17,7 @@
 
 mod baton;
 mod effects;
+mod figures;
 mod handover;
 mod hold;
 mod interrupt;
@@ -32,13 +33,14 @@ mod watches;
 
 pub use baton::{Baton, Fifo, Node};
 pub use effects::{Effect, Effects};
+pub use figures::Figures;
 pub use handover::{Answer, Asked, HandOver};
 pub use hold::{Hold, PATIENCE_AFTER, Patience};
 #[cfg(feature = "simulation")]
 pub use interrupt::on_interrupt;
 pub use interrupt::{interrupt, pause};
 pub use placement::{Placement, ShardId, hash_tag};
-pub use shard::{Ready, Shard, ShardStats};
+pub use shard::{Ready, Shard};
 pub use shards::{Backlog, Shards};
 pub use subscribers::{Scope, Subscriber, Subscribers};
 pub use tracking::{Tracker, Tracking};

@@ -3,8 +3,13 @@
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use ds::random::Random;
+use keyspace::Tally;
 
 use crate::baton::{Baton, Node};
+use crate::figures::Figures;
 use crate::hold::Patience;
 use crate::placement::{Placement, ShardId};
 use crate::shard::Shard;
@@ -19,6 +24,9 @@ struct Cell<T, W> {
     baton: Baton<T>,
     home: u16,
     backlog: UnsafeCell<Backlog<T>>,
+    /// What may be read of the shard without the baton.
+    figures: Arc<Figures>,
+    tallies: Box<[Arc<Tally>]>,
     shard: UnsafeCell<Shard<W>>,
 }
 
@@ -29,6 +37,9 @@ pub struct Shards<T, W> {
     patience: Patience,
     /// Scripts that wrote and wait for a shard.
     asker_count: AtomicUsize,
+    /// How often somebody chose a shard by chance.
+    chances: AtomicU64,
+    seed: u64,
 }
 
 // SAFETY: the cells' contents are reached only through `shard_ptr` and `backlog_ptr`, whose callers hold the
@@ -42,14 +53,26 @@ impl<T, W> Shards<T, W> {
     pub fn new(placement: Placement, thread_count: u16, db_count: u32, seed: u64) -> Self {
         let key_seed = Arc::new(placement.seed().clone());
         let cells = (0..=placement.shard_count())
-            .map(|number| Cell {
-                baton: Baton::default(),
-                home: number % thread_count.max(1),
-                backlog: UnsafeCell::default(),
-                shard: UnsafeCell::new(Shard::new(ShardId(number), db_count, &key_seed, seed)),
+            .map(|number| {
+                let shard = Shard::new(ShardId(number), db_count, &key_seed, seed);
+                Cell {
+                    baton: Baton::default(),
+                    home: number % thread_count.max(1),
+                    backlog: UnsafeCell::default(),
+                    figures: shard.stats.clone(),
+                    tallies: shard.dbs.iter().map(|db| db.tally().clone()).collect(),
+                    shard: UnsafeCell::new(shard),
+                }
             })
             .collect();
-        Shards { placement, cells, patience: Patience::default(), asker_count: AtomicUsize::new(0) }
+        Shards {
+            placement,
+            cells,
+            patience: Patience::default(),
+            asker_count: AtomicUsize::new(0),
+            chances: AtomicU64::new(0),
+            seed,
+        }
     }
 
     /// Where keys lie.
@@ -90,6 +113,38 @@ impl<T, W> Shards<T, W> {
     #[inline]
     pub fn baton(&self, id: ShardId) -> &Baton<T> {
         &self.cells[id.index()].baton
+    }
+
+    /// What the shards say of themselves, without being entered.
+    pub fn figures(&self) -> impl Iterator<Item = &Figures> {
+        self.cells[..self.len()].iter().map(|cell| &*cell.figures)
+    }
+
+    /// How large the parts of a database are, shard by shard, without entering them. Whoever holds a shard sees its own
+    /// changes here.
+    pub fn tallies(&self, db: u32) -> impl Iterator<Item = &Tally> {
+        self.cells[..self.len()].iter().filter_map(move |cell| cell.tallies.get(db as usize)).map(Arc::as_ref)
+    }
+
+    /// A shard by chance, by its share of the keys of a database; `None` if there are none. It is not entered.
+    pub fn any_with_keys(&self, db: u32) -> Option<ShardId> {
+        let key_count: u64 = self.tallies(db).map(|tally| tally.keys.get()).sum();
+        let number = self.chances.fetch_add(1, Ordering::Relaxed);
+        let mut random = Random::new(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut index = random.below(key_count.max(1));
+        // They may become fewer as we look; then it is the last one that has some.
+        let mut last = None;
+        for (id, tally) in self.ids().zip(self.tallies(db)) {
+            let here = tally.keys.get();
+            if here > 0 {
+                last = Some(id);
+            }
+            if index < here {
+                break;
+            }
+            index -= here;
+        }
+        last
     }
 
     /// The token that lets one thread at a time wait longer than the others.

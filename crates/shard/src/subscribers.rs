@@ -3,8 +3,12 @@
 //! A channel is placed like a key. `SUBSCRIBE` and `PUBLISH` enter its shard, so that each sees the other or
 //! comes before it.
 
+use std::sync::Arc;
+
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+
+use crate::figures::Figures;
 
 /// Channels of the same name that have nothing to do with each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,13 +33,14 @@ pub struct Subscriber {
 pub struct Subscribers {
     /// By [`Scope`].
     by_channel: [HashMap<Box<[u8]>, Vec<Subscriber>, FixedState>; 2],
+    figures: Arc<Figures>,
 }
 
 impl Subscribers {
-    /// No subscribers; `seed` keeps clients from making channels collide.
-    pub fn new(seed: u64) -> Self {
+    /// No subscribers; `seed` keeps clients from making channels collide. How many channels have some is said in `figures`.
+    pub fn new(seed: u64, figures: &Arc<Figures>) -> Self {
         let map = || HashMap::with_hasher(FixedState::with_seed(seed));
-        Subscribers { by_channel: [map(), map()] }
+        Subscribers { by_channel: [map(), map()], figures: figures.clone() }
     }
 
     /// Subscribes; false if it was subscribed already.
@@ -45,6 +50,7 @@ impl Subscribers {
         if new {
             all.push(subscriber);
         }
+        self.note_count(scope);
         new
     }
 
@@ -55,8 +61,13 @@ impl Subscribers {
             all.retain(|known| *known != subscriber);
             if all.is_empty() {
                 channels.remove(channel);
+                self.note_count(scope);
             }
         }
+    }
+
+    fn note_count(&self, scope: Scope) {
+        self.figures.channels[scope as usize].set(self.by_channel[scope as usize].len() as u64);
     }
 
     /// The subscribers of `channel`, in the order in which they came.
@@ -67,10 +78,5 @@ impl Subscribers {
     /// Every channel that has a subscriber.
     pub fn channels(&self, scope: Scope) -> impl Iterator<Item = &[u8]> {
         self.by_channel[scope as usize].keys().map(|channel| &**channel)
-    }
-
-    /// Number of channels that have a subscriber.
-    pub fn len(&self, scope: Scope) -> usize {
-        self.by_channel[scope as usize].len()
     }
 }

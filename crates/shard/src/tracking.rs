@@ -7,10 +7,12 @@
 //! Keys are known by name, whatever their database. Clients that are gone are noticed when they are to be told.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use crate::figures::Figures;
 use crate::subscribers::Subscriber;
 
 /// A client that is to be told.
@@ -31,13 +33,24 @@ pub struct Tracking {
     prefixes: Vec<(Box<[u8]>, Tracker)>,
     /// Clients at all keys together.
     item_count: usize,
+    figures: Arc<Figures>,
 }
 
 impl Tracking {
-    /// Nobody tracks anything; `seed` keeps clients from making keys collide.
-    pub fn new(seed: u64) -> Self {
+    /// Nobody tracks anything; `seed` keeps clients from making keys collide. How much is tracked is said in `figures`.
+    pub fn new(seed: u64, figures: &Arc<Figures>) -> Self {
         let by_key = HashMap::with_hasher(FixedState::with_seed(seed));
-        Tracking { by_key, prefixes: Vec::new(), item_count: 0 }
+        Tracking { by_key, prefixes: Vec::new(), item_count: 0, figures: figures.clone() }
+    }
+
+    fn note_keys(&self) {
+        self.figures.tracked_keys.set(self.by_key.len() as u64);
+        self.figures.tracked_items.set(self.item_count as u64);
+    }
+
+    fn note_prefixes(&self) {
+        let different = self.prefixes.iter().map(|(prefix, _)| prefix).collect::<BTreeSet<_>>().len();
+        self.figures.tracked_prefixes.set(different as u64);
     }
 
     /// Whether nobody tracks anything.
@@ -56,23 +69,27 @@ impl Tracking {
                 self.item_count += 1;
             }
         }
+        self.note_keys();
     }
 
     /// Notes that a client wants to hear of all keys with a prefix.
     pub fn add_prefix(&mut self, prefix: &[u8], tracker: Tracker) {
         self.prefixes.retain(|(known, of)| !(of.client == tracker.client && **known == *prefix));
         self.prefixes.push((prefix.into(), tracker));
+        self.note_prefixes();
     }
 
     /// Forgets the prefixes of a client.
     pub fn remove_prefixes(&mut self, subscriber: Subscriber) {
         self.prefixes.retain(|(_, of)| of.subscriber != subscriber);
+        self.note_prefixes();
     }
 
     /// Whom to tell that the client `writer` has changed `key`. Those who read it are told once.
     pub fn changed(&mut self, key: &[u8], writer: u64) -> Vec<Subscriber> {
         let readers = self.by_key.remove(key).unwrap_or_default();
         self.item_count -= readers.len();
+        self.note_keys();
         let listeners = self.prefixes.iter().filter(|(prefix, _)| key.starts_with(prefix));
         let all = readers.iter().chain(listeners.map(|(_, tracker)| tracker));
         all.filter(|tracker| !(tracker.no_loop && tracker.client == writer))
@@ -85,6 +102,7 @@ impl Tracking {
         let key = self.by_key.keys().next()?.clone();
         let readers = self.by_key.remove(&key)?;
         self.item_count -= readers.len();
+        self.note_keys();
         Some((key, readers.iter().map(|tracker| tracker.subscriber).collect()))
     }
 
@@ -92,21 +110,12 @@ impl Tracking {
     pub fn clear_keys(&mut self) {
         self.by_key.clear();
         self.item_count = 0;
+        self.note_keys();
     }
 
     /// Number of keys.
     pub fn key_count(&self) -> usize {
         self.by_key.len()
-    }
-
-    /// Number of clients at all keys together.
-    pub fn item_count(&self) -> usize {
-        self.item_count
-    }
-
-    /// Number of different prefixes, the same at every shard.
-    pub fn prefix_count(&self) -> usize {
-        self.prefixes.iter().map(|(prefix, _)| prefix).collect::<BTreeSet<_>>().len()
     }
 }
 
@@ -120,14 +129,16 @@ mod tests {
 
     #[test]
     fn readers_are_told_once_and_listeners_always() {
-        let mut tracking = Tracking::new(1);
+        let figures = Arc::default();
+        let mut tracking = Tracking::new(1, &figures);
         tracking.remember(b"key", tracker(1, false));
         tracking.remember(b"key", tracker(1, false));
         tracking.remember(b"key", tracker(2, true));
         tracking.add_prefix(b"ke", tracker(3, false));
         tracking.add_prefix(b"ke", tracker(3, false));
         tracking.add_prefix(b"other", tracker(4, false));
-        assert_eq!((tracking.key_count(), tracking.item_count()), (1, 2));
+        assert_eq!((figures.tracked_keys.get(), figures.tracked_items.get()), (1, 2));
+        assert_eq!(figures.tracked_prefixes.get(), 2);
         let mut told = |writer| -> Vec<u64> {
             tracking.changed(b"key", writer).iter().map(|to| to.connection).collect()
         };
@@ -135,6 +146,7 @@ mod tests {
         assert_eq!(told(2), [3]);
         tracking.remove_prefixes(tracker(3, false).subscriber);
         assert_eq!(tracking.changed(b"key", 0), []);
-        assert_eq!((tracking.key_count(), tracking.item_count()), (0, 0));
+        assert_eq!((figures.tracked_keys.get(), figures.tracked_items.get()), (0, 0));
+        assert_eq!(figures.tracked_prefixes.get(), 1);
     }
 }

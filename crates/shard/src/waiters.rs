@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use foldhash::fast::FixedState;
 
+use crate::figures::Figures;
 use crate::interrupt::interrupt;
 use crate::place::{Place, PlaceMap, PlaceRef};
 
@@ -48,20 +49,36 @@ pub struct Waiter<W> {
     pub claim: Claim,
     /// What is to be done for it.
     pub wait: W,
+    /// It is to hear also that a key is gone.
+    pub heeds_loss: bool,
+}
+
+/// The waiters of a key.
+#[derive(Debug)]
+struct Queue<W> {
+    by_ticket: BTreeMap<u64, Arc<Waiter<W>>>,
+    heeding_loss: usize,
+}
+
+impl<W> Default for Queue<W> {
+    fn default() -> Self {
+        Queue { by_ticket: BTreeMap::new(), heeding_loss: 0 }
+    }
 }
 
 /// The waiters of one shard: by database and key, first come, first served.
 #[derive(Debug)]
 pub struct Waiters<W> {
-    by_key: PlaceMap<BTreeMap<u64, Arc<Waiter<W>>>>,
+    by_key: PlaceMap<Queue<W>>,
     next_ticket: u64,
-    count: usize,
+    figures: Arc<Figures>,
 }
 
 impl<W> Waiters<W> {
-    /// Nobody waits; `seed` keeps clients from making keys collide.
-    pub fn new(seed: u64) -> Self {
-        Waiters { by_key: PlaceMap::with_hasher(FixedState::with_seed(seed)), next_ticket: 0, count: 0 }
+    /// Nobody waits; `seed` keeps clients from making keys collide. How many wait is said in `figures`.
+    pub fn new(seed: u64, figures: &Arc<Figures>) -> Self {
+        let by_key = PlaceMap::with_hasher(FixedState::with_seed(seed));
+        Waiters { by_key, next_ticket: 0, figures: figures.clone() }
     }
 
     /// Whether nobody waits here: the common case, checked when a key is created.
@@ -70,22 +87,18 @@ impl<W> Waiters<W> {
         self.by_key.is_empty()
     }
 
-    /// Number of records, a waiter with several keys counted once per key.
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Number of keys somebody waits for.
-    pub fn key_count(&self) -> usize {
-        self.by_key.len()
-    }
-
     /// Appends a waiter to the FIFO of `key`; the ticket takes it out again.
     pub fn add(&mut self, db: u32, key: &[u8], waiter: Arc<Waiter<W>>) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        self.by_key.entry(Place { db, key: key.into() }).or_default().insert(ticket, waiter);
-        self.count += 1;
+        let queue = self.by_key.entry(Place { db, key: key.into() }).or_default();
+        if waiter.heeds_loss {
+            queue.heeding_loss += 1;
+            self.figures.awaited_keys_for_loss.add(u64::from(queue.heeding_loss == 1));
+        }
+        queue.by_ticket.insert(ticket, waiter);
+        self.figures.waiters.add(1);
+        self.figures.awaited_keys.set(self.by_key.len() as u64);
         ticket
     }
 
@@ -93,12 +106,17 @@ impl<W> Waiters<W> {
     pub fn remove(&mut self, db: u32, key: &[u8], ticket: u64) -> bool {
         let place = PlaceRef { db, key };
         let Some(queue) = self.by_key.get_mut(&place) else { return false };
-        let found = queue.remove(&ticket).is_some();
-        if queue.is_empty() {
+        let Some(waiter) = queue.by_ticket.remove(&ticket) else { return false };
+        if waiter.heeds_loss {
+            queue.heeding_loss -= 1;
+            self.figures.awaited_keys_for_loss.sub(u64::from(queue.heeding_loss == 0));
+        }
+        if queue.by_ticket.is_empty() {
             self.by_key.remove(&place);
         }
-        self.count -= usize::from(found);
-        found
+        self.figures.waiters.sub(1);
+        self.figures.awaited_keys.set(self.by_key.len() as u64);
+        true
     }
 
     /// Whether anybody waits for `key`.
@@ -111,7 +129,7 @@ impl<W> Waiters<W> {
     pub fn next(&mut self, db: u32, key: &[u8], from: u64) -> Option<(u64, Arc<Waiter<W>>)> {
         loop {
             let queue = self.by_key.get(&PlaceRef { db, key })?;
-            let (&ticket, waiter) = queue.range(from..).next()?;
+            let (&ticket, waiter) = queue.by_ticket.range(from..).next()?;
             if waiter.claim.is_waiting() {
                 return Some((ticket, waiter.clone()));
             }
@@ -130,19 +148,23 @@ mod tests {
     use super::*;
 
     fn waiter(number: u32) -> Arc<Waiter<u32>> {
-        Arc::new(Waiter { claim: Claim::default(), wait: number })
+        Arc::new(Waiter { claim: Claim::default(), wait: number, heeds_loss: number == 2 })
     }
 
     #[test]
     fn first_come_first_served_and_ended_waits_are_dropped() {
-        let mut waiters = Waiters::new(1);
+        let figures = Arc::default();
+        let mut waiters = Waiters::new(1, &figures);
         let (first, second) = (waiter(1), waiter(2));
         waiters.add(0, b"q", first.clone());
         let ticket = waiters.add(0, b"q", second);
         assert!(waiters.any(0, b"q") && !waiters.any(1, b"q"));
         assert!(first.claim.end() && !first.claim.serve());
         assert_eq!(waiters.next(0, b"q", 0).map(|(ticket, waiter)| (ticket, waiter.wait)), Some((ticket, 2)));
-        assert_eq!(waiters.len(), 1);
+        assert_eq!((figures.waiters.get(), figures.awaited_keys_for_loss.get()), (1, 1));
         assert!(waiters.remove(0, b"q", ticket) && waiters.is_empty());
+        assert!(!waiters.remove(0, b"q", ticket));
+        assert_eq!((figures.waiters.get(), figures.awaited_keys.get()), (0, 0));
+        assert_eq!(figures.awaited_keys_for_loss.get(), 0);
     }
 }

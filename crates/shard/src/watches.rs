@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use foldhash::fast::FixedState;
 
+use crate::figures::Figures;
 use crate::place::{Place, PlaceMap, PlaceRef};
 
 /// Raised when a key that a session watches was changed. One per session and `WATCH … EXEC` round.
@@ -31,12 +32,13 @@ impl WatchFlag {
 #[derive(Debug)]
 pub struct Watches {
     by_key: PlaceMap<Vec<WatchFlag>>,
+    figures: Arc<Figures>,
 }
 
 impl Watches {
-    /// Nothing is watched; `seed` keeps clients from making keys collide.
-    pub fn new(seed: u64) -> Self {
-        Watches { by_key: PlaceMap::with_hasher(FixedState::with_seed(seed)) }
+    /// Nothing is watched; `seed` keeps clients from making keys collide. How many keys are is said in `figures`.
+    pub fn new(seed: u64, figures: &Arc<Figures>) -> Self {
+        Watches { by_key: PlaceMap::with_hasher(FixedState::with_seed(seed)), figures: figures.clone() }
     }
 
     /// Whether nobody watches anything here: the common case, checked on every change.
@@ -45,17 +47,13 @@ impl Watches {
         self.by_key.is_empty()
     }
 
-    /// Keys that are watched.
-    pub fn key_count(&self) -> usize {
-        self.by_key.len()
-    }
-
     /// Watches `key` of `db`.
     pub fn add(&mut self, db: u32, key: &[u8], flag: &WatchFlag) {
         let flags = self.by_key.entry(Place { db, key: key.into() }).or_default();
         if !flags.iter().any(|known| known.is_same(flag)) {
             flags.push(flag.clone());
         }
+        self.figures.watched_keys.set(self.by_key.len() as u64);
     }
 
     /// Stops watching `key` of `db` for the session of `flag`.
@@ -65,6 +63,7 @@ impl Watches {
             flags.retain(|known| !known.is_same(flag));
             if flags.is_empty() {
                 self.by_key.remove(&place);
+                self.figures.watched_keys.set(self.by_key.len() as u64);
             }
         }
     }

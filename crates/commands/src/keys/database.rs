@@ -23,13 +23,14 @@ pub(super) const DBSIZE: Entry = Entry {
     acl: &[Acl::Keyspace],
     tips: &["request_policy:all_shards", "response_policy:agg_sum"],
     reply: Shape::Int,
-    route: Route::Global,
     run: Run::Function(dbsize),
     ..Entry::DEFAULT
 };
 
+/// Holds no shard. What the client itself has done is counted, also by the transaction that is under way.
 fn dbsize(ctx: &mut Ctx) -> CommandResult {
-    let count: usize = ctx.store.entered().into_iter().map(|id| ctx.store.db(id).len()).sum();
+    let tallies = ctx.store.tx.hold.shards().tallies(ctx.store.client.db);
+    let count: u64 = tallies.map(|tally| tally.keys.get()).sum();
     ctx.reply.int(count as i64);
     Ok(())
 }
@@ -117,7 +118,7 @@ fn flush(ctx: &mut Ctx, id: ShardId, db: u32) {
         return;
     }
     let taken = shard.dbs[db as usize].take();
-    shard.stats.changes += taken.len() as u64;
+    shard.stats.changes.add(taken.len() as u64);
     shard.watches.touch_all(db, |key| taken.find(placement.hash(key), key).is_some());
     let lost = shard.waiters.keys(db).filter(|key| has_stream(&taken, placement.hash(key), key));
     shard.ready.extend(lost.map(|key| Ready { db, key: key.into(), was_lost: true }));
@@ -150,7 +151,7 @@ fn swapdb(ctx: &mut Ctx) -> CommandResult {
     let (Some(one), Some(other)) = (one, other) else { return Err(CommandError::DB_OUT_OF_RANGE) };
     let ids = ctx.store.entered();
     // One change in all, also of a database with itself.
-    ctx.store.tx.hold.shard_mut(ids[0]).stats.changes += 1;
+    ctx.store.tx.hold.shard_mut(ids[0]).stats.changes.add(1);
     if one != other {
         for id in ids {
             swap(ctx, id, one, other);
@@ -172,7 +173,9 @@ fn swap(ctx: &mut Ctx, id: ShardId, one: u32, other: u32) {
     let tx = &mut *ctx.store.tx;
     let placement = tx.hold.shards().placement();
     let shard = tx.hold.shard_mut(id);
-    shard.dbs.swap(one as usize, other as usize);
+    if let Ok([one, other]) = shard.dbs.get_disjoint_mut([one as usize, other as usize]) {
+        one.swap(other);
+    }
     tx.wrote = true;
     let has = |db: u32, key: &[u8]| shard.dbs[db as usize].find(placement.hash(key), key).is_some();
     for (db, before) in [(one, other), (other, one)] {

@@ -12,6 +12,8 @@ use shard::ShardId;
 const COUNT_DEFAULT: usize = 10;
 /// Expired keys that `RANDOMKEY` meets before it gives up.
 const RANDOM_TRIES_MAX: usize = 100;
+/// Shards that it finds taken before it waits for one.
+const TAKEN_SHARDS_MAX: usize = 8;
 
 pub(super) const KEYS: Entry = Entry {
     name: "keys",
@@ -156,27 +158,18 @@ pub(super) const RANDOMKEY: Entry = Entry {
     acl: &[Acl::Keyspace],
     tips: &["request_policy:all_shards", "response_policy:special", "nondeterministic_output"],
     reply: Shape::BULK_OR_NULL,
-    route: Route::Global,
+    route: Route::Chance,
     run: Run::Function(randomkey),
     ..Entry::DEFAULT
 };
 
+/// A shard is chosen by its share of all keys, and a key in it.
 fn randomkey(ctx: &mut Ctx) -> CommandResult {
-    let shards = ctx.store.entered();
     for _ in 0..RANDOM_TRIES_MAX {
-        let total: usize = shards.iter().map(|&id| ctx.store.db(id).len()).sum();
-        let Some(&first) = shards.first().filter(|_| total > 0) else { break };
-        let random = &mut ctx.store.tx.hold.shard_mut(first).random;
-        let (mut index, one, two) =
-            (random.below(total as u64) as usize, random.next_u64(), random.next_u64());
-        // The shard is chosen by its share of all keys.
-        let chosen = shards.iter().copied().find(|&id| {
-            let length = ctx.store.db(id).len();
-            let here = index < length;
-            index = index.saturating_sub(length);
-            here
-        });
-        let Some(record) = chosen.and_then(|id| ctx.store.db(id).random(one, two)) else { break };
+        let Some(id) = enter_by_chance(ctx)? else { break };
+        let random = &mut ctx.store.tx.hold.shard_mut(id).random;
+        let (one, two) = (random.next_u64(), random.next_u64());
+        let Some(record) = ctx.store.db(id).random(one, two) else { continue };
         if !record.expired(ctx.store.now()) {
             ctx.reply.bulk(record.key());
             return Ok(());
@@ -186,4 +179,27 @@ fn randomkey(ctx: &mut Ctx) -> CommandResult {
     }
     ctx.reply.null();
     Ok(())
+}
+
+/// Enters a shard by chance, if it is not held anyway; of those that are taken another one is chosen. `None`: there are no
+/// keys.
+fn enter_by_chance(ctx: &mut Ctx) -> Result<Option<ShardId>, CommandError> {
+    let db = ctx.store.client.db;
+    let hold = &mut ctx.store.tx.hold;
+    let mut wanted = None;
+    for _ in 0..TAKEN_SHARDS_MAX {
+        let Some(id) = hold.shards().any_with_keys(db) else { return Ok(None) };
+        if hold.try_enter(id) || hold.wait(id, false) {
+            return Ok(Some(id));
+        }
+        wanted = Some(id);
+    }
+    // All are busy: one that was waited for before has to do.
+    let with_keys = ctx.store.entered().into_iter().find(|id| !ctx.store.db(*id).is_empty());
+    if with_keys.is_none() {
+        ctx.store.tx.wanted.extend(wanted);
+        // Nobody sees it.
+        return Err(CommandError::EXEC_ABORTED);
+    }
+    Ok(with_keys)
 }

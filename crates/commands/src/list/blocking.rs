@@ -206,7 +206,16 @@ fn move_or_block(ctx: &mut Ctx, from: End, to: End, timeout: &[u8], serve: Serve
     if ctx.may_block() {
         // At the timeout Redis answers a null array here too.
         let (args, when) = (ctx.args, When::Holds(Kind::List));
-        ctx.block(&BlockOn { args, keys, when, also, timeout_ms, serve, null_array: true });
+        ctx.block(&BlockOn {
+            args,
+            keys,
+            when,
+            also,
+            timeout_ms,
+            heeds_loss: false,
+            serve,
+            null_array: true,
+        });
     } else {
         ctx.reply.null();
     }

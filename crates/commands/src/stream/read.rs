@@ -108,6 +108,7 @@ fn xread(ctx: &mut Ctx) -> CommandResult {
         when: When::Is(has_newer),
         also: None,
         timeout_ms,
+        heeds_loss: false,
         serve: serve_xread,
         null_array: true,
     });
@@ -200,6 +201,7 @@ fn xreadgroup(ctx: &mut Ctx) -> CommandResult {
             when: When::Is(has_newer_in_group),
             also: None,
             timeout_ms,
+            heeds_loss: true,
             serve: serve_xreadgroup,
             null_array: true,
         }),

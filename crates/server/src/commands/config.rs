@@ -1,7 +1,7 @@
 //! CONFIG: looking at the settings and changing them while the server runs.
 
 use command::Flag::*;
-use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, block, string};
+use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Run, Shape, block, string};
 
 use crate::log;
 use crate::settings::{self, DIR, ENABLE_PROTECTED_CONFIGS, Effect, Id, MAXCLIENTS, setting};
@@ -198,7 +198,6 @@ const CONFIG_RESETSTAT: Entry = Entry {
     name: "resetstat",
     summary: "Resets the server's statistics.",
     arity: 2,
-    route: Route::Global,
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     reply: Shape::OK,
     run: Run::Function(config_resetstat),
@@ -206,19 +205,9 @@ const CONFIG_RESETSTAT: Entry = Entry {
 };
 
 fn config_resetstat(ctx: &mut Ctx) -> CommandResult {
-    reset_statistics(ctx);
+    ThreadHost::of(ctx.host).shared.reset_stats();
     ctx.reply.ok();
     Ok(())
-}
-
-/// Begins to count anew; all shards are entered.
-pub(super) fn reset_statistics(ctx: &mut Ctx) {
-    let shared = ThreadHost::of(ctx.host).shared;
-    for id in shared.shards.ids() {
-        let stats = &mut ctx.store.tx.hold.shard_mut(id).stats;
-        *stats = shard::ShardStats { changes: stats.changes, ..Default::default() };
-    }
-    shared.reset_stats();
 }
 
 const CONFIG_HELP: Entry = Entry { run: Run::Function(config_help), ..Entry::HELP };

@@ -165,7 +165,7 @@ fn change(ctx: &mut Ctx, change: Change) -> CommandResult {
 fn note_change(ctx: &mut Ctx) {
     let first = ctx.store.entered()[0];
     ctx.store.tx.wrote = true;
-    ctx.store.tx.hold.shard_mut(first).stats.changes += 1;
+    ctx.store.tx.hold.shard_mut(first).stats.changes.add(1);
     ctx.store.effect_on(first, ctx.args);
 }
 

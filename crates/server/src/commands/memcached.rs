@@ -141,7 +141,7 @@ impl Thread {
     }
 }
 
-const STATS: Entry = Entry { name: "stats", route: Route::Global, run: Run::Function(stats), ..PLAIN };
+const STATS: Entry = Entry { name: "stats", run: Run::Function(stats), ..PLAIN };
 
 fn stats(ctx: &mut Ctx) -> CommandResult {
     match ctx.args.get(1..).unwrap_or_default() {
@@ -163,7 +163,7 @@ fn stats(ctx: &mut Ctx) -> CommandResult {
             line(ctx, "END");
         }
         [b"reset", ..] => {
-            super::config::reset_statistics(ctx);
+            ThreadHost::of(ctx.host).shared.reset_stats();
             line(ctx, "RESET");
         }
         [b"detail", b"on" | b"off", ..] => line(ctx, "OK"),
@@ -182,16 +182,13 @@ fn general(ctx: &mut Ctx) {
         let ids = verbs.iter().map(|verb| shared.table.of_protocol(*verb as usize).id);
         ids.map(|id| shared.sum(|stats| &stats.command(id).calls)).sum()
     };
-    let over_shards = |store: &command::Store, number: fn(&command::Shard) -> u64| -> u64 {
-        shared.shards.ids().map(|id| number(store.tx.hold.shard(id))).sum()
-    };
     let writes = [Verb::Set, Verb::Add, Verb::Replace, Verb::Append, Verb::Prepend, Verb::Cas, Verb::MetaSet];
     let reads = [Verb::Get, Verb::Gets, Verb::MetaGet];
-    let hits = over_shards(&ctx.store, |shard| shard.stats.keyspace_hits);
-    let misses = over_shards(&ctx.store, |shard| shard.stats.keyspace_misses);
-    let items = over_shards(&ctx.store, |shard| shard.dbs[0].len() as u64);
-    let evictions = over_shards(&ctx.store, |shard| shard.stats.evicted_keys);
-    let expired = over_shards(&ctx.store, |shard| shard.stats.expired_keys);
+    let hits = shared.over_shards(|figures| &figures.keyspace_hits);
+    let misses = shared.over_shards(|figures| &figures.keyspace_misses);
+    let items: u64 = shared.shards.tallies(0).map(|tally| tally.keys.get()).sum();
+    let evictions = shared.over_shards(|figures| &figures.evicted_keys);
+    let expired = shared.over_shards(|figures| &figures.expired_keys);
     stat(ctx, "pid", std::process::id());
     stat(ctx, "uptime", now_ms.saturating_sub(shared.started_ms) / 1000);
     stat(ctx, "time", now_ms / 1000);

@@ -5,8 +5,7 @@ use std::sync::atomic::Ordering;
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Shape, integer, key, keyword_is,
-    parse_i64,
+    CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, keyword_is, parse_i64,
 };
 
 use super::info::MemoryFigures;
@@ -73,7 +72,6 @@ const MEMORY_STATS: Entry = Entry {
     since: "4.0.0",
     group: Group::Server,
     arity: 2,
-    route: Route::Global,
     tips: TIPS,
     reply: Shape::Map(&Shape::Bulk, &Shape::Any),
     run: Run::Function(memory_stats),
@@ -82,7 +80,7 @@ const MEMORY_STATS: Entry = Entry {
 
 fn memory_stats(ctx: &mut Ctx) -> CommandResult {
     let shared = ThreadHost::of(ctx.host).shared;
-    let figures = MemoryFigures::take(shared, &ctx.store);
+    let figures = MemoryFigures::take(shared);
     let numbers: &[(&str, u64)] = &[
         ("peak.allocated", figures.peak_bytes),
         ("total.allocated", figures.used_bytes),
@@ -135,7 +133,6 @@ const MEMORY_DOCTOR: Entry = Entry {
     since: "4.0.0",
     group: Group::Server,
     arity: 2,
-    route: Route::Global,
     tips: TIPS,
     reply: Shape::Verbatim,
     run: Run::Function(memory_doctor),
@@ -144,7 +141,7 @@ const MEMORY_DOCTOR: Entry = Entry {
 
 fn memory_doctor(ctx: &mut Ctx) -> CommandResult {
     let shared = ThreadHost::of(ctx.host).shared;
-    let figures = MemoryFigures::take(shared, &ctx.store);
+    let figures = MemoryFigures::take(shared);
     let client_count = shared.connected_clients.load(Ordering::Relaxed);
     ctx.reply.verbatim("txt", diagnosis(&figures, client_count).as_bytes());
     Ok(())

@@ -44,8 +44,6 @@ pub(crate) struct Share {
     held_back: VecDeque<ConnId>,
     /// The writer, in a simulation, on the thread that began.
     writer: Option<Writer>,
-    /// Changes of each shard as this thread last saw them.
-    pub(super) changes_seen: Vec<u64>,
 }
 
 impl Share {
@@ -110,7 +108,7 @@ impl ThreadHost {
         let saving = Arc::new(Saving::new(
             to_writer,
             clock.now_ms(),
-            (shared.changes(hold), key_count),
+            (shared.changes(), key_count),
             (form, shared.usage(clock.now_ms() as UnixMs)),
             shared.threads.len(),
         ));

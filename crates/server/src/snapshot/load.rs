@@ -122,7 +122,7 @@ impl Shared {
         let name = names.name_to_load();
         let Some(loaded) = self.read(&names, &name, tx.now, 0)? else { return Ok(()) };
         self.put_in_place(loaded, tx);
-        self.snapshots.note_saved(self.changes(&tx.hold));
+        self.snapshots.note_saved(self.changes());
         Ok(())
     }
 
@@ -184,10 +184,10 @@ impl Thread {
         }
         let (installed, is_imported) = (loaded.installed.take(), loaded.is_imported);
         shared.put_in_place(*loaded, &mut self.tx);
-        shared.snapshots.note_saved(shared.changes(&self.tx.hold));
+        shared.snapshots.note_saved(shared.changes());
         if is_imported {
             // The sooner it is in a snapshot the better.
-            self.tx.hold.shard_mut(ShardId(0)).stats.changes += 1;
+            self.tx.hold.shard_mut(ShardId(0)).stats.changes.add(1);
             shared.snapshots.is_scheduled.store(true, Ordering::Relaxed);
         }
         self.tx.finish(&mut self.host);
@@ -493,7 +493,8 @@ impl<'a> Others<'a> {
 fn replace(tx: &mut Tx, id: ShardId, db: u32, new: Db) {
     let placement = tx.hold.shards().placement();
     let shard = tx.hold.shard_mut(id);
-    let old = std::mem::replace(&mut shard.dbs[db as usize], new);
+    let mut old = new;
+    shard.dbs[db as usize].swap(&mut old);
     let new = &shard.dbs[db as usize];
     let has = |part: &Db, key: &[u8]| part.find(placement.hash(key), key).is_some();
     shard.watches.touch_all(db, |key| has(&old, key) || has(new, key));

@@ -24,7 +24,6 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use command::{Task, Wait};
 use rdb::Style;
 use shard::{Hold, ShardId};
 
@@ -245,9 +244,9 @@ impl Shared {
         self.settings.is_on(SAVE)
     }
 
-    /// Changes on all shards, which are entered.
-    fn changes(&self, hold: &Hold<'_, Task, Wait>) -> u64 {
-        self.shards.ids().map(|id| hold.shard(id).stats.changes).sum()
+    /// Changes on all shards; exactly those that a save sees if they are entered.
+    fn changes(&self) -> u64 {
+        self.shards.figures().map(|figures| figures.changes.get()).sum()
     }
 
     /// Saves at the end of the server, when its threads have ended, if that was asked for and there is something new.
@@ -259,7 +258,7 @@ impl Shared {
         let mut hold = Hold::new(&self.shards);
         let ids: Vec<ShardId> = self.shards.ids().collect();
         hold.try_enter_all(&ids, true).expect("a thread that ended holds nothing");
-        if self.snapshots.changes_since(self.changes(&hold)) == 0 {
+        if self.snapshots.changes_since(self.changes()) == 0 {
             return Ok(());
         }
         self.save(&hold)

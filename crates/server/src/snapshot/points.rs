@@ -38,7 +38,7 @@ impl Thread {
             let may_try = since_try > RETRY_SECONDS || !snapshots.last_failed.load(Ordering::Relaxed);
             let since_save = now_seconds.saturating_sub(snapshots.last_save_seconds());
             let reached =
-                is_reached(&shared.settings, since_save, || snapshots.changes_since(self.count_changes()));
+                is_reached(&shared.settings, since_save, || snapshots.changes_since(shared.changes()));
             if let Some((changes, seconds)) = reached.filter(|_| may_try) {
                 tracing::info!("{changes} changes in {seconds} seconds. Saving...");
                 snapshots.is_scheduled.store(true, Ordering::Relaxed);
@@ -52,19 +52,5 @@ impl Thread {
         if snapshots.is_scheduled.load(Ordering::Relaxed) && self.try_to_begin_save() {
             snapshots.is_scheduled.store(false, Ordering::Relaxed);
         }
-    }
-
-    /// Changes on all shards; those of a shard that is taken just now as they were when it was last free.
-    fn count_changes(&mut self) -> u64 {
-        let shared = self.host.shared;
-        for id in shared.shards.ids() {
-            if self.tx.hold.try_enter(id) {
-                let changes = self.tx.hold.shard(id).stats.changes;
-                self.host.snapshot.changes_seen.resize(shared.shards.len(), 0);
-                self.host.snapshot.changes_seen[id.index()] = changes;
-                self.leave_all();
-            }
-        }
-        self.host.snapshot.changes_seen.iter().sum()
     }
 }

@@ -59,7 +59,7 @@ impl Shared {
                 let now_ms = clock.now_ms();
                 let took_ms = now_ms.saturating_sub(started_ms);
                 tracing::info!("DB saved on disk: {bytes} bytes in {name}, {took_ms} ms");
-                self.snapshots.note_saved(self.changes(hold));
+                self.snapshots.note_saved(self.changes());
                 self.snapshots.last_save_seconds.store(now_ms / 1000, Ordering::Relaxed);
                 self.snapshots.save_count.fetch_add(1, Ordering::Relaxed);
                 self.snapshots.last_failed.store(false, Ordering::Relaxed);

@@ -1,7 +1,5 @@
 //! Where memory goes.
 
-use command::Store;
-
 use crate::shared::Shared;
 use crate::stats::ThreadStats;
 use crate::system;
@@ -37,15 +35,13 @@ pub(crate) struct MemoryFigures {
 }
 
 impl MemoryFigures {
-    /// Takes them; all shards are entered.
-    pub(crate) fn take(shared: &Shared, store: &Store) -> MemoryFigures {
-        let (mut table_bytes, mut key_count) = (vec![0; shared.settings.databases() as usize], 0);
-        for id in shared.shards.ids() {
-            let dbs = table_bytes.iter_mut().zip(&store.tx.hold.shard(id).dbs);
-            for (bytes, db) in dbs.filter(|(_, db)| !db.is_empty()) {
-                *bytes += db.table_bytes() as u64;
-                key_count += db.len() as u64;
-            }
+    /// Takes them.
+    pub(crate) fn take(shared: &Shared) -> MemoryFigures {
+        let (mut table_bytes, mut key_count) = (Vec::new(), 0);
+        for db in 0..shared.settings.databases() {
+            let filled = || shared.shards.tallies(db).filter(|tally| tally.keys.get() > 0);
+            table_bytes.push(filled().map(|tally| tally.table_bytes.get()).sum());
+            key_count += filled().map(|tally| tally.keys.get()).sum::<u64>();
         }
         let (script_bytes, script_count) = {
             let cache = shared.scripts.cache();

@@ -1,6 +1,6 @@
 //! INFO: what the server knows about itself, with the field names of Redis 7.2 that clients and exporters read.
 //!
-//! All shards are entered, so that the numbers belong together. Fields about things that are not here (replicas, cluster,
+//! No shard is entered: what shards and threads count is read while they go on. Fields about things that are not here (replicas, cluster,
 //! append-only file, modules) are answered as Redis answers them when they are off; exporters expect them.
 
 mod figures;
@@ -9,7 +9,10 @@ mod sections;
 use std::fmt::{Display, Write};
 
 use command::Flag::*;
-use command::{Acl, CommandResult, Ctx, Entry, Group, Route, Run, Shape, Store, string};
+use command::{Acl, CommandResult, Ctx, Entry, Group, Run, Shape, string};
+
+use keyspace::Figure;
+use shard::Figures;
 
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
@@ -25,7 +28,6 @@ pub(crate) const ENTRIES: &[Entry] = &[Entry {
     arity: -1,
     flags: &[Loading, Stale],
     acl: &[Acl::Dangerous],
-    route: Route::Global,
     args: &[string("section").optional().multiple()],
     history: &[("7.0.0", "Added support for taking multiple section arguments.")],
     tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
@@ -69,8 +71,7 @@ fn info(ctx: &mut Ctx) -> CommandResult {
     let (all, default) = (has("all") || has("everything"), has("default") || names.is_empty());
     let host = ThreadHost::of(ctx.host);
     let (now_us, monotonic_ms) = (host.driver.clock().now_us(), host.now_ms);
-    let mut report =
-        Report { text: String::new(), shared: host.shared, store: &ctx.store, now_us, monotonic_ms };
+    let mut report = Report { text: String::new(), shared: host.shared, now_us, monotonic_ms };
     for (title, shown, write) in SECTIONS {
         if all || (default && *shown == Shown::ByDefault) || has(title) {
             let gap = if report.text.is_empty() { "" } else { "\r\n" };
@@ -84,15 +85,14 @@ fn info(ctx: &mut Ctx) -> CommandResult {
 }
 
 /// The text of INFO, as far as it is written.
-struct Report<'a, 's, 't> {
+struct Report {
     text: String,
     shared: &'static Shared,
-    store: &'a Store<'s, 't>,
     now_us: u64,
     monotonic_ms: u64,
 }
 
-impl Report<'_, '_, '_> {
+impl Report {
     /// Adds a field.
     fn field(&mut self, name: impl Display, value: impl Display) {
         let _ = write!(self.text, "{name}:{value}\r\n");
@@ -110,8 +110,8 @@ impl Report<'_, '_, '_> {
     }
 
     /// The sum of something over all shards.
-    fn over_shards(&self, number: impl Fn(&command::Shard) -> u64) -> u64 {
-        self.shared.shards.ids().map(|id| number(self.store.tx.hold.shard(id))).sum()
+    fn over_shards(&self, figure: impl Fn(&Figures) -> &Figure) -> u64 {
+        self.shared.over_shards(figure)
     }
 }
 

@@ -84,14 +84,15 @@ pub(super) fn clients(report: &mut Report) {
     report.field("tracking_clients", report.shared.tracking_count.load(Ordering::Relaxed));
     let waiting: u64 = over_threads(|stats| &stats.clients_with_timeout).into_iter().sum();
     report.field("clients_in_timeout_table", waiting);
-    report.field("total_watched_keys", report.over_shards(|shard| shard.watches.key_count() as u64));
-    report.field("total_blocking_keys", report.over_shards(|shard| shard.waiters.key_count() as u64));
-    report.field("total_blocking_keys_on_nokey", 0);
+    report.field("total_watched_keys", report.over_shards(|figures| &figures.watched_keys));
+    report.field("total_blocking_keys", report.over_shards(|figures| &figures.awaited_keys));
+    let for_loss = report.over_shards(|figures| &figures.awaited_keys_for_loss);
+    report.field("total_blocking_keys_on_nokey", for_loss);
 }
 
 pub(super) fn memory(report: &mut Report) {
     let settings = &report.shared.settings;
-    let figures = MemoryFigures::take(report.shared, report.store);
+    let figures = MemoryFigures::take(report.shared);
     let used = figures.used_bytes;
     report.bytes("used_memory", used);
     report.bytes("used_memory_rss", figures.rss_bytes);
@@ -157,7 +158,7 @@ pub(super) fn persistence(report: &mut Report) {
         .map_or((0, 0), |saving| (saving.keys_done.load(Ordering::Relaxed), saving.key_count));
     report.field("current_save_keys_processed", done);
     report.field("current_save_keys_total", total);
-    let changes = report.over_shards(|shard| shard.stats.changes);
+    let changes = report.over_shards(|figures| &figures.changes);
     report.field("rdb_changes_since_last_save", snapshots.changes_since(changes));
     report.field("rdb_bgsave_in_progress", u8::from(current.is_some()));
     report.field("rdb_last_save_time", snapshots.last_save_seconds());
@@ -201,31 +202,26 @@ pub(super) fn stats(report: &mut Report) {
     report.fields(&["instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"], "0.00");
     report.field("rejected_connections", shared.sum(|stats| &stats.rejected_connections));
     report.fields(&["sync_full", "sync_partial_ok", "sync_partial_err"], 0);
-    report.field("expired_subkeys", report.over_shards(|shard| shard.stats.expired_fields));
-    report.field("expired_keys", report.over_shards(|shard| shard.stats.expired_keys));
+    report.field("expired_subkeys", report.over_shards(|figures| &figures.expired_fields));
+    report.field("expired_keys", report.over_shards(|figures| &figures.expired_keys));
     report.field("expired_stale_perc", format_args!("{:.2}", stale_percent(shared)));
     report.fields(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"], 0);
     evictions(report);
-    report.field("keyspace_hits", report.over_shards(|shard| shard.stats.keyspace_hits));
-    report.field("keyspace_misses", report.over_shards(|shard| shard.stats.keyspace_misses));
-    report.field("pubsub_channels", report.over_shards(|shard| shard.subscribers.len(Scope::Global) as u64));
+    report.field("keyspace_hits", report.over_shards(|figures| &figures.keyspace_hits));
+    report.field("keyspace_misses", report.over_shards(|figures| &figures.keyspace_misses));
+    report.field("pubsub_channels", report.over_shards(|figures| &figures.channels[Scope::Global as usize]));
     report.field("pubsub_patterns", shared.patterns.len());
     report.field(
         "pubsubshard_channels",
-        report.over_shards(|shard| shard.subscribers.len(Scope::Shard) as u64),
+        report.over_shards(|figures| &figures.channels[Scope::Shard as usize]),
     );
     let absent = ["latest_fork_usec", "total_forks", "migrate_cached_sockets", "slave_expires_tracked_keys"];
     report.fields(&absent, 0);
     defragmentation(report);
-    report.field("tracking_total_keys", report.over_shards(|shard| shard.tracking.key_count() as u64));
-    report.field("tracking_total_items", report.over_shards(|shard| shard.tracking.item_count() as u64));
-    report.field(
-        "tracking_total_prefixes",
-        report.over_shards(|shard| match shard.id.index() {
-            0 => shard.tracking.prefix_count() as u64,
-            _ => 0,
-        }),
-    );
+    report.field("tracking_total_keys", report.over_shards(|figures| &figures.tracked_keys));
+    report.field("tracking_total_items", report.over_shards(|figures| &figures.tracked_items));
+    let prefix_count = shared.shards.figures().next().map_or(0, |figures| figures.tracked_prefixes.get());
+    report.field("tracking_total_prefixes", prefix_count);
     report.field("unexpected_error_replies", 0);
     report.field("total_error_replies", shared.sum(|stats| &stats.error_replies));
     report.field("dump_payload_sanitizations", 0);
@@ -277,7 +273,7 @@ fn denials(report: &mut Report) {
 
 fn evictions(report: &mut Report) {
     let shared = report.shared;
-    report.field("evicted_keys", report.over_shards(|shard| shard.stats.evicted_keys));
+    report.field("evicted_keys", report.over_shards(|figures| &figures.evicted_keys));
     report.field("evicted_clients", shared.sum(|stats| &stats.evicted_clients));
     let (current_ms, total_ms) = shared.exceeded.current_and_total_ms(report.monotonic_ms);
     report.field("total_eviction_exceeded_time", total_ms);
@@ -357,10 +353,10 @@ pub(super) fn cluster(report: &mut Report) {
 
 pub(super) fn keyspace(report: &mut Report) {
     let shared = report.shared;
-    for db in 0..shared.settings.databases() as usize {
-        let keys = report.over_shards(|shard| shard.dbs[db].len() as u64);
+    for db in 0..shared.settings.databases() {
+        let keys: u64 = shared.shards.tallies(db).map(|tally| tally.keys.get()).sum();
         if keys > 0 {
-            let expires = report.over_shards(|shard| shard.dbs[db].volatile_len() as u64);
+            let expires: u64 = shared.shards.tallies(db).map(|tally| tally.volatile_keys.get()).sum();
             report.field(format_args!("db{db}"), format_args!("keys={keys},expires={expires},avg_ttl=0"));
         }
     }
@@ -392,5 +388,5 @@ pub(super) fn transaction(report: &mut Report) {
     report.field("tx_retries", shared.sum(|stats| &stats.retries));
     report.field("tx_lent", shared.sum(|stats| &stats.lent));
     report.field("tx_kept", shared.sum(|stats| &stats.kept));
-    report.field("tx_waiters", report.over_shards(|shard| shard.waiters.len() as u64));
+    report.field("tx_waiters", report.over_shards(|figures| &figures.waiters));
 }

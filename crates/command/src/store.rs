@@ -529,8 +529,8 @@ impl<'a, 't> Store<'a, 't> {
             shard.watches.touch(db, key);
         }
         if !shard.tracking.is_empty() {
-            let trackers = shard.tracking.changed(key, writer);
-            self.tx.invalidate(trackers, key);
+            let told = shard.tracking.changed(key, writer);
+            self.tx.tell_of_change(told, key);
         }
     }
 

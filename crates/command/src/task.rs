@@ -231,10 +231,8 @@ pub struct Receiver {
 pub enum Medium {
     /// A message on a channel of this kind.
     Channel(Scope),
-    /// News of a key, which is the message, to those who track it.
+    /// News of a key, which is the message, to those who have read it.
     Invalidation,
-    /// The same for those to whom they redirect it.
-    Redirected,
 }
 
 /// A published message on its way to its receivers.
@@ -264,7 +262,14 @@ pub enum Post {
     },
     /// A message on a channel.
     Published(Published),
-    /// A keyspace event to publish; it is queued at the shard of its channel before the key is let go of.
+    /// A key has changed, and clients want to hear of all that have this prefix: of several at once.
+    Broadcast {
+        /// Who, and the prefix.
+        to: Vec<(Arc<[u8]>, Subscriber)>,
+        /// The key.
+        key: Arc<[u8]>,
+    },
+    /// A keyspace event to publish; it is sent before the key is let go of.
     Event {
         /// The channel.
         channel: Box<[u8]>,

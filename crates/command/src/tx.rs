@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use keyspace::{Config, UnixMs};
 use resp::{Output, Reply};
-use shard::{Hold, Ready, ShardId, Subscriber, Tracker, Waiter};
+use shard::{Hold, Ready, ShardId, Subscriber, Told, Tracker, Waiter};
 use smallvec::SmallVec;
 
 use crate::ctx::Ctx;
@@ -136,7 +136,14 @@ impl<'t> Tx<'t> {
     }
 
     /// Tells those who track `key` that it has changed.
-    pub(crate) fn invalidate(&mut self, trackers: Vec<Subscriber>, key: &[u8]) {
+    pub(crate) fn tell_of_change(&mut self, told: Told, key: &[u8]) {
+        self.invalidate(told.readers, key);
+        if !told.listeners.is_empty() {
+            self.posts.push(Post::Broadcast { to: told.listeners, key: key.into() });
+        }
+    }
+
+    fn invalidate(&mut self, trackers: Vec<Subscriber>, key: &[u8]) {
         if trackers.is_empty() {
             return;
         }

@@ -440,12 +440,16 @@ impl Thread {
     /// Leaves every shard of the running transaction, and runs what was delegated meanwhile.
     #[inline]
     pub(crate) fn leave_all(&mut self) {
-        self.queue_events();
+        let has_posts = !self.tx.posts.is_empty();
+        if has_posts {
+            self.send_events();
+        }
         let mut all_left = true;
         while let Some(&id) = self.tx.hold.entered().last() {
             all_left &= self.tx.hold.leave_or_keep(id);
         }
-        if !self.tx.posts.is_empty() {
+        if has_posts {
+            self.host.wake_sleepers();
             // Before anything of this client is delegated: its messages keep their order.
             self.post_all();
         }
@@ -489,12 +493,13 @@ impl Thread {
         debug_assert!(entered, "a thread may enter the shard that it keeps");
         let origin = node.task.client.thread;
         let answers = self.perform(id, &mut node.task);
-        self.queue_events();
+        self.send_events();
         self.tx.hold.keep(id);
         // What the task entered beside its shard.
         while let Some(&other) = self.tx.hold.entered().last() {
             self.tx.hold.leave_or_keep(other);
         }
+        self.host.wake_sleepers();
         // What the task published goes first, so that nothing that its client does next overtakes it; what its own
         // thread has to deliver goes with the reply, because the client's own messages come after that.
         let published = if answers { self.take_published_for(origin) } else { Vec::new() };

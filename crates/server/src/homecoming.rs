@@ -28,6 +28,10 @@ impl Thread {
             Message::Deliver(published) => self.deliver(&published),
             Message::Flushed => self.invalidate_all(),
             Message::FlushedFor(connection) => self.tell_of(ConnId::from_bits(connection), None),
+            Message::Changed(connection, keys) => {
+                self.tell_tracker(ConnId::from_bits(connection), Some(&keys));
+            }
+            Message::ChangedFor(connection, keys) => self.tell_of(ConnId::from_bits(connection), Some(&keys)),
             Message::Monitor(line) => self.show_to_monitors(&line),
             Message::Ask(question) => self.answer(question),
             Message::PassScript(asker) => self.host.send_answer(asker, Part::Count(0)),
@@ -185,7 +189,8 @@ impl Thread {
                     }
                     Post::Free(garbage) => self.host.discard(garbage),
                     Post::Published(published) => self.host.send_out(published),
-                    Post::Event { .. } => unreachable!("events are queued while their keys are held"),
+                    Post::Broadcast { to, key } => self.host.broadcasts.add(to, &key),
+                    Post::Event { .. } => unreachable!("events are sent while their keys are held"),
                     Post::Flushed => self.host.tell_of_flush(),
                     Post::ServeLater { .. } => self.host.own_mail.push_back(Message::Post(post)),
                 }
@@ -220,7 +225,7 @@ impl Thread {
                 self.reply_and_go_on(conn, &mut reply);
             }
             Post::Free(garbage) => self.host.discard(garbage),
-            Post::Published(_) | Post::Event { .. } | Post::Flushed => {
+            Post::Published(_) | Post::Broadcast { .. } | Post::Event { .. } | Post::Flushed => {
                 unreachable!("messages travel as deliveries")
             }
             Post::ServeLater { ready, also } => self.serve_later(ready, also),

@@ -8,6 +8,7 @@ use resp::{Proto, Reply};
 use shard::{Scope, Subscriber};
 
 use crate::parser::Parser;
+use crate::pubsub::is_for_events;
 use crate::session::{Protocol, Session};
 use crate::thread::{Thread, ThreadHost};
 
@@ -77,7 +78,9 @@ impl Thread {
         self.host.stale_watches.push(watching);
         self.forget_watches();
         let subscriber = Subscriber { thread: self.host.id, connection: session.client.connection };
-        self.host.shared.subscription_count.fetch_sub(session.channels.len(), Ordering::Relaxed);
+        for channel in session.channels.iter().filter(|channel| is_for_events(channel)) {
+            self.host.shared.event_channels.remove(channel, subscriber);
+        }
         for (scope, channels) in
             [(Scope::Global, &mut session.channels), (Scope::Shard, &mut session.shard_channels)]
         {

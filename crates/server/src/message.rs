@@ -11,6 +11,7 @@ use crate::migration::Returned;
 use crate::populate::Share;
 use crate::session::Protocol;
 use crate::snapshot::Loaded;
+use crate::tracking::Keys;
 
 /// A message in a thread's inbox.
 pub(crate) enum Message {
@@ -28,6 +29,10 @@ pub(crate) enum Message {
     Flushed,
     /// The same for the one connection to which the client that tracks keys redirects it.
     FlushedFor(u64),
+    /// Keys have changed of which this connection, which tracks prefixes, wants to hear.
+    Changed(u64, Keys),
+    /// The same for the connection to which one that tracks keys redirects it.
+    ChangedFor(u64, Keys),
     /// A line for the monitors of this thread.
     Monitor(Arc<Vec<u8>>),
     /// A question to all threads.

@@ -10,23 +10,46 @@
 //! inbox as what others send it. What a publisher sends himself comes after the reply. A message that is on its way when
 //! its receiver unsubscribes is dropped.
 //!
-//! Keyspace events are published as if somebody had done so, on one shard for all their channels, and are queued there
-//! before the changed keys are let go of: so they arrive in the order of the changes.
+//! Keyspace events enter no shard: who subscribed to their channels is known in a list of its own, beside the shards. They
+//! are sent before the changed keys are let go of, so the events of a key arrive in the order of its changes. Threads that
+//! sleep are woken after that.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use command::{Client, Medium, Needs, OwnedArgs, Post, Published, Task, Work};
+use command::{Medium, Needs, Post, Published, Receiver};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
-use shard::{Node, Scope};
+use shard::Scope;
 
 use crate::message::Message;
+use crate::patterns::PatternMap;
 use crate::thread::{Thread, ThreadHost};
+
+/// Whether keyspace events are published on this channel.
+pub(crate) fn is_for_events(channel: &[u8]) -> bool {
+    channel.starts_with(b"__keyspace@") || channel.starts_with(b"__keyevent@")
+}
+
+/// Threads that were sent events while shards were held, and are to be woken.
+#[derive(Debug, Default)]
+pub(crate) struct Sleepers(Vec<u16>);
 
 impl ThreadHost {
     /// Sends a published message to the threads of its receivers.
-    pub(crate) fn send_out(&mut self, mut published: Published) {
+    pub(crate) fn send_out(&mut self, published: Published) {
+        self.push_out(published);
+        self.wake_sleepers();
+    }
+
+    /// Wakes those who were sent something.
+    #[inline]
+    pub(crate) fn wake_sleepers(&mut self) {
+        while let Some(thread) = self.sleepers.0.pop() {
+            self.shared.threads[usize::from(thread)].ring();
+        }
+    }
+
+    fn push_out(&mut self, mut published: Published) {
         published.to.sort_by_key(|receiver| receiver.subscriber.thread);
         while let Some(last) = published.to.last() {
             let thread = last.subscriber.thread;
@@ -34,12 +57,10 @@ impl ThreadHost {
             let (medium, channel, message) =
                 (published.medium, published.channel.clone(), published.message.clone());
             let to = published.to.split_off(start);
-            self.shared.threads[usize::from(thread)].send(Message::Deliver(Published {
-                to,
-                medium,
-                channel,
-                message,
-            }));
+            let published = Published { to, medium, channel, message };
+            if self.shared.threads[usize::from(thread)].push(Message::Deliver(published)) {
+                self.sleepers.0.push(thread);
+            }
         }
     }
 
@@ -105,28 +126,35 @@ impl Thread {
         }
     }
 
-    /// Queues the events of the running transaction at the shard of their channels, to be published there. That is
-    /// done while the changed keys are still held: whoever changes them next queues his events behind these.
-    pub(crate) fn queue_events(&mut self) {
-        if self.tx.posts.is_empty() {
-            return;
-        }
-        let shared = self.host.shared;
-        let is_heard = shared.patterns.len() > 0 || shared.subscription_count.load(Ordering::Relaxed) > 0;
+    /// Sends the events of the running transaction to those who subscribed. That is done while the changed keys are still
+    /// held: whoever changes them next sends his events after these.
+    pub(crate) fn send_events(&mut self) {
         let events: Vec<Post> =
             self.tx.posts.extract_if(.., |post| matches!(post, Post::Event { .. })).collect();
-        let Some(publish) = shared.table.declared(b"publish").filter(|_| is_heard) else { return };
+        let shared = self.host.shared;
+        if events.is_empty() || shared.patterns.len() + shared.event_channels.len() == 0 {
+            return;
+        }
+        let (channels, patterns) = (shared.event_channels.snapshot(), shared.patterns.snapshot());
         for event in events {
             let Post::Event { channel, message } = event else { continue };
-            let id = shared.shards.placement().channel(&channel);
-            let client = Client { thread: self.host.id, ..Client::internal(0, Proto::Resp2) };
-            let args = OwnedArgs::new(&[b"PUBLISH", &channel, &message]);
-            let node = Node::new(Task::new(Work::Restore(publish.id), id, client, args));
-            if let Some(node) = self.tx.hold.enter_or_delegate(id, node) {
-                self.tx.hold.put_off(id, node);
-            }
+            let subscribed = channels.get(&*channel).into_iter().flatten();
+            let mut to: Vec<Receiver> =
+                subscribed.map(|&subscriber| Receiver { subscriber, pattern: None }).collect();
+            to.extend(matching(&patterns, &channel));
+            let medium = Medium::Channel(Scope::Global);
+            let (channel, message) = (channel.into(), message.into());
+            self.host.push_out(Published { to, medium, channel, message });
         }
     }
+}
+
+/// Those who get what is published on `channel` by patterns.
+pub(crate) fn matching(patterns: &PatternMap, channel: &[u8]) -> impl Iterator<Item = Receiver> {
+    let matching = patterns.iter().filter(move |(pattern, _)| ds::glob::matches(pattern, channel, false));
+    matching.flat_map(|(pattern, subscribers)| {
+        subscribers.iter().map(|&subscriber| Receiver { subscriber, pattern: Some(pattern.clone()) })
+    })
 }
 
 /// The message as a client gets it.

@@ -42,6 +42,17 @@ impl Remote {
         self.inbox.send(Node::new(message));
     }
 
+    /// Leaves a message; true if the thread sleeps, and is to be woken by [`ring`](Self::ring).
+    #[must_use]
+    pub(crate) fn push(&self, message: Message) -> bool {
+        self.inbox.push(Node::new(message))
+    }
+
+    /// Wakes the thread.
+    pub(crate) fn ring(&self) {
+        self.inbox.ring();
+    }
+
     /// Takes what was sent, oldest first; only the thread itself may.
     pub(crate) fn take(&self) -> proactor::Mail<Message> {
         self.inbox.take_all()
@@ -77,8 +88,8 @@ pub(crate) struct Shared {
     pub(crate) entry_mode: EntryMode,
     pub(crate) singlehop_blocking: bool,
     pub(crate) patterns: Patterns,
-    /// Subscriptions to channels: keyspace events spare themselves the way while there are none.
-    pub(crate) subscription_count: AtomicUsize,
+    /// Subscriptions to channels of keyspace events, which are published without entering the shards of their channels.
+    pub(crate) event_channels: Patterns,
     /// The connections of all clients by their id. Rarely asked for.
     clients: Mutex<HashMap<u64, Subscriber>>,
     /// Clients that track keys.
@@ -146,7 +157,7 @@ impl Shared {
             users,
             threads,
             patterns: Patterns::default(),
-            subscription_count: AtomicUsize::new(0),
+            event_channels: Patterns::default(),
             clients: Mutex::default(),
             tracking_count: AtomicUsize::new(0),
             monitor_count: AtomicUsize::new(0),

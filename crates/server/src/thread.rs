@@ -70,6 +70,10 @@ pub(crate) struct ThreadHost {
     pub(crate) pausing: crate::pause::Pausing,
     /// Connections that get a line for every command.
     pub(crate) monitors: Vec<ConnId>,
+    /// What it has to tell when its turn ends.
+    pub(crate) broadcasts: crate::tracking::Broadcasts,
+    /// Threads that it has to wake.
+    pub(crate) sleepers: crate::pubsub::Sleepers,
     /// What the driver reported and nobody has looked at yet.
     pub(crate) events: VecDeque<Event>,
     /// Large values and databases on their way out.
@@ -199,6 +203,8 @@ impl Thread {
                 watchlist: Watchlist::default(),
                 pausing: crate::pause::Pausing::default(),
                 monitors: Vec::new(),
+                broadcasts: crate::tracking::Broadcasts::default(),
+                sleepers: crate::pubsub::Sleepers::default(),
                 events: VecDeque::new(),
                 garbage: VecDeque::new(),
                 has_blocks_to_sort: false,
@@ -254,6 +260,7 @@ impl Thread {
         self.background();
         self.forget_watches();
         self.take_own_mail();
+        self.send_broadcasts();
         self.host.has_blocks_to_sort = heap::settle();
         self.host.stats().writes_processed.set(self.host.driver.send_count());
         Ok(!self.host.shared.stopping.load(Ordering::Acquire))

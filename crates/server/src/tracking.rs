@@ -5,14 +5,17 @@
 //!   there: a push to it (RESP3), or on to the thread of the client to which it redirects ──▶ a message, or a push
 //! ```
 //!
+//! Clients in broadcasting mode hear of all keys with their prefixes. What a thread's commands change in one turn, a pipeline
+//! or a transaction, say, comes to them in one message for each prefix, before the replies to these commands leave.
+//!
 //! The reply of whoever reads a key is on its way before the key can change, and travels ahead of the news: see
 //! `pubsub`. Which keys are tracked is known to their shards (`shard::Tracking`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use command::{Command, Forget, Medium, OwnedArgs, Published, Receiver, Task, Work};
+use command::{Command, Forget, OwnedArgs, Published, Task, Work};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
 use shard::Subscriber;
@@ -80,6 +83,23 @@ impl Session {
     }
 }
 
+/// Keys that have changed.
+pub(crate) type Keys = Arc<[Arc<[u8]>]>;
+
+/// What a thread has to tell those who track prefixes when its turn ends: by thread, connection and prefix, the keys in order.
+#[derive(Debug, Default)]
+pub(crate) struct Broadcasts(BTreeMap<(u16, u64, Arc<[u8]>), BTreeSet<Arc<[u8]>>>);
+
+impl Broadcasts {
+    /// Adds a key that has changed.
+    pub(crate) fn add(&mut self, to: Vec<(Arc<[u8]>, Subscriber)>, key: &Arc<[u8]>) {
+        for (prefix, subscriber) in to {
+            let listener = (subscriber.thread, subscriber.connection, prefix);
+            self.0.entry(listener).or_default().insert(key.clone());
+        }
+    }
+}
+
 impl ThreadHost {
     /// All keys of a database are gone.
     pub(crate) fn tell_of_flush(&self) {
@@ -108,12 +128,7 @@ impl Thread {
     pub(crate) fn deliver_invalidation(&mut self, published: &Published) {
         for receiver in &published.to {
             let conn = ConnId::from_bits(receiver.subscriber.connection);
-            match published.medium {
-                Medium::Redirected => self.tell_of(conn, Some(&published.message)),
-                Medium::Invalidation | Medium::Channel(_) => {
-                    self.tell_tracker(conn, Some(&published.message))
-                }
-            }
+            self.tell_tracker(conn, Some(&Keys::from([published.message.clone()])));
         }
     }
 
@@ -126,24 +141,35 @@ impl Thread {
         }
     }
 
-    /// Tells a client that tracks keys, or the one to which it redirects, that `key` has changed; `None`: all keys.
-    fn tell_tracker(&mut self, conn: ConnId, key: Option<&Arc<[u8]>>) {
+    /// Sends what this turn has to tell those who track prefixes.
+    #[inline]
+    pub(crate) fn send_broadcasts(&mut self) {
+        while let Some(((thread, connection, _), keys)) = self.host.broadcasts.0.pop_first() {
+            let keys: Keys = keys.into_iter().collect();
+            if thread == self.host.id {
+                self.tell_tracker(ConnId::from_bits(connection), Some(&keys));
+            } else {
+                self.host.send(thread, Message::Changed(connection, keys));
+            }
+        }
+    }
+
+    /// Tells a client that tracks keys, or the one to which it redirects, that `keys` have changed; `None`: all keys.
+    pub(crate) fn tell_tracker(&mut self, conn: ConnId, keys: Option<&Keys>) {
         let Some(session) = self.host.connections.session(conn) else { return };
         let Some(tracking) = &mut session.tracking else { return };
         if tracking.redirect == 0 {
-            return self.tell_of(conn, key);
+            return self.tell_of(conn, keys);
         }
         let redirect = tracking.redirect;
         let target = self.host.shared.clients().get(&redirect).copied();
         tracking.is_broken = target.is_none();
-        match (target, key) {
+        match (target, keys) {
             (Some(target), _) if target.thread == self.host.id => {
-                self.tell_of(ConnId::from_bits(target.connection), key);
+                self.tell_of(ConnId::from_bits(target.connection), keys);
             }
-            (Some(subscriber), Some(key)) => {
-                let to = vec![Receiver { subscriber, pattern: None }];
-                let (medium, channel) = (Medium::Redirected, Arc::default());
-                self.host.send_out(Published { to, medium, channel, message: key.clone() });
+            (Some(target), Some(keys)) => {
+                self.host.send(target.thread, Message::ChangedFor(target.connection, keys.clone()));
             }
             (Some(target), None) => {
                 self.host.send(target.thread, Message::FlushedFor(target.connection));
@@ -159,8 +185,8 @@ impl Thread {
         }
     }
 
-    /// Tells a client that `key` has changed; `None`: all keys.
-    pub(crate) fn tell_of(&mut self, conn: ConnId, key: Option<&Arc<[u8]>>) {
+    /// Tells a client that `keys` have changed; `None`: all keys.
+    pub(crate) fn tell_of(&mut self, conn: ConnId, keys: Option<&Keys>) {
         let Some(session) = self.host.connections.session(conn) else { return };
         let is_push = session.client.proto == Proto::Resp3;
         if !is_push && !session.is_subscriber() {
@@ -175,10 +201,10 @@ impl Thread {
                 reply.bulk(b"message");
                 reply.bulk(CHANNEL);
             }
-            match key {
-                Some(key) => {
-                    reply.array(1);
-                    reply.bulk(key);
+            match keys {
+                Some(keys) => {
+                    reply.array(keys.len());
+                    keys.iter().for_each(|key| reply.bulk(key));
                 }
                 None => reply.null(),
             }

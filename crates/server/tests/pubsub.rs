@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use blackbox::{Client, check, eventually, on_each_server, text};
+use blackbox::{Client, Server, check, eventually, on_each_server, text};
 use resp::Value;
 
 #[track_caller]
@@ -269,6 +269,30 @@ fn events_come_in_the_order_of_the_changes() {
             assert_eq!(event(&mut subscribers[1]).0, format!("__keyevent@0__:{name}"));
         }
     });
+}
+
+#[test]
+fn events_come_while_any_shard_is_held() {
+    let server = Server::start(3, "auto", &["--lua-time-limit", "20", "--notify-keyspace-events", "KEA"]);
+    let mut clients: Vec<Client> = (0..6).map(|_| server.client()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.call("HELLO 3");
+        client.call(&format!("SUBSCRIBE __keyspace@0__:own{number}"));
+    }
+    // As if all channels of events were one key.
+    server.client().send("EVAL \"while true do end\" 1 {__key}a");
+    eventually("the script is slow", || {
+        clients.iter_mut().any(|client| client.show("GET {__key}b").contains("BUSY"))
+    });
+    let mut heard = 0;
+    for (number, client) in clients.iter_mut().enumerate() {
+        if client.show(&format!("SET own{number} 1")) == "OK" {
+            expect(client, &["message", &format!("__keyspace@0__:own{number}"), "set"]);
+            heard += 1;
+        }
+    }
+    assert!(heard > 0, "some are on other threads than the script");
+    check(&mut clients[0], "SCRIPT KILL", "OK");
 }
 
 #[test]

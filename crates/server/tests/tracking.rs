@@ -146,6 +146,32 @@ fn broadcasts_follow_prefixes() {
 }
 
 #[test]
+fn what_changes_together_is_told_together() {
+    on_each_server(|server| {
+        let (reader, writer) = (&mut resp3(server), &mut server.client());
+        let (target, redirecting) = (&mut resp3(server), &mut server.client());
+        check(reader, "CLIENT TRACKING ON BCAST PREFIX a PREFIX b", "OK");
+        check(redirecting, &format!("CLIENT TRACKING ON BCAST REDIRECT {}", target.id()), "OK");
+        check(writer, "MSET b2 1 a1 1 b1 1", "OK");
+        assert_eq!(told(reader), "invalidate [a1]");
+        assert_eq!(told(reader), "invalidate [b1 b2]");
+        assert_eq!(told(target), "invalidate [a1 b1 b2]");
+        for line in ["MULTI", "SET a2 1", "SET a1 1", "DEL a1", "EXEC"] {
+            writer.call(line);
+        }
+        assert_eq!(told(reader), "invalidate [a1 a2]");
+        assert_eq!(told(target), "invalidate [a1 a2]");
+        check(writer, "EVAL \"for i = 1, 3 do redis.call('set', 'a' .. i, i) end\" 0", "(nil)");
+        assert_eq!(told(reader), "invalidate [a1 a2 a3]");
+        assert_eq!(told(target), "invalidate [a1 a2 a3]");
+        // A pipeline on idle shards runs in one turn.
+        writer.send_bytes(b"SET a1 1\r\nSET b1 1\r\nSET a2 1\r\nSET a1 2\r\n");
+        (0..4).for_each(|_| drop(writer.receive()));
+        silent(writer);
+    });
+}
+
+#[test]
 fn news_is_redirected() {
     on_each_server(|server| {
         let (reader, target, writer) = (&mut server.client(), &mut server.client(), &mut server.client());

@@ -43,6 +43,6 @@ pub use placement::{Placement, ShardId, hash_tag};
 pub use shard::{Ready, Shard};
 pub use shards::{Backlog, Shards};
 pub use subscribers::{Scope, Subscriber, Subscribers};
-pub use tracking::{Tracker, Tracking};
+pub use tracking::{Told, Tracker, Tracking};
 pub use waiters::{Claim, Waiter, Waiters};
 pub use watches::{WatchFlag, Watches};

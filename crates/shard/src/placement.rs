@@ -77,11 +77,9 @@ impl Placement {
         self.locate(key).0
     }
 
-    /// The shard of a channel. Those of keyspace events lie together: who queues events there while he holds the keys
-    /// that they tell of puts the events of all channels into one order, that of the changes.
+    /// The shard of a channel, which is placed like a key.
     pub fn channel(&self, channel: &[u8]) -> ShardId {
-        let is_for_events = channel.starts_with(b"__keyspace@") || channel.starts_with(b"__keyevent@");
-        self.shard(if is_for_events { b"__key" } else { channel })
+        self.shard(channel)
     }
 
     /// The shard of `key` and the hash by which its tables look it up.

@@ -26,11 +26,20 @@ pub struct Tracker {
     pub no_loop: bool,
 }
 
+/// Who is to be told that a key has changed.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Those who have read it.
+    pub readers: Vec<Subscriber>,
+    /// Those who want to hear of all keys with a prefix, and the prefix.
+    pub listeners: Vec<(Arc<[u8]>, Subscriber)>,
+}
+
 /// The tracked keys and prefixes of one shard.
 #[derive(Debug)]
 pub struct Tracking {
     by_key: HashMap<Box<[u8]>, Vec<Tracker>, FixedState>,
-    prefixes: Vec<(Box<[u8]>, Tracker)>,
+    prefixes: Vec<(Arc<[u8]>, Tracker)>,
     /// Clients at all keys together.
     item_count: usize,
     figures: Arc<Figures>,
@@ -86,15 +95,16 @@ impl Tracking {
     }
 
     /// Whom to tell that the client `writer` has changed `key`. Those who read it are told once.
-    pub fn changed(&mut self, key: &[u8], writer: u64) -> Vec<Subscriber> {
+    pub fn changed(&mut self, key: &[u8], writer: u64) -> Told {
         let readers = self.by_key.remove(key).unwrap_or_default();
         self.item_count -= readers.len();
         self.note_keys();
-        let listeners = self.prefixes.iter().filter(|(prefix, _)| key.starts_with(prefix));
-        let all = readers.iter().chain(listeners.map(|(_, tracker)| tracker));
-        all.filter(|tracker| !(tracker.no_loop && tracker.client == writer))
-            .map(|tracker| tracker.subscriber)
-            .collect()
+        let hears = |tracker: &Tracker| !(tracker.no_loop && tracker.client == writer);
+        let readers = readers.iter().filter(|tracker| hears(tracker)).map(|tracker| tracker.subscriber);
+        let listeners =
+            self.prefixes.iter().filter(|(prefix, tracker)| key.starts_with(prefix) && hears(tracker));
+        let listeners = listeners.map(|(prefix, tracker)| (prefix.clone(), tracker.subscriber));
+        Told { readers: readers.collect(), listeners: listeners.collect() }
     }
 
     /// Forgets some key, and tells whom to tell.
@@ -140,12 +150,14 @@ mod tests {
         assert_eq!((figures.tracked_keys.get(), figures.tracked_items.get()), (1, 2));
         assert_eq!(figures.tracked_prefixes.get(), 2);
         let mut told = |writer| -> Vec<u64> {
-            tracking.changed(b"key", writer).iter().map(|to| to.connection).collect()
+            let told = tracking.changed(b"key", writer);
+            let listeners = told.listeners.into_iter().map(|(_, to)| to);
+            told.readers.into_iter().chain(listeners).map(|to| to.connection).collect()
         };
         assert_eq!(told(2), [1, 3]);
         assert_eq!(told(2), [3]);
         tracking.remove_prefixes(tracker(3, false).subscriber);
-        assert_eq!(tracking.changed(b"key", 0), []);
+        assert!(tracking.changed(b"key", 0).listeners.is_empty());
         assert_eq!((figures.tracked_keys.get(), figures.tracked_items.get()), (0, 0));
         assert_eq!(figures.tracked_prefixes.get(), 1);
     }

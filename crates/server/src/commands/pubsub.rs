@@ -5,7 +5,6 @@
 //! comes before it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use command::Flag::*;
 use command::KeyFlag::NotKey;
@@ -15,6 +14,7 @@ use command::{
 };
 use shard::{Scope, Subscriber};
 
+use crate::pubsub::{is_for_events, matching};
 use crate::thread::ThreadHost;
 
 /// The commands of this file.
@@ -54,8 +54,8 @@ fn subscribe(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     for &channel in &ctx.args[1..] {
         let host = ThreadHost::of(ctx.host);
         if host.session().channels_of(scope).insert(channel.into()) {
-            if scope == Scope::Global {
-                host.shared.subscription_count.fetch_add(1, Ordering::Relaxed);
+            if scope == Scope::Global && is_for_events(channel) {
+                host.shared.event_channels.add(&channel.into(), subscriber);
             }
             let id = ctx.store.tx.hold.shards().placement().channel(channel);
             ctx.store.tx.hold.shard_mut(id).subscribers.add(scope, channel, subscriber);
@@ -196,8 +196,8 @@ fn leave_channel(ctx: &mut Ctx, scope: Scope, channel: &[u8]) {
     let subscriber = subscriber(ctx);
     let host = ThreadHost::of(ctx.host);
     if host.session().channels_of(scope).remove(channel) {
-        if scope == Scope::Global {
-            host.shared.subscription_count.fetch_sub(1, Ordering::Relaxed);
+        if scope == Scope::Global && is_for_events(channel) {
+            host.shared.event_channels.remove(channel, subscriber);
         }
         let id = ctx.store.tx.hold.shards().placement().channel(channel);
         ctx.store.tx.hold.shard_mut(id).subscribers.remove(scope, channel, subscriber);
@@ -261,15 +261,7 @@ fn publish(ctx: &mut Ctx, scope: Scope) -> CommandResult {
         subscribers.iter().map(|&subscriber| Receiver { subscriber, pattern: None }).collect();
     let patterns = &ThreadHost::of(ctx.host).shared.patterns;
     if scope == Scope::Global && patterns.len() > 0 {
-        for (pattern, subscribers) in patterns.snapshot().iter() {
-            if ds::glob::matches(pattern, channel, false) {
-                to.extend(
-                    subscribers
-                        .iter()
-                        .map(|&subscriber| Receiver { subscriber, pattern: Some(pattern.clone()) }),
-                );
-            }
-        }
+        to.extend(matching(&patterns.snapshot(), channel));
     }
     ctx.reply.int(to.len() as i64);
     if !to.is_empty() {

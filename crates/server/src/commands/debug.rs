@@ -75,8 +75,7 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
             b"dict-resizing"
             | b"pause-cron"
             | b"quicklist-packed-threshold"
-            | b"set-skip-checksum-validation"
-            | b"replicate",
+            | b"set-skip-checksum-validation",
             [_],
         ) => ok(ctx),
         (b"reload", options) => reload(ctx, options),

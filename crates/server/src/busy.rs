@@ -40,6 +40,7 @@ impl ThreadHost {
         for message in std::mem::take(&mut self.own_mail) {
             match message {
                 Message::Adopt(socket, protocol) => self.adopt(socket, protocol),
+                Message::ComeBy => self.shared.shutdown.hear(self.id),
                 Message::PassScript(asker) => self.send_answer(asker, Part::Count(0)),
                 Message::Hop(node) => {
                     if let Some(node) = self.refuse_task(node) {

@@ -92,6 +92,9 @@ impl Thread {
             self.host.shared.sample(now_ms);
             self.flush_if_due();
             self.save_if_due();
+            if now_ms >= self.host.cron.next_second_ms {
+                crate::log::follow();
+            }
             if now_ms >= self.host.cron.next_purge_ms {
                 self.host.cron.next_purge_ms = now_ms + FREED_KEPT_MS;
                 heap::purge();

@@ -59,6 +59,13 @@ pub(crate) struct Answer {
     part: Part,
 }
 
+impl Answer {
+    /// One that says nothing.
+    pub(crate) fn to(asker: Client) -> Answer {
+        Answer { asker, part: Part::Count(0) }
+    }
+}
+
 /// What the asking client waits for.
 pub(crate) struct Gathering {
     parts: Vec<Part>,
@@ -87,6 +94,13 @@ impl ThreadHost {
         for thread in 0..expected as u16 {
             self.send(thread, message(asker));
         }
+    }
+
+    /// Has the current client wait until somebody sends its answer.
+    pub(crate) fn await_answer(&mut self, finish: Finish) -> Client {
+        let session = self.session();
+        session.state = State::Gathering(Gathering { parts: Vec::new(), expected: 1, finish });
+        session.client
     }
 
     /// Answers for this thread.

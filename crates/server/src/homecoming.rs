@@ -42,6 +42,7 @@ impl Thread {
             Message::Snapshot => self.look_at_snapshot(),
             Message::Loaded(loaded) => self.install(loaded),
             Message::OwnHeap => heap::own(),
+            Message::ComeBy => self.host.shared.shutdown.hear(self.host.id),
             Message::Wake => {}
         }
     }

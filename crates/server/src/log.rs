@@ -1,9 +1,15 @@
 //! The log: lines of text on standard output or in a file.
+//!
+//! Debian's logrotate renames the file and tells nobody. So once a second the server looks whether the file at the path
+//! is still the one that it writes to; if not, and on `SIGHUP`, it opens the path again.
 
-use std::fs::File;
-use std::io::{self, IsTerminal};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::fs::{File, Metadata};
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tracing::Level;
 use tracing_subscriber::filter::dynamic_filter_fn;
@@ -15,6 +21,52 @@ use crate::settings::{LOGFILE, LOGLEVEL, Settings};
 
 /// What is shown: 0 nothing, 1 errors … 5 everything.
 static SHOWN: AtomicU8 = AtomicU8::new(3);
+/// The file, if the log goes to one.
+static FILE: OnceLock<LogFile> = OnceLock::new();
+/// Where the log goes, for who must not wait for a lock.
+static DESCRIPTOR: AtomicI32 = AtomicI32::new(1);
+
+/// A file to which lines are appended, whichever file is at its path.
+#[derive(Debug)]
+struct LogFile {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+impl LogFile {
+    fn open(path: &Path) -> io::Result<File> {
+        let file = File::options().create(true).append(true).open(path)?;
+        DESCRIPTOR.store(file.as_raw_fd(), Ordering::Relaxed);
+        Ok(file)
+    }
+
+    /// Opens the path again, if another file is there or `always`. If that fails, lines go on to the one it has.
+    fn follow(&self, always: bool) {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |there: Metadata| {
+            file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (there.dev(), there.ino()))
+        };
+        if always || !std::fs::metadata(&self.path).is_ok_and(is_same) {
+            if let Ok(opened) = LogFile::open(&self.path) {
+                *file = opened;
+            }
+        }
+    }
+}
+
+/// Writes a line to the file.
+struct Line;
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(log) = FILE.get() else { return Ok(bytes.len()) };
+        log.file.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// Opens the log that the settings name. Once per process; later calls change the level only.
 pub(crate) fn open(settings: &Settings) -> Result<(), Error> {
@@ -23,12 +75,12 @@ pub(crate) fn open(settings: &Settings) -> Result<(), Error> {
     let (writer, is_terminal) = if path.is_empty() {
         (BoxMakeWriter::new(io::stdout), io::stdout().is_terminal())
     } else {
-        let file = File::options()
-            .create(true)
-            .append(true)
-            .open(&*path)
-            .map_err(|source| Error::Io { what: format!("cannot open the log file {path}"), source })?;
-        (BoxMakeWriter::new(Mutex::new(file)), false)
+        let failed = |source| Error::Io { what: format!("cannot open the log file {path}"), source };
+        // The working directory may change.
+        let path = std::path::absolute(&*path).map_err(failed)?;
+        let file = LogFile::open(&path).map_err(failed)?;
+        let _ = FILE.set(LogFile { path, file: Mutex::new(file) });
+        (BoxMakeWriter::new(|| Line), false)
     };
     let shown = dynamic_filter_fn(|metadata, _| rank(*metadata.level()) <= SHOWN.load(Ordering::Relaxed));
     let lines =
@@ -36,6 +88,21 @@ pub(crate) fn open(settings: &Settings) -> Result<(), Error> {
     // A second server in one process (a test) shares the first one's log.
     let _ = tracing_subscriber::registry().with(lines.with_filter(shown)).try_init();
     Ok(())
+}
+
+/// Opens the file again if another one is at its path.
+pub(crate) fn follow() {
+    FILE.get().into_iter().for_each(|log| log.follow(false));
+}
+
+/// Opens the file again.
+pub(crate) fn reopen() {
+    FILE.get().into_iter().for_each(|log| log.follow(true));
+}
+
+/// Where the log goes, for a crash, in which nobody may wait for a lock.
+pub(crate) fn descriptor() -> RawFd {
+    DESCRIPTOR.load(Ordering::Relaxed)
 }
 
 /// Takes over `loglevel`.

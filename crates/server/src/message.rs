@@ -53,6 +53,15 @@ pub(crate) enum Message {
     Loaded(Box<Loaded>),
     /// A heap is there for each thread.
     OwnHeap,
+    /// A shutdown asks whether the thread still comes by.
+    ComeBy,
     /// Begin another turn: the settings were changed, or the server stops.
     Wake,
+}
+
+impl Message {
+    /// The only answer to what a client waits for.
+    pub(crate) fn answered(asker: Client) -> Message {
+        Message::Answer(Answer::to(asker))
+    }
 }

@@ -3,7 +3,7 @@
 //! A thread compiles a script once and runs it without coming here. The lock is taken when a thread meets a script
 //! for the first time, and by `SCRIPT LOAD`, `EXISTS` and `FLUSH`.
 
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use script::ScriptCache;
@@ -74,6 +74,8 @@ pub(crate) struct SlowCall {
 #[derive(Debug, Default)]
 pub(crate) struct SlowScript {
     state: AtomicU8,
+    /// Whether any runs, slow or not.
+    is_running: AtomicBool,
     /// What it is, as long as it is slow.
     call: Mutex<Option<SlowCall>>,
 }
@@ -86,6 +88,16 @@ impl SlowScript {
             2 => Slow::Wrote,
             _ => Slow::Killed,
         }
+    }
+
+    /// A script begins or ends.
+    pub(crate) fn note_running(&self, is_running: bool) {
+        self.is_running.store(is_running, Ordering::Relaxed);
+    }
+
+    /// Whether a script runs, slow or not.
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_running.load(Ordering::Relaxed)
     }
 
     /// The script has turned slow; `wrote`: after it changed data.

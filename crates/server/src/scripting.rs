@@ -258,6 +258,7 @@ impl ThreadHost {
         }
         self.scripting.caller = self.current.replace(session);
         self.scripting.is_running = true;
+        self.own_slow_script().note_running(true);
         let started_ms = self.driver.clock().monotonic_ms();
         let trusted_after = self.shared.settings.script_trusted_after();
         let lacks_room = !call.program.flags().allow_oom && self.lacked_room(&client);
@@ -291,6 +292,7 @@ impl ThreadHost {
             self.shared.scripts.note_slow(false);
         }
         self.scripting.is_running = false;
+        self.own_slow_script().note_running(false);
         self.scripting.session = self.current.take();
         let caller = self.scripting.caller.take();
         if is_slow && let Some(caller) = &caller {
@@ -392,6 +394,9 @@ impl script::Host for Run<'_, '_> {
     }
 
     fn tick(&mut self) -> Result<(), Interrupt> {
+        if self.host.shared.shutdown.ends_script(self.host.id, self.tx.wrote) {
+            return Err(Interrupt::Killed);
+        }
         let now_ms = self.host.driver.clock().monotonic_ms();
         if now_ms.saturating_sub(self.started_ms) < self.host.shared.settings.script_time_limit_ms() {
             return Ok(());

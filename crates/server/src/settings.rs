@@ -43,7 +43,7 @@ use crate::shared::EntryMode;
 pub(crate) use command_line::Invocation;
 pub(crate) use file::replace_file;
 pub(crate) use help::{help, version_line};
-pub(crate) use kind::OutputLimit;
+pub(crate) use kind::{OutputLimit, SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAVE};
 pub(crate) use merge::{Found, WithoutEffect, rename};
 pub(crate) use setting::*;
 pub(crate) use table::*;

@@ -19,6 +19,7 @@ use crate::migration::Migrations;
 use crate::patterns::Patterns;
 use crate::script_store::{ScriptStore, SlowKind, SlowScript};
 use crate::settings::Settings;
+use crate::shutdown::Shutdown;
 use crate::snapshot::Snapshots;
 use crate::stats::ThreadStats;
 use crate::users::Users;
@@ -103,6 +104,7 @@ pub(crate) struct Shared {
     pub(crate) started_ms: u64,
     pub(crate) run_id: String,
     pub(crate) stopping: AtomicBool,
+    pub(crate) shutdown: Shutdown,
     pub(crate) watch: Watch,
     pub(crate) snapshots: Snapshots,
     /// When database 0 is to be emptied, because a `flush_all` of memcached's protocol said so.
@@ -168,6 +170,7 @@ impl Shared {
             started_ms: now_ms,
             run_id: run_id(seed),
             stopping: AtomicBool::new(false),
+            shutdown: Shutdown::new(usize::from(thread_count)),
             watch: Watch::new(table.len()),
             snapshots: Snapshots::new(now_ms),
             flush_at: AtomicI64::new(i64::MAX),

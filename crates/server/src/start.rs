@@ -1,7 +1,7 @@
 //! Starting and stopping a server: settings, listeners, threads, signals.
 //!
 //! Everything that can fail fails before the first thread serves, with a sentence on standard error and exit status 1.
-//! `SIGTERM`, `SIGINT` and `SHUTDOWN` end the threads' loops; the connections and the files of the server go with them.
+//! `SIGTERM`, `SIGINT` and `SHUTDOWN` end the threads' loops (`shutdown.rs`); the connections and the files of the server go with them.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,15 +14,15 @@ use crate::error::Error;
 use crate::session::Protocol;
 use crate::settings::{
     BIND, DIR, DISABLE_THP, Found, Invocation, MAXCLIENTS, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET, PIDFILE,
-    PORT, SUPERVISED, SUPERVISED_BY_SYSTEMD, Settings, TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM,
-    WithoutEffect, help, rename, version_line,
+    PORT, Settings, TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM, WithoutEffect, help, rename, version_line,
 };
 use crate::shared::Shared;
 use crate::snapshot::aof::Choice;
+use crate::supervisor::Ticker;
 use crate::thread::Thread;
 use crate::users::Users;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
-use crate::{log, processors, system};
+use crate::{crash, log, processors, supervisor, system};
 
 /// File descriptors that are needed beside those of clients.
 const RESERVED_FILES: u64 = 32;
@@ -57,6 +57,7 @@ fn end_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         report(panic);
+        crash::note_panic(panic.to_string());
         std::process::abort();
     }));
 }
@@ -110,6 +111,7 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
         threads.reason
     );
     processors::confine_server(&settings);
+    supervisor::begin(&settings);
     if !found.without_effect.is_empty() {
         let names: Vec<&str> = found.without_effect.iter().map(|directive| directive.name).collect();
         tracing::warn!("accepted without effect: {}", names.join(", "));
@@ -127,13 +129,18 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     system::hold_signals();
     let (shared, threads) = open_threads(settings, table, users)?;
     shared.watch.note_startup();
-    stop_at_signal(shared)?;
+    crash::watch(shared)
+        .map_err(|source| Error::Io { what: "cannot prepare for crashes".to_owned(), source })?;
+    obey_signals(shared)?;
     let listeners = listen(&shared.settings)?;
     let places: Vec<String> = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();
     let pid_file = PidFile::write(&shared.settings);
     shared.begin_loading(&choice);
     let threads = start_threads(shared, threads, listeners);
+    let is_loading = shared.snapshots.progress.is_loading();
+    let ticker = is_loading.then(|| Ticker::start(shared, || shared.loading_progress()));
     let loaded = shared.load_at_start(&choice);
+    drop(ticker);
     match loaded {
         Ok(true) => announce(shared, &places),
         Ok(false) => {}
@@ -145,7 +152,7 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
         }
     }
     loaded?;
-    shared.end()?;
+    shared.end();
     drop(pid_file);
     tracing::info!("the server stops");
     Ok(())
@@ -159,9 +166,7 @@ fn announce(shared: &Shared, places: &[String]) {
         shared.driver_name,
         shared.shards.len()
     );
-    if shared.settings.number(SUPERVISED) >= SUPERVISED_BY_SYSTEMD {
-        system::notify_systemd("READY=1");
-    }
+    supervisor::ready(&shared.settings);
 }
 
 impl Settings {
@@ -301,7 +306,7 @@ fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners
         .and_then(|()| {
             let mut thread = Thread::new(index, shared, driver);
             thread.host.protocols = protocols;
-            thread.run()
+            crash::watch_host(&raw const thread.host, || thread.run())
         });
     if let Err(error) = served {
         tracing::error!("thread {index} cannot go on: {error}");
@@ -310,18 +315,10 @@ fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners
     heap::disown();
 }
 
-/// Ends the server at the first signal; at the second one ends the process.
-fn stop_at_signal(shared: &'static Shared) -> Result<(), Error> {
-    let work = || {
-        tracing::warn!("received {}: stopping", system::wait_for_signal());
-        if shared.has_save_points() {
-            shared.snapshots.save_at_end();
-        }
-        shared.stop();
-        tracing::warn!("received {} again: exiting now", system::wait_for_signal());
-        std::process::exit(1);
-    };
-    let started = std::thread::Builder::new().name("signals".to_owned()).stack_size(64 * 1024).spawn(work);
+/// Obeys signals on a thread of its own.
+fn obey_signals(shared: &'static Shared) -> Result<(), Error> {
+    let work = || shared.obey_signals();
+    let started = std::thread::Builder::new().name("signals".to_owned()).stack_size(128 * 1024).spawn(work);
     started.map(|_| ()).map_err(|source| Error::Io { what: "cannot start a thread".to_owned(), source })
 }
 

@@ -51,12 +51,20 @@ pub(crate) fn write_out(file: &std::fs::File, from: u64, to: u64) {
     };
 }
 
-/// The signals that end a server.
-fn end_signals() -> libc::sigset_t {
+/// A signal that a server obeys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Signal {
+    Terminate,
+    Interrupt,
+    Hangup,
+}
+
+/// These signals.
+fn obeyed_signals() -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
     // SAFETY: the call initialises the set.
     unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    for signal in [libc::SIGTERM, libc::SIGINT] {
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
         // SAFETY: the set was initialised, the signals exist.
         unsafe { libc::sigaddset(set.as_mut_ptr(), signal) };
     }
@@ -64,26 +72,33 @@ fn end_signals() -> libc::sigset_t {
     unsafe { set.assume_init() }
 }
 
-/// From now on signals that end a server reach this thread, and those that it starts, only through
-/// [`wait_for_signal`]; a terminal that goes away does not matter.
+/// From now on these signals reach this thread, and those that it starts, only through [`wait_for_signal`].
 pub(crate) fn hold_signals() {
-    let set = end_signals();
+    let set = obeyed_signals();
     // SAFETY: `set` is initialised, and the old mask is not asked for.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
-    // SAFETY: ignoring a signal installs no handler.
-    unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
 }
 
-/// Waits for a signal that ends a server; returns its name.
-pub(crate) fn wait_for_signal() -> &'static str {
-    let set = end_signals();
+/// Waits for one of them.
+pub(crate) fn wait_for_signal() -> Signal {
+    let set = obeyed_signals();
     let mut signal = 0;
     loop {
         // SAFETY: `set` is initialised and `signal` is a valid place for the answer.
         if unsafe { libc::sigwait(&raw const set, &raw mut signal) } == 0 {
-            return if signal == libc::SIGINT { "SIGINT" } else { "SIGTERM" };
+            return match signal {
+                libc::SIGINT => Signal::Interrupt,
+                libc::SIGHUP => Signal::Hangup,
+                _ => Signal::Terminate,
+            };
         }
     }
+}
+
+/// Stops this process until somebody lets it go on: how upstart is told that a service is ready.
+pub(crate) fn stop_oneself() {
+    // SAFETY: no pointers; the signal exists.
+    unsafe { libc::raise(libc::SIGSTOP) };
 }
 
 /// Processor time in seconds.
@@ -134,7 +149,7 @@ pub(crate) fn name() -> String {
     parts.map_or_else(|_| std::env::consts::OS.to_owned(), |parts| parts.join(" "))
 }
 
-/// Tells systemd, if it started this process and wants to know, how the service is.
+/// Tells systemd how the service is.
 pub(crate) fn notify_systemd(state: &str) {
     let Some(place) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let address = match place.as_encoded_bytes().strip_prefix(b"@") {

@@ -4,13 +4,11 @@
 pub(crate) const REDIS_VERSION: &str = "7.2.7";
 /// Darter's own version.
 pub(crate) const DARTER_VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The first digits of the commit that it was built from, if the build says so.
-pub(crate) const GIT_SHA: &str = match option_env!("DARTER_GIT_SHA") {
-    Some(sha) => sha,
-    None => "00000000",
-};
-/// Tells builds apart, if the build says so.
-pub(crate) const BUILD_ID: &str = match option_env!("DARTER_BUILD_ID") {
-    Some(id) => id,
-    None => "0",
-};
+/// The first digits of the commit that it was built from (`build.rs`).
+pub(crate) const GIT_SHA: &str = env!("DARTER_GIT_SHA");
+/// How many files differed from that commit.
+pub(crate) const GIT_DIRTY: &str = env!("DARTER_GIT_DIRTY");
+/// Tells builds apart.
+pub(crate) const BUILD_ID: &str = env!("DARTER_BUILD_ID");
+/// What gives memory to the data, and to everything else.
+pub(crate) const ALLOCATOR: &str = "darter-slabs+mimalloc";

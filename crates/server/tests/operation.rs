@@ -423,9 +423,9 @@ fn systemd_is_told_when_the_server_is_ready() {
     socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
     let variable = format!("NOTIFY_SOCKET={path}");
     let _server = Server::launch(&["env", &variable], &["--supervised", "systemd"]).unwrap();
-    let mut message = [0; 64];
+    let mut message = [0; 128];
     let length = socket.recv(&mut message).unwrap();
-    assert_eq!(&message[..length], b"READY=1");
+    assert_eq!(&message[..length], b"STATUS=Ready to accept connections\nREADY=1");
 }
 
 #[test]
@@ -435,7 +435,7 @@ fn it_crashes_when_it_is_told_to() {
     let mut client = server.client();
     client.send("DEBUG SEGFAULT");
     client.expect_end();
-    assert_eq!(server.wait().signal(), Some(Signal::ABORT.as_raw()));
+    assert_eq!(server.wait().signal(), Some(Signal::SEGV.as_raw()));
 }
 
 #[test]

@@ -33,6 +33,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/proactor/src/sys.rs",
     "crates/proactor/src/uring/",
     "crates/script/src/raw/",
+    "crates/server/src/crash/mod.rs",
     "crates/server/src/shared.rs",
     "crates/server/src/system.rs",
     "crates/shard/src/baton.rs",

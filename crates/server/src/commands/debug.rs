@@ -14,6 +14,7 @@ use command::{
 use commands::keys::digest;
 
 use super::{not_allowed, subcommand_error};
+use crate::crash;
 use crate::populate::Population;
 use crate::settings::ENABLE_DEBUG_COMMAND;
 use crate::thread::ThreadHost;
@@ -47,7 +48,7 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
         (b"populate" | b"reload", _) if ThreadHost::of(ctx.host).shared.snapshots.progress.is_loading() => {
             Err(CommandError::LOADING)
         }
-        (b"assert" | b"oom" | b"panic" | b"segfault", []) => crash(),
+        (b"assert" | b"oom" | b"panic" | b"segfault", []) => crash(&word),
         (b"change-repl-id", []) => ok(ctx),
         (b"digest", []) => {
             let digest = digest::digest(&ctx.store);
@@ -91,10 +92,15 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
     }
 }
 
-/// As if something had gone very wrong: for tests of what happens then.
-fn crash() -> ! {
-    tracing::error!("the server crashes, as DEBUG was told");
-    std::process::abort()
+/// Something goes very wrong: for tests of what happens then.
+fn crash(word: &[u8]) -> ! {
+    match word {
+        b"assert" => panic!("assertion failed: called by DEBUG ASSERT"),
+        b"oom" => std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; 1 << 46]>()),
+        b"segfault" => crash::write_where_nobody_may(),
+        _ => {}
+    }
+    panic!("called by DEBUG PANIC")
 }
 
 fn ok(ctx: &mut Ctx) -> CommandResult {

@@ -7,7 +7,10 @@ use command::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, integer, keyword_is, oneof,
     parse_i64, token,
 };
+use resp::Reply;
 
+use crate::gather::Part;
+use crate::shutdown::How;
 use crate::thread::ThreadHost;
 use crate::version::REDIS_VERSION;
 
@@ -109,8 +112,7 @@ const SHUTDOWN: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// The threads end their loops when they come by; there is no reply, the connection just ends. To save it needs all
-/// shards, and runs again with them.
+/// There is no reply, the connection just ends, unless the shutdown fails: the client waits for that.
 fn shutdown(ctx: &mut Ctx) -> CommandResult {
     let has = |word: &str| ctx.args[1..].iter().any(|arg| keyword_is(arg, word));
     let known = ["nosave", "save", "now", "force", "abort"];
@@ -119,31 +121,28 @@ fn shutdown(ctx: &mut Ctx) -> CommandResult {
     if contradicts || !ctx.args[1..].iter().all(is_known) {
         return Err(CommandError::SYNTAX);
     }
+    let (may_wait, host) = (!ctx.store.client.deny_blocking, ThreadHost::of(ctx.host));
+    let shared = host.shared;
     if has("abort") {
-        return Err(CommandError::new("ERR No shutdown in progress."));
-    }
-    let host = ThreadHost::of(ctx.host);
-    if !has("nosave") && host.shared.scripts.is_busy() {
-        return Err(host.shared.busy_error());
-    }
-    let is_loading = host.shared.snapshots.progress.is_loading();
-    let saves = !is_loading && (has("save") || !has("nosave") && host.shared.has_save_points());
-    if saves {
-        if ctx.store.entered().len() < host.shared.shards.len() {
-            ctx.store.tx.wanted = host.shared.shards.ids().collect();
-            // Nobody sees it.
-            return Err(CommandError::EXEC_ABORTED);
+        if !shared.shutdown.abort() {
+            return Err(CommandError::new("ERR No shutdown in progress."));
         }
-        match host.shared.save(&ctx.store.tx.hold) {
-            // What others write before their threads end.
-            Ok(()) => host.shared.snapshots.save_at_end(),
-            Err(_) if has("force") => {}
-            Err(_) => return Err(CommandError::new("ERR Errors trying to SHUTDOWN. Check logs.")),
-        }
+        ctx.reply.ok();
+        return Ok(());
     }
-    tracing::warn!("User requested shutdown...");
-    host.session().close_after_reply = true;
-    host.shared.stop();
+    if !may_wait && !has("now") {
+        return Err(CommandError::new(
+            "ERR SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client",
+        ));
+    }
+    if !has("nosave") && shared.scripts.is_busy() {
+        return Err(shared.busy_error());
+    }
+    let saves = if has("save") { Some(true) } else { has("nosave").then_some(false) };
+    let failed =
+        |_: Vec<Part>, reply: &mut Reply<'_>| reply.error("ERR Errors trying to SHUTDOWN. Check logs.");
+    let asker = host.await_answer(Box::new(failed));
+    shared.shut_down(How { saves, is_now: has("now"), is_forced: has("force") }, Some(asker));
     Ok(())
 }
 

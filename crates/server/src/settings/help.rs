@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::ignored::IGNORED;
 use super::{EFFECTIVE, Group, Kind, Setting};
-use crate::version::{BUILD_ID, DARTER_VERSION, GIT_SHA, REDIS_VERSION};
+use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
 
 /// Where the explanations begin.
 const DOC_COLUMN: usize = 46;
@@ -12,7 +12,7 @@ const DOC_COLUMN: usize = 46;
 /// What `--version` prints.
 pub(crate) fn version_line() -> String {
     format!(
-        "Darter server v={DARTER_VERSION} sha={GIT_SHA}:0 malloc=mimalloc bits={} build={BUILD_ID} \
+        "Darter server v={DARTER_VERSION} sha={GIT_SHA}:{GIT_DIRTY} malloc={ALLOCATOR} bits={} build={BUILD_ID} \
          redis_version={REDIS_VERSION}",
         usize::BITS
     )

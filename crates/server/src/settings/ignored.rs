@@ -35,8 +35,6 @@ const IMPORT: &str = "keys expire and are evicted always; set it to no";
 const SOCKET_MARK: &str = "sockets are not marked; mark them by the unit's control group, and set it to 0";
 const SOCKET_GROUP: &str =
     "the socket's group is not set; put the socket into a directory of that group, and remove the line";
-const SIGNALS: &str = "at SIGTERM and SIGINT a snapshot is saved if there are save points, and that cannot be adjusted; set it to \
-                       default, and use `save`";
 
 impl Foreign {
     const fn of(name: &'static str, kind: Kind, default: &'static str) -> Foreign {
@@ -156,7 +154,6 @@ pub(super) const IGNORED: &[Foreign] = &[
     number("commandlog-large-request-max-len", "128"),
     number("commandlog-reply-larger-than", "1048576"),
     number("commandlog-request-larger-than", "1048576"),
-    yes_no("crash-log-enabled", "yes"),
     yes_no("crash-memcheck-enabled", "yes"),
     words("debug-context", ""),
     yes_no("dual-channel-replication-enabled", "no"),
@@ -241,9 +238,6 @@ pub(super) const IGNORED: &[Foreign] = &[
     words("req-res-logfile", ""),
     words("sanitize-dump-payload", "no").any(),
     yes_no("set-proc-title", "yes"),
-    words("shutdown-on-sigint", "default").refused(SIGNALS),
-    words("shutdown-on-sigterm", "default").refused(SIGNALS),
-    number("shutdown-timeout", "10"),
     words("slave-announce-ip", ""),
     number("slave-announce-port", "0"),
     yes_no("slave-ignore-maxmemory", "yes"),

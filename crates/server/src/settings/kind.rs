@@ -71,6 +71,8 @@ pub(crate) enum Kind {
     Percentiles,
     /// When something is done, as cron has it; empty: never.
     Schedule,
+    /// Words of `SHUTDOWN`, or `default`; the number has a bit for each.
+    ShutdownFlags,
     /// Processors; empty: any.
     Cpus,
 }
@@ -95,6 +97,21 @@ pub(crate) struct OutputLimit {
     pub(crate) soft_seconds: u64,
 }
 
+/// The bits of `shutdown-on-sigterm`.
+pub(crate) const SHUTDOWN_NOSAVE: i64 = 1;
+pub(crate) const SHUTDOWN_SAVE: i64 = 2;
+pub(crate) const SHUTDOWN_NOW: i64 = 4;
+pub(crate) const SHUTDOWN_FORCE: i64 = 8;
+
+/// Its words.
+const SHUTDOWN_WORDS: [(&str, i64); 5] = [
+    ("default", 0),
+    ("save", SHUTDOWN_SAVE),
+    ("nosave", SHUTDOWN_NOSAVE),
+    ("now", SHUTDOWN_NOW),
+    ("force", SHUTDOWN_FORCE),
+];
+
 /// The classes of `client-output-buffer-limit`.
 pub(crate) const OUTPUT_CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
@@ -110,6 +127,7 @@ impl Kind {
         };
         match self {
             Kind::Words => Ok(Value::text(several().join(" "))),
+            Kind::ShutdownFlags => shutdown_flags(&several()),
             Kind::SavePoints => save_points(&several(), current),
             Kind::OutputLimits => output_limits(&several(), current),
             Kind::Percentiles => percentiles(&several()),
@@ -164,6 +182,7 @@ impl Kind {
             | Kind::Words
             | Kind::OutputLimits
             | Kind::SavePoints
+            | Kind::ShutdownFlags
             | Kind::Schedule
             | Kind::Cpus
             | Kind::Percentiles => Ok(Value::text(word.to_owned())),
@@ -172,7 +191,10 @@ impl Kind {
 
     /// Whether its text is made of words, which a configuration line has without quotes.
     pub(crate) fn has_words(self) -> bool {
-        matches!(self, Kind::Words | Kind::OutputLimits | Kind::SavePoints | Kind::Percentiles)
+        matches!(
+            self,
+            Kind::Words | Kind::OutputLimits | Kind::SavePoints | Kind::ShutdownFlags | Kind::Percentiles
+        )
     }
 
     /// How the help calls its argument.
@@ -191,6 +213,7 @@ impl Kind {
             Kind::SavePoints => "seconds changes …",
             Kind::Percentiles => "percentages",
             Kind::Schedule => "fields",
+            Kind::ShutdownFlags => "words",
             Kind::Cpus => "processors",
         }
     }
@@ -237,6 +260,27 @@ pub(crate) fn memory_bytes(word: &str) -> Option<i64> {
         _ => return None,
     };
     number.parse::<i64>().ok()?.checked_mul(factor)
+}
+
+fn shutdown_flags(words: &[String]) -> Result<Value, String> {
+    let mut bits = 0;
+    for word in words {
+        bits |= match SHUTDOWN_WORDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)) {
+            Some((_, bit)) => *bit,
+            None => 1 << 63,
+        };
+    }
+    if words.is_empty() || bits < 0 {
+        let names: Vec<&str> = SHUTDOWN_WORDS.iter().map(|(name, _)| *name).collect();
+        return Err(format!("argument(s) must be one of the following: {}", names.join(", ")));
+    }
+    if bits & SHUTDOWN_SAVE != 0 && bits & SHUTDOWN_NOSAVE != 0 {
+        return Err("shutdown options SAVE and NOSAVE can't be used simultaneously".to_owned());
+    }
+    let shown: Vec<&str> =
+        SHUTDOWN_WORDS.iter().filter(|(_, bit)| bits & bit != 0).map(|(name, _)| *name).collect();
+    let text = if shown.is_empty() { "default".to_owned() } else { shown.join(" ") };
+    Ok(Value { number: bits, text })
 }
 
 fn event_classes(word: &str) -> Result<Value, String> {

@@ -611,6 +611,13 @@ settings! {
         doc: "File to which the log is appended; empty: standard output",
         ..Setting::of(Group::Watching)
     };
+    CRASH_LOG_ENABLED = Setting {
+        name: "crash-log-enabled",
+        kind: Kind::Bool,
+        default: "yes",
+        doc: "A crash writes a report to the log: where it was, which command ran, what the server was like",
+        ..Setting::of(Group::Watching)
+    };
     SLOWLOG_LOG_SLOWER_THAN = Setting {
         name: "slowlog-log-slower-than",
         alias: Some("commandlog-execution-slower-than"),
@@ -675,7 +682,29 @@ settings! {
         kind: Kind::Choice(&[("no", 0), ("upstart", 1), ("systemd", 2), ("auto", 3)]),
         default: "no",
         change: Change::AtStart,
-        doc: "Whether systemd is told when the server is ready (with systemd or auto)",
+        doc: "The service manager that is told when the server is ready, how far it is with loading and saving, and when it stops; auto: the one whose variables are set",
+        ..Setting::of(Group::Process)
+    };
+    SHUTDOWN_TIMEOUT = Setting {
+        name: "shutdown-timeout",
+        kind: Kind::Integer { min: 0, max: INT },
+        unit: "seconds",
+        default: "10",
+        doc: "How long a shutdown waits for scripts before it ends those that have written nothing, and gives up those that do not come back; at least 1",
+        ..Setting::of(Group::Process)
+    };
+    SHUTDOWN_ON_SIGINT = Setting {
+        name: "shutdown-on-sigint",
+        kind: Kind::ShutdownFlags,
+        default: "default",
+        doc: "What SIGINT does: default, or some of save, nosave, now and force, as SHUTDOWN has them",
+        ..Setting::of(Group::Process)
+    };
+    SHUTDOWN_ON_SIGTERM = Setting {
+        name: "shutdown-on-sigterm",
+        kind: Kind::ShutdownFlags,
+        default: "default",
+        doc: "The same for SIGTERM",
         ..Setting::of(Group::Process)
     };
     PIDFILE = Setting {
@@ -802,6 +831,3 @@ settings! {
 pub(crate) const IMPORT_ASK: i64 = 0;
 pub(crate) const IMPORT_YES: i64 = 1;
 pub(crate) const IMPORT_NO: i64 = 2;
-
-/// The number of `supervised systemd`; that of `auto` is higher.
-pub(crate) const SUPERVISED_BY_SYSTEMD: i64 = 2;

@@ -77,6 +77,14 @@ impl Shared {
         }
     }
 
+    /// How far the loading at the start is, in words.
+    pub(crate) fn loading_progress(&self) -> String {
+        let figures = self.snapshots.progress.figures(Clock::real().now_ms());
+        figures.map_or_else(String::new, |figures| {
+            format!("Loading the snapshot, {:.0} % of {} bytes", figures.percent, figures.total_bytes)
+        })
+    }
+
     /// Loads what was chosen while the threads serve; the first of them puts it in its place. False: the server was stopped
     /// meanwhile, and holds nothing.
     pub(crate) fn load_at_start(&'static self, choice: &Choice) -> Result<bool, Error> {

@@ -25,7 +25,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use rdb::Style;
-use shard::{Hold, ShardId};
 
 pub(crate) use background::Share;
 pub(crate) use load::Loaded;
@@ -35,7 +34,6 @@ use saving::Saving;
 pub(crate) use schedule::Schedule;
 use writer::Writer;
 
-use crate::error::Error;
 use crate::processors;
 use crate::settings::{RDB_VERSION, RDBCOMPRESSION, SAVE, STOP_WRITES_ON_BGSAVE_ERROR, Settings};
 use crate::shared::Shared;
@@ -52,8 +50,9 @@ pub(crate) struct Snapshots {
     pub(crate) expired_key_count: AtomicU64,
     /// Of the loading at the start.
     pub(crate) progress: Progress,
-    /// What is new is saved when the threads have ended.
-    saves_at_end: AtomicBool,
+    /// Keys that a save while all wait has written, and all there are; 0 of 0 if there is no such save.
+    keys_written: AtomicU64,
+    keys_to_write: AtomicU64,
     /// The one that is being saved in the background.
     current: Mutex<Option<Arc<Saving>>>,
     is_cutting: AtomicBool,
@@ -85,7 +84,8 @@ impl Snapshots {
             loaded_key_count: AtomicU64::new(0),
             expired_key_count: AtomicU64::new(0),
             progress: Progress::default(),
-            saves_at_end: AtomicBool::new(false),
+            keys_written: AtomicU64::new(0),
+            keys_to_write: AtomicU64::new(0),
             current: Mutex::default(),
             is_cutting: AtomicBool::new(false),
             writer: Mutex::default(),
@@ -169,9 +169,15 @@ impl Snapshots {
         self.changes_saved.store(changes, Ordering::Relaxed);
     }
 
-    /// What is not on disk when the threads have ended is to be saved then.
-    pub(crate) fn save_at_end(&self) {
-        self.saves_at_end.store(true, Ordering::Relaxed);
+    /// How many percent of the keys a save while all wait has written, if there is one.
+    pub(crate) fn save_percent(&self) -> Option<f64> {
+        let all = self.keys_to_write.load(Ordering::Relaxed);
+        (all > 0).then(|| self.keys_written.load(Ordering::Relaxed) as f64 * 100.0 / all as f64)
+    }
+
+    /// Removes the files of saves that come to no end.
+    pub(crate) fn remove_leftovers(&self, settings: &Settings) {
+        Names::of(settings).remove_leftovers();
     }
 }
 
@@ -249,18 +255,8 @@ impl Shared {
         self.shards.figures().map(|figures| figures.changes.get()).sum()
     }
 
-    /// Saves at the end of the server, when its threads have ended, if that was asked for and there is something new.
-    pub(crate) fn end(&'static self) -> Result<(), Error> {
+    /// The threads have ended: nothing is being saved any more.
+    pub(crate) fn end(&self) {
         self.snapshots.end_writer();
-        if !self.snapshots.saves_at_end.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let mut hold = Hold::new(&self.shards);
-        let ids: Vec<ShardId> = self.shards.ids().collect();
-        hold.try_enter_all(&ids, true).expect("a thread that ended holds nothing");
-        if self.snapshots.changes_since(self.changes()) == 0 {
-            return Ok(());
-        }
-        self.save(&hold)
     }
 }

@@ -54,6 +54,7 @@ impl Shared {
         let mut output = Output::new(self, Form::wanted(self), false);
         let saved = self.write(hold, started_ms, &mut output).and_then(|()| output.complete(None));
         output.discard();
+        self.snapshots.keys_to_write.store(0, Ordering::Relaxed);
         match saved {
             Ok((bytes, name)) => {
                 let now_ms = clock.now_ms();
@@ -87,6 +88,10 @@ impl Shared {
         let head = self.snapshot_head(hold, now_ms, output.form)?;
         output.file(0)?.bytes(&head)?;
         let usage = self.usage(now_ms as UnixMs);
+        let parts = || self.shards.ids().flat_map(|id| &hold.shard(id).dbs);
+        let key_count: usize = parts().map(|part| part.len()).sum();
+        self.snapshots.keys_written.store(0, Ordering::Relaxed);
+        self.snapshots.keys_to_write.store(key_count as u64, Ordering::Relaxed);
         for db in 0..self.settings.databases() {
             for id in self.shards.ids() {
                 let part = &hold.shard(id).dbs[db as usize];
@@ -94,6 +99,7 @@ impl Shared {
                 if !part.is_empty() {
                     encoder.select(db)?;
                     part.iter().try_for_each(|record| write_record(record, usage, encoder))?;
+                    self.snapshots.keys_written.fetch_add(part.len() as u64, Ordering::Relaxed);
                 }
             }
         }

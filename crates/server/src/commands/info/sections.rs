@@ -8,13 +8,13 @@ use command::acl::Reason;
 use shard::Scope;
 
 use crate::settings::{
-    BIND, CLUSTER_MODE, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, SUPERVISED,
-    SUPERVISED_BY_SYSTEMD, UNIXSOCKET,
+    BIND, CLUSTER_MODE, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, UNIXSOCKET,
 };
 use crate::shared::{EntryMode, Shared};
 use crate::stats::{Counter, EntryType, ThreadStats};
+use crate::supervisor::Supervisor;
 use crate::system;
-use crate::version::{BUILD_ID, DARTER_VERSION, GIT_SHA, REDIS_VERSION};
+use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
 
 pub(super) fn server(report: &mut Report) {
     let shared = report.shared;
@@ -22,7 +22,7 @@ pub(super) fn server(report: &mut Report) {
     let uptime_seconds = (report.now_us / 1000).saturating_sub(shared.started_ms) / 1000;
     report.field("redis_version", REDIS_VERSION);
     report.field("redis_git_sha1", GIT_SHA);
-    report.field("redis_git_dirty", 0);
+    report.field("redis_git_dirty", GIT_DIRTY);
     report.field("redis_build_id", BUILD_ID);
     report.field("redis_mode", shared.settings.mode());
     report.field("darter_version", DARTER_VERSION);
@@ -32,8 +32,7 @@ pub(super) fn server(report: &mut Report) {
     report.field("multiplexing_api", shared.driver_name);
     report.field("atomicvar_api", "rust");
     report.field("process_id", std::process::id());
-    let is_supervised = settings.number(SUPERVISED) >= SUPERVISED_BY_SYSTEMD;
-    report.field("process_supervised", if is_supervised { "systemd" } else { "no" });
+    report.field("process_supervised", Supervisor::of(settings).name());
     report.field("run_id", &shared.run_id);
     report.field("tcp_port", settings.number(PORT));
     report.field("server_time_usec", report.now_us);
@@ -138,7 +137,7 @@ pub(super) fn memory(report: &mut Report) {
     report.fields(&absent, 0);
     report.field("mem_clients_normal", figures.client_bytes);
     report.fields(&["mem_cluster_links", "mem_aof_buffer"], 0);
-    report.field("mem_allocator", "mimalloc");
+    report.field("mem_allocator", ALLOCATOR);
     let percents = report.shared.threads.iter().map(|thread| thread.stats.defrag_percent.get());
     report.field("active_defrag_running", percents.max().unwrap_or(0));
     report.field("lazyfree_pending_objects", figures.garbage_count);

@@ -1,0 +1,283 @@
+//! What a crash leaves behind: a report in the log, and then the end that the signal means.
+//!
+//! ```text
+//!   SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT (a panic aborts)
+//!     └─▶ handler, on the thread's alternate stack: notes signal, addresses of the frames, command ──▶ pipe
+//!                                                                                                      │
+//!   reporter thread, which has waited since the start ◀────────────────────────────────────────────────┘
+//!     └─▶ names of functions, INFO ──▶ log;   then the handler lets the signal do what it does by default
+//! ```
+//!
+//! The handler only does what is safe in a signal handler: it stores numbers, and reads and writes pipes. Names and texts
+//! need memory, which the crashed thread may have left in disorder; so another thread makes them, and the handler waits
+//! for it a limited time. A crash while a crash is reported ends the process at once.
+//!
+//! Keys, values and arguments are in no report: it names the command and not what it was called with.
+
+mod report;
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use crate::settings::CRASH_LOG_ENABLED;
+use crate::shared::Shared;
+use crate::thread::ThreadHost;
+
+/// The signals that are reported.
+const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT];
+/// Frames of a backtrace.
+const FRAMES_MAX: usize = 128;
+/// The alternate stack of a thread: what unwinding needs, with room to spare.
+const STACK_BYTES: usize = 128 * 1024;
+/// How long the handler waits for the report.
+const REPORT_MS: c_int = 20_000;
+
+/// What the handler notes for the reporter.
+struct Notes {
+    is_crashing: AtomicBool,
+    signal: AtomicI32,
+    /// Why, as `siginfo_t` says: positive for what the processor met, else somebody sent it.
+    code: AtomicI32,
+    address: AtomicUsize,
+    sender: AtomicI32,
+    frames: [AtomicUsize; FRAMES_MAX],
+    frame_count: AtomicUsize,
+    /// The name of the thread, as the kernel keeps it.
+    thread_name: [AtomicU64; 2],
+    /// The number of the thread that serves; -1 for another one.
+    thread: AtomicI32,
+    /// The client whose command ran, the command's number and the database; -1: none.
+    client: AtomicU64,
+    command: AtomicI32,
+    db: AtomicI32,
+}
+
+static NOTES: Notes = Notes {
+    is_crashing: AtomicBool::new(false),
+    signal: AtomicI32::new(0),
+    code: AtomicI32::new(0),
+    address: AtomicUsize::new(0),
+    sender: AtomicI32::new(0),
+    frames: [const { AtomicUsize::new(0) }; FRAMES_MAX],
+    frame_count: AtomicUsize::new(0),
+    thread_name: [const { AtomicU64::new(0) }; 2],
+    thread: AtomicI32::new(-1),
+    client: AtomicU64::new(0),
+    command: AtomicI32::new(-1),
+    db: AtomicI32::new(0),
+};
+
+/// What the thread that panicked said.
+static PANIC: Mutex<String> = Mutex::new(String::new());
+static SHARED: OnceLock<&'static Shared> = OnceLock::new();
+static PIPES: OnceLock<Pipes> = OnceLock::new();
+
+/// Between handler and reporter: each has one end of both.
+struct Pipes {
+    crashed: [c_int; 2],
+    reported: [c_int; 2],
+}
+
+thread_local! {
+    /// The thread that serves here.
+    static HOST: Cell<*const ThreadHost> = const { Cell::new(std::ptr::null()) };
+    /// Whether this thread's alternate stack is large enough to find out who called whom.
+    static HAS_STACK: Cell<bool> = const { Cell::new(false) };
+    /// Whether this is the thread whose crash is reported.
+    static HAS_CRASHED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on crashes are reported, as long as `crash-log-enabled` says so.
+pub(crate) fn watch(shared: &'static Shared) -> io::Result<()> {
+    let pipes = Pipes { crashed: pipe()?, reported: pipe()? };
+    if SHARED.set(shared).is_err() || PIPES.set(pipes).is_err() {
+        return Ok(());
+    }
+    std::thread::Builder::new().name("crash-report".to_owned()).spawn(report::wait)?;
+    take_alternate_stack();
+    // SAFETY: zeroes are a valid `sigaction`.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handle as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    for signal in SIGNALS {
+        // SAFETY: the handler has the signature that SA_SIGINFO asks for, and does what a handler may.
+        if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Notes what a panic says; the process is about to abort.
+pub(crate) fn note_panic(text: String) {
+    // Whoever panics at the same time has said it on standard error.
+    if let Ok(mut panic) = PANIC.try_lock() {
+        *panic = text;
+    }
+}
+
+/// Gives the calling thread an alternate stack on which crashes are reported, until the process ends.
+pub(crate) fn take_alternate_stack() {
+    // Not from the allocator: it is nothing that the data take.
+    let Some(stack) = new_pages(STACK_BYTES, libc::PROT_READ | libc::PROT_WRITE) else { return };
+    let alternate = libc::stack_t { ss_sp: stack, ss_flags: 0, ss_size: STACK_BYTES };
+    // SAFETY: the memory is never freed, and nothing else uses it.
+    let is_taken = unsafe { libc::sigaltstack(&raw const alternate, std::ptr::null_mut()) } == 0;
+    HAS_STACK.set(is_taken);
+}
+
+/// Says whose commands run on the calling thread, as long as `serve` does.
+pub(crate) fn watch_host<T>(host: *const ThreadHost, serve: impl FnOnce() -> T) -> T {
+    take_alternate_stack();
+    HOST.set(host);
+    let served = serve();
+    HOST.set(std::ptr::null());
+    served
+}
+
+/// Writes where nobody may: for `DEBUG SEGFAULT`.
+pub(crate) fn write_where_nobody_may() {
+    let page = new_pages(4096, libc::PROT_READ).expect("there is room for a page");
+    // SAFETY: the address is not null and aligned; that the write faults is what this is for.
+    unsafe { page.cast::<u8>().write_volatile(1) };
+}
+
+/// Memory of its own, which may be used like this.
+fn new_pages(bytes: usize, protection: c_int) -> Option<*mut c_void> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: pages that nobody else has.
+    let pages = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    (pages != libc::MAP_FAILED).then_some(pages)
+}
+
+fn pipe() -> io::Result<[c_int; 2]> {
+    let mut ends = [0; 2];
+    // SAFETY: there is room for both ends.
+    match unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } {
+        0 => Ok(ends),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The handler.
+extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
+    let is_wanted = SHARED.get().is_some_and(|shared| shared.settings.is_on(CRASH_LOG_ENABLED));
+    if is_wanted && let Some(pipes) = PIPES.get() {
+        if NOTES.is_crashing.swap(true, Ordering::SeqCst) {
+            wait_for_the_other();
+        } else {
+            HAS_CRASHED.set(true);
+            note(signal, info);
+            report_and_wait(pipes);
+        }
+    }
+    // SAFETY: no handler; what the processor met it meets again when this one returns.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // SAFETY: the kernel passes valid information.
+    if unsafe { (*info).si_code } <= 0 {
+        // SAFETY: no pointers. It is delivered when this handler returns.
+        unsafe { libc::raise(signal) };
+    }
+}
+
+/// Another thread has crashed before: it ends the process when its report is written, unless this is a further crash of it, or
+/// of the reporter.
+fn wait_for_the_other() {
+    if !HAS_CRASHED.get() && !report::is_reporter() {
+        // SAFETY: no entries.
+        unsafe { libc::poll(std::ptr::null_mut(), 0, REPORT_MS) };
+    }
+}
+
+/// Notes what is to be reported. Only stores numbers.
+fn note(signal: c_int, info: *mut libc::siginfo_t) {
+    NOTES.signal.store(signal, Ordering::Relaxed);
+    // SAFETY: the kernel passes valid information.
+    let code = unsafe { (*info).si_code };
+    NOTES.code.store(code, Ordering::Relaxed);
+    if code > 0 {
+        // SAFETY: as above; these signals come with an address.
+        NOTES.address.store(unsafe { (*info).si_addr() } as usize, Ordering::Relaxed);
+    } else {
+        // SAFETY: as above; a signal that was sent comes with its sender.
+        NOTES.sender.store(unsafe { (*info).si_pid() }, Ordering::Relaxed);
+    }
+    let mut name = [0_u64; 2];
+    // SAFETY: there is room for the sixteen bytes of a name.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    NOTES.thread_name.iter().zip(name).for_each(|(stored, part)| stored.store(part, Ordering::Relaxed));
+    note_command();
+    if HAS_STACK.get() {
+        note_frames();
+    }
+}
+
+/// Notes what this thread was doing, if it serves.
+fn note_command() {
+    // SAFETY: the thread that `watch_host` names lives as long as it serves, on this very thread, which stands still here. What was
+    // being changed may be read in disorder: then this handler is interrupted by a further crash, and the process ends.
+    let Some(host) = (unsafe { HOST.get().as_ref() }) else { return };
+    NOTES.thread.store(i32::from(host.id), Ordering::Relaxed);
+    if let Some(session) = &host.current {
+        NOTES.client.store(session.client.id, Ordering::Relaxed);
+        NOTES.db.store(session.client.db as i32, Ordering::Relaxed);
+        let command = session.last_command.map_or(-1, |id| i32::from(id.0));
+        NOTES.command.store(command, Ordering::Relaxed);
+    }
+}
+
+/// Notes the addresses of the frames, through the handler's own to those of the crash.
+fn note_frames() {
+    let mut count = 0;
+    let walk = |frame: &backtrace::Frame| {
+        NOTES.frames[count].store(frame.ip() as usize, Ordering::Relaxed);
+        count += 1;
+        count < FRAMES_MAX
+    };
+    // SAFETY: one thread at a time comes here, as `is_crashing` says; this asks for no lock.
+    unsafe { backtrace::trace_unsynchronized(walk) };
+    NOTES.frame_count.store(count, Ordering::Release);
+}
+
+/// Has the reporter write its report, and waits for that.
+fn report_and_wait(pipes: &Pipes) {
+    let byte = [0_u8];
+    // SAFETY: the byte is there, the pipe is open.
+    unsafe { libc::write(pipes.crashed[1], byte.as_ptr().cast(), 1) };
+    let mut done = libc::pollfd { fd: pipes.reported[0], events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid entry.
+    unsafe { libc::poll(&raw mut done, 1, REPORT_MS) };
+}
+
+/// Waits until something has crashed: for the reporter.
+fn wait_for_crash() -> bool {
+    let Some(pipes) = PIPES.get() else { return false };
+    let mut byte = [0_u8];
+    // SAFETY: there is room for the byte, the pipe is open.
+    unsafe { libc::read(pipes.crashed[0], byte.as_mut_ptr().cast(), 1) == 1 }
+}
+
+/// The report is written: lets the handler go on.
+fn note_reported() {
+    let byte = [0_u8];
+    if let Some(pipes) = PIPES.get() {
+        // SAFETY: the byte is there, the pipe is open.
+        unsafe { libc::write(pipes.reported[1], byte.as_ptr().cast(), 1) };
+    }
+}
+
+/// Writes a part of the report to the log, without its lock.
+fn write_to_log(text: &str) {
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        // SAFETY: these bytes are there; a descriptor that is not open is an error.
+        let written = unsafe { libc::write(crate::log::descriptor(), rest.as_ptr().cast(), rest.len()) };
+        match usize::try_from(written) {
+            Ok(written) if written > 0 => rest = &rest[written..],
+            _ => return,
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! How the server ends: a signal or `SHUTDOWN`, the save before it, and what happens if that fails or somebody is in the way.
+//!
+//! ```text
+//!   SIGTERM, SIGINT ─┐                 every shard is     saved, or nothing to save
+//!   SHUTDOWN ────────┼─▶ under way ───────────────────▶ saving ───────────▶ the threads end, still without shards
+//!                    │      │ ▲            entered        │
+//!   SHUTDOWN ABORT ──┘      ▼ └───────────────────────────┘ failed: says so, and the server goes on serving
+//! ```
+//!
+//! A thread of its own does all that, so a thread that is busy does not keep it from beginning. It never lets go of the
+//! shards after a save that succeeded: nothing is acknowledged that is not in the file.
+//!
+//! A shutdown that is to save waits for scripts as long as they come by, as Redis does. After `shutdown-timeout` seconds those that have
+//! written nothing are ended. One that does not come by for so long is inside a single call of Lua's library, which nothing interrupts;
+//! it may hold shards in the middle of its writes, so nothing consistent could be saved: a signal, or `SHUTDOWN FORCE`,
+//! ends the process without a save then and says what is lost; `SHUTDOWN` alone is refused.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use command::{Client, Task, Wait};
+use shard::{Hold, ShardId};
+
+use crate::log;
+use crate::message::Message;
+use crate::settings::{
+    SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_ON_SIGINT, SHUTDOWN_ON_SIGTERM, SHUTDOWN_SAVE,
+    SHUTDOWN_TIMEOUT,
+};
+use crate::shared::Shared;
+use crate::supervisor::{self, Ticker};
+use crate::system::{self, Signal};
+
+/// Between two tries to enter all shards.
+const RETRY: Duration = Duration::from_millis(2);
+/// Between two questions to the threads whether they still come by.
+const PROBE: Duration = Duration::from_millis(100);
+/// Between two lines about what a shutdown waits for.
+const REMINDER: Duration = Duration::from_secs(10);
+/// How long threads have to end when everything is saved, or need not be.
+const LAST_TURN: Duration = Duration::from_secs(2);
+
+/// What kind of end is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct How {
+    /// Whether to save; `None`: if there are save points.
+    pub(crate) saves: Option<bool>,
+    /// Without waiting for anybody.
+    pub(crate) is_now: bool,
+    /// Also if the save fails.
+    pub(crate) is_forced: bool,
+}
+
+impl How {
+    /// As the bits of `shutdown-on-sigterm` say.
+    fn of(bits: i64) -> How {
+        let saves = match bits {
+            bits if bits & SHUTDOWN_SAVE != 0 => Some(true),
+            bits if bits & SHUTDOWN_NOSAVE != 0 => Some(false),
+            _ => None,
+        };
+        How { saves, is_now: bits & SHUTDOWN_NOW != 0, is_forced: bits & SHUTDOWN_FORCE != 0 }
+    }
+}
+
+/// A shutdown that is under way.
+struct Request {
+    how: How,
+    /// Whether a signal asked for it.
+    is_signal: bool,
+    /// Clients that wait for their connections to end.
+    askers: Vec<Client>,
+    is_aborted: bool,
+    /// Nothing can abort it any more.
+    is_final: bool,
+}
+
+/// Whether the server is about to end, and how.
+pub(crate) struct Shutdown {
+    request: Mutex<Option<Request>>,
+    is_under_way: AtomicBool,
+    /// Scripts that have written nothing are to end.
+    ends_scripts: AtomicBool,
+    /// Threads that have come by since they were asked.
+    heard: Box<[AtomicBool]>,
+}
+
+impl Shutdown {
+    pub(crate) fn new(thread_count: usize) -> Shutdown {
+        Shutdown {
+            request: Mutex::default(),
+            is_under_way: AtomicBool::new(false),
+            ends_scripts: AtomicBool::new(false),
+            heard: (0..thread_count).map(|_| AtomicBool::new(false)).collect(),
+        }
+    }
+
+    /// Whether the server is about to end.
+    #[inline]
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.is_under_way.load(Ordering::Relaxed)
+    }
+
+    /// Thread number `thread` comes by.
+    pub(crate) fn hear(&self, thread: u16) {
+        self.heard[usize::from(thread)].store(true, Ordering::Relaxed);
+    }
+
+    /// A script of thread number `thread` comes by: whether it has to end.
+    pub(crate) fn ends_script(&self, thread: u16, has_written: bool) -> bool {
+        if !self.is_under_way() {
+            return false;
+        }
+        self.hear(thread);
+        !has_written && self.ends_scripts.load(Ordering::Relaxed)
+    }
+
+    fn request(&self) -> MutexGuard<'_, Option<Request>> {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives up what is under way; false if nothing is, or it is too late.
+    pub(crate) fn abort(&self) -> bool {
+        match &mut *self.request() {
+            Some(request) if !request.is_final => {
+                request.is_aborted = true;
+                tracing::info!("Shutdown manually aborted.");
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Shared {
+    /// Ends the server, for a client, which is answered if that fails, or for a signal.
+    pub(crate) fn shut_down(&'static self, how: How, asker: Option<Client>) {
+        let mut request = self.shutdown.request();
+        if let Some(request) = &mut *request {
+            request.askers.extend(asker);
+            // Who is tired of waiting for the save, or for a script, may say so.
+            if how.saves == Some(false) {
+                request.how.saves = how.saves;
+            }
+            request.how.is_now |= how.is_now;
+            request.how.is_forced |= how.is_forced;
+            request.is_signal |= asker.is_none();
+            return;
+        }
+        let is_signal = asker.is_none();
+        let askers = asker.into_iter().collect();
+        *request = Some(Request { how, is_signal, askers, is_aborted: false, is_final: false });
+        drop(request);
+        self.shutdown.is_under_way.store(true, Ordering::Relaxed);
+        tracing::info!("User requested shutdown...");
+        let work = move || Ending::new(self).run();
+        if let Err(error) = std::thread::Builder::new().name("shutdown".to_owned()).spawn(work) {
+            tracing::warn!("cannot start a thread: {error}");
+            self.cancel_shutdown();
+        }
+    }
+
+    /// The server goes on serving; whoever asked for its end is told.
+    fn cancel_shutdown(&self) {
+        tracing::warn!("Errors trying to shut down the server. Check the logs for more information.");
+        self.shutdown.ends_scripts.store(false, Ordering::Relaxed);
+        self.shutdown.is_under_way.store(false, Ordering::Relaxed);
+        let request = self.shutdown.request().take();
+        for asker in request.into_iter().flat_map(|request| request.askers) {
+            self.threads[usize::from(asker.thread)].send(Message::answered(asker));
+        }
+    }
+
+    /// Sees to signals, for ever.
+    pub(crate) fn obey_signals(&'static self) {
+        loop {
+            let signal = system::wait_for_signal();
+            let (name, setting) = match signal {
+                Signal::Hangup => {
+                    log::reopen();
+                    continue;
+                }
+                Signal::Interrupt => ("SIGINT", SHUTDOWN_ON_SIGINT),
+                Signal::Terminate => ("SIGTERM", SHUTDOWN_ON_SIGTERM),
+            };
+            if !self.shutdown.is_under_way() {
+                let loading = if self.snapshots.progress.is_loading() { " during loading" } else { "" };
+                tracing::info!("Received {name}{loading}, scheduling shutdown...");
+                self.shut_down(How::of(self.settings.number(setting)), None);
+            } else if signal == Signal::Interrupt {
+                tracing::warn!("You insist... exiting now.");
+                self.snapshots.remove_leftovers(&self.settings);
+                std::process::exit(1);
+            } else {
+                tracing::info!("Received {name} again: {}", self.shutdown_progress());
+            }
+        }
+    }
+
+    /// How far a shutdown is, in words.
+    pub(crate) fn shutdown_progress(&self) -> String {
+        match self.snapshots.save_percent() {
+            Some(percent) => format!("saving the final snapshot, {percent:.0} % of the keys are written"),
+            None => "the shutdown is under way".to_owned(),
+        }
+    }
+}
+
+/// The thread that ends the server.
+struct Ending {
+    shared: &'static Shared,
+    ids: Vec<ShardId>,
+    /// When each thread came by for the last time, as far as is known.
+    heard: Vec<Instant>,
+    started: Instant,
+    probed: Instant,
+    reminded: Instant,
+}
+
+/// What becomes of the tries to enter all shards.
+enum Entered {
+    All,
+    /// There is nothing to be saved any more.
+    NotNeeded,
+    /// Somebody aborted the shutdown.
+    Aborted,
+    /// A script is in the way that cannot be ended.
+    Never,
+}
+
+impl Ending {
+    fn new(shared: &'static Shared) -> Ending {
+        let now = Instant::now();
+        let heard = vec![now; shared.threads.len()];
+        let ids = shared.shards.ids().collect();
+        Ending { shared, ids, heard, started: now, probed: now, reminded: now }
+    }
+
+    fn run(mut self) {
+        let shared = self.shared;
+        supervisor::notify(&shared.settings, "STOPPING=1");
+        let _ticker = Ticker::start(shared, || shared.shutdown_progress());
+        let mut hold = Hold::new(&shared.shards);
+        let mut exit_code = 0;
+        match self.enter(&mut hold) {
+            Entered::All => {
+                let saved = !self.is_to_save() || self.save(&hold);
+                if !self.may_end(saved) {
+                    self.leave(&mut hold);
+                    return shared.cancel_shutdown();
+                }
+            }
+            Entered::NotNeeded => {}
+            Entered::Aborted => return shared.cancel_shutdown(),
+            Entered::Never if self.ends_without_save() => {
+                self.finalize();
+                exit_code = 1;
+            }
+            Entered::Never => return shared.cancel_shutdown(),
+        }
+        shared.stop();
+        // The process ends with its threads, before this is over, unless one of them does not come back.
+        std::thread::sleep(if exit_code == 0 { LAST_TURN } else { Duration::ZERO });
+        for thread in self.silent(Duration::ZERO) {
+            tracing::warn!("thread {thread} does not come back from a script: the process ends without it");
+        }
+        std::process::exit(exit_code);
+    }
+
+    /// Whether the server ends now: it saved, or need not have. From then on nothing can abort that.
+    fn may_end(&self, saved: bool) -> bool {
+        let mut request = self.shared.shutdown.request();
+        let Some(request) = &mut *request else { return false };
+        if request.is_aborted {
+            return false;
+        }
+        if !saved && !request.how.is_forced {
+            tracing::warn!("Error trying to save the DB, can't exit.");
+            supervisor::notify(&self.shared.settings, "STATUS=Error trying to save the DB, can't exit.");
+            return false;
+        }
+        if !saved {
+            tracing::warn!("Error trying to save the DB. Exit anyway.");
+        }
+        request.is_final = true;
+        true
+    }
+
+    fn finalize(&self) {
+        self.shared.shutdown.request().iter_mut().for_each(|request| request.is_final = true);
+    }
+
+    /// The request as it is now, and whether it was aborted.
+    fn how(&self) -> (How, bool) {
+        let request = self.shared.shutdown.request();
+        request.as_ref().map_or((How::default(), true), |request| (request.how, request.is_aborted))
+    }
+
+    fn is_to_save(&self) -> bool {
+        // What is only half loaded must not take the place of the whole.
+        let is_loading = self.shared.snapshots.progress.is_loading();
+        !is_loading && self.how().0.saves.unwrap_or_else(|| self.shared.has_save_points())
+    }
+
+    /// How long it waits for scripts.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.shared.settings.number(SHUTDOWN_TIMEOUT).max(1) as u64)
+    }
+
+    fn save(&self, hold: &Hold<'_, Task, Wait>) -> bool {
+        tracing::info!("Saving the final RDB snapshot before exiting.");
+        supervisor::notify(&self.shared.settings, "STATUS=Saving the final RDB snapshot");
+        // What goes wrong is said there.
+        self.shared.save(hold).is_ok()
+    }
+
+    /// Tries to enter all shards until it has them, or need not, or cannot.
+    fn enter(&mut self, hold: &mut Hold<'static, Task, Wait>) -> Entered {
+        let patience = self.shared.shards.patience();
+        loop {
+            if self.how().1 {
+                return Entered::Aborted;
+            }
+            if !self.is_to_save() {
+                self.finalize();
+                return Entered::NotNeeded;
+            }
+            let is_patient = patience.try_take();
+            let has_all = hold.try_enter_all(&self.ids, is_patient).is_ok();
+            if is_patient {
+                patience.put_back();
+            }
+            if has_all {
+                return Entered::All;
+            }
+            self.leave(hold);
+            if self.look_after_scripts() {
+                return Entered::Never;
+            }
+            std::thread::sleep(RETRY);
+        }
+    }
+
+    /// Lets go of all shards. What was delegated meanwhile goes to the threads that they belong to.
+    fn leave(&self, hold: &mut Hold<'static, Task, Wait>) {
+        while let Some(&id) = hold.entered().last() {
+            while let Some(node) = hold.next_task_or_leave(id) {
+                let home = usize::from(self.shared.shards.home(id));
+                self.shared.threads[home].send(Message::Hop(node));
+            }
+        }
+    }
+
+    /// Asks the threads whether they come by, ends scripts that may be ended, and says what it waits for. True if one of
+    /// them will not come by.
+    fn look_after_scripts(&mut self) -> bool {
+        let (shared, now) = (self.shared, Instant::now());
+        if now - self.probed < PROBE {
+            return false;
+        }
+        self.probed = now;
+        for (number, heard) in (0..).zip(&shared.shutdown.heard) {
+            let remote = &shared.threads[number];
+            // Only a script's call of Lua's library cannot be waited for: everything else comes to an end.
+            if heard.swap(false, Ordering::Relaxed) || !remote.slow_script.is_running() {
+                self.heard[number] = now;
+            }
+            remote.send(Message::ComeBy);
+        }
+        let patience = if self.how().0.is_now { Duration::ZERO } else { self.patience() };
+        if now - self.started >= patience && !shared.shutdown.ends_scripts.swap(true, Ordering::Relaxed) {
+            tracing::warn!("scripts hold up the shutdown: those that have written nothing are ended");
+        }
+        if now - self.reminded >= REMINDER {
+            self.reminded = now;
+            tracing::warn!(
+                "the shutdown waits for scripts that have written: SHUTDOWN NOSAVE ends the server at once"
+            );
+        }
+        !self.silent(self.patience()).is_empty()
+    }
+
+    /// Threads whose scripts have not come by for so long.
+    fn silent(&self, limit: Duration) -> Vec<usize> {
+        let is_silent = |number: &usize| {
+            self.shared.threads[*number].slow_script.is_running() && self.heard[*number].elapsed() >= limit
+        };
+        (0..self.heard.len()).filter(is_silent).collect()
+    }
+
+    /// A thread does not come back, and so there is no save: whether the server ends in spite of that. Says why.
+    fn ends_without_save(&self) -> bool {
+        let threads: Vec<String> = self.silent(self.patience()).iter().map(usize::to_string).collect();
+        let threads = threads.join(", ");
+        let request = self.shared.shutdown.request();
+        let ends = request.as_ref().is_some_and(|request| request.is_signal || request.how.is_forced);
+        let what = if ends {
+            "the server ends without one, and what was written after the last save is lost"
+        } else {
+            "can't exit. SHUTDOWN NOSAVE, SHUTDOWN FORCE or a signal end the server without a save"
+        };
+        tracing::error!(
+            "a script on thread {threads} has been inside one call of Lua's library for {} seconds, which nothing can interrupt, and may hold \
+             shards: no consistent snapshot can be saved; {what}",
+            self.patience().as_secs()
+        );
+        ends
+    }
+}

@@ -1,0 +1,109 @@
+//! What the server tells the service manager that started it.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use crate::settings::{SUPERVISED, Settings};
+use crate::shared::Shared;
+use crate::system;
+
+/// The numbers of `supervised`.
+const BY_UPSTART: i64 = 1;
+const BY_SYSTEMD: i64 = 2;
+const AUTO: i64 = 3;
+/// Between two words about how far something is, and how much more time each asks for.
+const TICK: Duration = Duration::from_secs(1);
+const EXTENSION: Duration = Duration::from_secs(30);
+
+/// Who supervises this process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Supervisor {
+    Nobody,
+    Upstart,
+    Systemd,
+}
+
+impl Supervisor {
+    /// As `supervised` says; `auto` goes by the variables that the service managers set.
+    pub(crate) fn of(settings: &Settings) -> Supervisor {
+        let is_set = |variable: &str| std::env::var_os(variable).is_some();
+        match settings.number(SUPERVISED) {
+            BY_SYSTEMD if is_set("NOTIFY_SOCKET") => Supervisor::Systemd,
+            BY_UPSTART if is_set("UPSTART_JOB") => Supervisor::Upstart,
+            AUTO if is_set("UPSTART_JOB") => Supervisor::Upstart,
+            AUTO if is_set("NOTIFY_SOCKET") => Supervisor::Systemd,
+            _ => Supervisor::Nobody,
+        }
+    }
+
+    /// Its name, as `INFO` has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Supervisor::Nobody => "no",
+            Supervisor::Upstart => "upstart",
+            Supervisor::Systemd => "systemd",
+        }
+    }
+}
+
+/// As the server starts: says what is missing for what was asked for.
+pub(crate) fn begin(settings: &Settings) {
+    let supervisor = Supervisor::of(settings);
+    match settings.number(SUPERVISED) {
+        BY_SYSTEMD if supervisor == Supervisor::Nobody => {
+            tracing::warn!(
+                "systemd supervision requested or auto-detected, but Darter wasn't started by systemd: NOTIFY_SOCKET is not set"
+            );
+        }
+        BY_UPSTART if supervisor == Supervisor::Nobody => {
+            tracing::warn!("upstart supervision requested, but UPSTART_JOB is not set");
+        }
+        _ => {}
+    }
+}
+
+/// The server is ready: systemd is told so; upstart waits until the process stops itself.
+pub(crate) fn ready(settings: &Settings) {
+    match Supervisor::of(settings) {
+        Supervisor::Nobody => {}
+        Supervisor::Systemd => notify(settings, "STATUS=Ready to accept connections\nREADY=1"),
+        Supervisor::Upstart => {
+            tracing::info!("supervised by upstart, will stop to signal readiness");
+            system::stop_oneself();
+        }
+    }
+}
+
+/// Tells systemd, if that supervises the server.
+pub(crate) fn notify(settings: &Settings, state: &str) {
+    if Supervisor::of(settings) == Supervisor::Systemd {
+        system::notify_systemd(state);
+    }
+}
+
+/// Tells systemd once a second how far something is, and that it takes longer; until it is dropped.
+pub(crate) struct Ticker(
+    #[expect(dead_code, reason = "the thread ends when it is dropped")] Option<Sender<()>>,
+);
+
+impl Ticker {
+    /// `progress`: how far it is, in words.
+    pub(crate) fn start(shared: &'static Shared, progress: impl Fn() -> String + Send + 'static) -> Ticker {
+        if Supervisor::of(&shared.settings) != Supervisor::Systemd {
+            return Ticker(None);
+        }
+        let (ticker, ended) = channel();
+        let work = move || {
+            loop {
+                let state = format!("STATUS={}\nEXTEND_TIMEOUT_USEC={}", progress(), EXTENSION.as_micros());
+                notify(&shared.settings, &state);
+                if ended.recv_timeout(TICK) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+            }
+        };
+        // Without it the service manager only knows less.
+        let started = std::thread::Builder::new().name("ticker".to_owned()).spawn(work);
+        Ticker(started.is_ok().then_some(ticker))
+    }
+}

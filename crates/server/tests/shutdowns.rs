@@ -1,0 +1,258 @@
+//! How a server ends, or does not: signals, `SHUTDOWN`, saves that fail or take long, scripts that are in the way; and what
+//! the log and the service manager hear of it.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::net::UnixDatagram;
+
+use blackbox::{Client, Scratch, Server, Signal, eventually};
+
+/// A server with a folder of its own, which saves when it ends.
+fn start(scratch: &Scratch, more: &[&str]) -> Server {
+    let folder = scratch.path("");
+    let options = [&["--dir", &folder, "--dbfilename", "dump.rdb", "--save", "3600 1"], more].concat();
+    Server::start(2, "auto", &options)
+}
+
+/// Puts something where the snapshot is written first: a folder, so that saving fails.
+fn spoil_saving(scratch: &Scratch, server: &Server) -> String {
+    let path = scratch.path(&format!("temp-{}.rdb", server.process_id()));
+    fs::create_dir(&path).unwrap();
+    path
+}
+
+/// A pipe there: saving takes until somebody reads it, and fails then.
+fn stall_saving(scratch: &Scratch, server: &Server) -> String {
+    let path = scratch.path(&format!("temp-{}.rdb", server.process_id()));
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    path
+}
+
+#[track_caller]
+fn wait_for_line(server: &Server, line: &str) {
+    eventually(line, || server.log_end().contains(line));
+}
+
+#[test]
+fn a_second_sigterm_changes_nothing_and_a_second_sigint_ends_at_once() {
+    let scratch = Scratch::new("second-signal");
+    let mut server = start(&scratch, &["--enable-debug-command", "yes"]);
+    let mut client = server.client();
+    assert_eq!(client.show("DEBUG POPULATE 20000 key 200"), "OK");
+    let pipe = stall_saving(&scratch, &server);
+    server.signal(Signal::TERM);
+    wait_for_line(&server, "Saving the final RDB snapshot before exiting.");
+    server.signal(Signal::TERM);
+    wait_for_line(&server, "Received SIGTERM again: saving the final snapshot");
+    // The reader lets the save go on, which fails at last: what is no file cannot be made durable.
+    let mut read = Vec::new();
+    let reader = std::thread::spawn(move || fs::File::open(&pipe).unwrap().read_to_end(&mut read));
+    wait_for_line(&server, "Error trying to save the DB, can't exit.");
+    assert!(reader.join().unwrap().unwrap() > 65_536);
+    assert_eq!(client.show("DBSIZE"), "(integer) 20000");
+    let _ = fs::remove_file(scratch.path(&format!("temp-{}.rdb", server.process_id())));
+    stall_saving(&scratch, &server);
+    server.signal(Signal::INT);
+    eventually("it saves again", || server.log_end().matches("Saving the final RDB snapshot").count() == 2);
+    server.signal(Signal::INT);
+    assert_eq!(server.wait().code(), Some(1));
+    assert!(server.log_end().contains("You insist... exiting now."), "{}", server.log_end());
+    assert!(fs::read_dir(scratch.path("")).unwrap().next().is_none(), "nothing is left behind");
+}
+
+#[test]
+fn impatient_signals_lose_nothing() {
+    let scratch = Scratch::new("impatient");
+    let mut server = start(&scratch, &["--enable-debug-command", "yes"]);
+    server.client().show("DEBUG POPULATE 50000 key 100");
+    for _ in 0..3 {
+        server.signal(Signal::TERM);
+    }
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log_end());
+    assert!(!server.log_end().contains("WARN"), "{}", server.log_end());
+    assert_eq!(start(&scratch, &[]).client().show("DBSIZE"), "(integer) 50000");
+}
+
+#[test]
+fn a_server_that_cannot_save_goes_on_serving() {
+    let scratch = Scratch::new("cannot-save");
+    let mut server = start(&scratch, &[]);
+    let mut client = server.client();
+    assert_eq!(client.show("SET k v"), "OK");
+    let folder = spoil_saving(&scratch, &server);
+    server.signal(Signal::TERM);
+    wait_for_line(&server, "Error trying to save the DB, can't exit.");
+    assert_eq!(client.show("GET k"), "\"v\"");
+    assert_eq!(client.show("SHUTDOWN"), "(error) ERR Errors trying to SHUTDOWN. Check logs.");
+    assert_eq!(client.show("SET k w"), "OK");
+    // Whoever forces it loses what was not saved; whoever repairs it does not.
+    let others = Scratch::new("forced");
+    let mut forced = start(&others, &[]);
+    spoil_saving(&others, &forced);
+    forced.client().send("SHUTDOWN SAVE FORCE");
+    assert_eq!(forced.wait().code(), Some(0));
+    assert!(forced.log_end().contains("Error trying to save the DB. Exit anyway."));
+    fs::remove_dir(folder).unwrap();
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log_end());
+    assert_eq!(start(&scratch, &[]).client().show("GET k"), "\"w\"");
+}
+
+/// Sends what will not be answered, and waits until the script runs.
+fn begin_script(server: &Server, script: &str) -> Client {
+    let mut client = server.client();
+    client.send_args(&[b"EVAL", script.as_bytes(), b"1", b"k"]);
+    let mut other = server.client();
+    eventually("the script runs", || other.try_show("GET k").is_some_and(|reply| reply.contains("BUSY")));
+    client
+}
+
+const QUICKLY_BUSY: &[&str] = &["--busy-reply-threshold", "20", "--shutdown-timeout", "1"];
+
+#[test]
+fn a_script_that_wrote_nothing_is_ended_and_the_data_are_saved() {
+    let scratch = Scratch::new("endless");
+    let mut server = start(&scratch, QUICKLY_BUSY);
+    assert_eq!(server.client().show("SET other v"), "OK");
+    let _script = begin_script(&server, "redis.call('GET', KEYS[1]) while true do end");
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log_end());
+    assert_eq!(start(&scratch, &[]).client().show("GET other"), "\"v\"");
+}
+
+#[test]
+fn a_script_that_wrote_is_waited_for_unless_nothing_is_to_be_saved() {
+    let scratch = Scratch::new("wrote");
+    let mut server = start(&scratch, QUICKLY_BUSY);
+    let _script = begin_script(&server, "redis.call('SET', KEYS[1], 'half') while true do end");
+    let mut client = server.client();
+    assert!(client.show("SHUTDOWN").contains("BUSY"));
+    assert_eq!(client.show("SHUTDOWN ABORT"), "(error) ERR No shutdown in progress.");
+    server.signal(Signal::TERM);
+    wait_for_line(&server, "those that have written nothing are ended");
+    assert_eq!(client.show("SHUTDOWN ABORT"), "OK");
+    wait_for_line(&server, "Errors trying to shut down the server.");
+    server.signal(Signal::TERM);
+    eventually("it tries again", || server.log_end().matches("User requested shutdown").count() == 2);
+    client.send("SHUTDOWN NOSAVE");
+    client.expect_end();
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log_end());
+    assert!(!fs::exists(scratch.path("dump.rdb")).unwrap(), "half a script was saved");
+}
+
+#[test]
+fn a_call_of_a_library_that_does_not_end_is_given_up() {
+    let scratch = Scratch::new("stuck");
+    let mut server = start(&scratch, QUICKLY_BUSY);
+    let mut client = server.client();
+    let script = "redis.call('SET', KEYS[1], 'half') return string.find(string.rep('a', 30), string.rep('.-', 30) .. 'b')";
+    client.send_args(&[b"EVAL", script.as_bytes(), b"1", b"k"]);
+    eventually("its thread stands still", || {
+        let mut probe = server.client();
+        let stream = probe.stream();
+        stream.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
+        probe.send("GET k");
+        let mut byte = [0];
+        probe.stream().read(&mut byte).is_err()
+    });
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().code(), Some(1));
+    let log = server.log_end();
+    assert!(log.contains("no consistent snapshot can be saved; the server ends without one"), "{log}");
+    assert!(!fs::exists(scratch.path("dump.rdb")).unwrap());
+}
+
+#[test]
+fn what_signals_do_is_a_setting() {
+    let scratch = Scratch::new("on-signal");
+    let mut server = start(&scratch, &["--shutdown-on-sigterm", "nosave", "now"]);
+    let mut client = server.client();
+    let failed = "(error) ERR CONFIG SET failed (possibly related to argument 'shutdown-on-sigint') - ";
+    let words = "argument(s) must be one of the following: default, save, nosave, now, force";
+    for (request, reply) in [
+        (
+            "CONFIG SET shutdown-on-sigint 'save nosave'",
+            format!("{failed}shutdown options SAVE and NOSAVE can't be used simultaneously"),
+        ),
+        ("CONFIG SET shutdown-on-sigint 'save x'", format!("{failed}{words}")),
+        ("CONFIG SET shutdown-on-sigint ''", format!("{failed}{words}")),
+        ("CONFIG SET shutdown-on-sigint 'force now save'", "OK".to_owned()),
+        ("SHUTDOWN NOW x", "(error) ERR syntax error".to_owned()),
+        ("SHUTDOWN ABORT NOW", "(error) ERR syntax error".to_owned()),
+    ] {
+        assert_eq!(client.show(request), reply, "{request}");
+    }
+    assert!(client.show("CONFIG GET shutdown-on-sigint").contains("\"save now force\""));
+    assert!(client.show("CONFIG GET shutdown-on-sigterm").contains("\"nosave now\""));
+    client.show("SET k v");
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().code(), Some(0));
+    assert!(!fs::exists(scratch.path("dump.rdb")).unwrap());
+}
+
+#[test]
+fn the_log_follows_its_path() {
+    let scratch = Scratch::new("rotation");
+    let (path, old) = (scratch.path("log"), scratch.path("log.1"));
+    let server = start(&scratch, &["--logfile", &path, "--enable-debug-command", "yes"]);
+    let mut client = server.client();
+    let has = |path: &str, line: &str| fs::read_to_string(path).is_ok_and(|text| text.contains(line));
+    // As logrotate does, without a word to the server.
+    fs::rename(&path, &old).unwrap();
+    eventually("a new file is there", || fs::exists(&path).unwrap());
+    client.show("DEBUG LOG after-rename");
+    assert!(
+        has(&path, "after-rename") && !has(&old, "after-rename") && has(&old, "ready to accept connections")
+    );
+    // As others do, with one.
+    fs::rename(&path, &old).unwrap();
+    server.signal(Signal::HUP);
+    eventually("a new file is there", || fs::exists(&path).unwrap());
+    client.show("DEBUG LOG after-signal");
+    assert!(has(&path, "after-signal") && has(&old, "after-rename"));
+}
+
+#[test]
+fn systemd_hears_how_far_the_server_is() {
+    let scratch = Scratch::new("systemd-states");
+    let path = scratch.path("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let folder = scratch.path("");
+    let variable = format!("NOTIFY_SOCKET={path}");
+    let options = ["--supervised", "auto", "--dir", &folder, "--dbfilename", "dump.rdb", "--save", "3600 1"];
+    let hear = |expected: &str| {
+        let mut heard = String::new();
+        while !heard.contains(expected) {
+            let mut message = [0; 512];
+            let length =
+                socket.recv(&mut message).unwrap_or_else(|error| panic!("{expected}: {error}: {heard}"));
+            heard += &String::from_utf8_lossy(&message[..length]);
+            heard.push('\n');
+        }
+        heard
+    };
+    for round in 0..2 {
+        let mut server = Server::launch(&["env", &variable], &options).unwrap();
+        let heard = hear("READY=1\n");
+        // The first time there is nothing to load.
+        assert_eq!(heard.contains("STATUS=Loading the snapshot, "), round == 1, "{heard}");
+        assert_eq!(heard.contains("EXTEND_TIMEOUT_USEC="), round == 1, "{heard}");
+        let mut client = server.client();
+        assert_eq!(client.info("server", "process_supervised"), "systemd");
+        client.show("SET k v");
+        let folder = spoil_saving(&scratch, &server);
+        server.signal(Signal::TERM);
+        hear("STATUS=Error trying to save the DB, can't exit.\n");
+        wait_for_line(&server, "Errors trying to shut down the server.");
+        fs::remove_dir(folder).unwrap();
+        server.signal(Signal::TERM);
+        let heard = hear("STATUS=Saving the final RDB snapshot\n");
+        assert!(heard.contains("STOPPING=1\n") && heard.contains("EXTEND_TIMEOUT_USEC="), "{heard}");
+        assert_eq!(server.wait().code(), Some(0));
+        socket.set_nonblocking(true).unwrap();
+        while socket.recv(&mut [0; 512]).is_ok() {}
+        socket.set_nonblocking(false).unwrap();
+    }
+}

@@ -43,7 +43,7 @@ impl Store {
                 }
                 Parsed::Skipped { consumed } => consumed,
                 Parsed::Incomplete => return String::from_utf8_lossy(&out.to_vec()).into_owned(),
-                Parsed::Broken => panic!("a line that is too long"),
+                Parsed::Broken | Parsed::Http => panic!("nothing can be made of this line"),
             };
             rest = &rest[consumed..];
         }

@@ -166,15 +166,15 @@ impl Thread {
         act(self, &mut out);
         let session = self.host.current.take().expect("the session is put back where it was");
         self.host.current = outer;
-        let closing = matches!(session.state, State::Closing) || session.close_after_reply;
+        let close_mode = session.close_mode();
         self.host.connections.put_back(conn, parser, session);
         if !out.is_empty()
             && let Some(output) = self.host.driver.output_mut(conn)
         {
             output.append(&mut out);
         }
-        if closing {
-            return self.close(conn, CloseMode::AfterFlush);
+        if let Some(mode) = close_mode {
+            return self.close(conn, mode);
         }
         self.settle(conn);
     }

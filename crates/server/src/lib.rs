@@ -11,6 +11,7 @@ mod commands;
 mod connections;
 mod crash;
 mod cron;
+mod cross_protocol;
 mod defrag;
 mod dispatch;
 mod error;

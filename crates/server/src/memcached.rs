@@ -3,7 +3,7 @@
 //! The same as `pipeline.rs` does for Redis' protocol, without windows. Where a password is required, a client says
 //! `set <anything> 0 0 <bytes>␍␊<user> <password>␍␊` first, as memcached has it.
 
-use proactor::ConnId;
+use proactor::{CloseMode, ConnId};
 use resp::Output;
 use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Verb, Words};
 
@@ -87,7 +87,11 @@ impl Thread {
             Parsed::Skipped { consumed } => Some(consumed),
             Parsed::Incomplete => None,
             Parsed::Broken => {
-                self.host.session().state = State::Closing;
+                self.host.session().state = State::Closing(CloseMode::AfterFlush);
+                Some(input.len())
+            }
+            Parsed::Http => {
+                self.host.abort_http();
                 Some(input.len())
             }
         }
@@ -98,7 +102,7 @@ impl Thread {
     fn take_credentials(&mut self, verb: Verb, words: &[&[u8]], out: &mut Output) {
         let reply: &[u8] = match (verb, words.last()) {
             (Verb::Quit, _) => {
-                self.host.session().state = State::Closing;
+                self.host.session().state = State::Closing(CloseMode::AfterFlush);
                 return;
             }
             (Verb::Set, Some(value)) => {

@@ -6,7 +6,7 @@
 //! ends it.
 
 use command::{ArgSlices, Command, Located, Mode};
-use proactor::ConnId;
+use proactor::{CloseMode, ConnId};
 use resp::{Limits, Output, Parsed, Reply, RequestParser};
 use smallvec::SmallVec;
 
@@ -126,7 +126,7 @@ impl Thread {
                 Ok(Parsed::Incomplete) => return None,
                 Err(error) => {
                     Reply::new(out, self.host.session().client.proto).error(error.reply());
-                    self.host.session().state = State::Closing;
+                    self.host.session().state = State::Closing(CloseMode::AfterFlush);
                     return Some(input.len());
                 }
             },

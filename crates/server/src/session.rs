@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use command::{Blocked, Client, CommandId, Needs, OwnedArgs};
-use proactor::Usage;
+use proactor::{CloseMode, Usage};
 use shard::{Scope, WatchFlag};
 
 use crate::migration::Migration;
@@ -27,8 +27,8 @@ pub(crate) enum State {
     Postponed(Postponed),
     /// Its command asked all threads and waits for their answers.
     Gathering(crate::gather::Gathering),
-    /// It is to be closed when its output is sent.
-    Closing,
+    /// It is to be closed in this way.
+    Closing(CloseMode),
 }
 
 /// A command that is to be tried again.
@@ -191,6 +191,15 @@ impl Session {
         }
     }
 
+    /// How its connection is to be closed once it has been served; `None`: it stays open.
+    #[inline]
+    pub(crate) fn close_mode(&self) -> Option<CloseMode> {
+        match self.state {
+            State::Closing(mode) => Some(mode),
+            _ => self.close_after_reply.then_some(CloseMode::AfterFlush),
+        }
+    }
+
     /// Whether something sets it apart from a plain ready client, so that the fast path is not for it.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
@@ -211,7 +220,7 @@ impl Session {
             State::Queued(retry) => retry.args.memory_bytes(),
             State::Blocked(wait) => wait.blocked.waiter.wait.args.memory_bytes(),
             State::Postponed(postponed) => postponed.args.memory_bytes(),
-            State::Ready | State::Away | State::Gathering(_) | State::Closing => 0,
+            State::Ready | State::Away | State::Gathering(_) | State::Closing(_) => 0,
         }
     }
 

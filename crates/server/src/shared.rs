@@ -12,6 +12,7 @@ use keyspace::Config;
 use proactor::{Inbox, Node, Waker};
 use shard::{Placement, Subscriber};
 
+use crate::cross_protocol::AttackLog;
 use crate::eviction::Exceeded;
 use crate::library_store::LibraryStore;
 use crate::message::Message;
@@ -106,6 +107,7 @@ pub(crate) struct Shared {
     pub(crate) stopping: AtomicBool,
     pub(crate) shutdown: Shutdown,
     pub(crate) watch: Watch,
+    pub(crate) attack_log: AttackLog,
     pub(crate) snapshots: Snapshots,
     /// When database 0 is to be emptied, because a `flush_all` of memcached's protocol said so.
     pub(crate) flush_at: AtomicI64,
@@ -172,6 +174,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             shutdown: Shutdown::new(usize::from(thread_count)),
             watch: Watch::new(table.len()),
+            attack_log: AttackLog::default(),
             snapshots: Snapshots::new(now_ms),
             flush_at: AtomicI64::new(i64::MAX),
             migrations: Migrations::default(),

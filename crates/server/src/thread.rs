@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use command::{CommandError, CommandId, Garbage, Host, Tx};
-use proactor::{CloseMode, ConnId, Driver, Event};
+use proactor::{ConnId, Driver, Event};
 use shard::Hold;
 
 use crate::bounds::Watchlist;
@@ -341,12 +341,12 @@ impl Thread {
         io.input.consume(consumed);
         io.input.reserve(parser.bytes_wanted().min(INPUT_GROWTH_MAX * io.input.len()));
         let session = self.host.current.take().expect("the session is put back where it was");
-        let closing = matches!(session.state, State::Closing) || session.close_after_reply;
+        let close_mode = session.close_mode();
         self.host.connections.put_back(conn, parser, session);
         let input_bytes = io.input.len();
         self.host.driver.put_io(conn, io);
-        if closing {
-            self.close(conn, CloseMode::AfterFlush);
+        if let Some(mode) = close_mode {
+            self.close(conn, mode);
         } else {
             self.check_input(conn, input_bytes);
             self.settle(conn);

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::flags::MetaFlags;
 use super::number::{parse_i32, parse_u32, parse_u64};
 use super::{Verb, base64};
+use crate::http::is_http;
 
 /// Bytes of a key at most, as it is sent.
 pub const KEY_BYTES_MAX: usize = 250;
@@ -76,6 +77,8 @@ pub enum Parsed {
     Incomplete,
     /// A line that is too long: nothing can be made of what follows.
     Broken,
+    /// A line of HTTP: nothing that follows is meant for this server.
+    Http,
 }
 
 /// The parser of one connection.
@@ -176,6 +179,9 @@ impl<'i> Request<'_, '_, 'i> {
         let count = self.words.len();
         let verb = self.words.first().filter(|word| word.len() >= 2).and_then(|word| Verb::of(word));
         let Some(verb) = verb.filter(|verb| word_counts(*verb).contains(&count)) else {
+            if self.words.first().is_some_and(|word| is_http(word)) {
+                return Parsed::Http;
+            }
             let is_shutdown = self.words.first().is_some_and(|word| *word == b"shutdown");
             return self.refuse(if is_shutdown { "ERROR: shutdown not enabled" } else { "ERROR" });
         };
@@ -398,8 +404,8 @@ mod tests {
                     }
                     Parsed::Skipped { consumed } => consumed,
                     Parsed::Incomplete => break,
-                    Parsed::Broken => {
-                        seen.push("broken".to_owned());
+                    ended @ (Parsed::Broken | Parsed::Http) => {
+                        seen.push(format!("{ended:?}").to_lowercase());
                         return seen;
                     }
                 };

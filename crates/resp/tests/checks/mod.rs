@@ -165,8 +165,8 @@ fn listen_as_memcached(input: &[u8], piece: usize) -> (Vec<Vec<Vec<u8>>>, usize)
                 }
                 memcached::Parsed::Skipped { consumed } => (consumed, 0),
                 memcached::Parsed::Incomplete => break,
-                memcached::Parsed::Broken => {
-                    heard.push(vec![b"broken".to_vec()]);
+                ended @ (memcached::Parsed::Broken | memcached::Parsed::Http) => {
+                    heard.push(vec![format!("{ended:?}").into_bytes()]);
                     return (heard, from);
                 }
             };

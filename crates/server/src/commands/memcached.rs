@@ -56,7 +56,7 @@ fn version(ctx: &mut Ctx) -> CommandResult {
 const QUIT: Entry = Entry { name: "quit", mode: Mode::Session, run: Run::Function(quit), ..PLAIN };
 
 fn quit(ctx: &mut Ctx) -> CommandResult {
-    ThreadHost::of(ctx.host).session().state = State::Closing;
+    ThreadHost::of(ctx.host).session().state = State::Closing(proactor::CloseMode::AfterFlush);
     Ok(())
 }
 

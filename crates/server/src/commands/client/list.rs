@@ -12,7 +12,7 @@ use resp::Proto;
 
 use super::SUBCOMMAND;
 use crate::gather::Part;
-use crate::session::{Protocol, Session, State};
+use crate::session::{Protocol, Session};
 use crate::thread::ThreadHost;
 
 pub(super) const CLIENT_INFO: Entry = Entry {
@@ -240,7 +240,7 @@ fn flags(session: &Session) -> String {
         ('x', session.multi.is_some()),
         ('b', session.is_waiting()),
         ('d', session.watching.flag.is_raised()),
-        ('c', session.close_after_reply || matches!(session.state, State::Closing)),
+        ('c', session.close_mode().is_some()),
         ('U', session.is_unix),
         ('t', session.tracking.is_some()),
         ('R', session.tracking.as_ref().is_some_and(|tracking| tracking.is_broken)),

@@ -1,0 +1,11 @@
+//! HTTP where another protocol is spoken.
+//!
+//! A web page can make a browser send requests to any port, those of the machine it runs on included. To a line-based
+//! protocol, the body of such a request is lines like any other. Two words come before the body of every request that
+//! a page may send without asking: the method `POST`, or else the name of the header `Host:`.
+
+/// Whether `word`, the first of a request or of its line, is one that HTTP begins a line with before the body.
+#[must_use]
+pub fn is_http(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
+}

@@ -1,0 +1,154 @@
+//! HTTP on ports that speak something else: nothing of the body is run, the connection ends without a reply, and the log
+//! tells of it once.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+
+use blackbox::{PATIENCE, Server, check, free_port, oracle};
+
+const BODY: &str = "FLUSHALL\r\nSET pwned 1\r\n";
+const WARNING: &str = "Possible SECURITY ATTACK detected";
+
+/// A request as a browser sends it, with `BODY`.
+fn page(method: &str, host: &str) -> String {
+    let head = format!("{method} / HTTP/1.1\r\n{host} 127.0.0.1:6379\r\nContent-Type: text/plain\r\n");
+    format!("{head}Content-Length: {}\r\n\r\n{BODY}", BODY.len())
+}
+
+/// What comes back until the connection ends.
+#[track_caller]
+fn answer(port: u16, request: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("sockets have a timeout");
+    // It may hang up before all is sent.
+    let _ = stream.write_all(request.as_bytes());
+    let mut received = Vec::new();
+    match stream.read_to_end(&mut received) {
+        Err(error) if error.kind() != std::io::ErrorKind::ConnectionReset => panic!("{request:?}: {error}"),
+        _ => String::from_utf8_lossy(&received).into_owned(),
+    }
+}
+
+#[track_caller]
+fn check_unharmed(server: &Server, auth: Option<&str>) {
+    let mut client = server.client();
+    if let Some(auth) = auth {
+        check(&mut client, auth, "OK");
+    }
+    check(&mut client, "MGET kept pwned", "1) \"1\"\n2) (nil)");
+}
+
+/// Darter with commands that run at home and that are delegated, with both drivers; and redis-server.
+fn servers() -> Vec<Server> {
+    let kinds: [(usize, &str, &[&str]); 3] =
+        [(1, "epoll", &[]), (4, "auto", &[]), (4, "epoll", &["--shard_entry=home"])];
+    let darters = kinds.map(|(threads, io, options)| Server::start(threads, io, options));
+    darters.into_iter().chain(oracle()).collect()
+}
+
+#[test]
+fn a_page_runs_no_command() {
+    for server in servers() {
+        check(&mut server.client(), "SET kept 1", "OK");
+        for request in [
+            page("POST", "Host:"),
+            page("post", "X:"),
+            page("GET", "Host:"),
+            page("OPTIONS", "hOST:"),
+            // Behind commands, of which none is answered any more, in a transaction, in any form, and of a subscriber.
+            ["INCR a\r\nINCR b\r\nINCR c\r\nLPUSH d 1\r\n", &page("POST", "Host:")].concat(),
+            ["MULTI\r\n", &page("POST", "Host:"), "EXEC\r\n"].concat(),
+            ["*1\r\n$4\r\nPOST\r\n", BODY].concat(),
+            ["*2\r\n$5\r\nhost:\r\n$1\r\nx\r\n", BODY].concat(),
+            ["CLIENT REPLY OFF\r\n", &page("POST", "Host:")].concat(),
+            ["SUBSCRIBE channel\r\n", &page("POST", "Host:")].concat(),
+        ] {
+            let answer = answer(server.port(), &request);
+            // Replies may have gone before the rest was read.
+            let is_early = answer.starts_with(':') || answer.starts_with("+OK") || answer.starts_with('*');
+            let is_early = is_early && !request.starts_with("*1") && !request.starts_with("*2");
+            assert!(answer.is_empty() || is_early, "{request:?} to {}: {answer:?}", server.name());
+            check_unharmed(&server, None);
+        }
+        let told = server.log_end().matches(WARNING).count();
+        assert_eq!(told, 1, "{}: {}", server.name(), server.log_end());
+    }
+}
+
+#[test]
+fn a_page_runs_no_command_however_it_is_cut() {
+    let server = Server::start(2, "auto", &[]);
+    check(&mut server.client(), "SET kept 1", "OK");
+    let request = page("POST", "Host:");
+    for length in [1, 4, 5, 18, 19, 30] {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("the server listens");
+        stream.set_nodelay(true).expect("TCP can do this");
+        stream.set_read_timeout(Some(PATIENCE)).expect("sockets have a timeout");
+        let (first, rest) = request.split_at(length);
+        for piece in [first, rest] {
+            let _ = stream.write_all(piece.as_bytes());
+        }
+        let mut received = Vec::new();
+        let _ = stream.read_to_end(&mut received);
+        assert_eq!(received, b"", "cut after {length}");
+        check_unharmed(&server, None);
+    }
+}
+
+#[test]
+fn a_page_is_no_client_that_has_to_say_its_password() {
+    for server in servers() {
+        let mut client = server.client();
+        check(&mut client, "SET kept 1", "OK");
+        check(&mut client, "CONFIG SET requirepass secret", "OK");
+        assert_eq!(answer(server.port(), &page("POST", "Host:")), "", "{}", server.name());
+        assert_eq!(answer(server.port(), &page("GET", "Host:")), "", "{}", server.name());
+        check_unharmed(&server, Some("AUTH secret"));
+    }
+}
+
+#[test]
+fn a_page_runs_no_command_of_memcached() {
+    for password in [&[][..], &["--requirepass", "secret"]] {
+        let port = free_port().expect("some port is free");
+        let server = Server::start(2, "auto", &[&["--memcached-port", &port.to_string()], password].concat());
+        let body = "flush_all\r\nset pwned 0 0 1\r\n1\r\n";
+        let mut client = server.client();
+        if !password.is_empty() {
+            check(&mut client, "AUTH secret", "OK");
+        }
+        check(&mut client, "SET kept 1", "OK");
+        for method in ["POST", "GET", "PUT"] {
+            let request = page(method, "Host:").replace(BODY, body);
+            assert_eq!(answer(port, &request), "", "{method}");
+        }
+        // The words are ordinary ones where they are no command.
+        let set = "set POST 0 0 7\r\nHost: x\r\nget POST\r\nquit\r\n";
+        if password.is_empty() {
+            assert_eq!(answer(port, set), "STORED\r\nVALUE POST 0 7\r\nHost: x\r\nEND\r\n");
+        }
+        check(&mut client, "MGET kept pwned", "1) \"1\"\n2) (nil)");
+        assert_eq!(server.log_end().matches(WARNING).count(), 1, "{}", server.log_end());
+    }
+}
+
+#[test]
+fn curl_gets_no_reply() {
+    /// What curl ends with where a server says nothing, or resets the connection.
+    const NOTHING_RECEIVED: [i32; 2] = [52, 56];
+    let port = free_port().expect("some port is free");
+    let server = Server::start(2, "auto", &["--memcached-port", &port.to_string()]);
+    check(&mut server.client(), "SET kept 1", "OK");
+    for port in [server.port(), port] {
+        for more in [&["-X", "POST", "--data-binary", BODY][..], &["-T", "/etc/hostname"], &[]] {
+            let url = format!("http://127.0.0.1:{port}/");
+            let curl = Command::new("curl").args(["-s", "--noproxy", "*"]).args(more).arg(url).output();
+            let output = curl.expect("curl is installed (scripts/setup)");
+            let status = output.status.code();
+            assert!(status.is_some_and(|status| NOTHING_RECEIVED.contains(&status)), "{more:?}: {output:?}");
+            assert_eq!(output.stdout, b"", "{more:?}");
+        }
+    }
+    check_unharmed(&server, None);
+}

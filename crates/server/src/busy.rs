@@ -3,10 +3,11 @@
 //! What Redis allows meanwhile (`AUTH`, `MULTI`, `SCRIPT KILL`, `SHUTDOWN NOSAVE` …) runs inside the script's transaction:
 //! it needs no shard. Connections are taken and refused as ever; that some are over is seen to after the script.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use command::{ArgSlices, CommandError, CommandResult, Ctx, Flag, Needs, Outcome, Task, Tx, Work};
-use proactor::{ConnId, Event};
+use proactor::{CloseMode, ConnId, Event};
 use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Node;
 
@@ -99,9 +100,10 @@ impl ThreadHost {
         let mut session = std::mem::replace(&mut self.current, script).expect("it was put there above");
         io.input.consume(consumed);
         session.close_after_reply |= io.input.len() > self.shared.settings.query_bytes_max();
-        if session.close_after_reply {
+        if let Some(mode) = session.close_mode() {
             self.driver.pause_reading(conn);
-            self.events.push_back(Event::Closed { conn, error: None });
+            let error = (mode != CloseMode::AfterFlush).then_some(ErrorKind::ConnectionAborted);
+            self.events.push_back(Event::Closed { conn, error });
         }
         self.connections.put_back(conn, parser, session);
         self.driver.put_io(conn, io);

@@ -104,6 +104,9 @@ impl ThreadHost {
     /// The same for a request that calls no command as it should.
     #[cold]
     pub(crate) fn turn_away_malformed(&mut self, args: &[&[u8]], error: &CommandError, out: &mut Output) {
+        if args.first().is_some_and(|name| resp::is_http(name)) {
+            return self.abort_http();
+        }
         let command = self.shared.table.named(args).ok();
         self.turn_away(command, error, out);
     }
@@ -130,16 +133,7 @@ impl Thread {
     pub(crate) fn command(&mut self, args: &[&[u8]], out: &mut Output) {
         match self.host.shared.table.resolve(args) {
             Ok(command) => self.call(command, args, None, out),
-            Err(error) => self.unknown_command(args, &error, out),
-        }
-    }
-
-    #[cold]
-    fn unknown_command(&mut self, args: &[&[u8]], error: &CommandError, out: &mut Output) {
-        if args.first().is_some_and(|name| resp::is_http(name)) {
-            self.host.abort_http();
-        } else {
-            self.host.turn_away_malformed(args, error, out);
+            Err(error) => self.host.turn_away_malformed(args, &error, out),
         }
     }
 

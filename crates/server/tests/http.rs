@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
-use blackbox::{PATIENCE, Server, check, free_port, oracle};
+use blackbox::{PATIENCE, Server, check, eventually, free_port, oracle};
 
 const BODY: &str = "FLUSHALL\r\nSET pwned 1\r\n";
 const WARNING: &str = "Possible SECURITY ATTACK detected";
@@ -106,6 +106,26 @@ fn a_page_is_no_client_that_has_to_say_its_password() {
         assert_eq!(answer(server.port(), &page("GET", "Host:")), "", "{}", server.name());
         check_unharmed(&server, Some("AUTH secret"));
     }
+}
+
+#[test]
+fn a_page_runs_no_command_while_a_script_is_slow() {
+    let server = Server::start(1, "auto", &["--lua-time-limit", "20"]);
+    let (mut script, mut other) = (server.client(), server.client());
+    check(&mut other, "SET kept 1", "OK");
+    script.send("EVAL 'while true do end' 0");
+    eventually("the script is slow", || other.show("PING").starts_with("(error) BUSY"));
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("the server listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("sockets have a timeout");
+    stream
+        .write_all(page("POST", "Host:").replace(BODY, "SHUTDOWN NOSAVE\r\n").as_bytes())
+        .expect("it is open");
+    eventually("it is noticed", || server.log_end().contains(WARNING));
+    check(&mut other, "SCRIPT KILL", "OK");
+    let mut received = Vec::new();
+    let _ = stream.read_to_end(&mut received);
+    assert_eq!(received, b"");
+    check_unharmed(&server, None);
 }
 
 #[test]

@@ -488,7 +488,8 @@ fn newer_formats_are_read() {
         let scratch = Scratch::new(&format!("newer-{threads}"));
         let file = [&b"VALKEY080\xfe\0\x16"[..], hash, b"\xff", &[0; 8]].concat();
         fs::write(scratch.path("dump.rdb"), file).unwrap();
-        let mut client = start(&scratch, threads, &[]).client();
+        let server = start(&scratch, threads, &[]);
+        let mut client = server.client();
         check(&mut client, "HGET h a", "\"b\"");
         check(&mut client, "HPEXPIRETIME h FIELDS 2 a c", "1) (integer) -1\n2) (integer) 35184372088831");
         fs::write(scratch.path("dump.rdb"), b"REDIS0013\xfe\0\0\x01k\x01v\xff\0\0\0\0\0\0\0\0").unwrap();

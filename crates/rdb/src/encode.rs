@@ -363,6 +363,11 @@ impl<W: Write> Encoder<W> {
         self.bytes(&at_ms.to_le_bytes())
     }
 
+    /// What memcached's clients attach to the key that is written next; before its expiry.
+    pub fn marks(&mut self, text: &str) -> io::Result<()> {
+        self.aux(MARKS_AUX, text.as_bytes())
+    }
+
     /// For how long nobody has used the key that is written next.
     pub fn idle(&mut self, seconds: u64) -> io::Result<()> {
         self.bytes(&[OP_IDLE])?;

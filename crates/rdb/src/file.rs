@@ -44,6 +44,8 @@ pub struct KeyItem {
     pub idle_seconds: Option<u64>,
     /// Its logarithmic access counter.
     pub frequency: Option<u8>,
+    /// What memcached's clients attached to it, as it was written.
+    pub marks: Option<Vec<u8>>,
 }
 
 /// Reads a file, or a part of one.
@@ -134,14 +136,15 @@ impl<R: Read> FileReader<R> {
     /// The next item.
     pub fn next_item(&mut self) -> Result<Item, Error> {
         let (mut expiry_ms, mut idle_seconds, mut frequency) = (None, None, None);
-        let mut unsupported = None;
+        let (mut unsupported, mut marks) = (None, None);
         if self.version.is_none() && self.reader.is_at_end()? {
             return Ok(Item::End);
         }
         loop {
             let reader = &mut self.reader;
             let offset = reader.offset();
-            let is_about_key = expiry_ms.is_some() || idle_seconds.is_some() || frequency.is_some();
+            let is_about_key =
+                expiry_ms.is_some() || idle_seconds.is_some() || frequency.is_some() || marks.is_some();
             match reader.byte()? {
                 OP_EXPIRETIME => expiry_ms = Some(i64::from(i32::from_le_bytes(reader.array()?)) * 1000),
                 OP_EXPIRETIME_MS => expiry_ms = Some(i64::from_le_bytes(reader.array()?)),
@@ -154,7 +157,10 @@ impl<R: Read> FileReader<R> {
                 OP_EOF => return self.end(offset),
                 OP_SELECTDB => return Ok(Item::Database(reader.length()?)),
                 OP_RESIZEDB => return Ok(Item::Sizes(reader.length()?, reader.length()?)),
-                OP_AUX => return Ok(Item::Aux(reader.owned_string()?, reader.owned_string()?)),
+                OP_AUX => match (reader.owned_string()?, reader.owned_string()?) {
+                    (name, text) if name == MARKS_AUX.as_bytes() => marks = Some(text),
+                    (name, value) => return Ok(Item::Aux(name, value)),
+                },
                 OP_FUNCTION2 => return Ok(Item::Library(offset, reader.owned_string()?)),
                 OP_SLOT_INFO => (0..3).try_for_each(|_| reader.length().map(|_| ()))?,
                 OP_MODULE_AUX => skip_module_aux(reader)?,
@@ -186,7 +192,7 @@ impl<R: Read> FileReader<R> {
                             return Err(reader.error(offset, why));
                         }
                     };
-                    let item = KeyItem { key, offset, value_type, expiry_ms, idle_seconds, frequency };
+                    let item = KeyItem { key, offset, value_type, expiry_ms, idle_seconds, frequency, marks };
                     return Ok(Item::Key(item));
                 }
             }

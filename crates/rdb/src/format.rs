@@ -209,6 +209,10 @@ pub(crate) const OP_EXPIRETIME: u8 = 253;
 pub(crate) const OP_SELECTDB: u8 = 254;
 pub(crate) const OP_EOF: u8 = 255;
 
+/// The name under which what memcached's clients attach to the next key stands among what is said about a file. Redis, which
+/// does not know it, goes over it.
+pub(crate) const MARKS_AUX: &str = "darter-memcached";
+
 /// What the fields of a module begin with.
 pub(crate) const MODULE_EOF: u64 = 0;
 pub(crate) const MODULE_SINT: u64 = 1;

@@ -3,8 +3,10 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 
-use blackbox::{PATIENCE, Scratch, Server, eventually, free_port, text};
+use blackbox::{PATIENCE, Scratch, Server, check, eventually, free_port, oracle, text};
+use resp::Value;
 
 /// A client of memcached's protocol.
 struct Client<S>(S);
@@ -95,9 +97,9 @@ fn both_kinds_of_clients_see_the_same_keys() {
     client.check("append m 0 0 1\r\n!\r\n", "STORED\r\n");
     assert_eq!(redis.show("MULTI"), "OK");
     assert_eq!(redis.show("EXEC"), "(nil)");
-    // A snapshot has the values, not the flags.
+    // A snapshot has the flags, too.
     assert_eq!(redis.show("DEBUG RELOAD"), "OK");
-    client.check("get m k\r\n", "VALUE m 0 6\r\nhello!\r\nVALUE k 0 1\r\nv\r\nEND\r\n");
+    client.check("get m k\r\n", "VALUE m 9 6\r\nhello!\r\nVALUE k 0 1\r\nv\r\nEND\r\n");
     assert_eq!(redis.show("RPUSH l x"), "(integer) 1");
     client.check("flush_all\r\nget k\r\n", "OK\r\nEND\r\n");
     assert_eq!(redis.show("DBSIZE"), "(integer) 0");
@@ -154,7 +156,7 @@ fn commands_wait_while_clients_are_paused() {
     client.check("get k\r\n", "END\r\n");
     client.send("set k 0 0 1\r\nv\r\nget k\r\n");
     eventually("the command waits", || {
-        redis.info("clients", "blocked_clients") == "0" && redis.show("EXISTS k") == "(integer) 0"
+        redis.info("clients", "blocked_clients") == "1" && redis.show("EXISTS k") == "(integer) 0"
     });
     assert_eq!(redis.show("CLIENT UNPAUSE"), "OK");
     let replies = "STORED\r\nVALUE k 0 1\r\nv\r\nEND\r\n";
@@ -233,4 +235,53 @@ fn the_default_user_may_do_what_its_rules_say() {
         "SERVER_ERROR OOM command not allowed when used memory > 'maxmemory'.\r\n",
     );
     client.check("get a\r\n", "VALUE a 5 3\r\nabc\r\nEND\r\n");
+}
+
+#[test]
+fn flags_and_cas_numbers_survive_a_restart() {
+    for (format, save) in [("rdb", "SAVE"), ("rdb", "BGSAVE"), ("darter", "SAVE"), ("darter", "BGSAVE")] {
+        let scratch = Scratch::new(&format!("marks-{format}-{save}"));
+        let directory = scratch.path("");
+        let options = ["--dir", &directory, "--dbfilename", "dump.rdb", "--snapshot_format", format];
+        let (server, port) = start(2, "auto", &options);
+        let mut client = connect(port);
+        let large = "x".repeat(100_000);
+        client.check("set pickled 5 0 5\r\nbytes\r\n", "STORED\r\n");
+        client.check("set plain 0 0 1\r\n1\r\n", "STORED\r\n");
+        client.check(&format!("set large 4294967295 1000 {}\r\n{large}\r\n", large.len()), "STORED\r\n");
+        client.check("set old 7 0 1\r\n1\r\nmd old I T30\r\n", "STORED\r\nHD\r\n");
+        client.send("gets pickled\r\n");
+        let with_cas = client.receive_to("END\r\n");
+        let cas = with_cas.split_whitespace().nth(4).expect("it has a cas number").to_owned();
+        let mut redis = server.client();
+        redis.call(save);
+        eventually("it is saved", || redis.info("persistence", "rdb_saves") == "1");
+        if format == "rdb" {
+            check_on_redis(&directory);
+        }
+        drop(server);
+        let (_server, port) = start(3, "auto", &options);
+        let mut client = connect(port);
+        client.check("gets pickled\r\n", &with_cas);
+        client.check("get plain\r\n", "VALUE plain 0 1\r\n1\r\nEND\r\n");
+        client.check("mg large f s\r\n", "HD f4294967295 s100000\r\n");
+        client.check("mg old f v\r\n", "VA 1 f7 X W\r\n1\r\n");
+        client.check(&format!("cas pickled 6 0 1 {cas}\r\n2\r\n"), "STORED\r\n");
+        client.check(&format!("cas pickled 6 0 1 {cas}\r\n3\r\n"), "EXISTS\r\n");
+    }
+}
+
+/// Real Redis, where there is one, loads the file.
+fn check_on_redis(directory: &str) {
+    if oracle().is_none() {
+        return;
+    }
+    let checked = Command::new("redis-check-rdb").arg(format!("{directory}/dump.rdb")).output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    let redis = Server::redis_with(&["--dir", directory, "--dbfilename", "dump.rdb"]);
+    let redis = redis.unwrap_or_else(|error| panic!("{error}"));
+    let mut client = redis.client();
+    check(&mut client, "MGET pickled plain old", "1) \"bytes\"\n2) \"1\"\n3) \"1\"");
+    check(&mut client, "STRLEN large", "(integer) 100000");
+    assert!(matches!(client.call("TTL large"), Value::Int(1..)));
 }

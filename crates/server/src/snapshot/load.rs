@@ -17,7 +17,7 @@ use std::time::Duration;
 use command::{Garbage, Post, Tx};
 use commands::keys::encoded::Builder;
 use ds::hashing::Seed;
-use keyspace::{Config, Db, Kind, Record, UnixMs, Value, access};
+use keyspace::{Config, Db, Kind, Marks, Record, UnixMs, Value, access};
 use proactor::Clock;
 use rdb::{FileReader, Item, KeyItem, MANIFEST_MAGIC, Why};
 use script::{FunctionEngine, LibrarySet};
@@ -384,6 +384,10 @@ impl<'a> Target<'a> {
             return Err(rdb::Error { offset: item.offset, why: Why::Corrupt("a key is there twice") });
         }
         record.set_access(access::restored(self.config.lfu, self.now, item.idle_seconds, item.frequency));
+        if let Some(text) = &item.marks {
+            let why = Why::Corrupt("what memcached's clients attach to a key is damaged");
+            record.set_marks(Marks::from_text(text).ok_or(rdb::Error { offset: item.offset, why })?);
+        }
         if item.expiry_ms.is_some() {
             db.set_expiry(hash, &item.key, item.expiry_ms);
         }

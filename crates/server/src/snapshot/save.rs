@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 use command::{Task, Wait};
 use commands::keys::encoded;
 use keyspace::access::lru_clock;
-use keyspace::{Lfu, RecordRef, UnixMs};
+use keyspace::{Lfu, Marks, RecordRef, UnixMs};
 use proactor::Clock;
-use rdb::Encoder;
+use rdb::{Encoder, ValueType};
 use shard::Hold;
 
 use super::aof::STATE_AUX;
@@ -32,11 +32,7 @@ pub(super) struct Usage {
 
 impl Usage {
     /// Writes it before the key.
-    pub(super) fn encode<W: io::Write>(
-        self,
-        record: RecordRef<'_>,
-        encoder: &mut Encoder<W>,
-    ) -> io::Result<()> {
+    fn encode<W: io::Write>(self, record: RecordRef<'_>, encoder: &mut Encoder<W>) -> io::Result<()> {
         match self.lfu {
             Some(lfu) => encoder.frequency(lfu.counter(record.access(), self.now)),
             None if self.is_idle_wanted => encoder.idle(record.idle_seconds(lru_clock(self.now)).into()),
@@ -150,16 +146,30 @@ impl Shared {
     }
 }
 
+/// Writes everything of a record but the value.
+pub(super) fn write_record_head<W: io::Write>(
+    record: RecordRef<'_>,
+    value_type: ValueType,
+    usage: Usage,
+    encoder: &mut Encoder<W>,
+) -> io::Result<()> {
+    let marks = record.marks();
+    if marks != Marks::default() {
+        encoder.marks(&marks.to_text())?;
+    }
+    if let Some(expiry) = record.expiry() {
+        encoder.expiry(expiry)?;
+    }
+    usage.encode(record, encoder)?;
+    encoder.value_type(value_type)?;
+    encoder.string(record.key())
+}
+
 fn write_record<W: io::Write>(
     record: RecordRef<'_>,
     usage: Usage,
     encoder: &mut Encoder<W>,
 ) -> io::Result<()> {
-    if let Some(expiry) = record.expiry() {
-        encoder.expiry(expiry)?;
-    }
-    usage.encode(record, encoder)?;
-    encoder.value_type(encoded::value_type(record.value(), encoder.style()))?;
-    encoder.string(record.key())?;
+    write_record_head(record, encoded::value_type(record.value(), encoder.style()), usage, encoder)?;
     encoded::write(record.value(), encoder)
 }

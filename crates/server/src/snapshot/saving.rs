@@ -19,10 +19,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use commands::keys::encoded::{self, InParts};
 use keyspace::{RecordRef, StrRef, Taken, ValueRef, Witness};
-use rdb::{Encoder, Style, ValueType};
+use rdb::{Encoder, Style};
 
 use super::output::Form;
-use super::save::Usage;
+use super::save::{Usage, write_record_head};
 
 /// Where tests are to come here, less is much.
 const IS_SMALL: bool = cfg!(debug_assertions);
@@ -221,21 +221,6 @@ fn encode<R>(
     })
 }
 
-/// Everything of an entry but the value.
-fn encode_head(
-    encoder: &mut Encoder<Vec<u8>>,
-    record: RecordRef<'_>,
-    value_type: ValueType,
-    usage: Usage,
-) -> io::Result<()> {
-    if let Some(expiry) = record.expiry() {
-        encoder.expiry(expiry)?;
-    }
-    usage.encode(record, encoder)?;
-    encoder.value_type(value_type)?;
-    encoder.string(record.key())
-}
-
 impl Scribe {
     /// For this database of a shard that is at home on `thread`.
     pub(super) fn new(saving: &Arc<Saving>, db: u32, thread: u16) -> Scribe {
@@ -266,7 +251,8 @@ impl Scribe {
             if is_first {
                 encoder.select(db)?;
             }
-            encode_head(encoder, record, encoded::value_type(record.value(), encoder.style()), usage)?;
+            let value_type = encoded::value_type(record.value(), encoder.style());
+            write_record_head(record, value_type, usage, encoder)?;
             if text.is_none() { encoded::write(record.value(), encoder) } else { Ok(()) }
         });
         self.key_count += 1;
@@ -287,7 +273,8 @@ impl Scribe {
         let is_done = encode(self.saving.form.style, &mut bytes, |encoder| {
             if is_first {
                 encoder.select(db)?;
-                encode_head(encoder, record, InParts::value_type(record.value(), encoder.style()), usage)?;
+                let value_type = InParts::value_type(record.value(), encoder.style());
+                write_record_head(record, value_type, usage, encoder)?;
             }
             value.write(record.value(), until, encoder)
         });

@@ -80,7 +80,8 @@ impl Choice {
             if wanted == IMPORT_YES && ever.is_none() {
                 let (folder, file) = (settings.text(APPENDDIRNAME), settings.text(APPENDFILENAME));
                 return Err(Error::Undecided(format!(
-                    "import-aof is yes, and there is no append-only file to be loaded: neither {} nor {}",
+                    "import-aof is yes, and there is no append-only file to be loaded: neither {} nor {}. Without import-aof the \
+                     server starts from the snapshot, if there is one",
                     shown(&names.path(&folder).join(format!("{file}.manifest"))),
                     shown(&names.path(&file)),
                 )));

@@ -164,17 +164,22 @@ impl ReachSeen {
         seen == ROAMS || seen < trusted_after
     }
 
-    /// Notes what keys a run touched. What roamed once is never trusted again; what is trusted is not counted any more.
-    pub fn note(&self, reach: Reach, trusted_after: u32) {
+    /// Notes what keys a run touched; true if it is the first that roams. What roamed once is never trusted again; what is
+    /// trusted is not counted any more.
+    pub fn note(&self, reach: Reach, trusted_after: u32) -> bool {
         let seen = self.0.load(Ordering::Relaxed);
         match reach {
-            Reach::Roaming if seen != ROAMS => self.0.store(ROAMS, Ordering::Relaxed),
+            Reach::Roaming if seen != ROAMS => {
+                self.0.store(ROAMS, Ordering::Relaxed);
+                return true;
+            }
             Reach::Declared if seen < trusted_after => {
                 // If another thread notes something at this moment, a run more or less makes no difference.
                 let _ = self.0.compare_exchange(seen, seen + 1, Ordering::Relaxed, Ordering::Relaxed);
             }
             Reach::Roaming | Reach::Declared => {}
         }
+        false
     }
 }
 

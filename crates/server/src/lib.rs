@@ -33,6 +33,7 @@ mod pipeline;
 mod populate;
 mod processors;
 mod pubsub;
+mod roamed;
 mod roaming;
 mod script_store;
 mod scripting;

@@ -8,6 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use script::ScriptCache;
 
+use crate::roamed::Roamed;
+
 /// What a thread's script or function is doing, as far as `SCRIPT KILL` and `FUNCTION KILL` care.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -35,6 +37,8 @@ pub(crate) enum SlowKind {
 #[derive(Debug, Default)]
 pub(crate) struct ScriptStore {
     cache: Mutex<ScriptCache>,
+    /// What was seen to touch keys that it does not declare.
+    pub(crate) roamed: Roamed,
     slow_count: AtomicUsize,
 }
 

@@ -89,6 +89,14 @@ impl Program {
         }
     }
 
+    /// What it is known by: the SHA-1 of a script, the name of a function.
+    fn name(&self) -> &[u8] {
+        match self {
+            Program::Script(script) => script.sha().as_str().as_bytes(),
+            Program::Function(library, index) => &library.functions()[*index].name,
+        }
+    }
+
     fn reach(&self) -> &ReachSeen {
         match self {
             Program::Script(script) => script.reach(),
@@ -147,6 +155,9 @@ impl ThreadHost {
             (None, Wanted::Source(source)) => {
                 let script = Arc::new(Script::new(source)?);
                 self.scripting.engine().compile(&script)?;
+                if self.shared.scripts.roamed.has(sha.as_str().as_bytes()) {
+                    script.reach().note(Reach::Roaming, 0);
+                }
                 // Another thread may have been first: its one is the script, so that all forget the same.
                 self.shared.scripts.cache().insert(script, script::Origin::Eval)
             }
@@ -175,6 +186,10 @@ impl ThreadHost {
     fn keep_libraries(&mut self) {
         let Scripting { functions, libraries, libraries_version, .. } = &mut self.scripting;
         (*libraries_version, *libraries) = self.shared.libraries.get();
+        let all = libraries.iter().flat_map(|library| library.functions());
+        for function in all.filter(|function| self.shared.scripts.roamed.has(&function.name)) {
+            function.reach.note(Reach::Roaming, 0);
+        }
         if let Some(functions) = functions {
             functions.keep_only(libraries);
         }
@@ -284,8 +299,9 @@ impl ThreadHost {
         };
         let (reach, is_slow) = (run.reach, run.is_slow);
         run.tx.is_silent = false;
-        if reach == Reach::Roaming || matches!(outcome, script::Outcome::Returned(_)) {
-            call.program.reach().note(reach, trusted_after);
+        let may_be_noted = reach == Reach::Roaming || matches!(outcome, script::Outcome::Returned(_));
+        if may_be_noted && call.program.reach().note(reach, trusted_after) {
+            self.shared.scripts.roamed.add(call.program.name());
         }
         if is_slow {
             self.own_slow_script().end();

@@ -186,6 +186,50 @@ fn a_flushed_script_is_gone_on_all_threads() {
 }
 
 #[test]
+fn what_roamed_is_remembered() {
+    let scratch = Scratch::new("roamed");
+    let folder = scratch.path("");
+    let start = || {
+        let options = [
+            "--script_trusted_after",
+            "0",
+            "--dir",
+            &folder,
+            "--dbfilename",
+            "dump.rdb",
+            "--num_shards",
+            "8",
+        ];
+        Server::start(2, "epoll", &options)
+    };
+    let script = "if ARGV[1] == 'far' then for i = 1, 20 do redis.call('INCR', 'far:' .. i) end end return 1";
+    let library = "#!lua name=l\nredis.register_function('f', function(keys, args) for i = 1, 20 do redis.call('INCR', args[1] .. i) end return 1 end)";
+    let near = |client: &mut Client, far: &str| {
+        let before = client.info("transaction", "tx_type_wide");
+        client.send_args(&[b"EVAL", script.as_bytes(), b"1", b"key", far.as_bytes()]);
+        assert_eq!(client.receive(), Value::Int(1));
+        client.send_args(&[b"FCALL", b"f", b"1", b"{key}", if far == "far" { b"far:" } else { b"{key}" }]);
+        assert_eq!(client.receive(), Value::Int(1));
+        let after = client.info("transaction", "tx_type_wide");
+        after.parse::<u64>().expect("a number") - before.parse::<u64>().expect("a number")
+    };
+    let server = start();
+    let mut client = server.client();
+    client.send_args(&[b"FUNCTION", b"LOAD", library.as_bytes()]);
+    assert!(!matches!(client.receive(), Value::Error(_)));
+    assert_eq!(near(&mut client, ""), 0, "they are trusted, and enter one shard");
+    near(&mut client, "far");
+    check(&mut client, "SCRIPT FLUSH", "OK");
+    client.send_args(&[b"FUNCTION", b"LOAD", b"REPLACE", library.as_bytes()]);
+    assert!(!matches!(client.receive(), Value::Error(_)));
+    assert_eq!(near(&mut client, ""), 2, "they enter the roaming shard, too");
+    check(&mut client, "SAVE", "OK");
+    drop(server);
+    let server = start();
+    assert_eq!(near(&mut server.client(), ""), 2, "after a restart, too");
+}
+
+#[test]
 fn what_scripts_log_stays_on_its_line() {
     let scratch = Scratch::new("script-log");
     let log = scratch.path("log");

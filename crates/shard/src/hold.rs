@@ -314,3 +314,48 @@ fn spin() {
     #[cfg(not(loom))]
     std::hint::spin_loop();
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use ds::hashing::Seed;
+
+    use super::*;
+    use crate::handover::{Answer, Asked};
+    use crate::placement::Placement;
+
+    #[test]
+    fn a_lent_shard_comes_back_before_anybody_else_sees_it() {
+        let shards =
+            Shards::<(&str, Option<HandOver>), ()>::new(Placement::new(Seed::new(1), 2, None), 2, 1, 1);
+        let (mut lender, mut other) = (Hold::new(&shards), Hold::new(&shards));
+        let id = ShardId(0);
+        let request = |name| {
+            let (asked, wish) = Asked::new();
+            (asked, Node::new((name, Some(wish))))
+        };
+        assert!(lender.try_enter(id));
+        let (asked, node) = request("other");
+        assert!(other.enter_or_delegate(id, Node::new(("plain", None))).is_none());
+        assert!(other.enter_or_delegate(id, node).is_none());
+        let node = lender.take_first(id, |(_, wish)| wish.is_some()).expect("somebody asked");
+        let (back, wish) = request("lender");
+        lender.put_first(id, wish);
+        lender.hand_over(id, node.task.1.expect("it asks"));
+        assert!(!lender.has(id) && asked.answer() == Answer::Given);
+        other.accept(id, false);
+        assert!(!other.leave_or_keep(id), "it is asked for");
+        let node = other.next_task_or_leave(id).expect("it is asked for");
+        assert_eq!((node.task.0, back.answer()), ("lender", Answer::Waiting));
+        other.hand_over(id, node.task.1.expect("it asks"));
+        assert_eq!((back.answer(), other.kept()), (Answer::Given, &[][..]));
+        lender.accept(id, false);
+        assert_eq!(lender.next_task_or_leave(id).expect("it waits").task.0, "plain");
+        assert!(lender.next_task_or_leave(id).is_none());
+        // Who asks of a thread that has ended is told.
+        assert!(lender.try_enter(id));
+        let (asked, node) = request("late");
+        assert!(other.enter_or_delegate(id, node).is_none());
+        drop(lender.next_task_or_leave(id));
+        assert_eq!(asked.answer(), Answer::Dropped);
+    }
+}

@@ -30,6 +30,7 @@ use crate::commands::function::Change;
 use crate::error::Error;
 use crate::library_store::Loading;
 use crate::message::Message;
+use crate::roamed::ROAMED_AUX;
 use crate::scripting::ScriptFailure;
 use crate::settings::RDBCHECKSUM;
 use crate::shared::Shared;
@@ -468,6 +469,9 @@ impl<'a> Others<'a> {
                     && let Some(bytes) = ds::num::parse_i64(&value)
                 {
                     self.target.shared.snapshots.progress.used_bytes.store(bytes as u64, Ordering::Relaxed);
+                }
+                if name == ROAMED_AUX.as_bytes() {
+                    self.target.shared.scripts.roamed.restore(&value);
                 }
                 if name == STATE_AUX.as_bytes() {
                     self.found.superseded_aof = String::from_utf8(value.clone()).ok();

@@ -18,6 +18,7 @@ use super::aof::STATE_AUX;
 use super::output::{Form, Output};
 use crate::error::Error;
 use crate::eviction::Rank;
+use crate::roamed::ROAMED_AUX;
 use crate::settings::DBFILENAME;
 use crate::shared::Shared;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
@@ -112,6 +113,9 @@ impl Shared {
         encoder.aux("aof-base", b"0")?;
         if let Some(state) = self.snapshots.superseded_aof() {
             encoder.aux(STATE_AUX, state.as_bytes())?;
+        }
+        if let Some(names) = self.scripts.roamed.saved() {
+            encoder.aux(ROAMED_AUX, &names)?;
         }
         self.libraries.get().1.iter().try_for_each(|library| encoder.function(library.code()))
     }

@@ -1,0 +1,68 @@
+//! The names of scripts and functions that were seen to touch keys that they do not declare: kept when the script cache is
+//! flushed and libraries are replaced, and, in snapshots, over restarts. So what roams once in many runs is not trusted again.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The field of a snapshot that has the names, with a space between two. Redis ignores it.
+pub(crate) const ROAMED_AUX: &str = "darter-roamed";
+/// Names that are kept; some clients send ever new scripts.
+const NAMES_MAX: usize = 1_000;
+
+/// Names of scripts (their SHA-1) and functions, the latest at the end. One lock, taken when something roams for the first
+/// time, comes for the first time, or is saved.
+#[derive(Debug, Default)]
+pub(crate) struct Roamed(Mutex<VecDeque<Box<[u8]>>>);
+
+impl Roamed {
+    /// Remembers `name`.
+    pub(crate) fn add(&self, name: &[u8]) {
+        let mut names = self.lock();
+        if names.iter().any(|known| **known == *name) {
+            return;
+        }
+        if names.len() == NAMES_MAX {
+            names.pop_front();
+        }
+        names.push_back(name.into());
+    }
+
+    /// Whether `name` roamed.
+    pub(crate) fn has(&self, name: &[u8]) -> bool {
+        self.lock().iter().any(|known| **known == *name)
+    }
+
+    /// All names, as a snapshot has them; `None` if there are none.
+    pub(crate) fn saved(&self) -> Option<Vec<u8>> {
+        let names = self.lock();
+        let names: Vec<&[u8]> = names.iter().map(|name| &**name).collect();
+        (!names.is_empty()).then(|| names.join(&b' '))
+    }
+
+    /// Takes the names that a snapshot has.
+    pub(crate) fn restore(&self, saved: &[u8]) {
+        saved.split(|byte| *byte == b' ').filter(|name| !name.is_empty()).for_each(|name| self.add(name));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Box<[u8]>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back_from_a_snapshot() {
+        let (roamed, other) = (Roamed::default(), Roamed::default());
+        assert_eq!(roamed.saved(), None);
+        for number in 0..NAMES_MAX + 2 {
+            roamed.add(number.to_string().as_bytes());
+            roamed.add(b"often");
+        }
+        other.restore(&roamed.saved().expect("there are names"));
+        assert!(other.has(b"1000") && !other.has(b"0"), "the latest are kept");
+        assert_eq!(other.saved(), roamed.saved());
+    }
+}

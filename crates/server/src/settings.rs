@@ -587,7 +587,6 @@ mod tests {
             "import-mode yes",
             "socket-mark-id 1",
             "unixsocketgroup redis",
-            "shutdown-on-sigterm save",
         ] {
             let name = line.split(' ').next().unwrap();
             check_lines(line, &[], &[&format!("'{name}' in x, line 1 is refused: ")]);

@@ -20,6 +20,8 @@ use super::context::Context;
 use super::guard::{self, push_hidden, refuse_guarded};
 use super::lua::{CFunction, GLOBALS, Lua, MULTIPLE, lua_State};
 
+/// The lowest position at which `table.insert` inserts: far below the first one of any list, and soon reached.
+const INSERT_POSITION_MIN: c_int = -1_000_000;
 /// The longest pattern: matching recurses in C once per item of it.
 const PATTERN_BYTES_MAX: usize = 4096;
 /// The first byte of precompiled chunks.
@@ -77,7 +79,7 @@ pub(super) const WRAPPED: [(&str, &str, CFunction); 16] = [
     ("string", "gsub", match_pattern),
     ("string", "match", match_pattern),
     ("table", "foreach", read_table),
-    ("table", "insert", change_table),
+    ("table", "insert", insert_item),
     ("table", "remove", remove_item),
     ("table", "setn", change_table),
     ("table", "sort", sort),
@@ -152,10 +154,21 @@ unsafe extern "C-unwind" fn rawget(state: *mut lua_State) -> c_int {
     1
 }
 
-/// `rawset`, `setmetatable`, `table.insert` …
+/// `rawset`, `setmetatable` …
 unsafe extern "C-unwind" fn change_table(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     refuse_guarded(lua);
+    original(lua)
+}
+
+/// `table.insert`: Lua moves everything between the position and the end, what is not there too, and nothing interrupts
+/// it.
+unsafe extern "C-unwind" fn insert_item(state: *mut lua_State) -> c_int {
+    let lua = Lua(state);
+    refuse_guarded(lua);
+    if lua.top() == 3 && lua.is(1, ffi::LUA_TTABLE) && lua.check_int(2) < INSERT_POSITION_MIN {
+        raise_text(lua, "bad argument #2 to 'insert' (position out of bounds)");
+    }
     original(lua)
 }
 

@@ -229,6 +229,19 @@ fn replies_may_be_deep_and_not_endless() {
 }
 
 #[test]
+fn an_item_is_not_inserted_far_below_the_first_one() {
+    // Lua would move two thousand million items that are not there, and nothing could interrupt it.
+    let reply = Bench::new().eval("local t = {1} table.insert(t, -2147483647, 2) return #t");
+    assert!(reply.contains("bad argument #2 to 'insert' (position out of bounds)"), "{reply}");
+    check("local t = {1} table.insert(t, -5, 2) return t[-5]", ":2\r\n");
+    check("local t = {1} table.insert(t, 2147483647, 2) return t[2147483647]", ":2\r\n");
+    check(
+        "local t = {1, 2} table.insert(t, 1, 3) table.insert(t, 4) return t",
+        "*4\r\n:3\r\n:1\r\n:2\r\n:4\r\n",
+    );
+}
+
+#[test]
 fn nothing_shared_can_be_changed() {
     for source in [
         "rawset(_G, 'x', 1)",

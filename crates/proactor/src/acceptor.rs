@@ -2,6 +2,9 @@
 //!
 //! Running out of descriptors is logged once per spell, and accepting pauses for a tenth of a second, because a listener
 //! with a waiting connection would otherwise report itself for ever. The waiting connections stay in the kernel's backlog.
+//!
+//! A listener that was stopped ([`Stop`](crate::Stop)) by whoever has that says so when it is next asked: then it is dropped, and
+//! its number may be another one's.
 
 use std::io;
 
@@ -13,7 +16,7 @@ const BACK_OFF_NS: u64 = 100_000_000;
 /// The listeners of one driver.
 #[derive(Debug, Default)]
 pub(crate) struct Acceptor {
-    pub(crate) listeners: Vec<Listener>,
+    listeners: Vec<Option<Listener>>,
     paused_until_ns: Option<u64>,
     is_reported: bool,
     /// Listeners whose standing order to accept has ended.
@@ -21,6 +24,39 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
+    /// Adds a listener; its number.
+    pub(crate) fn add(&mut self, listener: Listener) -> usize {
+        match self.listeners.iter().position(Option::is_none) {
+            Some(free) => {
+                self.listeners[free] = Some(listener);
+                free
+            }
+            None => {
+                self.listeners.push(Some(listener));
+                self.listeners.len() - 1
+            }
+        }
+    }
+
+    /// A listener by number.
+    pub(crate) fn listener(&self, number: usize) -> Option<&Listener> {
+        self.listeners.get(number)?.as_ref()
+    }
+
+    /// The numbers of all.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = usize> {
+        (0..self.listeners.len()).filter(|number| self.listeners[*number].is_some())
+    }
+
+    /// Drops a listener if this error says that it was stopped.
+    pub(crate) fn has_ended(&mut self, number: usize, error: &io::Error) -> bool {
+        let has_ended = error.raw_os_error() == Some(libc::EINVAL);
+        if has_ended && let Some(place) = self.listeners.get_mut(number) {
+            *place = None;
+        }
+        has_ended
+    }
+
     /// When accepting may go on, if it is paused.
     pub(crate) fn paused_until_ns(&self) -> Option<u64> {
         self.paused_until_ns

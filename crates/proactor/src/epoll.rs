@@ -91,14 +91,13 @@ impl EpollDriver {
     }
 
     pub(crate) fn listen(&mut self, listener: Listener) -> io::Result<usize> {
-        let number = self.acceptor.listeners.len();
-        self.acceptor.listeners.push(listener);
+        let number = self.acceptor.add(listener);
         self.watch_listener(number, READ)?;
         Ok(number)
     }
 
     fn watch_listener(&self, number: usize, interest: u32) -> io::Result<()> {
-        let Some(fd) = self.acceptor.listeners[number].fd() else { return Ok(()) };
+        let Some(fd) = self.acceptor.listener(number).and_then(Listener::fd) else { return Ok(()) };
         let id = ConnId { slot: number as u32, generation: NOT_A_CONNECTION };
         let change = |operation| control(self.epoll.as_fd(), operation, fd.as_raw_fd(), interest, id);
         change(libc::EPOLL_CTL_MOD).or_else(|_| change(libc::EPOLL_CTL_ADD))
@@ -276,7 +275,7 @@ impl EpollDriver {
 
     fn accept(&mut self, number: usize, events: &mut Vec<Event>) {
         for _ in 0..ACCEPTS_MAX {
-            let Some(listener) = self.acceptor.listeners.get(number) else { return };
+            let Some(listener) = self.acceptor.listener(number) else { return };
             let Some(fd) = listener.fd() else { return };
             match sys::accept(fd) {
                 Ok(fd) => {
@@ -284,6 +283,7 @@ impl EpollDriver {
                     self.acceptor.succeeded();
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if self.acceptor.has_ended(number, &error) => return,
                 Err(error) => {
                     if self.acceptor.failed(&error, self.thread.clock.monotonic_ns()) {
                         self.watch_listeners(0);
@@ -295,7 +295,7 @@ impl EpollDriver {
     }
 
     fn watch_listeners(&self, interest: u32) {
-        for number in 0..self.acceptor.listeners.len() {
+        for number in self.acceptor.numbers() {
             if let Err(error) = self.watch_listener(number, interest) {
                 tracing::warn!(%error, "cannot watch a listening socket");
             }

@@ -44,7 +44,7 @@ pub use error::Error;
 pub use event::{CloseMode, ConnId, Event};
 pub use inbox::{Inbox, Mail, Node};
 pub use input::InputBuffer;
-pub use listener::{Listener, listen_tcp, listen_unix};
+pub use listener::{Listener, Stop, listen_tcp, listen_tcp_at_once, listen_unix};
 pub use sim::{SimClient, SimConfig, SimDriver, SimNet, SimReceived, SimStep, SimTap};
 pub use socket::Socket;
 pub use uring::UringDriver;

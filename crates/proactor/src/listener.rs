@@ -6,7 +6,7 @@
 //! answers on it, and removed when the listener goes.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -50,8 +50,34 @@ impl Drop for SocketFile {
     }
 }
 
+/// Ends a listener that a driver has, from another thread.
+#[derive(Debug)]
+pub struct Stop(OwnedFd);
+
+impl Stop {
+    /// Nobody is accepted any more, those who wait are turned away, and others may listen there at once. The driver finds out
+    /// and drops the listener.
+    pub fn stop(&self) {
+        // One that was stopped before stays so.
+        let _ = sys::shutdown(self.0.as_fd(), Shutdown::Both);
+    }
+}
+
 /// Listens on `address` (an address, a host name, `*` for all of IPv4, `::*` for all of IPv6) and `port` (0: any free one).
 pub fn listen_tcp(address: &str, port: u16, backlog: i32) -> Result<Listener, Error> {
+    listen_with(address, port, |address| bind_patiently(address, backlog))
+}
+
+/// The same, without waiting for an address that is in use.
+pub fn listen_tcp_at_once(address: &str, port: u16, backlog: i32) -> Result<Listener, Error> {
+    listen_with(address, port, |address| bind_tcp(address, backlog))
+}
+
+fn listen_with(
+    address: &str,
+    port: u16,
+    bind: impl FnOnce(SocketAddr) -> io::Result<TcpListener>,
+) -> Result<Listener, Error> {
     let name =
         if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") };
     let to_bind = match address {
@@ -63,7 +89,7 @@ pub fn listen_tcp(address: &str, port: u16, backlog: i32) -> Result<Listener, Er
             .and_then(|mut found| found.next())
             .ok_or_else(|| Error::NoSuchAddress { address: name.clone() })?,
     };
-    let bound = bind_patiently(to_bind, backlog).map_err(|source| Error::listen(name, source))?;
+    let bound = bind(to_bind).map_err(|source| Error::listen(name, source))?;
     let local = bound.local_addr().map_err(Error::setup("the address of a listening socket"))?.to_string();
     Ok(Listener { link: ListenerLink::Tcp(bound.into()), local })
 }
@@ -146,6 +172,14 @@ impl Listener {
         match &self.link {
             ListenerLink::Unix(..) => None,
             ListenerLink::Tcp(_) | ListenerLink::Simulated(_) => self.local.rsplit_once(':')?.1.parse().ok(),
+        }
+    }
+
+    /// How it can be ended when a driver has it; `None` for those that are not TCP.
+    pub fn stopper(&self) -> Option<io::Result<Stop>> {
+        match &self.link {
+            ListenerLink::Tcp(fd) => Some(fd.try_clone().map(Stop)),
+            ListenerLink::Unix(..) | ListenerLink::Simulated(_) => None,
         }
     }
 

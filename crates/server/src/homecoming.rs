@@ -19,6 +19,7 @@ impl Thread {
     pub(crate) fn receive(&mut self, message: Message) {
         match message {
             Message::Adopt(socket, protocol) => self.host.adopt(socket, protocol),
+            Message::Listen(listeners) => self.host.listen(listeners),
             Message::Hop(node) => self.take_hop(node),
             Message::Done(node, published) => {
                 self.come_home(*node);

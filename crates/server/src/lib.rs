@@ -21,6 +21,7 @@ mod homecoming;
 mod latency_monitor;
 mod library_store;
 mod lifecycle;
+mod listeners;
 mod log;
 mod memcached;
 mod message;

@@ -7,12 +7,28 @@ use proactor::{CloseMode, Socket};
 use resp::{Proto, Reply};
 use shard::{Scope, Subscriber};
 
+use crate::listeners::Listening;
 use crate::parser::Parser;
 use crate::pubsub::is_for_events;
 use crate::session::{Protocol, Session};
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
+    /// Accepts connections on these as well.
+    pub(crate) fn listen(&mut self, listeners: Listening) {
+        for (protocol, listener) in listeners {
+            let local = listener.local().to_owned();
+            match self.driver.listen(listener) {
+                Ok(number) => {
+                    self.protocols.resize(self.protocols.len().max(number + 1), Protocol::default());
+                    self.protocols[number] = protocol;
+                    tracing::info!("ready to accept connections on {local}");
+                }
+                Err(error) => tracing::error!("cannot accept connections on {local}: {error}"),
+            }
+        }
+    }
+
     /// Takes a new connection, or sends it away.
     pub(crate) fn adopt(&mut self, socket: Socket, protocol: Protocol) {
         let shared = self.shared;

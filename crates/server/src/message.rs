@@ -7,6 +7,7 @@ use proactor::Socket;
 use shard::Node;
 
 use crate::gather::{Answer, Question};
+use crate::listeners::Listening;
 use crate::migration::Returned;
 use crate::populate::Share;
 use crate::session::Protocol;
@@ -17,6 +18,8 @@ use crate::tracking::Keys;
 pub(crate) enum Message {
     /// A new connection for this thread, and what is spoken on it.
     Adopt(Socket, Protocol),
+    /// Accept connections on these as well. Only for the first thread.
+    Listen(Listening),
     /// A command to run here: its shard is at home here.
     Hop(Box<Node<Task>>),
     /// A delegated task that was run elsewhere comes home, with what it published for subscribers of this thread.

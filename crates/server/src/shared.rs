@@ -15,6 +15,7 @@ use shard::{Placement, Subscriber};
 use crate::cross_protocol::AttackLog;
 use crate::eviction::Exceeded;
 use crate::library_store::LibraryStore;
+use crate::listeners::Listeners;
 use crate::message::Message;
 use crate::migration::Migrations;
 use crate::patterns::Patterns;
@@ -92,6 +93,8 @@ pub(crate) struct Shared {
     pub(crate) patterns: Patterns,
     /// Subscriptions to channels of keyspace events, which are published without entering the shards of their channels.
     pub(crate) event_channels: Patterns,
+    /// Where the server listens.
+    pub(crate) listeners: Listeners,
     /// The connections of all clients by their id. Rarely asked for.
     clients: Mutex<HashMap<u64, Subscriber>>,
     /// Clients that track keys.
@@ -162,6 +165,7 @@ impl Shared {
             threads,
             patterns: Patterns::default(),
             event_channels: Patterns::default(),
+            listeners: Listeners::default(),
             clients: Mutex::default(),
             tracking_count: AtomicUsize::new(0),
             monitor_count: AtomicUsize::new(0),

@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use proactor::{Driver, Listener, Waker};
+use proactor::{Driver, Waker};
 
 use crate::error::Error;
-use crate::session::Protocol;
+use crate::listeners::Listening;
 use crate::settings::{
     BIND, DIR, DISABLE_THP, Found, Invocation, MAXCLIENTS, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET, PIDFILE,
     PORT, Settings, TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM, WithoutEffect, help, rename, version_line,
@@ -132,7 +132,7 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     crash::watch(shared)
         .map_err(|source| Error::Io { what: "cannot prepare for crashes".to_owned(), source })?;
     obey_signals(shared)?;
-    let listeners = listen(&shared.settings)?;
+    let listeners = shared.listeners.open(&shared.settings)?;
     let places: Vec<String> = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();
     let pid_file = PidFile::write(&shared.settings);
     shared.begin_loading(&choice);
@@ -190,47 +190,10 @@ impl Settings {
     }
 }
 
-/// Opens all sockets that the settings name.
-fn listen(settings: &Settings) -> Result<Vec<(Protocol, Listener)>, Error> {
-    let mut listeners = Vec::new();
-    for (protocol, port, path) in
-        [(Protocol::Redis, PORT, UNIXSOCKET), (Protocol::Memcached, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET)]
-    {
-        let opened = listen_for(settings, settings.number(port) as u16, &settings.text(path))?;
-        listeners.extend(opened.into_iter().map(|listener| (protocol, listener)));
-    }
-    if listeners.is_empty() { Err(Error::NowhereToListen) } else { Ok(listeners) }
-}
-
-fn listen_for(settings: &Settings, port: u16, path: &str) -> Result<Vec<Listener>, Error> {
-    let mut listeners = Vec::new();
-    let backlog = settings.number(TCP_BACKLOG) as i32;
-    let addresses = if port == 0 { "".into() } else { settings.text(BIND) };
-    for address in addresses.split_whitespace() {
-        let (address, may_be_missing) = match address.strip_prefix('-') {
-            Some(address) => (address, true),
-            None => (address, false),
-        };
-        match proactor::listen_tcp(address, port, backlog) {
-            Ok(listener) => listeners.push(listener),
-            Err(proactor::Error::NoSuchAddress { .. } | proactor::Error::Listen { .. }) if may_be_missing => {
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    if !path.is_empty() {
-        let permissions =
-            Some(settings.number(UNIXSOCKETPERM) as u32).filter(|permissions| *permissions != 0);
-        let path = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
-        listeners.push(proactor::listen_unix(&path, permissions, backlog)?);
-    }
-    Ok(listeners)
-}
-
 /// A thread that has its driver and waits for the shared part.
 struct Starting {
     handle: JoinHandle<()>,
-    start: mpsc::Sender<(&'static Shared, Vec<(Protocol, Listener)>)>,
+    start: mpsc::Sender<(&'static Shared, Listening)>,
     waker: Arc<Waker>,
     driver_name: &'static str,
 }
@@ -284,7 +247,7 @@ fn open_threads(
 fn start_threads(
     shared: &'static Shared,
     threads: Vec<Starting>,
-    mut listeners: Vec<(Protocol, Listener)>,
+    mut listeners: Listening,
 ) -> Vec<JoinHandle<()>> {
     let handles = threads.into_iter().map(|thread| {
         let listeners = std::mem::take(&mut listeners);
@@ -294,7 +257,7 @@ fn start_threads(
     handles.collect()
 }
 
-fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners: Vec<(Protocol, Listener)>) {
+fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners: Listening) {
     // While the snapshot is being loaded heaps are with those who load.
     if !shared.snapshots.progress.is_loading() {
         heap::own();

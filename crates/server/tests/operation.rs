@@ -156,8 +156,8 @@ fn settings_are_read_and_changed() {
         (&["CONFIG", "GET", "timeout", "maxmemory"], "[timeout 9 maxmemory 1073741824]"),
         (&["CONFIG", "SET", "timeout", "1", "hz"], "-ERR syntax error"),
         (
-            &["CONFIG", "SET", "timeout", "1", "port", "2"],
-            "-ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable config",
+            &["CONFIG", "SET", "timeout", "1", "databases", "2"],
+            "-ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config",
         ),
         (
             &["CONFIG", "SET", "nothing", "1"],

@@ -82,17 +82,16 @@ impl UringDriver {
     }
 
     pub(crate) fn listen(&mut self, listener: Listener) -> io::Result<usize> {
-        let number = self.acceptor.listeners.len();
         if let Some(fd) = listener.fd() {
             sys::set_blocking(fd)?;
         }
-        self.acceptor.listeners.push(listener);
+        let number = self.acceptor.add(listener);
         self.accept(number);
         Ok(number)
     }
 
     fn accept(&mut self, number: usize) {
-        if let Some(fd) = self.acceptor.listeners.get(number).and_then(Listener::fd) {
+        if let Some(fd) = self.acceptor.listener(number).and_then(Listener::fd) {
             self.ring.accept(fd.as_raw_fd(), Tag::numbered(Kind::Accept, number as u32));
         }
     }
@@ -321,11 +320,12 @@ impl UringDriver {
         match completion.length() {
             Ok(_) => {
                 let fd = sys::own(completion.result);
-                if let Some(listener) = self.acceptor.listeners.get(number) {
+                if let Some(listener) = self.acceptor.listener(number) {
                     events.push(Event::Accepted { socket: listener.accepted(fd), listener: number });
                 }
                 self.acceptor.succeeded();
             }
+            Err(error) if !completion.has_more && self.acceptor.has_ended(number, &error) => return,
             Err(error) => {
                 has_to_pause = self.acceptor.failed(&error, self.thread.clock.monotonic_ns());
             }

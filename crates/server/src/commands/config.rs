@@ -3,8 +3,9 @@
 use command::Flag::*;
 use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Run, Shape, block, string};
 
+use crate::listeners::ADDRESS_COUNT_MAX;
 use crate::log;
-use crate::settings::{self, DIR, ENABLE_PROTECTED_CONFIGS, Effect, Id, MAXCLIENTS, setting};
+use crate::settings::{self, BIND, DIR, ENABLE_PROTECTED_CONFIGS, Effect, Id, MAXCLIENTS, setting};
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
 
@@ -117,13 +118,14 @@ pub(super) fn change(ctx: &mut Ctx, pairs: &[(&str, &str)], may_protected: bool)
 
 /// Does what has to follow from a change; the setting and the reason if that failed.
 fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(), (Id, String)> {
-    let (mut has_data, mut has_memory, mut has_password) = (false, false, false);
+    let (mut has_data, mut has_memory, mut has_password, mut listens) = (false, false, false, None);
     for id in ids {
         match setting(id).effect {
             Effect::Read => {}
             Effect::Data => has_data = true,
             Effect::Password => has_password = true,
             Effect::Memory => has_memory = true,
+            Effect::Listen => listens = listens.or(Some(id)),
             Effect::LogLevel => log::show(&shared.settings),
             Effect::MaxClients => {
                 let wanted = shared.settings.number(MAXCLIENTS) as u64;
@@ -139,6 +141,9 @@ fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(
             }
         }
     }
+    if let Some(id) = listens {
+        listen_anew(shared, id).map_err(|why| (id, why.to_owned()))?;
+    }
     if has_memory {
         warn_of_memory(shared);
     }
@@ -149,6 +154,21 @@ fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(
         shared.users.set_default_password(shared.settings.password().as_deref().map(str::as_bytes));
     }
     Ok(())
+}
+
+/// Listens on other addresses or another port; with an error, in Redis' words, where it did before.
+fn listen_anew(shared: &Shared, changed: Id) -> Result<(), &'static str> {
+    if shared.settings.text(BIND).split_whitespace().count() > ADDRESS_COUNT_MAX {
+        return Err("Too many bind addresses specified.");
+    }
+    shared.listen_anew().map_err(|error| {
+        tracing::warn!("{error}");
+        if changed == BIND {
+            "Failed to bind to specified addresses."
+        } else {
+            "Unable to listen on this port. Check server logs."
+        }
+    })
 }
 
 /// Tells the operator that the new limit is below what is used.

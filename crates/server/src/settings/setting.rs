@@ -80,6 +80,8 @@ pub(crate) enum Effect {
     MaxClients,
     /// The process changes its working directory.
     Directory,
+    /// The server listens elsewhere.
+    Listen,
     /// The default user gets another password.
     Password,
 }

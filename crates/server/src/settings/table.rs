@@ -36,7 +36,7 @@ settings! {
         name: "port",
         kind: Kind::Integer { min: 0, max: 65535 },
         default: "6379",
-        change: Change::AtStart,
+        effect: Effect::Listen,
         doc: "TCP port to listen on; 0: none",
         ..Setting::of(Group::Network)
     };
@@ -44,7 +44,7 @@ settings! {
         name: "bind",
         kind: Kind::Words,
         default: "* -::*",
-        change: Change::AtStart,
+        effect: Effect::Listen,
         doc: "Addresses to listen on; * is all of IPv4, ::* all of IPv6, a - before one lets it be missing",
         ..Setting::of(Group::Network)
     };

@@ -1,8 +1,9 @@
-//! The log: lines of text on standard output or in a file.
+//! The log: lines of text on standard output or in a file, and in the system's log as well if it is to have them.
 //!
 //! Debian's logrotate renames the file and tells nobody. So once a second the server looks whether the file at the path
 //! is still the one that it writes to; if not, and on `SIGHUP`, it opens the path again.
 
+use std::ffi::CString;
 use std::fs::{File, Metadata};
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -11,13 +12,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use syslog_tracing::{Facility, Options, Syslog};
 use tracing::Level;
 use tracing_subscriber::filter::dynamic_filter_fn;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::prelude::*;
 
 use crate::error::Error;
-use crate::settings::{LOGFILE, LOGLEVEL, Settings};
+use crate::settings::{LOGFILE, LOGLEVEL, SYSLOG_ENABLED, SYSLOG_FACILITY, SYSLOG_IDENT, Settings};
 
 /// What is shown: 0 nothing, 1 errors … 5 everything.
 static SHOWN: AtomicU8 = AtomicU8::new(3);
@@ -85,8 +87,14 @@ pub(crate) fn open(settings: &Settings) -> Result<(), Error> {
     let shown = dynamic_filter_fn(|metadata, _| rank(*metadata.level()) <= SHOWN.load(Ordering::Relaxed));
     let lines =
         tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(is_terminal).with_target(false);
+    let system_lines = system_log(settings)?.map(|writer| {
+        let shown = dynamic_filter_fn(|metadata, _| rank(*metadata.level()) <= SHOWN.load(Ordering::Relaxed));
+        // It knows the time and the level itself.
+        let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(false).with_target(false);
+        lines.with_level(false).without_time().with_filter(shown)
+    });
     // A second server in one process (a test) shares the first one's log.
-    let _ = tracing_subscriber::registry().with(lines.with_filter(shown)).try_init();
+    let _ = tracing_subscriber::registry().with(lines.with_filter(shown)).with(system_lines).try_init();
     Ok(())
 }
 
@@ -103,6 +111,29 @@ pub(crate) fn reopen() {
 /// Where the log goes, for a crash, in which nobody may wait for a lock.
 pub(crate) fn descriptor() -> RawFd {
     DESCRIPTOR.load(Ordering::Relaxed)
+}
+
+/// The system's log, if the settings want it.
+fn system_log(settings: &Settings) -> Result<Option<Syslog>, Error> {
+    if !settings.is_on(SYSLOG_ENABLED) {
+        return Ok(None);
+    }
+    let ident = CString::new(settings.text(SYSLOG_IDENT).as_bytes()).map_err(|error| Error::Io {
+        what: "cannot use syslog-ident".to_owned(),
+        source: io::Error::new(io::ErrorKind::InvalidInput, error),
+    })?;
+    let facility = match settings.number(SYSLOG_FACILITY) {
+        1 => Facility::User,
+        17 => Facility::Local1,
+        18 => Facility::Local2,
+        19 => Facility::Local3,
+        20 => Facility::Local4,
+        21 => Facility::Local5,
+        22 => Facility::Local6,
+        23 => Facility::Local7,
+        _ => Facility::Local0,
+    };
+    Ok(Syslog::new(ident, Options::LOG_PID | Options::LOG_NDELAY | Options::LOG_NOWAIT, facility))
 }
 
 /// Takes over `loglevel`.

@@ -618,6 +618,39 @@ settings! {
         doc: "A crash writes a report to the log: where it was, which command ran, what the server was like",
         ..Setting::of(Group::Watching)
     };
+    SYSLOG_ENABLED = Setting {
+        name: "syslog-enabled",
+        kind: Kind::Bool,
+        default: "no",
+        change: Change::AtStart,
+        doc: "The log goes to the system's log as well",
+        ..Setting::of(Group::Watching)
+    };
+    SYSLOG_IDENT = Setting {
+        name: "syslog-ident",
+        default: "redis",
+        change: Change::AtStart,
+        doc: "What the server is called in the system's log",
+        ..Setting::of(Group::Watching)
+    };
+    SYSLOG_FACILITY = Setting {
+        name: "syslog-facility",
+        kind: Kind::Choice(&[
+            ("user", 1),
+            ("local0", 16),
+            ("local1", 17),
+            ("local2", 18),
+            ("local3", 19),
+            ("local4", 20),
+            ("local5", 21),
+            ("local6", 22),
+            ("local7", 23),
+        ]),
+        default: "local0",
+        change: Change::AtStart,
+        doc: "Where the system's log sorts it in",
+        ..Setting::of(Group::Watching)
+    };
     SLOWLOG_LOG_SLOWER_THAN = Setting {
         name: "slowlog-log-slower-than",
         alias: Some("commandlog-execution-slower-than"),

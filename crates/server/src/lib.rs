@@ -5,6 +5,7 @@
 
 mod accounting;
 mod admit;
+mod background;
 mod bounds;
 mod busy;
 mod commands;

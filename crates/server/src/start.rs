@@ -10,11 +10,12 @@ use std::thread::JoinHandle;
 
 use proactor::{Driver, Waker};
 
+use crate::background::Background;
 use crate::error::Error;
 use crate::listeners::Listening;
 use crate::settings::{
-    BIND, DIR, DISABLE_THP, Found, Invocation, MAXCLIENTS, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET, PIDFILE,
-    PORT, Settings, TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM, WithoutEffect, help, rename, version_line,
+    DIR, DISABLE_THP, Found, Invocation, MAXCLIENTS, PIDFILE, Settings, WithoutEffect, help, rename,
+    version_line,
 };
 use crate::shared::Shared;
 use crate::snapshot::aof::Choice;
@@ -26,6 +27,8 @@ use crate::{crash, log, processors, supervisor, system};
 
 /// File descriptors that are needed beside those of clients.
 const RESERVED_FILES: u64 = 32;
+/// The pid file of a server in the background, if the settings name none; as in Redis.
+const PID_FILE: &str = "/var/run/redis.pid";
 /// File descriptors of one thread.
 const FILES_PER_THREAD: u64 = 4;
 
@@ -90,40 +93,13 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     found.check()?;
     let mut table = crate::commands::table();
     rename(&mut table, &found.renames)?;
+    let background = Background::begin(&settings)?;
     if settings.is_on(DISABLE_THP) {
         system::disable_huge_pages();
     }
     heap::keep_freed();
-    let directory = settings.text(DIR);
-    if !directory.is_empty() {
-        std::env::set_current_dir(&*directory).map_err(|source| Error::Io {
-            what: format!("cannot change to the directory {directory}"),
-            source,
-        })?;
-    }
-    settings.note_directory();
-    log::open(&settings)?;
-    let threads = settings.threads();
-    tracing::info!(
-        "Darter {DARTER_VERSION} (as Redis {REDIS_VERSION}) starts, process {}, {} threads ({})",
-        std::process::id(),
-        threads.count,
-        threads.reason
-    );
-    processors::confine_server(&settings);
-    supervisor::begin(&settings);
-    if !found.without_effect.is_empty() {
-        let names: Vec<&str> = found.without_effect.iter().map(|directive| directive.name).collect();
-        tracing::warn!("accepted without effect: {}", names.join(", "));
-    }
+    open_log(&settings, &found)?;
     let users = Users::at_start(&table, &settings, &found.users)?;
-    let memory_bytes_max = settings.memory_bytes_max();
-    if (1..1 << 20).contains(&memory_bytes_max) {
-        tracing::warn!(
-            "WARNING: You specified a maxmemory value that is less than 1MB (current value is {memory_bytes_max} bytes). Are you \
-             sure this is what you really want?"
-        );
-    }
     settings.lower_maxclients();
     let choice = Choice::at_start(&settings)?;
     system::hold_signals();
@@ -134,7 +110,8 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     obey_signals(shared)?;
     let listeners = shared.listeners.open(&shared.settings)?;
     let places: Vec<String> = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();
-    let pid_file = PidFile::write(&shared.settings);
+    let pid_file = PidFile::write(&shared.settings, background.is_on());
+    background.end_start();
     shared.begin_loading(&choice);
     let threads = start_threads(shared, threads, listeners);
     let is_loading = shared.snapshots.progress.is_loading();
@@ -155,6 +132,40 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     shared.end();
     drop(pid_file);
     tracing::info!("the server stops");
+    Ok(())
+}
+
+/// Goes to the working directory, opens the log, and says there what the server is told to be.
+fn open_log(settings: &Settings, found: &Found) -> Result<(), Error> {
+    let directory = settings.text(DIR);
+    if !directory.is_empty() {
+        std::env::set_current_dir(&*directory).map_err(|source| Error::Io {
+            what: format!("cannot change to the directory {directory}"),
+            source,
+        })?;
+    }
+    settings.note_directory();
+    log::open(settings)?;
+    let threads = settings.threads();
+    tracing::info!(
+        "Darter {DARTER_VERSION} (as Redis {REDIS_VERSION}) starts, process {}, {} threads ({})",
+        std::process::id(),
+        threads.count,
+        threads.reason
+    );
+    processors::confine_server(settings);
+    supervisor::begin(settings);
+    if !found.without_effect.is_empty() {
+        let names: Vec<&str> = found.without_effect.iter().map(|directive| directive.name).collect();
+        tracing::warn!("accepted without effect: {}", names.join(", "));
+    }
+    let memory_bytes_max = settings.memory_bytes_max();
+    if (1..1 << 20).contains(&memory_bytes_max) {
+        tracing::warn!(
+            "WARNING: You specified a maxmemory value that is less than 1MB (current value is {memory_bytes_max} bytes). Are you \
+             sure this is what you really want?"
+        );
+    }
     Ok(())
 }
 
@@ -290,11 +301,13 @@ struct PidFile(Option<PathBuf>);
 
 impl PidFile {
     /// Writes it. A server without the file serves as well, so a failure is only logged.
-    fn write(settings: &Settings) -> PidFile {
-        let path = settings.text(PIDFILE);
-        if path.is_empty() {
-            return PidFile(None);
-        }
+    /// In the background there always is one.
+    fn write(settings: &Settings, is_in_background: bool) -> PidFile {
+        let path = match settings.text(PIDFILE) {
+            path if !path.is_empty() => path,
+            _ if is_in_background => PID_FILE.into(),
+            _ => return PidFile(None),
+        };
         let path = std::path::absolute(Path::new(&*path)).unwrap_or_else(|_| PathBuf::from(&*path));
         match std::fs::write(&path, format!("{}\n", std::process::id())) {
             Ok(()) => PidFile(Some(path)),

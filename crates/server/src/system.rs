@@ -30,6 +30,15 @@ pub(crate) fn raise_file_limit(wanted: u64) -> u64 {
     limit.rlim_cur
 }
 
+/// Makes a second process, which goes on from here; true in the new one. There must be one thread only.
+pub(crate) fn fork() -> io::Result<bool> {
+    // SAFETY: no other thread can have left anything half done that the new process would need.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        child => Ok(child == 0),
+    }
+}
+
 /// Sees to it that memory never comes in huge pages.
 pub(crate) fn disable_huge_pages() {
     let (disable, unused): (libc::c_ulong, libc::c_ulong) = (1, 0);

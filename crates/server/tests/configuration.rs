@@ -3,9 +3,11 @@
 //! `shipped/` has the facts of the files that servers are shipped with: the lines that are not commented out, and behind
 //! `- ` the names of those that are.
 
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 
-use blackbox::{Client, Scratch, Server, run};
+use blackbox::{Client, Scratch, Server, eventually, free_port, run};
 use resp::Value;
 
 /// The files of `shipped/`.
@@ -279,4 +281,137 @@ fn debug_is_allowed_as_redis_allows_it() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().find(|line| line.contains("--enable-debug-command")).unwrap();
     assert!(line.ends_with("[default: no]"), "{line}");
+}
+
+/// Ends the server that listens at `socket`, which nobody waits for as its parent.
+fn shut_down(socket: &str, pid_file: &str) {
+    let mut client = Client::over(UnixStream::connect(socket).unwrap());
+    client.send("SHUTDOWN NOSAVE");
+    client.expect_end();
+    eventually("the pid file is removed", || !Path::new(pid_file).exists());
+}
+
+#[test]
+fn in_the_background_the_command_ends_when_the_server_listens() {
+    let scratch = Scratch::new("background");
+    let (socket, pid_file, log) = (scratch.path("socket"), scratch.path("pid"), scratch.path("log"));
+    let text = format!(
+        "port 0\nunixsocket {socket}\ndaemonize yes\npidfile {pid_file}\nlogfile {log}\nsave \"\"\nproactor_threads 2\ndir {}\n",
+        scratch.path("")
+    );
+    let path = scratch.file("redis.conf", &text);
+    let output = run(&[], &[&path]);
+    assert_eq!((output.status.code(), &*output.stdout, &*output.stderr), (Some(0), &b""[..], &b""[..]));
+    let process_id: u32 = std::fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap();
+    let mut client = Client::over(UnixStream::connect(&socket).unwrap());
+    assert_eq!(client.show("PING"), "PONG");
+    assert_eq!(client.info("server", "process_id"), process_id.to_string());
+    // It leads a session of its own, and holds no terminal.
+    let status = std::fs::read_to_string(format!("/proc/{process_id}/stat")).unwrap();
+    let fields: Vec<&str> = status.rsplit(") ").next().unwrap().split(' ').collect();
+    assert_eq!(fields[3], process_id.to_string(), "{status}");
+    for number in 0..3 {
+        let link = std::fs::read_link(format!("/proc/{process_id}/fd/{number}")).unwrap();
+        assert_eq!(link, Path::new("/dev/null"));
+    }
+    // A second one says why it cannot serve, and so does its status.
+    let output = run(&[], &[&path]);
+    let error = format!("darter: cannot listen on {socket}: another process uses this socket\n");
+    assert_eq!(
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()),
+        (Some(1), error)
+    );
+    shut_down(&socket, &pid_file);
+    // Under systemd it stays where it is.
+    let notified = scratch.path("notify");
+    let _notified = UnixDatagram::bind(&notified).unwrap();
+    let variable = format!("NOTIFY_SOCKET={notified}");
+    let server =
+        Server::launch(&["env", &variable], &["--daemonize", "yes", "--supervised", "auto"]).unwrap();
+    assert_eq!(server.client().info("server", "process_id"), server.process_id().to_string());
+}
+
+#[test]
+fn the_log_goes_to_the_system_as_well() {
+    // The C library knows one place for it. Where somebody listens there already, only the start is tested.
+    let place = Path::new("/dev/log");
+    let socket = (!place.exists()).then(|| UnixDatagram::bind(place).expect("tests run as root"));
+    let options = ["--syslog-enabled", "yes", "--syslog-ident", "my-queue", "--syslog-facility", "local3"];
+    let server = Server::start(1, "auto", &options);
+    assert_eq!(server.client().show("CONFIG GET syslog-facility"), "1) \"syslog-facility\"\n2) \"local3\"");
+    assert!(server.log_end().contains("ready to accept connections"));
+    let Some(socket) = socket else { return };
+    std::fs::remove_file(place).unwrap();
+    socket.set_read_timeout(Some(blackbox::PATIENCE)).unwrap();
+    let mut message = [0; 1024];
+    loop {
+        let length = socket.recv(&mut message).unwrap();
+        let line = String::from_utf8_lossy(&message[..length]).into_owned();
+        // local3 is 19, a notice is 5.
+        assert!(
+            line.starts_with("<157>") && line.contains(&format!(" my-queue[{}]: ", server.process_id())),
+            "{line}"
+        );
+        if line.contains("ready to accept connections") {
+            break;
+        }
+    }
+}
+
+#[test]
+fn port_and_addresses_change_while_the_server_runs() {
+    for io in ["uring", "epoll"] {
+        for threads in [1, 3] {
+            check_listening(io, threads);
+        }
+    }
+}
+
+fn check_listening(io: &str, threads: usize) {
+    let Ok(server) = Server::darter(&["--io", io, "--proactor_threads", &threads.to_string()]) else {
+        assert_eq!(io, "uring", "epoll is everywhere");
+        return;
+    };
+    let first = server.port();
+    let mut client = server.client();
+    let answers = |address: &str, port: u16| match TcpStream::connect((address, port)) {
+        Ok(stream) => Client::over(stream).show("PING") == "PONG",
+        Err(_) => false,
+    };
+    let second = free_port().unwrap();
+    assert_eq!(client.show(&format!("CONFIG SET port {second}")), "OK");
+    assert!(answers("127.0.0.1", second) && !answers("127.0.0.1", first));
+    // Old and new address are in each other's way.
+    assert_eq!(client.show("CONFIG SET bind *"), "OK");
+    assert!(answers("127.0.0.1", second) && answers("127.0.0.2", second));
+    assert_eq!(client.show("CONFIG SET bind '127.0.0.2 -192.0.2.1'"), "OK");
+    assert!(answers("127.0.0.2", second) && !answers("127.0.0.1", second));
+    // What fails leaves everything as it was.
+    let taken = TcpListener::bind("127.0.0.2:0").unwrap();
+    let taken_port = taken.local_addr().unwrap().port();
+    let failed = |name: &str, why: &str| {
+        format!("(error) ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
+    };
+    assert_eq!(
+        client.show(&format!("CONFIG SET port {taken_port} timeout 7")),
+        failed("port", "Unable to listen on this port. Check server logs.")
+    );
+    assert_eq!(
+        client.show("CONFIG SET bind 192.0.2.1"),
+        failed("bind", "Failed to bind to specified addresses.")
+    );
+    let many = vec!["127.0.0.1"; 17].join(" ");
+    assert_eq!(
+        client.show(&format!("CONFIG SET bind '{many}'")),
+        failed("bind", "Too many bind addresses specified.")
+    );
+    assert_eq!(client.show("CONFIG GET port"), format!("1) \"port\"\n2) \"{second}\""));
+    assert_eq!(client.show("CONFIG GET timeout"), "1) \"timeout\"\n2) \"0\"");
+    assert_eq!(client.show("CONFIG GET bind"), "1) \"bind\"\n2) \"127.0.0.2 -192.0.2.1\"");
+    assert!((0..20).all(|_| answers("127.0.0.2", second)), "every thread gets connections");
+    assert_eq!(client.show("CONFIG SET port 0"), "OK");
+    assert!(!answers("127.0.0.2", second));
+    assert_eq!(client.show(&format!("CONFIG SET port {first} bind '127.0.0.1 -::1'")), "OK");
+    assert!((0..20).all(|_| answers("127.0.0.1", first)));
+    assert_eq!(client.show("PING"), "PONG", "who was connected stays so");
 }

@@ -95,7 +95,11 @@ fn page() -> String {
             );
         }
     }
-    let ignored: Vec<String> = IGNORED.iter().filter(|foreign| foreign.setting().refused.is_empty()).map(|foreign| format!("`{}`", foreign.name())).collect();
+    let ignored: Vec<String> = IGNORED
+        .iter()
+        .filter(|foreign| foreign.setting().refused.is_empty())
+        .map(|foreign| format!("`{}`", foreign.name()))
+        .collect();
     let _ = write!(
         text,
         "\n## {}\n\nAccepted, kept and shown by `CONFIG GET`, because configurations for Redis and Valkey have them: {}.\n",

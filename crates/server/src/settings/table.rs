@@ -706,8 +706,7 @@ settings! {
         kind: Kind::Bool,
         default: "no",
         change: Change::AtStart,
-        doc: "The server stays in the foreground; let a service manager start it",
-        refused: "the server stays in the foreground; set it to no, and let a service manager start it",
+        doc: "The server runs in the background: the command ends when it listens. Under systemd (see supervised) it stays in the foreground",
         ..Setting::of(Group::Process)
     };
     SUPERVISED = Setting {
@@ -743,7 +742,7 @@ settings! {
     PIDFILE = Setting {
         name: "pidfile",
         change: Change::AtStart,
-        doc: "File that holds the process number while the server runs; empty: none",
+        doc: "File that holds the process number while the server runs; empty: none, in the background /var/run/redis.pid",
         ..Setting::of(Group::Process)
     };
     DIR = Setting {

@@ -1,0 +1,61 @@
+//! Running in the background, as `daemonize yes` wants it.
+//!
+//! The process forks before it has any thread. The one that was started waits until the other one listens, or has failed and has
+//! said why, and ends with status 0 or 1 accordingly; so whoever starts the server knows whether it serves. Until then the
+//! new process keeps standard error, and nothing after that. Where systemd or upstart supervises the process, it stays in the
+//! foreground, as Redis does.
+
+use std::fs::File;
+use std::io::{self, PipeWriter, Read, Write};
+
+use rustix::stdio;
+
+use crate::error::Error;
+use crate::settings::{DAEMONIZE, Settings};
+use crate::supervisor::Supervisor;
+use crate::system;
+
+/// Where a server in the background says that it listens; `None` in the foreground.
+#[derive(Debug)]
+pub(crate) struct Background(Option<PipeWriter>);
+
+impl Background {
+    /// Goes on in a new process if the settings want it; then the one that was started does not return. There must be no
+    /// threads yet.
+    pub(crate) fn begin(settings: &Settings) -> Result<Background, Error> {
+        if !settings.is_on(DAEMONIZE) || Supervisor::of(settings) != Supervisor::Nobody {
+            return Ok(Background(None));
+        }
+        let failed = |source| Error::Io { what: "cannot go into the background".to_owned(), source };
+        let (mut reader, writer) = io::pipe().map_err(failed)?;
+        if !system::fork().map_err(failed)? {
+            drop(writer);
+            let status = match reader.read(&mut [0]) {
+                Ok(1) => 0,
+                _ => 1,
+            };
+            std::process::exit(status);
+        }
+        rustix::process::setsid().map_err(|error| failed(error.into()))?;
+        let nowhere = File::options().read(true).write(true).open("/dev/null").map_err(failed)?;
+        stdio::dup2_stdin(&nowhere).map_err(|error| failed(error.into()))?;
+        stdio::dup2_stdout(&nowhere).map_err(|error| failed(error.into()))?;
+        Ok(Background(Some(writer)))
+    }
+
+    /// Whether the server runs in the background.
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The server listens: the process that was started may end.
+    pub(crate) fn end_start(self) {
+        let Some(mut writer) = self.0 else { return };
+        let nowhere = File::options().write(true).open("/dev/null");
+        if nowhere.and_then(|nowhere| Ok(stdio::dup2_stderr(&nowhere)?)).is_err() {
+            tracing::warn!("standard error stays open");
+        }
+        // If the other process was killed, nobody waits.
+        let _ = writer.write_all(b"1");
+    }
+}

@@ -3,6 +3,12 @@
 //! A vector with a start: consuming moves the start, and only an append that lacks room moves bytes. An empty
 //! buffer starts at its beginning again.
 
+/// What may come with one read.
+const READ_BYTES: usize = 64 * 1024;
+/// Buffers up to here double. Larger ones grow by a quarter, so that they take little more than what came; from 4 MiB on that copies nothing
+/// (`heap`).
+const DOUBLED_BYTES_MAX: usize = 1 << 20;
+
 /// The input of one connection.
 #[derive(Debug, Default)]
 pub struct InputBuffer {
@@ -46,19 +52,29 @@ impl InputBuffer {
 
     /// Adds bytes at the end.
     pub fn append(&mut self, bytes: &[u8]) {
-        if self.start > 0 && self.bytes.capacity() - self.bytes.len() < bytes.len() {
-            self.bytes.drain(..self.start);
-            self.start = 0;
+        if self.bytes.capacity() - self.bytes.len() < bytes.len() {
+            self.make_room(bytes.len(), 0);
         }
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Makes room for `len` bytes that are about to come, so that it need not grow step by step.
-    pub fn reserve(&mut self, len: usize) {
-        if len > self.bytes.capacity() - self.bytes.len() {
-            self.bytes.drain(..self.start);
-            self.start = 0;
-            self.bytes.reserve_exact(len);
+    /// Makes room for some of the `len` bytes that are announced, in proportion to what came: so it need not grow with every read,
+    /// and takes little more than what the client sent.
+    pub fn expect(&mut self, len: usize) {
+        if self.bytes.capacity() - self.bytes.len() < len.min(READ_BYTES) {
+            self.make_room(len.min(READ_BYTES), len);
+        }
+    }
+
+    /// Makes room for `needed` bytes, and for more of those that are `announced`; if none are, for as many as are likely.
+    fn make_room(&mut self, needed: usize, announced: usize) {
+        self.bytes.drain(..self.start);
+        self.start = 0;
+        let came = self.bytes.len();
+        let growth = if came < DOUBLED_BYTES_MAX { came } else { came / 4 };
+        let growth = if announced > 0 { growth.min(announced) } else { growth };
+        if self.bytes.capacity() - came < needed {
+            self.bytes.reserve_exact(growth.max(needed));
         }
     }
 
@@ -81,11 +97,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reserving_keeps_what_is_there() {
+    fn what_is_announced_makes_room_in_proportion_to_what_came() {
+        const ANNOUNCED: usize = 512 << 20;
+        let (mut input, mut growths, mut capacity) = (InputBuffer::new(), 0, 0);
+        input.append(b"xx$536870912\r\n");
+        input.consume(2);
+        for _ in 0..640 {
+            input.expect(ANNOUNCED - input.len());
+            growths += usize::from(input.capacity() != capacity);
+            capacity = input.capacity();
+            input.append(&[b'x'; READ_BYTES / 2]);
+            let most = if input.len() < DOUBLED_BYTES_MAX { 2 * input.len() } else { input.len() / 4 * 5 };
+            assert!(capacity <= most + 2 * READ_BYTES, "{capacity} for {}", input.len());
+        }
+        assert_eq!(&input.as_slice()[..14], b"$536870912\r\nxx");
+        assert!(growths < 30, "{growths}");
+    }
+
+    #[test]
+    fn what_is_announced_fits_at_once_if_it_is_short() {
         let mut input = InputBuffer::new();
         input.append(b"abc");
         input.consume(1);
-        input.reserve(1000);
+        input.expect(1000);
         assert_eq!(input.as_slice(), b"bc");
         let capacity = input.capacity();
         input.append(&[b'x'; 1000]);

@@ -28,9 +28,6 @@ use crate::session::{Protocol, Session, State, Watching};
 use crate::shared::Shared;
 use crate::timers::Timers;
 
-/// How many times the bytes that came of a long request are reserved for the rest of it, which is only announced.
-const INPUT_GROWTH_MAX: usize = 16;
-
 /// A thread: what it holds of the store, and everything else.
 pub(crate) struct Thread {
     pub(crate) tx: Tx<'static>,
@@ -145,7 +142,7 @@ impl ThreadHost {
     }
 
     /// Whether something is left to be freed.
-    fn has_work_on_garbage(&self) -> bool {
+    pub(crate) fn has_work_on_garbage(&self) -> bool {
         self.garbage.iter().any(|garbage| !garbage.is_cut() || self.snapshot.has_room())
     }
 
@@ -339,7 +336,7 @@ impl Thread {
         self.leave_all();
         self.host.stats().count_io(consumed, io.output.len() - output_bytes);
         io.input.consume(consumed);
-        io.input.reserve(parser.bytes_wanted().min(INPUT_GROWTH_MAX * io.input.len()));
+        io.input.expect(parser.bytes_wanted());
         let session = self.host.current.take().expect("the session is put back where it was");
         let close_mode = session.close_mode();
         self.host.connections.put_back(conn, parser, session);

@@ -21,6 +21,8 @@ use crate::tx::Tx;
 const EFFECT_FIELDS_MAX: usize = 1024;
 /// Values of more elements than this are freed outside the shards.
 const FREED_IN_PLACE_MAX: usize = 64;
+/// The same of bytes: to give more back to the system takes long.
+const FREED_IN_PLACE_BYTES_MAX: usize = 1 << 20;
 
 /// The store, as far as the transaction entered it, seen by one client.
 pub struct Store<'a, 't> {
@@ -341,7 +343,16 @@ impl<'a, 't> Store<'a, 't> {
 
     /// Frees a value that left the keyspace; a large one later, outside the shards.
     pub fn free(&mut self, value: Value) {
-        if value.len() > FREED_IN_PLACE_MAX {
+        let is_large = match &value {
+            Value::Str(string) => string.len() > FREED_IN_PLACE_BYTES_MAX,
+            Value::List(list) => {
+                list.len() > FREED_IN_PLACE_MAX || list.memory_bytes() > FREED_IN_PLACE_BYTES_MAX
+            }
+            Value::Set(_) | Value::ZSet(_) | Value::Hash(_) | Value::Stream(_) => {
+                value.len() > FREED_IN_PLACE_MAX
+            }
+        };
+        if is_large {
             self.tx.posts.push(Post::Free(Garbage::Value(value)));
         }
     }

@@ -1,7 +1,7 @@
 //! What transcripts, which see only bytes, cannot say: large values are sent as they lie in the keyspace, and what
 //! waits to be sent does not change any more.
 
-use command::{Client, Local};
+use command::{Client, Local, Post};
 use keyspace::SHARED_BYTES_MIN;
 use resp::{Output, Proto};
 
@@ -63,5 +63,23 @@ fn what_waits_to_be_sent_does_not_change() {
         let name = String::from_utf8_lossy(args[0]);
         address(&waiting);
         assert!(!run(&mut store, &[b"GET", b"key"]).slices().any(|slice| slice == VALUE), "{name}");
+    }
+}
+
+#[test]
+fn what_takes_long_to_free_is_freed_later() {
+    let mut store = Local::new(FAMILIES);
+    let long = vec![b'x'; 2 << 20];
+    for (make, is_large) in [
+        ([b"SET", b"key".as_slice(), b"short"], false),
+        ([b"SET", b"key", &long], true),
+        ([b"RPUSH", b"key", b"short"], false),
+        ([b"RPUSH", b"key", &long], true),
+    ] {
+        run(&mut store, &make);
+        store.posts.clear();
+        run(&mut store, &[b"DEL", b"key"]);
+        let is_posted = store.posts.iter().any(|post| matches!(post, Post::Free(_)));
+        assert_eq!(is_posted, is_large, "{:?} of {} bytes", make[0], make[2].len());
     }
 }

@@ -5,7 +5,7 @@ PORT ?= 6379
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-holds scaling demo gates gate-memcached clean setup
+.PHONY: help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds scaling demo gates gate-memcached clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -90,6 +90,9 @@ bench-evictions: release ## Hit rates of a cache under each maxmemory-policy, be
 
 bench-memory: release ## Bytes for each key and element, time and CPU of saving and loading, beside redis-server and PEERS
 	scripts/bench-memory
+
+bench-resident: release ## What the process takes: after FLUSHALL, MEMORY PURGE, under maxmemory and with large requests, beside redis-server
+	scripts/resident-memory
 
 bench-holds: release ## How long single commands hold a shard when a key has a million elements, beside redis-server
 	scripts/holds

@@ -2,7 +2,7 @@
 //!
 //! They lie so close that a block which is not tiny takes at most a sixteenth more than was asked for. General allocators
 //! have four sizes for each doubling and waste a tenth. Every multiple of 64 bytes is one of them, for blocks that are to be
-//! aligned to a line.
+//! aligned to a line. Large blocks have steps of a kibibyte up to 32, then eight sizes for each doubling.
 
 /// Bytes of the largest small block.
 pub(crate) const SMALL_BYTES_MAX: usize = BANDS[2].last;
@@ -70,6 +70,54 @@ impl Class {
     }
 }
 
+/// Bytes of the largest large block.
+pub(crate) const LARGE_BYTES_MAX: usize = 512 * 1024;
+/// Number of sizes of large blocks.
+pub(crate) const LARGE_CLASSES: usize = EVEN_CLASSES + 4 * STEPS;
+/// Up to here these are multiples of a kibibyte.
+const EVEN_BYTES_MAX: usize = 32 * 1024;
+const EVEN_STEP: usize = 1024;
+const EVEN_CLASSES: usize = (EVEN_BYTES_MAX - SMALL_BYTES_MAX) / EVEN_STEP;
+/// Sizes of each doubling above.
+const STEPS: usize = 8;
+
+/// One of the sizes of large blocks, below [`LARGE_CLASSES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LargeClass(u8);
+
+impl LargeClass {
+    /// The smallest size that has room for `bytes`, if they make a large block.
+    #[inline]
+    pub(crate) fn of(bytes: usize) -> Option<Self> {
+        if bytes <= SMALL_BYTES_MAX || bytes > LARGE_BYTES_MAX {
+            return None;
+        }
+        let index = if bytes <= EVEN_BYTES_MAX {
+            (bytes - SMALL_BYTES_MAX - 1) / EVEN_STEP
+        } else {
+            let doublings = (bytes - 1).ilog2() - EVEN_BYTES_MAX.ilog2();
+            let step = (EVEN_BYTES_MAX / STEPS) << doublings;
+            EVEN_CLASSES + doublings as usize * STEPS + (bytes - 1) / step - STEPS
+        };
+        Some(LargeClass(index as u8))
+    }
+
+    /// Its place in a table of all sizes.
+    #[inline]
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// Bytes of a block.
+    #[inline]
+    pub(crate) fn bytes(self) -> usize {
+        match self.index().checked_sub(EVEN_CLASSES) {
+            None => SMALL_BYTES_MAX + (self.index() + 1) * EVEN_STEP,
+            Some(index) => (STEPS + index % STEPS + 1) * ((EVEN_BYTES_MAX / STEPS) << (index / STEPS)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,5 +131,18 @@ mod tests {
                 sizes.iter().position(|size| *size >= bytes).expect("the last one is large enough");
             assert_eq!(Class::of(bytes).index(), expected, "{bytes}");
         }
+    }
+
+    #[test]
+    fn every_large_size_has_the_smallest_class_with_room_for_it() {
+        let sizes: Vec<usize> = (0..LARGE_CLASSES).map(|number| LargeClass(number as u8).bytes()).collect();
+        assert!(sizes.is_sorted() && sizes.last() == Some(&LARGE_BYTES_MAX));
+        for bytes in (SMALL_BYTES_MAX + 1..=LARGE_BYTES_MAX).filter(|bytes| bytes % 64 < 2) {
+            let expected = sizes.iter().position(|size| *size >= bytes);
+            assert_eq!(LargeClass::of(bytes).map(LargeClass::index), expected, "{bytes}");
+            let block = sizes[expected.expect("the last one is large enough")];
+            assert!(block - bytes <= bytes / 8 && block.is_multiple_of(1024), "{bytes} in {block}");
+        }
+        assert!(LargeClass::of(SMALL_BYTES_MAX).is_none() && LargeClass::of(LARGE_BYTES_MAX + 1).is_none());
     }
 }

@@ -1,18 +1,25 @@
-//! The allocator for everything that is not small: mimalloc, and what is to be known of it. Under Miri, which runs no C, it is the
+//! The allocator for everything beyond 512 KiB and for threads without a heap: mimalloc, and what is to be known of it. Above 4 MiB it is
+//! the system itself: such blocks grow without being copied, and go back when they are freed. Under Miri, which runs no C, it is the
 //! system's.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::{c_int, c_long, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mimalloc::MiMalloc;
+use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap, munmap};
+
+use crate::purging::ROUND_MS;
 
 /// From here on it rounds up to whole pages.
 const PAGED_BYTES: usize = 128 * 1024;
 const PAGE_BYTES: usize = 4096;
+/// Larger blocks are mapped: to get their pages anew takes less than to fill them.
+const UNMAPPED_BYTES_MAX: usize = 4 << 20;
 
-/// How long freed memory is kept before it goes back to the system, as long as jemalloc does in Redis: a queue that fills and
-/// empties would have to get it back page by page, at 1 us each.
-const KEPT_MS: c_long = 10_000;
+/// How long freed memory is kept before it goes back to the system.
+const KEPT_MS: c_long = ROUND_MS as c_long;
 /// Number and default of mimalloc's option `purge_delay`, for which no crate has a name.
 const PURGE_DELAY: c_int = 15;
 const PURGE_DELAY_DEFAULT_MS: c_long = 1000;
@@ -22,13 +29,32 @@ unsafe extern "C" {
     safe fn mi_option_set(option: c_int, value: c_long);
     safe fn mi_malloc(size: usize) -> *mut c_void;
     safe fn mi_zalloc(size: usize) -> *mut c_void;
+    safe fn mi_collect(force: bool);
     fn mi_realloc(block: *mut c_void, size: usize) -> *mut c_void;
 }
 
-/// Has freed memory kept for a while, unless people want it otherwise (`MIMALLOC_PURGE_DELAY`).
+/// People want it otherwise (`MIMALLOC_PURGE_DELAY`).
+static IS_SET: AtomicBool = AtomicBool::new(false);
+
+/// Has freed memory kept for a while.
 pub fn keep_freed() {
-    if mi_option_get(PURGE_DELAY) == PURGE_DELAY_DEFAULT_MS {
-        mi_option_set(PURGE_DELAY, KEPT_MS);
+    let is_set = mi_option_get(PURGE_DELAY) != PURGE_DELAY_DEFAULT_MS;
+    IS_SET.store(is_set, Ordering::Relaxed);
+    keep(true);
+}
+
+/// Has freed memory kept for a while, or not at all.
+pub(crate) fn keep(is_kept: bool) {
+    if !cfg!(miri) && !IS_SET.load(Ordering::Relaxed) {
+        mi_option_set(PURGE_DELAY, if is_kept { KEPT_MS } else { 0 });
+    }
+}
+
+/// Gives back what has been kept for long enough, or (`at_once`) everything: mimalloc does so by itself only when this thread frees
+/// something.
+pub(crate) fn collect(at_once: bool) {
+    if !cfg!(miri) {
+        mi_collect(at_once);
     }
 }
 
@@ -50,9 +76,27 @@ pub(crate) fn block_bytes(size: usize) -> usize {
     }
 }
 
+/// Whether such a block is the system's own, and not mimalloc's.
+#[inline]
+fn is_mapped(layout: Layout) -> bool {
+    layout.size() > UNMAPPED_BYTES_MAX && layout.align() <= PAGE_BYTES && cfg!(not(miri))
+}
+
+/// Memory of the system's; what it gives are zeros.
+#[cold]
+fn map(size: usize) -> *mut u8 {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping at a place of the system's choice concerns nobody.
+    let mapped = unsafe { mmap_anonymous(ptr::null_mut(), size, protection, MapFlags::PRIVATE) };
+    mapped.map_or(ptr::null_mut(), <*mut c_void>::cast)
+}
+
 /// A block; its contents are zeros if `zeroed`. Null if there is no memory.
 #[inline]
 pub(crate) fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
+    if is_mapped(layout) {
+        return map(layout.size());
+    }
     if cfg!(miri) {
         // SAFETY: nothing empty is asked for under Miri.
         return unsafe { System.alloc_zeroed(layout) };
@@ -71,6 +115,11 @@ pub(crate) fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
 /// The block came from [`allocate`] with this layout, and nobody uses it any more.
 #[inline]
 pub(crate) unsafe fn free(block: *mut u8, layout: Layout) {
+    if is_mapped(layout) {
+        // SAFETY: it was mapped with this size; the rest by what the caller promises.
+        let unmapped = unsafe { munmap(block.cast(), layout.size()) };
+        return unmapped.expect("what was mapped is unmapped");
+    }
     if cfg!(miri) {
         // SAFETY: by what the caller promises.
         return unsafe { System.dealloc(block, layout) };
@@ -83,6 +132,25 @@ pub(crate) unsafe fn free(block: *mut u8, layout: Layout) {
 /// The block came from [`allocate`] with this layout, and nobody uses it any more unless the result is null.
 #[inline]
 pub(crate) unsafe fn reallocate(block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+    let Ok(wanted) = Layout::from_size_align(size, layout.align()) else { return ptr::null_mut() };
+    match (is_mapped(layout), is_mapped(wanted)) {
+        (false, false) => {}
+        (true, true) => {
+            // SAFETY: it was mapped with this size; the rest by what the caller promises.
+            let moved = unsafe { mremap(block.cast(), layout.size(), size, MremapFlags::MAYMOVE) };
+            return moved.map_or(ptr::null_mut(), <*mut c_void>::cast);
+        }
+        (true, false) | (false, true) => {
+            let moved = allocate(wanted, false);
+            if !moved.is_null() {
+                // SAFETY: both blocks have that many bytes, and the new one is nobody else's.
+                unsafe { ptr::copy_nonoverlapping(block, moved, layout.size().min(size)) };
+                // SAFETY: by what the caller promises.
+                unsafe { free(block, layout) };
+            }
+            return moved;
+        }
+    }
     if cfg!(miri) {
         // SAFETY: by what the caller promises.
         return unsafe { System.realloc(block, layout, size) };

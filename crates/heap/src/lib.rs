@@ -1,22 +1,28 @@
-//! The program's allocator: small blocks in fine sizes, everything counted exactly.
+//! The program's allocator: blocks in fine sizes, everything counted exactly, everything given back.
 //!
 //! ```text
-//! allocate ──▶ up to 8 KiB, on a thread with a heap of its own ──▶ its slab for that size   (local.rs, classes.rs)
+//! allocate ──▶ on a thread with a heap of its own: up to 8 KiB ──▶ its slab for that size   (local.rs, classes.rs)
+//!                                                up to 512 KiB ──▶ its chunk for that size  (large.rs, chunk.rs)
 //!          ──▶ anything else ──▶ mimalloc                                                   (general.rs)
-//! free     ──▶ by the address: mimalloc's, a slab of this heap, or by post to another heap  (region.rs, mail.rs)
+//! free     ──▶ by the address: mimalloc's, one of this heap, or by post to another heap     (region.rs, chunks.rs, mail.rs)
 //! ```
 //!
 //! General allocators have four sizes for each doubling and waste a tenth of a store's memory on its values. Here sizes lie 8
 //! to 64 bytes apart. Where many blocks were freed and those that are left lie scattered, slabs can be emptied (`emptying.rs`)
-//! by whoever knows how to move what lies in them. A thread asks for a heap with [`own`], and tells it with [`settle`] now and
-//! then that it has time.
+//! by whoever knows how to move what lies in them. Of large blocks that are free the pages go back one by one. A thread asks for a
+//! heap with [`own`], tells it with [`settle`] now and then that it has time, and has a [`Round`] every [`ROUND_MS`].
 
+mod chunk;
+mod chunks;
 mod classes;
 mod count;
 mod emptying;
 mod general;
+mod kept;
+mod large;
 mod local;
 mod mail;
+mod purging;
 mod region;
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -24,13 +30,15 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::Mutex;
 
-use crate::classes::{Class, SMALL_BYTES_MAX};
+use crate::classes::{Class, LargeClass, SMALL_BYTES_MAX};
 use crate::count::count;
 pub use crate::count::{Gauge, allocated_bytes};
 pub use crate::emptying::Emptying;
 pub use crate::general::keep_freed;
+pub use crate::kept::{keep_at_most, kept_bytes};
 use crate::local::{Free, Local};
 use crate::mail::HEAPS_MAX;
+pub use crate::purging::{ROUND_MS, Round, purge, purge_at_once};
 
 /// The most that small blocks are aligned to: there is a size for each multiple of it.
 const SMALL_ALIGN: usize = 64;
@@ -69,7 +77,11 @@ pub fn own() {
 
 /// Takes this thread's heap from it; the next thread that asks for one gets it with all that is in it.
 pub fn disown() {
-    settle();
+    if let Some(local) = local() {
+        while local.settle() {}
+        // Nobody sees to it until another thread has it.
+        while local.cool_large(true) {}
+    }
     let heap = LOCAL.replace(ptr::null_mut());
     if !heap.is_null() {
         let mut heaps = HEAPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -81,13 +93,6 @@ pub fn disown() {
 #[inline]
 pub fn settle() -> bool {
     local().is_some_and(Local::settle)
-}
-
-/// Gives memory without blocks back to the system if it was without blocks at the last call already.
-pub fn purge() {
-    if let Some(region) = region::get() {
-        region.purge();
-    }
 }
 
 /// Whether the block at this address lies in a slab that is to be [emptied](Emptying): a block of the same size that is allocated
@@ -122,10 +127,42 @@ fn fitting(layout: Layout) -> Class {
     Class::of(layout.size().next_multiple_of(layout.align()))
 }
 
-/// Bytes of the block that was given for this layout, from a slab or not.
+/// The class of large blocks for this layout.
 #[inline]
-fn bytes_of(is_small: bool, layout: Layout) -> usize {
-    if is_small { fitting(layout).bytes() } else { general::block_bytes(layout.size()) }
+fn large_class_of(layout: Layout) -> Option<LargeClass> {
+    if layout.align() <= SMALL_ALIGN { LargeClass::of(layout.size()) } else { None }
+}
+
+/// Where a block came from.
+#[derive(Clone, Copy)]
+enum Source {
+    Slab,
+    Chunk(LargeClass),
+    General,
+}
+
+impl Source {
+    /// That of the block that was given for this layout.
+    #[inline]
+    fn of(block: *const u8, layout: Layout) -> Source {
+        if region::contains(block) {
+            return Source::Slab;
+        }
+        match large_class_of(layout) {
+            Some(class) if chunks::contains(block) => Source::Chunk(class),
+            _ => Source::General,
+        }
+    }
+
+    /// Bytes of the block.
+    #[inline]
+    fn bytes(self, layout: Layout) -> usize {
+        match self {
+            Source::Slab => fitting(layout).bytes(),
+            Source::Chunk(class) => class.bytes(),
+            Source::General => general::block_bytes(layout.size()),
+        }
+    }
 }
 
 #[inline]
@@ -136,6 +173,19 @@ fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
         let block = local.allocate(class);
         if !block.is_null() {
             count(class.bytes() as i64, true);
+            if zeroed {
+                // SAFETY: the block is that long.
+                unsafe { block.write_bytes(0, layout.size()) };
+            }
+            return block;
+        }
+    }
+    if let Some(class) = large_class_of(layout)
+        && let Some(local) = local()
+    {
+        let block = local.allocate_large(class);
+        if !block.is_null() {
+            count(class.bytes() as i64, false);
             if zeroed {
                 // SAFETY: the block is that long.
                 unsafe { block.write_bytes(0, layout.size()) };
@@ -169,37 +219,45 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        let is_small = region::contains(block);
-        count(-(bytes_of(is_small, layout) as i64), is_small);
-        if !is_small {
-            // SAFETY: what is not in the region is the general allocator's; the rest by what the caller promises.
-            return unsafe { general::free(block, layout) };
-        }
-        match local() {
-            // SAFETY: by what the caller promises.
-            Some(local) => unsafe { local.free(block) },
-            None => {
-                let block: *mut Free = block.cast();
+        let source = Source::of(block, layout);
+        count(-(source.bytes(layout) as i64), matches!(source, Source::Slab));
+        let free: *mut Free = block.cast();
+        match source {
+            Source::Slab => match local() {
                 // SAFETY: by what the caller promises.
-                unsafe { mail::post(region::owner_of(block.cast()), block, block) };
-            }
+                Some(local) => unsafe { local.free(block) },
+                // SAFETY: by what the caller promises.
+                None => unsafe { mail::post(region::owner_of(block), free, free) },
+            },
+            Source::Chunk(_) => match local() {
+                // SAFETY: by what the caller promises.
+                Some(local) => unsafe { local.free_large(block) },
+                // SAFETY: by what the caller promises.
+                None => unsafe { mail::post_large(chunks::owner_of(block), free) },
+            },
+            // SAFETY: what is in no slab or chunk is the general allocator's; the rest by what the caller promises.
+            Source::General => unsafe { general::free(block, layout) },
         }
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let Ok(wanted) = Layout::from_size_align(size, layout.align()) else { return ptr::null_mut() };
-        let is_small = region::contains(block);
-        if is_small && class_of(wanted) == class_of(layout) {
-            return block;
-        }
-        if !is_small && class_of(wanted).is_none() {
-            // SAFETY: what is not in the region is the general allocator's; the rest by what the caller promises.
-            let moved = unsafe { general::reallocate(block, layout, size) };
-            if !moved.is_null() {
-                count(general::block_bytes(size) as i64 - bytes_of(is_small, layout) as i64, false);
+        let source = Source::of(block, layout);
+        match source {
+            Source::Slab if class_of(wanted) == class_of(layout) => return block,
+            Source::Chunk(class) if large_class_of(wanted) == Some(class) => return block,
+            Source::General
+                if class_of(wanted).is_none() && (large_class_of(wanted).is_none() || local().is_none()) =>
+            {
+                // SAFETY: it is the general allocator's; the rest by what the caller promises.
+                let moved = unsafe { general::reallocate(block, layout, size) };
+                if !moved.is_null() {
+                    count(general::block_bytes(size) as i64 - source.bytes(layout) as i64, false);
+                }
+                return moved;
             }
-            return moved;
+            Source::Slab | Source::Chunk(_) | Source::General => {}
         }
         let moved = allocate(wanted, false);
         if !moved.is_null() {

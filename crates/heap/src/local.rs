@@ -6,7 +6,9 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 
-use crate::classes::{CLASSES, Class};
+use crate::chunks;
+use crate::classes::{CLASSES, Class, LargeClass};
+use crate::large::Large;
 use crate::mail::{self, HEAPS_MAX, Outbox};
 use crate::region::{EMPTYING, LISTED, NOBODY, NONE, Region, SLAB_BYTES, Slab, UNLISTED};
 
@@ -47,6 +49,8 @@ pub(crate) struct Local {
     /// Blocks that came by post and were not looked at.
     arrived: *mut Free,
     outbox: Outbox,
+    /// Large blocks, if there are addresses for them.
+    large: Option<Large>,
 }
 
 impl Local {
@@ -62,6 +66,7 @@ impl Local {
             empty_count: 0,
             arrived: ptr::null_mut(),
             outbox: Outbox::new(),
+            large: chunks::get().map(|chunks| Large::new(chunks, id)),
         }
     }
 
@@ -246,10 +251,34 @@ impl Local {
     #[inline]
     pub(crate) fn settle(&mut self) -> bool {
         self.outbox.post();
+        if let Some(large) = &mut self.large {
+            large.settle();
+        }
         if !self.arrived.is_null() || mail::is_there(self.id) {
             self.sort_arrived();
         }
         !self.arrived.is_null()
+    }
+
+    /// A large block with anything in it; null if there are no addresses left.
+    pub(crate) fn allocate_large(&mut self, class: LargeClass) -> *mut u8 {
+        self.large.as_mut().map_or(ptr::null_mut(), |large| large.allocate(class))
+    }
+
+    /// Takes back a large block that came from this or another heap.
+    ///
+    /// # Safety
+    /// Nobody uses the block any more.
+    pub(crate) unsafe fn free_large(&mut self, block: *mut u8) {
+        let large = self.large.as_mut().expect("there are large blocks");
+        // SAFETY: by what the caller promises.
+        unsafe { large.free(block) };
+    }
+
+    /// Goes on giving pages of free large blocks back to the system, those that have been free for long or (`at_once`) all;
+    /// false at the end.
+    pub(crate) fn cool_large(&mut self, at_once: bool) -> bool {
+        self.large.as_mut().is_some_and(|large| large.cool(at_once))
     }
 
     fn sort_arrived(&mut self) {

@@ -1,7 +1,7 @@
 //! Freed blocks on their way to the heap that they came from.
 //!
 //! A thread collects what it frees of others' blocks, by owner, and posts it several at a time: one write to a line that
-//! two threads share, instead of one for each block.
+//! two threads share, instead of one for each block. Large blocks are posted one by one.
 
 use std::array;
 use std::ptr;
@@ -20,37 +20,72 @@ struct Letterbox(AtomicPtr<Free>);
 
 static LETTERBOXES: [Letterbox; HEAPS_MAX] =
     [const { Letterbox(AtomicPtr::new(ptr::null_mut())) }; HEAPS_MAX];
+/// The same for large blocks.
+static LARGE: [Letterbox; HEAPS_MAX] = [const { Letterbox(AtomicPtr::new(ptr::null_mut())) }; HEAPS_MAX];
+
+impl Letterbox {
+    #[inline]
+    fn has_some(&self) -> bool {
+        !self.0.load(Ordering::Relaxed).is_null()
+    }
+
+    fn take(&self) -> *mut Free {
+        if self.has_some() { self.0.swap(ptr::null_mut(), Ordering::Acquire) } else { ptr::null_mut() }
+    }
+
+    /// # Safety
+    /// The blocks from `first` to `last`, linked, are of the heap whose letterbox it is, and nobody uses them any more.
+    unsafe fn post(&self, first: *mut Free, last: *mut Free) {
+        let mut there = self.0.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: by what the caller promises.
+            unsafe { (*last).next = there };
+            match self.0.compare_exchange_weak(there, first, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => there = now,
+            }
+        }
+    }
+}
 
 /// Whether something waits for the heap `id`.
 #[inline]
 pub(crate) fn is_there(id: u16) -> bool {
-    !LETTERBOXES[usize::from(id)].0.load(Ordering::Relaxed).is_null()
+    LETTERBOXES[usize::from(id)].has_some()
 }
 
 /// Everything that waits for the heap `id`.
 pub(crate) fn take(id: u16) -> *mut Free {
-    if is_there(id) {
-        LETTERBOXES[usize::from(id)].0.swap(ptr::null_mut(), Ordering::Acquire)
-    } else {
-        ptr::null_mut()
-    }
+    LETTERBOXES[usize::from(id)].take()
 }
 
 /// Posts the blocks from `first` to `last`, linked, to the heap `id`.
 ///
 /// # Safety
-/// They are blocks of that heap, and nobody uses them any more.
+/// They are small blocks of that heap, and nobody uses them any more.
 pub(crate) unsafe fn post(id: u16, first: *mut Free, last: *mut Free) {
-    let letterbox = &LETTERBOXES[usize::from(id)].0;
-    let mut there = letterbox.load(Ordering::Relaxed);
-    loop {
-        // SAFETY: by what the caller promises.
-        unsafe { (*last).next = there };
-        match letterbox.compare_exchange_weak(there, first, Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => return,
-            Err(now) => there = now,
-        }
-    }
+    // SAFETY: by what the caller promises.
+    unsafe { LETTERBOXES[usize::from(id)].post(first, last) };
+}
+
+/// Whether large blocks wait for the heap `id`.
+#[inline]
+pub(crate) fn is_large_there(id: u16) -> bool {
+    LARGE[usize::from(id)].has_some()
+}
+
+/// All large blocks that wait for the heap `id`.
+pub(crate) fn take_large(id: u16) -> *mut Free {
+    LARGE[usize::from(id)].take()
+}
+
+/// Posts a large block to the heap `id`.
+///
+/// # Safety
+/// It is a block of that heap, and nobody uses it any more.
+pub(crate) unsafe fn post_large(id: u16, block: *mut Free) {
+    // SAFETY: by what the caller promises.
+    unsafe { LARGE[usize::from(id)].post(block, block) };
 }
 
 /// Blocks for one other heap.

@@ -4,7 +4,7 @@
 //! into slabs of [`SLAB_BYTES`]. What is known of a slab stands apart from it, in a table, so that an address tells where.
 //!
 //! A slab without blocks goes to the pool, where it waits for anybody. One that waited long enough loses its memory
-//! ([`Region::purge`]), but not its addresses.
+//! ([`Region::cool_some`]), but not its addresses.
 
 #[cfg(miri)]
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -18,10 +18,16 @@ use rustix::mm::{Advice, madvise};
 #[cfg(not(miri))]
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
+use crate::chunk::PAGE_BYTES;
+use crate::kept;
 use crate::local::Free;
 
 /// Bytes of a slab.
 pub(crate) const SLAB_BYTES: usize = 64 * 1024;
+const SLAB_PAGES: i64 = (SLAB_BYTES / PAGE_BYTES) as i64;
+/// Slabs that lose their memory in one slice, at some 5 us each, and that are put among those that will, at some 50 ns.
+const COOLED_AT_ONCE: u32 = 16;
+const AGED_AT_ONCE: u32 = 1024;
 /// No slab.
 pub(crate) const NONE: u32 = u32::MAX;
 /// The owner of slabs that no heap has.
@@ -56,22 +62,23 @@ pub(crate) struct Slab {
     pub(crate) free: AtomicPtr<Free>,
 }
 
-/// Slabs that nobody has: last in, first out, for all threads.
+/// Slabs or chunks that nobody has: last in, first out, for all threads.
 #[derive(Debug)]
-struct Stack {
-    /// The slab on top, and above it how often the top changed, so that nobody takes a new top for an old one.
+pub(crate) struct Stack {
+    /// The one on top, and above it how often the top changed, so that nobody takes a new top for an old one.
     top: AtomicU64,
 }
 
 impl Stack {
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Stack { top: AtomicU64::new(NONE as u64) }
     }
 
-    fn push(&self, region: &Region, number: u32) {
+    /// Puts `number` on top; `next` is where each number keeps the one below.
+    pub(crate) fn push<'a>(&self, number: u32, next: impl Fn(u32) -> &'a AtomicU32) {
         let mut top = self.top.load(Ordering::Relaxed);
         loop {
-            region.slab(number).next.store(top as u32, Ordering::Relaxed);
+            next(number).store(top as u32, Ordering::Relaxed);
             match self.top.compare_exchange_weak(
                 top,
                 next_top(top, number),
@@ -84,14 +91,15 @@ impl Stack {
         }
     }
 
-    fn pop(&self, region: &Region) -> Option<u32> {
+    /// Takes the number on top.
+    pub(crate) fn pop<'a>(&self, next: impl Fn(u32) -> &'a AtomicU32) -> Option<u32> {
         let mut top = self.top.load(Ordering::Acquire);
         while top as u32 != NONE {
-            // If somebody is faster this is of no use, but nothing worse: the table of slabs is always there.
-            let next = region.slab(top as u32).next.load(Ordering::Relaxed);
+            // If somebody is faster this is of no use, but nothing worse: the tables are always there.
+            let below = next(top as u32).load(Ordering::Relaxed);
             match self.top.compare_exchange_weak(
                 top,
-                next_top(top, next),
+                next_top(top, below),
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
@@ -167,7 +175,7 @@ pub(crate) fn get() -> Option<&'static Region> {
 }
 
 /// Twice the memory of the machine: slabs that lost their memory may keep their addresses. Under Miri a few slabs.
-fn bytes_wanted() -> usize {
+pub(crate) fn bytes_wanted() -> usize {
     if cfg!(miri) {
         return 64 * SLAB_BYTES;
     }
@@ -180,10 +188,7 @@ impl Region {
     pub(crate) fn reserve(bytes: usize) -> Option<Self> {
         let count = bytes / SLAB_BYTES;
         let bytes = count * SLAB_BYTES;
-        // One more, of which what lies before the first multiple of the size is left.
-        let start = reserve(bytes + SLAB_BYTES)?;
-        // SAFETY: a multiple of the size lies within the one more.
-        let base = unsafe { start.add(start.align_offset(SLAB_BYTES)) };
+        let base = reserve_aligned(bytes, SLAB_BYTES)?;
         Some(Region {
             base,
             bytes,
@@ -227,17 +232,27 @@ impl Region {
 
     /// A slab that nobody has, rather one that has memory; none if the addresses are used up.
     pub(crate) fn take(&self) -> Option<u32> {
-        let pooled = self.warm.pop(self).or_else(|| self.cooling.pop(self)).or_else(|| self.cold.pop(self));
-        let taken = pooled.or_else(|| {
+        let taken = self.take_warm().or_else(|| self.pop(&self.cold)).or_else(|| {
             let last = (self.bytes / SLAB_BYTES) as u32;
-            self.fresh
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |fresh| {
-                    (fresh < last).then_some(fresh + 1)
-                })
-                .ok()
+            let next = |fresh| (fresh < last).then_some(fresh + 1);
+            self.fresh.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
         })?;
         self.taken.fetch_add(1, Ordering::Relaxed);
         Some(taken)
+    }
+
+    fn take_warm(&self) -> Option<u32> {
+        let number = self.pop(&self.warm).or_else(|| self.pop(&self.cooling))?;
+        kept::change(-SLAB_PAGES);
+        Some(number)
+    }
+
+    fn push(&self, stack: &Stack, number: u32) {
+        stack.push(number, |number| &self.slab(number).next);
+    }
+
+    fn pop(&self, stack: &Stack) -> Option<u32> {
+        stack.pop(|number| &self.slab(number).next)
     }
 
     /// Slabs that were ever used: their numbers are below this.
@@ -254,23 +269,65 @@ impl Region {
     pub(crate) fn put_back(&self, number: u32) {
         self.slab(number).owner.store(NOBODY, Ordering::Relaxed);
         self.taken.fetch_sub(1, Ordering::Relaxed);
-        self.warm.push(self, number);
+        kept::change(SLAB_PAGES);
+        if kept::is_too_much() {
+            return self.cool(number);
+        }
+        self.push(&self.warm, number);
     }
 
-    /// Gives the memory of those slabs in the pool to the system that were there at the last purge already.
-    pub(crate) fn purge(&self) {
-        while let Some(number) = self.cooling.pop(self) {
-            // If the system keeps it, the slab is as good as before.
-            if cfg!(not(miri)) {
-                let start = self.start(number).as_ptr().cast();
-                // SAFETY: nobody has the slab, and nothing is expected of its contents.
-                _ = unsafe { madvise(start, SLAB_BYTES, Advice::LinuxDontNeed) };
-            }
-            self.cold.push(self, number);
+    /// Gives the memory of a slab to the system that nobody has.
+    fn cool(&self, number: u32) {
+        // SAFETY: nobody has the slab, and nothing is expected of its contents.
+        unsafe { give_back(self.start(number), SLAB_BYTES) };
+        kept::change(-SLAB_PAGES);
+        self.push(&self.cold, number);
+    }
+
+    /// Gives the memory of some of those slabs in the pool to the system that were there when [`Region::age_some`] came to its
+    /// end; false if there are no more.
+    pub(crate) fn cool_some(&self) -> bool {
+        for _ in 0..COOLED_AT_ONCE {
+            let Some(number) = self.pop(&self.cooling) else { return false };
+            self.cool(number);
         }
-        while let Some(number) = self.warm.pop(self) {
-            self.cooling.push(self, number);
+        true
+    }
+
+    /// Puts some of the slabs that were freed of late among those that are to lose their memory; false if there are no more.
+    pub(crate) fn age_some(&self) -> bool {
+        for _ in 0..AGED_AT_ONCE {
+            let Some(number) = self.pop(&self.warm) else { return false };
+            self.push(&self.cooling, number);
         }
+        true
+    }
+}
+
+/// Addresses of which the first is a multiple of `align`, zeroed.
+pub(crate) fn reserve_aligned(bytes: usize, align: usize) -> Option<NonNull<u8>> {
+    // As many more, of which what lies before the first multiple is left.
+    let start = reserve(bytes + align)?;
+    // SAFETY: a multiple lies within those more.
+    Some(unsafe { start.add(start.align_offset(align)) })
+}
+
+/// Gives memory back to the system, as far as it makes whole pages. If the system keeps it, it is as good as before.
+///
+/// # Safety
+/// It lies in what was reserved here, and nobody expects anything of its contents.
+pub(crate) unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
+    if cfg!(miri) {
+        return;
+    }
+    let page_bytes = rustix::param::page_size();
+    let before = start.align_offset(page_bytes);
+    let bytes = bytes.saturating_sub(before) / page_bytes * page_bytes;
+    if bytes > 0 {
+        // SAFETY: it lies within.
+        let start = unsafe { start.add(before) }.as_ptr().cast();
+        // SAFETY: by what the caller promises.
+        _ = unsafe { madvise(start, bytes, Advice::LinuxDontNeed) };
     }
 }
 

@@ -342,3 +342,23 @@ fn another_thread_empties_slabs() {
         });
     });
 }
+
+#[test]
+fn blocks_grow_and_shrink_through_all_sources() {
+    let _alone = alone();
+    own();
+    let before = allocated_bytes();
+    let mut block = Block::new(100, 8, 7, false);
+    for size in
+        [9_000, 500_000, 600_000, 5 << 20, 20 << 20, 6 << 20, 300_000, 70_000, 4 << 20, (4 << 20) + 1, 10]
+    {
+        if cfg!(miri) && size > 600_000 {
+            continue;
+        }
+        block.resize(size);
+        assert!(allocated_bytes() - before >= size as u64);
+    }
+    drop(block);
+    assert_eq!(allocated_bytes(), before);
+    disown();
+}

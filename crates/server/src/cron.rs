@@ -18,8 +18,10 @@ const EXPIRED_PER_VISIT: usize = 64;
 const GARBAGE_SLICES_PER_TURN: usize = 4;
 /// Visits of one shard in a round, as long as they find many expired keys.
 const VISITS_MAX: u32 = 64;
-/// How long freed memory is kept, at least, before it goes back to the system.
-const FREED_KEPT_MS: u64 = 10_000;
+/// Of `maxmemory`, one part in so many may be kept without anything in it.
+const KEPT_PART: u64 = 32;
+/// Blocks that other threads freed come within a few rounds.
+const PURGES_AGAIN: u32 = 5;
 
 /// When background work is due.
 #[derive(Debug)]
@@ -31,6 +33,10 @@ pub(crate) struct Cron {
     sampled_count: usize,
     stale_count: usize,
     pub(crate) recent_peaks: RecentPeaks,
+    /// Giving freed memory back to the system.
+    purge: heap::Round,
+    /// In so many rounds over the shards everything goes back at once.
+    purges_left: u32,
 }
 
 /// How much of a figure that follows a number of rounds is from the last one.
@@ -47,12 +53,19 @@ impl Cron {
             sampled_count: 0,
             stale_count: 0,
             recent_peaks: RecentPeaks::default(),
+            purge: heap::Round::default(),
+            purges_left: 0,
         }
+    }
+
+    /// Lets memory go again that other threads are about to send here.
+    pub(crate) fn purge_again(&mut self) {
+        self.purges_left = PURGES_AGAIN;
     }
 
     /// When it is due next, on the monotonic clock.
     pub(crate) fn next_ms(&self) -> Option<u64> {
-        Some(self.next_round_ms)
+        Some(if self.purge.is_on() { 0 } else { self.next_round_ms })
     }
 }
 
@@ -78,6 +91,7 @@ impl Thread {
         self.free_garbage();
         self.save_slice();
         let now_ms = self.host.now_ms;
+        self.host.cron.purge.advance();
         let is_round = now_ms >= self.host.cron.next_round_ms;
         self.make_room_in_background(is_round);
         self.defragment(is_round);
@@ -95,10 +109,16 @@ impl Thread {
             if now_ms >= self.host.cron.next_second_ms {
                 crate::log::follow();
             }
-            if now_ms >= self.host.cron.next_purge_ms {
-                self.host.cron.next_purge_ms = now_ms + FREED_KEPT_MS;
-                heap::purge();
-            }
+            let limit = self.host.shared.settings.memory_bytes_max();
+            heap::keep_at_most((limit > 0).then_some(limit / KEPT_PART));
+        }
+        if self.host.cron.purges_left > 0 {
+            self.host.cron.purges_left -= 1;
+            heap::purge_at_once();
+        }
+        if now_ms >= self.host.cron.next_purge_ms {
+            self.host.cron.next_purge_ms = now_ms + heap::ROUND_MS;
+            self.host.cron.purge.begin(self.host.id == 0);
         }
         let may_expire = self.host.shared.active_expire.load(std::sync::atomic::Ordering::Relaxed);
         if may_expire && !self.host.pausing.is_on() {

@@ -1,5 +1,6 @@
 //! MEMORY: what takes how much.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use command::Flag::*;
@@ -9,7 +10,8 @@ use command::{
 };
 
 use super::info::MemoryFigures;
-use crate::thread::ThreadHost;
+use crate::gather::Part;
+use crate::thread::{Thread, ThreadHost};
 
 /// The family of MEMORY.
 pub(crate) const ENTRIES: &[Entry] = &[Entry {
@@ -206,9 +208,22 @@ const MEMORY_PURGE: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// The allocator gives unused pages back by itself.
+/// Every thread frees what it has yet to free, and gives back what it keeps.
 fn memory_purge(ctx: &mut Ctx) -> CommandResult {
-    ctx.reply.ok();
+    let host = ThreadHost::of(ctx.host);
+    if ctx.store.client.deny_blocking {
+        // Whoever runs this cannot wait for the others: they do it on their own.
+        heap::purge_at_once();
+        ctx.reply.ok();
+        return Ok(());
+    }
+    let purge = |thread: &mut Thread| {
+        while thread.host.has_work_on_garbage() && thread.host.free_slice() {}
+        heap::purge_at_once();
+        thread.host.cron.purge_again();
+        Part::Count(0)
+    };
+    host.ask(Arc::new(purge), Box::new(|_, reply| reply.ok()));
     Ok(())
 }
 

@@ -1,0 +1,263 @@
+//! The blocks of one chunk: which are free, and which of their pages have memory.
+//!
+//! A chunk is a mebibyte, cut into large blocks of one size. They are many pages long, so the pages of a free block can go back to the system
+//! while its neighbours are in use; nothing has to move for that. Pages that two blocks share go when both are free.
+//!
+//! ```text
+//!  blocks   │ used     │ free     │ free     │ used     │
+//!  pages    │ ██ │ ██ │ ██ │    │    │    │ ██ │ ██ │     █: has memory
+//! ```
+//!
+//! Not here: whose a chunk is and where it lies (`chunks.rs`), which chunk a block comes from (`large.rs`).
+
+use std::ops::{BitAnd, BitOr, Not, Range};
+
+use crate::classes::LargeClass;
+
+/// Bytes of a chunk.
+pub(crate) const CHUNK_BYTES: usize = 1 << 20;
+pub(crate) const PAGE_BYTES: usize = 4096;
+const PAGES: usize = CHUNK_BYTES / PAGE_BYTES;
+const WORDS: usize = PAGES / 64;
+
+/// A set of pages of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pages([u64; WORDS]);
+
+impl Pages {
+    const NONE: Pages = Pages([0; WORDS]);
+
+    fn range(pages: Range<usize>) -> Pages {
+        let mut words = [0; WORDS];
+        for (index, word) in words.iter_mut().enumerate() {
+            let from = pages.start.clamp(64 * index, 64 * index + 64) - 64 * index;
+            let end = pages.end.clamp(64 * index, 64 * index + 64) - 64 * index;
+            if from < end {
+                *word = (u64::MAX >> (64 - (end - from))) << from;
+            }
+        }
+        Pages(words)
+    }
+
+    fn count(self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// From the first to the last of them; nothing if there are none.
+    fn span(self) -> Range<usize> {
+        let first = (0..PAGES).find(|page| self.has(*page)).unwrap_or(0);
+        let end = (first..PAGES).rev().find(|page| self.has(*page)).map_or(first, |page| page + 1);
+        first..end
+    }
+
+    fn has(self, page: usize) -> bool {
+        self.0[page / 64] >> (page % 64) & 1 == 1
+    }
+}
+
+impl BitAnd for Pages {
+    type Output = Pages;
+
+    fn bitand(self, other: Pages) -> Pages {
+        Pages(std::array::from_fn(|index| self.0[index] & other.0[index]))
+    }
+}
+
+impl BitOr for Pages {
+    type Output = Pages;
+
+    fn bitor(self, other: Pages) -> Pages {
+        Pages(std::array::from_fn(|index| self.0[index] | other.0[index]))
+    }
+}
+
+impl Not for Pages {
+    type Output = Pages;
+
+    fn not(self) -> Pages {
+        Pages(self.0.map(|word| !word))
+    }
+}
+
+/// The blocks of one chunk. All zeros is one without blocks.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    class: LargeClass,
+    /// Blocks that are free, one bit each.
+    free: u128,
+    /// Those that were free when [`Blocks::cool`] last looked, and ever since.
+    rested: u128,
+    /// Pages that may have memory.
+    warm: Pages,
+    /// How many of them lie within one free block.
+    kept: u32,
+}
+
+impl Blocks {
+    /// All blocks of an unused chunk.
+    pub(crate) fn new(class: LargeClass) -> Self {
+        let free = run(0..CHUNK_BYTES / class.bytes());
+        Blocks { class, free, rested: 0, warm: Pages::NONE, kept: 0 }
+    }
+
+    /// The same of a chunk in which no block is used, and whose pages may have memory.
+    pub(crate) fn recut(&self, class: LargeClass) -> Self {
+        let mut blocks = Blocks { warm: self.warm, ..Blocks::new(class) };
+        blocks.kept = (0..blocks.count()).map(|index| (blocks.warm & blocks.within(index)).count()).sum();
+        blocks
+    }
+
+    pub(crate) fn class(&self) -> LargeClass {
+        self.class
+    }
+
+    fn count(&self) -> usize {
+        CHUNK_BYTES / self.class.bytes()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.free == 0
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free == run(0..self.count())
+    }
+
+    /// Pages that lie within free blocks and may have memory.
+    pub(crate) fn kept(&self) -> u32 {
+        self.kept
+    }
+
+    /// The pages that lie wholly in a block.
+    fn within(&self, index: usize) -> Pages {
+        let start = index * self.class.bytes();
+        Pages::range(start.div_ceil(PAGE_BYTES)..(start + self.class.bytes()) / PAGE_BYTES)
+    }
+
+    /// Takes the first free block; its offset.
+    pub(crate) fn take(&mut self) -> Option<usize> {
+        let index = (self.free != 0).then(|| self.free.trailing_zeros() as usize)?;
+        self.free &= !(1 << index);
+        self.rested &= !(1 << index);
+        self.kept -= (self.warm & self.within(index)).count();
+        let start = index * self.class.bytes();
+        let touched = start / PAGE_BYTES..(start + self.class.bytes()).div_ceil(PAGE_BYTES);
+        self.warm = self.warm | Pages::range(touched);
+        Some(start)
+    }
+
+    /// Takes back the block at this offset.
+    pub(crate) fn put(&mut self, offset: usize) {
+        let index = offset / self.class.bytes();
+        debug_assert!(self.free >> index & 1 == 0, "a block is freed once");
+        self.free |= 1 << index;
+        self.kept += self.within(index).count();
+    }
+
+    /// Lets the pages go that lie in blocks which were free the last time already, or (`at_once`) are free now: calls `give_back`
+    /// with each run of pages. True if all blocks are free and none has memory any more.
+    pub(crate) fn cool(&mut self, at_once: bool, mut give_back: impl FnMut(Range<usize>)) -> bool {
+        let mut left = if at_once { self.free } else { self.free & self.rested };
+        let is_unused = left == run(0..self.count());
+        self.rested = self.free;
+        while left != 0 && (self.kept > 0 || is_unused) {
+            let from = left.trailing_zeros() as usize;
+            let blocks = from..from + (left >> from).trailing_ones() as usize;
+            left &= !run(blocks.clone());
+            let start = (blocks.start * self.class.bytes()).div_ceil(PAGE_BYTES);
+            let end = blocks.end * self.class.bytes();
+            // After the last block nothing comes.
+            let end = if blocks.end == self.count() { end.div_ceil(PAGE_BYTES) } else { end / PAGE_BYTES };
+            let going = self.warm & Pages::range(start..end);
+            if going == Pages::NONE {
+                continue;
+            }
+            self.kept -= blocks.map(|index| (going & self.within(index)).count()).sum::<u32>();
+            self.warm = self.warm & !going;
+            give_back(going.span());
+        }
+        is_unused
+    }
+}
+
+/// The bits of a range.
+fn run(range: Range<usize>) -> u128 {
+    if range.is_empty() { 0 } else { (u128::MAX >> (128 - range.len())) << range.start }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Take,
+        Put(prop::sample::Index),
+        Cool(bool),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => Just(Step::Take),
+            3 => any::<prop::sample::Index>().prop_map(Step::Put),
+            1 => any::<bool>().prop_map(Step::Cool),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn only_what_nobody_uses_goes_back(bytes in 8193_usize..524_288, steps in prop::collection::vec(step(), 1..200)) {
+            let class = LargeClass::of(bytes).expect("it is large");
+            let mut blocks = Blocks::new(class);
+            let mut used = BTreeSet::new();
+            for step in steps {
+                match step {
+                    Step::Take => match blocks.take() {
+                        Some(offset) => prop_assert!(offset + class.bytes() <= CHUNK_BYTES && used.insert(offset)),
+                        None => prop_assert_eq!(used.len(), CHUNK_BYTES / class.bytes()),
+                    },
+                    Step::Put(index) if !used.is_empty() => {
+                        let offset = *used.iter().nth(index.index(used.len())).expect("there is one");
+                        used.remove(&offset);
+                        blocks.put(offset);
+                    }
+                    Step::Put(_) => {}
+                    Step::Cool(at_once) => {
+                        let mut gone = Vec::new();
+                        blocks.cool(at_once, |pages| gone.push(pages));
+                        for offset in &used {
+                            let pages = offset / PAGE_BYTES..(offset + class.bytes()).div_ceil(PAGE_BYTES);
+                            prop_assert!(gone.iter().all(|gone| gone.end <= pages.start || pages.end <= gone.start));
+                        }
+                        prop_assert!(!at_once || blocks.kept() == 0);
+                    }
+                }
+                prop_assert_eq!((blocks.is_empty(), blocks.is_full()), (used.is_empty(), used.len() == CHUNK_BYTES / class.bytes()));
+                let kept: u32 = (0..blocks.count())
+                    .filter(|index| blocks.free >> index & 1 == 1)
+                    .map(|index| (blocks.warm & blocks.within(index)).count())
+                    .sum();
+                prop_assert_eq!(blocks.kept(), kept);
+            }
+            used.iter().for_each(|offset| blocks.put(*offset));
+            let is_unused = blocks.cool(true, |_| {});
+            prop_assert!(is_unused && blocks.warm == Pages::NONE);
+        }
+    }
+
+    #[test]
+    fn blocks_rest_before_their_pages_go() {
+        let mut blocks = Blocks::new(LargeClass::of(20_000).expect("it is large"));
+        let offsets: Vec<usize> = (0..3).filter_map(|_| blocks.take()).collect();
+        blocks.put(offsets[1]);
+        let mut gone = Vec::new();
+        assert!(!blocks.cool(false, |pages| gone.extend(pages)));
+        assert!(gone.is_empty() && blocks.kept() == 5);
+        assert!(!blocks.cool(false, |pages| gone.extend(pages)));
+        assert_eq!((gone, blocks.kept()), ((5..10).collect(), 0));
+    }
+}

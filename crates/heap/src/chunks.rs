@@ -1,0 +1,153 @@
+//! The addresses that chunks come from, and the chunks that nobody has.
+//!
+//! As with slabs ([`crate::region`]): one long stretch of addresses, a table apart of what is known of each chunk, and a pool. Chunks
+//! in the pool have no memory.
+
+use std::cell::UnsafeCell;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize, Ordering};
+
+use crate::chunk::{Blocks, CHUNK_BYTES, PAGE_BYTES};
+use crate::region::{self, NOBODY, Stack};
+
+/// What is known of a chunk.
+#[repr(align(128))]
+pub(crate) struct Chunk {
+    /// The number of the heap that owns it. Does not change as long as there is a block.
+    pub(crate) owner: AtomicU16,
+    /// The neighbours in a list of its owner, or (`next`) in the pool.
+    pub(crate) next: AtomicU32,
+    pub(crate) previous: AtomicU32,
+    /// Nobody but the owner looks at it.
+    blocks: UnsafeCell<Blocks>,
+}
+
+/// The address range.
+pub(crate) struct Chunks {
+    base: NonNull<u8>,
+    bytes: usize,
+    table: NonNull<Chunk>,
+    /// The first chunk that was never used.
+    fresh: AtomicU32,
+    pool: Stack,
+}
+
+// SAFETY: the addresses are the program's for ever, and a chunk and what is known of it are changed by its owner alone.
+unsafe impl Send for Chunks {}
+// SAFETY: as above.
+unsafe impl Sync for Chunks {}
+
+/// Base and length of the range: no length as long as there is none.
+static BASE: AtomicUsize = AtomicUsize::new(0);
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+static CHUNKS: OnceLock<Option<Chunks>> = OnceLock::new();
+
+/// Whether `block` lies in a chunk.
+#[inline]
+pub(crate) fn contains(block: *const u8) -> bool {
+    block.addr().wrapping_sub(BASE.load(Ordering::Relaxed)) < BYTES.load(Ordering::Relaxed)
+}
+
+/// The number of the heap whose `block` this is, which lies in a chunk.
+pub(crate) fn owner_of(block: *const u8) -> u16 {
+    let chunks = get().expect("it has chunks");
+    chunks.chunk(chunks.number_of(block)).owner.load(Ordering::Relaxed)
+}
+
+/// The chunks of the program, made when they are first asked for; none if the system refuses the addresses.
+pub(crate) fn get() -> Option<&'static Chunks> {
+    CHUNKS
+        .get_or_init(|| {
+            let chunks = Chunks::reserve(2 * region::bytes_wanted())?;
+            BASE.store(chunks.base.addr().get(), Ordering::Relaxed);
+            BYTES.store(chunks.bytes, Ordering::Relaxed);
+            Some(chunks)
+        })
+        .as_ref()
+}
+
+impl Chunks {
+    fn reserve(bytes: usize) -> Option<Self> {
+        let count = bytes / CHUNK_BYTES;
+        let base = region::reserve_aligned(count * CHUNK_BYTES, CHUNK_BYTES)?;
+        let table = region::reserve_aligned(count * size_of::<Chunk>(), align_of::<Chunk>())?.cast();
+        Some(Chunks { base, bytes: count * CHUNK_BYTES, table, fresh: AtomicU32::new(0), pool: Stack::new() })
+    }
+
+    /// What is known of the chunk with this number.
+    #[inline]
+    pub(crate) fn chunk(&self, number: u32) -> &Chunk {
+        debug_assert!((number as usize) < self.bytes / CHUNK_BYTES);
+        // SAFETY: the table has an entry for each chunk.
+        let chunk = unsafe { self.table.add(number as usize) };
+        // SAFETY: the entry was all zeros at first, which is a chunk of nobody without blocks, and is changed through cells only.
+        unsafe { chunk.as_ref() }
+    }
+
+    /// The blocks of a chunk.
+    ///
+    /// # Safety
+    /// The caller's heap owns the chunk, and no other reference to its blocks is in use.
+    #[inline]
+    #[expect(clippy::mut_from_ref, reason = "the owner of a chunk is the only one who asks")]
+    pub(crate) unsafe fn blocks(&self, number: u32) -> &mut Blocks {
+        // SAFETY: by what the caller promises.
+        unsafe { &mut *self.chunk(number).blocks.get() }
+    }
+
+    /// The number of the chunk in which `block` lies.
+    #[inline]
+    pub(crate) fn number_of(&self, block: *const u8) -> u32 {
+        (self.offset(block) / CHUNK_BYTES) as u32
+    }
+
+    /// Bytes from the beginning of its chunk to `block`.
+    #[inline]
+    pub(crate) fn offset_within(&self, block: *const u8) -> usize {
+        self.offset(block) % CHUNK_BYTES
+    }
+
+    #[inline]
+    fn offset(&self, block: *const u8) -> usize {
+        block.addr() - self.base.addr().get()
+    }
+
+    /// What lies at this offset of a chunk.
+    #[inline]
+    pub(crate) fn at(&self, number: u32, offset: usize) -> NonNull<u8> {
+        // SAFETY: it lies in the range.
+        unsafe { self.base.add(number as usize * CHUNK_BYTES + offset) }
+    }
+
+    /// A chunk that nobody has, and that has no memory; none if the addresses are used up.
+    pub(crate) fn take(&self) -> Option<u32> {
+        self.pool.pop(|number| &self.chunk(number).next).or_else(|| {
+            let last = (self.bytes / CHUNK_BYTES) as u32;
+            let next = |fresh| (fresh < last).then_some(fresh + 1);
+            self.fresh.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
+        })
+    }
+
+    /// Puts a chunk without blocks and memory into the pool.
+    pub(crate) fn put_back(&self, number: u32) {
+        self.chunk(number).owner.store(NOBODY, Ordering::Relaxed);
+        self.pool.push(number, |number| &self.chunk(number).next);
+    }
+
+    /// Chunks that were ever used: their numbers are below this.
+    pub(crate) fn used_ever(&self) -> u32 {
+        self.fresh.load(Ordering::Relaxed)
+    }
+
+    /// Gives the memory of some pages of a chunk back to the system.
+    ///
+    /// # Safety
+    /// Nobody expects anything of what is in them.
+    pub(crate) unsafe fn give_back(&self, number: u32, pages: Range<usize>) {
+        let start = self.at(number, pages.start * PAGE_BYTES);
+        // SAFETY: by what the caller promises.
+        unsafe { region::give_back(start, pages.len() * PAGE_BYTES) };
+    }
+}

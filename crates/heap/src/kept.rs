@@ -1,0 +1,40 @@
+//! How much memory is kept in which no block lies, and how much may be.
+//!
+//! Freed memory is kept for a while, as whoever freed it often wants as much again. Where the whole process may take only so much
+//! (`maxmemory`), and sizes change, what is kept for one size is missing for another: then it goes back at once.
+
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use crate::chunk::PAGE_BYTES;
+use crate::general;
+
+/// Pages of slabs in the pool and of free large blocks.
+static PAGES: AtomicI64 = AtomicI64::new(0);
+static PAGES_MAX: AtomicI64 = AtomicI64::new(i64::MAX);
+
+/// So many pages more, or fewer, are kept.
+#[inline]
+pub(crate) fn change(pages: i64) {
+    if pages != 0 {
+        PAGES.fetch_add(pages, Relaxed);
+    }
+}
+
+/// Whether what is freed now is to go back at once.
+#[inline]
+pub(crate) fn is_too_much() -> bool {
+    PAGES.load(Relaxed) > PAGES_MAX.load(Relaxed)
+}
+
+/// Keeps no more than so many bytes without blocks, and nothing of blocks beyond 512 KiB; none: as many as were freed of late.
+pub fn keep_at_most(bytes: Option<u64>) {
+    let pages = bytes.map_or(i64::MAX, |bytes| (bytes / PAGE_BYTES as u64) as i64);
+    if PAGES_MAX.swap(pages, Relaxed) != pages {
+        general::keep(bytes.is_none());
+    }
+}
+
+/// Bytes that are kept.
+pub fn kept_bytes() -> u64 {
+    PAGES.load(Relaxed).max(0) as u64 * PAGE_BYTES as u64
+}

@@ -1,0 +1,203 @@
+//! The large blocks of one thread's heap, above 8 KiB and up to 512 KiB.
+//!
+//! They come from chunks (`chunk.rs`) of one size each. A chunk with room is in the list of its size, one without any block in a list
+//! from which every size takes. [`Large::cool`] goes over the chunks now and then and lets go of pages that nobody has wanted since
+//! the time before; if more is kept than there may be ([`crate::kept`]), they go at once. Blocks that other threads free come
+//! by post, as small ones do, but each alone.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::chunk::Blocks;
+use crate::chunks::Chunks;
+use crate::classes::{LARGE_CLASSES, LargeClass};
+use crate::kept;
+use crate::local::Free;
+use crate::mail;
+use crate::region::NONE;
+
+/// The list of chunks without any block.
+const EMPTY: usize = LARGE_CLASSES;
+/// Chunks that are looked at in one slice, at some 20 ns each,
+const CHUNKS_PER_SLICE: u32 = 1024;
+/// and pages that are given back in one, at some 100 ns each, unless one chunk has more.
+const PAGES_PER_SLICE: u32 = 512;
+
+/// The large blocks of one heap.
+pub(crate) struct Large {
+    chunks: &'static Chunks,
+    id: u16,
+    /// By class, the first chunk with room and blocks; then the first without blocks.
+    lists: [u32; LARGE_CLASSES + 1],
+    /// The chunk at which [`Large::cool`] goes on.
+    next_to_cool: u32,
+}
+
+impl Large {
+    pub(crate) fn new(chunks: &'static Chunks, id: u16) -> Self {
+        Large { chunks, id, lists: [NONE; LARGE_CLASSES + 1], next_to_cool: 0 }
+    }
+
+    fn blocks(&mut self, number: u32) -> &mut Blocks {
+        debug_assert!(self.chunks.chunk(number).owner.load(Relaxed) == self.id);
+        // SAFETY: the chunk is this heap's, and the reference ends before this heap is asked again.
+        unsafe { self.chunks.blocks(number) }
+    }
+
+    /// A block of this class with anything in it; null if there are no addresses left.
+    pub(crate) fn allocate(&mut self, class: LargeClass) -> *mut u8 {
+        let number = match self.chunk_with_room(class) {
+            Some(number) => number,
+            None => return std::ptr::null_mut(),
+        };
+        let blocks = self.blocks(number);
+        let kept_before = blocks.kept();
+        let offset = blocks.take().expect("chunks in the list have room");
+        let (kept_now, is_full) = (blocks.kept(), blocks.is_full());
+        kept::change(i64::from(kept_now) - i64::from(kept_before));
+        if is_full {
+            self.unlist(class.index(), number);
+        }
+        self.chunks.at(number, offset).as_ptr()
+    }
+
+    fn chunk_with_room(&mut self, class: LargeClass) -> Option<u32> {
+        if self.lists[class.index()] == NONE {
+            self.sort_arrived();
+        }
+        if self.lists[class.index()] == NONE {
+            let number = self.empty_chunk(class)?;
+            self.list(class.index(), number);
+        }
+        Some(self.lists[class.index()])
+    }
+
+    /// A chunk without blocks, cut into those of a class.
+    fn empty_chunk(&mut self, class: LargeClass) -> Option<u32> {
+        let number = self.lists[EMPTY];
+        if number == NONE {
+            let number = self.chunks.take()?;
+            self.chunks.chunk(number).owner.store(self.id, Relaxed);
+            *self.blocks(number) = Blocks::new(class);
+            return Some(number);
+        }
+        self.unlist(EMPTY, number);
+        let blocks = self.blocks(number);
+        let kept_before = blocks.kept();
+        *blocks = blocks.recut(class);
+        let kept_now = blocks.kept();
+        kept::change(i64::from(kept_now) - i64::from(kept_before));
+        Some(number)
+    }
+
+    /// Takes back a block of this or another heap.
+    ///
+    /// # Safety
+    /// Nobody uses the block any more.
+    pub(crate) unsafe fn free(&mut self, block: *mut u8) {
+        let number = self.chunks.number_of(block);
+        let owner = self.chunks.chunk(number).owner.load(Relaxed);
+        if owner != self.id {
+            // SAFETY: by what the caller promises.
+            return unsafe { mail::post_large(owner, block.cast()) };
+        }
+        let offset = self.chunks.offset_within(block);
+        let blocks = self.blocks(number);
+        let (was_full, kept_before) = (blocks.is_full(), blocks.kept());
+        blocks.put(offset);
+        let (class, is_empty, kept_now) = (blocks.class().index(), blocks.is_empty(), blocks.kept());
+        kept::change(i64::from(kept_now) - i64::from(kept_before));
+        match (was_full, is_empty) {
+            (true, true) => self.list(EMPTY, number),
+            (true, false) => self.list(class, number),
+            (false, true) => {
+                self.unlist(class, number);
+                self.list(EMPTY, number);
+            }
+            (false, false) => {}
+        }
+        if kept::is_too_much() {
+            self.cool_chunk(number, true);
+        }
+    }
+
+    /// Takes back what came by post.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        if mail::is_large_there(self.id) {
+            self.sort_arrived();
+        }
+    }
+
+    fn sort_arrived(&mut self) {
+        let mut block: *mut Free = mail::take_large(self.id);
+        while !block.is_null() {
+            // SAFETY: it is a freed block of this heap, in which stands the next one.
+            let next = unsafe { (*block).next };
+            // SAFETY: nobody uses it any more.
+            unsafe { self.free(block.cast()) };
+            block = next;
+        }
+    }
+
+    /// Goes on with a round over the chunks, in which pages go back to the system that have lain free since the round
+    /// before, or (`at_once`) are free; false if the round is at its end.
+    pub(crate) fn cool(&mut self, at_once: bool) -> bool {
+        let end = self.chunks.used_ever();
+        let mut pages_left = PAGES_PER_SLICE;
+        for _ in 0..CHUNKS_PER_SLICE {
+            if self.next_to_cool >= end {
+                self.next_to_cool = 0;
+                return false;
+            }
+            let number = self.next_to_cool;
+            self.next_to_cool += 1;
+            if self.chunks.chunk(number).owner.load(Relaxed) == self.id {
+                match pages_left.checked_sub(self.cool_chunk(number, at_once)) {
+                    Some(left) => pages_left = left,
+                    None => break,
+                }
+            }
+        }
+        true
+    }
+
+    /// Lets pages of a chunk go, and the chunk if nothing is left; how many pages.
+    fn cool_chunk(&mut self, number: u32, at_once: bool) -> u32 {
+        let chunks = self.chunks;
+        let blocks = self.blocks(number);
+        let kept_before = blocks.kept();
+        let is_unused = blocks.cool(at_once, |pages| {
+            // SAFETY: the pages lie in free blocks.
+            unsafe { chunks.give_back(number, pages) }
+        });
+        let given_back = kept_before - blocks.kept();
+        kept::change(-i64::from(given_back));
+        if is_unused {
+            self.unlist(EMPTY, number);
+            self.chunks.put_back(number);
+        }
+        given_back
+    }
+
+    fn list(&mut self, list: usize, number: u32) {
+        let (chunk, next) = (self.chunks.chunk(number), self.lists[list]);
+        chunk.previous.store(NONE, Relaxed);
+        chunk.next.store(next, Relaxed);
+        if next != NONE {
+            self.chunks.chunk(next).previous.store(number, Relaxed);
+        }
+        self.lists[list] = number;
+    }
+
+    fn unlist(&mut self, list: usize, number: u32) {
+        let chunk = self.chunks.chunk(number);
+        let (previous, next) = (chunk.previous.load(Relaxed), chunk.next.load(Relaxed));
+        match previous {
+            NONE => self.lists[list] = next,
+            _ => self.chunks.chunk(previous).next.store(next, Relaxed),
+        }
+        if next != NONE {
+            self.chunks.chunk(next).previous.store(previous, Relaxed);
+        }
+    }
+}

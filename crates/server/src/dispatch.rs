@@ -446,6 +446,7 @@ impl Thread {
         let has_posts = !self.tx.posts.is_empty();
         if has_posts {
             self.send_events();
+            self.send_published();
         }
         let mut all_left = true;
         while let Some(&id) = self.tx.hold.entered().last() {
@@ -497,19 +498,22 @@ impl Thread {
         let origin = node.task.client.thread;
         let answers = self.perform(id, &mut node.task);
         self.send_events();
+        // What the task published goes first, so that nothing that its client does next overtakes it; what its own
+        // thread has to deliver goes with the reply, because the client's own messages come after that.
+        let published = if answers { self.take_published_for(origin) } else { Vec::new() };
         self.tx.hold.keep(id);
-        // What the task entered beside its shard.
+        self.post_all();
+        if answers && published.is_empty() {
+            self.host.send(origin, Message::Done(node, published));
+        } else if answers {
+            // Behind what was published before, even if the origin is this thread.
+            self.host.shared.threads[usize::from(origin)].send(Message::Done(node, published));
+        }
+        // What the task entered beside its shard, in which it may have published.
         while let Some(&other) = self.tx.hold.entered().last() {
             self.tx.hold.leave_or_keep(other);
         }
         self.host.wake_sleepers();
-        // What the task published goes first, so that nothing that its client does next overtakes it; what its own
-        // thread has to deliver goes with the reply, because the client's own messages come after that.
-        let published = if answers { self.take_published_for(origin) } else { Vec::new() };
-        self.post_all();
-        if answers {
-            self.host.send(origin, Message::Done(node, published));
-        }
     }
 
     /// Does the work of a task; false if nobody waits for it.

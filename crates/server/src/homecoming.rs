@@ -11,7 +11,7 @@ use crate::dispatch::PUT_OFF_MAX;
 use crate::gather::Part;
 use crate::message::Message;
 use crate::migration::Returned;
-use crate::session::{ReplyMode, Retry, State};
+use crate::session::{ReplyMode, Retry, Session, State};
 use crate::thread::Thread;
 
 impl Thread {
@@ -22,8 +22,11 @@ impl Thread {
             Message::Listen(listeners) => self.host.listen(listeners),
             Message::Hop(node) => self.take_hop(node),
             Message::Done(node, published) => {
+                // After the reply, and before what its client sent next.
+                for published in published.into_iter().rev().filter(|published| !published.to.is_empty()) {
+                    self.host.own_mail.push_front(Message::Deliver(published));
+                }
                 self.come_home(*node);
-                published.iter().for_each(|published| self.deliver(published));
             }
             Message::Post(post) => self.take_post(post),
             Message::Deliver(published) => self.deliver(&published),
@@ -131,8 +134,19 @@ impl Thread {
             thread.host.suppress_reply(Some(command), mode, mark, out);
             thread.leave_all();
         });
-        self.serve(conn);
+        self.go_on(conn);
         self.post_all();
+    }
+
+    /// Goes on with what a client sent while its command waited. One that also hears of what others do gets that first, as
+    /// far as it is here already: it may have sent the rest because it knows of it.
+    fn go_on(&mut self, conn: ConnId) {
+        let hears = |session: &mut Session| session.is_subscriber() || session.tracking.is_some();
+        if !self.host.own_mail.is_empty() && self.host.connections.session(conn).is_some_and(hears) {
+            self.host.unserved.push_back(conn);
+        } else {
+            self.serve(conn);
+        }
     }
 
     /// Sends a reply that came from elsewhere and goes on with what the client sent meanwhile.
@@ -154,7 +168,7 @@ impl Thread {
         if is_last {
             return self.close(conn, CloseMode::AfterFlush);
         }
-        self.serve(conn);
+        self.go_on(conn);
     }
 
     /// Does something for a client as if its command ran: with its session current and its output at hand.

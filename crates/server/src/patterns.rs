@@ -5,14 +5,14 @@
 //! lock. A change copies the map only if a publisher is just matching: `PSUBSCRIBE` is rare, and no data command comes
 //! here.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shard::Subscriber;
 
 /// Patterns with those who subscribed to them.
-pub(crate) type PatternMap = HashMap<Arc<[u8]>, Vec<Subscriber>>;
+pub(crate) type PatternMap = BTreeMap<Arc<[u8]>, Vec<Subscriber>>;
 
 /// All patterns.
 #[derive(Debug, Default)]

@@ -7,8 +7,11 @@
 //!
 //! Messages of one publisher reach one subscriber in their order: a thread sends what it published before it
 //! delegates the publisher's next command or answers for a delegated one, and what it sends itself stands in the same
-//! inbox as what others send it. What a publisher sends himself comes after the reply. A message that is on its way when
-//! its receiver unsubscribes is dropped.
+//! inbox as what others send it. What a publisher sends himself comes after the reply.
+//!
+//! Messages are sent while the channel's shard is held. So all receivers get the messages of one channel in the same order;
+//! and a client that unsubscribes, which enters the shard, finds all that it was counted for in the inbox of its thread, and
+//! gets it before the reply. For a pattern, which has no shard, a message that is on its way just then is dropped.
 //!
 //! Keyspace events enter no shard: who subscribed to their channels is known in a list of its own, beside the shards. They
 //! are sent before the changed keys are let go of, so the events of a key arrive in the order of its changes. Threads that
@@ -64,6 +67,30 @@ impl ThreadHost {
         }
     }
 
+    /// Writes what was published for the current client, and is here but not delivered, before its reply.
+    pub(crate) fn deliver_before_reply(&mut self, reply: &mut Reply) {
+        self.fetch_mail();
+        let session = self.current.as_deref_mut().expect("a command runs for a client");
+        for message in &mut self.own_mail {
+            let published = match message {
+                Message::Deliver(published) => std::slice::from_mut(published),
+                Message::Done(_, published) => published,
+                _ => continue,
+            };
+            for published in published {
+                let Medium::Channel(scope) = published.medium else { continue };
+                let is_for_it =
+                    |receiver: &mut Receiver| receiver.subscriber.connection == session.client.connection;
+                for receiver in published.to.extract_if(.., is_for_it).collect::<Vec<_>>() {
+                    if session.is_subscribed(scope, &published.channel, receiver.pattern.as_deref()) {
+                        let pattern = receiver.pattern.as_deref();
+                        reply.out().push_shared(encode(published, scope, pattern, session.client.proto));
+                    }
+                }
+            }
+        }
+    }
+
     /// The shards of all that the current client subscribed to.
     pub(crate) fn subscribed_needs(&mut self) -> Needs {
         let placement = self.shared.shards.placement();
@@ -97,6 +124,16 @@ impl Thread {
         taken
     }
 
+    /// Sends what was published, ahead of the other posts and while the shards are held.
+    #[inline]
+    pub(crate) fn send_published(&mut self) {
+        for post in self.tx.posts.extract_if(.., |post| matches!(post, Post::Published(_))) {
+            if let Post::Published(published) = post {
+                self.host.push_out(published);
+            }
+        }
+    }
+
     /// Writes a message to its subscribers on this thread.
     pub(crate) fn deliver(&mut self, published: &Published) {
         let Medium::Channel(scope) = published.medium else { return self.deliver_invalidation(published) };
@@ -106,11 +143,7 @@ impl Thread {
             let conn = ConnId::from_bits(receiver.subscriber.connection);
             let pattern = receiver.pattern.as_deref();
             let Some(session) = self.host.connections.session(conn) else { continue };
-            let is_subscribed = match pattern {
-                None => session.channels_of(scope).contains(&published.channel),
-                Some(pattern) => session.patterns.contains(pattern),
-            };
-            if !is_subscribed {
+            if !session.is_subscribed(scope, &published.channel, pattern) {
                 continue;
             }
             let proto = session.client.proto;

@@ -183,6 +183,15 @@ impl Session {
         !self.channels.is_empty() || !self.patterns.is_empty() || !self.shard_channels.is_empty()
     }
 
+    /// Whether it is subscribed to `channel`, or to this pattern.
+    pub(crate) fn is_subscribed(&self, scope: Scope, channel: &[u8], pattern: Option<&[u8]>) -> bool {
+        match (pattern, scope) {
+            (Some(pattern), _) => self.patterns.contains(pattern),
+            (None, Scope::Global) => self.channels.contains(channel),
+            (None, Scope::Shard) => self.shard_channels.contains(channel),
+        }
+    }
+
     /// The channels of this kind that it is subscribed to.
     pub(crate) fn channels_of(&mut self, scope: Scope) -> &mut BTreeSet<Arc<[u8]>> {
         match scope {

@@ -242,6 +242,10 @@ impl Thread {
         self.host.events.extend(self.reported.drain(..));
         self.host.is_busy = !self.host.events.is_empty();
         self.tick();
+        // Before what clients sent: whoever knows that something happened finds it done, and hears of it before the
+        // reply to what he sends then.
+        self.host.fetch_mail();
+        self.take_own_mail();
         self.take_events();
         let next_mail = std::mem::take(&mut self.host.next_mail);
         self.host.own_mail.extend(next_mail);

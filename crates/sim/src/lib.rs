@@ -2,7 +2,7 @@
 //!
 //! [`World`] makes a server, steps its threads in an order that follows from the seed, and interrupts them while they hold
 //! batons, so that the others meet taken ones (`stack.rs`). The network delays, cuts and shortens. What is checked stands
-//! in `tests/`: transcripts, serializability (`history.rs`), queues, timeouts, commands that run again, starvation. Each
+//! in `tests/`: transcripts, serializability (`history.rs`), queues, channels, timeouts, commands that run again, starvation. Each
 //! runs a fixed number of seeds, or for `DARTER_SECONDS` from `DARTER_SEED` on; a failure prints its seed, and the same
 //! seed gives the same run.
 //!
@@ -14,6 +14,8 @@
 //!   taken; the value of a client that has gone is not put back; the wait of such a client is not ended; a value is given to
 //!   a waiter that is served already, or that has timed out; the backlog of a kept shard is not drained when the turn ends;
 //! - by timeouts: waiters are served last come first; timeouts are a millisecond early or late;
+//! - by channels: messages are sent after their channel's shard was left, or an unsubscriber does not look for what it was
+//!   counted for; a thread looks at what its clients sent before what other threads sent it;
 //! - by commands that run again: what they published the first time is sent; they begin in the database where they ended;
 //! - by all: a delegated reply is now and then not sent;
 //! - by starvation, in minutes: nobody gets the patience token.

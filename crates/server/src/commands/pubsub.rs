@@ -92,7 +92,15 @@ const SUNSUBSCRIBE: Entry = Entry {
     ..UNSUBSCRIBE
 };
 
+/// What the client was counted for as a subscriber comes before it is none any more. Inside MULTI the reply to EXEC has begun.
+fn deliver(ctx: &mut Ctx) {
+    if ctx.may_block() {
+        ThreadHost::of(ctx.host).deliver_before_reply(&mut ctx.reply);
+    }
+}
+
 fn unsubscribe(ctx: &mut Ctx, scope: Scope) -> CommandResult {
+    deliver(ctx);
     for &channel in &ctx.args[1..] {
         leave_channel(ctx, scope, channel);
         confirm(ctx, scope, "unsubscribe", Some(channel));
@@ -155,6 +163,7 @@ const PUNSUBSCRIBE: Entry = Entry {
 };
 
 fn punsubscribe(ctx: &mut Ctx) -> CommandResult {
+    deliver(ctx);
     for &pattern in &ctx.args[1..] {
         leave_pattern(ctx, pattern);
         confirm(ctx, Scope::Global, "punsubscribe", Some(pattern));
@@ -214,6 +223,7 @@ fn leave_pattern(ctx: &mut Ctx, pattern: &[u8]) {
 
 /// Ends all subscriptions of the client without a word. The shards of its channels must be entered.
 pub(super) fn leave_all_channels(ctx: &mut Ctx) {
+    deliver(ctx);
     let session = ThreadHost::of(ctx.host).session();
     let patterns = session.patterns.clone();
     for scope in [Scope::Global, Scope::Shard] {

@@ -78,9 +78,9 @@ impl Thread {
     /// The client of a task hung up meanwhile: what it popped goes back, a wait that it began must end.
     fn nobody_home(&mut self, task: Task) {
         self.put_back_unclaimed(task.client, task.restore);
-        if let Outcome::Blocked(blocked) = task.outcome
-            && blocked.waiter.claim.end()
-        {
+        if let Outcome::Blocked(blocked) = task.outcome {
+            // It may be served already, at one of its keys; what it was served with comes as a message of its own.
+            let _is_unserved = blocked.waiter.claim.end();
             self.forget_tickets(task.client.db, &blocked.tickets);
         }
     }

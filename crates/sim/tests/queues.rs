@@ -47,6 +47,8 @@ struct Load {
     /// All clients that have gone.
     gone: Vec<Actor>,
     has_plain_pops: bool,
+    /// How often a client goes.
+    goes_one_in: u64,
 }
 
 fn list(number: usize) -> String {
@@ -180,7 +182,6 @@ impl Load {
     }
 
     fn run(&mut self, world: &mut World, actors: &mut Vec<Actor>) {
-        let goes_one_in = [40, 300, 3_000][world.below(3)];
         let pipeline_max = 1 + world.below(3);
         let mut sent = 0;
         while sent < REQUESTS {
@@ -194,7 +195,7 @@ impl Load {
                     }
                     sent += 1;
                 }
-                let goes = !actor.is_steady && world.one_in(goes_one_in);
+                let goes = !actor.is_steady && world.one_in(self.goes_one_in);
                 if goes || actor.client.has_ended {
                     let how = [Departure::Reset, Departure::Close, Departure::Finish][world.below(3)];
                     actor.client.depart(how);
@@ -283,12 +284,18 @@ fn check_account(actors: &[Actor], rest: &BTreeMap<String, Vec<u64>>) {
     assert!(lost.is_empty(), "lost: {lost:?}");
 }
 
-fn simulate(mut entropy: proactor::Entropy, totals: &mut BTreeMap<&'static str, u64>) {
+fn simulate(
+    mut entropy: proactor::Entropy,
+    totals: &mut BTreeMap<&'static str, u64>,
+    goes_one_in: fn(&mut World) -> u64,
+) {
     let mut setup = Setup::any(&mut entropy);
     let has_cuts = entropy.one_in(3);
     setup.net.cut_one_in = if has_cuts { 60 } else { 0 };
     let mut world = World::new(entropy, &setup);
-    let mut load = Load { next_element: FIRST_ELEMENT, gone: Vec::new(), has_plain_pops: !has_cuts };
+    let goes_one_in = goes_one_in(&mut world);
+    let mut load =
+        Load { next_element: FIRST_ELEMENT, gone: Vec::new(), has_plain_pops: !has_cuts, goes_one_in };
     let mut actors: Vec<Actor> =
         (0..3 + world.below(6)).map(|number| new_actor(&mut world, number < 2)).collect();
     load.run(&mut world, &mut actors);
@@ -322,6 +329,15 @@ fn simulate(mut entropy: proactor::Entropy, totals: &mut BTreeMap<&'static str, 
 #[test]
 fn nothing_is_lost_or_doubled_and_nobody_waits_in_vain() {
     let mut totals = BTreeMap::new();
-    for_each_seed("queues", 250, |entropy| simulate(entropy, &mut totals));
+    let goes_one_in = |world: &mut World| [40, 300, 3_000][world.below(3)];
+    for_each_seed("queues", 250, |entropy| simulate(entropy, &mut totals, goes_one_in));
+    println!("{totals:?}");
+}
+
+#[test]
+fn clients_that_go_soon_leave_nothing_behind() {
+    let mut totals = BTreeMap::new();
+    let goes_one_in = |world: &mut World| [5, 10, 20][world.below(3)];
+    for_each_seed("departures", 120, |entropy| simulate(entropy, &mut totals, goes_one_in));
     println!("{totals:?}");
 }

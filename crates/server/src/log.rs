@@ -48,10 +48,9 @@ impl LogFile {
         let is_same = |there: Metadata| {
             file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (there.dev(), there.ino()))
         };
-        if always || !std::fs::metadata(&self.path).is_ok_and(is_same) {
-            if let Ok(opened) = LogFile::open(&self.path) {
-                *file = opened;
-            }
+        let goes = always || !std::fs::metadata(&self.path).is_ok_and(is_same);
+        if goes && let Ok(opened) = LogFile::open(&self.path) {
+            *file = opened;
         }
     }
 }

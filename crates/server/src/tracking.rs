@@ -88,7 +88,10 @@ pub(crate) type Keys = Arc<[Arc<[u8]>]>;
 
 /// What a thread has to tell those who track prefixes when its turn ends: by thread, connection and prefix, the keys in order.
 #[derive(Debug, Default)]
-pub(crate) struct Broadcasts(BTreeMap<(u16, u64, Arc<[u8]>), BTreeSet<Arc<[u8]>>>);
+pub(crate) struct Broadcasts(BTreeMap<Listener, BTreeSet<Arc<[u8]>>>);
+
+/// Thread, connection and prefix.
+type Listener = (u16, u64, Arc<[u8]>);
 
 impl Broadcasts {
     /// Adds a key that has changed.

@@ -44,13 +44,13 @@ fn refused(scratch: &Scratch, more: &[&str], expected: &str) {
 /// All files below a directory, with what is in them.
 fn files(directory: &str) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
-    for entry in fs::read_dir(directory).unwrap().flatten() {
+    for entry in fs::read_dir(directory).expect("the directory is there").flatten() {
         let path = entry.path();
         let name = path.display().to_string();
         if path.is_dir() {
             found.extend(files(&name))
         } else {
-            _ = found.insert(name, fs::read(path).unwrap())
+            _ = found.insert(name, fs::read(path).expect("the file is there"))
         }
     }
     found
@@ -237,7 +237,8 @@ fn darter_turn(scratch: &Scratch, habit: Habit, last: Turn) -> Option<Server> {
             Ok(server) => Some(server),
             Err(log) if log.contains("Move one of them elsewhere") => {
                 let unwanted = if wants_journal { "dump.rdb" } else { "appendonlydir" };
-                fs::rename(scratch.path(unwanted), scratch.path(&format!("old-{unwanted}"))).unwrap();
+                fs::rename(scratch.path(unwanted), scratch.path(&format!("old-{unwanted}")))
+                    .expect("it is there");
                 Some(start(scratch, &["--import-aof", wanted]).unwrap_or_else(|log| panic!("{log}")))
             }
             Err(_) => Some(start(scratch, &["--import-aof", wanted]).unwrap_or_else(|log| panic!("{log}"))),

@@ -196,14 +196,14 @@ fn wait_for_the_other() {
 fn note(signal: c_int, info: *mut libc::siginfo_t) {
     NOTES.signal.store(signal, Ordering::Relaxed);
     // SAFETY: the kernel passes valid information.
-    let code = unsafe { (*info).si_code };
-    NOTES.code.store(code, Ordering::Relaxed);
-    if code > 0 {
-        // SAFETY: as above; these signals come with an address.
-        NOTES.address.store(unsafe { (*info).si_addr() } as usize, Ordering::Relaxed);
+    let info = unsafe { &*info };
+    NOTES.code.store(info.si_code, Ordering::Relaxed);
+    if info.si_code > 0 {
+        // SAFETY: these signals come with an address.
+        NOTES.address.store(unsafe { info.si_addr() } as usize, Ordering::Relaxed);
     } else {
-        // SAFETY: as above; a signal that was sent comes with its sender.
-        NOTES.sender.store(unsafe { (*info).si_pid() }, Ordering::Relaxed);
+        // SAFETY: a signal that was sent comes with its sender.
+        NOTES.sender.store(unsafe { info.si_pid() }, Ordering::Relaxed);
     }
     let mut name = [0_u64; 2];
     // SAFETY: there is room for the sixteen bytes of a name.

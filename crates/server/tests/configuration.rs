@@ -285,7 +285,7 @@ fn debug_is_allowed_as_redis_allows_it() {
 
 /// Ends the server that listens at `socket`, which nobody waits for as its parent.
 fn shut_down(socket: &str, pid_file: &str) {
-    let mut client = Client::over(UnixStream::connect(socket).unwrap());
+    let mut client = Client::over(UnixStream::connect(socket).expect("the server listens there"));
     client.send("SHUTDOWN NOSAVE");
     client.expect_end();
     eventually("the pid file is removed", || !Path::new(pid_file).exists());
@@ -378,7 +378,7 @@ fn check_listening(io: &str, threads: usize) {
         Ok(stream) => Client::over(stream).show("PING") == "PONG",
         Err(_) => false,
     };
-    let second = free_port().unwrap();
+    let second = free_port().expect("a port is free");
     assert_eq!(client.show(&format!("CONFIG SET port {second}")), "OK");
     assert!(answers("127.0.0.1", second) && !answers("127.0.0.1", first));
     // Old and new address are in each other's way.
@@ -387,8 +387,8 @@ fn check_listening(io: &str, threads: usize) {
     assert_eq!(client.show("CONFIG SET bind '127.0.0.2 -192.0.2.1'"), "OK");
     assert!(answers("127.0.0.2", second) && !answers("127.0.0.1", second));
     // What fails leaves everything as it was.
-    let taken = TcpListener::bind("127.0.0.2:0").unwrap();
-    let taken_port = taken.local_addr().unwrap().port();
+    let taken = TcpListener::bind("127.0.0.2:0").expect("a port is free");
+    let taken_port = taken.local_addr().expect("it listens").port();
     let failed = |name: &str, why: &str| {
         format!("(error) ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
     };

@@ -4,7 +4,7 @@ use blackbox::{Client, Server, check, eventually, on_each_server};
 
 /// A figure of `INFO section`.
 fn figure(client: &mut Client, section: &str, field: &str) -> u64 {
-    client.info(section, field).parse().unwrap()
+    client.info(section, field).parse().expect("it is a number")
 }
 
 #[test]

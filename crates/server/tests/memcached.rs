@@ -276,7 +276,10 @@ fn check_on_redis(directory: &str) {
     if oracle().is_none() {
         return;
     }
-    let checked = Command::new("redis-check-rdb").arg(format!("{directory}/dump.rdb")).output().unwrap();
+    let checked = Command::new("redis-check-rdb")
+        .arg(format!("{directory}/dump.rdb"))
+        .output()
+        .expect("redis-check-rdb runs");
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
     let redis = Server::redis_with(&["--dir", directory, "--dbfilename", "dump.rdb"]);
     let redis = redis.unwrap_or_else(|error| panic!("{error}"));

@@ -17,8 +17,11 @@ impl Read for Dribble<'_> {
     }
 }
 
+/// A command, and where it begins.
+type Placed = (u64, Vec<Vec<u8>>);
+
 /// The commands with their places, and how it ends: the place of a torn end, or of an error.
-fn commands(source: impl Read) -> (Vec<(u64, Vec<Vec<u8>>)>, Option<(u64, String)>) {
+fn commands(source: impl Read) -> (Vec<Placed>, Option<(u64, String)>) {
     let (mut reader, mut record) = (Reader::new(source, 0, ARGUMENT_BYTES_MAX), Record::default());
     let mut found = Vec::new();
     loop {

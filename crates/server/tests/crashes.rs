@@ -15,7 +15,7 @@ fn crashed(more: &[&str], crash: impl FnOnce(&Server)) -> (String, Option<i32>) 
     let mut server = Server::start(2, "auto", &options);
     crash(&server);
     let signal = server.wait().signal();
-    (std::fs::read_to_string(path).unwrap(), signal)
+    (std::fs::read_to_string(path).expect("the server wrote its log"), signal)
 }
 
 #[track_caller]

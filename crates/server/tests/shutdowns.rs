@@ -17,14 +17,14 @@ fn start(scratch: &Scratch, more: &[&str]) -> Server {
 /// Puts something where the snapshot is written first: a folder, so that saving fails.
 fn spoil_saving(scratch: &Scratch, server: &Server) -> String {
     let path = scratch.path(&format!("temp-{}.rdb", server.process_id()));
-    fs::create_dir(&path).unwrap();
+    fs::create_dir(&path).expect("it is not there yet");
     path
 }
 
 /// A pipe there: saving takes until somebody reads it, and fails then.
 fn stall_saving(scratch: &Scratch, server: &Server) -> String {
     let path = scratch.path(&format!("temp-{}.rdb", server.process_id()));
-    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo runs");
     assert!(made.success());
     path
 }

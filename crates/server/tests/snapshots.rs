@@ -342,17 +342,6 @@ fn a_server_that_cannot_save_says_so_and_goes_on() {
     check(&mut start(&scratch, 2, &[]).client(), "GET key", "\"value\"");
 }
 
-#[test]
-fn a_signal_ends_a_server_that_cannot_save() {
-    let scratch = Scratch::new("gone");
-    let mut server = start(&scratch, 2, &["--save", "1 1"]);
-    check(&mut server.client(), "SET key value", "OK");
-    fs::remove_dir_all(scratch.path("")).unwrap();
-    server.signal(Signal::TERM);
-    assert_eq!(server.wait().code(), Some(1));
-    assert!(server.log_end().contains("cannot save dump.rdb: No such file or directory"));
-}
-
 /// On a file system of its own that has room for little, where the system lets a test have one.
 #[test]
 fn a_full_disk_leaves_the_old_snapshot() {

@@ -310,7 +310,7 @@ impl Ending {
 
     fn save(&self, hold: &Hold<'_, Task, Wait>) -> bool {
         tracing::info!("Saving the final RDB snapshot before exiting.");
-        supervisor::notify(&self.shared.settings, "STATUS=Saving the final RDB snapshot");
+        supervisor::notify_slow(&self.shared.settings, "Saving the final RDB snapshot");
         // What goes wrong is said there.
         self.shared.save(hold).is_ok()
     }

@@ -81,6 +81,11 @@ pub(crate) fn notify(settings: &Settings, state: &str) {
     }
 }
 
+/// Tells systemd what the server is about, and that it may take longer.
+pub(crate) fn notify_slow(settings: &Settings, status: &str) {
+    notify(settings, &format!("STATUS={status}\nEXTEND_TIMEOUT_USEC={}", EXTENSION.as_micros()));
+}
+
 /// Tells systemd once a second how far something is, and that it takes longer; until it is dropped.
 pub(crate) struct Ticker(
     #[expect(dead_code, reason = "the thread ends when it is dropped")] Option<Sender<()>>,
@@ -95,8 +100,7 @@ impl Ticker {
         let (ticker, ended) = channel();
         let work = move || {
             loop {
-                let state = format!("STATUS={}\nEXTEND_TIMEOUT_USEC={}", progress(), EXTENSION.as_micros());
-                notify(&shared.settings, &state);
+                notify_slow(&shared.settings, &progress());
                 if ended.recv_timeout(TICK) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }

@@ -20,9 +20,6 @@ fn fill(client: &mut Client, bytes: u64) {
 fn every_size_goes_back() {
     let server = Server::start(2, "auto", &[]);
     let mut client = server.client();
-    fill(&mut client, 16);
-    check(&mut client, "FLUSHALL", "OK");
-    check(&mut client, "MEMORY PURGE", "OK");
     let before = server.resident_bytes();
     for bytes in SIZES {
         fill(&mut client, bytes);

@@ -259,7 +259,14 @@ impl ThreadHost {
         reply: &mut Reply,
     ) -> script::Outcome {
         let (mut engine, mut functions) = (self.scripting.engine.take(), self.scripting.functions.take());
-        let client = Client { deny_blocking: true, in_script: true, proto: Proto::Resp2, ..client };
+        let client = Client {
+            deny_blocking: true,
+            in_script: true,
+            proto: Proto::Resp2,
+            // What a script pops is its own: nothing of it is put back, whoever is gone.
+            may_be_gone: false,
+            ..client
+        };
         let mut session = match self.scripting.session.take() {
             Some(session) => session,
             None => Box::new(Session::new(client, self.shared.users.access(), self.now_ms)),

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::args::OwnedArgs;
 use crate::ctx::Ctx;
-use crate::error::CommandResult;
+use crate::error::CommandError;
 use crate::garbage::Garbage;
 use crate::table::CommandId;
 
@@ -140,8 +140,8 @@ pub enum Outcome {
     Again(SmallVec<[ShardId; 8]>),
 }
 
-/// Serves a waiter from `key`, which its [`When`] found good: must write a reply.
-pub type Serve = fn(&mut Ctx, key: &[u8]) -> CommandResult;
+/// Serves a waiter from `key`, which its [`When`] found good; false, without a reply, if there is nothing for it.
+pub type Serve = fn(&mut Ctx, key: &[u8]) -> Result<bool, CommandError>;
 
 /// Whether a waiter is to be served, given the value of the key, if it still has one, its arguments and the key.
 pub type IsServed = fn(Option<ValueRef<'_>>, args: &[&[u8]], key: &[u8]) -> bool;

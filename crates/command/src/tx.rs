@@ -187,11 +187,9 @@ impl<'t> Tx<'t> {
         loop {
             let Some((ticket, waiter)) = self.hold.shard_mut(id).waiters.next(db, key, from) else { return };
             from = ticket + 1;
-            let hash = self.hold.shards().placement().hash(key);
-            let record = self.hold.shard(id).dbs[db as usize]
-                .find(hash, key)
-                .filter(|record| !record.expired(self.now));
-            let value = record.map(|record| record.value());
+            // As whoever serves looks it up: what is found here is found there.
+            let store = Store::new(self, waiter.wait.client);
+            let value = store.peek(key).map(|record| record.value());
             let is_served = match (waiter.wait.when, value) {
                 (When::Holds(kind), Some(value)) => value.kind() == kind,
                 // Nothing is left for all who come after it, unless they wait for just that.
@@ -225,10 +223,15 @@ impl<'t> Tx<'t> {
         });
         let reply = Reply::new(&mut out, client.proto);
         let mut ctx = Ctx { command, args: &args, reply, store: Store::new(self, client), host: &mut *host };
-        if let Err(error) = (waiter.wait.serve)(&mut ctx, key) {
-            out.clear();
-            Reply::new(&mut out, client.proto).error(error.text());
-            host.wait_failed(command.id, &error);
+        match (waiter.wait.serve)(&mut ctx, key) {
+            Ok(true) => {}
+            // It was claimed, so it gets a reply: that of a timeout, which says that nothing was found.
+            Ok(false) => ctx.reply.null_array(),
+            Err(error) => {
+                out.clear();
+                Reply::new(&mut out, client.proto).error(error.text());
+                host.wait_failed(command.id, &error);
+            }
         }
         drop(args);
         let restore = self.restore.take();

@@ -18,7 +18,7 @@ pub(crate) fn pop_or_block(
 ) -> CommandResult {
     let found = ctx.in_turn(keys, |ctx, key| {
         if ctx.store.client.may_be_gone && ctx.store.exists(key) {
-            return serve(ctx, key).map(|()| true);
+            return serve(ctx, key);
         }
         pop(ctx, key)
     })?;

@@ -53,7 +53,7 @@ fn blpop(ctx: &mut Ctx) -> CommandResult {
     pop_or_block_until(ctx, BLPOP_POP, serve_blpop)
 }
 
-fn serve_blpop(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
+fn serve_blpop(ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
     serve_pop(ctx, key, BLPOP_POP)
 }
 
@@ -69,7 +69,7 @@ fn brpop(ctx: &mut Ctx) -> CommandResult {
     pop_or_block_until(ctx, BRPOP_POP, serve_brpop)
 }
 
-fn serve_brpop(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
+fn serve_brpop(ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
     serve_pop(ctx, key, BRPOP_POP)
 }
 
@@ -109,7 +109,7 @@ fn blmpop(ctx: &mut Ctx) -> CommandResult {
     pop_or_block(ctx, keys, pop, ctx.args[1], serve_blmpop)
 }
 
-fn serve_blmpop(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
+fn serve_blmpop(ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
     let (_, pop) = parse_mpop(&ctx.args[2..])?;
     serve_pop(ctx, key, pop)
 }
@@ -120,9 +120,9 @@ fn pop_or_block(ctx: &mut Ctx, keys: &[&[u8]], pop: Pop, timeout: &[u8], serve: 
     blocking::pop_or_block(ctx, keys, Kind::List, timeout_ms, serve, |ctx, key| pop.try_key(ctx, key))
 }
 
-/// Pops for a waiter, and says how to put back what it got.
-fn serve_pop(ctx: &mut Ctx, key: &[u8], pop: Pop) -> CommandResult {
-    let list = ctx.store.peek_as::<List>(key)?.ok_or(CommandError::NO_SUCH_KEY)?;
+/// Pops for a waiter, and says how to put back what it got; false, without a reply, if there is no list.
+fn serve_pop(ctx: &mut Ctx, key: &[u8], pop: Pop) -> Result<bool, CommandError> {
+    let Some(list) = ctx.store.peek_as::<List>(key)? else { return Ok(false) };
     // The last one popped goes back first.
     let count = pop.count.unwrap_or(1).min(list.len());
     let (from, reverse) = match pop.end {
@@ -132,9 +132,11 @@ fn serve_pop(ctx: &mut Ctx, key: &[u8], pop: Pop) -> CommandResult {
     let values: Vec<Vec<u8>> = list.iter(from, reverse).take(count).map(|value| value.to_vec()).collect();
     let mut restore = vec![push_command(pop.end), key];
     restore.extend(values.iter().map(Vec::as_slice));
-    pop.try_key(ctx, key)?;
+    if !pop.try_key(ctx, key)? {
+        return Ok(false);
+    }
     ctx.restore_with(&restore);
-    Ok(())
+    Ok(true)
 }
 
 pub(super) const BLMOVE: Entry = Entry {
@@ -165,9 +167,9 @@ fn blmove(ctx: &mut Ctx) -> CommandResult {
     move_or_block(ctx, from, to, ctx.args[5], serve_blmove)
 }
 
-fn serve_blmove(ctx: &mut Ctx, _: &[u8]) -> CommandResult {
+fn serve_blmove(ctx: &mut Ctx, _: &[u8]) -> Result<bool, CommandError> {
     let (from, to) = (parse_end(ctx.args[3])?, parse_end(ctx.args[4])?);
-    try_move(ctx, from, to).map(drop)
+    try_move(ctx, from, to)
 }
 
 pub(super) const BRPOPLPUSH: Entry = Entry {
@@ -193,8 +195,8 @@ fn brpoplpush(ctx: &mut Ctx) -> CommandResult {
     move_or_block(ctx, End::Tail, End::Head, ctx.args[3], serve_brpoplpush)
 }
 
-fn serve_brpoplpush(ctx: &mut Ctx, _: &[u8]) -> CommandResult {
-    try_move(ctx, End::Tail, End::Head).map(drop)
+fn serve_brpoplpush(ctx: &mut Ctx, _: &[u8]) -> Result<bool, CommandError> {
+    try_move(ctx, End::Tail, End::Head)
 }
 
 fn move_or_block(ctx: &mut Ctx, from: End, to: End, timeout: &[u8], serve: Serve) -> CommandResult {

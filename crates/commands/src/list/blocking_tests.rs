@@ -1,6 +1,10 @@
 //! Clients that wait for lists, and who serves them: what a transcript, which has one client, cannot say.
 
-use command::{Client, Local, Needs, Outcome, Post, Shards, Table, Tx};
+use command::{
+    BlockOn, Client, CommandResult, Ctx, Entry, Local, Needs, Outcome, Post, Route, Run, Shards, Table, Tx,
+    When,
+};
+use keyspace::Kind;
 use resp::{Output, Proto};
 use shard::{Hold, Placement};
 
@@ -157,6 +161,33 @@ fn a_waiting_move_to_another_type_gets_the_error_and_the_next_the_value() {
         "1: -WRONGTYPE Operation against a key holding the wrong kind of value",
         "2: *2 $1 q $1 a < LPUSH q a",
     ]);
+}
+
+/// Waits for a list, and finds nothing in it.
+const BLIND: Entry =
+    Entry { name: "blind", route: Route::Global, run: Run::Function(blind), ..Entry::DEFAULT };
+
+fn blind(ctx: &mut Ctx) -> CommandResult {
+    ctx.block(&BlockOn {
+        args: ctx.args,
+        keys: &ctx.args[1..],
+        when: When::Holds(Kind::List),
+        also: None,
+        timeout_ms: 0,
+        heeds_loss: false,
+        serve: |_, _| Ok(false),
+        null_array: true,
+    });
+    Ok(())
+}
+
+#[test]
+fn whoever_is_served_gets_a_reply() {
+    let mut clients = Clients(Local::new(&[FAMILIES, &[&[BLIND]]].concat()));
+    clients.wait(1, "blind q");
+    clients.wait(2, "BLPOP q 0");
+    clients.check("RPUSH q a", ":1");
+    clients.check_served(&["1: *-1", "2: *2 $1 q $1 a < LPUSH q a"]);
 }
 
 #[test]

@@ -157,12 +157,12 @@ fn has_newer(value: Option<ValueRef<'_>>, args: &[&[u8]], key: &[u8]) -> bool {
     ids.any(|after| after.is_ok_and(|after| last > Some(after)))
 }
 
-fn serve_xread(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
+fn serve_xread(ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
     let read = Read::parse(ctx.args, 0, false, false)?;
     let streams = read.streams().filter(|(other, _)| *other == key);
     let streams = streams.map(|(key, id)| Ok((key, ids::parse_strict(id, 0)?)));
     let streams = streams.collect::<Result<Vec<_>, CommandError>>()?;
-    reply_after(ctx, &streams, read.count).map(drop)
+    reply_after(ctx, &streams, read.count)
 }
 
 pub(super) const XREADGROUP: Entry = Entry {
@@ -280,10 +280,10 @@ fn has_newer_in_group(value: Option<ValueRef<'_>>, args: &[&[u8]], _: &[u8]) -> 
     }
 }
 
-fn serve_xreadgroup(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
+fn serve_xreadgroup(ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
     let read = Read::parse(ctx.args, 0, true, false)?;
     let streams: Vec<_> = read.streams().filter(|(other, _)| *other == key).collect();
-    reply_in_group(ctx, &read, &streams).map(drop)
+    reply_in_group(ctx, &read, &streams)
 }
 
 /// The arguments of a read.

@@ -7,8 +7,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Serve, Shape, double, integer, key, oneof,
-    parse_timeout_ms, token,
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Serve, Shape, double, integer,
+    key, oneof, parse_timeout_ms, token,
 };
 use ds::zset::ZSet;
 use keyspace::Kind;
@@ -103,16 +103,18 @@ fn pop_or_block(ctx: &mut Ctx, keys: &[&[u8]], pop: Pop, timeout_ms: u64, serve:
     blocking::pop_or_block(ctx, keys, Kind::ZSet, timeout_ms, serve, |ctx, key| pop.run(ctx, key))
 }
 
-/// Pops from `key`, which is a sorted set, for a client that waited.
-fn serve(ctx: &mut Ctx, key: &[u8], pop: Pop) -> CommandResult {
+/// Pops from `key` for a client that waited; false, without a reply, if there is no such sorted set.
+fn serve(ctx: &mut Ctx, key: &[u8], pop: Pop) -> Result<bool, CommandError> {
     let zset = ctx.store.peek_as::<ZSet>(key)?;
     let taken: Vec<(Vec<u8>, f64)> = zset
         .into_iter()
         .flat_map(|zset| pop.taken(zset))
         .map(|(member, score)| (member.to_vec(), score))
         .collect();
-    pop.run(ctx, key)?;
+    if !pop.run(ctx, key)? {
+        return Ok(false);
+    }
     let members: Vec<(&[u8], f64)> = taken.iter().map(|(member, score)| (&member[..], *score)).collect();
     with_zadd(key, &members, |args| ctx.restore_with(args));
-    Ok(())
+    Ok(true)
 }

@@ -259,14 +259,7 @@ impl ThreadHost {
         reply: &mut Reply,
     ) -> script::Outcome {
         let (mut engine, mut functions) = (self.scripting.engine.take(), self.scripting.functions.take());
-        let client = Client {
-            deny_blocking: true,
-            in_script: true,
-            proto: Proto::Resp2,
-            // What a script pops is its own: nothing of it is put back, whoever is gone.
-            may_be_gone: false,
-            ..client
-        };
+        let client = as_in_script(client);
         let mut session = match self.scripting.session.take() {
             Some(session) => session,
             None => Box::new(Session::new(client, self.shared.users.access(), self.now_ms)),
@@ -458,6 +451,12 @@ impl script::Host for Run<'_, '_> {
         let access = &self.host.session().access;
         Some(!access.is_limited || access.account.user.check(command, args).is_ok())
     }
+}
+
+/// The client of the commands that a script of `client` calls. What the script pops is its own: nothing of it is put back,
+/// whoever is gone.
+fn as_in_script(client: Client) -> Client {
+    Client { deny_blocking: true, in_script: true, proto: Proto::Resp2, may_be_gone: false, ..client }
 }
 
 /// Writes a line that a script logs.

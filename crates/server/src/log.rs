@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use syslog_tracing::{Facility, Options, Syslog};
@@ -25,6 +25,8 @@ use crate::settings::{LOGFILE, LOGLEVEL, SYSLOG_ENABLED, SYSLOG_FACILITY, SYSLOG
 static SHOWN: AtomicU8 = AtomicU8::new(3);
 /// The file, if the log goes to one.
 static FILE: OnceLock<LogFile> = OnceLock::new();
+/// Whether the system's log has the lines, too.
+static HAS_SYSTEM_LOG: AtomicBool = AtomicBool::new(false);
 /// Where the log goes, for who must not wait for a lock.
 static DESCRIPTOR: AtomicI32 = AtomicI32::new(1);
 
@@ -87,6 +89,7 @@ pub(crate) fn open(settings: &Settings) -> Result<(), Error> {
     let lines =
         tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(is_terminal).with_target(false);
     let system_lines = system_log(settings)?.map(|writer| {
+        HAS_SYSTEM_LOG.store(true, Ordering::Relaxed);
         let shown = dynamic_filter_fn(|metadata, _| rank(*metadata.level()) <= SHOWN.load(Ordering::Relaxed));
         // It knows the time and the level itself.
         let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(false).with_target(false);
@@ -95,6 +98,13 @@ pub(crate) fn open(settings: &Settings) -> Result<(), Error> {
     // A second server in one process (a test) shares the first one's log.
     let _ = tracing_subscriber::registry().with(lines.with_filter(shown)).with(system_lines).try_init();
     Ok(())
+}
+
+/// Says why the server does not start where people look for it who do not see its standard error.
+pub(crate) fn note_refusal(error: &Error) {
+    if FILE.get().is_some() || HAS_SYSTEM_LOG.load(Ordering::Relaxed) {
+        tracing::error!("{error}");
+    }
 }
 
 /// Opens the file again if another one is at its path.

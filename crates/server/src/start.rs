@@ -50,6 +50,7 @@ pub fn run(args: &[String]) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("darter: {error}");
+            log::note_refusal(&error);
             ExitCode::FAILURE
         }
     }

@@ -85,6 +85,17 @@ fn the_file_of_debian_starts_with_the_command_line_of_debian() {
 }
 
 #[test]
+fn a_line_whose_one_word_has_spaces_keeps_its_quotes_when_it_is_rewritten() {
+    let scratch = Scratch::new("rewritten");
+    let line = "proc-title-template \"{title} {listen-addr} {server-mode}\"";
+    let path = scratch.file("redis.conf", &format!("{line}\nport 1\n"));
+    let server = Server::darter(&[&path, "--save", ""]).unwrap();
+    assert_eq!(server.client().show("CONFIG REWRITE"), "OK");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.lines().any(|there| there == line), "{text}");
+}
+
+#[test]
 fn promises_are_refused_with_their_line_and_a_way_out() {
     let scratch = Scratch::new("promises");
     let path = scratch.file("redis.conf", "port 0\nreplicaof 10.0.0.1 6379\nmasterauth very-secret\nhz 50\n");

@@ -76,7 +76,14 @@ impl Choice {
         let wanted = settings.number(IMPORT_AOF);
         let ever = fs::read_to_string(state_path(&names)).ok();
         let ever = ever.and_then(|text| text.lines().next().map(str::to_owned));
-        let Some(files) = Files::find(settings, &names)? else {
+        let files = match Files::find(settings, &names) {
+            Err(error) if wanted == IMPORT_NO => {
+                tracing::warn!("{error}. It is left aside, because import-aof is no");
+                None
+            }
+            found => found?,
+        };
+        let Some(files) = files else {
             if wanted == IMPORT_YES && ever.is_none() {
                 let (folder, file) = (settings.text(APPENDDIRNAME), settings.text(APPENDFILENAME));
                 return Err(Error::Undecided(format!(
@@ -130,10 +137,12 @@ impl Known {
             ));
         }
         match wanted {
-            IMPORT_YES if self.snapshot.is_some() && self.ever.as_ref() == state => refuse(format!(
-                "import-aof is yes, but {aof} was imported before, and is as it was then, while {snapshot} was written anew by \
-                 somebody else. --import-aof no loads the snapshot; if you want to import once more, move the snapshot elsewhere",
-            )),
+            IMPORT_YES | IMPORT_ASK if self.snapshot.is_some() && self.ever.as_ref() == state => {
+                refuse(format!(
+                    "{aof} was imported before, and is as it was then, while {snapshot} was written anew by somebody else. --import-aof \
+                 no loads the snapshot; to import once more, move the snapshot elsewhere and give --import-aof yes",
+                ))
+            }
             IMPORT_YES => Ok(true),
             IMPORT_NO if has_changed => refuse(format!(
                 "import-aof is no, but {aof} was written by Redis (last {}) since it was left aside. --import-aof yes loads it; \

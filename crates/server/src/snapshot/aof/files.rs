@@ -83,6 +83,9 @@ pub(super) fn shown(path: &Path) -> String {
 }
 
 fn refusal(path: &Path, why: String) -> Error {
+    let why = format!(
+        "{why}. To start without it, from the snapshot if there is one, move it elsewhere or give --import-aof no"
+    );
     Error::AppendOnlyFiles { name: shown(path), why }
 }
 

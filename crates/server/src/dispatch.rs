@@ -495,6 +495,8 @@ impl Thread {
         }
         let entered = self.tx.hold.try_enter(id);
         debug_assert!(entered, "a thread may enter the shard that it keeps");
+        // It may have been sent when CONFIG SET was answered, and this turn have begun before.
+        self.tx.config = self.host.shared.data_config();
         let origin = node.task.client.thread;
         let answers = self.perform(id, &mut node.task);
         self.send_events();

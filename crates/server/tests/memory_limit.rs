@@ -319,6 +319,10 @@ fn the_largest_clients_go_when_all_are_too_large() {
         let list = blackbox::text(&client.call("CLIENT LIST"));
         let sizes = list.split(' ').filter_map(|field| field.strip_prefix("tot-mem="));
         let total: u64 = sizes.map(|bytes| bytes.parse::<u64>().unwrap()).sum();
+        // Without a limit each thread adds its clients up once a second.
+        eventually("all threads know", || {
+            number(client, "memory", "mem_clients_normal") > total - (64 << 10)
+        });
         check(client, &format!("CONFIG SET maxmemory-clients {}", total - (1 << 20)), "OK");
         eventually("one is gone", || number(client, "stats", "evicted_clients") > 0);
         eventually("it is enough", || number(client, "memory", "mem_clients_normal") < total - (1 << 20));

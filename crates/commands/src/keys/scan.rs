@@ -72,14 +72,15 @@ pub(super) const SCAN: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// Goes on where the cursor says and through as many shards as it takes to look at `COUNT` keys, as long as they
-/// can be had without waiting for long: a small database comes in one call.
+/// Goes on where the cursor says and through as many shards as it takes to look at `COUNT` keys: a small database comes in
+/// one call. In transactions and scripts only as long as they can be had without waiting for long.
 fn scan(ctx: &mut Ctx) -> CommandResult {
     let mut cursor = Cursor::parse(ctx.args[1])?;
     let filter = Filter::parse(&ctx.args[2..])?;
     let (shard_count, now) = (ctx.store.tx.hold.shards().len(), ctx.store.now());
     let mut found: Vec<Box<[u8]>> = Vec::new();
     let mut wanted = filter.count;
+    let may_begin_again = ctx.may_block();
     while usize::from(cursor.shard) < shard_count {
         let db = ctx.store.db(ShardId(cursor.shard));
         cursor.position = db.scan(cursor.position, wanted, &mut |record| {
@@ -98,13 +99,17 @@ fn scan(ctx: &mut Ctx) -> CommandResult {
         cursor.shard += 1;
         let next = ShardId(cursor.shard);
         let hold = &mut ctx.store.tx.hold;
-        // An answer without any key is worth a longer wait.
-        let is_patient = found.is_empty();
-        if wanted == 0
-            || next.index() >= shard_count
-            || !(hold.try_enter(next) || hold.wait(next, is_patient))
-        {
+        if wanted == 0 || next.index() >= shard_count {
             break;
+        }
+        if !hold.try_enter(next) && !hold.wait(next, false) {
+            if !may_begin_again {
+                break;
+            }
+            // Again with this one among those that are entered in order. Nobody sees the error.
+            ctx.store.tx.wanted = hold.entered().iter().copied().chain([next]).collect();
+            ctx.store.tx.wanted.sort_unstable();
+            return Err(CommandError::EXEC_ABORTED);
         }
     }
     let at_end = usize::from(cursor.shard) >= shard_count;

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use resp::Reply;
-use shard::{Claim, Waiter};
+use shard::{Claim, ShardId, Waiter};
+use smallvec::SmallVec;
 
 use crate::args::OwnedArgs;
 use crate::error::{CommandError, CommandResult};
@@ -73,12 +74,19 @@ impl Ctx<'_, '_> {
         if hold.try_enter(placement.shard(key)) {
             return Ok(());
         }
-        self.store.tx.wanted = match Needs::of(self.command, self.args, placement) {
+        let wanted = match Needs::of(self.command, self.args, placement) {
             Needs::Several(ids) => ids,
             needs => unreachable!("the first key's shard is entered, and another one is not: {needs:?}"),
         };
-        // Nobody sees it.
-        Err(CommandError::EXEC_ABORTED)
+        Err(self.again(wanted))
+    }
+
+    /// The command, which has changed nothing yet, is to run again with these shards entered in order: it returns the error that
+    /// this answers, which nobody sees.
+    pub fn again(&mut self, mut wanted: SmallVec<[ShardId; 8]>) -> CommandError {
+        wanted.sort_unstable();
+        self.store.tx.wanted = wanted;
+        CommandError::EXEC_ABORTED
     }
 
     /// Whether a blocking command may wait: not inside MULTI or a script.

@@ -102,6 +102,15 @@ fn state(client: &mut Client) -> Vec<String> {
     .to_vec()
 }
 
+/// Lets redis-server write its append-only file anew.
+fn rewrite(client: &mut Client) {
+    client.call("BGREWRITEAOF");
+    blackbox::eventually("it is rewritten", || {
+        client.info("persistence", "aof_rewrite_in_progress") == "0"
+            && client.info("persistence", "aof_rewrite_scheduled") == "0"
+    });
+}
+
 #[test]
 fn what_redis_left_is_there() {
     if oracle().is_none() {
@@ -115,11 +124,7 @@ fn what_redis_left_is_there() {
         let redis = start_redis(&scratch, &[&aof, &["--save", ""][..]].concat());
         let mut client = redis.client();
         fill(&mut client);
-        client.call("BGREWRITEAOF");
-        blackbox::eventually("it is rewritten", || {
-            client.info("persistence", "aof_rewrite_in_progress") == "0"
-                && client.info("persistence", "aof_rewrite_scheduled") == "0"
-        });
+        rewrite(&mut client);
         fill_more(&mut client);
         let expected = state(&mut client);
         stop(redis);
@@ -154,11 +159,7 @@ fn the_single_file_of_older_versions_is_loaded() {
     let redis = start_redis(&scratch, &["--appendonly", "yes", "--save", ""]);
     let mut client = redis.client();
     fill(&mut client);
-    client.call("BGREWRITEAOF");
-    blackbox::eventually("it is rewritten", || {
-        client.info("persistence", "aof_rewrite_in_progress") == "0"
-            && client.info("persistence", "aof_rewrite_scheduled") == "0"
-    });
+    rewrite(&mut client);
     fill_more(&mut client);
     let expected = state(&mut client);
     stop(redis);

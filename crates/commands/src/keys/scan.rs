@@ -106,10 +106,8 @@ fn scan(ctx: &mut Ctx) -> CommandResult {
             if !may_begin_again {
                 break;
             }
-            // Again with this one among those that are entered in order. Nobody sees the error.
-            ctx.store.tx.wanted = hold.entered().iter().copied().chain([next]).collect();
-            ctx.store.tx.wanted.sort_unstable();
-            return Err(CommandError::EXEC_ABORTED);
+            let wanted = hold.entered().iter().copied().chain([next]).collect();
+            return Err(ctx.again(wanted));
         }
     }
     let at_end = usize::from(cursor.shard) >= shard_count;

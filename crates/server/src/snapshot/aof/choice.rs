@@ -9,6 +9,8 @@
 //!
 //! | append-only file | snapshot supersedes | `import-aof` | taken |
 //! |---|---|---|---|
+//! | damaged | | `no` | the snapshot |
+//! | damaged | | `yes`, `ask` | nothing |
 //! | none | | `yes`, and none was ever superseded | nothing: it is elsewhere |
 //! | none | | | the snapshot |
 //! | there | this state | any | the snapshot |

@@ -173,12 +173,8 @@ impl Search {
     /// The indexes, counted from the head, of the elements that equal `wanted`.
     fn matches<'l>(&self, list: &'l List, wanted: &'l [u8]) -> impl Iterator<Item = i64> + use<'l> {
         let (reverse, last) = (self.reverse, list.len() as i64 - 1);
-        list.iter(if reverse { -1 } else { 0 }, reverse)
-            .take(self.len_max)
-            .zip(0..)
-            .filter(move |(value, _)| **value == *wanted)
-            .skip(self.skip)
-            .map(move |(_, index)| if reverse { last - index } else { index })
+        let places = list.positions(wanted, reverse, self.len_max).skip(self.skip);
+        places.map(move |place| if reverse { last - place as i64 } else { place as i64 })
     }
 }
 

@@ -32,15 +32,15 @@ impl Codec {
     }
 }
 
-/// The bytes compressed, if that saves something.
-pub(super) fn compress(bytes: &[u8]) -> Option<Box<[u8]>> {
+/// The bytes compressed, behind so many zeros, if that saves something.
+pub(super) fn compress(bytes: &[u8], zeros: usize) -> Option<Box<[u8]>> {
     CODEC.with_borrow_mut(|codec| {
         codec.output.clear();
         codec.output.reserve(bytes.len());
         // An error says that it would be longer than that.
         codec.compressor.compress_to_buffer(bytes, &mut codec.output).ok()?;
-        let is_worth_it = codec.output.len() <= bytes.len() - bytes.len() / SAVED_PART_MIN;
-        is_worth_it.then(|| codec.output.as_slice().into())
+        let is_worth_it = zeros + codec.output.len() <= bytes.len() - bytes.len() / SAVED_PART_MIN;
+        is_worth_it.then(|| std::iter::repeat_n(0, zeros).chain(codec.output.iter().copied()).collect())
     })
 }
 

@@ -1,7 +1,7 @@
 //! Changes other than push and pop: replacing, inserting, removing by value, trimming.
 
 use super::node::{NODE_BYTES_MAX, Node, is_large};
-use super::{End, List, entry};
+use super::{End, List, entry, imprint};
 
 /// Neighbours that need no more than this together are merged, which leaves room for as much again.
 const MERGE_BYTES_MAX: usize = NODE_BYTES_MAX / 2;
@@ -58,7 +58,7 @@ impl List {
     /// nothing if there is no such element.
     pub fn insert_relative(&mut self, pivot: &[u8], before: bool, value: &[u8]) -> Option<usize> {
         self.expect_growth(value.len());
-        let index = self.iter(0, false).position(|element| *element == *pivot)?;
+        let index = self.positions(pivot, false, usize::MAX).next()?;
         self.insert_at(if before { index } else { index + 1 }, value);
         Some(self.len)
     }
@@ -114,12 +114,13 @@ impl List {
             0 => usize::MAX,
             _ => usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX),
         };
+        let hash = imprint::hash(value);
         let (mut removed, mut nodes_changed, mut last_changed) = (0, 0, 0);
         for step in 0..self.nodes.len() {
             let at = if count < 0 { self.nodes.len() - 1 - step } else { step };
             let was_compressed = self.nodes[at].is_compressed();
             let is_here = |bytes: &[u8]| entry::Entries::new(bytes).any(|element| element == value);
-            if was_compressed && !self.nodes[at].copy_expanded(is_here) {
+            if was_compressed && !(self.nodes[at].may_have(hash) && self.nodes[at].copy_expanded(is_here)) {
                 continue;
             }
             self.expand(at);

@@ -26,6 +26,7 @@ mod deep;
 mod edit;
 mod element;
 pub(crate) mod entry;
+mod imprint;
 mod iter;
 pub(crate) mod node;
 mod row;
@@ -177,6 +178,29 @@ impl List {
             Some(index) => Iter::new(&self.nodes, self.locate(index), self.len - index, index + 1, reverse),
             None => Iter::default(),
         }
+    }
+
+    /// Where elements equal `wanted`, among the first `len_max` from the head, or from the tail if `reverse`: how many lie before each of
+    /// them in that direction.
+    pub fn positions<'l>(
+        &'l self,
+        wanted: &'l [u8],
+        reverse: bool,
+        len_max: usize,
+    ) -> impl Iterator<Item = usize> + use<'l> {
+        let (hash, last, mut passed) = (imprint::hash(wanted), self.nodes.len().wrapping_sub(1), 0);
+        (0..self.nodes.len())
+            .map(move |step| {
+                let node = &self.nodes[if reverse { last - step } else { step }];
+                passed += node.count();
+                (passed - node.count(), node)
+            })
+            .take_while(move |(before, _)| *before < len_max)
+            .filter(move |(_, node)| node.may_have(hash))
+            .flat_map(move |(before, node)| {
+                node.positions(wanted, reverse).into_iter().map(move |within| before + within)
+            })
+            .take_while(move |position| *position < len_max)
     }
 
     /// The index counted from the head, if it exists.

@@ -12,8 +12,9 @@
 //!
 //! The free room is never initialised: zeroing 8 KiB for a node costs as much as all its pushes. Only `start..end` may be read.
 //!
-//! A node deep within a list may be *compressed*: then its buffer has only what `compression` made of the elements' bytes,
-//! `end` less `start` is still their length, which is more, and nothing but its count and its lengths can be asked for.
+//! A node deep within a list may be *compressed*: then its buffer has only an `imprint` and what `compression` made of the elements'
+//! bytes, `end` less `start` is still their length, which is more, and nothing but its count and its lengths can be asked for, and
+//! whether an element may be there.
 //!
 //! A node does not limit itself; that is the list's part. It is also what a small sorted set is made of.
 
@@ -22,7 +23,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::entry::{self, Entries};
-use super::{End, compression};
+use super::{End, compression, imprint};
 use crate::mover::{Mover, move_slice};
 use crate::prefetch::prefetch;
 
@@ -54,6 +55,10 @@ pub(crate) struct Node {
 /// Whether a value must have a node of its own, whose buffer just fits.
 pub(crate) fn is_large(value_bytes: usize) -> bool {
     value_bytes + FILL_MARGIN_BYTES > NODE_BYTES_MAX
+}
+
+fn matching<'e>(entries: impl Iterator<Item = &'e [u8]>, wanted: &[u8]) -> Vec<usize> {
+    (0..).zip(entries).filter_map(|(place, entry)| (entry == wanted).then_some(place)).collect()
 }
 
 fn packed_bytes(value: &[u8]) -> usize {
@@ -108,7 +113,9 @@ impl Node {
     /// Compresses the elements if that is worth it; gives the buffer that they lay in.
     pub(super) fn compress(&mut self) -> Option<Buffer> {
         let used = self.used_bytes();
-        let compressed = compression::compress(self.bytes())?;
+        let imprint_bytes = self.imprint_bytes();
+        let mut compressed = compression::compress(self.bytes(), imprint_bytes)?;
+        imprint::add(&mut compressed[..imprint_bytes], self.entries());
         assert!(compressed.len() < used, "the lengths say what is compressed");
         (self.start, self.end) = (0, used as u32);
         let compressed = compressed.into_iter().map(MaybeUninit::new).collect();
@@ -117,7 +124,7 @@ impl Node {
 
     /// Brings compressed elements back.
     pub(super) fn expand(&mut self) {
-        let bytes = compression::expanded(self.compressed(), self.used_bytes());
+        let bytes = compression::expanded(self.imprint_and_compressed().1, self.used_bytes());
         self.buffer = bytes.into_iter().map(MaybeUninit::new).collect();
     }
 
@@ -133,13 +140,37 @@ impl Node {
 
     /// Lends a copy of compressed elements' bytes.
     pub(super) fn copy_expanded<R>(&self, read: impl FnOnce(&[u8]) -> R) -> R {
-        compression::with_expanded(self.compressed(), self.used_bytes(), read)
+        compression::with_expanded(self.imprint_and_compressed().1, self.used_bytes(), read)
     }
 
-    fn compressed(&self) -> &[u8] {
+    /// The imprint of a compressed node, and its elements.
+    fn imprint_and_compressed(&self) -> (&[u8], &[u8]) {
         assert!(self.is_compressed());
         // SAFETY: all of a compressed node's buffer was written by `compress`.
-        unsafe { self.buffer.assume_init_ref() }
+        let bytes = unsafe { self.buffer.assume_init_ref() };
+        bytes.split_at(self.imprint_bytes())
+    }
+
+    fn imprint_bytes(&self) -> usize {
+        imprint::len(self.count(), self.used_bytes())
+    }
+
+    /// Whether an element may be there that has this [`imprint::hash`].
+    pub(super) fn may_have(&self, hash: u64) -> bool {
+        !self.is_compressed() || imprint::may_have(self.imprint_and_compressed().0, hash)
+    }
+
+    /// How many elements lie before each that equals `wanted`, from the head, or from the tail if `reverse`.
+    pub(super) fn positions(&self, wanted: &[u8], reverse: bool) -> Vec<usize> {
+        let among = |entries: Entries<'_>| match reverse {
+            true => matching(entries.rev(), wanted),
+            false => matching(entries, wanted),
+        };
+        if self.is_compressed() {
+            self.copy_expanded(|bytes| among(Entries::new(bytes)))
+        } else {
+            among(self.entries())
+        }
     }
 
     /// A part of the elements' bytes, by its place in the buffer.

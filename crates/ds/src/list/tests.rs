@@ -105,6 +105,13 @@ fn apply(list: &mut List, model: &mut VecDeque<Vec<u8>>, op: Op) {
             }
         }
         Op::Remove(count, value) => {
+            let is_wanted = |(_, element): &(usize, &Vec<u8>)| **element == value;
+            let len_max = model.len() - model.len() / 4;
+            let places = model.iter().enumerate().take(len_max).filter(is_wanted).map(|(place, _)| place);
+            assert!(list.positions(&value, false, len_max).eq(places));
+            let places =
+                model.iter().rev().enumerate().take(len_max).filter(is_wanted).map(|(place, _)| place);
+            assert!(list.positions(&value, true, len_max).eq(places));
             assert_eq!(list.remove_matching(count, &value), model_remove(model, count, &value));
         }
         Op::Trim(start, keep) => {
@@ -231,6 +238,22 @@ fn a_compressed_backlog_is_small_and_drains_from_both_ends() {
         }
     }
     assert!(list.is_empty());
+}
+
+#[test]
+fn few_compressed_nodes_are_expanded_to_look_for_an_element() {
+    let count = 20_000;
+    let list = compressed_jobs(count);
+    let compressed: Vec<&Node> = list.nodes.iter().filter(|node| node.is_compressed()).collect();
+    let may_have =
+        |element: &[u8]| compressed.iter().filter(|node| node.may_have(imprint::hash(element))).count();
+    for index in (0..count).step_by(97) {
+        let place = count - 1 - index;
+        assert!(list.positions(&job(index), false, usize::MAX).eq([place]));
+        assert!(list.positions(&job(index), true, usize::MAX).eq([index]));
+    }
+    let absent: usize = (count..count + 1000).map(|index| may_have(&job(index))).sum();
+    assert!(absent < 1000 * compressed.len() / 12, "{absent} in a thousand of {} nodes", compressed.len());
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::region::{SLAB_BYTES, Slab};
 const SLABS_PER_SLICE: u32 = 1024;
 /// Degrees of fullness that are told apart.
 const LEVELS: usize = 32;
-/// One slab in so many is kept beyond what the blocks need, for those that come.
+/// One slab in so many is kept beyond what the blocks need, for those that come, unless every slab counts.
 const SPARE: u64 = 16;
 
 /// The slabs of one class.
@@ -46,9 +46,11 @@ fn level(slab: &Slab, class: Class) -> usize {
 }
 
 impl Slabs {
-    /// Decides, after all were counted, which are kept: the fullest, until they have room for the blocks of all.
-    fn choose(&mut self, class: Class) {
-        let needed = (self.used + self.used.div_ceil(SPARE)).div_ceil(capacity(class) as u64);
+    /// Decides, after all were counted, which are kept: the fullest, until they have room for the blocks of all, but for so many
+    /// as the slab has `room` for that blocks are taken from.
+    fn choose(&mut self, class: Class, room: u64, is_tight: bool) {
+        let spare = if is_tight { 0 } else { self.used.div_ceil(SPARE) };
+        let needed = (self.used + spare).saturating_sub(room).div_ceil(capacity(class) as u64);
         let mut left = u32::try_from(needed).unwrap_or(u32::MAX);
         for level in (0..LEVELS).rev() {
             (self.level, self.kept_there) = (level, left);
@@ -71,19 +73,26 @@ impl Slabs {
 pub struct Emptying {
     classes: Box<[Slabs]>,
     is_counting: bool,
+    is_tight: bool,
     next: u32,
     chosen_count: u32,
 }
 
 impl Emptying {
-    /// Finds the slabs that are to be emptied, in place of those that were to be.
-    pub fn begin() -> Self {
-        Emptying { classes: vec![NO_SLABS; CLASSES].into(), is_counting: true, next: 0, chosen_count: 0 }
+    /// Finds the slabs that are to be emptied, in place of those that were to be; `is_tight`: as many as can be.
+    pub fn begin(is_tight: bool) -> Self {
+        Emptying {
+            classes: vec![NO_SLABS; CLASSES].into(),
+            is_counting: true,
+            is_tight,
+            next: 0,
+            chosen_count: 0,
+        }
     }
 
     /// Uses all slabs again.
     pub fn end() -> Self {
-        Emptying { is_counting: false, ..Emptying::begin() }
+        Emptying { is_counting: false, ..Emptying::begin(false) }
     }
 
     /// Does a bounded piece of it; the number of slabs to be emptied once it is done.
@@ -104,7 +113,11 @@ impl Emptying {
         }
         local.let_go();
         for (number, slabs) in (0..=u8::MAX).zip(&mut self.classes) {
-            slabs.choose(Class::numbered(number));
+            let class = Class::numbered(number);
+            let room = local
+                .current(class)
+                .map_or(0, |slab| capacity(class) as u64 - u64::from(slab.used.load(Relaxed)));
+            slabs.choose(class, room, self.is_tight);
         }
         (self.is_counting, self.next) = (false, 0);
         None

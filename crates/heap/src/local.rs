@@ -213,6 +213,11 @@ impl Local {
         (!ptr::eq(self.current[class.index()], slab)).then_some((slab, class))
     }
 
+    /// The slab that blocks of this class are taken from.
+    pub(crate) fn current(&self, class: Class) -> Option<&'static Slab> {
+        Some(self.current[class.index()]).filter(|slab| !ptr::eq(*slab, &FULL))
+    }
+
     /// Takes no more blocks from an [own slab](Self::own_slab), or does so again. A full one stays as it is.
     pub(crate) fn set_emptying(&mut self, slab: &'static Slab, class: Class, is_emptying: bool) {
         let number = self.region.number(slab);

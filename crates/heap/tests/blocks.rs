@@ -260,7 +260,7 @@ fn slabs_are_emptied_into_as_few_as_there_must_be() {
     let scattered_waste = waste() - before;
     assert!(scattered_waste > 30 << 20, "{scattered_waste}");
     assert!(!blocks.iter().any(|block| is_to_move(block.start)));
-    let count = sort_out(Emptying::begin());
+    let count = sort_out(Emptying::begin(false));
     assert!(count > 400, "{count}");
     // What is allocated meanwhile stays where it is.
     blocks.extend((0..1000).map(|_| Block::new(48, 8, 1, false)));
@@ -268,7 +268,7 @@ fn slabs_are_emptied_into_as_few_as_there_must_be() {
     assert!(moved > 2000 && move_out(&mut blocks) == 0, "{moved}");
     // A tenth of what is left, the slabs begun, and those that the heap keeps.
     assert!(waste() < before + (4 << 20), "{} of {scattered_waste}", waste() - before);
-    assert!(sort_out(Emptying::begin()) < 10, "there was little left to do");
+    assert!(sort_out(Emptying::begin(false)) < 10, "there was little left to do");
     disown();
 }
 
@@ -286,7 +286,7 @@ fn a_few_blocks_move() {
             number < 22 || number % 21 == 0
         })
         .collect();
-    assert!(sort_out(Emptying::begin()) >= 8);
+    assert!(sort_out(Emptying::begin(false)) >= 8);
     assert!(move_out(&mut blocks) >= 8);
     assert_eq!(move_out(&mut blocks), 0);
     drop(blocks);
@@ -300,7 +300,7 @@ fn slabs_that_are_not_emptied_are_used_again() {
     own();
     let blocks = scattered(2);
     let slabs = || slab_bytes().0;
-    assert!(sort_out(Emptying::begin()) > 400);
+    assert!(sort_out(Emptying::begin(false)) > 400);
     let before = slabs();
     assert_eq!(sort_out(Emptying::end()), 0);
     let more: Vec<Block> = (0..10_000).map(|_| Block::new(560, 8, 1, false)).collect();
@@ -321,7 +321,7 @@ fn another_thread_empties_slabs() {
             let before = slab_bytes().0;
             to_mover.send(scattered(3)).expect("the other thread waits");
             let scattered_bytes = slab_bytes().0 - before;
-            let count = sort_out(Emptying::begin());
+            let count = sort_out(Emptying::begin(false));
             to_mover.send(Vec::new()).expect("the other thread waits");
             for_owner.recv().expect("the other thread sends it");
             // They came by post.

@@ -19,7 +19,7 @@ const GARBAGE_SLICES_PER_TURN: usize = 4;
 /// Visits of one shard in a round, as long as they find many expired keys.
 const VISITS_MAX: u32 = 64;
 /// Of `maxmemory`, one part in so many may be kept without anything in it.
-const KEPT_PART: u64 = 32;
+const KEPT_PART: u64 = 64;
 /// Blocks that other threads freed come within a few rounds.
 const PURGES_AGAIN: u32 = 5;
 

@@ -14,6 +14,10 @@
 //! `-max`, depending on how much is unused. If a pass did not help, what is there cannot be moved, and the next one waits
 //! longer, unless more becomes unused.
 //!
+//! Where keys of one size are evicted for keys of another, each of them leaves a hole. As soon as those make more than
+//! [`PRESSED_FROM_PERCENT`] of `maxmemory`, defragmentation gets time of busy threads as well, the more the more they make: what
+//! writes then waits for what makes room.
+//!
 //! Not here: which slabs (`heap`), how structures move (`ds::mover`), where the walk over a database stands (`keyspace`).
 
 use std::collections::VecDeque;
@@ -32,11 +36,20 @@ use crate::thread::{Thread, ThreadHost};
 
 /// A slice of work, during which shards are held, one at a time.
 const SLICE_NS: u64 = 100_000;
+/// Slices that come late, because a turn took long, are made up for as far as they were due within this time.
+const CREDIT_NS: u64 = 6_000_000;
 /// Between two passes; twice as long each time if the last one has not helped.
 const PAUSE_NS: u64 = 100_000_000;
+/// The same when it is pressed.
+const PRESSED_PAUSE_NS: u64 = 1_000_000;
 const PAUSE_NS_MAX: u64 = 60_000_000_000;
-/// A pass has helped if no more than this, in sixteenths, of what was unused before still is.
-const HELPED_SIXTEENTHS: u64 = 15;
+/// What is unused together with what is used may exceed `maxmemory` by so many percent of it. For each percent more, so many percent
+/// of each thread's time, up to the most.
+const PRESSED_FROM_PERCENT: u64 = 3;
+const PRESSED_STEP: u64 = 30;
+const PRESSED_MAX: u64 = 90;
+/// A pass has helped if it moved one in so many of the blocks that it looked at.
+const HELPED_PART: u64 = 128;
 /// In a simulation, where slabs are not used, blocks move by chance; slices are this short, and less than this apart.
 const SIMULATED_STEPS: u32 = 6;
 const SIMULATED_REST_NS: u64 = 20_000_000;
@@ -47,13 +60,19 @@ pub(crate) struct Defrag {
     stage: Stage,
     /// In hundredths of its time, while there is something to do.
     percent: u64,
+    /// `maxmemory` is exceeded by what is unused.
+    is_pressed: bool,
+    /// Keys were evicted since it was looked at how much is unused.
+    is_suspect: bool,
     /// Slabs were chosen.
     has_chosen: bool,
     /// On the monotonic clock: when the next slice, or the next pass, may begin.
     due_ns: u64,
     pause_ns: u64,
-    /// What was unused when the pass began, and when it ended.
-    unused_before: u64,
+    /// Blocks that this pass moved, and that it looked at.
+    moved: u64,
+    looked_at: u64,
+    /// What was unused when the last pass ended.
     unused_after: u64,
 }
 
@@ -71,6 +90,28 @@ impl Defrag {
     /// When it goes on, on the monotonic clock, if there is something to do.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         (!matches!(self.stage, Stage::Resting)).then_some(self.due_ns.div_ceil(1_000_000))
+    }
+
+    /// Whether the walk is over.
+    fn has_walked(&self) -> bool {
+        matches!(&self.stage, Stage::Walking(left) if left.is_empty())
+    }
+
+    /// Rests after a pass, for longer if it was of no use.
+    fn end_pass(&mut self, now_ns: u64) {
+        self.unused_after = unused_bytes();
+        let has_helped = self.moved > 0 && self.moved >= self.looked_at / HELPED_PART;
+        let shortest_ns = if self.is_pressed { PRESSED_PAUSE_NS } else { PAUSE_NS };
+        self.pause_ns =
+            if has_helped { shortest_ns } else { (2 * self.pause_ns).clamp(shortest_ns, PAUSE_NS_MAX) };
+        self.due_ns = now_ns + self.pause_ns;
+        self.stage = Stage::Resting;
+        (self.moved, self.looked_at) = (0, 0);
+    }
+
+    /// Keys are evicted.
+    pub(crate) fn suspect(&mut self) {
+        self.is_suspect = true;
     }
 }
 
@@ -92,6 +133,15 @@ fn percent(settings: &Settings, unused_bytes: u64, block_bytes: u64) -> Option<u
     let more = max.saturating_sub(min) * (unused_percent - lower).min(upper.saturating_sub(lower))
         / upper.saturating_sub(lower).max(1);
     Some(min + more)
+}
+
+/// The same where keys are evicted, for the sake of `maxmemory`; zero if that is not exceeded by much.
+fn pressed_percent(bytes_max: u64, allocated_bytes: u64, unused_bytes: u64) -> u64 {
+    if bytes_max == 0 {
+        return 0;
+    }
+    let held_percent = allocated_bytes.saturating_add(unused_bytes).saturating_mul(100) / bytes_max;
+    (held_percent.saturating_sub(100 + PRESSED_FROM_PERCENT) * PRESSED_STEP).min(PRESSED_MAX)
 }
 
 /// Decides what is moved in one slice, and counts.
@@ -161,14 +211,22 @@ impl Mover for Slice {
 impl Thread {
     /// Goes on with it if that is due; `is_round`: looks also whether it is needed.
     pub(crate) fn defragment(&mut self, is_round: bool) {
-        if is_round {
+        if is_round || std::mem::take(&mut self.host.defrag.is_suspect) {
             self.host.look_at_fragmentation();
         }
-        let defrag = &self.host.defrag;
-        let clock = self.host.driver.clock();
-        if matches!(defrag.stage, Stage::Resting) || clock.monotonic_ns() < defrag.due_ns {
-            return;
+        let end_ns = self.host.driver.clock().monotonic_ns() + CREDIT_NS;
+        while let defrag = &self.host.defrag
+            && !matches!(defrag.stage, Stage::Resting)
+            && let now_ns = self.host.driver.clock().monotonic_ns()
+            && defrag.due_ns <= now_ns
+            && now_ns < end_ns
+        {
+            self.defragment_slice();
         }
+    }
+
+    fn defragment_slice(&mut self) {
+        let clock = self.host.driver.clock();
         let (clock, started) = (clock.clone(), clock.ticks());
         let mut chance = None;
         if self.host.shared.is_simulated() {
@@ -185,17 +243,24 @@ impl Thread {
         stats.defrag_key_misses.add(slice.keys_stayed);
         let ns = clock.ticks_to_ns(started, clock.ticks());
         self.host.note_latency("active-defrag-cycle", ns);
-        let percent = match self.host.is_busy {
+        let defrag = &mut self.host.defrag;
+        defrag.moved += slice.moved;
+        defrag.looked_at += slice.moved + slice.stayed;
+        if defrag.has_walked() {
+            defrag.end_pass(clock.monotonic_ns());
+        }
+        let percent = match self.host.is_busy && !defrag.is_pressed {
             true => self.host.shared.settings.number(ACTIVE_DEFRAG_CYCLE_MIN) as u64,
-            false => self.host.defrag.percent,
+            false => defrag.percent,
         };
         let percent = percent.max(1);
-        let rest_ns = match &mut slice.chance {
-            None => ns * (100 - percent) / percent,
-            Some(chance) => chance.below(SIMULATED_REST_NS),
-        };
+        let now_ns = clock.monotonic_ns();
         let due_ns = &mut self.host.defrag.due_ns;
-        *due_ns = (*due_ns).max(clock.monotonic_ns() + rest_ns);
+        *due_ns = match &mut slice.chance {
+            // From when it was due on.
+            None => (*due_ns).max(now_ns - ns - CREDIT_NS.min(now_ns - ns)) + ns * 100 / percent,
+            Some(chance) => (*due_ns).max(now_ns + chance.below(SIMULATED_REST_NS)),
+        };
     }
 
     /// A piece of work; false if nothing more can be done now.
@@ -210,10 +275,7 @@ impl Thread {
                 }
             }
             Stage::Walking(left) => {
-                let Some((id, db)) = left.pop_front() else {
-                    self.host.end_pass();
-                    return false;
-                };
+                let Some((id, db)) = left.pop_front() else { return false };
                 return self.defragment_shard(id, db, slice);
             }
             Stage::Ending(emptying) => {
@@ -256,12 +318,16 @@ impl ThreadHost {
         }
         let now_ns = self.driver.clock().monotonic_ns();
         let defrag = &mut self.defrag;
+        let pressed_percent =
+            pressed_percent(settings.memory_bytes_max(), heap::allocated_bytes(), unused_bytes);
+        defrag.is_pressed = percent.is_some() && pressed_percent > 0;
+        let percent = percent.map(|percent| percent.max(pressed_percent));
         let is_due = defrag.due_ns <= now_ns || unused_bytes > defrag.unused_after / 8 * 9;
         match (percent, &defrag.stage) {
             (Some(percent), Stage::Resting) if is_due => {
                 defrag.due_ns = now_ns;
-                defrag.stage = Stage::Choosing(Emptying::begin());
-                (defrag.percent, defrag.has_chosen, defrag.unused_before) = (percent, true, unused_bytes);
+                defrag.stage = Stage::Choosing(Emptying::begin(defrag.is_pressed));
+                (defrag.percent, defrag.has_chosen) = (percent, true);
             }
             (Some(percent), _) => defrag.percent = percent,
             (None, Stage::Choosing(_) | Stage::Walking(_) | Stage::Resting) if defrag.has_chosen => {
@@ -271,18 +337,6 @@ impl ThreadHost {
         }
         let is_resting = matches!(self.defrag.stage, Stage::Resting);
         self.stats().defrag_percent.set(if is_resting { 0 } else { self.defrag.percent });
-    }
-
-    /// Rests after a pass, for longer if it was of no use.
-    fn end_pass(&mut self) {
-        let now_ns = self.driver.clock().monotonic_ns();
-        let defrag = &mut self.defrag;
-        defrag.unused_after = unused_bytes();
-        let has_helped = defrag.unused_after <= defrag.unused_before / 16 * HELPED_SIXTEENTHS;
-        defrag.pause_ns =
-            if has_helped { PAUSE_NS } else { (2 * defrag.pause_ns).clamp(PAUSE_NS, PAUSE_NS_MAX) };
-        defrag.due_ns = now_ns + defrag.pause_ns;
-        defrag.stage = Stage::Resting;
     }
 }
 

@@ -250,6 +250,7 @@ impl Thread {
     fn evict_down_to(&mut self, bytes_max: u64, policy: Policy) -> Room {
         self.leave_all();
         self.run_length = 0;
+        self.host.defrag.suspect();
         self.host.eviction.pool.begin(policy);
         let ns_max = self.host.eviction_ns_max();
         let started = self.host.driver.clock().ticks();

@@ -120,10 +120,15 @@ impl Shutdown {
         self.request.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether what is under way was given up.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.is_under_way() && self.request().as_ref().is_some_and(|request| request.is_aborted)
+    }
+
     /// Gives up what is under way; false if nothing is, or it is too late.
     pub(crate) fn abort(&self) -> bool {
         match &mut *self.request() {
-            Some(request) if !request.is_final => {
+            Some(request) if !request.is_final && !request.is_aborted => {
                 request.is_aborted = true;
                 tracing::info!("Shutdown manually aborted.");
                 true

@@ -62,6 +62,35 @@ fn a_second_sigterm_changes_nothing_and_a_second_sigint_ends_at_once() {
 }
 
 #[test]
+fn a_background_save_makes_room_for_the_last_one() {
+    let scratch = Scratch::new("overtaken");
+    let mut server = start(&scratch, &["--enable-debug-command", "yes"]);
+    let mut client = server.client();
+    assert_eq!(client.show("DEBUG POPULATE 300000 key 100"), "OK");
+    let pipe = stall_saving(&scratch, &server);
+    let files = || fs::read_dir(scratch.path("")).unwrap().count();
+    client.show("BGSAVE");
+    eventually("it writes", || files() == 2);
+    server.signal(Signal::TERM);
+    wait_for_line(&server, "Saving the final RDB snapshot before exiting.");
+    assert!(
+        !server.log_end().contains("Background saving terminated with success"),
+        "it took too little time"
+    );
+    eventually("only the pipe is left", || files() == 1);
+    // A shutdown that saves can still be aborted, once.
+    assert_eq!(client.show("SHUTDOWN ABORT"), "OK");
+    assert_eq!(client.show("SHUTDOWN ABORT"), "(error) ERR No shutdown in progress.");
+    let reader = std::thread::spawn(move || fs::File::open(&pipe).unwrap().read_to_end(&mut Vec::new()));
+    wait_for_line(&server, "the shutdown that it was for was aborted");
+    reader.join().unwrap().unwrap();
+    assert_eq!(client.show("DBSIZE"), "(integer) 300000");
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log_end());
+    assert_eq!(start(&scratch, &[]).client().show("DBSIZE"), "(integer) 300000");
+}
+
+#[test]
 fn impatient_signals_lose_nothing() {
     let scratch = Scratch::new("impatient");
     let mut server = start(&scratch, &["--enable-debug-command", "yes"]);

@@ -23,6 +23,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rdb::Style;
 
@@ -30,13 +31,16 @@ pub(crate) use background::Share;
 pub(crate) use load::Loaded;
 use names::Names;
 use progress::Progress;
-use saving::Saving;
+use saving::{Chunk, Saving};
 pub(crate) use schedule::Schedule;
 use writer::Writer;
 
 use crate::processors;
 use crate::settings::{RDB_VERSION, RDBCOMPRESSION, SAVE, STOP_WRITES_ON_BGSAVE_ERROR, Settings};
 use crate::shared::Shared;
+
+/// How long a save waits for the room of one that it overtakes.
+const ROOM_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is known of snapshots.
 pub(crate) struct Snapshots {
@@ -136,6 +140,16 @@ impl Snapshots {
         let _nobody_renames = lock(&self.renaming);
         if let Some(saving) = self.current() {
             saving.fail(why.to_owned(), true);
+        }
+    }
+
+    /// Waits, though not for ever, until what was given up takes no room on the disk any more.
+    fn await_room(&self) {
+        if let Some(saving) = self.current() {
+            let (waiting, is_gone) = std::sync::mpsc::channel();
+            saving.send(Chunk::GivenUp(waiting));
+            // Nothing is ever sent: it is over when the writer drops its end.
+            let _ = is_gone.recv_timeout(ROOM_PATIENCE);
         }
     }
 

@@ -129,6 +129,7 @@ impl Output {
 
     /// What did not become the snapshot goes.
     pub(super) fn discard(&mut self) {
+        self.files.clear();
         let numbers = (0..=self.form.file_of_lane(LANES)).chain([MANIFEST]);
         for path in numbers.map(|number| self.path(number)).chain(self.named.clone()) {
             // Most are not there.

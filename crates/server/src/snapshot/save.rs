@@ -46,6 +46,9 @@ impl Shared {
     /// Saves a snapshot; all shards are entered. What is being saved in the background is given up: it is older.
     pub(crate) fn save(&'static self, hold: &Hold<'_, Task, Wait>) -> Result<(), Error> {
         self.snapshots.give_up("another save overtook it");
+        if !self.is_simulated() {
+            self.snapshots.await_room();
+        }
         let clock = Clock::real();
         let started_ms = clock.now_ms();
         let mut output = Output::new(self, Form::wanted(self), false);
@@ -91,6 +94,9 @@ impl Shared {
         self.snapshots.keys_to_write.store(key_count as u64, Ordering::Relaxed);
         for db in 0..self.settings.databases() {
             for id in self.shards.ids() {
+                if self.shutdown.is_aborted() {
+                    return Err(io::Error::other("the shutdown that it was for was aborted"));
+                }
                 let part = &hold.shard(id).dbs[db as usize];
                 let encoder = output.file(output.form.file_of(self.shards.home(id)))?;
                 if !part.is_empty() {

@@ -48,6 +48,8 @@ pub(super) enum Chunk {
     End,
     /// Nothing more will come: the server ends.
     Abandoned,
+    /// It was given up, and somebody waits for its room on the disk: until the writer drops this.
+    GivenUp(Sender<()>),
 }
 
 /// A snapshot being saved.
@@ -140,7 +142,7 @@ impl Saving {
         self.is_given_up.load(Ordering::Relaxed)
     }
 
-    fn send(&self, chunk: Chunk) {
+    pub(super) fn send(&self, chunk: Chunk) {
         let bytes = chunk.waiting_bytes();
         let waiting = self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.peak_bytes.fetch_max(waiting, Ordering::Relaxed);
@@ -177,7 +179,7 @@ impl Chunk {
         match self {
             Chunk::Bytes { bytes, .. } => bytes.len(),
             Chunk::Text { head, text, .. } => head.len() + text.len(),
-            Chunk::End | Chunk::Abandoned => 0,
+            Chunk::End | Chunk::Abandoned | Chunk::GivenUp(_) => 0,
         }
     }
 }

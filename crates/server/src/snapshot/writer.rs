@@ -49,6 +49,10 @@ impl Writer {
 
     /// Takes a chunk; true if it was the last one.
     fn take(&mut self, chunk: Chunk) -> bool {
+        if let Chunk::GivenUp(_waiting) = chunk {
+            self.output.discard();
+            return false;
+        }
         let bytes = chunk.waiting_bytes();
         let is_last = matches!(chunk, Chunk::End | Chunk::Abandoned);
         if !self.saving.has_failed()
@@ -75,7 +79,7 @@ impl Writer {
                 file.bytes(&head)?;
                 file.string(&text)
             }
-            Chunk::End | Chunk::Abandoned => Ok(()),
+            Chunk::End | Chunk::Abandoned | Chunk::GivenUp(_) => Ok(()),
         }
     }
 

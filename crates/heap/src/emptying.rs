@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::classes::{CLASSES, Class};
 use crate::local::Local;
+use crate::owned;
 use crate::region::{SLAB_BYTES, Slab};
 
 /// Slabs of the table that are looked at in one slice: some 20 us.
@@ -97,7 +98,7 @@ impl Emptying {
 
     /// Does a bounded piece of it; the number of slabs to be emptied once it is done.
     pub fn advance(&mut self) -> Option<u32> {
-        let Some(local) = crate::local() else { return Some(0) };
+        let Some(local) = owned::local() else { return Some(0) };
         let end = local.slab_count();
         let slice = self.next..end.min(self.next.saturating_add(SLABS_PER_SLICE));
         self.next = slice.end;

@@ -10,8 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mimalloc::MiMalloc;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap, munmap};
 
-use crate::purging::ROUND_MS;
-
 /// From here on it rounds up to whole pages.
 const PAGED_BYTES: usize = 128 * 1024;
 const PAGE_BYTES: usize = 4096;
@@ -19,7 +17,7 @@ const PAGE_BYTES: usize = 4096;
 const UNMAPPED_BYTES_MAX: usize = 4 << 20;
 
 /// How long freed memory is kept before it goes back to the system.
-const KEPT_MS: c_long = ROUND_MS as c_long;
+pub(crate) const KEPT_MS: u64 = 2000;
 /// Number and default of mimalloc's option `purge_delay`, for which no crate has a name.
 const PURGE_DELAY: c_int = 15;
 const PURGE_DELAY_DEFAULT_MS: c_long = 1000;
@@ -46,7 +44,7 @@ pub fn keep_freed() {
 /// Has freed memory kept for a while, or not at all.
 pub(crate) fn keep(is_kept: bool) {
     if !cfg!(miri) && !IS_SET.load(Ordering::Relaxed) {
-        mi_option_set(PURGE_DELAY, if is_kept { KEPT_MS } else { 0 });
+        mi_option_set(PURGE_DELAY, if is_kept { KEPT_MS as c_long } else { 0 });
     }
 }
 
@@ -175,7 +173,7 @@ mod tests {
     #[test]
     fn freed_memory_is_kept() {
         keep_freed();
-        assert_eq!(mi_option_get(PURGE_DELAY), KEPT_MS, "mimalloc has renumbered its options");
+        assert_eq!(mi_option_get(PURGE_DELAY), KEPT_MS as c_long, "mimalloc has renumbered its options");
     }
 
     #[test]

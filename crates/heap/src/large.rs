@@ -11,9 +11,8 @@ use crate::chunk::Blocks;
 use crate::chunks::Chunks;
 use crate::classes::{LARGE_CLASSES, LargeClass};
 use crate::kept;
-use crate::local::Free;
 use crate::mail;
-use crate::region::NONE;
+use crate::region::{Free, NONE};
 
 /// The list of chunks without any block.
 const EMPTY: usize = LARGE_CLASSES;

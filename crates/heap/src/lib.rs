@@ -22,13 +22,12 @@ mod kept;
 mod large;
 mod local;
 mod mail;
+mod owned;
 mod purging;
 mod region;
 
 use std::alloc::{GlobalAlloc, Layout};
-use std::cell::Cell;
 use std::ptr;
-use std::sync::Mutex;
 
 use crate::classes::{Class, LargeClass, SMALL_BYTES_MAX};
 use crate::count::count;
@@ -36,58 +35,14 @@ pub use crate::count::{Gauge, allocated_bytes};
 pub use crate::emptying::Emptying;
 pub use crate::general::keep_freed;
 pub use crate::kept::{keep_at_most, kept_bytes};
-use crate::local::{Free, Local};
-use crate::mail::HEAPS_MAX;
+use crate::local::Local;
+use crate::owned::local;
+pub use crate::owned::{disown, own};
 pub use crate::purging::{ROUND_MS, Round, purge, purge_at_once};
+use crate::region::Free;
 
 /// The most that small blocks are aligned to: there is a size for each multiple of it.
 const SMALL_ALIGN: usize = 64;
-
-/// Heaps that no thread has, and how many there are in all.
-static HEAPS: Mutex<(Vec<Idle>, u16)> = Mutex::new((Vec::new(), 0));
-
-/// A heap between two threads.
-struct Idle(*mut Local);
-
-// SAFETY: nobody else has the heap.
-unsafe impl Send for Idle {}
-
-thread_local! {
-    static LOCAL: Cell<*mut Local> = const { Cell::new(ptr::null_mut()) };
-}
-
-/// Gives this thread a heap of its own, if it has none, there are not too many, and the system gives addresses. It must
-/// call [`settle`] from time to time, and [`disown`] before it ends.
-pub fn own() {
-    if !LOCAL.get().is_null() {
-        return;
-    }
-    let Some(region) = region::get() else { return };
-    let mut heaps = HEAPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let heap = match heaps.0.pop() {
-        Some(Idle(heap)) => heap,
-        None if usize::from(heaps.1) < HEAPS_MAX - 1 => {
-            heaps.1 += 1;
-            Box::into_raw(Box::new(Local::new(region, heaps.1)))
-        }
-        None => return,
-    };
-    LOCAL.set(heap);
-}
-
-/// Takes this thread's heap from it; the next thread that asks for one gets it with all that is in it.
-pub fn disown() {
-    if let Some(local) = local() {
-        while local.settle() {}
-        // Nobody sees to it until another thread has it.
-        while local.cool_large(true) {}
-    }
-    let heap = LOCAL.replace(ptr::null_mut());
-    if !heap.is_null() {
-        let mut heaps = HEAPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        heaps.0.push(Idle(heap));
-    }
-}
 
 /// Posts the blocks of other threads' heaps that this thread freed, and takes back some of its own; true if more of those wait.
 #[inline]
@@ -105,14 +60,6 @@ pub fn is_to_move(block: *const u8) -> bool {
 /// Bytes of the slabs that heaps have, and of the blocks in them.
 pub fn slab_bytes() -> (u64, u64) {
     (region::get().map_or(0, |region| region.taken_bytes()), count::small_bytes())
-}
-
-/// This thread's heap.
-#[inline]
-fn local() -> Option<&'static mut Local> {
-    // SAFETY: the heap lives for ever, only this thread has it, and nothing that has this reference asks for it again:
-    // heaps do not allocate.
-    unsafe { LOCAL.get().as_mut() }
 }
 
 /// The class of small blocks for this layout.

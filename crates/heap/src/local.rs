@@ -10,18 +10,12 @@ use crate::chunks;
 use crate::classes::{CLASSES, Class, LargeClass};
 use crate::large::Large;
 use crate::mail::{self, HEAPS_MAX, Outbox};
-use crate::region::{EMPTYING, LISTED, NOBODY, NONE, Region, SLAB_BYTES, Slab, UNLISTED};
+use crate::region::{EMPTYING, Free, LISTED, NOBODY, NONE, Region, SLAB_BYTES, Slab, UNLISTED};
 
 /// Slabs without blocks that a heap keeps for itself.
 const EMPTY_MAX: u32 = 16;
 /// Blocks that came by post and are looked at in one go, at about 10 ns each.
 const SORTED_MAX: usize = 256;
-
-/// A block that was freed: in its first bytes stands which one was freed before it.
-#[derive(Debug)]
-pub(crate) struct Free {
-    pub(crate) next: *mut Free,
-}
 
 /// Stands where there is no slab: it is full.
 static FULL: Slab = Slab {

@@ -7,7 +7,7 @@ use std::array;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::local::Free;
+use crate::region::Free;
 
 /// Heaps at most. Threads beyond have none of their own.
 pub(crate) const HEAPS_MAX: usize = 128;

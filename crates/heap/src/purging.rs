@@ -4,11 +4,12 @@
 //! the pool; then mimalloc looks at what it has. Rounds come as often as [`ROUND_MS`] says, so freed memory is kept for once to twice
 //! as long.
 
-use crate::{general, local, region};
+use crate::owned::local;
+use crate::{general, region};
 
 /// From the beginning of one round to that of the next. What is used again within it costs nothing; what is used again later is got back
 /// page by page, at some 0.5 us each, which makes a hundredth of what it takes to fill a page with jobs.
-pub const ROUND_MS: u64 = 2000;
+pub const ROUND_MS: u64 = general::KEPT_MS;
 
 /// A round of one thread; see the head of this file.
 #[derive(Debug, Default)]

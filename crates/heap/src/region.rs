@@ -20,7 +20,6 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 use crate::chunk::PAGE_BYTES;
 use crate::kept;
-use crate::local::Free;
 
 /// Bytes of a slab.
 pub(crate) const SLAB_BYTES: usize = 64 * 1024;
@@ -39,6 +38,12 @@ pub(crate) const UNLISTED: u8 = 0;
 pub(crate) const LISTED: u8 = 1;
 /// apart, as it is to be emptied (`emptying.rs`).
 pub(crate) const EMPTYING: u8 = 2;
+
+/// A block that was freed: in its first bytes stands which one was freed before it.
+#[derive(Debug)]
+pub(crate) struct Free {
+    pub(crate) next: *mut Free,
+}
 
 /// What is known of a slab. Beside `owner`, and whether `place` is [`EMPTYING`], only the heap that owns it reads and writes;
 /// the atomics are for the compiler.

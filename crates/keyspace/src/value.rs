@@ -59,9 +59,6 @@ impl Kind {
     }
 }
 
-/// Elements of a list in one slice of freeing it.
-const FREED_AT_ONCE_COUNT: usize = 1024;
-
 /// A value. Everything but strings is boxed, so that a record stays small.
 #[derive(Clone)]
 pub enum Value {
@@ -110,10 +107,7 @@ impl Value {
     pub fn free_slice(&mut self) -> bool {
         match self {
             Value::Str(_) => false,
-            Value::List(list) => {
-                list.drop_front(FREED_AT_ONCE_COUNT);
-                !list.is_empty()
-            }
+            Value::List(list) => list.free_slice(),
             Value::Set(set) => set.free_slice(),
             Value::ZSet(zset) => zset.free_slice(),
             Value::Hash(hash) => hash.free_slice(),

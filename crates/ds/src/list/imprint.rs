@@ -46,7 +46,7 @@ pub(super) fn may_have(imprint: &[u8], hash: u64) -> bool {
 /// The bits that an element sets.
 fn bits(imprint_bytes: usize, hash: u64) -> impl Iterator<Item = usize> {
     let bits = imprint_bytes as u64 * 8;
-    let (first, step) = (hash & 0xffff_ffff, hash >> 32 | 1);
+    let (first, step) = (hash & 0xffff_ffff, (hash >> 32) | 1);
     // The upper part of a product of 32 bits spreads evenly.
-    (0..PROBES).map(move |probe| ((first + probe * step) as u32 as u64 * bits >> 32) as usize)
+    (0..PROBES).map(move |probe| (((first + probe * step) as u32 as u64 * bits) >> 32) as usize)
 }

@@ -378,7 +378,7 @@ settings! {
         kind: Kind::Integer { min: 1, max: 99 },
         unit: "percent",
         default: "25",
-        doc: "The same at the upper one, of a thread that has time",
+        doc: "The same at the upper one, of a thread that has time; more while keys are evicted and what is unused exceeds `maxmemory`",
         ..Setting::of(Group::Memory)
     };
     LFU_LOG_FACTOR = Setting {

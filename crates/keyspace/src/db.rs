@@ -20,6 +20,8 @@ pub struct Db {
     /// The hash function of keys, for growing.
     seed: Arc<Seed>,
     volatile_count: usize,
+    /// How long keys with an expiry live, on average over those that [`Db::find_expired`] saw of late; 0 if it saw none.
+    ttl_ms: u64,
     /// What others may know of its size. It belongs to the place of the database: see [`Db::swap`].
     tally: Arc<Tally>,
     /// Where background expiry goes on.
@@ -35,6 +37,9 @@ pub struct Db {
     cut: Option<Box<Cut>>,
 }
 
+/// A new sample of times to live makes one part in so many of their average, as in Redis.
+const TTL_PARTS: u64 = 50;
+
 /// Where moving memory goes on: in the table, and in a large value.
 #[derive(Default)]
 struct Defragmentation {
@@ -49,6 +54,7 @@ impl Db {
             table: CompactTable::new(),
             seed,
             volatile_count: 0,
+            ttl_ms: 0,
             tally: Arc::default(),
             expire_cursor: 0,
             sampling: Sampling::default(),
@@ -80,6 +86,7 @@ impl Db {
     fn note_size(&self) {
         self.tally.keys.set(self.table.len() as u64);
         self.tally.volatile_keys.set(self.volatile_count as u64);
+        self.tally.ttl_ms.set(self.ttl_ms);
         self.tally.table_bytes.set(self.table.memory_bytes() as u64);
     }
 
@@ -271,14 +278,20 @@ impl Db {
         with_due_fields: &mut Vec<Box<[u8]>>,
     ) -> usize {
         if self.volatile_count == 0 && !self.has_volatile_fields {
+            if self.ttl_ms > 0 {
+                self.ttl_ms = 0;
+                self.note_size();
+            }
             return 0;
         }
-        let mut seen_count = 0;
+        let (mut seen_count, mut ttl_count, mut ttl_ms) = (0, 0, 0);
         let mut met_volatile_fields = false;
         self.expire_cursor = self.table.scan_retain(self.expire_cursor, segment_budget, &mut |record| {
-            if record.expiry().is_some() {
+            if let Some(expiry) = record.expiry() {
                 seen_count += 1;
-                if record.expired(now) && expired.len() < count_max {
+                if !record.expired(now) {
+                    (ttl_count, ttl_ms) = (ttl_count + 1, ttl_ms + expiry.abs_diff(now));
+                } else if expired.len() < count_max {
                     expired.push(record.key().into());
                 }
             }
@@ -290,6 +303,11 @@ impl Db {
             }
             true
         });
+        self.ttl_ms = match ttl_ms.checked_div(ttl_count) {
+            Some(now_ms) if self.ttl_ms > 0 => self.ttl_ms / TTL_PARTS * (TTL_PARTS - 1) + now_ms / TTL_PARTS,
+            Some(now_ms) => now_ms,
+            None => self.ttl_ms,
+        };
         self.note_size();
         self.met_volatile_fields |= met_volatile_fields;
         if self.expire_cursor == 0 {

@@ -42,6 +42,8 @@ pub struct Tally {
     pub keys: Figure,
     /// Keys that have an expiry.
     pub volatile_keys: Figure,
+    /// How long those live that were looked at of late, on average, in milliseconds; 0 if none was.
+    pub ttl_ms: Figure,
     /// Bytes of the table itself.
     pub table_bytes: Figure,
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::super::latency::Durations;
 use super::{MemoryFigures, Report};
 use command::acl::Reason;
+use keyspace::Tally;
 use shard::Scope;
 
 use crate::settings::{
@@ -356,7 +357,14 @@ pub(super) fn keyspace(report: &mut Report) {
         let keys: u64 = shared.shards.tallies(db).map(|tally| tally.keys.get()).sum();
         if keys > 0 {
             let expires: u64 = shared.shards.tallies(db).map(|tally| tally.volatile_keys.get()).sum();
-            report.field(format_args!("db{db}"), format_args!("keys={keys},expires={expires},avg_ttl=0"));
+            let weighed =
+                |tally: &Tally| u128::from(tally.ttl_ms.get()) * u128::from(tally.volatile_keys.get());
+            let ttl_sum: u128 = shared.shards.tallies(db).map(weighed).sum();
+            let ttl_ms = ttl_sum / u128::from(expires.max(1));
+            report.field(
+                format_args!("db{db}"),
+                format_args!("keys={keys},expires={expires},avg_ttl={ttl_ms}"),
+            );
         }
     }
 }

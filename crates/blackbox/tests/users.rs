@@ -5,8 +5,8 @@
 
 use std::time::SystemTime;
 
+use acl::merge_selectors;
 use blackbox::{Client, Generator, Request, Server, is_known_to_oracle, oracle, scale, text};
-use command::acl::merge_selectors;
 use command::{Command, Table};
 use ds::random::Random;
 use resp::Value;

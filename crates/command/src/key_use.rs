@@ -41,7 +41,7 @@ impl Command {
 
     /// The same for access control: every key that a target might be, though one of several counts. Commands refuse
     /// arguments that contradict their key specs, so there are no keys then.
-    pub(crate) fn all_key_uses(&self, args: &[&[u8]]) -> Vec<KeyUse> {
+    pub fn all_key_uses(&self, args: &[&[u8]]) -> Vec<KeyUse> {
         let mut keys = self.key_uses(args).unwrap_or_default();
         if self.entry.route == Route::Stored {
             keys.extend(stored_keys(args).map(|index| KeyUse { index, flags: STORED }));

@@ -9,7 +9,6 @@
 //! Not here: the commands themselves (crates `commands`, `script`, `server`), and how a thread gets hold of
 //! the shards before a command runs (`server::dispatch`).
 
-pub mod acl;
 mod arg;
 mod args;
 mod ctx;

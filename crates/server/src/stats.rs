@@ -218,7 +218,7 @@ pub(crate) struct ThreadStats {
     pub(crate) writes_processed: Counter,
     pub(crate) error_replies: Counter,
     pub(crate) errors: ErrorCounts,
-    /// What clients were not allowed to do, by [`Reason`](command::acl::Reason); never reset.
+    /// What clients were not allowed to do, by [`Reason`](acl::Reason); never reset.
     pub(crate) denied: [Counter; 4],
     pub(crate) commands: Box<[CommandStats]>,
 }

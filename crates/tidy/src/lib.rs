@@ -55,6 +55,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("transcript", 2),
     ("shard", 3),
     ("command", 4),
+    ("acl", 5),
     ("commands", 5),
     ("script", 5),
     ("server", 7),

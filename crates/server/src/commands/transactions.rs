@@ -3,9 +3,9 @@
 //! EXEC enters the shards of all queued commands and of all watched keys together, so that nothing can change
 //! between looking at the watched keys and running the commands.
 
+use acl::Reason;
 use command::Flag::*;
 use command::KeyFlag::*;
-use command::acl::Reason;
 use command::{
     Acl, Client, CommandError, CommandId, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Needs, Outcome,
     OwnedArgs, Route, Run, Shape, key,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use command::acl::{Denied, Reason};
+use acl::{Denied, Reason};
 use command::{Command, CommandError, CommandResult, Flag, Route};
 use resp::Output;
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use command::acl::{Denied, Reason};
+use acl::{Denied, Reason};
 use command::{Command, CommandError};
 
 use super::access::Context;

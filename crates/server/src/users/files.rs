@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use command::acl::{RuleError, User, has_spaces, merge_selectors, parse_file};
+use acl::{RuleError, User, has_spaces, merge_selectors, parse_file};
 use command::{CommandError, Table};
 
 use super::Users;

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use command::acl::{Grammar, User};
+use acl::{Grammar, User};
 use command::{CommandError, Table};
 
 use crate::settings::{ACL_PUBSUB_DEFAULT, Settings};

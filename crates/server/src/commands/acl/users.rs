@@ -1,6 +1,6 @@
 //! The subcommands of ACL that make, change, show and try users.
 
-use command::acl::{Selector, has_spaces};
+use acl::{Selector, has_spaces};
 use command::{CommandError, CommandResult, Ctx, Entry, Run, Shape, string};
 use resp::Reply;
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::latency::Durations;
 use super::{MemoryFigures, Report};
-use command::acl::Reason;
+use acl::Reason;
 use keyspace::Tally;
 use shard::Scope;
 

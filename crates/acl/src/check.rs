@@ -4,12 +4,10 @@
 
 use std::cell::OnceCell;
 
-use crate::acl::selector::Selector;
-use crate::acl::user::User;
-use crate::entry::{Channels, Flag};
-use crate::key_spec::KeyFlag;
-use crate::key_use::KeyUse;
-use crate::table::Command;
+use command::{Channels, Command, Flag, KeyFlag, KeyUse};
+
+use crate::selector::Selector;
+use crate::user::User;
 
 /// What a user lacks a permission for, the least telling one first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

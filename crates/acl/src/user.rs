@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use crate::acl::password::PasswordHash;
-use crate::acl::rule_error::RuleError;
-use crate::acl::selector::Selector;
-use crate::error::CommandError;
-use crate::parse::keyword_is;
-use crate::table::Table;
+use command::{CommandError, Table, keyword_is};
+
+use crate::password::PasswordHash;
+use crate::rule_error::RuleError;
+use crate::selector::Selector;
 
 /// Selectors, patterns, passwords and rules about commands that one user may have together.
 const PARTS_MAX: usize = 10_000;

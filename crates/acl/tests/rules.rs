@@ -2,8 +2,8 @@
 
 mod checks;
 
+use acl::{Denied, Grammar, Reason, User, parse_file};
 use checks::{check_file, check_rules, table};
-use command::acl::{Denied, Grammar, Reason, User, parse_file};
 use proptest::prelude::*;
 
 /// The user that these rules make, or the error.

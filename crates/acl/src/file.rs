@@ -2,8 +2,8 @@
 //!
 //! It is taken as a whole or not at all. What is wrong with it is said of every line.
 
-use crate::acl::rule_error::RuleError;
-use crate::acl::user::{Grammar, User, has_spaces, merge_selectors};
+use crate::rule_error::RuleError;
+use crate::user::{Grammar, User, has_spaces, merge_selectors};
 
 /// The users of the file `text`, which is called `name` in errors; or all that is wrong with it, in one line.
 pub fn parse_file(grammar: Grammar, name: &str, text: &[u8]) -> Result<Vec<User>, Vec<u8>> {

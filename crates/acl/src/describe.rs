@@ -1,7 +1,7 @@
 //! The rules that make a user, in the one form in which Redis shows them.
 
-use crate::acl::selector::{KeyPattern, Selector};
-use crate::acl::user::User;
+use crate::selector::{KeyPattern, Selector};
+use crate::user::User;
 
 impl User {
     /// All of its rules, as in the ACL file: the words after its name.

@@ -1,10 +1,9 @@
 //! One set of permissions: which commands, on which keys, with which channels.
 
-use crate::acl::rule_error::RuleError;
-use crate::acl::user::has_spaces;
-use crate::entry::Acl;
-use crate::parse::keyword_is;
-use crate::table::{Command, CommandId, Table};
+use command::{Acl, Command, CommandId, Table, keyword_is};
+
+use crate::rule_error::RuleError;
+use crate::user::has_spaces;
 
 /// Bytes of one rule.
 const RULE_BYTES_MAX: usize = 64 * 1024;

@@ -1,6 +1,6 @@
 //! What holds of rules and ACL files whatever they are, checked by tests and by the fuzzer.
 
-use command::acl::{Grammar, User, parse_file};
+use acl::{Grammar, User, parse_file};
 use command::{Acl, Channels, Entry, Flag, KeyFlag, KeySpec, Table};
 
 const SUBCOMMAND: Entry = Entry { flags: &[Flag::Admin], ..Entry::DEFAULT };

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   redis.conf ─┐
-//!   arguments ──┼─▶ kind.rs: text → value ─▶ numbers (atomics), texts ─▶ accessors below, CONFIG GET
+//!   arguments ──┼─▶ a kind: text → value ─▶ numbers (atomics), texts ─▶ accessors below, CONFIG GET
 //!   CONFIG SET ─┘
 //! ```
 //!
@@ -16,10 +16,10 @@ mod command_line;
 mod file;
 mod help;
 mod ignored;
-mod kind;
 mod merge;
 mod setting;
 mod source;
+mod special;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -41,15 +41,14 @@ use crate::processors::ThreadCount;
 use crate::shared::EntryMode;
 
 pub(crate) use command_line::Invocation;
-pub(crate) use file::replace_file;
 pub(crate) use help::{help, version_line};
-pub(crate) use kind::{OutputLimit, SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAVE};
 pub(crate) use merge::{Found, WithoutEffect, rename};
 pub(crate) use setting::*;
+pub(crate) use special::{OutputLimit, SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAVE};
 pub(crate) use table::*;
 
+use config::Value;
 use ignored::{Foreign, IGNORED};
-use kind::{Kind, Value};
 
 /// The directive that declares a user.
 const USER: &str = "user";
@@ -138,7 +137,7 @@ fn default_value(setting: &Setting) -> Value {
 impl Settings {
     // ---- values ---------------------------------------------------------------------------------------------
 
-    /// The number of a setting that has an effect; see [`Kind`].
+    /// The number of a setting that has an effect; see [`Value`].
     #[inline]
     pub(crate) fn number(&self, id: Id) -> i64 {
         self.numbers[id.0].load(Ordering::Relaxed)
@@ -166,7 +165,7 @@ impl Settings {
 
     fn store_number(&self, id: Id, value: &Value) {
         if id == CLIENT_OUTPUT_BUFFER_LIMIT {
-            for (stored, limit) in self.output_limits.iter().zip(kind::parse_output_limits(&value.text)) {
+            for (stored, limit) in self.output_limits.iter().zip(special::parse_output_limits(&value.text)) {
                 stored[0].store(limit.hard_bytes, Ordering::Relaxed);
                 stored[1].store(limit.soft_bytes, Ordering::Relaxed);
                 stored[2].store(limit.soft_seconds, Ordering::Relaxed);
@@ -224,7 +223,7 @@ impl Settings {
         let mut changed = Vec::with_capacity(pairs.len());
         for (&id, (_, word)) in ids.iter().zip(pairs) {
             let setting = setting(id);
-            let current = if matches!(setting.kind, Kind::SavePoints) { "" } else { &texts[id.0] };
+            let current = if setting.kind.lines_add_up() { "" } else { &texts[id.0] };
             let value = setting.kind.parse(&[word], current).map_err(|why| failed(setting.name, &why))?;
             if let Some(why) = self.refusal(id, &value.text) {
                 return Err(failed(setting.name, why));
@@ -442,22 +441,6 @@ pub(crate) fn unknown(name: &[u8]) -> CommandError {
 /// The error of `CONFIG SET` for one setting.
 pub(crate) fn failed(name: &str, why: &str) -> CommandError {
     CommandError::new(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
-}
-
-/// Darter's own switches may also be `true` or `false`, or stand alone.
-fn own_words<'a>(setting: &Setting, words: &[&'a str]) -> Vec<&'a str> {
-    match (setting.kind, words) {
-        (Kind::Bool, []) => vec!["yes"],
-        (Kind::Bool, [word]) if setting.group == Group::Threads => match word.to_ascii_lowercase().as_str() {
-            "true" | "1" => vec!["yes"],
-            "false" | "0" => vec!["no"],
-            _ => vec![*word],
-        },
-        (Kind::Text | Kind::Words | Kind::SavePoints | Kind::EventClasses | Kind::Percentiles, []) => {
-            vec![""]
-        }
-        _ => words.to_vec(),
-    }
 }
 
 #[cfg(test)]

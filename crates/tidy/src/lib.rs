@@ -57,6 +57,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("keyspace", 2),
     ("aof", 2),
     ("rdb", 2),
+    ("config", 2),
     ("transcript", 2),
     ("shard", 3),
     ("command", 4),

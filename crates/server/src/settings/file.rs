@@ -4,9 +4,9 @@
 //! go (the value has all of them), those about users likewise, and settings that have no line and differ from their default
 //! are added at the end. Lines that include files or rename commands stay as they are. The file is replaced as a whole.
 
-use std::fs::File;
-use std::io::Write;
 use std::path::Path;
+
+use config::replace_file;
 
 use super::ignored::FILE_ONLY;
 use super::source::words_of;
@@ -83,27 +83,6 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let text = text.strip_suffix(b"\n").unwrap_or(text);
     let lines = text.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     lines.take(if text.is_empty() { 0 } else { usize::MAX })
-}
-
-/// Replaces the file at `path` as a whole, durably.
-pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{}.tmp", std::process::id()));
-    let replaced = File::create(&temporary).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        if let Ok(metadata) = std::fs::metadata(path) {
-            file.set_permissions(metadata.permissions())?;
-        }
-        std::fs::rename(&temporary, path)?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-    });
-    if replaced.is_err() {
-        // The error that is reported is the first one.
-        let _ = std::fs::remove_file(&temporary);
-    }
-    replaced
 }
 
 /// A line about a user as the configuration file has it.

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use super::ignored::IGNORED;
-use super::{EFFECTIVE, Group, Kind, Setting};
+use config::Kind;
+
+use super::{EFFECTIVE, Group, Setting};
 use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
 
 /// Where the explanations begin.
@@ -53,9 +55,7 @@ fn of(group: Group) -> impl Iterator<Item = &'static Setting> {
 fn argument(setting: &Setting) -> String {
     match setting.kind {
         Kind::Choice(choices) => choices.iter().map(|(name, _)| *name).collect::<Vec<_>>().join("|"),
-        _ if setting.unit.is_empty() || matches!(setting.kind, Kind::OutputLimits) => {
-            setting.kind.placeholder().to_owned()
-        }
+        _ if setting.unit.is_empty() => setting.kind.placeholder().to_owned(),
         _ => setting.unit.to_owned(),
     }
 }

@@ -6,7 +6,8 @@
 //! default, because then somebody expects something of them; where no value makes a difference here ([`Foreign::any`]), it
 //! says nothing.
 
-use super::kind::Kind;
+use config::Kind;
+
 use super::setting::{Group, Setting};
 
 /// A directive of other servers.

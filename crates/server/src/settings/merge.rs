@@ -8,9 +8,7 @@
 
 use super::ignored::{FILE_ONLY, LOADMODULE, NO_MODULES, RENAME_COMMAND};
 use super::source::Directive;
-use super::{
-    Group, IO_THREADS, Id, Kind, PROACTOR_THREADS, Settings, USER, find, foreign, own_words, setting,
-};
+use super::{Group, IO_THREADS, Id, PROACTOR_THREADS, Settings, USER, find, foreign, setting};
 use crate::error::Error;
 use crate::users::UserLine;
 
@@ -102,8 +100,8 @@ impl Settings {
             texts.push(text);
         }
         let is_first = !found.given.iter().any(|(known, _)| *known == id);
-        let adds = !matches!(setting.kind, Kind::SavePoints) || !is_first;
-        let texts = own_words(&setting, &texts);
+        let adds = !setting.kind.lines_add_up() || !is_first;
+        let texts = setting.kind.words_of_line(&texts);
         let mut known = self.lock();
         let value = setting
             .kind

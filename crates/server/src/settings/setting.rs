@@ -1,6 +1,6 @@
 //! What a setting is: the words of the table's blocks.
 
-use super::kind::Kind;
+use config::Kind;
 
 /// The number of a setting in the table; those that mean nothing here have the numbers behind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

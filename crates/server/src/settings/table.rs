@@ -6,8 +6,10 @@
 //! Those about the process and its files are in `table/process.rs`. Directives of `redis.conf` that mean nothing here are in
 //! `ignored.rs`.
 
-use super::kind::Kind;
+use config::Kind;
+
 use super::setting::{Change, Effect, Group, Id, Setting};
+use super::special;
 use crate::eviction::Policy;
 
 /// The largest number of a 32-bit setting.
@@ -127,8 +129,7 @@ settings! {
     };
     CLIENT_OUTPUT_BUFFER_LIMIT = Setting {
         name: "client-output-buffer-limit",
-        kind: Kind::OutputLimits,
-        unit: "bytes, bytes, seconds",
+        kind: special::OUTPUT_LIMITS,
         default: "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
         doc: "Per class of clients: unsent replies at which a client is disconnected at once, and those at which it is after so many seconds; 0: no limit",
         ..Setting::of(Group::Network)
@@ -228,7 +229,7 @@ settings! {
     };
     SINGLEHOP_BLOCKING = Setting {
         name: "singlehop_blocking",
-        kind: Kind::Bool,
+        kind: Kind::Switch,
         default: "yes",
         change: Change::AtStart,
         doc: "With shard_entry home: a blocking pop looks and pops in one hop rather than two",
@@ -254,21 +255,21 @@ settings! {
 
     SERVER_CPULIST = Setting {
         name: "server_cpulist",
-        kind: Kind::Cpus,
+        kind: special::CPUS,
         change: Change::AtStart,
         doc: "Processors that the server runs on, as 0,2 or 0-7 or 0-7:2; empty: any. A unit file may forbid this",
         ..Setting::of(Group::Threads)
     };
     BGSAVE_CPULIST = Setting {
         name: "bgsave_cpulist",
-        kind: Kind::Cpus,
+        kind: special::CPUS,
         change: Change::AtStart,
         doc: "The same for the thread that writes snapshots",
         ..Setting::of(Group::Threads)
     };
     PIN = Setting {
         name: "pin",
-        kind: Kind::Bool,
+        kind: Kind::Switch,
         default: "no",
         change: Change::AtStart,
         doc: "Each thread stays on one processor, of those of server_cpulist in turn: for measurements that repeat, on a machine with nothing else to do",
@@ -276,7 +277,7 @@ settings! {
     };
     DISABLE_THP = Setting {
         name: "disable-thp",
-        kind: Kind::Bool,
+        kind: Kind::Switch,
         default: "yes",
         change: Change::AtStart,
         doc: "Take no huge pages from the kernel: clearing one holds a command up for more than a millisecond",
@@ -706,7 +707,7 @@ settings! {
     };
     LATENCY_PERCENTILES = Setting {
         name: "latency-tracking-info-percentiles",
-        kind: Kind::Percentiles,
+        kind: special::PERCENTILES,
         unit: "percent",
         default: "50 99 99.9",
         doc: "Percentiles of the durations that INFO latencystats shows",
@@ -714,7 +715,7 @@ settings! {
     };
     NOTIFY_KEYSPACE_EVENTS = Setting {
         name: "notify-keyspace-events",
-        kind: Kind::EventClasses,
+        kind: special::EVENT_CLASSES,
         effect: Effect::Data,
         doc: "Which changes are published: K and E say on which channels, A or letters of g$lshzxetdnm say which; empty: none",
         ..Setting::of(Group::Watching)

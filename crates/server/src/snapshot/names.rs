@@ -103,13 +103,12 @@ impl Names {
 
     /// Makes `temporary`, all of which is durable, the file `name` beside it.
     pub(super) fn rename(&self, temporary: &Path, name: &str) -> io::Result<()> {
-        fs::rename(temporary, self.path(name))?;
-        self.sync()
+        config::put_in_place(temporary, &self.path(name))
     }
 
     /// Makes the names of files durable.
     pub(super) fn sync(&self) -> io::Result<()> {
-        fs::File::open(&self.directory)?.sync_all()
+        config::sync_folder(&self.directory)
     }
 }
 

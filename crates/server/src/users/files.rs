@@ -6,10 +6,11 @@ use std::path::Path;
 
 use acl::{RuleError, User, has_spaces, merge_selectors, parse_file};
 use command::{CommandError, Table};
+use config::replace_file;
 
 use super::Users;
 use crate::error::Error;
-use crate::settings::{ACLFILE, Settings, replace_file};
+use crate::settings::{ACLFILE, Settings};
 use crate::shared::Shared;
 
 /// Bytes of an ACL file.

@@ -1,7 +1,9 @@
 //! Settings about the process, and the files that it reads and writes.
 
-use super::super::kind::Kind;
+use config::Kind;
+
 use super::super::setting::{Change, Effect, Group, Id, Setting};
+use super::super::special;
 use super::{INT, SERVING};
 
 settings! {
@@ -33,14 +35,14 @@ settings! {
     };
     SHUTDOWN_ON_SIGINT = Setting {
         name: "shutdown-on-sigint",
-        kind: Kind::ShutdownFlags,
+        kind: special::SHUTDOWN_FLAGS,
         default: "default",
         doc: "What SIGINT does: default, or some of save, nosave, now and force, as SHUTDOWN has them",
         ..Setting::of(Group::Process)
     };
     SHUTDOWN_ON_SIGTERM = Setting {
         name: "shutdown-on-sigterm",
-        kind: Kind::ShutdownFlags,
+        kind: special::SHUTDOWN_FLAGS,
         default: "default",
         doc: "The same for SIGTERM",
         ..Setting::of(Group::Process)
@@ -60,7 +62,7 @@ settings! {
     };
     DBFILENAME = Setting {
         name: "dbfilename",
-        kind: Kind::FileName,
+        kind: special::FILE_NAME,
         default: "dump.rdb",
         change: Change::Protected,
         doc: "Name of the snapshot's file in the working directory, which is loaded at the start; {timestamp} in it is the time of the save, the newest is loaded",
@@ -112,7 +114,7 @@ settings! {
     };
     SAVE = Setting {
         name: "save",
-        kind: Kind::SavePoints,
+        kind: special::SAVE_POINTS,
         default: "3600 1 300 100 60 10000",
         unit: "seconds, changes",
         doc: "A snapshot is saved after so many seconds with so many changes, and when the server ends; empty: neither",
@@ -120,7 +122,7 @@ settings! {
     };
     SNAPSHOT_CRON = Setting {
         name: "snapshot_cron",
-        kind: Kind::Schedule,
+        kind: special::SCHEDULE,
         doc: "When snapshots are saved as well: minute, hour, day, month, day of the week, as cron has them, in UTC",
         ..Setting::of(Group::Process)
     };
@@ -134,7 +136,7 @@ settings! {
     };
     APPENDDIRNAME = Setting {
         name: "appenddirname",
-        kind: Kind::FileName,
+        kind: special::FILE_NAME,
         default: "appendonlydir",
         change: Change::AtStart,
         doc: "Folder in the working directory in which Redis 7 and later keep the append-only file",
@@ -142,7 +144,7 @@ settings! {
     };
     APPENDFILENAME = Setting {
         name: "appendfilename",
-        kind: Kind::FileName,
+        kind: special::FILE_NAME,
         default: "appendonly.aof",
         change: Change::AtStart,
         doc: "Name of the append-only file of Redis, and what the names of its parts begin with",

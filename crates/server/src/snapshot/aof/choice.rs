@@ -25,13 +25,13 @@ use std::fs::{self, File};
 use std::io::{Cursor, Read};
 use std::path::PathBuf;
 
+use config::replace_file;
 use rdb::{FileReader, FrameReader, Item, MANIFEST_BYTES_MAX, MANIFEST_MAGIC, Manifest};
 
 use super::files::{Files, shown};
 use crate::error::Error;
 use crate::settings::{
     APPENDDIRNAME, APPENDFILENAME, IMPORT_AOF, IMPORT_ASK, IMPORT_NO, IMPORT_YES, SAVE, Settings,
-    replace_file,
 };
 use crate::snapshot::names::{Names, moment, part_name};
 

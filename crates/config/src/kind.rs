@@ -1,0 +1,312 @@
+//! What a setting may be: how its text is read, and how it is shown.
+//!
+//! Every value has a canonical text (what `CONFIG GET` answers and `CONFIG REWRITE` writes) and a number, so that
+//! the hot path reads one atomic: 0 or 1, the number itself, bytes, the number of a choice, bits; of other kinds the
+//! length of the text, which says whether there is one. The texts of errors are those of Redis.
+//!
+//! Not here: kinds that only one subsystem understands, such as the letters of events. It declares them ([`Special`]).
+
+/// What a setting may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// `yes` or `no`.
+    Bool,
+    /// The same; a line may also say `true`, `false`, `1` or `0`. For settings that Redis does not have.
+    Switch,
+    /// A whole number.
+    Integer {
+        /// The least that is allowed.
+        min: i64,
+        /// The most.
+        max: i64,
+    },
+    /// The permissions of a file.
+    Octal,
+    /// Bytes, with a unit or without: `1k` is 1000, `1kb` is 1024, and so on with m, mb, g, gb.
+    Memory {
+        /// The least that is allowed.
+        min: i64,
+        /// The most.
+        max: i64,
+    },
+    /// Bytes likewise, or a number with `%` from 0 to 100, which is stored negative.
+    MemoryOrPercent,
+    /// One of these words, each with its number.
+    Choice(&'static [(&'static str, i64)]),
+    /// Any text.
+    Text,
+    /// Words, shown with one space between them.
+    Words,
+    /// What a subsystem reads itself.
+    Special(&'static Special),
+}
+
+/// A kind that a subsystem declares.
+#[derive(Debug)]
+pub struct Special {
+    /// How the help calls its argument.
+    pub placeholder: &'static str,
+    /// How it is read.
+    pub read: Read,
+    /// Whether a directive without any words says the empty text.
+    pub may_be_bare: bool,
+    /// Whether the lines of a configuration add up. The first one, and `CONFIG SET`, replace what was there.
+    pub lines_add_up: bool,
+}
+
+/// How a special kind is read; an error is in Redis' words.
+#[derive(Debug)]
+pub enum Read {
+    /// One word.
+    Word(fn(&str) -> Result<Value, String>),
+    /// Words, which a configuration line has without quotes, and the text that they add to or change.
+    Words(fn(&[&str], &str) -> Result<Value, String>),
+}
+
+/// What a setting is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Value {
+    /// What the hot path reads; see the head of this file.
+    pub number: i64,
+    /// The canonical text.
+    pub text: String,
+}
+
+impl Kind {
+    /// Reads `words`; `current` is what kinds that add to something add to.
+    ///
+    /// # Errors
+    /// What is wrong with them, in Redis' words.
+    pub fn parse(self, words: &[&str], current: &str) -> Result<Value, String> {
+        // CONFIG SET has all words in one, without quotes.
+        let several = || -> Vec<&str> {
+            match words {
+                [line] => line.split_whitespace().collect(),
+                _ => words.to_vec(),
+            }
+        };
+        match (self, words) {
+            (Kind::Words, _) => Ok(Value::text(several().join(" "))),
+            (Kind::Special(Special { read: Read::Words(read), .. }), _) => read(&several(), current),
+            (_, [word]) => self.parse_word(word),
+            _ => Err("wrong number of arguments".to_owned()),
+        }
+    }
+
+    fn parse_word(self, word: &str) -> Result<Value, String> {
+        match self {
+            Kind::Bool | Kind::Switch => match word.to_ascii_lowercase().as_str() {
+                "yes" => Ok(Value { number: 1, text: "yes".to_owned() }),
+                "no" => Ok(Value { number: 0, text: "no".to_owned() }),
+                _ => Err("argument must be 'yes' or 'no'".to_owned()),
+            },
+            Kind::Integer { min, max } => {
+                let number = ds::num::parse_i64(word.as_bytes())
+                    .ok_or("argument couldn't be parsed into an integer")?;
+                Value::within(number, min, max)
+            }
+            Kind::Octal => {
+                let number = i64::from_str_radix(word, 8)
+                    .map_err(|_| "argument couldn't be parsed as an octal number")?;
+                if !(0..=0o777).contains(&number) {
+                    return Err("argument must be between 0 and 777 inclusive".to_owned());
+                }
+                Ok(Value { number, text: format!("{number:o}") })
+            }
+            Kind::Memory { min, max } => {
+                Value::within(memory_bytes(word).ok_or("argument must be a memory value")?, min, max)
+            }
+            Kind::MemoryOrPercent => memory_or_percent(word),
+            Kind::Choice(choices) => {
+                let found = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
+                found.map(|&(name, number)| Value { number, text: name.to_owned() }).ok_or_else(|| {
+                    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+                    format!("argument(s) must be one of the following: {}", names.join(", "))
+                })
+            }
+            Kind::Special(Special { read: Read::Word(read), .. }) => read(word),
+            Kind::Special(Special { read: Read::Words(read), .. }) => read(&[word], ""),
+            Kind::Text | Kind::Words => Ok(Value::text(word.to_owned())),
+        }
+    }
+
+    /// The words of a line as [`Kind::parse`] wants them: some directives may stand alone, or have more words for yes and
+    /// no than `CONFIG SET` takes.
+    pub fn words_of_line<'a>(self, words: &[&'a str]) -> Vec<&'a str> {
+        match (self, words) {
+            (Kind::Bool | Kind::Switch, []) => vec!["yes"],
+            (Kind::Switch, [word]) => match word.to_ascii_lowercase().as_str() {
+                "true" | "1" => vec!["yes"],
+                "false" | "0" => vec!["no"],
+                _ => vec![*word],
+            },
+            (Kind::Text | Kind::Words | Kind::Special(Special { may_be_bare: true, .. }), []) => vec![""],
+            _ => words.to_vec(),
+        }
+    }
+
+    /// Whether the lines of a configuration add up, rather than that the last one wins.
+    pub fn lines_add_up(self) -> bool {
+        matches!(self, Kind::Special(Special { lines_add_up: true, .. }))
+    }
+
+    /// Whether its text is made of words, which a configuration line has without quotes.
+    pub fn has_words(self) -> bool {
+        matches!(self, Kind::Words | Kind::Special(Special { read: Read::Words(_), .. }))
+    }
+
+    /// How the help calls its argument.
+    pub fn placeholder(self) -> &'static str {
+        match self {
+            Kind::Bool | Kind::Switch => "yes|no",
+            Kind::Integer { .. } => "number",
+            Kind::Octal => "octal",
+            Kind::Memory { .. } => "memory",
+            Kind::MemoryOrPercent => "memory or %",
+            Kind::Choice(_) => "choice",
+            Kind::Text => "text",
+            Kind::Words => "words",
+            Kind::Special(special) => special.placeholder,
+        }
+    }
+}
+
+impl Value {
+    /// A value of which the number only says whether there is one.
+    pub fn text(text: String) -> Value {
+        Value { number: text.len() as i64, text }
+    }
+
+    fn within(number: i64, min: i64, max: i64) -> Result<Value, String> {
+        if (min..=max).contains(&number) {
+            Ok(Value { number, text: number.to_string() })
+        } else {
+            Err(format!("argument must be between {min} and {max} inclusive"))
+        }
+    }
+}
+
+fn memory_or_percent(word: &str) -> Result<Value, String> {
+    if let Some(bytes) = memory_bytes(word) {
+        return Value::within(bytes, 0, i64::MAX);
+    }
+    let percent = word.strip_suffix('%').and_then(|number| ds::num::parse_i64(number.as_bytes()));
+    match percent {
+        Some(percent @ 0..=100) => Ok(Value { number: -percent, text: format!("{percent}%") }),
+        Some(101..) => Err("percentage argument must be less or equal to 100".to_owned()),
+        Some(..0) | None => Err("argument must be a memory or percent value".to_owned()),
+    }
+}
+
+/// Bytes with an optional unit, as `redis.conf` explains them; `None`: it is no number of bytes, or too large a one.
+pub fn memory_bytes(word: &str) -> Option<i64> {
+    let digits = word.len() - word.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = word.split_at(digits);
+    let factor: i64 = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<i64>().ok()?.checked_mul(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(kind: Kind, word: &str, expected: Result<&str, &str>) {
+        let parsed = kind.parse(&[word], "");
+        assert_eq!(
+            parsed.as_ref().map(|value| value.text.as_str()).map_err(String::as_str),
+            expected,
+            "{word}"
+        );
+    }
+
+    #[test]
+    fn memory_has_units() {
+        let kind = Kind::Memory { min: 0, max: i64::MAX };
+        for (word, bytes) in [
+            ("0", 0),
+            ("7b", 7),
+            ("1k", 1000),
+            ("1KB", 1024),
+            ("2m", 2_000_000),
+            ("2mb", 2_i64 << 20),
+            ("1g", 1_000_000_000),
+            ("3Gb", 3_i64 << 30),
+        ] {
+            check(kind, word, Ok(&bytes.to_string()));
+        }
+        for word in ["", "k", "-1", "1x", "1 kb", "1.5g", "9223372036854775807kb"] {
+            check(kind, word, Err("argument must be a memory value"));
+        }
+    }
+
+    #[test]
+    fn memory_may_be_a_share() {
+        let kind = Kind::MemoryOrPercent;
+        for (word, text, number) in
+            [("1kb", "1024", 1024), ("0", "0", 0), ("5%", "5%", -5), ("100%", "100%", -100)]
+        {
+            let value = Value { number, text: text.to_owned() };
+            assert_eq!(kind.parse(&[word], ""), Ok(value));
+        }
+        check(kind, "101%", Err("percentage argument must be less or equal to 100"));
+        for word in ["", "%", "-1", "-1%", "1.5%", "1x", "1 %"] {
+            check(kind, word, Err("argument must be a memory or percent value"));
+        }
+    }
+
+    #[test]
+    fn numbers_choices_and_switches_name_what_they_want() {
+        check(Kind::Bool, "YES", Ok("yes"));
+        check(Kind::Bool, "1", Err("argument must be 'yes' or 'no'"));
+        let port = Kind::Integer { min: 0, max: 65535 };
+        check(port, "6379", Ok("6379"));
+        check(port, "70000", Err("argument must be between 0 and 65535 inclusive"));
+        check(port, "1e3", Err("argument couldn't be parsed into an integer"));
+        check(Kind::Octal, "700", Ok("700"));
+        check(Kind::Octal, "800", Err("argument couldn't be parsed as an octal number"));
+        let choice = Kind::Choice(&[("roam", 0), ("home", 1)]);
+        check(choice, "HOME", Ok("home"));
+        check(choice, "x", Err("argument(s) must be one of the following: roam, home"));
+    }
+
+    #[test]
+    fn special_kinds_are_read_by_their_owner() {
+        fn sum(words: &[&str], current: &str) -> Result<Value, String> {
+            let number = words
+                .iter()
+                .try_fold(current.len() as i64, |sum, word| Some(sum + word.parse::<i64>().ok()?));
+            number.map(|number| Value { number, text: words.join("+") }).ok_or_else(|| "no sum".to_owned())
+        }
+        const SUM: Kind = Kind::Special(&Special {
+            placeholder: "numbers",
+            read: Read::Words(sum),
+            may_be_bare: true,
+            lines_add_up: true,
+        });
+        check(SUM, " 1  2", Ok("1+2"));
+        check(SUM, "x", Err("no sum"));
+        assert_eq!(SUM.parse(&["1", "2"], "xxx").map(|value| value.number), Ok(6));
+        assert_eq!(SUM.words_of_line(&[]), [""]);
+        assert!(SUM.has_words() && SUM.lines_add_up() && SUM.placeholder() == "numbers");
+    }
+
+    #[test]
+    fn lines_may_say_more_than_config_set() {
+        assert_eq!(Kind::Switch.words_of_line(&["TRUE"]), ["yes"]);
+        assert_eq!(Kind::Bool.words_of_line(&["true"]), ["true"]);
+        assert_eq!(Kind::Bool.words_of_line(&[]), ["yes"]);
+        assert_eq!(Kind::Text.words_of_line(&[]), [""]);
+        assert!(Kind::Octal.words_of_line(&[]).is_empty());
+        check(Kind::Switch, "true", Err("argument must be 'yes' or 'no'"));
+    }
+}

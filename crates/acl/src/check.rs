@@ -47,6 +47,14 @@ pub struct Denied {
 }
 
 impl Denied {
+    /// The name of what is missing: of the command, the key or the channel.
+    pub fn object<'a>(self, command: &'a Command, args: &[&'a [u8]]) -> &'a [u8] {
+        match self.reason {
+            Reason::Command | Reason::Auth => command.full_name.as_bytes(),
+            Reason::Key | Reason::Channel => args[self.index],
+        }
+    }
+
     /// The sentence about it.
     pub fn text(self, user: &User, command: &Command) -> Vec<u8> {
         let name = command.full_name.as_bytes();

@@ -1,27 +1,46 @@
-//! Access control: users, and what they may do.
+//! Access control: users, what they may do, as whom clients act, and what was denied to them.
 //!
 //! ```text
 //!   rules ──▶ user.rs: on, passwords, selectors ──▶ selector.rs: commands, keys, channels
-//!   call  ──▶ check.rs: does one of the selectors allow all of it?
-//!   user  ──▶ describe.rs: the rules that make it, as ACL LIST and the ACL file have them ──▶ file.rs
+//!   user  ──▶ describe.rs: the rules that make it, as ACL LIST and the ACL file have them
+//!
+//!   settings, lines of the configuration (declare.rs), text of the ACL file (file.rs), ACL SETUSER
+//!     └──▶ users.rs: all accounts ──▶ access.rs: as whom a client acts
+//!                                       └──▶ check.rs: does one of the selectors allow all of its call?
+//!                                              └──▶ denial_log.rs: what none of them allowed
 //! ```
+//!
+//! The door: [`Users`] are made by a [`Grammar`] (the table of commands, and what new users may do) and changed by rules
+//! and by texts. A client gets an [`Access`] from them and asks it about each call. Who asks keeps the log, with what it
+//! knows of the client and of the time.
 //!
 //! A user is a value without ties to anything: changing one makes another. Of every selector the rules about commands are
 //! kept beside the set of commands that follows from them, in their order, because that is how they are shown.
 //!
-//! Not here: who is authenticated as whom, the log, and where files lie (`server::users`).
+//! Invariants: nothing is read or written and no clock is asked here; a call of a client without restrictions takes no
+//! lock ([`Access::needs_check`]).
+//!
+//! Not here: the commands, clients and what a change of users means for them, files and settings (`server`).
 
+mod access;
 mod check;
+mod declare;
+mod denial_log;
 mod describe;
 mod file;
 mod password;
 mod rule_error;
 mod selector;
 mod user;
+mod users;
 
+pub use access::{Access, Lack};
 pub use check::{Denied, Reason};
+pub use declare::{BadUser, UserLine};
+pub use denial_log::{Context, Denial, DenialLog, LogEntry};
 pub use file::parse_file;
 pub use password::PasswordHash;
 pub use rule_error::RuleError;
 pub use selector::Selector;
 pub use user::{Grammar, User, has_spaces, merge_selectors};
+pub use users::{Account, DEFAULT, Latest, Users};

@@ -119,7 +119,7 @@ impl ThreadHost {
         let mut consumed = 0;
         while matches!(self.session().state, State::Ready) && !self.session().close_after_reply {
             let rest = &input[consumed..];
-            let limits = self.shared.settings.request_limits(self.session().access.is_authenticated);
+            let limits = self.shared.settings.request_limits(self.session().access.is_authenticated());
             match parser.parse(rest, &limits) {
                 Ok(Parsed::Request { consumed: length }) => {
                     let mut args = ArgSlices::new();

@@ -255,7 +255,7 @@ impl Thread {
         let shared = self.host.shared;
         // A script looks at the user of its client.
         let mode = command.entry.mode;
-        let travels = mode.may_travel() && (mode != Mode::Heavy || !self.host.session().access.is_limited);
+        let travels = mode.may_travel() && (mode != Mode::Heavy || !self.host.session().access.is_limited());
         let home = shared.shards.home(id);
         if travels && home != self.host.id && self.hops(command, home) {
             return self.hop(command, args, id);

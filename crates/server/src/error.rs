@@ -14,8 +14,8 @@ pub(crate) enum Error {
     #[error("bad value '{value}' for '{name}' {place}: {why} ({doc})")]
     BadValue { name: &'static str, value: String, place: String, why: String, doc: &'static str },
     /// A line of the configuration file about a user that cannot be.
-    #[error("bad user '{name}' {place}: {why}")]
-    BadUser { name: String, place: String, why: String },
+    #[error(transparent)]
+    BadUser(#[from] acl::BadUser),
     /// Users in the configuration file and in one of their own.
     #[error(
         "users are declared in the configuration and in the file that aclfile names: it must be one of them"

@@ -50,7 +50,7 @@ impl Thread {
         input: &[u8],
         out: &mut Output,
     ) -> Option<usize> {
-        let is_known = self.host.session().access.is_authenticated;
+        let is_known = self.host.session().access.is_authenticated();
         let item_bytes_max = if is_known {
             self.host.shared.settings.number(MEMCACHED_ITEM_SIZE_MAX) as usize
         } else {

@@ -72,7 +72,7 @@ impl Thread {
         conn: ConnId,
     ) -> usize {
         let mut limits =
-            self.host.shared.settings.request_limits(self.host.session().access.is_authenticated);
+            self.host.shared.settings.request_limits(self.host.session().access.is_authenticated());
         let (mut consumed, mut ahead) = (0, Ahead::Perhaps);
         for _ in 0..ROUNDS_PER_TURN {
             let rest = &input[consumed..];
@@ -96,7 +96,7 @@ impl Thread {
             if self.stops_reading() {
                 return consumed;
             }
-            limits.authenticated = self.host.session().access.is_authenticated;
+            limits.authenticated = self.host.session().access.is_authenticated();
             if std::mem::take(&mut self.put_off) || is_enough_output(out) {
                 break;
             }

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use acl::{Context, Lack};
 use command::{Callee, Client, Command, CommandError, Flag, Needs, Tx};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
@@ -28,7 +29,6 @@ use crate::script_store::{Slow, SlowCall, SlowKind};
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::thread::ThreadHost;
-use crate::users::{Context, Lack};
 
 /// The script engine of a thread.
 pub(crate) struct Scripting {
@@ -267,9 +267,9 @@ impl ThreadHost {
         session.client = client;
         // Scripts of a client whose commands must be looked at do not travel: if it is not here, there is nothing to look at.
         let caller = self.current.as_deref().filter(|caller| caller.client.id == client.id);
-        match caller.filter(|caller| caller.access.is_limited) {
+        match caller.filter(|caller| caller.access.is_limited()) {
             Some(caller) => session.access = caller.access.clone(),
-            None => session.access.is_limited = false,
+            None => session.access.lift_limits(),
         }
         self.scripting.caller = self.current.replace(session);
         self.scripting.is_running = true;
@@ -449,7 +449,7 @@ impl script::Host for Run<'_, '_> {
     fn is_allowed(&mut self, args: &[&[u8]]) -> Option<bool> {
         let command = self.tx.table.named(args).ok()?;
         let access = &self.host.session().access;
-        Some(!access.is_limited || access.account.user.check(command, args).is_ok())
+        Some(!access.is_limited() || access.user().check(command, args).is_ok())
     }
 }
 
@@ -481,10 +481,10 @@ impl<'t> Run<'_, 't> {
         if command.has(Flag::NoScript) {
             return Err(CommandError::NOT_FROM_SCRIPT);
         }
-        if self.host.session().access.is_limited
+        if self.host.session().access.is_limited()
             && let Err(Lack::Permission(denied)) = self.host.permit_in(Context::Lua, command, args)
         {
-            let text = denied.text(&self.host.session().access.account.user, command);
+            let text = denied.text(self.host.session().access.user(), command);
             return Err(CommandError::quoting("NOPERM ACL failure in script: ", &text, ""));
         }
         if self.call.is_read_only && (command.is_write() || command.has(Flag::MayReplicate)) {

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use acl::Access;
 use command::{Blocked, Client, CommandId, Needs, OwnedArgs};
 use proactor::{CloseMode, Usage};
 use shard::{Scope, WatchFlag};
 
 use crate::migration::Migration;
 use crate::tracking::{Caching, ClientTracking};
-use crate::users::Access;
 
 /// What a connection is doing.
 #[derive(Debug, Default)]

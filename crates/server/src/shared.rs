@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use acl::Users;
 use command::{CommandError, Shards, Table};
 use keyspace::Config;
 use proactor::{Inbox, Node, Waker};
@@ -24,7 +25,6 @@ use crate::settings::Settings;
 use crate::shutdown::Shutdown;
 use crate::snapshot::Snapshots;
 use crate::stats::ThreadStats;
-use crate::users::Users;
 use crate::watch::Watch;
 
 /// A thread as the others see it.

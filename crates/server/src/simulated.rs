@@ -10,7 +10,6 @@ use proactor::SimNet;
 use crate::settings::{Found, Invocation, Settings, rename};
 use crate::shared::{Lease, Shared};
 use crate::thread::Thread;
-use crate::users::Users;
 
 /// What the threads of a simulated server share, to be looked at between their turns.
 pub struct SimulatedServer(Rc<Lease>);
@@ -36,7 +35,7 @@ pub fn simulate(args: &[String], net: &SimNet, address: &str) -> (SimulatedServe
     let mut table = crate::commands::table();
     rename(&mut table, &found.renames).unwrap_or_else(|error| panic!("{error}"));
     let seed = net.entropy().next_u64();
-    let users = Users::new(&table, &settings);
+    let users = settings.default_users(&table);
     let shared =
         Shared::create(settings, table, users, wakers, drivers[0].name(), seed, net.clock().now_ms());
     shared.watch.note_startup();

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
+use acl::Users;
 use proactor::{Driver, Waker};
 
 use crate::background::Background;
@@ -21,7 +22,7 @@ use crate::shared::Shared;
 use crate::snapshot::aof::Choice;
 use crate::supervisor::Ticker;
 use crate::thread::Thread;
-use crate::users::Users;
+use crate::users::users_at_start;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
 use crate::{crash, log, processors, supervisor, system};
 
@@ -79,7 +80,7 @@ fn judge(settings: &Settings, mut found: Found) -> Result<(), Error> {
     }
     let mut table = crate::commands::table();
     let users =
-        rename(&mut table, &found.renames).and_then(|()| Users::at_start(&table, settings, &found.users));
+        rename(&mut table, &found.renames).and_then(|()| users_at_start(&table, settings, &found.users));
     found.errors.extend(users.err());
     if found.errors.is_empty() {
         return print("the configuration is good\n");
@@ -100,7 +101,7 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     }
     heap::keep_freed();
     open_log(&settings, &found)?;
-    let users = Users::at_start(&table, &settings, &found.users)?;
+    let users = users_at_start(&table, &settings, &found.users)?;
     settings.lower_maxclients();
     let choice = Choice::at_start(&settings)?;
     system::hold_signals();

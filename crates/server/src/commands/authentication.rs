@@ -1,5 +1,6 @@
 //! HELLO and AUTH.
 
+use acl::DEFAULT;
 use command::Flag::*;
 use command::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, Mode, Run, Shape, block, integer, keyword_is, string,
@@ -8,7 +9,6 @@ use resp::Proto;
 
 use crate::commands::client::valid_name;
 use crate::thread::ThreadHost;
-use crate::users::DEFAULT;
 
 /// The commands of this file.
 pub(crate) const ENTRIES: &[Entry] = &[AUTH, HELLO];
@@ -104,7 +104,7 @@ fn hello(ctx: &mut Ctx) -> CommandResult {
         host.authenticate(user, password, ctx.args)?;
     }
     let session = host.session();
-    if !session.access.is_authenticated {
+    if !session.access.is_authenticated() {
         return Err(CommandError::new(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
              <user> <pass> option can be used to authenticate the client and select the RESP protocol version at \

@@ -3,7 +3,7 @@
 //! EXEC enters the shards of all queued commands and of all watched keys together, so that nothing can change
 //! between looking at the watched keys and running the commands.
 
-use acl::Reason;
+use acl::{Context, Lack, Reason};
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
@@ -14,7 +14,6 @@ use resp::Output;
 
 use crate::session::Multi;
 use crate::thread::ThreadHost;
-use crate::users::{Context, Lack};
 
 /// The transaction commands.
 pub(crate) const ENTRIES: &[Entry] = &[DISCARD, EXEC, MULTI, UNWATCH, WATCH];

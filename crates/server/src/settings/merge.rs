@@ -6,11 +6,12 @@
 //!
 //! Errors are collected: the start names the first one, `--test-config` all.
 
+use acl::UserLine;
+
 use super::ignored::{FILE_ONLY, LOADMODULE, NO_MODULES, RENAME_COMMAND};
 use super::source::Directive;
 use super::{Group, IO_THREADS, Id, PROACTOR_THREADS, Settings, USER, find, foreign, setting};
 use crate::error::Error;
-use crate::users::UserLine;
 
 /// Errors that are kept.
 const ERROR_COUNT_MAX: usize = 100;

@@ -4,12 +4,10 @@
 //! more. One that waits with a command that its user may not run any more gets the error at once, and what it was served
 //! with meanwhile goes back.
 
-use std::sync::Arc;
-
+use acl::{Context, Lack};
 use command::CommandError;
 use proactor::{CloseMode, ConnId};
 
-use super::access::{Context, Lack};
 use crate::message::Message;
 use crate::session::State;
 use crate::thread::{Thread, ThreadHost};
@@ -25,15 +23,13 @@ impl ThreadHost {
 impl Thread {
     /// Looks after the clients of this thread.
     pub(crate) fn follow_users(&mut self) {
-        let change_count = self.host.shared.users.change_count();
-        let accounts = self.host.shared.users.accounts();
+        let latest = self.host.shared.users.latest();
         let (mut gone, mut waiting) = (Vec::new(), Vec::new());
         for (conn, session) in self.host.connections.iter_mut() {
-            let account = accounts.get(&session.access.account.user.name);
-            if account.is_some_and(|account| Arc::ptr_eq(account, &session.access.account)) {
+            if session.access.is_of(&latest) {
                 continue;
             }
-            if !session.follow(account, change_count) {
+            if !session.follow(&latest) {
                 gone.push(conn);
             } else if matches!(session.state, State::Blocked(_)) {
                 waiting.push(conn);
@@ -59,7 +55,7 @@ impl Thread {
     pub(crate) fn wait_error(&mut self, conn: ConnId) -> Option<CommandError> {
         let session = self.host.connections.session(conn)?;
         let State::Blocked(wait) = &session.state else { return None };
-        if !session.access.is_limited {
+        if !session.access.is_limited() {
             return None;
         }
         let waiter = wait.blocked.waiter.clone();

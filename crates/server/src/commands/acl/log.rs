@@ -1,11 +1,11 @@
 //! ACL LOG: what clients were not allowed to do.
 
+use ::acl::LogEntry;
 use command::{CommandResult, Ctx, Entry, Run, Shape, integer, keyword_is, oneof, token};
 
 use super::SUBCOMMAND;
 use crate::commands::subcommand_error;
 use crate::thread::ThreadHost;
-use crate::users::LogEntry;
 
 /// Entries that it shows unless told otherwise.
 const COUNT_DEFAULT: usize = 10;
@@ -27,7 +27,7 @@ fn acl_log(ctx: &mut Ctx) -> CommandResult {
     let count = match ctx.args[2..] {
         [] => COUNT_DEFAULT,
         [word] if keyword_is(word, "reset") => {
-            host.shared.users.log().entries.clear();
+            host.shared.users.log().clear();
             ctx.reply.ok();
             return Ok(());
         }
@@ -36,8 +36,8 @@ fn acl_log(ctx: &mut Ctx) -> CommandResult {
     };
     let now_ms = host.driver.clock().now_ms();
     let log = host.shared.users.log();
-    ctx.reply.array(count.min(log.entries.len()));
-    for entry in log.entries.iter().take(count) {
+    ctx.reply.array(count.min(log.entries().len()));
+    for entry in log.entries().iter().take(count) {
         write(&mut ctx.reply, entry, now_ms);
     }
     Ok(())

@@ -123,7 +123,7 @@ const ACL_WHOAMI: Entry = Entry {
 };
 
 fn acl_whoami(ctx: &mut Ctx) -> CommandResult {
-    ctx.reply.bulk(&ThreadHost::of(ctx.host).session().access.account.user.name);
+    ctx.reply.bulk(&ThreadHost::of(ctx.host).session().access.user().name);
     Ok(())
 }
 

@@ -1,12 +1,11 @@
 //! The subcommands of ACL that make, change, show and try users.
 
-use acl::{Selector, has_spaces};
+use ::acl::{DEFAULT, Selector, has_spaces};
 use command::{CommandError, CommandResult, Ctx, Entry, Run, Shape, string};
 use resp::Reply;
 
 use super::SUBCOMMAND;
 use crate::thread::ThreadHost;
-use crate::users::DEFAULT;
 
 pub(super) const ACL_SETUSER: Entry = Entry {
     name: "setuser",
@@ -134,10 +133,11 @@ pub(super) const ACL_LIST: Entry = Entry {
 };
 
 fn acl_list(ctx: &mut Ctx) -> CommandResult {
-    let accounts = ThreadHost::of(ctx.host).shared.users.accounts();
-    ctx.reply.array(accounts.len());
-    for account in accounts.values() {
-        ctx.reply.bulk(&account.user.line());
+    let latest = ThreadHost::of(ctx.host).shared.users.latest();
+    let users = latest.users();
+    ctx.reply.array(users.len());
+    for user in users {
+        ctx.reply.bulk(&user.line());
     }
     Ok(())
 }
@@ -153,10 +153,11 @@ pub(super) const ACL_USERS: Entry = Entry {
 };
 
 fn acl_users(ctx: &mut Ctx) -> CommandResult {
-    let accounts = ThreadHost::of(ctx.host).shared.users.accounts();
-    ctx.reply.array(accounts.len());
-    for name in accounts.keys() {
-        ctx.reply.bulk(name);
+    let latest = ThreadHost::of(ctx.host).shared.users.latest();
+    let users = latest.users();
+    ctx.reply.array(users.len());
+    for user in users {
+        ctx.reply.bulk(&user.name);
     }
     Ok(())
 }

@@ -122,7 +122,7 @@ impl Filter {
         self.except != Some(session.client.id)
             && self.id.is_none_or(|id| id == session.client.id)
             && self.class.is_none_or(|class| class.has(session))
-            && self.user.is_none_or(|number| number == session.access.account.number)
+            && self.user.is_none_or(|number| number == session.access.user_number())
             && is_at(&session.peer, &self.peer)
             && is_at(&session.local, &self.local)
     }

@@ -219,7 +219,7 @@ fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64, tab
         listed_bytes.div_ceil(REPLY_BUFFER_BYTES),
         if usage.output_bytes > 0 { "rw" } else { "r" },
         session.last_command.map_or("NULL", |id| table.get(id).full_name.as_str()),
-        text(&session.access.account.user.name),
+        text(&session.access.user().name),
         session.redirects_to(),
         match (session.protocol, session.client.proto) {
             (Protocol::Memcached, _) => 0,

@@ -1,14 +1,10 @@
 //! `ACL LOG`: what clients tried and were not allowed to do, newest first. What is alike within a minute is one entry.
+//!
+//! What is known of the client, and the time, come from whoever adds an entry.
 
 use std::collections::VecDeque;
 
-use acl::{Denied, Reason};
-use command::{Command, CommandError};
-
-use super::access::Context;
-use crate::settings::ACLLOG_MAX_LEN;
-use crate::thread::ThreadHost;
-
+use crate::check::Reason;
 /// Within which time alike entries are one.
 const ALIKE_MS_MAX: u64 = 60_000;
 /// How many entries are looked at for one that is alike.
@@ -16,43 +12,63 @@ const ALIKE_LOOKED_AT_MAX: usize = 10;
 /// Bytes of a key, channel or name that are kept.
 const OBJECT_BYTES_MAX: usize = 4096;
 
+/// Where a command comes from that is denied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Context {
+    /// A client.
+    TopLevel,
+    /// A transaction.
+    Multi,
+    /// A script.
+    Lua,
+}
+
 /// Something that was not allowed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Denial<'a> {
-    pub(super) reason: Reason,
-    pub(super) context: Context,
+pub struct Denial<'a> {
+    /// What was missing.
+    pub reason: Reason,
+    /// Where the command came from.
+    pub context: Context,
     /// Command, key or channel.
-    pub(super) object: &'a [u8],
-    pub(super) user: &'a [u8],
+    pub object: &'a [u8],
+    /// The name of the user.
+    pub user: &'a [u8],
 }
 
 /// An entry of the log.
 #[derive(Debug)]
-pub(crate) struct LogEntry {
-    pub(crate) id: u64,
+pub struct LogEntry {
+    /// Counted from 0 since the server began.
+    pub id: u64,
     /// How often it happened.
-    pub(crate) count: u64,
-    pub(crate) reason: Reason,
-    pub(crate) context: Context,
-    pub(crate) object: Box<[u8]>,
-    pub(crate) user: Box<[u8]>,
+    pub count: u64,
+    /// What was missing.
+    pub reason: Reason,
+    /// Where the command came from.
+    pub context: Context,
+    /// Command, key or channel, or how it begins.
+    pub object: Box<[u8]>,
+    /// The name of the user, or how it begins.
+    pub user: Box<[u8]>,
     /// About the client, when it happened last.
-    pub(crate) client: String,
-    /// In milliseconds since 1970.
-    pub(crate) created_ms: u64,
-    pub(crate) updated_ms: u64,
+    pub client: String,
+    /// When it happened first, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// When it happened last, in milliseconds since 1970.
+    pub updated_ms: u64,
 }
 
 /// The log.
 #[derive(Debug, Default)]
-pub(crate) struct DenialLog {
-    pub(crate) entries: VecDeque<LogEntry>,
+pub struct DenialLog {
+    entries: VecDeque<LogEntry>,
     next_id: u64,
 }
 
 impl Context {
     /// Its name in the log.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Context::TopLevel => "toplevel",
             Context::Multi => "multi",
@@ -62,7 +78,8 @@ impl Context {
 }
 
 impl DenialLog {
-    fn add(&mut self, denial: &Denial, client: String, now_ms: u64, len_max: usize) {
+    /// Notes a denial to a client, about which `client` says more; at most `len_max` entries are kept.
+    pub fn add(&mut self, denial: &Denial, client: String, now_ms: u64, len_max: usize) {
         let kept = |text: &[u8]| -> Box<[u8]> { text[..text.len().min(OBJECT_BYTES_MAX)].into() };
         let (object, user) = (kept(denial.object), kept(denial.user));
         let is_alike = |entry: &LogEntry| {
@@ -94,22 +111,15 @@ impl DenialLog {
         });
         self.entries.truncate(len_max);
     }
-}
 
-impl ThreadHost {
-    /// Counts and logs something that the current client, whose command is `args`, was not allowed to do.
-    pub(super) fn note_denial(&mut self, denial: &Denial, args: &[&[u8]]) {
-        self.stats().denied[denial.reason as usize].add(1);
-        let client = self.client_info(args);
-        let now_ms = self.driver.clock().now_ms();
-        let len_max = self.shared.settings.number(ACLLOG_MAX_LEN) as usize;
-        self.shared.users.log().add(denial, client, now_ms, len_max);
+    /// The entries, the newest first.
+    pub fn entries(&self) -> &VecDeque<LogEntry> {
+        &self.entries
     }
 
-    /// The error that the current client gets.
-    pub(crate) fn denial_error(&mut self, denied: Denied, command: &Command) -> CommandError {
-        let text = denied.text(&self.session().access.account.user, command);
-        CommandError::quoting("NOPERM ", &text, "")
+    /// Forgets all entries.
+    pub fn clear(&mut self) {
+        self.entries.clear();
     }
 }
 

@@ -1,0 +1,79 @@
+//! Users as the configuration declares them: lines `user <name> <rules>`, read and written.
+
+use crate::rule_error::RuleError;
+use crate::user::{Grammar, User, has_spaces, merge_selectors};
+use crate::users::Users;
+
+/// A line of the configuration about a user.
+#[derive(Debug)]
+pub struct UserLine {
+    /// Where it is, as errors say it.
+    pub place: String,
+    /// The name and the rules.
+    pub words: Vec<Vec<u8>>,
+}
+
+/// A line about a user that cannot be.
+#[derive(PartialEq, Eq, Debug, thiserror::Error)]
+#[error("bad user '{name}' {place}: {why}")]
+pub struct BadUser {
+    name: String,
+    place: String,
+    why: String,
+}
+
+impl UserLine {
+    /// The name; empty if there is none.
+    pub fn name(&self) -> &[u8] {
+        self.words.first().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The user that it declares, behind lines with the names `seen`.
+    fn user(&self, grammar: Grammar, seen: &[&[u8]]) -> Result<User, String> {
+        let name = self.name();
+        let Some((_, rules)) = self.words.split_first() else { return Err("a name is missing".to_owned()) };
+        if has_spaces(name) {
+            return Err("names have no spaces".to_owned());
+        }
+        if seen.contains(&name) {
+            return Err("a user can only be defined once".to_owned());
+        }
+        let rules: Vec<&[u8]> = rules.iter().map(Vec::as_slice).collect();
+        let shown = |rule: &[u8]| String::from_utf8_lossy(rule).into_owned();
+        let merged = merge_selectors(&rules)
+            .map_err(|start| format!("unmatched parenthesis at '{}'", shown(rules[start])))?;
+        let mut user = User::new(name, grammar);
+        for rule in &merged {
+            user.apply(grammar, rule).map_err(|error| match error {
+                RuleError::Unknown => format!("'{}': {error}", shown(rule)),
+                // It may be a password.
+                error => error.to_string(),
+            })?;
+        }
+        Ok(user)
+    }
+}
+
+impl Users {
+    /// Adds the users that `lines` declare, up to the first line that is wrong.
+    pub fn declare(&self, grammar: Grammar, lines: &[UserLine]) -> Result<(), BadUser> {
+        let mut seen = Vec::new();
+        for line in lines {
+            let user = line.user(grammar, &seen).map_err(|why| BadUser {
+                name: String::from_utf8_lossy(line.name()).into_owned(),
+                place: line.place.clone(),
+                why,
+            })?;
+            seen.push(line.name());
+            self.put(user);
+        }
+        Ok(())
+    }
+
+    /// The lines that declare these users, without the default user if it is as [`Users::new`] makes it.
+    pub fn declarations(&self, grammar: Grammar, password: Option<&[u8]>) -> Vec<Vec<u8>> {
+        let made = User::default_user(grammar, password);
+        let latest = self.latest();
+        latest.users().filter(|user| **user != made).map(User::line).collect()
+    }
+}

@@ -1,0 +1,147 @@
+//! All users: how they change, what that means for whoever acts as one of them, and the texts that declare them.
+
+use acl::{Access, DEFAULT, Denied, Grammar, Lack, Reason, UserLine, Users};
+use command::{Entry, Flag, KeyFlag, KeySpec, Table};
+
+const ENTRIES: &[Entry] = &[
+    Entry { name: "auth", flags: &[Flag::NoAuth], ..Entry::DEFAULT },
+    Entry {
+        name: "get",
+        flags: &[Flag::ReadOnly],
+        keys: &[KeySpec::one(1, &[KeyFlag::RO, KeyFlag::Access])],
+        ..Entry::DEFAULT
+    },
+];
+
+fn table() -> Table {
+    Table::new(&[ENTRIES])
+}
+
+fn grammar(table: &Table) -> Grammar<'_> {
+    Grammar { table, all_channels: false }
+}
+
+fn set(users: &Users, table: &Table, name: &str, rules: &str) -> bool {
+    let rules: Vec<&[u8]> = rules.split(' ').map(str::as_bytes).collect();
+    users.set(grammar(table), name.as_bytes(), &rules).expect("good rules")
+}
+
+#[track_caller]
+fn check(access: &Access, table: &Table, call: &str, expected: Result<(), Lack>) {
+    let args: Vec<&[u8]> = call.split(' ').map(str::as_bytes).collect();
+    let command = table.named(&args).expect("a command");
+    assert_eq!(access.check(command, &args), expected, "{call}");
+}
+
+fn lines_of(users: &Users) -> Vec<String> {
+    users.latest().users().map(|user| String::from_utf8_lossy(&user.line()).into_owned()).collect()
+}
+
+const NO_KEY: Result<(), Lack> = Err(Lack::Permission(Denied { reason: Reason::Key, index: 1 }));
+const NO_COMMAND: Result<(), Lack> = Err(Lack::Permission(Denied { reason: Reason::Command, index: 0 }));
+
+#[test]
+fn clients_need_no_check_until_something_changes() {
+    let table = &table();
+    let users = Users::new(grammar(table), None);
+    let mut access = users.access();
+    assert!(access.is_authenticated() && !access.is_limited() && !access.needs_check(&users));
+    // Another user, but it might have been this one.
+    assert!(!set(&users, table, "x", "on nopass"));
+    assert!(access.has_missed_change(&users) && access.is_of(&users.latest()));
+    access.follow(&users.latest()).expect("it is still there");
+    assert!(!access.needs_check(&users));
+    assert!(set(&users, table, "default", "-get"));
+    assert!(access.needs_check(&users) && !access.is_of(&users.latest()));
+    // It has not heard of it yet.
+    check(&access, table, "get a", Ok(()));
+    let before = access.follow(&users.latest()).expect("it is still there");
+    assert!(before.user.is_unrestricted() && access.is_limited() && !access.has_missed_change(&users));
+    check(&access, table, "get a", NO_COMMAND);
+    access.lift_limits();
+    check(&access, table, "get a", Ok(()));
+}
+
+#[test]
+fn nobody_runs_anything_before_authenticating_where_a_password_is_asked_for() {
+    let table = &table();
+    let users = Users::new(grammar(table), Some(b"p"));
+    assert!(!users.takes_any_password());
+    let access = users.access();
+    assert!(!access.is_authenticated() && access.needs_check(&users));
+    check(&access, table, "get a", Err(Lack::Authentication));
+    check(&access, table, "auth p", Ok(()));
+    assert!(users.authenticate(DEFAULT, b"q").is_none() && users.authenticate(b"x", b"p").is_none());
+    let access = users.authenticate(DEFAULT, b"p").expect("the right password");
+    assert!(access.is_authenticated() && !access.is_limited());
+    users.set_default_password(None);
+    assert!(users.takes_any_password() && users.access().is_authenticated());
+}
+
+#[test]
+fn a_user_of_the_same_name_is_another_one() {
+    let table = &table();
+    let users = Users::new(grammar(table), None);
+    set(&users, table, "x", "on nopass +get ~a");
+    let mut access = users.authenticate(b"x", b"").expect("any password");
+    let number = access.user_number();
+    check(&access, table, "get b", NO_KEY);
+    set(&users, table, "x", "~b");
+    access.follow(&users.latest()).expect("it is still there");
+    assert_eq!(access.user_number(), number);
+    check(&access, table, "get b", Ok(()));
+    assert_eq!(users.remove(&[b"x", b"y"]), 1);
+    set(&users, table, "x", "on nopass +@all ~* &*");
+    assert!(access.follow(&users.latest()).is_none());
+    assert!(users.authenticate(b"x", b"").expect("any password").user_number() != number);
+}
+
+#[test]
+fn users_of_a_file_are_new_and_replace_all_others() {
+    let table = &table();
+    let users = Users::new(grammar(table), None);
+    set(&users, table, "x", "on nopass");
+    set(&users, table, "y", "on nopass");
+    set(&users, table, "default", "-get");
+    let (before, mut x, mut default) =
+        (lines_of(&users), users.authenticate(b"x", b"").expect("any password"), users.access());
+    users.load(grammar(table), "f", b"user x on\nuser z bad").expect_err("a bad rule");
+    assert_eq!(lines_of(&users), before);
+    users.load(grammar(table), "f", b"user x on nopass").expect("a good file");
+    let expected = [
+        "user default on nopass sanitize-payload ~* &* +@all",
+        "user x on nopass sanitize-payload resetchannels -@all",
+    ];
+    assert_eq!(lines_of(&users), expected);
+    assert_eq!(users.file_text(), (expected.join("\n") + "\n").into_bytes());
+    assert!(x.follow(&users.latest()).is_none());
+    default.follow(&users.latest()).expect("it is always there");
+    assert!(!default.is_limited());
+}
+
+#[test]
+fn lines_of_the_configuration_declare_users() {
+    let table = &table();
+    let line = |number: usize, text: &str| UserLine {
+        place: format!("line {number}"),
+        words: text.split_terminator(' ').map(|word| word.as_bytes().to_vec()).collect(),
+    };
+    let users = Users::new(grammar(table), Some(b"p"));
+    assert!(users.declarations(grammar(table), Some(b"p")).is_empty());
+    users.declare(grammar(table), &[line(1, "x on (+get ~a)"), line(2, "default off")]).expect("good lines");
+    let declared = users.declarations(grammar(table), Some(b"p"));
+    assert_eq!(declared, [users.find(DEFAULT), users.find(b"x")].map(|known| known.unwrap().user.line()));
+    for (text, expected) in [
+        ("", "bad user '' line 2: a name is missing"),
+        ("a\tb on", "bad user 'a\tb' line 2: names have no spaces"),
+        ("y bad", "bad user 'y' line 2: a user can only be defined once"),
+        ("z (+get", "bad user 'z' line 2: unmatched parenthesis at '(+get'"),
+        ("z +no", "bad user 'z' line 2: '+no': Unknown command or category name in ACL"),
+        ("z secret", "bad user 'z' line 2: Syntax error"),
+    ] {
+        let users = Users::new(grammar(table), None);
+        let error = users.declare(grammar(table), &[line(1, "y on"), line(2, text)]).expect_err(text);
+        assert_eq!(error.to_string(), expected);
+        assert!(users.find(b"y").is_some() && users.find(b"z").is_none());
+    }
+}

@@ -1,0 +1,128 @@
+//! Whether commands of the current client may run, and what it is told if not.
+
+use std::sync::Arc;
+
+use acl::{Context, Denial, Denied, Lack, Latest, Reason};
+use command::{Command, CommandError, CommandResult, Route};
+use resp::Output;
+
+use crate::session::Session;
+use crate::settings::ACLLOG_MAX_LEN;
+use crate::thread::ThreadHost;
+
+const WRONG_PASSWORD: CommandError =
+    CommandError::fixed("WRONGPASS invalid username-password pair or user is disabled.");
+
+impl ThreadHost {
+    /// Whether commands of the current client must be looked at before they run.
+    #[inline]
+    pub(crate) fn is_limited(&mut self) -> bool {
+        let users = &self.shared.users;
+        self.session().access.needs_check(users)
+    }
+
+    /// Authenticates the current client, whose command is `args`.
+    pub(crate) fn authenticate(&mut self, name: &[u8], password: &[u8], args: &[&[u8]]) -> CommandResult {
+        match self.shared.users.authenticate(name, password) {
+            Some(access) => {
+                let session = self.session();
+                session.access = access;
+                session.client.reads_all_keys = true;
+                Ok(())
+            }
+            None => {
+                let context = self.context();
+                let denial = Denial { reason: Reason::Auth, context, object: args[0], user: name };
+                self.note_denial(&denial, args);
+                Err(WRONG_PASSWORD)
+            }
+        }
+    }
+
+    /// Where a command of the current client that runs now comes from.
+    fn context(&mut self) -> Context {
+        if self.session().multi.is_some() { Context::Multi } else { Context::TopLevel }
+    }
+
+    /// What the current client lacks to run a command, if anything.
+    #[inline(never)]
+    pub(crate) fn lack(&mut self, command: &Command, args: &[&[u8]]) -> Option<Lack> {
+        let context = self.context();
+        self.permit_in(context, command, args).err()
+    }
+
+    /// Turns a command away for what the current client lacks; whose user is gone gets no answer.
+    #[cold]
+    pub(crate) fn turn_away_for(&mut self, lack: Lack, command: &Command, out: &mut Output) {
+        let error = match lack {
+            Lack::Authentication => CommandError::NO_AUTH,
+            Lack::Permission(denied) => self.denial_error(denied, command),
+            Lack::User => return,
+        };
+        self.turn_away(Some(command), &error, out);
+    }
+
+    /// Whether the current client may run a command that it sent, or that comes from elsewhere. What it lacks is logged.
+    pub(crate) fn permit_in(
+        &mut self,
+        context: Context,
+        command: &Command,
+        args: &[&[u8]],
+    ) -> Result<(), Lack> {
+        // A script sees the users as they were when it began.
+        if context != Context::Lua && !self.refresh_access() {
+            self.session().close_after_reply = true;
+            return Err(Lack::User);
+        }
+        let session = self.session();
+        if let Err(lack) = session.access.check(command, args) {
+            if let Lack::Permission(denied) = lack {
+                let (reason, object) = (denied.reason, denied.object(command, args));
+                let user = session.access.user().name.clone();
+                self.note_denial(&Denial { reason, context, object, user: &user }, args);
+            }
+            return Err(lack);
+        }
+        // Only SORT asks; of a client without limits it is not looked at again.
+        if !session.access.is_limited() || command.entry.route == Route::Sort {
+            session.client.reads_all_keys = session.access.may_read_all(command, args);
+        }
+        Ok(())
+    }
+
+    /// Looks up again as whom the current client acts, if users have changed; false if its user is gone, or may not be
+    /// subscribed any more to what it is.
+    fn refresh_access(&mut self) -> bool {
+        let users = &self.shared.users;
+        let session = self.session();
+        !session.access.has_missed_change(users) || session.follow(&users.latest())
+    }
+
+    /// Counts and logs something that the current client, whose command is `args`, was not allowed to do.
+    fn note_denial(&mut self, denial: &Denial, args: &[&[u8]]) {
+        self.stats().denied[denial.reason as usize].add(1);
+        let client = self.client_info(args);
+        let now_ms = self.driver.clock().now_ms();
+        let len_max = self.shared.settings.number(ACLLOG_MAX_LEN) as usize;
+        self.shared.users.log().add(denial, client, now_ms, len_max);
+    }
+
+    /// The error that the current client gets.
+    pub(super) fn denial_error(&mut self, denied: Denied, command: &Command) -> CommandError {
+        let text = denied.text(self.session().access.user(), command);
+        CommandError::quoting("NOPERM ", &text, "")
+    }
+}
+
+impl Session {
+    /// Acts as what its user is now; false if it is to be disconnected.
+    pub(super) fn follow(&mut self, latest: &Latest) -> bool {
+        let Some(before) = self.access.follow(latest) else { return false };
+        let user = self.access.user();
+        let may_keep = |name: &Arc<[u8]>| user.allows_channel(name, false);
+        user.keeps_channels_of(&before.user)
+            || self.patterns.iter().all(|pattern| user.allows_channel(pattern, true))
+                && self.channels.iter().all(may_keep)
+                && self.shard_channels.iter().all(may_keep)
+    }
+}

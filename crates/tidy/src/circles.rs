@@ -112,9 +112,6 @@ const IN_LARGE_CIRCLES: &[&str] = &[
     "server/supervisor.rs",
     "server/thread.rs",
     "server/tracking.rs",
-    "server/users/access.rs",
-    "server/users/denial_log.rs",
-    "server/users/mod.rs",
     "server/watch.rs",
 ];
 

@@ -39,6 +39,15 @@ impl OwnedArgs {
             .collect()
     }
 
+    /// One of them.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn get(&self, index: usize) -> &[u8] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.bytes[start..self.ends[index]]
+    }
+
     /// Bytes that they take.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.ends.len() * size_of::<usize>()
@@ -52,6 +61,8 @@ mod tests {
     #[test]
     fn arguments_come_back_as_they_were() {
         let args: [&[u8]; 4] = [b"SET", b"", b"k", b"value"];
-        assert_eq!(OwnedArgs::new(&args).slices().as_slice(), args);
+        let owned = OwnedArgs::new(&args);
+        assert_eq!(owned.slices().as_slice(), args);
+        assert_eq!([0, 1, 2, 3].map(|index| owned.get(index)), args);
     }
 }

@@ -14,7 +14,7 @@ use crate::host::Host;
 use crate::route::Needs;
 use crate::store::Store;
 use crate::table::Command;
-use crate::task::{BlockOn, Blocked, Restore, Wait};
+use crate::task::{BlockOn, Blocked, Restore, Ticket, Wait};
 
 /// A command call.
 pub struct Ctx<'a, 't> {
@@ -105,16 +105,18 @@ impl Ctx<'_, '_> {
             serve: on.serve,
         };
         let waiter = Arc::new(Waiter { claim: Claim::default(), wait, heeds_loss: on.heeds_loss });
-        let mut tickets: Vec<(Box<[u8]>, u64)> = Vec::with_capacity(on.keys.len());
+        let mut tickets = SmallVec::<[Ticket; 2]>::new();
         for &key in on.keys {
-            if tickets.iter().any(|(known, _)| **known == *key) {
+            let arg = on.args.iter().position(|arg| *arg == key).expect("a key is an argument");
+            if tickets.iter().any(|ticket| ticket.arg == arg) {
                 continue;
             }
-            let (id, _) = self.store.locate(key);
-            let ticket =
-                self.store.tx.hold.shard_mut(id).waiters.add(self.store.client.db, key, waiter.clone());
-            tickets.push((key.into(), ticket));
+            let (shard, _) = self.store.locate(key);
+            let waiters = &mut self.store.tx.hold.shard_mut(shard).waiters;
+            let number = waiters.add(self.store.client.db, key, waiter.clone());
+            tickets.push(Ticket { shard, number, arg });
         }
+        tickets.sort_unstable_by_key(|ticket| ticket.shard);
         let (timeout_ms, null_array) = (on.timeout_ms, on.null_array);
         let said = (!std::ptr::eq(on.args, self.args)).then(|| OwnedArgs::new(self.args));
         let blocked = Blocked { waiter, tickets, timeout_ms, null_array, said, ran_ns: 0 };

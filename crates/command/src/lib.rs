@@ -46,7 +46,7 @@ pub use store::{Located, Store};
 pub use table::{Command, CommandId, Table, subcommand_error};
 pub use task::{
     BlockOn, Blocked, Client, Forget, IsServed, Medium, Outcome, Post, Published, Receiver, Restore, Serve,
-    Task, Wait, When, Work,
+    Task, Ticket, Wait, When, Work,
 };
 pub use tx::Tx;
 

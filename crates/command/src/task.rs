@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use keyspace::{Kind, ValueRef};
 use resp::{Output, Proto};
-use shard::{HandOver, Ready, Scope, ShardId, Subscriber, Waiter, WatchFlag};
+use shard::{HandOver, Ready, Scope, Shard, ShardId, Subscriber, Waiter, WatchFlag};
 use smallvec::SmallVec;
 
 use crate::args::OwnedArgs;
@@ -75,8 +75,8 @@ pub enum Work {
     /// Look whether the key at argument 1 could serve at once: the first of two hops, in home mode without
     /// single-hop blocking.
     Look(CommandId),
-    /// Take out what the shard still knows of something that ended, under the key or channel at argument 0. No
-    /// reply.
+    /// Take out what the shard still knows of something that ended: a watch or a subscription under the key or channel at
+    /// argument 0. No reply.
     Forget(Forget),
     /// Run this command for nobody (putting back what a client that is gone was to get). No reply.
     Restore(CommandId),
@@ -87,10 +87,12 @@ pub enum Work {
 /// Something of a client that a shard is to forget.
 #[derive(Debug)]
 pub enum Forget {
-    /// The record of an ended wait.
+    /// The records of an ended wait.
     Wait {
-        /// Its ticket.
-        ticket: u64,
+        /// Whose.
+        waiter: Arc<Waiter<Wait>>,
+        /// Where they are, all at the shard of the task.
+        tickets: SmallVec<[Ticket; 2]>,
     },
     /// A watch.
     Watch(WatchFlag),
@@ -191,13 +193,34 @@ pub struct Wait {
     pub serve: Serve,
 }
 
+impl Wait {
+    /// Takes those records of this wait out of `shard` that are there.
+    pub fn forget(&self, shard: &mut Shard<Wait>, tickets: &[Ticket]) {
+        for ticket in tickets {
+            debug_assert_eq!(ticket.shard, shard.id, "a ticket is forgotten where it was given out");
+            shard.waiters.remove(self.client.db, self.args.get(ticket.arg), ticket.number);
+        }
+    }
+}
+
+/// A place in the FIFO of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ticket {
+    /// The shard of the key.
+    pub shard: ShardId,
+    /// Which one it is of all that this shard has given out.
+    pub number: u64,
+    /// Which argument of the wait is the key.
+    pub arg: usize,
+}
+
 /// What the thread of a waiting client keeps.
 #[derive(Debug)]
 pub struct Blocked {
     /// The record that the shards know.
     pub waiter: Arc<Waiter<Wait>>,
-    /// Where it is registered: key and ticket.
-    pub tickets: Vec<(Box<[u8]>, u64)>,
+    /// Where it is registered, shard by shard.
+    pub tickets: SmallVec<[Ticket; 2]>,
     /// In milliseconds; 0 waits for ever.
     pub timeout_ms: u64,
     /// The reply at the timeout is a null array rather than a null.
@@ -255,6 +278,8 @@ pub enum Post {
     Served {
         /// Whose wait ended.
         waiter: Arc<Waiter<Wait>>,
+        /// The ticket with which it was served, by shard and number: there it is forgotten already.
+        ticket: (ShardId, u64),
         /// What it gets.
         reply: Output,
         /// What undoes it.

@@ -208,12 +208,18 @@ impl<'t> Tx<'t> {
             }
             if waiter.claim.serve() {
                 self.hold.shard_mut(id).waiters.remove(db, key, ticket);
-                self.serve_waiter(waiter, key, host);
+                self.serve_waiter(waiter, (id, ticket), key, host);
             }
         }
     }
 
-    fn serve_waiter(&mut self, waiter: Arc<Waiter<Wait>>, key: &[u8], host: &mut dyn Host) {
+    fn serve_waiter(
+        &mut self,
+        waiter: Arc<Waiter<Wait>>,
+        ticket: (ShardId, u64),
+        key: &[u8],
+        host: &mut dyn Host,
+    ) {
         let mut out = Output::new();
         let args = waiter.wait.args.slices();
         let client = Client { deny_blocking: true, ..waiter.wait.client };
@@ -235,6 +241,6 @@ impl<'t> Tx<'t> {
         }
         drop(args);
         let restore = self.restore.take();
-        self.posts.push(Post::Served { waiter, reply: out, restore });
+        self.posts.push(Post::Served { waiter, ticket, reply: out, restore });
     }
 }

@@ -69,7 +69,7 @@ impl Clients {
     pub(crate) fn served(&mut self) -> Vec<String> {
         let served = |post| match post {
             Post::Flushed => None,
-            Post::Served { waiter, reply, restore } => {
+            Post::Served { waiter, reply, restore, .. } => {
                 let restore = restore.map_or(String::new(), |restore| {
                     format!(" < {}", String::from_utf8_lossy(&restore.args.slices().join(&b' ')))
                 });

@@ -558,14 +558,14 @@ impl Thread {
             Work::Notify | Work::Look(_) => true,
             Work::HandOver(_) => unreachable!("shards are given away before"),
             Work::Forget(ref what) => {
-                let args = task.args.slices();
+                let args = &task.args;
                 let shard = self.tx.hold.shard_mut(id);
                 match what {
-                    Forget::Wait { ticket } => _ = shard.waiters.remove(task.client.db, args[0], *ticket),
-                    Forget::Watch(flag) => shard.watches.remove(task.client.db, args[0], flag),
+                    Forget::Wait { waiter, tickets } => waiter.wait.forget(shard, tickets),
+                    Forget::Watch(flag) => shard.watches.remove(task.client.db, args.get(0), flag),
                     Forget::Prefixes(subscriber) => shard.tracking.remove_prefixes(*subscriber),
                     Forget::Subscription(scope, subscriber) => {
-                        shard.subscribers.remove(*scope, args[0], *subscriber);
+                        shard.subscribers.remove(*scope, args.get(0), *subscriber);
                     }
                 }
                 false

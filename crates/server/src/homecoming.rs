@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use command::{Client, CommandError, Forget, Needs, Outcome, OwnedArgs, Post, Restore, Task, Work};
+use command::{Blocked, Client, CommandError, Forget, Needs, Outcome, OwnedArgs, Post, Restore, Task, Work};
 use proactor::{CloseMode, ConnId};
 use resp::{Output, Proto, Reply};
 use shard::{Node, Ready, ShardId};
@@ -81,7 +81,7 @@ impl Thread {
         if let Outcome::Blocked(blocked) = task.outcome {
             // It may be served already, at one of its keys; what it was served with comes as a message of its own.
             let _is_unserved = blocked.waiter.claim.end();
-            self.forget_tickets(task.client.db, &blocked.tickets);
+            self.forget_tickets(&blocked);
         }
     }
 
@@ -216,14 +216,15 @@ impl Thread {
 
     fn take_post(&mut self, post: Post) {
         match post {
-            Post::Served { waiter, mut reply, restore } => {
+            Post::Served { waiter, ticket, mut reply, restore } => {
                 let conn = ConnId::from_bits(waiter.wait.client.connection);
                 let Some(session) = self.host.connections.session(conn) else {
                     return self.put_back_unclaimed(waiter.wait.client, restore);
                 };
                 if let State::Away = session.state {
                     // It was served before the news that it waits came home.
-                    return self.host.next_mail.push(Message::Post(Post::Served { waiter, reply, restore }));
+                    let served = Post::Served { waiter, ticket, reply, restore };
+                    return self.host.next_mail.push(Message::Post(served));
                 }
                 if let Some(error) = self.wait_error(conn) {
                     self.put_back_unclaimed(waiter.wait.client, restore);
@@ -232,11 +233,11 @@ impl Thread {
                     self.count_failed_wait(conn, &error);
                 }
                 let Some(session) = self.host.connections.session(conn) else { return };
-                let State::Blocked(wait) = std::mem::replace(&mut session.state, State::Ready) else {
+                let State::Blocked(mut wait) = std::mem::replace(&mut session.state, State::Ready) else {
                     unreachable!("only a waiting client is served");
                 };
-                let db = session.client.db;
-                self.end_wait(conn, db, &wait);
+                wait.blocked.tickets.retain(|other| (other.shard, other.number) != ticket);
+                self.end_wait(conn, &wait);
                 self.host.note_unblocked(conn, &wait.blocked);
                 self.reply_and_go_on(conn, &mut reply);
             }
@@ -273,18 +274,28 @@ impl Thread {
     pub(crate) fn forget(&mut self, db: u32, key: &[u8], what: Forget) {
         let placement = self.host.shared.shards.placement();
         let id = match what {
-            Forget::Wait { .. } | Forget::Watch(_) => placement.shard(key),
+            Forget::Watch(_) => placement.shard(key),
             Forget::Prefixes(_) => unreachable!("prefixes are forgotten by every shard"),
+            Forget::Wait { .. } => unreachable!("tickets say where they were given out"),
             Forget::Subscription(..) => placement.channel(key),
         };
         let client = Client { thread: self.host.id, ..Client::internal(db, Proto::Resp2) };
         self.send_task(id, Task::new(Work::Forget(what), id, client, OwnedArgs::new(&[key])));
     }
 
-    /// Takes the records of an ended wait out of the shards.
-    pub(crate) fn forget_tickets(&mut self, db: u32, tickets: &[(Box<[u8]>, u64)]) {
-        for (key, ticket) in tickets {
-            self.forget(db, key, Forget::Wait { ticket: *ticket });
+    /// Takes the records of an ended wait out of the shards, in one visit of each.
+    fn forget_tickets(&mut self, Blocked { waiter, tickets, .. }: &Blocked) {
+        for tickets in tickets.chunk_by(|a, b| a.shard == b.shard) {
+            let id = tickets[0].shard;
+            self.leave_all();
+            if self.tx.hold.try_enter(id) {
+                waiter.wait.forget(self.tx.hold.shard_mut(id), tickets);
+                self.leave_all();
+                continue;
+            }
+            let what = Forget::Wait { waiter: waiter.clone(), tickets: tickets.into() };
+            let client = Client { thread: self.host.id, ..Client::internal(0, Proto::Resp2) };
+            self.send_task(id, Task::new(Work::Forget(what), id, client, OwnedArgs::default()));
         }
     }
 
@@ -347,22 +358,21 @@ impl Thread {
     /// Ends a wait that its own thread claimed, with this reply.
     pub(crate) fn unblock(&mut self, conn: ConnId, reply: &mut Output) {
         let Some(session) = self.host.connections.session(conn) else { return };
-        let db = session.client.db;
         if let State::Blocked(wait) = std::mem::replace(&mut session.state, State::Ready) {
-            self.end_wait(conn, db, &wait);
+            self.end_wait(conn, &wait);
             self.host.note_unblocked(conn, &wait.blocked);
             self.reply_and_go_on(conn, reply);
         }
     }
 
-    fn end_wait(&mut self, conn: ConnId, db: u32, wait: &crate::session::Wait) {
+    fn end_wait(&mut self, conn: ConnId, wait: &crate::session::Wait) {
         let stats = self.host.stats();
         if let Some(deadline_ms) = wait.deadline_ms {
             self.host.timers.remove(deadline_ms, conn);
             stats.clients_with_timeout.set(self.host.timers.len() as u64);
         }
         stats.blocked_clients.sub(1);
-        self.forget_tickets(db, &wait.blocked.tickets);
+        self.forget_tickets(&wait.blocked);
     }
 
     /// The peer will send nothing more, or (`error`) is gone.
@@ -385,7 +395,7 @@ impl Thread {
             State::Blocked(wait) => {
                 // If it is served at this moment, its reply comes too late, and is undone.
                 let _is_unserved = wait.blocked.waiter.claim.end();
-                self.end_wait(conn, session.client.db, &wait);
+                self.end_wait(conn, &wait);
             }
             State::Postponed(_) => self.host.stats().blocked_clients.sub(1),
             _ => {}

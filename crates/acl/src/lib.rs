@@ -11,14 +11,13 @@
 //! ```
 //!
 //! The door: [`Users`] are made by a [`Grammar`] (the table of commands, and what new users may do) and changed by rules
-//! and by texts. A client gets an [`Access`] from them and asks it about each call. Who asks keeps the log, with what it
-//! knows of the client and of the time.
+//! and by texts. Each client holds an [`Access`], which is asked about its calls. The caller adds what was denied to the
+//! log, with what it knows of the client and of the time.
 //!
 //! A user is a value without ties to anything: changing one makes another. Of every selector the rules about commands are
 //! kept beside the set of commands that follows from them, in their order, because that is how they are shown.
 //!
-//! Invariants: nothing is read or written and no clock is asked here; a call of a client without restrictions takes no
-//! lock ([`Access::needs_check`]).
+//! Invariants: no I/O and no clock; a call of a client without restrictions takes no lock ([`Access::needs_check`]).
 //!
 //! Not here: the commands, clients and what a change of users means for them, files and settings (`server`).
 

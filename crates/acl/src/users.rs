@@ -37,7 +37,7 @@ type Accounts = BTreeMap<Box<[u8]>, Arc<Account>>;
 /// All users at one time.
 #[derive(Clone, Debug)]
 pub struct Latest {
-    /// Not more than `accounts` have seen.
+    /// Counted before `accounts` was read: these may have seen more changes, but never fewer.
     change_count: u64,
     accounts: Arc<Accounts>,
 }

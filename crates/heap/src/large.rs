@@ -10,9 +10,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::chunk::Blocks;
 use crate::chunks::Chunks;
 use crate::classes::{LARGE_CLASSES, LargeClass};
+use crate::free::Free;
 use crate::kept;
 use crate::mail;
-use crate::region::{Free, NONE};
+use crate::region::NONE;
 
 /// The list of chunks without any block.
 const EMPTY: usize = LARGE_CLASSES;

@@ -17,14 +17,17 @@ mod chunks;
 mod classes;
 mod count;
 mod emptying;
+mod free;
 mod general;
 mod kept;
 mod large;
+mod letterbox;
 mod local;
 mod mail;
 mod owned;
 mod purging;
 mod region;
+mod sync;
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
@@ -33,13 +36,13 @@ use crate::classes::{Class, LargeClass, SMALL_BYTES_MAX};
 use crate::count::count;
 pub use crate::count::{Gauge, allocated_bytes};
 pub use crate::emptying::Emptying;
+use crate::free::Free;
 pub use crate::general::keep_freed;
 pub use crate::kept::{keep_at_most, kept_bytes};
 use crate::local::Local;
 use crate::owned::local;
 pub use crate::owned::{disown, own};
 pub use crate::purging::{ROUND_MS, Round, purge, purge_at_once};
-use crate::region::Free;
 
 /// The most that small blocks are aligned to: there is a size for each multiple of it.
 const SMALL_ALIGN: usize = 64;

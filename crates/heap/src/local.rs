@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, Ordering::Rel
 
 use crate::chunks;
 use crate::classes::{CLASSES, Class, LargeClass};
+use crate::free::Free;
 use crate::large::Large;
 use crate::mail::{self, HEAPS_MAX, Outbox};
-use crate::region::{EMPTYING, Free, LISTED, NOBODY, NONE, Region, SLAB_BYTES, Slab, UNLISTED};
+use crate::region::{EMPTYING, LISTED, NOBODY, NONE, Region, SLAB_BYTES, Slab, UNLISTED};
 
 /// Slabs without blocks that a heap keeps for itself.
 const EMPTY_MAX: u32 = 16;

@@ -5,48 +5,20 @@
 
 use std::array;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::AtomicPtr;
 
-use crate::region::Free;
+use crate::free::Free;
+use crate::letterbox::Letterbox;
 
 /// Heaps at most. Threads beyond have none of their own.
 pub(crate) const HEAPS_MAX: usize = 128;
 /// Blocks for one heap that are posted together.
 const BATCH: u32 = 32;
 
-/// What waits for a heap; no two share a pair of cache lines.
-#[repr(align(128))]
-struct Letterbox(AtomicPtr<Free>);
-
 static LETTERBOXES: [Letterbox; HEAPS_MAX] =
     [const { Letterbox(AtomicPtr::new(ptr::null_mut())) }; HEAPS_MAX];
 /// The same for large blocks.
 static LARGE: [Letterbox; HEAPS_MAX] = [const { Letterbox(AtomicPtr::new(ptr::null_mut())) }; HEAPS_MAX];
-
-impl Letterbox {
-    #[inline]
-    fn has_some(&self) -> bool {
-        !self.0.load(Ordering::Relaxed).is_null()
-    }
-
-    fn take(&self) -> *mut Free {
-        if self.has_some() { self.0.swap(ptr::null_mut(), Ordering::Acquire) } else { ptr::null_mut() }
-    }
-
-    /// # Safety
-    /// The blocks from `first` to `last`, linked, are of the heap whose letterbox it is, and nobody uses them any more.
-    unsafe fn post(&self, first: *mut Free, last: *mut Free) {
-        let mut there = self.0.load(Ordering::Relaxed);
-        loop {
-            // SAFETY: by what the caller promises.
-            unsafe { (*last).next = there };
-            match self.0.compare_exchange_weak(there, first, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(now) => there = now,
-            }
-        }
-    }
-}
 
 /// Whether something waits for the heap `id`.
 #[inline]

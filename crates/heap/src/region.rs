@@ -19,6 +19,7 @@ use rustix::mm::{Advice, madvise};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 use crate::chunk::PAGE_BYTES;
+use crate::free::Free;
 use crate::kept;
 
 /// Bytes of a slab.
@@ -38,12 +39,6 @@ pub(crate) const UNLISTED: u8 = 0;
 pub(crate) const LISTED: u8 = 1;
 /// apart, as it is to be emptied (`emptying.rs`).
 pub(crate) const EMPTYING: u8 = 2;
-
-/// A block that was freed: in its first bytes stands which one was freed before it.
-#[derive(Debug)]
-pub(crate) struct Free {
-    pub(crate) next: *mut Free,
-}
 
 /// What is known of a slab. Beside `owner`, and whether `place` is [`EMPTYING`], only the heap that owns it reads and writes;
 /// the atomics are for the compiler.

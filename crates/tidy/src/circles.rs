@@ -30,7 +30,6 @@ const IN_LARGE_CIRCLES: &[&str] = &[
     "heap/large.rs",
     "heap/lib.rs",
     "heap/local.rs",
-    "heap/mail.rs",
     "heap/owned.rs",
     "heap/region.rs",
     "proactor/acceptor.rs",

@@ -21,6 +21,8 @@
 //!
 //! Not here: the commands, clients and what a change of users means for them, files and settings (`server`).
 
+#![forbid(unsafe_code)]
+
 mod access;
 mod check;
 mod declare;

@@ -12,6 +12,8 @@
 //!
 //! Not here: files on disk, what commands mean, and snapshots (`rdb`).
 
+#![forbid(unsafe_code)]
+
 mod error;
 mod manifest;
 mod reader;

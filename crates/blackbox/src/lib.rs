@@ -12,6 +12,8 @@
 //!
 //! Not here: faults, crashes and clocks (the simulation), and speed.
 
+#![forbid(unsafe_code)]
+
 mod client;
 mod compare;
 mod differences;

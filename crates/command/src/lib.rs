@@ -9,6 +9,8 @@
 //! Not here: the commands themselves (crates `commands`, `script`, `server`), and how a thread gets hold of
 //! the shards before a command runs (`server::dispatch`).
 
+#![forbid(unsafe_code)]
+
 mod arg;
 mod args;
 mod ctx;

@@ -3,6 +3,8 @@
 //! Each command is an [`Entry`] with its function below it; a family lists its entries. Adding a command touches
 //! the file of its family and adds a transcript.
 
+#![forbid(unsafe_code)]
+
 use command::Entry;
 
 pub mod bitmap;

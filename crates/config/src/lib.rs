@@ -2,6 +2,8 @@
 //!
 //! Not here: which settings there are, what is read from them, and what follows when one changes.
 
+#![forbid(unsafe_code)]
+
 mod kind;
 mod replace;
 

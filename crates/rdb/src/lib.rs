@@ -19,6 +19,8 @@
 //!
 //! Not here: values themselves, files on disk and modules.
 
+#![forbid(unsafe_code)]
+
 mod crc64;
 mod decode;
 mod encode;

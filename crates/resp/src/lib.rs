@@ -9,6 +9,8 @@
 //! - input cut into pieces means the same as input in one piece;
 //! - bytes appended to an [`Output`] stay in order, and a large value is copied at most once on its way out.
 
+#![forbid(unsafe_code)]
+
 mod decode;
 mod double;
 mod encode;

@@ -243,3 +243,19 @@ fn crates_depend_downwards() {
     }
     none("crates that depend upwards or sideways, or stand lower than they say", &offenders);
 }
+
+#[test]
+fn libraries_without_unsafe_forbid_it() {
+    let offenders: Vec<_> = rust_files()
+        .into_iter()
+        .filter(|(name, _)| name.ends_with("/src/lib.rs") && name != "crates/tidy/src/lib.rs")
+        .filter(|(name, text)| {
+            let folder = name.trim_end_matches("lib.rs");
+            let may_have_some =
+                UNSAFE_PLACES.iter().any(|place| place.starts_with(folder) || folder.starts_with(place));
+            !may_have_some && !text.contains("\n#![forbid(unsafe_code)]\n")
+        })
+        .map(|(name, _)| name)
+        .collect();
+    none("libraries without a place for `unsafe`: say `#![forbid(unsafe_code)]` below the head", &offenders);
+}

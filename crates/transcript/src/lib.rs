@@ -24,6 +24,8 @@
 //! A runner reads files with [`files`] and [`read`], opens something that takes requests, and hands it to
 //! [`Block::play`]. [`Socket`] is such a thing over TCP. Not here: how to start a server.
 
+#![forbid(unsafe_code)]
+
 mod parse;
 mod play;
 mod socket;

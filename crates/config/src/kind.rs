@@ -132,7 +132,7 @@ impl Kind {
 
     /// The words of a line as [`Kind::parse`] wants them: some directives may stand alone, or have more words for yes and
     /// no than `CONFIG SET` takes.
-    pub fn words_of_line<'a>(self, words: &[&'a str]) -> Vec<&'a str> {
+    pub(crate) fn words_of_line<'a>(self, words: &[&'a str]) -> Vec<&'a str> {
         match (self, words) {
             (Kind::Bool | Kind::Switch, []) => vec!["yes"],
             (Kind::Switch, [word]) => match word.to_ascii_lowercase().as_str() {
@@ -146,17 +146,17 @@ impl Kind {
     }
 
     /// Whether the lines of a configuration add up, rather than that the last one wins.
-    pub fn lines_add_up(self) -> bool {
+    pub(crate) fn lines_add_up(self) -> bool {
         matches!(self, Kind::Special(Special { lines_add_up: true, .. }))
     }
 
     /// Whether its text is made of words, which a configuration line has without quotes.
-    pub fn has_words(self) -> bool {
+    pub(crate) fn has_words(self) -> bool {
         matches!(self, Kind::Words | Kind::Special(Special { read: Read::Words(_), .. }))
     }
 
     /// How the help calls its argument.
-    pub fn placeholder(self) -> &'static str {
+    pub(crate) fn placeholder(self) -> &'static str {
         match self {
             Kind::Bool | Kind::Switch => "yes|no",
             Kind::Integer { .. } => "number",

@@ -1,11 +1,45 @@
 //! Settings, as `redis.conf` and `CONFIG` have them: the mechanism, without any setting.
 //!
+//! The owner of a table, the server, gives and gets:
+//!
+//! ```text
+//!   Table { settings, foreign, groups, others }           declared once, in constants; E: what a change entails
+//!   Invocation::parse(table, args)       ─▶ help, version, or arguments that lead to a configuration
+//!   arguments.read(table)                ─▶ directives: files, what they include, the command line last
+//!   Values::new(table)                   ─▶ the defaults
+//!   values.apply(directives, other)      ─▶ what has no effect and what is wrong; directives that are no settings go to `other`
+//!   values.number(id), is_on, text       ─▶ an atomic for the hot path; a text for CONFIG GET
+//!   values.change(pairs), undo           ─▶ CONFIG SET: all or none, which ones, and back again
+//!   values.rewrite(path, name, lines)    ─▶ CONFIG REWRITE: the file with the present values
+//!   table.flags(), page()                ─▶ --help, docs/settings.md
+//! ```
+//!
 //! Not here: which settings there are, what is read from them, and what follows when one changes.
 
 #![forbid(unsafe_code)]
 
+mod command_line;
+mod error;
+#[cfg(test)]
+mod example;
+mod foreign;
+mod help;
 mod kind;
+mod merge;
 mod replace;
+mod rewrite;
+mod setting;
+mod source;
+mod table;
+mod values;
 
+pub use command_line::{Arguments, Configuration, Invocation};
+pub use error::{Error, Refusal, shown};
+pub use foreign::Foreign;
 pub use kind::{Kind, Read, Special, Value, memory_bytes};
+pub use merge::{Found, WithoutEffect};
 pub use replace::{put_in_place, replace_file, sync_folder};
+pub use setting::{Change, Id, Setting};
+pub use source::{Directive, directives};
+pub use table::Table;
+pub use values::{Changed, Values};

@@ -5,9 +5,10 @@
 //! Redis' does, `bgsave_cpulist` the thread that writes snapshots, and `pin` deals the threads over them, one processor
 //! each, so that measurements repeat.
 
+use config::Id;
 use proactor::{CpuSet, allowed_cpus, cpu_quota};
 
-use crate::settings::{BGSAVE_CPULIST, Id, PIN, SERVER_CPULIST, Settings};
+use crate::settings::{BGSAVE_CPULIST, PIN, SERVER_CPULIST, Settings, TABLE};
 
 /// How many threads there are, and where the number comes from.
 #[derive(PartialEq, Eq, Debug)]
@@ -67,7 +68,7 @@ pub(crate) fn place_writer(settings: &Settings) {
 
 fn confine(settings: &Settings, id: Id) {
     if let Some(Err(error)) = list(settings, id).map(|list| list.confine()) {
-        let name = crate::settings::setting(id).name;
+        let name = TABLE.setting(id).name;
         tracing::warn!("cannot run on the processors {} of {name}: {error}", settings.text(id));
     }
 }

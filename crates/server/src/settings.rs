@@ -1,33 +1,24 @@
 //! The settings of a running server.
 //!
-//! `table.rs` declares them; here are their values. A number of each is an atomic, so that the hot path reads it without
-//! a lock; the texts, which only `CONFIG` and the start need, are behind one. A change is checked as a whole before any
-//! of it is stored.
-//!
-//! ```text
-//!   redis.conf ─┐
-//!   arguments ──┼─▶ a kind: text → value ─▶ numbers (atomics), texts ─▶ accessors below, CONFIG GET
-//!   CONFIG SET ─┘
-//! ```
+//! `table.rs` declares them, the crate `config` reads, keeps, changes and writes their values; here is what the server asks of
+//! them. A number costs one load of an atomic.
 //!
 //! Not here: what follows from a change (`commands/config.rs`).
 
-mod command_line;
-mod file;
+mod effect;
+mod found;
 mod help;
 mod ignored;
-mod merge;
-mod setting;
-mod source;
 mod special;
 mod table;
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use command::CommandError;
+use config::{Changed, Refusal, Value, Values};
 use ds::hash::CollectionLimits;
 use ds::list::{ListLimits, NODE_BYTES_MAX};
 use ds::set::SetLimits;
@@ -40,18 +31,11 @@ use crate::eviction::{Policy, Rank};
 use crate::processors::ThreadCount;
 use crate::shared::EntryMode;
 
-pub(crate) use command_line::Invocation;
+pub(crate) use effect::Effect;
+pub(crate) use found::{Found, rename};
 pub(crate) use help::{help, version_line};
-pub(crate) use merge::{Found, WithoutEffect, rename};
-pub(crate) use setting::*;
 pub(crate) use special::{OutputLimit, SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAVE};
 pub(crate) use table::*;
-
-use config::Value;
-use ignored::{Foreign, IGNORED};
-
-/// The directive that declares a user.
-const USER: &str = "user";
 
 const EFFECTIVE_COUNT: usize = EFFECTIVE.len();
 
@@ -62,137 +46,56 @@ const LIST_PLAIN_PART: u32 = 64;
 /// Shards per thread unless told otherwise.
 const SHARDS_PER_THREAD: u16 = 32;
 
-/// What the server was told, and may be told anew by `CONFIG SET`.
+/// What the server was told, and may be told anew by `CONFIG SET`. It is its values, with what the server reads often and
+/// has no number.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    numbers: [AtomicI64; EFFECTIVE_COUNT],
+    values: Values<Effect, EFFECTIVE_COUNT>,
     /// Hard bytes, soft bytes and soft seconds of each class of clients.
     output_limits: [[AtomicU64; 3]; 3],
-    /// Canonical texts: first of the settings with an effect, then of the others.
-    texts: Mutex<Vec<Arc<str>>>,
-    /// The file that was read at the start, which `CONFIG REWRITE` writes.
-    config_file: Option<PathBuf>,
     /// Whether `io-threads` says how many threads there are.
     has_io_threads: bool,
 }
 
-/// What `CONFIG SET` has changed, with what was there before.
-#[derive(Debug)]
-pub(crate) struct Changed(Vec<(Id, Value, Value)>);
-
-/// The setting of a number.
-pub(crate) fn setting(id: Id) -> Setting {
-    match EFFECTIVE.get(id.0) {
-        Some(setting) => *setting,
-        None => IGNORED[id.0 - EFFECTIVE_COUNT].setting(),
-    }
-}
-
-/// What a setting without an effect is elsewhere.
-fn foreign(id: Id) -> Option<Foreign> {
-    IGNORED.get(id.0.checked_sub(EFFECTIVE_COUNT)?).copied()
-}
-
-/// All settings.
-pub(crate) fn all() -> impl Iterator<Item = (Id, Setting)> {
-    (0..EFFECTIVE_COUNT + IGNORED.len()).map(|number| (Id(number), setting(Id(number))))
-}
-
-/// A setting by name or older name, in any case, `-` and `_` being alike.
-pub(crate) fn find(name: &str) -> Option<Id> {
-    let is_it = |known: &str| {
-        known.len() == name.len()
-            && known.bytes().zip(name.bytes()).all(|(a, b)| canonical_byte(a) == canonical_byte(b))
-    };
-    all().find(|(_, setting)| is_it(setting.name) || setting.alias.is_some_and(is_it)).map(|(id, _)| id)
-}
-
-fn canonical_byte(byte: u8) -> u8 {
-    if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }
-}
-
 impl Default for Settings {
     fn default() -> Self {
-        let values: Vec<Value> = all().map(|(_, setting)| default_value(&setting)).collect();
         let settings = Settings {
-            numbers: std::array::from_fn(|_| AtomicI64::new(0)),
+            values: Values::new(&TABLE),
             output_limits: Default::default(),
-            texts: Mutex::new(values.iter().map(|value| Arc::from(value.text.as_str())).collect()),
-            config_file: None,
             has_io_threads: false,
         };
-        for (number, value) in values.iter().enumerate().take(EFFECTIVE_COUNT) {
-            settings.store_number(Id(number), value);
-        }
+        settings.note_output_limits();
         settings
     }
 }
 
-fn default_value(setting: &Setting) -> Value {
-    setting.kind.parse(&[setting.default], "").unwrap_or_else(|why| {
-        unreachable!("the default of {} is not valid: {why}", setting.name);
-    })
+impl Deref for Settings {
+    type Target = Values<Effect, EFFECTIVE_COUNT>;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.values
+    }
 }
 
 impl Settings {
-    // ---- values ---------------------------------------------------------------------------------------------
+    // ---- changing -------------------------------------------------------------------------------------------
 
-    /// The number of a setting that has an effect; see [`Value`].
-    #[inline]
-    pub(crate) fn number(&self, id: Id) -> i64 {
-        self.numbers[id.0].load(Ordering::Relaxed)
-    }
-
-    /// Whether a switch is on, a choice is not the first one, a text is not empty.
-    #[inline]
-    pub(crate) fn is_on(&self, id: Id) -> bool {
-        self.number(id) != 0
-    }
-
-    /// The text of a setting, as `CONFIG GET` shows it.
-    pub(crate) fn text(&self, id: Id) -> Arc<str> {
-        self.lock()[id.0].clone()
-    }
-
-    /// The configuration file that was read at the start.
-    pub(crate) fn config_file(&self) -> Option<&Path> {
-        self.config_file.as_deref()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<str>>> {
-        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn store_number(&self, id: Id, value: &Value) {
-        if id == CLIENT_OUTPUT_BUFFER_LIMIT {
-            for (stored, limit) in self.output_limits.iter().zip(special::parse_output_limits(&value.text)) {
+    /// Takes the limits of output out of their text, in which `CONFIG SET` may have changed them.
+    fn note_output_limits(&self) {
+        self.values.with_text(CLIENT_OUTPUT_BUFFER_LIMIT, |text| {
+            for (stored, limit) in self.output_limits.iter().zip(special::parse_output_limits(text)) {
                 stored[0].store(limit.hard_bytes, Ordering::Relaxed);
                 stored[1].store(limit.soft_bytes, Ordering::Relaxed);
                 stored[2].store(limit.soft_seconds, Ordering::Relaxed);
             }
-        }
-        if let Some(number) = self.numbers.get(id.0) {
-            number.store(value.number, Ordering::Relaxed);
-        }
-    }
-
-    fn store(&self, texts: &mut [Arc<str>], id: Id, value: &Value) {
-        texts[id.0] = value.text.as_str().into();
-        self.store_number(id, value);
-    }
-
-    // ---- changing -------------------------------------------------------------------------------------------
-
-    /// Sets a number that the system forced upon us.
-    pub(crate) fn lower(&self, id: Id, number: i64) {
-        self.store(&mut self.lock(), id, &Value { number, text: number.to_string() });
+        });
     }
 
     /// Takes the process's working directory as `dir`, which may have been given relative to another.
     pub(crate) fn note_directory(&self) {
         if let Ok(directory) = std::env::current_dir() {
-            let text = directory.display().to_string();
-            self.store(&mut self.lock(), DIR, &Value { number: text.len() as i64, text });
+            self.force(DIR, &Value::text(directory.display().to_string()));
         }
     }
 
@@ -203,46 +106,18 @@ impl Settings {
         pairs: &[(&str, &str)],
         may_protected: bool,
     ) -> Result<Changed, CommandError> {
-        let mut ids: Vec<Id> = Vec::with_capacity(pairs.len());
-        for (name, _) in pairs {
-            let id = find(name).ok_or_else(|| unknown(name.as_bytes()))?;
-            let setting = setting(id);
-            let is_protected = setting.change == Change::Protected && !may_protected;
-            let why = match setting.change {
-                Change::AtStart => "can't set immutable config",
-                Change::Protected if is_protected => "can't set protected config",
-                Change::Anytime | Change::Protected if ids.contains(&id) => "duplicate parameter",
-                Change::Anytime | Change::Protected => {
-                    ids.push(id);
-                    continue;
-                }
-            };
-            return Err(failed(setting.name, why));
-        }
-        let mut texts = self.lock();
-        let mut changed = Vec::with_capacity(pairs.len());
-        for (&id, (_, word)) in ids.iter().zip(pairs) {
-            let setting = setting(id);
-            let current = if setting.kind.lines_add_up() { "" } else { &texts[id.0] };
-            let value = setting.kind.parse(&[word], current).map_err(|why| failed(setting.name, &why))?;
-            if let Some(why) = self.refusal(id, &value.text) {
-                return Err(failed(setting.name, why));
-            }
-            let number = self.numbers.get(id.0).map_or(0, |number| number.load(Ordering::Relaxed));
-            changed.push((id, Value { number, text: texts[id.0].to_string() }, value));
-        }
-        for (id, _, value) in &changed {
-            self.store(&mut texts, *id, value);
-        }
-        Ok(Changed(changed))
+        let changed = self.values.change(pairs, may_protected).map_err(|refusal| match refusal {
+            Refusal::Unknown(name) => unknown(name.as_bytes()),
+            Refusal::Setting { name, why } => failed(name, &why),
+        })?;
+        self.note_output_limits();
+        Ok(changed)
     }
 
     /// Takes a change back, because what had to follow from it failed.
     pub(crate) fn undo(&self, changed: &Changed) {
-        let mut texts = self.lock();
-        for (id, before, _) in &changed.0 {
-            self.store(&mut texts, *id, before);
-        }
+        self.values.undo(changed);
+        self.note_output_limits();
     }
 
     // ---- what the server asks -------------------------------------------------------------------------------
@@ -426,13 +301,6 @@ impl Settings {
     }
 }
 
-impl Changed {
-    /// The settings with a new value.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = Id> {
-        self.0.iter().map(|(id, ..)| *id)
-    }
-}
-
 /// The error of `CONFIG SET` for a name that is none.
 pub(crate) fn unknown(name: &[u8]) -> CommandError {
     CommandError::quoting("ERR Unknown option or number of arguments for CONFIG SET - '", name, "'")
@@ -445,6 +313,8 @@ pub(crate) fn failed(name: &str, why: &str) -> CommandError {
 
 #[cfg(test)]
 mod tests {
+    use config::directives;
+
     use super::*;
 
     #[track_caller]
@@ -464,9 +334,7 @@ mod tests {
             settings.output_limit(2),
             OutputLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_seconds: 60 }
         );
-        for (id, setting) in all() {
-            assert_eq!(find(setting.name), Some(id), "{}", setting.name);
-        }
+        TABLE.assert_valid();
     }
 
     #[test]
@@ -511,9 +379,7 @@ mod tests {
 
     #[track_caller]
     fn check_lines(lines: &str, without_effect: &[&str], errors: &[&str]) {
-        let (mut settings, mut reading) = (Settings::default(), source::Reading::default());
-        reading.text(lines.as_bytes(), "x").unwrap();
-        let found = settings.apply(reading.directives);
+        let found = Settings::default().apply(directives(&TABLE, lines.as_bytes(), "x").unwrap());
         let told: Vec<&str> = found.without_effect.iter().map(|directive| directive.name).collect();
         assert_eq!(told, without_effect, "{lines}");
         let refused: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
@@ -526,12 +392,12 @@ mod tests {
 
     #[test]
     fn settings_without_effect_are_kept_and_told_of() {
-        let (mut settings, mut reading) = (Settings::default(), source::Reading::default());
-        reading.text(b"hz 100\nuser default on\nUser x off", "here").unwrap();
-        let found = settings.apply(reading.directives);
+        let mut settings = Settings::default();
+        let found =
+            settings.apply(directives(&TABLE, b"hz 100\nuser default on\nUser x off", "here").unwrap());
         assert_eq!(found.users[0].words, [&b"default"[..], b"on"]);
         assert_eq!(found.users[1].place, "in here, line 3");
-        assert_eq!(&*settings.text(find("hz").unwrap()), "100");
+        assert_eq!(&*settings.text(TABLE.find("hz").unwrap()), "100");
         assert_eq!(found.without_effect[0].place, "in here, line 1");
     }
 

@@ -5,9 +5,10 @@
 
 use std::rc::Rc;
 
+use config::Invocation;
 use proactor::SimNet;
 
-use crate::settings::{Found, Invocation, Settings, rename};
+use crate::settings::{Found, Settings, TABLE, rename};
 use crate::shared::{Lease, Shared};
 use crate::thread::Thread;
 
@@ -49,9 +50,9 @@ pub fn simulate(args: &[String], net: &SimNet, address: &str) -> (SimulatedServe
 }
 
 fn settings(args: &[String]) -> (Settings, Found) {
-    match Invocation::parse(args) {
+    match Invocation::parse(&TABLE, args) {
         Ok(Invocation::Serve(arguments)) => {
-            let read = arguments.settings().and_then(|(settings, mut found)| {
+            let read = Settings::read(&arguments).and_then(|(settings, mut found)| {
                 found.check()?;
                 Ok((settings, found))
             });

@@ -9,14 +9,14 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use acl::Users;
+use config::{Invocation, Value, WithoutEffect};
 use proactor::{Driver, Waker};
 
 use crate::background::Background;
 use crate::error::Error;
 use crate::listeners::Listening;
 use crate::settings::{
-    DIR, DISABLE_THP, Found, Invocation, MAXCLIENTS, PIDFILE, Settings, WithoutEffect, help, rename,
-    version_line,
+    DIR, DISABLE_THP, Found, MAXCLIENTS, PIDFILE, Settings, TABLE, help, rename, version_line,
 };
 use crate::shared::Shared;
 use crate::snapshot::aof::Choice;
@@ -36,16 +36,16 @@ const FILES_PER_THREAD: u64 = 4;
 /// Does what the command line (without the program's name) asks for: usually runs a server until it is told to stop.
 pub fn run(args: &[String]) -> ExitCode {
     end_on_panic();
-    let outcome = match Invocation::parse(args) {
+    let outcome = match Invocation::parse(&TABLE, args) {
         Ok(Invocation::Help) => print(&help()),
         Ok(Invocation::Version) => print(&(version_line() + "\n")),
         Ok(Invocation::Test(arguments)) => {
-            arguments.settings().and_then(|(settings, found)| judge(&settings, found))
+            Settings::read(&arguments).and_then(|(settings, found)| judge(&settings, found))
         }
         Ok(Invocation::Serve(arguments)) => {
-            arguments.settings().and_then(|(settings, found)| serve(settings, found))
+            Settings::read(&arguments).and_then(|(settings, found)| serve(settings, found))
         }
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -190,7 +190,7 @@ impl Settings {
             tracing::warn!(
                 "maxclients is {possible} rather than {wanted}: the system allows no more open files"
             );
-            self.lower(MAXCLIENTS, possible as i64);
+            self.force(MAXCLIENTS, &Value { number: possible as i64, text: possible.to_string() });
         }
     }
 

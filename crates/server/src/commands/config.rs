@@ -2,10 +2,11 @@
 
 use command::Flag::*;
 use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Run, Shape, block, string};
+use config::Id;
 
 use crate::listeners::ADDRESS_COUNT_MAX;
 use crate::log;
-use crate::settings::{self, BIND, DIR, ENABLE_PROTECTED_CONFIGS, Effect, Id, MAXCLIENTS, setting};
+use crate::settings::{self, BIND, DIR, ENABLE_PROTECTED_CONFIGS, Effect, MAXCLIENTS, TABLE, USER};
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
 
@@ -52,12 +53,12 @@ fn config_get(ctx: &mut Ctx) -> CommandResult {
     for pattern in &ctx.args[2..] {
         if !pattern.iter().any(|byte| b"[*?".contains(byte)) {
             let name = String::from_utf8_lossy(pattern).into_owned();
-            if let Some(id) = settings::find(&name) {
+            if let Some(id) = TABLE.find(&name) {
                 add(name, id);
             }
             continue;
         }
-        for (id, setting) in settings::all() {
+        for (id, setting) in TABLE.all() {
             for name in [Some(setting.name), setting.alias].into_iter().flatten() {
                 if ds::glob::matches(pattern, name.as_bytes(), true) {
                     add(name.to_owned(), id);
@@ -110,7 +111,7 @@ pub(super) fn change(ctx: &mut Ctx, pairs: &[(&str, &str)], may_protected: bool)
     let changed = shared.settings.change(pairs, may_protected)?;
     if let Err((id, why)) = apply(shared, &mut changed.ids()) {
         shared.settings.undo(&changed);
-        return Err(settings::failed(setting(id).name, &why));
+        return Err(settings::failed(TABLE.setting(id).name, &why));
     }
     ctx.store.tx.config = shared.data_config();
     Ok(())
@@ -120,21 +121,21 @@ pub(super) fn change(ctx: &mut Ctx, pairs: &[(&str, &str)], may_protected: bool)
 fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(), (Id, String)> {
     let (mut has_data, mut has_memory, mut has_password, mut listens) = (false, false, false, None);
     for id in ids {
-        match setting(id).effect {
-            Effect::Read => {}
-            Effect::Data => has_data = true,
-            Effect::Password => has_password = true,
-            Effect::Memory => has_memory = true,
-            Effect::Listen => listens = listens.or(Some(id)),
-            Effect::LogLevel => log::show(&shared.settings),
-            Effect::MaxClients => {
+        match TABLE.setting(id).effect {
+            None => {}
+            Some(Effect::Data) => has_data = true,
+            Some(Effect::Password) => has_password = true,
+            Some(Effect::Memory) => has_memory = true,
+            Some(Effect::Listen) => listens = listens.or(Some(id)),
+            Some(Effect::LogLevel) => log::show(&shared.settings),
+            Some(Effect::MaxClients) => {
                 let wanted = shared.settings.number(MAXCLIENTS) as u64;
                 shared.settings.make_room(wanted).map_err(|possible| {
                     let why = "The operating system is not able to handle the specified number of clients, try with";
                     (id, format!("{why} {possible}"))
                 })?;
             }
-            Effect::Directory => {
+            Some(Effect::Directory) => {
                 std::env::set_current_dir(&*shared.settings.text(DIR))
                     .map_err(|error| (id, reason(&error)))?;
                 shared.settings.note_directory();
@@ -205,7 +206,7 @@ fn config_rewrite(ctx: &mut Ctx) -> CommandResult {
     let path = settings
         .config_file()
         .ok_or_else(|| CommandError::new("ERR The server is running without a config file"))?;
-    settings.rewrite(path, &shared.user_lines()).map_err(|error| {
+    settings.rewrite(path, USER, &shared.user_lines()).map_err(|error| {
         tracing::warn!("CONFIG REWRITE failed: {error}");
         CommandError::new(format!("ERR Rewriting config file: {}", reason(&error)))
     })?;

@@ -6,23 +6,7 @@
 //! default, because then somebody expects something of them; where no value makes a difference here ([`Foreign::any`]), it
 //! says nothing.
 
-use config::Kind;
-
-use super::setting::{Group, Setting};
-
-/// A directive of other servers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Foreign {
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    /// The default of other versions.
-    other_default: &'static str,
-    /// Whether no value makes a difference here.
-    is_any_fine: bool,
-    /// Why every other value is refused, and what to do instead; empty: it is not.
-    refused: &'static str,
-}
+use config::{Foreign, Kind};
 
 const REPLICATION: &str = "there is no replication, so this would be an independent server that takes writes; remove the line, \
                            and load a snapshot of the other server if it is to take its place";
@@ -36,44 +20,6 @@ const IMPORT: &str = "keys expire and are evicted always; set it to no";
 const SOCKET_MARK: &str = "sockets are not marked; mark them by the unit's control group, and set it to 0";
 const SOCKET_GROUP: &str =
     "the socket's group is not set; put the socket into a directory of that group, and remove the line";
-
-impl Foreign {
-    const fn of(name: &'static str, kind: Kind, default: &'static str) -> Foreign {
-        Foreign { name, kind, default, other_default: "", is_any_fine: false, refused: "" }
-    }
-
-    /// Another version has this default.
-    const fn also(self, other_default: &'static str) -> Foreign {
-        Foreign { other_default, ..self }
-    }
-
-    /// No value makes a difference here.
-    const fn any(self) -> Foreign {
-        Foreign { is_any_fine: true, ..self }
-    }
-
-    /// It would be a promise.
-    const fn refused(self, refused: &'static str) -> Foreign {
-        Foreign { refused, ..self }
-    }
-
-    /// The setting that it is.
-    pub(super) fn setting(self) -> Setting {
-        let Foreign { name, kind, default, refused, .. } = self;
-        Setting { name, default, kind, refused, ..Setting::of(Group::Ignored) }
-    }
-
-    /// Its name, for `docs/settings.md`.
-    #[cfg(test)]
-    pub(super) fn name(self) -> &'static str {
-        self.name
-    }
-
-    /// Whether somebody who sets it to `text` expects something that is not done.
-    pub(super) fn is_expected_of(self, text: &str) -> bool {
-        !(self.is_any_fine || text == self.default || (!text.is_empty() && text == self.other_default))
-    }
-}
 
 const fn yes_no(name: &'static str, default: &'static str) -> Foreign {
     Foreign::of(name, Kind::Bool, default)
@@ -287,43 +233,3 @@ pub(super) const IGNORED: &[Foreign] = &[
     yes_no("vset-force-single-threaded-execution", "no"),
     number("watchdog-period", "0"),
 ];
-
-/// The directive that loads a module.
-pub(super) const LOADMODULE: &str = "loadmodule";
-/// Why it is refused.
-pub(super) const NO_MODULES: &str = "modules are not loaded; remove the line";
-/// The directive that gives a command another name.
-pub(super) const RENAME_COMMAND: &str = "rename-command";
-/// Directives that a file may have any number of, and that `CONFIG GET` does not know.
-pub(super) const FILE_ONLY: &[&str] = &[LOADMODULE, RENAME_COMMAND];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_has_an_effect_is_not_ignored() {
-        for foreign in IGNORED {
-            let effective = super::super::table::EFFECTIVE.iter();
-            assert!(
-                !effective
-                    .clone()
-                    .any(|setting| setting.name == foreign.name || setting.alias == Some(foreign.name)),
-                "{}",
-                foreign.name
-            );
-        }
-        assert!(IGNORED.is_sorted_by(|a, b| a.name < b.name));
-    }
-
-    #[test]
-    fn defaults_are_written_as_they_are_read() {
-        for foreign in IGNORED {
-            for default in [foreign.default, foreign.other_default] {
-                let is_left_out = default.is_empty() && default != foreign.default;
-                let value = foreign.kind.parse(&[default], "").map(|value| value.text);
-                assert!(is_left_out || value.as_deref() == Ok(default), "{}: {value:?}", foreign.name);
-            }
-        }
-    }
-}

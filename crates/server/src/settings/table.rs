@@ -6,11 +6,51 @@
 //! Those about the process and its files are in `table/process.rs`. Directives of `redis.conf` that mean nothing here are in
 //! `ignored.rs`.
 
-use config::Kind;
+use config::{Change, Id, Kind, Table};
 
-use super::setting::{Change, Effect, Group, Id, Setting};
+use super::effect::Effect;
+use super::ignored::IGNORED;
 use super::special;
 use crate::eviction::Policy;
+
+/// A setting of this server.
+type Setting = config::Setting<Effect>;
+
+/// The directive that declares a user.
+pub(crate) const USER: &str = "user";
+/// The directive that gives a command another name.
+pub(super) const RENAME_COMMAND: &str = "rename-command";
+/// The directive that loads a module.
+pub(super) const LOADMODULE: &str = "loadmodule";
+
+/// All settings, and the directives that are none.
+pub(crate) static TABLE: Table<Effect> = Table {
+    settings: EFFECTIVE,
+    foreign: IGNORED,
+    groups: &group::SHOWN,
+    others: &[USER, LOADMODULE, RENAME_COMMAND],
+};
+
+/// The headings of the help.
+mod group {
+    /// Ports, sockets, clients.
+    pub(super) const NETWORK: &str = "Network and clients";
+    /// Threads, shards, and how commands reach them.
+    pub(super) const THREADS: &str = "Threads and shards";
+    /// How much may be stored.
+    pub(super) const MEMORY: &str = "Memory";
+    /// How it is stored.
+    pub(super) const DATA: &str = "Data";
+    /// Who may do what.
+    pub(super) const SECURITY: &str = "Security";
+    /// The log, the slow log, statistics, events.
+    pub(super) const WATCHING: &str = "Log, statistics and events";
+    /// Files and the process.
+    pub(super) const PROCESS: &str = "Process and files";
+
+    /// All of them, in order.
+    pub(super) const SHOWN: [&str; 7] = [NETWORK, THREADS, MEMORY, DATA, SECURITY, WATCHING, PROCESS];
+}
 
 /// The largest number of a 32-bit setting.
 const INT: i64 = i32::MAX as i64;
@@ -26,7 +66,7 @@ macro_rules! settings {
         $(
             #[doc = concat!("`", stringify!($id), "`")]
             #[allow(dead_code, reason = "some are only shown and checked")]
-            pub(crate) const $id: Id = Id($first + Number::$id as usize);
+            pub(crate) const $id: Id = Id::new($first + Number::$id as usize);
         )*
         /// The settings of this file.
         pub(super) const $list: &[Setting] = &[$($setting),*];
@@ -59,23 +99,23 @@ settings! {
         name: "port",
         kind: Kind::Integer { min: 0, max: 65535 },
         default: "6379",
-        effect: Effect::Listen,
+        effect: Some(Effect::Listen),
         doc: "TCP port to listen on; 0: none",
-        ..Setting::of(Group::Network)
+        ..Setting::of(group::NETWORK)
     };
     BIND = Setting {
         name: "bind",
         kind: Kind::Words,
         default: "* -::*",
-        effect: Effect::Listen,
+        effect: Some(Effect::Listen),
         doc: "Addresses to listen on; * is all of IPv4, ::* all of IPv6, a - before one lets it be missing",
-        ..Setting::of(Group::Network)
+        ..Setting::of(group::NETWORK)
     };
     UNIXSOCKET = Setting {
         name: "unixsocket",
         change: Change::AtStart,
         doc: "Path of a Unix socket to listen on; empty: none",
-        ..Setting::of(Group::Network)
+        ..Setting::of(group::NETWORK)
     };
     UNIXSOCKETPERM = Setting {
         name: "unixsocketperm",
@@ -83,7 +123,7 @@ settings! {
         default: "0",
         change: Change::AtStart,
         doc: "Permissions of the Unix socket's file; 0: as the umask says",
-        ..Setting::of(Group::Network)
+        ..Setting::of(group::NETWORK)
     };
     TCP_BACKLOG = Setting {
         name: "tcp-backlog",
@@ -92,7 +132,7 @@ settings! {
         default: "511",
         change: Change::AtStart,
         doc: "Connections that may wait to be accepted",
-        ..Setting::of(Group::Network)
+        ..Setting::of(group::NETWORK)
     };
     TCP_KEEPALIVE = Setting {
         name: "tcp-keepalive",
@@ -100,7 +140,7 @@ settings! {
         unit: "seconds",
         default: "300",
         doc: "After how long a silent connection is probed; 0: never",
-        ..Setting::of(Group::Network)
+        ..Setting::of(group::NETWORK)
     };
     TIMEOUT = Setting {
         name: "timeout",
@@ -108,16 +148,16 @@ settings! {
         unit: "seconds",
         default: "0",
         doc: "After how long an idle client is disconnected; 0: never",
-        ..Setting::of(Group::Network)
+        ..Setting::of(group::NETWORK)
     };
     MAXCLIENTS = Setting {
         name: "maxclients",
         kind: Kind::Integer { min: 1, max: u32::MAX as i64 },
         unit: "clients",
         default: "10000",
-        effect: Effect::MaxClients,
+        effect: Some(Effect::MaxClients),
         doc: "Clients that may be connected at once; lowered at the start if the system does not allow so many files",
-        ..Setting::of(Group::Network)
+        ..Setting::of(group::NETWORK)
     };
     CLIENT_QUERY_BUFFER_LIMIT = Setting {
         name: "client-query-buffer-limit",
@@ -125,14 +165,14 @@ settings! {
         unit: "bytes",
         default: "1073741824",
         doc: "The longest request that is collected for a client",
-        ..Setting::of(Group::Network)
+        ..Setting::of(group::NETWORK)
     };
     CLIENT_OUTPUT_BUFFER_LIMIT = Setting {
         name: "client-output-buffer-limit",
         kind: special::OUTPUT_LIMITS,
         default: "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
         doc: "Per class of clients: unsent replies at which a client is disconnected at once, and those at which it is after so many seconds; 0: no limit",
-        ..Setting::of(Group::Network)
+        ..Setting::of(group::NETWORK)
     };
     CLIENT_UNREAD_BYTES_MAX = Setting {
         name: "client_unread_bytes_max",
@@ -140,7 +180,7 @@ settings! {
         unit: "bytes",
         default: "1073741824",
         doc: "Unsent replies at which a client is not served until it reads them, and is disconnected after a minute",
-        ..Setting::of(Group::Network)
+        ..Setting::of(group::NETWORK)
     };
     MEMCACHED_PORT = Setting {
         name: "memcached-port",
@@ -148,31 +188,31 @@ settings! {
         default: "0",
         change: Change::AtStart,
         doc: "TCP port for clients of memcached's text and meta protocol, on the addresses of bind; 0: none",
-        ..Setting::of(Group::Network)
+        ..Setting::of(group::NETWORK)
     };
     MEMCACHED_UNIXSOCKET = Setting {
         name: "memcached-unixsocket",
         change: Change::AtStart,
         doc: "Path of a Unix socket for clients of memcached's protocol; empty: none",
-        ..Setting::of(Group::Network)
+        ..Setting::of(group::NETWORK)
     };
     MEMCACHED_ITEM_SIZE_MAX = Setting {
         name: "memcached-item-size-max",
         kind: Kind::Memory { min: 1 << 10, max: 1 << 30 },
         unit: "bytes",
         default: "1048576",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "The largest item that memcached's commands store, reckoned as memcached does with key and head",
-        ..Setting::of(Group::Network)
+        ..Setting::of(group::NETWORK)
     };
     PROTO_MAX_BULK_LEN = Setting {
         name: "proto-max-bulk-len",
         kind: Kind::Memory { min: 1 << 20, max: LONG },
         unit: "bytes",
         default: "536870912",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "The longest argument of a request, and the longest string",
-        ..Setting::of(Group::Network)
+        ..Setting::of(group::NETWORK)
     };
 
     CLUSTER_MODE = Setting {
@@ -181,7 +221,7 @@ settings! {
         default: "no",
         change: Change::AtStart,
         doc: "emulated: CLUSTER answers as a cluster of one node that has all slots",
-        ..Setting::of(Group::Network)
+        ..Setting::of(group::NETWORK)
     };
 
     // ---- threads and shards -------------------------------------------------------------------------------
@@ -193,7 +233,7 @@ settings! {
         default: "0",
         change: Change::AtStart,
         doc: "Threads that serve clients; 0: one for each processor that the process may use, or as many as its CPU quota pays for",
-        ..Setting::of(Group::Threads)
+        ..Setting::of(group::THREADS)
     };
     IO_THREADS = Setting {
         name: "io-threads",
@@ -202,7 +242,7 @@ settings! {
         default: "1",
         change: Change::AtStart,
         doc: "If it is given and `proactor_threads` is not: threads that serve clients, which do more here than input and output",
-        ..Setting::of(Group::Threads)
+        ..Setting::of(group::THREADS)
     };
     NUM_SHARDS = Setting {
         name: "num_shards",
@@ -211,7 +251,7 @@ settings! {
         default: "0",
         change: Change::AtStart,
         doc: "Parts of the keyspace that are used independently; 0: 32 per thread",
-        ..Setting::of(Group::Threads)
+        ..Setting::of(group::THREADS)
     };
     SHARD_ENTRY = Setting {
         name: "shard_entry",
@@ -219,13 +259,13 @@ settings! {
         default: "roam",
         change: Change::AtStart,
         doc: "roam: the thread that has a command enters the shard of its key; home: it sends the command to the thread that the shard belongs to",
-        ..Setting::of(Group::Threads)
+        ..Setting::of(group::THREADS)
     };
     SHARD_ROUND_ROBIN_PREFIX = Setting {
         name: "shard_round_robin_prefix",
         change: Change::AtStart,
         doc: "Keys that begin like this are dealt out to the shards in turn; empty: none",
-        ..Setting::of(Group::Threads)
+        ..Setting::of(group::THREADS)
     };
     SINGLEHOP_BLOCKING = Setting {
         name: "singlehop_blocking",
@@ -233,7 +273,7 @@ settings! {
         default: "yes",
         change: Change::AtStart,
         doc: "With shard_entry home: a blocking pop looks and pops in one hop rather than two",
-        ..Setting::of(Group::Threads)
+        ..Setting::of(group::THREADS)
     };
     IO = Setting {
         name: "io",
@@ -241,7 +281,7 @@ settings! {
         default: "auto",
         change: Change::AtStart,
         doc: "How bytes are moved; auto: by io_uring where it works, otherwise by epoll",
-        ..Setting::of(Group::Threads)
+        ..Setting::of(group::THREADS)
     };
     POLL_US = Setting {
         name: "poll_us",
@@ -250,7 +290,7 @@ settings! {
         default: "30",
         change: Change::AtStart,
         doc: "How long a busy thread looks for more work before it sleeps; 0: not at all",
-        ..Setting::of(Group::Threads)
+        ..Setting::of(group::THREADS)
     };
 
     SERVER_CPULIST = Setting {
@@ -258,14 +298,14 @@ settings! {
         kind: special::CPUS,
         change: Change::AtStart,
         doc: "Processors that the server runs on, as 0,2 or 0-7 or 0-7:2; empty: any. A unit file may forbid this",
-        ..Setting::of(Group::Threads)
+        ..Setting::of(group::THREADS)
     };
     BGSAVE_CPULIST = Setting {
         name: "bgsave_cpulist",
         kind: special::CPUS,
         change: Change::AtStart,
         doc: "The same for the thread that writes snapshots",
-        ..Setting::of(Group::Threads)
+        ..Setting::of(group::THREADS)
     };
     PIN = Setting {
         name: "pin",
@@ -273,7 +313,7 @@ settings! {
         default: "no",
         change: Change::AtStart,
         doc: "Each thread stays on one processor, of those of server_cpulist in turn: for measurements that repeat, on a machine with nothing else to do",
-        ..Setting::of(Group::Threads)
+        ..Setting::of(group::THREADS)
     };
     DISABLE_THP = Setting {
         name: "disable-thp",
@@ -281,7 +321,7 @@ settings! {
         default: "yes",
         change: Change::AtStart,
         doc: "Take no huge pages from the kernel: clearing one holds a command up for more than a millisecond",
-        ..Setting::of(Group::Threads)
+        ..Setting::of(group::THREADS)
     };
 
     // ---- data ---------------------------------------------------------------------------------------------
@@ -293,24 +333,24 @@ settings! {
         default: "16",
         change: Change::AtStart,
         doc: "Numbered databases, from 0 on",
-        ..Setting::of(Group::Data)
+        ..Setting::of(group::DATA)
     };
     MAXMEMORY = Setting {
         name: "maxmemory",
         kind: Kind::Memory { min: 0, max: LONG },
         unit: "bytes",
         default: "0",
-        effect: Effect::Memory,
+        effect: Some(Effect::Memory),
         doc: "Memory from which on keys are evicted, or what would need more is refused; 0: no limit",
-        ..Setting::of(Group::Memory)
+        ..Setting::of(group::MEMORY)
     };
     MAXMEMORY_POLICY = Setting {
         name: "maxmemory-policy",
         kind: Kind::Choice(Policy::CHOICES),
         default: "noeviction",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "Which keys are evicted: any (allkeys) or only those that expire (volatile); the least recently used (lru) or least frequently used (lfu) ones, any (random), or those that expire first (ttl)",
-        ..Setting::of(Group::Memory)
+        ..Setting::of(group::MEMORY)
     };
     MAXMEMORY_SAMPLES = Setting {
         name: "maxmemory-samples",
@@ -318,14 +358,14 @@ settings! {
         unit: "keys",
         default: "5",
         doc: "Keys that are looked at to find one to evict; beyond 64 it makes no difference",
-        ..Setting::of(Group::Memory)
+        ..Setting::of(group::MEMORY)
     };
     MAXMEMORY_EVICTION_TENACITY = Setting {
         name: "maxmemory-eviction-tenacity",
         kind: Kind::Integer { min: 0, max: 100 },
         default: "10",
         doc: "How long a command may be held up by evictions: up to 10 so many times 50 µs, then 15 % more each, 100: as long as it takes; the rest is done in the background",
-        ..Setting::of(Group::Memory)
+        ..Setting::of(group::MEMORY)
     };
     MAXMEMORY_CLIENTS = Setting {
         name: "maxmemory-clients",
@@ -333,14 +373,14 @@ settings! {
         unit: "bytes or percent",
         default: "0",
         doc: "Memory of all clients, also in percent of maxmemory, from which on the largest are disconnected; 0: no limit",
-        ..Setting::of(Group::Memory)
+        ..Setting::of(group::MEMORY)
     };
     ACTIVEDEFRAG = Setting {
         name: "activedefrag",
         kind: Kind::Bool,
         default: "yes",
         doc: "Move what lies scattered together when much of the memory taken from the system is not in use, so that it goes back",
-        ..Setting::of(Group::Memory)
+        ..Setting::of(group::MEMORY)
     };
     ACTIVE_DEFRAG_IGNORE_BYTES = Setting {
         name: "active-defrag-ignore-bytes",
@@ -348,7 +388,7 @@ settings! {
         unit: "bytes",
         default: "2097152",
         doc: "Unused memory that is left alone",
-        ..Setting::of(Group::Memory)
+        ..Setting::of(group::MEMORY)
     };
     ACTIVE_DEFRAG_THRESHOLD_LOWER = Setting {
         name: "active-defrag-threshold-lower",
@@ -356,7 +396,7 @@ settings! {
         unit: "percent",
         default: "3",
         doc: "Unused memory, as a part of what is used, from which on it is seen to",
-        ..Setting::of(Group::Memory)
+        ..Setting::of(group::MEMORY)
     };
     ACTIVE_DEFRAG_THRESHOLD_UPPER = Setting {
         name: "active-defrag-threshold-upper",
@@ -364,7 +404,7 @@ settings! {
         unit: "percent",
         default: "100",
         doc: "The same, from which on that gets the most time",
-        ..Setting::of(Group::Memory)
+        ..Setting::of(group::MEMORY)
     };
     ACTIVE_DEFRAG_CYCLE_MIN = Setting {
         name: "active-defrag-cycle-min",
@@ -372,7 +412,7 @@ settings! {
         unit: "percent",
         default: "1",
         doc: "The part of each thread's time that it gets at the lower threshold, and while clients keep the thread busy",
-        ..Setting::of(Group::Memory)
+        ..Setting::of(group::MEMORY)
     };
     ACTIVE_DEFRAG_CYCLE_MAX = Setting {
         name: "active-defrag-cycle-max",
@@ -380,42 +420,42 @@ settings! {
         unit: "percent",
         default: "25",
         doc: "The same at the upper one, of a thread that has time; more while keys are evicted and what is unused exceeds `maxmemory`",
-        ..Setting::of(Group::Memory)
+        ..Setting::of(group::MEMORY)
     };
     LFU_LOG_FACTOR = Setting {
         name: "lfu-log-factor",
         kind: Kind::Integer { min: 0, max: INT },
         default: "10",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "How much more rarely the counter of a key grows when it is larger; with 10 it is full after a million uses",
-        ..Setting::of(Group::Memory)
+        ..Setting::of(group::MEMORY)
     };
     LFU_DECAY_TIME = Setting {
         name: "lfu-decay-time",
         kind: Kind::Integer { min: 0, max: INT },
         unit: "minutes",
         default: "1",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "After how long without use the counter of a key goes down by one; 0: never",
-        ..Setting::of(Group::Memory)
+        ..Setting::of(group::MEMORY)
     };
     LIST_COMPRESS_DEPTH = Setting {
         name: "list-compress-depth",
         kind: Kind::Integer { min: 0, max: 1 << 30 },
         unit: "nodes",
         default: "0",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "A list is compressed but for so many runs of 8 KiB at either end; 0: as `list_compress_bytes_min` says",
-        ..Setting::of(Group::Data)
+        ..Setting::of(group::DATA)
     };
     LIST_COMPRESS_BYTES_MIN = Setting {
         name: "list_compress_bytes_min",
         kind: Kind::Memory { min: 0, max: 1 << 40 },
         unit: "bytes",
         default: "131072",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "A list of so many bytes is compressed but for a sixty-fourth, and 512 KiB at most, at either end; 0: none is",
-        ..Setting::of(Group::Data)
+        ..Setting::of(group::DATA)
     };
     HASH_ENTRIES = Setting {
         name: "hash-max-listpack-entries",
@@ -423,9 +463,9 @@ settings! {
         kind: Kind::Integer { min: 0, max: LONG },
         unit: "fields",
         default: "512",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "Fields of a hash up to which it is kept small",
-        ..Setting::of(Group::Data)
+        ..Setting::of(group::DATA)
     };
     HASH_VALUE = Setting {
         name: "hash-max-listpack-value",
@@ -433,36 +473,36 @@ settings! {
         kind: Kind::Memory { min: 0, max: LONG },
         unit: "bytes",
         default: "64",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "Length of a field or value up to which a hash is kept small",
-        ..Setting::of(Group::Data)
+        ..Setting::of(group::DATA)
     };
     SET_INTSET_ENTRIES = Setting {
         name: "set-max-intset-entries",
         kind: Kind::Integer { min: 0, max: LONG },
         unit: "members",
         default: "512",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "Members of a set of integers up to which it is kept as an array",
-        ..Setting::of(Group::Data)
+        ..Setting::of(group::DATA)
     };
     SET_ENTRIES = Setting {
         name: "set-max-listpack-entries",
         kind: Kind::Integer { min: 0, max: LONG },
         unit: "members",
         default: "128",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "Members of a set up to which it is kept small",
-        ..Setting::of(Group::Data)
+        ..Setting::of(group::DATA)
     };
     SET_VALUE = Setting {
         name: "set-max-listpack-value",
         kind: Kind::Memory { min: 0, max: LONG },
         unit: "bytes",
         default: "64",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "Length of a member up to which a set is kept small",
-        ..Setting::of(Group::Data)
+        ..Setting::of(group::DATA)
     };
     ZSET_ENTRIES = Setting {
         name: "zset-max-listpack-entries",
@@ -470,9 +510,9 @@ settings! {
         kind: Kind::Integer { min: 0, max: LONG },
         unit: "members",
         default: "128",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "Members of a sorted set up to which it is kept small",
-        ..Setting::of(Group::Data)
+        ..Setting::of(group::DATA)
     };
     ZSET_VALUE = Setting {
         name: "zset-max-listpack-value",
@@ -480,45 +520,45 @@ settings! {
         kind: Kind::Memory { min: 0, max: LONG },
         unit: "bytes",
         default: "64",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "Length of a member up to which a sorted set is kept small",
-        ..Setting::of(Group::Data)
+        ..Setting::of(group::DATA)
     };
     HLL_SPARSE_MAX_BYTES = Setting {
         name: "hll-sparse-max-bytes",
         kind: Kind::Memory { min: 0, max: LONG },
         unit: "bytes",
         default: "3000",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "Length of a HyperLogLog up to which it is kept sparse",
-        ..Setting::of(Group::Data)
+        ..Setting::of(group::DATA)
     };
     TRACKING_TABLE_MAX_KEYS = Setting {
         name: "tracking-table-max-keys",
         kind: Kind::Integer { min: 0, max: LONG },
         unit: "keys",
         default: "1000000",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "Keys that CLIENT TRACKING remembers; beyond that some are reported as changed; 0: any number",
-        ..Setting::of(Group::Data)
+        ..Setting::of(group::DATA)
     };
     STREAM_NODE_BYTES = Setting {
         name: "stream-node-max-bytes",
         kind: Kind::Memory { min: 0, max: LONG },
         unit: "bytes",
         default: "4096",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "Bytes of the runs in which entries of streams are kept, as Redis counts them; 0: up to 1 GiB",
-        ..Setting::of(Group::Data)
+        ..Setting::of(group::DATA)
     };
     STREAM_NODE_ENTRIES = Setting {
         name: "stream-node-max-entries",
         kind: Kind::Integer { min: 0, max: LONG },
         unit: "entries",
         default: "100",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "Entries of such a run; 0: any number",
-        ..Setting::of(Group::Data)
+        ..Setting::of(group::DATA)
     };
     BUSY_REPLY_THRESHOLD = Setting {
         name: "busy-reply-threshold",
@@ -527,7 +567,7 @@ settings! {
         unit: "milliseconds",
         default: "5000",
         doc: "After how long a script is called slow: others are answered BUSY, and it may be killed; 0: never",
-        ..Setting::of(Group::Data)
+        ..Setting::of(group::DATA)
     };
     SCRIPT_TRUSTED_AFTER = Setting {
         name: "script_trusted_after",
@@ -535,7 +575,7 @@ settings! {
         unit: "runs",
         default: "1000",
         doc: "After how many runs within its declared keys a script may run beside those that touch others; 0: at once",
-        ..Setting::of(Group::Data)
+        ..Setting::of(group::DATA)
     };
     SCRIPT_MEMORY_BYTES_MAX = Setting {
         name: "script_memory_bytes_max",
@@ -544,29 +584,29 @@ settings! {
         default: "268435456",
         change: Change::AtStart,
         doc: "Memory that scripts may use on each thread, and functions beside them; one that wants more gets an error",
-        ..Setting::of(Group::Data)
+        ..Setting::of(group::DATA)
     };
 
     // ---- security -----------------------------------------------------------------------------------------
 
     REQUIREPASS = Setting {
         name: "requirepass",
-        effect: Effect::Password,
+        effect: Some(Effect::Password),
         doc: "The password of the user `default`, as whom clients act unless they say otherwise; empty: none",
-        ..Setting::of(Group::Security)
+        ..Setting::of(group::SECURITY)
     };
     ACLFILE = Setting {
         name: "aclfile",
         change: Change::AtStart,
         doc: "File with the users, one on each line, for ACL LOAD and ACL SAVE; empty: lines `user` of the configuration declare them",
-        ..Setting::of(Group::Security)
+        ..Setting::of(group::SECURITY)
     };
     ACL_PUBSUB_DEFAULT = Setting {
         name: "acl-pubsub-default",
         kind: Kind::Choice(&[("allchannels", 1), ("resetchannels", 0)]),
         default: "resetchannels",
         doc: "Whether new users may use all channels or none",
-        ..Setting::of(Group::Security)
+        ..Setting::of(group::SECURITY)
     };
     ACLLOG_MAX_LEN = Setting {
         name: "acllog-max-len",
@@ -574,14 +614,14 @@ settings! {
         unit: "entries",
         default: "128",
         doc: "Entries that ACL LOG keeps",
-        ..Setting::of(Group::Security)
+        ..Setting::of(group::SECURITY)
     };
     PROTECTED_MODE = Setting {
         name: "protected-mode",
         kind: Kind::Bool,
         default: "yes",
         doc: "While there is no password, only clients on this machine are served",
-        ..Setting::of(Group::Security)
+        ..Setting::of(group::SECURITY)
     };
     ENABLE_DEBUG_COMMAND = Setting {
         name: "enable-debug-command",
@@ -589,7 +629,7 @@ settings! {
         default: "no",
         change: Change::AtStart,
         doc: "Whether DEBUG may be called: no, yes, or by clients on this machine",
-        ..Setting::of(Group::Security)
+        ..Setting::of(group::SECURITY)
     };
     ENABLE_PROTECTED_CONFIGS = Setting {
         name: "enable-protected-configs",
@@ -597,7 +637,7 @@ settings! {
         default: "no",
         change: Change::AtStart,
         doc: "Whether CONFIG SET may change where files are written: no, yes, or by clients on this machine",
-        ..Setting::of(Group::Security)
+        ..Setting::of(group::SECURITY)
     };
     ENABLE_MODULE_COMMAND = Setting {
         name: "enable-module-command",
@@ -605,7 +645,7 @@ settings! {
         default: "no",
         change: Change::AtStart,
         doc: "Whether MODULE LOAD may be called, which then says that there are no modules: no, yes, or by clients on this machine",
-        ..Setting::of(Group::Security)
+        ..Setting::of(group::SECURITY)
     };
     CLUSTER_ENABLED = Setting {
         name: "cluster-enabled",
@@ -614,7 +654,7 @@ settings! {
         change: Change::AtStart,
         doc: "There is no cluster mode",
         refused: "there are no clusters; `cluster-mode emulated` answers as a cluster of one node does",
-        ..Setting::of(Group::Security)
+        ..Setting::of(group::SECURITY)
     };
 
     // ---- log, statistics and events -----------------------------------------------------------------------
@@ -623,22 +663,22 @@ settings! {
         name: "loglevel",
         kind: Kind::Choice(&[("debug", 4), ("verbose", 4), ("notice", 3), ("warning", 2), ("nothing", 0)]),
         default: "notice",
-        effect: Effect::LogLevel,
+        effect: Some(Effect::LogLevel),
         doc: "What the log tells: debug and verbose everything, notice what an operator wants to know, warning what went wrong",
-        ..Setting::of(Group::Watching)
+        ..Setting::of(group::WATCHING)
     };
     LOGFILE = Setting {
         name: "logfile",
         change: Change::AtStart,
         doc: "File to which the log is appended; empty: standard output",
-        ..Setting::of(Group::Watching)
+        ..Setting::of(group::WATCHING)
     };
     CRASH_LOG_ENABLED = Setting {
         name: "crash-log-enabled",
         kind: Kind::Bool,
         default: "yes",
         doc: "A crash writes a report to the log: where it was, which command ran, what the server was like",
-        ..Setting::of(Group::Watching)
+        ..Setting::of(group::WATCHING)
     };
     SYSLOG_ENABLED = Setting {
         name: "syslog-enabled",
@@ -646,14 +686,14 @@ settings! {
         default: "no",
         change: Change::AtStart,
         doc: "The log goes to the system's log as well",
-        ..Setting::of(Group::Watching)
+        ..Setting::of(group::WATCHING)
     };
     SYSLOG_IDENT = Setting {
         name: "syslog-ident",
         default: "redis",
         change: Change::AtStart,
         doc: "What the server is called in the system's log",
-        ..Setting::of(Group::Watching)
+        ..Setting::of(group::WATCHING)
     };
     SYSLOG_FACILITY = Setting {
         name: "syslog-facility",
@@ -671,7 +711,7 @@ settings! {
         default: "local0",
         change: Change::AtStart,
         doc: "Where the system's log sorts it in",
-        ..Setting::of(Group::Watching)
+        ..Setting::of(group::WATCHING)
     };
     SLOWLOG_LOG_SLOWER_THAN = Setting {
         name: "slowlog-log-slower-than",
@@ -680,7 +720,7 @@ settings! {
         unit: "microseconds",
         default: "10000",
         doc: "Commands that take longer are kept in the slow log; 0: all, -1: none",
-        ..Setting::of(Group::Watching)
+        ..Setting::of(group::WATCHING)
     };
     SLOWLOG_MAX_LEN = Setting {
         name: "slowlog-max-len",
@@ -689,21 +729,21 @@ settings! {
         unit: "commands",
         default: "128",
         doc: "Commands that the slow log keeps",
-        ..Setting::of(Group::Watching)
+        ..Setting::of(group::WATCHING)
     };
     LATENCY_TRACKING = Setting {
         name: "latency-tracking",
         kind: Kind::Bool,
         default: "yes",
         doc: "Counts the commands by duration, for LATENCY HISTOGRAM and INFO latencystats",
-        ..Setting::of(Group::Watching)
+        ..Setting::of(group::WATCHING)
     };
     LATENCY_MONITOR_THRESHOLD = Setting {
         name: "latency-monitor-threshold",
         kind: Kind::Integer { min: 0, max: i64::MAX },
         default: "0",
         doc: "What takes so many milliseconds is noted for LATENCY LATEST, HISTORY, GRAPH and DOCTOR; 0: nothing",
-        ..Setting::of(Group::Watching)
+        ..Setting::of(group::WATCHING)
     };
     LATENCY_PERCENTILES = Setting {
         name: "latency-tracking-info-percentiles",
@@ -711,13 +751,13 @@ settings! {
         unit: "percent",
         default: "50 99 99.9",
         doc: "Percentiles of the durations that INFO latencystats shows",
-        ..Setting::of(Group::Watching)
+        ..Setting::of(group::WATCHING)
     };
     NOTIFY_KEYSPACE_EVENTS = Setting {
         name: "notify-keyspace-events",
         kind: special::EVENT_CLASSES,
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "Which changes are published: K and E say on which channels, A or letters of g$lshzxetdnm say which; empty: none",
-        ..Setting::of(Group::Watching)
+        ..Setting::of(group::WATCHING)
     };
 }

@@ -15,7 +15,7 @@ mod points;
 mod progress;
 mod save;
 mod saving;
-mod schedule;
+pub(crate) mod schedule;
 mod writer;
 
 use std::io;
@@ -32,7 +32,6 @@ pub(crate) use load::Loaded;
 use names::Names;
 use progress::Progress;
 use saving::{Chunk, Saving};
-pub(crate) use schedule::Schedule;
 use writer::Writer;
 
 use crate::processors;

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::schedule::date;
 use crate::settings::{DBFILENAME, DIR, Settings};
 
 /// In the name of the snapshot: the time of the save.
@@ -142,18 +143,6 @@ fn timestamp(seconds: u64) -> String {
     let (year, month, day) = date(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}-{minute:02}-{second:02}")
-}
-
-/// Year, month and day of a day since 1970. (Hinnant: "chrono-compatible low-level date algorithms".)
-pub(super) fn date(day: u64) -> (u64, u64, u64) {
-    let shifted = day + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

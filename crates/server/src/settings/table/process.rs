@@ -1,10 +1,10 @@
 //! Settings about the process, and the files that it reads and writes.
 
-use config::Kind;
+use config::{Change, Id, Kind};
 
-use super::super::setting::{Change, Effect, Group, Id, Setting};
+use super::super::effect::Effect;
 use super::super::special;
-use super::{INT, SERVING};
+use super::{INT, SERVING, Setting, group};
 
 settings! {
     PROCESS from SERVING.len();
@@ -15,7 +15,7 @@ settings! {
         default: "no",
         change: Change::AtStart,
         doc: "The server runs in the background: the command ends when it listens. Under systemd (see supervised) it stays in the foreground",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     SUPERVISED = Setting {
         name: "supervised",
@@ -23,7 +23,7 @@ settings! {
         default: "no",
         change: Change::AtStart,
         doc: "The service manager that is told when the server is ready, how far it is with loading and saving, and when it stops; auto: the one whose variables are set",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     SHUTDOWN_TIMEOUT = Setting {
         name: "shutdown-timeout",
@@ -31,34 +31,34 @@ settings! {
         unit: "seconds",
         default: "10",
         doc: "How long a shutdown waits for scripts before it ends those that have written nothing, and gives up those that do not come back; at least 1",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     SHUTDOWN_ON_SIGINT = Setting {
         name: "shutdown-on-sigint",
         kind: special::SHUTDOWN_FLAGS,
         default: "default",
         doc: "What SIGINT does: default, or some of save, nosave, now and force, as SHUTDOWN has them",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     SHUTDOWN_ON_SIGTERM = Setting {
         name: "shutdown-on-sigterm",
         kind: special::SHUTDOWN_FLAGS,
         default: "default",
         doc: "The same for SIGTERM",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     PIDFILE = Setting {
         name: "pidfile",
         change: Change::AtStart,
         doc: "File that holds the process number while the server runs; empty: none, in the background /var/run/redis.pid",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     DIR = Setting {
         name: "dir",
         change: Change::Protected,
-        effect: Effect::Directory,
+        effect: Some(Effect::Directory),
         doc: "Working directory; empty: where it was started",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     DBFILENAME = Setting {
         name: "dbfilename",
@@ -66,7 +66,7 @@ settings! {
         default: "dump.rdb",
         change: Change::Protected,
         doc: "Name of the snapshot's file in the working directory, which is loaded at the start; {timestamp} in it is the time of the save, the newest is loaded",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     RDBCHECKSUM = Setting {
         name: "rdbchecksum",
@@ -74,43 +74,43 @@ settings! {
         default: "yes",
         change: Change::AtStart,
         doc: "Snapshots end with a checksum, which is compared when they are loaded",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     RDBCOMPRESSION = Setting {
         name: "rdbcompression",
         kind: Kind::Bool,
         default: "yes",
-        effect: Effect::Data,
+        effect: Some(Effect::Data),
         doc: "Strings in snapshots and in the replies of DUMP are compressed",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     SNAPSHOT_FORMAT = Setting {
         name: "snapshot_format",
         kind: Kind::Choice(&[("rdb", 0), ("darter", 1)]),
         default: "rdb",
         doc: "How snapshots are saved: rdb: one file that Redis loads; darter: one file for each thread, which are loaded in parallel, and dbfilename names them",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     RDB_VERSION = Setting {
         name: "rdb_version",
         kind: Kind::Integer { min: rdb::VERSION as i64, max: rdb::VERSION_WRITTEN_MAX as i64 },
         default: "10",
         doc: "Version of the format of snapshots: 10 for Redis 7.0 and later, 11 for 7.2, 12 for 7.4",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     RDB_SAVE_INCREMENTAL_FSYNC = Setting {
         name: "rdb-save-incremental-fsync",
         kind: Kind::Bool,
         default: "yes",
         doc: "The disk begins with what was written of a snapshot long before the end",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     STOP_WRITES_ON_BGSAVE_ERROR = Setting {
         name: "stop-writes-on-bgsave-error",
         kind: Kind::Bool,
         default: "yes",
         doc: "Commands that write are refused after a save that failed, if there are save points",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     SAVE = Setting {
         name: "save",
@@ -118,13 +118,13 @@ settings! {
         default: "3600 1 300 100 60 10000",
         unit: "seconds, changes",
         doc: "A snapshot is saved after so many seconds with so many changes, and when the server ends; empty: neither",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     SNAPSHOT_CRON = Setting {
         name: "snapshot_cron",
         kind: special::SCHEDULE,
         doc: "When snapshots are saved as well: minute, hour, day, month, day of the week, as cron has them, in UTC",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     IMPORT_AOF = Setting {
         name: "import-aof",
@@ -132,7 +132,7 @@ settings! {
         default: "ask",
         change: Change::AtStart,
         doc: "An append-only file of Redis in the working directory is loaded once in the place of the snapshot (yes) or left aside (no); ask: refuse to start",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     APPENDDIRNAME = Setting {
         name: "appenddirname",
@@ -140,7 +140,7 @@ settings! {
         default: "appendonlydir",
         change: Change::AtStart,
         doc: "Folder in the working directory in which Redis 7 and later keep the append-only file",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     APPENDFILENAME = Setting {
         name: "appendfilename",
@@ -148,14 +148,14 @@ settings! {
         default: "appendonly.aof",
         change: Change::AtStart,
         doc: "Name of the append-only file of Redis, and what the names of its parts begin with",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     AOF_LOAD_TRUNCATED = Setting {
         name: "aof-load-truncated",
         kind: Kind::Bool,
         default: "yes",
         doc: "An append-only file that ends in the middle of a command is loaded up to there",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
     APPENDONLY = Setting {
         name: "appendonly",
@@ -163,7 +163,7 @@ settings! {
         default: "no",
         doc: "There is no append-only file yet: with --appendonly no --import-aof yes that of Redis is loaded once",
         refused: "there is no append-only file yet; --appendonly no --import-aof yes loads that of Redis once, and `save` points keep what follows",
-        ..Setting::of(Group::Process)
+        ..Setting::of(group::PROCESS)
     };
 }
 

@@ -9,13 +9,13 @@
 
 use std::path::PathBuf;
 
-use super::source::{Directive, Reading};
-use super::{Found, Settings};
 use crate::error::Error;
+use crate::source::{Directive, Reading};
+use crate::table::Table;
 
 /// What the command line asks for.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) enum Invocation {
+pub enum Invocation {
     /// Tell about the settings.
     Help,
     /// Tell the version.
@@ -26,11 +26,20 @@ pub(crate) enum Invocation {
     Serve(Arguments),
 }
 
-/// What the command line says about the server.
+/// What the command line says about the server's settings.
 #[derive(PartialEq, Eq, Debug, Default)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     source: Source,
     directives: Vec<(String, Vec<String>)>,
+}
+
+/// What was read.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Configuration {
+    /// The directives, in the order in which they count: the last one wins.
+    pub directives: Vec<Directive>,
+    /// The first file, if there is one.
+    pub file: Option<PathBuf>,
 }
 
 /// Where the configuration is read from.
@@ -49,7 +58,10 @@ const OTHER_PROGRAMS: &[&str] = &["--sentinel", "--test-memory", "--check-system
 
 impl Invocation {
     /// Understands the arguments, the program's name left out.
-    pub(crate) fn parse(args: &[String]) -> Result<Invocation, Error> {
+    ///
+    /// # Errors
+    /// If they begin with something else than a file or a flag, or have a word that belongs to no flag.
+    pub fn parse<E: Copy>(table: &Table<E>, args: &[String]) -> Result<Invocation, Error> {
         let first = args.first().map(String::as_str);
         if args.iter().any(|arg| arg == "--help") || first == Some("-h") {
             return Ok(Invocation::Help);
@@ -76,7 +88,7 @@ impl Invocation {
                 arguments.source = match arg.as_str() {
                     "-" => Source::StandardInput,
                     _ if arg.starts_with('-') => {
-                        return Err(Error::unknown_setting(arg, "on the command line"));
+                        return Err(table.unknown(arg, "on the command line"));
                     }
                     path => Source::File(PathBuf::from(path)),
                 };
@@ -89,79 +101,64 @@ impl Invocation {
 }
 
 impl Arguments {
-    /// Reads the configuration that they name, and applies them. What is wrong with it is among what was found.
-    pub(crate) fn settings(&self) -> Result<(Settings, Found), Error> {
-        let (mut settings, mut reading) = (Settings::default(), Reading::default());
-        match &self.source {
-            Source::None => {}
-            Source::StandardInput => reading.standard_input()?,
+    /// Reads the configuration that they name, with their own directives last.
+    ///
+    /// # Errors
+    /// If something cannot be read, or is not made of lines of words. What the lines mean is not judged.
+    pub fn read<E: Copy>(&self, table: &Table<E>) -> Result<Configuration, Error> {
+        let mut reading = Reading::new(table);
+        let file = match &self.source {
+            Source::None => None,
+            Source::StandardInput => {
+                reading.standard_input()?;
+                None
+            }
             Source::File(path) => {
                 reading.file(path, "")?;
-                // It may be named relative to where the server was started, and `dir` lead elsewhere.
-                settings.config_file = Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+                // It may be named relative to where the program was started, and `dir` lead elsewhere.
+                Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
             }
-        }
+        };
         for (name, words) in &self.directives {
             let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
             reading.add(Directive { name: name.clone(), words, place: "on the command line".to_owned() })?;
         }
-        let found = settings.apply(reading.directives);
-        Ok((settings, found))
+        Ok(Configuration { directives: reading.directives, file })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{find, table};
     use super::*;
+    use crate::example::TABLE;
 
     fn parse(line: &str) -> Result<Invocation, Error> {
         let args: Vec<String> = line.split(' ').filter(|arg| !arg.is_empty()).map(str::to_owned).collect();
-        Invocation::parse(&args)
+        Invocation::parse(&TABLE, &args)
     }
 
     #[track_caller]
-    fn settings(line: &str) -> Settings {
-        match parse(line) {
-            Ok(Invocation::Serve(arguments)) => arguments.settings().expect(line).0,
+    fn check(line: &str, expected: &str) {
+        let arguments = match parse(line).expect(line) {
+            Invocation::Serve(arguments) | Invocation::Test(arguments) => arguments,
             other => panic!("{other:?}"),
-        }
-    }
-
-    #[track_caller]
-    fn check_error(line: &str, expected: &str) {
-        let error = match parse(line) {
-            Ok(Invocation::Serve(arguments)) => {
-                arguments.settings().and_then(|(_, mut found)| found.check()).expect_err(line)
-            }
-            Ok(other) => panic!("{other:?}"),
-            Err(error) => error,
         };
-        assert_eq!(error.to_string(), expected);
+        let directives = arguments.read(&TABLE).expect(line).directives;
+        let shown = directives.iter().map(|Directive { name, words, place }| {
+            assert_eq!(place, "on the command line");
+            let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+            format!("{name}({})", words.join(","))
+        });
+        assert_eq!(shown.collect::<Vec<_>>().join(" "), expected, "{line}");
     }
 
     #[test]
     fn flags_are_directives() {
-        let found = settings("--port 7000 --proactor_threads=3 --num-shards 9 --bind 127.0.0.1 -::1 --save");
-        assert_eq!(found.number(table::PORT), 7000);
-        assert_eq!(found.thread_count(), 3);
-        assert_eq!(found.shard_count(3), 9);
-        assert_eq!(&*found.text(table::BIND), "127.0.0.1 -::1");
-        let found = settings("--save 3600 1 --save 60 5 --singlehop_blocking=false --SHARD_ENTRY home");
-        assert_eq!(&*found.text(table::SAVE), "3600 1 60 5");
-        assert!(!found.singlehop_blocking());
-        let found = settings("--slowlog-log-slower-than -1 --appendfsync always --singlehop_blocking");
-        assert_eq!(found.number(table::SLOWLOG_LOG_SLOWER_THAN), -1);
-        assert_eq!(&*found.text(find("appendfsync").unwrap()), "always");
-        assert!(found.singlehop_blocking());
-    }
-
-    #[test]
-    fn threads_for_input_and_output_are_threads() {
-        assert_eq!(settings("--io-threads 3").thread_count(), 3);
-        assert_eq!(settings("--io-threads 1").thread_count(), 1);
-        assert_eq!(settings("--io-threads 3 --proactor_threads 2").thread_count(), 2);
-        assert_eq!(settings("--io-threads 3 --proactor_threads 0").thread_count(), 3);
+        check("--port 7000 --proactor_threads=3 --save", "port(7000) proactor_threads(3) save()");
+        check("--bind 127.0.0.1 -::1 --slow -1", "bind(127.0.0.1,-::1) slow(-1)");
+        check("--test-config --a b --a c", "a(b) a(c)");
+        check("", "");
+        assert!(matches!(parse("--test-config"), Ok(Invocation::Test(_))));
     }
 
     #[test]
@@ -175,23 +172,12 @@ mod tests {
 
     #[test]
     fn errors_name_what_is_wrong() {
-        check_error("--prot 1", "unknown setting 'prot' on the command line; did you mean 'port'?");
-        check_error(
-            "--threads 4",
-            "unknown setting 'threads' on the command line; did you mean 'proactor_threads'?",
-        );
-        check_error("--xyzzy-plugh 1", "unknown setting 'xyzzy-plugh' on the command line");
-        check_error("-p 1", "unknown setting '-p' on the command line; did you mean '--port'?");
-        check_error(
-            "--port abc",
-            "bad value 'abc' for 'port' on the command line: argument couldn't be parsed into an integer \
-             (TCP port to listen on; 0: none)",
-        );
-        check_error(
-            "--port",
-            "bad value '' for 'port' on the command line: wrong number of arguments (TCP port to listen on; 0: none)",
-        );
-        check_error("--sentinel", "'--sentinel' is not something that this program does");
-        check_error("a.conf b.conf", "unexpected argument 'b.conf'");
+        for (line, expected) in [
+            ("-p 1", "unknown setting '-p' on the command line; did you mean '--port'?"),
+            ("--sentinel", "'--sentinel' is not something that this program does"),
+            ("a.conf b.conf", "unexpected argument 'b.conf'"),
+        ] {
+            assert_eq!(parse(line).expect_err(line).to_string(), expected);
+        }
     }
 }

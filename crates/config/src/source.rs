@@ -14,6 +14,7 @@ use glob::MatchOptions;
 use resp::split_args;
 
 use crate::error::{Error, shown};
+use crate::table::Table;
 
 /// How deep files may include each other.
 const INCLUDE_DEPTH_MAX: usize = 16;
@@ -26,26 +27,44 @@ const INCLUDE: &str = "include";
 
 /// One directive with its words.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Directive {
-    pub(super) name: String,
-    pub(super) words: Vec<Vec<u8>>,
+pub struct Directive {
+    /// Its first word, as it was written.
+    pub name: String,
+    /// The words behind it.
+    pub words: Vec<Vec<u8>>,
     /// For errors: "in redis.conf, line 7".
-    pub(super) place: String,
+    pub place: String,
+}
+
+/// The directives of a text that is called `name` in errors, and of the files that it includes.
+///
+/// # Errors
+/// If something cannot be read, or is not made of lines of words. What the lines mean is not judged.
+pub fn directives<E: Copy>(table: &Table<E>, text: &[u8], name: &str) -> Result<Vec<Directive>, Error> {
+    let mut reading = Reading::new(table);
+    reading.text(text, name)?;
+    Ok(reading.directives)
 }
 
 /// The directives that were read so far.
-#[derive(Debug, Default)]
-pub(super) struct Reading {
-    pub(super) directives: Vec<Directive>,
+#[derive(Debug)]
+pub(crate) struct Reading<'a, E: 'static> {
+    /// For errors that name a directive.
+    table: &'a Table<E>,
+    pub(crate) directives: Vec<Directive>,
     bytes: u64,
     file_count: usize,
     /// The files that are being read, each included by the one before.
     open: Vec<PathBuf>,
 }
 
-impl Reading {
+impl<'a, E: Copy> Reading<'a, E> {
+    pub(crate) fn new(table: &'a Table<E>) -> Self {
+        Reading { table, directives: Vec::new(), bytes: 0, file_count: 0, open: Vec::new() }
+    }
+
     /// Reads a file; `included` says where it is included, and is empty for the first one.
-    pub(super) fn file(&mut self, path: &Path, included: &str) -> Result<(), Error> {
+    pub(crate) fn file(&mut self, path: &Path, included: &str) -> Result<(), Error> {
         let name = path.display().to_string();
         let failed = |source| {
             let place = if included.is_empty() { String::new() } else { format!(", included {included}") };
@@ -70,7 +89,7 @@ impl Reading {
     }
 
     /// Reads standard input.
-    pub(super) fn standard_input(&mut self) -> Result<(), Error> {
+    pub(crate) fn standard_input(&mut self) -> Result<(), Error> {
         let mut text = Vec::new();
         let read = std::io::stdin().take(BYTES_MAX + 1).read_to_end(&mut text);
         read.map_err(|source| Error::Io { what: "cannot read standard input".to_owned(), source })?;
@@ -78,7 +97,7 @@ impl Reading {
     }
 
     /// Reads the lines of a text that is called `name` in errors.
-    pub(super) fn text(&mut self, text: &[u8], name: &str) -> Result<(), Error> {
+    pub(crate) fn text(&mut self, text: &[u8], name: &str) -> Result<(), Error> {
         self.bytes += text.len() as u64;
         if self.bytes > BYTES_MAX {
             return Err(Error::LongConfiguration { name: name.to_owned(), mib_max: BYTES_MAX >> 20 });
@@ -89,16 +108,15 @@ impl Reading {
             if words.is_empty() {
                 continue;
             }
-            let name = String::from_utf8(words.remove(0)).map_err(|error| {
-                Error::unknown_setting(&String::from_utf8_lossy(error.as_bytes()), &place)
-            })?;
+            let name = String::from_utf8(words.remove(0))
+                .map_err(|error| self.table.unknown(&String::from_utf8_lossy(error.as_bytes()), &place))?;
             self.add(Directive { name, words, place })?;
         }
         Ok(())
     }
 
     /// Adds a directive, or what it includes.
-    pub(super) fn add(&mut self, directive: Directive) -> Result<(), Error> {
+    pub(crate) fn add(&mut self, directive: Directive) -> Result<(), Error> {
         if !directive.name.eq_ignore_ascii_case(INCLUDE) {
             self.directives.push(directive);
             return Ok(());
@@ -127,7 +145,7 @@ impl Reading {
 }
 
 /// The words of a line, none of a comment; `None`: its quotes do not match.
-pub(super) fn words_of(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+pub(crate) fn words_of(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let line = line.trim_ascii();
     if line.starts_with(b"#") {
         return Some(Vec::new());
@@ -162,7 +180,7 @@ mod tests {
     }
 
     fn read(path: &Path) -> Result<Vec<String>, String> {
-        let mut reading = Reading::default();
+        let mut reading = Reading::new(&crate::example::TABLE);
         reading.file(path, "").map_err(|error| error.to_string())?;
         Ok(reading.directives.into_iter().map(|directive| directive.name).collect())
     }

@@ -1,0 +1,143 @@
+//! What can be wrong with a configuration. Each is a sentence for whoever wrote it.
+
+use std::io;
+
+/// The configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No such directive.
+    #[error("unknown setting '{name}' {place}{suggestion}")]
+    UnknownSetting {
+        /// Its name, as [`shown`] quotes it.
+        name: String,
+        /// Where it is: "in redis.conf, line 7".
+        place: String,
+        /// The end of the sentence, with a name that is known; empty: none is like it.
+        suggestion: String,
+    },
+    /// A directive with a value that it cannot have.
+    #[error("bad value '{value}' for '{name}' {place}: {why} ({doc})")]
+    BadValue {
+        /// Its name.
+        name: &'static str,
+        /// The value, as [`shown`] quotes it.
+        value: String,
+        /// Where it is.
+        place: String,
+        /// What is wrong with it.
+        why: String,
+        /// What the setting does.
+        doc: &'static str,
+    },
+    /// A line of the configuration file that ends inside quotes.
+    #[error("unbalanced quotes {place}")]
+    UnbalancedQuotes {
+        /// Where it is.
+        place: String,
+    },
+    /// A configuration file that includes itself, or one that includes it.
+    #[error("{name} is included by itself {place}")]
+    CircularInclude {
+        /// The file.
+        name: String,
+        /// Where it is included.
+        place: String,
+    },
+    /// Files that include each other for ever, or nearly.
+    #[error("too many files are included {place}")]
+    TooManyIncludes {
+        /// Where the last one is included.
+        place: String,
+    },
+    /// A pattern that is none, or a file that matches it and cannot be looked at.
+    #[error("cannot include '{name}' {place}: {why}")]
+    BadInclude {
+        /// The pattern, as [`shown`] quotes it.
+        name: String,
+        /// Where it is.
+        place: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Something that cannot be meant as a configuration.
+    #[error("{name} is too long for a configuration, which has {mib_max} MiB at most")]
+    LongConfiguration {
+        /// The file.
+        name: String,
+        /// The limit, in MiB, with all that is included.
+        mib_max: u64,
+    },
+    /// A directive that promises what is not there.
+    #[error("'{name}' {place} is refused: {why}")]
+    Refused {
+        /// Its name.
+        name: &'static str,
+        /// Where it is.
+        place: String,
+        /// Why, and what to do instead.
+        why: &'static str,
+    },
+    /// A flag of redis-server for another program than the server.
+    #[error("'{0}' is not something that this program does")]
+    NoSuchProgram(String),
+    /// A word that belongs to no flag.
+    #[error("unexpected argument '{0}'")]
+    StrayArgument(String),
+    /// A file that cannot be read.
+    #[error("{what}: {source}")]
+    Io {
+        /// What could not be done, and where that was asked for.
+        what: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// Why `CONFIG SET` changes nothing.
+#[derive(PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// No such setting.
+    #[error("unknown setting '{0}'")]
+    Unknown(String),
+    /// A setting that does not change, or not to this value.
+    #[error("'{name}': {why}")]
+    Setting {
+        /// Its name.
+        name: &'static str,
+        /// Why not, in Redis' words.
+        why: String,
+    },
+}
+
+/// Quoted words in errors have so many letters.
+const SHOWN_LETTERS_MAX: usize = 64;
+
+/// A word from outside as an error quotes it: on one line, and not too long.
+pub fn shown(word: &str) -> String {
+    let mut shown = String::new();
+    for (index, letter) in word.chars().enumerate() {
+        match letter {
+            _ if index == SHOWN_LETTERS_MAX => {
+                shown.push('…');
+                break;
+            }
+            _ if letter.is_control() => shown.extend(letter.escape_debug()),
+            _ => shown.push(letter),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_words_stay_on_one_line() {
+        for (word, expected) in [("", ""), ("päß 'x'", "päß 'x'"), ("a\nb\0\u{1b}[2J", "a\\nb\\0\\u{1b}[2J")]
+        {
+            assert_eq!(shown(word), expected);
+        }
+        assert_eq!(shown(&"x".repeat(65)), "x".repeat(64) + "…");
+    }
+}

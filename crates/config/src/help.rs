@@ -1,0 +1,109 @@
+//! The texts that are made from a table: the flags of `--help`, and the tables of the page about settings.
+
+use std::fmt::Write;
+
+use crate::kind::Kind;
+use crate::setting::{Change, Setting};
+use crate::table::Table;
+
+/// Where the explanations begin.
+const DOC_COLUMN: usize = 46;
+
+impl<E: Copy> Table<E> {
+    /// The flags with their explanations, group by group, as `--help` lists them.
+    pub fn flags(&self) -> String {
+        let mut text = String::new();
+        for group in self.groups {
+            let _ = write!(text, "\n{group}\n");
+            for setting in self.of(group) {
+                let flag = format!("  --{} <{}>", setting.name, argument(setting));
+                let gap = DOC_COLUMN.saturating_sub(flag.chars().count()).max(2);
+                let _ =
+                    writeln!(text, "{flag}{:gap$}{} [default: {}]", "", setting.doc, shown(setting.default));
+            }
+        }
+        text
+    }
+
+    /// The settings in Markdown, group by group.
+    pub fn page(&self) -> String {
+        let mut text = String::new();
+        for group in self.groups {
+            let _ =
+                write!(text, "\n## {group}\n\n| setting | value | default | | |\n|---|---|---|---|---|\n");
+            for setting in self.of(group) {
+                let value = argument(setting).replace('|', "\\|");
+                let alias = setting.alias.map(|alias| format!(" (`{alias}`)")).unwrap_or_default();
+                let change = match setting.change {
+                    Change::Anytime => "",
+                    Change::Protected => "*protected*",
+                    Change::AtStart => "*start*",
+                };
+                let _ = writeln!(
+                    text,
+                    "| `{}`{alias} | {value} | `{}` | {change} | {} |",
+                    setting.name,
+                    shown(setting.default),
+                    setting.doc
+                );
+            }
+        }
+        text
+    }
+
+    /// The names of what is accepted without effect, in Markdown.
+    pub fn page_of_foreign(&self) -> String {
+        let accepted = self.foreign.iter().filter(|foreign| foreign.refused.is_empty());
+        accepted.map(|foreign| format!("`{}`", foreign.name)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// A table in Markdown of what is refused with any value but the default.
+    pub fn page_of_refused(&self) -> String {
+        let mut text = String::from("| setting | default | why, and what to do |\n|---|---|---|\n");
+        for (_, setting) in self.all().filter(|(_, setting)| !setting.refused.is_empty()) {
+            let _ =
+                writeln!(text, "| `{}` | `{}` | {} |", setting.name, shown(setting.default), setting.refused);
+        }
+        text
+    }
+
+    fn of(&self, group: &str) -> impl Iterator<Item = &'static Setting<E>> {
+        self.settings.iter().filter(move |setting| setting.group == group)
+    }
+}
+
+fn argument<E>(setting: &Setting<E>) -> String {
+    match setting.kind {
+        Kind::Choice(choices) => choices.iter().map(|(name, _)| *name).collect::<Vec<_>>().join("|"),
+        _ if setting.unit.is_empty() => setting.kind.placeholder().to_owned(),
+        _ => setting.unit.to_owned(),
+    }
+}
+
+fn shown(default: &str) -> &str {
+    if default.is_empty() { "\"\"" } else { default }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::example::TABLE;
+
+    #[test]
+    fn flags_are_listed_by_group() {
+        let flags = TABLE.flags();
+        assert!(flags.starts_with("\nProcess\n  --requirepass <text>"), "{flags}");
+        assert!(flags.contains("\n\nNetwork\n  --port <number>"), "{flags}");
+        let seconds = format!("  --timeout <seconds>{:25}Until when [default: 0]\n", "");
+        assert!(flags.ends_with(&seconds), "{flags}");
+    }
+
+    #[test]
+    fn pages_say_what_may_change_and_what_is_refused() {
+        let page = TABLE.page();
+        assert!(page.contains("| `save` (`save-points`) | numbers | `1 2` |  | When to save |\n"), "{page}");
+        assert!(page.contains("| `pin` | yes\\|no | `yes` |  | Stay there |\n"), "{page}");
+        assert!(page.contains("| `dir` | text | `\"\"` | *protected* | Where to save |\n"), "{page}");
+        assert_eq!(TABLE.page_of_foreign(), "`activerehashing`, `hz`");
+        assert!(TABLE.page_of_refused().ends_with("| `replicaof` | `\"\"` | there is no replication |\n"));
+    }
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ds::hashing::Seed;
 use ds::random::Random;
 use keyspace::Db;
+use smallvec::SmallVec;
 
 use crate::effects::Effects;
 use crate::figures::Figures;
@@ -19,8 +20,8 @@ use crate::watches::Watches;
 pub struct Ready {
     /// The database.
     pub db: u32,
-    /// The key.
-    pub key: Box<[u8]>,
+    /// The key; those of queues are short.
+    pub key: SmallVec<[u8; 32]>,
     /// It was taken away, which some wait for.
     pub was_lost: bool,
 }

@@ -5,7 +5,7 @@
 //! has a record at each; one claim word decides who serves it, and the records left over are dropped when met
 //! or when the waiter's thread takes them out.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -14,6 +14,12 @@ use foldhash::fast::FixedState;
 use crate::figures::Figures;
 use crate::interrupt::interrupt;
 use crate::place::{Place, PlaceMap, PlaceRef};
+
+/// So many queues may be empty, however few are not.
+const IDLE_QUEUES_MIN: usize = 16;
+/// A longer key, or a queue with room for more records, does not stay when the queue is empty.
+const IDLE_KEY_BYTES_MAX: usize = 64;
+const IDLE_RECORDS_MAX: usize = 64;
 
 const WAITING: u8 = 0;
 const SERVED: u8 = 1;
@@ -56,20 +62,24 @@ pub struct Waiter<W> {
 /// The waiters of a key.
 #[derive(Debug)]
 struct Queue<W> {
-    by_ticket: BTreeMap<u64, Arc<Waiter<W>>>,
+    /// With their tickets, which ascend.
+    records: VecDeque<(u64, Arc<Waiter<W>>)>,
     heeding_loss: usize,
 }
 
 impl<W> Default for Queue<W> {
     fn default() -> Self {
-        Queue { by_ticket: BTreeMap::new(), heeding_loss: 0 }
+        Queue { records: VecDeque::new(), heeding_loss: 0 }
     }
 }
 
 /// The waiters of one shard: by database and key, first come, first served.
 #[derive(Debug)]
 pub struct Waiters<W> {
+    /// Queues of keys that somebody waits for, and some that are empty.
     by_key: PlaceMap<Queue<W>>,
+    /// How many of them are not empty.
+    awaited: usize,
     next_ticket: u64,
     figures: Arc<Figures>,
 }
@@ -78,27 +88,31 @@ impl<W> Waiters<W> {
     /// Nobody waits; `seed` keeps clients from making keys collide. How many wait is said in `figures`.
     pub fn new(seed: u64, figures: &Arc<Figures>) -> Self {
         let by_key = PlaceMap::with_hasher(FixedState::with_seed(seed));
-        Waiters { by_key, next_ticket: 0, figures: figures.clone() }
+        Waiters { by_key, awaited: 0, next_ticket: 0, figures: figures.clone() }
     }
 
     /// Whether nobody waits here: the common case, checked when a key is created.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.by_key.is_empty()
+        self.awaited == 0
     }
 
     /// Appends a waiter to the FIFO of `key`; the ticket takes it out again.
     pub fn add(&mut self, db: u32, key: &[u8], waiter: Arc<Waiter<W>>) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        let queue = self.by_key.entry(Place { db, key: key.into() }).or_default();
+        let queue = match self.by_key.get_mut(&PlaceRef { db, key }) {
+            Some(queue) => queue,
+            None => self.by_key.entry(Place { db, key: key.into() }).or_default(),
+        };
         if waiter.heeds_loss {
             queue.heeding_loss += 1;
             self.figures.awaited_keys_for_loss.add(u64::from(queue.heeding_loss == 1));
         }
-        queue.by_ticket.insert(ticket, waiter);
+        self.awaited += usize::from(queue.records.is_empty());
+        queue.records.push_back((ticket, waiter));
         self.figures.waiters.add(1);
-        self.figures.awaited_keys.set(self.by_key.len() as u64);
+        self.figures.awaited_keys.set(self.awaited as u64);
         ticket
     }
 
@@ -106,30 +120,48 @@ impl<W> Waiters<W> {
     pub fn remove(&mut self, db: u32, key: &[u8], ticket: u64) -> bool {
         let place = PlaceRef { db, key };
         let Some(queue) = self.by_key.get_mut(&place) else { return false };
-        let Some(waiter) = queue.by_ticket.remove(&ticket) else { return false };
+        let Ok(index) = queue.records.binary_search_by_key(&ticket, |(ticket, _)| *ticket) else {
+            return false;
+        };
+        let (_, waiter) = queue.records.remove(index).expect("it was found there");
         if waiter.heeds_loss {
             queue.heeding_loss -= 1;
             self.figures.awaited_keys_for_loss.sub(u64::from(queue.heeding_loss == 0));
         }
-        if queue.by_ticket.is_empty() {
-            self.by_key.remove(&place);
+        if queue.records.is_empty() {
+            self.awaited -= 1;
+            let is_small = key.len() <= IDLE_KEY_BYTES_MAX && queue.records.capacity() <= IDLE_RECORDS_MAX;
+            self.end_queue(&place, is_small);
         }
         self.figures.waiters.sub(1);
-        self.figures.awaited_keys.set(self.by_key.len() as u64);
+        self.figures.awaited_keys.set(self.awaited as u64);
         true
+    }
+
+    /// The queue of `place` has become empty. If it is small it stays: who waited there will often wait there again. There are
+    /// never many more empty queues than others, and to drop them takes no longer than it took to fill as many.
+    fn end_queue(&mut self, place: &PlaceRef, is_small: bool) {
+        if !is_small {
+            self.by_key.remove(place);
+        } else if self.by_key.len() - self.awaited > self.awaited.max(IDLE_QUEUES_MIN) {
+            self.by_key.retain(|_, queue| !queue.records.is_empty());
+        }
     }
 
     /// Whether anybody waits for `key`.
     #[inline]
     pub fn any(&self, db: u32, key: &[u8]) -> bool {
-        !self.by_key.is_empty() && self.by_key.contains_key(&PlaceRef { db, key })
+        let queue = if self.awaited == 0 { None } else { self.by_key.get(&PlaceRef { db, key }) };
+        queue.is_some_and(|queue| !queue.records.is_empty())
     }
 
     /// The first waiter of `key` at or after `from` with its ticket; records of waits that ended are dropped.
     pub fn next(&mut self, db: u32, key: &[u8], from: u64) -> Option<(u64, Arc<Waiter<W>>)> {
         loop {
-            let queue = self.by_key.get(&PlaceRef { db, key })?;
-            let (&ticket, waiter) = queue.by_ticket.range(from..).next()?;
+            let records = &self.by_key.get(&PlaceRef { db, key })?.records;
+            let index = records.partition_point(|(ticket, _)| *ticket < from);
+            let (ticket, waiter) = records.get(index)?;
+            let ticket = *ticket;
             if waiter.claim.is_waiting() {
                 return Some((ticket, waiter.clone()));
             }
@@ -139,7 +171,8 @@ impl<W> Waiters<W> {
 
     /// Every key of `db` that somebody waits for.
     pub fn keys(&self, db: u32) -> impl Iterator<Item = &[u8]> {
-        self.by_key.keys().filter(move |place| place.db == db).map(|place| &*place.key)
+        let awaited = self.by_key.iter().filter(|(_, queue)| !queue.records.is_empty());
+        awaited.filter(move |(place, _)| place.db == db).map(|(place, _)| &*place.key)
     }
 }
 
@@ -166,5 +199,39 @@ mod tests {
         assert!(!waiters.remove(0, b"q", ticket));
         assert_eq!((figures.waiters.get(), figures.awaited_keys.get()), (0, 0));
         assert_eq!(figures.awaited_keys_for_loss.get(), 0);
+    }
+
+    #[test]
+    fn a_waiter_in_the_middle_goes_and_the_order_stays() {
+        let mut waiters = Waiters::new(1, &Arc::default());
+        let tickets = [1, 2, 3, 4].map(|number| waiters.add(0, b"q", waiter(number)));
+        assert!(waiters.remove(0, b"q", tickets[1]) && !waiters.remove(0, b"q", tickets[1]));
+        let mut order = Vec::new();
+        let mut from = 0;
+        while let Some((ticket, waiter)) = waiters.next(0, b"q", from) {
+            order.push(waiter.wait);
+            from = ticket + 1;
+        }
+        assert_eq!(order, [1, 3, 4]);
+    }
+
+    #[test]
+    fn empty_queues_stay_but_are_few_and_nobody_sees_them() {
+        let mut waiters = Waiters::new(1, &Arc::default());
+        let kept = waiters.add(0, b"kept", waiter(1));
+        for round in 0..100 * IDLE_QUEUES_MIN {
+            let key = format!("reply:{round}");
+            let ticket = waiters.add(0, key.as_bytes(), waiter(3));
+            assert!(waiters.remove(0, key.as_bytes(), ticket));
+            assert!(!waiters.any(0, key.as_bytes()) && waiters.next(0, key.as_bytes(), 0).is_none());
+            assert!(waiters.by_key.len() <= IDLE_QUEUES_MIN + 1);
+        }
+        assert_eq!(waiters.keys(0).collect::<Vec<_>>(), [b"kept"]);
+        assert!(waiters.remove(0, b"kept", kept) && waiters.is_empty());
+        let long = [b'k'; IDLE_KEY_BYTES_MAX + 1];
+        let ticket = waiters.add(0, &long, waiter(1));
+        assert!(
+            waiters.remove(0, &long, ticket) && !waiters.by_key.contains_key(&PlaceRef { db: 0, key: &long })
+        );
     }
 }

@@ -15,15 +15,21 @@ pub struct OwnedArgs {
 impl OwnedArgs {
     /// Copies `args`.
     pub fn new(args: &[&[u8]]) -> Self {
-        let mut owned = OwnedArgs {
-            bytes: Vec::with_capacity(args.iter().map(|arg| arg.len()).sum()),
-            ends: SmallVec::with_capacity(args.len()),
-        };
-        for arg in args {
-            owned.bytes.extend_from_slice(arg);
-            owned.ends.push(owned.bytes.len());
-        }
+        let mut owned = OwnedArgs::default();
+        owned.set(args);
         owned
+    }
+
+    /// Copies `args` in place of those that were there, whose memory they take if it is enough.
+    pub fn set(&mut self, args: &[&[u8]]) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.bytes.reserve_exact(args.iter().map(|arg| arg.len()).sum());
+        self.ends.reserve_exact(args.len());
+        for arg in args {
+            self.bytes.extend_from_slice(arg);
+            self.ends.push(self.bytes.len());
+        }
     }
 
     /// The arguments as slices.

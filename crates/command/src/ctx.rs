@@ -2,10 +2,8 @@
 //!
 //! The parts are fields, so that a function can read from the store while it writes the reply.
 
-use std::sync::Arc;
-
 use resp::Reply;
-use shard::{Claim, ShardId, Waiter};
+use shard::ShardId;
 use smallvec::SmallVec;
 
 use crate::args::OwnedArgs;
@@ -14,7 +12,7 @@ use crate::host::Host;
 use crate::route::Needs;
 use crate::store::Store;
 use crate::table::Command;
-use crate::task::{BlockOn, Blocked, Restore, Ticket, Wait};
+use crate::task::{BlockOn, Blocked, Restore, Ticket};
 
 /// A command call.
 pub struct Ctx<'a, 't> {
@@ -97,15 +95,9 @@ impl Ctx<'_, '_> {
     /// Registers the client as a waiter at every key; the command returns without a reply.
     pub fn block(&mut self, on: &BlockOn) {
         debug_assert!(self.may_block());
-        let wait = Wait {
-            client: self.store.client,
-            args: OwnedArgs::new(on.args),
-            when: on.when,
-            also: on.also.map(|key| self.store.locate(key).0),
-            serve: on.serve,
-        };
-        let waiter = Arc::new(Waiter { claim: Claim::default(), wait, heeds_loss: on.heeds_loss });
-        let mut tickets = SmallVec::<[Ticket; 2]>::new();
+        let also = on.also.map(|key| self.store.locate(key).0);
+        let mut blocked = self.store.tx.idle_waits.begin(self.store.client, also, on);
+        let Blocked { waiter, tickets, .. } = &mut *blocked;
         for &key in on.keys {
             let arg = on.args.iter().position(|arg| *arg == key).expect("a key is an argument");
             if tickets.iter().any(|ticket| ticket.arg == arg) {
@@ -117,15 +109,13 @@ impl Ctx<'_, '_> {
             tickets.push(Ticket { shard, number, arg });
         }
         tickets.sort_unstable_by_key(|ticket| ticket.shard);
-        let (timeout_ms, null_array) = (on.timeout_ms, on.null_array);
-        let said = (!std::ptr::eq(on.args, self.args)).then(|| OwnedArgs::new(self.args));
-        let blocked = Blocked { waiter, tickets, timeout_ms, null_array, said, ran_ns: 0 };
-        self.store.tx.blocked = Some(Box::new(blocked));
+        blocked.said = (!std::ptr::eq(on.args, self.args)).then(|| OwnedArgs::new(self.args));
+        self.store.tx.blocked = Some(blocked);
     }
 
     /// When a waiter is served, or a blocking command finds something for a client that may be gone: the command that
     /// puts back what it took.
-    pub fn restore_with(&mut self, args: &[&[u8]]) {
-        self.store.tx.restore = Some(Restore { db: self.store.client.db, args: OwnedArgs::new(args) });
+    pub fn restore_with(&mut self, args: OwnedArgs) {
+        self.store.tx.restore = Some(Restore { db: self.store.client.db, args });
     }
 }

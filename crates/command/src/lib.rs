@@ -47,8 +47,8 @@ pub use shape::Shape;
 pub use store::{Located, Store};
 pub use table::{Command, CommandId, Table, subcommand_error};
 pub use task::{
-    BlockOn, Blocked, Client, Forget, IsServed, Medium, Outcome, Post, Published, Receiver, Restore, Serve,
-    Task, Ticket, Wait, When, Work,
+    BlockOn, Blocked, Client, Forget, IdleWaits, IsServed, Medium, Outcome, Post, Published, Receiver,
+    Restore, Serve, Task, Ticket, Wait, When, Work,
 };
 pub use tx::Tx;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use keyspace::{Kind, ValueRef};
 use resp::{Output, Proto};
-use shard::{HandOver, Ready, Scope, Shard, ShardId, Subscriber, Waiter, WatchFlag};
+use shard::{Claim, HandOver, Ready, Scope, Shard, ShardId, Subscriber, Waiter, WatchFlag};
 use smallvec::SmallVec;
 
 use crate::args::OwnedArgs;
@@ -12,6 +12,11 @@ use crate::ctx::Ctx;
 use crate::error::CommandError;
 use crate::garbage::Garbage;
 use crate::table::CommandId;
+
+/// Idle records that a thread keeps.
+const IDLE_MAX: usize = 64;
+/// Arguments that took more are not kept.
+const ARGS_BYTES_MAX: usize = 1024;
 
 /// The client for whom a command runs, as far as the command may know it.
 #[derive(Clone, Copy, Debug)]
@@ -229,6 +234,49 @@ pub struct Blocked {
     pub said: Option<OwnedArgs>,
     /// For how long it ran before it began to wait.
     pub ran_ns: u64,
+}
+
+/// Records of waits that are over, for those to come: a worker asks for the next job as soon as it has done one. So a thread
+/// keeps what a wait of its clients took (the record that the shards know, its own, a copy of the arguments) rather than free
+/// it and allocate the same again.
+///
+/// Nobody else knows an idle record: one that a shard or a message still has is freed when they drop it.
+#[derive(Debug, Default)]
+#[expect(clippy::vec_box, reason = "the boxes are what is kept")]
+pub struct IdleWaits(Vec<Box<Blocked>>);
+
+impl IdleWaits {
+    /// A record of a wait that begins, registered nowhere yet.
+    pub(crate) fn begin(&mut self, client: Client, also: Option<ShardId>, on: &BlockOn) -> Box<Blocked> {
+        let waiting = |mut args: OwnedArgs| {
+            args.set(on.args);
+            let wait = Wait { client, args, when: on.when, also, serve: on.serve };
+            Waiter { claim: Claim::default(), wait, heeds_loss: on.heeds_loss }
+        };
+        let (timeout_ms, null_array) = (on.timeout_ms, on.null_array);
+        match self.0.pop() {
+            Some(mut blocked) => {
+                let waiter = Arc::get_mut(&mut blocked.waiter).expect("nobody else knows an idle record");
+                *waiter = waiting(std::mem::take(&mut waiter.wait.args));
+                (blocked.timeout_ms, blocked.null_array, blocked.ran_ns) = (timeout_ms, null_array, 0);
+                blocked
+            }
+            None => {
+                let (waiter, tickets) = (Arc::new(waiting(OwnedArgs::default())), SmallVec::new());
+                Box::new(Blocked { waiter, tickets, timeout_ms, null_array, said: None, ran_ns: 0 })
+            }
+        }
+    }
+
+    /// Keeps the record of a wait that is over, unless somebody else still knows it.
+    pub fn put_back(&mut self, mut blocked: Box<Blocked>) {
+        let is_small = blocked.waiter.wait.args.memory_bytes() <= ARGS_BYTES_MAX;
+        if is_small && self.0.len() < IDLE_MAX && Arc::get_mut(&mut blocked.waiter).is_some() {
+            blocked.tickets.clear();
+            blocked.said = None;
+            self.0.push(blocked);
+        }
+    }
 }
 
 /// A command that undoes a pop, should the client turn out to be gone.

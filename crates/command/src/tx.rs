@@ -16,7 +16,12 @@ use crate::error::CommandError;
 use crate::host::Host;
 use crate::store::{Located, Store};
 use crate::table::{Command, Table};
-use crate::task::{Blocked, Client, Medium, Outcome, Post, Published, Receiver, Restore, Task, Wait, When};
+use crate::task::{
+    Blocked, Client, IdleWaits, Medium, Outcome, Post, Published, Receiver, Restore, Task, Wait, When,
+};
+
+/// Ready keys for which a shard keeps memory.
+const READY_KEPT_MAX: usize = 64;
 
 /// What the commands of one transaction share.
 pub struct Tx<'t> {
@@ -43,6 +48,8 @@ pub struct Tx<'t> {
     /// Whether somebody waits for a key that came to be.
     pub has_ready: bool,
     pub(crate) blocked: Option<Box<Blocked>>,
+    /// Records for waits to come.
+    pub idle_waits: IdleWaits,
     /// What undoes the pop of the command that ran last, if it said so.
     pub restore: Option<Restore>,
 }
@@ -63,6 +70,7 @@ impl<'t> Tx<'t> {
             wanted: SmallVec::new(),
             has_ready: false,
             blocked: None,
+            idle_waits: IdleWaits::default(),
             restore: None,
         }
     }
@@ -172,8 +180,13 @@ impl<'t> Tx<'t> {
                 index += 1;
                 continue;
             }
-            for ready in std::mem::take(&mut self.hold.shard_mut(id).ready) {
+            let mut keys = std::mem::take(&mut self.hold.shard_mut(id).ready);
+            for ready in keys.drain(..) {
                 self.serve_key(id, &ready, host);
+            }
+            let ready = &mut self.hold.shard_mut(id).ready;
+            if ready.is_empty() && keys.capacity() <= READY_KEPT_MAX {
+                *ready = keys;
             }
             // Serving may have made other keys ready (a move), on shards that were looked at already.
             index = 0;

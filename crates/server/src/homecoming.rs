@@ -14,6 +14,9 @@ use crate::migration::Returned;
 use crate::session::{ReplyMode, Retry, Session, State};
 use crate::thread::Thread;
 
+/// Messages to post for which a thread keeps memory.
+const POSTS_KEPT_MAX: usize = 256;
+
 impl Thread {
     /// Takes one message.
     pub(crate) fn receive(&mut self, message: Message) {
@@ -197,7 +200,8 @@ impl Thread {
     /// Sends the messages of the transactions that are over.
     pub(crate) fn post_all(&mut self) {
         while !self.tx.posts.is_empty() {
-            for post in std::mem::take(&mut self.tx.posts) {
+            let mut posts = std::mem::take(&mut self.tx.posts);
+            for post in posts.drain(..) {
                 match post {
                     Post::Served { ref waiter, .. } => {
                         let thread = waiter.wait.client.thread;
@@ -210,6 +214,9 @@ impl Thread {
                     Post::Flushed => self.host.tell_of_flush(),
                     Post::ServeLater { .. } => self.host.own_mail.push_back(Message::Post(post)),
                 }
+            }
+            if self.tx.posts.is_empty() && posts.capacity() <= POSTS_KEPT_MAX {
+                self.tx.posts = posts;
             }
         }
     }
@@ -237,8 +244,8 @@ impl Thread {
                     unreachable!("only a waiting client is served");
                 };
                 wait.blocked.tickets.retain(|other| (other.shard, other.number) != ticket);
-                self.end_wait(conn, &wait);
-                self.host.note_unblocked(conn, &wait.blocked);
+                drop(waiter);
+                self.end_wait(conn, wait);
                 self.reply_and_go_on(conn, &mut reply);
             }
             Post::Free(garbage) => self.host.discard(garbage),
@@ -359,13 +366,14 @@ impl Thread {
     pub(crate) fn unblock(&mut self, conn: ConnId, reply: &mut Output) {
         let Some(session) = self.host.connections.session(conn) else { return };
         if let State::Blocked(wait) = std::mem::replace(&mut session.state, State::Ready) {
-            self.end_wait(conn, &wait);
-            self.host.note_unblocked(conn, &wait.blocked);
+            self.end_wait(conn, wait);
             self.reply_and_go_on(conn, reply);
         }
     }
 
-    fn end_wait(&mut self, conn: ConnId, wait: &crate::session::Wait) {
+    /// Clears up behind a wait that has ended, before its client, if it is still there, is answered: its next command may be
+    /// such a wait again.
+    fn end_wait(&mut self, conn: ConnId, wait: crate::session::Wait) {
         let stats = self.host.stats();
         if let Some(deadline_ms) = wait.deadline_ms {
             self.host.timers.remove(deadline_ms, conn);
@@ -373,6 +381,8 @@ impl Thread {
         }
         stats.blocked_clients.sub(1);
         self.forget_tickets(&wait.blocked);
+        self.host.note_unblocked(conn, &wait.blocked);
+        self.tx.idle_waits.put_back(wait.blocked);
     }
 
     /// The peer will send nothing more, or (`error`) is gone.
@@ -395,7 +405,7 @@ impl Thread {
             State::Blocked(wait) => {
                 // If it is served at this moment, its reply comes too late, and is undone.
                 let _is_unserved = wait.blocked.waiter.claim.end();
-                self.end_wait(conn, &wait);
+                self.end_wait(conn, wait);
             }
             State::Postponed(_) => self.host.stats().blocked_clients.sub(1),
             _ => {}

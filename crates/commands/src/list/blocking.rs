@@ -16,11 +16,12 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, BlockOn, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Serve, Shape, When,
-    double, integer, key, oneof, parse_timeout_ms, token,
+    Acl, ArgSlices, BlockOn, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, OwnedArgs, Route, Run,
+    Serve, Shape, When, double, integer, key, oneof, parse_timeout_ms, token,
 };
-use ds::list::{End, List};
+use ds::list::{Element, End, List};
 use keyspace::Kind;
+use smallvec::SmallVec;
 
 use super::lmove::try_move;
 use super::pop::{Pop, parse_mpop};
@@ -129,13 +130,16 @@ fn serve_pop(ctx: &mut Ctx, key: &[u8], pop: Pop) -> Result<bool, CommandError> 
         End::Head => (count as i64 - 1, true),
         End::Tail => (-(count as i64), false),
     };
-    let values: Vec<Vec<u8>> = list.iter(from, reverse).take(count).map(|value| value.to_vec()).collect();
-    let mut restore = vec![push_command(pop.end), key];
-    restore.extend(values.iter().map(Vec::as_slice));
+    let restore = {
+        let values: SmallVec<[Element; 1]> = list.iter(from, reverse).take(count).collect();
+        let mut args: ArgSlices = [push_command(pop.end), key].into_iter().collect();
+        args.extend(values.iter().map(|value| &**value));
+        OwnedArgs::new(&args)
+    };
     if !pop.try_key(ctx, key)? {
         return Ok(false);
     }
-    ctx.restore_with(&restore);
+    ctx.restore_with(restore);
     Ok(true)
 }
 

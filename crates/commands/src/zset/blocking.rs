@@ -7,8 +7,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Serve, Shape, double, integer,
-    key, oneof, parse_timeout_ms, token,
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, OwnedArgs, Route, Run, Serve, Shape,
+    double, integer, key, oneof, parse_timeout_ms, token,
 };
 use ds::zset::ZSet;
 use keyspace::Kind;
@@ -115,6 +115,6 @@ fn serve(ctx: &mut Ctx, key: &[u8], pop: Pop) -> Result<bool, CommandError> {
         return Ok(false);
     }
     let members: Vec<(&[u8], f64)> = taken.iter().map(|(member, score)| (&member[..], *score)).collect();
-    with_zadd(key, &members, |args| ctx.restore_with(args));
+    with_zadd(key, &members, |args| ctx.restore_with(OwnedArgs::new(args)));
     Ok(true)
 }

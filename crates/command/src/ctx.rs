@@ -3,8 +3,6 @@
 //! The parts are fields, so that a function can read from the store while it writes the reply.
 
 use resp::Reply;
-use shard::ShardId;
-use smallvec::SmallVec;
 
 use crate::args::OwnedArgs;
 use crate::error::{CommandError, CommandResult};
@@ -76,15 +74,7 @@ impl Ctx<'_, '_> {
             Needs::Several(ids) => ids,
             needs => unreachable!("the first key's shard is entered, and another one is not: {needs:?}"),
         };
-        Err(self.again(wanted))
-    }
-
-    /// The command, which has changed nothing yet, is to run again with these shards entered in order: it returns the error that
-    /// this answers, which nobody sees.
-    pub fn again(&mut self, mut wanted: SmallVec<[ShardId; 8]>) -> CommandError {
-        wanted.sort_unstable();
-        self.store.tx.wanted = wanted;
-        CommandError::EXEC_ABORTED
+        Err(CommandError::again(wanted))
     }
 
     /// Whether a blocking command may wait: not inside MULTI or a script.

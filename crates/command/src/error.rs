@@ -1,10 +1,18 @@
-//! The errors that clients see, all texts in one place, as Redis 7.2 words them.
+//! Why a command has no result: the errors that clients see, all texts in one place, as Redis 7.2 words them; or that it is to run again.
 
 use std::borrow::Cow;
 
-/// An error reply: the text after the `-`.
+use shard::ShardId;
+
+/// An error reply, the text after the `-`, or [`CommandError::again`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CommandError(Cow<'static, [u8]>);
+pub struct CommandError(Why);
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Why {
+    Text(Cow<'static, [u8]>),
+    Again(Box<[ShardId]>),
+}
 
 /// What a command function returns; it has written its reply when this is `Ok`.
 pub type CommandResult = Result<(), CommandError>;
@@ -12,7 +20,7 @@ pub type CommandResult = Result<(), CommandError>;
 macro_rules! texts {
     ($($name:ident = $text:literal;)*) => {
         impl CommandError {
-            $(#[doc = concat!("`", $text, "`")] pub const $name: CommandError = CommandError(Cow::Borrowed($text.as_bytes()));)*
+            $(#[doc = concat!("`", $text, "`")] pub const $name: CommandError = CommandError::fixed($text);)*
         }
     };
 }
@@ -55,12 +63,31 @@ texts! {
 impl CommandError {
     /// An error with this text, code word included, for constants.
     pub const fn fixed(text: &'static str) -> Self {
-        CommandError(Cow::Borrowed(text.as_bytes()))
+        CommandError(Why::Text(Cow::Borrowed(text.as_bytes())))
     }
 
     /// An error with a text of its own, code word included.
     pub fn new(text: impl Into<Vec<u8>>) -> Self {
-        CommandError(Cow::Owned(text.into()))
+        CommandError(Why::Text(Cow::Owned(text.into())))
+    }
+
+    /// No error: the command, which has changed nothing yet, is to run again with these shards entered. Whoever runs commands sees to
+    /// that ([`crate::Outcome::Again`]), and no client hears of it.
+    pub fn again(shards: impl IntoIterator<Item = ShardId>) -> Self {
+        CommandError(Why::Again(shards.into_iter().collect()))
+    }
+
+    /// Whether the command is to run again.
+    pub(crate) fn is_again(&self) -> bool {
+        matches!(self.0, Why::Again(_))
+    }
+
+    /// The shards with which the command is to run again, if it is.
+    pub(crate) fn into_again(self) -> Result<Box<[ShardId]>, CommandError> {
+        match self.0 {
+            Why::Again(shards) => Ok(shards),
+            Why::Text(_) => Err(self),
+        }
     }
 
     /// An error that quotes what a client sent, as it is; see [`shown`].
@@ -86,12 +113,15 @@ impl CommandError {
 
     /// The text after the `-`.
     pub fn text(&self) -> &[u8] {
-        &self.0
+        match &self.0 {
+            Why::Text(text) => text,
+            Why::Again(_) => b"TRYAGAIN the command needs more shards",
+        }
     }
 
     /// The code word, which `INFO errorstats` counts by.
     pub fn code(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(self.0.split(|&byte| byte == b' ').next().unwrap_or_default())
+        String::from_utf8_lossy(self.text().split(|&byte| byte == b' ').next().unwrap_or_default())
     }
 }
 
@@ -104,6 +134,6 @@ pub(crate) fn shown(sent: &[u8], bytes_max: usize) -> &[u8] {
 
 impl std::fmt::Display for CommandError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&String::from_utf8_lossy(&self.0))
+        f.write_str(&String::from_utf8_lossy(self.text()))
     }
 }

@@ -144,7 +144,7 @@ pub enum Outcome {
     /// It waits; there is no reply yet.
     Blocked(Box<Blocked>),
     /// It touched a shard that it could not have: it has changed nothing, unless something had expired, and must run again with these entered.
-    Again(SmallVec<[ShardId; 8]>),
+    Again(Box<[ShardId]>),
 }
 
 /// Serves a waiter from `key`, which its [`When`] found good; false, without a reply, if there is nothing for it.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use keyspace::{Config, UnixMs};
 use resp::{Output, Reply};
 use shard::{Hold, Ready, ShardId, Subscriber, Told, Tracker, Waiter};
-use smallvec::SmallVec;
 
 use crate::ctx::Ctx;
 use crate::entry::{Flag, Group, Run};
@@ -43,8 +42,6 @@ pub struct Tx<'t> {
     pub is_silent: bool,
     /// Where the key of the command to be run next lies, if that was found out on the way to its shard.
     pub located: Located,
-    /// Shards that a command needed as it went and could not have.
-    pub wanted: SmallVec<[ShardId; 8]>,
     /// Whether somebody waits for a key that came to be.
     pub has_ready: bool,
     pub(crate) blocked: Option<Box<Blocked>>,
@@ -67,7 +64,6 @@ impl<'t> Tx<'t> {
             wrote: false,
             is_silent: false,
             located: Located::default(),
-            wanted: SmallVec::new(),
             has_ready: false,
             blocked: None,
             idle_waits: IdleWaits::default(),
@@ -93,7 +89,7 @@ impl<'t> Tx<'t> {
         let located = std::mem::take(&mut self.located);
         let mut ctx = Ctx { command, args, reply, store: Store { tx: self, client: *client, located }, host };
         let result = function(&mut ctx);
-        if client.tracks {
+        if client.tracks && !result.as_ref().is_err_and(CommandError::is_again) {
             self.remember(command, args, client);
         }
         match result {
@@ -103,15 +99,19 @@ impl<'t> Tx<'t> {
             },
             Err(error) => {
                 out.truncate(mark);
-                if !self.wanted.is_empty() {
-                    // What it published it will publish again; what had expired is gone, and that is news only now.
-                    if !self.wrote {
-                        self.posts.truncate(post_count);
+                match error.into_again() {
+                    Ok(shards) => {
+                        // What it published it will publish again; what had expired is gone, and that is news only now.
+                        if !self.wrote {
+                            self.posts.truncate(post_count);
+                        }
+                        Outcome::Again(shards)
                     }
-                    return Outcome::Again(std::mem::take(&mut self.wanted));
+                    Err(error) => {
+                        Reply::new(out, client.proto).error(error.text());
+                        Outcome::Failed
+                    }
                 }
-                Reply::new(out, client.proto).error(error.text());
-                Outcome::Failed
             }
         }
     }
@@ -120,7 +120,7 @@ impl<'t> Tx<'t> {
     #[cold]
     fn remember(&mut self, command: &Command, args: &[&[u8]], client: &Client) {
         let reads = command.has(Flag::ReadOnly) && command.entry.group != Group::Scripting;
-        if !reads || !self.wanted.is_empty() {
+        if !reads {
             return;
         }
         let placement = self.hold.shards().placement();

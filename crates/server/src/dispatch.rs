@@ -419,7 +419,7 @@ impl Thread {
                     return;
                 }
                 self.host.count_retry();
-                self.execute(command, args, Needs::several(ids), 0, out);
+                self.execute(command, args, Needs::several(ids.into_vec().into()), 0, out);
             }
         }
     }

@@ -94,7 +94,12 @@ impl Thread {
             Outcome::Blocked(blocked) => self.with_session(conn, |thread, _| thread.begin_wait(blocked)),
             Outcome::Again(ids) => {
                 let Work::Run(command) = task.work else { unreachable!("only a command runs again") };
-                let retry = Retry { command, args: task.args, needs: Needs::several(ids), tries: 0 };
+                let retry = Retry {
+                    command,
+                    args: task.args,
+                    needs: Needs::several(ids.into_vec().into()),
+                    tries: 0,
+                };
                 if self.host.shared.snapshots.is_cutting() {
                     // That may be why, and will take a moment.
                     return self.host.hold_back_until_next_slice(conn, retry);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use acl::{Context, Lack};
-use command::{Callee, Client, Command, CommandError, Flag, Needs, Tx};
+use command::{Callee, Client, Command, CommandError, Flag, Needs, Outcome, Tx};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
 use script::{
@@ -257,7 +257,7 @@ impl ThreadHost {
         client: Client,
         call: &Call,
         reply: &mut Reply,
-    ) -> script::Outcome {
+    ) -> Result<script::Errors, CommandError> {
         let (mut engine, mut functions) = (self.scripting.engine.take(), self.scripting.functions.take());
         let client = as_in_script(client);
         let mut session = match self.scripting.session.take() {
@@ -285,6 +285,7 @@ impl ThreadHost {
             started_ms,
             is_slow: false,
             reach: Reach::Declared,
+            wanted: SmallVec::new(),
             is_watched: call.program.reach().may_roam(trusted_after),
         };
         let (keys, args) = call.request[3..].split_at(call.key_count);
@@ -297,7 +298,7 @@ impl ThreadHost {
             }
             (Program::Script(_), None, _) | (Program::Function(..), _, None) => script::Outcome::Missing,
         };
-        let (reach, is_slow) = (run.reach, run.is_slow);
+        let (reach, is_slow, wanted) = (run.reach, run.is_slow, run.wanted);
         run.tx.is_silent = false;
         let may_be_noted = reach == Reach::Roaming || matches!(outcome, script::Outcome::Returned(_));
         if may_be_noted && call.program.reach().note(reach, trusted_after) {
@@ -317,7 +318,11 @@ impl ThreadHost {
         self.current = caller;
         (self.scripting.engine, self.scripting.functions) = (engine, functions);
         self.note_state_bytes();
-        outcome
+        match outcome {
+            script::Outcome::Missing => Err(CommandError::NO_SCRIPT),
+            script::Outcome::Retry => Err(CommandError::again(wanted)),
+            script::Outcome::Returned(errors) | script::Outcome::Raised(errors) => Ok(errors),
+        }
     }
 
     /// Lets others see how much memory the Lua states of this thread take.
@@ -379,6 +384,8 @@ struct Run<'a, 't> {
     started_ms: u64,
     is_slow: bool,
     reach: Reach,
+    /// With which shards it is to run again, when it is.
+    wanted: SmallVec<[ShardId; 8]>,
     /// It is not trusted yet: which keys it touches is looked at.
     is_watched: bool,
 }
@@ -404,6 +411,10 @@ impl script::Host for Run<'_, '_> {
         let started = self.host.driver.clock().ticks();
         let mark = out.mark();
         let mut outcome = self.tx.run(command, args, &client, self.host, out);
+        while let Outcome::Again(shards) = outcome {
+            self.enter(&Needs::several(shards.into_vec().into()))?;
+            outcome = self.tx.run(command, args, &client, self.host, out);
+        }
         self.host.count_command(command, args, &client, started, &mut outcome, mark, out);
         self.host.monitor(command, args, true);
         Ok(())
@@ -544,10 +555,9 @@ impl<'t> Run<'_, 't> {
 
     /// The script runs again with these shards beside those that it holds.
     fn again(&mut self, ids: &[ShardId]) -> Interrupt {
-        let mut wanted: SmallVec<[ShardId; 8]> = self.tx.hold.entered().into();
-        wanted.extend_from_slice(ids);
-        wanted.push(self.tx.hold.shards().roaming());
-        self.tx.wanted = wanted;
+        self.wanted = self.tx.hold.entered().into();
+        self.wanted.extend_from_slice(ids);
+        self.wanted.push(self.tx.hold.shards().roaming());
         Interrupt::Retry
     }
 

@@ -106,8 +106,7 @@ fn scan(ctx: &mut Ctx) -> CommandResult {
             if !may_begin_again {
                 break;
             }
-            let wanted = hold.entered().iter().copied().chain([next]).collect();
-            return Err(ctx.again(wanted));
+            return Err(CommandError::again(hold.entered().iter().copied().chain([next])));
         }
     }
     let at_end = usize::from(cursor.shard) >= shard_count;
@@ -200,9 +199,7 @@ fn enter_by_chance(ctx: &mut Ctx) -> Result<Option<ShardId>, CommandError> {
     // All are busy: one that was waited for before has to do.
     let with_keys = ctx.store.entered().into_iter().find(|id| !ctx.store.db(*id).is_empty());
     if with_keys.is_none() {
-        ctx.store.tx.wanted.extend(wanted);
-        // Nobody sees it.
-        return Err(CommandError::EXEC_ABORTED);
+        return Err(CommandError::again(wanted));
     }
     Ok(with_keys)
 }

@@ -181,9 +181,7 @@ fn send(ctx: &mut Ctx, target: Target, migration: Migration) -> CommandResult {
     let host = ThreadHost::of(ctx.host);
     host.shared.send_parcels(target, Box::new(returned))?;
     host.session().state = State::Away;
-    ctx.store.tx.wanted = ctx.store.entered();
-    // Nobody sees it.
-    Err(CommandError::EXEC_ABORTED)
+    Err(CommandError::again(ctx.store.entered()))
 }
 
 /// A round is over.

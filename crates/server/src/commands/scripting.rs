@@ -138,17 +138,11 @@ pub(super) fn run_program(
     }
     let call = Call { program, request: ctx.args, key_count, is_read_only: is_read_only || flags.no_writes };
     let client = ctx.store.client;
-    match ThreadHost::of(ctx.host).run_program(ctx.store.tx, client, &call, &mut ctx.reply) {
-        script::Outcome::Missing => Err(CommandError::NO_SCRIPT),
-        // The shards that it wants are noted in the transaction.
-        script::Outcome::Retry => Err(CommandError::BUSY),
-        script::Outcome::Returned(errors) | script::Outcome::Raised(errors) => {
-            if errors.count > 0 {
-                ThreadHost::of(ctx.host).count_errors_of_script(ctx.command, &errors);
-            }
-            Ok(())
-        }
+    let errors = ThreadHost::of(ctx.host).run_program(ctx.store.tx, client, &call, &mut ctx.reply)?;
+    if errors.count > 0 {
+        ThreadHost::of(ctx.host).count_errors_of_script(ctx.command, &errors);
     }
+    Ok(())
 }
 
 const SCRIPT: Entry = Entry {

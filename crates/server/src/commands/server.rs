@@ -207,9 +207,7 @@ fn bgsave(ctx: &mut Ctx) -> CommandResult {
         return Ok(());
     }
     if ctx.store.entered().len() < shared.shards.len() {
-        ctx.store.tx.wanted = shared.shards.ids().collect();
-        // Nobody sees it.
-        return Err(CommandError::EXEC_ABORTED);
+        return Err(CommandError::again(shared.shards.ids()));
     }
     let begun = host.begin_background_save(&mut ctx.store.tx.hold);
     begun.map_err(|error| CommandError::new(format!("ERR {error}")))?;

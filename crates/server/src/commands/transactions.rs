@@ -159,8 +159,7 @@ fn exec(ctx: &mut Ctx) -> CommandResult {
             let session = ThreadHost::of(ctx.host).session();
             session.client = client;
             session.multi = Some(multi);
-            ctx.store.tx.wanted = ids;
-            return Err(CommandError::EXEC_ABORTED);
+            return Err(CommandError::again(ids));
         }
     }
     ThreadHost::of(ctx.host).unwatch();

@@ -55,6 +55,20 @@ fn changed_rules_hold_from_the_reply_on() {
 }
 
 #[test]
+fn who_may_do_everything_from_now_on_may_sort_by_other_keys() {
+    on_each_server(|server| {
+        let admin = &mut server.client();
+        set(admin, "x on nopass ~a +@all");
+        let client = &mut client_of(server, "x");
+        check(client, "RPUSH a 2 1", "(integer) 2");
+        let refused = "(error) ERR BY option of SORT denied due to insufficient ACL permissions.";
+        check(client, "SORT a BY w_*", refused);
+        set(admin, "x ~* &*");
+        check(client, "SORT a BY w_*", "1) \"1\"\n2) \"2\"");
+    });
+}
+
+#[test]
 fn clients_of_removed_users_are_disconnected() {
     on_each_server(|server| {
         let admin = &mut server.client();

@@ -118,6 +118,8 @@ impl Session {
     /// Acts as what its user is now; false if it is to be disconnected.
     pub(super) fn follow(&mut self, latest: &Latest) -> bool {
         let Some(before) = self.access.follow(latest) else { return false };
+        // Of a client without limits nobody looks at it again.
+        self.client.reads_all_keys |= !self.access.is_limited();
         let user = self.access.user();
         let may_keep = |name: &Arc<[u8]>| user.allows_channel(name, false);
         user.keeps_channels_of(&before.user)

@@ -288,16 +288,7 @@ impl ThreadHost {
             wanted: SmallVec::new(),
             is_watched: call.program.reach().may_roam(trusted_after),
         };
-        let (keys, args) = call.request[3..].split_at(call.key_count);
-        let outcome = match (call.program, &mut engine, &mut functions) {
-            (Program::Script(script), Some(engine), _) => {
-                engine.eval(script.sha(), keys, args, &mut run, reply)
-            }
-            (Program::Function(library, index), _, Some(functions)) => {
-                functions.call(library, *index, keys, args, &mut run, reply)
-            }
-            (Program::Script(_), None, _) | (Program::Function(..), _, None) => script::Outcome::Missing,
-        };
+        let outcome = run.run(&mut engine, &mut functions, reply);
         let (reach, is_slow, wanted) = (run.reach, run.is_slow, run.wanted);
         run.tx.is_silent = false;
         let may_be_noted = reach == Reach::Roaming || matches!(outcome, script::Outcome::Returned(_));
@@ -388,6 +379,26 @@ struct Run<'a, 't> {
     wanted: SmallVec<[ShardId; 8]>,
     /// It is not trusted yet: which keys it touches is looked at.
     is_watched: bool,
+}
+
+impl Run<'_, '_> {
+    /// Runs the program in the state that has it.
+    fn run(
+        &mut self,
+        engine: &mut Option<Box<Engine>>,
+        functions: &mut Option<Box<FunctionEngine>>,
+        reply: &mut Reply,
+    ) -> script::Outcome {
+        let Call { program, request, key_count, .. } = self.call;
+        let (keys, args) = request[3..].split_at(key_count);
+        match (program, engine, functions) {
+            (Program::Script(script), Some(engine), _) => engine.eval(script.sha(), keys, args, self, reply),
+            (Program::Function(library, index), _, Some(functions)) => {
+                functions.call(library, *index, keys, args, self, reply)
+            }
+            (Program::Script(_), None, _) | (Program::Function(..), _, None) => script::Outcome::Missing,
+        }
+    }
 }
 
 impl script::Host for Run<'_, '_> {

@@ -8,7 +8,7 @@ use crate::monitor::without_secrets;
 use crate::settings::{LATENCY_TRACKING, SLOWLOG_LOG_SLOWER_THAN, SLOWLOG_MAX_LEN};
 use crate::stats::{EntryType, ThreadStats, duration_bucket};
 use crate::thread::ThreadHost;
-use crate::watch::{SlowCommand, shortened};
+use crate::totals::{SlowCommand, shortened};
 
 impl ThreadHost {
     /// This thread's counters.

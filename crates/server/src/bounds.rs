@@ -6,7 +6,7 @@
 //!   that lets `client_unread_bytes_max` of replies lie is not served until it reads, and is disconnected if it does not.
 //! - Number: `maxclients`, `timeout`, and protected mode.
 //!
-//! Not here: limits of single requests (`resp::Limits`), the commands queued by MULTI (`admit.rs`).
+//! Not here: limits of single requests (`resp::Limits`), the commands queued by MULTI (`life/admit.rs`).
 
 use std::net::IpAddr;
 

@@ -1,37 +1,30 @@
 //! The server: connections, dispatch, configuration, administration.
 //!
-//! A command travels `thread.rs` (bytes → arguments) → `dispatch.rs` (which shards, entered, delegated or queued)
-//! → its function → the connection's output, or `homecoming.rs` if it ran on another thread.
+//! A command travels `life/pipeline.rs` (bytes → arguments) → `life/dispatch.rs` (which shards, entered, delegated or
+//! queued) → its function → the connection's output, or `life/homecoming.rs` if it ran on another thread.
 
 mod accounting;
-mod admit;
-mod background;
 mod bounds;
-mod busy;
+mod clients;
 mod commands;
 mod connections;
 mod crash;
 mod cron;
 mod cross_protocol;
+mod daemon;
 mod defrag;
-mod dispatch;
 mod error;
 mod eviction;
-mod gather;
-mod homecoming;
 mod latency_monitor;
 mod library_store;
-mod lifecycle;
+mod life;
 mod listeners;
 mod log;
 mod memcached;
 mod message;
-mod migration;
 mod monitor;
 mod parser;
 mod patterns;
-mod pause;
-mod pipeline;
 mod populate;
 mod processors;
 mod pubsub;
@@ -51,10 +44,10 @@ mod supervisor;
 mod system;
 mod thread;
 mod timers;
+mod totals;
 mod tracking;
 mod users;
 mod version;
-mod watch;
 
 pub use simulated::{SimulatedServer, SimulatedThread, simulate};
 pub use start::run;

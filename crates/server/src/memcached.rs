@@ -1,6 +1,6 @@
 //! Connections on which memcached's protocol is spoken: from input to commands.
 //!
-//! The same as `pipeline.rs` does for Redis' protocol, without windows. Where a password is required, a client says
+//! The same as `life/pipeline.rs` does for Redis' protocol, without windows. Where a password is required, a client says
 //! `set <anything> 0 0 <bytes>␍␊<user> <password>␍␊` first, as memcached has it.
 
 use proactor::{CloseMode, ConnId};
@@ -8,7 +8,7 @@ use resp::Output;
 use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Verb, Words};
 
 use crate::bounds::is_enough_output;
-use crate::pipeline::ROUNDS_PER_TURN;
+use crate::life::pipeline::ROUNDS_PER_TURN;
 use crate::session::State;
 use crate::settings::MEMCACHED_ITEM_SIZE_MAX;
 use crate::thread::Thread;

@@ -6,9 +6,9 @@ use command::{Client, Post, Published, Task};
 use proactor::Socket;
 use shard::Node;
 
-use crate::gather::{Answer, Question};
+use crate::commands::migrate::delivery::Returned;
+use crate::life::gather::{Answer, Question};
 use crate::listeners::Listening;
-use crate::migration::Returned;
 use crate::populate::Share;
 use crate::session::Protocol;
 use crate::snapshot::Loaded;

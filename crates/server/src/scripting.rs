@@ -517,7 +517,7 @@ impl<'t> Run<'_, 't> {
         }
         self.lacks_room &= !command.is_write();
         if command.is_write() && self.host.shared.refuses_writes() {
-            return Err(CommandError::fixed(crate::admit::MISCONF));
+            return Err(CommandError::fixed(crate::life::admit::MISCONF));
         }
         Ok(command)
     }

@@ -8,7 +8,7 @@ use command::{Blocked, Client, CommandId, Needs, OwnedArgs};
 use proactor::{CloseMode, Usage};
 use shard::{Scope, WatchFlag};
 
-use crate::migration::Migration;
+use crate::commands::migrate::delivery::Migration;
 use crate::tracking::{Caching, ClientTracking};
 
 /// What a connection is doing.
@@ -26,7 +26,7 @@ pub(crate) enum State {
     /// Its command waits for the end of `CLIENT PAUSE`.
     Postponed(Postponed),
     /// Its command asked all threads and waits for their answers.
-    Gathering(crate::gather::Gathering),
+    Gathering(crate::life::gather::Gathering),
     /// It is to be closed in this way.
     Closing(CloseMode),
 }

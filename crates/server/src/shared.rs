@@ -13,19 +13,19 @@ use keyspace::Config;
 use proactor::{Inbox, Node, Waker};
 use shard::{Placement, Subscriber};
 
+use crate::commands::migrate::delivery::Migrations;
 use crate::cross_protocol::AttackLog;
 use crate::eviction::Exceeded;
 use crate::library_store::LibraryStore;
 use crate::listeners::Listeners;
 use crate::message::Message;
-use crate::migration::Migrations;
 use crate::patterns::Patterns;
 use crate::script_store::{ScriptStore, SlowKind, SlowScript};
 use crate::settings::Settings;
 use crate::shutdown::Shutdown;
 use crate::snapshot::Snapshots;
 use crate::stats::ThreadStats;
-use crate::watch::Watch;
+use crate::totals::Watch;
 
 /// A thread as the others see it.
 pub(crate) struct Remote {

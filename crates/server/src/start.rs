@@ -12,7 +12,7 @@ use acl::Users;
 use config::{Invocation, Value, WithoutEffect};
 use proactor::{Driver, Waker};
 
-use crate::background::Background;
+use crate::daemon::Background;
 use crate::error::Error;
 use crate::listeners::Listening;
 use crate::settings::{

@@ -9,7 +9,7 @@
 //!
 //! Invariants: the thread never waits for another one; it never sleeps while it keeps a baton.
 //!
-//! Not here: how input becomes commands (`pipeline.rs`), how a command comes to its shards (`dispatch.rs`), what comes back from elsewhere (`homecoming.rs`).
+//! Not here: how input becomes commands (`life/pipeline.rs`), how a command comes to its shards (`life/dispatch.rs`), what comes back from elsewhere (`life/homecoming.rs`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -64,7 +64,7 @@ pub(crate) struct ThreadHost {
     pub(crate) eviction: Eviction,
     /// Clients that are beyond a bound.
     pub(crate) watchlist: Watchlist,
-    pub(crate) pausing: crate::pause::Pausing,
+    pub(crate) pausing: crate::life::pause::Pausing,
     /// Connections that get a line for every command.
     pub(crate) monitors: Vec<ConnId>,
     /// What it has to tell when its turn ends.
@@ -198,7 +198,7 @@ impl Thread {
                 stale_watches: Vec::new(),
                 eviction: Eviction::new(shared.started_ms ^ u64::from(id), shared.shards.len()),
                 watchlist: Watchlist::default(),
-                pausing: crate::pause::Pausing::default(),
+                pausing: crate::life::pause::Pausing::default(),
                 monitors: Vec::new(),
                 broadcasts: crate::tracking::Broadcasts::default(),
                 sleepers: crate::pubsub::Sleepers::default(),

@@ -15,8 +15,8 @@ use script::{FunctionEngine, Library, LibrarySet};
 
 use super::scripting::{SCRIPT_KEYS, SCRIPT_KEYS_RO, check_key_count, refuse_source, run_program};
 use super::subcommand_error;
-use crate::busy;
 use crate::library_store::Loading;
+use crate::life::busy;
 use crate::script_store::SlowKind;
 use crate::scripting::ScriptFailure;
 use crate::shared::Shared;

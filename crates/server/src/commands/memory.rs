@@ -10,7 +10,7 @@ use command::{
 };
 
 use super::info::MemoryFigures;
-use crate::gather::Part;
+use crate::life::gather::Part;
 use crate::thread::{Thread, ThreadHost};
 
 /// The family of MEMORY.

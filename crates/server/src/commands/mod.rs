@@ -16,7 +16,7 @@ mod info;
 mod latency;
 mod memcached;
 mod memory;
-mod migrate;
+pub(crate) mod migrate;
 mod module;
 mod monitor;
 mod pubsub;

@@ -7,7 +7,7 @@ use command::{
     integer, key, keyword_is, oneof, parse_i64, string, token,
 };
 
-use crate::busy;
+use crate::life::busy;
 use crate::script_store::SlowKind;
 use crate::scripting::{Call, Program, ScriptFailure, Wanted};
 use crate::thread::ThreadHost;

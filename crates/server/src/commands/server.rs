@@ -9,7 +9,7 @@ use command::{
 };
 use resp::Reply;
 
-use crate::gather::Part;
+use crate::life::gather::Part;
 use crate::shutdown::How;
 use crate::thread::ThreadHost;
 use crate::version::REDIS_VERSION;

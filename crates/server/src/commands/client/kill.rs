@@ -11,7 +11,7 @@ use resp::Reply;
 
 use super::SUBCOMMAND;
 use super::list::Class;
-use crate::gather::Part;
+use crate::life::gather::Part;
 use crate::session::Session;
 use crate::thread::{Thread, ThreadHost};
 

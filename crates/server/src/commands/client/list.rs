@@ -11,7 +11,7 @@ use proactor::Usage;
 use resp::Proto;
 
 use super::SUBCOMMAND;
-use crate::gather::Part;
+use crate::life::gather::Part;
 use crate::session::{Protocol, Session};
 use crate::thread::ThreadHost;
 

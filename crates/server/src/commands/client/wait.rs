@@ -10,7 +10,7 @@ use proactor::ConnId;
 use resp::Reply;
 
 use super::SUBCOMMAND;
-use crate::gather::Part;
+use crate::life::gather::Part;
 use crate::session::Session;
 use crate::thread::{Thread, ThreadHost};
 

@@ -10,7 +10,9 @@
 //! target has, all keys at one moment. Between the rounds the client waits (`State::Away`), its command being run anew
 //! when a round is over; what was sent waits in the session. If the client hangs up, the keys stay.
 //!
-//! Not here: the sending (`migration.rs`).
+//! Not here: the sending (`delivery.rs`).
+
+pub(crate) mod delivery;
 
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ use command::{
 };
 use commands::keys::payload;
 
-use crate::migration::{Content, Migration, Parcel, ParcelState, Returned, Target};
+use self::delivery::{Content, Migration, Parcel, ParcelState, Returned, Target};
 use crate::session::State;
 use crate::thread::ThreadHost;
 

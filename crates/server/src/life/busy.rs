@@ -11,8 +11,8 @@ use proactor::{CloseMode, ConnId, Event};
 use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Node;
 
-use crate::admit::Admission;
-use crate::gather::Part;
+use crate::life::admit::Admission;
+use crate::life::gather::Part;
 use crate::message::Message;
 use crate::parser::Parser;
 use crate::script_store::{Slow, SlowKind};

@@ -7,10 +7,10 @@ use proactor::{CloseMode, ConnId};
 use resp::{Output, Proto, Reply};
 use shard::{Node, Ready, ShardId};
 
-use crate::dispatch::PUT_OFF_MAX;
-use crate::gather::Part;
+use crate::commands::migrate::delivery::Returned;
+use crate::life::dispatch::PUT_OFF_MAX;
+use crate::life::gather::Part;
 use crate::message::Message;
-use crate::migration::Returned;
 use crate::session::{ReplyMode, Retry, Session, State};
 use crate::thread::Thread;
 

@@ -20,7 +20,7 @@ use resp::{Output, Proto, Reply};
 use shard::{Node, PATIENCE_AFTER, ShardId};
 use smallvec::SmallVec;
 
-use crate::admit::Admission;
+use crate::life::admit::Admission;
 use crate::message::Message;
 use crate::session::{ReplyMode, Retry, State, Wait};
 use crate::shared::EntryMode;

@@ -2,7 +2,7 @@
 //!
 //! A thread of the server never waits, so each round of a migration gets a cold thread, which connects, sends every value
 //! as `RESTORE` in one piece, reads the replies, and posts what came of it to the client's thread. No shard is held
-//! meanwhile; `commands/migrate.rs` looks afterwards whether the values are still the same.
+//! meanwhile; `mod.rs` looks afterwards whether the values are still the same.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};

@@ -1,4 +1,4 @@
-//! The beginning and the end of a session.
+//! Clients come and go: the beginning and the end of a session.
 
 use std::sync::atomic::Ordering;
 

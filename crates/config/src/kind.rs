@@ -78,13 +78,8 @@ impl Kind {
     /// # Errors
     /// What is wrong with them, in Redis' words.
     pub fn parse(self, words: &[&str], current: &str) -> Result<Value, String> {
-        // CONFIG SET has all words in one, without quotes.
-        let several = || -> Vec<&str> {
-            match words {
-                [line] => line.split_whitespace().collect(),
-                _ => words.to_vec(),
-            }
-        };
+        // CONFIG SET has all words in one, without quotes, and the text that is kept has none either.
+        let several = || -> Vec<&str> { words.iter().flat_map(|word| word.split_whitespace()).collect() };
         match (self, words) {
             (Kind::Words, _) => Ok(Value::text(several().join(" "))),
             (Kind::Special(Special { read: Read::Words(read), .. }), _) => read(&several(), current),

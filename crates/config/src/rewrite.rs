@@ -28,8 +28,8 @@ impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
         replace_file(path, &self.rewritten(&old, name, lines))
     }
 
-    /// The text of a configuration file with the present values. The first line of `name` gives way to all of them.
-    fn rewritten(&self, old: &[u8], name: &str, others: &[Vec<u8>]) -> Vec<u8> {
+    /// The text of a configuration file, `old`, with the present values. The first line of `name` gives way to all of `others`.
+    pub fn rewritten(&self, old: &[u8], name: &str, others: &[Vec<u8>]) -> Vec<u8> {
         let mut written: Vec<Id> = Vec::new();
         let mut new: Vec<u8> = Vec::with_capacity(old.len());
         let others: String = others.iter().map(|line| other_line(line)).collect();
@@ -76,8 +76,11 @@ impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
     fn line_of(&self, id: Id) -> String {
         let setting = self.table.setting(id);
         let text = self.text(id);
-        let value =
-            if setting.kind.has_words() && !text.is_empty() { text.to_string() } else { quoted(&text) };
+        let value = if setting.kind.has_words() && !text.is_empty() {
+            text.split(' ').map(quoted).collect::<Vec<_>>().join(" ")
+        } else {
+            quoted(&text)
+        };
         format!("{} {value}", setting.name)
     }
 }
@@ -85,7 +88,9 @@ impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
 /// The lines of a text, without their ends.
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let text = text.strip_suffix(b"\n").unwrap_or(text);
-    let lines = text.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let without_end =
+        |line: &'_ [u8]| line.iter().rposition(|&byte| byte != b'\r').map_or(0, |last| last + 1);
+    let lines = text.split(|&byte| byte == b'\n').map(move |line| &line[..without_end(line)]);
     lines.take(if text.is_empty() { 0 } else { usize::MAX })
 }
 

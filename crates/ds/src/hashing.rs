@@ -12,7 +12,7 @@
 //! foldhash is not cryptographic: a client that could time single lookups very finely might learn about the
 //! seed.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, Hasher};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,8 +35,9 @@ impl Seed {
     }
 
     /// A hash function nobody can foresee, from the operating system's randomness.
+    #[expect(clippy::disallowed_types, reason = "the seed that others are passed comes from here")]
     pub fn random() -> Self {
-        Self::new(RandomState::new().hash_one(0_u64))
+        Self::new(std::hash::RandomState::new().hash_one(0_u64))
     }
 }
 

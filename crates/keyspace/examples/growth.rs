@@ -7,6 +7,12 @@
 //! time. Machines have pauses of their own, some of them tens of milliseconds; but they do not hit the same operation
 //! again. So everything is done [`ROUNDS`] times, and of an operation's times the shortest counts among the longest.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "it measures time, and collects what it measured"
+)]
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,5 +1,7 @@
 //! Snapshots of databases that change: what the witness has seen at the end is what there was at the cut, each record once.
 
+#![expect(clippy::disallowed_types, reason = "a test looks at what its witness has seen")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 

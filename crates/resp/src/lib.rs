@@ -32,5 +32,5 @@ pub use inline::split_args;
 pub use integer::parse_integer;
 pub use output::{Chunk, Mark, Output};
 pub use reply::{Proto, Reply};
-pub use request::{Limits, Parsed, ProtocolError, RequestParser};
+pub use request::{BULK_BYTES_LIMIT, Limits, Parsed, ProtocolError, RequestParser};
 pub use value::Value;

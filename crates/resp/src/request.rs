@@ -31,10 +31,14 @@ const WHOLE_ARGS_MAX: usize = UNAUTHENTICATED_ARGS_MAX as usize;
 /// The longest line that `short_length` reads: a type byte, seven digits, CR, LF.
 const SHORT_LINE_BYTES_MAX: usize = 10;
 
+/// The most that [`Limits::bulk_bytes_max`] may be. Lengths of keys, elements and strings in snapshots have 32 bits, a little of
+/// which is for what stands beside them.
+pub const BULK_BYTES_LIMIT: u64 = u32::MAX as u64 - (1 << 20) + 1;
+
 /// What is too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest bulk string (`proto-max-bulk-len`).
+    /// Longest bulk string (`proto-max-bulk-len`), at most [`BULK_BYTES_LIMIT`].
     pub bulk_bytes_max: u64,
     /// Longest line: an inline request, or the line of a length.
     pub inline_bytes_max: usize,

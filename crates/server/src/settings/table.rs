@@ -207,7 +207,7 @@ settings! {
     };
     PROTO_MAX_BULK_LEN = Setting {
         name: "proto-max-bulk-len",
-        kind: Kind::Memory { min: 1 << 20, max: LONG },
+        kind: Kind::Memory { min: 1 << 20, max: resp::BULK_BYTES_LIMIT as i64 },
         unit: "bytes",
         default: "536870912",
         effect: Some(Effect::Data),

@@ -1,0 +1,95 @@
+//! What must hold for any bytes at all in the libraries that decode, used by the test here and by the fuzz targets: nothing panics
+//! or crashes, and what was decoded is encoded in a form that is decoded and encoded to as many bytes again.
+
+#![allow(dead_code, reason = "a fuzz target uses one of the checks")]
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use resp::{Output, Proto, Reply};
+use script::{Engine, Host, Interrupt, Script};
+
+/// So much memory has a script: what is decoded may not take more.
+const MEMORY_BYTES: usize = 64 << 20;
+
+/// Tables may come in another order, so only the lengths are compared.
+const CJSON: &[u8] = b"
+local ok, value = pcall(cjson.decode, ARGV[1])
+if not ok then return 1 end
+local ok, text = pcall(cjson.encode, value)
+if not ok then return 1 end
+return #cjson.encode(cjson.decode(text)) == #text and 1 or text";
+
+/// Nothing is said of what has a nil: tables forget them. What is nested too deep is packed as one.
+const CMSGPACK: &[u8] = b"
+local ok, value = pcall(cmsgpack.unpack, ARGV[1])
+pcall(cmsgpack.unpack_one, ARGV[1])
+pcall(cmsgpack.unpack_limit, ARGV[1], 2, 1)
+if not ok then return 1 end
+local packed = cmsgpack.pack(value)
+if string.find(packed, '\\192', 1, true) then return 1 end
+return #cmsgpack.pack((cmsgpack.unpack(packed))) == #packed and 1 or packed";
+
+/// The first argument is a format.
+const STRUCT: &[u8] = b"
+local found = {pcall(struct.unpack, ARGV[1], ARGV[2])}
+pcall(struct.unpack, ARGV[1], ARGV[2], 2)
+pcall(struct.size, ARGV[1])
+pcall(struct.pack, ARGV[1], 1, ARGV[2], 3, ARGV[2])
+if found[1] then pcall(struct.pack, ARGV[1], unpack(found, 2)) end
+return 1";
+
+/// A server on which scripts that only compute run.
+struct NoServer;
+
+impl Host for NoServer {
+    fn call(&mut self, _: &[&[u8]], _: bool, _: &mut Output) -> Result<(), Interrupt> {
+        Ok(())
+    }
+
+    fn tick(&mut self) -> Result<(), Interrupt> {
+        Ok(())
+    }
+
+    fn log(&mut self, _: i64, _: &[u8]) {}
+
+    fn set_stated(&mut self, _: bool) {}
+
+    fn is_allowed(&mut self, _: &[&[u8]]) -> Option<bool> {
+        None
+    }
+}
+
+thread_local! {
+    static ENGINE: RefCell<Engine> = RefCell::new(Engine::new(MEMORY_BYTES));
+}
+
+/// Runs `source`, which must return 1.
+fn check(source: &[u8], args: &[&[u8]]) {
+    ENGINE.with_borrow_mut(|engine| {
+        let script = Arc::new(Script::new(source).expect("the script has no flags"));
+        engine.compile(&script).expect("the script can be compiled");
+        let mut output = Output::new();
+        engine.eval(script.sha(), &[], args, &mut NoServer, &mut Reply::new(&mut output, Proto::Resp2));
+        let reply = output.to_vec();
+        // A value may be larger once it is decoded than a script may have.
+        let has_no_room =
+            reply.starts_with(b"-") && reply.windows(17).any(|part| part == b"not enough memory");
+        assert!(reply == b":1\r\n" || has_no_room, "{}", reply.escape_ascii());
+    });
+}
+
+pub(crate) fn check_cjson(input: &[u8]) {
+    check(CJSON, &[input]);
+}
+
+pub(crate) fn check_cmsgpack(input: &[u8]) {
+    check(CMSGPACK, &[input]);
+}
+
+/// Takes a format from the front of `input`: as many bytes as the first one says, 15 at most.
+pub(crate) fn check_struct(input: &[u8]) {
+    let Some((length, rest)) = input.split_first() else { return };
+    let (format, value) = rest.split_at(rest.len().min(usize::from(length % 16)));
+    check(STRUCT, &[format, value]);
+}

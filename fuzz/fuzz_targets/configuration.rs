@@ -1,0 +1,7 @@
+//! Any bytes as a configuration file: what is accepted is rewritten to a text that says the same.
+#![no_main]
+
+#[path = "../../crates/config/tests/checks/mod.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| checks::check_configuration(input));

@@ -12,8 +12,8 @@ use crate::store::Store;
 use crate::table::Command;
 use crate::task::{BlockOn, Blocked, Restore, Ticket};
 
-/// A command call.
-pub struct Ctx<'a, 't> {
+/// A command call; of a command that belongs to the thread's program, on a thread of type `H`.
+pub struct Ctx<'a, 't, H: ?Sized = dyn Host + 'a> {
     /// The command that runs.
     pub command: &'t Command,
     /// Its arguments, the name first.
@@ -23,16 +23,10 @@ pub struct Ctx<'a, 't> {
     /// The keyspace, as far as it was entered.
     pub store: Store<'a, 't>,
     /// The thread it runs on.
-    pub host: &'a mut dyn Host,
+    pub host: &'a mut H,
 }
 
-impl Ctx<'_, '_> {
-    /// Records the command itself as the effect on `key`, because running it again does the same.
-    #[inline]
-    pub fn effect_same(&mut self, key: &[u8]) {
-        self.store.effect(key, self.args);
-    }
-
+impl<H: ?Sized> Ctx<'_, '_, H> {
     /// Answers the HELP of a container: `lines` between the usual ones.
     pub fn help(&mut self, lines: &[&str]) -> CommandResult {
         let container = self.command.full_name.split('|').next().unwrap_or_default().to_uppercase();
@@ -42,6 +36,19 @@ impl Ctx<'_, '_> {
             self.reply.simple(line);
         }
         Ok(())
+    }
+
+    /// Whether a blocking command may wait: not inside MULTI or a script.
+    pub fn may_block(&self) -> bool {
+        !self.store.client.deny_blocking
+    }
+}
+
+impl Ctx<'_, '_> {
+    /// Records the command itself as the effect on `key`, because running it again does the same.
+    #[inline]
+    pub fn effect_same(&mut self, key: &[u8]) {
+        self.store.effect(key, self.args);
     }
 
     /// Tries the keys of a command in turn until one serves; false if none does. The first one's shard is entered;
@@ -75,11 +82,6 @@ impl Ctx<'_, '_> {
             needs => unreachable!("the first key's shard is entered, and another one is not: {needs:?}"),
         };
         Err(CommandError::again(wanted))
-    }
-
-    /// Whether a blocking command may wait: not inside MULTI or a script.
-    pub fn may_block(&self) -> bool {
-        !self.store.client.deny_blocking
     }
 
     /// Registers the client as a waiter at every key; the command returns without a reply.

@@ -1,22 +1,29 @@
 //! The declaration of a command: everything that is known about it beside its code.
 
+use resp::Reply;
+
 use crate::arg::Arg;
 use crate::ctx::Ctx;
 use crate::error::CommandResult;
+use crate::host::OwnCall;
 use crate::key_spec::KeySpec;
 use crate::parse::keyword_is;
 use crate::shape::Shape;
+use crate::store::Store;
+
+/// The function of a command that asks nothing of the thread it runs on, as those on data do.
+pub type CommandFn = fn(&mut Ctx) -> CommandResult;
 
 /// What runs a command.
 #[derive(Clone, Copy)]
-pub enum Run {
+pub enum Run<F = CommandFn> {
     /// A function on the entered shards.
-    Function(fn(&mut Ctx) -> CommandResult),
+    Function(F),
     /// Nothing: the name of a family of subcommands.
     Container,
 }
 
-impl std::fmt::Debug for Run {
+impl<F> std::fmt::Debug for Run<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Run::Function(_) => "Function",
@@ -239,8 +246,11 @@ impl Acl {
 }
 
 /// A command: its documentation, its contract and its function.
+///
+/// A program's own commands have functions of another type `F`, which get its [`Host`](crate::Host) by type:
+/// `Entry<fn(&mut Ctx<MyHost>) -> CommandResult>`. [`Entry::of_host`] makes them fit for a [`Table`](crate::Table).
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct Entry<F: 'static = CommandFn> {
     /// Lower case; of a subcommand the part after the container's name.
     pub name: &'static str,
     /// One sentence for `COMMAND DOCS`.
@@ -280,14 +290,14 @@ pub struct Entry {
     /// How it is unlike Redis' command of this name, for `docs/commands.md`; empty: not at all.
     pub note: &'static str,
     /// What runs it.
-    pub run: Run,
+    pub run: Run<F>,
     /// Of a container.
-    pub subcommands: &'static [Entry],
+    pub subcommands: &'static [Entry<F>],
 }
 
-impl Entry {
+impl<F: Copy> Entry<F> {
     /// For `..Entry::DEFAULT` in declarations.
-    pub const DEFAULT: Entry = Entry {
+    pub const DEFAULT: Entry<F> = Entry {
         name: "",
         summary: "",
         complexity: "O(1)",
@@ -312,7 +322,7 @@ impl Entry {
     };
 
     /// For `..Entry::HELP`: the subcommand HELP of a container.
-    pub const HELP: Entry = Entry {
+    pub const HELP: Entry<F> = Entry {
         name: "help",
         summary: "Returns helpful text about the different subcommands.",
         since: "5.0.0",
@@ -322,6 +332,39 @@ impl Entry {
         reply: Shape::Array(&Shape::AnyStatus),
         ..Entry::DEFAULT
     };
+
+    /// The same entry as the table of commands has it, which knows no `F`: the command asks its host to be run
+    /// ([`Host::run_own`](crate::Host::run_own)). To be made once, since it lives for ever.
+    pub fn of_host(&self) -> Entry {
+        let run = match self.run {
+            Run::Function(_) => Run::Function(own as CommandFn),
+            Run::Container => Run::Container,
+        };
+        let subcommands: Vec<Entry> = self.subcommands.iter().map(Entry::of_host).collect();
+        Entry {
+            name: self.name,
+            summary: self.summary,
+            complexity: self.complexity,
+            since: self.since,
+            group: self.group,
+            arity: self.arity,
+            flags: self.flags,
+            acl: self.acl,
+            keys: self.keys,
+            channels: self.channels,
+            route: self.route,
+            mode: self.mode,
+            args: self.args,
+            history: self.history,
+            tips: self.tips,
+            deprecated: self.deprecated,
+            is_system: self.is_system,
+            reply: self.reply,
+            note: self.note,
+            run,
+            subcommands: Vec::leak(subcommands),
+        }
+    }
 
     /// Whether its arity allows this many arguments, the name included.
     #[inline]
@@ -334,4 +377,12 @@ impl Entry {
     pub fn has(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
     }
+}
+
+/// Runs a command of the host's own.
+fn own(ctx: &mut Ctx) -> CommandResult {
+    let Ctx { command, args, reply, store, host } = ctx;
+    let proto = reply.proto();
+    let store = Store { tx: &mut *store.tx, client: store.client, located: store.located };
+    host.run_own(OwnCall { command, args, reply: Reply::new(reply.out(), proto), store })
 }

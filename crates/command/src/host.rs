@@ -1,18 +1,19 @@
 //! What a running command may ask of the thread that runs it.
 
-use std::any::Any;
-
+use resp::Reply;
 use shard::Hold;
 
-use crate::error::CommandError;
-use crate::table::CommandId;
+use crate::ctx::Ctx;
+use crate::error::{CommandError, CommandResult};
+use crate::store::Store;
+use crate::table::{Command, CommandId};
 use crate::task::{Task, Wait};
 
-/// The thread that runs a command. Commands of the server itself (sessions, configuration, statistics, scripts)
-/// know its real type and ask for it; data commands need none of it.
+/// The thread that runs a command. Data commands need next to nothing of it. Commands of the server itself (sessions,
+/// configuration, statistics, scripts) are run by it, and so have it by type.
 pub trait Host {
-    /// The thread's own type, for the commands that belong to it.
-    fn as_any_mut(&mut self) -> &mut dyn Any;
+    /// Runs a command whose function only the host knows ([`Entry::of_host`](crate::Entry::of_host)).
+    fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult;
 
     /// All keys of all databases were deleted; all shards are entered.
     fn flushed_all(&mut self, _hold: &Hold<'_, Task, Wait>) {}
@@ -23,7 +24,27 @@ pub trait Host {
 
 /// No thread: for commands that are run in process, by tests.
 impl Host for () {
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
+    fn run_own(&mut self, _call: OwnCall<'_, '_>) -> CommandResult {
+        Err(CommandError::new("ERR this command needs a server"))
+    }
+}
+
+/// A call of a command that belongs to the host: a [`Ctx`] but for the host.
+pub struct OwnCall<'a, 't> {
+    /// The command that runs.
+    pub command: &'t Command,
+    /// Its arguments, the name first.
+    pub args: &'a [&'a [u8]],
+    /// Where its reply goes.
+    pub reply: Reply<'a>,
+    /// The keyspace, as far as it was entered.
+    pub store: Store<'a, 't>,
+}
+
+impl<'a, 't> OwnCall<'a, 't> {
+    /// What the command's function works with.
+    pub fn on<H>(self, host: &'a mut H) -> Ctx<'a, 't, H> {
+        let OwnCall { command, args, reply, store } = self;
+        Ctx { command, args, reply, store, host }
     }
 }

@@ -87,7 +87,8 @@ impl<'t> Tx<'t> {
         let (mark, post_count) = (out.mark(), self.posts.len());
         let reply = Reply::new(out, client.proto);
         let located = std::mem::take(&mut self.located);
-        let mut ctx = Ctx { command, args, reply, store: Store { tx: self, client: *client, located }, host };
+        let mut ctx: Ctx =
+            Ctx { command, args, reply, store: Store { tx: self, client: *client, located }, host };
         let result = function(&mut ctx);
         if client.tracks && !result.as_ref().is_err_and(CommandError::is_again) {
             self.remember(command, args, client);
@@ -241,7 +242,8 @@ impl<'t> Tx<'t> {
             unreachable!("a waiting command was resolved before: {error}");
         });
         let reply = Reply::new(&mut out, client.proto);
-        let mut ctx = Ctx { command, args: &args, reply, store: Store::new(self, client), host: &mut *host };
+        let mut ctx: Ctx =
+            Ctx { command, args: &args, reply, store: Store::new(self, client), host: &mut *host };
         match (waiter.wait.serve)(&mut ctx, key) {
             Ok(true) => {}
             // It was claimed, so it gets a reply: that of a timeout, which says that nothing was found.

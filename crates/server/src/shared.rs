@@ -14,6 +14,7 @@ use proactor::{Inbox, Node, Waker};
 use shard::{Placement, Subscriber};
 
 use crate::commands::migrate::delivery::Migrations;
+use crate::commands::own::Functions;
 use crate::cross_protocol::AttackLog;
 use crate::eviction::Exceeded;
 use crate::library_store::LibraryStore;
@@ -85,6 +86,8 @@ pub(crate) enum EntryMode {
 pub(crate) struct Shared {
     pub(crate) shards: Shards,
     pub(crate) table: Table,
+    /// The functions of the commands in it that are the server's own.
+    pub(crate) functions: Functions,
     pub(crate) settings: Settings,
     pub(crate) users: Users,
     pub(crate) threads: Box<[Remote]>,
@@ -130,7 +133,7 @@ impl Shared {
     /// A server's shared part with `thread_count` threads; lives for ever.
     pub(crate) fn create(
         settings: Settings,
-        table: Table,
+        (table, functions): (Table, Functions),
         users: Users,
         wakers: Vec<Arc<Waker>>,
         driver_name: &'static str,
@@ -187,6 +190,7 @@ impl Shared {
             active_expire: AtomicBool::new(true),
             driver_name,
             data_config,
+            functions,
             table,
         }))
     }

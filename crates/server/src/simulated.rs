@@ -37,8 +37,16 @@ pub fn simulate(args: &[String], net: &SimNet, address: &str) -> (SimulatedServe
     rename(&mut table, &found.renames).unwrap_or_else(|error| panic!("{error}"));
     let seed = net.entropy().next_u64();
     let users = settings.default_users(&table);
-    let shared =
-        Shared::create(settings, table, users, wakers, drivers[0].name(), seed, net.clock().now_ms());
+    let functions = crate::commands::functions(&table);
+    let shared = Shared::create(
+        settings,
+        (table, functions),
+        users,
+        wakers,
+        drivers[0].name(),
+        seed,
+        net.clock().now_ms(),
+    );
     shared.watch.note_startup();
     let lease = Rc::new(Lease(shared));
     let thread = |(id, driver)| SimulatedThread {

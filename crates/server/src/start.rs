@@ -252,7 +252,9 @@ fn open_threads(
         .map_err(|source| Error::Io { what: "the system has no random numbers".to_owned(), source })?
         .next_u64();
     let now_ms = proactor::Clock::real().now_ms();
-    let shared = Shared::create(settings, table, users, wakers, threads[0].driver_name, seed, now_ms);
+    let functions = crate::commands::functions(&table);
+    let shared =
+        Shared::create(settings, (table, functions), users, wakers, threads[0].driver_name, seed, now_ms);
     Ok((shared, threads))
 }
 

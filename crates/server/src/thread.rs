@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use command::{CommandError, CommandId, Garbage, Host, Tx};
+use command::{CommandError, CommandId, CommandResult, Garbage, Host, OwnCall, Tx};
 use proactor::{ConnId, Driver, Event};
 use shard::Hold;
 
@@ -92,8 +92,8 @@ pub(crate) struct ThreadHost {
 }
 
 impl Host for ThreadHost {
-    fn as_any_mut(&mut self) -> &mut dyn std::any::Any {
-        self
+    fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult {
+        self.shared.functions.run(call, self)
     }
 
     fn flushed_all(&mut self, hold: &Hold<'_, command::Task, command::Wait>) {
@@ -106,14 +106,6 @@ impl Host for ThreadHost {
 }
 
 impl ThreadHost {
-    /// The thread behind a running command.
-    ///
-    /// # Panics
-    /// Where commands run without a server.
-    pub(crate) fn of(host: &mut dyn Host) -> &mut ThreadHost {
-        host.as_any_mut().downcast_mut().expect("commands of the server run on its threads only")
-    }
-
     /// The client whose command runs.
     #[inline]
     pub(crate) fn session(&mut self) -> &mut Session {

@@ -66,6 +66,7 @@ const IN_LARGE_CIRCLES: &[&str] = &[
     "server/bounds.rs",
     "server/commands/function.rs",
     "server/commands/migrate/delivery.rs",
+    "server/commands/own.rs",
     "server/commands/scripting.rs",
     "server/connections.rs",
     "server/cron.rs",

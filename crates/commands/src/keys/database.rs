@@ -4,8 +4,8 @@
 
 use command::Flag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Garbage, Group, Mode, Post, Route, Run, Shape, integer,
-    keyword_is, oneof, token,
+    Acl, CommandError, CommandResult, Ctx, Entry, Garbage, Group, Mode, Post, Route, Run, Shape, Store,
+    integer, keyword_is, oneof, token,
 };
 use keyspace::{Db, Kind};
 use shard::{Ready, ShardId};
@@ -63,18 +63,18 @@ pub(super) const FLUSHDB: Entry = Entry {
 
 fn flushdb(ctx: &mut Ctx) -> CommandResult {
     check_flush_option(ctx)?;
-    flush_selected(ctx);
+    flush_selected(&mut ctx.store);
     ctx.reply.ok();
     Ok(())
 }
 
 /// Empties the selected database, as far as it lies on the entered shards.
-pub fn flush_selected(ctx: &mut Ctx) {
-    for id in ctx.store.entered() {
-        flush(ctx, id, ctx.store.client.db);
-        ctx.store.effect_on(id, &[b"FLUSHDB"]);
+pub fn flush_selected(store: &mut Store) {
+    for id in store.entered() {
+        flush(store, id, store.client.db);
+        store.effect_on(id, &[b"FLUSHDB"]);
     }
-    ctx.store.flushed();
+    store.flushed();
 }
 
 pub(super) const FLUSHALL: Entry = Entry {
@@ -89,7 +89,7 @@ fn flushall(ctx: &mut Ctx) -> CommandResult {
     check_flush_option(ctx)?;
     for id in ctx.store.entered() {
         for db in 0..ctx.store.db_count() {
-            flush(ctx, id, db);
+            flush(&mut ctx.store, id, db);
         }
         ctx.store.effect_on(id, &[b"FLUSHALL"]);
     }
@@ -109,8 +109,8 @@ fn check_flush_option(ctx: &Ctx) -> Result<(), CommandError> {
 }
 
 /// Empties database `db` on shard `id`.
-fn flush(ctx: &mut Ctx, id: ShardId, db: u32) {
-    let tx = &mut *ctx.store.tx;
+fn flush(store: &mut Store, id: ShardId, db: u32) {
+    let tx = &mut *store.tx;
     let placement = tx.hold.shards().placement();
     let shard = tx.hold.shard_mut(id);
     // A snapshot may have something to do with an empty one yet, too.

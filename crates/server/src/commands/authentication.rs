@@ -2,13 +2,11 @@
 
 use acl::DEFAULT;
 use command::Flag::*;
-use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, Mode, Run, Shape, block, integer, keyword_is, string,
-};
+use command::{Acl, CommandError, CommandResult, Group, Mode, Shape, block, integer, keyword_is, string};
 use resp::Proto;
 
 use crate::commands::client::valid_name;
-use crate::thread::ThreadHost;
+use crate::commands::own::{Ctx, Entry, Run};
 
 /// The commands of this file.
 pub(crate) const ENTRIES: &[Entry] = &[AUTH, HELLO];
@@ -31,7 +29,7 @@ const AUTH: Entry = Entry {
 };
 
 fn auth(ctx: &mut Ctx) -> CommandResult {
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     match *ctx.args {
         [_, _] if host.shared.users.takes_any_password() => {
             return Err(CommandError::new(
@@ -99,7 +97,7 @@ fn hello(ctx: &mut Ctx) -> CommandResult {
             _ => return Err(CommandError::quoting("ERR Syntax error in HELLO option '", option, "'")),
         };
     }
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     if let Some((user, password)) = credentials {
         host.authenticate(user, password, ctx.args)?;
     }

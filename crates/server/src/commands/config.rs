@@ -1,9 +1,10 @@
 //! CONFIG: looking at the settings and changing them while the server runs.
 
 use command::Flag::*;
-use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Run, Shape, block, string};
+use command::{CommandError, CommandResult, Group, Mode, Shape, block, string};
 use config::Id;
 
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::listeners::ADDRESS_COUNT_MAX;
 use crate::log;
 use crate::settings::{self, BIND, DIR, ENABLE_PROTECTED_CONFIGS, Effect, MAXCLIENTS, TABLE, USER};
@@ -43,7 +44,7 @@ const CONFIG_GET: Entry = Entry {
 };
 
 fn config_get(ctx: &mut Ctx) -> CommandResult {
-    let settings = &ThreadHost::of(ctx.host).shared.settings;
+    let settings = &ctx.host.shared.settings;
     let mut found: Vec<(String, Id)> = Vec::new();
     let mut add = |name: String, id: Id| {
         if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name)) {
@@ -99,7 +100,7 @@ fn config_set(ctx: &mut Ctx) -> CommandResult {
             .map_err(|_| settings::failed(name, "argument must be valid UTF-8"))?;
         pairs.push((name, value));
     }
-    let may_protected = ThreadHost::of(ctx.host).client_may(ENABLE_PROTECTED_CONFIGS);
+    let may_protected = ctx.host.client_may(ENABLE_PROTECTED_CONFIGS);
     change(ctx, &pairs, may_protected)?;
     ctx.reply.ok();
     Ok(())
@@ -107,7 +108,7 @@ fn config_set(ctx: &mut Ctx) -> CommandResult {
 
 /// Changes settings, all of them or none.
 pub(super) fn change(ctx: &mut Ctx, pairs: &[(&str, &str)], may_protected: bool) -> CommandResult {
-    let shared = ThreadHost::of(ctx.host).shared;
+    let shared = ctx.host.shared;
     let changed = shared.settings.change(pairs, may_protected)?;
     if let Err((id, why)) = apply(shared, &mut changed.ids()) {
         shared.settings.undo(&changed);
@@ -201,7 +202,7 @@ const CONFIG_REWRITE: Entry = Entry {
 };
 
 fn config_rewrite(ctx: &mut Ctx) -> CommandResult {
-    let shared = ThreadHost::of(ctx.host).shared;
+    let shared = ctx.host.shared;
     let settings = &shared.settings;
     let path = settings
         .config_file()
@@ -226,7 +227,7 @@ const CONFIG_RESETSTAT: Entry = Entry {
 };
 
 fn config_resetstat(ctx: &mut Ctx) -> CommandResult {
-    ThreadHost::of(ctx.host).shared.reset_stats();
+    ctx.host.shared.reset_stats();
     ctx.reply.ok();
     Ok(())
 }

@@ -1,14 +1,12 @@
 //! PING, ECHO, SELECT, RESET and QUIT.
 
 use command::Flag::*;
-use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, integer, parse_i64, string,
-};
+use command::{Acl, CommandError, CommandResult, Group, Mode, Route, Shape, integer, parse_i64, string};
 use resp::Proto;
 
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::commands::pubsub;
 use crate::session::ReplyMode;
-use crate::thread::ThreadHost;
 
 /// The connection commands.
 pub(crate) const ENTRIES: &[Entry] = &[ECHO, PING, QUIT, RESET, SELECT];
@@ -33,8 +31,7 @@ fn ping(ctx: &mut Ctx) -> CommandResult {
         return Err(CommandError::wrong_arity("ping"));
     }
     let message = ctx.args.get(1).copied();
-    let in_subscription =
-        ctx.reply.proto() == Proto::Resp2 && ThreadHost::of(ctx.host).session().is_subscriber();
+    let in_subscription = ctx.reply.proto() == Proto::Resp2 && ctx.host.session().is_subscriber();
     match message {
         _ if in_subscription => {
             ctx.reply.array(2);
@@ -82,7 +79,7 @@ const QUIT: Entry = Entry {
 };
 
 fn quit(ctx: &mut Ctx) -> CommandResult {
-    ThreadHost::of(ctx.host).session().close_after_reply = true;
+    ctx.host.session().close_after_reply = true;
     ctx.reply.ok();
     Ok(())
 }
@@ -106,7 +103,7 @@ const RESET: Entry = Entry {
 fn reset(ctx: &mut Ctx) -> CommandResult {
     pubsub::leave_all_channels(ctx);
     super::client::stop_tracking(ctx);
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     host.unwatch();
     let mut session = host.current.take().expect("a command runs for a client");
     host.stop_monitoring(&mut session);
@@ -141,7 +138,7 @@ const SELECT: Entry = Entry {
 
 fn select(ctx: &mut Ctx) -> CommandResult {
     let index = parse_i64(ctx.args[1])?;
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     let database_count = host.shared.settings.databases();
     let db =
         u32::try_from(index).ok().filter(|db| *db < database_count).ok_or(CommandError::DB_OUT_OF_RANGE)?;

@@ -7,17 +7,14 @@
 use std::time::Duration;
 
 use command::Flag::*;
-use command::{
-    CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, keyword_is, parse_count,
-    parse_i64,
-};
+use command::{CommandError, CommandResult, Group, Mode, Route, Shape, keyword_is, parse_count, parse_i64};
 use commands::keys::digest;
 
 use super::{not_allowed, subcommand_error};
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::crash;
 use crate::populate::Population;
 use crate::settings::ENABLE_DEBUG_COMMAND;
-use crate::thread::ThreadHost;
 
 /// The family of DEBUG.
 pub(crate) const ENTRIES: &[Entry] = &[Entry {
@@ -40,12 +37,12 @@ pub(crate) const ENTRIES: &[Entry] = &[Entry {
 const SLEEP_SECONDS_MAX: f64 = 3600.0;
 
 fn debug(ctx: &mut Ctx) -> CommandResult {
-    if !ThreadHost::of(ctx.host).client_may(ENABLE_DEBUG_COMMAND) {
+    if !ctx.host.client_may(ENABLE_DEBUG_COMMAND) {
         return Err(not_allowed("DEBUG", "enable-debug-command"));
     }
     let word = ctx.args[1].to_ascii_lowercase();
     match (&*word, &ctx.args[2..]) {
-        (b"populate" | b"reload", _) if ThreadHost::of(ctx.host).shared.snapshots.progress.is_loading() => {
+        (b"populate" | b"reload", _) if ctx.host.shared.snapshots.progress.is_loading() => {
             Err(CommandError::LOADING)
         }
         (b"assert" | b"oom" | b"panic" | b"segfault", []) => crash(&word),
@@ -82,7 +79,7 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
         (b"reload", options) => reload(ctx, options),
         (b"set-active-expire", [switch]) => {
             let is_on = parse_i64(switch).unwrap_or(0) != 0;
-            let active_expire = &ThreadHost::of(ctx.host).shared.active_expire;
+            let active_expire = &ctx.host.shared.active_expire;
             active_expire.store(is_on, std::sync::atomic::Ordering::Relaxed);
             ok(ctx)
         }
@@ -142,7 +139,7 @@ fn populate(ctx: &mut Ctx, words: &[&[u8]]) -> CommandResult {
         return Err(CommandError::STRING_TOO_LONG);
     }
     let count = parse_count(words[0])? as u64;
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     let settings = &host.shared.settings;
     let population = Population::new(ctx.store.client.db, prefix, count, value_bytes, settings)?;
     if ctx.store.client.deny_blocking {
@@ -159,7 +156,7 @@ fn reload(ctx: &mut Ctx, options: &[&[u8]]) -> CommandResult {
     if !options.iter().all(|word| keyword_is(word, "NOSAVE")) {
         return Err(CommandError::SYNTAX);
     }
-    let shared = ThreadHost::of(ctx.host).shared;
+    let shared = ctx.host.shared;
     let failed = |error| CommandError::new(format!("ERR {error}"));
     if options.is_empty() {
         shared.save(&ctx.store.tx.hold).map_err(failed)?;

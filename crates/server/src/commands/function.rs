@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use command::Flag::*;
 use command::{
-    Acl, Arg, Callee, CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, integer, key,
-    keyword_is, oneof, parse_i64, string, token,
+    Acl, Arg, Callee, CommandError, CommandResult, Group, Mode, Route, Shape, integer, key, keyword_is,
+    oneof, parse_i64, string, token,
 };
 use rdb::{Encoder, Libraries, NoLibrary};
 use resp::Reply;
@@ -15,12 +15,12 @@ use script::{FunctionEngine, Library, LibrarySet};
 
 use super::scripting::{SCRIPT_KEYS, SCRIPT_KEYS_RO, check_key_count, refuse_source, run_program};
 use super::subcommand_error;
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::library_store::Loading;
 use crate::life::busy;
 use crate::script_store::SlowKind;
 use crate::scripting::ScriptFailure;
 use crate::shared::Shared;
-use crate::thread::ThreadHost;
 
 /// The commands of functions.
 pub(crate) const ENTRIES: &[Entry] = &[FCALL, FCALL_RO, FUNCTION];
@@ -72,7 +72,7 @@ fn fcall_ro(ctx: &mut Ctx) -> CommandResult {
 fn call(ctx: &mut Ctx, is_read_only: bool) -> CommandResult {
     // EXEC took the libraries as they were when it began: all of it sees the same.
     let is_in_exec = ctx.store.client.deny_blocking;
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     if !is_in_exec {
         host.renew_libraries();
     }
@@ -80,7 +80,7 @@ fn call(ctx: &mut Ctx, is_read_only: bool) -> CommandResult {
     let key_count = parse_i64(ctx.args[2]);
     let key_count = key_count.map_err(|_| CommandError::fixed("ERR Bad number of keys provided"))?;
     check_key_count(ctx, key_count)?;
-    match ThreadHost::of(ctx.host).load_library_of(&program) {
+    match ctx.host.load_library_of(&program) {
         Ok(()) => run_program(ctx, &program, key_count as usize, is_read_only),
         Err(error) => refuse_source(ctx, error.into()),
     }
@@ -146,8 +146,7 @@ pub(crate) fn change_of(full_name: &str) -> Option<Change> {
 /// Changes the libraries as `change` does.
 fn change(ctx: &mut Ctx, change: Change) -> CommandResult {
     let args = ctx.args;
-    let changed =
-        ThreadHost::of(ctx.host).change_libraries(|set, engine, loading| change(args, set, engine, loading));
+    let changed = ctx.host.change_libraries(|set, engine, loading| change(args, set, engine, loading));
     match changed {
         Ok(library) => {
             note_change(ctx);
@@ -322,7 +321,7 @@ const FUNCTION_DUMP: Entry = Entry {
 
 fn function_dump(ctx: &mut Ctx) -> CommandResult {
     let mut encoder = Encoder::new(Vec::new(), ctx.store.config().rdb_compression);
-    for library in ThreadHost::of(ctx.host).shared.libraries.get().1.iter() {
+    for library in ctx.host.shared.libraries.get().1.iter() {
         encoder.function(library.code()).expect("memory takes all that is written");
     }
     let mut payload = encoder.finish().expect("memory takes all that is written");
@@ -359,7 +358,7 @@ fn function_list(ctx: &mut Ctx) -> CommandResult {
             return Err(CommandError::quoting("ERR Unknown argument ", word, ""));
         }
     }
-    let (_, set) = ThreadHost::of(ctx.host).shared.libraries.get();
+    let (_, set) = ctx.host.shared.libraries.get();
     let is_wanted =
         |library: &Library| wanted.is_none_or(|wanted| ds::glob::matches(wanted, library.name(), true));
     let libraries: Vec<&Library> =
@@ -413,7 +412,7 @@ const FUNCTION_STATS: Entry = Entry {
 
 /// A function that has not been running for long is not told of.
 fn function_stats(ctx: &mut Ctx) -> CommandResult {
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     let (shared, clock) = (host.shared, host.driver.clock().clone());
     busy::once_scripts_passed(ctx, move |reply| write_stats(shared, clock.monotonic_ms(), reply))
 }

@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use command::Flag::*;
-use command::{Command, CommandError, CommandId, CommandResult, Ctx, Entry, Group, Run, Shape, string};
+use command::{Command, CommandError, CommandId, CommandResult, Group, Shape, string};
 
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::latency_monitor::Series;
 use crate::settings::{LATENCY_MONITOR_THRESHOLD, SLOWLOG_LOG_SLOWER_THAN};
 use crate::shared::Shared;
 use crate::stats::{DURATION_BUCKETS, bucket_start_ns, duration_bucket};
-use crate::thread::ThreadHost;
 
 /// The family of LATENCY.
 pub(crate) const ENTRIES: &[Entry] = &[Entry {
@@ -58,7 +58,7 @@ const LATENCY_HISTOGRAM: Entry = Entry {
 };
 
 fn latency_histogram(ctx: &mut Ctx) -> CommandResult {
-    let shared = ThreadHost::of(ctx.host).shared;
+    let shared = ctx.host.shared;
     let table = &shared.table;
     let mut commands: Vec<&Command> = Vec::new();
     match &ctx.args[2..] {
@@ -152,7 +152,7 @@ const LATENCY_LATEST: Entry = Entry {
 };
 
 fn latency_latest(ctx: &mut Ctx) -> CommandResult {
-    let events = ThreadHost::of(ctx.host).shared.watch.latency.events();
+    let events = ctx.host.shared.watch.latency.events();
     ctx.reply.array(events.len());
     for (event, series) in &*events {
         let latest = series.latest();
@@ -176,7 +176,7 @@ const LATENCY_HISTORY: Entry = Entry {
 };
 
 fn latency_history(ctx: &mut Ctx) -> CommandResult {
-    let events = ThreadHost::of(ctx.host).shared.watch.latency.events();
+    let events = ctx.host.shared.watch.latency.events();
     let samples = find(&events, ctx.args[2]).map(|(_, series)| &series.samples);
     ctx.reply.array(samples.map_or(0, VecDeque::len));
     for sample in samples.into_iter().flatten() {
@@ -203,7 +203,7 @@ const LATENCY_GRAPH: Entry = Entry {
 };
 
 fn latency_graph(ctx: &mut Ctx) -> CommandResult {
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     let events = host.shared.watch.latency.events();
     let Some((event, series)) = find(&events, ctx.args[2]) else {
         return Err(CommandError::quoting("ERR No samples available for event '", ctx.args[2], "'"));
@@ -225,7 +225,7 @@ const LATENCY_RESET: Entry = Entry {
 };
 
 fn latency_reset(ctx: &mut Ctx) -> CommandResult {
-    let mut events = ThreadHost::of(ctx.host).shared.watch.latency.events();
+    let mut events = ctx.host.shared.watch.latency.events();
     let before = events.len();
     let is_reset = |event: &str| ctx.args.len() == 2 || ctx.args[2..].contains(&event.as_bytes());
     events.retain(|event, _| !is_reset(event));
@@ -247,7 +247,7 @@ const DOCTOR_IS_OFF: &str = "I'm sorry, Dave, I can't do that. Latency monitorin
 const DOCTOR_IS_CONTENT: &str = "Nothing took longer than latency-monitor-threshold so far.\n";
 
 fn latency_doctor(ctx: &mut Ctx) -> CommandResult {
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     let (settings, events) = (&host.shared.settings, host.shared.watch.latency.events());
     let now_seconds = host.driver.clock().now_ms() / 1000;
     let threshold_ms = settings.number(LATENCY_MONITOR_THRESHOLD);

@@ -3,15 +3,16 @@
 use std::fmt::Display;
 use std::sync::atomic::Ordering;
 
-use command::{CommandResult, Ctx, Entry, Flag, Group, Mode, Route, Run};
+use command::{CommandResult, Flag, Group, Mode, Route};
 use keyspace::UnixMs;
 use resp::memcached::number::{parse_i32, parse_u32};
 use resp::memcached::{Verb, has_noreply};
 
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::session::State;
 use crate::settings::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
 use crate::system;
-use crate::thread::{Thread, ThreadHost};
+use crate::thread::Thread;
 use heap::allocated_bytes;
 
 /// The version that the protocol is spoken in, for clients that ask.
@@ -56,7 +57,7 @@ fn version(ctx: &mut Ctx) -> CommandResult {
 const QUIT: Entry = Entry { name: "quit", mode: Mode::Session, run: Run::Function(quit), ..PLAIN };
 
 fn quit(ctx: &mut Ctx) -> CommandResult {
-    ThreadHost::of(ctx.host).session().state = State::Closing(proactor::CloseMode::AfterFlush);
+    ctx.host.session().state = State::Closing(proactor::CloseMode::AfterFlush);
     Ok(())
 }
 
@@ -114,10 +115,10 @@ fn flush_all(ctx: &mut Ctx) -> CommandResult {
     let (now, ms) = (ctx.store.now(), UnixMs::from(exptime) * 1000);
     let at = if exptime > RELATIVE_S_MAX { ms } else { now + ms };
     if at <= now {
-        commands::keys::flush_selected(ctx);
+        commands::keys::flush_selected(&mut ctx.store);
     }
     let flush_at = if at <= now { UnixMs::MAX } else { at };
-    ThreadHost::of(ctx.host).shared.flush_at.store(flush_at, Ordering::Relaxed);
+    ctx.host.shared.flush_at.store(flush_at, Ordering::Relaxed);
     line_unless_noreply(ctx, "OK");
     Ok(())
 }
@@ -163,7 +164,7 @@ fn stats(ctx: &mut Ctx) -> CommandResult {
             line(ctx, "END");
         }
         [b"reset", ..] => {
-            ThreadHost::of(ctx.host).shared.reset_stats();
+            ctx.host.shared.reset_stats();
             line(ctx, "RESET");
         }
         [b"detail", b"on" | b"off", ..] => line(ctx, "OK"),
@@ -175,7 +176,7 @@ fn stats(ctx: &mut Ctx) -> CommandResult {
 }
 
 fn general(ctx: &mut Ctx) {
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     let shared = host.shared;
     let now_ms = host.driver.clock().now_ms();
     let calls = |verbs: &[Verb]| -> u64 {
@@ -220,7 +221,7 @@ fn general(ctx: &mut Ctx) {
 }
 
 fn settings(ctx: &mut Ctx) {
-    let shared = ThreadHost::of(ctx.host).shared;
+    let shared = ctx.host.shared;
     let settings = &shared.settings;
     let yes = |is_so: bool| if is_so { "yes" } else { "no" };
     stat(ctx, "maxbytes", settings.number(MAXMEMORY));

@@ -5,13 +5,12 @@ use std::sync::atomic::Ordering;
 
 use command::Flag::*;
 use command::KeyFlag::*;
-use command::{
-    CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, keyword_is, parse_i64,
-};
+use command::{CommandError, CommandResult, Group, KeySpec, Shape, integer, key, keyword_is, parse_i64};
 
 use super::info::MemoryFigures;
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::life::gather::Part;
-use crate::thread::{Thread, ThreadHost};
+use crate::thread::Thread;
 
 /// The family of MEMORY.
 pub(crate) const ENTRIES: &[Entry] = &[Entry {
@@ -81,7 +80,7 @@ const MEMORY_STATS: Entry = Entry {
 };
 
 fn memory_stats(ctx: &mut Ctx) -> CommandResult {
-    let shared = ThreadHost::of(ctx.host).shared;
+    let shared = ctx.host.shared;
     let figures = MemoryFigures::take(shared);
     let numbers: &[(&str, u64)] = &[
         ("peak.allocated", figures.peak_bytes),
@@ -142,7 +141,7 @@ const MEMORY_DOCTOR: Entry = Entry {
 };
 
 fn memory_doctor(ctx: &mut Ctx) -> CommandResult {
-    let shared = ThreadHost::of(ctx.host).shared;
+    let shared = ctx.host.shared;
     let figures = MemoryFigures::take(shared);
     let client_count = shared.connected_clients.load(Ordering::Relaxed);
     ctx.reply.verbatim("txt", diagnosis(&figures, client_count).as_bytes());
@@ -210,7 +209,7 @@ const MEMORY_PURGE: Entry = Entry {
 
 /// Every thread frees what it has yet to free, and gives back what it keeps.
 fn memory_purge(ctx: &mut Ctx) -> CommandResult {
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     if ctx.store.client.deny_blocking {
         // Whoever runs this cannot wait for the others: they do it on their own.
         heap::purge_at_once();

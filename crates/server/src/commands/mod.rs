@@ -1,7 +1,11 @@
 //! The commands of the server itself: sessions, transactions, administration.
 
-use command::{CommandError, Entry, Table};
+use std::sync::LazyLock;
+
+use command::{CommandError, Table};
 use resp::memcached::Verb;
+
+use self::own::{Entry, Functions};
 
 mod acl;
 mod authentication;
@@ -19,6 +23,7 @@ mod memory;
 pub(crate) mod migrate;
 mod module;
 mod monitor;
+pub(crate) mod own;
 mod pubsub;
 mod replication;
 mod scripting;
@@ -26,41 +31,67 @@ mod server;
 mod slowlog;
 mod transactions;
 
-/// All families of commands of this server.
-pub(crate) fn families() -> Vec<&'static [Entry]> {
-    let mut families = commands::FAMILIES.to_vec();
-    families.extend([
-        acl::ENTRIES,
-        authentication::ENTRIES,
-        catalog::ENTRIES,
-        client::ENTRIES,
-        cluster::ENTRIES,
-        config::ENTRIES,
-        connection::ENTRIES,
-        debug::ENTRIES,
-        function::ENTRIES,
-        info::ENTRIES,
-        latency::ENTRIES,
-        memory::ENTRIES,
-        migrate::ENTRIES,
-        module::ENTRIES,
-        monitor::ENTRIES,
-        pubsub::ENTRIES,
-        replication::ENTRIES,
-        scripting::ENTRIES,
-        server::ENTRIES,
-        slowlog::ENTRIES,
-        transactions::ENTRIES,
-    ]);
-    families
+/// The families of commands that are the server's own.
+const OWN_FAMILIES: &[&[Entry]] = &[
+    acl::ENTRIES,
+    authentication::ENTRIES,
+    catalog::ENTRIES,
+    client::ENTRIES,
+    cluster::ENTRIES,
+    config::ENTRIES,
+    connection::ENTRIES,
+    debug::ENTRIES,
+    function::ENTRIES,
+    info::ENTRIES,
+    latency::ENTRIES,
+    memory::ENTRIES,
+    migrate::ENTRIES,
+    module::ENTRIES,
+    monitor::ENTRIES,
+    pubsub::ENTRIES,
+    replication::ENTRIES,
+    scripting::ENTRIES,
+    server::ENTRIES,
+    slowlog::ENTRIES,
+    transactions::ENTRIES,
+];
+
+/// The entries of all families as the table of commands has them, the data commands first.
+pub(crate) fn families() -> Vec<&'static [command::Entry]> {
+    static OWN: LazyLock<Vec<Vec<command::Entry>>> = LazyLock::new(|| {
+        OWN_FAMILIES.iter().map(|family| family.iter().map(Entry::of_host).collect()).collect()
+    });
+    commands::FAMILIES.iter().copied().chain(OWN.iter().map(Vec::as_slice)).collect()
+}
+
+/// The entry of a verb of memcached's protocol, if the command is one of the server's own.
+fn own_entry(verb: Verb) -> Option<&'static Entry> {
+    commands::memcached::entry(verb).is_none().then(|| memcached::entry(verb))
 }
 
 /// All commands of this server, those of memcached's protocol included: each at the number of its verb.
 pub(crate) fn table() -> Table {
-    let container = Entry { name: "memcached", ..Entry::DEFAULT };
+    static OWN: LazyLock<Vec<Option<command::Entry>>> =
+        LazyLock::new(|| Verb::ALL.iter().map(|verb| Some(own_entry(*verb)?.of_host())).collect());
+    let container = command::Entry { name: "memcached", ..command::Entry::DEFAULT };
     let of_data = |verb: &Verb| commands::memcached::entry(*verb);
-    let entries = Verb::ALL.iter().map(|verb| of_data(verb).unwrap_or_else(|| memcached::entry(*verb)));
+    let entries = Verb::ALL.iter().zip(OWN.iter()).filter_map(|(verb, own)| own.as_ref().or(of_data(verb)));
     Table::new(&families()).with_protocol(&container, entries)
+}
+
+/// The functions of the server's own commands in `table`, which [`table`] made.
+pub(crate) fn functions(table: &Table) -> Functions {
+    let mut functions = Functions::none(table);
+    for entry in OWN_FAMILIES.iter().copied().flatten() {
+        let command = table.declared(entry.name.as_bytes()).expect("the table has all families");
+        functions.add(table, command, entry);
+    }
+    for (index, verb) in Verb::ALL.iter().enumerate() {
+        if let Some(entry) = own_entry(*verb) {
+            functions.add(table, table.of_protocol(index), entry);
+        }
+    }
+    functions
 }
 
 /// The error of a subcommand with arguments that it cannot have.
@@ -74,4 +105,29 @@ fn not_allowed(command: &str, setting: &str) -> CommandError {
         "ERR {command} command not allowed. If the {setting} option is set to \"local\", you can run it from a local \
          connection, otherwise you need to set this option in the configuration file, and then restart the server."
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many functions there are in `entries`.
+    fn count(entries: &[Entry]) -> usize {
+        let own = |entry: &Entry| usize::from(matches!(entry.run, own::Run::Function(_)));
+        entries.iter().map(|entry| own(entry) + count(entry.subcommands)).sum()
+    }
+
+    #[test]
+    fn the_servers_own_commands_have_functions_and_no_others() {
+        let table = table();
+        let functions = functions(&table);
+        let verbs = Verb::ALL.iter().filter_map(|verb| own_entry(*verb)).count();
+        let declared: usize = OWN_FAMILIES.iter().map(|family| count(family)).sum();
+        let found = table.all_with_protocol().iter().filter(|command| functions.has(command)).count();
+        assert_eq!(found, declared + verbs);
+        for entry in commands::FAMILIES.iter().copied().flatten() {
+            let command = table.declared(entry.name.as_bytes()).expect("the table has all families");
+            assert!(!functions.has(command), "{} is no command of the server", entry.name);
+        }
+    }
 }

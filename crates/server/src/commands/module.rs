@@ -1,11 +1,11 @@
 //! MODULE: there are no modules here, and none can be loaded.
 
 use command::Flag::*;
-use command::{CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, block, keyword_is, string};
+use command::{CommandError, CommandResult, Group, Shape, block, keyword_is, string};
 
 use super::not_allowed;
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::settings::ENABLE_MODULE_COMMAND;
-use crate::thread::ThreadHost;
 
 /// The family of MODULE.
 pub(crate) const ENTRIES: &[Entry] = &[Entry {
@@ -63,7 +63,7 @@ fn module_load(ctx: &mut Ctx) -> CommandResult {
 
 /// Redis looks at this setting before it looks at anything else.
 fn check_setting(ctx: &mut Ctx) -> CommandResult {
-    if ThreadHost::of(ctx.host).client_may(ENABLE_MODULE_COMMAND) {
+    if ctx.host.client_may(ENABLE_MODULE_COMMAND) {
         Ok(())
     } else {
         Err(not_allowed("MODULE", "enable-module-command"))

@@ -1,9 +1,9 @@
 //! MONITOR.
 
 use command::Flag::*;
-use command::{CommandError, CommandResult, Ctx, Entry, Group, Mode, Run, Shape};
+use command::{CommandError, CommandResult, Group, Mode, Shape};
 
-use crate::thread::ThreadHost;
+use crate::commands::own::{Ctx, Entry, Run};
 
 /// The commands of this file.
 pub(crate) const ENTRIES: &[Entry] = &[MONITOR];
@@ -26,7 +26,7 @@ fn monitor(ctx: &mut Ctx) -> CommandResult {
     if ctx.store.client.deny_blocking {
         return Err(CommandError::new("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     if !host.session().monitor {
         host.start_monitoring();
         ctx.reply.ok();

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use command::Flag::*;
 use command::KeyFlag::NotKey;
 use command::{
-    Channels, CommandResult, Ctx, Entry, Group, KeySpec, Medium, Mode, Post, Published, Receiver, Route, Run,
-    Shape, pattern, string,
+    Channels, CommandResult, Group, KeySpec, Medium, Mode, Post, Published, Receiver, Route, Shape, pattern,
+    string,
 };
 use shard::{Scope, Subscriber};
 
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::pubsub::{is_for_events, matching};
-use crate::thread::ThreadHost;
 
 /// The commands of this file.
 pub(crate) const ENTRIES: &[Entry] =
@@ -52,7 +52,7 @@ const SSUBSCRIBE: Entry = Entry {
 fn subscribe(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     let subscriber = subscriber(ctx);
     for &channel in &ctx.args[1..] {
-        let host = ThreadHost::of(ctx.host);
+        let host = &mut *ctx.host;
         if host.session().channels_of(scope).insert(channel.into()) {
             if scope == Scope::Global && is_for_events(channel) {
                 host.shared.event_channels.add(&channel.into(), subscriber);
@@ -95,7 +95,7 @@ const SUNSUBSCRIBE: Entry = Entry {
 /// What the client was counted for as a subscriber comes before it is none any more. Inside MULTI the reply to EXEC has begun.
 fn deliver(ctx: &mut Ctx) {
     if ctx.may_block() {
-        ThreadHost::of(ctx.host).deliver_before_reply(&mut ctx.reply);
+        ctx.host.deliver_before_reply(&mut ctx.reply);
     }
 }
 
@@ -106,7 +106,7 @@ fn unsubscribe(ctx: &mut Ctx, scope: Scope) -> CommandResult {
         confirm(ctx, scope, "unsubscribe", Some(channel));
     }
     if ctx.args.len() == 1 {
-        let channels = ThreadHost::of(ctx.host).session().channels_of(scope).clone();
+        let channels = ctx.host.session().channels_of(scope).clone();
         for channel in &channels {
             leave_channel(ctx, scope, channel);
             confirm(ctx, scope, "unsubscribe", Some(channel));
@@ -137,7 +137,7 @@ const PSUBSCRIBE: Entry = Entry {
 fn psubscribe(ctx: &mut Ctx) -> CommandResult {
     let subscriber = subscriber(ctx);
     for &pattern in &ctx.args[1..] {
-        let host = ThreadHost::of(ctx.host);
+        let host = &mut *ctx.host;
         let shared: Arc<[u8]> = pattern.into();
         if host.session().patterns.insert(shared.clone()) {
             host.shared.patterns.add(&shared, subscriber);
@@ -169,7 +169,7 @@ fn punsubscribe(ctx: &mut Ctx) -> CommandResult {
         confirm(ctx, Scope::Global, "punsubscribe", Some(pattern));
     }
     if ctx.args.len() == 1 {
-        let patterns = ThreadHost::of(ctx.host).session().patterns.clone();
+        let patterns = ctx.host.session().patterns.clone();
         for pattern in &patterns {
             leave_pattern(ctx, pattern);
             confirm(ctx, Scope::Global, "punsubscribe", Some(pattern));
@@ -187,7 +187,7 @@ fn subscriber(ctx: &Ctx) -> Subscriber {
 
 /// Says what was (un)subscribed and how many subscriptions there are now.
 fn confirm(ctx: &mut Ctx, scope: Scope, what: &str, name: Option<&[u8]>) {
-    let session = ThreadHost::of(ctx.host).session();
+    let session = ctx.host.session();
     let (prefix, count) = match scope {
         Scope::Global => ("", session.channels.len() + session.patterns.len()),
         Scope::Shard => ("s", session.shard_channels.len()),
@@ -203,7 +203,7 @@ fn confirm(ctx: &mut Ctx, scope: Scope, what: &str, name: Option<&[u8]>) {
 
 fn leave_channel(ctx: &mut Ctx, scope: Scope, channel: &[u8]) {
     let subscriber = subscriber(ctx);
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     if host.session().channels_of(scope).remove(channel) {
         if scope == Scope::Global && is_for_events(channel) {
             host.shared.event_channels.remove(channel, subscriber);
@@ -215,7 +215,7 @@ fn leave_channel(ctx: &mut Ctx, scope: Scope, channel: &[u8]) {
 
 fn leave_pattern(ctx: &mut Ctx, pattern: &[u8]) {
     let subscriber = subscriber(ctx);
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     if host.session().patterns.remove(pattern) {
         host.shared.patterns.remove(pattern, subscriber);
     }
@@ -224,10 +224,10 @@ fn leave_pattern(ctx: &mut Ctx, pattern: &[u8]) {
 /// Ends all subscriptions of the client without a word. The shards of its channels must be entered.
 pub(super) fn leave_all_channels(ctx: &mut Ctx) {
     deliver(ctx);
-    let session = ThreadHost::of(ctx.host).session();
+    let session = ctx.host.session();
     let patterns = session.patterns.clone();
     for scope in [Scope::Global, Scope::Shard] {
-        for channel in ThreadHost::of(ctx.host).session().channels_of(scope).clone() {
+        for channel in ctx.host.session().channels_of(scope).clone() {
             leave_channel(ctx, scope, &channel);
         }
     }
@@ -269,7 +269,7 @@ fn publish(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     let subscribers = ctx.store.tx.hold.shard(id).subscribers.of(scope, channel);
     let mut to: Vec<Receiver> =
         subscribers.iter().map(|&subscriber| Receiver { subscriber, pattern: None }).collect();
-    let patterns = &ThreadHost::of(ctx.host).shared.patterns;
+    let patterns = &ctx.host.shared.patterns;
     if scope == Scope::Global && patterns.len() > 0 {
         to.extend(matching(&patterns.snapshot(), channel));
     }
@@ -394,7 +394,7 @@ const PUBSUB_NUMPAT: Entry = Entry {
 };
 
 fn pubsub_numpat(ctx: &mut Ctx) -> CommandResult {
-    ctx.reply.int(ThreadHost::of(ctx.host).shared.patterns.len() as i64);
+    ctx.reply.int(ctx.host.shared.patterns.len() as i64);
     Ok(())
 }
 

@@ -4,9 +4,11 @@
 
 use command::Flag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, block, integer, keyword_is, oneof,
-    parse_i64, string, token,
+    Acl, CommandError, CommandResult, Group, Shape, block, integer, keyword_is, oneof, parse_i64, string,
+    token,
 };
+
+use crate::commands::own::{Ctx, Entry, Run};
 
 /// These commands.
 pub(crate) const ENTRIES: &[Entry] = &[FAILOVER, PSYNC, REPLCONF, REPLICAOF, ROLE, SLAVEOF, SYNC];

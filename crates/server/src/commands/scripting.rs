@@ -3,14 +3,14 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Arg, Callee, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Route, Run, Shape,
-    integer, key, keyword_is, oneof, parse_i64, string, token,
+    Acl, Arg, Callee, CommandError, CommandResult, Group, KeySpec, Mode, Route, Shape, integer, key,
+    keyword_is, oneof, parse_i64, string, token,
 };
 
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::life::busy;
 use crate::script_store::SlowKind;
 use crate::scripting::{Call, Program, ScriptFailure, Wanted};
-use crate::thread::ThreadHost;
 
 /// The scripting commands.
 pub(crate) const ENTRIES: &[Entry] = &[EVAL, EVALSHA, EVALSHA_RO, EVAL_RO, SCRIPT];
@@ -99,7 +99,7 @@ fn evalsha_ro(ctx: &mut Ctx) -> CommandResult {
 fn run(ctx: &mut Ctx, wanted: Wanted, is_read_only: bool) -> CommandResult {
     let key_count = parse_i64(ctx.args[2])?;
     check_key_count(ctx, key_count)?;
-    match ThreadHost::of(ctx.host).script(&wanted) {
+    match ctx.host.script(&wanted) {
         Ok(script) => run_program(ctx, &Program::Script(script), key_count as usize, is_read_only),
         Err(failure) => refuse_source(ctx, failure),
     }
@@ -138,9 +138,9 @@ pub(super) fn run_program(
     }
     let call = Call { program, request: ctx.args, key_count, is_read_only: is_read_only || flags.no_writes };
     let client = ctx.store.client;
-    let errors = ThreadHost::of(ctx.host).run_program(ctx.store.tx, client, &call, &mut ctx.reply)?;
+    let errors = ctx.host.run_program(ctx.store.tx, client, &call, &mut ctx.reply)?;
     if errors.count > 0 {
-        ThreadHost::of(ctx.host).count_errors_of_script(ctx.command, &errors);
+        ctx.host.count_errors_of_script(ctx.command, &errors);
     }
     Ok(())
 }
@@ -197,7 +197,7 @@ const SCRIPT_EXISTS: Entry = Entry {
 };
 
 fn script_exists(ctx: &mut Ctx) -> CommandResult {
-    let cache = ThreadHost::of(ctx.host).shared.scripts.cache();
+    let cache = ctx.host.shared.scripts.cache();
     ctx.reply.array(ctx.args.len() - 2);
     for name in &ctx.args[2..] {
         let known = script::Sha1Hex::parse(name).is_some_and(|sha| cache.get(&sha).is_some());
@@ -225,7 +225,7 @@ fn script_flush(ctx: &mut Ctx) -> CommandResult {
         [how] if keyword_is(how, "sync") || keyword_is(how, "async") => {}
         _ => return Err(CommandError::new("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
     }
-    ThreadHost::of(ctx.host).shared.scripts.cache().flush();
+    ctx.host.shared.scripts.cache().flush();
     ctx.reply.ok();
     Ok(())
 }
@@ -282,7 +282,7 @@ const SCRIPT_LOAD: Entry = Entry {
 };
 
 fn script_load(ctx: &mut Ctx) -> CommandResult {
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     match host.script(&Wanted::Source(ctx.args[2])) {
         Ok(script) => {
             let script = host.shared.scripts.cache().insert(script, script::Origin::Load);

@@ -4,14 +4,13 @@ use std::sync::atomic::Ordering;
 
 use command::Flag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, Mode, Route, Run, Shape, integer, keyword_is, oneof,
-    parse_i64, token,
+    Acl, CommandError, CommandResult, Group, Mode, Route, Shape, integer, keyword_is, oneof, parse_i64, token,
 };
 use resp::Reply;
 
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::life::gather::Part;
 use crate::shutdown::How;
-use crate::thread::ThreadHost;
 use crate::version::REDIS_VERSION;
 
 /// These commands.
@@ -32,7 +31,7 @@ const TIME: Entry = Entry {
 };
 
 fn time(ctx: &mut Ctx) -> CommandResult {
-    let now_us = ThreadHost::of(ctx.host).driver.clock().now_us();
+    let now_us = ctx.host.driver.clock().now_us();
     ctx.reply.array(2);
     ctx.reply.bulk_int((now_us / 1_000_000) as i64);
     ctx.reply.bulk_int((now_us % 1_000_000) as i64);
@@ -54,7 +53,7 @@ const LASTSAVE: Entry = Entry {
 };
 
 fn lastsave(ctx: &mut Ctx) -> CommandResult {
-    let snapshots = &ThreadHost::of(ctx.host).shared.snapshots;
+    let snapshots = &ctx.host.shared.snapshots;
     ctx.reply.int(snapshots.last_save_seconds() as i64);
     Ok(())
 }
@@ -121,7 +120,7 @@ fn shutdown(ctx: &mut Ctx) -> CommandResult {
     if contradicts || !ctx.args[1..].iter().all(is_known) {
         return Err(CommandError::SYNTAX);
     }
-    let (may_wait, host) = (!ctx.store.client.deny_blocking, ThreadHost::of(ctx.host));
+    let (may_wait, host) = (!ctx.store.client.deny_blocking, &mut *ctx.host);
     let shared = host.shared;
     if has("abort") {
         if !shared.shutdown.abort() {
@@ -163,7 +162,7 @@ const SAVE: Entry = Entry {
 
 /// Everybody waits, as in Redis.
 fn save(ctx: &mut Ctx) -> CommandResult {
-    let shared = ThreadHost::of(ctx.host).shared;
+    let shared = ctx.host.shared;
     if shared.snapshots.current().is_some() {
         return Err(CommandError::new(IN_PROGRESS));
     }
@@ -196,7 +195,7 @@ fn bgsave(ctx: &mut Ctx) -> CommandResult {
         [word] if keyword_is(word, "schedule") => {}
         _ => return Err(CommandError::SYNTAX),
     }
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     let shared = host.shared;
     if shared.snapshots.current().is_some() {
         return Err(CommandError::new(IN_PROGRESS));

@@ -1,10 +1,10 @@
 //! SLOWLOG: the commands that took long.
 
 use command::Flag::*;
-use command::{CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, integer};
+use command::{CommandError, CommandResult, Group, Shape, integer};
 
 use super::subcommand_error;
-use crate::thread::ThreadHost;
+use crate::commands::own::{Ctx, Entry, Run};
 
 /// The family of SLOWLOG.
 pub(crate) const ENTRIES: &[Entry] = &[Entry {
@@ -55,7 +55,7 @@ fn slowlog_get(ctx: &mut Ctx) -> CommandResult {
         },
         _ => return Err(subcommand_error(ctx.args)),
     };
-    let log = ThreadHost::of(ctx.host).shared.watch.slow_log();
+    let log = ctx.host.shared.watch.slow_log();
     ctx.reply.array(count.min(log.entries.len()));
     for command in log.entries.iter().take(count) {
         ctx.reply.array(6);
@@ -83,7 +83,7 @@ const SLOWLOG_LEN: Entry = Entry {
 };
 
 fn slowlog_len(ctx: &mut Ctx) -> CommandResult {
-    let len = ThreadHost::of(ctx.host).shared.watch.slow_log().entries.len();
+    let len = ctx.host.shared.watch.slow_log().entries.len();
     ctx.reply.int(len as i64);
     Ok(())
 }
@@ -100,7 +100,7 @@ const SLOWLOG_RESET: Entry = Entry {
 };
 
 fn slowlog_reset(ctx: &mut Ctx) -> CommandResult {
-    ThreadHost::of(ctx.host).shared.watch.slow_log().entries.clear();
+    ctx.host.shared.watch.slow_log().entries.clear();
     ctx.reply.ok();
     Ok(())
 }

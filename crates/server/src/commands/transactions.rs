@@ -7,11 +7,12 @@ use acl::{Context, Lack, Reason};
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Client, CommandError, CommandId, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Needs, Outcome,
-    OwnedArgs, Route, Run, Shape, key,
+    Acl, Client, CommandError, CommandId, CommandResult, Group, KeySpec, Mode, Needs, Outcome, OwnedArgs,
+    Route, Shape, key,
 };
 use resp::Output;
 
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::session::Multi;
 use crate::thread::ThreadHost;
 
@@ -38,7 +39,7 @@ const MULTI: Entry = Entry {
 };
 
 fn multi(ctx: &mut Ctx) -> CommandResult {
-    let session = ThreadHost::of(ctx.host).session();
+    let session = ctx.host.session();
     if session.multi.is_some() {
         return Err(CommandError::new("ERR MULTI calls can not be nested"));
     }
@@ -58,7 +59,7 @@ const DISCARD: Entry = Entry {
 };
 
 fn discard(ctx: &mut Ctx) -> CommandResult {
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     if host.session().multi.take().is_none() {
         return Err(CommandError::new("ERR DISCARD without MULTI"));
     }
@@ -80,7 +81,7 @@ const WATCH: Entry = Entry {
 };
 
 fn watch(ctx: &mut Ctx) -> CommandResult {
-    let session = ThreadHost::of(ctx.host).session();
+    let session = ctx.host.session();
     if session.multi.is_some() {
         return Err(CommandError::new("ERR WATCH inside MULTI is not allowed"));
     }
@@ -113,7 +114,7 @@ const UNWATCH: Entry = Entry {
 };
 
 fn unwatch(ctx: &mut Ctx) -> CommandResult {
-    ThreadHost::of(ctx.host).unwatch();
+    ctx.host.unwatch();
     ctx.reply.ok();
     Ok(())
 }
@@ -135,12 +136,12 @@ const EXEC: Entry = Entry {
 };
 
 fn exec(ctx: &mut Ctx) -> CommandResult {
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     if host.session().multi.is_none() {
         return Err(CommandError::new("ERR EXEC without MULTI"));
     }
     let changed = host.session().watching.flag.is_raised() || watched_key_expired(ctx);
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     let multi = host.session().multi.take().expect("looked at above");
     if multi.refused || changed {
         host.unwatch();
@@ -156,19 +157,19 @@ fn exec(ctx: &mut Ctx) -> CommandResult {
     for (id, args) in &multi.queued {
         if let Outcome::Again(ids) = run_queued(ctx, *id, args) {
             // A script wants more shards and nothing was written: all of it runs again with them, in the same database.
-            let session = ThreadHost::of(ctx.host).session();
+            let session = ctx.host.session();
             session.client = client;
             session.multi = Some(multi);
             return Err(CommandError::again(ids));
         }
     }
-    ThreadHost::of(ctx.host).unwatch();
+    ctx.host.unwatch();
     Ok(())
 }
 
 /// Whether a watched key has expired since it was watched.
 fn watched_key_expired(ctx: &mut Ctx) -> bool {
-    let watched = std::mem::take(&mut ThreadHost::of(ctx.host).session().watching.keys);
+    let watched = std::mem::take(&mut ctx.host.session().watching.keys);
     let now = ctx.store.now();
     let placement = ctx.store.tx.hold.shards().placement();
     let expired = watched.iter().any(|(db, key)| {
@@ -176,14 +177,14 @@ fn watched_key_expired(ctx: &mut Ctx) -> bool {
         let record = ctx.store.tx.hold.shard(id).dbs[*db as usize].find(hash, key);
         record.is_some_and(|record| record.expired(now))
     });
-    ThreadHost::of(ctx.host).session().watching.keys = watched;
+    ctx.host.session().watching.keys = watched;
     expired
 }
 
 fn run_queued(ctx: &mut Ctx, id: CommandId, args: &OwnedArgs) -> Outcome {
     let command = ctx.store.tx.table.get(id);
     let args = args.slices();
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     if host.is_limited()
         && let Err(lack) = host.permit_in(Context::Multi, command, &args)
     {
@@ -195,10 +196,10 @@ fn run_queued(ctx: &mut Ctx, id: CommandId, args: &OwnedArgs) -> Outcome {
     // A queued command may have selected a database or changed the protocol.
     let client = Client { deny_blocking: true, ..host.session().client };
     let mut out = Output::new();
-    let started = ThreadHost::of(ctx.host).driver.clock().ticks();
+    let started = ctx.host.driver.clock().ticks();
     let mark = out.mark();
     let mut outcome = ctx.store.tx.run(command, &args, &client, ctx.host, &mut out);
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     host.count_command(command, &args, &client, started, &mut outcome, mark, &out);
     host.monitor(command, &args, true);
     debug_assert!(!matches!(outcome, Outcome::Blocked(_)), "queued commands do not block");

@@ -6,11 +6,12 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use command::{ArgSlices, CommandError, CommandResult, Ctx, Flag, Needs, Outcome, Task, Tx, Work};
+use command::{ArgSlices, CommandError, CommandResult, Flag, Needs, Outcome, Task, Tx, Work};
 use proactor::{CloseMode, ConnId, Event};
 use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Node;
 
+use crate::commands::own::Ctx;
 use crate::life::admit::Admission;
 use crate::life::gather::Part;
 use crate::message::Message;
@@ -190,7 +191,7 @@ impl ThreadHost {
 
 /// `SCRIPT KILL` and `FUNCTION KILL`.
 pub(crate) fn kill(ctx: &mut Ctx, kind: SlowKind) -> CommandResult {
-    let shared = ThreadHost::of(ctx.host).shared;
+    let shared = ctx.host.shared;
     let kill = move |reply: &mut Reply<'_>| {
         kill_slow(shared, kind)?;
         reply.ok();
@@ -206,7 +207,7 @@ pub(crate) fn once_scripts_passed(
     answer: impl FnOnce(&mut Reply<'_>) -> CommandResult + Send + 'static,
 ) -> CommandResult {
     let may_wait = ctx.may_block();
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     if !may_wait || host.shared.scripts.is_busy() {
         return answer(&mut ctx.reply);
     }

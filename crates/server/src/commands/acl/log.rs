@@ -1,11 +1,11 @@
 //! ACL LOG: what clients were not allowed to do.
 
 use ::acl::LogEntry;
-use command::{CommandResult, Ctx, Entry, Run, Shape, integer, keyword_is, oneof, token};
+use command::{CommandResult, Shape, integer, keyword_is, oneof, token};
 
 use super::SUBCOMMAND;
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::commands::subcommand_error;
-use crate::thread::ThreadHost;
 
 /// Entries that it shows unless told otherwise.
 const COUNT_DEFAULT: usize = 10;
@@ -23,7 +23,7 @@ pub(super) const ACL_LOG: Entry = Entry {
 };
 
 fn acl_log(ctx: &mut Ctx) -> CommandResult {
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     let count = match ctx.args[2..] {
         [] => COUNT_DEFAULT,
         [word] if keyword_is(word, "reset") => {

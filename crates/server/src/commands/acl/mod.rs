@@ -4,10 +4,10 @@ mod log;
 mod users;
 
 use command::Flag::*;
-use command::{Acl, CommandError, CommandResult, Ctx, Entry, Group, Mode, Run, Shape, integer, string};
+use command::{Acl, CommandError, CommandResult, Group, Mode, Shape, integer, string};
 
 use super::subcommand_error;
-use crate::thread::ThreadHost;
+use crate::commands::own::{Ctx, Entry, Run};
 
 /// The family of ACL.
 pub(crate) const ENTRIES: &[Entry] = &[Entry {
@@ -105,7 +105,7 @@ fn acl_genpass(ctx: &mut Ctx) -> CommandResult {
     }
     let digits = (bits as usize).div_ceil(4);
     let mut secret = vec![0; digits.div_ceil(2)];
-    let drawn = ThreadHost::of(ctx.host).driver.entropy().and_then(|mut entropy| entropy.secret(&mut secret));
+    let drawn = ctx.host.driver.entropy().and_then(|mut entropy| entropy.secret(&mut secret));
     drawn.map_err(|error| CommandError::new(format!("ERR The system has no random numbers: {error}")))?;
     let text: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     ctx.reply.bulk(&text.as_bytes()[..digits]);
@@ -123,7 +123,7 @@ const ACL_WHOAMI: Entry = Entry {
 };
 
 fn acl_whoami(ctx: &mut Ctx) -> CommandResult {
-    ctx.reply.bulk(&ThreadHost::of(ctx.host).session().access.user().name);
+    ctx.reply.bulk(&ctx.host.session().access.user().name);
     Ok(())
 }
 
@@ -138,7 +138,7 @@ const ACL_LOAD: Entry = Entry {
 };
 
 fn acl_load(ctx: &mut Ctx) -> CommandResult {
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     host.shared.load_users()?;
     host.tell_of_users();
     ctx.reply.ok();
@@ -157,7 +157,7 @@ const ACL_SAVE: Entry = Entry {
 };
 
 fn acl_save(ctx: &mut Ctx) -> CommandResult {
-    ThreadHost::of(ctx.host).shared.save_users()?;
+    ctx.host.shared.save_users()?;
     ctx.reply.ok();
     Ok(())
 }

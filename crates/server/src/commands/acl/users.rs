@@ -1,11 +1,11 @@
 //! The subcommands of ACL that make, change, show and try users.
 
 use ::acl::{DEFAULT, Selector, has_spaces};
-use command::{CommandError, CommandResult, Ctx, Entry, Run, Shape, string};
+use command::{CommandError, CommandResult, Shape, string};
 use resp::Reply;
 
 use super::SUBCOMMAND;
-use crate::thread::ThreadHost;
+use crate::commands::own::{Ctx, Entry, Run};
 
 pub(super) const ACL_SETUSER: Entry = Entry {
     name: "setuser",
@@ -28,7 +28,7 @@ fn acl_setuser(ctx: &mut Ctx) -> CommandResult {
     if has_spaces(name) {
         return Err(CommandError::fixed("ERR Usernames can't contain spaces or null characters"));
     }
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     let shared = host.shared;
     // Of a new one nobody can be a client yet.
     if shared.users.set(shared.settings.grammar(&shared.table), name, rules)? {
@@ -55,7 +55,7 @@ fn acl_deluser(ctx: &mut Ctx) -> CommandResult {
     if names.contains(&DEFAULT) {
         return Err(CommandError::fixed("ERR The 'default' user cannot be removed"));
     }
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     let removed_count = host.shared.users.remove(names);
     host.tell_of_users();
     ctx.reply.int(removed_count as i64);
@@ -81,7 +81,7 @@ pub(super) const ACL_GETUSER: Entry = Entry {
 };
 
 fn acl_getuser(ctx: &mut Ctx) -> CommandResult {
-    let Some(account) = ThreadHost::of(ctx.host).shared.users.find(ctx.args[2]) else {
+    let Some(account) = ctx.host.shared.users.find(ctx.args[2]) else {
         ctx.reply.null();
         return Ok(());
     };
@@ -133,7 +133,7 @@ pub(super) const ACL_LIST: Entry = Entry {
 };
 
 fn acl_list(ctx: &mut Ctx) -> CommandResult {
-    let latest = ThreadHost::of(ctx.host).shared.users.latest();
+    let latest = ctx.host.shared.users.latest();
     let users = latest.users();
     ctx.reply.array(users.len());
     for user in users {
@@ -153,7 +153,7 @@ pub(super) const ACL_USERS: Entry = Entry {
 };
 
 fn acl_users(ctx: &mut Ctx) -> CommandResult {
-    let latest = ThreadHost::of(ctx.host).shared.users.latest();
+    let latest = ctx.host.shared.users.latest();
     let users = latest.users();
     ctx.reply.array(users.len());
     for user in users {
@@ -176,7 +176,7 @@ pub(super) const ACL_DRYRUN: Entry = Entry {
 
 fn acl_dryrun(ctx: &mut Ctx) -> CommandResult {
     let (name, args) = (ctx.args[2], &ctx.args[3..]);
-    let account = ThreadHost::of(ctx.host).shared.users.find(name);
+    let account = ctx.host.shared.users.find(name);
     let account = account.ok_or(CommandError::quoting("ERR User '", name, "' not found"))?;
     let command = ctx.store.tx.table.named(args);
     let command = command.map_err(|_| CommandError::quoting("ERR Command '", args[0], "' not found"))?;

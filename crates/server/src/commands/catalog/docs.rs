@@ -1,7 +1,9 @@
 //! COMMAND DOCS: summaries, arguments, history.
 
-use command::{Arg, ArgKind, Command, CommandResult, Ctx, Entry, Run, Shape, Table, string};
+use command::{Arg, ArgKind, Command, CommandResult, Shape, Table, string};
 use resp::Reply;
+
+use crate::commands::own::{Ctx, Entry, Run};
 
 use super::SUBCOMMAND;
 use super::info::write_set;

@@ -1,9 +1,9 @@
 //! COMMAND INFO: arity, flags, key positions, categories, tips, key specs, subcommands.
 
-use command::{
-    Acl, Begin, Command, CommandResult, Ctx, Entry, Find, Flag, KeyFlag, KeySpec, Run, Shape, Table, string,
-};
+use command::{Acl, Begin, Command, CommandResult, Find, Flag, KeyFlag, KeySpec, Shape, Table, string};
 use resp::Reply;
+
+use crate::commands::own::{Ctx, Entry, Run};
 
 use super::SUBCOMMAND;
 

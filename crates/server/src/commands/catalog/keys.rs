@@ -1,7 +1,9 @@
 //! COMMAND GETKEYS and GETKEYSANDFLAGS: which arguments of a command are keys, and what it does with them.
 
 use command::KeyFlag::Incomplete;
-use command::{CommandError, CommandResult, Ctx, Entry, Flag, KeyFlag, KeySpec, KeyUse, Run, Shape, string};
+use command::{CommandError, CommandResult, Flag, KeyFlag, KeySpec, KeyUse, Shape, string};
+
+use crate::commands::own::{Ctx, Entry, Run};
 
 use super::SUBCOMMAND;
 use super::info::write_key_flags;

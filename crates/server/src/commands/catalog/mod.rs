@@ -9,10 +9,9 @@ mod page;
 mod redis_commands;
 
 use command::Flag::*;
-use command::{
-    Acl, Command, CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, keyword_is, oneof, pattern,
-    string,
-};
+use command::{Acl, Command, CommandError, CommandResult, Group, Shape, keyword_is, oneof, pattern, string};
+
+use crate::commands::own::{Ctx, Entry, Run};
 
 /// The commands of this folder.
 pub(crate) const ENTRIES: &[Entry] = &[COMMAND];

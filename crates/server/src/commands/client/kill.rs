@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use command::Flag::*;
-use command::{
-    CommandError, CommandResult, Ctx, Entry, Run, Shape, integer, keyword_is, oneof, string, token,
-};
+use command::{CommandError, CommandResult, Shape, integer, keyword_is, oneof, string, token};
 use proactor::{CloseMode, ConnId};
 use resp::Reply;
 
 use super::SUBCOMMAND;
 use super::list::Class;
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::life::gather::Part;
 use crate::session::Session;
-use crate::thread::{Thread, ThreadHost};
+use crate::thread::Thread;
 
 pub(super) const CLIENT_KILL: Entry = Entry {
     name: "kill",
@@ -83,7 +82,7 @@ struct Filter {
 impl Filter {
     fn parse(ctx: &mut Ctx) -> Result<Filter, CommandError> {
         let asker = ctx.store.client.id;
-        let users = &ThreadHost::of(ctx.host).shared.users;
+        let users = &ctx.host.shared.users;
         let text = |arg: &[u8]| Some(String::from_utf8_lossy(arg).into_owned());
         if let [address] = ctx.args[2..] {
             return Ok(Filter { peer: text(address), ..Filter::default() });
@@ -138,7 +137,7 @@ fn client_kill(ctx: &mut Ctx) -> CommandResult {
         _ if is_old_form => reply.ok(),
         count => reply.int(count as i64),
     };
-    ThreadHost::of(ctx.host).ask(Arc::new(each), Box::new(finish));
+    ctx.host.ask(Arc::new(each), Box::new(finish));
     Ok(())
 }
 

@@ -4,13 +4,12 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use command::Flag::*;
-use command::{
-    CommandError, CommandResult, Ctx, Entry, Run, Shape, Table, integer, keyword_is, oneof, token,
-};
+use command::{CommandError, CommandResult, Shape, Table, integer, keyword_is, oneof, token};
 use proactor::Usage;
 use resp::Proto;
 
 use super::SUBCOMMAND;
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::life::gather::Part;
 use crate::session::{Protocol, Session};
 use crate::thread::ThreadHost;
@@ -27,7 +26,7 @@ pub(super) const CLIENT_INFO: Entry = Entry {
 };
 
 fn client_info(ctx: &mut Ctx) -> CommandResult {
-    let line = ThreadHost::of(ctx.host).client_info(ctx.args);
+    let line = ctx.host.client_info(ctx.args);
     ctx.reply.verbatim("txt", line.as_bytes());
     Ok(())
 }
@@ -146,7 +145,7 @@ fn client_list(ctx: &mut Ctx) -> CommandResult {
         let text: Vec<u8> = lines.into_iter().flat_map(|(_, line)| line).collect();
         reply.verbatim("txt", &text);
     };
-    ThreadHost::of(ctx.host).ask(Arc::new(each), Box::new(finish));
+    ctx.host.ask(Arc::new(each), Box::new(finish));
     Ok(())
 }
 

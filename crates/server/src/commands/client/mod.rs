@@ -9,12 +9,10 @@ mod wait;
 pub(super) use tracking::stop_tracking;
 
 use command::Flag::*;
-use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, Mode, Run, Shape, keyword_is, oneof, string, token,
-};
+use command::{Acl, CommandError, CommandResult, Group, Mode, Shape, keyword_is, oneof, string, token};
 
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::session::ReplyMode;
-use crate::thread::ThreadHost;
 
 /// The commands of this folder.
 pub(crate) const ENTRIES: &[Entry] = &[CLIENT];
@@ -85,7 +83,7 @@ const CLIENT_GETNAME: Entry = Entry {
 };
 
 fn client_getname(ctx: &mut Ctx) -> CommandResult {
-    match ThreadHost::of(ctx.host).session().name.as_slice() {
+    match ctx.host.session().name.as_slice() {
         [] => ctx.reply.null(),
         name => ctx.reply.bulk(name),
     }
@@ -105,7 +103,7 @@ const CLIENT_SETNAME: Entry = Entry {
 };
 
 fn client_setname(ctx: &mut Ctx) -> CommandResult {
-    ThreadHost::of(ctx.host).session().name = valid_name(ctx.args[2])?.to_vec();
+    ctx.host.session().name = valid_name(ctx.args[2])?.to_vec();
     ctx.reply.ok();
     Ok(())
 }
@@ -134,7 +132,7 @@ const CLIENT_SETINFO: Entry = Entry {
 
 fn client_setinfo(ctx: &mut Ctx) -> CommandResult {
     let (option, value) = (ctx.args[2], ctx.args[3]);
-    let session = ThreadHost::of(ctx.host).session();
+    let session = ctx.host.session();
     let place = if keyword_is(option, "LIB-NAME") {
         &mut session.lib_name
     } else if keyword_is(option, "LIB-VER") {
@@ -164,7 +162,7 @@ const CLIENT_NO_EVICT: Entry = Entry {
 };
 
 fn client_no_evict(ctx: &mut Ctx) -> CommandResult {
-    ThreadHost::of(ctx.host).session().no_evict = parse_switch(ctx.args[2])?;
+    ctx.host.session().no_evict = parse_switch(ctx.args[2])?;
     ctx.reply.ok();
     Ok(())
 }
@@ -181,7 +179,7 @@ const CLIENT_NO_TOUCH: Entry = Entry {
 };
 
 fn client_no_touch(ctx: &mut Ctx) -> CommandResult {
-    ThreadHost::of(ctx.host).session().client.no_touch = parse_switch(ctx.args[2])?;
+    ctx.host.session().client.no_touch = parse_switch(ctx.args[2])?;
     ctx.reply.ok();
     Ok(())
 }
@@ -212,7 +210,7 @@ fn client_reply(ctx: &mut Ctx) -> CommandResult {
         arg if keyword_is(arg, "SKIP") => ReplyMode::Skip,
         _ => return Err(CommandError::SYNTAX),
     };
-    let session = ThreadHost::of(ctx.host).session();
+    let session = ctx.host.session();
     match mode {
         ReplyMode::On => ctx.reply.ok(),
         ReplyMode::Skip if session.reply_mode == ReplyMode::Off => return Ok(()),

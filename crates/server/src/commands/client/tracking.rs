@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use command::{
-    CommandError, CommandResult, Ctx, Entry, Mode, Route, Run, Shape, integer, keyword_is, oneof, parse_i64,
-    string, token,
+    CommandError, CommandResult, Mode, Route, Shape, integer, keyword_is, oneof, parse_i64, string, token,
 };
 use shard::{Subscriber, Tracker};
 
 use super::SUBCOMMAND;
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::thread::ThreadHost;
 use crate::tracking::{Caching, ClientTracking};
 
@@ -37,7 +37,7 @@ pub(super) const CLIENT_TRACKING: Entry = Entry {
 };
 
 fn client_tracking(ctx: &mut Ctx) -> CommandResult {
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     let Options { wanted, no_loop, prefixes } = Options::parse(&ctx.args[3..], host)?;
     match ctx.args[2] {
         word if keyword_is(word, "ON") => {
@@ -144,7 +144,7 @@ fn check_prefixes(prefixes: &[&[u8]], known: &BTreeSet<Box<[u8]>>) -> CommandRes
 }
 
 fn start(ctx: &mut Ctx, wanted: ClientTracking, no_loop: bool, prefixes: &[&[u8]]) {
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     let session = host.session();
     let known = session.tracking.take().map(|old| old.prefixes);
     if known.is_none() {
@@ -172,7 +172,7 @@ fn start(ctx: &mut Ctx, wanted: ClientTracking, no_loop: bool, prefixes: &[&[u8]
 
 /// Ends what the client tracks. If it broadcasts, all shards must be entered.
 pub(crate) fn stop_tracking(ctx: &mut Ctx) {
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     let session = host.session();
     let Some(tracking) = session.tracking.take() else { return };
     session.client.no_loop = false;
@@ -198,7 +198,7 @@ pub(super) const CLIENT_CACHING: Entry = Entry {
 };
 
 fn client_caching(ctx: &mut Ctx) -> CommandResult {
-    let session = ThreadHost::of(ctx.host).session();
+    let session = ctx.host.session();
     let Some(tracking) = &mut session.tracking else {
         let text = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled";
         return Err(CommandError::fixed(text));
@@ -232,7 +232,7 @@ pub(super) const CLIENT_GETREDIR: Entry = Entry {
 };
 
 fn client_getredir(ctx: &mut Ctx) -> CommandResult {
-    let id = ThreadHost::of(ctx.host).session().redirects_to();
+    let id = ctx.host.session().redirects_to();
     ctx.reply.int(id);
     Ok(())
 }
@@ -248,7 +248,7 @@ pub(super) const CLIENT_TRACKINGINFO: Entry = Entry {
 };
 
 fn client_trackinginfo(ctx: &mut Ctx) -> CommandResult {
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     let redirect = host.session().redirects_to();
     let no_loop = host.session().client.no_loop;
     let tracking = host.session().tracking.clone().unwrap_or_default();

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use command::Flag::*;
-use command::{
-    CommandError, CommandResult, Ctx, Entry, Run, Shape, integer, keyword_is, oneof, parse_i64, token,
-};
+use command::{CommandError, CommandResult, Shape, integer, keyword_is, oneof, parse_i64, token};
 use proactor::ConnId;
 use resp::Reply;
 
 use super::SUBCOMMAND;
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::life::gather::Part;
 use crate::session::Session;
-use crate::thread::{Thread, ThreadHost};
+use crate::thread::Thread;
 
 const UNBLOCKED: CommandError = CommandError::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
 
@@ -49,7 +48,7 @@ fn client_pause(ctx: &mut Ctx) -> CommandResult {
         thread.host.begin_pause(pause_ms, all);
         Part::Count(0)
     };
-    ThreadHost::of(ctx.host).ask(Arc::new(each), Box::new(|_, reply: &mut Reply<'_>| reply.ok()));
+    ctx.host.ask(Arc::new(each), Box::new(|_, reply: &mut Reply<'_>| reply.ok()));
     Ok(())
 }
 
@@ -70,7 +69,7 @@ fn client_unpause(ctx: &mut Ctx) -> CommandResult {
         thread.end_pause();
         Part::Count(0)
     };
-    ThreadHost::of(ctx.host).ask(Arc::new(each), Box::new(|_, reply: &mut Reply<'_>| reply.ok()));
+    ctx.host.ask(Arc::new(each), Box::new(|_, reply: &mut Reply<'_>| reply.ok()));
     Ok(())
 }
 
@@ -106,6 +105,6 @@ fn client_unblock(ctx: &mut Ctx) -> CommandResult {
         Part::Count(u64::from(has_ended))
     };
     let finish = |parts: Vec<Part>, reply: &mut Reply<'_>| reply.int(Part::total(&parts) as i64);
-    ThreadHost::of(ctx.host).ask(Arc::new(each), Box::new(finish));
+    ctx.host.ask(Arc::new(each), Box::new(finish));
     Ok(())
 }

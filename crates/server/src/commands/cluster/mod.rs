@@ -9,13 +9,11 @@
 mod operate;
 
 use command::Flag::*;
-use command::{
-    CommandError, CommandResult, Ctx, Entry, Group, Route, Run, Shape, integer, parse_i64, string,
-};
+use command::{CommandError, CommandResult, Group, Route, Shape, integer, parse_i64, string};
 use shard::hash_tag;
 
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::settings::CLUSTER_MODE;
-use crate::thread::ThreadHost;
 
 /// The commands of this file.
 pub(crate) const ENTRIES: &[Entry] = &[ASKING, CLUSTER, READONLY, READWRITE];
@@ -59,7 +57,7 @@ fn agree(ctx: &mut Ctx) -> CommandResult {
 }
 
 fn check_mode(ctx: &mut Ctx) -> CommandResult {
-    if ThreadHost::of(ctx.host).shared.settings.is_on(CLUSTER_MODE) {
+    if ctx.host.shared.settings.is_on(CLUSTER_MODE) {
         return Ok(());
     }
     Err(CommandError::fixed("ERR This instance has cluster support disabled"))
@@ -148,7 +146,7 @@ struct Node {
 
 fn node(ctx: &mut Ctx) -> Result<Node, CommandError> {
     check_mode(ctx)?;
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     let id = host.shared.run_id.clone();
     let session = host.session();
     let address = session.local.rsplit_once(':').filter(|_| !session.is_unix);

@@ -3,9 +3,10 @@
 
 use command::Flag::*;
 use command::{
-    CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, block, integer, keyword_is, oneof, parse_i64,
-    string, token,
+    CommandError, CommandResult, Group, Shape, block, integer, keyword_is, oneof, parse_i64, string, token,
 };
+
+use crate::commands::own::{Ctx, Entry, Run};
 
 use super::{CHANGING, check_mode, node, valid_slot};
 

@@ -9,13 +9,13 @@ mod sections;
 use std::fmt::{Display, Write};
 
 use command::Flag::*;
-use command::{Acl, CommandResult, Ctx, Entry, Group, Run, Shape, string};
+use command::{Acl, CommandResult, Group, Shape, string};
 
 use keyspace::Figure;
 use shard::Figures;
 
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::shared::Shared;
-use crate::thread::ThreadHost;
 
 pub(super) use figures::MemoryFigures;
 
@@ -69,7 +69,7 @@ fn info(ctx: &mut Ctx) -> CommandResult {
     let names = &ctx.args[1..];
     let has = |word: &str| names.iter().any(|name| name.eq_ignore_ascii_case(word.as_bytes()));
     let (all, default) = (has("all") || has("everything"), has("default") || names.is_empty());
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     let (now_us, monotonic_ms) = (host.driver.clock().now_us(), host.now_ms);
     let mut report = Report { text: String::new(), shared: host.shared, now_us, monotonic_ms };
     for (title, shown, write) in SECTIONS {

@@ -19,14 +19,14 @@ use std::time::Duration;
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Begin, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, OwnedArgs, Run, Shape, block,
-    integer, key, keyword_is, oneof, parse_i64, string, token,
+    Acl, Begin, CommandError, CommandResult, Group, KeySpec, Mode, OwnedArgs, Shape, block, integer, key,
+    keyword_is, oneof, parse_i64, string, token,
 };
 use commands::keys::payload;
 
 use self::delivery::{Content, Migration, Parcel, ParcelState, Returned, Target};
+use crate::commands::own::{Ctx, Entry, Run};
 use crate::session::State;
-use crate::thread::ThreadHost;
 
 /// These commands.
 pub(crate) const ENTRIES: &[Entry] = &[MIGRATE];
@@ -146,7 +146,7 @@ impl<'a> Call<'a> {
 
 fn migrate(ctx: &mut Ctx) -> CommandResult {
     let call = Call::parse(ctx.args)?;
-    match ThreadHost::of(ctx.host).session().migration.take() {
+    match ctx.host.session().migration.take() {
         None => begin(ctx, call),
         Some(migration) => go_on(ctx, call, *migration),
     }
@@ -180,7 +180,7 @@ fn content(ctx: &mut Ctx, key: &[u8]) -> Option<Content> {
 fn send(ctx: &mut Ctx, target: Target, migration: Migration) -> CommandResult {
     let client = ctx.store.client;
     let returned = Returned { client, command: ctx.command.id, args: OwnedArgs::new(ctx.args), migration };
-    let host = ThreadHost::of(ctx.host);
+    let host = &mut *ctx.host;
     host.shared.send_parcels(target, Box::new(returned))?;
     host.session().state = State::Away;
     Err(CommandError::again(ctx.store.entered()))

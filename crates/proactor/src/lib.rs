@@ -1,4 +1,4 @@
-//! One thread's loop: drivers, connections, clock, wake-ups.
+//! One thread's loop: drivers, connections, clock, wake-ups; and files.
 //!
 //! The only place in the house with system calls, clocks and randomness. A [`Driver`] moves bytes for one thread's
 //! connections, by io_uring or epoll, or by a seeded simulated network, and all three behave alike: one suite
@@ -7,13 +7,16 @@
 //! Invariants: no driver is shared between threads; no future, no callback; in steady state nothing is allocated per
 //! request; nothing spins without yielding, and an idle thread sleeps in the kernel.
 //!
-//! Not here: the protocol (`resp`), what a connection means (`server`), files.
+//! A [`Disk`] is no part of the loop: its calls block, and are for threads that may.
+//!
+//! Not here: the protocol (`resp`), what a connection means (`server`), what files hold.
 
 mod acceptor;
 mod affinity;
 mod clock;
 mod config;
 mod connections;
+mod disk;
 mod driver;
 mod entropy;
 mod epoll;
@@ -37,6 +40,7 @@ pub use affinity::{CpuSet, allowed_cpus, cpu_quota};
 pub use clock::Clock;
 pub use config::{Config, IoChoice};
 pub use connections::{Io, Usage};
+pub use disk::{Disk, DiskFaults, DiskFile, DiskReader, DiskWriter, Fault, FileInfo, Open, SimDisk};
 pub use driver::Driver;
 pub use entropy::Entropy;
 pub use epoll::EpollDriver;

@@ -173,3 +173,12 @@ pub(crate) fn random_bytes(mut into: &mut [u8]) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// Has the kernel begin to write this part of a file to the disk.
+pub(crate) fn begin_write_out(file: impl AsFd, from: u64, to: u64) -> io::Result<()> {
+    let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE;
+    let (offset, len) = (from as i64, (to - from) as i64);
+    // SAFETY: no pointers.
+    check(unsafe { libc::sync_file_range(file.as_fd().as_raw_fd(), offset, len, flags) })?;
+    Ok(())
+}

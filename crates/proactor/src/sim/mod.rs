@@ -18,7 +18,7 @@
 //!   }
 //! ```
 //!
-//! Not here: files; threads that run at the same time (the inbox has its own model, in `tests/loom_inbox.rs`).
+//! Not here: files (`disk/sim.rs`); threads that run at the same time (the inbox has its own model, in `tests/loom_inbox.rs`).
 
 mod client;
 mod driver;

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{SimClient, SimDriver};
-use crate::{Clock, Config, Driver, Entropy, Listener, Waker};
+use crate::{Clock, Config, Driver, Entropy, Listener, SimDisk, Waker};
 
 /// How unkind the network is.
 #[derive(Clone, Debug)]
@@ -238,6 +238,11 @@ impl SimNet {
     /// The world's clock.
     pub fn clock(&self) -> Clock {
         Clock::simulated(self.state().now_ns.clone())
+    }
+
+    /// An empty disk on the world's clock.
+    pub fn disk(&self, seed: u64) -> SimDisk {
+        SimDisk::at(self.state().now_ns.clone(), seed)
     }
 
     /// Random numbers that follow from the seed.

@@ -1,0 +1,391 @@
+//! Files: what is written, and what is known to be durable.
+//!
+//! A [`Disk`] is the machine's or a simulated one ([`SimDisk`]), and both promise the same and no more:
+//!
+//! | after | a crash leaves |
+//! |---|---|
+//! | [`DiskFile::write_at`], a [`DiskWriter`] | any of the sectors, each whole, old or in pieces; any length between the old and the new one |
+//! | [`DiskFile::sync`], [`DiskFile::pre_write`] | all that was written to the file before |
+//! | [`DiskFile::write_durably_at`] | these bytes; nothing is known of others |
+//! | creation, [`Disk::rename`], [`Disk::remove`] | the name as it was before or as it is after, each change for itself |
+//! | [`Disk::sync_directory`] | all changes of names in the directory before |
+//!
+//! * The calls block. They are for threads that may wait, not for those that serve.
+//! * **After an error of a sync nothing is durable.** The kernel reports a failed write once and then forgets it, so a second sync that
+//!   succeeds says nothing about what the first one lost. A file of which one sync has failed therefore fails all later ones.
+//! * What is to be there as a whole or not at all gets its name when its bytes are durable ([`Disk::put_in_place`], [`Disk::replace`]).
+//!
+//! Not here: buffers, formats, and which thread waits for what.
+
+mod names;
+mod real;
+mod sectors;
+mod sim;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+pub use sim::{DiskFaults, Fault, SimDisk};
+
+/// Zeros that are written at once when a file is written before it is used.
+const PRE_WRITE_BYTES: usize = 1 << 20;
+
+/// Where files are; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Disk(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    Real,
+    Simulated(SimDisk),
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Open {
+    /// To be read; it must be there.
+    Read,
+    /// To be read and written; created if it is not there.
+    Write,
+    /// The same, but without what it held.
+    Empty,
+}
+
+/// What is known of a file beside its bytes.
+#[derive(Clone, Debug)]
+pub struct FileInfo {
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Whether it is an ordinary file.
+    pub is_file: bool,
+    /// When it was last written, if the file system knows.
+    pub modified: Option<SystemTime>,
+}
+
+/// An open file.
+#[derive(Debug)]
+pub struct DiskFile {
+    file: File,
+    has_failed: AtomicBool,
+}
+
+#[derive(Debug)]
+enum File {
+    Real(std::fs::File),
+    Simulated(sim::SimFile),
+}
+
+impl Disk {
+    /// The machine's.
+    pub fn real() -> Disk {
+        Disk(Source::Real)
+    }
+
+    fn simulated(disk: SimDisk) -> Disk {
+        Disk(Source::Simulated(disk))
+    }
+
+    /// Opens a file. If that creates it, its name is not durable before [`sync_directory`](Self::sync_directory).
+    pub fn open(&self, path: &Path, how: Open) -> io::Result<DiskFile> {
+        let file = match &self.0 {
+            Source::Real => File::Real(real::open(path, how)?),
+            Source::Simulated(disk) => File::Simulated(disk.open(path, how)?),
+        };
+        Ok(DiskFile { file, has_failed: AtomicBool::new(false) })
+    }
+
+    /// Gives the file `from` the name `to` in the same directory, in place of a file that has it.
+    pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match &self.0 {
+            Source::Real => std::fs::rename(from, to),
+            Source::Simulated(disk) => disk.rename(from, to),
+        }
+    }
+
+    /// Takes a name from a file, which goes if nobody has it open.
+    pub fn remove(&self, path: &Path) -> io::Result<()> {
+        match &self.0 {
+            Source::Real => std::fs::remove_file(path),
+            Source::Simulated(disk) => disk.remove(path),
+        }
+    }
+
+    /// Makes durable which names there are in a directory, and which files they name.
+    pub fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        match &self.0 {
+            Source::Real => real::sync_directory(path),
+            Source::Simulated(disk) => disk.sync_directory(path),
+        }
+    }
+
+    /// The names of everything in a directory, in no order.
+    pub fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        match &self.0 {
+            Source::Real => real::list(path),
+            Source::Simulated(disk) => Ok(disk.list(path)),
+        }
+    }
+
+    /// What is known of a file.
+    pub fn info(&self, path: &Path) -> io::Result<FileInfo> {
+        match &self.0 {
+            Source::Real => real::info(path),
+            Source::Simulated(disk) => disk.info(path),
+        }
+    }
+
+    /// Whether there is something of this name, if only a link that leads nowhere.
+    pub fn has(&self, path: &Path) -> bool {
+        match &self.0 {
+            Source::Real => path.symlink_metadata().is_ok(),
+            Source::Simulated(disk) => disk.info(path).is_ok(),
+        }
+    }
+
+    /// Whether there is an ordinary file of this name.
+    pub fn is_file(&self, path: &Path) -> bool {
+        self.info(path).is_ok_and(|info| info.is_file)
+    }
+
+    /// All of a file.
+    pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.reader(path)?.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads a file from its beginning.
+    pub fn reader(&self, path: &Path) -> io::Result<DiskReader> {
+        Ok(DiskReader { file: self.open(path, Open::Read)?, offset: 0 })
+    }
+
+    /// Makes `temporary`, all of which is durable, the file at `path`, which is in the same directory.
+    pub fn put_in_place(&self, temporary: &Path, path: &Path) -> io::Result<()> {
+        self.rename(temporary, path)?;
+        self.sync_directory(directory_of(path))
+    }
+
+    /// Replaces the file at `path` as a whole, durably: after a crash there is the old one or the new one. It keeps its
+    /// permissions. With an error the old one is still there, or the new one, whose name may not be durable.
+    pub fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let temporary = temporary_path(path);
+        let replaced = self.open(&temporary, Open::Empty).and_then(|file| {
+            file.write_all_at(0, bytes)?;
+            file.take_permissions_of(path)?;
+            file.sync()?;
+            self.put_in_place(&temporary, path)
+        });
+        if replaced.is_err() {
+            // The error that is reported is the first one.
+            let _ = self.remove(&temporary);
+        }
+        replaced
+    }
+}
+
+/// The directory in which a file is.
+fn directory_of(path: &Path) -> &Path {
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    directory.unwrap_or(Path::new("."))
+}
+
+/// Where a file is written that is to take the place of the one at `path`.
+fn temporary_path(path: &Path) -> PathBuf {
+    let mut temporary: OsString = path.as_os_str().to_owned();
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    temporary.into()
+}
+
+impl DiskFile {
+    /// Its length in bytes.
+    pub fn size_bytes(&self) -> io::Result<u64> {
+        match &self.file {
+            File::Real(file) => Ok(file.metadata()?.len()),
+            File::Simulated(file) => file.bytes(),
+        }
+    }
+
+    /// Reads from `offset` on; how many bytes, none at the end of the file.
+    pub fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        match &self.file {
+            File::Real(file) => std::os::unix::fs::FileExt::read_at(file, into, offset),
+            File::Simulated(file) => file.read_at(offset, into),
+        }
+    }
+
+    /// Writes at `offset`; how many bytes, perhaps fewer than there are. They are not durable.
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        match &self.file {
+            File::Real(file) => std::os::unix::fs::FileExt::write_at(file, bytes, offset),
+            File::Simulated(file) => file.write_at(offset, bytes),
+        }
+    }
+
+    /// Writes all of `bytes` at `offset`. They are not durable.
+    pub fn write_all_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        write_all(offset, bytes, |offset, bytes| self.write_at(offset, bytes))
+    }
+
+    /// Writes all of `bytes` at `offset`, and waits until they are durable: one call to the kernel.
+    pub fn write_durably_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.durably(|| {
+            write_all(offset, bytes, |offset, bytes| match &self.file {
+                File::Real(file) => real::write_durably_at(file, offset, bytes),
+                File::Simulated(file) => file.write_durably_at(offset, bytes),
+            })
+        })
+    }
+
+    /// Waits until all that was written is durable, the length too.
+    pub fn sync(&self) -> io::Result<()> {
+        self.durably(|| match &self.file {
+            File::Real(file) => file.sync_data(),
+            File::Simulated(file) => file.sync(),
+        })
+    }
+
+    /// Writes the file full of zeros once, up to `bytes`, and makes that durable: writing there later changes no length and
+    /// asks for no space, so it is faster and cannot fail for want of room.
+    pub fn pre_write(&self, bytes: u64) -> io::Result<()> {
+        let zeros = vec![0; PRE_WRITE_BYTES.min(bytes as usize)];
+        let mut offset = 0;
+        while offset < bytes {
+            let count = (bytes - offset).min(PRE_WRITE_BYTES as u64);
+            self.write_all_at(offset, &zeros[..count as usize])?;
+            offset += count;
+        }
+        self.sync()
+    }
+
+    /// Has the system begin to write this part to the disk, so that a sync later has less to do. Nothing is durable by that.
+    pub fn begin_write_out(&self, from: u64, to: u64) {
+        if let File::Real(file) = &self.file {
+            real::begin_write_out(file, from, to);
+        }
+    }
+
+    /// Whoever may read and write the file at `path`, if there is one, may do so with this one.
+    fn take_permissions_of(&self, path: &Path) -> io::Result<()> {
+        if let File::Real(file) = &self.file
+            && let Ok(metadata) = path.metadata()
+        {
+            file.set_permissions(metadata.permissions())?;
+        }
+        Ok(())
+    }
+
+    /// Does what makes something durable, unless that has failed before.
+    fn durably(&self, make: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        if self.has_failed.load(Ordering::Relaxed) {
+            return Err(io::Error::other(
+                "an earlier sync of this file failed, and nobody knows what it lost",
+            ));
+        }
+        make().inspect_err(|_| self.has_failed.store(true, Ordering::Relaxed))
+    }
+}
+
+/// Writes all of `bytes` at `offset`, as much at once as `write` takes.
+fn write_all(
+    mut offset: u64,
+    mut bytes: &[u8],
+    mut write: impl FnMut(u64, &[u8]) -> io::Result<usize>,
+) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match write(offset, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                offset += count as u64;
+                bytes = &bytes[count..];
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file from its beginning on, one byte after the other. It may be a pipe.
+#[derive(Debug)]
+pub struct DiskWriter {
+    file: DiskFile,
+    offset: u64,
+}
+
+impl DiskWriter {
+    /// Writes `file`, which was just opened.
+    pub fn new(file: DiskFile) -> DiskWriter {
+        DiskWriter { file, offset: 0 }
+    }
+
+    /// What it writes to.
+    pub fn file(&self) -> &DiskFile {
+        &self.file
+    }
+
+    /// How many bytes were written.
+    pub fn written_bytes(&self) -> u64 {
+        self.offset
+    }
+
+    /// Reads what was written, from the beginning.
+    pub fn into_reader(self) -> io::Result<DiskReader> {
+        let mut reader = DiskReader { file: self.file, offset: 0 };
+        reader.go_to(0)?;
+        Ok(reader)
+    }
+}
+
+impl Write for DiskWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = match &mut self.file.file {
+            File::Real(file) => file.write(bytes)?,
+            File::Simulated(file) => file.write_at(self.offset, bytes)?,
+        };
+        self.offset += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads a file, one byte after the other. It may be a pipe.
+#[derive(Debug)]
+pub struct DiskReader {
+    file: DiskFile,
+    offset: u64,
+}
+
+impl DiskReader {
+    /// Its length in bytes.
+    pub fn size_bytes(&self) -> io::Result<u64> {
+        self.file.size_bytes()
+    }
+
+    /// Goes on reading at `offset`.
+    pub fn go_to(&mut self, offset: u64) -> io::Result<()> {
+        if let File::Real(file) = &mut self.file.file {
+            io::Seek::seek(file, io::SeekFrom::Start(offset))?;
+        }
+        self.offset = offset;
+        Ok(())
+    }
+}
+
+impl Read for DiskReader {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = match &mut self.file.file {
+            File::Real(file) => file.read(into)?,
+            File::Simulated(file) => file.read_at(self.offset, into)?,
+        };
+        self.offset += count as u64;
+        Ok(count)
+    }
+}

@@ -1,0 +1,131 @@
+//! The directories of a simulated disk: which names there are, and which of them are durable.
+//!
+//! A change of names is seen at once and durable when its directory is synced. At a crash each one that is not was made on the
+//! disk or not, whatever became of those before it. A rename is one change: there is never neither name, unless the file
+//! had none that was durable.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::directory_of;
+use crate::Entropy;
+
+#[derive(Clone, Debug)]
+enum Change {
+    Create { path: PathBuf, file: usize },
+    Rename { from: PathBuf, to: PathBuf, file: usize },
+    Remove { path: PathBuf },
+}
+
+impl Change {
+    fn directory(&self) -> &Path {
+        match self {
+            Change::Create { path, .. } | Change::Remove { path } | Change::Rename { to: path, .. } => {
+                directory_of(path)
+            }
+        }
+    }
+
+    fn make(self, names: &mut BTreeMap<PathBuf, usize>) {
+        match self {
+            Change::Create { path, file } => {
+                names.insert(path, file);
+            }
+            Change::Rename { from, to, file } => {
+                if names.get(&from) == Some(&file) {
+                    names.remove(&from);
+                }
+                names.insert(to, file);
+            }
+            Change::Remove { path } => {
+                names.remove(&path);
+            }
+        }
+    }
+}
+
+/// Names, and the numbers of the files that they name.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Names {
+    seen: BTreeMap<PathBuf, usize>,
+    durable: BTreeMap<PathBuf, usize>,
+    /// In their order.
+    unsynced: Vec<Change>,
+}
+
+impl Names {
+    pub(super) fn get(&self, path: &Path) -> Option<usize> {
+        self.seen.get(path).copied()
+    }
+
+    /// The files that have a name.
+    pub(super) fn files(&self) -> impl Iterator<Item = usize> {
+        self.seen.values().copied()
+    }
+
+    pub(super) fn list(&self, directory: &Path) -> Vec<OsString> {
+        let inside = self.seen.keys().filter(|path| directory_of(path) == directory);
+        inside.filter_map(|path| path.file_name()).map(OsString::from).collect()
+    }
+
+    fn change(&mut self, change: Change) {
+        change.clone().make(&mut self.seen);
+        self.unsynced.push(change);
+    }
+
+    pub(super) fn create(&mut self, path: &Path, file: usize) {
+        self.change(Change::Create { path: path.to_owned(), file });
+    }
+
+    /// The file at `from` must be there.
+    pub(super) fn rename(&mut self, from: &Path, to: &Path) {
+        let file = self.seen[from];
+        self.change(Change::Rename { from: from.to_owned(), to: to.to_owned(), file });
+    }
+
+    pub(super) fn remove(&mut self, path: &Path) {
+        self.change(Change::Remove { path: path.to_owned() });
+    }
+
+    /// All changes in a directory are durable.
+    pub(super) fn sync(&mut self, directory: &Path) {
+        self.settle(directory, |_| true);
+    }
+
+    /// They are not, and no later sync makes them so.
+    pub(super) fn fail_to_sync(&mut self, directory: &Path, entropy: &mut Entropy) {
+        self.settle(directory, |_| entropy.one_in(2));
+    }
+
+    /// Changes in a directory that `is_made` are durable, and nothing is left to be done for the others.
+    fn settle(&mut self, directory: &Path, mut is_made: impl FnMut(&Change) -> bool) {
+        let changes = std::mem::take(&mut self.unsynced);
+        for change in changes {
+            if change.directory() != directory {
+                self.unsynced.push(change);
+            } else if is_made(&change) {
+                change.make(&mut self.durable);
+            }
+        }
+    }
+
+    /// Only what the disk has is left.
+    pub(super) fn crash(&mut self, entropy: &mut Entropy) {
+        let count = self.unsynced.len() as u64;
+        // All, none, those before some moment, or each by itself.
+        let (mode, moment) = (entropy.below(4), entropy.below(count + 1));
+        for (index, change) in (0..).zip(std::mem::take(&mut self.unsynced)) {
+            let is_made = match mode {
+                0 => true,
+                1 => false,
+                2 => index < moment,
+                _ => entropy.one_in(2),
+            };
+            if is_made {
+                change.make(&mut self.durable);
+            }
+        }
+        self.seen.clone_from(&self.durable);
+    }
+}

@@ -1,0 +1,414 @@
+//! A simulated disk: it keeps what was made durable, and what else a crash leaves follows from the seed.
+//!
+//! [`SimDisk::crash`] is a power failure. Files that were open are not any more; those that are there afterwards hold what `sectors.rs`
+//! and `names.rs` say. Errors come by rates ([`DiskFaults`]) or as they are planned ([`SimDisk::plan`]):
+//!
+//! * EIO at a write: nothing of it was written. EIO at a sync: some of what was to become durable did, and the disk
+//!   forgets the rest, so that a second sync succeeds and makes nothing of that durable.
+//! * ENOSPC when files take more than there is room for, or by the plan; a write takes as much as fits.
+//! * short writes; and operations that take their time on the simulation's clock before they have any effect.
+//!
+//! Before an operation whoever runs the threads may let others run ([`SimDisk::on_operation`]); without that,
+//! one that takes its time moves the clock.
+//!
+//! Not here: directories that have to be made, links, permissions, and errors of reading.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use super::names::Names;
+use super::sectors::{Sectors, index};
+use super::{Disk, FileInfo, Open, directory_of};
+use crate::Entropy;
+
+/// What may go wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// A write fails with EIO.
+    WriteError,
+    /// A sync, of a file or a directory, or a durable write fails with EIO.
+    SyncError,
+    /// A write, or the creation of a file, fails with ENOSPC.
+    NoRoom,
+    /// A write takes only some of its bytes.
+    ShortWrite,
+    /// Any operation takes so many nanoseconds.
+    Hang(u64),
+}
+
+/// How often something goes wrong by itself: one in so many times, 0 is never.
+#[derive(Clone, Debug)]
+pub struct DiskFaults {
+    /// [`Fault::WriteError`]
+    pub write_error_one_in: u64,
+    /// [`Fault::SyncError`]
+    pub sync_error_one_in: u64,
+    /// [`Fault::ShortWrite`]
+    pub short_write_one_in: u64,
+    /// [`Fault::Hang`]
+    pub hang_one_in: u64,
+    /// The longest of those.
+    pub hang_ns_max: u64,
+    /// What all files together may take.
+    pub room_bytes: u64,
+}
+
+impl Default for DiskFaults {
+    /// A good disk.
+    fn default() -> DiskFaults {
+        DiskFaults {
+            write_error_one_in: 0,
+            sync_error_one_in: 0,
+            short_write_one_in: 0,
+            hang_one_in: 0,
+            hang_ns_max: 0,
+            room_bytes: u64::MAX,
+        }
+    }
+}
+
+/// A simulated disk; clones are the same disk.
+#[derive(Clone)]
+pub struct SimDisk(Arc<Mutex<State>>);
+
+impl fmt::Debug for SimDisk {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SimDisk").finish_non_exhaustive()
+    }
+}
+
+/// Told, of an operation that takes its time, when it is over on the simulation's clock; true if it returns no sooner.
+type OnOperation = Arc<dyn Fn(Option<u64>) -> bool + Send + Sync>;
+
+struct State {
+    now_ns: Arc<AtomicU64>,
+    entropy: Entropy,
+    faults: DiskFaults,
+    /// How many operations of its kind each one lets pass.
+    planned: Vec<(u64, Fault)>,
+    operations: u64,
+    /// How many crashes there were: files of an earlier life are closed.
+    life: u64,
+    names: Names,
+    files: Vec<Sectors>,
+    on_operation: Option<OnOperation>,
+}
+
+/// What somebody wants of the disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Write,
+    DurableWrite,
+    Sync,
+    /// A name is changed.
+    Name {
+        creates: bool,
+    },
+}
+
+impl Fault {
+    /// Whether it is one of such operations.
+    fn can_hit(self, operation: Operation) -> bool {
+        let writes = matches!(operation, Operation::Write | Operation::DurableWrite);
+        match self {
+            Fault::WriteError => operation == Operation::Write,
+            Fault::SyncError => matches!(operation, Operation::Sync | Operation::DurableWrite),
+            Fault::NoRoom => writes || operation == Operation::Name { creates: true },
+            Fault::ShortWrite => writes,
+            Fault::Hang(_) => true,
+        }
+    }
+}
+
+fn no_room() -> io::Error {
+    io::ErrorKind::StorageFull.into()
+}
+
+/// What belongs to a life before the last crash.
+fn closed() -> io::Error {
+    io::Error::from_raw_os_error(libc::EBADF)
+}
+
+fn broken() -> io::Error {
+    io::Error::from_raw_os_error(libc::EIO)
+}
+
+impl SimDisk {
+    /// An empty disk on which everything follows from `seed`, with a clock of its own.
+    pub fn new(seed: u64) -> SimDisk {
+        SimDisk::at(Arc::new(AtomicU64::new(0)), seed)
+    }
+
+    /// The same on this clock.
+    pub(crate) fn at(now_ns: Arc<AtomicU64>, seed: u64) -> SimDisk {
+        SimDisk(Arc::new(Mutex::new(State {
+            now_ns,
+            entropy: Entropy::from_seed(seed),
+            faults: DiskFaults::default(),
+            planned: Vec::new(),
+            operations: 0,
+            life: 0,
+            names: Names::default(),
+            files: Vec::new(),
+            on_operation: None,
+        })))
+    }
+
+    /// For those who use it.
+    pub fn disk(&self) -> Disk {
+        Disk::simulated(self.clone())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on this goes wrong by itself.
+    pub fn set_faults(&self, faults: DiskFaults) {
+        self.state().faults = faults;
+    }
+
+    /// The operation that `fault` can hit after the next `spared` ones has it.
+    pub fn plan(&self, spared: u64, fault: Fault) {
+        self.state().planned.push((spared, fault));
+    }
+
+    /// Nothing goes wrong any more.
+    pub fn heal(&self) {
+        let mut state = self.state();
+        state.faults = DiskFaults::default();
+        state.planned.clear();
+    }
+
+    /// How many operations there were that change something, or make it durable.
+    pub fn operations(&self) -> u64 {
+        self.state().operations
+    }
+
+    /// Before each such operation calls `act`, with the time on the clock at which it has its effect if that is not now. True:
+    /// the time has come; false: the disk moves the clock.
+    pub fn on_operation(&self, act: impl Fn(Option<u64>) -> bool + Send + Sync + 'static) {
+        self.state().on_operation = Some(Arc::new(act));
+    }
+
+    /// The power fails, and comes back.
+    pub fn crash(&self) {
+        let mut state = self.state();
+        let State { names, files, entropy, .. } = &mut *state;
+        names.crash(entropy);
+        files.iter_mut().for_each(|file| file.crash(entropy));
+        let named: Vec<usize> = names.files().collect();
+        for (number, file) in files.iter_mut().enumerate() {
+            if !named.contains(&number) {
+                *file = Sectors::default();
+            }
+        }
+        state.life += 1;
+    }
+
+    /// Lets an operation begin; what goes wrong with it. It fails if the power does meanwhile.
+    fn begin(&self, operation: Operation) -> io::Result<Option<Fault>> {
+        let mut state = self.state();
+        state.operations += 1;
+        let fault = state.fault_of(operation);
+        let begun_ns = state.now_ns.load(Ordering::Relaxed);
+        let until_ns = if let Some(Fault::Hang(ns)) = fault { Some(begun_ns + ns) } else { None };
+        let (now_ns, act, life) = (Arc::clone(&state.now_ns), state.on_operation.clone(), state.life);
+        drop(state);
+        if !act.is_some_and(|act| act(until_ns)) {
+            now_ns.fetch_max(until_ns.unwrap_or(begun_ns), Ordering::Relaxed);
+        }
+        if self.state().life == life { Ok(fault) } else { Err(closed()) }
+    }
+
+    pub(super) fn open(&self, path: &Path, how: Open) -> io::Result<SimFile> {
+        let number = self.state().names.get(path);
+        let number = match (number, how) {
+            (None, Open::Read) => return Err(io::ErrorKind::NotFound.into()),
+            (Some(number), Open::Read | Open::Write) => number,
+            (Some(number), Open::Empty) => {
+                self.begin(Operation::Name { creates: false })?;
+                self.state().files[number].clear();
+                number
+            }
+            (None, _) => {
+                if self.begin(Operation::Name { creates: true })? == Some(Fault::NoRoom) {
+                    return Err(no_room());
+                }
+                let mut state = self.state();
+                state.files.push(Sectors::default());
+                let number = state.files.len() - 1;
+                state.names.create(path, number);
+                number
+            }
+        };
+        Ok(SimFile { disk: self.clone(), life: self.state().life, number })
+    }
+
+    /// The number of the file at `path`.
+    fn number(&self, path: &Path) -> io::Result<usize> {
+        self.state().names.get(path).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    pub(super) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        assert_eq!(directory_of(from), directory_of(to), "files stay in their directories here");
+        self.number(from)?;
+        self.begin(Operation::Name { creates: false })?;
+        // Somebody else may have been here meanwhile.
+        self.number(from)?;
+        self.state().names.rename(from, to);
+        Ok(())
+    }
+
+    pub(super) fn remove(&self, path: &Path) -> io::Result<()> {
+        self.number(path)?;
+        self.begin(Operation::Name { creates: false })?;
+        self.number(path)?;
+        self.state().names.remove(path);
+        Ok(())
+    }
+
+    pub(super) fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        let fault = self.begin(Operation::Sync)?;
+        let mut state = self.state();
+        let State { names, entropy, .. } = &mut *state;
+        if fault == Some(Fault::SyncError) {
+            names.fail_to_sync(path, entropy);
+            return Err(broken());
+        }
+        names.sync(path);
+        Ok(())
+    }
+
+    pub(super) fn list(&self, path: &Path) -> Vec<OsString> {
+        self.state().names.list(path)
+    }
+
+    pub(super) fn info(&self, path: &Path) -> io::Result<FileInfo> {
+        let number = self.number(path)?;
+        let state = self.state();
+        let modified = SystemTime::UNIX_EPOCH + Duration::from_nanos(state.now_ns.load(Ordering::Relaxed));
+        Ok(FileInfo { bytes: state.files[number].len() as u64, is_file: true, modified: Some(modified) })
+    }
+}
+
+impl State {
+    /// What goes wrong with this operation: what is planned comes first.
+    fn fault_of(&mut self, operation: Operation) -> Option<Fault> {
+        let mut hit = None;
+        self.planned.retain_mut(|(spared, fault)| {
+            if hit.is_some() || !fault.can_hit(operation) {
+                return true;
+            }
+            if *spared > 0 {
+                *spared -= 1;
+                return true;
+            }
+            hit = Some(*fault);
+            false
+        });
+        hit.or_else(|| {
+            let faults = self.faults.clone();
+            let hang_ns = 1 + self.entropy.below(faults.hang_ns_max.max(1));
+            let possible = [
+                (faults.write_error_one_in, Fault::WriteError),
+                (faults.sync_error_one_in, Fault::SyncError),
+                (faults.short_write_one_in, Fault::ShortWrite),
+                (faults.hang_one_in, Fault::Hang(hang_ns)),
+            ];
+            let mut hits = |(one_in, fault): &(u64, Fault)| {
+                *one_in > 0 && fault.can_hit(operation) && self.entropy.one_in(*one_in)
+            };
+            possible.into_iter().find(|possible| hits(possible)).map(|(_, fault)| fault)
+        })
+    }
+
+    /// How many of the bytes from `offset` on there is room for.
+    fn room_for(&self, number: usize, offset: usize, len: usize) -> usize {
+        let taken: u64 = self.names.files().map(|file| self.files[file].taken_bytes()).sum();
+        let free = self.faults.room_bytes.saturating_sub(taken);
+        if self.files[number].growth(offset + len) <= free {
+            return len;
+        }
+        let fits = self.files[number].taken_bytes().saturating_add(free) as usize;
+        fits.saturating_sub(offset).min(len)
+    }
+}
+
+/// An open file on a simulated disk.
+#[derive(Debug)]
+pub(super) struct SimFile {
+    disk: SimDisk,
+    life: u64,
+    number: usize,
+}
+
+impl SimFile {
+    /// The disk, unless it has crashed since the file was opened.
+    fn state(&self) -> io::Result<MutexGuard<'_, State>> {
+        let state = self.disk.state();
+        if state.life == self.life { Ok(state) } else { Err(closed()) }
+    }
+
+    pub(super) fn bytes(&self) -> io::Result<u64> {
+        Ok(self.state()?.files[self.number].len() as u64)
+    }
+
+    pub(super) fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        Ok(self.state()?.files[self.number].read(index(offset)?, into))
+    }
+
+    pub(super) fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        self.write(offset, bytes, Operation::Write)
+    }
+
+    pub(super) fn write_durably_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        self.write(offset, bytes, Operation::DurableWrite)
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8], operation: Operation) -> io::Result<usize> {
+        let fault = self.disk.begin(operation)?;
+        let mut state = self.state()?;
+        let offset = index(offset)?;
+        let mut count = state.room_for(self.number, offset, bytes.len());
+        match fault {
+            Some(Fault::WriteError) => return Err(broken()),
+            Some(Fault::NoRoom) => count = 0,
+            Some(Fault::ShortWrite) if count > 1 => {
+                count = 1 + state.entropy.below(count as u64 - 1) as usize
+            }
+            _ => {}
+        }
+        if count == 0 && !bytes.is_empty() {
+            return Err(no_room());
+        }
+        let State { files, entropy, .. } = &mut *state;
+        files[self.number].write(offset, &bytes[..count], entropy);
+        match (operation, fault) {
+            (Operation::DurableWrite, Some(Fault::SyncError)) => {
+                files[self.number].fail_to_sync(entropy);
+                return Err(broken());
+            }
+            (Operation::DurableWrite, _) => files[self.number].sync_part(offset, count),
+            _ => {}
+        }
+        Ok(count)
+    }
+
+    pub(super) fn sync(&self) -> io::Result<()> {
+        let fault = self.disk.begin(Operation::Sync)?;
+        let mut state = self.state()?;
+        let State { files, entropy, .. } = &mut *state;
+        if fault == Some(Fault::SyncError) {
+            files[self.number].fail_to_sync(entropy);
+            return Err(broken());
+        }
+        files[self.number].sync();
+        Ok(())
+    }
+}

@@ -1,0 +1,391 @@
+//! What both disks do, and each way in which the simulated one loses something that was not made durable.
+//!
+//! A rule about crashes is checked over many seeds: what may be lost is for one of them, what may not is for none.
+
+use std::sync::Mutex;
+
+use super::*;
+
+const SEEDS: u64 = 60;
+
+fn path(name: &str) -> PathBuf {
+    Path::new("data").join(name)
+}
+
+/// Does something on a disk, lets it crash, and looks at it; what was found for each seed.
+fn after_crash<R>(act: impl Fn(&SimDisk, &Disk), look: impl Fn(&Disk) -> R) -> Vec<R> {
+    let one = |seed| {
+        let sim = SimDisk::new(seed);
+        act(&sim, &sim.disk());
+        sim.crash();
+        look(&sim.disk())
+    };
+    (1..=SEEDS).map(one).collect()
+}
+
+fn write(disk: &Disk, name: &str, bytes: &[u8]) -> DiskFile {
+    let file = disk.open(&path(name), Open::Empty).unwrap();
+    file.write_all_at(0, bytes).unwrap();
+    file
+}
+
+/// A file that is durable, with its name.
+fn durable(disk: &Disk, name: &str, bytes: &[u8]) -> DiskFile {
+    let file = write(disk, name, bytes);
+    file.sync().unwrap();
+    disk.sync_directory(Path::new("data")).unwrap();
+    file
+}
+
+fn held(disk: &Disk, name: &str) -> Option<Vec<u8>> {
+    disk.read(&path(name)).ok()
+}
+
+#[track_caller]
+fn for_some<R: std::fmt::Debug>(found: &[R], what: &str, is: impl Fn(&R) -> bool) {
+    assert!(found.iter().any(is), "{what} for no seed");
+}
+
+#[track_caller]
+fn for_all<R: std::fmt::Debug>(found: &[R], what: &str, is: impl Fn(&R) -> bool) {
+    assert!(found.iter().all(is), "not {what} for every seed");
+}
+
+#[test]
+fn both_disks_read_what_was_written() {
+    let folder = std::env::temp_dir().join(format!("darter-disk-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for (disk, folder) in [(Disk::real(), &*folder), (SimDisk::new(1).disk(), Path::new("data"))] {
+        let (a, b) = (folder.join("a"), folder.join("b"));
+        assert_eq!(disk.open(&a, Open::Read).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let file = disk.open(&a, Open::Write).unwrap();
+        file.pre_write(5_000).unwrap();
+        assert_eq!(file.size_bytes().unwrap(), 5_000);
+        file.write_durably_at(4_096, b"durable").unwrap();
+        file.write_all_at(4_100, b"BLE").unwrap();
+        file.begin_write_out(0, 5_000);
+        file.sync().unwrap();
+        let mut bytes = [1; 10];
+        assert_eq!(file.read_at(4_095, &mut bytes).unwrap(), 10);
+        assert_eq!(&bytes, b"\0duraBLE\0\0");
+        assert_eq!(file.read_at(5_000, &mut bytes).unwrap(), 0);
+        disk.rename(&a, &b).unwrap();
+        assert!(!disk.has(&a) && disk.is_file(&b));
+        assert_eq!(disk.list(folder).unwrap(), ["b"]);
+        // What is opened again is as it was; emptied, it is not.
+        assert_eq!(disk.open(&b, Open::Write).unwrap().size_bytes().unwrap(), 5_000);
+        assert_eq!(disk.open(&b, Open::Empty).unwrap().size_bytes().unwrap(), 0);
+        let mut writer = DiskWriter::new(disk.open(&b, Open::Empty).unwrap());
+        writer.write_all(b"one after ").unwrap();
+        writer.write_all(b"the other").unwrap();
+        assert_eq!(writer.written_bytes(), 19);
+        let mut text = String::new();
+        writer.into_reader().unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "one after the other");
+        let mut reader = disk.reader(&b).unwrap();
+        reader.go_to(14).unwrap();
+        text.clear();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!((&*text, reader.size_bytes().unwrap()), ("other", 19));
+        disk.replace(&b, b"replaced").unwrap();
+        disk.replace(&a, b"new").unwrap();
+        assert_eq!((disk.read(&a).unwrap(), disk.read(&b).unwrap()), (b"new".to_vec(), b"replaced".to_vec()));
+        assert_eq!(disk.list(folder).unwrap().len(), 2, "nothing temporary is left");
+        disk.remove(&a).unwrap();
+        assert_eq!(disk.remove(&a).unwrap_err().kind(), io::ErrorKind::NotFound);
+        disk.remove(&b).unwrap();
+        assert_eq!(disk.list(folder).unwrap().len(), 0);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_file_that_is_replaced_keeps_its_permissions() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = std::env::temp_dir().join(format!("darter-replace-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (disk, file) = (Disk::real(), folder.join("x.conf"));
+    disk.replace(&file, b"port 1").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+    disk.replace(&file, b"p").unwrap();
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+    assert!(disk.replace(&folder, b"").is_err(), "a directory is no file");
+    assert!(!temporary_path(&folder).exists(), "nothing temporary is left");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn what_was_synced_survives_every_crash() {
+    let bytes: Vec<u8> = (0..3_000u32).map(|number| number as u8).collect();
+    let found = after_crash(|_, disk| drop(durable(disk, "a", &bytes)), |disk| held(disk, "a"));
+    for_all(&found, "there", |found| found.as_ref() == Some(&bytes));
+}
+
+#[test]
+fn unsynced_sectors_are_lost_kept_or_torn() {
+    let (old, new) = (vec![b'o'; 2_048], vec![b'n'; 2_048]);
+    let rewritten = |_: &SimDisk, disk: &Disk| durable(disk, "a", &old).write_all_at(0, &new).unwrap();
+    let found = after_crash(rewritten, |disk| held(disk, "a").unwrap());
+    for_some(&found, "all lost", |found| *found == old);
+    for_some(&found, "all kept", |found| *found == new);
+    for_some(&found, "some sectors kept", |found| {
+        found.chunks(512).any(|part| part == &new[..512]) && found.chunks(512).any(|part| part == &old[..512])
+    });
+    for_some(&found, "torn", |found| {
+        found.chunks(512).any(|part| part != &new[..512] && part != &old[..512])
+    });
+    for_all(&found, "as long as it was", |found| found.len() == old.len());
+}
+
+#[test]
+fn an_unsynced_length_may_be_any_between() {
+    let grown =
+        |_: &SimDisk, disk: &Disk| durable(disk, "a", &[1; 100]).write_all_at(100, &[2; 5_000]).unwrap();
+    let found = after_crash(grown, |disk| held(disk, "a").unwrap());
+    for_some(&found, "as short as before", |found| found.len() == 100);
+    for_some(&found, "as long as written", |found| found.len() == 5_100);
+    for_some(&found, "between", |found| found.len() > 100 && found.len() < 5_100);
+    for_all(&found, "as long as what is durable", |found| found.len() >= 100);
+    let emptied = |_: &SimDisk, disk: &Disk| {
+        drop(durable(disk, "a", &[1; 100]));
+        disk.open(&path("a"), Open::Empty).unwrap();
+    };
+    let found = after_crash(emptied, |disk| held(disk, "a").unwrap().len());
+    for_some(&found, "empty", |len| *len == 0);
+    for_some(&found, "as it was", |len| *len == 100);
+}
+
+#[test]
+fn a_durable_write_is_durable_and_its_neighbours_are_not() {
+    let written = |_: &SimDisk, disk: &Disk| {
+        let file = durable(disk, "a", &[b'o'; 4_096]);
+        file.write_all_at(0, &[b'x'; 1_024]).unwrap();
+        file.write_durably_at(1_024, &[b'n'; 1_024]).unwrap();
+    };
+    let found = after_crash(written, |disk| held(disk, "a").unwrap());
+    for_all(&found, "durable", |found| found[1_024..] == [vec![b'n'; 1_024], vec![b'o'; 2_048]].concat());
+    for_some(&found, "lost", |found| found[..1_024] == [b'o'; 1_024]);
+}
+
+#[test]
+fn an_unsynced_creation_is_lost_or_kept() {
+    let created = |_: &SimDisk, disk: &Disk| write(disk, "a", b"1").sync().unwrap();
+    let found = after_crash(created, |disk| held(disk, "a"));
+    for_some(&found, "lost", Option::is_none);
+    for_some(&found, "kept", |found| found.as_deref() == Some(b"1"));
+}
+
+#[test]
+fn an_unsynced_rename_is_lost_or_kept_and_the_file_has_one_name() {
+    let renamed = |disk: &Disk| {
+        drop(durable(disk, "a", b"old"));
+        drop(durable(disk, "b", b"new"));
+        disk.rename(&path("b"), &path("a")).unwrap();
+    };
+    let look = |disk: &Disk| (held(disk, "a").unwrap(), disk.has(&path("b")));
+    let found = after_crash(|_, disk| renamed(disk), look);
+    for_some(&found, "lost", |found| *found == (b"old".to_vec(), true));
+    for_some(&found, "kept", |found| *found == (b"new".to_vec(), false));
+    for_all(&found, "one of both", |(bytes, has_b)| (bytes == b"old") == *has_b);
+    let synced = |_: &SimDisk, disk: &Disk| {
+        renamed(disk);
+        disk.sync_directory(Path::new("data")).unwrap();
+    };
+    for_all(&after_crash(synced, look), "kept", |found| *found == (b"new".to_vec(), false));
+}
+
+#[test]
+fn an_unsynced_removal_is_lost_or_kept() {
+    let removed = |disk: &Disk| {
+        drop(durable(disk, "a", b"1"));
+        disk.remove(&path("a")).unwrap();
+    };
+    let found = after_crash(|_, disk| removed(disk), |disk| held(disk, "a"));
+    for_some(&found, "lost", |found| found.as_deref() == Some(b"1"));
+    for_some(&found, "kept", Option::is_none);
+    let synced = |_: &SimDisk, disk: &Disk| {
+        removed(disk);
+        disk.sync_directory(Path::new("data")).unwrap();
+    };
+    for_all(&after_crash(synced, |disk| held(disk, "a")), "gone", Option::is_none);
+}
+
+#[test]
+fn names_of_other_directories_are_synced_by_themselves() {
+    let created = |_: &SimDisk, disk: &Disk| {
+        disk.open(Path::new("other/a"), Open::Empty).unwrap();
+        disk.sync_directory(Path::new("data")).unwrap();
+    };
+    let found = after_crash(created, |disk| disk.has(Path::new("other/a")));
+    for_some(&found, "lost", |is_there| !is_there);
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_durable() {
+    let failed = |sim: &SimDisk, disk: &Disk| {
+        let file = durable(disk, "a", &[b'o'; 512]);
+        file.write_all_at(0, &[b'n'; 512]).unwrap();
+        sim.plan(0, Fault::SyncError);
+        assert_eq!(file.sync().unwrap_err().raw_os_error(), Some(libc::EIO));
+        assert!(file.sync().is_err(), "the same file says so again");
+        assert!(file.write_durably_at(0, b"x").is_err());
+        // Who opens it anew is told nothing.
+        disk.open(&path("a"), Open::Write).unwrap().sync().unwrap();
+    };
+    let found = after_crash(failed, |disk| held(disk, "a").unwrap());
+    for_some(&found, "lost", |found| *found == [b'o'; 512]);
+    let failed = |sim: &SimDisk, disk: &Disk| {
+        let file = durable(disk, "a", &[b'o'; 512]);
+        sim.plan(0, Fault::SyncError);
+        assert!(file.write_durably_at(0, &[b'n'; 512]).is_err());
+        assert!(file.sync().is_err());
+    };
+    let found = after_crash(failed, |disk| held(disk, "a").unwrap());
+    for_some(&found, "lost", |found| *found == [b'o'; 512]);
+    for_some(&found, "kept", |found| *found == [b'n'; 512]);
+}
+
+#[test]
+fn after_a_failed_sync_of_a_directory_a_name_may_never_be_durable() {
+    let failed = |sim: &SimDisk, disk: &Disk| {
+        write(disk, "a", b"1").sync().unwrap();
+        sim.plan(0, Fault::SyncError);
+        assert!(disk.sync_directory(Path::new("data")).is_err());
+        disk.sync_directory(Path::new("data")).unwrap();
+    };
+    let found = after_crash(failed, |disk| disk.has(&path("a")));
+    for_some(&found, "lost", |is_there| !is_there);
+    for_some(&found, "kept", |is_there| *is_there);
+}
+
+#[test]
+fn writes_fail_are_short_or_find_no_room() {
+    let sim = SimDisk::new(1);
+    let disk = sim.disk();
+    let file = disk.open(&path("a"), Open::Empty).unwrap();
+    sim.plan(1, Fault::WriteError);
+    file.write_all_at(0, b"1").unwrap();
+    assert_eq!(file.write_all_at(1, b"2").unwrap_err().raw_os_error(), Some(libc::EIO));
+    assert_eq!(file.size_bytes().unwrap(), 1, "nothing of it was written");
+    sim.plan(0, Fault::ShortWrite);
+    assert!(file.write_at(0, &[7; 100]).unwrap() < 100);
+    sim.set_faults(DiskFaults { short_write_one_in: 2, ..DiskFaults::default() });
+    file.write_all_at(0, &[7; 10_000]).unwrap();
+    assert_eq!(disk.read(&path("a")).unwrap(), [7; 10_000]);
+    sim.plan(0, Fault::NoRoom);
+    assert_eq!(file.write_all_at(0, b"1").unwrap_err().kind(), io::ErrorKind::StorageFull);
+    // 20 sectors are taken.
+    sim.set_faults(DiskFaults { room_bytes: 22 * 512, ..DiskFaults::default() });
+    assert_eq!(file.write_at(10_000, &[8; 5_000]).unwrap(), 22 * 512 - 10_000, "as much as fits");
+    assert_eq!(file.write_at(22 * 512, b"1").unwrap_err().kind(), io::ErrorKind::StorageFull);
+    file.write_all_at(0, b"what is there needs no room").unwrap();
+    sim.plan(0, Fault::NoRoom);
+    assert_eq!(disk.open(&path("b"), Open::Empty).unwrap_err().kind(), io::ErrorKind::StorageFull);
+    disk.remove(&path("a")).unwrap();
+    write(&disk, "b", &[1; 22 * 512]);
+    sim.heal();
+    write(&disk, "c", &[1; 22 * 512]);
+}
+
+#[test]
+fn what_was_written_before_use_needs_no_room() {
+    let sim = SimDisk::new(1);
+    let file = sim.disk().open(&path("a"), Open::Write).unwrap();
+    file.pre_write(4_096).unwrap();
+    sim.set_faults(DiskFaults { room_bytes: 4_096, ..DiskFaults::default() });
+    file.write_durably_at(0, &[1; 4_096]).unwrap();
+    assert!(file.pre_write(8_192).is_err());
+}
+
+#[test]
+fn a_sync_that_hangs_has_no_effect_before_its_time() {
+    let sim = SimDisk::new(1);
+    let disk = sim.disk();
+    let file = write(&disk, "a", b"1");
+    let seen = std::sync::Arc::new(Mutex::new(Vec::new()));
+    let (told, own) = (seen.clone(), sim.clone());
+    let crashes = std::sync::Arc::new(Mutex::new(false));
+    let crashes_now = crashes.clone();
+    sim.on_operation(move |until_ns| {
+        told.lock().unwrap().extend(until_ns);
+        if *crashes_now.lock().unwrap() {
+            own.crash();
+        }
+        false
+    });
+    sim.plan(0, Fault::Hang(1_000));
+    file.sync().unwrap();
+    // The clock has moved.
+    sim.plan(0, Fault::Hang(500));
+    file.sync().unwrap();
+    assert_eq!(*seen.lock().unwrap(), [1_000, 1_500]);
+    // The power fails while it hangs: it never returns that something is durable.
+    *crashes.lock().unwrap() = true;
+    assert_eq!(file.sync().unwrap_err().raw_os_error(), Some(libc::EBADF));
+    assert!(file.write_at(0, b"2").is_err(), "a file of an earlier life is closed");
+}
+
+/// Replaces a file in the way that `replace` does, crashes at some operation, and says whether it had returned and what there is.
+fn replaced(seed: u64, crash_at: u64, replace: impl Fn(&Disk) -> io::Result<()>) -> (bool, Option<Vec<u8>>) {
+    let sim = SimDisk::new(seed);
+    let disk = sim.disk();
+    drop(durable(&disk, "a", &[b'o'; 1_500]));
+    let (first, own) = (sim.operations(), sim.clone());
+    sim.on_operation(move |_| {
+        if own.operations() == first + crash_at {
+            own.crash();
+        }
+        false
+    });
+    let is_done = replace(&disk).is_ok();
+    sim.crash();
+    (is_done, held(&sim.disk(), "a"))
+}
+
+/// Whether something is there that must not be, for some seed and moment.
+fn breaks(replace: impl Fn(&Disk) -> io::Result<()>) -> bool {
+    let (old, new) = (vec![b'o'; 1_500], vec![b'n'; 1_500]);
+    (1..=SEEDS).any(|seed| {
+        (1..8).any(|crash_at| {
+            let (is_done, held) = replaced(seed, crash_at, &replace);
+            let Some(held) = held else { return true };
+            held != new && (is_done || held != old)
+        })
+    })
+}
+
+#[test]
+fn a_replaced_file_is_the_old_one_or_the_new_one() {
+    let new = [b'n'; 1_500];
+    assert!(!breaks(|disk| disk.replace(&path("a"), &new)));
+    // Each of its steps is needed.
+    assert!(breaks(|disk| {
+        let file = disk.open(&path("t"), Open::Empty)?;
+        file.write_all_at(0, &new)?;
+        disk.put_in_place(&path("t"), &path("a"))
+    }));
+    assert!(breaks(|disk| {
+        let file = disk.open(&path("t"), Open::Empty)?;
+        file.write_all_at(0, &new)?;
+        file.sync()?;
+        disk.rename(&path("t"), &path("a"))
+    }));
+    assert!(breaks(|disk| {
+        let file = disk.open(&path("a"), Open::Empty)?;
+        file.write_all_at(0, &new)?;
+        file.sync()
+    }));
+    assert!(breaks(|disk| {
+        let file = disk.open(&path("t"), Open::Empty)?;
+        file.write_all_at(0, &new)?;
+        file.sync()?;
+        disk.remove(&path("a"))?;
+        disk.put_in_place(&path("t"), &path("a"))
+    }));
+}
+
+#[test]
+fn a_seed_decides_what_a_crash_leaves() {
+    let look = || after_crash(|_, disk| drop(write(disk, "a", &[3; 3_000])), |disk| held(disk, "a"));
+    assert_eq!(look(), look());
+}

@@ -317,6 +317,9 @@ pub struct Published {
     pub channel: Arc<[u8]>,
     /// The message.
     pub message: Arc<[u8]>,
+    /// The journal's slice that has to be durable before anybody sees it, or 0. An invalidation never waits: to forget too
+    /// early is no mistake.
+    pub held_for: u64,
 }
 
 /// A message to another thread (or the own), sent after the shards were left.

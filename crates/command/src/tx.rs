@@ -158,7 +158,8 @@ impl<'t> Tx<'t> {
         }
         let to = trackers.into_iter().map(|subscriber| Receiver { subscriber, pattern: None }).collect();
         let (medium, channel) = (Medium::Invalidation, Arc::default());
-        self.posts.push(Post::Published(Published { to, medium, channel, message: key.into() }));
+        let published = Published { to, medium, channel, message: key.into(), held_for: 0 };
+        self.posts.push(Post::Published(published));
     }
 
     /// Serves the waiters of keys that came to be. To be called when a command, or a whole MULTI or script, is

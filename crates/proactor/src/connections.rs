@@ -19,82 +19,14 @@ use std::io;
 use resp::Output;
 
 use crate::Config;
+use crate::codec::{Codec, Coded, Heard};
+use crate::connection::{Care, Connection, Io, State, Usage};
 use crate::event::{ConnId, Event};
 use crate::input::InputBuffer;
 use crate::pool::BufferPool;
-use crate::sending::Sending;
 
 /// Memory that a connection without output keeps: one that waits, as a blocked client does, was lent some in vain.
 const IDLE_OUTPUT_BYTES_MAX: usize = 1024;
-
-/// What the server takes out while it runs a connection's commands.
-#[derive(Debug, Default)]
-pub struct Io {
-    /// Bytes received; what is left when it is put back is kept.
-    pub input: InputBuffer,
-    /// Replies to send.
-    pub output: Output,
-}
-
-/// What a connection's input and output take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Received and not yet consumed.
-    pub input_bytes: usize,
-    /// Memory for that.
-    pub input_capacity_bytes: usize,
-    /// Queued, or on their way into the socket.
-    pub output_bytes: usize,
-    /// Memory for that.
-    pub output_capacity_bytes: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// Its name works.
-    Open,
-    /// Closed by the server; output is still being sent.
-    Flushing,
-    /// All is sent and the peer has been told; its goodbye is awaited and what it still says thrown away.
-    Draining,
-    /// Nothing is sent or received; the slot is freed once the kernel lets go.
-    Dead,
-}
-
-#[derive(Debug)]
-pub(crate) struct Connection<L> {
-    pub(crate) link: L,
-    pub(crate) state: State,
-    pub(crate) input: InputBuffer,
-    pub(crate) output: Output,
-    pub(crate) sending: Sending,
-    /// The peer has finished or is gone: nothing more is received.
-    pub(crate) has_ended: bool,
-    /// Why it is gone, if it did not just finish.
-    pub(crate) is_broken: bool,
-    is_paused: bool,
-    is_dirty: bool,
-    has_unreported_input: bool,
-    /// `output` owns no memory worth keeping, so it may be given some.
-    is_output_bare: bool,
-    reported_turn: u64,
-}
-
-impl<L> Connection<L> {
-    /// Whether it closes, and all its output has been sent.
-    pub(crate) fn has_flushed(&self) -> bool {
-        self.state == State::Flushing && self.sending.is_empty() && self.output.is_empty()
-    }
-
-    /// Whether it closes, and nothing is left to wait for.
-    pub(crate) fn is_over(&self) -> bool {
-        match self.state {
-            State::Open | State::Dead => false,
-            State::Flushing => self.is_broken,
-            State::Draining => self.has_ended,
-        }
-    }
-}
 
 #[derive(Debug)]
 struct Slot<L> {
@@ -119,6 +51,10 @@ pub(crate) struct Connections<L> {
     resumed: Vec<ConnId>,
     /// Deadlines of closing connections, earliest first, because all get the same time.
     closing: VecDeque<(u64, ConnId)>,
+    /// Held output may be sent up to this slice.
+    released: u64,
+    /// Who has output that waits for a slice, and for which.
+    holding: Vec<(u64, ConnId)>,
     pub(crate) pool: BufferPool,
     pub(crate) turn: u64,
     /// How often something was sent.
@@ -144,6 +80,8 @@ impl<L> Connections<L> {
             flushing: Vec::new(),
             resumed: Vec::new(),
             closing: VecDeque::new(),
+            released: 0,
+            holding: Vec::new(),
             pool: BufferPool::default(),
             turn: 0,
             send_count: 0,
@@ -152,20 +90,7 @@ impl<L> Connections<L> {
     }
 
     pub(crate) fn insert(&mut self, link: L) -> ConnId {
-        let connection = Connection {
-            link,
-            state: State::Open,
-            input: InputBuffer::new(),
-            output: Output::new(),
-            sending: Sending::default(),
-            has_ended: false,
-            is_broken: false,
-            is_paused: false,
-            is_dirty: false,
-            has_unreported_input: false,
-            is_output_bare: true,
-            reported_turn: 0,
-        };
+        let connection = Connection::new(link);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, occupant: None });
             u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 descriptors exist")
@@ -215,6 +140,37 @@ impl<L> Connections<L> {
     }
 
     // What the server does.
+
+    /// Has the connection's bytes pass `codec` from now on. Nothing has been received or sent yet.
+    pub(crate) fn encode(&mut self, id: ConnId, codec: Box<dyn Codec>) {
+        let Some(connection) = self.open(id) else { return };
+        connection.care.insert(Care::CODED);
+        connection.coded = Some(Box::new(Coded::new(codec)));
+        // A client speaks first.
+        self.mark_dirty(id.slot);
+    }
+
+    /// Lets held output go up to `slice`, when the next turn begins.
+    pub(crate) fn release(&mut self, slice: u64) {
+        self.released = slice;
+        let mut holding = std::mem::take(&mut self.holding);
+        holding.retain(|&(held, id)| {
+            if held > slice {
+                return true;
+            }
+            if let Some(connection) = self.occupant_named(id) {
+                connection.is_holding = false;
+                self.mark_dirty(id.slot);
+            }
+            false
+        });
+        self.holding = holding;
+    }
+
+    /// The lowest slice that output of a connection waits for.
+    pub(crate) fn held_for(&self) -> Option<u64> {
+        self.holding.iter().map(|&(slice, _)| slice).min()
+    }
 
     pub(crate) fn take_io(&mut self, id: ConnId) -> Option<Io> {
         let connection = self.open_with_memory(id)?;
@@ -276,21 +232,23 @@ impl<L> Connections<L> {
             input_bytes: connection.input.len(),
             input_capacity_bytes: connection.input.capacity(),
             output_bytes: connection.output.len() + connection.sending.len_bytes(),
-            output_capacity_bytes: connection.output.capacity_bytes() + connection.sending.len_bytes(),
+            output_capacity_bytes: connection.output.capacity_bytes()
+                + connection.sending.len_bytes()
+                + connection.coded.as_ref().map_or(0, |coded| coded.memory_bytes()),
         })
     }
 
     pub(crate) fn pause_reading(&mut self, id: ConnId) {
         if let Some(connection) = self.open(id) {
-            connection.is_paused = true;
+            connection.care.insert(Care::PAUSED);
         }
     }
 
     pub(crate) fn resume_reading(&mut self, id: ConnId) {
         if let Some(connection) = self.open(id)
-            && connection.is_paused
+            && connection.care.contains(Care::PAUSED)
         {
-            connection.is_paused = false;
+            connection.care.remove(Care::PAUSED);
             self.resumed.push(id);
         }
     }
@@ -351,22 +309,38 @@ impl<L> Connections<L> {
         is_done
     }
 
-    /// Appends received bytes and reports them; false if reading should stop because a paused connection has enough.
+    /// Takes what it can of output of which nothing could be sent, because it is held or a codec does not take it yet; true if
+    /// there is something to send now.
+    #[cold]
+    pub(crate) fn is_freed(&mut self, slot: u32) -> bool {
+        let (released, id) = (self.released, self.name(slot));
+        let Some((connection, pool)) = self.occupant_and_pool(slot) else { return false };
+        match connection.output.release(released) {
+            None => {
+                connection.fill(pool);
+                !connection.sending.is_empty()
+            }
+            Some(slice) => {
+                connection.is_excused = true;
+                if !std::mem::replace(&mut connection.is_holding, true) {
+                    self.holding.push((slice, id));
+                }
+                false
+            }
+        }
+    }
+
+    /// Appends received bytes and reports them; false if the driver should ask again what to read: a paused connection has
+    /// enough, or the peer has ended.
     pub(crate) fn received(&mut self, slot: u32, bytes: &[u8], events: &mut Vec<Event>) -> bool {
         let conn = self.name(slot);
-        let (turn, limits) = (self.turn, self.limits);
+        let turn = self.turn;
         let Some((connection, pool)) = self.occupant_and_pool(slot) else { return true };
-        if connection.state != State::Open {
-            return true;
+        if connection.state != State::Open || connection.care.intersects(Care::PAUSED.union(Care::CODED)) {
+            return self.received_with_care(slot, bytes, events);
         }
-        if connection.input.capacity() == 0 {
-            connection.input = InputBuffer::from_memory(pool.take());
-        }
+        connection.lend_input(pool);
         connection.input.append(bytes);
-        if connection.is_paused {
-            connection.has_unreported_input = true;
-            return connection.input.len() < limits.paused_input_bytes_max;
-        }
         if connection.reported_turn != turn {
             connection.reported_turn = turn;
             events.push(Event::Data { conn });
@@ -374,11 +348,73 @@ impl<L> Connections<L> {
         true
     }
 
+    /// The same for a connection that is paused, closes, or has a codec.
+    #[cold]
+    fn received_with_care(&mut self, slot: u32, bytes: &[u8], events: &mut Vec<Event>) -> bool {
+        let conn = self.name(slot);
+        let (turn, limits) = (self.turn, self.limits);
+        let Some((connection, pool)) = self.occupant_and_pool(slot) else { return true };
+        let before = connection.input.len();
+        let heard = if connection.coded.is_some() {
+            connection.lend_input(pool);
+            connection.decode(bytes)
+        } else if connection.state == State::Open {
+            connection.lend_input(pool);
+            connection.input.append(bytes);
+            Ok(Heard::More)
+        } else {
+            return true;
+        };
+        if connection.state != State::Open {
+            connection.input = InputBuffer::new();
+        } else if connection.input.len() == before {
+            // A part of a frame, or of a handshake.
+        } else if connection.care.contains(Care::PAUSED) {
+            connection.has_unreported_input = true;
+        } else if connection.reported_turn != turn {
+            connection.reported_turn = turn;
+            events.push(Event::Data { conn });
+        }
+        let has_enough =
+            connection.care.contains(Care::PAUSED) && connection.input.len() >= limits.paused_input_bytes_max;
+        if connection.has_to_answer() {
+            self.mark_dirty(slot);
+        }
+        match heard {
+            Ok(Heard::More) => !has_enough,
+            Ok(Heard::Goodbye) => {
+                self.ended(slot, None, events);
+                false
+            }
+            Err(error) => {
+                self.failed(slot, error, events);
+                true
+            }
+        }
+    }
+
+    /// The peer does not speak as the codec wants it: only what the codec has to say about that is still sent.
+    fn failed(&mut self, slot: u32, error: io::ErrorKind, events: &mut Vec<Event>) {
+        let conn = self.name(slot);
+        let Some(connection) = self.occupant(slot) else { return };
+        connection.output.clear();
+        if connection.state == State::Open && !connection.has_ended {
+            events.push(Event::Closed { conn, error: Some(error) });
+        }
+        self.mark_dirty(slot);
+    }
+
+    /// Whether the codec has failed: then a close waits until its last words are sent.
+    pub(crate) fn has_last_words(&mut self, id: ConnId) -> bool {
+        self.open(id).is_some_and(|connection| connection.has_failed() && !connection.is_broken())
+    }
+
     /// Whether to read from the socket: not once the peer has ended, nor when a paused connection has enough.
     pub(crate) fn wants_input(&mut self, slot: u32) -> bool {
         let max = self.limits.paused_input_bytes_max;
         self.occupant(slot).is_some_and(|connection| {
-            !connection.has_ended && (!connection.is_paused || connection.input.len() < max)
+            let is_paused = connection.care.contains(Care::PAUSED);
+            !connection.has_ended && (!is_paused || connection.input.len() < max)
         })
     }
 
@@ -386,9 +422,12 @@ impl<L> Connections<L> {
     pub(crate) fn ended(&mut self, slot: u32, error: Option<io::ErrorKind>, events: &mut Vec<Event>) {
         let conn = self.name(slot);
         let Some(connection) = self.occupant(slot) else { return };
-        let is_news = !connection.has_ended && connection.state == State::Open;
+        let is_news = !connection.has_ended && connection.state == State::Open && !connection.has_failed();
+        let error = error.or_else(|| connection.truncation());
         connection.has_ended = true;
-        connection.is_broken |= error.is_some();
+        if error.is_some() {
+            connection.care.insert(Care::BROKEN);
+        }
         if is_news {
             events.push(Event::Closed { conn, error });
         }
@@ -400,7 +439,8 @@ impl<L> Connections<L> {
         let turn = self.turn;
         while let Some(conn) = self.resumed.pop() {
             let Some(connection) = self.open(conn) else { continue };
-            if connection.has_unreported_input && !connection.is_paused && connection.reported_turn != turn {
+            let is_paused = connection.care.contains(Care::PAUSED);
+            if connection.has_unreported_input && !is_paused && connection.reported_turn != turn {
                 connection.has_unreported_input = false;
                 connection.reported_turn = turn;
                 events.push(Event::Data { conn });
@@ -421,11 +461,20 @@ impl<L> Connections<L> {
         None
     }
 
-    /// A closing connection that has run out of time.
+    /// A closing connection that has run out of time. What is held is not the peer's fault: it gets the whole time again,
+    /// also once it is released.
     pub(crate) fn take_overdue(&mut self, now_ns: u64) -> Option<u32> {
-        if self.next_deadline_ns()? > now_ns {
-            return None;
+        while self.next_deadline_ns()? <= now_ns {
+            let (_, id) = self.closing.pop_front()?;
+            let is_excused = |connection: &mut Connection<L>| {
+                connection.is_holding || std::mem::take(&mut connection.is_excused)
+            };
+            if self.occupant_named(id).is_some_and(is_excused) {
+                self.closing.push_back((now_ns.saturating_add(self.limits.close_timeout_ns), id));
+            } else {
+                return Some(id.slot);
+            }
         }
-        self.closing.pop_front().map(|(_, id)| id.slot)
+        None
     }
 }

@@ -24,7 +24,9 @@ use std::time::Duration;
 
 use resp::Output;
 
-use crate::connections::{Io, Limits, Usage};
+use crate::codec::Codec;
+use crate::connection::{Io, Usage};
+use crate::connections::Limits;
 use crate::epoll::EpollDriver;
 use crate::event::{CloseMode, ConnId, Event};
 use crate::sim::SimDriver;
@@ -101,6 +103,13 @@ impl Driver {
         }
     }
 
+    /// The same, with all its bytes passing `codec`. What the server takes out and puts back is plain.
+    pub fn adopt_coded(&mut self, socket: Socket, codec: Box<dyn Codec>) -> ConnId {
+        let conn = self.adopt(socket);
+        each!(self, inner => inner.connections().encode(conn, codec));
+        conn
+    }
+
     /// Sends what is queued, waits for something at most `timeout` (None: for ever; zero: not at all), and replaces
     /// `events` by what has happened. A driver that was just busy may poll for a moment before it sleeps.
     ///
@@ -129,7 +138,18 @@ impl Driver {
         each!(self, inner => inner.connections().output_mut(conn))
     }
 
-    /// Bytes of output queued and on their way into the socket.
+    /// Lets output go that is held for slices up to this one, when the next turn begins; see [`Output::hold_from`]. Before the
+    /// first call everything that is held stays. A closing connection waits for what is held, too.
+    pub fn release(&mut self, slice: u64) {
+        each!(self, inner => inner.connections().release(slice));
+    }
+
+    /// The lowest slice for which a turn that is over left output unsent.
+    pub fn held_for(&mut self) -> Option<u64> {
+        each!(self, inner => inner.connections().held_for())
+    }
+
+    /// Bytes of output queued, held or not, and on their way into the socket.
     pub fn output_pending_bytes(&mut self, conn: ConnId) -> usize {
         each!(self, inner => inner.connections().output_pending_bytes(conn))
     }
@@ -157,6 +177,9 @@ impl Driver {
 
     /// Ends the connection. Its name stops working at once.
     pub fn close(&mut self, conn: ConnId, mode: CloseMode) {
+        let has_last_words =
+            mode == CloseMode::Now && each!(self, inner => inner.connections().has_last_words(conn));
+        let mode = if has_last_words { CloseMode::AfterFlush } else { mode };
         each!(self, inner => inner.close(conn, mode));
     }
 

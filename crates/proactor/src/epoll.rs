@@ -16,7 +16,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use crate::acceptor::Acceptor;
-use crate::connections::{Connections, Limits, State};
+use crate::connection::State;
+use crate::connections::{Connections, Limits};
 use crate::event::{ConnId, Event};
 use crate::sending::SEND_CHUNKS_MAX;
 use crate::turn::{Backend, Thread};
@@ -134,7 +135,7 @@ impl EpollDriver {
         let id = self.connections.name(slot);
         let Some(connection) = self.connections.occupant(slot) else { return };
         let (has_ended, is_broken, is_full) =
-            (connection.has_ended, connection.is_broken, connection.link.is_full);
+            (connection.has_ended, connection.is_broken(), connection.link.is_full);
         let (current, fd) = (connection.link.interest, connection.link.fd.as_raw_fd());
         let wanted = if is_broken {
             None
@@ -174,13 +175,12 @@ impl EpollDriver {
     fn write(&mut self, slot: u32, events: &mut Vec<Event>) {
         let mut written = 0;
         let (is_full, failure) = loop {
-            let Some(connection) = self.connections.occupant(slot) else { return };
-            if connection.is_broken {
-                connection.sending.clear();
-                connection.output.clear();
-            }
-            connection.sending.fill(&mut connection.output);
+            let Some((connection, pool)) = self.connections.occupant_and_pool(slot) else { return };
+            connection.fill(pool);
             if connection.sending.is_empty() {
+                if !connection.output.is_empty() && self.connections.is_freed(slot) {
+                    continue;
+                }
                 break (false, None);
             }
             if written >= WRITE_BYTES_MAX {
@@ -215,12 +215,17 @@ impl EpollDriver {
     /// Takes a closing connection one step further.
     fn finish_closing(&mut self, slot: u32) {
         let Some(connection) = self.connections.occupant(slot) else { return };
-        if connection.has_flushed() {
+        if connection.state == State::Open {
+            return;
+        }
+        if connection.owes_goodbye() {
+            self.connections.mark_dirty(slot);
+        } else if connection.has_flushed() {
             // It may be gone already; then the next read says so.
             let _ = sys::shutdown(connection.link.fd.as_fd(), std::net::Shutdown::Write);
             connection.state = State::Draining;
         }
-        if connection.is_over() {
+        if self.connections.occupant(slot).is_some_and(|connection| connection.is_over()) {
             self.connections.free(slot);
         }
     }

@@ -14,7 +14,9 @@
 mod acceptor;
 mod affinity;
 mod clock;
+mod codec;
 mod config;
+mod connection;
 mod connections;
 mod disk;
 mod driver;
@@ -38,8 +40,9 @@ mod waker;
 
 pub use affinity::{CpuSet, allowed_cpus, cpu_quota};
 pub use clock::Clock;
+pub use codec::{Codec, HANDSHAKE_BYTES_MAX, Heard, PLAIN_BYTES_MAX};
 pub use config::{Config, IoChoice};
-pub use connections::{Io, Usage};
+pub use connection::{Io, Usage};
 pub use disk::{Disk, DiskFaults, DiskFile, DiskReader, DiskWriter, Fault, FileInfo, Open, SimDisk};
 pub use driver::Driver;
 pub use entropy::Entropy;

@@ -33,16 +33,24 @@ impl Sending {
         self.len_bytes == 0
     }
 
+    /// Whether more may be under way.
+    pub(crate) fn has_room(&self) -> bool {
+        self.len_bytes < SEND_BYTES_MAX && self.chunks.len() < SEND_CHUNKS_MAX
+    }
+
+    /// Adds what is to be sent next.
+    pub(crate) fn push(&mut self, chunk: Chunk) {
+        self.len_bytes += chunk.as_slice().len();
+        self.chunks.push_back(chunk);
+    }
+
     /// Takes chunks from `output` up to the limits.
     pub(crate) fn fill(&mut self, output: &mut Output) {
-        while self.len_bytes < SEND_BYTES_MAX && self.chunks.len() < SEND_CHUNKS_MAX {
+        while self.has_room() {
             match output.take_chunk() {
                 None => return,
                 Some(chunk) if chunk.as_slice().is_empty() => {}
-                Some(chunk) => {
-                    self.len_bytes += chunk.as_slice().len();
-                    self.chunks.push_back(chunk);
-                }
+                Some(chunk) => self.push(chunk),
             }
         }
     }

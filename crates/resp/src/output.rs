@@ -1,9 +1,9 @@
 //! What waits to be sent to one client: a rope of byte chunks.
 //!
 //! ```text
-//!   oldest                                              newest
-//!   [ Owned 16 KiB ][ Shared ][ Owned, one large value ]  tail: Vec<u8>
-//!     ^ take_chunk                                        ^ extend_from_slice
+//!   oldest                                                        newest
+//!   [ Owned 16 KiB ][ Shared ][ Hold 7 ][ Owned, one large value ]  tail: Vec<u8>
+//!     ^ take_chunk                                                  ^ extend_from_slice
 //! ```
 //!
 //! Small replies are copied into the tail, an ordinary `Vec`: that is the hot path, and it never looks at the queue. The
@@ -16,7 +16,17 @@
 //! brackets: the one taken last is inserted at or truncated to first. A mark whose bytes have been taken for
 //! sending is a bug in the caller and panics.
 //!
-//! Not here: limits (compare [`Output::len`] with yours), sockets, partial writes (the writer keeps its chunk).
+//! # Held output
+//!
+//! A reply that must not be sent before something has happened elsewhere (a journal's slice is on disk) is *held* for
+//! that slice's number: [`Output::hold_from`] puts a hold, a piece without bytes, in front of it. Nothing is taken from
+//! behind a hold, so later replies queue there and keep their order, until [`Output::release`] drops it. Because the
+//! hold is a piece of the rope, it goes wherever the bytes go: into a message to another thread, and from there by
+//! [`Output::append`] into the output of a connection. Where nothing is held there are no such pieces, and nothing is
+//! asked.
+//!
+//! Not here: limits (compare [`Output::len`] with yours; what is held counts), sockets, partial writes (the writer keeps
+//! its chunk).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -57,6 +67,34 @@ impl Chunk {
     }
 }
 
+/// What the queue consists of.
+#[derive(Debug)]
+enum Piece {
+    Chunk(Chunk),
+    /// A chunk of which so many bytes at the front have been consumed.
+    Rest(Box<(Chunk, usize)>),
+    /// What follows waits for the slice with this number. No bytes.
+    Hold(u64),
+}
+
+impl Piece {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Piece::Chunk(chunk) => chunk.as_slice(),
+            Piece::Rest(rest) => &rest.0.as_slice()[rest.1..],
+            Piece::Hold(_) => &[],
+        }
+    }
+
+    fn capacity_bytes(&self) -> usize {
+        match self {
+            Piece::Chunk(chunk) => chunk.capacity_bytes(),
+            Piece::Rest(rest) => rest.0.capacity_bytes(),
+            Piece::Hold(_) => 0,
+        }
+    }
+}
+
 /// A position in an [`Output`], to insert at or to go back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(u64);
@@ -65,7 +103,7 @@ pub struct Mark(u64);
 #[derive(Debug, Default)]
 pub struct Output {
     tail: Vec<u8>,
-    chunks: VecDeque<Chunk>,
+    chunks: VecDeque<Piece>,
     /// Sum of the lengths of `chunks`.
     chunk_bytes: usize,
     /// Bytes taken or cleared so far: where position 0 of the queue lies in the count that marks use.
@@ -98,7 +136,7 @@ impl Output {
     /// Memory held for waiting and recycled bytes. Walks the chunks.
     #[must_use]
     pub fn capacity_bytes(&self) -> usize {
-        let queued: usize = self.chunks.iter().map(Chunk::capacity_bytes).sum();
+        let queued: usize = self.chunks.iter().map(Piece::capacity_bytes).sum();
         queued + self.tail.capacity() + self.spare.capacity()
     }
 
@@ -160,7 +198,7 @@ impl Output {
 
     fn push_chunk(&mut self, chunk: Chunk) {
         self.chunk_bytes += chunk.as_slice().len();
-        self.chunks.push_back(chunk);
+        self.chunks.push_back(Piece::Chunk(chunk));
     }
 
     /// Appends bytes that others hold as well, without copying them unless they are few.
@@ -173,12 +211,10 @@ impl Output {
         }
     }
 
-    /// Moves everything that waits in `other` to the end of this output and leaves `other` empty.
+    /// Moves everything that waits in `other` to the end of this output, with its holds, and leaves `other` empty.
     pub fn append(&mut self, other: &mut Output) {
-        if other.len() <= COPY_BYTES_MAX {
-            for slice in other.slices() {
-                self.extend_from_slice(slice);
-            }
+        if other.chunks.is_empty() && other.len() <= COPY_BYTES_MAX {
+            self.extend_from_slice(&other.tail);
             other.clear();
         } else {
             other.seal();
@@ -221,8 +257,8 @@ impl Output {
         let is_tail = index == self.chunks.len();
         let target = match self.chunks.get_mut(index) {
             None => &mut self.tail,
-            Some(Chunk::Owned(chunk)) => chunk,
-            Some(Chunk::Shared(_)) => {
+            Some(Piece::Chunk(Chunk::Owned(chunk))) => chunk,
+            Some(_) => {
                 assert!(offset == 0, "marks are taken between appends, never inside a shared chunk");
                 return self.insert_chunk(index, bytes.to_vec());
             }
@@ -251,7 +287,7 @@ impl Output {
 
     fn insert_chunk(&mut self, index: usize, bytes: Vec<u8>) {
         self.chunk_bytes += bytes.len();
-        self.chunks.insert(index, Chunk::Owned(bytes));
+        self.chunks.insert(index, Piece::Chunk(Chunk::Owned(bytes)));
     }
 
     /// Drops everything that was appended since `mark`.
@@ -268,25 +304,122 @@ impl Output {
         let Some(chunk) = self.chunks.pop_back() else { return };
         self.chunk_bytes -= chunk.as_slice().len();
         if offset > 0
-            && let Chunk::Owned(mut bytes) = chunk
+            && let Piece::Chunk(Chunk::Owned(mut bytes)) = chunk
         {
             bytes.truncate(offset);
             self.push_chunk(Chunk::Owned(bytes));
         }
     }
 
-    /// Takes the oldest chunk, for the socket writer.
+    /// Has what was appended since `mark`, and all that follows, wait until `slice` is released. Nothing waits for slice 0.
+    pub fn hold_from(&mut self, mark: Mark, slice: u64) {
+        if slice == 0 || mark == self.mark() {
+            return;
+        }
+        let (mut index, offset) = self.locate(mark);
+        if index == self.chunks.len() {
+            // What is in the tail waits for this already, if the last hold is for as much.
+            if matches!(self.chunks.back(), Some(Piece::Hold(last)) if *last >= slice) {
+                return;
+            }
+            if offset > 0 {
+                let mut rest = std::mem::take(&mut self.spare);
+                rest.extend_from_slice(&self.tail[offset..]);
+                self.tail.truncate(offset);
+                self.seal();
+                self.tail = rest;
+                index += 1;
+            }
+        } else if offset > 0 {
+            let Piece::Chunk(Chunk::Owned(front)) = &mut self.chunks[index] else {
+                panic!("marks are taken between appends, never inside a shared chunk")
+            };
+            let rest = front.split_off(offset);
+            index += 1;
+            self.chunks.insert(index, Piece::Chunk(Chunk::Owned(rest)));
+        }
+        self.chunks.insert(index, Piece::Hold(slice));
+    }
+
+    /// Drops the holds for slices up to `slice`, as far as no other stands in front of them. Returns the slice for which
+    /// the oldest of what is left waits, if it waits for one.
+    pub fn release(&mut self, slice: u64) -> Option<u64> {
+        let mut index = 0;
+        while let Some(piece) = self.chunks.get(index) {
+            match *piece {
+                Piece::Hold(held) if held > slice => break,
+                // Holds are few, and seldom far from the front.
+                Piece::Hold(_) => drop(self.chunks.remove(index)),
+                Piece::Chunk(_) | Piece::Rest(_) => index += 1,
+            }
+        }
+        match self.chunks.front() {
+            Some(&Piece::Hold(held)) => Some(held),
+            _ => None,
+        }
+    }
+
+    /// Takes the oldest chunk, for the socket writer; none if there is nothing, or what there is is held.
     pub fn take_chunk(&mut self) -> Option<Chunk> {
         let chunk = match self.chunks.pop_front() {
-            Some(chunk) => {
+            Some(Piece::Chunk(chunk)) => {
                 self.chunk_bytes -= chunk.as_slice().len();
                 chunk
             }
+            Some(piece) => self.take_piece(piece)?,
             None if self.tail.is_empty() => return None,
             None => Chunk::Owned(std::mem::take(&mut self.tail)),
         };
         self.gone_bytes += chunk.as_slice().len() as u64;
         Some(chunk)
+    }
+
+    #[cold]
+    fn take_piece(&mut self, piece: Piece) -> Option<Chunk> {
+        if let Piece::Hold(_) = piece {
+            self.chunks.push_front(piece);
+            return None;
+        }
+        self.chunk_bytes -= piece.as_slice().len();
+        Some(Chunk::Owned(piece.as_slice().to_vec()))
+    }
+
+    /// The oldest bytes, left where they are, for a writer that copies them: never empty, and none if [`Output::take_chunk`]
+    /// would give none.
+    pub fn front(&mut self) -> Option<&[u8]> {
+        if self.chunks.is_empty() {
+            self.seal();
+        }
+        self.chunks.front().map(Piece::as_slice).filter(|slice| !slice.is_empty())
+    }
+
+    /// Gives up the first `length` bytes of [`front`](Output::front); returns memory that this has set free.
+    ///
+    /// # Panics
+    /// If the front has fewer.
+    pub fn consume_front(&mut self, length: usize) -> Option<Vec<u8>> {
+        let piece = self.chunks.pop_front()?;
+        let left = piece.as_slice().len().checked_sub(length).expect("no more than the front has");
+        self.chunk_bytes -= length;
+        self.gone_bytes += length as u64;
+        let (chunk, start) = match piece {
+            Piece::Chunk(chunk) => (chunk, length),
+            Piece::Rest(mut rest) if left > 0 => {
+                rest.1 += length;
+                self.chunks.push_front(Piece::Rest(rest));
+                return None;
+            }
+            Piece::Rest(rest) => *rest,
+            Piece::Hold(_) => panic!("what is held is not consumed"),
+        };
+        match chunk {
+            _ if left > 0 => {
+                self.chunks.push_front(Piece::Rest(Box::new((chunk, start))));
+                None
+            }
+            Chunk::Owned(memory) => Some(memory),
+            Chunk::Shared(_) => None,
+        }
     }
 
     /// Takes back the buffer of a chunk that has been sent, so that the next reply needs no allocation.
@@ -317,7 +450,7 @@ impl Output {
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         self.chunks
             .iter()
-            .map(Chunk::as_slice)
+            .map(Piece::as_slice)
             .chain([self.tail.as_slice()])
             .filter(|slice| !slice.is_empty())
     }
@@ -325,7 +458,7 @@ impl Output {
     /// What was appended since `mark`, in order; no slice is empty.
     pub fn slices_since(&self, mark: Mark) -> impl Iterator<Item = &[u8]> {
         let (index, offset) = self.locate(mark);
-        let rest = self.chunks.iter().map(Chunk::as_slice).chain([self.tail.as_slice()]).skip(index);
+        let rest = self.chunks.iter().map(Piece::as_slice).chain([self.tail.as_slice()]).skip(index);
         rest.enumerate()
             .map(move |(n, slice)| if n == 0 { &slice[offset..] } else { slice })
             .filter(|slice| !slice.is_empty())

@@ -60,7 +60,7 @@ impl ThreadHost {
             let (medium, channel, message) =
                 (published.medium, published.channel.clone(), published.message.clone());
             let to = published.to.split_off(start);
-            let published = Published { to, medium, channel, message };
+            let published = Published { to, medium, channel, message, held_for: published.held_for };
             if self.shared.threads[usize::from(thread)].push(Message::Deliver(published)) {
                 self.sleepers.0.push(thread);
             }
@@ -118,7 +118,8 @@ impl Thread {
                     all.into_iter().partition(|receiver| receiver.subscriber.thread == thread);
                 published.to = elsewhere;
                 let (channel, message) = (published.channel.clone(), published.message.clone());
-                taken.push(Published { to: there, medium: published.medium, channel, message });
+                let (medium, held_for) = (published.medium, published.held_for);
+                taken.push(Published { to: there, medium, channel, message, held_for });
             }
         }
         taken
@@ -153,7 +154,9 @@ impl Thread {
                 _ => &slot.insert((pattern, encode(published, scope, pattern, proto))).1,
             };
             if let Some(output) = self.host.driver.output_mut(conn) {
+                let mark = output.mark();
                 output.push_shared(bytes.clone());
+                output.hold_from(mark, published.held_for);
             }
             self.check_output(conn);
         }
@@ -177,7 +180,7 @@ impl Thread {
             to.extend(matching(&patterns, &channel));
             let medium = Medium::Channel(Scope::Global);
             let (channel, message) = (channel.into(), message.into());
-            self.host.push_out(Published { to, medium, channel, message });
+            self.host.push_out(Published { to, medium, channel, message, held_for: 0 });
         }
     }
 }

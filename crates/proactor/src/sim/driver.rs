@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use super::net::Read;
 use super::{Endpoint, SimNet};
-use crate::connections::{Connections, Limits, State};
+use crate::connection::State;
+use crate::connections::{Connections, Limits};
 use crate::event::{ConnId, Event};
 use crate::idle::IdlePolicy;
 use crate::listener::ListenerLink;
@@ -165,13 +166,16 @@ impl SimDriver {
 
     fn write(&mut self, slot: u32, events: &mut Vec<Event>) {
         loop {
-            if self.connections.occupant(slot).is_some_and(|connection| connection.is_broken) {
+            if self.connections.occupant(slot).is_some_and(|connection| connection.is_broken()) {
                 self.drop_output(slot);
             }
-            let Some(connection) = self.connections.occupant(slot) else { return };
-            connection.sending.fill(&mut connection.output);
+            let Some((connection, pool)) = self.connections.occupant_and_pool(slot) else { return };
+            connection.fill(pool);
             let mut slices = [io::IoSlice::new(&[]); SEND_CHUNKS_MAX];
             if connection.sending.slices(&mut slices) == 0 {
+                if !connection.output.is_empty() && self.connections.is_freed(slot) {
+                    continue;
+                }
                 break;
             }
             match connection.link.write(&slices[0]) {
@@ -185,9 +189,10 @@ impl SimDriver {
 
     /// Gives up what can no longer be sent; the tap still shows it.
     fn drop_output(&mut self, slot: u32) {
-        let Some(connection) = self.connections.occupant(slot) else { return };
+        let Some((connection, pool)) = self.connections.occupant_and_pool(slot) else { return };
+        connection.output.release(u64::MAX);
         loop {
-            connection.sending.fill(&mut connection.output);
+            connection.fill_to_the_last(pool);
             let mut slices = [io::IoSlice::new(&[]); SEND_CHUNKS_MAX];
             if connection.sending.slices(&mut slices) == 0 {
                 return;
@@ -199,11 +204,16 @@ impl SimDriver {
 
     fn finish_closing(&mut self, slot: u32) {
         let Some(connection) = self.connections.occupant(slot) else { return };
-        if connection.has_flushed() {
+        if connection.state == State::Open {
+            return;
+        }
+        if connection.owes_goodbye() {
+            self.connections.mark_dirty(slot);
+        } else if connection.has_flushed() {
             connection.link.finish();
             connection.state = State::Draining;
         }
-        if connection.is_over() {
+        if self.connections.occupant(slot).is_some_and(|connection| connection.is_over()) {
             self.drop_output(slot);
             self.connections.free(slot);
         }

@@ -28,7 +28,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use crate::acceptor::Acceptor;
-use crate::connections::{Connections, Limits, State};
+use crate::connection::State;
+use crate::connections::{Connections, Limits};
 use crate::event::{ConnId, Event};
 use crate::turn::{Backend, Thread};
 use crate::{CloseMode, Config, Error, Listener, sys};
@@ -183,17 +184,13 @@ impl UringDriver {
     /// Starts sending, unless that is under way or there is nothing.
     fn send(&mut self, slot: u32) {
         let id = self.connections.name(slot);
-        let Some(connection) = self.connections.occupant(slot) else { return };
+        let Some((connection, pool)) = self.connections.occupant_and_pool(slot) else { return };
         if connection.link.is_sending || connection.state == State::Dead {
             return;
         }
-        if connection.is_broken {
-            connection.sending.clear();
-            connection.output.clear();
-        }
-        connection.sending.fill(&mut connection.output);
+        connection.fill(pool);
         if connection.sending.is_empty() {
-            return self.finish_closing(slot);
+            return self.send_freed(slot);
         }
         let what = match connection.sending.only_slice() {
             // A chunk of 4 GiB or more goes in parts.
@@ -211,15 +208,31 @@ impl UringDriver {
         unsafe { self.ring.send(fd, what, Tag::new(Kind::Send, id)) };
     }
 
+    /// Starts sending output that was held until now; if there is none, a closing connection goes on.
+    fn send_freed(&mut self, slot: u32) {
+        let has_output =
+            self.connections.occupant(slot).is_some_and(|connection| !connection.output.is_empty());
+        if has_output && self.connections.is_freed(slot) {
+            self.send(slot);
+        } else {
+            self.finish_closing(slot);
+        }
+    }
+
     /// Takes a closing connection one step further.
     fn finish_closing(&mut self, slot: u32) {
         let Some(connection) = self.connections.occupant(slot) else { return };
-        if connection.has_flushed() {
+        if connection.state == State::Open {
+            return;
+        }
+        if connection.owes_goodbye() {
+            self.connections.mark_dirty(slot);
+        } else if connection.has_flushed() {
             // It may be gone already; then the next receive says so.
             let _ = sys::shutdown(connection.link.fd.as_fd(), Shutdown::Write);
             connection.state = State::Draining;
         }
-        if connection.is_over() {
+        if self.connections.occupant(slot).is_some_and(|connection| connection.is_over()) {
             self.abandon(slot);
         }
     }
@@ -284,7 +297,11 @@ impl UringDriver {
         let Some(connection) = self.connections.occupant(slot) else { return };
         connection.link.is_sending = false;
         match completion.length() {
-            Ok(len) => drop(self.connections.sent(slot, len)),
+            Ok(len) => {
+                if self.connections.sent(slot, len) {
+                    return self.finish_closing(slot);
+                }
+            }
             Err(error) => match error.raw_os_error() {
                 Some(libc::EINTR | libc::EAGAIN) => {}
                 _ => self.connections.ended(slot, Some(error.kind()), events),

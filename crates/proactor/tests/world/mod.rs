@@ -1,17 +1,25 @@
 //! A driver, clients of it, and a little server between them, all in one thread.
 //!
 //! [`over_all_drivers`] runs one scenario over each driver: epoll, io_uring (skipped with a note where the kernel refuses
-//! it), and the simulated one with a few seeds.
+//! it), and the simulated one with a few seeds; over each with plain bytes, and once more with bytes that pass a codec on both
+//! sides.
 //! Clients never block: a scenario pumps the driver until what it waits for has happened, and fails after ten seconds.
+
+// Each test uses its part of this.
+#![allow(dead_code)]
+
+pub(crate) mod scramble;
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use proactor::{
-    CloseMode, Config, ConnId, Driver, Event, IoChoice, Listener, SimClient, SimConfig, SimNet, SimReceived,
-    Waker, listen_tcp,
+    CloseMode, Codec, Config, ConnId, Driver, Entropy, Event, Heard, InputBuffer, IoChoice, Listener,
+    PLAIN_BYTES_MAX, SimClient, SimConfig, SimNet, SimReceived, Waker, listen_tcp,
 };
+
+use scramble::Scramble;
 
 /// How many simulated worlds each scenario runs in.
 const SEEDS: u64 = 3;
@@ -23,6 +31,8 @@ pub(crate) struct World {
     net: Option<SimNet>,
     /// Whether the server answers every byte with itself and closes what is closed.
     pub(crate) is_echo: bool,
+    /// Whether bytes pass a codec.
+    pub(crate) is_coded: bool,
     pub(crate) opened: Vec<ConnId>,
     pub(crate) closed: Vec<(ConnId, Option<io::ErrorKind>)>,
     /// Connections with data, when not echoing.
@@ -37,6 +47,24 @@ pub(crate) fn over_all_drivers(scenario: impl Fn(&mut World)) {
 }
 
 pub(crate) fn over_all_drivers_with(config: &Config, scenario: impl Fn(&mut World)) {
+    for is_coded in [false, true] {
+        println!("{}", if is_coded { "through a codec" } else { "plain" });
+        over_all_drivers_as(config, |world| {
+            world.is_coded = is_coded;
+            scenario(world);
+        });
+    }
+}
+
+/// Through a codec only.
+pub(crate) fn over_all_drivers_coded(config: &Config, scenario: impl Fn(&mut World)) {
+    over_all_drivers_as(config, |world| {
+        world.is_coded = true;
+        scenario(world);
+    });
+}
+
+fn over_all_drivers_as(config: &Config, scenario: impl Fn(&mut World)) {
     for io in [IoChoice::Epoll, IoChoice::Uring] {
         match Driver::open(&Config { io, ..config.clone() }) {
             Ok(driver) => {
@@ -65,6 +93,7 @@ impl World {
             address,
             net,
             is_echo: true,
+            is_coded: false,
             opened: Vec::new(),
             closed: Vec::new(),
             data: Vec::new(),
@@ -73,8 +102,22 @@ impl World {
         }
     }
 
-    /// A connected client and the server's name for its connection.
+    /// A connected client, its handshake done, and the server's name for its connection.
     pub(crate) fn connect(&mut self) -> (Client, ConnId) {
+        let (mut client, conn) = self.connect_only();
+        self.shake_hands(&mut client);
+        (client, conn)
+    }
+
+    pub(crate) fn shake_hands(&mut self, client: &mut Client) {
+        self.until("the handshake", |_| {
+            client.receive(usize::MAX);
+            client.flush() && client.is_ready()
+        });
+    }
+
+    /// The same, its handshake still to come.
+    pub(crate) fn connect_only(&mut self) -> (Client, ConnId) {
         let before = self.opened.len();
         let link = match &self.net {
             Some(net) => Link::Simulated(net.connect(&self.address).expect("the address is right")),
@@ -85,7 +128,18 @@ impl World {
             }
         };
         self.until("accept", |world| world.opened.len() > before);
-        (Client { link, received: Vec::new(), ending: None }, self.opened[before])
+        let codec = self.is_coded.then(Scramble::client);
+        let client =
+            Client { link, codec, pending: Vec::new(), received: Vec::new(), is_told: false, ending: None };
+        (client, self.opened[before])
+    }
+
+    /// Random numbers: of the simulated world's seed, or the same ones every time.
+    pub(crate) fn entropy(&mut self) -> Entropy {
+        match &self.net {
+            Some(net) => net.entropy(),
+            None => Entropy::from_seed(1),
+        }
     }
 
     pub(crate) fn waker(&mut self) -> std::sync::Arc<Waker> {
@@ -110,7 +164,10 @@ impl World {
                 Event::Accepted { socket, listener } => {
                     assert_eq!(listener, 0);
                     assert!(!socket.peer().is_empty());
-                    self.opened.push(self.driver.adopt(socket));
+                    self.opened.push(match self.is_coded {
+                        false => self.driver.adopt(socket),
+                        true => self.driver.adopt_coded(socket, Box::new(Scramble::server())),
+                    });
                 }
                 Event::Data { conn } if self.is_echo => self.echo(conn),
                 Event::Data { conn } => self.data.push(conn),
@@ -149,6 +206,15 @@ impl World {
         self.until("a client's send", |_| {
             client.receive(usize::MAX);
             sent += client.send(&bytes[sent..]);
+            sent == bytes.len() && client.flush()
+        });
+    }
+
+    /// Sends bytes past the codec.
+    pub(crate) fn send_raw(&mut self, client: &mut Client, bytes: &[u8]) {
+        let mut sent = 0;
+        self.until("a client's send", |_| {
+            sent += client.send_raw(&bytes[sent..]);
             sent == bytes.len()
         });
     }
@@ -200,7 +266,13 @@ pub(crate) enum Ending {
 /// The other side of a connection.
 pub(crate) struct Client {
     link: Link,
+    pub(crate) codec: Option<Scramble>,
+    /// Encoded, and not yet taken by the socket.
+    pending: Vec<u8>,
+    /// What was received, decoded.
     pub(crate) received: Vec<u8>,
+    /// The server has said goodbye.
+    pub(crate) is_told: bool,
     pub(crate) ending: Option<Ending>,
 }
 
@@ -210,8 +282,40 @@ enum Link {
 }
 
 impl Client {
-    /// Sends what the socket takes.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.codec.as_ref().is_none_or(Codec::is_ready)
+    }
+
+    /// Sends what the socket takes, or what fits into one frame.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> usize {
+        let is_flushed = self.flush();
+        let Some(codec) = &mut self.codec else { return self.send_raw(bytes) };
+        if !is_flushed || bytes.is_empty() {
+            return 0;
+        }
+        let length = bytes.len().min(PLAIN_BYTES_MAX);
+        codec.send(&bytes[..length], &mut self.pending);
+        self.flush();
+        length
+    }
+
+    /// Sends what is encoded and what the codec has to say; true if the socket took all.
+    pub(crate) fn flush(&mut self) -> bool {
+        if let Some(codec) = &mut self.codec
+            && codec.has_words()
+        {
+            codec.send(&[], &mut self.pending);
+        }
+        if !self.pending.is_empty() {
+            let pending = std::mem::take(&mut self.pending);
+            let sent = self.send_raw(&pending);
+            self.pending = pending[sent..].to_vec();
+        }
+        self.pending.is_empty()
+    }
+
+    /// Sends bytes past the codec.
+    pub(crate) fn send_raw(&mut self, bytes: &[u8]) -> usize {
         let sent = match &mut self.link {
             Link::Simulated(client) => client.send(bytes),
             Link::Real(stream) => match stream.write(bytes) {
@@ -228,6 +332,18 @@ impl Client {
 
     /// Receives at most `max` bytes of what is there.
     pub(crate) fn receive(&mut self, max: usize) {
+        let Some(mut codec) = self.codec.take() else { return self.receive_raw(max) };
+        let before = std::mem::take(&mut self.received);
+        self.receive_raw(max);
+        let wire = std::mem::replace(&mut self.received, before);
+        let mut plain = InputBuffer::new();
+        let heard = codec.receive(&wire, &mut plain).expect("the server keeps to the rules");
+        self.is_told |= heard == Heard::Goodbye;
+        self.received.extend_from_slice(plain.as_slice());
+        self.codec = Some(codec);
+    }
+
+    fn receive_raw(&mut self, max: usize) {
         let mut left = max;
         while left > 0 && self.ending.is_none() {
             let before = self.received.len();
@@ -252,8 +368,17 @@ impl Client {
         }
     }
 
-    /// Sends nothing more.
+    /// Sends nothing more, and says so.
     pub(crate) fn finish(&mut self) {
+        if let Some(codec) = &mut self.codec {
+            codec.finish(&mut self.pending);
+            assert!(self.flush(), "the socket has room for a goodbye");
+        }
+        self.stop();
+    }
+
+    /// Sends nothing more.
+    pub(crate) fn stop(&mut self) {
         match &self.link {
             Link::Real(stream) => stream.shutdown(Shutdown::Write).expect("the connection is open"),
             Link::Simulated(client) => client.finish(),

@@ -276,7 +276,8 @@ fn publish(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     ctx.reply.int(to.len() as i64);
     if !to.is_empty() {
         let medium = Medium::Channel(scope);
-        let published = Published { to, medium, channel: channel.into(), message: message.into() };
+        let (channel, message) = (channel.into(), message.into());
+        let published = Published { to, medium, channel, message, held_for: 0 };
         ctx.store.tx.posts.push(Post::Published(published));
     }
     Ok(())

@@ -1,0 +1,201 @@
+//! One connection: everything about it that does not depend on how bytes are moved. The table of them is in `connections`.
+//!
+//! ```text
+//!   kernel ──▶ (codec) ──▶ input ──▶ server ──▶ output ──▶ (codec) ──▶ sending ──▶ kernel
+//!                                               holds in it ▲ stop what may not leave yet
+//! ```
+//!
+//! What is out of the ordinary about a connection is one byte, [`Care`], so that the usual one asks once on its way in and
+//! once on its way out, and a codec costs nothing where there is none.
+
+use std::io;
+
+use resp::Output;
+
+use crate::codec::{Coded, Heard};
+use crate::input::InputBuffer;
+use crate::pool::BufferPool;
+use crate::sending::Sending;
+
+/// What the server takes out while it runs a connection's commands.
+#[derive(Debug, Default)]
+pub struct Io {
+    /// Bytes received; what is left when it is put back is kept.
+    pub input: InputBuffer,
+    /// Replies to send.
+    pub output: Output,
+}
+
+/// What a connection's input and output take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Received and not yet consumed.
+    pub input_bytes: usize,
+    /// Memory for that.
+    pub input_capacity_bytes: usize,
+    /// Queued, held or not, or on their way into the socket.
+    pub output_bytes: usize,
+    /// Memory for that, and of the codec.
+    pub output_capacity_bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Its name works.
+    Open,
+    /// Closed by the server; output is still being sent.
+    Flushing,
+    /// All is sent and the peer has been told; its goodbye is awaited and what it still says thrown away.
+    Draining,
+    /// Nothing is sent or received; the slot is freed once the kernel lets go.
+    Dead,
+}
+
+bitflags::bitflags! {
+    /// What is not as usual.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Care: u8 {
+        /// Input is not reported.
+        const PAUSED = 1;
+        /// The peer is gone, not just finished: nothing is sent.
+        const BROKEN = 1 << 1;
+        /// Bytes pass a codec.
+        const CODED = 1 << 2;
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection<L> {
+    pub(crate) link: L,
+    pub(crate) state: State,
+    pub(crate) care: Care,
+    pub(crate) input: InputBuffer,
+    pub(crate) output: Output,
+    pub(crate) sending: Sending,
+    pub(crate) coded: Option<Box<Coded>>,
+    /// The peer has finished or is gone: nothing more is received.
+    pub(crate) has_ended: bool,
+    /// It is among those whose output waits for a slice.
+    pub(crate) is_holding: bool,
+    /// It has held output since it was last asked for its time to close.
+    pub(crate) is_excused: bool,
+    pub(crate) is_dirty: bool,
+    pub(crate) has_unreported_input: bool,
+    /// `output` owns no memory worth keeping, so it may be given some.
+    pub(crate) is_output_bare: bool,
+    pub(crate) reported_turn: u64,
+}
+
+impl<L> Connection<L> {
+    pub(crate) fn new(link: L) -> Connection<L> {
+        Connection {
+            link,
+            state: State::Open,
+            care: Care::empty(),
+            input: InputBuffer::new(),
+            output: Output::new(),
+            sending: Sending::default(),
+            coded: None,
+            has_ended: false,
+            is_holding: false,
+            is_excused: false,
+            is_dirty: false,
+            has_unreported_input: false,
+            is_output_bare: true,
+            reported_turn: 0,
+        }
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.care.contains(Care::BROKEN)
+    }
+
+    /// Whether it closes, and all its output has been sent.
+    pub(crate) fn has_flushed(&self) -> bool {
+        self.state == State::Flushing
+            && self.sending.is_empty()
+            && self.output.is_empty()
+            && self.coded.as_ref().is_none_or(|coded| coded.has_finished())
+    }
+
+    /// Whether it closes, all its output has been sent, and its codec can say goodbye.
+    pub(crate) fn owes_goodbye(&self) -> bool {
+        self.state == State::Flushing
+            && self.sending.is_empty()
+            && self.output.is_empty()
+            && self.coded.as_ref().is_some_and(|coded| coded.owes_goodbye())
+    }
+
+    /// Whether it closes, and nothing is left to wait for.
+    pub(crate) fn is_over(&self) -> bool {
+        match self.state {
+            State::Open | State::Dead => false,
+            State::Flushing => self.is_broken(),
+            State::Draining => self.has_ended,
+        }
+    }
+
+    /// Gives the input memory, if it has none.
+    pub(crate) fn lend_input(&mut self, pool: &mut BufferPool) {
+        if self.input.capacity() == 0 {
+            self.input = InputBuffer::from_memory(pool.take());
+        }
+    }
+
+    /// Moves output into `sending`, as much as may be under way.
+    #[inline]
+    pub(crate) fn fill(&mut self, pool: &mut BufferPool) {
+        if self.care.intersects(Care::BROKEN.union(Care::CODED)) {
+            self.fill_with_care(pool);
+        } else {
+            self.sending.fill(&mut self.output);
+        }
+    }
+
+    #[cold]
+    fn fill_with_care(&mut self, pool: &mut BufferPool) {
+        if self.is_broken() {
+            self.sending.clear();
+            self.output.clear();
+        } else {
+            self.fill_to_the_last(pool);
+        }
+    }
+
+    /// Moves output into `sending`, whether or not anybody will get it.
+    pub(crate) fn fill_to_the_last(&mut self, pool: &mut BufferPool) {
+        let is_closing = self.state != State::Open;
+        match &mut self.coded {
+            Some(coded) => coded.fill(&mut self.sending, &mut self.output, is_closing, pool),
+            None => self.sending.fill(&mut self.output),
+        }
+    }
+
+    // What only a connection with a codec does.
+
+    /// Has the codec read what came.
+    pub(crate) fn decode(&mut self, wire: &[u8]) -> Result<Heard, io::ErrorKind> {
+        match &mut self.coded {
+            Some(coded) if !self.has_ended && self.state != State::Draining => {
+                coded.receive(wire, &mut self.input)
+            }
+            _ => Ok(Heard::More),
+        }
+    }
+
+    /// Whether something can be sent that could not before bytes came: words of the codec, or output that waited for the end
+    /// of its handshake.
+    pub(crate) fn has_to_answer(&self) -> bool {
+        let has_output = !self.output.is_empty() || self.state == State::Flushing;
+        self.coded.as_ref().is_some_and(|coded| coded.has_to_answer(has_output))
+    }
+
+    /// What it means that the bytes end here.
+    pub(crate) fn truncation(&self) -> Option<io::ErrorKind> {
+        self.coded.as_ref().filter(|_| !self.has_ended).and_then(|coded| coded.truncation())
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.coded.as_ref().is_some_and(|coded| coded.has_failed())
+    }
+}

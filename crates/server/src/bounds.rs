@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use proactor::{CloseMode, ConnId, Socket};
 use resp::Output;
 
-use crate::session::{Session, State};
+use crate::session::Session;
 use crate::thread::{Thread, ThreadHost};
 
 /// How long as many replies as `client_unread_bytes_max` may lie unread.
@@ -81,14 +81,14 @@ impl Thread {
     /// What follows every serving of a client and every reply that came for it from elsewhere.
     pub(crate) fn settle(&mut self, conn: ConnId) {
         let Some(session) = self.host.connections.session(conn) else { return };
-        let is_ready = matches!(session.state, State::Ready);
+        let reads = session.state.is_between_commands();
         if session.has_hung_up {
-            let is_over = is_ready && !self.host.unserved.contains(&conn);
-            if is_over || session.is_waiting() {
+            let is_over = reads && !self.host.unserved.contains(&conn);
+            if is_over || session.state.is_waiting() {
                 return self.close(conn, CloseMode::AfterFlush);
             }
         }
-        if !is_ready && !session.is_reading_paused {
+        if !reads && !session.is_reading_paused {
             session.is_reading_paused = true;
             self.host.driver.pause_reading(conn);
         }
@@ -177,7 +177,7 @@ impl Thread {
     fn close_idle(&mut self, idle_ms_max: u64) {
         let now_ms = self.host.now_ms;
         let is_idle = |session: &Session| {
-            let may_be_silent = session.monitor || session.is_subscriber() || session.is_waiting();
+            let may_be_silent = session.monitor || session.is_subscriber() || session.state.is_waiting();
             !may_be_silent && now_ms.saturating_sub(session.active_ms) > idle_ms_max
         };
         let idle: Vec<ConnId> = self

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proactor::CloseMode;
 
-use crate::session::State;
 use crate::thread::ThreadHost;
 
 /// Seconds after a line in the log during which there is no other.
@@ -46,7 +45,7 @@ impl ThreadHost {
         let now_s = self.driver.clock().now_ms() / 1000;
         let shared = self.shared;
         let session = self.session();
-        session.state = State::Closing(CloseMode::Now);
+        session.state.close(CloseMode::Now);
         shared.attack_log.note(now_s, &session.peer);
     }
 }

@@ -8,8 +8,7 @@ use resp::Output;
 use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Verb, Words};
 
 use crate::bounds::is_enough_output;
-use crate::life::pipeline::ROUNDS_PER_TURN;
-use crate::session::State;
+use crate::life::pipeline::{ROUNDS_PER_TURN, leave_rest};
 use crate::settings::MEMCACHED_ITEM_SIZE_MAX;
 use crate::thread::Thread;
 
@@ -31,14 +30,11 @@ impl Thread {
                 Some(bytes) => consumed += bytes,
                 None => return consumed,
             }
-            if self.stops_reading() {
-                return consumed;
-            }
-            if std::mem::take(&mut self.put_off) || is_enough_output(out) {
+            if self.stops_reading() || is_enough_output(out) {
                 break;
             }
         }
-        self.host.unserved.push_back(conn);
+        leave_rest(&mut self.host, conn);
         consumed
     }
 
@@ -69,7 +65,7 @@ impl Thread {
                     self.take_credentials(verb, &words, out);
                 }
                 drop(words);
-                if self.put_off {
+                if self.host.session().state.is_put_off() {
                     return Some(0);
                 }
                 parser.skip(skipped);
@@ -87,7 +83,7 @@ impl Thread {
             Parsed::Skipped { consumed } => Some(consumed),
             Parsed::Incomplete => None,
             Parsed::Broken => {
-                self.host.session().state = State::Closing(CloseMode::AfterFlush);
+                self.host.session().state.close(CloseMode::AfterFlush);
                 Some(input.len())
             }
             Parsed::Http => {
@@ -102,7 +98,7 @@ impl Thread {
     fn take_credentials(&mut self, verb: Verb, words: &[&[u8]], out: &mut Output) {
         let reply: &[u8] = match (verb, words.last()) {
             (Verb::Quit, _) => {
-                self.host.session().state = State::Closing(CloseMode::AfterFlush);
+                self.host.session().state.close(CloseMode::AfterFlush);
                 return;
             }
             (Verb::Set, Some(value)) => {

@@ -16,7 +16,7 @@ use proactor::ConnId;
 use resp::Proto;
 use shard::ShardId;
 
-use crate::life::gather::Part;
+use crate::life::state::Part;
 use crate::message::Message;
 use crate::settings::{MAXMEMORY, Settings};
 use crate::system;

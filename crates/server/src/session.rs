@@ -4,60 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use acl::Access;
-use command::{Blocked, Client, CommandId, Needs, OwnedArgs};
+use command::{Client, CommandId, OwnedArgs};
 use proactor::{CloseMode, Usage};
 use shard::{Scope, WatchFlag};
 
 use crate::commands::migrate::delivery::Migration;
+use crate::life::state::State;
 use crate::tracking::{Caching, ClientTracking};
-
-/// What a connection is doing.
-#[derive(Debug, Default)]
-pub(crate) enum State {
-    /// Its next command may run.
-    #[default]
-    Ready,
-    /// A command of it runs elsewhere; nothing is read from it until the reply is here.
-    Away,
-    /// Its command waits for a shard that was taken, to try again with all of its shards.
-    Queued(Retry),
-    /// A blocking command waits.
-    Blocked(Wait),
-    /// Its command waits for the end of `CLIENT PAUSE`.
-    Postponed(Postponed),
-    /// Its command asked all threads and waits for their answers.
-    Gathering(crate::life::gather::Gathering),
-    /// It is to be closed in this way.
-    Closing(CloseMode),
-}
-
-/// A command that is to be tried again.
-#[derive(Debug)]
-pub(crate) struct Retry {
-    pub(crate) command: CommandId,
-    pub(crate) args: OwnedArgs,
-    /// Shards that it needs beside those of its keys.
-    pub(crate) needs: Needs,
-    /// How often it was unlucky.
-    pub(crate) tries: u32,
-}
-
-/// A command that waits for the end of a pause.
-#[derive(Debug)]
-pub(crate) struct Postponed {
-    pub(crate) command: CommandId,
-    pub(crate) args: OwnedArgs,
-    /// Which one it is on its thread: they run in the order in which they came.
-    pub(crate) number: u64,
-}
-
-/// A blocking command that waits.
-#[derive(Debug)]
-pub(crate) struct Wait {
-    pub(crate) blocked: Box<Blocked>,
-    /// When it times out, on the monotonic clock; `None`: never.
-    pub(crate) deadline_ms: Option<u64>,
-}
 
 /// What is spoken on a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -99,6 +52,7 @@ pub(crate) struct Watching {
 pub(crate) struct Session {
     /// What commands may know of it.
     pub(crate) client: Client,
+    /// What its command is doing.
     pub(crate) state: State,
     pub(crate) multi: Option<Multi>,
     pub(crate) watching: Watching,
@@ -136,8 +90,6 @@ pub(crate) struct Session {
     pub(crate) has_hung_up: bool,
     /// Nothing is read from it, because its commands would have to wait.
     pub(crate) is_reading_paused: bool,
-    /// How often its next command was put off, because its shard was taken.
-    pub(crate) put_off_count: u8,
 }
 
 impl Session {
@@ -145,7 +97,7 @@ impl Session {
     pub(crate) fn new(client: Client, access: Access, now_ms: u64) -> Self {
         Session {
             client,
-            state: State::Ready,
+            state: State::default(),
             multi: None,
             watching: Watching::default(),
             channels: BTreeSet::new(),
@@ -173,7 +125,6 @@ impl Session {
             close_after_reply: false,
             has_hung_up: false,
             is_reading_paused: false,
-            put_off_count: 0,
         }
     }
 
@@ -203,10 +154,7 @@ impl Session {
     /// How its connection is to be closed once it has been served; `None`: it stays open.
     #[inline]
     pub(crate) fn close_mode(&self) -> Option<CloseMode> {
-        match self.state {
-            State::Closing(mode) => Some(mode),
-            _ => self.close_after_reply.then_some(CloseMode::AfterFlush),
-        }
+        self.state.close_mode().or_else(|| self.close_after_reply.then_some(CloseMode::AfterFlush))
     }
 
     /// Whether something sets it apart from a plain ready client, so that the fast path is not for it.
@@ -223,29 +171,14 @@ impl Session {
         if self.is_subscriber() || self.monitor { OutputClass::Subscriber } else { OutputClass::Normal }
     }
 
-    /// Bytes of arguments that are kept for it: of a command that waits.
-    pub(crate) fn waiting_argument_bytes(&self) -> usize {
-        match &self.state {
-            State::Queued(retry) => retry.args.memory_bytes(),
-            State::Blocked(wait) => wait.blocked.waiter.wait.args.memory_bytes(),
-            State::Postponed(postponed) => postponed.args.memory_bytes(),
-            State::Ready | State::Away | State::Gathering(_) | State::Closing(_) => 0,
-        }
-    }
-
     /// Bytes that it takes, with its connection's `usage` of buffers.
     pub(crate) fn memory_bytes(&self, usage: Usage) -> usize {
         size_of::<Session>()
             + usage.input_capacity_bytes
             + usage.output_capacity_bytes
-            + self.waiting_argument_bytes()
+            + self.state.argument_bytes()
             + self.multi.as_ref().map_or(0, |multi| multi.memory_bytes)
             + [&self.name, &self.lib_name, &self.lib_version].map(Vec::capacity).iter().sum::<usize>()
-    }
-
-    /// Whether a command of it waits for something that may never come: its peer's hang-up ends that.
-    pub(crate) fn is_waiting(&self) -> bool {
-        matches!(self.state, State::Blocked(_) | State::Postponed(_))
     }
 }
 

@@ -24,7 +24,7 @@ use crate::connections::Connections;
 use crate::eviction::Eviction;
 use crate::message::Message;
 use crate::parser::Parser;
-use crate::session::{Protocol, Session, State, Watching};
+use crate::session::{Protocol, Session, Watching};
 use crate::shared::Shared;
 use crate::timers::Timers;
 
@@ -34,8 +34,6 @@ pub(crate) struct Thread {
     pub(crate) host: ThreadHost,
     /// Commands run under the present baton: a pipeline's run is bounded.
     pub(crate) run_length: u32,
-    /// The command just read did not run and is to be read again, when other clients have been served.
-    pub(crate) put_off: bool,
     /// The driver's latest report, kept for its memory.
     reported: Vec<Event>,
 }
@@ -205,7 +203,6 @@ impl Thread {
                 lap: 0,
             },
             run_length: 0,
-            put_off: false,
             reported: Vec::new(),
         }
     }
@@ -309,9 +306,11 @@ impl Thread {
             return;
         }
         let Some((mut parser, mut session)) = self.host.connections.take(conn) else { return };
-        if !matches!(session.state, State::Ready) {
-            self.host.connections.put_back(conn, parser, session);
-            return;
+        if !session.state.is_ready() {
+            if !session.state.is_put_off() {
+                return self.host.connections.put_back(conn, parser, session);
+            }
+            session.state.read_again();
         }
         session.active_ms = self.host.now_ms;
         if std::mem::take(&mut session.is_reading_paused) {

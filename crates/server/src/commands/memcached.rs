@@ -9,7 +9,6 @@ use resp::memcached::number::{parse_i32, parse_u32};
 use resp::memcached::{Verb, has_noreply};
 
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::session::State;
 use crate::settings::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
 use crate::system;
 use crate::thread::Thread;
@@ -57,7 +56,7 @@ fn version(ctx: &mut Ctx) -> CommandResult {
 const QUIT: Entry = Entry { name: "quit", mode: Mode::Session, run: Run::Function(quit), ..PLAIN };
 
 fn quit(ctx: &mut Ctx) -> CommandResult {
-    ctx.host.session().state = State::Closing(proactor::CloseMode::AfterFlush);
+    ctx.host.session().state.close(proactor::CloseMode::AfterFlush);
     Ok(())
 }
 

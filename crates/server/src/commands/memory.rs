@@ -9,7 +9,7 @@ use command::{CommandError, CommandResult, Group, KeySpec, Shape, integer, key, 
 
 use super::info::MemoryFigures;
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::life::gather::Part;
+use crate::life::state::Part;
 use crate::thread::Thread;
 
 /// The family of MEMORY.

@@ -9,7 +9,7 @@ use command::{
 use resp::Reply;
 
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::life::gather::Part;
+use crate::life::state::Part;
 use crate::shutdown::How;
 use crate::version::REDIS_VERSION;
 

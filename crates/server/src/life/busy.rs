@@ -13,11 +13,10 @@ use shard::Node;
 
 use crate::commands::own::Ctx;
 use crate::life::admit::Admission;
-use crate::life::gather::Part;
+use crate::life::state::Part;
 use crate::message::Message;
 use crate::parser::Parser;
 use crate::script_store::{Slow, SlowKind};
-use crate::session::State;
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
 
@@ -93,9 +92,12 @@ impl ThreadHost {
             self.connections.put_back(conn, parser, session);
             return self.events.push_back(Event::Data { conn });
         };
-        let can_be_served = matches!(session.state, State::Ready) && !session.close_after_reply;
+        let can_be_served = session.state.is_between_commands() && !session.close_after_reply;
         let io = if can_be_served { self.driver.take_io(conn) } else { None };
         let Some(mut io) = io else { return self.connections.put_back(conn, parser, session) };
+        if session.state.is_put_off() {
+            session.state.read_again();
+        }
         let script = self.current.replace(session);
         let consumed = self.serve_busy_input(tx, redis, io.input.as_slice(), &mut io.output);
         let mut session = std::mem::replace(&mut self.current, script).expect("it was put there above");
@@ -118,7 +120,7 @@ impl ThreadHost {
         out: &mut Output,
     ) -> usize {
         let mut consumed = 0;
-        while matches!(self.session().state, State::Ready) && !self.session().close_after_reply {
+        while self.session().state.is_ready() && !self.session().close_after_reply {
             let rest = &input[consumed..];
             let limits = self.shared.settings.request_limits(self.session().access.is_authenticated());
             match parser.parse(rest, &limits) {

@@ -21,16 +21,15 @@ use shard::{Node, PATIENCE_AFTER, ShardId};
 use smallvec::SmallVec;
 
 use crate::life::admit::Admission;
+use crate::life::state::{Retry, Wait};
 use crate::message::Message;
-use crate::session::{ReplyMode, Retry, State, Wait};
+use crate::session::ReplyMode;
 use crate::shared::EntryMode;
 use crate::stats::EntryType;
 use crate::thread::{Thread, ThreadHost};
 
 /// Commands of a pipeline that run under one baton before others are let in.
 const RUN_MAX: u32 = 32;
-/// How often a command whose shard is taken is put off before it is delegated (`docs/decisions/putting-off.md`).
-pub(crate) const PUT_OFF_MAX: u8 = 8;
 /// Delegated tasks that run before the thread goes on with its own connections.
 const DRAIN_MAX: usize = 16;
 
@@ -52,8 +51,7 @@ impl ThreadHost {
             out.truncate(mark);
         }
         let is_about_replies = command.is_some_and(|command| command.full_name == "client|reply");
-        if matches!(session.state, State::Ready) && session.reply_mode == ReplyMode::Skip && !is_about_replies
-        {
+        if session.state.is_ready() && session.reply_mode == ReplyMode::Skip && !is_about_replies {
             session.reply_mode = ReplyMode::On;
         }
     }
@@ -272,7 +270,7 @@ impl Thread {
                 }
                 let node = Node::new(self.task(Work::Run(command.id), id, args));
                 if self.tx.hold.enter_or_delegate(id, node).is_none() {
-                    self.host.session().state = State::Away;
+                    self.host.session().state.go_away();
                     return self.host.count_entry(EntryType::Hop, 1);
                 }
             }
@@ -295,10 +293,8 @@ impl Thread {
     /// Whether the current client's command, whose shard is taken, is put off rather than delegated now. Its thread has
     /// other clients to serve and replies to send, and the shard is rarely taken for longer than that.
     fn puts_off(&mut self) -> bool {
-        self.put_off = self.runs_plainly() && self.host.session().put_off_count < PUT_OFF_MAX;
-        let session = self.host.session();
-        session.put_off_count = if self.put_off { session.put_off_count + 1 } else { 0 };
-        self.put_off
+        let may = self.runs_plainly();
+        self.host.session().state.put_off(may)
     }
 
     /// Whether a command goes to the home thread of its shard: always in home mode, heavy ones if it is awake.
@@ -320,7 +316,7 @@ impl Thread {
             && command.has(Flag::Blocking);
         let work = if looks_first { Work::Look(command.id) } else { Work::Run(command.id) };
         let node = Node::new(self.task(work, id, args));
-        self.host.session().state = State::Away;
+        self.host.session().state.go_away();
         self.host.count_entry(EntryType::Hop, 1);
         self.host.send(self.host.shared.shards.home(id), Message::Hop(node));
     }
@@ -348,7 +344,7 @@ impl Thread {
                 needs: needs.clone(),
                 tries: tries + 1,
             };
-            self.host.session().state = State::Queued(retry);
+            self.host.session().state.queue(retry);
             return self.host.count_retry();
         }
         let entry_type = if *needs == Needs::All { EntryType::Global } else { EntryType::Wide };
@@ -414,7 +410,7 @@ impl Thread {
             Outcome::Blocked(blocked) => self.begin_wait(blocked),
             Outcome::Again(ids) => {
                 self.leave_all();
-                if let State::Away = self.host.session().state {
+                if self.host.session().state.is_away() {
                     // When what it sent away has come back.
                     return;
                 }
@@ -431,7 +427,7 @@ impl Thread {
             .then(|| self.host.now_ms.saturating_add(blocked.timeout_ms).saturating_add(1));
         let session = self.host.session();
         let conn = ConnId::from_bits(session.client.connection);
-        session.state = State::Blocked(Wait { blocked, deadline_ms });
+        session.state.block(Wait { blocked, deadline_ms });
         let stats = self.host.stats();
         if let Some(deadline_ms) = deadline_ms {
             self.host.timers.add(deadline_ms, conn);

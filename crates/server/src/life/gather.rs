@@ -9,43 +9,12 @@ use command::Client;
 use proactor::ConnId;
 use resp::{Output, Reply};
 
+use crate::life::state::{Finish, Gathering, Part};
 use crate::message::Message;
-use crate::session::State;
 use crate::thread::{Thread, ThreadHost};
-
-/// What one thread answers.
-#[derive(Debug)]
-pub(crate) enum Part {
-    /// Lines of text, each with the number by which all of them are sorted.
-    Lines(Vec<(u64, Vec<u8>)>),
-    /// How many it found.
-    Count(u64),
-}
-
-impl Part {
-    /// The lines of all parts by their numbers.
-    pub(crate) fn sorted_lines(parts: Vec<Part>) -> Vec<(u64, Vec<u8>)> {
-        let mut lines: Vec<(u64, Vec<u8>)> = parts
-            .into_iter()
-            .flat_map(|part| match part {
-                Part::Lines(lines) => lines,
-                Part::Count(_) => Vec::new(),
-            })
-            .collect();
-        lines.sort_by_key(|(number, _)| *number);
-        lines
-    }
-
-    /// The sum of all counts.
-    pub(crate) fn total(parts: &[Part]) -> u64 {
-        parts.iter().map(|part| if let Part::Count(count) = part { *count } else { 0 }).sum()
-    }
-}
 
 /// What every thread does to answer.
 pub(crate) type Each = Arc<dyn Fn(&mut Thread) -> Part + Send + Sync>;
-/// Makes the reply of the parts.
-pub(crate) type Finish = Box<dyn FnOnce(Vec<Part>, &mut Reply<'_>) + Send>;
 
 /// A question on its way to a thread.
 pub(crate) struct Question {
@@ -66,19 +35,6 @@ impl Answer {
     }
 }
 
-/// What the asking client waits for.
-pub(crate) struct Gathering {
-    parts: Vec<Part>,
-    expected: usize,
-    finish: Finish,
-}
-
-impl std::fmt::Debug for Gathering {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Gathering({} of {})", self.parts.len(), self.expected)
-    }
-}
-
 impl ThreadHost {
     /// Asks all threads on behalf of the current client, which gets its reply when all have answered.
     pub(crate) fn ask(&mut self, each: Each, finish: Finish) {
@@ -90,7 +46,7 @@ impl ThreadHost {
         let expected = self.shared.threads.len();
         let session = self.session();
         let asker = session.client;
-        session.state = State::Gathering(Gathering { parts: Vec::new(), expected, finish });
+        session.state.gather(Gathering { parts: Vec::new(), expected, finish });
         for thread in 0..expected as u16 {
             self.send(thread, message(asker));
         }
@@ -99,7 +55,7 @@ impl ThreadHost {
     /// Has the current client wait until somebody sends its answer.
     pub(crate) fn await_answer(&mut self, finish: Finish) -> Client {
         let session = self.session();
-        session.state = State::Gathering(Gathering { parts: Vec::new(), expected: 1, finish });
+        session.state.gather(Gathering { parts: Vec::new(), expected: 1, finish });
         session.client
     }
 
@@ -118,12 +74,7 @@ impl Thread {
     pub(crate) fn take_answer(&mut self, answer: Answer) {
         let conn = ConnId::from_bits(answer.asker.connection);
         let Some(session) = self.host.connections.session(conn) else { return };
-        let State::Gathering(gathering) = &mut session.state else { return };
-        gathering.parts.push(answer.part);
-        if gathering.parts.len() < gathering.expected {
-            return;
-        }
-        let State::Gathering(gathering) = std::mem::take(&mut session.state) else { return };
+        let Some(gathering) = session.state.take_answer(answer.part) else { return };
         let mut out = Output::new();
         (gathering.finish)(gathering.parts, &mut Reply::new(&mut out, answer.asker.proto));
         self.reply_and_go_on(conn, &mut out);

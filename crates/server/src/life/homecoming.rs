@@ -8,10 +8,9 @@ use resp::{Output, Proto, Reply};
 use shard::{Node, Ready, ShardId};
 
 use crate::commands::migrate::delivery::Returned;
-use crate::life::dispatch::PUT_OFF_MAX;
-use crate::life::gather::Part;
+use crate::life::state::{Part, Retry, Wait};
 use crate::message::Message;
-use crate::session::{ReplyMode, Retry, Session, State};
+use crate::session::{ReplyMode, Session};
 use crate::thread::Thread;
 
 /// Messages to post for which a thread keeps memory.
@@ -65,6 +64,7 @@ impl Thread {
             Work::Run(command) => {
                 if let Some(session) = self.host.connections.session(conn) {
                     session.last_command = Some(command);
+                    session.state.come_home();
                 }
                 self.take_outcome(conn, task);
             }
@@ -90,7 +90,9 @@ impl Thread {
 
     fn take_outcome(&mut self, conn: ConnId, mut task: Task) {
         match std::mem::take(&mut task.outcome) {
-            Outcome::Done | Outcome::Failed => self.reply_and_go_on(conn, &mut task.reply),
+            Outcome::Done | Outcome::Failed => {
+                self.reply_and_go_on(conn, &mut task.reply);
+            }
             Outcome::Blocked(blocked) => self.with_session(conn, |thread, _| thread.begin_wait(blocked)),
             Outcome::Again(ids) => {
                 let Work::Run(command) = task.work else { unreachable!("only a command runs again") };
@@ -109,10 +111,10 @@ impl Thread {
         }
     }
 
-    /// The shard that a queued command waited for came free.
+    /// What a command waited for to be tried again has come: its shard, or the next slice of a snapshot.
     pub(crate) fn try_again(&mut self, conn: ConnId) {
         let Some(session) = self.host.connections.session(conn) else { return };
-        if let State::Queued(retry) = std::mem::replace(&mut session.state, State::Ready) {
+        if let Some(retry) = session.state.take_retry() {
             self.retry(conn, retry);
         }
     }
@@ -123,13 +125,13 @@ impl Thread {
         let Some(session) = self.host.connections.session(conn) else { return };
         let Returned { command, args, migration, .. } = returned;
         session.migration = Some(Box::new(migration));
+        session.state.come_home();
         self.retry(conn, Retry { command, args, needs: Needs::Nothing, tries: 0 });
     }
 
     /// Runs a command again that could not have its shards.
     fn retry(&mut self, conn: ConnId, retry: Retry) {
         self.with_session(conn, |thread, out| {
-            thread.host.session().state = State::Ready;
             let args = retry.args.slices();
             let command = thread.host.shared.table.get(retry.command);
             let (mode, mark) = (thread.host.session().reply_mode, out.mark());
@@ -160,7 +162,6 @@ impl Thread {
     /// Sends a reply that came from elsewhere and goes on with what the client sent meanwhile.
     pub(crate) fn reply_and_go_on(&mut self, conn: ConnId, reply: &mut Output) {
         let Some(session) = self.host.connections.session(conn) else { return };
-        session.state = State::Ready;
         let mode = session.reply_mode;
         if mode == ReplyMode::Skip {
             session.reply_mode = ReplyMode::On;
@@ -183,7 +184,7 @@ impl Thread {
     pub(crate) fn with_session(&mut self, conn: ConnId, act: impl FnOnce(&mut Thread, &mut Output)) {
         let Some((parser, mut session)) = self.host.connections.take(conn) else { return };
         // A command that is not read from the input cannot be put off, to be read again.
-        session.put_off_count = PUT_OFF_MAX;
+        session.state.forbid_putting_off();
         let outer = self.host.current.replace(session);
         let mut out = Output::new();
         act(self, &mut out);
@@ -233,7 +234,7 @@ impl Thread {
                 let Some(session) = self.host.connections.session(conn) else {
                     return self.put_back_unclaimed(waiter.wait.client, restore);
                 };
-                if let State::Away = session.state {
+                if session.state.is_away() {
                     // It was served before the news that it waits came home.
                     let served = Post::Served { waiter, ticket, reply, restore };
                     return self.host.next_mail.push(Message::Post(served));
@@ -245,9 +246,7 @@ impl Thread {
                     self.count_failed_wait(conn, &error);
                 }
                 let Some(session) = self.host.connections.session(conn) else { return };
-                let State::Blocked(mut wait) = std::mem::replace(&mut session.state, State::Ready) else {
-                    unreachable!("only a waiting client is served");
-                };
+                let mut wait = session.state.take_wait().expect("only a waiting client is served");
                 wait.blocked.tickets.retain(|other| (other.shard, other.number) != ticket);
                 drop(waiter);
                 self.end_wait(conn, wait);
@@ -341,7 +340,7 @@ impl Thread {
     /// Ends a wait with the reply of a timeout, or with this error; false if it had ended already.
     pub(crate) fn time_out(&mut self, conn: ConnId, error: Option<&CommandError>) -> bool {
         let Some(session) = self.host.connections.session(conn) else { return false };
-        let State::Blocked(wait) = &session.state else { return false };
+        let Some(wait) = session.state.wait() else { return false };
         if !wait.blocked.waiter.claim.end() {
             // It is being served at this moment; the reply is on the way.
             return false;
@@ -370,7 +369,7 @@ impl Thread {
     /// Ends a wait that its own thread claimed, with this reply.
     pub(crate) fn unblock(&mut self, conn: ConnId, reply: &mut Output) {
         let Some(session) = self.host.connections.session(conn) else { return };
-        if let State::Blocked(wait) = std::mem::replace(&mut session.state, State::Ready) {
+        if let Some(wait) = session.state.take_wait() {
             self.end_wait(conn, wait);
             self.reply_and_go_on(conn, reply);
         }
@@ -378,7 +377,7 @@ impl Thread {
 
     /// Clears up behind a wait that has ended, before its client, if it is still there, is answered: its next command may be
     /// such a wait again.
-    fn end_wait(&mut self, conn: ConnId, wait: crate::session::Wait) {
+    fn end_wait(&mut self, conn: ConnId, wait: Wait) {
         let stats = self.host.stats();
         if let Some(deadline_ms) = wait.deadline_ms {
             self.host.timers.remove(deadline_ms, conn);
@@ -406,14 +405,12 @@ impl Thread {
     pub(crate) fn close(&mut self, conn: ConnId, mode: CloseMode) {
         self.host.driver.close(conn, mode);
         let Some(mut session) = self.host.connections.remove(conn) else { return };
-        match std::mem::take(&mut session.state) {
-            State::Blocked(wait) => {
-                // If it is served at this moment, its reply comes too late, and is undone.
-                let _is_unserved = wait.blocked.waiter.claim.end();
-                self.end_wait(conn, wait);
-            }
-            State::Postponed(_) => self.host.stats().blocked_clients.sub(1),
-            _ => {}
+        if let Some(wait) = session.state.take_wait() {
+            // If it is served at this moment, its reply comes too late, and is undone.
+            let _is_unserved = wait.blocked.waiter.claim.end();
+            self.end_wait(conn, wait);
+        } else if session.state.take_postponed().is_some() {
+            self.host.stats().blocked_clients.sub(1);
         }
         self.end_session(&mut session);
     }

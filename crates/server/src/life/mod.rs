@@ -17,3 +17,4 @@ pub(crate) mod gather;
 pub(crate) mod homecoming;
 pub(crate) mod pause;
 pub(crate) mod pipeline;
+pub(crate) mod state;

@@ -8,7 +8,8 @@
 use command::{Command, Flag, OwnedArgs};
 use proactor::ConnId;
 
-use crate::session::{Postponed, State};
+use crate::life::state::Postponed;
+use crate::session::Session;
 use crate::thread::{Thread, ThreadHost};
 
 /// A pause.
@@ -45,8 +46,8 @@ impl ThreadHost {
         }
         self.pausing.postponed_count += 1;
         let number = self.pausing.postponed_count;
-        self.session().state =
-            State::Postponed(Postponed { command: command.id, args: OwnedArgs::new(args), number });
+        let postponed = Postponed { command: command.id, args: OwnedArgs::new(args), number };
+        self.session().state.postpone(postponed);
         // As in Redis, where this is one way to be blocked.
         self.stats().blocked_clients.add(1);
         true
@@ -81,9 +82,8 @@ impl Thread {
     pub(crate) fn end_pause(&mut self) {
         self.host.pausing.pause = None;
         self.host.timers.pause_end_ms = None;
-        let postponed = |(conn, session): (ConnId, &mut crate::session::Session)| match &session.state {
-            State::Postponed(postponed) => Some((postponed.number, conn)),
-            _ => None,
+        let postponed = |(conn, session): (ConnId, &mut Session)| {
+            session.state.postponed().map(|postponed| (postponed.number, conn))
         };
         let mut waiting: Vec<(u64, ConnId)> =
             self.host.connections.iter_mut().filter_map(postponed).collect();
@@ -95,7 +95,7 @@ impl Thread {
 
     fn run_postponed(&mut self, conn: ConnId) {
         let Some(session) = self.host.connections.session(conn) else { return };
-        let State::Postponed(postponed) = std::mem::take(&mut session.state) else { return };
+        let Some(postponed) = session.state.take_postponed() else { return };
         self.host.stats().blocked_clients.sub(1);
         self.with_session(conn, |thread, out| {
             let command = thread.host.shared.table.get(postponed.command);

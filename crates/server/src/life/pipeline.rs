@@ -11,9 +11,8 @@ use resp::{Limits, Output, Parsed, Reply, RequestParser};
 use smallvec::SmallVec;
 
 use crate::bounds::is_enough_output;
-use crate::session::State;
 use crate::shared::{EntryMode, Shared};
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadHost};
 
 /// Commands, or windows, of one connection that run before the others get their turn.
 pub(crate) const ROUNDS_PER_TURN: usize = 256;
@@ -79,9 +78,12 @@ impl Thread {
             let mut bytes = 0;
             if let Ahead::Yes = ahead {
                 bytes = self.serve_window(parser, rest, &limits, out);
+                if bytes == 0 && self.stops_reading() {
+                    break;
+                }
                 ahead = if bytes > 0 { Ahead::Yes } else { Ahead::No };
             }
-            if bytes == 0 && !self.put_off {
+            if bytes == 0 {
                 bytes = match self.serve_request(parser, rest, &limits, out) {
                     Some(bytes) => bytes,
                     None => return consumed,
@@ -94,14 +96,14 @@ impl Thread {
             }
             consumed += bytes;
             if self.stops_reading() {
-                return consumed;
+                break;
             }
             limits.authenticated = self.host.session().access.is_authenticated();
-            if std::mem::take(&mut self.put_off) || is_enough_output(out) {
+            if is_enough_output(out) {
                 break;
             }
         }
-        self.host.unserved.push_back(conn);
+        leave_rest(&mut self.host, conn);
         consumed
     }
 
@@ -126,13 +128,13 @@ impl Thread {
                 Ok(Parsed::Incomplete) => return None,
                 Err(error) => {
                     Reply::new(out, self.host.session().client.proto).error(error.reply());
-                    self.host.session().state = State::Closing(CloseMode::AfterFlush);
+                    self.host.session().state.close(CloseMode::AfterFlush);
                     return Some(input.len());
                 }
             },
         };
         self.command(&args, out);
-        Some(if self.put_off { 0 } else { bytes })
+        Some(if self.host.session().state.is_put_off() { 0 } else { bytes })
     }
 
     /// Whether it pays to read ahead, going by the shard of the command that ran last.
@@ -187,7 +189,7 @@ impl Thread {
         let mut consumed = 0;
         for request in &window {
             self.call(request.command, &request.args, Some(request.located), out);
-            if self.put_off {
+            if self.host.session().state.is_put_off() {
                 break;
             }
             consumed += request.bytes;
@@ -203,6 +205,15 @@ impl Thread {
     #[inline]
     pub(crate) fn stops_reading(&mut self) -> bool {
         let session = self.host.session();
-        !matches!(session.state, State::Ready) || session.close_after_reply
+        !session.state.is_ready() || session.close_after_reply
+    }
+}
+
+/// Other clients come first: the rest of the current client's input, of which there may be some, is looked at after them,
+/// unless it has to wait for something else.
+pub(crate) fn leave_rest(host: &mut ThreadHost, conn: ConnId) {
+    let session = host.session();
+    if session.state.is_between_commands() && !session.close_after_reply {
+        host.unserved.push_back(conn);
     }
 }

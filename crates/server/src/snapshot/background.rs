@@ -20,8 +20,8 @@ use shard::{Hold, ShardId};
 use super::output::Form;
 use super::saving::{Saving, Scribe};
 use super::writer::Writer;
+use crate::life::state::Retry;
 use crate::message::Message;
-use crate::session::{Retry, State};
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 
@@ -140,7 +140,7 @@ impl ThreadHost {
     /// A command that came home without having run waits for its turn.
     pub(crate) fn hold_back_until_next_slice(&mut self, conn: ConnId, retry: Retry) {
         if let Some(session) = self.connections.session(conn) {
-            session.state = State::Queued(retry);
+            session.state.hold_back(retry);
             self.note_held_back(conn);
         }
     }
@@ -216,7 +216,7 @@ impl Thread {
             self.tx.located = Located::default();
             let args = OwnedArgs::new(args);
             let retry = Retry { command: command.id, args, needs: Needs::Nothing, tries: 0 };
-            self.host.session().state = State::Queued(retry);
+            self.host.session().state.hold_back(retry);
             self.host.note_held_back(ConnId::from_bits(client.connection));
         }
         must_wait

@@ -9,7 +9,6 @@ use command::CommandError;
 use proactor::{CloseMode, ConnId};
 
 use crate::message::Message;
-use crate::session::State;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
@@ -31,7 +30,7 @@ impl Thread {
             }
             if !session.follow(&latest) {
                 gone.push(conn);
-            } else if matches!(session.state, State::Blocked(_)) {
+            } else if session.state.wait().is_some() {
                 waiting.push(conn);
             }
         }
@@ -54,7 +53,7 @@ impl Thread {
     /// The error of a waiting client whose user may not run its command any more.
     pub(crate) fn wait_error(&mut self, conn: ConnId) -> Option<CommandError> {
         let session = self.host.connections.session(conn)?;
-        let State::Blocked(wait) = &session.state else { return None };
+        let wait = session.state.wait()?;
         if !session.access.is_limited() {
             return None;
         }

@@ -10,7 +10,7 @@ use resp::Reply;
 use super::SUBCOMMAND;
 use super::list::Class;
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::life::gather::Part;
+use crate::life::state::Part;
 use crate::session::Session;
 use crate::thread::Thread;
 

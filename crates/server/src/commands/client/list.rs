@@ -10,7 +10,7 @@ use resp::Proto;
 
 use super::SUBCOMMAND;
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::life::gather::Part;
+use crate::life::state::Part;
 use crate::session::{Protocol, Session};
 use crate::thread::ThreadHost;
 
@@ -124,7 +124,7 @@ fn client_list(ctx: &mut Ctx) -> CommandResult {
                 && wanted.as_ref().is_none_or(|wanted| wanted.contains(&id));
             if is_wanted {
                 let mut usage = host.driver.usage(conn);
-                let mut argument_bytes = session.waiting_argument_bytes();
+                let mut argument_bytes = session.state.argument_bytes();
                 if id == asker {
                     // Redis answers while the request is still in the buffer.
                     usage.input_bytes += asked.bytes;
@@ -189,7 +189,7 @@ fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64, tab
         Some(multi) => (multi.queued.len() as i64, multi.memory_bytes),
     };
     let listed_bytes = usage.output_bytes.saturating_sub(REPLY_BUFFER_BYTES);
-    let total_bytes = session.memory_bytes(usage) - session.waiting_argument_bytes() + argument_bytes;
+    let total_bytes = session.memory_bytes(usage) - session.state.argument_bytes() + argument_bytes;
     let address = |text: &str| if session.is_unix { format!("{text}:0") } else { text.to_owned() };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut line = String::with_capacity(400);
@@ -237,7 +237,7 @@ fn flags(session: &Session) -> String {
         ('O', session.monitor),
         ('P', session.is_subscriber()),
         ('x', session.multi.is_some()),
-        ('b', session.is_waiting()),
+        ('b', session.state.is_waiting()),
         ('d', session.watching.flag.is_raised()),
         ('c', session.close_mode().is_some()),
         ('U', session.is_unix),

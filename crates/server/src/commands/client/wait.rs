@@ -9,7 +9,7 @@ use resp::Reply;
 
 use super::SUBCOMMAND;
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::life::gather::Part;
+use crate::life::state::Part;
 use crate::session::Session;
 use crate::thread::Thread;
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Nothing is held while values travel, so others may write meanwhile: a key is deleted here only if it is just what the
-//! target has, all keys at one moment. Between the rounds the client waits (`State::Away`), its command being run anew
+//! target has, all keys at one moment. Between the rounds the client waits (its state is *away*), its command being run anew
 //! when a round is over; what was sent waits in the session. If the client hangs up, the keys stay.
 //!
 //! Not here: the sending (`delivery.rs`).
@@ -26,7 +26,6 @@ use commands::keys::payload;
 
 use self::delivery::{Content, Migration, Parcel, ParcelState, Returned, Target};
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::session::State;
 
 /// These commands.
 pub(crate) const ENTRIES: &[Entry] = &[MIGRATE];
@@ -182,7 +181,7 @@ fn send(ctx: &mut Ctx, target: Target, migration: Migration) -> CommandResult {
     let returned = Returned { client, command: ctx.command.id, args: OwnedArgs::new(ctx.args), migration };
     let host = &mut *ctx.host;
     host.shared.send_parcels(target, Box::new(returned))?;
-    host.session().state = State::Away;
+    host.session().state.go_away();
     Err(CommandError::again(ctx.store.entered()))
 }
 

@@ -1,0 +1,340 @@
+//! What a session's command is doing: every state, and every way from one to another.
+//!
+//! ```text
+//!                         ┌────────────────────── the reply, or the next try ───────────────────────┐
+//!                         ▼                                                                         │
+//!   bytes ─▶ ready ─▶ runs here ─▶ reply          put off │ away │ queued │ held back │ blocked │ postponed │ gathering
+//!               │                                                                                   ▲
+//!               └──────────────────────── cannot run now, or has no reply yet ──────────────────────┘
+//! ```
+//!
+//! | from | to | what happens | who causes it |
+//! |---|---|---|---|
+//! | – | ready | a client is there | `clients.rs` |
+//! | ready | put off | its shard is taken: the command stays in the input, and other clients come first | `dispatch.rs` |
+//! | put off | ready | its turn has come again | `pipeline.rs` |
+//! | ready | away | the command went to the holder, or to the home thread, of its shard | `dispatch.rs` |
+//! | ready | away | what `MIGRATE` sends is on its way | `commands/migrate` |
+//! | ready | queued | one of its shards stayed taken, and a note was left there | `dispatch.rs` |
+//! | ready | held back | it would change too much of what a snapshot has yet to see | `snapshot/background.rs` |
+//! | ready | blocked | a blocking command found nothing | `wait.rs` |
+//! | ready | postponed | `CLIENT PAUSE` is on | `pause.rs` |
+//! | ready | gathering | the answers of other threads make its reply | `gather.rs` |
+//! | away | ready | the command came home, with its reply, to run again, or to wait | `homecoming.rs` |
+//! | queued | ready | the note came back: next try | `homecoming.rs` |
+//! | held back | ready | the snapshot has come further: next try | `homecoming.rs` |
+//! | blocked | ready | served, timed out, or ended by `CLIENT UNBLOCK` or a change of users | `wait.rs` |
+//! | postponed | ready | the pause is over: it runs | `pause.rs` |
+//! | gathering | ready | all answers are there | `gather.rs` |
+//! | ready | closing | its input cannot be read, it speaks HTTP, or it said `quit` to memcached's protocol | `pipeline.rs`, `memcached.rs`, `cross_protocol.rs` |
+//! | any | – | the client is gone | `homecoming.rs` |
+//!
+//! Only a ready session's input is read. In every other state but *put off* the command is no longer in the input, and
+//! what is needed to go on with it is kept in the state.
+//!
+//! A reply that has to wait for a journal or for replicas is no state of its command, which has run: it will be a mark in
+//! the connection's output, up to which is sent.
+
+use command::{Blocked, CommandId, Needs, OwnedArgs};
+use proactor::CloseMode;
+use resp::Reply;
+
+/// How often a command whose shard is taken is put off before it is delegated (`docs/decisions/putting-off.md`).
+const PUT_OFF_MAX: u8 = 8;
+
+/// What a session's command is doing, and since when its client has had to be patient.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    stage: Stage,
+    /// How often a command was put off since one was last delegated.
+    put_off_count: u8,
+}
+
+#[derive(Debug, Default)]
+enum Stage {
+    #[default]
+    Ready,
+    PutOff,
+    Away,
+    Queued(Retry),
+    HeldBack(Retry),
+    Blocked(Wait),
+    Postponed(Postponed),
+    Gathering(Gathering),
+    Closing(CloseMode),
+}
+
+/// A command that is to be tried again.
+#[derive(Debug)]
+pub(crate) struct Retry {
+    pub(crate) command: CommandId,
+    pub(crate) args: OwnedArgs,
+    /// Shards that it needs beside those of its keys.
+    pub(crate) needs: Needs,
+    /// How often it was unlucky.
+    pub(crate) tries: u32,
+}
+
+/// A blocking command that waits.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    pub(crate) blocked: Box<Blocked>,
+    /// When it times out, on the monotonic clock; `None`: never.
+    pub(crate) deadline_ms: Option<u64>,
+}
+
+/// A command that waits for the end of a pause.
+#[derive(Debug)]
+pub(crate) struct Postponed {
+    pub(crate) command: CommandId,
+    pub(crate) args: OwnedArgs,
+    /// Which one it is on its thread: they run in the order in which they came.
+    pub(crate) number: u64,
+}
+
+/// What one thread answers to a question.
+#[derive(Debug)]
+pub(crate) enum Part {
+    /// Lines of text, each with the number by which all of them are sorted.
+    Lines(Vec<(u64, Vec<u8>)>),
+    /// How many it found.
+    Count(u64),
+}
+
+/// Makes the reply of the parts.
+pub(crate) type Finish = Box<dyn FnOnce(Vec<Part>, &mut Reply<'_>) + Send>;
+
+/// A command whose reply is made of answers.
+pub(crate) struct Gathering {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) expected: usize,
+    pub(crate) finish: Finish,
+}
+
+impl State {
+    /// Goes on to `next`; returns what was. The only place where the state of a session changes.
+    fn change_to(&mut self, next: Stage) -> Stage {
+        assert!(
+            self.stage.may_become(&next),
+            "a command that is {} cannot become {}",
+            self.stage.name(),
+            next.name()
+        );
+        std::mem::replace(&mut self.stage, next)
+    }
+
+    /// The command's shard is taken: it stays in the input until other clients were served. False: that was done often
+    /// enough, or (`may`) must not be; the command is to be delegated.
+    pub(crate) fn put_off(&mut self, may: bool) -> bool {
+        if !may || self.put_off_count >= PUT_OFF_MAX {
+            self.put_off_count = 0;
+            return false;
+        }
+        self.put_off_count += 1;
+        self.change_to(Stage::PutOff);
+        true
+    }
+
+    /// The next command is not read from the input, and so cannot be put off, to be read again.
+    pub(crate) fn forbid_putting_off(&mut self) {
+        self.put_off_count = PUT_OFF_MAX;
+    }
+
+    /// The command that was put off is read again.
+    pub(crate) fn read_again(&mut self) {
+        let was = self.change_to(Stage::Ready);
+        assert!(matches!(was, Stage::PutOff), "a command that is {} is read again", was.name());
+    }
+
+    /// The command runs elsewhere.
+    pub(crate) fn go_away(&mut self) {
+        self.change_to(Stage::Away);
+    }
+
+    /// The command, which ran elsewhere, is back.
+    pub(crate) fn come_home(&mut self) {
+        let was = self.change_to(Stage::Ready);
+        assert!(matches!(was, Stage::Away), "a command that is {} comes home", was.name());
+    }
+
+    /// The command waits at a taken shard, to try again with all of its shards.
+    pub(crate) fn queue(&mut self, retry: Retry) {
+        self.change_to(Stage::Queued(retry));
+    }
+
+    /// The command waits until a snapshot has seen more.
+    pub(crate) fn hold_back(&mut self, retry: Retry) {
+        self.change_to(Stage::HeldBack(retry));
+    }
+
+    /// The command is tried again, if it waits for just that.
+    pub(crate) fn take_retry(&mut self) -> Option<Retry> {
+        if !matches!(self.stage, Stage::Queued(_) | Stage::HeldBack(_)) {
+            return None;
+        }
+        let (Stage::Queued(retry) | Stage::HeldBack(retry)) = self.change_to(Stage::Ready) else {
+            unreachable!("looked at above")
+        };
+        Some(retry)
+    }
+
+    /// The command, which blocks, waits.
+    pub(crate) fn block(&mut self, wait: Wait) {
+        self.change_to(Stage::Blocked(wait));
+    }
+
+    /// What the blocking command waits for.
+    pub(crate) fn wait(&self) -> Option<&Wait> {
+        if let Stage::Blocked(wait) = &self.stage { Some(wait) } else { None }
+    }
+
+    /// The wait of the blocking command, which is over.
+    pub(crate) fn take_wait(&mut self) -> Option<Wait> {
+        self.wait()?;
+        let Stage::Blocked(wait) = self.change_to(Stage::Ready) else { unreachable!("looked at above") };
+        Some(wait)
+    }
+
+    /// The command waits for the end of a pause.
+    pub(crate) fn postpone(&mut self, postponed: Postponed) {
+        self.change_to(Stage::Postponed(postponed));
+    }
+
+    /// The command that waits for the end of a pause.
+    pub(crate) fn postponed(&self) -> Option<&Postponed> {
+        if let Stage::Postponed(postponed) = &self.stage { Some(postponed) } else { None }
+    }
+
+    /// The command that was postponed, which runs now.
+    pub(crate) fn take_postponed(&mut self) -> Option<Postponed> {
+        self.postponed()?;
+        let Stage::Postponed(postponed) = self.change_to(Stage::Ready) else {
+            unreachable!("looked at above")
+        };
+        Some(postponed)
+    }
+
+    /// The command waits for answers.
+    pub(crate) fn gather(&mut self, gathering: Gathering) {
+        self.change_to(Stage::Gathering(gathering));
+    }
+
+    /// Takes an answer; returns all of them, with what makes the reply, if it is the last.
+    pub(crate) fn take_answer(&mut self, part: Part) -> Option<Gathering> {
+        let Stage::Gathering(gathering) = &mut self.stage else { return None };
+        gathering.parts.push(part);
+        if gathering.parts.len() < gathering.expected {
+            return None;
+        }
+        let Stage::Gathering(gathering) = self.change_to(Stage::Ready) else {
+            unreachable!("looked at above")
+        };
+        Some(gathering)
+    }
+
+    /// Nothing more is read, and the connection is to be closed in this way.
+    pub(crate) fn close(&mut self, mode: CloseMode) {
+        self.change_to(Stage::Closing(mode));
+    }
+
+    /// How the connection is to be closed, if it is.
+    #[inline]
+    pub(crate) fn close_mode(&self) -> Option<CloseMode> {
+        if let Stage::Closing(mode) = self.stage { Some(mode) } else { None }
+    }
+
+    /// Whether the next command may run.
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.stage, Stage::Ready)
+    }
+
+    /// Whether the next command stays in the input until other clients were served.
+    #[inline]
+    pub(crate) fn is_put_off(&self) -> bool {
+        matches!(self.stage, Stage::PutOff)
+    }
+
+    /// Whether the next command is still in the input.
+    #[inline]
+    pub(crate) fn is_between_commands(&self) -> bool {
+        matches!(self.stage, Stage::Ready | Stage::PutOff)
+    }
+
+    /// Whether the command runs elsewhere.
+    pub(crate) fn is_away(&self) -> bool {
+        matches!(self.stage, Stage::Away)
+    }
+
+    /// Whether the command waits for something that may never come: its client's hang-up ends that.
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self.stage, Stage::Blocked(_) | Stage::Postponed(_))
+    }
+
+    /// Bytes of arguments that are kept for a command that waits.
+    pub(crate) fn argument_bytes(&self) -> usize {
+        match &self.stage {
+            Stage::Queued(retry) | Stage::HeldBack(retry) => retry.args.memory_bytes(),
+            Stage::Blocked(wait) => wait.blocked.waiter.wait.args.memory_bytes(),
+            Stage::Postponed(postponed) => postponed.args.memory_bytes(),
+            Stage::Ready | Stage::PutOff | Stage::Away | Stage::Gathering(_) | Stage::Closing(_) => 0,
+        }
+    }
+}
+
+impl Stage {
+    fn name(&self) -> &'static str {
+        match self {
+            Stage::Ready => "ready",
+            Stage::PutOff => "put off",
+            Stage::Away => "away",
+            Stage::Queued(_) => "queued",
+            Stage::HeldBack(_) => "held back",
+            Stage::Blocked(_) => "blocked",
+            Stage::Postponed(_) => "postponed",
+            Stage::Gathering(_) => "gathering",
+            Stage::Closing(_) => "closing",
+        }
+    }
+
+    /// Whether `next` may follow: the table in the head.
+    fn may_become(&self, next: &Stage) -> bool {
+        match self {
+            Stage::Ready => !matches!(next, Stage::Ready),
+            Stage::PutOff
+            | Stage::Away
+            | Stage::Queued(_)
+            | Stage::HeldBack(_)
+            | Stage::Blocked(_)
+            | Stage::Postponed(_)
+            | Stage::Gathering(_) => matches!(next, Stage::Ready),
+            Stage::Closing(_) => false,
+        }
+    }
+}
+
+impl Part {
+    /// The lines of all parts by their numbers.
+    pub(crate) fn sorted_lines(parts: Vec<Part>) -> Vec<(u64, Vec<u8>)> {
+        let mut lines: Vec<(u64, Vec<u8>)> = parts
+            .into_iter()
+            .flat_map(|part| match part {
+                Part::Lines(lines) => lines,
+                Part::Count(_) => Vec::new(),
+            })
+            .collect();
+        lines.sort_by_key(|(number, _)| *number);
+        lines
+    }
+
+    /// The sum of all counts.
+    pub(crate) fn total(parts: &[Part]) -> u64 {
+        parts.iter().map(|part| if let Part::Count(count) = part { *count } else { 0 }).sum()
+    }
+}
+
+impl std::fmt::Debug for Gathering {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Gathering({} of {})", self.parts.len(), self.expected)
+    }
+}

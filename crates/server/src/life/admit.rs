@@ -1,7 +1,10 @@
-//! Whether a client's command, which it may run, may run now: MULTI, subscriptions, pauses.
+//! Whether a client's command, which it may run, may run now (MULTI, subscriptions, pauses), and what its client is told
+//! if not.
 
-use command::{Command, CommandError, Flag, OwnedArgs};
+use command::{Command, CommandError, CommandId, Flag, OwnedArgs, Shape};
+use resp::{Output, Proto, Reply};
 
+use crate::session::ReplyMode;
 use crate::thread::ThreadHost;
 
 /// What becomes of a command before it is run.
@@ -43,7 +46,7 @@ pub(crate) const MISCONF: &str = "MISCONF Redis is configured to save RDB snapsh
 impl ThreadHost {
     pub(crate) fn admit(&mut self, command: &Command, args: &[&[u8]]) -> Admission {
         let session = self.session();
-        if session.client.proto == resp::Proto::Resp2
+        if session.client.proto == Proto::Resp2
             && session.is_subscriber()
             && !SUBSCRIBER_COMMANDS.contains(&command.full_name.as_str())
         {
@@ -88,5 +91,82 @@ impl ThreadHost {
             }
         }
         Admission::Run
+    }
+
+    /// Answers an error without running anything.
+    #[cold]
+    pub(crate) fn refuse(&mut self, command: Option<&Command>, error: &CommandError, out: &mut Output) {
+        let session = self.session();
+        let proto = session.client.proto;
+        let id = command.map(|command| command.id);
+        session.last_command = id.or(session.last_command);
+        if command.is_some_and(|command| command.entry.name == "exec") {
+            // Also where there is no transaction.
+            session.multi = None;
+            self.unwatch();
+            let error = CommandError::aborting(error);
+            self.count_rejection(id, &error);
+            return self.write_error(id, proto, error.text(), out);
+        }
+        if let Some(multi) = &mut session.multi {
+            multi.refused = true;
+        }
+        self.count_rejection(id, error);
+        self.write_error(id, proto, error.text(), out);
+    }
+
+    /// The same for a command that goes no further: if its client wants no reply there is none.
+    #[cold]
+    pub(crate) fn turn_away(&mut self, command: Option<&Command>, error: &CommandError, out: &mut Output) {
+        let (mode, mark) = (self.session().reply_mode, out.mark());
+        self.refuse(command, error, out);
+        self.suppress_reply(command, mode, mark, out);
+    }
+
+    /// The same for a request that calls no command as it should.
+    #[cold]
+    pub(crate) fn turn_away_malformed(&mut self, args: &[&[u8]], error: &CommandError, out: &mut Output) {
+        if args.first().is_some_and(|name| resp::is_http(name)) {
+            return self.abort_http();
+        }
+        let command = self.shared.table.named(args).ok();
+        self.turn_away(command, error, out);
+    }
+
+    /// Writes an error as the protocol of its command has it.
+    pub(crate) fn write_error(
+        &self,
+        command: Option<CommandId>,
+        proto: Proto,
+        text: &[u8],
+        out: &mut Output,
+    ) {
+        if command.is_some_and(|id| self.shared.table.is_of_protocol(id)) {
+            out.extend_from_slice(&[b"SERVER_ERROR ", text, b"\r\n"].concat());
+        } else {
+            Reply::new(out, proto).error(text);
+        }
+    }
+
+    /// Takes back what a command wrote from `mark` on, if its client, in `mode` when it came, wants no reply to it.
+    /// What (un)subscribing says is no reply.
+    pub(crate) fn suppress_reply(
+        &mut self,
+        command: Option<&Command>,
+        mode: ReplyMode,
+        mark: resp::Mark,
+        out: &mut Output,
+    ) {
+        let session = self.session();
+        if mode == ReplyMode::On || session.reply_mode == ReplyMode::On {
+            return;
+        }
+        if command.is_none_or(|command| command.entry.reply != Shape::Push) {
+            out.truncate(mark);
+        }
+        let is_about_replies = command.is_some_and(|command| command.full_name == "client|reply");
+        if session.state.is_ready() && session.reply_mode == ReplyMode::Skip && !is_about_replies {
+            session.reply_mode = ReplyMode::On;
+        }
     }
 }

@@ -7,55 +7,27 @@
 //! ```
 //!
 //! The baton is kept over a run of commands of one pipeline that meet the same shard. What was delegated to the
-//! thread meanwhile is run before it lets go, at most [`DRAIN_MAX`] commands a time.
+//! thread meanwhile is run before it lets go (`delegated.rs`).
 
 use std::sync::atomic::Ordering;
 
 use command::{
-    Client, Command, CommandError, CommandId, Flag, Forget, Located, Mode, Needs, Outcome, OwnedArgs, Route,
-    Shape, Task, Work,
+    Client, Command, CommandError, Flag, Located, Mode, Needs, Outcome, OwnedArgs, Route, Task, Work,
 };
-use proactor::ConnId;
-use resp::{Output, Proto, Reply};
+use resp::{Output, Reply};
 use shard::{Node, PATIENCE_AFTER, ShardId};
-use smallvec::SmallVec;
 
 use crate::life::admit::Admission;
-use crate::life::state::{Retry, Wait};
+use crate::life::state::Retry;
 use crate::message::Message;
-use crate::session::ReplyMode;
 use crate::shared::EntryMode;
 use crate::stats::EntryType;
 use crate::thread::{Thread, ThreadHost};
 
 /// Commands of a pipeline that run under one baton before others are let in.
 const RUN_MAX: u32 = 32;
-/// Delegated tasks that run before the thread goes on with its own connections.
-const DRAIN_MAX: usize = 16;
 
 impl ThreadHost {
-    /// Takes back what a command wrote from `mark` on, if its client, in `mode` when it came, wants no reply to it.
-    /// What (un)subscribing says is no reply.
-    pub(crate) fn suppress_reply(
-        &mut self,
-        command: Option<&Command>,
-        mode: ReplyMode,
-        mark: resp::Mark,
-        out: &mut Output,
-    ) {
-        let session = self.session();
-        if mode == ReplyMode::On || session.reply_mode == ReplyMode::On {
-            return;
-        }
-        if command.is_none_or(|command| command.entry.reply != Shape::Push) {
-            out.truncate(mark);
-        }
-        let is_about_replies = command.is_some_and(|command| command.full_name == "client|reply");
-        if session.state.is_ready() && session.reply_mode == ReplyMode::Skip && !is_about_replies {
-            session.reply_mode = ReplyMode::On;
-        }
-    }
-
     /// The shards that a command of the current client needs.
     #[inline]
     pub(crate) fn needs(&mut self, command: &Command, args: &[&[u8]]) -> Needs {
@@ -66,61 +38,6 @@ impl ThreadHost {
             Route::Channels(from) if args.len() <= from => self.subscribed_needs(),
             Route::Script(callee) => Needs::of(command, args, placement).and(self.script_needs(args, callee)),
             _ => Needs::of(command, args, placement),
-        }
-    }
-
-    /// Answers an error without running anything.
-    #[cold]
-    pub(crate) fn refuse(&mut self, command: Option<&Command>, error: &CommandError, out: &mut Output) {
-        let session = self.session();
-        let proto = session.client.proto;
-        let id = command.map(|command| command.id);
-        session.last_command = id.or(session.last_command);
-        if command.is_some_and(|command| command.entry.name == "exec") {
-            // Also where there is no transaction.
-            session.multi = None;
-            self.unwatch();
-            let error = CommandError::aborting(error);
-            self.count_rejection(id, &error);
-            return self.write_error(id, proto, error.text(), out);
-        }
-        if let Some(multi) = &mut session.multi {
-            multi.refused = true;
-        }
-        self.count_rejection(id, error);
-        self.write_error(id, proto, error.text(), out);
-    }
-
-    /// The same for a command that goes no further: if its client wants no reply there is none.
-    #[cold]
-    pub(crate) fn turn_away(&mut self, command: Option<&Command>, error: &CommandError, out: &mut Output) {
-        let (mode, mark) = (self.session().reply_mode, out.mark());
-        self.refuse(command, error, out);
-        self.suppress_reply(command, mode, mark, out);
-    }
-
-    /// The same for a request that calls no command as it should.
-    #[cold]
-    pub(crate) fn turn_away_malformed(&mut self, args: &[&[u8]], error: &CommandError, out: &mut Output) {
-        if args.first().is_some_and(|name| resp::is_http(name)) {
-            return self.abort_http();
-        }
-        let command = self.shared.table.named(args).ok();
-        self.turn_away(command, error, out);
-    }
-
-    /// Writes an error as the protocol of its command has it.
-    pub(crate) fn write_error(
-        &self,
-        command: Option<CommandId>,
-        proto: Proto,
-        text: &[u8],
-        out: &mut Output,
-    ) {
-        if command.is_some_and(|id| self.shared.table.is_of_protocol(id)) {
-            out.extend_from_slice(&[b"SERVER_ERROR ", text, b"\r\n"].concat());
-        } else {
-            Reply::new(out, proto).error(text);
         }
     }
 }
@@ -420,22 +337,6 @@ impl Thread {
         }
     }
 
-    /// The current client waits.
-    pub(crate) fn begin_wait(&mut self, blocked: Box<command::Blocked>) {
-        // This millisecond has begun already: counted in, the wait would end too early.
-        let deadline_ms = (blocked.timeout_ms > 0)
-            .then(|| self.host.now_ms.saturating_add(blocked.timeout_ms).saturating_add(1));
-        let session = self.host.session();
-        let conn = ConnId::from_bits(session.client.connection);
-        session.state.block(Wait { blocked, deadline_ms });
-        let stats = self.host.stats();
-        if let Some(deadline_ms) = deadline_ms {
-            self.host.timers.add(deadline_ms, conn);
-            stats.clients_with_timeout.set(self.host.timers.len() as u64);
-        }
-        stats.blocked_clients.add(1);
-    }
-
     /// Leaves every shard of the running transaction, and runs what was delegated meanwhile.
     #[inline]
     pub(crate) fn leave_all(&mut self) {
@@ -454,127 +355,6 @@ impl Thread {
             self.post_all();
         }
         if !all_left {
-            self.drain_kept();
-        }
-    }
-
-    /// Runs what was delegated to the shards that this thread keeps, a bounded number of tasks for each.
-    pub(crate) fn drain_kept(&mut self) {
-        if self.tx.hold.kept().is_empty() {
-            return;
-        }
-        self.host.stats().kept.add(1);
-        let mut kept: SmallVec<[ShardId; 8]> = self.tx.hold.kept().into();
-        let mut index = 0;
-        while let Some(&id) = kept.get(index) {
-            index += 1;
-            for _ in 0..DRAIN_MAX {
-                // A task may have entered this one too, and left it with nothing to do; or it went to a script that asked.
-                if !self.tx.hold.kept().contains(&id) {
-                    break;
-                }
-                let Some(node) = self.tx.hold.next_task_or_leave(id) else { break };
-                self.run_task(id, node);
-            }
-            // What a task entered beside its shard may be wanted by others, too.
-            let more: SmallVec<[ShardId; 8]> =
-                self.tx.hold.kept().iter().copied().filter(|id| !kept.contains(id)).collect();
-            kept.extend(more);
-        }
-    }
-
-    /// Runs a delegated task at `id`, which this thread holds, and sends it home.
-    pub(crate) fn run_task(&mut self, id: ShardId, mut node: Box<Node<Task>>) {
-        if matches!(node.task.work, Work::HandOver(_)) {
-            let Work::HandOver(to) = node.task.work else { unreachable!("looked at above") };
-            return self.tx.hold.hand_over(id, to);
-        }
-        let entered = self.tx.hold.try_enter(id);
-        debug_assert!(entered, "a thread may enter the shard that it keeps");
-        // It may have been sent when CONFIG SET was answered, and this turn have begun before.
-        self.tx.config = self.host.shared.data_config();
-        let origin = node.task.client.thread;
-        let answers = self.perform(id, &mut node.task);
-        self.send_events();
-        // What the task published goes first, so that nothing that its client does next overtakes it; what its own
-        // thread has to deliver goes with the reply, because the client's own messages come after that.
-        let published = if answers { self.take_published_for(origin) } else { Vec::new() };
-        self.tx.hold.keep(id);
-        self.post_all();
-        if answers && published.is_empty() {
-            self.host.send(origin, Message::Done(node, published));
-        } else if answers {
-            // Behind what was published before, even if the origin is this thread.
-            self.host.shared.threads[usize::from(origin)].send(Message::Done(node, published));
-        }
-        // What the task entered beside its shard, in which it may have published.
-        while let Some(&other) = self.tx.hold.entered().last() {
-            self.tx.hold.leave_or_keep(other);
-        }
-        self.host.wake_sleepers();
-    }
-
-    /// Does the work of a task; false if nobody waits for it.
-    fn perform(&mut self, id: ShardId, task: &mut Task) -> bool {
-        let table = &self.host.shared.table;
-        match task.work {
-            Work::Run(command) | Work::Restore(command) => {
-                let command = table.get(command);
-                let args = task.args.slices();
-                let is_for_a_client = matches!(task.work, Work::Run(_));
-                if is_for_a_client
-                    && self.host.shared.snapshots.is_cutting()
-                    && self.waits_for_snapshot(command, &args, task.client.db)
-                {
-                    // It is held back at home.
-                    task.outcome = Outcome::Again([id].into_iter().collect());
-                    return true;
-                }
-                let started = self.host.driver.clock().ticks();
-                let mark = task.reply.mark();
-                self.tx.wrote = false;
-                task.outcome = self.tx.run(command, &args, &task.client, &mut self.host, &mut task.reply);
-                task.restore = self.tx.restore.take();
-                self.tx.finish(&mut self.host);
-                if is_for_a_client {
-                    let client = &task.client;
-                    self.host.count_command(
-                        command,
-                        &args,
-                        client,
-                        started,
-                        &mut task.outcome,
-                        mark,
-                        &task.reply,
-                    );
-                    self.host.stats().delegated.add(1);
-                }
-                is_for_a_client
-            }
-            Work::Notify | Work::Look(_) => true,
-            Work::HandOver(_) => unreachable!("shards are given away before"),
-            Work::Forget(ref what) => {
-                let args = &task.args;
-                let shard = self.tx.hold.shard_mut(id);
-                match what {
-                    Forget::Wait { waiter, tickets } => waiter.wait.forget(shard, tickets),
-                    Forget::Watch(flag) => shard.watches.remove(task.client.db, args.get(0), flag),
-                    Forget::Prefixes(subscriber) => shard.tracking.remove_prefixes(*subscriber),
-                    Forget::Subscription(scope, subscriber) => {
-                        shard.subscribers.remove(*scope, args.get(0), *subscriber);
-                    }
-                }
-                false
-            }
-        }
-    }
-
-    /// Runs a task that hopped here, its home; if its shard is taken, its holder does.
-    pub(crate) fn take_hop(&mut self, node: Box<Node<Task>>) {
-        let id = node.task.shard;
-        self.leave_all();
-        if let Some(node) = self.tx.hold.enter_or_delegate(id, node) {
-            self.run_task(id, node);
             self.drain_kept();
         }
     }

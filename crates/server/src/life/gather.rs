@@ -6,8 +6,6 @@
 use std::sync::Arc;
 
 use command::Client;
-use proactor::ConnId;
-use resp::{Output, Reply};
 
 use crate::life::state::{Finish, Gathering, Part};
 use crate::message::Message;
@@ -18,14 +16,14 @@ pub(crate) type Each = Arc<dyn Fn(&mut Thread) -> Part + Send + Sync>;
 
 /// A question on its way to a thread.
 pub(crate) struct Question {
-    asker: Client,
-    each: Each,
+    pub(crate) asker: Client,
+    pub(crate) each: Each,
 }
 
 /// An answer on its way back.
 pub(crate) struct Answer {
-    asker: Client,
-    part: Part,
+    pub(crate) asker: Client,
+    pub(crate) part: Part,
 }
 
 impl Answer {
@@ -62,21 +60,5 @@ impl ThreadHost {
     /// Answers for this thread.
     pub(crate) fn send_answer(&mut self, asker: Client, part: Part) {
         self.send(asker.thread, Message::Answer(Answer { asker, part }));
-    }
-}
-
-impl Thread {
-    pub(crate) fn answer(&mut self, question: Question) {
-        let part = (question.each)(self);
-        self.host.send_answer(question.asker, part);
-    }
-
-    pub(crate) fn take_answer(&mut self, answer: Answer) {
-        let conn = ConnId::from_bits(answer.asker.connection);
-        let Some(session) = self.host.connections.session(conn) else { return };
-        let Some(gathering) = session.state.take_answer(answer.part) else { return };
-        let mut out = Output::new();
-        (gathering.finish)(gathering.parts, &mut Reply::new(&mut out, answer.asker.proto));
-        self.reply_and_go_on(conn, &mut out);
     }
 }

@@ -2,13 +2,14 @@
 
 use std::io::ErrorKind;
 
-use command::{Blocked, Client, CommandError, Forget, Needs, Outcome, OwnedArgs, Post, Restore, Task, Work};
+use command::{Needs, Outcome, Post, Task, Work};
 use proactor::{CloseMode, ConnId};
-use resp::{Output, Proto, Reply};
-use shard::{Node, Ready, ShardId};
+use resp::{Output, Reply};
+use shard::Node;
 
 use crate::commands::migrate::delivery::Returned;
-use crate::life::state::{Part, Retry, Wait};
+use crate::life::gather::{Answer, Question};
+use crate::life::state::{Part, Retry};
 use crate::message::Message;
 use crate::session::{ReplyMode, Session};
 use crate::thread::Thread;
@@ -39,7 +40,10 @@ impl Thread {
             }
             Message::ChangedFor(connection, keys) => self.tell_of(ConnId::from_bits(connection), Some(&keys)),
             Message::Monitor(line) => self.show_to_monitors(&line),
-            Message::Ask(question) => self.answer(question),
+            Message::Ask(Question { asker, each }) => {
+                let part = each(self);
+                self.host.send_answer(asker, part);
+            }
             Message::PassScript(asker) => self.host.send_answer(asker, Part::Count(0)),
             Message::Answer(answer) => self.take_answer(answer),
             Message::Populate(share) => self.populate(share),
@@ -229,28 +233,8 @@ impl Thread {
 
     fn take_post(&mut self, post: Post) {
         match post {
-            Post::Served { waiter, ticket, mut reply, restore } => {
-                let conn = ConnId::from_bits(waiter.wait.client.connection);
-                let Some(session) = self.host.connections.session(conn) else {
-                    return self.put_back_unclaimed(waiter.wait.client, restore);
-                };
-                if session.state.is_away() {
-                    // It was served before the news that it waits came home.
-                    let served = Post::Served { waiter, ticket, reply, restore };
-                    return self.host.next_mail.push(Message::Post(served));
-                }
-                if let Some(error) = self.wait_error(conn) {
-                    self.put_back_unclaimed(waiter.wait.client, restore);
-                    reply.clear();
-                    Reply::new(&mut reply, waiter.wait.client.proto).error(error.text());
-                    self.count_failed_wait(conn, &error);
-                }
-                let Some(session) = self.host.connections.session(conn) else { return };
-                let mut wait = session.state.take_wait().expect("only a waiting client is served");
-                wait.blocked.tickets.retain(|other| (other.shard, other.number) != ticket);
-                drop(waiter);
-                self.end_wait(conn, wait);
-                self.reply_and_go_on(conn, &mut reply);
+            Post::Served { waiter, ticket, reply, restore } => {
+                self.take_served(waiter, ticket, reply, restore);
             }
             Post::Free(garbage) => self.host.discard(garbage),
             Post::Published(_) | Post::Broadcast { .. } | Post::Event { .. } | Post::Flushed => {
@@ -260,133 +244,41 @@ impl Thread {
         }
     }
 
-    /// The client is gone that was to get a popped value: the value goes back where it was.
-    fn put_back_unclaimed(&mut self, client: Client, restore: Option<Restore>) {
-        let Some(Restore { db, args }) = restore else { return };
-        let slices = args.slices();
-        let command = self.host.shared.table.declared(slices[0]).expect("a restoring command is a plain one");
-        let id = self.host.shared.shards.placement().shard(slices[1]);
-        drop(slices);
-        let client = Client { db, deny_blocking: true, ..client };
-        self.send_task(id, Task::new(Work::Restore(command.id), id, client, args));
-    }
-
-    /// Runs a task at `id` now, or leaves it with the shard's holder.
-    pub(crate) fn send_task(&mut self, id: ShardId, task: Task) {
-        self.leave_all();
-        if let Some(node) = self.tx.hold.enter_or_delegate(id, Node::new(task)) {
-            self.run_task(id, node);
-            self.drain_kept();
-            self.post_all();
-        }
-    }
-
-    /// Lets the shard of `key` forget something.
-    pub(crate) fn forget(&mut self, db: u32, key: &[u8], what: Forget) {
-        let placement = self.host.shared.shards.placement();
-        let id = match what {
-            Forget::Watch(_) => placement.shard(key),
-            Forget::Prefixes(_) => unreachable!("prefixes are forgotten by every shard"),
-            Forget::Wait { .. } => unreachable!("tickets say where they were given out"),
-            Forget::Subscription(..) => placement.channel(key),
-        };
-        let client = Client { thread: self.host.id, ..Client::internal(db, Proto::Resp2) };
-        self.send_task(id, Task::new(Work::Forget(what), id, client, OwnedArgs::new(&[key])));
-    }
-
-    /// Takes the records of an ended wait out of the shards, in one visit of each.
-    fn forget_tickets(&mut self, Blocked { waiter, tickets, .. }: &Blocked) {
-        for tickets in tickets.chunk_by(|a, b| a.shard == b.shard) {
-            let id = tickets[0].shard;
-            self.leave_all();
-            if self.tx.hold.try_enter(id) {
-                waiter.wait.forget(self.tx.hold.shard_mut(id), tickets);
-                self.leave_all();
-                continue;
-            }
-            let what = Forget::Wait { waiter: waiter.clone(), tickets: tickets.into() };
-            let client = Client { thread: self.host.id, ..Client::internal(0, Proto::Resp2) };
-            self.send_task(id, Task::new(Work::Forget(what), id, client, OwnedArgs::default()));
-        }
-    }
-
-    /// A waiter needs two shards to be served: enters both and serves it.
-    fn serve_later(&mut self, ready: Ready, also: ShardId) {
-        let id = self.host.shared.shards.placement().shard(&ready.key);
-        let mut ids = [id, also];
-        ids.sort_unstable();
-        self.leave_all();
-        if self.tx.hold.try_enter_all(&ids, false).is_ok() {
-            self.tx.serve_key(id, &ready, &mut self.host);
-            self.tx.finish(&mut self.host);
-            self.leave_all();
-            return self.post_all();
-        }
-        // Somebody is busy there: once more in the next turn.
-        self.leave_all();
-        self.host.next_mail.push(Message::Post(Post::ServeLater { ready, also }));
-    }
-
-    /// Ends the waits whose time has come.
-    pub(crate) fn run_timers(&mut self) {
-        if self.host.timers.pause_end_ms.is_some_and(|end_ms| end_ms <= self.host.now_ms) {
-            self.end_pause();
-        }
-        while let Some(conn) = self.host.timers.pop_due(self.host.now_ms) {
-            self.time_out(conn, None);
-        }
-    }
-
-    /// Ends a wait with the reply of a timeout, or with this error; false if it had ended already.
-    pub(crate) fn time_out(&mut self, conn: ConnId, error: Option<&CommandError>) -> bool {
-        let Some(session) = self.host.connections.session(conn) else { return false };
-        let Some(wait) = session.state.wait() else { return false };
-        if !wait.blocked.waiter.claim.end() {
-            // It is being served at this moment; the reply is on the way.
-            return false;
-        }
-        let (null_array, client) = (wait.blocked.null_array, session.client);
-        if let Some(error) = error {
-            self.count_failed_wait(conn, error);
-        }
-        let mut out = Output::new();
-        let mut reply = Reply::new(&mut out, client.proto);
-        match error {
-            Some(error) => reply.error(error.text()),
-            None if null_array => reply.null_array(),
-            None => reply.null(),
-        }
-        self.unblock(conn, &mut out);
-        true
-    }
-
-    /// Counts that the client's wait ends with an error.
-    fn count_failed_wait(&mut self, conn: ConnId, error: &CommandError) {
-        let command = self.host.connections.session(conn).and_then(|session| session.last_command);
-        self.host.count_failed_wait(command, error);
-    }
-
-    /// Ends a wait that its own thread claimed, with this reply.
-    pub(crate) fn unblock(&mut self, conn: ConnId, reply: &mut Output) {
+    pub(crate) fn take_answer(&mut self, answer: Answer) {
+        let conn = ConnId::from_bits(answer.asker.connection);
         let Some(session) = self.host.connections.session(conn) else { return };
-        if let Some(wait) = session.state.take_wait() {
-            self.end_wait(conn, wait);
-            self.reply_and_go_on(conn, reply);
+        let Some(gathering) = session.state.take_answer(answer.part) else { return };
+        let mut out = Output::new();
+        (gathering.finish)(gathering.parts, &mut Reply::new(&mut out, answer.asker.proto));
+        self.reply_and_go_on(conn, &mut out);
+    }
+
+    /// Ends the pause, and runs what it held up.
+    pub(crate) fn end_pause(&mut self) {
+        self.host.pausing.end();
+        self.host.timers.pause_end_ms = None;
+        let postponed = |(conn, session): (ConnId, &mut Session)| {
+            session.state.postponed().map(|postponed| (postponed.number, conn))
+        };
+        let mut waiting: Vec<(u64, ConnId)> =
+            self.host.connections.iter_mut().filter_map(postponed).collect();
+        waiting.sort_unstable();
+        for (_, conn) in waiting {
+            self.run_postponed(conn);
         }
     }
 
-    /// Clears up behind a wait that has ended, before its client, if it is still there, is answered: its next command may be
-    /// such a wait again.
-    fn end_wait(&mut self, conn: ConnId, wait: Wait) {
-        let stats = self.host.stats();
-        if let Some(deadline_ms) = wait.deadline_ms {
-            self.host.timers.remove(deadline_ms, conn);
-            stats.clients_with_timeout.set(self.host.timers.len() as u64);
-        }
-        stats.blocked_clients.sub(1);
-        self.forget_tickets(&wait.blocked);
-        self.host.note_unblocked(conn, &wait.blocked);
-        self.tx.idle_waits.put_back(wait.blocked);
+    fn run_postponed(&mut self, conn: ConnId) {
+        let Some(session) = self.host.connections.session(conn) else { return };
+        let Some(postponed) = session.state.take_postponed() else { return };
+        self.host.stats().blocked_clients.sub(1);
+        self.with_session(conn, |thread, out| {
+            let command = thread.host.shared.table.get(postponed.command);
+            thread.call(command, &postponed.args.slices(), None, out);
+            thread.leave_all();
+        });
+        self.serve(conn);
+        self.post_all();
     }
 
     /// The peer will send nothing more, or (`error`) is gone.

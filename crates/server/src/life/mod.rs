@@ -1,20 +1,25 @@
 //! The life of a command: from the bytes that a client sent to the reply.
 //!
 //! ```text
-//!   pipeline ─▶ admit ─▶ dispatch ─▶ its function ─▶ reply
-//!      ▲          │          │            │
-//!      │        pause     taken: away,    waits, asks all threads,
-//!      │          │       queued          or runs again
-//!      └──────────┴── homecoming, gather ◀┘
+//!   pipeline ──▶ dispatch ──▶ its function ──▶ reply
+//!      ▲         │      │               │
+//!      │    special:    its shards      it waits (wait), or asks other
+//!      │    admit,      are taken       threads (gather)
+//!      │    pause       (delegated)     │
+//!      └─────────┴────── homecoming ◀───┘
 //! ```
+//!
+//! Every state of a command, every way from one to another and who causes it is in `state.rs`.
 //!
 //! Not here: the commands themselves (crate `commands`, `commands/`), the loop that calls all of this (`thread.rs`).
 
 pub(crate) mod admit;
 pub(crate) mod busy;
+pub(crate) mod delegated;
 pub(crate) mod dispatch;
 pub(crate) mod gather;
 pub(crate) mod homecoming;
 pub(crate) mod pause;
 pub(crate) mod pipeline;
 pub(crate) mod state;
+pub(crate) mod wait;

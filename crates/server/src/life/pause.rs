@@ -4,13 +4,13 @@
 //! nothing more is read from its client; at the end, or at `CLIENT UNPAUSE`, the commands run in the order in which
 //! they came to the thread, and each pipeline goes on. Blocked clients time out as ever, and keys do not expire
 //! actively.
+//!
+//! Not here: what runs at the end of a pause (`homecoming.rs`).
 
 use command::{Command, Flag, OwnedArgs};
-use proactor::ConnId;
 
 use crate::life::state::Postponed;
-use crate::session::Session;
-use crate::thread::{Thread, ThreadHost};
+use crate::thread::ThreadHost;
 
 /// A pause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +34,11 @@ impl Pausing {
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.pause.is_some()
+    }
+
+    /// Commands run again.
+    pub(crate) fn end(&mut self) {
+        self.pause = None;
     }
 }
 
@@ -74,35 +79,5 @@ impl ThreadHost {
         };
         self.pausing.pause = Some(pause);
         self.timers.pause_end_ms = Some(pause.until_ms);
-    }
-}
-
-impl Thread {
-    /// Ends the pause, and runs what it held up.
-    pub(crate) fn end_pause(&mut self) {
-        self.host.pausing.pause = None;
-        self.host.timers.pause_end_ms = None;
-        let postponed = |(conn, session): (ConnId, &mut Session)| {
-            session.state.postponed().map(|postponed| (postponed.number, conn))
-        };
-        let mut waiting: Vec<(u64, ConnId)> =
-            self.host.connections.iter_mut().filter_map(postponed).collect();
-        waiting.sort_unstable();
-        for (_, conn) in waiting {
-            self.run_postponed(conn);
-        }
-    }
-
-    fn run_postponed(&mut self, conn: ConnId) {
-        let Some(session) = self.host.connections.session(conn) else { return };
-        let Some(postponed) = session.state.take_postponed() else { return };
-        self.host.stats().blocked_clients.sub(1);
-        self.with_session(conn, |thread, out| {
-            let command = thread.host.shared.table.get(postponed.command);
-            thread.call(command, &postponed.args.slices(), None, out);
-            thread.leave_all();
-        });
-        self.serve(conn);
-        self.post_all();
     }
 }

@@ -24,8 +24,8 @@
 //! | queued | ready | the note came back: next try | `homecoming.rs` |
 //! | held back | ready | the snapshot has come further: next try | `homecoming.rs` |
 //! | blocked | ready | served, timed out, or ended by `CLIENT UNBLOCK` or a change of users | `wait.rs` |
-//! | postponed | ready | the pause is over: it runs | `pause.rs` |
-//! | gathering | ready | all answers are there | `gather.rs` |
+//! | postponed | ready | the pause is over: it runs | `homecoming.rs` |
+//! | gathering | ready | all answers are there | `homecoming.rs` |
 //! | ready | closing | its input cannot be read, it speaks HTTP, or it said `quit` to memcached's protocol | `pipeline.rs`, `memcached.rs`, `cross_protocol.rs` |
 //! | any | – | the client is gone | `homecoming.rs` |
 //!

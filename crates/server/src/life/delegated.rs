@@ -1,0 +1,159 @@
+//! What was delegated: tasks of other threads' clients, which run here because this thread holds their shards, or is their
+//! home; and tasks that this thread runs at a shard, or leaves with its holder.
+
+use command::{Client, Forget, Outcome, OwnedArgs, Task, Work};
+use resp::Proto;
+use shard::{Node, ShardId};
+use smallvec::SmallVec;
+
+use crate::message::Message;
+use crate::thread::Thread;
+
+/// Delegated tasks that run before the thread goes on with its own connections.
+const DRAIN_MAX: usize = 16;
+
+impl Thread {
+    /// Runs a task that hopped here, its home; if its shard is taken, its holder does.
+    pub(crate) fn take_hop(&mut self, node: Box<Node<Task>>) {
+        let id = node.task.shard;
+        self.leave_all();
+        if let Some(node) = self.tx.hold.enter_or_delegate(id, node) {
+            self.run_task(id, node);
+            self.drain_kept();
+        }
+    }
+
+    /// Runs what was delegated to the shards that this thread keeps, a bounded number of tasks for each.
+    pub(crate) fn drain_kept(&mut self) {
+        if self.tx.hold.kept().is_empty() {
+            return;
+        }
+        self.host.stats().kept.add(1);
+        let mut kept: SmallVec<[ShardId; 8]> = self.tx.hold.kept().into();
+        let mut index = 0;
+        while let Some(&id) = kept.get(index) {
+            index += 1;
+            for _ in 0..DRAIN_MAX {
+                // A task may have entered this one too, and left it with nothing to do; or it went to a script that asked.
+                if !self.tx.hold.kept().contains(&id) {
+                    break;
+                }
+                let Some(node) = self.tx.hold.next_task_or_leave(id) else { break };
+                self.run_task(id, node);
+            }
+            // What a task entered beside its shard may be wanted by others, too.
+            let more: SmallVec<[ShardId; 8]> =
+                self.tx.hold.kept().iter().copied().filter(|id| !kept.contains(id)).collect();
+            kept.extend(more);
+        }
+    }
+
+    /// Runs a delegated task at `id`, which this thread holds, and sends it home.
+    pub(crate) fn run_task(&mut self, id: ShardId, mut node: Box<Node<Task>>) {
+        if matches!(node.task.work, Work::HandOver(_)) {
+            let Work::HandOver(to) = node.task.work else { unreachable!("looked at above") };
+            return self.tx.hold.hand_over(id, to);
+        }
+        let entered = self.tx.hold.try_enter(id);
+        debug_assert!(entered, "a thread may enter the shard that it keeps");
+        // It may have been sent when CONFIG SET was answered, and this turn have begun before.
+        self.tx.config = self.host.shared.data_config();
+        let origin = node.task.client.thread;
+        let answers = self.perform(id, &mut node.task);
+        self.send_events();
+        // What the task published goes first, so that nothing that its client does next overtakes it; what its own
+        // thread has to deliver goes with the reply, because the client's own messages come after that.
+        let published = if answers { self.take_published_for(origin) } else { Vec::new() };
+        self.tx.hold.keep(id);
+        self.post_all();
+        if answers && published.is_empty() {
+            self.host.send(origin, Message::Done(node, published));
+        } else if answers {
+            // Behind what was published before, even if the origin is this thread.
+            self.host.shared.threads[usize::from(origin)].send(Message::Done(node, published));
+        }
+        // What the task entered beside its shard, in which it may have published.
+        while let Some(&other) = self.tx.hold.entered().last() {
+            self.tx.hold.leave_or_keep(other);
+        }
+        self.host.wake_sleepers();
+    }
+
+    /// Does the work of a task; false if nobody waits for it.
+    fn perform(&mut self, id: ShardId, task: &mut Task) -> bool {
+        let table = &self.host.shared.table;
+        match task.work {
+            Work::Run(command) | Work::Restore(command) => {
+                let command = table.get(command);
+                let args = task.args.slices();
+                let is_for_a_client = matches!(task.work, Work::Run(_));
+                if is_for_a_client
+                    && self.host.shared.snapshots.is_cutting()
+                    && self.waits_for_snapshot(command, &args, task.client.db)
+                {
+                    // It is held back at home.
+                    task.outcome = Outcome::Again([id].into_iter().collect());
+                    return true;
+                }
+                let started = self.host.driver.clock().ticks();
+                let mark = task.reply.mark();
+                self.tx.wrote = false;
+                task.outcome = self.tx.run(command, &args, &task.client, &mut self.host, &mut task.reply);
+                task.restore = self.tx.restore.take();
+                self.tx.finish(&mut self.host);
+                if is_for_a_client {
+                    let client = &task.client;
+                    self.host.count_command(
+                        command,
+                        &args,
+                        client,
+                        started,
+                        &mut task.outcome,
+                        mark,
+                        &task.reply,
+                    );
+                    self.host.stats().delegated.add(1);
+                }
+                is_for_a_client
+            }
+            Work::Notify | Work::Look(_) => true,
+            Work::HandOver(_) => unreachable!("shards are given away before"),
+            Work::Forget(ref what) => {
+                let args = &task.args;
+                let shard = self.tx.hold.shard_mut(id);
+                match what {
+                    Forget::Wait { waiter, tickets } => waiter.wait.forget(shard, tickets),
+                    Forget::Watch(flag) => shard.watches.remove(task.client.db, args.get(0), flag),
+                    Forget::Prefixes(subscriber) => shard.tracking.remove_prefixes(*subscriber),
+                    Forget::Subscription(scope, subscriber) => {
+                        shard.subscribers.remove(*scope, args.get(0), *subscriber);
+                    }
+                }
+                false
+            }
+        }
+    }
+
+    /// Runs a task at `id` now, or leaves it with the shard's holder.
+    pub(crate) fn send_task(&mut self, id: ShardId, task: Task) {
+        self.leave_all();
+        if let Some(node) = self.tx.hold.enter_or_delegate(id, Node::new(task)) {
+            self.run_task(id, node);
+            self.drain_kept();
+            self.post_all();
+        }
+    }
+
+    /// Lets the shard of `key` forget something.
+    pub(crate) fn forget(&mut self, db: u32, key: &[u8], what: Forget) {
+        let placement = self.host.shared.shards.placement();
+        let id = match what {
+            Forget::Watch(_) => placement.shard(key),
+            Forget::Prefixes(_) => unreachable!("prefixes are forgotten by every shard"),
+            Forget::Wait { .. } => unreachable!("tickets say where they were given out"),
+            Forget::Subscription(..) => placement.channel(key),
+        };
+        let client = Client { thread: self.host.id, ..Client::internal(db, Proto::Resp2) };
+        self.send_task(id, Task::new(Work::Forget(what), id, client, OwnedArgs::new(&[key])));
+    }
+}

@@ -1,0 +1,170 @@
+//! A blocking command waits: how its wait begins, and the three ways in which it ends.
+//!
+//! ```text
+//!   nothing there ──▶ begin_wait ──▶ blocked ──▶ served by whoever pushes: take_served
+//!                                            ──▶ time is up, CLIENT UNBLOCK, a change of users: time_out
+//!                                            ──▶ the client is gone: close (homecoming.rs)
+//! ```
+//!
+//! One claim word decides between serving and the rest. Its tickets, one in the shard of each key, are taken out when the
+//! wait is over; whoever served has taken out the one that it served.
+
+use std::sync::Arc;
+
+use command::{Blocked, Client, CommandError, Forget, OwnedArgs, Post, Restore, Task, Work};
+use proactor::ConnId;
+use resp::{Output, Proto, Reply};
+use shard::{Ready, ShardId, Waiter};
+
+use crate::life::state::Wait;
+use crate::message::Message;
+use crate::thread::Thread;
+
+impl Thread {
+    /// The current client waits.
+    pub(crate) fn begin_wait(&mut self, blocked: Box<Blocked>) {
+        // This millisecond has begun already: counted in, the wait would end too early.
+        let deadline_ms = (blocked.timeout_ms > 0)
+            .then(|| self.host.now_ms.saturating_add(blocked.timeout_ms).saturating_add(1));
+        let session = self.host.session();
+        let conn = ConnId::from_bits(session.client.connection);
+        session.state.block(Wait { blocked, deadline_ms });
+        let stats = self.host.stats();
+        if let Some(deadline_ms) = deadline_ms {
+            self.host.timers.add(deadline_ms, conn);
+            stats.clients_with_timeout.set(self.host.timers.len() as u64);
+        }
+        stats.blocked_clients.add(1);
+    }
+
+    /// A client that waits was served on another thread.
+    pub(crate) fn take_served(
+        &mut self,
+        waiter: Arc<Waiter<command::Wait>>,
+        ticket: (ShardId, u64),
+        mut reply: Output,
+        restore: Option<Restore>,
+    ) {
+        let conn = ConnId::from_bits(waiter.wait.client.connection);
+        let Some(session) = self.host.connections.session(conn) else {
+            return self.put_back_unclaimed(waiter.wait.client, restore);
+        };
+        if session.state.is_away() {
+            // It was served before the news that it waits came home.
+            let served = Post::Served { waiter, ticket, reply, restore };
+            return self.host.next_mail.push(Message::Post(served));
+        }
+        if let Some(error) = self.wait_error(conn) {
+            self.put_back_unclaimed(waiter.wait.client, restore);
+            reply.clear();
+            Reply::new(&mut reply, waiter.wait.client.proto).error(error.text());
+            self.count_failed_wait(conn, &error);
+        }
+        let Some(session) = self.host.connections.session(conn) else { return };
+        let mut wait = session.state.take_wait().expect("only a waiting client is served");
+        wait.blocked.tickets.retain(|other| (other.shard, other.number) != ticket);
+        drop(waiter);
+        self.end_wait(conn, wait);
+        self.reply_and_go_on(conn, &mut reply);
+    }
+
+    /// The client is gone that was to get a popped value: the value goes back where it was.
+    pub(crate) fn put_back_unclaimed(&mut self, client: Client, restore: Option<Restore>) {
+        let Some(Restore { db, args }) = restore else { return };
+        let slices = args.slices();
+        let command = self.host.shared.table.declared(slices[0]).expect("a restoring command is a plain one");
+        let id = self.host.shared.shards.placement().shard(slices[1]);
+        drop(slices);
+        let client = Client { db, deny_blocking: true, ..client };
+        self.send_task(id, Task::new(Work::Restore(command.id), id, client, args));
+    }
+
+    /// Ends the waits whose time has come.
+    pub(crate) fn run_timers(&mut self) {
+        if self.host.timers.pause_end_ms.is_some_and(|end_ms| end_ms <= self.host.now_ms) {
+            self.end_pause();
+        }
+        while let Some(conn) = self.host.timers.pop_due(self.host.now_ms) {
+            self.time_out(conn, None);
+        }
+    }
+
+    /// Ends a wait with the reply of a timeout, or with this error; false if it had ended already.
+    pub(crate) fn time_out(&mut self, conn: ConnId, error: Option<&CommandError>) -> bool {
+        let Some(session) = self.host.connections.session(conn) else { return false };
+        let Some(wait) = session.state.wait() else { return false };
+        if !wait.blocked.waiter.claim.end() {
+            // It is being served at this moment; the reply is on the way.
+            return false;
+        }
+        let (null_array, client) = (wait.blocked.null_array, session.client);
+        if let Some(error) = error {
+            self.count_failed_wait(conn, error);
+        }
+        let mut out = Output::new();
+        let mut reply = Reply::new(&mut out, client.proto);
+        match error {
+            Some(error) => reply.error(error.text()),
+            None if null_array => reply.null_array(),
+            None => reply.null(),
+        }
+        let session = self.host.connections.session(conn);
+        let wait = session.and_then(|session| session.state.take_wait()).expect("looked at above");
+        self.end_wait(conn, wait);
+        self.reply_and_go_on(conn, &mut out);
+        true
+    }
+
+    /// Counts that the client's wait ends with an error.
+    fn count_failed_wait(&mut self, conn: ConnId, error: &CommandError) {
+        let command = self.host.connections.session(conn).and_then(|session| session.last_command);
+        self.host.count_failed_wait(command, error);
+    }
+
+    /// Clears up behind a wait that has ended, before its client, if it is still there, is answered: its next command may be
+    /// such a wait again.
+    pub(crate) fn end_wait(&mut self, conn: ConnId, wait: Wait) {
+        let stats = self.host.stats();
+        if let Some(deadline_ms) = wait.deadline_ms {
+            self.host.timers.remove(deadline_ms, conn);
+            stats.clients_with_timeout.set(self.host.timers.len() as u64);
+        }
+        stats.blocked_clients.sub(1);
+        self.forget_tickets(&wait.blocked);
+        self.host.note_unblocked(conn, &wait.blocked);
+        self.tx.idle_waits.put_back(wait.blocked);
+    }
+
+    /// Takes the records of an ended wait out of the shards, in one visit of each.
+    pub(crate) fn forget_tickets(&mut self, Blocked { waiter, tickets, .. }: &Blocked) {
+        for tickets in tickets.chunk_by(|a, b| a.shard == b.shard) {
+            let id = tickets[0].shard;
+            self.leave_all();
+            if self.tx.hold.try_enter(id) {
+                waiter.wait.forget(self.tx.hold.shard_mut(id), tickets);
+                self.leave_all();
+                continue;
+            }
+            let what = Forget::Wait { waiter: waiter.clone(), tickets: tickets.into() };
+            let client = Client { thread: self.host.id, ..Client::internal(0, Proto::Resp2) };
+            self.send_task(id, Task::new(Work::Forget(what), id, client, OwnedArgs::default()));
+        }
+    }
+
+    /// A waiter needs two shards to be served: enters both and serves it.
+    pub(crate) fn serve_later(&mut self, ready: Ready, also: ShardId) {
+        let id = self.host.shared.shards.placement().shard(&ready.key);
+        let mut ids = [id, also];
+        ids.sort_unstable();
+        self.leave_all();
+        if self.tx.hold.try_enter_all(&ids, false).is_ok() {
+            self.tx.serve_key(id, &ready, &mut self.host);
+            self.tx.finish(&mut self.host);
+            self.leave_all();
+            return self.post_all();
+        }
+        // Somebody is busy there: once more in the next turn.
+        self.leave_all();
+        self.host.next_mail.push(Message::Post(Post::ServeLater { ready, also }));
+    }
+}

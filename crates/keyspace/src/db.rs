@@ -76,7 +76,11 @@ impl Db {
     }
 
     /// Swaps all that is in two databases.
+    ///
+    /// # Panics
+    /// If they hash their keys differently.
     pub fn swap(&mut self, other: &mut Db) {
+        assert!(Arc::ptr_eq(&self.seed, &other.seed), "hashes of keys hold in both");
         std::mem::swap(self, other);
         std::mem::swap(&mut self.tally, &mut other.tally);
         self.note_size();
@@ -215,6 +219,7 @@ impl Db {
         }
         let record = self.table.remove(hash, |record| record.key() == key)?;
         if record.lend().expiry().is_some() {
+            assert!(self.volatile_count > 0, "keys with an expiry are counted");
             self.volatile_count -= 1;
             self.tally.volatile_keys.set(self.volatile_count as u64);
         }
@@ -228,6 +233,7 @@ impl Db {
         let had = record.lend().expiry().is_some();
         record.set_expiry(expiry);
         self.volatile_count = self.volatile_count + usize::from(expiry.is_some()) - usize::from(had);
+        assert!(self.volatile_count <= self.table.len(), "only keys that are there are counted");
         self.tally.volatile_keys.set(self.volatile_count as u64);
         true
     }
@@ -356,7 +362,10 @@ impl Db {
         });
         match next {
             Some(next) => *cursor = next,
-            None => self.cut.take().into_iter().for_each(|cut| cut.witness.end()),
+            None => {
+                assert!(wanted.is_empty(), "what is wanted is old");
+                self.cut.take().into_iter().for_each(|cut| cut.witness.end());
+            }
         }
         next.is_none()
     }

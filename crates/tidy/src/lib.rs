@@ -32,6 +32,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/ds/src/prefetch.rs",
     "crates/heap/",
     "crates/keyspace/src/record.rs",
+    "crates/keyspace/src/record/change.rs",
     "crates/proactor/examples/",
     "crates/proactor/src/epoll.rs",
     "crates/proactor/tests/loom_inbox.rs",

@@ -6,6 +6,7 @@ use ds::hashing::Seed;
 
 use super::*;
 use crate::db::Db;
+use crate::string::Str;
 
 const KEYS: [&[u8]; 4] = [b"", b"k", &[7; 90], &[7; 1000]];
 

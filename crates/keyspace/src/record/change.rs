@@ -1,0 +1,201 @@
+//! Changing a record where it lies: value, expiry, marks and what is noted of its accesses.
+//!
+//! What fits into its block is written over; otherwise the record is made anew, and takes expiry and marks along.
+
+use ds::compact_table::Held;
+use ds::mover::{Mover, Place};
+
+use super::content::Content;
+use super::layout::{COLLECTION, INT, MARKED, NARROW_LENGTHS_AT, Parts, Wide, expiry_form};
+use super::{Record, RecordRef, write, write_expiry, write_word};
+use crate::config::UnixMs;
+use crate::marks::Marks;
+use crate::string::{Str, parse_int};
+use crate::value::{Value, ValueRef};
+
+/// A record in its table, to be changed.
+pub struct RecordMut<'a>(pub(crate) Held<'a, Record>);
+
+impl<'a> RecordMut<'a> {
+    /// The record.
+    #[inline]
+    pub fn lend(&self) -> RecordRef<'_> {
+        self.0.get()
+    }
+
+    /// The record, not to be changed any more.
+    #[inline]
+    pub fn into_ref(self) -> RecordRef<'a> {
+        self.0.into_ref()
+    }
+
+    /// The value, for as long as the table is borrowed.
+    #[inline]
+    pub fn into_value(mut self) -> &'a mut Value {
+        self.begin_change();
+        if self.lend().wide().is_none() {
+            self.0.replace(|record| record.rebuilt(Record::wide));
+        }
+        // SAFETY: the record is wide and begins with its head, and nobody else gets at it for `'a`.
+        let wide: &'a mut Wide = unsafe { self.0.raw().cast().as_mut() };
+        &mut wide.value
+    }
+
+    /// Moves its memory, and that of its value as [`Value::defragment`] does. To a snapshot that is no change.
+    pub(crate) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+        mover.begin_key();
+        if mover.wants(self.0.raw().as_ptr().cast()) {
+            self.0.replace(Record::moved);
+        }
+        if self.lend().wide().is_none() {
+            return true;
+        }
+        // SAFETY: the record is wide and begins with its head, and it is borrowed alone.
+        let wide: &mut Wide = unsafe { self.0.raw().cast().as_mut() };
+        wide.value.defragment(place, mover)
+    }
+
+    /// Puts `value` in place of the value, which it returns.
+    pub fn replace_value(&mut self, value: Value) -> Value {
+        self.change_marks(|_| Marks::default());
+        let mut old = None;
+        self.0.replace(|record| {
+            record.rebuilt(|key, replaced, access, form| {
+                old = Some(replaced);
+                Record::made(key, value, access, form)
+            })
+        });
+        old.expect("every record has a value")
+    }
+
+    /// Puts a string in place of the value, in the same block if it can. Returns the old value if that was something
+    /// else.
+    #[inline]
+    pub fn set_string(&mut self, bytes: &[u8]) -> Option<Value> {
+        self.change_marks(|_| Marks::default());
+        let content = parse_int(bytes).map_or(Content::Text(bytes), Content::Int);
+        if self.write_over(content) { None } else { self.change_string(content, bytes) }
+    }
+
+    /// Writes content over that of a narrow record; false if its block has another form or size, or one of the two is a
+    /// collection and the other a string.
+    #[inline]
+    fn write_over(&mut self, content: Content<'_>) -> bool {
+        let record = self.lend();
+        let parts = record.parts();
+        let (Some((_, old_len)), Some(text_len)) = (parts.content, content.text_len()) else { return false };
+        let wanted = Parts::narrow(record.form(), parts.key.1, text_len);
+        let is_collection = |text_len: u16| (COLLECTION..INT).contains(&text_len);
+        if wanted.layout != parts.layout || is_collection(text_len) != is_collection(old_len) {
+            return false;
+        }
+        let (word, block) = (record.word(), self.0.raw().cast());
+        write_word(block, word.with_text_len(text_len));
+        write(block, NARROW_LENGTHS_AT + 1, &[text_len as u8]);
+        wanted.content.into_iter().for_each(|(at, _)| content.write(block, at));
+        true
+    }
+
+    /// The value is about to be changed.
+    #[inline]
+    pub(crate) fn begin_change(&mut self) {
+        self.change_marks(Marks::of_changed_value);
+    }
+
+    /// Puts a collection in place of the one in a narrow record; false if it is not small enough.
+    #[inline]
+    pub(crate) fn put_packed(&mut self, value: ValueRef<'_>) -> bool {
+        let Some(content) = Content::of(value) else { return false };
+        self.write_over(content) || self.put_elsewhere(content)
+    }
+
+    /// The same where the block has another size.
+    fn put_elsewhere(&mut self, content: Content<'_>) -> bool {
+        let record = self.lend();
+        let access = record.word().kept();
+        let Some(new) = Record::narrow(record.key(), content, access, record.form()) else { return false };
+        let new = new.heir_of(record);
+        self.0.replace(|_| new);
+        true
+    }
+
+    /// Puts a value in place of a collection in a narrow record.
+    pub(crate) fn put_wide(&mut self, value: Value) {
+        let record = self.lend();
+        let access = record.word().kept();
+        let new = Record::wide(record.key(), value, access, record.form()).heir_of(record);
+        self.0.replace(|_| new);
+    }
+
+    /// The same where the block has another form or size.
+    fn change_string(&mut self, content: Content<'_>, bytes: &[u8]) -> Option<Value> {
+        let record = self.lend();
+        let stays_wide = content.parts(record.key().len(), record.form()).is_none();
+        if stays_wide && let Some(Wide { value: Value::Str(_), .. }) = record.wide() {
+            // SAFETY: the record is wide and begins with its head, and it is borrowed alone.
+            let wide: &mut Wide = unsafe { self.0.raw().cast().as_mut() };
+            if let Value::Str(old) = &mut wide.value {
+                old.assign(bytes);
+            }
+            return None;
+        }
+        let mut old = None;
+        self.0.replace(|record| {
+            record.rebuilt(|key, replaced, access, form| {
+                old = Some(replaced).filter(|value| !matches!(value, Value::Str(_)));
+                let narrow = Record::narrow(key, content, access, form);
+                narrow.unwrap_or_else(|| Record::wide(key, Value::Str(Str::new(bytes)), access, form))
+            })
+        });
+        old
+    }
+
+    /// Notes the access of a writing command: the access clock as it is now.
+    #[inline]
+    pub fn set_access(&mut self, access: u32) {
+        let word = self.lend().word().with_access(access);
+        write_word(self.0.raw().cast(), word);
+    }
+
+    /// The same for a reading command.
+    #[inline]
+    pub fn set_read(&mut self, access: u32) {
+        let word = self.lend().word().with_read(access);
+        write_word(self.0.raw().cast(), word);
+    }
+
+    /// Sets the marks; they take room from the first time on.
+    pub fn set_marks(&mut self, marks: Marks) {
+        if self.lend().form() != MARKED {
+            if marks == Marks::default() {
+                return;
+            }
+            self.0.replace(|record| {
+                record.rebuilt(|key, value, access, _| Record::made(key, value, access, MARKED))
+            });
+        }
+        self.change_marks(|_| marks);
+    }
+
+    /// Changes the marks, where there is room for them.
+    #[inline]
+    fn change_marks(&mut self, change: impl FnOnce(Marks) -> Marks) {
+        let record = self.lend();
+        if record.form() == MARKED {
+            let (marks, at) = (change(record.marks()), record.marks_at());
+            write(self.0.raw().cast(), at, &marks.to_bytes());
+        }
+    }
+
+    /// Sets the expiry, or takes it away: its room stays.
+    pub(crate) fn set_expiry(&mut self, expiry: Option<UnixMs>) {
+        let form = expiry_form(expiry);
+        if form > self.lend().form() {
+            self.0.replace(|record| {
+                record.rebuilt(|key, value, access, _| Record::made(key, value, access, form))
+            });
+        }
+        let (at, form) = (self.lend().parts().expiry_at, self.lend().form());
+        write_expiry(at, form, self.0.raw().cast(), expiry);
+    }
+}

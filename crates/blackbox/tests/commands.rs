@@ -69,6 +69,7 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("setnx", "deprecated", "deprecated"),
     ("quit", "deprecated", "deprecated"),
     ("cl.throttle", "", "of the module redis-cell"),
+    ("darter.mark", "", "of Darter"),
     ("migrate", "flags", "it is refused where it would hold others up"),
     ("geodist", "complexity", "corrected"),
     ("geohash", "complexity", "corrected"),

@@ -27,6 +27,12 @@ pub struct Ctx<'a, 't, H: ?Sized = dyn Host + 'a> {
 }
 
 impl<H: ?Sized> Ctx<'_, '_, H> {
+    /// States the command itself as its effect, because running it again does the same.
+    #[inline]
+    pub fn effect_same(&mut self) {
+        self.store.effect(self.args);
+    }
+
     /// Answers the HELP of a container: `lines` between the usual ones.
     pub fn help(&mut self, lines: &[&str]) -> CommandResult {
         let container = self.command.full_name.split('|').next().unwrap_or_default().to_uppercase();
@@ -45,12 +51,6 @@ impl<H: ?Sized> Ctx<'_, '_, H> {
 }
 
 impl Ctx<'_, '_> {
-    /// Records the command itself as the effect on `key`, because running it again does the same.
-    #[inline]
-    pub fn effect_same(&mut self, key: &[u8]) {
-        self.store.effect(key, self.args);
-    }
-
     /// Tries the keys of a command in turn until one serves; false if none does. The first one's shard is entered;
     /// those of the others are entered here, out of order, so only by trying, and kept, so that all keys are seen at
     /// one moment. If one is taken, the command runs again with all its shards entered in order.

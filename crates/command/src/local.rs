@@ -1,7 +1,8 @@
 //! A store in one process and one thread: runs commands in place. For tests, and for whoever wants to replay.
 
+use effectlog::{Recorder, Tape};
 use resp::{Output, Proto};
-use shard::{Effect, Hold, Placement, ShardId};
+use shard::{Hold, Placement, ShardId};
 
 use crate::Shards;
 use crate::entry::Entry;
@@ -13,6 +14,15 @@ use crate::table::{CommandId, Table};
 use crate::task::{Client, Outcome, Post};
 use crate::tx::Tx;
 
+/// An effect as a test looks at it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Effect {
+    /// The database.
+    pub db: u32,
+    /// The command and its arguments.
+    pub args: Vec<Box<[u8]>>,
+}
+
 /// Shards, a table of commands, and a clock that stands still until it is set.
 pub struct Local {
     shards: Shards,
@@ -23,6 +33,8 @@ pub struct Local {
     pub now: keyspace::UnixMs,
     /// Messages of the commands run so far (served waiters, published events).
     pub posts: Vec<Post>,
+    record: Recorder,
+    tape: Tape,
 }
 
 impl Local {
@@ -35,6 +47,8 @@ impl Local {
             config: Default::default(),
             now: 1_700_000_000_000,
             posts: Vec::new(),
+            record: Recorder::default(),
+            tape: Tape::default(),
         }
     }
 
@@ -74,36 +88,14 @@ impl Local {
         let mut hold = Hold::new(&self.shards);
         enter(&mut hold, &needs);
         let mut tx = Tx::new(hold, &self.table, &self.config, self.now);
+        tx.record = std::mem::take(&mut self.record);
         let outcome = tx.run(command, args, &client, host, out);
         tx.finish(host);
+        tx.commit();
         leave(&mut tx.hold);
+        self.record = std::mem::take(&mut tx.record);
         self.posts.append(&mut tx.posts);
         outcome
-    }
-
-    /// Runs effects that were recorded on shard `id` with only that shard entered, as the recovery of its journal
-    /// does: whatever they touch must lie there.
-    pub fn replay_on(&mut self, id: ShardId, effects: &[Effect]) -> Result<(), CommandError> {
-        let mut hold = Hold::new(&self.shards);
-        enter(&mut hold, &Needs::One(id));
-        let mut tx = Tx::new(hold, &self.table, &self.config, self.now);
-        let mut result = Ok(());
-        for effect in effects {
-            let args: Vec<&[u8]> = effect.args.iter().map(|arg| &**arg).collect();
-            let client = Client::internal(effect.db, Proto::Resp2);
-            let mut out = Output::new();
-            result = self.table.resolve(&args).and_then(|command| {
-                match tx.run(command, &args, &client, &mut (), &mut out) {
-                    Outcome::Failed => Err(failed(&out)),
-                    _ => Ok(()),
-                }
-            });
-            if result.is_err() {
-                break;
-            }
-        }
-        leave(&mut tx.hold);
-        result
     }
 
     /// Calls `look` with the whole store, seen by `client`.
@@ -129,21 +121,20 @@ impl Local {
         String::from_utf8_lossy(&self.reply(Proto::Resp2, &args)).into_owned()
     }
 
-    /// Starts to record effects on every shard.
+    /// Starts to record effects.
     pub fn record_effects(&mut self) {
-        self.each_shard(|shard| shard.effects.record(true));
+        self.record = Recorder::new(self.tape.track());
     }
 
-    /// Takes the effects recorded so far: in order within a shard.
+    /// Takes the effects recorded so far, in order.
     pub fn take_effects(&mut self) -> Vec<Effect> {
-        self.take_effects_by_shard().into_iter().flat_map(|(_, effects)| effects).collect()
-    }
-
-    /// Takes the effects recorded so far on each shard.
-    pub fn take_effects_by_shard(&mut self) -> Vec<(ShardId, Vec<Effect>)> {
-        let mut effects = Vec::new();
-        self.each_shard(|shard| effects.push((shard.id, shard.effects.take())));
-        effects
+        let records = self.tape.take();
+        let units = records.iter().flat_map(|record| record.units());
+        let owned = |effect: effectlog::Effect| Effect {
+            db: effect.db,
+            args: effect.args().into_iter().map(Box::from).collect(),
+        };
+        units.flat_map(|unit| unit.effects()).map(owned).collect()
     }
 
     /// Runs effects.
@@ -158,15 +149,6 @@ impl Local {
             }
         }
         Ok(())
-    }
-
-    fn each_shard(&mut self, mut visit: impl FnMut(&mut crate::Shard)) {
-        let mut hold = Hold::new(&self.shards);
-        enter(&mut hold, &Needs::All);
-        for id in self.shards.ids() {
-            visit(hold.shard_mut(id));
-        }
-        leave(&mut hold);
     }
 }
 

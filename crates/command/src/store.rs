@@ -197,14 +197,14 @@ impl<'a, 't> Store<'a, 't> {
         let (id, hash) = self.locate(key);
         self.expire_if_due(id, hash, key);
         let (db, touch) = (self.client.db, !self.client.no_touch);
-        let Tx { hold, config, posts, now, has_ready, .. } = &mut *self.tx;
+        let Tx { hold, config, posts, now, is_unfinished, .. } = &mut *self.tx;
         let shard = hold.shard_mut(id);
         let (mut record, is_new) = shard.dbs[db as usize].find_or_insert(hash, key, T::create);
         if is_new {
             record.set_access(access::created(config.lfu, *now));
             if shard.waiters.any(db, key) {
                 shard.ready.push(Ready { db, key: key.into(), was_lost: false });
-                *has_ready = true;
+                *is_unfinished = true;
             }
             if config.notify & Class::New as u32 != 0 {
                 post_event(posts, config.notify, db, "new", key);
@@ -305,7 +305,7 @@ impl<'a, 't> Store<'a, 't> {
             if shard.ready.last() != Some(&ready) {
                 shard.ready.push(ready);
             }
-            self.tx.has_ready = true;
+            self.tx.is_unfinished = true;
         }
     }
 
@@ -337,7 +337,7 @@ impl<'a, 't> Store<'a, 't> {
         let Some(record) = self.take(key) else { return false };
         self.free(record.into_value());
         self.changed(key, Class::Generic, "del");
-        self.effect(key, &[b"DEL", key]);
+        self.effect(&[b"DEL", key]);
         true
     }
 
@@ -386,7 +386,9 @@ impl<'a, 't> Store<'a, 't> {
     pub fn expire_at(&mut self, key: &[u8], expiry: UnixMs) {
         if self.set_expiry(key, Some(expiry)) {
             self.changed(key, Class::Generic, "expire");
-            self.effect(key, &[b"PEXPIREAT", key, expiry.to_string().as_bytes()]);
+            self.effect_with(|store| {
+                store.effect(&[b"PEXPIREAT", key, itoa::Buffer::new().format(expiry).as_bytes()]);
+            });
         }
     }
 
@@ -396,7 +398,7 @@ impl<'a, 't> Store<'a, 't> {
         if had {
             self.set_expiry(key, None);
             self.changed(key, Class::Generic, "persist");
-            self.effect(key, &[b"PERSIST", key]);
+            self.effect(&[b"PERSIST", key]);
         }
         had
     }
@@ -434,11 +436,13 @@ impl<'a, 't> Store<'a, 't> {
         let taken = fields.take_due(now, count_max);
         self.tx.hold.shard_mut(id).stats.expired_fields.add(taken.len() as u64);
         self.changed_elements(key, Class::Hash, "hexpired", 0);
-        for some in taken.chunks(EFFECT_FIELDS_MAX) {
-            let mut effect: Vec<&[u8]> = vec![b"HDEL", key];
-            effect.extend(some.iter().map(|field| &**field));
-            self.effect_of_time(key, &effect);
-        }
+        self.effect_with(|store| {
+            for some in taken.chunks(EFFECT_FIELDS_MAX) {
+                let fields = some.iter().map(|field| &**field);
+                let effect: Vec<&[u8]> = [&b"HDEL"[..], key].into_iter().chain(fields).collect();
+                store.effect_of_time(&effect);
+            }
+        });
         self.delete_if_empty(key);
         taken.len()
     }
@@ -479,13 +483,27 @@ impl<'a, 't> Store<'a, 't> {
         }
         // Redis does not count it.
         self.changed_elements(key, class, event, 0);
-        self.effect_of_time(key, &[b"DEL", key]);
+        self.effect_of_time(&[b"DEL", key]);
     }
 
     // ---- marks -----------------------------------------------------------------------------------------
 
-    /// Marks the item at `key`, if there is one.
+    /// Marks the item at `key`, if there is one, with its effect.
     pub fn mark(&mut self, key: &[u8], marks: Marks) {
+        self.set_marks(key, marks);
+        self.effect_with(|store| store.effect_of_marks(key));
+    }
+
+    /// States the marks of the item at `key`, if it has some: after an effect that sets its value as Redis does, which knows
+    /// none.
+    pub fn effect_of_marks(&mut self, key: &[u8]) {
+        if let Some(marks) = self.peek(key).map(RecordRef::marks).filter(|marks| *marks != Marks::default()) {
+            self.effect(&[b"DARTER.MARK", key, marks.to_text().as_bytes()]);
+        }
+    }
+
+    /// Marks the item at `key`, if there is one; no effect.
+    pub fn set_marks(&mut self, key: &[u8], marks: Marks) {
         let (id, hash) = self.locate(key);
         if let Some(mut record) = self.db_mut(id).find_mut(hash, key) {
             record.set_marks(marks);
@@ -572,34 +590,35 @@ impl<'a, 't> Store<'a, 't> {
         }
     }
 
-    /// Whether effects are recorded for `key`: spares building one.
+    /// Whether effects are recorded: spares building one.
     #[inline]
-    pub fn records_effects(&self, key: &[u8]) -> bool {
-        let id = self.entered_shard(key);
-        self.tx.hold.shard(id).effects.is_recording()
+    pub fn records_effects(&self) -> bool {
+        self.tx.record.is_on()
     }
 
-    /// Records an effect on `key`: the command that does to another store what was done to this one.
+    /// Lets `state` state the effects of what was done, if anybody records them: for those that take some building.
     #[inline]
-    pub fn effect(&mut self, key: &[u8], args: &[&[u8]]) {
-        let id = self.entered_shard(key);
-        self.effect_on(id, args);
-    }
-
-    /// Records an effect on the whole of shard `id`. It is run with only that shard entered.
-    #[inline]
-    pub fn effect_on(&mut self, id: ShardId, args: &[&[u8]]) {
-        if !self.tx.is_silent {
-            let db = self.client.db;
-            self.tx.hold.shard_mut(id).effects.push(db, args);
+    pub fn effect_with(&mut self, state: impl FnOnce(&mut Self)) {
+        if self.tx.record.is_on() {
+            state(self);
         }
     }
 
-    /// Records what time did to `key`, of which no script can be silent.
-    fn effect_of_time(&mut self, key: &[u8], args: &[&[u8]]) {
-        let is_silent = std::mem::take(&mut self.tx.is_silent);
-        self.effect(key, args);
-        self.tx.is_silent = is_silent;
+    /// States an effect: the command that does to another store what was done to this one. Whatever it works on, it is one
+    /// effect, in the order of the transaction.
+    #[inline]
+    pub fn effect(&mut self, args: &[&[u8]]) {
+        if self.tx.record.is_on() && !self.tx.is_silent {
+            self.tx.state(self.client.db, args);
+        }
+    }
+
+    /// States what time did, of which no script can be silent.
+    #[inline]
+    fn effect_of_time(&mut self, args: &[&[u8]]) {
+        if self.tx.record.is_on() {
+            self.tx.state(self.client.db, args);
+        }
     }
 
     /// The shard of `key`, which was looked up before: spares hashing it again when only one was entered.

@@ -1,10 +1,12 @@
 //! A transaction: what one or several commands that run together share.
 //!
 //! The thread enters shards, runs commands through [`Tx::run`], calls [`Tx::finish`] to serve the waiters of
-//! keys that came to be, and leaves the shards. Strict serializability follows from this two-phase entry.
+//! keys that came to be, calls [`Tx::commit`], and leaves the shards. Strict serializability follows from this two-phase
+//! entry, and that recorded effects are in an order in which the transactions happened from `commit`.
 
 use std::sync::Arc;
 
+use effectlog::Recorder;
 use keyspace::{Config, UnixMs};
 use resp::{Output, Reply};
 use shard::{Hold, Ready, ShardId, Subscriber, Told, Tracker, Waiter};
@@ -42,8 +44,10 @@ pub struct Tx<'t> {
     pub is_silent: bool,
     /// Where the key of the command to be run next lies, if that was found out on the way to its shard.
     pub located: Located,
-    /// Whether somebody waits for a key that came to be.
-    pub has_ready: bool,
+    /// Whether [`Tx::finish`] has something to do: somebody waits for a key that came to be, or effects were stated.
+    pub is_unfinished: bool,
+    /// Where effects are stated.
+    pub record: Recorder,
     pub(crate) blocked: Option<Box<Blocked>>,
     /// Records for waits to come.
     pub idle_waits: IdleWaits,
@@ -64,7 +68,8 @@ impl<'t> Tx<'t> {
             wrote: false,
             is_silent: false,
             located: Located::default(),
-            has_ready: false,
+            is_unfinished: false,
+            record: Recorder::default(),
             blocked: None,
             idle_waits: IdleWaits::default(),
             restore: None,
@@ -162,20 +167,53 @@ impl<'t> Tx<'t> {
         self.posts.push(Post::Published(published));
     }
 
-    /// Serves the waiters of keys that came to be. To be called when a command, or a whole MULTI or script, is
-    /// complete, before the shards are left.
+    /// Serves the waiters of keys that came to be; what they did and the transaction's effects are one unit. To be called
+    /// when a command, or a whole MULTI or script, is complete, before the shards are left.
     #[inline]
     pub fn finish(&mut self, host: &mut dyn Host) {
-        if self.has_ready {
-            self.serve_ready(host);
+        if self.is_unfinished {
+            self.complete(host);
         }
         let is_done = |&id: &ShardId| self.hold.shard(id).ready.is_empty();
         debug_assert!(self.hold.entered().iter().all(is_done), "a key came to be and nobody was told");
     }
 
+    /// Whether there is something to be told when the shards are left: messages, or what was recorded.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        !self.posts.is_empty() | self.hold.has_unpublished()
+    }
+
+    /// Publishes what was recorded. To be called before a shard is left: nobody may see a change whose place among those of
+    /// other threads is not fixed.
+    #[inline]
+    pub fn commit(&mut self) {
+        if self.hold.has_unpublished() {
+            self.publish();
+        }
+    }
+
     #[cold]
+    fn publish(&mut self) {
+        self.record.commit();
+        self.hold.note_unpublished(false);
+    }
+
+    #[cold]
+    pub(crate) fn state(&mut self, db: u32, args: &[&[u8]]) {
+        self.record.push(db, args);
+        self.hold.note_unpublished(true);
+        self.is_unfinished = true;
+    }
+
+    #[cold]
+    fn complete(&mut self, host: &mut dyn Host) {
+        self.serve_ready(host);
+        self.record.end_unit();
+        self.is_unfinished = false;
+    }
+
     fn serve_ready(&mut self, host: &mut dyn Host) {
-        self.has_ready = false;
         let mut index = 0;
         while let Some(&id) = self.hold.entered().get(index) {
             if self.hold.shard(id).ready.is_empty() {

@@ -85,7 +85,7 @@ impl Clients {
         assert_eq!(self.served(), expected);
     }
 
-    /// The effects since the last look, sorted by shard, then by time.
+    /// The effects since the last look, oldest first.
     pub(crate) fn effects(&mut self) -> Vec<String> {
         let effects = self.0.take_effects().into_iter();
         effects.map(|effect| String::from_utf8_lossy(&effect.args.join(&b' ')).into_owned()).collect()

@@ -1,14 +1,13 @@
 //! A store rebuilt from its effects holds the same data.
 //!
 //! Random requests, made up from what each command declares about its arguments, run against one store. Now and then
-//! the effects of each shard are run on a second store with only that shard entered, one shard after the other, at
-//! a time long past, and both must have the same digest. So an effect must not reach over to another shard, depend on
-//! the clock or on chance, or be missing. Commands of every family take part as soon as they are declared. What the
+//! their effects are run on a second store, at a time long past, and both must have the same digest. So an effect must
+//! not depend on the clock or on chance, or be missing. Commands of every family take part as soon as they are declared. What the
 //! digest leaves out of streams is compared beside it: their groups, and what they count, but no times.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use command::{Arg, ArgKind, Client, Command, Group, Local, Run};
+use command::{Arg, ArgKind, Client, Command, Effect, Group, Local, Run};
 use commands::{FAMILIES, keys};
 use ds::random::Random;
 use resp::{Output, Proto, Value};
@@ -234,7 +233,7 @@ fn shown(db: u32, request: &[impl AsRef<[u8]>]) -> String {
 
 fn fail(seed: u64, problem: &str, requests: &[String], effects: &[String]) -> ! {
     let (requests, effects) = (requests.join("\n"), effects.join("\n"));
-    panic!("seed {seed}: {problem}\n{requests}\neffects, shard by shard:\n{effects}");
+    panic!("seed {seed}: {problem}\n{requests}\neffects:\n{effects}");
 }
 
 /// Plays the commands that `takes_part` finds good, and `always` again and again; those that had effects are `noted`.
@@ -254,7 +253,7 @@ fn run(seed: u64, always: &[&str], noted: &mut BTreeSet<String>, takes_part: imp
     let mut done = 0;
     while done < REQUESTS_PER_SEED {
         let mut round = Vec::new();
-        let mut effects: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        let mut effects: Vec<Effect> = Vec::new();
         for line in always {
             original.line(line);
             round.push((*line).to_owned());
@@ -271,11 +270,11 @@ fn run(seed: u64, always: &[&str], noted: &mut BTreeSet<String>, takes_part: imp
             let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
             let mut out = Output::new();
             original.run(Client::internal(db, Proto::Resp2), &args, &mut (), &mut out);
-            let had = original.take_effects_by_shard().into_iter().filter(|(_, had)| !had.is_empty());
-            for (id, had) in had {
+            let had = original.take_effects();
+            if !had.is_empty() {
                 noted.insert(name.clone());
-                effects.entry(id).or_default().extend(had);
             }
+            effects.extend(had);
             if workload.percent(20) {
                 original.now += workload.random.below(1500) as i64;
                 workload.now = original.now;
@@ -283,12 +282,10 @@ fn run(seed: u64, always: &[&str], noted: &mut BTreeSet<String>, takes_part: imp
         }
         done += round.len();
         original.posts.clear();
-        let mut replayed_effects = Vec::new();
-        for (id, effects) in &effects {
-            replayed_effects.extend(effects.iter().map(|effect| shown(effect.db, &effect.args)));
-            if let Err(error) = replayed.replay_on(*id, effects) {
-                fail(seed, &error.to_string(), &round, &replayed_effects);
-            }
+        let replayed_effects: Vec<String> =
+            effects.iter().map(|effect| shown(effect.db, &effect.args)).collect();
+        if let Err(error) = replayed.replay(&effects) {
+            fail(seed, &error.to_string(), &round, &replayed_effects);
         }
         let now = original.now;
         if digest_at(&mut original, now) != digest_at(&mut replayed, now) {
@@ -303,7 +300,7 @@ fn run(seed: u64, always: &[&str], noted: &mut BTreeSet<String>, takes_part: imp
 }
 
 /// The families whose commands need each other to have effects.
-const FAMILIES_ALONE: [Group; 4] = [Group::Generic, Group::Geo, Group::Hash, Group::SortedSet];
+const FAMILIES_ALONE: [Group; 5] = [Group::Generic, Group::Geo, Group::Hash, Group::List, Group::SortedSet];
 
 #[test]
 fn effects_replay() {

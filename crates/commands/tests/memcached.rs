@@ -343,7 +343,7 @@ fn a_cas_number_ends_with_its_version_whoever_changes_it() {
     store.play("> ms k 1 E77 c\n>> v\nHD c77\n> mg k c\nHD c77\n> md k C76\nEX\n> md k C77\nHD");
 }
 
-/// Random requests; their effects on a second store make the same strings.
+/// Random requests; their effects on a second store make the same strings with the same flags and cas numbers.
 #[test]
 fn effects_replay() {
     for seed in 0..16 {
@@ -359,22 +359,22 @@ fn effects_replay() {
             let storage = pick(&["set", "add", "replace", "append", "prepend"]);
             let mode = pick(&["MS", "ME", "MR", "MA", "MP"]);
             let length = value.len();
-            let request = match random.below(9) {
+            let request = match random.below(11) {
                 0..3 => format!("{storage} {key} 3 {time} {length}\r\n{value}\r\n"),
                 3 => format!("ms {key} {length} {mode} T{time}\r\n{value}\r\n"),
                 4 => format!("incr {key} {delta}\r\ndecr {key} {delta}\r\n"),
                 5 => format!("ma {key} N{time} J8 D{delta}\r\n"),
                 6 => format!("touch {key} {time}\r\ngat {time} {key} a\r\n"),
                 7 => format!("mg {key} N{time} T{time}\r\nmg {key} T{time} q\r\n"),
+                8 => format!("gets {key}\r\nms {key} {length} {mode} F7 E{delta}\r\n{value}\r\n"),
+                9 => format!("md {key} I T{time}\r\nmg {key} c f v\r\n"),
                 _ => format!("md {key} I T{time}\r\ndelete {key}\r\n"),
             };
             original.ask(request.as_bytes());
             log.push(request);
             original.0.now += random.below(300) as i64;
-            for (id, effects) in original.0.take_effects_by_shard() {
-                let done = replayed.0.replay_on(id, &effects);
-                assert!(done.is_ok(), "seed {seed}: {done:?} after {log:#?}");
-            }
+            let done = replayed.0.replay(&original.0.take_effects());
+            assert!(done.is_ok(), "seed {seed}: {done:?} after {log:#?}");
             let now = original.0.now;
             let digests = [&mut original, &mut replayed].map(|store| {
                 let before = std::mem::replace(&mut store.0.now, now);
@@ -384,6 +384,17 @@ fn effects_replay() {
                 digest
             });
             assert_eq!(digests[0], digests[1], "seed {seed} after {log:#?}");
+            let marks = [&mut original, &mut replayed].map(|store| {
+                let client = Client::internal(0, Proto::Resp2);
+                let marks_of = |store: &mut command::Store| {
+                    ["a", "b", "c"].map(|key| store.peek(key.as_bytes()).map(keyspace::RecordRef::marks))
+                };
+                let before = std::mem::replace(&mut store.0.now, now);
+                let marks = store.0.with_store(client, marks_of);
+                store.0.now = before;
+                marks
+            });
+            assert_eq!(marks[0], marks[1], "seed {seed} after {log:#?}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! It knows nothing of threads, clients or clocks: the time comes in as an argument, and whoever calls holds
 //! the shard's baton. An expired record is never returned by the `live` look-ups.
 //!
-//! Not here: waiters, watched keys, effects (crate `shard`), the commands (crate `commands`).
+//! Not here: waiters, watched keys (crate `shard`), effects (crate `effectlog`), the commands (crate `commands`).
 
 pub mod access;
 mod changing;

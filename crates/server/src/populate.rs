@@ -132,8 +132,8 @@ impl Population {
         }
         store.set_string(key, &value, None);
         store.touched(key, 1);
-        if store.records_effects(key) {
-            store.effect(key, &[b"SET", key, &value]);
+        if store.records_effects() {
+            store.effect(&[b"SET", key, &value]);
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use config::Invocation;
+use effectlog::{Recorder, Sink};
 use proactor::SimNet;
 
 use crate::settings::{Found, Settings, TABLE, rename};
@@ -74,6 +75,11 @@ impl SimulatedThread {
     /// One turn; false when the server stops.
     pub fn turn(&mut self) -> bool {
         self.thread.turn(None).expect("a simulated driver does not fail")
+    }
+
+    /// From now on what it changes is recorded. To be called before the first turn of all threads.
+    pub fn record(&mut self, sink: Box<dyn Sink>) {
+        self.thread.tx.record = Recorder::new(sink);
     }
 
     #[cfg(test)]

@@ -74,12 +74,14 @@ pub struct Hold<'s, T, W> {
     /// One of the entered ones, looked at first.
     focus: Option<ShardId>,
     kept: SmallVec<[ShardId; 4]>,
+    /// What was changed in held shards was recorded, and the record is not published yet.
+    has_unpublished: bool,
 }
 
 impl<'s, T, W> Hold<'s, T, W> {
     /// Nothing held.
     pub fn new(shards: &'s Shards<T, W>) -> Self {
-        Hold { shards, entered: SmallVec::new(), focus: None, kept: SmallVec::new() }
+        Hold { shards, entered: SmallVec::new(), focus: None, kept: SmallVec::new(), has_unpublished: false }
     }
 
     /// All shards, held or not.
@@ -95,6 +97,23 @@ impl<'s, T, W> Hold<'s, T, W> {
     /// The shards kept into the next turn.
     pub fn kept(&self) -> &[ShardId] {
         &self.kept
+    }
+
+    /// Whether a change was recorded that is not published.
+    #[inline]
+    pub fn has_unpublished(&self) -> bool {
+        self.has_unpublished
+    }
+
+    /// Notes whether a change was recorded that is not published. No shard is left before it is.
+    pub fn note_unpublished(&mut self, has_unpublished: bool) {
+        self.has_unpublished = has_unpublished;
+    }
+
+    /// Whoever enters a shard next may see all that was changed there: so all of it must have its place in the log.
+    #[inline]
+    fn check_published(&self) {
+        debug_assert!(!self.has_unpublished, "a shard is left before what was changed there is published");
     }
 
     /// Whether the running transaction entered `id`.
@@ -204,6 +223,7 @@ impl<'s, T, W> Hold<'s, T, W> {
     /// Gives `id`, which this thread holds, to whoever asked for it, with its mailbox and backlog.
     pub fn hand_over(&mut self, id: ShardId, to: HandOver) {
         assert!(self.has(id) || self.kept.contains(&id), "only a held shard can be given");
+        self.check_published();
         self.forget(id);
         interrupt();
         to.give();
@@ -240,6 +260,7 @@ impl<'s, T, W> Hold<'s, T, W> {
             if let Some(node) = self.backlog(id).pop_front() {
                 return Some(node);
             }
+            self.check_published();
             interrupt();
             if self.shards.baton(id).try_leave() {
                 self.forget(id);
@@ -274,6 +295,7 @@ impl<'s, T, W> Hold<'s, T, W> {
     /// Puts the baton of `id` back; if tasks were delegated meanwhile, keeps it instead, and the answer is false.
     #[inline]
     pub fn leave_or_keep(&mut self, id: ShardId) -> bool {
+        self.check_published();
         interrupt();
         if self.backlog(id).is_empty() && self.shards.baton(id).try_leave() {
             self.forget(id);
@@ -284,9 +306,20 @@ impl<'s, T, W> Hold<'s, T, W> {
         false
     }
 
+    /// Puts the batons of all shards of the running transaction back; false if it keeps some, because tasks were delegated.
+    #[inline]
+    pub fn leave_or_keep_all(&mut self) -> bool {
+        let mut all_left = true;
+        while let Some(&id) = self.entered.last() {
+            all_left &= self.leave_or_keep(id);
+        }
+        all_left
+    }
+
     /// Ends the running transaction at `id` without putting the baton back: the next turn goes on with its
     /// backlog.
     pub fn keep(&mut self, id: ShardId) {
+        self.check_published();
         self.focus = None;
         self.entered.retain(|entered| *entered != id);
         if !self.kept.contains(&id) {

@@ -16,7 +16,6 @@
 //! Not here: what a task is (the type parameter `T`), threads, sockets.
 
 mod baton;
-mod effects;
 mod figures;
 mod handover;
 mod hold;
@@ -32,7 +31,6 @@ mod waiters;
 mod watches;
 
 pub use baton::{Baton, Fifo, Node};
-pub use effects::{Effect, Effects};
 pub use figures::Figures;
 pub use handover::{Answer, Asked, HandOver};
 pub use hold::{Hold, PATIENCE_AFTER, Patience};

@@ -7,7 +7,6 @@ use ds::random::Random;
 use keyspace::Db;
 use smallvec::SmallVec;
 
-use crate::effects::Effects;
 use crate::figures::Figures;
 use crate::placement::ShardId;
 use crate::subscribers::Subscribers;
@@ -42,8 +41,6 @@ pub struct Shard<W> {
     pub tracking: Tracking,
     /// Channels placed here.
     pub subscribers: Subscribers,
-    /// What a journal would have to write.
-    pub effects: Effects,
     /// Counters, which anybody reads.
     pub stats: Arc<Figures>,
     /// The cas number that was given out last.
@@ -64,7 +61,6 @@ impl<W> Shard<W> {
             watches: Watches::new(seed, &stats),
             tracking: Tracking::new(seed, &stats),
             subscribers: Subscribers::new(seed, &stats),
-            effects: Effects::default(),
             stats,
             last_cas: 0,
             random: Random::new(seed ^ u64::from(id.0)),

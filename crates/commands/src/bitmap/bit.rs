@@ -47,7 +47,7 @@ fn setbit(ctx: &mut Ctx) -> CommandResult {
     }
     if grows || was_on != on {
         ctx.store.changed(key, Class::String, "setbit");
-        ctx.effect_same(key);
+        ctx.effect_same();
     }
     ctx.reply.int(i64::from(was_on));
     Ok(())

@@ -8,8 +8,6 @@ use command::{
 };
 use keyspace::{Str, StrRef, Value};
 
-use crate::keys::rebuild;
-
 pub(super) const BITOP: Entry = Entry {
     name: "bitop",
     summary: "Performs bitwise operations on multiple strings, and stores the result.",
@@ -54,7 +52,7 @@ fn bitop(ctx: &mut Ctx) -> CommandResult {
     } else {
         ctx.store.replace(target, Value::Str(Str::from(result)), None);
         ctx.store.changed(target, Class::String, "set");
-        rebuild::record(&mut ctx.store, target);
+        ctx.effect_same();
     }
     ctx.reply.int(length as i64);
     Ok(())

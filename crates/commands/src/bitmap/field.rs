@@ -148,7 +148,7 @@ fn write(ctx: &mut Ctx, operations: &[Operation], length: usize) -> CommandResul
         ctx.store.counted(key, 0);
     }
     if grows || count > 0 {
-        ctx.effect_same(key);
+        ctx.effect_same();
     }
     Ok(())
 }

@@ -7,7 +7,8 @@ use ds::partial_sort::partial_sort;
 use ds::zset::ZSet;
 
 use super::search::{Found, Kind, Order};
-use crate::zset::store_counted;
+use crate::keys::rebuild;
+use crate::zset::put_result;
 
 /// Sorts by distance, at least so far that the first `wanted` are in order.
 pub(super) fn sort(found: &mut [Found], wanted: usize, order: Option<Order>) {
@@ -42,5 +43,9 @@ pub(super) fn store(
         result.insert(&found.member, if with_distance { found.distance } else { found.score }, limits);
     }
     let event = if kind == Kind::SearchStore { "geosearchstore" } else { "georadiusstore" };
-    store_counted(ctx, target, result, event, found.len())
+    if put_result(ctx, target, result, event, found.len()) {
+        // Not the request: another store might calculate distances a little differently, or put equal ones in another order.
+        rebuild::record(&mut ctx.store, target);
+    }
+    Ok(())
 }

@@ -43,7 +43,7 @@ fn hgetdel(ctx: &mut Ctx) -> CommandResult {
     let key = ctx.args[1];
     let mut hash = ctx.store.write_as::<Hash>(key)?;
     let fields = parse_fields(&ctx.args[2..], NOT_POSITIVE)?;
-    let mut effect: Vec<&[u8]> = vec![b"HDEL", key];
+    let mut gone: Vec<&[u8]> = Vec::new();
     ctx.reply.array(fields.len());
     for &field in fields {
         match hash.as_ref().and_then(|hash| hash.lend().get(field)) {
@@ -51,15 +51,15 @@ fn hgetdel(ctx: &mut Ctx) -> CommandResult {
             Some(value) => {
                 ctx.reply.bulk(value);
                 hash.as_mut().map(|hash| hash.remove(field));
-                effect.push(field);
+                gone.push(field);
             }
         }
     }
     drop(hash);
-    if effect.len() > 2 {
-        ctx.store.changed_elements(key, Class::Hash, "hdel", effect.len() - 2);
+    if !gone.is_empty() {
+        ctx.store.changed_elements(key, Class::Hash, "hdel", gone.len());
         ctx.store.delete_if_empty(key);
-        ctx.store.effect(key, &effect);
+        ctx.store.effect_with(|store| store.effect(&[&[&b"HDEL"[..], key], &gone[..]].concat()));
     }
     Ok(())
 }
@@ -120,9 +120,11 @@ fn hgetex(ctx: &mut Ctx) -> CommandResult {
         None if touched.is_empty() => {}
         None => {
             ctx.store.changed_elements(key, Class::Hash, "hpersist", touched.len());
-            let count = touched.len().to_string();
-            let head: [&[u8]; 4] = [b"HPERSIST", key, b"FIELDS", count.as_bytes()];
-            ctx.store.effect(key, &[&head[..], &touched].concat());
+            ctx.store.effect_with(|store| {
+                let count = touched.len().to_string();
+                let head: [&[u8]; 4] = [b"HPERSIST", key, b"FIELDS", count.as_bytes()];
+                store.effect(&[&head[..], &touched].concat());
+            });
         }
     }
     Ok(())
@@ -248,14 +250,16 @@ fn hsetex(ctx: &mut Ctx) -> CommandResult {
     }
     drop(hash);
     ctx.store.changed_elements(key, Class::Hash, "hset", pairs.len());
-    let count = pairs.len().to_string();
-    let mut effect: Vec<&[u8]> = vec![b"HSETEX", key];
-    if expiry == Expiry::Kept {
-        effect.push(b"KEEPTTL");
-    }
-    effect.extend([b"FIELDS", count.as_bytes()]);
-    effect.extend(pairs.as_flattened());
-    ctx.store.effect(key, &effect);
+    ctx.store.effect_with(|store| {
+        let count = pairs.len().to_string();
+        let mut effect: Vec<&[u8]> = vec![b"HSETEX", key];
+        if expiry == Expiry::Kept {
+            effect.push(b"KEEPTTL");
+        }
+        effect.extend([b"FIELDS", count.as_bytes()]);
+        effect.extend(pairs.as_flattened());
+        store.effect(&effect);
+    });
     if let Expiry::At(at) = expiry {
         let fields: Vec<&[u8]> = pairs.iter().map(|[field, _]| *field).collect();
         note_expiries(ctx, key, &fields, at, 0);

@@ -184,14 +184,16 @@ pub(super) fn note_expiries(ctx: &mut Ctx, key: &[u8], fields: &[&[u8]], at: Uni
         return;
     }
     let is_over = ctx.store.is_past(at);
-    let (at, count) = (at.to_string(), fields.len().to_string());
-    let head: &[&[u8]] = if is_over {
-        &[b"HDEL", key]
-    } else {
-        &[b"HPEXPIREAT", key, at.as_bytes(), b"FIELDS", count.as_bytes()]
-    };
     ctx.store.changed_elements(key, Class::Hash, if is_over { "hdel" } else { "hexpire" }, changes);
-    ctx.store.effect(key, &[head, fields].concat());
+    ctx.store.effect_with(|store| {
+        let (at, count) = (at.to_string(), fields.len().to_string());
+        let head: &[&[u8]] = if is_over {
+            &[b"HDEL", key]
+        } else {
+            &[b"HPEXPIREAT", key, at.as_bytes(), b"FIELDS", count.as_bytes()]
+        };
+        store.effect(&[head, fields].concat());
+    });
     if is_over {
         ctx.store.delete_if_empty(key);
     } else {
@@ -292,7 +294,7 @@ fn hpersist(ctx: &mut Ctx) -> CommandResult {
     drop(hash);
     if any {
         ctx.store.changed(key, Class::Hash, "hpersist");
-        ctx.effect_same(key);
+        ctx.effect_same();
     }
     Ok(())
 }

@@ -71,7 +71,7 @@ fn set_all(ctx: &mut Ctx) -> Result<i64, CommandError> {
     }
     drop(hash);
     ctx.store.changed_elements(key, Class::Hash, "hset", pairs.len());
-    ctx.effect_same(key);
+    ctx.effect_same();
     Ok(added)
 }
 
@@ -100,7 +100,7 @@ fn hsetnx(ctx: &mut Ctx) -> CommandResult {
         hash.set(field, value, limits);
         drop(hash);
         ctx.store.changed(key, Class::Hash, "hset");
-        ctx.effect_same(key);
+        ctx.effect_same();
     }
     ctx.reply.int(is_new.into());
     Ok(())
@@ -134,7 +134,7 @@ fn hdel(ctx: &mut Ctx) -> CommandResult {
     if removed > 0 {
         ctx.store.changed_elements(key, Class::Hash, "hdel", removed);
         ctx.store.delete_if_empty(key);
-        ctx.effect_same(key);
+        ctx.effect_same();
     }
     ctx.reply.int(removed as i64);
     Ok(())
@@ -173,7 +173,7 @@ fn hincrby(ctx: &mut Ctx) -> CommandResult {
     hash.set_keeping_expiry(field, itoa::Buffer::new().format(new).as_bytes(), limits);
     drop(hash);
     ctx.store.changed(key, Class::Hash, "hincrby");
-    ctx.effect_same(key);
+    ctx.effect_same();
     ctx.reply.int(new);
     Ok(())
 }
@@ -217,9 +217,9 @@ fn hincrbyfloat(ctx: &mut Ctx) -> CommandResult {
     ctx.store.changed(key, Class::Hash, "hincrbyfloat");
     // The sum, so that whoever repeats this need not add in the same way.
     if expires {
-        ctx.store.effect(key, &[b"HSETEX", key, b"KEEPTTL", b"FIELDS", b"1", field, &text]);
+        ctx.store.effect(&[b"HSETEX", key, b"KEEPTTL", b"FIELDS", b"1", field, &text]);
     } else {
-        ctx.store.effect(key, &[b"HSET", key, field, &text]);
+        ctx.store.effect(&[b"HSET", key, field, &text]);
     }
     ctx.reply.bulk(&text);
     Ok(())

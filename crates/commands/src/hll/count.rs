@@ -40,7 +40,7 @@ fn pfadd(ctx: &mut Ctx) -> CommandResult {
         Ok(0) => {}
         Ok(count) => {
             ctx.store.changed_elements(key, Class::String, "pfadd", count);
-            ctx.effect_same(key);
+            ctx.effect_same();
         }
         Err(_) => {
             // Elements before the one that met the corrupt part have been added.
@@ -98,7 +98,7 @@ fn pfcount(ctx: &mut Ctx) -> CommandResult {
         None => {
             let count = hll::count(hll).map_err(corrupt)?;
             ctx.store.touched(key, 1);
-            ctx.effect_same(key);
+            ctx.effect_same();
             count
         }
     };
@@ -147,8 +147,7 @@ fn pfmerge(ctx: &mut Ctx) -> CommandResult {
     }
     merged.write(hll, sparse_bytes_max).map_err(corrupt)?;
     ctx.store.changed(target, Class::String, "pfadd");
-    // The sources may lie on other shards.
-    rebuild::record(&mut ctx.store, target);
+    ctx.effect_same();
     ctx.reply.ok();
     Ok(())
 }

@@ -62,7 +62,7 @@ fn pfdebug(ctx: &mut Ctx) -> CommandResult {
 fn note_dense(ctx: &mut Ctx, key: &[u8], was_sparse: bool) {
     if was_sparse {
         ctx.store.counted(key, 1);
-        ctx.store.effect(key, &[b"PFDEBUG", b"TODENSE", key]);
+        ctx.store.effect(&[b"PFDEBUG", b"TODENSE", key]);
     }
 }
 

@@ -68,12 +68,12 @@ fn flushdb(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Empties the selected database, as far as it lies on the entered shards.
+/// Empties the selected database. All shards must be entered: it is one change.
 pub fn flush_selected(store: &mut Store) {
     for id in store.entered() {
         flush(store, id, store.client.db);
-        store.effect_on(id, &[b"FLUSHDB"]);
     }
+    store.effect(&[b"FLUSHDB"]);
     store.flushed();
 }
 
@@ -91,8 +91,8 @@ fn flushall(ctx: &mut Ctx) -> CommandResult {
         for db in 0..ctx.store.db_count() {
             flush(&mut ctx.store, id, db);
         }
-        ctx.store.effect_on(id, &[b"FLUSHALL"]);
     }
+    ctx.store.effect(&[b"FLUSHALL"]);
     ctx.host.flushed_all(&ctx.store.tx.hold);
     ctx.store.flushed();
     ctx.reply.ok();
@@ -122,7 +122,7 @@ fn flush(store: &mut Store, id: ShardId, db: u32) {
     shard.watches.touch_all(db, |key| taken.find(placement.hash(key), key).is_some());
     let lost = shard.waiters.keys(db).filter(|key| has_stream(&taken, placement.hash(key), key));
     shard.ready.extend(lost.map(|key| Ready { db, key: key.into(), was_lost: true }));
-    tx.has_ready |= !shard.ready.is_empty();
+    tx.is_unfinished |= !shard.ready.is_empty();
     tx.wrote = true;
     tx.posts.push(Post::Free(Garbage::Db(taken)));
 }
@@ -155,8 +155,8 @@ fn swapdb(ctx: &mut Ctx) -> CommandResult {
     if one != other {
         for id in ids {
             swap(ctx, id, one, other);
-            ctx.store.effect_on(id, ctx.args);
         }
+        ctx.effect_same();
     }
     ctx.reply.ok();
     Ok(())
@@ -186,6 +186,6 @@ fn swap(ctx: &mut Ctx, id: ShardId, one: u32, other: u32) {
                 shard.ready.push(Ready { db, key: key.into(), was_lost });
             }
         }
-        tx.has_ready |= !shard.ready.is_empty();
+        tx.is_unfinished |= !shard.ready.is_empty();
     }
 }

@@ -126,9 +126,9 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
     }
     ctx.store.replace(key, value, expiry);
     // Before anybody looks into a hash, which takes out the fields that are due.
-    if ctx.store.records_effects(key) {
+    if ctx.store.records_effects() {
         let expiry = expiry.unwrap_or(0).to_string();
-        ctx.store.effect(key, &[b"RESTORE", key, expiry.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
+        ctx.store.effect(&[b"RESTORE", key, expiry.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
     }
     let (lfu, now) = (ctx.store.config().lfu, ctx.store.now());
     ctx.store.set_access(key, access::restored(lfu, now, options.idle_seconds, options.frequency));

@@ -10,6 +10,7 @@ pub mod digest;
 mod dump;
 pub mod encoded;
 mod expiry;
+mod mark;
 mod object;
 mod presence;
 pub mod rebuild;
@@ -31,6 +32,7 @@ pub const ENTRIES: &[Entry] = &[
     dump::DUMP,
     dump::RESTORE,
     dump::RESTORE_ASKING,
+    mark::DARTER_MARK,
     expiry::EXPIRE,
     expiry::EXPIREAT,
     expiry::EXPIRETIME,

@@ -1,5 +1,5 @@
-//! A value as the commands that build it from nothing: the effect of a command that brings a value to a shard where
-//! it was not.
+//! A value as the commands that build it from nothing: the effect of a command that might come to another result where it
+//! is run again.
 
 use command::Store;
 use ds::zset::ZSetRef;
@@ -10,15 +10,15 @@ const ELEMENTS_PER_COMMAND_MAX: usize = 64;
 
 /// Records as effects on `key` what builds its value, in place of whatever the key held.
 pub fn record(store: &mut Store, key: &[u8]) {
-    if !store.records_effects(key) {
+    if !store.records_effects() {
         return;
     }
     let Some(record) = store.peek(key) else { return };
     let commands = commands(key, record.value(), record.expiry());
-    store.effect(key, &[b"DEL", key]);
+    store.effect(&[b"DEL", key]);
     for command in &commands {
         let args: Vec<&[u8]> = command.iter().map(|arg| &**arg).collect();
-        store.effect(key, &args);
+        store.effect(&args);
     }
 }
 

@@ -1,7 +1,6 @@
 //! Keys that get another name or another database.
 //!
-//! The effect is the command itself if both keys lie on one shard. Otherwise each shard gets its own: `DEL` of the
-//! one, and the commands that build the other.
+//! The effect is the command itself, wherever the keys lie: its size does not depend on that of the value.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -10,7 +9,7 @@ use command::{
     keyword_is, token,
 };
 
-use super::{parse_db, rebuild};
+use super::parse_db;
 
 pub(super) const RENAME: Entry = Entry {
     name: "rename",
@@ -71,18 +70,13 @@ fn rename_key(ctx: &mut Ctx, overwrite: bool) -> Result<bool, CommandError> {
     let record = ctx.store.take(source).expect("it was found just before");
     let (expiry, access, marks) = (record.lend().expiry(), record.lend().access(), record.lend().marks());
     ctx.store.replace(target, record.into_value(), expiry);
-    ctx.store.mark(target, marks.of_changed_value());
+    ctx.store.set_marks(target, marks.of_changed_value());
     ctx.store.set_access(target, access);
     ctx.store.touched(source, 1);
     ctx.store.touched(target, 0);
     ctx.store.notify(Class::Generic, "rename_from", source);
     ctx.store.notify(Class::Generic, "rename_to", target);
-    if ctx.store.locate(source).0 == ctx.store.locate(target).0 {
-        ctx.store.effect(source, &[b"RENAME", source, target]);
-    } else {
-        ctx.store.effect(source, &[b"DEL", source]);
-        rebuild::record(&mut ctx.store, target);
-    }
+    ctx.store.effect(&[b"RENAME", source, target]);
     Ok(true)
 }
 
@@ -142,16 +136,14 @@ fn copy_key(ctx: &mut Ctx, source: &[u8], (target_db, target): (u32, &[u8]), ove
         return false;
     }
     ctx.store.replace(target, value, expiry);
-    ctx.store.mark(target, marks.of_changed_value());
+    ctx.store.set_marks(target, marks.of_changed_value());
     ctx.store.changed(target, Class::Generic, "copy_to");
-    if ctx.store.locate(source).0 == ctx.store.locate(target).0 {
-        let number = target_db.to_string();
-        ctx.store.client.db = source_db;
-        ctx.store.effect(target, &[b"COPY", source, target, b"DB", number.as_bytes(), b"REPLACE"]);
-    } else {
-        rebuild::record(&mut ctx.store, target);
-        ctx.store.client.db = source_db;
-    }
+    ctx.store.client.db = source_db;
+    ctx.store.effect_with(|store| {
+        let mut number = itoa::Buffer::new();
+        let number = number.format(target_db).as_bytes();
+        store.effect(&[b"COPY", source, target, b"DB", number, b"REPLACE"]);
+    });
     true
 }
 
@@ -188,11 +180,11 @@ fn move_key(ctx: &mut Ctx) -> CommandResult {
     ctx.reply.int(i64::from(moved.is_some()));
     if let Some(record) = moved {
         ctx.store.changed(key, Class::Generic, "move_from");
-        ctx.effect_same(key);
+        ctx.effect_same();
         ctx.store.client.db = target_db;
         let (expiry, access, marks) = (record.lend().expiry(), record.lend().access(), record.lend().marks());
         ctx.store.replace(key, record.into_value(), expiry);
-        ctx.store.mark(key, marks.of_changed_value());
+        ctx.store.set_marks(key, marks.of_changed_value());
         ctx.store.set_access(key, access);
         ctx.store.changed_elements(key, Class::Generic, "move_to", 0);
         ctx.store.client.db = source_db;

@@ -279,7 +279,7 @@ impl<'a> Options<'a> {
         results.iter().for_each(|result| list.push(End::Tail, result.as_deref().unwrap_or_default()));
         ctx.store.set(target, Value::List(Box::new(list)));
         ctx.store.changed_elements(target, Class::List, "sortstore", results.len());
-        // What was read may lie on other shards.
+        // Not the request: the order of equal elements, and what its patterns read, is not stated.
         rebuild::record(&mut ctx.store, target);
         Ok(())
     }

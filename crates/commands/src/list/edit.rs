@@ -34,7 +34,7 @@ fn lset(ctx: &mut Ctx) -> CommandResult {
         return Err(CommandError::INDEX_OUT_OF_RANGE);
     }
     ctx.store.changed(key, Class::List, "lset");
-    ctx.effect_same(key);
+    ctx.effect_same();
     ctx.reply.ok();
     Ok(())
 }
@@ -79,7 +79,7 @@ fn linsert(ctx: &mut Ctx) -> CommandResult {
         None => ctx.reply.int(-1),
         Some(len) => {
             ctx.store.changed(key, Class::List, "linsert");
-            ctx.effect_same(key);
+            ctx.effect_same();
             ctx.reply.int(len as i64);
         }
     }
@@ -110,7 +110,7 @@ fn lrem(ctx: &mut Ctx) -> CommandResult {
     if removed > 0 {
         ctx.store.changed_elements(key, Class::List, "lrem", removed);
         ctx.store.delete_if_empty(key);
-        ctx.effect_same(key);
+        ctx.effect_same();
     }
     ctx.reply.int(removed as i64);
     Ok(())
@@ -143,7 +143,7 @@ fn ltrim(ctx: &mut Ctx) -> CommandResult {
         ctx.store.changed_elements(key, Class::List, "ltrim", len - range.len());
         ctx.store.delete_if_empty(key);
         if range.len() < len {
-            ctx.effect_same(key);
+            ctx.effect_same();
         }
     }
     ctx.reply.ok();

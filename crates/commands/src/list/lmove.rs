@@ -8,7 +8,7 @@ use command::{
 use ds::list::{End, List};
 
 use super::pop::popped;
-use super::{parse_end, pop_command, pop_event, push_command, push_event};
+use super::{parse_end, pop_event, push_event};
 
 pub(super) const LMOVE: Entry = Entry {
     name: "lmove",
@@ -84,13 +84,10 @@ pub(super) fn try_move(ctx: &mut Ctx, from: End, to: End) -> Result<bool, Comman
     ctx.store.changed(destination, Class::List, push_event(to));
     if source == destination {
         ctx.store.changed_elements(source, Class::List, pop_event(from), 0);
-        ctx.store.effect(source, &[b"LMOVE", source, source, end_word(from), end_word(to)]);
     } else {
         popped(&mut ctx.store, source, from, 0, emptied);
-        // Two effects, because the keys may lie on two shards, each with a journal of its own.
-        ctx.store.effect(destination, &[push_command(to), destination, &value]);
-        ctx.store.effect(source, &[pop_command(from), source]);
     }
+    ctx.store.effect(&[b"LMOVE", source, destination, end_word(from), end_word(to)]);
     ctx.reply.bulk(&value);
     Ok(true)
 }

@@ -79,7 +79,7 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
     };
     let emptied = list.is_empty();
     popped(&mut ctx.store, key, end, count, emptied);
-    ctx.effect_same(key);
+    ctx.effect_same();
     Ok(())
 }
 
@@ -125,8 +125,10 @@ impl Pop {
     fn record(self, store: &mut Store, key: &[u8], count: usize) {
         let command = pop_command(self.end);
         match self.count {
-            None => store.effect(key, &[command, key]),
-            Some(_) => store.effect(key, &[command, key, itoa::Buffer::new().format(count).as_bytes()]),
+            None => store.effect(&[command, key]),
+            Some(_) => store.effect_with(|store| {
+                store.effect(&[command, key, itoa::Buffer::new().format(count).as_bytes()]);
+            }),
         }
     }
 }

@@ -110,6 +110,6 @@ fn push_all(list: &mut List, end: End, values: &[&[u8]], limits: &ListLimits) ->
 fn pushed(ctx: &mut Ctx, end: End, len: usize) {
     let key = ctx.args[1];
     ctx.store.changed_elements(key, Class::List, push_event(end), ctx.args.len() - 2);
-    ctx.effect_same(key);
+    ctx.effect_same();
     ctx.reply.int(len as i64);
 }

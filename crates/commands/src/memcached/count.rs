@@ -65,6 +65,9 @@ pub(super) fn add(ctx: &mut Ctx, key: &[u8], way: Way, delta: u64) -> Result<Cou
         *string = Str::new(text);
     }
     ctx.store.changed(key, Class::String, "incrby");
-    ctx.store.effect(key, &[b"SET", key, text, b"KEEPTTL"]);
+    ctx.store.effect_with(|store| {
+        store.effect(&[b"SET", key, text, b"KEEPTTL"]);
+        store.effect_of_marks(key);
+    });
     Ok(Counted::Now(number))
 }

@@ -177,14 +177,16 @@ fn store_string(ctx: &mut Ctx, key: &[u8], value: &[u8], expiry: Expiry) {
         Expiry::Never => {
             ctx.store.set_string(key, value, None);
             ctx.store.changed(key, Class::String, "set");
-            ctx.store.effect(key, &[b"SET", key, value]);
+            ctx.store.effect(&[b"SET", key, value]);
         }
         Expiry::At(expiry) => {
             ctx.store.set_string(key, value, Some(expiry));
             ctx.store.changed(key, Class::String, "set");
             ctx.store.notify(Class::Generic, "expire", key);
-            let mut text = itoa::Buffer::new();
-            ctx.store.effect(key, &[b"SET", key, value, b"PXAT", text.format(expiry).as_bytes()]);
+            ctx.store.effect_with(|store| {
+                let mut text = itoa::Buffer::new();
+                store.effect(&[b"SET", key, value, b"PXAT", text.format(expiry).as_bytes()]);
+            });
         }
     }
 }

@@ -202,13 +202,13 @@ fn extend(ctx: &mut Ctx, item: &Item, flags: u32) -> Result<Ending, CommandError
     if item.manner == Manner::Append {
         bytes.extend_from_slice(added);
         ctx.store.changed(key, Class::String, "append");
-        ctx.store.effect(key, &[b"APPEND", key, added]);
+        ctx.store.effect(&[b"APPEND", key, added]);
     } else {
         bytes.splice(..0, added.iter().copied());
         ctx.store.changed(key, Class::String, "setrange");
-        if ctx.store.records_effects(key) {
+        if ctx.store.records_effects() {
             let whole = ctx.store.peek_as::<Str>(key)?.map(|string| string.bytes().into_owned());
-            ctx.store.effect(key, &[b"SETRANGE", key, b"0", &whole.unwrap_or_default()]);
+            ctx.store.effect(&[b"SETRANGE", key, b"0", &whole.unwrap_or_default()]);
         }
     }
     Ok(Ending::Stored)

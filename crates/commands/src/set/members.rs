@@ -41,7 +41,7 @@ fn sadd(ctx: &mut Ctx) -> CommandResult {
     drop(set);
     if added > 0 {
         ctx.store.changed_elements(key, Class::Set, "sadd", added);
-        ctx.effect_same(key);
+        ctx.effect_same();
     }
     ctx.reply.int(added as i64);
     Ok(())
@@ -75,7 +75,7 @@ fn srem(ctx: &mut Ctx) -> CommandResult {
     if removed > 0 {
         ctx.store.changed_elements(key, Class::Set, "srem", removed);
         ctx.store.delete_if_empty(key);
-        ctx.effect_same(key);
+        ctx.effect_same();
     }
     ctx.reply.int(removed as i64);
     Ok(())
@@ -112,12 +112,11 @@ fn smove(ctx: &mut Ctx) -> CommandResult {
     if moved && source != destination {
         ctx.store.changed(source, Class::Set, "srem");
         ctx.store.delete_if_empty(source);
-        ctx.store.effect(source, &[b"SREM", source, member]);
         let limits = &ctx.store.config().set;
         if ctx.store.upsert::<Set>(destination)?.insert(member, limits) {
             ctx.store.changed(destination, Class::Set, "sadd");
-            ctx.store.effect(destination, &[b"SADD", destination, member]);
         }
+        ctx.effect_same();
     }
     ctx.reply.int(moved.into());
     Ok(())

@@ -47,7 +47,7 @@ fn pop_one(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
         Some(member) => {
             ctx.store.changed(key, Class::Set, "spop");
             ctx.store.delete_if_empty(key);
-            ctx.store.effect(key, &[b"SREM", key, &member]);
+            ctx.store.effect(&[b"SREM", key, &member]);
             ctx.reply.bulk(&member);
         }
     }
@@ -79,10 +79,10 @@ fn pop_several(ctx: &mut Ctx, key: &[u8], count: usize) -> CommandResult {
         ctx.reply.bulk(member);
     }
     ctx.store.changed_elements(key, Class::Set, "spop", count);
-    if ctx.store.records_effects(key) {
+    if ctx.store.records_effects() {
         let mut effect: Vec<&[u8]> = vec![b"SREM", key];
         effect.extend(popped.iter().map(Vec::as_slice));
-        ctx.store.effect(key, &effect);
+        ctx.store.effect(&effect);
     }
     Ok(())
 }

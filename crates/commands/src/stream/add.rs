@@ -141,7 +141,7 @@ fn xadd(ctx: &mut Ctx) -> CommandResult {
         ctx.store.counted(key, trimmed.acknowledged);
     }
     ctx.store.got_more(key);
-    if ctx.store.records_effects(key) {
+    if ctx.store.records_effects() {
         let len = len.to_string();
         let mut effect: Vec<&[u8]> = vec![b"XADD", key];
         if let Some(trim) = add.trim.filter(|_| trimmed.count > 0 && trimmed.picked.is_empty()) {
@@ -149,7 +149,7 @@ fn xadd(ctx: &mut Ctx) -> CommandResult {
         }
         effect.push(text.as_bytes());
         effect.extend(add.pairs);
-        ctx.store.effect(key, &effect);
+        ctx.store.effect(&effect);
     }
     if !trimmed.picked.is_empty() {
         effect_of_picked(ctx, key, &trimmed.picked);

@@ -22,13 +22,13 @@ pub(super) fn created(store: &mut Store, owner: Owner) {
     let Owner { key, group, consumer } = owner;
     store.counted(key, 1);
     store.notify(Class::Stream, "xgroup-createconsumer", key);
-    store.effect(key, &[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);
+    store.effect(&[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);
 }
 
 /// Records that the consumer has `entries`, delivered so many times and last at `delivered_ms`.
 pub(super) fn claimed(store: &mut Store, owner: Owner, entries: &[(StreamId, i64)], delivered_ms: i64) {
     let Owner { key, group, consumer } = owner;
-    if !store.records_effects(key) {
+    if !store.records_effects() {
         return;
     }
     let time = delivered_ms.to_string();
@@ -40,20 +40,20 @@ pub(super) fn claimed(store: &mut Store, owner: Owner, entries: &[(StreamId, i64
             effect.extend(ids.iter().map(String::as_bytes));
             effect.extend([&b"TIME"[..], time.as_bytes(), b"RETRYCOUNT", count.as_bytes()]);
             effect.extend([&b"FORCE"[..], b"JUSTID"]);
-            store.effect(key, &effect);
+            store.effect(&effect);
         }
     }
 }
 
 /// Records that entries are pending no more.
 pub(super) fn acknowledged(store: &mut Store, key: &[u8], group: &[u8], ids: &[StreamId]) {
-    if ids.is_empty() || !store.records_effects(key) {
+    if ids.is_empty() || !store.records_effects() {
         return;
     }
     let ids: Vec<String> = ids.iter().map(StreamId::to_string).collect();
     let mut effect: Vec<&[u8]> = vec![b"XACK", key, group];
     effect.extend(ids.iter().map(String::as_bytes));
-    store.effect(key, &effect);
+    store.effect(&effect);
 }
 
 /// How far a group has come.
@@ -70,10 +70,12 @@ impl Progress {
 
     /// Records that the group has come so far.
     pub(super) fn record(self, store: &mut Store, key: &[u8], group: &[u8]) {
-        let (last_id, read) = (self.last_id.to_string(), entries_read_text(self.entries_read));
-        let words: [&[u8]; 4] = [b"XGROUP", b"SETID", key, group];
-        let rest: [&[u8]; 3] = [last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()];
-        store.effect(key, &[&words[..], &rest].concat());
+        store.effect_with(|store| {
+            let (last_id, read) = (self.last_id.to_string(), entries_read_text(self.entries_read));
+            let words: [&[u8]; 4] = [b"XGROUP", b"SETID", key, group];
+            let rest: [&[u8]; 3] = [last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()];
+            store.effect(&[&words[..], &rest].concat());
+        });
     }
 }
 

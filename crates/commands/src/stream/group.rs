@@ -87,10 +87,12 @@ fn create(ctx: &mut Ctx) -> CommandResult {
     ctx.reply.ok();
     ctx.store.counted(key, 1);
     ctx.store.notify(Class::Stream, "xgroup-create", key);
-    let (id, read) = (last_id.to_string(), entries_read_text(options.entries_read));
-    let words: [&[u8]; 5] = [b"XGROUP", b"CREATE", key, name, id.as_bytes()];
-    let rest: [&[u8]; 3] = [b"MKSTREAM", b"ENTRIESREAD", read.as_bytes()];
-    ctx.store.effect(key, &[&words[..], &rest].concat());
+    ctx.store.effect_with(|store| {
+        let (id, read) = (last_id.to_string(), entries_read_text(options.entries_read));
+        let words: [&[u8]; 5] = [b"XGROUP", b"CREATE", key, name, id.as_bytes()];
+        let rest: [&[u8]; 3] = [b"MKSTREAM", b"ENTRIESREAD", read.as_bytes()];
+        store.effect(&[&words[..], &rest].concat());
+    });
     Ok(())
 }
 
@@ -151,7 +153,7 @@ fn destroy(ctx: &mut Ctx) -> CommandResult {
         ctx.store.notify(Class::Stream, "xgroup-destroy", key);
         // Who waits in the group is told.
         ctx.store.got_more(key);
-        ctx.effect_same(key);
+        ctx.effect_same();
     }
     ctx.reply.int(i64::from(was_there));
     Ok(())
@@ -199,7 +201,7 @@ fn delete_consumer(ctx: &mut Ctx) -> CommandResult {
     if deleted.is_some() {
         ctx.store.counted(key, 1);
         ctx.store.notify(Class::Stream, "xgroup-delconsumer", key);
-        ctx.effect_same(key);
+        ctx.effect_same();
     }
     ctx.reply.int(deleted.unwrap_or(0) as i64);
     Ok(())

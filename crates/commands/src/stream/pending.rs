@@ -40,7 +40,7 @@ fn xack(ctx: &mut Ctx) -> CommandResult {
     let acknowledged = ids.into_iter().filter(|&id| group.acknowledge(id)).count();
     if acknowledged > 0 {
         ctx.store.counted(key, acknowledged);
-        ctx.effect_same(key);
+        ctx.effect_same();
     }
     ctx.reply.int(acknowledged as i64);
     Ok(())

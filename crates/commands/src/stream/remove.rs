@@ -45,7 +45,7 @@ fn xdel(ctx: &mut Ctx) -> CommandResult {
     let deleted = ids.into_iter().filter(|&id| stream.log.delete(id)).count();
     if deleted > 0 {
         ctx.store.changed_elements(key, Class::Stream, "xdel", deleted);
-        ctx.effect_same(key);
+        ctx.effect_same();
     }
     ctx.reply.int(deleted as i64);
     Ok(())
@@ -201,7 +201,7 @@ fn finish(ctx: &mut Ctx, key: &[u8], acknowledged: usize, deleted: usize) -> Com
     }
     if acknowledged + deleted > 0 {
         ctx.store.counted(key, acknowledged);
-        ctx.effect_same(key);
+        ctx.effect_same();
     }
     Ok(())
 }

@@ -79,6 +79,6 @@ fn xsetid(ctx: &mut Ctx) -> CommandResult {
     ctx.reply.ok();
     ctx.store.counted(key, 1);
     ctx.store.notify(Class::Stream, "xsetid", key);
-    ctx.effect_same(key);
+    ctx.effect_same();
     Ok(())
 }

@@ -126,10 +126,12 @@ fn pending_count(stream: &Stream) -> usize {
 
 /// States the deletion of entries that a trim picked.
 pub(super) fn effect_of_picked(ctx: &mut Ctx, key: &[u8], picked: &[StreamId]) {
-    let texts: Vec<String> = picked.iter().map(StreamId::to_string).collect();
-    let mut effect: Vec<&[u8]> = vec![b"XDEL", key];
-    effect.extend(texts.iter().map(String::as_bytes));
-    ctx.store.effect(key, &effect);
+    ctx.store.effect_with(|store| {
+        let texts: Vec<String> = picked.iter().map(StreamId::to_string).collect();
+        let mut effect: Vec<&[u8]> = vec![b"XDEL", key];
+        effect.extend(texts.iter().map(String::as_bytes));
+        store.effect(&effect);
+    });
 }
 
 impl TrimOptions {
@@ -247,9 +249,9 @@ fn xtrim(ctx: &mut Ctx) -> CommandResult {
         ctx.store.counted(key, trimmed.acknowledged);
         if !trimmed.picked.is_empty() {
             effect_of_picked(ctx, key, &trimmed.picked);
-        } else if ctx.store.records_effects(key) {
+        } else if ctx.store.records_effects() {
             let len = len.to_string();
-            ctx.store.effect(key, &[&[&b"XTRIM"[..], key], &trim.effect(&len)[..]].concat());
+            ctx.store.effect(&[&[&b"XTRIM"[..], key], &trim.effect(&len)[..]].concat());
         }
     }
     ctx.reply.int(trimmed.count as i64);

@@ -91,7 +91,7 @@ fn add(ctx: &mut Ctx, increment: i64) -> CommandResult {
         }
     };
     ctx.store.changed(key, Class::String, "incrby");
-    ctx.effect_same(key);
+    ctx.effect_same();
     ctx.reply.int(sum);
     Ok(())
 }
@@ -125,7 +125,7 @@ fn incrbyfloat(ctx: &mut Ctx) -> CommandResult {
     // Not as an integer, even if it is one: so says `OBJECT ENCODING` in Redis.
     *ctx.store.upsert::<Str>(key)? = Str::text(text.as_slice());
     ctx.store.changed(key, Class::String, "incrbyfloat");
-    ctx.store.effect(key, &[b"SET", key, &text, b"KEEPTTL"]);
+    ctx.store.effect(&[b"SET", key, &text, b"KEEPTTL"]);
     ctx.reply.bulk(&text);
     Ok(())
 }

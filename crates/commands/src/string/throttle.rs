@@ -116,8 +116,10 @@ fn throttle(ctx: &mut Ctx) -> CommandResult {
         let (value, expiry_ms) = (arrival_ns.to_string(), div_ceil(arrival_ns, NS_PER_MS));
         ctx.store.set_string(key, value.as_bytes(), Some(expiry_ms));
         ctx.store.changed(key, Class::String, "set");
-        let expiry = expiry_ms.to_string();
-        ctx.store.effect(key, &[b"SET", key, value.as_bytes(), b"PXAT", expiry.as_bytes()]);
+        ctx.store.effect_with(|store| {
+            let expiry = expiry_ms.to_string();
+            store.effect(&[b"SET", key, value.as_bytes(), b"PXAT", expiry.as_bytes()]);
+        });
     }
     ctx.reply.array(5);
     ctx.reply.int(i64::from(verdict.arrival_ns.is_none()));

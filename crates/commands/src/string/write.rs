@@ -55,7 +55,7 @@ fn set(ctx: &mut Ctx) -> CommandResult {
     if ctx.args.len() == 3 {
         ctx.store.set_string(key, value, None);
         ctx.store.changed(key, Class::String, "set");
-        ctx.effect_same(key);
+        ctx.effect_same();
         ctx.reply.ok();
         return Ok(());
     }
@@ -95,10 +95,12 @@ fn store(ctx: &mut Ctx, key: &[u8], value: &[u8], expiry: Option<UnixMs>, expire
         ctx.store.notify(Class::Generic, "expire", key);
     }
     match expiry {
-        None => ctx.store.effect(key, &[b"SET", key, value]),
+        None => ctx.store.effect(&[b"SET", key, value]),
         Some(expiry) => {
-            let mut text = itoa::Buffer::new();
-            ctx.store.effect(key, &[b"SET", key, value, b"PXAT", text.format(expiry).as_bytes()]);
+            ctx.store.effect_with(|store| {
+                let mut text = itoa::Buffer::new();
+                store.effect(&[b"SET", key, value, b"PXAT", text.format(expiry).as_bytes()]);
+            });
         }
     }
 }
@@ -295,7 +297,7 @@ fn append(ctx: &mut Ctx) -> CommandResult {
         }
     };
     ctx.store.changed(key, Class::String, "append");
-    ctx.effect_same(key);
+    ctx.effect_same();
     ctx.reply.int(length as i64);
     Ok(())
 }
@@ -337,7 +339,7 @@ fn setrange(ctx: &mut Ctx) -> CommandResult {
     bytes[start..end].copy_from_slice(part);
     let length = bytes.len();
     ctx.store.changed(key, Class::String, "setrange");
-    ctx.effect_same(key);
+    ctx.effect_same();
     ctx.reply.int(length as i64);
     Ok(())
 }

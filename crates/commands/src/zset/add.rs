@@ -206,11 +206,13 @@ pub(crate) fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandRe
         match last {
             Some(sum) if options.increment => {
                 ctx.store.changed(key, Class::ZSet, "zincr");
-                ctx.store.effect(key, &[b"ZADD", key, DoubleBuffer::new().format(sum).as_bytes(), pairs[1]]);
+                ctx.store.effect_with(|store| {
+                    store.effect(&[b"ZADD", key, DoubleBuffer::new().format(sum).as_bytes(), pairs[1]]);
+                });
             }
             _ => {
                 ctx.store.changed_elements(key, Class::ZSet, "zadd", added + updated);
-                ctx.effect_same(key);
+                ctx.effect_same();
             }
         }
     }

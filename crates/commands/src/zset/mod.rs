@@ -25,8 +25,6 @@ use ds::zset::ZSet;
 use keyspace::Value;
 use resp::{DoubleBuffer, Proto, Reply};
 
-use crate::keys::rebuild;
-
 /// The sorted-set commands.
 pub const ENTRIES: &[Entry] = &[
     add::ZADD,
@@ -134,26 +132,30 @@ fn with_zadd(key: &[u8], members: &[(&[u8], f64)], run: impl FnOnce(&[&[u8]])) {
     run(&args);
 }
 
-/// Stores `result` under `key`, deletes the key if it is empty, and answers the number of members.
+/// Stores `result` under `key`, deletes the key if it is empty, and answers the number of members. The effect is the
+/// request: it depends on nothing but the sources, and the result may be large.
 fn store_result(ctx: &mut Ctx, key: &[u8], result: ZSet, event: &'static str) -> CommandResult {
-    store_counted(ctx, key, result, event, 1)
+    if put_result(ctx, key, result, event, 1) {
+        ctx.effect_same();
+    }
+    Ok(())
 }
 
-/// The same for a command that counts a stored set as `changes` changes.
-pub(crate) fn store_counted(
+/// Stores `result` under `key`, as so many changes, or deletes the key, and answers the number of members. If there are
+/// some, the answer is true, and the caller states the effect.
+pub(crate) fn put_result(
     ctx: &mut Ctx,
     key: &[u8],
     result: ZSet,
     event: &'static str,
     changes: usize,
-) -> CommandResult {
+) -> bool {
     ctx.reply.int(result.lend().len() as i64);
     if result.lend().is_empty() {
         ctx.store.delete(key);
-        return Ok(());
+        return false;
     }
     ctx.store.set(key, Value::ZSet(Box::new(result)));
     ctx.store.changed_elements(key, Class::ZSet, event, changes);
-    rebuild::record(&mut ctx.store, key);
-    Ok(())
+    true
 }

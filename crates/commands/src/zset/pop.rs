@@ -67,7 +67,7 @@ impl Pop {
 
     /// Pops from the set at `key` and answers; false, without an answer, if there is none.
     pub(super) fn run(&self, ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
-        let records = ctx.store.records_effects(key);
+        let records = ctx.store.records_effects();
         let Some(mut zset) = ctx.store.write_as::<ZSet>(key)? else { return Ok(false) };
         let taken = self.taken(zset.lend());
         let (len, count) = (zset.lend().len(), taken.len());
@@ -101,7 +101,7 @@ impl Pop {
         if records {
             let words = [&b"ZREM"[..], key];
             let effect: Vec<&[u8]> = words.into_iter().chain(gone.iter().map(Vec::as_slice)).collect();
-            ctx.store.effect(key, &effect);
+            ctx.store.effect(&effect);
         }
         ctx.store.delete_if_empty(key);
         Ok(true)

@@ -102,7 +102,7 @@ fn finish(ctx: &mut Ctx, removed: usize, event: &'static str) -> CommandResult {
     let key = ctx.args[1];
     if removed > 0 {
         ctx.store.changed_elements(key, Class::ZSet, event, removed);
-        ctx.effect_same(key);
+        ctx.effect_same();
         ctx.store.delete_if_empty(key);
     }
     ctx.reply.int(removed as i64);

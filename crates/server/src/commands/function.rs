@@ -165,7 +165,7 @@ fn note_change(ctx: &mut Ctx) {
     let first = ctx.store.entered()[0];
     ctx.store.tx.wrote = true;
     ctx.store.tx.hold.shard_mut(first).stats.changes.add(1);
-    ctx.store.effect_on(first, ctx.args);
+    ctx.effect_same();
 }
 
 const FUNCTION_LOAD: Entry = Entry {
@@ -519,9 +519,9 @@ fn function_help(ctx: &mut Ctx) -> CommandResult {
 #[cfg(test)]
 mod tests {
     use command::Client;
+    use effectlog::{Record, Recorder, Tape, Unit};
     use proactor::{SimConfig, SimNet};
     use resp::{Output, Proto};
-    use shard::ShardId;
 
     use crate::session::Session;
     use crate::simulated::simulate;
@@ -532,15 +532,17 @@ redis.register_function('count', function(keys, args) return redis.call('INCRBY'
     const DRAW: &[u8] =
         b"#!lua name=b\nredis.register_function('draw', function(keys) return redis.call('SPOP', keys[1]) end)";
 
-    /// The only thread of a server of its own, with a client at it.
-    fn with_thread(test: impl FnOnce(&mut Thread)) {
+    /// The only thread of a server of its own, with a client at it; it records.
+    fn with_thread(test: impl FnOnce(&mut Thread, &Tape)) {
         let net = SimNet::new(1, SimConfig::default());
         let args = ["--proactor_threads=1", "--port=1"].map(str::to_owned);
         let (_server, mut threads) = simulate(&args, &net, "server");
         let thread = threads[0].thread_mut();
         let access = thread.host.shared.users.access();
         thread.host.current = Some(Box::new(Session::new(Client::internal(0, Proto::Resp2), access, 0)));
-        test(thread);
+        let tape = Tape::default();
+        thread.tx.record = Recorder::new(tape.track());
+        test(thread, &tape);
         thread.host.current = None;
     }
 
@@ -551,89 +553,86 @@ redis.register_function('count', function(keys, args) return redis.call('INCRBY'
         out.to_vec()
     }
 
-    /// Enters all shards and takes their effects; from now on there are such.
-    fn effects(thread: &mut Thread) -> Vec<Vec<Box<[u8]>>> {
-        let ids: Vec<ShardId> = thread.host.shared.shards.ids().collect();
-        thread.tx.hold.try_enter_all(&ids, true).expect("nobody else is there");
-        let mut all = Vec::new();
-        for id in ids {
-            let effects = &mut thread.tx.hold.shard_mut(id).effects;
-            effects.record(true);
-            all.extend(effects.take().into_iter().map(|effect| effect.args));
-        }
-        thread.leave_all();
-        all
+    /// What was recorded since the last look, oldest first.
+    fn effects(tape: &Tape) -> Vec<Vec<Vec<u8>>> {
+        let records = tape.take();
+        let effects = records.iter().flat_map(Record::units).flat_map(Unit::effects);
+        effects.map(|effect| effect.args().into_iter().map(<[u8]>::to_vec).collect()).collect()
     }
 
     /// Runs `args`, whose reply begins with `reply`: what of it another store would have to run is `expected`.
     #[track_caller]
-    fn check(thread: &mut Thread, args: &[&[u8]], reply: &str, expected: &[&[&[u8]]]) {
+    fn check(thread: &mut Thread, tape: &Tape, args: &[&[u8]], reply: &str, expected: &[&[&[u8]]]) {
         let text = String::from_utf8_lossy(&run(thread, args)).into_owned();
         assert!(text.starts_with(reply), "{text}");
-        let effects = effects(thread);
+        let effects = effects(tape);
         let effects: Vec<Vec<&[u8]>> =
-            effects.iter().map(|effect| effect.iter().map(|arg| &**arg).collect()).collect();
+            effects.iter().map(|effect| effect.iter().map(Vec::as_slice).collect()).collect();
         assert_eq!(effects, expected);
     }
 
     #[test]
     fn what_changes_libraries_is_its_own_effect() {
-        with_thread(|thread| {
-            effects(thread);
+        with_thread(|thread, tape| {
+            effects(tape);
             let load: &[&[u8]] = &[b"FUNCTION", b"LOAD", COUNT];
-            check(thread, load, "$1\r\na\r\n", &[load]);
-            check(thread, load, "-ERR Library 'a' already exists", &[]);
+            check(thread, tape, load, "$1\r\na\r\n", &[load]);
+            check(thread, tape, load, "-ERR Library 'a' already exists", &[]);
             let replace: &[&[u8]] = &[b"function", b"load", b"replace", DRAW];
-            check(thread, replace, "$1\r\nb\r\n", &[replace]);
-            check(thread, &[b"FUNCTION", b"LOAD", b"x"], "-ERR Missing library metadata", &[]);
-            check(thread, &[b"FUNCTION", b"LIST"], "*2\r\n", &[]);
+            check(thread, tape, replace, "$1\r\nb\r\n", &[replace]);
+            check(thread, tape, &[b"FUNCTION", b"LOAD", b"x"], "-ERR Missing library metadata", &[]);
+            check(thread, tape, &[b"FUNCTION", b"LIST"], "*2\r\n", &[]);
             let dump = run(thread, &[b"FUNCTION", b"DUMP"]);
             let payload = &dump[dump.iter().position(|byte| *byte == b'\n').unwrap() + 1..dump.len() - 2];
             let delete: &[&[u8]] = &[b"FUNCTION", b"DELETE", b"a"];
-            check(thread, delete, "+OK", &[delete]);
-            check(thread, delete, "-ERR Library not found", &[]);
-            check(thread, &[b"FUNCTION", b"RESTORE", payload], "-ERR Library b already exists", &[]);
+            check(thread, tape, delete, "+OK", &[delete]);
+            check(thread, tape, delete, "-ERR Library not found", &[]);
+            check(thread, tape, &[b"FUNCTION", b"RESTORE", payload], "-ERR Library b already exists", &[]);
             let restore: &[&[u8]] = &[b"FUNCTION", b"RESTORE", payload, b"REPLACE"];
-            check(thread, restore, "+OK", &[restore]);
+            check(thread, tape, restore, "+OK", &[restore]);
             let flush: &[&[u8]] = &[b"FUNCTION", b"FLUSH", b"ASYNC"];
-            check(thread, flush, "+OK", &[flush]);
+            check(thread, tape, flush, "+OK", &[flush]);
         });
     }
 
     #[test]
     fn the_effects_of_a_function_are_those_of_its_commands() {
-        with_thread(|thread| {
+        with_thread(|thread, tape| {
             run(thread, &[b"FUNCTION", b"LOAD", COUNT]);
             run(thread, &[b"FUNCTION", b"LOAD", DRAW]);
             run(thread, &[b"SADD", b"set", b"member"]);
-            effects(thread);
-            check(thread, &[b"FCALL", b"count", b"1", b"k", b"5"], ":5\r\n", &[&[b"INCRBY", b"k", b"5"]]);
+            effects(tape);
             check(
                 thread,
+                tape,
+                &[b"FCALL", b"count", b"1", b"k", b"5"],
+                ":5\r\n",
+                &[&[b"INCRBY", b"k", b"5"]],
+            );
+            check(
+                thread,
+                tape,
                 &[b"FCALL", b"draw", b"1", b"set"],
                 "$6\r\nmember",
                 &[&[b"SREM", b"set", b"member"]],
             );
-            check(thread, &[b"FCALL", b"draw", b"1", b"set"], "$-1\r\n", &[]);
+            check(thread, tape, &[b"FCALL", b"draw", b"1", b"set"], "$-1\r\n", &[]);
         });
     }
 
     #[test]
     fn a_script_can_be_silent_of_what_it_does() {
-        with_thread(|thread| {
-            effects(thread);
+        with_thread(|thread, tape| {
+            effects(tape);
             let part: &[u8] =
                 b"redis.call('SET', 'a', 1) redis.set_repl(redis.REPL_NONE) redis.call('SET', 'b', 2)
                 redis.set_repl(redis.REPL_ALL) redis.call('SET', 'c', 3) redis.set_repl(redis.REPL_NONE)";
             let eval: &[&[u8]] = &[b"EVAL", part, b"3", b"a", b"b", b"c"];
-            let mut expected: [&[&[u8]]; 2] = [&[b"SET", b"a", b"1"], &[b"SET", b"c", b"3"]];
-            // Effects are in the order of their shards.
-            let shard = |key| thread.host.shared.shards.placement().shard(key);
-            expected.sort_by_key(|effect| shard(effect[1]));
-            check(thread, eval, "$-1\r\n", &expected);
-            check(thread, &[b"GET", b"b"], "$1\r\n2\r\n", &[]);
+            let expected: [&[&[u8]]; 2] = [&[b"SET", b"a", b"1"], &[b"SET", b"c", b"3"]];
+            check(thread, tape, eval, "$-1\r\n", &expected);
+            check(thread, tape, &[b"GET", b"b"], "$1\r\n2\r\n", &[]);
             // It lasts as long as the script.
-            check(thread, &[b"DEL", b"b"], ":1\r\n", &[&[b"DEL", b"b"]]);
+            check(thread, tape, &[b"DEL", b"b"], ":1\r\n", &[&[b"DEL", b"b"]]);
         });
     }
 }

@@ -3,10 +3,11 @@
 use std::fmt::Display;
 use std::sync::atomic::Ordering;
 
-use command::{CommandResult, Flag, Group, Mode, Route};
+use command::{Client, CommandResult, Flag, Group, Mode, Route};
 use keyspace::UnixMs;
 use resp::memcached::number::{parse_i32, parse_u32};
 use resp::memcached::{Verb, has_noreply};
+use resp::{Output, Proto};
 
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::settings::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
@@ -123,21 +124,21 @@ fn flush_all(ctx: &mut Ctx) -> CommandResult {
 }
 
 impl Thread {
-    /// Empties database 0 if a `flush_all` wanted that by now.
+    /// Empties database 0 if a `flush_all` wanted that by now; where shards are taken for long, at the next try.
     pub(crate) fn flush_if_due(&mut self) {
-        use command::{Client, OwnedArgs, Task, Work};
-
         let shared = self.host.shared;
         if shared.flush_at.load(Ordering::Relaxed) > self.tx.now {
             return;
         }
-        shared.flush_at.store(UnixMs::MAX, Ordering::Relaxed);
-        let command = shared.table.declared(b"flushdb").expect("there is such a command");
-        for id in shared.shards.ids() {
-            let client = Client { thread: self.host.id, ..Client::internal(0, resp::Proto::Resp2) };
-            let task = Task::new(Work::Restore(command.id), id, client, OwnedArgs::new(&[b"flushdb"]));
-            self.send_task(id, task);
+        if self.enters_all() {
+            shared.flush_at.store(UnixMs::MAX, Ordering::Relaxed);
+            let command = shared.table.declared(b"flushdb").expect("there is such a command");
+            let (client, mut out) = (Client::internal(0, Proto::Resp2), Output::new());
+            self.tx.run(command, &[b"flushdb"], &client, &mut self.host, &mut out);
+            self.tx.finish(&mut self.host);
         }
+        self.leave_all();
+        self.post_all();
     }
 }
 

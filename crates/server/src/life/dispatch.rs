@@ -340,20 +340,19 @@ impl Thread {
     /// Leaves every shard of the running transaction, and runs what was delegated meanwhile.
     #[inline]
     pub(crate) fn leave_all(&mut self) {
-        let has_posts = !self.tx.posts.is_empty();
-        if has_posts {
-            self.send_events();
-            self.send_published();
+        if !self.tx.has_news() {
+            if !self.tx.hold.leave_or_keep_all() {
+                self.drain_kept();
+            }
+            return;
         }
-        let mut all_left = true;
-        while let Some(&id) = self.tx.hold.entered().last() {
-            all_left &= self.tx.hold.leave_or_keep(id);
-        }
-        if has_posts {
-            self.host.wake_sleepers();
-            // Before anything of this client is delegated: its messages keep their order.
-            self.post_all();
-        }
+        self.tx.commit();
+        self.send_events();
+        self.send_published();
+        let all_left = self.tx.hold.leave_or_keep_all();
+        self.host.wake_sleepers();
+        // Before anything of this client is delegated: its messages keep their order.
+        self.post_all();
         if !all_left {
             self.drain_kept();
         }

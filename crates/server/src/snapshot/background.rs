@@ -274,7 +274,7 @@ impl Thread {
     }
 
     /// Enters all shards, unless some are taken for long.
-    pub(super) fn enters_all(&mut self) -> bool {
+    pub(crate) fn enters_all(&mut self) -> bool {
         self.leave_all();
         let shared = self.host.shared;
         let ids: Vec<ShardId> = shared.shards.ids().collect();

@@ -521,7 +521,7 @@ fn replace(tx: &mut Tx, id: ShardId, db: u32, new: Db) {
             shard.ready.push(Ready { db, key: key.into(), was_lost });
         }
     }
-    tx.has_ready |= !shard.ready.is_empty();
+    tx.is_unfinished |= !shard.ready.is_empty();
     tx.wrote = true;
     if !old.is_empty() || old.is_cut() {
         tx.posts.push(Post::Free(Garbage::Db(old)));

@@ -1,0 +1,38 @@
+//! DARTER.MARK: what memcached's clients attach to an item, as an effect.
+//!
+//! The protocol of Redis has no word for flags and cas numbers. A journal that lost them would give clients of memcached's
+//! protocol other values back than they stored, because libraries say in the flags how a value is encoded.
+
+use command::Flag::*;
+use command::KeyFlag::*;
+use command::{Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, string};
+use keyspace::Marks;
+
+pub(super) const DARTER_MARK: Entry = Entry {
+    name: "darter.mark",
+    summary: "Sets the flags and the cas number that clients of memcached's protocol see.",
+    since: "",
+    group: Group::Generic,
+    arity: 3,
+    flags: &[Write, Fast],
+    acl: &[Acl::Keyspace, Acl::Dangerous],
+    keys: &[KeySpec::one(1, &[RW, Update])],
+    args: &[key("key", 0), string("marks")],
+    reply: Shape::Int,
+    note: "Of Darter, for its own journal: `flags [cas [state]]`",
+    run: Run::Function(darter_mark),
+    ..Entry::DEFAULT
+};
+
+fn darter_mark(ctx: &mut Ctx) -> CommandResult {
+    let key = ctx.args[1];
+    let marks = Marks::from_text(ctx.args[2]).ok_or(CommandError::fixed("ERR invalid marks"))?;
+    let is_there = ctx.store.write(key).is_some();
+    if is_there {
+        ctx.store.set_marks(key, marks);
+        ctx.store.touched(key, 1);
+        ctx.effect_same();
+    }
+    ctx.reply.int(is_there.into());
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! What transactions changed, as commands that make the same changes to another store.
+//!
+//! An *effect* is one command of Redis' protocol: not the request, but what it did. A *unit* is what one top-level command,
+//! `EXEC` or script did, together with the waiters that it served; it is atomic. A *record* is what was done while shards
+//! were held without being left in between: one unit or several. A thread's [`Recorder`] encodes effects as they are
+//! stated and hands a whole record to its [`Sink`] *before any of the shards is left*, so nobody sees a change whose
+//! record has no place in the order yet.
+//!
+//! ```text
+//!   commands ──state──▶ Recorder ──commit──▶ Sink (a Tape) ──take──▶ records in order ──▶ Stream (bytes of replication)
+//! ```
+//!
+//! Invariants: a record is whole or not there; two records that met in a shard are in the order in which they did; an
+//! effect depends neither on the clock nor on chance, nor on anything but the effects before it.
+//!
+//! Not here: I/O, clocks, rings between threads, files. Who states effects: crate `command`.
+
+#![forbid(unsafe_code)]
+
+mod record;
+mod recorder;
+mod stream;
+mod tape;
+
+pub use record::{Effect, Effects, Record, Unit, Units};
+pub use recorder::{Recorder, Sink};
+pub use stream::Stream;
+pub use tape::Tape;

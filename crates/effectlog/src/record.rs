@@ -1,0 +1,200 @@
+//! A record: units of effects in one buffer.
+//!
+//! ```text
+//!   record   unit, unit, …
+//!   unit     count of effects, u32 │ bytes of effects, u32 │ effect, effect, …
+//!   effect   database, u32 │ bytes of command, u32 │ command: `*<count>\r\n`, and `$<bytes>\r\n<bytes>\r\n` for each argument
+//! ```
+//!
+//! Numbers are little-endian. A command is encoded as the replication stream has it, so whoever writes the stream only
+//! copies. The heads of the last unit are filled in when it ends; a unit without effects leaves nothing.
+
+/// Bytes of the two numbers before a unit, and before an effect.
+const HEAD_BYTES: usize = 8;
+
+/// Effects in the order in which they happened.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Record {
+    bytes: Vec<u8>,
+    /// The unit that is not complete: where its head lies, and how many effects it has.
+    open: Option<(usize, u32)>,
+}
+
+impl Record {
+    /// Adds the effect of running `args` against database `db` to the last unit; begins one if none is open.
+    ///
+    /// # Panics
+    /// If the effects of one unit or the arguments of one effect take 4 GiB.
+    pub fn push(&mut self, db: u32, args: &[&[u8]]) {
+        let bytes = &mut self.bytes;
+        let (_, count) = self.open.get_or_insert_with(|| {
+            let start = bytes.len();
+            bytes.extend_from_slice(&[0; HEAD_BYTES]);
+            (start, 0)
+        });
+        *count += 1;
+        let head = bytes.len();
+        bytes.extend_from_slice(&[0; HEAD_BYTES]);
+        write_number(bytes, b'*', args.len());
+        for arg in args {
+            write_number(bytes, b'$', arg.len());
+            bytes.extend_from_slice(arg);
+            bytes.extend_from_slice(b"\r\n");
+        }
+        fill(bytes, head, db);
+    }
+
+    /// Ends the unit, if one is open.
+    pub fn end_unit(&mut self) {
+        if let Some((head, count)) = self.open.take() {
+            fill(&mut self.bytes, head, count);
+        }
+    }
+
+    /// Whether it has no effects.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Its units. All must have ended.
+    pub fn units(&self) -> Units<'_> {
+        debug_assert!(self.open.is_none(), "a unit that is not complete is nobody's business");
+        Units(&self.bytes)
+    }
+
+    /// Empties it; keeps at most `bytes_max` of memory.
+    pub(crate) fn clear(&mut self, bytes_max: usize) {
+        self.open = None;
+        self.bytes.clear();
+        self.bytes.shrink_to(bytes_max);
+    }
+}
+
+/// Writes the head at `head`: `number`, and how many bytes have come after the head.
+fn fill(bytes: &mut [u8], head: usize, number: u32) {
+    let length = u32::try_from(bytes.len() - head - HEAD_BYTES).expect("an effect is smaller than 4 GiB");
+    bytes[head..][..4].copy_from_slice(&number.to_le_bytes());
+    bytes[head + 4..][..4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Takes what begins with a head off the front of `bytes`: its number, and the bytes after the head.
+fn split<'r>(bytes: &mut &'r [u8]) -> Option<(u32, &'r [u8])> {
+    let (number, rest) = bytes.split_first_chunk::<4>()?;
+    let (length, rest) = rest.split_first_chunk::<4>()?;
+    let (body, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    *bytes = rest;
+    Some((u32::from_le_bytes(*number), body))
+}
+
+/// Writes `<sign><number>\r\n`.
+pub(crate) fn write_number(bytes: &mut Vec<u8>, sign: u8, number: usize) {
+    bytes.push(sign);
+    bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    bytes.extend_from_slice(b"\r\n");
+}
+
+/// The units of a record, oldest first.
+#[derive(Clone, Debug)]
+pub struct Units<'r>(&'r [u8]);
+
+impl<'r> Iterator for Units<'r> {
+    type Item = Unit<'r>;
+
+    fn next(&mut self) -> Option<Unit<'r>> {
+        let (count, effects) = split(&mut self.0)?;
+        Some(Unit { count, effects })
+    }
+}
+
+/// What happens as a whole or not at all. It has at least one effect.
+#[derive(Clone, Copy, Debug)]
+pub struct Unit<'r> {
+    count: u32,
+    effects: &'r [u8],
+}
+
+impl<'r> Unit<'r> {
+    /// Whether it takes `MULTI` and `EXEC` to keep its effects together.
+    pub fn is_transaction(self) -> bool {
+        self.count > 1
+    }
+
+    /// Its effects, in order.
+    pub fn effects(self) -> Effects<'r> {
+        Effects(self.effects)
+    }
+}
+
+/// The effects of a unit, in order.
+#[derive(Clone, Debug)]
+pub struct Effects<'r>(&'r [u8]);
+
+impl<'r> Iterator for Effects<'r> {
+    type Item = Effect<'r>;
+
+    fn next(&mut self) -> Option<Effect<'r>> {
+        let (db, command) = split(&mut self.0)?;
+        Some(Effect { db, command })
+    }
+}
+
+/// A command that makes a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Effect<'r> {
+    /// The database it is run against.
+    pub db: u32,
+    /// The command as the protocol has it.
+    pub command: &'r [u8],
+}
+
+impl<'r> Effect<'r> {
+    /// The command's arguments, its name first.
+    pub fn args(self) -> Vec<&'r [u8]> {
+        let mut rest = self.command;
+        let mut args = Vec::with_capacity(take_number(&mut rest));
+        while !rest.is_empty() {
+            let length = take_number(&mut rest);
+            args.push(&rest[..length]);
+            rest = &rest[length + b"\r\n".len()..];
+        }
+        args
+    }
+}
+
+/// Takes a line that [`write_number`] wrote off the front.
+fn take_number(rest: &mut &[u8]) -> usize {
+    let end = rest.iter().position(|byte| *byte == b'\r').expect("a line ends");
+    let number = rest[1..end].iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0'));
+    *rest = &rest[end + b"\r\n".len()..];
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_and_effects_are_read_back() {
+        let mut record = Record::default();
+        assert!(record.is_empty());
+        record.end_unit();
+        record.push(3, &[b"SET", b"k", b"\r\n$1"]);
+        record.end_unit();
+        record.end_unit();
+        record.push(0, &[b"DEL", b""]);
+        record.push(u32::MAX, &[b"FLUSHALL"]);
+        record.end_unit();
+        let units: Vec<Vec<(u32, Vec<&[u8]>)>> = record
+            .units()
+            .map(|unit| unit.effects().map(|effect| (effect.db, effect.args())).collect())
+            .collect();
+        let expected: [&[(u32, &[&[u8]])]; 2] =
+            [&[(3, &[b"SET", b"k", b"\r\n$1"])], &[(0, &[b"DEL", b""]), (u32::MAX, &[b"FLUSHALL"])]];
+        let expected = expected.map(|unit| unit.iter().map(|(db, args)| (*db, args.to_vec())).collect());
+        assert_eq!(units, expected.map(|unit: Vec<(u32, Vec<&[u8]>)>| unit));
+        let is_transaction: Vec<bool> = record.units().map(Unit::is_transaction).collect();
+        assert_eq!(is_transaction, [false, true]);
+        record.clear(0);
+        assert!(record.is_empty() && record.units().next().is_none());
+    }
+}

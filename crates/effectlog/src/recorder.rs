@@ -1,0 +1,56 @@
+//! The recorder of one thread: where its transactions state their effects.
+//!
+//! It records if it was given a [`Sink`]. If not, [`Recorder::is_on`] is the only thing that anybody asks of it.
+
+use crate::record::Record;
+
+/// Memory that is kept for the next record.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+
+/// Takes the records of one thread.
+pub trait Sink: Send {
+    /// `record` is complete. The shards that it changed are still held: what is given to it here as its place in the order
+    /// is larger than that of every record that changed them before.
+    fn publish(&mut self, record: &Record);
+}
+
+/// Encodes the effects of one thread's transactions.
+#[derive(Default)]
+pub struct Recorder {
+    sink: Option<Box<dyn Sink>>,
+    record: Record,
+}
+
+impl Recorder {
+    /// A recorder whose records go to `sink`.
+    pub fn new(sink: Box<dyn Sink>) -> Self {
+        Recorder { sink: Some(sink), record: Record::default() }
+    }
+
+    /// Whether effects are recorded: spares stating them.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.sink.is_some()
+    }
+
+    /// States that running `args` against database `db` makes a change that was made.
+    pub fn push(&mut self, db: u32, args: &[&[u8]]) {
+        self.record.push(db, args);
+    }
+
+    /// A top-level command, `EXEC` or script is complete, and so are those whom it served.
+    pub fn end_unit(&mut self) {
+        self.record.end_unit();
+    }
+
+    /// Hands over what was recorded. To be called before any shard is left that it changed.
+    pub fn commit(&mut self) {
+        self.record.end_unit();
+        if let Some(sink) = &mut self.sink
+            && !self.record.is_empty()
+        {
+            sink.publish(&self.record);
+        }
+        self.record.clear(KEPT_BYTES_MAX);
+    }
+}

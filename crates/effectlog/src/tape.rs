@@ -1,0 +1,88 @@
+//! A tape: the records of all threads in memory, put in order. Tests read it.
+//!
+//! Each thread writes to a track of its own. The order comes from a stamp that a record gets while the shards that it
+//! changed are held: of two records that met in a shard, the later one takes its stamp after the earlier one did. The
+//! stamps come from one counter, which is a line that all threads write: good enough for a test. A log that is always on
+//! wants stamps that threads make by themselves.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::record::Record;
+use crate::recorder::Sink;
+
+/// A record and its place in the order.
+type Stamped = (u64, Record);
+
+/// What all threads have recorded; clones are the same tape.
+#[derive(Clone, Debug, Default)]
+pub struct Tape(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    last_stamp: AtomicU64,
+    tracks: Mutex<Vec<Arc<Mutex<Vec<Stamped>>>>>,
+}
+
+/// Where one thread's records go.
+#[derive(Debug)]
+struct Track {
+    tape: Tape,
+    records: Arc<Mutex<Vec<Stamped>>>,
+}
+
+impl Tape {
+    /// A sink for one more thread.
+    pub fn track(&self) -> Box<dyn Sink> {
+        let records = Arc::default();
+        locked(&self.0.tracks).push(Arc::clone(&records));
+        Box::new(Track { tape: self.clone(), records })
+    }
+
+    /// Takes what was recorded since the last time, in order. Nobody may be recording meanwhile.
+    pub fn take(&self) -> Vec<Record> {
+        let tracks = locked(&self.0.tracks);
+        let mut records: Vec<Stamped> =
+            tracks.iter().flat_map(|track| std::mem::take(&mut *locked(track))).collect();
+        records.sort_unstable_by_key(|(stamp, _)| *stamp);
+        records.into_iter().map(|(_, record)| record).collect()
+    }
+}
+
+impl Sink for Track {
+    fn publish(&mut self, record: &Record) {
+        // Relaxed: the batons already order those that met.
+        let stamp = self.tape.0.last_stamp.fetch_add(1, Ordering::Relaxed);
+        locked(&self.records).push((stamp, record.clone()));
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::Recorder;
+
+    #[test]
+    fn records_of_several_threads_come_in_the_order_of_their_commits() {
+        let tape = Tape::default();
+        let mut threads = [Recorder::new(tape.track()), Recorder::new(tape.track())];
+        for (number, thread) in [0, 1, 1, 0].into_iter().enumerate() {
+            threads[thread].push(number as u32, &[b"A"]);
+            threads[thread].commit();
+            threads[thread].commit();
+        }
+        let dbs: Vec<u32> = tape
+            .take()
+            .iter()
+            .flat_map(|record| {
+                record.units().flat_map(|unit| unit.effects().map(|e| e.db)).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(dbs, [0, 1, 2, 3]);
+        assert!(tape.take().is_empty());
+    }
+}

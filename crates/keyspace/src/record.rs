@@ -34,8 +34,8 @@ pub use change::RecordMut;
 
 use content::Content;
 use layout::{
-    ACCESS_MASK, COLLECTION, EXPIRY_BYTES, HEAD_BYTES, INT, MARKED, NARROW_LENGTHS_AT, NO_EXPIRY, Parts,
-    Wide, Word,
+    ACCESS_MASK, ALIGN, COLLECTION, EXPIRY_BYTES, HEAD_BYTES, INT, MARKED, NARROW_LENGTHS_AT, NO_EXPIRY,
+    Parts, WIDE_HEAD_BYTES, Word,
 };
 
 use crate::config::UnixMs;
@@ -56,6 +56,17 @@ pub struct Record {
     /// Made by [`Record::narrow`] or [`Record::wide`]; owned.
     block: NonNull<u8>,
 }
+
+/// The head of a wide record.
+#[repr(C)]
+struct Wide {
+    word: Word,
+    key_len: u32,
+    value: Value,
+}
+
+// What the layout counts with.
+const _: () = assert!(size_of::<Wide>() == WIDE_HEAD_BYTES && align_of::<Wide>() == ALIGN);
 
 // SAFETY: a record owns its block, and nothing in it is tied to a thread.
 unsafe impl Send for Record {}

@@ -2,10 +2,13 @@
 
 use std::ptr::NonNull;
 
-use super::layout::{COLLECTION, HEAD_BYTES, INT, ITEMS_MAX, NARROW_BYTES_MAX, Parts};
+use super::layout::{COLLECTION, HEAD_BYTES, INT, NARROW_BYTES_MAX, Parts};
 use super::write;
 use crate::string::StrRef;
 use crate::value::{PACKED_TAGS, ValueRef};
+
+/// Items of a collection in a narrow record at most.
+const ITEMS_MAX: usize = u16::MAX as usize / PACKED_TAGS as usize;
 
 /// What a narrow record can have as its value.
 #[derive(Clone, Copy)]

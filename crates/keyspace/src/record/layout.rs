@@ -4,7 +4,6 @@ use std::alloc::Layout;
 
 use crate::config::UnixMs;
 use crate::marks::MARKS_BYTES;
-use crate::value::{PACKED_TAGS, Value};
 
 /// Bytes of the expiry by its form: none, one of the next 8,900 years, any, any with marks behind it.
 pub(super) const EXPIRY_BYTES: [usize; 4] = [0, 6, 8, 8];
@@ -40,19 +39,11 @@ pub(super) const INT: u16 = (1 << 12) - 1;
 pub(super) const COLLECTION: u16 = NARROW_BYTES_MAX as u16 + 1;
 /// The head of a collection: its tag, 4 bits, and above them the number of its items.
 pub(super) const HEAD_BYTES: usize = size_of::<u16>();
-/// Items of a collection in a narrow record at most.
-pub(super) const ITEMS_MAX: usize = u16::MAX as usize / PACKED_TAGS as usize;
 
 /// All records are aligned to this and have a multiple of it, as the allocator has it.
-const ALIGN: usize = align_of::<Wide>();
-
-/// The head of a wide record.
-#[repr(C)]
-pub(super) struct Wide {
-    pub(super) word: Word,
-    pub(super) key_len: u32,
-    pub(super) value: Value,
-}
+pub(super) const ALIGN: usize = 8;
+/// Bytes of the head of a wide record: word, length of the key, value.
+pub(super) const WIDE_HEAD_BYTES: usize = 32;
 
 /// What every record begins with; its bits are in the head of `record.rs`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -156,10 +147,10 @@ impl Parts {
 
     #[inline]
     pub(super) fn wide(form: usize, key_len: usize) -> Self {
-        let expiry_at = size_of::<Wide>() + key_len;
+        let expiry_at = WIDE_HEAD_BYTES + key_len;
         Parts {
             layout: layout(expiry_at + TAIL_BYTES[form]),
-            key: (size_of::<Wide>(), key_len),
+            key: (WIDE_HEAD_BYTES, key_len),
             expiry_at,
             content: None,
         }

@@ -3,49 +3,25 @@
 //! A command travels `life/pipeline.rs` (bytes → arguments) → `life/dispatch.rs` (which shards, entered, delegated or
 //! queued) → its function → the connection's output, or `life/homecoming.rs` if it ran on another thread.
 
-mod accounting;
-mod bounds;
 mod clients;
 mod commands;
-mod connections;
-mod crash;
-mod cron;
-mod cross_protocol;
-mod daemon;
-mod defrag;
 mod error;
-mod eviction;
-mod latency_monitor;
-mod library_store;
 mod life;
-mod listeners;
-mod log;
 mod memcached;
 mod message;
-mod monitor;
-mod parser;
-mod patterns;
+mod observe;
 mod populate;
-mod processors;
-mod pubsub;
-mod roamed;
-mod roaming;
-mod script_store;
-mod scripting;
+mod process;
+mod scripts;
 mod session;
 mod settings;
 mod shared;
-mod shutdown;
 mod simulated;
 mod snapshot;
 mod start;
-mod stats;
-mod supervisor;
-mod system;
+mod subscribers;
 mod thread;
-mod timers;
-mod totals;
-mod tracking;
+mod upkeep;
 mod users;
 mod version;
 

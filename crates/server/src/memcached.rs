@@ -7,7 +7,7 @@ use proactor::{CloseMode, ConnId};
 use resp::Output;
 use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Verb, Words};
 
-use crate::bounds::is_enough_output;
+use crate::clients::bounds::is_enough_output;
 use crate::life::pipeline::{ROUNDS_PER_TURN, leave_rest};
 use crate::settings::MEMCACHED_ITEM_SIZE_MAX;
 use crate::thread::Thread;

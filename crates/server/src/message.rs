@@ -6,13 +6,13 @@ use command::{Client, Post, Published, Task};
 use proactor::Socket;
 use shard::Node;
 
+use crate::clients::listeners::Listening;
 use crate::commands::migrate::delivery::Returned;
 use crate::life::gather::{Answer, Question};
-use crate::listeners::Listening;
 use crate::populate::Share;
 use crate::session::Protocol;
 use crate::snapshot::Loaded;
-use crate::tracking::Keys;
+use crate::subscribers::invalidation::Keys;
 
 /// A message in a thread's inbox.
 pub(crate) enum Message {

@@ -18,8 +18,8 @@ use shard::ShardId;
 
 use crate::life::state::Part;
 use crate::message::Message;
+use crate::process::system;
 use crate::settings::{MAXMEMORY, Settings};
-use crate::system;
 use crate::thread::{Thread, ThreadHost};
 
 /// Numbers that are sorted by shard at a time, and bytes of values.

@@ -10,7 +10,7 @@ use shard::{Scope, WatchFlag};
 
 use crate::commands::migrate::delivery::Migration;
 use crate::life::state::State;
-use crate::tracking::{Caching, ClientTracking};
+use crate::subscribers::invalidation::{Caching, ClientTracking};
 
 /// What is spoken on a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -27,9 +27,9 @@ use ds::zset::ZSetLimits;
 use keyspace::{Config, Lfu};
 use resp::Limits;
 
-use crate::eviction::{Policy, Rank};
-use crate::processors::ThreadCount;
+use crate::process::processors::ThreadCount;
 use crate::shared::EntryMode;
+use crate::upkeep::eviction::{Policy, Rank};
 
 pub(crate) use effect::Effect;
 pub(crate) use found::{Found, rename};

@@ -13,20 +13,20 @@ use keyspace::Config;
 use proactor::{Inbox, Node, Waker};
 use shard::{Placement, Subscriber};
 
+use crate::clients::cross_protocol::AttackLog;
+use crate::clients::listeners::Listeners;
 use crate::commands::migrate::delivery::Migrations;
 use crate::commands::own::Functions;
-use crate::cross_protocol::AttackLog;
-use crate::eviction::Exceeded;
-use crate::library_store::LibraryStore;
-use crate::listeners::Listeners;
 use crate::message::Message;
-use crate::patterns::Patterns;
-use crate::script_store::{ScriptStore, SlowKind, SlowScript};
+use crate::observe::stats::ThreadStats;
+use crate::observe::totals::Watch;
+use crate::process::shutdown::Shutdown;
+use crate::scripts::libraries::LibraryStore;
+use crate::scripts::store::{ScriptStore, SlowKind, SlowScript};
 use crate::settings::Settings;
-use crate::shutdown::Shutdown;
 use crate::snapshot::Snapshots;
-use crate::stats::ThreadStats;
-use crate::totals::Watch;
+use crate::subscribers::patterns::Patterns;
+use crate::upkeep::eviction::Exceeded;
 
 /// A thread as the others see it.
 pub(crate) struct Remote {

@@ -1,7 +1,7 @@
 //! Starting and stopping a server: settings, listeners, threads, signals.
 //!
 //! Everything that can fail fails before the first thread serves, with a sentence on standard error and exit status 1.
-//! `SIGTERM`, `SIGINT` and `SHUTDOWN` end the threads' loops (`shutdown.rs`); the connections and the files of the server go with them.
+//! `SIGTERM`, `SIGINT` and `SHUTDOWN` end the threads' loops (`process/shutdown.rs`); the connections and the files of the server go with them.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,19 +12,19 @@ use acl::Users;
 use config::{Invocation, Value, WithoutEffect};
 use proactor::{Driver, Waker};
 
-use crate::daemon::Background;
+use crate::clients::listeners::Listening;
 use crate::error::Error;
-use crate::listeners::Listening;
+use crate::process::daemon::Background;
+use crate::process::supervisor::Ticker;
+use crate::process::{crash, log, processors, supervisor, system};
 use crate::settings::{
     DIR, DISABLE_THP, Found, MAXCLIENTS, PIDFILE, Settings, TABLE, help, rename, version_line,
 };
 use crate::shared::Shared;
 use crate::snapshot::aof::Choice;
-use crate::supervisor::Ticker;
 use crate::thread::Thread;
 use crate::users::users_at_start;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
-use crate::{crash, log, processors, supervisor, system};
 
 /// File descriptors that are needed beside those of clients.
 const RESERVED_FILES: u64 = 32;

@@ -19,14 +19,14 @@ use command::{CommandError, CommandId, CommandResult, Garbage, Host, OwnCall, Tx
 use proactor::{ConnId, Driver, Event};
 use shard::Hold;
 
-use crate::bounds::Watchlist;
-use crate::connections::Connections;
-use crate::eviction::Eviction;
+use crate::clients::bounds::Watchlist;
+use crate::clients::connections::Connections;
+use crate::clients::parser::Parser;
 use crate::message::Message;
-use crate::parser::Parser;
 use crate::session::{Protocol, Session, Watching};
 use crate::shared::Shared;
-use crate::timers::Timers;
+use crate::upkeep::eviction::Eviction;
+use crate::upkeep::timers::Timers;
 
 /// A thread: what it holds of the store, and everything else.
 pub(crate) struct Thread {
@@ -47,11 +47,11 @@ pub(crate) struct ThreadHost {
     /// The client whose command runs.
     pub(crate) current: Option<Box<Session>>,
     pub(crate) timers: Timers,
-    pub(crate) cron: crate::cron::Cron,
-    pub(crate) defrag: crate::defrag::Defrag,
+    pub(crate) cron: crate::upkeep::cron::Cron,
+    pub(crate) defrag: crate::upkeep::defrag::Defrag,
     /// Clients sent something before this turn.
     pub(crate) is_busy: bool,
-    pub(crate) scripting: crate::scripting::Scripting,
+    pub(crate) scripting: crate::scripts::running::Scripting,
     /// Messages to be taken.
     pub(crate) own_mail: VecDeque<Message>,
     /// The same for the next turn: what would do no good at once.
@@ -66,9 +66,9 @@ pub(crate) struct ThreadHost {
     /// Connections that get a line for every command.
     pub(crate) monitors: Vec<ConnId>,
     /// What it has to tell when its turn ends.
-    pub(crate) broadcasts: crate::tracking::Broadcasts,
+    pub(crate) broadcasts: crate::subscribers::invalidation::Broadcasts,
     /// Threads that it has to wake.
-    pub(crate) sleepers: crate::pubsub::Sleepers,
+    pub(crate) sleepers: crate::subscribers::delivery::Sleepers,
     /// What the driver reported and nobody has looked at yet.
     pub(crate) events: VecDeque<Event>,
     /// Large values and databases on their way out.
@@ -179,10 +179,10 @@ impl Thread {
                 connections: Connections::default(),
                 current: None,
                 timers: Timers::default(),
-                cron: crate::cron::Cron::new(id),
-                defrag: crate::defrag::Defrag::default(),
+                cron: crate::upkeep::cron::Cron::new(id),
+                defrag: crate::upkeep::defrag::Defrag::default(),
                 is_busy: false,
-                scripting: crate::scripting::Scripting::new(&shared.settings),
+                scripting: crate::scripts::running::Scripting::new(&shared.settings),
                 own_mail: VecDeque::new(),
                 next_mail: Vec::new(),
                 stale_watches: Vec::new(),
@@ -190,8 +190,8 @@ impl Thread {
                 watchlist: Watchlist::default(),
                 pausing: crate::life::pause::Pausing::default(),
                 monitors: Vec::new(),
-                broadcasts: crate::tracking::Broadcasts::default(),
-                sleepers: crate::pubsub::Sleepers::default(),
+                broadcasts: crate::subscribers::invalidation::Broadcasts::default(),
+                sleepers: crate::subscribers::delivery::Sleepers::default(),
                 events: VecDeque::new(),
                 garbage: VecDeque::new(),
                 has_blocks_to_sort: false,

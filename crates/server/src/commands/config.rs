@@ -4,9 +4,9 @@ use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Mode, Shape, block, string};
 use config::Id;
 
+use crate::clients::listeners::ADDRESS_COUNT_MAX;
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::listeners::ADDRESS_COUNT_MAX;
-use crate::log;
+use crate::process::log;
 use crate::settings::{self, BIND, DIR, ENABLE_PROTECTED_CONFIGS, Effect, MAXCLIENTS, TABLE, USER};
 use crate::shared::Shared;
 use crate::thread::ThreadHost;

@@ -12,8 +12,8 @@ use commands::keys::digest;
 
 use super::{not_allowed, subcommand_error};
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::crash;
 use crate::populate::Population;
+use crate::process::crash;
 use crate::settings::ENABLE_DEBUG_COMMAND;
 
 /// The family of DEBUG.
@@ -63,7 +63,7 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
         (b"error", [text]) => Err(CommandError::new(*text)),
         (b"help", []) => help(ctx),
         (b"log", [text]) => {
-            tracing::warn!("DEBUG LOG: {}", crate::log::one_line(text));
+            tracing::warn!("DEBUG LOG: {}", crate::process::log::one_line(text));
             ok(ctx)
         }
         (b"object", [key, ..]) => object(ctx, key),

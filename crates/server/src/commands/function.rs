@@ -16,10 +16,10 @@ use script::{FunctionEngine, Library, LibrarySet};
 use super::scripting::{SCRIPT_KEYS, SCRIPT_KEYS_RO, check_key_count, refuse_source, run_program};
 use super::subcommand_error;
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::library_store::Loading;
 use crate::life::busy;
-use crate::script_store::SlowKind;
-use crate::scripting::ScriptFailure;
+use crate::scripts::libraries::Loading;
+use crate::scripts::running::ScriptFailure;
+use crate::scripts::store::SlowKind;
 use crate::shared::Shared;
 
 /// The commands of functions.

@@ -9,10 +9,10 @@ use command::Flag::*;
 use command::{Command, CommandError, CommandId, CommandResult, Group, Shape, string};
 
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::latency_monitor::Series;
+use crate::observe::latency_monitor::Series;
+use crate::observe::stats::{DURATION_BUCKETS, bucket_start_ns, duration_bucket};
 use crate::settings::{LATENCY_MONITOR_THRESHOLD, SLOWLOG_LOG_SLOWER_THAN};
 use crate::shared::Shared;
-use crate::stats::{DURATION_BUCKETS, bucket_start_ns, duration_bucket};
 
 /// The family of LATENCY.
 pub(crate) const ENTRIES: &[Entry] = &[Entry {

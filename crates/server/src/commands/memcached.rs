@@ -10,8 +10,8 @@ use resp::memcached::{Verb, has_noreply};
 use resp::{Output, Proto};
 
 use crate::commands::own::{Ctx, Entry, Run};
+use crate::process::system;
 use crate::settings::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
-use crate::system;
 use crate::thread::Thread;
 use heap::allocated_bytes;
 

@@ -15,7 +15,7 @@ use command::{
 use shard::{Scope, Subscriber};
 
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::pubsub::{is_for_events, matching};
+use crate::subscribers::delivery::{is_for_events, matching};
 
 /// The commands of this file.
 pub(crate) const ENTRIES: &[Entry] =

@@ -9,8 +9,8 @@ use command::{
 
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::life::busy;
-use crate::script_store::SlowKind;
-use crate::scripting::{Call, Program, ScriptFailure, Wanted};
+use crate::scripts::running::{Call, Program, ScriptFailure, Wanted};
+use crate::scripts::store::SlowKind;
 
 /// The scripting commands.
 pub(crate) const ENTRIES: &[Entry] = &[EVAL, EVALSHA, EVALSHA_RO, EVAL_RO, SCRIPT];

@@ -10,7 +10,7 @@ use resp::Reply;
 
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::life::state::Part;
-use crate::shutdown::How;
+use crate::process::shutdown::How;
 use crate::version::REDIS_VERSION;
 
 /// These commands.

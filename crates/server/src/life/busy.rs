@@ -11,12 +11,12 @@ use proactor::{CloseMode, ConnId, Event};
 use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Node;
 
+use crate::clients::parser::Parser;
 use crate::commands::own::Ctx;
 use crate::life::admit::Admission;
 use crate::life::state::Part;
 use crate::message::Message;
-use crate::parser::Parser;
-use crate::script_store::{Slow, SlowKind};
+use crate::scripts::store::{Slow, SlowKind};
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
 

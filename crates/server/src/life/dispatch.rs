@@ -20,8 +20,8 @@ use shard::{Node, PATIENCE_AFTER, ShardId};
 use crate::life::admit::Admission;
 use crate::life::state::Retry;
 use crate::message::Message;
+use crate::observe::stats::EntryType;
 use crate::shared::EntryMode;
-use crate::stats::EntryType;
 use crate::thread::{Thread, ThreadHost};
 
 /// Commands of a pipeline that run under one baton before others are let in.

@@ -10,7 +10,7 @@ use proactor::{CloseMode, ConnId};
 use resp::{Limits, Output, Parsed, Reply, RequestParser};
 use smallvec::SmallVec;
 
-use crate::bounds::is_enough_output;
+use crate::clients::bounds::is_enough_output;
 use crate::shared::{EntryMode, Shared};
 use crate::thread::{Thread, ThreadHost};
 

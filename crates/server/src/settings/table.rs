@@ -11,7 +11,7 @@ use config::{Change, Id, Kind, Table};
 use super::effect::Effect;
 use super::ignored::IGNORED;
 use super::special;
-use crate::eviction::Policy;
+use crate::upkeep::eviction::Policy;
 
 /// A setting of this server.
 type Setting = config::Setting<Effect>;

@@ -34,7 +34,7 @@ use progress::Progress;
 use saving::{Chunk, Saving};
 use writer::Writer;
 
-use crate::processors;
+use crate::process::processors;
 use crate::settings::{RDB_VERSION, RDBCOMPRESSION, SAVE, STOP_WRITES_ON_BGSAVE_ERROR, Settings};
 use crate::shared::Shared;
 

@@ -15,9 +15,9 @@ use rdb::{Encoder, Manifest, Style};
 
 use super::names::{Names, part_name};
 use super::saving::{LANES, Saving};
+use crate::process::system;
 use crate::settings::{RDB_SAVE_INCREMENTAL_FSYNC, RDBCHECKSUM, SNAPSHOT_FORMAT};
 use crate::shared::Shared;
-use crate::system;
 
 /// So much is written to a file before the system is told to begin with the writing to disk.
 const SYNCED_BYTES: u64 = 4 * 1024 * 1024;

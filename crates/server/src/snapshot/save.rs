@@ -17,10 +17,10 @@ use shard::Hold;
 use super::aof::STATE_AUX;
 use super::output::{Form, Output};
 use crate::error::Error;
-use crate::eviction::Rank;
-use crate::roamed::ROAMED_AUX;
+use crate::scripts::roamed::ROAMED_AUX;
 use crate::settings::DBFILENAME;
 use crate::shared::Shared;
+use crate::upkeep::eviction::Rank;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
 
 /// What is saved of how much a key is used: as much as the policy wants to know.

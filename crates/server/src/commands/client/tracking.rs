@@ -10,8 +10,8 @@ use shard::{Subscriber, Tracker};
 
 use super::SUBCOMMAND;
 use crate::commands::own::{Ctx, Entry, Run};
+use crate::subscribers::invalidation::{Caching, ClientTracking};
 use crate::thread::ThreadHost;
-use crate::tracking::{Caching, ClientTracking};
 
 pub(super) const CLIENT_TRACKING: Entry = Entry {
     name: "tracking",

@@ -1,8 +1,8 @@
 //! Where memory goes.
 
+use crate::observe::stats::ThreadStats;
+use crate::process::system;
 use crate::shared::Shared;
-use crate::stats::ThreadStats;
-use crate::system;
 
 /// What INFO and MEMORY tell about memory.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl MemoryFigures {
             peak_bytes: shared.watch.peak_bytes().max(used_bytes),
             startup_bytes,
             rss_bytes: system::resident_bytes(),
-            unused_bytes: crate::defrag::unused_bytes(),
+            unused_bytes: crate::upkeep::defrag::unused_bytes(),
             overhead_bytes,
             dataset_bytes: used_bytes - overhead_bytes,
             client_bytes,

@@ -8,13 +8,13 @@ use acl::Reason;
 use keyspace::Tally;
 use shard::Scope;
 
+use crate::observe::stats::{Counter, EntryType, ThreadStats};
+use crate::process::supervisor::Supervisor;
+use crate::process::system;
 use crate::settings::{
     BIND, CLUSTER_MODE, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, UNIXSOCKET,
 };
 use crate::shared::{EntryMode, Shared};
-use crate::stats::{Counter, EntryType, ThreadStats};
-use crate::supervisor::Supervisor;
-use crate::system;
 use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
 
 pub(super) fn server(report: &mut Report) {
@@ -384,7 +384,7 @@ pub(super) fn transaction(report: &mut Report) {
         report.field(format_args!("tx_type_{name}"), count);
     }
     let mut widths = Vec::new();
-    for bucket in 0..crate::stats::WIDTH_BUCKETS {
+    for bucket in 0..crate::observe::stats::WIDTH_BUCKETS {
         let count = shared.sum(|stats| &stats.widths[bucket]);
         if count > 0 {
             widths.push(format!("{}={count}", 1 << bucket));

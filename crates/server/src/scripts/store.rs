@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use script::ScriptCache;
 
-use crate::roamed::Roamed;
+use crate::scripts::roamed::Roamed;
 
 /// What a thread's script or function is doing, as far as `SCRIPT KILL` and `FUNCTION KILL` care.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

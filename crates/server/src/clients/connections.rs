@@ -2,7 +2,7 @@
 
 use proactor::ConnId;
 
-use crate::parser::Parser;
+use crate::clients::parser::Parser;
 use crate::session::Session;
 
 #[derive(Debug)]

@@ -4,11 +4,11 @@ use command::{Blocked, Client, Command, CommandError, CommandId, Flag, Outcome};
 use proactor::ConnId;
 use resp::{Mark, Output};
 
-use crate::monitor::without_secrets;
+use crate::observe::monitors::without_secrets;
+use crate::observe::stats::{EntryType, ThreadStats, duration_bucket};
+use crate::observe::totals::{SlowCommand, shortened};
 use crate::settings::{LATENCY_TRACKING, SLOWLOG_LOG_SLOWER_THAN, SLOWLOG_MAX_LEN};
-use crate::stats::{EntryType, ThreadStats, duration_bucket};
 use crate::thread::ThreadHost;
-use crate::totals::{SlowCommand, shortened};
 
 impl ThreadHost {
     /// This thread's counters.

@@ -7,10 +7,10 @@ use proactor::{CloseMode, Socket};
 use resp::{Proto, Reply};
 use shard::{Scope, Subscriber};
 
-use crate::listeners::Listening;
-use crate::parser::Parser;
-use crate::pubsub::is_for_events;
+use crate::clients::listeners::Listening;
+use crate::clients::parser::Parser;
 use crate::session::{Protocol, Session};
+use crate::subscribers::delivery::is_for_events;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {

@@ -25,7 +25,7 @@ use resp::{Output, Proto, Reply};
 use shard::Scope;
 
 use crate::message::Message;
-use crate::patterns::PatternMap;
+use crate::subscribers::patterns::PatternMap;
 use crate::thread::{Thread, ThreadHost};
 
 /// Whether keyspace events are published on this channel.

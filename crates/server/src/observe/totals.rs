@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use keyspace::Figure;
 use shard::Figures;
 
-use crate::latency_monitor::LatencyMonitor;
+use crate::observe::latency_monitor::LatencyMonitor;
+use crate::observe::stats::{Counter, ThreadStats};
 use crate::shared::Shared;
-use crate::stats::{Counter, ThreadStats};
 
 /// Samples over which a rate is taken, one every tenth of a second or so.
 const SAMPLES: usize = 16;

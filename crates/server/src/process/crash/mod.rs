@@ -274,7 +274,8 @@ fn write_to_log(text: &str) {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
         // SAFETY: these bytes are there; a descriptor that is not open is an error.
-        let written = unsafe { libc::write(crate::log::descriptor(), rest.as_ptr().cast(), rest.len()) };
+        let written =
+            unsafe { libc::write(crate::process::log::descriptor(), rest.as_ptr().cast(), rest.len()) };
         match usize::try_from(written) {
             Ok(written) if written > 0 => rest = &rest[written..],
             _ => return,

@@ -23,9 +23,9 @@ use script::{
 use shard::{ShardId, hash_tag};
 use smallvec::SmallVec;
 
-use crate::library_store::Loading;
-use crate::roaming::Waiting;
-use crate::script_store::{Slow, SlowCall, SlowKind};
+use crate::scripts::libraries::Loading;
+use crate::scripts::roaming::Waiting;
+use crate::scripts::store::{Slow, SlowCall, SlowKind};
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::thread::ThreadHost;
@@ -331,7 +331,7 @@ impl ThreadHost {
         self.scripting.caller.as_deref().filter(|_| current.client.in_script).unwrap_or(current)
     }
 
-    fn own_slow_script(&self) -> &'static crate::script_store::SlowScript {
+    fn own_slow_script(&self) -> &'static crate::scripts::store::SlowScript {
         &self.shared.threads[usize::from(self.id)].slow_script
     }
 }
@@ -483,7 +483,7 @@ fn as_in_script(client: Client) -> Client {
 
 /// Writes a line that a script logs.
 pub(crate) fn log_line(level: i64, text: &[u8]) {
-    let text = crate::log::one_line(text);
+    let text = crate::process::log::one_line(text);
     match level {
         0 => tracing::trace!("{text}"),
         1 => tracing::debug!("{text}"),

@@ -3,9 +3,9 @@
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+use crate::process::system;
 use crate::settings::{SUPERVISED, Settings};
 use crate::shared::Shared;
-use crate::system;
 
 /// The numbers of `supervised`.
 const BY_UPSTART: i64 = 1;

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
 use super::{NOTES, PANIC, SHARED, note_reported, wait_for_crash, write_to_log};
+use crate::process::system;
 use crate::settings::PORT;
 use crate::shared::Shared;
-use crate::system;
 use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
 
 thread_local! {
@@ -113,7 +113,7 @@ fn backtrace() {
 /// What `INFO` has and can be told without entering a shard.
 fn facts(shared: &Shared) -> String {
     let now_ms = proactor::Clock::real().now_ms();
-    let sum = |counter: fn(&crate::stats::ThreadStats) -> u64| -> u64 {
+    let sum = |counter: fn(&crate::observe::stats::ThreadStats) -> u64| -> u64 {
         shared.threads.iter().map(|thread| counter(&thread.stats)).sum()
     };
     let snapshots = &shared.snapshots;

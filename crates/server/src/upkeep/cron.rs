@@ -4,9 +4,9 @@ use command::{Client, Store};
 use resp::Proto;
 use shard::ShardId;
 
-use crate::eviction::RecentPeaks;
-use crate::stats::Counter;
+use crate::observe::stats::Counter;
 use crate::thread::{Thread, ThreadHost};
+use crate::upkeep::eviction::RecentPeaks;
 
 /// Between two rounds over the shards at home here.
 const ROUND_MS: u64 = 100;
@@ -107,7 +107,7 @@ impl Thread {
             self.flush_if_due();
             self.save_if_due();
             if now_ms >= self.host.cron.next_second_ms {
-                crate::log::follow();
+                crate::process::log::follow();
             }
             let limit = self.host.shared.settings.memory_bytes_max();
             heap::keep_at_most((limit > 0).then_some(limit / KEPT_PART));

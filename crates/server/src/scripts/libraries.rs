@@ -11,7 +11,7 @@ use proactor::Clock;
 use resp::Output;
 use script::{Interrupt, LibrarySet};
 
-use crate::scripting::log_line;
+use crate::scripts::running::log_line;
 use crate::shared::Shared;
 
 /// How long a library may take to register its functions.

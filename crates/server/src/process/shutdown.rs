@@ -22,15 +22,15 @@ use std::time::{Duration, Instant};
 use command::{Client, Task, Wait};
 use shard::{Hold, ShardId};
 
-use crate::log;
 use crate::message::Message;
+use crate::process::log;
+use crate::process::supervisor::{self, Ticker};
+use crate::process::system::{self, Signal};
 use crate::settings::{
     SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_ON_SIGINT, SHUTDOWN_ON_SIGTERM, SHUTDOWN_SAVE,
     SHUTDOWN_TIMEOUT,
 };
 use crate::shared::Shared;
-use crate::supervisor::{self, Ticker};
-use crate::system::{self, Signal};
 
 /// Between two tries to enter all shards.
 const RETRY: Duration = Duration::from_millis(2);

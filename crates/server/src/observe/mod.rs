@@ -1,0 +1,9 @@
+//! What can be seen of a running server: counters, the slow log, latencies, and connections that see every command.
+//!
+//! Not here: how `INFO` and its like show them (`commands/`).
+
+pub(crate) mod accounting;
+pub(crate) mod latency_monitor;
+pub(crate) mod monitors;
+pub(crate) mod stats;
+pub(crate) mod totals;

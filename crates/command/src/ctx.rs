@@ -51,27 +51,10 @@ impl<H: ?Sized> Ctx<'_, '_, H> {
 }
 
 impl Ctx<'_, '_> {
-    /// Tries the keys of a command in turn until one serves; false if none does. The first one's shard is entered;
-    /// those of the others are entered here, out of order, so only by trying, and kept, so that all keys are seen at
-    /// one moment. If one is taken, the command runs again with all its shards entered in order.
-    #[inline]
-    pub fn in_turn(
-        &mut self,
-        keys: &[&[u8]],
-        mut serve: impl FnMut(&mut Self, &[u8]) -> Result<bool, CommandError>,
-    ) -> Result<bool, CommandError> {
-        for (index, key) in keys.iter().enumerate() {
-            if index > 0 {
-                self.enter_next(key)?;
-            }
-            if serve(self, key)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    fn enter_next(&mut self, key: &[u8]) -> CommandResult {
+    /// Enters the shard of a further key, of a command that tries its keys in turn. The first one's shard is entered; those
+    /// of the others are entered here, out of order, so only by trying, and kept, so that all keys are seen at one
+    /// moment. If one is taken, the command runs again with all its shards entered in order.
+    pub fn enter_next(&mut self, key: &[u8]) -> CommandResult {
         let hold = &mut self.store.tx.hold;
         let placement = hold.shards().placement();
         if hold.try_enter(placement.shard(key)) {

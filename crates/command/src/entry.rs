@@ -37,7 +37,7 @@ impl<F> std::fmt::Debug for Run<F> {
 pub enum Route {
     /// Those of the keys that its key specs find; none if it has no key specs.
     Keys,
-    /// The same, for a command that tries its keys in turn ([`Ctx::in_turn`]): it begins with that of the first.
+    /// The same, for a command that tries its keys in turn ([`Ctx::enter_next`]): it begins with that of the first.
     KeysInTurn,
     /// Those of the keys that its key specs find, and of each key after a word `STORE` or `STOREDIST`: of several the
     /// last one counts, while a key spec finds the first.

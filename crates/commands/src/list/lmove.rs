@@ -1,11 +1,14 @@
-//! LMOVE and RPOPLPUSH: from an end of one list to an end of another, or of the same.
+//! From an end of one list to an end of another, or of the same: LMOVE and RPOPLPUSH, and BLMOVE and BRPOPLPUSH, which
+//! wait if there is nothing (`pop.rs` says how). A move loses nothing with its client, so nothing restores it.
 
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, oneof, token,
+    Acl, BlockOn, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Serve, Shape, When,
+    double, key, oneof, parse_timeout_ms, token,
 };
 use ds::list::{End, List};
+use keyspace::Kind;
 
 use super::pop::popped;
 use super::{parse_end, pop_event, push_event};
@@ -68,7 +71,7 @@ fn run(ctx: &mut Ctx, from: End, to: End) -> CommandResult {
 
 /// Moves an element from the key at argument 1 to the key at argument 2, with the element as the reply; false, and no
 /// reply, if there is none.
-pub(super) fn try_move(ctx: &mut Ctx, from: End, to: End) -> Result<bool, CommandError> {
+fn try_move(ctx: &mut Ctx, from: End, to: End) -> Result<bool, CommandError> {
     let (source, destination) = (ctx.args[1], ctx.args[2]);
     let refused = ctx.store.peek_as::<List>(destination).err();
     let Some(list) = ctx.store.write_as::<List>(source)? else { return Ok(false) };
@@ -97,4 +100,89 @@ fn end_word(end: End) -> &'static [u8] {
         End::Head => b"LEFT",
         End::Tail => b"RIGHT",
     }
+}
+
+pub(super) const BLMOVE: Entry = Entry {
+    name: "blmove",
+    summary: "Pops an element from a list, pushes it to another list and returns it. Blocks until an element \
+            is available otherwise. Deletes the list if the last element was moved.",
+    complexity: "O(1)",
+    since: "6.2.0",
+    group: Group::List,
+    arity: 6,
+    flags: &[Write, DenyOom, Blocking],
+    acl: &[Acl::List],
+    keys: &[KeySpec::one(1, &[RW, Access, Delete]), KeySpec::one(2, &[RW, Insert])],
+    args: &[
+        key("source", 0),
+        key("destination", 1),
+        oneof("wherefrom", &[token("left", "LEFT"), token("right", "RIGHT")]),
+        oneof("whereto", &[token("left", "LEFT"), token("right", "RIGHT")]),
+        double("timeout"),
+    ],
+    reply: Shape::BULK_OR_NULL,
+    run: Run::Function(blmove),
+    ..Entry::DEFAULT
+};
+
+fn blmove(ctx: &mut Ctx) -> CommandResult {
+    let (from, to) = (parse_end(ctx.args[3])?, parse_end(ctx.args[4])?);
+    move_or_block(ctx, from, to, ctx.args[5], serve_blmove)
+}
+
+fn serve_blmove(ctx: &mut Ctx, _: &[u8]) -> Result<bool, CommandError> {
+    let (from, to) = (parse_end(ctx.args[3])?, parse_end(ctx.args[4])?);
+    try_move(ctx, from, to)
+}
+
+pub(super) const BRPOPLPUSH: Entry = Entry {
+    name: "brpoplpush",
+    summary: "Pops an element from a list, pushes it to another list and returns it. Block until an element is \
+            available otherwise. Deletes the list if the last element was popped.",
+    complexity: "O(1)",
+    since: "2.2.0",
+    group: Group::List,
+    arity: 4,
+    flags: &[Write, DenyOom, Blocking],
+    acl: &[Acl::List],
+    keys: &[KeySpec::one(1, &[RW, Access, Delete]), KeySpec::one(2, &[RW, Insert])],
+    args: &[key("source", 0), key("destination", 1), double("timeout")],
+    history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
+    deprecated: Some(("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments")),
+    reply: Shape::BULK_OR_NULL,
+    run: Run::Function(brpoplpush),
+    ..Entry::DEFAULT
+};
+
+fn brpoplpush(ctx: &mut Ctx) -> CommandResult {
+    move_or_block(ctx, End::Tail, End::Head, ctx.args[3], serve_brpoplpush)
+}
+
+fn serve_brpoplpush(ctx: &mut Ctx, _: &[u8]) -> Result<bool, CommandError> {
+    try_move(ctx, End::Tail, End::Head)
+}
+
+fn move_or_block(ctx: &mut Ctx, from: End, to: End, timeout: &[u8], serve: Serve) -> CommandResult {
+    let timeout_ms = parse_timeout_ms(timeout)?;
+    let (keys, also) = (&ctx.args[1..2], Some(ctx.args[2]));
+    if try_move(ctx, from, to)? {
+        return Ok(());
+    }
+    if ctx.may_block() {
+        // At the timeout Redis answers a null array here too.
+        let (args, when) = (ctx.args, When::Holds(Kind::List));
+        ctx.block(&BlockOn {
+            args,
+            keys,
+            when,
+            also,
+            timeout_ms,
+            heeds_loss: false,
+            serve,
+            null_array: true,
+        });
+    } else {
+        ctx.reply.null();
+    }
+    Ok(())
 }

@@ -3,9 +3,8 @@
 //! | file | commands |
 //! |---|---|
 //! | `push` | LPUSH RPUSH LPUSHX RPUSHX |
-//! | `pop` | LPOP RPOP LMPOP, and the pop that all of them share |
-//! | `blocking` | BLPOP BRPOP BLMPOP BLMOVE BRPOPLPUSH |
-//! | `lmove` | LMOVE RPOPLPUSH |
+//! | `pop` | LPOP RPOP LMPOP, BLPOP BRPOP BLMPOP |
+//! | `lmove` | LMOVE RPOPLPUSH, BLMOVE BRPOPLPUSH |
 //! | `read` | LLEN LINDEX LRANGE LPOS |
 //! | `edit` | LSET LINSERT LREM LTRIM |
 //!
@@ -14,7 +13,6 @@
 //!
 //! Invariant: a list in the keyspace has elements. Whoever takes the last one deletes the key.
 
-mod blocking;
 #[cfg(test)]
 mod blocking_tests;
 mod edit;
@@ -28,11 +26,11 @@ use ds::list::End;
 
 /// The list commands.
 pub const ENTRIES: &[Entry] = &[
-    blocking::BLMOVE,
-    blocking::BLMPOP,
-    blocking::BLPOP,
-    blocking::BRPOP,
-    blocking::BRPOPLPUSH,
+    lmove::BLMOVE,
+    pop::BLMPOP,
+    pop::BLPOP,
+    pop::BRPOP,
+    lmove::BRPOPLPUSH,
     read::LINDEX,
     edit::LINSERT,
     read::LLEN,

@@ -1,14 +1,29 @@
-//! LPOP, RPOP and LMPOP, and the pop that the blocking commands share with them.
+//! The commands that pop: LPOP, RPOP and LMPOP, and those that wait if there is nothing: BLPOP, BRPOP and BLMPOP.
+//!
+//! ```text
+//! arguments ─→ try the keys in order ─→ found: reply, done
+//!                     │ nothing
+//!                     ├─→ may not block (MULTI, script): null, done
+//!                     └─→ a waiter at every key … somebody creates a list there ─→ serve_…
+//! ```
+//!
+//! A `serve_…` function runs on the thread of whoever created the list, after that command, MULTI or script is complete,
+//! with the arguments, database and protocol of the client that waits. It finds a list at the key that became ready,
+//! and does what the command would do there now; the effect is that of the command that does not wait.
+//! What it pops is also put into a command that restores it, should the client turn out to be gone.
 
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Shape, Store, integer,
-    key, keyword_is, oneof, parse_count, token,
+    Acl, ArgSlices, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, OwnedArgs, Route, Run,
+    Serve, Shape, Store, double, integer, key, keyword_is, oneof, parse_count, parse_timeout_ms, token,
 };
-use ds::list::{End, List};
+use ds::list::{Element, End, List};
+use keyspace::Kind;
+use smallvec::SmallVec;
 
-use super::{parse_end, pop_command, pop_event};
+use super::{parse_end, pop_command, pop_event, push_command};
+use crate::blocking::block_or_null;
 
 pub(super) const LPOP: Entry = Entry {
     name: "lpop",
@@ -158,9 +173,15 @@ pub(super) const LMPOP: Entry = Entry {
 
 fn lmpop(ctx: &mut Ctx) -> CommandResult {
     let (keys, pop) = parse_mpop(&ctx.args[1..])?;
-    if !ctx.in_turn(keys, |ctx, key| pop.try_key(ctx, key))? {
-        ctx.reply.null_array();
+    for (index, key) in keys.iter().enumerate() {
+        if index > 0 {
+            ctx.enter_next(key)?;
+        }
+        if pop.try_key(ctx, key)? {
+            return Ok(());
+        }
     }
+    ctx.reply.null_array();
     Ok(())
 }
 
@@ -189,4 +210,128 @@ fn parse_positive(arg: &[u8], error: CommandError) -> Result<usize, CommandError
         Some(number) if number > 0 => Ok(number as usize),
         _ => Err(error),
     }
+}
+
+const BLPOP_POP: Pop = Pop { end: End::Head, count: None };
+const BRPOP_POP: Pop = Pop { end: End::Tail, count: None };
+
+pub(super) const BLPOP: Entry = Entry {
+    name: "blpop",
+    summary: "Removes and returns the first element in a list. Blocks until an element is available otherwise. \
+            Deletes the list if the last element was popped.",
+    complexity: "O(N) where N is the number of provided keys.",
+    since: "2.0.0",
+    group: Group::List,
+    arity: -3,
+    flags: &[Write, Blocking],
+    acl: &[Acl::List],
+    keys: &[KeySpec::range(1, -2, 1, &[RW, Access, Delete])],
+    route: Route::KeysInTurn,
+    args: &[key("key", 0).multiple(), double("timeout")],
+    history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
+    reply: Shape::OneOf(&[Shape::Tuple(&[Shape::Bulk, Shape::Bulk]), Shape::Null]),
+    run: Run::Function(blpop),
+    ..Entry::DEFAULT
+};
+
+fn blpop(ctx: &mut Ctx) -> CommandResult {
+    let [_, keys @ .., timeout] = ctx.args else { unreachable!("the arity says so") };
+    pop_or_block(ctx, keys, BLPOP_POP, timeout, serve_blpop)
+}
+
+fn serve_blpop(ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
+    serve_pop(ctx, key, BLPOP_POP)
+}
+
+pub(super) const BRPOP: Entry = Entry {
+    name: "brpop",
+    summary: "Removes and returns the last element in a list. Blocks until an element is available otherwise. \
+            Deletes the list if the last element was popped.",
+    run: Run::Function(brpop),
+    ..BLPOP
+};
+
+fn brpop(ctx: &mut Ctx) -> CommandResult {
+    let [_, keys @ .., timeout] = ctx.args else { unreachable!("the arity says so") };
+    pop_or_block(ctx, keys, BRPOP_POP, timeout, serve_brpop)
+}
+
+fn serve_brpop(ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
+    serve_pop(ctx, key, BRPOP_POP)
+}
+
+pub(super) const BLMPOP: Entry = Entry {
+    name: "blmpop",
+    summary: "Pops the first element from one of multiple lists. Blocks until an element is available \
+            otherwise. Deletes the list if the last element was popped.",
+    complexity: "O(N+M) where N is the number of provided keys and M is the number of elements returned.",
+    since: "7.0.0",
+    group: Group::List,
+    arity: -5,
+    flags: &[Write, Blocking],
+    acl: &[Acl::List],
+    keys: &[KeySpec::numbered(2, &[RW, Access, Delete])],
+    route: Route::KeysInTurn,
+    args: &[
+        double("timeout"),
+        integer("numkeys"),
+        key("key", 0).multiple(),
+        oneof("where", &[token("left", "LEFT"), token("right", "RIGHT")]),
+        integer("count").token("COUNT").optional(),
+    ],
+    reply: Shape::OneOf(&[Shape::Tuple(&[Shape::Bulk, Shape::BULKS]), Shape::Null]),
+    run: Run::Function(blmpop),
+    ..Entry::DEFAULT
+};
+
+fn blmpop(ctx: &mut Ctx) -> CommandResult {
+    let (keys, pop) = parse_mpop(&ctx.args[2..])?;
+    pop_or_block(ctx, keys, pop, ctx.args[1], serve_blmpop)
+}
+
+fn serve_blmpop(ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
+    let (_, pop) = parse_mpop(&ctx.args[2..])?;
+    serve_pop(ctx, key, pop)
+}
+
+/// Pops from the first of `keys` that there is. If there is none, waits for one.
+///
+/// A client that may be gone when the reply comes home is served like one that waited, so that what it misses goes back.
+#[inline]
+fn pop_or_block(ctx: &mut Ctx, keys: &[&[u8]], pop: Pop, timeout: &[u8], serve: Serve) -> CommandResult {
+    let timeout_ms = parse_timeout_ms(timeout)?;
+    for (index, key) in keys.iter().enumerate() {
+        if index > 0 {
+            ctx.enter_next(key)?;
+        }
+        let is_owed = ctx.store.client.may_be_gone && ctx.store.exists(key);
+        let found = if is_owed { serve(ctx, key)? } else { pop.try_key(ctx, key)? };
+        if found {
+            return Ok(());
+        }
+    }
+    block_or_null(ctx, keys, Kind::List, timeout_ms, serve);
+    Ok(())
+}
+
+/// Pops for a waiter, and says how to put back what it got; false, without a reply, if there is no list.
+fn serve_pop(ctx: &mut Ctx, key: &[u8], pop: Pop) -> Result<bool, CommandError> {
+    let Some(list) = ctx.store.peek_as::<List>(key)? else { return Ok(false) };
+    // The last one popped goes back first.
+    let count = pop.count.unwrap_or(1).min(list.len());
+    let (from, reverse) = match pop.end {
+        End::Head => (count as i64 - 1, true),
+        End::Tail => (-(count as i64), false),
+    };
+    let restore = {
+        let values: SmallVec<[Element; 1]> = list.iter(from, reverse).take(count).collect();
+        let mut args: ArgSlices = [push_command(pop.end), key].into_iter().collect();
+        args.extend(values.iter().map(|value| &**value));
+        OwnedArgs::new(&args)
+    };
+    if !pop.try_key(ctx, key)? {
+        return Ok(false);
+    }
+    ctx.restore_with(restore);
+    Ok(true)
 }

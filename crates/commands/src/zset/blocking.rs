@@ -15,7 +15,7 @@ use keyspace::Kind;
 
 use super::pop::{Answer, End, KEY_AND_PAIRS, Pop};
 use super::with_zadd;
-use crate::blocking;
+use crate::blocking::block_or_null;
 
 const POP_MIN: Pop = Pop { end: End::Min, count: 1, answer: Answer::KeyAndMember };
 const POP_MAX: Pop = Pop { end: End::Max, ..POP_MIN };
@@ -98,9 +98,22 @@ fn bzmpop(ctx: &mut Ctx) -> CommandResult {
     })
 }
 
-/// Pops from the first of `keys` that there is, or waits for one.
+/// Pops from the first of `keys` that there is. If there is none, waits for one.
+///
+/// A client that may be gone when the reply comes home is served like one that waited, so that what it misses goes back.
 fn pop_or_block(ctx: &mut Ctx, keys: &[&[u8]], pop: Pop, timeout_ms: u64, serve: Serve) -> CommandResult {
-    blocking::pop_or_block(ctx, keys, Kind::ZSet, timeout_ms, serve, |ctx, key| pop.run(ctx, key))
+    for (index, key) in keys.iter().enumerate() {
+        if index > 0 {
+            ctx.enter_next(key)?;
+        }
+        let is_owed = ctx.store.client.may_be_gone && ctx.store.exists(key);
+        let found = if is_owed { serve(ctx, key)? } else { pop.run(ctx, key)? };
+        if found {
+            return Ok(());
+        }
+    }
+    block_or_null(ctx, keys, Kind::ZSet, timeout_ms, serve);
+    Ok(())
 }
 
 /// Pops from `key` for a client that waited; false, without a reply, if there is no such sorted set.

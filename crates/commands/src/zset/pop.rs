@@ -225,8 +225,14 @@ pub(super) const ZMPOP: Entry = Entry {
 
 fn zmpop(ctx: &mut Ctx) -> CommandResult {
     let (keys, pop) = Pop::parse(&ctx.args[1..])?;
-    if !ctx.in_turn(keys, |ctx, key| pop.run(ctx, key))? {
-        ctx.reply.null_array();
+    for (index, key) in keys.iter().enumerate() {
+        if index > 0 {
+            ctx.enter_next(key)?;
+        }
+        if pop.run(ctx, key)? {
+            return Ok(());
+        }
     }
+    ctx.reply.null_array();
     Ok(())
 }

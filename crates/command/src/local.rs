@@ -5,7 +5,7 @@ use resp::{Output, Proto};
 use shard::{Hold, Placement, ShardId};
 
 use crate::Shards;
-use crate::entry::Entry;
+use crate::entry::{Entry, Route};
 use crate::error::CommandError;
 use crate::host::Host;
 use crate::route::Needs;
@@ -84,7 +84,11 @@ impl Local {
         out: &mut Output,
     ) -> Outcome {
         let command = self.table.get(command);
-        let needs = Needs::at_first(command, args, self.shards.placement());
+        let placement = self.shards.placement();
+        let needs = match command.entry.route {
+            Route::KeysInTurn => Needs::of_first_key(command, args, placement),
+            _ => Needs::of(command, args, placement),
+        };
         let mut hold = Hold::new(&self.shards);
         enter(&mut hold, &needs);
         let mut tx = Tx::new(hold, &self.table, &self.config, self.now);

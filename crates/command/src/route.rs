@@ -63,9 +63,14 @@ impl Needs {
     /// command refuses such arguments before it touches anything.
     #[inline]
     pub fn of(command: &Command, args: &[&[u8]], placement: &Placement) -> Needs {
-        if let Some(index) = command.lone_key(args) {
-            return Needs::One(placement.shard(args[index]));
+        match command.lone_key(args) {
+            Some(index) => Needs::One(placement.shard(args[index])),
+            None => Needs::of_no_lone_key(command, args, placement),
         }
+    }
+
+    /// The same for a call of which [`Command::lone_key`] says that it has not just one key, or none that is known.
+    pub fn of_no_lone_key(command: &Command, args: &[&[u8]], placement: &Placement) -> Needs {
         if command.only_key.is_some() {
             return Needs::Nothing;
         }
@@ -93,12 +98,9 @@ impl Needs {
         }
     }
 
-    /// The shards with which `command` begins: of one that tries its keys in turn, that of the first key.
+    /// The shard with which a command that tries its keys in turn begins: that of the first key.
     #[inline]
-    pub fn at_first(command: &Command, args: &[&[u8]], placement: &Placement) -> Needs {
-        if command.entry.route != Route::KeysInTurn {
-            return Needs::of(command, args, placement);
-        }
+    pub fn of_first_key(command: &Command, args: &[&[u8]], placement: &Placement) -> Needs {
         let first = match command.key_run {
             Some((first, _)) => args.get(first).copied(),
             None => command.keys(args).and_then(|keys| Some(args[keys.first()?.index])),

@@ -252,7 +252,7 @@ fn keys_on_a_taken_shard_make_it_run_again_with_all() {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let command = table.resolve(&args).unwrap();
         let (mut hold, mut other) = (Hold::new(&shards), Hold::new(&shards));
-        assert_eq!(Needs::at_first(command, &args, shards.placement()), Needs::One(shard(&keys[5])));
+        assert_eq!(Needs::of_first_key(command, &args, shards.placement()), Needs::One(shard(&keys[5])));
         assert!(hold.try_enter(shard(&keys[5])) && other.try_enter(shard(&keys[3])));
         let mut tx = Tx::new(hold, &table, &config, 0);
         let client = Client { deny_blocking: false, ..Client::internal(0, Proto::Resp2) };

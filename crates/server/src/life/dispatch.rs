@@ -29,15 +29,24 @@ const RUN_MAX: u32 = 32;
 
 impl ThreadHost {
     /// The shards that a command of the current client needs.
-    #[inline]
     pub(crate) fn needs(&mut self, command: &Command, args: &[&[u8]]) -> Needs {
+        match command.lone_key(args) {
+            Some(index) => Needs::One(self.shared.shards.placement().shard(args[index])),
+            None => self.needs_of_no_lone_key(command, args),
+        }
+    }
+
+    /// The same for a call that has not just one key.
+    #[inline]
+    fn needs_of_no_lone_key(&mut self, command: &Command, args: &[&[u8]]) -> Needs {
         let placement = self.shared.shards.placement();
+        let of_keys = || Needs::of_no_lone_key(command, args, placement);
         match command.entry.route {
             Route::Queued => self.queued_needs(),
             Route::Chance => Needs::Nothing,
             Route::Channels(from) if args.len() <= from => self.subscribed_needs(),
-            Route::Script(callee) => Needs::of(command, args, placement).and(self.script_needs(args, callee)),
-            _ => Needs::of(command, args, placement),
+            Route::Script(callee) => of_keys().and(self.script_needs(args, callee)),
+            _ => of_keys(),
         }
     }
 }
@@ -123,22 +132,17 @@ impl Thread {
         out: &mut Output,
     ) {
         let shared = self.host.shared;
-        if more == Needs::Nothing
-            && let Some(index) = command.lone_key(args)
-        {
-            let key = args[index];
-            let located = Located::new(key, shared.shards.placement().locate(key));
+        let placement = shared.shards.placement();
+        let needs = if more != Needs::Nothing {
+            self.host.needs(command, args).and(more)
+        } else if let Some(index) = command.lone_key(args) {
+            let located = Located::new(args[index], placement.locate(args[index]));
             return self.execute_one(command, args, located.shard(), located, tries, out);
-        }
-        let mut needs = match command.entry.route {
-            Route::KeysInTurn if more == Needs::Nothing => {
-                Needs::at_first(command, args, shared.shards.placement())
-            }
-            _ => self.host.needs(command, args),
+        } else if command.entry.route == Route::KeysInTurn {
+            Needs::of_first_key(command, args, placement)
+        } else {
+            self.host.needs_of_no_lone_key(command, args)
         };
-        if more != Needs::Nothing {
-            needs = needs.and(more);
-        }
         match &needs {
             Needs::Nothing => {
                 self.host.count_entry(EntryType::None, 0);

@@ -11,6 +11,7 @@ use resp::{Limits, Output, Parsed, Reply, RequestParser};
 use smallvec::SmallVec;
 
 use crate::clients::bounds::is_enough_output;
+use crate::clients::parser::Parser;
 use crate::shared::{EntryMode, Shared};
 use crate::thread::{Thread, ThreadHost};
 
@@ -62,6 +63,52 @@ impl<'i> Request<'i> {
 }
 
 impl Thread {
+    /// Runs the commands that a connection sent.
+    pub(crate) fn serve(&mut self, conn: ConnId) {
+        if self.host.must_read_first(conn) {
+            return;
+        }
+        let Some((mut parser, mut session)) = self.host.connections.take(conn) else { return };
+        if !session.state.is_ready() {
+            if !session.state.is_put_off() {
+                return self.host.connections.put_back(conn, parser, session);
+            }
+            session.state.read_again();
+        }
+        session.active_ms = self.host.now_ms;
+        if std::mem::take(&mut session.is_reading_paused) {
+            self.host.driver.resume_reading(conn);
+        }
+        let Some(mut io) = self.host.driver.take_io(conn) else {
+            self.host.connections.put_back(conn, parser, session);
+            return;
+        };
+        self.host.current = Some(session);
+        self.host.lap = self.host.driver.clock().ticks();
+        let output_bytes = io.output.len();
+        let (input, output) = (io.input.as_slice(), &mut io.output);
+        let consumed = match &mut *parser {
+            Parser::Redis(parser) => self.serve_input(parser, input, output, conn),
+            Parser::Memcached(parser) => self.serve_memcached(parser, input, output, conn),
+        };
+        self.leave_all();
+        self.host.stats().count_io(consumed, io.output.len() - output_bytes);
+        io.input.consume(consumed);
+        io.input.expect(parser.bytes_wanted());
+        let session = self.host.current.take().expect("the session is put back where it was");
+        let close_mode = session.close_mode();
+        self.host.connections.put_back(conn, parser, session);
+        let input_bytes = io.input.len();
+        self.host.driver.put_io(conn, io);
+        if let Some(mode) = close_mode {
+            self.close(conn, mode);
+        } else {
+            self.check_input(conn, input_bytes);
+            self.settle(conn);
+        }
+        self.post_all();
+    }
+
     /// Runs the commands at the front of `input`; returns the bytes that they took.
     pub(crate) fn serve_input(
         &mut self,

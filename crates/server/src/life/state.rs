@@ -10,7 +10,7 @@
 //!
 //! | from | to | what happens | who causes it |
 //! |---|---|---|---|
-//! | – | ready | a client is there | `clients.rs` |
+//! | – | ready | a client is there | `clients/lifecycle.rs` |
 //! | ready | put off | its shard is taken: the command stays in the input, and other clients come first | `dispatch.rs` |
 //! | put off | ready | its turn has come again | `pipeline.rs` |
 //! | ready | away | the command went to the holder, or to the home thread, of its shard | `dispatch.rs` |
@@ -26,7 +26,7 @@
 //! | blocked | ready | served, timed out, or ended by `CLIENT UNBLOCK` or a change of users | `wait.rs` |
 //! | postponed | ready | the pause is over: it runs | `homecoming.rs` |
 //! | gathering | ready | all answers are there | `homecoming.rs` |
-//! | ready | closing | its input cannot be read, it speaks HTTP, or it said `quit` to memcached's protocol | `pipeline.rs`, `memcached.rs`, `cross_protocol.rs` |
+//! | ready | closing | its input cannot be read, it speaks HTTP, or it said `quit` to memcached's protocol | `pipeline.rs`, `memcached.rs`, `clients/cross_protocol.rs` |
 //! | any | – | the client is gone | `homecoming.rs` |
 //!
 //! Only a ready session's input is read. In every other state but *put off* the command is no longer in the input, and

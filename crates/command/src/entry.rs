@@ -6,7 +6,7 @@ use crate::arg::Arg;
 use crate::ctx::Ctx;
 use crate::error::CommandResult;
 use crate::host::OwnCall;
-use crate::key_spec::KeySpec;
+use crate::key_spec::{Begin, Find, KeySpec};
 use crate::parse::keyword_is;
 use crate::shape::Shape;
 use crate::store::Store;
@@ -238,6 +238,30 @@ named_bits! {
     }
 }
 
+/// What a server has to know about a command beside Redis' flags, so that no code asks for its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// Runs at once though MULTI was called.
+    RunsInMulti,
+    /// Ends MULTI, and so makes room.
+    EndsMulti,
+    /// Clients with subscriptions may call it in RESP2, too.
+    ForSubscribers,
+    /// Waits for the answers of all threads, which EXEC, holding shards, must not, and which a thread with a slow
+    /// script does not give.
+    AsksThreads,
+    /// Is refused where commands that write are, because snapshots cannot be saved.
+    TellsOfFailedSaves,
+    /// Says whether replies are sent; this goes for the next command, not for itself.
+    SetsReplyMode,
+    /// Argument 1 is the database of the commands that follow.
+    SelectsDb,
+    /// What `CLIENT CACHING` said goes for the command after it.
+    KeepsCaching,
+    /// Its keys may follow a word instead, with an empty one in their usual place.
+    MayListKeys,
+}
+
 impl Acl {
     /// A category by its name in any case.
     pub fn parse(name: &[u8]) -> Option<Acl> {
@@ -265,6 +289,8 @@ pub struct Entry<F: 'static = CommandFn> {
     pub arity: i32,
     /// Its properties.
     pub flags: &'static [Flag],
+    /// What else there is to know about it.
+    pub rules: &'static [Rule],
     /// Categories that do not follow from flags and group.
     pub acl: &'static [Acl],
     /// Where its keys are.
@@ -305,6 +331,7 @@ impl<F: Copy> Entry<F> {
         group: Group::Generic,
         arity: -1,
         flags: &[],
+        rules: &[],
         acl: &[],
         keys: &[],
         channels: Channels::None,
@@ -349,6 +376,7 @@ impl<F: Copy> Entry<F> {
             group: self.group,
             arity: self.arity,
             flags: self.flags,
+            rules: self.rules,
             acl: self.acl,
             keys: self.keys,
             channels: self.channels,
@@ -377,6 +405,11 @@ impl<F: Copy> Entry<F> {
     pub fn has(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
     }
+
+    /// Whether this goes for it.
+    pub fn is_under(&self, rule: Rule) -> bool {
+        self.rules.contains(&rule)
+    }
 }
 
 /// Runs a command of the host's own.
@@ -385,4 +418,55 @@ fn own(ctx: &mut Ctx) -> CommandResult {
     let proto = reply.proto();
     let store = Store { tx: &mut *store.tx, client: store.client, located: store.located };
     host.run_own(OwnCall { command, args, reply: Reply::new(reply.out(), proto), store })
+}
+
+/// The argument that is its only key, if that is all its key specs say.
+pub(crate) fn only_key(entry: &Entry) -> Option<usize> {
+    match entry.keys {
+        [spec] if entry.route == Route::Keys => match (spec.begin, spec.find) {
+            (Begin::Index(index), Find::Range { last: 0, .. }) => Some(index),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The run of arguments that its keys are: where it begins, and where it ends, from the front or (negative) the back.
+pub(crate) fn key_run(entry: &Entry) -> Option<(usize, i32)> {
+    match entry.keys {
+        [spec] if matches!(entry.route, Route::Keys | Route::KeysInTurn) => match (spec.begin, spec.find) {
+            (Begin::Index(first), Find::Range { last, step: 1, limit: 0 | 1 }) => Some((first, last)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Its flags as a set of [`Flag::bit`]s, with those that follow from its key specs.
+pub(crate) fn derived_flags(entry: &Entry) -> u64 {
+    let movable = entry
+        .keys
+        .iter()
+        .any(|spec| !matches!((spec.begin, spec.find), (Begin::Index(_), Find::Range { .. })));
+    let bits = Flag::bits(entry.flags);
+    if movable { bits | Flag::MovableKeys.bit() } else { bits }
+}
+
+/// Its access categories as a set of [`Acl::bit`]s, with those that Redis derives from flags and group (`setImplicitACLCategories`).
+pub(crate) fn derived_acl(entry: &Entry) -> u64 {
+    let mut bits = Acl::bits(entry.acl);
+    let mut add = |condition: bool, category: Acl| {
+        if condition {
+            bits |= category.bit();
+        }
+    };
+    add(entry.has(Flag::Write), Acl::Write);
+    add(entry.has(Flag::ReadOnly) && entry.group != Group::Scripting, Acl::Read);
+    add(entry.has(Flag::Admin), Acl::Admin);
+    add(entry.has(Flag::Admin), Acl::Dangerous);
+    add(entry.has(Flag::PubSub), Acl::PubSub);
+    add(entry.has(Flag::Fast), Acl::Fast);
+    add(!entry.has(Flag::Fast), Acl::Slow);
+    add(entry.has(Flag::Blocking), Acl::Blocking);
+    bits
 }

@@ -33,7 +33,7 @@ mod tx;
 pub use arg::{Arg, ArgKind, block, double, integer, key, oneof, pattern, string, token, unix_time};
 pub use args::{ArgSlices, OwnedArgs};
 pub use ctx::Ctx;
-pub use entry::{Acl, Callee, Channels, CommandFn, Entry, Flag, Group, Mode, Route, Run};
+pub use entry::{Acl, Callee, Channels, CommandFn, Entry, Flag, Group, Mode, Route, Rule, Run};
 pub use error::{CommandError, CommandResult};
 pub use events::Class;
 pub use garbage::Garbage;

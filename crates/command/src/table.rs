@@ -2,9 +2,9 @@
 
 use smallvec::SmallVec;
 
-use crate::entry::{Acl, Entry, Flag, Group, Mode, Route, Run};
+use crate::entry::{self, Entry, Flag, Mode, Route, Rule, Run};
 use crate::error::{CommandError, shown};
-use crate::key_spec::{Begin, Find, KeyRef};
+use crate::key_spec::KeyRef;
 use crate::parse::keyword_is;
 
 /// The number of a command or subcommand in its [`Table`]; statistics are kept by it.
@@ -22,7 +22,7 @@ pub struct Command {
     pub full_name: String,
     /// Its flags as a set of [`Flag::bit`]s, derived ones included.
     pub flags: u64,
-    /// Its access categories as a set of [`Acl::bit`]s, derived ones included.
+    /// Its access categories as a set of [`Acl::bit`](crate::Acl::bit)s, derived ones included.
     pub acl: u64,
     /// The argument that is its only key, if that is all its key specs say: the fast path.
     pub only_key: Option<usize>,
@@ -168,10 +168,10 @@ impl Table {
             id,
             entry,
             full_name,
-            flags: derived_flags(entry),
-            acl: derived_acl(entry),
-            only_key: only_key(entry),
-            key_run: key_run(entry),
+            flags: entry::derived_flags(entry),
+            acl: entry::derived_acl(entry),
+            only_key: entry::only_key(entry),
+            key_run: entry::key_run(entry),
             is_disabled: false,
             subcommands: Vec::new(),
         });
@@ -332,9 +332,9 @@ impl Command {
         Some(found)
     }
 
-    /// Whether it is a MIGRATE whose keys, `found_count` with the empty one at the usual place, follow the word KEYS.
+    /// Whether its keys, `found_count` with the empty one at the usual place, are listed after a word.
     pub(crate) fn lists_keys(&self, found_count: usize) -> bool {
-        found_count > 1 && self.entry.name == "migrate"
+        found_count > 1 && self.entry.is_under(Rule::MayListKeys)
     }
 
     /// Where the target of `SORT` is, which its key spec does not say; of several the last one counts.
@@ -365,54 +365,6 @@ impl Command {
     pub fn is_write(&self) -> bool {
         self.has(Flag::Write)
     }
-}
-
-fn only_key(entry: &Entry) -> Option<usize> {
-    match entry.keys {
-        [spec] if entry.route == Route::Keys => match (spec.begin, spec.find) {
-            (Begin::Index(index), Find::Range { last: 0, .. }) => Some(index),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-fn key_run(entry: &Entry) -> Option<(usize, i32)> {
-    match entry.keys {
-        [spec] if matches!(entry.route, Route::Keys | Route::KeysInTurn) => match (spec.begin, spec.find) {
-            (Begin::Index(first), Find::Range { last, step: 1, limit: 0 | 1 }) => Some((first, last)),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-fn derived_flags(entry: &Entry) -> u64 {
-    let movable = entry
-        .keys
-        .iter()
-        .any(|spec| !matches!((spec.begin, spec.find), (Begin::Index(_), Find::Range { .. })));
-    let bits = Flag::bits(entry.flags);
-    if movable { bits | Flag::MovableKeys.bit() } else { bits }
-}
-
-/// The categories that Redis derives from flags and group (`setImplicitACLCategories`).
-fn derived_acl(entry: &Entry) -> u64 {
-    let mut bits = Acl::bits(entry.acl);
-    let mut add = |condition: bool, category: Acl| {
-        if condition {
-            bits |= category.bit();
-        }
-    };
-    add(entry.has(Flag::Write), Acl::Write);
-    add(entry.has(Flag::ReadOnly) && entry.group != Group::Scripting, Acl::Read);
-    add(entry.has(Flag::Admin), Acl::Admin);
-    add(entry.has(Flag::Admin), Acl::Dangerous);
-    add(entry.has(Flag::PubSub), Acl::PubSub);
-    add(entry.has(Flag::Fast), Acl::Fast);
-    add(!entry.has(Flag::Fast), Acl::Slow);
-    add(entry.has(Flag::Blocking), Acl::Blocking);
-    bits
 }
 
 fn unknown_command(args: &[&[u8]]) -> CommandError {

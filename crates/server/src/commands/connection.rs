@@ -1,7 +1,9 @@
 //! PING, ECHO, SELECT, RESET and QUIT.
 
 use command::Flag::*;
-use command::{Acl, CommandError, CommandResult, Group, Mode, Route, Shape, integer, parse_i64, string};
+use command::{
+    Acl, CommandError, CommandResult, Group, Mode, Route, Rule, Shape, integer, parse_i64, string,
+};
 use resp::Proto;
 
 use crate::commands::own::{Ctx, Entry, Run};
@@ -18,6 +20,7 @@ const PING: Entry = Entry {
     group: Group::Connection,
     arity: -1,
     flags: &[Fast],
+    rules: &[Rule::ForSubscribers, Rule::TellsOfFailedSaves],
     acl: &[Acl::Connection],
     args: &[string("message").optional()],
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
@@ -70,6 +73,7 @@ const QUIT: Entry = Entry {
     group: Group::Connection,
     arity: -1,
     flags: &[NoScript, Loading, Stale, Fast, NoAuth, AllowBusy],
+    rules: &[Rule::RunsInMulti, Rule::EndsMulti, Rule::ForSubscribers],
     acl: &[Acl::Connection],
     mode: Mode::Session,
     deprecated: Some(("7.2.0", "just closing the connection")),
@@ -91,6 +95,7 @@ const RESET: Entry = Entry {
     group: Group::Connection,
     arity: 1,
     flags: &[NoScript, Loading, Stale, Fast, NoAuth, AllowBusy],
+    rules: &[Rule::RunsInMulti, Rule::EndsMulti, Rule::ForSubscribers],
     acl: &[Acl::Connection],
     // Those that it was subscribed to.
     route: Route::Channels(1),
@@ -128,6 +133,7 @@ const SELECT: Entry = Entry {
     group: Group::Connection,
     arity: 2,
     flags: &[Loading, Stale, Fast],
+    rules: &[Rule::SelectsDb],
     acl: &[Acl::Connection],
     mode: Mode::Session,
     args: &[integer("index")],

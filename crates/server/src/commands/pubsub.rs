@@ -9,8 +9,8 @@ use std::sync::Arc;
 use command::Flag::*;
 use command::KeyFlag::NotKey;
 use command::{
-    Channels, CommandResult, Group, KeySpec, Medium, Mode, Post, Published, Receiver, Route, Shape, pattern,
-    string,
+    Channels, CommandResult, Group, KeySpec, Medium, Mode, Post, Published, Receiver, Route, Rule, Shape,
+    pattern, string,
 };
 use shard::{Scope, Subscriber};
 
@@ -29,6 +29,7 @@ const SUBSCRIBE: Entry = Entry {
     group: Group::PubSub,
     arity: -2,
     flags: &[PubSub, NoScript, Loading, Stale],
+    rules: &[Rule::ForSubscribers],
     channels: Channels::From(1),
     route: Route::Channels(1),
     mode: Mode::Session,
@@ -73,6 +74,7 @@ const UNSUBSCRIBE: Entry = Entry {
     group: Group::PubSub,
     arity: -1,
     flags: &[PubSub, NoScript, Loading, Stale],
+    rules: &[Rule::ForSubscribers],
     route: Route::Channels(1),
     mode: Mode::Session,
     args: &[string("channel").optional().multiple()],
@@ -126,6 +128,7 @@ const PSUBSCRIBE: Entry = Entry {
     group: Group::PubSub,
     arity: -2,
     flags: &[PubSub, NoScript, Loading, Stale],
+    rules: &[Rule::ForSubscribers],
     channels: Channels::Patterns(1),
     mode: Mode::Session,
     args: &[pattern("pattern").multiple()],
@@ -155,6 +158,7 @@ const PUNSUBSCRIBE: Entry = Entry {
     group: Group::PubSub,
     arity: -1,
     flags: &[PubSub, NoScript, Loading, Stale],
+    rules: &[Rule::ForSubscribers],
     mode: Mode::Session,
     args: &[pattern("pattern").optional().multiple()],
     reply: Shape::Push,

@@ -8,7 +8,7 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Acl, Client, CommandError, CommandId, CommandResult, Group, KeySpec, Mode, Needs, Outcome, OwnedArgs,
-    Route, Shape, key,
+    Route, Rule, Shape, key,
 };
 use resp::Output;
 
@@ -34,6 +34,7 @@ const MULTI: Entry = Entry {
     summary: "Starts a transaction.",
     since: "1.2.0",
     arity: 1,
+    rules: &[Rule::RunsInMulti],
     run: Run::Function(multi),
     ..COMMAND
 };
@@ -54,6 +55,7 @@ const DISCARD: Entry = Entry {
     complexity: "O(N), when N is the number of queued commands",
     since: "2.0.0",
     arity: 1,
+    rules: &[Rule::RunsInMulti, Rule::EndsMulti],
     run: Run::Function(discard),
     ..COMMAND
 };
@@ -76,6 +78,7 @@ const WATCH: Entry = Entry {
     arity: -2,
     keys: &[KeySpec::range(1, -1, 1, &[RO])],
     args: &[key("key", 0).multiple()],
+    rules: &[Rule::RunsInMulti],
     run: Run::Function(watch),
     ..COMMAND
 };
@@ -127,6 +130,7 @@ const EXEC: Entry = Entry {
     group: Group::Transactions,
     arity: 1,
     flags: &[NoScript, Loading, Stale, SkipSlowlog],
+    rules: &[Rule::RunsInMulti],
     acl: &[Acl::Transaction],
     route: Route::Queued,
     mode: Mode::Session,

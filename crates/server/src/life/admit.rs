@@ -1,7 +1,7 @@
 //! Whether a client's command, which it may run, may run now (MULTI, subscriptions, pauses), and what its client is told
 //! if not.
 
-use command::{Command, CommandError, CommandId, Flag, OwnedArgs, Shape};
+use command::{Command, CommandError, CommandId, Flag, OwnedArgs, Route, Rule, Shape};
 use resp::{Output, Proto, Reply};
 
 use crate::session::ReplyMode;
@@ -19,24 +19,6 @@ pub(crate) enum Admission {
     Refused(CommandError),
 }
 
-/// Commands that run at once though MULTI was called.
-const NOT_QUEUED: &[&str] = &["exec", "discard", "multi", "watch", "quit", "reset"];
-/// Commands that a RESP2 client with subscriptions may call.
-const SUBSCRIBER_COMMANDS: &[&str] = &[
-    "subscribe",
-    "unsubscribe",
-    "psubscribe",
-    "punsubscribe",
-    "ssubscribe",
-    "sunsubscribe",
-    "ping",
-    "quit",
-    "reset",
-];
-/// Commands that wait for the answers of all threads, which EXEC, holding shards, must not, and which a thread with
-/// a slow script does not give.
-const ASKS_ALL_THREADS: &[&str] =
-    &["client|list", "client|kill", "client|unblock", "client|pause", "client|unpause"];
 /// Bytes of arguments that MULTI queues at most.
 const MULTI_BYTES_MAX: usize = 1 << 30;
 
@@ -48,7 +30,7 @@ impl ThreadHost {
         let session = self.session();
         if session.client.proto == Proto::Resp2
             && session.is_subscriber()
-            && !SUBSCRIBER_COMMANDS.contains(&command.full_name.as_str())
+            && !command.entry.is_under(Rule::ForSubscribers)
         {
             return Admission::Refused(CommandError::new(format!(
                 "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
@@ -62,15 +44,15 @@ impl ThreadHost {
             return Admission::Later;
         }
         if self.shared.refuses_writes()
-            && (self.runs(command, Command::is_write) || command.entry.name == "ping")
+            && (self.runs(command, Command::is_write) || command.entry.is_under(Rule::TellsOfFailedSaves))
         {
             return Admission::Refused(CommandError::fixed(MISCONF));
         }
         let session = self.session();
         if let Some(multi) = &mut session.multi
-            && !NOT_QUEUED.contains(&command.full_name.as_str())
+            && !command.entry.is_under(Rule::RunsInMulti)
         {
-            if command.has(Flag::NoMulti) || ASKS_ALL_THREADS.contains(&command.full_name.as_str()) {
+            if command.has(Flag::NoMulti) || command.entry.is_under(Rule::AsksThreads) {
                 return Admission::Refused(CommandError::new("ERR Command not allowed inside a transaction"));
             }
             let args = OwnedArgs::new(args);
@@ -84,7 +66,7 @@ impl ThreadHost {
             return Admission::Queued;
         }
         if self.shared.scripts.is_busy() {
-            let asks_all = ASKS_ALL_THREADS.contains(&command.full_name.as_str());
+            let asks_all = command.entry.is_under(Rule::AsksThreads);
             let needs = self.needs(command, args);
             if asks_all || self.is_kept_waiting(&needs) {
                 return Admission::Refused(self.shared.busy_error());
@@ -100,7 +82,7 @@ impl ThreadHost {
         let proto = session.client.proto;
         let id = command.map(|command| command.id);
         session.last_command = id.or(session.last_command);
-        if command.is_some_and(|command| command.entry.name == "exec") {
+        if command.is_some_and(|command| command.entry.route == Route::Queued) {
             // Also where there is no transaction.
             session.multi = None;
             self.unwatch();
@@ -164,7 +146,7 @@ impl ThreadHost {
         if command.is_none_or(|command| command.entry.reply != Shape::Push) {
             out.truncate(mark);
         }
-        let is_about_replies = command.is_some_and(|command| command.full_name == "client|reply");
+        let is_about_replies = command.is_some_and(|command| command.entry.is_under(Rule::SetsReplyMode));
         if session.state.is_ready() && session.reply_mode == ReplyMode::Skip && !is_about_replies {
             session.reply_mode = ReplyMode::On;
         }

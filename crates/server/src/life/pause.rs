@@ -7,7 +7,7 @@
 //!
 //! Not here: what runs at the end of a pause (`homecoming.rs`).
 
-use command::{Command, Flag, OwnedArgs};
+use command::{Command, Flag, OwnedArgs, Route};
 
 use crate::life::state::Postponed;
 use crate::thread::ThreadHost;
@@ -65,7 +65,7 @@ impl ThreadHost {
     /// Whether a command of the current client is such a one, or EXEC that runs one.
     pub(crate) fn runs(&mut self, command: &Command, is_such: fn(&Command) -> bool) -> bool {
         let table = &self.shared.table;
-        let queued = self.session().multi.as_ref().filter(|_| command.entry.name == "exec");
+        let queued = self.session().multi.as_ref().filter(|_| command.entry.route == Route::Queued);
         is_such(command)
             || queued.is_some_and(|multi| multi.queued.iter().any(|(id, _)| is_such(table.get(*id))))
     }

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use command::{Command, Flag, Group, Located, Needs, OwnedArgs, Route, Task, Wait};
+use command::{Command, Flag, Group, Located, Needs, OwnedArgs, Route, Rule, Task, Wait};
 use keyspace::{Db, UnixMs};
 use proactor::{Clock, ConnId};
 use shard::{Hold, ShardId};
@@ -228,7 +228,7 @@ impl Thread {
         let mut must_wait = false;
         for (id, args) in &multi.queued {
             let (command, args) = (self.host.shared.table.get(*id), args.slices());
-            if command.entry.name == "select"
+            if command.entry.is_under(Rule::SelectsDb)
                 && let Some(number) = args.get(1).and_then(|arg| ds::num::parse_i64(arg))
             {
                 db = number as u32;

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use command::{Command, Forget, OwnedArgs, Published, Task, Work};
+use command::{Command, Forget, OwnedArgs, Published, Rule, Task, Work};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
 use shard::Subscriber;
@@ -67,7 +67,7 @@ impl Session {
         let Some(tracking) = &mut self.tracking else { return };
         match tracking.caching {
             Caching::Now if self.multi.is_none() => tracking.caching = Caching::Unsaid,
-            Caching::Next if !command.full_name.starts_with("client|") => tracking.caching = Caching::Now,
+            Caching::Next if !command.entry.is_under(Rule::KeepsCaching) => tracking.caching = Caching::Now,
             _ => return,
         }
         self.note_tracking();

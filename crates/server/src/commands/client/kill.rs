@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use command::Flag::*;
-use command::{CommandError, CommandResult, Shape, integer, keyword_is, oneof, string, token};
+use command::{CommandError, CommandResult, Rule, Shape, integer, keyword_is, oneof, string, token};
 use proactor::{CloseMode, ConnId};
 use resp::Reply;
 
@@ -21,6 +21,7 @@ pub(super) const CLIENT_KILL: Entry = Entry {
     since: "2.4.0",
     arity: -3,
     flags: &[Admin, NoScript, Loading, Stale],
+    rules: &[Rule::KeepsCaching, Rule::AsksThreads],
     args: &[oneof(
         "filter",
         &[

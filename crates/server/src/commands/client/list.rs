@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use command::Flag::*;
-use command::{CommandError, CommandResult, Shape, Table, integer, keyword_is, oneof, token};
+use command::{CommandError, CommandResult, Rule, Shape, Table, integer, keyword_is, oneof, token};
 use proactor::Usage;
 use resp::Proto;
 
@@ -69,6 +69,7 @@ pub(super) const CLIENT_LIST: Entry = Entry {
     since: "2.4.0",
     arity: -2,
     flags: &[Admin, NoScript, Loading, Stale],
+    rules: &[Rule::KeepsCaching, Rule::AsksThreads],
     args: &[
         oneof(
             "client-type",

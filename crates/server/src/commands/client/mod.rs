@@ -9,7 +9,7 @@ mod wait;
 pub(super) use tracking::stop_tracking;
 
 use command::Flag::*;
-use command::{Acl, CommandError, CommandResult, Group, Mode, Shape, keyword_is, oneof, string, token};
+use command::{Acl, CommandError, CommandResult, Group, Mode, Rule, Shape, keyword_is, oneof, string, token};
 
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::session::ReplyMode;
@@ -52,6 +52,7 @@ const SUBCOMMAND: Entry = Entry {
     complexity: "O(1)",
     group: Group::Connection,
     flags: &[NoScript, Loading, Stale],
+    rules: &[Rule::KeepsCaching],
     acl: &[Acl::Connection],
     mode: Mode::Session,
     ..Entry::DEFAULT
@@ -199,6 +200,7 @@ const CLIENT_REPLY: Entry = Entry {
     arity: 3,
     args: &[oneof("action", &[token("on", "ON"), token("off", "OFF"), token("skip", "SKIP")])],
     reply: Shape::OK,
+    rules: &[Rule::KeepsCaching, Rule::SetsReplyMode],
     run: Run::Function(client_reply),
     ..SUBCOMMAND
 };
@@ -224,6 +226,7 @@ const CLIENT_HELP: Entry = Entry {
     group: Group::Connection,
     acl: &[Acl::Connection],
     mode: Mode::Session,
+    rules: &[Rule::KeepsCaching],
     run: Run::Function(client_help),
     ..Entry::HELP
 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use command::Flag::*;
-use command::{CommandError, CommandResult, Shape, integer, keyword_is, oneof, parse_i64, token};
+use command::{CommandError, CommandResult, Rule, Shape, integer, keyword_is, oneof, parse_i64, token};
 use proactor::ConnId;
 use resp::Reply;
 
@@ -21,6 +21,7 @@ pub(super) const CLIENT_PAUSE: Entry = Entry {
     since: "3.0.0",
     arity: -3,
     flags: &[Admin, NoScript, Loading, Stale],
+    rules: &[Rule::KeepsCaching, Rule::AsksThreads],
     args: &[
         integer("timeout"),
         oneof("mode", &[token("write", "WRITE"), token("all", "ALL")]).optional().since("6.2.0"),
@@ -59,6 +60,7 @@ pub(super) const CLIENT_UNPAUSE: Entry = Entry {
     since: "6.2.0",
     arity: 2,
     flags: &[Admin, NoScript, Loading, Stale],
+    rules: &[Rule::KeepsCaching, Rule::AsksThreads],
     reply: Shape::OK,
     run: Run::Function(client_unpause),
     ..SUBCOMMAND
@@ -80,6 +82,7 @@ pub(super) const CLIENT_UNBLOCK: Entry = Entry {
     since: "5.0.0",
     arity: -3,
     flags: &[Admin, NoScript, Loading, Stale],
+    rules: &[Rule::KeepsCaching, Rule::AsksThreads],
     args: &[
         integer("client-id"),
         oneof("unblock-type", &[token("timeout", "TIMEOUT"), token("error", "ERROR")]).optional(),

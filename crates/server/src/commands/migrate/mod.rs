@@ -19,8 +19,8 @@ use std::time::Duration;
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Begin, CommandError, CommandResult, Group, KeySpec, Mode, OwnedArgs, Shape, block, integer, key,
-    keyword_is, oneof, parse_i64, string, token,
+    Acl, Begin, CommandError, CommandResult, Group, KeySpec, Mode, OwnedArgs, Rule, Shape, block, integer,
+    key, keyword_is, oneof, parse_i64, string, token,
 };
 use commands::keys::payload;
 
@@ -38,6 +38,7 @@ const MIGRATE: Entry = Entry {
     group: Group::Generic,
     arity: -6,
     flags: &[Write, NoScript, NoMulti],
+    rules: &[Rule::MayListKeys],
     acl: &[Acl::Keyspace, Acl::Dangerous],
     keys: &[
         KeySpec::one(3, &[RW, Access, Delete]),

@@ -20,7 +20,7 @@ mod pool;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use command::{Client, Command, Flag, Route, Store};
+use command::{Client, Command, Flag, Route, Rule, Store};
 use ds::random::Random;
 use heap::Gauge;
 use resp::Proto;
@@ -45,8 +45,6 @@ const TRIES_WHERE_TAKEN: u32 = 32;
 const STEPS_PER_LOOK: u32 = 16;
 /// One step of `maxmemory-eviction-tenacity`.
 const TENACITY_NS: f64 = 50_000.0;
-/// What is served in MULTI when there is no room; everything else would be queued, or wants to be.
-const SERVED_IN_MULTI: &[&str] = &["discard", "quit", "reset"];
 
 /// Whether there is room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -161,10 +159,11 @@ impl ThreadHost {
     fn is_refused_without_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
         let table = &self.shared.table;
         let Some(multi) = self.session().multi.take() else { return self.needs_room(command, args) };
-        let is_refused = if command.entry.name == "exec" {
+        let is_refused = if command.entry.route == Route::Queued {
             multi.queued.iter().any(|(id, args)| self.needs_room(table.get(*id), &args.slices()))
         } else {
-            !SERVED_IN_MULTI.contains(&command.entry.name)
+            // Everything else would be queued, or wants to be.
+            !command.entry.is_under(Rule::EndsMulti)
         };
         self.session().multi = Some(multi);
         is_refused

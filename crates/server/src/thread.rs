@@ -21,7 +21,6 @@ use shard::Hold;
 
 use crate::clients::bounds::Watchlist;
 use crate::clients::connections::Connections;
-use crate::clients::parser::Parser;
 use crate::message::Message;
 use crate::session::{Protocol, Session, Watching};
 use crate::shared::Shared;

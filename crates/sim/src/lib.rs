@@ -2,7 +2,7 @@
 //!
 //! [`World`] makes a server, steps its threads in an order that follows from the seed, and interrupts them while they hold
 //! batons, so that the others meet taken ones (`stack.rs`). The network delays, cuts and shortens. What is checked stands
-//! in `tests/`: transcripts, serializability (`history.rs`), queues, channels, timeouts, commands that run again, starvation. Each
+//! in `tests/`: transcripts, serializability (`history.rs`), queues, channels, timeouts, commands that run again, what is recorded, starvation. Each
 //! runs a fixed number of seeds, or for `DARTER_SECONDS` from `DARTER_SEED` on; a failure prints its seed, and the same
 //! seed gives the same run.
 //!

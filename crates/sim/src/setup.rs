@@ -1,5 +1,6 @@
 //! What kind of world a seed makes: threads, shards, how they are entered, how unkind network and scheduler are.
 
+use effectlog::Tape;
 use proactor::{Entropy, SimConfig};
 
 /// How commands come to their shards, as the server's settings say it.
@@ -43,6 +44,8 @@ pub struct Setup {
     pub script_trusted_after: u64,
     /// Where the server saves snapshots; empty: the working directory.
     pub directory: String,
+    /// Where its threads record what they change.
+    pub tape: Option<Tape>,
 }
 
 impl Setup {
@@ -64,6 +67,7 @@ impl Setup {
             },
             script_trusted_after: pick(&[0, 3, 1_000]),
             directory: String::new(),
+            tape: None,
         }
     }
 

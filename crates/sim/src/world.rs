@@ -46,7 +46,10 @@ impl World {
     pub fn new(mut entropy: Entropy, setup: &Setup) -> World {
         let net = SimNet::new(entropy.next_u64(), setup.net.clone());
         stack::interrupt_one_in(setup.interrupt_one_in, net.entropy());
-        let (server, threads) = server::simulate(&setup.args(), &net, ADDRESS);
+        let (server, mut threads) = server::simulate(&setup.args(), &net, ADDRESS);
+        if let Some(tape) = &setup.tape {
+            threads.iter_mut().for_each(|thread| thread.record(tape.track()));
+        }
         let stacks: Vec<Stack> = threads.into_iter().map(Stack::new).collect();
         World {
             entropy,

@@ -1,0 +1,362 @@
+//! What all threads recorded, put in order, makes the same data elsewhere: in a real redis-server, which takes it for the
+//! stream of its primary, and in an empty server with other threads and shards.
+//!
+//! Several clients send random commands at once, all that redis-server 7.0 knows about data: alone, in pipelines, in `MULTI`
+//! and in scripts, and beside them more of those over whose keys threads meet: moves between keys, scripts that reach for
+//! keys that they did not declare, waits that others serve, keys that expire, whole databases that go or change places.
+//! `DEBUG DIGEST` must be the same everywhere, and nobody may answer an effect with an error. Why a replica: it runs what
+//! its primary sends whatever its clock says, and simulated time is long past.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use blackbox::{Batch, Generator, PATIENCE, Server, oracle};
+use command::{Group, Table};
+use effectlog::{Record, Stream, Tape};
+use proactor::{Entropy, SimConfig};
+use resp::Value;
+use sim::{Client, Departure, Request, Setup, World, for_each_seed, request};
+
+/// Worlds.
+const SEEDS: u64 = 16;
+/// Batches that the clients of one world send.
+const BATCHES: usize = 400;
+const CLIENTS: usize = 5;
+/// Keys of each kind, of those over which clients meet.
+const KEYS: usize = 5;
+/// After this much longer than any key of the test lives, all are gone that expire.
+const EXPIRED_MS: u64 = 20_000;
+/// No key expires sooner than that, so that the replaying server, whose clock begins where the first one's did, is done before.
+const EXPIRY_MS_MIN: usize = 3_000;
+
+/// An empty snapshot of version 10, without a checksum.
+const EMPTY_SNAPSHOT: &[u8] = b"REDIS0010\xff\0\0\0\0\0\0\0\0";
+
+/// Writes to keys that it did not declare, and reads between.
+const REACHING: &str = "redis.call('RPUSH', KEYS[1], 'x')
+    for i = 1, #ARGV do redis.call('RPUSH', ARGV[i], redis.call('LLEN', KEYS[1])) end
+    return redis.call('LMOVE', KEYS[1], ARGV[#ARGV], 'LEFT', 'RIGHT')";
+
+/// One of the clients.
+struct Sender {
+    client: Client,
+    /// What is still to be sent, one after the other.
+    queue: Vec<Request>,
+}
+
+impl Sender {
+    fn new(world: &World) -> Sender {
+        Sender { client: world.connect(), queue: Vec::new() }
+    }
+
+    /// Sends what it may; true if it has nothing to do.
+    fn go_on(&mut self, world: &World) -> bool {
+        world.pump(&mut self.client);
+        if self.client.unanswered() > 0 {
+            return false;
+        }
+        if self.queue.is_empty() {
+            return true;
+        }
+        self.client.send(&self.queue.remove(0));
+        false
+    }
+
+    fn take(&mut self, batch: Batch) {
+        if batch.is_pipelined {
+            batch.requests.iter().for_each(|request| self.client.send(request));
+        } else {
+            self.queue = batch.requests;
+        }
+    }
+}
+
+/// Whether the batch is about data only, so that each request has one reply.
+fn is_about_data(table: &Table, batch: &Batch) -> bool {
+    batch.requests.iter().all(|request| {
+        let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+        table.resolve(&args).is_ok_and(|command| {
+            !matches!(command.entry.group, Group::Server | Group::Connection | Group::PubSub | Group::Cluster)
+        })
+    })
+}
+
+fn key(world: &mut World, kind: &str) -> String {
+    let tag = if world.one_in(6) { "{tag}" } else { "" };
+    format!("{tag}{kind}:{}", world.below(KEYS))
+}
+
+/// A request over whose keys threads meet.
+fn meeting(world: &mut World) -> Request {
+    let [one, other, third] = [0; 3].map(|_| key(world, "l"));
+    let [set, other_set] = [0; 2].map(|_| key(world, "s"));
+    let [text, other_text] = [0; 2].map(|_| key(world, "t"));
+    let value = world.below(1000).to_string();
+    let (expiry, db) = ((EXPIRY_MS_MIN + world.below(6000)).to_string(), world.below(3).to_string());
+    match world.below(30) {
+        0..4 => request("RPUSH", [&one, &value, "more"]),
+        4 => request("BRPOP", [&one, &other, "1"]),
+        5 => request("BLMOVE", [&one, &other, "LEFT", "RIGHT", "1"]),
+        6 => request("BLMPOP", ["1", "3", &one, &other, &third, "RIGHT", "COUNT", "2"]),
+        7 => request("LMOVE", [&one, &other, "RIGHT", "LEFT"]),
+        8 => request("RPOPLPUSH", [&one, &other]),
+        9 => request("SADD", [&set, &value, "a", "b"]),
+        10 => request("SMOVE", [&set, &other_set, "a"]),
+        11 => request("SPOP", [&set, "2"]),
+        12 => request("SUNIONSTORE", [&set, &other_set, &key(world, "s")]),
+        13 => request("SET", [&text, &value, "PX", &expiry]),
+        14 => request("MSET", [&text, &value, &other_text, "x"]),
+        15 => request("RENAME", [&one, &other]),
+        16 => request("COPY", [&one, &other, "REPLACE"]),
+        17 => request("COPY", [&text, &text, "DB", &db]),
+        18 => request("MOVE", [&text, &db]),
+        19 => request("PEXPIRE", [&one, &expiry]),
+        20 => request("INCR", [&text]),
+        21 => request("PERSIST", [&one]),
+        22..26 => request("EVAL", [REACHING, "1", &one, &other, &third]),
+        26 if world.one_in(3) => request("SWAPDB", ["0", &db]),
+        27 if world.one_in(8) => request("FLUSHDB", [""; 0]),
+        28 if world.one_in(20) => request("FLUSHALL", [""; 0]),
+        26..29 => request("SELECT", [&db]),
+        _ => request("GETDEL", [&text]),
+    }
+}
+
+fn batch(world: &mut World, generator: &mut Generator, table: &Table) -> Batch {
+    if world.one_in(2) {
+        return loop {
+            let batch = generator.batch();
+            if is_about_data(table, &batch) {
+                break batch;
+            }
+        };
+    }
+    let mut requests: Vec<Request> = (0..=world.below(5)).map(|_| meeting(world)).collect();
+    if world.one_in(3) {
+        requests.insert(0, request("MULTI", [""; 0]));
+        requests.push(request("EXEC", [""; 0]));
+    }
+    Batch { requests, is_pipelined: world.one_in(2) }
+}
+
+/// Lets several clients change the data of `world`; when it is over nothing expires any more.
+fn play(world: &mut World, seed: u64, table: &Table) {
+    let mut generator = Generator::new(seed, table);
+    let mut senders: Vec<Sender> = (0..CLIENTS).map(|_| Sender::new(world)).collect();
+    for _ in 0..BATCHES {
+        let sender = &mut senders[world.below(CLIENTS)];
+        if sender.go_on(world) {
+            let batch = batch(world, &mut generator, table);
+            sender.take(batch);
+        }
+        let (steps, is_pause) = (world.below(40), world.one_in(100));
+        for _ in 0..steps {
+            world.step();
+            senders.iter_mut().for_each(|sender| _ = sender.go_on(world));
+        }
+        if is_pause {
+            world.run_for(EXPIRY_MS_MIN as u64, |world| {
+                senders.iter_mut().for_each(|sender| _ = sender.go_on(world));
+            });
+        }
+    }
+    let mut idle = vec![false; CLIENTS];
+    world.run_for(EXPIRED_MS, |world| {
+        for (sender, idle) in senders.iter_mut().zip(&mut idle) {
+            *idle = sender.go_on(world);
+        }
+    });
+    // Whoever still waits does so for ever.
+    for sender in &mut senders {
+        sender.client.depart(Departure::Reset);
+    }
+    world.settle(|_| {});
+}
+
+fn digest(world: &mut World) -> String {
+    let mut client = world.connect();
+    world.call(&mut client, &request("DEBUG", ["DIGEST"])).to_string()
+}
+
+fn libraries(world: &mut World) -> Vec<String> {
+    let mut client = world.connect();
+    let Value::Array(libraries) = world.call(&mut client, &request("FUNCTION", ["LIST", "WITHCODE"])) else {
+        panic!("FUNCTION LIST answers an array")
+    };
+    let mut texts: Vec<String> = libraries.iter().map(Value::to_string).collect();
+    texts.sort();
+    texts
+}
+
+/// The requests of the stream.
+fn requests(mut stream: &[u8]) -> Vec<Request> {
+    let mut requests = Vec::new();
+    while let Some((Value::Array(words), length)) = resp::decode(stream).expect("the stream is well-formed") {
+        let word = |value| match value {
+            Value::Bulk(word) => word,
+            other => panic!("{other} is no argument"),
+        };
+        requests.push(words.into_iter().map(word).collect());
+        stream = &stream[length..];
+    }
+    requests
+}
+
+/// Runs the stream on a server that has other threads and shards.
+fn replay(stream: &[u8], entropy: &mut Entropy, first: &Setup) -> World {
+    let setup = Setup::any(entropy);
+    let threads = if setup.threads == first.threads { first.threads % 4 + 1 } else { setup.threads };
+    let shards = if setup.shards == first.shards { first.shards + 1 } else { setup.shards };
+    let net = SimConfig { latency_ns_max: 1, window_bytes: 1 << 20, cut_one_in: 0 };
+    let setup = Setup { threads, shards, net, stalls_take_time: false, ..setup };
+    let mut world = World::new(Entropy::from_seed(entropy.next_u64()), &setup);
+    let mut client = world.connect();
+    for request in requests(stream) {
+        let reply = world.call(&mut client, &request);
+        let failed = match &reply {
+            Value::Array(replies) => replies.iter().any(|reply| matches!(reply, Value::Error(_))),
+            reply => matches!(reply, Value::Error(_)),
+        };
+        let words: Vec<_> = request.iter().map(|word| word.escape_ascii().to_string()).collect();
+        assert!(!failed, "{words:?}: {reply}");
+    }
+    assert!(world.now_ns() < EXPIRY_MS_MIN as u64 * 1_000_000, "keys expire while effects are replayed");
+    world
+}
+
+/// Gives `redis` the stream as its primary would, and waits until it has run it.
+fn feed(redis: &Server, stream: &[u8]) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    assert_eq!(redis.client().show(&format!("REPLICAOF 127.0.0.1 {port}")), "OK");
+    let (mut link, _) = listener.accept().expect("the replica connects");
+    link.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
+    let mut input = Vec::new();
+    loop {
+        let request = received(&mut link, &mut input);
+        let reply: Vec<u8> = match &request[0].to_ascii_uppercase()[..] {
+            b"PING" => b"+PONG\r\n".into(),
+            b"PSYNC" => {
+                let head = format!("+FULLRESYNC {} 0\r\n${}\r\n", "a".repeat(40), EMPTY_SNAPSHOT.len());
+                [head.as_bytes(), EMPTY_SNAPSHOT].concat()
+            }
+            b"REPLCONF" if request[1].eq_ignore_ascii_case(b"ACK") => {
+                match String::from_utf8_lossy(&request[2]).parse::<usize>() {
+                    Ok(0) if !stream.is_empty() => {
+                        [stream, b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"].concat()
+                    }
+                    Ok(offset) if offset >= stream.len() => return,
+                    other => panic!("the replica says that it is at {other:?}"),
+                }
+            }
+            _ => b"+OK\r\n".into(),
+        };
+        link.write_all(&reply).expect("the replica listens");
+    }
+}
+
+/// The next request of a replica.
+fn received(link: &mut TcpStream, input: &mut Vec<u8>) -> Request {
+    loop {
+        // It sends empty lines while it loads.
+        let blank = input.iter().take_while(|byte| **byte == b'\n').count();
+        input.drain(..blank);
+        if let Some((Value::Array(words), length)) =
+            resp::decode(input).expect("a replica speaks the protocol")
+        {
+            input.drain(..length);
+            return words
+                .into_iter()
+                .map(|word| match word {
+                    Value::Bulk(word) => word,
+                    other => panic!("{other} is no argument"),
+                })
+                .collect();
+        }
+        let mut bytes = [0; 4096];
+        let count = link.read(&mut bytes).expect("the replica goes on");
+        assert!(count > 0, "the replica has gone");
+        input.extend(&bytes[..count]);
+    }
+}
+
+/// The first keys of which `redis` has another value than `world`.
+fn differences(world: &mut World, redis: &Server) -> Vec<String> {
+    let (mut ours, mut theirs) = (world.connect(), redis.client());
+    let mut found = Vec::new();
+    for db in 0..16 {
+        let select = request("SELECT", [db.to_string()]);
+        world.call(&mut ours, &select);
+        theirs.call(&format!("SELECT {db}"));
+        let mut keys = Vec::new();
+        for reply in [world.call(&mut ours, &request("KEYS", ["*"])), theirs.call("KEYS *")] {
+            let Value::Array(names) = reply else { continue };
+            keys.extend(names.into_iter().filter_map(|name| match name {
+                Value::Bulk(name) => Some(name),
+                _ => None,
+            }));
+        }
+        for key in keys {
+            let look: Request = vec![b"DEBUG".to_vec(), b"DIGEST-VALUE".to_vec(), key.clone()];
+            let our_value = world.call(&mut ours, &look);
+            let args: Vec<&[u8]> = look.iter().map(Vec::as_slice).collect();
+            theirs.send_args(&args);
+            if our_value != theirs.receive() {
+                found.push(format!("[{db}] {}", key.escape_ascii()));
+            }
+        }
+    }
+    found
+}
+
+/// The effects that name one of `keys`, for a report.
+fn effects_on(records: &[Record], keys: &[String]) -> Vec<String> {
+    let names: Vec<&str> = keys.iter().filter_map(|key| key.split(' ').nth(1)).collect();
+    let effects = records.iter().flat_map(Record::units).flat_map(|unit| unit.effects());
+    effects
+        .filter_map(|effect| {
+            let words: Vec<String> =
+                effect.args().iter().map(|word| word.escape_ascii().to_string()).collect();
+            let is_about = words.len() < 3 || words[1..].iter().any(|word| names.contains(&&**word));
+            is_about.then(|| format!("[{}] {}", effect.db, words.join(" ")))
+        })
+        .collect()
+}
+
+fn errors(redis: &Server) -> String {
+    redis.client().info("stats", "total_error_replies")
+}
+
+#[test]
+fn what_was_recorded_makes_the_same_data_elsewhere() {
+    let redis = oracle();
+    let table = server::table();
+    let mut transactions = 0;
+    for_each_seed("effects_stream", SEEDS, |mut entropy| {
+        let tape = Tape::default();
+        let setup = Setup { tape: Some(tape.clone()), ..Setup::any(&mut entropy) };
+        let seed = entropy.next_u64();
+        let mut world = World::new(Entropy::from_seed(entropy.next_u64()), &setup);
+        play(&mut world, seed, &table);
+        let expected = digest(&mut world);
+        let records = tape.take();
+        let mut stream = Vec::new();
+        let mut writer = Stream::default();
+        records.iter().for_each(|record| writer.write(record, &mut stream));
+        transactions += records.iter().flat_map(Record::units).filter(|unit| unit.is_transaction()).count();
+        if let Some(redis) = &redis {
+            let before = errors(redis);
+            feed(redis, &stream);
+            let theirs = redis.client().show("DEBUG DIGEST");
+            if theirs != expected {
+                let keys = differences(&mut world, redis);
+                panic!("other data: {keys:?}\n{}", effects_on(&records, &keys).join("\n"));
+            }
+            assert_eq!(errors(redis), before, "the replica refused effects");
+        }
+        let mut replayed = replay(&stream, &mut entropy, &setup);
+        assert_eq!(digest(&mut replayed), expected);
+        assert_eq!(libraries(&mut replayed), libraries(&mut world));
+    });
+    assert!(transactions > 100, "only {transactions} transactions were recorded");
+}

@@ -1,0 +1,142 @@
+//! What a key holds. A command that reads counts a hit or a miss and touches the access clock; one that only looks does
+//! neither, and may borrow several values at once.
+
+use ds::random::Random;
+use keyspace::access;
+use keyspace::{Config, RecordMut, RecordRef, Type, UnixMs, ValueRef};
+use shard::Ready;
+
+use super::Store;
+use super::changes::post_event;
+use crate::error::CommandError;
+use crate::events::Class;
+use crate::tx::Tx;
+
+impl Store<'_, '_> {
+    /// The value of `key` for a reading command: counts a hit or a miss, touches the access clock.
+    #[inline]
+    pub fn read(&mut self, key: &[u8]) -> Option<ValueRef<'_>> {
+        self.read_record(key).map(RecordRef::value)
+    }
+
+    /// The same with its record.
+    #[inline]
+    pub fn read_record(&mut self, key: &[u8]) -> Option<RecordRef<'_>> {
+        let (id, hash) = self.locate(key);
+        self.expire_if_due(id, hash, key);
+        let (db, touch) = (self.client.db, !self.client.no_touch);
+        let Tx { hold, config, posts, now, .. } = &mut *self.tx;
+        let shard = hold.shard_mut(id);
+        match shard.dbs[db as usize].find_to_touch(hash, key) {
+            Some(mut record) => {
+                shard.stats.keyspace_hits.add(1);
+                if touch {
+                    let word = word_after_use(record.lend().access(), config, *now, &mut shard.random);
+                    record.set_read(word);
+                }
+                Some(record.into_ref())
+            }
+            None => {
+                shard.stats.keyspace_misses.add(1);
+                if config.notify & Class::KeyMiss as u32 != 0 {
+                    post_event(posts, config.notify, db, "keymiss", key);
+                }
+                None
+            }
+        }
+    }
+
+    /// The value of `key` as a `T` for a reading command.
+    #[inline]
+    pub fn read_as<T: Type>(&mut self, key: &[u8]) -> Result<Option<T::Ref<'_>>, CommandError> {
+        match self.read(key) {
+            None => Ok(None),
+            Some(value) => T::of(value).map(Some).ok_or(CommandError::WRONG_TYPE),
+        }
+    }
+
+    /// The live record of `key`, without counting or touching: several may be borrowed at once.
+    #[inline]
+    pub fn peek(&self, key: &[u8]) -> Option<RecordRef<'_>> {
+        let (id, hash) = self.locate(key);
+        let record = self.tx.hold.shard(id).dbs[self.client.db as usize].find(hash, key)?;
+        (!record.expired(self.tx.now) || self.tx.keeps_due).then_some(record)
+    }
+
+    /// The value of `key` as a `T`, without counting or touching: several may be borrowed at once.
+    pub fn peek_as<T: Type>(&self, key: &[u8]) -> Result<Option<T::Ref<'_>>, CommandError> {
+        match self.peek(key) {
+            None => Ok(None),
+            Some(record) => T::of(record.value()).map(Some).ok_or(CommandError::WRONG_TYPE),
+        }
+    }
+
+    /// Whether `key` exists.
+    pub fn exists(&self, key: &[u8]) -> bool {
+        self.peek(key).is_some()
+    }
+
+    /// The value of `key` as a `T`, to be changed.
+    #[inline]
+    pub fn write_as<T: Type>(&mut self, key: &[u8]) -> Result<Option<T::Mut<'_>>, CommandError> {
+        match self.write(key) {
+            None => Ok(None),
+            Some(record) => T::of_mut(record).map(Some).ok_or(CommandError::WRONG_TYPE),
+        }
+    }
+
+    /// The record of `key`, its value to be changed.
+    #[inline]
+    pub fn write(&mut self, key: &[u8]) -> Option<RecordMut<'_>> {
+        let (id, hash) = self.locate(key);
+        self.expire_if_due(id, hash, key);
+        let (db, now, touch) = (self.client.db as usize, self.tx.now, !self.client.no_touch);
+        let shard = self.tx.hold.shard_mut(id);
+        let mut record = shard.dbs[db].find_mut(hash, key)?;
+        if touch {
+            note_access(&mut record, self.tx.config, now, &mut shard.random);
+        }
+        Some(record)
+    }
+
+    /// The value of `key` as a `T` to be changed, created empty if there is none: the caller must put something
+    /// in.
+    #[inline]
+    pub fn upsert<T: Type>(&mut self, key: &[u8]) -> Result<T::Mut<'_>, CommandError> {
+        let (id, hash) = self.locate(key);
+        self.expire_if_due(id, hash, key);
+        let (db, touch) = (self.client.db, !self.client.no_touch);
+        let Tx { hold, config, posts, now, is_unfinished, .. } = &mut *self.tx;
+        let shard = hold.shard_mut(id);
+        let (mut record, is_new) = shard.dbs[db as usize].find_or_insert(hash, key, T::create);
+        if is_new {
+            record.set_access(access::created(config.lfu, *now));
+            if shard.waiters.any(db, key) {
+                shard.ready.push(Ready { db, key: key.into(), was_lost: false });
+                *is_unfinished = true;
+            }
+            if config.notify & Class::New as u32 != 0 {
+                post_event(posts, config.notify, db, "new", key);
+            }
+        } else if touch {
+            note_access(&mut record, config, *now, &mut shard.random);
+        }
+        T::of_mut(record).ok_or(CommandError::WRONG_TYPE)
+    }
+}
+
+/// The access word of a record after one more use.
+#[inline]
+pub(super) fn word_after_use(access: u32, config: &Config, now: UnixMs, random: &mut Random) -> u32 {
+    match config.lfu {
+        None => access::lru_clock(now),
+        Some(lfu) => lfu.used(access, now, random),
+    }
+}
+
+/// Notes a use of a record.
+#[inline]
+pub(super) fn note_access(record: &mut RecordMut, config: &Config, now: UnixMs, random: &mut Random) {
+    let word = word_after_use(record.lend().access(), config, now, random);
+    record.set_access(word);
+}

@@ -1,0 +1,134 @@
+//! The store as a command sees it: the entered shards as one keyspace.
+//!
+//! | file | what |
+//! |---|---|
+//! | `lookup` | what a key holds, for commands that read, look or change |
+//! | `storing` | what is put under a key, taken away, and until when it lives |
+//! | `changes` | saying what changed: to watchers, to whoever wants events, as an effect |
+//! | `marks` | what clients of memcached's protocol attach to an item |
+//!
+//! Look-ups never return an expired value: an expired record is deleted where it is met, as an effect of its
+//! own.
+
+mod changes;
+mod lookup;
+mod marks;
+mod storing;
+
+use ds::random::Random;
+use keyspace::{Config, Db, UnixMs};
+use shard::ShardId;
+use smallvec::SmallVec;
+
+use crate::task::Client;
+use crate::tx::Tx;
+
+/// The store, as far as the transaction entered it, seen by one client.
+pub struct Store<'a, 't> {
+    /// The transaction.
+    pub tx: &'a mut Tx<'t>,
+    /// For whom: says the selected database.
+    pub client: Client,
+    pub(crate) located: Located,
+}
+
+/// Where a key of the running command lies. The key is known by its address: the arguments stay where they are while the
+/// command runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Located {
+    address: usize,
+    length: usize,
+    shard: ShardId,
+    hash: u64,
+}
+
+impl Located {
+    /// What the placement says about `key`.
+    #[inline]
+    pub fn new(key: &[u8], (shard, hash): (ShardId, u64)) -> Self {
+        Located { address: key.as_ptr().addr(), length: key.len(), shard, hash }
+    }
+
+    /// The shard.
+    #[inline]
+    pub fn shard(&self) -> ShardId {
+        self.shard
+    }
+
+    /// The hash of the key.
+    #[inline]
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+impl<'a, 't> Store<'a, 't> {
+    /// The store as `client` sees it.
+    pub fn new(tx: &'a mut Tx<'t>, client: Client) -> Self {
+        Store { tx, client, located: Located::default() }
+    }
+
+    /// The time of the transaction.
+    #[inline]
+    pub fn now(&self) -> UnixMs {
+        self.tx.now
+    }
+
+    /// Whether something that is to go at `time` goes at once.
+    pub fn is_past(&self, time: UnixMs) -> bool {
+        time <= self.tx.now && !self.tx.keeps_due
+    }
+
+    /// Settings.
+    #[inline]
+    pub fn config(&self) -> &'t Config {
+        self.tx.config
+    }
+
+    /// The shard and the hash of `key`.
+    #[inline]
+    pub fn locate(&self, key: &[u8]) -> (ShardId, u64) {
+        let known = &self.located;
+        if known.address == key.as_ptr().addr() && known.length == key.len() {
+            return (known.shard, known.hash);
+        }
+        self.tx.hold.shards().placement().locate(key)
+    }
+
+    /// Chance, from the shard of `key`.
+    pub fn random(&mut self, key: &[u8]) -> &mut Random {
+        let (id, _) = self.locate(key);
+        &mut self.tx.hold.shard_mut(id).random
+    }
+
+    /// The shard of `key`, which was looked up before: spares hashing it again when only one was entered.
+    #[inline]
+    fn entered_shard(&self, key: &[u8]) -> ShardId {
+        match self.tx.hold.entered() {
+            [only] => *only,
+            _ => self.locate(key).0,
+        }
+    }
+
+    /// The shards that were entered, ascending: what commands on whole databases work on.
+    pub fn entered(&self) -> SmallVec<[ShardId; 8]> {
+        self.tx.hold.entered().into()
+    }
+
+    /// Number of databases.
+    pub fn db_count(&self) -> u32 {
+        self.tx.hold.entered().first().map_or(0, |&id| self.tx.hold.shard(id).dbs.len() as u32)
+    }
+
+    /// The selected database on shard `id`.
+    pub fn db(&self, id: ShardId) -> &Db {
+        &self.tx.hold.shard(id).dbs[self.client.db as usize]
+    }
+
+    /// The selected database on shard `id`, to be changed.
+    #[inline]
+    pub fn db_mut(&mut self, id: ShardId) -> &mut Db {
+        let db = self.client.db as usize;
+        &mut self.tx.hold.shard_mut(id).dbs[db]
+    }
+}

@@ -1,0 +1,299 @@
+//! What is put under a key, taken away, and until when it lives.
+//!
+//! Functions that a command calls to make its own change neither tell of it nor state an effect: that is the command's
+//! (`changes.rs`). What happens by the way, because time has passed or room is wanted, is told and stated here.
+
+use ds::random::Random;
+use keyspace::access;
+use keyspace::{Config, Kind, Record, RecordMut, Str, UnixMs, Value, ValueRef};
+use shard::{Ready, ShardId};
+
+use super::Store;
+use super::lookup::note_access;
+use crate::events::Class;
+use crate::garbage::Garbage;
+use crate::task::Post;
+
+/// Fields in one `HDEL` of an effect.
+const EFFECT_FIELDS_MAX: usize = 1024;
+/// Values of more elements than this are freed outside the shards.
+const FREED_IN_PLACE_MAX: usize = 64;
+/// The same of bytes: to give more back to the system takes long.
+const FREED_IN_PLACE_BYTES_MAX: usize = 1 << 20;
+
+impl Store<'_, '_> {
+    /// Stores `value` under `key` whatever was there; its expiry is gone.
+    pub fn set(&mut self, key: &[u8], value: Value) {
+        self.replace(key, value, None);
+    }
+
+    /// Stores `value` under `key` whatever was there, with this expiry.
+    pub fn replace(&mut self, key: &[u8], value: Value, expiry: Option<UnixMs>) {
+        let (id, hash) = self.locate(key);
+        self.expire_if_due(id, hash, key);
+        let (db, now, touch) = (self.client.db as usize, self.tx.now, !self.client.no_touch);
+        let shard = self.tx.hold.shard_mut(id);
+        match shard.dbs[db].find_mut(hash, key) {
+            Some(mut record) => {
+                let has_volatile_fields = value.lend().first_field_expiry().is_some();
+                let old = record.replace_value(value);
+                note_overwriting(&mut record, self.tx.config, now, touch, &mut shard.random);
+                if has_volatile_fields {
+                    self.note_volatile_fields(key);
+                }
+                self.mark_ready(id, key);
+                self.mark_lost(id, key, old.lend());
+                self.free(old);
+            }
+            None => self.insert_new(id, hash, key, value),
+        }
+        self.db_mut(id).set_expiry_if_changed(hash, key, expiry);
+    }
+
+    /// Stores a string under `key` whatever was there; reuses its block where it can. The hot path of `SET`.
+    #[inline]
+    pub fn set_string(&mut self, key: &[u8], bytes: &[u8], expiry: Option<UnixMs>) {
+        let (id, hash) = self.locate(key);
+        let (db, now, touch) = (self.client.db as usize, self.tx.now, !self.client.no_touch);
+        let shard = self.tx.hold.shard_mut(id);
+        match shard.dbs[db].find_mut(hash, key) {
+            Some(mut record) if !record.lend().expired(now) || self.tx.keeps_due => {
+                let old = record.set_string(bytes);
+                note_overwriting(&mut record, self.tx.config, now, touch, &mut shard.random);
+                if record.lend().expiry() != expiry {
+                    shard.dbs[db].set_expiry(hash, key, expiry);
+                }
+                if let Some(old) = old {
+                    self.mark_lost(id, key, old.lend());
+                    self.free(old);
+                }
+            }
+            Some(_) => {
+                self.delete_expired(key);
+                self.set_string(key, bytes, expiry);
+            }
+            None => {
+                self.insert_new(id, hash, key, Value::Str(Str::new(bytes)));
+                if expiry.is_some() {
+                    self.db_mut(id).set_expiry(hash, key, expiry);
+                }
+            }
+        }
+    }
+
+    fn insert_new(&mut self, id: ShardId, hash: u64, key: &[u8], value: Value) {
+        let access = access::created(self.tx.config.lfu, self.tx.now);
+        self.db_mut(id).insert(hash, key, value).set_access(access);
+        self.mark_ready(id, key);
+        if self.tx.config.notify & Class::New as u32 != 0 {
+            self.notify(Class::New, "new", key);
+        }
+    }
+
+    /// Somebody may wait for `key`, which came to be: serve them when the transaction is complete.
+    fn mark_ready(&mut self, id: ShardId, key: &[u8]) {
+        self.push_ready(id, key, false);
+    }
+
+    /// Somebody may wait for the end of `old`, the value that `key` had: who reads a stream in a group does.
+    fn mark_lost(&mut self, id: ShardId, key: &[u8], old: ValueRef<'_>) {
+        if old.kind() == Kind::Stream {
+            self.push_ready(id, key, true);
+        }
+    }
+
+    fn push_ready(&mut self, id: ShardId, key: &[u8], was_lost: bool) {
+        let db = self.client.db;
+        let shard = self.tx.hold.shard_mut(id);
+        if shard.waiters.any(db, key) {
+            let ready = Ready { db, key: key.into(), was_lost };
+            if shard.ready.last() != Some(&ready) {
+                shard.ready.push(ready);
+            }
+            self.tx.is_unfinished = true;
+        }
+    }
+
+    /// Somebody may wait for more of `key`, which has got it: serve them when the transaction is complete.
+    #[inline]
+    pub fn got_more(&mut self, key: &[u8]) {
+        self.mark_ready(self.entered_shard(key), key);
+    }
+
+    /// Gives `key` this access word, after it was stored anew.
+    pub fn set_access(&mut self, key: &[u8], access: u32) {
+        let (id, hash) = self.locate(key);
+        if let Some(mut record) = self.db_mut(id).find_mut(hash, key) {
+            record.set_access(access);
+        }
+    }
+
+    /// Takes `key` out, if it lives.
+    pub fn take(&mut self, key: &[u8]) -> Option<Record> {
+        let (id, hash) = self.locate(key);
+        self.expire_if_due(id, hash, key);
+        let record = self.db_mut(id).remove(hash, key)?;
+        self.mark_lost(id, key, record.lend().value());
+        Some(record)
+    }
+
+    /// Deletes `key` with its effect and event `del`; false if there was none.
+    pub fn delete(&mut self, key: &[u8]) -> bool {
+        let Some(record) = self.take(key) else { return false };
+        self.free(record.into_value());
+        self.changed(key, Class::Generic, "del");
+        self.effect(&[b"DEL", key]);
+        true
+    }
+
+    /// Frees a value that left the keyspace; a large one later, outside the shards.
+    pub fn free(&mut self, value: Value) {
+        let is_large = match &value {
+            Value::Str(string) => string.len() > FREED_IN_PLACE_BYTES_MAX,
+            Value::List(list) => {
+                list.len() > FREED_IN_PLACE_MAX || list.memory_bytes() > FREED_IN_PLACE_BYTES_MAX
+            }
+            Value::Set(_) | Value::ZSet(_) | Value::Hash(_) | Value::Stream(_) => {
+                value.len() > FREED_IN_PLACE_MAX
+            }
+        };
+        if is_large {
+            self.tx.posts.push(Post::Free(Garbage::Value(value)));
+        }
+    }
+
+    /// Deletes `key` if its collection became empty, with the event `del`; the effect that emptied it deletes
+    /// it wherever it is run.
+    pub fn delete_if_empty(&mut self, key: &[u8]) -> bool {
+        let empty = self.peek(key).is_some_and(|record| record.value().is_empty());
+        if empty {
+            let (id, hash) = self.locate(key);
+            self.db_mut(id).remove(hash, key);
+            self.notify(Class::Generic, "del", key);
+        }
+        empty
+    }
+
+    /// When `key` expires; `None` if it does not exist or has no expiry.
+    pub fn expiry(&self, key: &[u8]) -> Option<UnixMs> {
+        self.peek(key)?.expiry()
+    }
+
+    /// Sets or takes away the expiry of `key`; neither effect nor event.
+    pub fn set_expiry(&mut self, key: &[u8], expiry: Option<UnixMs>) -> bool {
+        let (id, hash) = self.locate(key);
+        self.db_mut(id).set_expiry(hash, key, expiry)
+    }
+
+    /// Gives `key`, if it exists, this expiry, with its effect and the event `expire`.
+    pub fn expire_at(&mut self, key: &[u8], expiry: UnixMs) {
+        if self.set_expiry(key, Some(expiry)) {
+            self.changed(key, Class::Generic, "expire");
+            self.effect_with(|store| {
+                store.effect(&[b"PEXPIREAT", key, itoa::Buffer::new().format(expiry).as_bytes()]);
+            });
+        }
+    }
+
+    /// Takes the expiry of `key` away, with its effect and the event `persist`; false if it had none.
+    pub fn persist(&mut self, key: &[u8]) -> bool {
+        let had = self.expiry(key).is_some();
+        if had {
+            self.set_expiry(key, None);
+            self.changed(key, Class::Generic, "persist");
+            self.effect(&[b"PERSIST", key]);
+        }
+        had
+    }
+
+    #[inline]
+    pub(super) fn expire_if_due(&mut self, id: ShardId, hash: u64, key: &[u8]) {
+        let db = &self.tx.hold.shard(id).dbs[self.client.db as usize];
+        if db.volatile_len() == 0 && !db.has_volatile_fields() {
+            return;
+        }
+        let Some(record) = db.find(hash, key) else { return };
+        let now = self.tx.now;
+        let is_over = record.expiry().is_some_and(|expiry| expiry < now);
+        let has_due = record.value().first_field_expiry().is_some_and(|first| first < now);
+        if (is_over || has_due) && self.tx.keeps_due {
+            return;
+        }
+        if has_due {
+            self.expire_fields(key, usize::MAX);
+        }
+        if is_over && self.tx.hold.shard(id).dbs[self.client.db as usize].find(hash, key).is_some() {
+            self.delete_expired(key);
+        }
+    }
+
+    /// Removes up to `count_max` fields of the hash at `key` because their time has come, as an effect of their own;
+    /// how many there were.
+    pub fn expire_fields(&mut self, key: &[u8], count_max: usize) -> usize {
+        let (id, hash) = self.locate(key);
+        let now = self.tx.now;
+        let record = self.db_mut(id).find_mut(hash, key);
+        let due = record
+            .filter(|record| record.lend().value().first_field_expiry().is_some_and(|first| first < now));
+        let Some(Value::Hash(fields)) = due.map(RecordMut::into_value) else { return 0 };
+        let taken = fields.take_due(now, count_max);
+        self.tx.hold.shard_mut(id).stats.expired_fields.add(taken.len() as u64);
+        self.changed_elements(key, Class::Hash, "hexpired", 0);
+        self.effect_with(|store| {
+            for some in taken.chunks(EFFECT_FIELDS_MAX) {
+                let fields = some.iter().map(|field| &**field);
+                let effect: Vec<&[u8]> = [&b"HDEL"[..], key].into_iter().chain(fields).collect();
+                store.effect_of_time(&effect);
+            }
+        });
+        self.delete_if_empty(key);
+        taken.len()
+    }
+
+    /// Whether what happens to `key` by itself is to wait for a snapshot.
+    pub fn holds_back(&mut self, key: &[u8]) -> bool {
+        let (id, hash) = self.locate(key);
+        self.db_mut(id).holds_back(hash, key)
+    }
+
+    /// Notes that the hash at `key` has fields that expire.
+    pub fn note_volatile_fields(&mut self, key: &[u8]) {
+        let (id, hash) = self.locate(key);
+        let db = self.client.db as usize;
+        let shard = self.tx.hold.shard_mut(id);
+        shard.dbs[db].note_volatile_fields_of(hash, key);
+    }
+
+    /// Deletes `key` because its time has come, as an effect of its own.
+    pub fn delete_expired(&mut self, key: &[u8]) {
+        let (id, _) = self.locate(key);
+        self.tx.hold.shard_mut(id).stats.expired_keys.add(1);
+        self.delete_unasked(key, Class::Expired, "expired");
+    }
+
+    /// Deletes `key` to make room, as an effect of its own.
+    pub fn evict(&mut self, key: &[u8]) {
+        let (id, _) = self.locate(key);
+        self.tx.hold.shard_mut(id).stats.evicted_keys.add(1);
+        self.delete_unasked(key, Class::Evicted, "evicted");
+    }
+
+    fn delete_unasked(&mut self, key: &[u8], class: Class, event: &'static str) {
+        let (id, hash) = self.locate(key);
+        if let Some(record) = self.db_mut(id).remove(hash, key) {
+            self.mark_lost(id, key, record.lend().value());
+            self.free(record.into_value());
+        }
+        // Redis does not count it.
+        self.changed_elements(key, class, event, 0);
+        self.effect_of_time(&[b"DEL", key]);
+    }
+}
+
+/// The same for one whose value was replaced, which without `touch` counts as a new one, or keeps its count.
+#[inline]
+fn note_overwriting(record: &mut RecordMut, config: &Config, now: UnixMs, touch: bool, random: &mut Random) {
+    if touch || config.lfu.is_none() {
+        note_access(record, config, now, random);
+    }
+}

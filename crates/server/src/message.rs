@@ -7,10 +7,10 @@ use proactor::Socket;
 use shard::Node;
 
 use crate::clients::listeners::Listening;
+use crate::clients::parser::Protocol;
 use crate::commands::migrate::delivery::Returned;
 use crate::life::gather::{Answer, Question};
 use crate::populate::Share;
-use crate::session::Protocol;
 use crate::snapshot::Loaded;
 use crate::subscribers::invalidation::Keys;
 

@@ -8,17 +8,10 @@ use command::{Client, CommandId, OwnedArgs};
 use proactor::{CloseMode, Usage};
 use shard::{Scope, WatchFlag};
 
+use crate::clients::parser::Protocol;
 use crate::commands::migrate::delivery::Migration;
 use crate::life::state::State;
 use crate::subscribers::invalidation::{Caching, ClientTracking};
-
-/// What is spoken on a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Protocol {
-    #[default]
-    Redis,
-    Memcached,
-}
 
 /// Whether replies are sent (`CLIENT REPLY`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

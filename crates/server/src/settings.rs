@@ -28,7 +28,6 @@ use keyspace::{Config, Lfu};
 use resp::Limits;
 
 use crate::process::processors::ThreadCount;
-use crate::shared::EntryMode;
 use crate::upkeep::eviction::{Policy, Rank};
 
 pub(crate) use effect::Effect;
@@ -76,6 +75,15 @@ impl Deref for Settings {
     fn deref(&self) -> &Self::Target {
         &self.values
     }
+}
+
+/// How commands enter shards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum EntryMode {
+    /// Any thread enters any shard.
+    Roam,
+    /// Only the home thread enters a shard; the others hop.
+    Home,
 }
 
 impl Settings {

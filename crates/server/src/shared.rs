@@ -23,7 +23,7 @@ use crate::observe::totals::Watch;
 use crate::process::shutdown::Shutdown;
 use crate::scripts::libraries::LibraryStore;
 use crate::scripts::store::{ScriptStore, SlowKind, SlowScript};
-use crate::settings::Settings;
+use crate::settings::{EntryMode, Settings};
 use crate::snapshot::Snapshots;
 use crate::subscribers::patterns::Patterns;
 use crate::upkeep::eviction::Exceeded;
@@ -71,15 +71,6 @@ impl Remote {
     pub(crate) fn is_asleep(&self) -> bool {
         self.waker.is_asleep()
     }
-}
-
-/// How commands enter shards.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum EntryMode {
-    /// Any thread enters any shard.
-    Roam,
-    /// Only the home thread enters a shard; the others hop.
-    Home,
 }
 
 /// What all threads share.

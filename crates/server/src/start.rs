@@ -12,6 +12,7 @@ use acl::Users;
 use config::{Invocation, Value, WithoutEffect};
 use proactor::{Driver, Waker};
 
+use crate::clients::dealing::Dealer;
 use crate::clients::listeners::Listening;
 use crate::error::Error;
 use crate::process::daemon::Background;
@@ -277,13 +278,15 @@ fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners
     if !shared.snapshots.progress.is_loading() {
         heap::own();
     }
-    let protocols = listeners.iter().map(|(protocol, _)| *protocol).collect();
+    let mut dealer = Dealer::default();
     let served = listeners
         .into_iter()
-        .try_for_each(|(_, listener)| driver.listen(listener).map(|_| ()))
+        .try_for_each(|(protocol, listener)| {
+            driver.listen(listener).map(|number| dealer.note(number, protocol))
+        })
         .and_then(|()| {
             let mut thread = Thread::new(index, shared, driver);
-            thread.host.protocols = protocols;
+            thread.host.dealer = dealer;
             crash::watch_host(&raw const thread.host, || thread.run())
         });
     if let Err(error) = served {

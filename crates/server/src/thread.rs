@@ -15,16 +15,19 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use command::{CommandError, CommandId, CommandResult, Garbage, Host, OwnCall, Tx};
+use command::{CommandError, CommandId, CommandResult, Host, OwnCall, Tx};
 use proactor::{ConnId, Driver, Event};
-use shard::Hold;
+use shard::{Hold, ShardId};
 
 use crate::clients::bounds::Watchlist;
 use crate::clients::connections::Connections;
+use crate::clients::dealing::Dealer;
 use crate::message::Message;
-use crate::session::{Protocol, Session, Watching};
+use crate::session::{Session, Watching};
 use crate::shared::Shared;
+use crate::upkeep::Visits;
 use crate::upkeep::eviction::Eviction;
+use crate::upkeep::garbage::Bin;
 use crate::upkeep::timers::Timers;
 
 /// A thread: what it holds of the store, and everything else.
@@ -71,17 +74,15 @@ pub(crate) struct ThreadHost {
     /// What the driver reported and nobody has looked at yet.
     pub(crate) events: VecDeque<Event>,
     /// Large values and databases on their way out.
-    garbage: VecDeque<Garbage>,
+    pub(crate) garbage: Bin,
     /// Others freed memory that it has to take back.
     has_blocks_to_sort: bool,
     /// What it has to do with the snapshot that is being saved.
     pub(crate) snapshot: crate::snapshot::Share,
     /// Connections with complete commands left over when their turn ended.
     pub(crate) unserved: VecDeque<ConnId>,
-    /// What is spoken at each listener (the accepting thread's); Redis' protocol at those that are not there.
-    pub(crate) protocols: Vec<Protocol>,
-    /// Which thread gets the next new connection (the accepting thread's).
-    next_thread: usize,
+    /// The accepting thread's.
+    pub(crate) dealer: Dealer,
     /// The monotonic clock at the beginning of this turn.
     pub(crate) now_ms: u64,
     /// The clock's ticks when the last command ended, or the serving of a client began: there the next command begins.
@@ -102,6 +103,18 @@ impl Host for ThreadHost {
     }
 }
 
+impl Visits for Thread {
+    fn visit<R>(&mut self, id: ShardId, work: impl FnOnce(&mut Tx) -> R) -> Option<R> {
+        if !self.tx.hold.try_enter(id) {
+            return None;
+        }
+        let result = work(&mut self.tx);
+        self.tx.finish(&mut self.host);
+        self.leave_all();
+        Some(result)
+    }
+}
+
 impl ThreadHost {
     /// The client whose command runs.
     #[inline]
@@ -109,13 +122,10 @@ impl ThreadHost {
         self.current.as_deref_mut().expect("a command runs for a client")
     }
 
-    /// Gives a new connection to the threads in turn, so that few connections still use all of them.
+    /// Gives a new connection to the thread whose turn it is.
     pub(crate) fn deal(&mut self, socket: proactor::Socket, listener: usize) {
-        let protocol = self.protocols.get(listener).copied().unwrap_or_default();
-        let count = self.shared.threads.len();
-        let thread = self.next_thread % count;
-        self.next_thread = thread + 1;
-        self.send(thread as u16, Message::Adopt(socket, protocol));
+        let (thread, protocol) = self.dealer.deal(listener, self.shared.threads.len());
+        self.send(thread, Message::Adopt(socket, protocol));
     }
 
     /// Puts what other threads sent with what it sent itself.
@@ -124,33 +134,11 @@ impl ThreadHost {
         self.own_mail.extend(remote.take().map(|node| node.value));
     }
 
-    /// Takes what left the keyspace, to be freed in slices.
-    pub(crate) fn discard(&mut self, garbage: Garbage) {
-        self.garbage.push_back(garbage);
-        self.stats().garbage.set(self.garbage.len() as u64);
-    }
-
-    /// Whether something is left to be freed.
-    pub(crate) fn has_work_on_garbage(&self) -> bool {
-        self.garbage.iter().any(|garbage| !garbage.is_cut() || self.snapshot.has_room())
-    }
-
-    /// Frees a piece of what left the keyspace; false if there is none.
+    /// Frees a slice of what left the keyspace; false if there is nothing left.
     pub(crate) fn free_slice(&mut self) -> bool {
-        let Some(mut garbage) = self.garbage.pop_front() else { return false };
-        if garbage.is_cut() {
-            // The snapshot has to see it first.
-            garbage.continue_cut(&mut self.snapshot.slice(self.driver.clock()));
-            self.garbage.push_back(garbage);
-        } else {
-            let (object_count, is_gone) = garbage.free_slice();
-            self.stats().lazily_freed.add(object_count as u64);
-            if !is_gone {
-                self.garbage.push_front(garbage);
-            }
-        }
-        self.stats().garbage.set(self.garbage.len() as u64);
-        true
+        let stats = self.stats();
+        let (snapshot, clock) = (&self.snapshot, self.driver.clock());
+        self.garbage.free_slice(|| snapshot.slice(clock), stats)
     }
 
     /// Sends a message to a thread; to itself without a detour.
@@ -192,12 +180,11 @@ impl Thread {
                 broadcasts: crate::subscribers::invalidation::Broadcasts::default(),
                 sleepers: crate::subscribers::delivery::Sleepers::default(),
                 events: VecDeque::new(),
-                garbage: VecDeque::new(),
+                garbage: Bin::default(),
                 has_blocks_to_sort: false,
                 snapshot: crate::snapshot::Share::default(),
                 unserved: VecDeque::new(),
-                protocols: Vec::new(),
-                next_thread: 0,
+                dealer: Dealer::default(),
                 now_ms,
                 lap: 0,
             },
@@ -274,7 +261,7 @@ impl Thread {
             || !self.host.next_mail.is_empty()
             || !self.host.unserved.is_empty()
             || !self.host.events.is_empty()
-            || self.host.has_work_on_garbage()
+            || self.host.garbage.has_work(self.host.snapshot.has_room())
             || self.host.has_blocks_to_sort
             || self.host.snapshot.is_busy()
             || self.host.eviction.is_behind();

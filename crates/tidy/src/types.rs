@@ -16,7 +16,7 @@ const FILES_MAX: usize = 5;
 const LARGE: &[(&str, usize, usize)] = &[
     ("server/shared.rs::Shared", 47, 12),
     ("server/thread.rs::Thread", 117, 23),
-    ("server/thread.rs::ThreadHost", 95, 25),
+    ("server/thread.rs::ThreadHost", 91, 22),
 ];
 /// Methods by which the number in the table may be too high: not every change of a large type has to touch the table.
 const SLACK: usize = 5;

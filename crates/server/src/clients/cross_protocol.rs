@@ -5,10 +5,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use proactor::CloseMode;
-
-use crate::thread::ThreadHost;
-
 /// Seconds after a line in the log during which there is no other.
 const QUIET_S: u64 = 60;
 
@@ -21,7 +17,7 @@ pub(crate) struct AttackLog {
 
 impl AttackLog {
     /// Logs the attempt of `peer` at `now_s`, unless one was logged a moment ago.
-    fn note(&self, now_s: u64, peer: &str) {
+    pub(crate) fn note(&self, now_s: u64, peer: &str) {
         if self.is_due(now_s) {
             tracing::warn!(
                 "Possible SECURITY ATTACK detected: somebody sends POST or Host: as a command, which is what a web \
@@ -35,18 +31,6 @@ impl AttackLog {
         let logged_s = self.logged_s.load(Ordering::Relaxed);
         now_s.abs_diff(logged_s) > QUIET_S
             && self.logged_s.compare_exchange(logged_s, now_s, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-}
-
-impl ThreadHost {
-    /// The current client speaks HTTP: nothing more of it is read, and its connection is closed at once.
-    #[cold]
-    pub(crate) fn abort_http(&mut self) {
-        let now_s = self.driver.clock().now_ms() / 1000;
-        let shared = self.shared;
-        let session = self.session();
-        session.state.close(CloseMode::Now);
-        shared.attack_log.note(now_s, &session.peer);
     }
 }
 

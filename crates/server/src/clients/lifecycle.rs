@@ -8,8 +8,8 @@ use resp::{Proto, Reply};
 use shard::{Scope, Subscriber};
 
 use crate::clients::listeners::Listening;
-use crate::clients::parser::Parser;
-use crate::session::{Protocol, Session};
+use crate::clients::parser::{Parser, Protocol};
+use crate::session::Session;
 use crate::subscribers::delivery::is_for_events;
 use crate::thread::{Thread, ThreadHost};
 
@@ -20,8 +20,7 @@ impl ThreadHost {
             let local = listener.local().to_owned();
             match self.driver.listen(listener) {
                 Ok(number) => {
-                    self.protocols.resize(self.protocols.len().max(number + 1), Protocol::default());
-                    self.protocols[number] = protocol;
+                    self.dealer.note(number, protocol);
                     tracing::info!("ready to accept connections on {local}");
                 }
                 Err(error) => tracing::error!("cannot accept connections on {local}: {error}"),
@@ -80,6 +79,16 @@ impl ThreadHost {
         session.descriptor = descriptor;
         session.protocol = protocol;
         self.connections.add(conn, Box::new(Parser::new(protocol)), Box::new(session));
+    }
+
+    /// The current client speaks HTTP: nothing more of it is read, and its connection is closed at once.
+    #[cold]
+    pub(crate) fn abort_http(&mut self) {
+        let now_s = self.driver.clock().now_ms() / 1000;
+        let shared = self.shared;
+        let session = self.session();
+        session.state.close(CloseMode::Now);
+        shared.attack_log.note(now_s, &session.peer);
     }
 }
 

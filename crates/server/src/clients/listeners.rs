@@ -11,9 +11,9 @@ use std::sync::{Mutex, PoisonError};
 
 use proactor::{Listener, Stop};
 
+use crate::clients::parser::Protocol;
 use crate::error::Error;
 use crate::message::Message;
-use crate::session::Protocol;
 use crate::settings::{
     BIND, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET, PORT, Settings, TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM,
 };

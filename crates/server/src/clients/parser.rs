@@ -3,7 +3,13 @@
 use resp::RequestParser;
 use resp::memcached::MemcachedParser;
 
-use crate::session::Protocol;
+/// What is spoken on a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Protocol {
+    #[default]
+    Redis,
+    Memcached,
+}
 
 /// The parser of one connection.
 #[derive(Debug)]

@@ -217,7 +217,8 @@ fn memory_purge(ctx: &mut Ctx) -> CommandResult {
         return Ok(());
     }
     let purge = |thread: &mut Thread| {
-        while thread.host.has_work_on_garbage() && thread.host.free_slice() {}
+        let host = &mut thread.host;
+        while host.garbage.has_work(host.snapshot.has_room()) && host.free_slice() {}
         heap::purge_at_once();
         thread.host.cron.purge_again();
         Part::Count(0)

@@ -21,7 +21,7 @@ use crate::life::admit::Admission;
 use crate::life::state::Retry;
 use crate::message::Message;
 use crate::observe::stats::EntryType;
-use crate::shared::EntryMode;
+use crate::settings::EntryMode;
 use crate::thread::{Thread, ThreadHost};
 
 /// Commands of a pipeline that run under one baton before others are let in.

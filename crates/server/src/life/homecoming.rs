@@ -217,7 +217,7 @@ impl Thread {
                         let thread = waiter.wait.client.thread;
                         self.host.send(thread, Message::Post(post));
                     }
-                    Post::Free(garbage) => self.host.discard(garbage),
+                    Post::Free(garbage) => self.host.garbage.add(garbage, self.host.stats()),
                     Post::Published(published) => self.host.send_out(published),
                     Post::Broadcast { to, key } => self.host.broadcasts.add(to, &key),
                     Post::Event { .. } => unreachable!("events are sent while their keys are held"),
@@ -236,7 +236,7 @@ impl Thread {
             Post::Served { waiter, ticket, reply, restore } => {
                 self.take_served(waiter, ticket, reply, restore);
             }
-            Post::Free(garbage) => self.host.discard(garbage),
+            Post::Free(garbage) => self.host.garbage.add(garbage, self.host.stats()),
             Post::Published(_) | Post::Broadcast { .. } | Post::Event { .. } | Post::Flushed => {
                 unreachable!("messages travel as deliveries")
             }

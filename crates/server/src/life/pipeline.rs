@@ -12,7 +12,8 @@ use smallvec::SmallVec;
 
 use crate::clients::bounds::is_enough_output;
 use crate::clients::parser::Parser;
-use crate::shared::{EntryMode, Shared};
+use crate::settings::EntryMode;
+use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 
 /// Commands, or windows, of one connection that run before the others get their turn.

@@ -7,7 +7,9 @@ use resp::{Mark, Output};
 use crate::observe::monitors::without_secrets;
 use crate::observe::stats::{EntryType, ThreadStats, duration_bucket};
 use crate::observe::totals::{SlowCommand, shortened};
-use crate::settings::{LATENCY_TRACKING, SLOWLOG_LOG_SLOWER_THAN, SLOWLOG_MAX_LEN};
+use crate::settings::{
+    LATENCY_MONITOR_THRESHOLD, LATENCY_TRACKING, SLOWLOG_LOG_SLOWER_THAN, SLOWLOG_MAX_LEN,
+};
 use crate::thread::ThreadHost;
 
 impl ThreadHost {
@@ -15,6 +17,13 @@ impl ThreadHost {
     #[inline]
     pub(crate) fn stats(&self) -> &'static ThreadStats {
         &self.shared.threads[usize::from(self.id)].stats
+    }
+
+    /// Notes an event that took so long for the latency monitor.
+    #[inline]
+    pub(crate) fn note_latency(&mut self, event: &'static str, ns: u64) {
+        let threshold_ms = self.shared.settings.number(LATENCY_MONITOR_THRESHOLD) as u64;
+        self.shared.watch.latency.note(event, ns, threshold_ms, self.driver.clock());
     }
 
     /// Counts how a command came to its shards.
@@ -105,7 +114,8 @@ impl ThreadHost {
         if let Outcome::Blocked(blocked) = outcome {
             blocked.ran_ns = ns;
         }
-        self.note_latency(if command.has(Flag::Fast) { "fast-command" } else { "command" }, ns);
+        let event = if command.has(Flag::Fast) { "fast-command" } else { "command" };
+        self.note_latency(event, ns);
     }
 
     /// The same for a command that waited and is over now, however its wait ended: it belongs into the slow log if it

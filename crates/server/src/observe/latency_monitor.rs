@@ -8,8 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::settings::LATENCY_MONITOR_THRESHOLD;
-use crate::thread::ThreadHost;
+use proactor::Clock;
 
 /// Samples of an event that are kept.
 const SAMPLES: usize = 160;
@@ -52,24 +51,19 @@ impl LatencyMonitor {
     pub(crate) fn events(&self) -> MutexGuard<'_, BTreeMap<&'static str, Series>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl ThreadHost {
-    /// Notes `event`, which took so long, if that is beyond the threshold.
+    /// Notes `event`, which took so long and is over now, if that is beyond the threshold.
     #[inline]
-    pub(crate) fn note_latency(&mut self, event: &'static str, ns: u64) {
-        let threshold_ms = self.shared.settings.number(LATENCY_MONITOR_THRESHOLD) as u64;
+    pub(crate) fn note(&self, event: &'static str, ns: u64, threshold_ms: u64, clock: &Clock) {
         let duration_ms = ns / 1_000_000;
         if threshold_ms > 0 && duration_ms >= threshold_ms {
-            self.note_slow_event(event, duration_ms);
+            self.add(event, Sample { unix_seconds: clock.now_ms() / 1000, duration_ms });
         }
     }
 
     #[cold]
-    fn note_slow_event(&mut self, event: &'static str, duration_ms: u64) {
-        let unix_seconds = self.driver.clock().now_ms() / 1000;
-        let mut events = self.shared.watch.latency.events();
-        events.entry(event).or_default().add(Sample { unix_seconds, duration_ms });
+    fn add(&self, event: &'static str, sample: Sample) {
+        self.events().entry(event).or_default().add(sample);
     }
 }
 

@@ -9,9 +9,10 @@ use proactor::Usage;
 use resp::Proto;
 
 use super::SUBCOMMAND;
+use crate::clients::parser::Protocol;
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::life::state::Part;
-use crate::session::{Protocol, Session};
+use crate::session::Session;
 use crate::thread::ThreadHost;
 
 pub(super) const CLIENT_INFO: Entry = Entry {

@@ -11,10 +11,11 @@ use shard::Scope;
 use crate::observe::stats::{Counter, EntryType, ThreadStats};
 use crate::process::supervisor::Supervisor;
 use crate::process::system;
+use crate::settings::EntryMode;
 use crate::settings::{
     BIND, CLUSTER_MODE, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, UNIXSOCKET,
 };
-use crate::shared::{EntryMode, Shared};
+use crate::shared::Shared;
 use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
 
 pub(super) fn server(report: &mut Report) {

@@ -1,0 +1,41 @@
+//! Which thread gets a new connection, and what is spoken on it.
+
+use crate::clients::parser::Protocol;
+
+/// What the accepting thread knows of its listeners, and whose turn it is.
+#[derive(Debug, Default)]
+pub(crate) struct Dealer {
+    /// What is spoken at each listener, by its number; Redis' protocol at those that are not there.
+    protocols: Vec<Protocol>,
+    next_thread: usize,
+}
+
+impl Dealer {
+    /// `protocol` is spoken at listener number `listener`.
+    pub(crate) fn note(&mut self, listener: usize, protocol: Protocol) {
+        self.protocols.resize(self.protocols.len().max(listener + 1), Protocol::default());
+        self.protocols[listener] = protocol;
+    }
+
+    /// The thread for a connection accepted at `listener`: each in turn, so that few connections still use all of them.
+    pub(crate) fn deal(&mut self, listener: usize, thread_count: usize) -> (u16, Protocol) {
+        let protocol = self.protocols.get(listener).copied().unwrap_or_default();
+        let thread = self.next_thread % thread_count;
+        self.next_thread = thread + 1;
+        (thread as u16, protocol)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thread_has_its_turn_and_each_listener_its_protocol() {
+        let mut dealer = Dealer::default();
+        dealer.note(2, Protocol::Memcached);
+        let dealt: Vec<_> = [0, 2, 1, 7].map(|listener| dealer.deal(listener, 3)).into();
+        let (redis, memcached) = (Protocol::Redis, Protocol::Memcached);
+        assert_eq!(dealt, [(0, redis), (1, memcached), (2, redis), (0, redis)]);
+    }
+}

@@ -1,0 +1,124 @@
+//! Expiry in the background: rounds over the shards at home, in short visits.
+//!
+//! A round visits each shard as long as the visits find many expired keys. A shard that is taken is busy: its turn comes again.
+//!
+//! Not here: keys that are found expired as they are used (`Store`), and how a table finds them (`Db::find_expired`).
+
+use command::{Client, Store, Tx};
+use resp::Proto;
+use shard::ShardId;
+
+use crate::observe::stats::{Counter, ThreadStats};
+use crate::upkeep::Visits;
+
+/// Segments of a table looked at in one visit of a shard: a visit stays well below 50 µs.
+const SEGMENTS_PER_VISIT: usize = 4;
+/// Keys deleted in one visit.
+const EXPIRED_PER_VISIT: usize = 64;
+/// Visits of one shard in a round, as long as they find many expired keys.
+const VISITS_MAX: u32 = 64;
+/// How much of a figure that follows a number of rounds is from the last one.
+const LAST_ROUND_SHARE: f64 = 0.05;
+
+/// What a round has seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Round {
+    /// Keys with an expiry.
+    sampled_count: usize,
+    /// Those of them that had expired.
+    stale_count: usize,
+}
+
+impl Round {
+    /// Goes over `shards` and deletes what has expired.
+    pub(crate) fn over(shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits) -> Round {
+        let mut round = Round::default();
+        for id in shards {
+            for _ in 0..VISITS_MAX {
+                if thread.visit(id, |tx| round.visit(tx, id)) != Some(true) {
+                    break;
+                }
+            }
+        }
+        round
+    }
+
+    /// `INFO` shows how many of the keys looked at had expired.
+    pub(crate) fn note(self, stats: &ThreadStats) {
+        let follow = |figure: &Counter, count: usize| {
+            figure.set_f64(figure.get_f64() * (1.0 - LAST_ROUND_SHARE) + count as f64 * LAST_ROUND_SHARE);
+        };
+        follow(&stats.stale_keys, self.stale_count);
+        if self.sampled_count > 0 {
+            follow(&stats.sampled_keys, self.sampled_count);
+        }
+    }
+
+    /// Deletes some expired keys of a shard; true if there seem to be many more.
+    fn visit(&mut self, tx: &mut Tx, id: ShardId) -> bool {
+        let mut many = false;
+        for db in 0..tx.hold.shard(id).dbs.len() {
+            let (mut expired, mut with_due_fields) = (Vec::new(), Vec::new());
+            let seen_count = tx.hold.shard_mut(id).dbs[db].find_expired(
+                tx.now,
+                SEGMENTS_PER_VISIT,
+                EXPIRED_PER_VISIT,
+                &mut expired,
+                &mut with_due_fields,
+            );
+            many |= expired.len() * 10 > seen_count && !expired.is_empty();
+            self.sampled_count += seen_count;
+            self.stale_count += expired.len();
+            let mut store = Store::new(tx, Client::internal(db as u32, Proto::Resp2));
+            for key in expired {
+                if !store.holds_back(&key) {
+                    store.delete_expired(&key);
+                }
+            }
+            let mut fields_left = EXPIRED_PER_VISIT;
+            for key in with_due_fields {
+                if store.holds_back(&key) {
+                    continue;
+                }
+                fields_left -= store.expire_fields(&key, fields_left);
+            }
+            many |= fields_left == 0;
+        }
+        many
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upkeep::tests::Alone;
+
+    #[test]
+    fn a_round_deletes_what_has_expired_and_counts_it() {
+        let mut thread = Alone::new();
+        for key in 0..500 {
+            thread.local.line(&format!("SET gone:{key} v PX 10"));
+            thread.local.line(&format!("SET stays:{key} v PX 10000"));
+            thread.local.line(&format!("SET plain:{key} v"));
+        }
+        thread.local.now += 20;
+        let mut stale_count = 0;
+        for _ in 0..100 {
+            let round = Round::over(thread.shards(), &mut thread);
+            assert!(round.stale_count <= round.sampled_count);
+            stale_count += round.stale_count;
+        }
+        assert_eq!((stale_count, thread.local.line("DBSIZE").as_str()), (500, ":1000\r\n"));
+    }
+
+    #[test]
+    fn a_taken_shard_is_left_alone() {
+        let mut thread = Alone::new();
+        thread.local.line("SET a v PX 10");
+        thread.local.now += 20;
+        thread.is_taken = true;
+        assert_eq!(Round::over(thread.shards(), &mut thread), Round::default());
+        thread.is_taken = false;
+        assert_eq!(Round::over(thread.shards(), &mut thread), Round { sampled_count: 1, stale_count: 1 });
+    }
+}

@@ -1,0 +1,83 @@
+//! What left the keyspace and takes long to free: large values and databases, freed in slices.
+//!
+//! A flushed database that a snapshot has not saved yet is shown to it first, as far as the snapshot has room.
+//!
+//! Not here: how often there is a slice (`cron.rs`, `eviction/`).
+
+use std::collections::VecDeque;
+
+use command::Garbage;
+
+use crate::observe::stats::ThreadStats;
+
+/// What a thread has yet to free.
+#[derive(Default)]
+pub(crate) struct Bin {
+    pieces: VecDeque<Garbage>,
+}
+
+impl Bin {
+    /// Takes what left the keyspace.
+    pub(crate) fn add(&mut self, garbage: Garbage, stats: &ThreadStats) {
+        self.pieces.push_back(garbage);
+        stats.garbage.set(self.pieces.len() as u64);
+    }
+
+    /// Whether something can be freed now; `has_room`: a snapshot can take what it has to see.
+    pub(crate) fn has_work(&self, has_room: bool) -> bool {
+        self.pieces.iter().any(|garbage| !garbage.is_cut() || has_room)
+    }
+
+    /// Frees a slice, or shows it to the snapshot as long as the slice of time that `time` begins; false if nothing is left.
+    pub(crate) fn free_slice<F: FnMut() -> bool>(
+        &mut self,
+        time: impl FnOnce() -> F,
+        stats: &ThreadStats,
+    ) -> bool {
+        let Some(mut garbage) = self.pieces.pop_front() else { return false };
+        if garbage.is_cut() {
+            garbage.continue_cut(&mut time());
+            self.pieces.push_back(garbage);
+        } else {
+            let (object_count, is_gone) = garbage.free_slice();
+            stats.lazily_freed.add(object_count as u64);
+            if !is_gone {
+                self.pieces.push_front(garbage);
+            }
+        }
+        stats.garbage.set(self.pieces.len() as u64);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ds::list::{End, List};
+    use keyspace::Value;
+
+    use super::*;
+
+    /// A list of so many elements, as it leaves the keyspace.
+    fn list(len: usize) -> Garbage {
+        let mut list = List::new();
+        for number in 0..len {
+            list.push(End::Tail, number.to_string().as_bytes());
+        }
+        Garbage::Value(Value::List(Box::new(list)))
+    }
+
+    #[test]
+    fn what_is_large_goes_in_slices_and_all_of_it_goes() {
+        let stats = ThreadStats::new(0);
+        let mut bin = Bin::default();
+        bin.add(list(100_000), &stats);
+        bin.add(list(3), &stats);
+        let free = |bin: &mut Bin| bin.free_slice(|| || true, &stats);
+        assert!(free(&mut bin) && bin.has_work(false));
+        assert_eq!((stats.garbage.get(), stats.lazily_freed.get()), (2, 0));
+        let slice_count = (0..).take_while(|_| free(&mut bin)).count();
+        assert!(slice_count >= 2, "{slice_count}");
+        assert!(!bin.has_work(true));
+        assert_eq!((stats.garbage.get(), stats.lazily_freed.get()), (0, 2));
+    }
+}

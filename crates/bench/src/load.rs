@@ -20,11 +20,10 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use proactor::{Clock, CloseMode, Config, ConnId, Driver, Event, Socket};
+use proactor::{Clock, CloseMode, Codec, Config, ConnId, Driver, Event, Socket};
 
 use crate::control::{Control, Errors};
 use crate::histogram::{Kind, Latencies};
-use crate::tls::Secured;
 
 /// How often a thread says what it has measured.
 pub(crate) const INTERVAL_NS: u64 = 250_000_000;
@@ -70,7 +69,8 @@ pub(crate) trait Workload: Send {
 #[derive(Debug)]
 pub(crate) struct Seat {
     pub(crate) socket: Socket,
-    pub(crate) secured: Option<Box<Secured>>,
+    /// What its bytes pass, over TLS.
+    pub(crate) codec: Option<Box<dyn Codec>>,
     pub(crate) is_background: bool,
 }
 
@@ -96,8 +96,6 @@ pub(crate) struct Finished<W> {
 #[derive(Debug)]
 struct Client {
     conn: ConnId,
-    /// Over TLS.
-    secured: Option<Box<Secured>>,
     /// Replies that it waits for, and the number of the next.
     awaited: u32,
     index: u32,
@@ -156,12 +154,15 @@ impl<W: Workload> Load<W> {
         let mut driver = Driver::open(&config).map_err(io::Error::other)?;
         let mut clients = Vec::with_capacity(seats.len());
         let mut by_slot = Vec::new();
-        for Seat { socket, secured, is_background } in seats {
-            let conn = driver.adopt(socket);
+        for Seat { socket, codec, is_background } in seats {
+            let conn = match codec {
+                None => driver.adopt(socket),
+                Some(codec) => driver.adopt_coded(socket, codec),
+            };
             by_slot.resize(by_slot.len().max(conn.slot() + 1), usize::MAX);
             by_slot[conn.slot()] = clients.len();
             let state = State::Active;
-            clients.push(Client { conn, secured, awaited: 0, index: 0, since_ns: 0, state, is_background });
+            clients.push(Client { conn, awaited: 0, index: 0, since_ns: 0, state, is_background });
         }
         let live = clients.iter().filter(|client| !client.is_background).count();
         Ok(Load {
@@ -272,14 +273,7 @@ impl<W: Workload> Load<W> {
                 client.index = 0;
                 client.since_ns = since_ns;
                 if let Some(output) = self.driver.output_mut(client.conn) {
-                    match &mut client.secured {
-                        None => output.extend_from_slice(&self.scratch),
-                        Some(secured) => {
-                            if let Err(error) = secured.send(&self.scratch, output) {
-                                self.control.fail(&error.to_string());
-                            }
-                        }
-                    }
+                    output.extend_from_slice(&self.scratch);
                 }
             }
             Step::At(due_ns) => self.timers.push(Reverse((due_ns, index))),
@@ -313,11 +307,9 @@ impl<W: Workload> Load<W> {
         let client = &mut self.clients[index];
         let is_listening = client.state == State::Listening;
         let mut consumed = 0;
-        let mut outcome = client.secured.as_mut().map_or(Ok(()), |secured| secured.take_in(&mut io.input));
-        let mut secured = client.secured.take();
-        let received = secured.as_ref().map_or(io.input.as_slice(), |secured| secured.received());
-        while (client.awaited > 0 || is_listening) && outcome.is_ok() {
-            let input = &received[consumed..];
+        let mut outcome = Ok(());
+        while client.awaited > 0 || is_listening {
+            let input = &io.input.as_slice()[consumed..];
             let (length, is_error) = match self.workload.measure(input) {
                 Ok(Some(found)) => found,
                 Ok(None) => break,
@@ -345,11 +337,7 @@ impl<W: Workload> Load<W> {
             client.awaited = client.awaited.saturating_sub(1);
         }
         let is_answered = consumed > 0 && client.awaited == 0;
-        match &mut secured {
-            None => io.input.consume(consumed),
-            Some(secured) => secured.consume(consumed),
-        }
-        client.secured = secured;
+        io.input.consume(consumed);
         self.driver.put_io(conn, io);
         self.record_tally(index, now_ns);
         if is_answered {

@@ -95,8 +95,8 @@ pub(crate) fn run<W: Workload + 'static>(plan: &Plan<'_>, teams: Vec<Team<W>>) -
         let seats = clients
             .into_iter()
             .map(|(greeting, is_background)| {
-                let (socket, secured) = plan.target.socket(greeting)?;
-                Ok(Seat { socket, secured, is_background })
+                let (socket, codec) = plan.target.socket(greeting)?;
+                Ok(Seat { socket, codec, is_background })
             })
             .collect::<io::Result<Vec<Seat>>>()?;
         seated.push((workload, seats));

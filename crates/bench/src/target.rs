@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::str::FromStr;
 use std::time::Duration;
 
-use proactor::Socket;
+use proactor::{Codec, Socket};
 use rustls::StreamOwned;
 
 use crate::line::{Line, Stream};
@@ -84,7 +84,7 @@ impl Target {
     }
 
     /// The same, for the load to take over.
-    pub(crate) fn socket(&self, greeting: Greeting) -> io::Result<(Socket, Option<Box<Secured>>)> {
+    pub(crate) fn socket(&self, greeting: Greeting) -> io::Result<(Socket, Option<Box<dyn Codec>>)> {
         Ok(match self.line(greeting)?.into_stream()? {
             Stream::Tcp(stream) => (Socket::from_tcp(stream)?, None),
             Stream::Unix(stream) => {

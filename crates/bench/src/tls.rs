@@ -1,12 +1,12 @@
-//! TLS as a client needs it. rustls encrypts and checks; the bytes are moved by whoever has the connection.
+//! TLS as a client needs it. rustls encrypts and checks; the bytes are moved by whoever has the connection: the load's loop, as a
+//! codec of the driver's connections.
 
 use std::fs::File;
-use std::io::{self, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use proactor::InputBuffer;
-use resp::Output;
+use proactor::{Codec, Heard, InputBuffer};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
@@ -111,53 +111,70 @@ impl Tls {
     }
 }
 
-/// A session of the load, and what it has decrypted.
+/// A session of the load: what a connection's bytes pass.
 #[derive(Debug)]
 pub(crate) struct Secured {
     session: ClientConnection,
-    received: Vec<u8>,
-    encrypted: Vec<u8>,
 }
 
 impl Secured {
     /// Goes on with a session whose handshake is done, and of which everything was read.
     pub(crate) fn new(session: ClientConnection) -> Secured {
-        Secured { session, received: Vec::new(), encrypted: Vec::new() }
+        Secured { session }
     }
+}
 
-    /// What was received and not consumed.
-    pub(crate) fn received(&self) -> &[u8] {
-        &self.received
-    }
-
-    pub(crate) fn consume(&mut self, length: usize) {
-        self.received.drain(..length);
-    }
-
-    /// Decrypts what came.
-    pub(crate) fn take_in(&mut self, input: &mut InputBuffer) -> io::Result<()> {
-        let mut encrypted = input.as_slice();
-        while !encrypted.is_empty() {
-            self.session.read_tls(&mut encrypted)?;
-            self.session.process_new_packets().map_err(io::Error::other)?;
-            match self.session.reader().read_to_end(&mut self.received) {
-                Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
-                _ => {}
+impl Codec for Secured {
+    fn receive(&mut self, mut wire: &[u8], plain: &mut InputBuffer) -> Result<Heard, ErrorKind> {
+        let mut heard = Heard::More;
+        while !wire.is_empty() {
+            let refused = |error: io::Error| error.kind();
+            self.session.read_tls(&mut wire).map_err(refused)?;
+            let state = self.session.process_new_packets().map_err(|_| ErrorKind::InvalidData)?;
+            let mut left = state.plaintext_bytes_to_read();
+            while left > 0 {
+                let mut reader = self.session.reader();
+                let bytes = reader.fill_buf().map_err(refused)?;
+                let length = bytes.len();
+                plain.append(bytes);
+                reader.consume(length);
+                left -= length;
+            }
+            if state.peer_has_closed() {
+                heard = Heard::Goodbye;
+                break;
             }
         }
-        input.consume(input.len());
-        Ok(())
+        Ok(heard)
     }
 
-    /// Encrypts `requests`, and what the session has to say itself.
-    pub(crate) fn send(&mut self, requests: &[u8], output: &mut Output) -> io::Result<()> {
-        self.session.writer().write_all(requests)?;
+    fn is_ready(&self) -> bool {
+        !self.session.is_handshaking()
+    }
+
+    fn has_words(&self) -> bool {
+        self.session.wants_write()
+    }
+
+    fn send(&mut self, plain: &[u8], wire: &mut Vec<u8>) {
+        // Neither of the two can fail: the session's buffers have no limit, and a vector takes everything.
+        self.session.writer().write_all(plain).expect("the session takes all it is given");
         while self.session.wants_write() {
-            self.session.write_tls(&mut self.encrypted)?;
+            self.session.write_tls(wire).expect("a vector takes all it is given");
         }
-        output.extend_from_slice(&self.encrypted);
-        self.encrypted.clear();
-        Ok(())
+    }
+
+    fn finish(&mut self, wire: &mut Vec<u8>) {
+        self.session.send_close_notify();
+        self.send(&[], wire);
+    }
+
+    fn truncation(&self) -> Option<ErrorKind> {
+        Some(ErrorKind::UnexpectedEof)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<ClientConnection>()
     }
 }
 

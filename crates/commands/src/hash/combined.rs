@@ -25,8 +25,8 @@ fn unit_of(word: &[u8]) -> Option<Unit> {
 
 pub(super) const HGETDEL: Entry = Entry {
     name: "hgetdel",
-    summary: "Returns the value of a field and deletes it from the hash.",
-    complexity: "O(N) where N is the number of specified fields",
+    summary: "Takes fields out of a hash and returns their values.",
+    complexity: "O(N) for N fields.",
     since: "8.0.0",
     group: Group::Hash,
     arity: -5,
@@ -66,8 +66,8 @@ fn hgetdel(ctx: &mut Ctx) -> CommandResult {
 
 pub(super) const HGETEX: Entry = Entry {
     name: "hgetex",
-    summary: "Get the value of one or more fields of a given hash key, and optionally set their expiration.",
-    complexity: "O(N) where N is the number of specified fields",
+    summary: "Returns the values of hash fields and may change when they expire.",
+    complexity: "O(N) for N fields.",
     since: "8.0.0",
     group: Group::Hash,
     arity: -5,
@@ -132,8 +132,8 @@ fn hgetex(ctx: &mut Ctx) -> CommandResult {
 
 pub(super) const HSETEX: Entry = Entry {
     name: "hsetex",
-    summary: "Set the value of one or more fields of a given hash key, and optionally set their expiration.",
-    complexity: "O(N) where N is the number of fields being set.",
+    summary: "Sets hash fields and may say when they expire.",
+    complexity: "O(N) for N fields.",
     since: "8.0.0",
     group: Group::Hash,
     arity: -6,

@@ -28,8 +28,8 @@ pub(super) const FIELDS: Arg =
 
 pub(super) const HEXPIRE: Entry = Entry {
     name: "hexpire",
-    summary: "Set expiry for hash field using relative time to expire (seconds)",
-    complexity: "O(N) where N is the number of specified fields",
+    summary: "Has hash fields expire after a number of seconds.",
+    complexity: "O(N) for N fields.",
     since: "7.4.0",
     group: Group::Hash,
     arity: -6,
@@ -44,7 +44,7 @@ pub(super) const HEXPIRE: Entry = Entry {
 
 pub(super) const HPEXPIRE: Entry = Entry {
     name: "hpexpire",
-    summary: "Set expiry for hash field using relative time to expire (milliseconds)",
+    summary: "Has hash fields expire after a number of milliseconds.",
     args: &[key("key", 0), integer("milliseconds"), CONDITION, FIELDS],
     run: Run::Function(|ctx| expire(ctx, Unit { ms: 1, is_absolute: false })),
     ..HEXPIRE
@@ -52,7 +52,7 @@ pub(super) const HPEXPIRE: Entry = Entry {
 
 pub(super) const HEXPIREAT: Entry = Entry {
     name: "hexpireat",
-    summary: "Set expiry for hash field using an absolute Unix timestamp (seconds)",
+    summary: "Has hash fields expire at a Unix time in seconds.",
     args: &[key("key", 0), unix_time("unix-time-seconds"), CONDITION, FIELDS],
     run: Run::Function(|ctx| expire(ctx, Unit { ms: 1000, is_absolute: true })),
     ..HEXPIRE
@@ -60,7 +60,7 @@ pub(super) const HEXPIREAT: Entry = Entry {
 
 pub(super) const HPEXPIREAT: Entry = Entry {
     name: "hpexpireat",
-    summary: "Set expiry for hash field using an absolute Unix timestamp (milliseconds)",
+    summary: "Has hash fields expire at a Unix time in milliseconds.",
     args: &[key("key", 0), unix_time("unix-time-milliseconds"), CONDITION, FIELDS],
     run: Run::Function(|ctx| expire(ctx, Unit { ms: 1, is_absolute: true })),
     ..HEXPIRE
@@ -203,8 +203,8 @@ pub(super) fn note_expiries(ctx: &mut Ctx, key: &[u8], fields: &[&[u8]], at: Uni
 
 pub(super) const HTTL: Entry = Entry {
     name: "httl",
-    summary: "Returns the TTL in seconds of a hash field.",
-    complexity: "O(N) where N is the number of specified fields",
+    summary: "Tells how many seconds hash fields have left.",
+    complexity: "O(N) for N fields.",
     since: "7.4.0",
     group: Group::Hash,
     arity: -5,
@@ -220,14 +220,14 @@ pub(super) const HTTL: Entry = Entry {
 
 pub(super) const HPTTL: Entry = Entry {
     name: "hpttl",
-    summary: "Returns the TTL in milliseconds of a hash field.",
+    summary: "Tells how many milliseconds hash fields have left.",
     run: Run::Function(|ctx| tell(ctx, Unit { ms: 1, is_absolute: false })),
     ..HTTL
 };
 
 pub(super) const HEXPIRETIME: Entry = Entry {
     name: "hexpiretime",
-    summary: "Returns the expiration time of a hash field as a Unix timestamp, in seconds.",
+    summary: "Tells the Unix time in seconds at which hash fields expire.",
     tips: &[],
     run: Run::Function(|ctx| tell(ctx, Unit { ms: 1000, is_absolute: true })),
     ..HTTL
@@ -235,7 +235,7 @@ pub(super) const HEXPIRETIME: Entry = Entry {
 
 pub(super) const HPEXPIRETIME: Entry = Entry {
     name: "hpexpiretime",
-    summary: "Returns the expiration time of a hash field as a Unix timestamp, in msec.",
+    summary: "Tells the Unix time in milliseconds at which hash fields expire.",
     tips: &[],
     run: Run::Function(|ctx| tell(ctx, Unit { ms: 1, is_absolute: true })),
     ..HTTL
@@ -260,8 +260,8 @@ fn tell(ctx: &mut Ctx, unit: Unit) -> CommandResult {
 
 pub(super) const HPERSIST: Entry = Entry {
     name: "hpersist",
-    summary: "Removes the expiration time for each specified field",
-    complexity: "O(N) where N is the number of specified fields",
+    summary: "Has hash fields no longer expire.",
+    complexity: "O(N) for N fields.",
     since: "7.4.0",
     group: Group::Hash,
     arity: -5,

@@ -120,7 +120,7 @@ const IDS: command::Arg = block("ids", &[integer("numids"), string("id").multipl
 
 pub(super) const XDELEX: Entry = Entry {
     name: "xdelex",
-    summary: "Deletes one or multiple entries from the stream.",
+    summary: "Deletes entries from a stream, with a choice of what happens to references in its groups.",
     since: "8.2.0",
     arity: -5,
     args: &[key("key", 0), REFERENCES, IDS],
@@ -154,8 +154,8 @@ fn xdelex(ctx: &mut Ctx) -> CommandResult {
 
 pub(super) const XACKDEL: Entry = Entry {
     name: "xackdel",
-    summary: "Acknowledges and deletes one or multiple messages for a stream consumer group.",
-    complexity: "O(1) for each message ID processed.",
+    summary: "Acknowledges entries for a consumer group and deletes them from the stream.",
+    complexity: "O(1) for each entry.",
     since: "8.2.0",
     arity: -6,
     args: &[key("key", 0), string("group"), REFERENCES, IDS],

@@ -5,7 +5,7 @@ use proactor::ConnId;
 use resp::{Mark, Output};
 
 use crate::observe::monitors::without_secrets;
-use crate::observe::stats::{EntryType, ThreadStats, duration_bucket};
+use crate::observe::stats::{EntryType, ThreadStats};
 use crate::observe::totals::{SlowCommand, shortened};
 use crate::settings::{
     LATENCY_MONITOR_THRESHOLD, LATENCY_TRACKING, SLOWLOG_LOG_SLOWER_THAN, SLOWLOG_MAX_LEN,
@@ -96,7 +96,7 @@ impl ThreadHost {
         stats.ns.add(ns);
         let settings = &self.shared.settings;
         if settings.is_on(LATENCY_TRACKING) {
-            stats.durations[duration_bucket(ns)].add(1);
+            stats.duration_of(ns).add(1);
         }
         if let Outcome::Failed = outcome {
             stats.failed.add(1);

@@ -67,10 +67,14 @@ pub(crate) enum EntryType {
 /// Widths that the histogram tells apart: 1, 2, 3–4, 5–8 … shards.
 pub(crate) const WIDTH_BUCKETS: usize = 13;
 
-/// Durations that the histogram tells apart: two buckets for each doubling, from 64 ns to about 4 minutes.
-pub(crate) const DURATION_BUCKETS: usize = 64;
-/// The first bucket ends at 2 to this power.
+/// Each doubling of a duration has 2 to this power of buckets: a percentile is off by 6 % at most.
+const STEPS_LOG2: u32 = 4;
+/// The first bucket ends at 2 to this power, the last begins at 2 to that: 64 ns and more than two minutes.
 const SHORTEST_NS_LOG2: u32 = 6;
+const LONGEST_NS_LOG2: u32 = 37;
+/// Durations that the histogram tells apart.
+pub(crate) const DURATION_BUCKETS: usize =
+    (((LONGEST_NS_LOG2 - SHORTEST_NS_LOG2) << STEPS_LOG2) + 2) as usize;
 
 /// The bucket of a duration.
 #[inline]
@@ -79,40 +83,63 @@ pub(crate) fn duration_bucket(ns: u64) -> usize {
     if log2 < SHORTEST_NS_LOG2 {
         return 0;
     }
-    let upper_half = (ns >> (log2 - 1)) & 1;
-    (((log2 - SHORTEST_NS_LOG2) * 2 + 1) as usize + upper_half as usize).min(DURATION_BUCKETS - 1)
+    // The highest bits, the first of which is always one: it is what the doublings before take less the first bucket.
+    let steps = (ns >> (log2 - STEPS_LOG2)) as usize;
+    let doublings = (log2 - SHORTEST_NS_LOG2) as usize;
+    ((doublings << STEPS_LOG2) + steps - ((1 << STEPS_LOG2) - 1)).min(DURATION_BUCKETS - 1)
 }
 
 /// Where a bucket begins.
 pub(crate) fn bucket_start_ns(bucket: usize) -> u64 {
-    match bucket.checked_sub(1) {
-        None => 0,
-        Some(half) => {
-            let start = 1 << (SHORTEST_NS_LOG2 as usize + half / 2);
-            if half % 2 == 0 { start } else { start + start / 2 }
-        }
-    }
+    let Some(step) = bucket.checked_sub(1) else { return 0 };
+    let in_doubling = (step & ((1 << STEPS_LOG2) - 1)) as u64;
+    let doubling = (step >> STEPS_LOG2) as u32;
+    ((1 << STEPS_LOG2) + in_doubling) << (SHORTEST_NS_LOG2 - STEPS_LOG2 + doubling)
 }
 
 /// Counters of one command.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CommandStats {
     pub(crate) calls: Counter,
     pub(crate) ns: Counter,
     pub(crate) rejected: Counter,
     pub(crate) failed: Counter,
-    /// Calls by duration.
-    pub(crate) durations: [Counter; DURATION_BUCKETS],
+    /// Calls by duration, made with the first: most commands are never called.
+    durations: OnceLock<Box<Histogram>>,
 }
 
-impl Default for CommandStats {
-    fn default() -> Self {
-        CommandStats {
-            calls: Counter::default(),
-            ns: Counter::default(),
-            rejected: Counter::default(),
-            failed: Counter::default(),
-            durations: std::array::from_fn(|_| Counter::default()),
+/// Calls by duration.
+type Histogram = [Counter; DURATION_BUCKETS];
+
+impl CommandStats {
+    /// The counter of calls of such a duration; only the owning thread may call this.
+    #[inline]
+    pub(crate) fn duration_of(&self, ns: u64) -> &Counter {
+        let histogram = match self.durations.get() {
+            Some(histogram) => histogram,
+            None => self.histogram(),
+        };
+        &histogram[duration_bucket(ns)]
+    }
+
+    #[cold]
+    fn histogram(&self) -> &Histogram {
+        self.durations.get_or_init(|| Box::new(std::array::from_fn(|_| Counter::default())))
+    }
+
+    /// The number of calls in a bucket of durations, to be read only.
+    pub(crate) fn calls_in(&self, bucket: usize) -> &Counter {
+        static NONE: Counter = Counter(AtomicU64::new(0));
+        self.durations.get().map_or(&NONE, |histogram| &histogram[bucket])
+    }
+
+    /// Has it hold the sums of `all`.
+    pub(crate) fn set_durations(&self, all: &[&CommandStats]) {
+        if all.iter().all(|stats| stats.durations.get().is_none()) {
+            return;
+        }
+        for (bucket, counter) in self.histogram().iter().enumerate() {
+            counter.set(all.iter().map(|stats| stats.calls_in(bucket).get()).sum());
         }
     }
 }
@@ -300,7 +327,7 @@ impl ThreadStats {
         &self.commands[usize::from(id.0)]
     }
 
-    /// Every counter that `CONFIG RESETSTAT` starts anew, errors by code left out, always in the same order.
+    /// Every counter that `CONFIG RESETSTAT` starts anew, errors by code and durations left out, always in the same order.
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Counter> {
         let single = [
             &self.commands_processed,
@@ -325,8 +352,6 @@ impl ThreadStats {
         ];
         let of_commands = self.commands.iter().flat_map(|command| {
             [&command.calls, &command.ns, &command.rejected, &command.failed]
-                .into_iter()
-                .chain(&command.durations)
         });
         single.into_iter().chain(&self.entries).chain(&self.widths).chain(of_commands)
     }
@@ -339,7 +364,7 @@ mod tests {
     #[test]
     fn durations_fall_into_the_bucket_that_begins_before_them() {
         for (ns, bucket) in
-            [(0, 0), (63, 0), (64, 1), (95, 1), (96, 2), (127, 2), (128, 3), (1023, 8), (1024, 9)]
+            [(0, 0), (63, 0), (64, 1), (67, 1), (68, 2), (127, 16), (128, 17), (1023, 64), (1024, 65)]
         {
             assert_eq!(duration_bucket(ns), bucket, "{ns}");
         }

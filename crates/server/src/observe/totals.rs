@@ -145,6 +145,10 @@ impl Shared {
         for reset in self.watch.reset.counters() {
             reset.set(counters.iter_mut().filter_map(Iterator::next).map(Counter::get).sum());
         }
+        for (index, reset) in self.watch.reset.commands.iter().enumerate() {
+            let all: Vec<_> = self.threads.iter().map(|thread| &thread.stats.commands[index]).collect();
+            reset.set_durations(&all);
+        }
         *rates = Rates::default();
         self.watch.peak_bytes.store(heap::allocated_bytes(), Ordering::Relaxed);
         self.exceeded.reset();

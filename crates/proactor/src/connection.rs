@@ -136,6 +136,7 @@ impl<L> Connection<L> {
     }
 
     /// Gives the input memory, if it has none.
+    #[inline]
     pub(crate) fn lend_input(&mut self, pool: &mut BufferPool) {
         if self.input.capacity() == 0 {
             self.input = InputBuffer::from_memory(pool.take());

@@ -298,6 +298,7 @@ impl<L> Connections<L> {
     }
 
     /// Notes that the socket took `len` bytes; true if all output has been sent.
+    #[inline]
     pub(crate) fn sent(&mut self, slot: u32, len: usize) -> bool {
         self.send_count += 1;
         let Some((connection, pool)) = self.occupant_and_pool(slot) else { return false };
@@ -332,6 +333,7 @@ impl<L> Connections<L> {
 
     /// Appends received bytes and reports them; false if the driver should ask again what to read: a paused connection has
     /// enough, or the peer has ended.
+    #[inline]
     pub(crate) fn received(&mut self, slot: u32, bytes: &[u8], events: &mut Vec<Event>) -> bool {
         let conn = self.name(slot);
         let turn = self.turn;
@@ -463,7 +465,13 @@ impl<L> Connections<L> {
 
     /// A closing connection that has run out of time. What is held is not the peer's fault: it gets the whole time again,
     /// also once it is released.
+    #[inline]
     pub(crate) fn take_overdue(&mut self, now_ns: u64) -> Option<u32> {
+        if self.closing.is_empty() { None } else { self.take_overdue_of(now_ns) }
+    }
+
+    #[inline(never)]
+    fn take_overdue_of(&mut self, now_ns: u64) -> Option<u32> {
         while self.next_deadline_ns()? <= now_ns {
             let (_, id) = self.closing.pop_front()?;
             let is_excused = |connection: &mut Connection<L>| {

@@ -67,6 +67,7 @@ impl InputBuffer {
     }
 
     /// Makes room for `needed` bytes, and for more of those that are `announced`; if none are, for as many as are likely.
+    #[inline(never)]
     fn make_room(&mut self, needed: usize, announced: usize) {
         self.bytes.drain(..self.start);
         self.start = 0;

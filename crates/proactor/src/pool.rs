@@ -17,10 +17,12 @@ pub(crate) struct BufferPool {
 
 impl BufferPool {
     /// An empty buffer, with memory if there is some to spare.
+    #[inline]
     pub(crate) fn take(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
 
+    #[inline]
     pub(crate) fn give(&mut self, mut memory: Vec<u8>) {
         let fits = (KEPT_BYTES_MIN..=KEPT_BYTES_MAX).contains(&memory.capacity());
         if fits && self.spare.len() < KEPT_COUNT_MAX {

@@ -38,20 +38,20 @@ impl Sending {
         self.len_bytes < SEND_BYTES_MAX && self.chunks.len() < SEND_CHUNKS_MAX
     }
 
-    /// Adds what is to be sent next.
+    /// Adds what is to be sent next: some bytes, at least one.
+    #[inline]
     pub(crate) fn push(&mut self, chunk: Chunk) {
         self.len_bytes += chunk.as_slice().len();
         self.chunks.push_back(chunk);
     }
 
     /// Takes chunks from `output` up to the limits.
+    #[inline]
     pub(crate) fn fill(&mut self, output: &mut Output) {
-        while self.has_room() {
-            match output.take_chunk() {
-                None => return,
-                Some(chunk) if chunk.as_slice().is_empty() => {}
-                Some(chunk) => self.push(chunk),
-            }
+        while self.has_room()
+            && let Some(chunk) = output.take_chunk()
+        {
+            self.push(chunk);
         }
     }
 

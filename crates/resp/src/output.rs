@@ -360,28 +360,30 @@ impl Output {
     }
 
     /// Takes the oldest chunk, for the socket writer; none if there is nothing, or what there is is held.
+    #[inline]
     pub fn take_chunk(&mut self) -> Option<Chunk> {
-        let chunk = match self.chunks.pop_front() {
-            Some(Piece::Chunk(chunk)) => {
-                self.chunk_bytes -= chunk.as_slice().len();
-                chunk
-            }
-            Some(piece) => self.take_piece(piece)?,
-            None if self.tail.is_empty() => return None,
-            None => Chunk::Owned(std::mem::take(&mut self.tail)),
-        };
-        self.gone_bytes += chunk.as_slice().len() as u64;
-        Some(chunk)
-    }
-
-    #[cold]
-    fn take_piece(&mut self, piece: Piece) -> Option<Chunk> {
-        if let Piece::Hold(_) = piece {
-            self.chunks.push_front(piece);
+        if !self.chunks.is_empty() {
+            return self.take_sealed();
+        }
+        if self.tail.is_empty() {
             return None;
         }
-        self.chunk_bytes -= piece.as_slice().len();
-        Some(Chunk::Owned(piece.as_slice().to_vec()))
+        self.gone_bytes += self.tail.len() as u64;
+        Some(Chunk::Owned(std::mem::take(&mut self.tail)))
+    }
+
+    fn take_sealed(&mut self) -> Option<Chunk> {
+        let chunk = match self.chunks.pop_front()? {
+            Piece::Chunk(chunk) => chunk,
+            piece @ Piece::Rest(_) => Chunk::Owned(piece.as_slice().to_vec()),
+            hold @ Piece::Hold(_) => {
+                self.chunks.push_front(hold);
+                return None;
+            }
+        };
+        self.chunk_bytes -= chunk.as_slice().len();
+        self.gone_bytes += chunk.as_slice().len() as u64;
+        Some(chunk)
     }
 
     /// The oldest bytes, left where they are, for a writer that copies them: never empty, and none if [`Output::take_chunk`]

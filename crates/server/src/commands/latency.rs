@@ -332,7 +332,8 @@ mod tests {
     #[test]
     fn percentiles_are_near_the_real_ones() {
         // Durations spread evenly over their logarithm, from 100 ns to a second.
-        let all: Vec<u64> = (0..7_000).map(|step| 10_f64.powf(2.0 + f64::from(step) / 1_000.0) as u64).collect();
+        let all: Vec<u64> =
+            (0..7_000).map(|step| 10_f64.powf(2.0 + f64::from(step) / 1_000.0) as u64).collect();
         let durations = durations(&all);
         for percent in [1.0, 10.0, 50.0, 90.0, 99.0, 99.9] {
             let real_us = all[(all.len() as f64 * percent / 100.0) as usize - 1] as f64 / 1000.0;

@@ -350,9 +350,10 @@ impl ThreadStats {
             &self.writes_processed,
             &self.error_replies,
         ];
-        let of_commands = self.commands.iter().flat_map(|command| {
-            [&command.calls, &command.ns, &command.rejected, &command.failed]
-        });
+        let of_commands = self
+            .commands
+            .iter()
+            .flat_map(|command| [&command.calls, &command.ns, &command.rejected, &command.failed]);
         single.into_iter().chain(&self.entries).chain(&self.widths).chain(of_commands)
     }
 }

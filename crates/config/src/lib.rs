@@ -10,7 +10,7 @@
 //!   values.apply(directives, other)      ─▶ what has no effect and what is wrong; directives that are no settings go to `other`
 //!   values.number(id), is_on, text       ─▶ an atomic for the hot path; a text for CONFIG GET
 //!   values.change(pairs), undo           ─▶ CONFIG SET: all or none, which ones, and back again
-//!   values.rewrite(path, name, lines)    ─▶ CONFIG REWRITE: the file with the present values
+//!   values.rewritten(old, name, lines)   ─▶ CONFIG REWRITE: the text of the file with the present values
 //!   table.flags(), page()                ─▶ --help, docs/settings.md
 //! ```
 //!
@@ -26,7 +26,6 @@ mod foreign;
 mod help;
 mod kind;
 mod merge;
-mod replace;
 mod rewrite;
 mod setting;
 mod source;
@@ -38,7 +37,6 @@ pub use error::{Error, Refusal, shown};
 pub use foreign::Foreign;
 pub use kind::{Kind, Read, Special, Value, memory_bytes};
 pub use merge::{Found, WithoutEffect};
-pub use replace::{put_in_place, replace_file, sync_folder};
 pub use setting::{Change, Id, Setting};
 pub use source::{Directive, directives};
 pub use table::Table;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use acl::Users;
 use command::{CommandError, Shards, Table};
 use keyspace::Config;
-use proactor::{Inbox, Node, Waker};
+use proactor::{Clock, Disk, Inbox, Node, Waker};
 use shard::{Placement, Subscriber};
 
 use crate::clients::cross_protocol::AttackLog;
@@ -73,6 +73,22 @@ impl Remote {
     }
 }
 
+/// The name of a simulated driver.
+const SIMULATED: &str = "simulated";
+
+/// What a server has of the machine that it runs on, or of a simulated one.
+pub(crate) struct Machine {
+    pub(crate) clock: Clock,
+    pub(crate) disk: Disk,
+}
+
+impl Machine {
+    /// The one that this process runs on.
+    pub(crate) fn real() -> Machine {
+        Machine { clock: Clock::real(), disk: Disk::real() }
+    }
+}
+
 /// What all threads share.
 pub(crate) struct Shared {
     pub(crate) shards: Shards,
@@ -99,6 +115,8 @@ pub(crate) struct Shared {
     pub(crate) libraries: LibraryStore,
     pub(crate) next_client_id: AtomicU64,
     pub(crate) connected_clients: AtomicU64,
+    /// For those who have no driver.
+    pub(crate) machine: Machine,
     pub(crate) started_ms: u64,
     pub(crate) run_id: String,
     pub(crate) stopping: AtomicBool,
@@ -129,9 +147,9 @@ impl Shared {
         wakers: Vec<Arc<Waker>>,
         driver_name: &'static str,
         seed: u64,
-        now_ms: u64,
+        machine: Machine,
     ) -> &'static Shared {
-        let thread_count = wakers.len() as u16;
+        let (thread_count, now_ms) = (wakers.len() as u16, machine.clock.now_ms());
         let prefix = settings.round_robin_prefix();
         let placement = Placement::new(
             ds::hashing::Seed::new(seed),
@@ -167,13 +185,14 @@ impl Shared {
             libraries: LibraryStore::default(),
             next_client_id: AtomicU64::new(1),
             connected_clients: AtomicU64::new(0),
+            machine,
             started_ms: now_ms,
             run_id: run_id(seed),
             stopping: AtomicBool::new(false),
             shutdown: Shutdown::new(usize::from(thread_count)),
             watch: Watch::new(table.len()),
             attack_log: AttackLog::default(),
-            snapshots: Snapshots::new(now_ms),
+            snapshots: Snapshots::new(now_ms, driver_name == SIMULATED),
             flush_at: AtomicI64::new(i64::MAX),
             migrations: Migrations::default(),
             exceeded: Exceeded::default(),
@@ -188,7 +207,7 @@ impl Shared {
 
     /// Whether the threads are none, but steps of a simulation.
     pub(crate) fn is_simulated(&self) -> bool {
-        self.driver_name == "simulated"
+        self.driver_name == SIMULATED
     }
 
     /// The settings of the data path as they are now. A snapshot is never freed, so that a command may hold it

@@ -7,10 +7,12 @@ use std::rc::Rc;
 
 use config::Invocation;
 use effectlog::{Recorder, Sink};
-use proactor::SimNet;
+use proactor::{SimDisk, SimNet};
 
 use crate::settings::{Found, Settings, TABLE, rename};
-use crate::shared::{Lease, Shared};
+use crate::shared::{Lease, Machine, Shared};
+use crate::snapshot::aof::Choice;
+use crate::snapshot::{Writer, WriterStep};
 use crate::thread::Thread;
 
 /// What the threads of a simulated server share, to be looked at between their turns.
@@ -23,13 +25,34 @@ pub struct SimulatedThread {
     _lease: Rc<Lease>,
 }
 
+/// What writes a snapshot of a simulated server, beside its threads.
+pub struct SimulatedWriter {
+    writer: Writer,
+    /// Dropped after the writer.
+    _lease: Rc<Lease>,
+}
+
+impl SimulatedWriter {
+    /// Writes some more.
+    pub fn step(&mut self) -> WriterStep {
+        self.writer.step()
+    }
+}
+
 /// Starts a server on `net`, as the command line `args` says; its first thread accepts at `address`. Thread numbers are
-/// those of `net`, which must have no other drivers.
+/// those of `net`, which must have no other drivers. What there is on `disk` is loaded; the first thread puts it in its place.
 ///
 /// # Panics
-/// If the command line is wrong.
-pub fn simulate(args: &[String], net: &SimNet, address: &str) -> (SimulatedServer, Vec<SimulatedThread>) {
+/// If the command line is wrong, or if it refuses to start with what there is on the disk.
+pub fn simulate(
+    args: &[String],
+    net: &SimNet,
+    disk: &SimDisk,
+    address: &str,
+) -> (SimulatedServer, Vec<SimulatedThread>) {
     let (settings, found) = settings(args);
+    let machine = Machine { clock: net.clock(), disk: disk.disk() };
+    let choice = Choice::at_start(&settings, &machine.disk).unwrap_or_else(|error| panic!("{error}"));
     let config = settings.driver_config();
     let mut drivers: Vec<_> = (0..settings.thread_count()).map(|_| net.driver(&config)).collect();
     drivers[0].listen(net.listener(address)).expect("a simulated driver listens on a simulated address");
@@ -39,15 +62,8 @@ pub fn simulate(args: &[String], net: &SimNet, address: &str) -> (SimulatedServe
     let seed = net.entropy().next_u64();
     let users = settings.default_users(&table);
     let functions = crate::commands::functions(&table);
-    let shared = Shared::create(
-        settings,
-        (table, functions),
-        users,
-        wakers,
-        drivers[0].name(),
-        seed,
-        net.clock().now_ms(),
-    );
+    let shared =
+        Shared::create(settings, (table, functions), users, wakers, drivers[0].name(), seed, machine);
     shared.watch.note_startup();
     let lease = Rc::new(Lease(shared));
     let thread = |(id, driver)| SimulatedThread {
@@ -55,6 +71,7 @@ pub fn simulate(args: &[String], net: &SimNet, address: &str) -> (SimulatedServe
         _lease: lease.clone(),
     };
     let threads = (0..).zip(drivers).map(thread).collect();
+    shared.load_simulated(&choice).unwrap_or_else(|error| panic!("{error}"));
     (SimulatedServer(lease), threads)
 }
 
@@ -117,6 +134,17 @@ impl SimulatedServer {
     /// How often commands were held back because a snapshot was being saved.
     pub fn held_back(&self) -> u64 {
         self.0.0.sum(|stats| &stats.held_back)
+    }
+
+    /// The writer of a save in the background that began just now.
+    pub fn take_writer(&self) -> Option<SimulatedWriter> {
+        let writer = self.0.0.snapshots.take_simulated_writer()?;
+        Some(SimulatedWriter { writer, _lease: self.0.clone() })
+    }
+
+    /// Whether the data are not there yet with which it starts.
+    pub fn is_loading(&self) -> bool {
+        self.0.0.snapshots.progress.is_loading()
     }
 
     /// How many shards there are.

@@ -21,7 +21,7 @@ use crate::process::{crash, log, processors, supervisor, system};
 use crate::settings::{
     DIR, DISABLE_THP, Found, MAXCLIENTS, PIDFILE, Settings, TABLE, help, rename, version_line,
 };
-use crate::shared::Shared;
+use crate::shared::{Machine, Shared};
 use crate::snapshot::aof::Choice;
 use crate::thread::Thread;
 use crate::users::users_at_start;
@@ -104,9 +104,10 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     open_log(&settings, &found)?;
     let users = users_at_start(&table, &settings, &found.users)?;
     settings.lower_maxclients();
-    let choice = Choice::at_start(&settings)?;
+    let machine = Machine::real();
+    let choice = Choice::at_start(&settings, &machine.disk)?;
     system::hold_signals();
-    let (shared, threads) = open_threads(settings, table, users)?;
+    let (shared, threads) = open_threads(settings, table, users, machine)?;
     shared.watch.note_startup();
     crash::watch(shared)
         .map_err(|source| Error::Io { what: "cannot prepare for crashes".to_owned(), source })?;
@@ -217,6 +218,7 @@ fn open_threads(
     settings: Settings,
     table: command::Table,
     users: Users,
+    machine: Machine,
 ) -> Result<(&'static Shared, Vec<Starting>), Error> {
     let config = settings.driver_config();
     let mut opening = Vec::new();
@@ -252,10 +254,9 @@ fn open_threads(
     let seed = proactor::Entropy::from_os()
         .map_err(|source| Error::Io { what: "the system has no random numbers".to_owned(), source })?
         .next_u64();
-    let now_ms = proactor::Clock::real().now_ms();
     let functions = crate::commands::functions(&table);
     let shared =
-        Shared::create(settings, (table, functions), users, wakers, threads[0].driver_name, seed, now_ms);
+        Shared::create(settings, (table, functions), users, wakers, threads[0].driver_name, seed, machine);
     Ok((shared, threads))
 }
 

@@ -1,8 +1,10 @@
 //! The whole server in a deterministic simulation: real threads' code under virtual time, on one real thread.
 //!
 //! [`World`] makes a server, steps its threads in an order that follows from the seed, and interrupts them while they hold
-//! batons, so that the others meet taken ones (`stack.rs`). The network delays, cuts and shortens. What is checked stands
-//! in `tests/`: transcripts, serializability (`history.rs`), queues, channels, timeouts, commands that run again, what is recorded, starvation. Each
+//! batons, so that the others meet taken ones (`stack.rs`). The network delays, cuts and shortens. The disk fails, hangs, and
+//! loses what was not made durable when the power fails ([`World::crash`]). What is checked stands
+//! in `tests/`: transcripts, snapshots and crashes, serializability (`history.rs`), queues, channels, timeouts, commands that run again,
+//! what is recorded, starvation. Each
 //! runs a fixed number of seeds, or for `DARTER_SECONDS` from `DARTER_SEED` on; a failure prints its seed, and the same
 //! seed gives the same run.
 //!
@@ -20,7 +22,7 @@
 //! - by all: a delegated reply is now and then not sent;
 //! - by starvation, in minutes: nobody gets the patience token.
 //!
-//! Not here: what happens between two instructions of one thread and another (loom, in `shard` and `proactor`); disks.
+//! Not here: what happens between two instructions of one thread and another (loom, in `shard` and `proactor`).
 
 /// So that the server knows how much memory it uses; the world's is part of it.
 #[global_allocator]

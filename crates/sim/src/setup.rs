@@ -42,8 +42,8 @@ pub struct Setup {
     pub net: SimConfig,
     /// After how many runs a script is trusted to keep to its declared keys.
     pub script_trusted_after: u64,
-    /// Where the server saves snapshots; empty: the working directory.
-    pub directory: String,
+    /// Snapshots are saved in Darter's own format, in several files.
+    pub has_own_format: bool,
     /// Where its threads record what they change.
     pub tape: Option<Tape>,
 }
@@ -66,7 +66,7 @@ impl Setup {
                 cut_one_in: 0,
             },
             script_trusted_after: pick(&[0, 3, 1_000]),
-            directory: String::new(),
+            has_own_format: false,
             tape: None,
         }
     }
@@ -88,7 +88,7 @@ impl Setup {
             "--databases=16".to_owned(),
             "--save=".to_owned(),
             "--enable-debug-command=yes".to_owned(),
-            format!("--dir={}", self.directory),
+            format!("--snapshot_format={}", if self.has_own_format { "darter" } else { "rdb" }),
             format!("--proactor_threads={}", self.threads),
             format!("--num_shards={}", self.shards),
             format!("--shard_entry={entry}"),

@@ -1,4 +1,4 @@
-//! A server thread on a stack of its own, so that it can be interrupted in the middle of a turn.
+//! A thread of the server, or what writes its snapshot, on a stack of its own, so that it can be interrupted anywhere.
 //!
 //! ```text
 //!   world ──resume──▶ turn ── takes a baton, runs a command ── interrupt? ──▶ back to the world, baton held
@@ -6,7 +6,7 @@
 //!         ──resume──▶ goes on where it was … turn over ─▶ TurnOver
 //! ```
 //!
-//! [`shard::interrupt`] marks the places. Whether one of them is used follows from the seed. Everything is on one real
+//! [`shard::interrupt`] marks the places, and so do the operations of the disk, which may also hang. Whether one of them is used follows from the seed. Everything is on one real
 //! thread: which stack runs is decided by [`Stack::resume`] alone.
 
 use std::cell::{Cell, RefCell};
@@ -14,15 +14,19 @@ use std::rc::Rc;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use proactor::Entropy;
-use server::SimulatedThread;
+use server::{SimulatedThread, SimulatedWriter, WriterStep};
 
 /// Why a stack came back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pause {
     /// In the middle of a turn.
     Interrupted,
+    /// Until so many nanoseconds on the world's clock: the disk hangs.
+    Hanging(u64),
     /// Between two turns.
     TurnOver,
+    /// The same, and it has nothing to do.
+    Idle,
 }
 
 type Handle = Yielder<(), Pause>;
@@ -58,28 +62,65 @@ fn wants_interrupt() -> bool {
     })
 }
 
-/// A thread of the server.
+/// What the simulated disk calls before each operation: others may run meanwhile, and do if it hangs.
+pub(crate) fn on_disk(until_ns: Option<u64>) -> bool {
+    let running = RUNNING.get();
+    if running.is_null() {
+        // The server starts.
+        return false;
+    }
+    let comes_between =
+        || CHANCE.with_borrow_mut(|chance| chance.as_mut().is_some_and(|chance| chance.entropy.one_in(2)));
+    let pause = match until_ns {
+        Some(until_ns) => Pause::Hanging(until_ns),
+        None if comes_between() => Pause::Interrupted,
+        None => return true,
+    };
+    // SAFETY: `resume` set it for the stack that runs now, which holds the handle until it has returned.
+    let handle = unsafe { &*running };
+    handle.suspend(pause);
+    true
+}
+
+/// A thread of the server, or its writer.
 pub(crate) struct Stack {
     /// None only while it is dropped.
     coroutine: Option<Coroutine<(), Pause, ()>>,
     handle: Rc<Cell<*const Handle>>,
-    pub(crate) is_interrupted: bool,
+    /// Why it came back; `None` if it has ended.
+    pub(crate) pause: Option<Pause>,
+    /// Until which event it sits still if it was interrupted.
+    pub(crate) stalled_until: u64,
 }
 
 impl Stack {
-    pub(crate) fn new(thread: SimulatedThread) -> Stack {
+    pub(crate) fn of_thread(thread: SimulatedThread) -> Stack {
         // A stack begins with no more than a page of what is moved to it.
         let mut thread = Box::new(thread);
+        Stack::new(move || thread.turn().then_some(Pause::TurnOver))
+    }
+
+    pub(crate) fn of_writer(writer: SimulatedWriter) -> Stack {
+        let mut writer = Box::new(writer);
+        Stack::new(move || match writer.step() {
+            WriterStep::Wrote => Some(Pause::TurnOver),
+            WriterStep::Waits => Some(Pause::Idle),
+            WriterStep::Ended => None,
+        })
+    }
+
+    /// Takes one turn after the other until there is none.
+    fn new(mut turn: impl FnMut() -> Option<Pause> + 'static) -> Stack {
         let handle = Rc::new(Cell::new(std::ptr::null()));
         let own = handle.clone();
         let coroutine = Coroutine::new(move |yielder: &Handle, ()| {
             own.set(std::ptr::from_ref(yielder));
             RUNNING.set(own.get());
-            while thread.turn() {
-                yielder.suspend(Pause::TurnOver);
+            while let Some(pause) = turn() {
+                yielder.suspend(pause);
             }
         });
-        Stack { coroutine: Some(coroutine), handle, is_interrupted: false }
+        Stack { coroutine: Some(coroutine), handle, pause: Some(Pause::TurnOver), stalled_until: 0 }
     }
 
     /// Lets it run to its next interruption or the end of its turn.
@@ -88,17 +129,22 @@ impl Stack {
         let coroutine = self.coroutine.as_mut().expect("it is there until it is dropped");
         let result = coroutine.resume(());
         RUNNING.set(std::ptr::null());
-        self.is_interrupted = match result {
-            CoroutineResult::Yield(pause) => pause == Pause::Interrupted,
-            CoroutineResult::Return(()) => panic!("the server stopped"),
+        self.pause = match result {
+            CoroutineResult::Yield(pause) => Some(pause),
+            CoroutineResult::Return(()) => None,
         };
+    }
+
+    /// Whether it is in the middle of a turn.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        matches!(self.pause, Some(Pause::Interrupted | Pause::Hanging(_)))
     }
 }
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // A script may be on it, whose frames cannot be unwound: it is leaked, after a failure only.
-        if self.is_interrupted || std::thread::panicking() {
+        // A script may be on it, whose frames cannot be unwound: it is leaked, after a failure or a crash.
+        if self.is_interrupted() || std::thread::panicking() {
             std::mem::forget(self.coroutine.take());
         }
     }

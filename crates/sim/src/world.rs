@@ -2,17 +2,18 @@
 //!
 //! An *event* is a step of one thread, to its next interruption or the end of its turn, or a move of the clock. Events
 //! are counted, and their numbers are the real time of histories. Time passes when no thread has anything to do, while
-//! all that have are stalled (if the setup wants that), and a little with every turn.
+//! all that have are stalled (if the setup wants that), and a little with every turn. What writes a snapshot is a thread, too, in this
+//! respect.
 
 use std::collections::BTreeMap;
 
-use proactor::{Entropy, SimNet};
+use proactor::{Entropy, SimDisk, SimNet};
 use resp::Value;
 use server::SimulatedServer;
 
 use crate::client::{Client, Request};
 use crate::setup::{OFF_CORE_EVENTS_MAX, Setup};
-use crate::stack::{self, Stack};
+use crate::stack::{self, Pause, Stack};
 
 const ADDRESS: &str = "10.0.0.1:6379";
 /// A world that needs more events than this for what a test waits for is stuck.
@@ -28,12 +29,13 @@ pub struct World {
     pub entropy: Entropy,
     /// The server, to be looked into.
     pub server: SimulatedServer,
+    /// Its disk, which outlives it.
+    pub disk: SimDisk,
     net: SimNet,
+    setup: Setup,
+    /// The threads of the server, then writers of snapshots.
     stacks: Vec<Stack>,
-    /// Until which event an interrupted thread sits still.
-    stalled_until: Vec<u64>,
-    stall_events_max: u64,
-    off_core_one_in: u64,
+    thread_count: usize,
     stalls_take_time: bool,
     /// How many events there were.
     pub event: u64,
@@ -41,27 +43,50 @@ pub struct World {
     pub interruptions: u64,
 }
 
+/// Starts a server with what is on the disk.
+fn start(setup: &Setup, net: &SimNet, disk: &SimDisk) -> (SimulatedServer, Vec<Stack>) {
+    let (server, mut threads) = server::simulate(&setup.args(), net, disk, ADDRESS);
+    if let Some(tape) = &setup.tape {
+        threads.iter_mut().for_each(|thread| thread.record(tape.track()));
+    }
+    (server, threads.into_iter().map(Stack::of_thread).collect())
+}
+
 impl World {
     /// A world of this kind.
     pub fn new(mut entropy: Entropy, setup: &Setup) -> World {
-        let net = SimNet::new(entropy.next_u64(), setup.net.clone());
+        let seed = entropy.next_u64();
+        let net = SimNet::new(seed, setup.net.clone());
+        let disk = net.disk(!seed);
+        disk.on_operation(stack::on_disk);
         stack::interrupt_one_in(setup.interrupt_one_in, net.entropy());
-        let (server, mut threads) = server::simulate(&setup.args(), &net, ADDRESS);
-        if let Some(tape) = &setup.tape {
-            threads.iter_mut().for_each(|thread| thread.record(tape.track()));
-        }
-        let stacks: Vec<Stack> = threads.into_iter().map(Stack::new).collect();
+        let (server, stacks) = start(setup, &net, &disk);
         World {
             entropy,
             server,
+            disk,
             net,
-            stalled_until: vec![0; stacks.len()],
+            setup: setup.clone(),
+            thread_count: stacks.len(),
             stacks,
-            stall_events_max: setup.stall_events_max,
-            off_core_one_in: setup.off_core_one_in,
             stalls_take_time: setup.stalls_take_time,
             event: 0,
             interruptions: 0,
+        }
+    }
+
+    /// The power fails, whatever threads are doing, and the server starts anew with what the disk has kept. It has loaded that
+    /// when this returns. Clients find their connections cut.
+    ///
+    /// # Panics
+    /// If the server refuses to start.
+    pub fn crash(&mut self) {
+        self.stacks.clear();
+        self.net.crash();
+        self.disk.crash();
+        (self.server, self.stacks) = start(&self.setup, &self.net, &self.disk);
+        while self.server.is_loading() {
+            self.step();
         }
     }
 
@@ -99,35 +124,68 @@ impl World {
     fn step_to(&mut self, end_ns: u64) {
         self.event += 1;
         assert!(self.event < EVENTS_MAX, "the world is stuck");
-        match self.next_thread() {
-            Some(thread) => {
-                self.stacks[thread].resume();
-                if self.stacks[thread].is_interrupted {
-                    self.interruptions += 1;
-                    self.stalled_until[thread] = self.event + self.stall_events();
+        match self.next_stack() {
+            Some(number) => self.resume(number),
+            None => {
+                let now_ns = self.now_ns();
+                let hanging = self.stacks.iter().filter_map(|stack| match stack.pause {
+                    Some(Pause::Hanging(until_ns)) => Some(until_ns),
+                    _ => None,
+                });
+                // What hangs is waited for even after the end.
+                let end = (end_ns > now_ns).then_some(end_ns);
+                self.net.advance_to(hanging.chain(end).min().unwrap_or(end_ns));
+            }
+        }
+    }
+
+    /// Lets a thread or a writer go on.
+    fn resume(&mut self, number: usize) {
+        self.stacks[number].resume();
+        if number < self.thread_count {
+            // There may be something for them now.
+            for writer in &mut self.stacks[self.thread_count..] {
+                if writer.pause == Some(Pause::Idle) {
+                    writer.pause = Some(Pause::TurnOver);
                 }
             }
-            None => self.net.advance_to(end_ns),
         }
+        match self.stacks[number].pause {
+            Some(Pause::Interrupted) => {
+                self.interruptions += 1;
+                self.stacks[number].stalled_until = self.event + self.stall_events();
+            }
+            Some(Pause::Hanging(_) | Pause::TurnOver | Pause::Idle) => {}
+            None if number < self.thread_count => panic!("the server stopped"),
+            None => drop(self.stacks.remove(number)),
+        }
+        self.stacks.extend(self.server.take_writer().map(Stack::of_writer));
     }
 
     /// For how many events an interrupted thread sits still.
     fn stall_events(&mut self) -> u64 {
-        if self.off_core_one_in > 0 && self.entropy.one_in(self.off_core_one_in) {
+        if self.setup.off_core_one_in > 0 && self.entropy.one_in(self.setup.off_core_one_in) {
             return self.entropy.below(OFF_CORE_EVENTS_MAX);
         }
         // Most stalls are short, some long.
-        let longest = 1 + self.entropy.below(self.stall_events_max);
+        let longest = 1 + self.entropy.below(self.setup.stall_events_max);
         self.entropy.below(longest)
     }
 
-    fn next_thread(&mut self) -> Option<usize> {
-        let runnable = self.net.runnable();
-        let (stalled, mut choice): (Vec<usize>, Vec<usize>) = (0..self.stacks.len())
-            .filter(|thread| self.stacks[*thread].is_interrupted || runnable.contains(thread))
-            .partition(|thread| {
-                self.stacks[*thread].is_interrupted && self.stalled_until[*thread] > self.event
-            });
+    fn next_stack(&mut self) -> Option<usize> {
+        let (runnable, now_ns) = (self.net.runnable(), self.now_ns());
+        let can_go_on = |number: &usize| match self.stacks[*number].pause {
+            Some(Pause::Interrupted) => true,
+            Some(Pause::Hanging(until_ns)) => until_ns <= now_ns,
+            Some(Pause::TurnOver) => *number >= self.thread_count || runnable.contains(number),
+            Some(Pause::Idle) | None => false,
+        };
+        let is_stalled = |number: &usize| {
+            let stack = &self.stacks[*number];
+            stack.pause == Some(Pause::Interrupted) && stack.stalled_until > self.event
+        };
+        let (stalled, mut choice): (Vec<usize>, Vec<usize>) =
+            (0..self.stacks.len()).filter(can_go_on).partition(is_stalled);
         if choice.is_empty() && !(self.stalls_take_time && self.one_in(2)) {
             choice = stalled;
         }
@@ -149,7 +207,7 @@ impl World {
     /// The same to a point on the clock.
     pub fn run_to(&mut self, end_ns: u64, mut act: impl FnMut(&mut World)) {
         act(self);
-        while self.now_ns() < end_ns || self.stacks.iter().any(|stack| stack.is_interrupted) {
+        while self.now_ns() < end_ns || self.stacks.iter().any(Stack::is_interrupted) {
             self.step_to(end_ns);
             act(self);
         }
@@ -170,7 +228,10 @@ impl World {
     }
 
     fn next_thread_is_there(&self) -> bool {
-        !self.net.runnable().is_empty() || self.stacks.iter().any(|stack| stack.is_interrupted)
+        let writes = |writer: &Stack| writer.pause != Some(Pause::Idle);
+        !self.net.runnable().is_empty()
+            || self.stacks.iter().any(Stack::is_interrupted)
+            || self.stacks[self.thread_count..].iter().any(writes)
     }
 
     /// Sends a request and waits for its reply, whatever else happens.

@@ -9,7 +9,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use blackbox::Scratch;
 use resp::Value;
 use sim::{Client, Departure, Request, Setup, World, for_each_seed, request};
 
@@ -399,13 +398,8 @@ fn contents(world: &mut World, observer: &mut Client) -> BTreeMap<(usize, String
     all
 }
 
-fn simulate(
-    mut entropy: proactor::Entropy,
-    directory: &str,
-    only: Option<Shape>,
-    totals: &mut BTreeMap<&'static str, usize>,
-) {
-    let setup = Setup { directory: directory.to_owned(), ..Setup::any(&mut entropy) };
+fn simulate(mut entropy: proactor::Entropy, only: Option<Shape>, totals: &mut BTreeMap<&'static str, usize>) {
+    let setup = Setup::any(&mut entropy);
     let mut world = World::new(entropy, &setup);
     let kind = world.below(3);
     let mut load = Load { next_element: FIRST_ELEMENT, is_lossless: kind == 0, has_copies: kind == 1 };
@@ -477,18 +471,18 @@ fn account(actors: &[Actor], rest: &[u64], load: &Load, totals: &mut BTreeMap<&'
 
 #[test]
 fn clients_that_only_call_bzmpop_read_what_it_may_answer() {
-    let (scratch, mut totals) = (Scratch::new("simulated-bzmpop"), BTreeMap::new());
+    let mut totals = BTreeMap::new();
     for_each_seed("replies to BZMPOP", 100, |entropy| {
-        simulate(entropy, &scratch.path(""), Some(Shape::Pairs), &mut totals);
+        simulate(entropy, Some(Shape::Pairs), &mut totals);
     });
     println!("{totals:?}");
 }
 
 #[test]
 fn blocked_clients_read_what_their_commands_may_answer() {
-    let (scratch, mut totals) = (Scratch::new("simulated-blocked"), BTreeMap::new());
+    let mut totals = BTreeMap::new();
     for_each_seed("replies to blocked clients", 100, |entropy| {
-        simulate(entropy, &scratch.path(""), None, &mut totals);
+        simulate(entropy, None, &mut totals);
     });
     println!("{totals:?}");
 }

@@ -6,7 +6,7 @@
 
 use std::ops::RangeInclusive;
 
-use blackbox::{Batch, Generator, Scratch};
+use blackbox::{Batch, Generator};
 use command::Table;
 use resp::Value;
 use sim::{Client, Request, Setup, World, for_each_seed, request};
@@ -109,11 +109,9 @@ fn some_request(
 fn a_snapshot_is_what_there_was_at_the_cut() {
     let table = Table::new(commands::FAMILIES);
     let large = large_values();
-    let scratch = Scratch::new("simulated-cut");
     let (mut changed_count, mut held_back_count) = (0, 0);
     for_each_seed("snapshots at a quiet cut", 30, |mut entropy| {
-        let mut setup = Setup::any(&mut entropy);
-        setup.directory = scratch.path("");
+        let setup = Setup::any(&mut entropy);
         let mut generator = Generator::new(entropy.next_u64(), &table);
         let mut world = World::new(entropy, &setup);
         let mut clients: Vec<Client> = (0..4).map(|_| world.connect()).collect();
@@ -223,10 +221,8 @@ fn check_loaded(world: &mut World, main: &mut Client, links_at_cut: RangeInclusi
 
 #[test]
 fn a_cut_comes_between_two_transactions() {
-    let scratch = Scratch::new("simulated-between");
     for_each_seed("snapshots at a busy cut", 30, |mut entropy| {
-        let mut setup = Setup::any(&mut entropy);
-        setup.directory = scratch.path("");
+        let setup = Setup::any(&mut entropy);
         let mut world = World::new(entropy, &setup);
         let mut main = world.connect();
         for number in 0..COUNT {

@@ -185,6 +185,11 @@ impl SimDisk {
         state.planned.clear();
     }
 
+    /// How many planned faults have not come yet.
+    pub fn planned(&self) -> usize {
+        self.state().planned.len()
+    }
+
     /// How many operations there were that change something, or make it durable.
     pub fn operations(&self) -> u64 {
         self.state().operations

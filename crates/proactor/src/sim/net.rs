@@ -230,6 +230,21 @@ impl SimNet {
         Some(SimClient::new(Endpoint { net: self.clone(), link, side: 0 }))
     }
 
+    /// The machine that serves is gone, with its threads and what it listened at: its drivers must have been dropped, or never be
+    /// used again. Clients can read what has reached them, then their links are cut.
+    pub fn crash(&self) {
+        let mut state = self.state();
+        state.threads.clear();
+        state.listeners.clear();
+        state.arrivals.clear();
+        for link in &mut state.links {
+            link.owners[1] = None;
+            link.is_closed[1] = true;
+            link.pipes.iter_mut().for_each(|pipe| pipe.is_reset = true);
+        }
+        state.has_client_news = true;
+    }
+
     /// Cuts a link at one in so many arrivals from now on; 0 is never.
     pub fn cut_one_in(&self, arrivals: u64) {
         self.state().config.cut_one_in = arrivals;

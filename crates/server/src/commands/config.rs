@@ -207,7 +207,13 @@ fn config_rewrite(ctx: &mut Ctx) -> CommandResult {
     let path = settings
         .config_file()
         .ok_or_else(|| CommandError::new("ERR The server is running without a config file"))?;
-    settings.rewrite(path, USER, &shared.user_lines()).map_err(|error| {
+    let disk = &shared.machine.disk;
+    let rewritten = match disk.read(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read,
+    }
+    .and_then(|old| disk.replace(path, &settings.rewritten(&old, USER, &shared.user_lines())));
+    rewritten.map_err(|error| {
         tracing::warn!("CONFIG REWRITE failed: {error}");
         CommandError::new(format!("ERR Rewriting config file: {}", reason(&error)))
     })?;

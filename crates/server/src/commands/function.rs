@@ -536,7 +536,7 @@ redis.register_function('count', function(keys, args) return redis.call('INCRBY'
     fn with_thread(test: impl FnOnce(&mut Thread, &Tape)) {
         let net = SimNet::new(1, SimConfig::default());
         let args = ["--proactor_threads=1", "--port=1"].map(str::to_owned);
-        let (_server, mut threads) = simulate(&args, &net, "server");
+        let (_server, mut threads) = simulate(&args, &net, &net.disk(1), "server");
         let thread = threads[0].thread_mut();
         let access = thread.host.shared.users.access();
         thread.host.current = Some(Box::new(Session::new(Client::internal(0, Proto::Resp2), access, 0)));

@@ -46,20 +46,6 @@ pub(crate) fn disable_huge_pages() {
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, disable, unused, unused, unused) };
 }
 
-/// Has the system write this part of a file to disk, and waits until it has begun with it.
-pub(crate) fn write_out(file: &std::fs::File, from: u64, to: u64) {
-    use std::os::fd::AsRawFd;
-    // SAFETY: no pointers, and the file is open. Where that is not possible, the file is written out at the end.
-    unsafe {
-        libc::sync_file_range(
-            file.as_raw_fd(),
-            from as i64,
-            (to - from) as i64,
-            libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE,
-        )
-    };
-}
-
 /// A signal that a server obeys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Signal {

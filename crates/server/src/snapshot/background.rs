@@ -29,9 +29,7 @@ use crate::thread::{Thread, ThreadHost};
 const SLICE_NS: u64 = 50_000;
 /// Records of a slice. Fewer where tests are to come between.
 const SLICE_RECORDS_MAX: usize = if cfg!(debug_assertions) { 6 } else { 1000 };
-/// In a simulation the writer, which is no thread there, takes fewer chunks than this in a turn, and threads come to the
-/// snapshot only in one of so many turns.
-const SIMULATED_CHUNKS: u64 = 3;
+/// In a simulation threads come to the snapshot only in one of so many turns.
 const SIMULATED_TURNS: u64 = 8;
 
 /// What a thread has to do with the snapshot that is being saved.
@@ -42,8 +40,6 @@ pub(crate) struct Share {
     shards: VecDeque<ShardId>,
     /// Clients whose commands are held back.
     held_back: VecDeque<ConnId>,
-    /// The writer, in a simulation, on the thread that began.
-    writer: Option<Writer>,
 }
 
 impl Share {
@@ -54,7 +50,7 @@ impl Share {
     /// Whether there is something that can be done now.
     pub(crate) fn is_busy(&self) -> bool {
         let waits = !self.shards.is_empty() || !self.held_back.is_empty();
-        self.writer.is_some() || waits && !self.is_full()
+        waits && !self.is_full()
     }
 
     /// Whether flushed databases can be looked at now.
@@ -100,7 +96,7 @@ impl ThreadHost {
         let (shared, clock) = (self.shared, self.driver.clock().clone());
         let snapshots = &shared.snapshots;
         snapshots.last_try_seconds.store(clock.now_ms() / 1000, Ordering::Relaxed);
-        let form = Form::wanted(shared);
+        let form = Form::wanted(shared, clock.now_ms());
         let head = shared.snapshot_head(hold, clock.now_ms(), form)?;
         let (to_writer, chunks) = std::sync::mpsc::channel();
         let key_count =
@@ -113,11 +109,7 @@ impl ThreadHost {
             shared.threads.len(),
         ));
         let writer = Writer::new(shared, Arc::clone(&saving), chunks, head);
-        if shared.is_simulated() {
-            self.snapshot.writer = Some(writer);
-        } else {
-            snapshots.run_writer(&shared.settings, writer)?;
-        }
+        snapshots.run_writer(&shared.settings, writer)?;
         for id in shared.shards.ids() {
             for (number, db) in (0..).zip(&mut hold.shard_mut(id).dbs) {
                 if !db.is_empty() {
@@ -170,11 +162,6 @@ impl Thread {
     pub(crate) fn save_slice(&mut self) {
         if self.host.snapshot.saving.is_some() && self.host.shared.is_simulated() {
             let mut entropy = self.host.driver.entropy().expect("a simulated driver has chance");
-            if let Some(writer) = &mut self.host.snapshot.writer
-                && writer.run_some(entropy.below(SIMULATED_CHUNKS))
-            {
-                self.host.snapshot.writer = None;
-            }
             if !entropy.one_in(SIMULATED_TURNS) {
                 return;
             }

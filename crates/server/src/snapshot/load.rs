@@ -6,9 +6,7 @@
 //! and `parts.rs`.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, Chain, Cursor, Read};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, mpsc};
@@ -18,7 +16,7 @@ use command::{Garbage, Post, Tx};
 use commands::keys::encoded::Builder;
 use ds::hashing::Seed;
 use keyspace::{Config, Db, Kind, Marks, Record, UnixMs, Value, access};
-use proactor::Clock;
+use proactor::{Clock, DiskReader};
 use rdb::{FileReader, Item, KeyItem, MANIFEST_MAGIC, Why};
 use script::{FunctionEngine, LibrarySet};
 use shard::{Placement, Ready, ShardId};
@@ -71,16 +69,16 @@ pub(super) fn on_heap_to_serve<R>(work: impl FnOnce() -> R) -> R {
 impl Shared {
     /// Prepares for loading what was chosen: if there is anything, the server is loading from now on.
     pub(crate) fn begin_loading(&self, choice: &Choice) {
-        Names::of(&self.settings).remove_leftovers();
+        self.snapshot_names().remove_leftovers();
         *lock(&self.snapshots.superseded_aof) = choice.superseded.clone();
         if choice.has_data() {
-            self.snapshots.progress.begin(Clock::real().now_ms());
+            self.snapshots.progress.begin(self.machine.clock.now_ms());
         }
     }
 
     /// How far the loading at the start is, in words.
     pub(crate) fn loading_progress(&self) -> String {
-        let figures = self.snapshots.progress.figures(Clock::real().now_ms());
+        let figures = self.snapshots.progress.figures(self.machine.clock.now_ms());
         figures.map_or_else(String::new, |figures| {
             format!("Loading the snapshot, {:.0} % of {} bytes", figures.percent, figures.total_bytes)
         })
@@ -89,25 +87,13 @@ impl Shared {
     /// Loads what was chosen while the threads serve; the first of them puts it in its place. False: the server was stopped
     /// meanwhile, and holds nothing.
     pub(crate) fn load_at_start(&'static self, choice: &Choice) -> Result<bool, Error> {
-        let clock = Clock::real();
+        if !choice.has_data() {
+            return Ok(true);
+        }
+        let clock = &self.machine.clock;
         let started_ms = clock.monotonic_ms();
         let loader_count = if self.threads.len() > 1 { self.threads.len() } else { 0 };
-        let (name, loaded) = match &choice.source {
-            Source::Nothing => return Ok(true),
-            Source::Snapshot => {
-                let names = Names::of(&self.settings);
-                let name = names.name_to_load();
-                let read = || self.read(&names, &name, clock.now_ms() as UnixMs, loader_count);
-                let loaded = if loader_count == 0 { on_heap_to_serve(read) } else { read() };
-                (name, loaded?)
-            }
-            Source::AppendOnly(files) => (files.name(), self.import(files, loader_count)?),
-        };
-        let Some(mut loaded) = loaded else { return Ok(false) };
-        loaded.is_imported = matches!(choice.source, Source::AppendOnly(_));
-        if let Some(state) = loaded.superseded_aof.take() {
-            *lock(&self.snapshots.superseded_aof) = Some(state);
-        }
+        let Some((name, mut loaded)) = self.read_at_start(choice, loader_count)? else { return Ok(false) };
         let (key_count, expired_count) = (loaded.key_count, loaded.expired_count);
         let (installed, is_installed) = mpsc::channel();
         loaded.installed = Some(installed);
@@ -125,9 +111,45 @@ impl Shared {
         Ok(true)
     }
 
+    /// The same in a simulation: it is read at once, and the first thread puts it in its place when it comes to it.
+    pub(crate) fn load_simulated(&'static self, choice: &Choice) -> Result<(), Error> {
+        self.begin_loading(choice);
+        if let Some((_, loaded)) = self.read_at_start(choice, 0)? {
+            self.threads[0].send(Message::Loaded(Box::new(loaded)));
+        }
+        Ok(())
+    }
+
+    /// What was chosen, and its name; `None` if there is nothing, or if the server was stopped meanwhile.
+    fn read_at_start(
+        &'static self,
+        choice: &Choice,
+        loader_count: usize,
+    ) -> Result<Option<(String, Loaded)>, Error> {
+        let (name, loaded) = match &choice.source {
+            Source::Nothing => return Ok(None),
+            Source::Snapshot => {
+                let names = self.snapshot_names();
+                let name = names.name_to_load();
+                let now = self.machine.clock.now_ms() as UnixMs;
+                let read = || self.read(&names, &name, now, loader_count);
+                let serves = loader_count == 0 && !self.is_simulated();
+                let loaded = if serves { on_heap_to_serve(read) } else { read() };
+                (name, loaded?)
+            }
+            Source::AppendOnly(files) => (files.name(), self.import(files, loader_count)?),
+        };
+        let Some(mut loaded) = loaded else { return Ok(None) };
+        loaded.is_imported = matches!(choice.source, Source::AppendOnly(_));
+        if let Some(state) = loaded.superseded_aof.take() {
+            *lock(&self.snapshots.superseded_aof) = Some(state);
+        }
+        Ok(Some((name, loaded)))
+    }
+
     /// Reads the snapshot and puts what it holds in the place of everything on the shards, all of which are entered.
     pub(crate) fn reload(&'static self, tx: &mut Tx) -> Result<(), Error> {
-        let names = Names::of(&self.settings);
+        let names = self.snapshot_names();
         let name = names.name_to_load();
         let Some(loaded) = self.read(&names, &name, tx.now, 0)? else { return Ok(()) };
         self.put_in_place(loaded, tx);
@@ -157,14 +179,14 @@ impl Shared {
         loader_count: usize,
     ) -> Result<Option<Loaded>, Error> {
         let target = Target::new(self, names, name, now);
-        let opened = File::open(names.path(name)).and_then(|mut file| {
+        let opened = names.reader(name).and_then(|mut file| {
             let mut head = Vec::new();
             (&mut file).take(MANIFEST_MAGIC.len() as u64).read_to_end(&mut head)?;
             Ok((file, head))
         });
         let (file, head) =
             opened.map_err(|cause| target.error(rdb::Error { offset: 0, why: cause.into() }))?;
-        let total_bytes = file.metadata().map_or(0, |metadata| metadata.len());
+        let total_bytes = file.size_bytes().unwrap_or_default();
         self.snapshots.progress.begin_file(total_bytes);
         let has_parts = head == MANIFEST_MAGIC;
         let file = Counted { source: Cursor::new(head).chain(file), target: &target };
@@ -202,7 +224,9 @@ impl Thread {
         self.tx.finish(&mut self.host);
         self.leave_all();
         self.post_all();
-        shared.broadcast(|| Message::OwnHeap);
+        if !shared.is_simulated() {
+            shared.broadcast(|| Message::OwnHeap);
+        }
         shared.snapshots.progress.end();
         // Whoever waits for it has gone if the server ends.
         let _ = installed.map(|installed| installed.send(()));
@@ -237,7 +261,7 @@ impl<'a> Target<'a> {
         let seed = Arc::new(placement.seed().clone());
         let dbs = shared.shards.ids().map(|_| Mutex::new(new_dbs(shared.settings.databases(), &seed)));
         let (key_count, expired_count) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (config, clock) = (shared.data_config(), Clock::real());
+        let (config, clock) = (shared.data_config(), shared.machine.clock.clone());
         let next_ms = AtomicU64::new(clock.monotonic_ms() + PROGRESS_MS);
         let dbs = dbs.collect();
         Target { shared, names, name, placement, config, now, dbs, key_count, expired_count, clock, next_ms }
@@ -250,12 +274,12 @@ impl<'a> Target<'a> {
 
     /// The same for another one of its files.
     pub(super) fn error_in(&self, name: &str, source: rdb::Error) -> Error {
-        Error::Snapshot { name: self.path(name).display().to_string(), source }
+        Error::Snapshot { name: self.names.path(name).display().to_string(), source }
     }
 
-    /// The path of one of them.
-    pub(super) fn path(&self, name: &str) -> PathBuf {
-        self.names.path(name)
+    /// Reads one of them.
+    pub(super) fn reader(&self, name: &str) -> io::Result<DiskReader> {
+        self.names.reader(name)
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -409,12 +433,12 @@ struct Entry {
 /// A file of which is known how much was read.
 pub(super) struct Counted<'a> {
     /// Its first bytes, which were looked at, and the rest.
-    source: Chain<Cursor<Vec<u8>>, File>,
+    source: Chain<Cursor<Vec<u8>>, DiskReader>,
     target: &'a Target<'a>,
 }
 
 impl<'a> Counted<'a> {
-    pub(super) fn new(file: File, target: &'a Target<'a>) -> Counted<'a> {
+    pub(super) fn new(file: DiskReader, target: &'a Target<'a>) -> Counted<'a> {
         Counted { source: Cursor::default().chain(file), target }
     }
 }

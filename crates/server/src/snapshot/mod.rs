@@ -21,10 +21,11 @@ mod writer;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use proactor::Disk;
 use rdb::Style;
 
 pub(crate) use background::Share;
@@ -32,7 +33,8 @@ pub(crate) use load::Loaded;
 use names::Names;
 use progress::Progress;
 use saving::{Chunk, Saving};
-use writer::Writer;
+pub(crate) use writer::Writer;
+pub use writer::WriterStep;
 
 use crate::process::processors;
 use crate::settings::{RDB_VERSION, RDBCOMPRESSION, SAVE, STOP_WRITES_ON_BGSAVE_ERROR, Settings};
@@ -61,6 +63,9 @@ pub(crate) struct Snapshots {
     is_cutting: AtomicBool,
     /// The thread of the writer that was started last.
     writer: Mutex<Option<JoinHandle<()>>>,
+    /// Writers do not get threads, but are taken by the simulation, which lets them run.
+    is_simulated: bool,
+    simulated_writer: Mutex<Option<Writer>>,
     /// The state of the append-only file that snapshots supersede.
     superseded_aof: Mutex<Option<String>>,
     /// Held while a file becomes the snapshot, so that none does that was given up.
@@ -78,7 +83,7 @@ pub(crate) struct Snapshots {
 
 impl Snapshots {
     /// None so far.
-    pub(crate) fn new(now_ms: u64) -> Snapshots {
+    pub(crate) fn new(now_ms: u64, is_simulated: bool) -> Snapshots {
         Snapshots {
             last_save_seconds: AtomicU64::new(now_ms / 1000),
             changes_saved: AtomicU64::new(0),
@@ -92,6 +97,8 @@ impl Snapshots {
             current: Mutex::default(),
             is_cutting: AtomicBool::new(false),
             writer: Mutex::default(),
+            is_simulated,
+            simulated_writer: Mutex::default(),
             superseded_aof: Mutex::default(),
             renaming: Mutex::default(),
             is_scheduled: AtomicBool::new(false),
@@ -119,6 +126,10 @@ impl Snapshots {
     }
 
     fn run_writer(&self, settings: &'static Settings, writer: Writer) -> io::Result<()> {
+        if self.is_simulated {
+            *lock(&self.simulated_writer) = Some(writer);
+            return Ok(());
+        }
         let work = move || {
             processors::place_writer(settings);
             writer.run();
@@ -126,6 +137,24 @@ impl Snapshots {
         let started = std::thread::Builder::new().name("snapshot".to_owned()).spawn(work)?;
         *lock(&self.writer) = Some(started);
         Ok(())
+    }
+
+    /// A writer that was begun, for the simulation.
+    pub(crate) fn take_simulated_writer(&self) -> Option<Writer> {
+        lock(&self.simulated_writer).take()
+    }
+
+    /// Has the snapshot stay as it is for so long. That may be long: somebody may be writing to the disk.
+    fn lock_renaming(&self) -> MutexGuard<'_, ()> {
+        loop {
+            match self.renaming.try_lock() {
+                Ok(renaming) => return renaming,
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                // All simulated threads are one: whoever has the lock must run.
+                Err(TryLockError::WouldBlock) if self.is_simulated => shard::pause(),
+                Err(TryLockError::WouldBlock) => return lock(&self.renaming),
+            }
+        }
     }
 
     /// The last save failed, for this reason.
@@ -136,7 +165,7 @@ impl Snapshots {
 
     /// Gives up what is being saved in the background: from here on it does not become the snapshot.
     pub(crate) fn give_up(&self, why: &str) {
-        let _nobody_renames = lock(&self.renaming);
+        let _nobody_renames = self.lock_renaming();
         if let Some(saving) = self.current() {
             saving.fail(why.to_owned(), true);
         }
@@ -189,8 +218,8 @@ impl Snapshots {
     }
 
     /// Removes the files of saves that come to no end.
-    pub(crate) fn remove_leftovers(&self, settings: &Settings) {
-        Names::of(settings).remove_leftovers();
+    pub(crate) fn remove_leftovers(&self, settings: &Settings, disk: &Disk) {
+        Names::of(settings, disk).remove_leftovers();
     }
 }
 
@@ -199,6 +228,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
+    /// Where snapshots are, and how they are called.
+    pub(in crate::snapshot) fn snapshot_names(&self) -> Names {
+        Names::of(&self.settings, &self.machine.disk)
+    }
+
     /// How snapshots are encoded.
     fn snapshot_style(&self) -> Style {
         Style {
@@ -222,20 +256,20 @@ impl Shared {
         name: &str,
         saving: Option<&Saving>,
     ) -> io::Result<()> {
-        let _nobody_else = lock(&self.snapshots.renaming);
+        let _nobody_else = self.snapshots.lock_renaming();
         if let Some(why) = saving.and_then(Saving::failure) {
             return Err(io::Error::other(why));
         }
         names.rename(temporary, name)?;
-        if let Some(state) = &*lock(&self.snapshots.superseded_aof) {
-            aof::note_superseding(names, state);
+        if let Some(state) = self.snapshots.superseded_aof() {
+            aof::note_superseding(names, &state);
         }
         Ok(())
     }
 
     /// A save in the background is over: its length and name, or why it came to nothing.
     fn end_background_save(&self, saving: &Saving, saved: Result<(u64, String), String>) {
-        let (snapshots, now_ms) = (&self.snapshots, proactor::Clock::real().now_ms());
+        let (snapshots, now_ms) = (&self.snapshots, self.machine.clock.now_ms());
         let took_ms = now_ms.saturating_sub(saving.started_ms);
         let peak_bytes = saving.peak_bytes.load(Ordering::Relaxed) as u64;
         match saved {

@@ -1,9 +1,10 @@
 //! Names of files, and the directory they are in: the snapshot, and what becomes one.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+use proactor::{Disk, DiskReader};
 
 use super::schedule::date;
 use crate::settings::{DBFILENAME, DIR, Settings};
@@ -15,15 +16,26 @@ const PATTERN: &str = "0000-00-00T00-00-00";
 
 /// Where snapshots are, and how they are called: as the settings say at some moment.
 pub(super) struct Names {
+    disk: Disk,
     directory: PathBuf,
     name: String,
 }
 
 impl Names {
-    pub(super) fn of(settings: &Settings) -> Names {
+    pub(super) fn of(settings: &Settings, disk: &Disk) -> Names {
         let directory = settings.text(DIR);
         let directory = PathBuf::from(if directory.is_empty() { "." } else { &*directory });
-        Names { directory, name: settings.text(DBFILENAME).to_string() }
+        Names { disk: disk.clone(), directory, name: settings.text(DBFILENAME).to_string() }
+    }
+
+    /// Where all of them are.
+    pub(super) fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// Reads the file of this name.
+    pub(super) fn reader(&self, name: &str) -> io::Result<DiskReader> {
+        self.disk.reader(&self.path(name))
     }
 
     /// How snapshots are called, with or without the time of the save.
@@ -53,8 +65,8 @@ impl Names {
 
     /// The names of all files that are there.
     fn present(&self) -> impl Iterator<Item = String> {
-        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.file_name().into_string().ok())
+        let entries = self.disk.list(&self.directory).unwrap_or_default();
+        entries.into_iter().filter_map(|name| name.into_string().ok())
     }
 
     /// Where a file is written that is to become the snapshot, or a part of it: in the background, or while all wait.
@@ -67,10 +79,10 @@ impl Names {
         })
     }
 
-    /// An id that no snapshot has.
-    pub(super) fn new_id(&self) -> u64 {
+    /// An id that no snapshot has, for one that is saved at `now_ms`.
+    pub(super) fn new_id(&self, now_ms: u64) -> u64 {
         let taken: Vec<u64> = self.present().filter_map(|file| part_of(&file).map(|(_, id)| id)).collect();
-        let mut id = proactor::Clock::real().now_ms();
+        let mut id = now_ms;
         while taken.contains(&id) {
             id += 1;
         }
@@ -82,7 +94,7 @@ impl Names {
         for file in self.present() {
             if part_of(&file).is_some_and(|(its, id)| its == name && Some(id) != kept) {
                 // If it cannot be removed, the next save tries again.
-                let _ = fs::remove_file(self.path(&file));
+                let _ = self.disk.remove(&self.path(&file));
             }
         }
     }
@@ -96,7 +108,7 @@ impl Names {
                 continue;
             };
             let is_gone = process == std::process::id() || !Path::new(&format!("/proc/{process}")).exists();
-            if is_gone && fs::remove_file(self.path(&name)).is_ok() {
+            if is_gone && self.disk.remove(&self.path(&name)).is_ok() {
                 tracing::warn!("removed {name}, which a save left that came to no end");
             }
         }
@@ -104,12 +116,12 @@ impl Names {
 
     /// Makes `temporary`, all of which is durable, the file `name` beside it.
     pub(super) fn rename(&self, temporary: &Path, name: &str) -> io::Result<()> {
-        config::put_in_place(temporary, &self.path(name))
+        self.disk.put_in_place(temporary, &self.path(name))
     }
 
     /// Makes the names of files durable.
     pub(super) fn sync(&self) -> io::Result<()> {
-        config::sync_folder(&self.directory)
+        self.disk.sync_directory(&self.directory)
     }
 }
 

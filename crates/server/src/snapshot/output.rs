@@ -7,15 +7,14 @@
 //! Until then all have names of their own, and whatever goes wrong leaves the old snapshot.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Seek, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 
+use proactor::{DiskWriter, Open};
 use rdb::{Encoder, Manifest, Style};
 
 use super::names::{Names, part_name};
 use super::saving::{LANES, Saving};
-use crate::process::system;
 use crate::settings::{RDB_SAVE_INCREMENTAL_FSYNC, RDBCHECKSUM, SNAPSHOT_FORMAT};
 use crate::shared::Shared;
 
@@ -36,13 +35,13 @@ pub(super) struct Form {
 
 impl Form {
     /// That which the settings ask for.
-    pub(super) fn wanted(shared: &Shared) -> Form {
+    pub(super) fn wanted(shared: &Shared, now_ms: u64) -> Form {
         let style = shared.snapshot_style();
         match shared.settings.is_on(SNAPSHOT_FORMAT) {
             false => Form { style, id: None, main_count: 1 },
             true => Form {
                 style,
-                id: Some(Names::of(&shared.settings).new_id()),
+                id: Some(shared.snapshot_names().new_id(now_ms)),
                 main_count: shared.threads.len() as u16,
             },
         }
@@ -78,7 +77,7 @@ pub(super) struct Output {
 
 impl Output {
     pub(super) fn new(shared: &'static Shared, form: Form, is_background: bool) -> Output {
-        let names = Names::of(&shared.settings);
+        let names = shared.snapshot_names();
         Output { shared, names, form, is_background, files: BTreeMap::new(), named: Vec::new() }
     }
 
@@ -90,16 +89,13 @@ impl Output {
     pub(super) fn file(&mut self, number: u16) -> io::Result<&mut Encoder<Sink>> {
         if !self.files.contains_key(&number) {
             let path = self.path(number);
-            let mut file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
-            let mut written = 0;
+            let mut file = DiskWriter::new(self.names.disk().open(&path, Open::Empty)?);
             if let Some(id) = self.form.id {
-                let head = rdb::part_head(id, number.into());
-                file.write_all(&head)?;
-                written = head.len() as u64;
+                file.write_all(&rdb::part_head(id, number.into()))?;
             }
             let is_framed = self.form.id.is_some();
             let begins_early = self.shared.settings.is_on(RDB_SAVE_INCREMENTAL_FSYNC);
-            let sink = Sink { file, is_framed, begins_early, written, synced: 0 };
+            let sink = Sink { file, is_framed, begins_early, begun: 0 };
             let encoder = match is_framed {
                 true => Encoder::unsummed(sink, self.form.style),
                 false => Encoder::styled(sink, self.form.style),
@@ -112,13 +108,13 @@ impl Output {
     /// Makes the files the snapshot, unless `saving` was given up: its length and name.
     pub(super) fn complete(&mut self, saving: Option<&Saving>) -> io::Result<(u64, String)> {
         self.file(0)?;
-        let name = self.names.name_at(proactor::Clock::real().now_ms());
+        let name = self.names.name_at(self.shared.machine.clock.now_ms());
         let (bytes, last) = match self.form.id {
             None => (self.put_together()?, 0),
             Some(id) => (self.name_parts(id, &name)?, MANIFEST),
         };
         let made = self.shared.make_snapshot(&self.names, &self.path(last), &name, saving);
-        if !self.path(last).exists() {
+        if !self.names.disk().has(&self.path(last)) {
             // Whether that is durable or not, the parts belong to it now.
             self.named.clear();
         }
@@ -133,7 +129,7 @@ impl Output {
         let numbers = (0..=self.form.file_of_lane(LANES)).chain([MANIFEST]);
         for path in numbers.map(|number| self.path(number)).chain(self.named.clone()) {
             // Most are not there.
-            let _ = fs::remove_file(path);
+            let _ = self.names.disk().remove(&path);
         }
     }
 
@@ -142,13 +138,12 @@ impl Output {
         let mut files = std::mem::take(&mut self.files).into_values();
         let mut main = files.next().expect("it was just asked for");
         for lane in files {
-            let (mut lane, piece) = lane.into_piece()?;
-            lane.file.rewind()?;
-            main.append(&mut lane.file, piece)?;
+            let (lane, piece) = lane.into_piece()?;
+            main.append(&mut lane.file.into_reader()?, piece)?;
         }
         main.end(self.shared.settings.is_on(RDBCHECKSUM))?;
         let bytes = main.offset();
-        main.finish()?.file.sync_all()?;
+        main.finish()?.file.file().sync()?;
         Ok(bytes)
     }
 
@@ -157,44 +152,43 @@ impl Output {
         let mut parts = Vec::new();
         for (number, encoder) in std::mem::take(&mut self.files) {
             let sink = encoder.finish()?;
-            sink.file.sync_all()?;
-            parts.push((u32::from(number), sink.written));
+            sink.file.file().sync()?;
+            parts.push((u32::from(number), sink.file.written_bytes()));
             let path = self.names.path(&part_name(name, id, number.into()));
-            fs::rename(self.path(number), &path)?;
+            self.names.disk().rename(&self.path(number), &path)?;
             self.named.push(path);
         }
         self.names.sync()?;
         let bytes: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
         let text = Manifest { id, parts }.encode();
-        let mut file = File::create(self.path(MANIFEST))?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
+        let file = self.names.disk().open(&self.path(MANIFEST), Open::Empty)?;
+        file.write_all_at(0, text.as_bytes())?;
+        file.sync()?;
         Ok(bytes + text.len() as u64)
     }
 }
 
 /// Where an encoder writes to.
 pub(super) struct Sink {
-    file: File,
+    file: DiskWriter,
     is_framed: bool,
     /// The disk begins before the end, so that the end need not wait for all of it.
     begins_early: bool,
-    written: u64,
-    /// What the disk has begun with.
-    synced: u64,
+    /// How many bytes the disk has begun with.
+    begun: u64,
 }
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.is_framed {
-            self.written += rdb::write_frames(bytes, &mut self.file)?;
+            rdb::write_frames(bytes, &mut self.file)?;
         } else {
             self.file.write_all(bytes)?;
-            self.written += bytes.len() as u64;
         }
-        if self.begins_early && self.written - self.synced >= SYNCED_BYTES {
-            system::write_out(&self.file, self.synced, self.written);
-            self.synced = self.written;
+        let written = self.file.written_bytes();
+        if self.begins_early && written - self.begun >= SYNCED_BYTES {
+            self.file.file().begin_write_out(self.begun, written);
+            self.begun = written;
         }
         Ok(bytes.len())
     }

@@ -1,6 +1,5 @@
 //! Reading a snapshot in Darter's own format: the manifest, and then its parts, each by whoever has time.
 
-use std::fs::File;
 use std::io::Read;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -37,7 +36,7 @@ impl Parts<'_> {
     fn read(&self, (number, bytes): (u32, u64)) -> Result<(), Error> {
         let (target, id) = (self.target, self.manifest.id);
         let name = names::part_name(target.name, id, number);
-        let file = File::open(target.path(&name));
+        let file = target.reader(&name);
         let file =
             file.map_err(|cause| target.error_in(&name, rdb::Error { offset: 0, why: cause.into() }))?;
         let frames = FrameReader::new(Counted::new(file, target), id, number, bytes);

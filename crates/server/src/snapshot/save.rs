@@ -10,7 +10,6 @@ use command::{Task, Wait};
 use commands::keys::encoded;
 use keyspace::access::lru_clock;
 use keyspace::{Lfu, Marks, RecordRef, UnixMs};
-use proactor::Clock;
 use rdb::{Encoder, ValueType};
 use shard::Hold;
 
@@ -49,9 +48,9 @@ impl Shared {
         if !self.is_simulated() {
             self.snapshots.await_room();
         }
-        let clock = Clock::real();
+        let clock = &self.machine.clock;
         let started_ms = clock.now_ms();
-        let mut output = Output::new(self, Form::wanted(self), false);
+        let mut output = Output::new(self, Form::wanted(self, started_ms), false);
         let saved = self.write(hold, started_ms, &mut output).and_then(|()| output.complete(None));
         output.discard();
         self.snapshots.keys_to_write.store(0, Ordering::Relaxed);

@@ -5,11 +5,22 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, TryRecvError};
 
 use super::output::Output;
 use super::saving::{Chunk, Saving};
 use crate::shared::Shared;
+
+/// What a writer has done that the simulation lets run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriterStep {
+    /// It has written something.
+    Wrote,
+    /// There is nothing to be written yet.
+    Waits,
+    /// It is over.
+    Ended,
+}
 
 /// See the head of this file.
 pub(crate) struct Writer {
@@ -42,9 +53,14 @@ impl Writer {
         }
     }
 
-    /// Writes up to so many chunks that have come; true at the end.
-    pub(super) fn run_some(&mut self, count: u64) -> bool {
-        (0..count).any(|_| self.chunks.try_recv().is_ok_and(|chunk| self.take(chunk)))
+    /// Writes the next chunk, if it has come.
+    pub(crate) fn step(&mut self) -> WriterStep {
+        let chunk = match self.chunks.try_recv() {
+            Ok(chunk) => chunk,
+            Err(TryRecvError::Empty) => return WriterStep::Waits,
+            Err(TryRecvError::Disconnected) => Chunk::Abandoned,
+        };
+        if self.take(chunk) { WriterStep::Ended } else { WriterStep::Wrote }
     }
 
     /// Takes a chunk; true if it was the last one.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use acl::{UserLine, Users};
 use command::{CommandError, Table};
-use config::replace_file;
 
 use crate::error::Error;
 use crate::settings::{ACLFILE, Settings};
@@ -77,7 +76,8 @@ impl Shared {
     /// `ACL SAVE`: writes all users to the ACL file, which is replaced as a whole.
     pub(crate) fn save_users(&self) -> Result<(), CommandError> {
         let path = self.acl_file()?;
-        replace_file(Path::new(&*path), &self.users.file_text()).map_err(|error| {
+        let saved = self.machine.disk.replace(Path::new(&*path), &self.users.file_text());
+        saved.map_err(|error| {
             tracing::warn!("ACL SAVE failed: {error}");
             CommandError::fixed(
                 "ERR There was an error trying to save the ACLs. Please check the server logs for more information",

@@ -21,11 +21,10 @@
 //! | there | nothing | `yes` | the append-only file |
 //! | there | nothing | `no` | the snapshot |
 
-use std::fs::{self, File};
 use std::io::{Cursor, Read};
 use std::path::PathBuf;
 
-use config::replace_file;
+use proactor::Disk;
 use rdb::{FileReader, FrameReader, Item, MANIFEST_BYTES_MAX, MANIFEST_MAGIC, Manifest};
 
 use super::files::{Files, shown};
@@ -59,7 +58,8 @@ pub(crate) struct Choice {
 }
 
 /// What is known beside the files themselves.
-struct Known {
+struct Known<'a> {
+    disk: &'a Disk,
     /// The snapshot, if there is one.
     snapshot: Option<PathBuf>,
     /// The state that it supersedes.
@@ -70,13 +70,13 @@ struct Known {
 
 impl Choice {
     /// Looks what there is.
-    pub(crate) fn at_start(settings: &Settings) -> Result<Choice, Error> {
-        let names = Names::of(settings);
+    pub(crate) fn at_start(settings: &Settings, disk: &Disk) -> Result<Choice, Error> {
+        let names = Names::of(settings, disk);
         let path = names.path(&names.name_to_load());
-        let snapshot = path.symlink_metadata().is_ok().then_some(path);
+        let snapshot = disk.has(&path).then_some(path);
         let source = if snapshot.is_some() { Source::Snapshot } else { Source::Nothing };
         let wanted = settings.number(IMPORT_AOF);
-        let ever = fs::read_to_string(state_path(&names)).ok();
+        let ever = disk.read(&state_path(&names)).ok().and_then(|text| String::from_utf8(text).ok());
         let ever = ever.and_then(|text| text.lines().next().map(str::to_owned));
         let files = match Files::find(settings, &names) {
             Err(error) if wanted == IMPORT_NO => {
@@ -99,7 +99,7 @@ impl Choice {
             return Ok(Choice { source, superseded });
         };
         let by_snapshot = snapshot.is_some().then(|| superseded_by(&names)).flatten();
-        let known = Known { snapshot, by_snapshot, ever };
+        let known = Known { disk, snapshot, by_snapshot, ever };
         let superseded = Some(files.state.clone());
         if !known.wants_import(wanted, &files)? {
             known.say_what_counts(&files);
@@ -121,7 +121,7 @@ impl Choice {
     }
 }
 
-impl Known {
+impl Known<'_> {
     /// Whether the append-only file is to be loaded; the head of this file has the rules.
     fn wants_import(&self, wanted: i64, files: &Files) -> Result<bool, Error> {
         let (state, aof, snapshot) = (Some(&files.state), files.name(), self.snapshot_name());
@@ -168,8 +168,8 @@ impl Known {
 
     fn without_import(&self) -> String {
         let Some(path) = &self.snapshot else { return "starts with no data".to_owned() };
-        let changed = path.metadata().and_then(|metadata| metadata.modified());
-        let changed = changed.map_or_else(|_| "some time ago".to_owned(), moment);
+        let changed = self.disk.info(path).ok().and_then(|info| info.modified);
+        let changed = changed.map_or_else(|| "some time ago".to_owned(), moment);
         format!("loads {} (last written {changed})", shown(path))
     }
 
@@ -194,12 +194,11 @@ impl Known {
 /// is loaded.
 fn superseded_by(names: &Names) -> Option<String> {
     let name = names.name_to_load();
-    let path = names.path(&name);
-    if !path.is_file() {
+    if !names.disk().is_file(&names.path(&name)) {
         return None;
     }
     let mut head = Vec::new();
-    let mut file = File::open(path).ok()?;
+    let mut file = names.reader(&name).ok()?;
     (&mut file).take(MANIFEST_MAGIC.len() as u64).read_to_end(&mut head).ok()?;
     if head != MANIFEST_MAGIC {
         return state_in(FileReader::new(Cursor::new(head).chain(file), false).ok()?);
@@ -207,7 +206,7 @@ fn superseded_by(names: &Names) -> Option<String> {
     file.take(MANIFEST_BYTES_MAX as u64).read_to_end(&mut head).ok()?;
     let manifest = Manifest::decode(&head).ok()?;
     let (number, bytes) = *manifest.parts.first()?;
-    let part = File::open(names.path(&part_name(&name, manifest.id, number))).ok()?;
+    let part = names.reader(&part_name(&name, manifest.id, number)).ok()?;
     state_in(FileReader::of_part(FrameReader::new(part, manifest.id, number, bytes), 0, false))
 }
 
@@ -230,8 +229,8 @@ pub(in crate::snapshot) fn note_superseding(names: &Names, state: &str) {
     let text = format!(
         "{state}\nDarter wrote this: the append-only file of Redis that was in this state is part of its snapshots since then.\n"
     );
-    let is_noted = fs::read(&path).is_ok_and(|old| old == text.as_bytes());
-    if !is_noted && let Err(error) = replace_file(&path, text.as_bytes()) {
+    let is_noted = names.disk().read(&path).is_ok_and(|old| old == text.as_bytes());
+    if !is_noted && let Err(error) = names.disk().replace(&path, text.as_bytes()) {
         tracing::warn!("cannot write {}: {error}", path.display());
     }
 }

@@ -7,12 +7,12 @@
 //!
 //! Where both are there the folder counts, as in Redis.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use aof::{MANIFEST_BYTES_MAX, Manifest};
+use proactor::Disk;
 use rdb::Checksum;
 
 use crate::error::Error;
@@ -39,25 +39,26 @@ impl Files {
     pub(super) fn find(settings: &Settings, names: &Names) -> Result<Option<Files>, Error> {
         let (folder, name) = (settings.text(APPENDDIRNAME), settings.text(APPENDFILENAME));
         let (folder, single) = (names.path(&folder), names.path(&name));
-        let (path, parts) = match parts_of(&folder, &name, &single)? {
+        let disk = names.disk();
+        let (path, parts) = match parts_of(disk, &folder, &name, &single)? {
             Some(parts) => (folder, parts),
-            None if single.is_file() => (single.clone(), vec![single]),
+            None if disk.is_file(&single) => (single.clone(), vec![single]),
             None => return Ok(None),
         };
         let mut files = Vec::new();
         let mut changed = None;
         for part in parts {
-            let metadata = fs::metadata(&part).map_err(|cause| refusal(&path, named_but(&part, &cause)))?;
-            if !metadata.is_file() {
+            let info = disk.info(&part).map_err(|cause| refusal(&path, named_but(&part, &cause)))?;
+            if !info.is_file {
                 return Err(refusal(&path, format!("{} is no file", part.display())));
             }
-            changed = changed.max(metadata.modified().ok());
-            files.push((part, metadata.len()));
+            changed = changed.max(info.modified);
+            files.push((part, info.bytes));
         }
         if files.iter().all(|(_, length)| *length == 0) {
             return Ok(None);
         }
-        let state = state_of(&files)?;
+        let state = state_of(disk, &files)?;
         Ok(Some(Files { path, files, state, changed }))
     }
 
@@ -98,17 +99,17 @@ fn named_but(part: &Path, cause: &std::io::Error) -> String {
 }
 
 /// What the manifest in `folder` names, if there is one.
-fn parts_of(folder: &Path, name: &str, single: &Path) -> Result<Option<Vec<PathBuf>>, Error> {
+fn parts_of(disk: &Disk, folder: &Path, name: &str, single: &Path) -> Result<Option<Vec<PathBuf>>, Error> {
     let path = folder.join(format!("{name}.manifest"));
     let mut text = Vec::new();
     let read =
-        File::open(&path).and_then(|file| file.take(MANIFEST_BYTES_MAX as u64 + 1).read_to_end(&mut text));
+        disk.reader(&path).and_then(|file| file.take(MANIFEST_BYTES_MAX as u64 + 1).read_to_end(&mut text));
     match read {
         Ok(_) => {}
         Err(cause) if matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return match stray_part(folder, name) {
+            return match stray_part(disk, folder, name) {
                 // Redis takes the single file then.
-                Some(part) if !single.exists() => {
+                Some(part) if disk.info(single).is_err() => {
                     let why = format!("there is {part}, and no {name}.manifest that names it");
                     Err(refusal(folder, why))
                 }
@@ -125,8 +126,8 @@ fn parts_of(folder: &Path, name: &str, single: &Path) -> Result<Option<Vec<PathB
     // Redis was stopped as it moved the file of an older one into the folder.
     if let [only] = &mut parts[..]
         && *only == folder.join(name)
-        && !only.exists()
-        && single.is_file()
+        && disk.info(only).is_err()
+        && disk.is_file(single)
     {
         *only = single.to_owned();
     }
@@ -134,8 +135,8 @@ fn parts_of(folder: &Path, name: &str, single: &Path) -> Result<Option<Vec<PathB
 }
 
 /// A file that looks like a part, where no manifest is.
-fn stray_part(folder: &Path, name: &str) -> Option<String> {
-    let files = fs::read_dir(folder).ok()?.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+fn stray_part(disk: &Disk, folder: &Path, name: &str) -> Option<String> {
+    let files = disk.list(folder).ok()?.into_iter().filter_map(|file| file.into_string().ok());
     let mut parts = files.filter(|file| {
         let rest = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
         rest.is_some_and(|rest| rest.ends_with(".aof") || rest.ends_with(".rdb"))
@@ -143,12 +144,12 @@ fn stray_part(folder: &Path, name: &str) -> Option<String> {
     parts.next()
 }
 
-fn state_of(files: &[(PathBuf, u64)]) -> Result<String, Error> {
+fn state_of(disk: &Disk, files: &[(PathBuf, u64)]) -> Result<String, Error> {
     let mut known = Checksum::default();
     for (path, length) in files {
         let mut bytes = Vec::new();
-        let read = File::open(path).and_then(|mut file| {
-            file.seek(SeekFrom::Start(length.saturating_sub(KNOWN_BYTES)))?;
+        let read = disk.reader(path).and_then(|mut file| {
+            file.go_to(length.saturating_sub(KNOWN_BYTES))?;
             file.take(KNOWN_BYTES.min(*length)).read_to_end(&mut bytes)
         });
         read.map_err(|source| Error::Io { what: format!("cannot read {}", shown(path)), source })?;

@@ -7,14 +7,13 @@
 //! A file that ends in the middle of a command or a transaction is loaded up to there if `aof-load-truncated` allows it and it is the last one.
 //! Anything else that is wrong ends the loading, and the server with it.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 use std::path::Path;
 
 use aof::{Reader, Record};
 use command::{Client, Command, CommandId, Located, Outcome, OwnedArgs, Shards, Tx};
 use keyspace::{Config, Db};
-use proactor::Clock;
+use proactor::{Disk, DiskReader};
 use resp::{Output, Proto};
 use shard::{Hold, ShardId};
 
@@ -24,7 +23,6 @@ use crate::error::Error;
 use crate::settings::{AOF_LOAD_TRUNCATED, PROTO_MAX_BULK_LEN};
 use crate::shared::Shared;
 use crate::snapshot::load::{Counted, Loaded, Others, Target, on_heap_to_serve};
-use crate::snapshot::names::Names;
 
 /// Commands after which other things are looked at.
 const RUN_MAX: u64 = 4096;
@@ -39,16 +37,16 @@ impl Shared {
         files: &Files,
         loader_count: usize,
     ) -> Result<Option<Loaded>, Error> {
-        let (names, name) = (Names::of(&self.settings), files.name());
-        let clock = Clock::real();
+        let (names, name) = (self.snapshot_names(), files.name());
+        let (clock, disk) = (&self.machine.clock, names.disk());
         self.snapshots.progress.begin_file(files.bytes());
         let target = Target::new(self, &names, &name, clock.now_ms() as i64);
         let mut others = Others::new(&target);
         let mut commands_from = 0;
         if let Some((path, _)) = files.files.first()
-            && is_snapshot(path)?
+            && is_snapshot(disk, path)?
         {
-            let file = Counted::new(open(path)?, &target);
+            let file = Counted::new(open(disk, path)?, &target);
             let read = match loader_count {
                 0 => on_heap_to_serve(|| others.read_alone(file)),
                 _ => others.read_with(loader_count, file),
@@ -69,13 +67,13 @@ impl Shared {
     }
 }
 
-fn open(path: &Path) -> Result<File, Error> {
-    File::open(path).map_err(|source| Error::Io { what: format!("cannot read {}", shown(path)), source })
+fn open(disk: &Disk, path: &Path) -> Result<DiskReader, Error> {
+    disk.reader(path).map_err(|source| Error::Io { what: format!("cannot read {}", shown(path)), source })
 }
 
-fn is_snapshot(path: &Path) -> Result<bool, Error> {
+fn is_snapshot(disk: &Disk, path: &Path) -> Result<bool, Error> {
     let mut head = Vec::new();
-    let read = open(path)?.take(8).read_to_end(&mut head);
+    let read = open(disk, path)?.take(8).read_to_end(&mut head);
     read.map_err(|source| Error::Io { what: format!("cannot read {}", shown(path)), source })?;
     Ok(SNAPSHOTS.iter().any(|magic| head.starts_with(magic)))
 }
@@ -189,8 +187,8 @@ impl<'a, 'o, 't> Replay<'a, 'o, 't> {
     /// Runs the commands of a file from `from` on.
     fn read(&mut self, path: &Path, (from, length): (u64, u64), is_last: bool) -> Result<(), Error> {
         let shared = self.target.shared;
-        let mut file = open(path)?;
-        file.seek(SeekFrom::Start(from))
+        let mut file = open(&shared.machine.disk, path)?;
+        file.go_to(from)
             .map_err(|source| Error::Io { what: format!("cannot read {}", shown(path)), source })?;
         let argument_bytes_max = shared.settings.number(PROTO_MAX_BULK_LEN).max(512 << 20) as u64;
         // What Redis appends while this is read does not belong to what was found.
@@ -201,7 +199,7 @@ impl<'a, 'o, 't> Replay<'a, 'o, 't> {
             let entered = hold.try_enter(id);
             assert!(entered, "nobody else knows these shards");
         }
-        let now = Clock::real().now_ms() as i64;
+        let now = shared.machine.clock.now_ms() as i64;
         let mut tx = Tx::new(hold, &shared.table, self.config, now);
         tx.keeps_due = true;
         let client = Client { no_touch: false, ..Client::internal(0, Proto::Resp2) };
@@ -218,7 +216,7 @@ impl<'a, 'o, 't> Replay<'a, 'o, 't> {
             }
             count += 1;
             if count % RUN_MAX == 0 {
-                running.tx.now = Clock::real().now_ms() as i64;
+                running.tx.now = shared.machine.clock.now_ms() as i64;
                 self.target.set_key_count(running.key_count());
                 heap::settle();
                 if self.target.is_stopped() {

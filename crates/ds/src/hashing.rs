@@ -34,6 +34,11 @@ impl Seed {
         Self { start: mix(number), shared: SharedSeed::from_u64(number) }
     }
 
+    /// Whether it is the same hash function.
+    pub const fn is_same(&self, other: &Self) -> bool {
+        self.start == other.start
+    }
+
     /// A hash function nobody can foresee, from the operating system's randomness.
     #[expect(clippy::disallowed_types, reason = "the seed that others are passed comes from here")]
     pub fn random() -> Self {

@@ -80,7 +80,7 @@ impl Db {
     /// # Panics
     /// If they hash their keys differently.
     pub fn swap(&mut self, other: &mut Db) {
-        assert!(Arc::ptr_eq(&self.seed, &other.seed), "hashes of keys hold in both");
+        assert!(self.seed.is_same(&other.seed), "hashes of keys hold in both");
         std::mem::swap(self, other);
         std::mem::swap(&mut self.tally, &mut other.tally);
         self.note_size();

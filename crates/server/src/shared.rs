@@ -18,8 +18,8 @@ use crate::clients::listeners::Listeners;
 use crate::commands::migrate::delivery::Migrations;
 use crate::commands::own::Functions;
 use crate::message::Message;
+use crate::observe::observed::Observed;
 use crate::observe::stats::ThreadStats;
-use crate::observe::totals::Watch;
 use crate::process::shutdown::Shutdown;
 use crate::scripts::libraries::LibraryStore;
 use crate::scripts::store::{ScriptStore, SlowKind, SlowScript};
@@ -121,7 +121,7 @@ pub(crate) struct Shared {
     pub(crate) run_id: String,
     pub(crate) stopping: AtomicBool,
     pub(crate) shutdown: Shutdown,
-    pub(crate) watch: Watch,
+    pub(crate) observed: Observed,
     pub(crate) attack_log: AttackLog,
     pub(crate) snapshots: Snapshots,
     /// When database 0 is to be emptied, because a `flush_all` of memcached's protocol said so.
@@ -190,7 +190,7 @@ impl Shared {
             run_id: run_id(seed),
             stopping: AtomicBool::new(false),
             shutdown: Shutdown::new(usize::from(thread_count)),
-            watch: Watch::new(table.len()),
+            observed: Observed::new(table.len()),
             attack_log: AttackLog::default(),
             snapshots: Snapshots::new(now_ms, driver_name == SIMULATED),
             flush_at: AtomicI64::new(i64::MAX),

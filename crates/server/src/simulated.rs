@@ -64,7 +64,7 @@ pub fn simulate(
     let functions = crate::commands::functions(&table);
     let shared =
         Shared::create(settings, (table, functions), users, wakers, drivers[0].name(), seed, machine);
-    shared.watch.note_startup();
+    shared.observed.note_startup();
     let lease = Rc::new(Lease(shared));
     let thread = |(id, driver)| SimulatedThread {
         thread: Thread::new(id as u16, shared, driver),

@@ -108,7 +108,7 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     let choice = Choice::at_start(&settings, &machine.disk)?;
     system::hold_signals();
     let (shared, threads) = open_threads(settings, table, users, machine)?;
-    shared.watch.note_startup();
+    shared.observed.note_startup();
     crash::watch(shared)
         .map_err(|source| Error::Io { what: "cannot prepare for crashes".to_owned(), source })?;
     obey_signals(shared)?;

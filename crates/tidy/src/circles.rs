@@ -75,7 +75,7 @@ const IN_LARGE_CIRCLES: &[&str] = &[
     "server/life/gather.rs",
     "server/life/pause.rs",
     "server/message.rs",
-    "server/observe/totals.rs",
+    "server/observe/observed.rs",
     "server/populate.rs",
     "server/process/shutdown.rs",
     "server/process/supervisor.rs",

@@ -154,7 +154,7 @@ const LATENCY_LATEST: Entry = Entry {
 };
 
 fn latency_latest(ctx: &mut Ctx) -> CommandResult {
-    let events = ctx.host.shared.watch.latency.events();
+    let events = ctx.host.shared.observed.latency.events();
     ctx.reply.array(events.len());
     for (event, series) in &*events {
         let latest = series.latest();
@@ -178,7 +178,7 @@ const LATENCY_HISTORY: Entry = Entry {
 };
 
 fn latency_history(ctx: &mut Ctx) -> CommandResult {
-    let events = ctx.host.shared.watch.latency.events();
+    let events = ctx.host.shared.observed.latency.events();
     let samples = find(&events, ctx.args[2]).map(|(_, series)| &series.samples);
     ctx.reply.array(samples.map_or(0, VecDeque::len));
     for sample in samples.into_iter().flatten() {
@@ -206,7 +206,7 @@ const LATENCY_GRAPH: Entry = Entry {
 
 fn latency_graph(ctx: &mut Ctx) -> CommandResult {
     let host = &mut *ctx.host;
-    let events = host.shared.watch.latency.events();
+    let events = host.shared.observed.latency.events();
     let Some((event, series)) = find(&events, ctx.args[2]) else {
         return Err(CommandError::quoting("ERR No samples available for event '", ctx.args[2], "'"));
     };
@@ -227,7 +227,7 @@ const LATENCY_RESET: Entry = Entry {
 };
 
 fn latency_reset(ctx: &mut Ctx) -> CommandResult {
-    let mut events = ctx.host.shared.watch.latency.events();
+    let mut events = ctx.host.shared.observed.latency.events();
     let before = events.len();
     let is_reset = |event: &str| ctx.args.len() == 2 || ctx.args[2..].contains(&event.as_bytes());
     events.retain(|event, _| !is_reset(event));
@@ -250,7 +250,7 @@ const DOCTOR_IS_CONTENT: &str = "Nothing took longer than latency-monitor-thresh
 
 fn latency_doctor(ctx: &mut Ctx) -> CommandResult {
     let host = &mut *ctx.host;
-    let (settings, events) = (&host.shared.settings, host.shared.watch.latency.events());
+    let (settings, events) = (&host.shared.settings, host.shared.observed.latency.events());
     let now_seconds = host.driver.clock().now_ms() / 1000;
     let threshold_ms = settings.number(LATENCY_MONITOR_THRESHOLD);
     let mut report = match (events.is_empty(), threshold_ms) {

@@ -55,7 +55,7 @@ fn slowlog_get(ctx: &mut Ctx) -> CommandResult {
         },
         _ => return Err(subcommand_error(ctx.args)),
     };
-    let log = ctx.host.shared.watch.slow_log();
+    let log = ctx.host.shared.observed.slow_log();
     ctx.reply.array(count.min(log.entries.len()));
     for command in log.entries.iter().take(count) {
         ctx.reply.array(6);
@@ -83,7 +83,7 @@ const SLOWLOG_LEN: Entry = Entry {
 };
 
 fn slowlog_len(ctx: &mut Ctx) -> CommandResult {
-    let len = ctx.host.shared.watch.slow_log().entries.len();
+    let len = ctx.host.shared.observed.slow_log().entries.len();
     ctx.reply.int(len as i64);
     Ok(())
 }
@@ -100,7 +100,7 @@ const SLOWLOG_RESET: Entry = Entry {
 };
 
 fn slowlog_reset(ctx: &mut Ctx) -> CommandResult {
-    ctx.host.shared.watch.slow_log().entries.clear();
+    ctx.host.shared.observed.slow_log().entries.clear();
     ctx.reply.ok();
     Ok(())
 }

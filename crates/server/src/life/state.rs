@@ -52,15 +52,24 @@ pub(crate) struct State {
 
 #[derive(Debug, Default)]
 enum Stage {
+    /// The next command may run.
     #[default]
     Ready,
+    /// The next command stays in the input until other clients were served.
     PutOff,
+    /// The command runs elsewhere.
     Away,
+    /// The command waits for a shard that was taken, to try again with all of its shards.
     Queued(Retry),
+    /// The command waits until a snapshot has seen what it would change.
     HeldBack(Retry),
+    /// A blocking command waits.
     Blocked(Wait),
+    /// The command waits for the end of `CLIENT PAUSE`.
     Postponed(Postponed),
+    /// The command waits for answers of other threads.
     Gathering(Gathering),
+    /// The connection is to be closed in this way.
     Closing(CloseMode),
 }
 
@@ -336,5 +345,82 @@ impl Part {
 impl std::fmt::Debug for Gathering {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Gathering({} of {})", self.parts.len(), self.expected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use command::{Client, When};
+    use resp::Proto;
+    use shard::{Claim, Waiter};
+
+    use super::*;
+
+    fn stages() -> Vec<Stage> {
+        let (command, args) = (CommandId(0), OwnedArgs::default);
+        let retry = || Retry { command, args: args(), needs: Needs::Nothing, tries: 0 };
+        let client = Client::internal(0, Proto::Resp2);
+        let wait = command::Wait {
+            client,
+            args: args(),
+            when: When::Is(|_, _, _| true),
+            also: None,
+            serve: |_, _| Ok(true),
+        };
+        let waiter = Arc::new(Waiter { claim: Claim::default(), wait, heeds_loss: false });
+        let blocked = Blocked {
+            waiter,
+            tickets: Default::default(),
+            timeout_ms: 0,
+            null_array: false,
+            said: None,
+            ran_ns: 0,
+        };
+        vec![
+            Stage::Ready,
+            Stage::PutOff,
+            Stage::Away,
+            Stage::Queued(retry()),
+            Stage::HeldBack(retry()),
+            Stage::Blocked(Wait { blocked: Box::new(blocked), deadline_ms: None }),
+            Stage::Postponed(Postponed { command, args: args(), number: 0 }),
+            Stage::Gathering(Gathering { parts: Vec::new(), expected: 1, finish: Box::new(|_, _| {}) }),
+            Stage::Closing(CloseMode::Now),
+        ]
+    }
+
+    #[test]
+    fn what_is_asserted_is_the_table_in_the_head() {
+        let rows: Vec<(&str, &str)> = include_str!("state.rs")
+            .lines()
+            .filter_map(|line| line.strip_prefix("//! | ")?.split_once(" | "))
+            .filter_map(|(from, rest)| Some((from, rest.split_once(" | ")?.0)))
+            .collect();
+        for (from, to) in stages().iter().flat_map(|from| stages().into_iter().map(move |to| (from, to))) {
+            let is_in_table = rows.contains(&(from.name(), to.name()));
+            assert_eq!(from.may_become(&to), is_in_table, "from {} to {}", from.name(), to.name());
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a command that is away cannot become blocked")]
+    fn a_command_that_is_away_does_not_wait_here() {
+        let mut state = State::default();
+        state.go_away();
+        let wait = stages().into_iter().find(|stage| stage.name() == "blocked").expect("it is one of them");
+        state.change_to(wait);
+    }
+
+    #[test]
+    fn a_command_is_put_off_so_often_and_then_delegated() {
+        let mut state = State::default();
+        for _ in 0..PUT_OFF_MAX {
+            assert!(state.put_off(true) && state.is_put_off());
+            state.read_again();
+        }
+        assert!(!state.put_off(true) && state.is_ready());
+        assert!(!state.put_off(false) && state.put_off(true), "the next one is put off again");
     }
 }

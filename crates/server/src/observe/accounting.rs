@@ -6,7 +6,7 @@ use resp::{Mark, Output};
 
 use crate::observe::monitors::without_secrets;
 use crate::observe::stats::{EntryType, ThreadStats};
-use crate::observe::totals::{SlowCommand, shortened};
+use crate::observe::slow_log::{SlowCommand, shortened};
 use crate::settings::{
     LATENCY_MONITOR_THRESHOLD, LATENCY_TRACKING, SLOWLOG_LOG_SLOWER_THAN, SLOWLOG_MAX_LEN,
 };
@@ -23,7 +23,7 @@ impl ThreadHost {
     #[inline]
     pub(crate) fn note_latency(&mut self, event: &'static str, ns: u64) {
         let threshold_ms = self.shared.settings.number(LATENCY_MONITOR_THRESHOLD) as u64;
-        self.shared.watch.latency.note(event, ns, threshold_ms, self.driver.clock());
+        self.shared.observed.latency.note(event, ns, threshold_ms, self.driver.clock());
     }
 
     /// Counts how a command came to its shards.
@@ -155,7 +155,7 @@ impl ThreadHost {
             peer,
             name,
         };
-        self.shared.watch.slow_log().add(command, len_max);
+        self.shared.observed.slow_log().add(command, len_max);
     }
 }
 

@@ -5,5 +5,6 @@
 pub(crate) mod accounting;
 pub(crate) mod latency_monitor;
 pub(crate) mod monitors;
+pub(crate) mod observed;
+pub(crate) mod slow_log;
 pub(crate) mod stats;
-pub(crate) mod totals;

@@ -2,7 +2,7 @@
 //!
 //! Every counter is an atomic that only its own thread writes, so adding is a plain load and store, and each
 //! thread's counters have cache lines of their own. `CONFIG RESETSTAT` does not touch them: it notes the sums of all
-//! threads in a [`ThreadStats`] that no thread owns, and readers subtract it (`totals.rs`).
+//! threads in a [`ThreadStats`] that no thread owns, and readers subtract it (`observed.rs`).
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -50,13 +50,13 @@ impl MemoryFigures {
         let (_, libraries) = shared.libraries.get();
         let over_threads =
             |of: fn(&ThreadStats) -> u64| shared.threads.iter().map(|thread| of(&thread.stats)).sum();
-        let (used_bytes, startup_bytes) = (heap::allocated_bytes(), shared.watch.startup_bytes());
+        let (used_bytes, startup_bytes) = (heap::allocated_bytes(), shared.observed.startup_bytes());
         let client_bytes = shared.client_bytes();
         let overhead_bytes =
             (startup_bytes + table_bytes.iter().sum::<u64>() + client_bytes + script_bytes).min(used_bytes);
         MemoryFigures {
             used_bytes,
-            peak_bytes: shared.watch.peak_bytes().max(used_bytes),
+            peak_bytes: shared.observed.peak_bytes().max(used_bytes),
             startup_bytes,
             rss_bytes: system::resident_bytes(),
             unused_bytes: crate::upkeep::defrag::unused_bytes(),

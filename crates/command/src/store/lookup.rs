@@ -1,10 +1,10 @@
-//! What a key holds. A command that reads counts a hit or a miss and touches the access clock; one that only looks does
+//! Where a key lies, and what it holds. A command that reads counts a hit or a miss and touches the access clock; one that only looks does
 //! neither, and may borrow several values at once.
 
 use ds::random::Random;
 use keyspace::access;
 use keyspace::{Config, RecordMut, RecordRef, Type, UnixMs, ValueRef};
-use shard::Ready;
+use shard::{Ready, ShardId};
 
 use super::Store;
 use super::changes::post_event;
@@ -12,7 +12,56 @@ use crate::error::CommandError;
 use crate::events::Class;
 use crate::tx::Tx;
 
+/// Where a key of the running command lies. The key is known by its address: the arguments stay where they are while the
+/// command runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Located {
+    address: usize,
+    length: usize,
+    shard: ShardId,
+    hash: u64,
+}
+
+impl Located {
+    /// What the placement says about `key`.
+    #[inline]
+    pub fn new(key: &[u8], (shard, hash): (ShardId, u64)) -> Self {
+        Located { address: key.as_ptr().addr(), length: key.len(), shard, hash }
+    }
+
+    /// The shard.
+    #[inline]
+    pub fn shard(&self) -> ShardId {
+        self.shard
+    }
+
+    /// The hash of the key.
+    #[inline]
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
 impl Store<'_, '_> {
+    /// The shard and the hash of `key`.
+    #[inline]
+    pub fn locate(&self, key: &[u8]) -> (ShardId, u64) {
+        let known = &self.located;
+        if known.address == key.as_ptr().addr() && known.length == key.len() {
+            return (known.shard, known.hash);
+        }
+        self.tx.hold.shards().placement().locate(key)
+    }
+
+    /// The shard of `key`, which was looked up before: spares hashing it again when only one was entered.
+    #[inline]
+    pub(super) fn entered_shard(&self, key: &[u8]) -> ShardId {
+        match self.tx.hold.entered() {
+            [only] => *only,
+            _ => self.locate(key).0,
+        }
+    }
+
     /// The value of `key` for a reading command: counts a hit or a miss, touches the access clock.
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<ValueRef<'_>> {
@@ -122,6 +171,28 @@ impl Store<'_, '_> {
             note_access(&mut record, config, *now, &mut shard.random);
         }
         T::of_mut(record).ok_or(CommandError::WRONG_TYPE)
+    }
+
+    /// Deletes what is at `key` if it has expired, or fields of it that have.
+    #[inline]
+    pub(super) fn expire_if_due(&mut self, id: ShardId, hash: u64, key: &[u8]) {
+        let db = &self.tx.hold.shard(id).dbs[self.client.db as usize];
+        if db.volatile_len() == 0 && !db.has_volatile_fields() {
+            return;
+        }
+        let Some(record) = db.find(hash, key) else { return };
+        let now = self.tx.now;
+        let is_over = record.expiry().is_some_and(|expiry| expiry < now);
+        let has_due = record.value().first_field_expiry().is_some_and(|first| first < now);
+        if (is_over || has_due) && self.tx.keeps_due {
+            return;
+        }
+        if has_due {
+            self.expire_fields(key, usize::MAX);
+        }
+        if is_over && self.tx.hold.shard(id).dbs[self.client.db as usize].find(hash, key).is_some() {
+            self.delete_expired(key);
+        }
     }
 }
 

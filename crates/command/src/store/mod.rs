@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `lookup` | what a key holds, for commands that read, look or change |
+//! | `lookup` | where a key lies, and what it holds, for commands that read, look or change |
 //! | `storing` | what is put under a key, taken away, and until when it lives |
 //! | `changes` | saying what changed: to watchers, to whoever wants events, as an effect |
 //! | `marks` | what clients of memcached's protocol attach to an item |
@@ -17,6 +17,7 @@ mod storing;
 
 use ds::random::Random;
 use keyspace::{Config, Db, UnixMs};
+pub use lookup::Located;
 use shard::ShardId;
 use smallvec::SmallVec;
 
@@ -30,36 +31,6 @@ pub struct Store<'a, 't> {
     /// For whom: says the selected database.
     pub client: Client,
     pub(crate) located: Located,
-}
-
-/// Where a key of the running command lies. The key is known by its address: the arguments stay where they are while the
-/// command runs.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Located {
-    address: usize,
-    length: usize,
-    shard: ShardId,
-    hash: u64,
-}
-
-impl Located {
-    /// What the placement says about `key`.
-    #[inline]
-    pub fn new(key: &[u8], (shard, hash): (ShardId, u64)) -> Self {
-        Located { address: key.as_ptr().addr(), length: key.len(), shard, hash }
-    }
-
-    /// The shard.
-    #[inline]
-    pub fn shard(&self) -> ShardId {
-        self.shard
-    }
-
-    /// The hash of the key.
-    #[inline]
-    pub fn hash(&self) -> u64 {
-        self.hash
-    }
 }
 
 impl<'a, 't> Store<'a, 't> {
@@ -85,29 +56,10 @@ impl<'a, 't> Store<'a, 't> {
         self.tx.config
     }
 
-    /// The shard and the hash of `key`.
-    #[inline]
-    pub fn locate(&self, key: &[u8]) -> (ShardId, u64) {
-        let known = &self.located;
-        if known.address == key.as_ptr().addr() && known.length == key.len() {
-            return (known.shard, known.hash);
-        }
-        self.tx.hold.shards().placement().locate(key)
-    }
-
     /// Chance, from the shard of `key`.
     pub fn random(&mut self, key: &[u8]) -> &mut Random {
         let (id, _) = self.locate(key);
         &mut self.tx.hold.shard_mut(id).random
-    }
-
-    /// The shard of `key`, which was looked up before: spares hashing it again when only one was entered.
-    #[inline]
-    fn entered_shard(&self, key: &[u8]) -> ShardId {
-        match self.tx.hold.entered() {
-            [only] => *only,
-            _ => self.locate(key).0,
-        }
     }
 
     /// The shards that were entered, ascending: what commands on whole databases work on.

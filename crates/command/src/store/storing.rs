@@ -206,27 +206,6 @@ impl Store<'_, '_> {
         had
     }
 
-    #[inline]
-    pub(super) fn expire_if_due(&mut self, id: ShardId, hash: u64, key: &[u8]) {
-        let db = &self.tx.hold.shard(id).dbs[self.client.db as usize];
-        if db.volatile_len() == 0 && !db.has_volatile_fields() {
-            return;
-        }
-        let Some(record) = db.find(hash, key) else { return };
-        let now = self.tx.now;
-        let is_over = record.expiry().is_some_and(|expiry| expiry < now);
-        let has_due = record.value().first_field_expiry().is_some_and(|first| first < now);
-        if (is_over || has_due) && self.tx.keeps_due {
-            return;
-        }
-        if has_due {
-            self.expire_fields(key, usize::MAX);
-        }
-        if is_over && self.tx.hold.shard(id).dbs[self.client.db as usize].find(hash, key).is_some() {
-            self.delete_expired(key);
-        }
-    }
-
     /// Removes up to `count_max` fields of the hash at `key` because their time has come, as an effect of their own;
     /// how many there were.
     pub fn expire_fields(&mut self, key: &[u8], count_max: usize) -> usize {

@@ -44,13 +44,13 @@ pub use local::{Effect, Local};
 pub use parse::{keyword_is, parse_count, parse_cursor, parse_f64, parse_i64, parse_timeout_ms};
 pub use route::{Cursor, Needs};
 pub use shape::Shape;
-pub use store::{Located, Store};
+pub use store::Store;
 pub use table::{Command, CommandId, Table, subcommand_error};
 pub use task::{
     BlockOn, Blocked, Client, Forget, IdleWaits, IsServed, Medium, Outcome, Post, Published, Receiver,
     Restore, Serve, Task, Ticket, Wait, When, Work,
 };
-pub use tx::Tx;
+pub use tx::{Located, Tx};
 
 /// The shards of this store.
 pub type Shards = shard::Shards<Task, Wait>;

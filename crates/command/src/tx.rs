@@ -15,7 +15,7 @@ use crate::ctx::Ctx;
 use crate::entry::{Flag, Group, Run};
 use crate::error::CommandError;
 use crate::host::Host;
-use crate::store::{Located, Store};
+use crate::store::Store;
 use crate::table::{Command, Table};
 use crate::task::{
     Blocked, Client, IdleWaits, Medium, Outcome, Post, Published, Receiver, Restore, Task, Wait, When,
@@ -53,6 +53,36 @@ pub struct Tx<'t> {
     pub idle_waits: IdleWaits,
     /// What undoes the pop of the command that ran last, if it said so.
     pub restore: Option<Restore>,
+}
+
+/// Where a key of the running command lies. The key is known by its address: the arguments stay where they are while the
+/// command runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Located {
+    pub(crate) address: usize,
+    pub(crate) length: usize,
+    shard: ShardId,
+    hash: u64,
+}
+
+impl Located {
+    /// What the placement says about `key`.
+    #[inline]
+    pub fn new(key: &[u8], (shard, hash): (ShardId, u64)) -> Self {
+        Located { address: key.as_ptr().addr(), length: key.len(), shard, hash }
+    }
+
+    /// The shard.
+    #[inline]
+    pub fn shard(&self) -> ShardId {
+        self.shard
+    }
+
+    /// The hash of the key.
+    #[inline]
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
 }
 
 impl<'t> Tx<'t> {

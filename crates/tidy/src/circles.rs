@@ -20,7 +20,7 @@ const IN_LARGE_CIRCLES: &[&str] = &[
     "command/entry.rs",
     "command/host.rs",
     "command/route.rs",
-    "command/store.rs",
+    "command/store/mod.rs",
     "command/table.rs",
     "command/task.rs",
     "command/tx.rs",

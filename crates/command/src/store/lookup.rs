@@ -12,43 +12,13 @@ use crate::error::CommandError;
 use crate::events::Class;
 use crate::tx::Tx;
 
-/// Where a key of the running command lies. The key is known by its address: the arguments stay where they are while the
-/// command runs.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Located {
-    address: usize,
-    length: usize,
-    shard: ShardId,
-    hash: u64,
-}
-
-impl Located {
-    /// What the placement says about `key`.
-    #[inline]
-    pub fn new(key: &[u8], (shard, hash): (ShardId, u64)) -> Self {
-        Located { address: key.as_ptr().addr(), length: key.len(), shard, hash }
-    }
-
-    /// The shard.
-    #[inline]
-    pub fn shard(&self) -> ShardId {
-        self.shard
-    }
-
-    /// The hash of the key.
-    #[inline]
-    pub fn hash(&self) -> u64 {
-        self.hash
-    }
-}
-
 impl Store<'_, '_> {
     /// The shard and the hash of `key`.
     #[inline]
     pub fn locate(&self, key: &[u8]) -> (ShardId, u64) {
         let known = &self.located;
         if known.address == key.as_ptr().addr() && known.length == key.len() {
-            return (known.shard, known.hash);
+            return (known.shard(), known.hash());
         }
         self.tx.hold.shards().placement().locate(key)
     }

@@ -17,12 +17,11 @@ mod storing;
 
 use ds::random::Random;
 use keyspace::{Config, Db, UnixMs};
-pub use lookup::Located;
 use shard::ShardId;
 use smallvec::SmallVec;
 
 use crate::task::Client;
-use crate::tx::Tx;
+use crate::tx::{Located, Tx};
 
 /// The store, as far as the transaction entered it, seen by one client.
 pub struct Store<'a, 't> {

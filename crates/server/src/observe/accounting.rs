@@ -5,8 +5,8 @@ use proactor::ConnId;
 use resp::{Mark, Output};
 
 use crate::observe::monitors::without_secrets;
-use crate::observe::stats::{EntryType, ThreadStats};
 use crate::observe::slow_log::{SlowCommand, shortened};
+use crate::observe::stats::{EntryType, ThreadStats};
 use crate::settings::{
     LATENCY_MONITOR_THRESHOLD, LATENCY_TRACKING, SLOWLOG_LOG_SLOWER_THAN, SLOWLOG_MAX_LEN,
 };

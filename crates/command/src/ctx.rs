@@ -5,6 +5,7 @@
 use resp::Reply;
 
 use crate::args::OwnedArgs;
+use crate::change::Change;
 use crate::error::{CommandError, CommandResult};
 use crate::host::Host;
 use crate::route::Needs;
@@ -27,10 +28,10 @@ pub struct Ctx<'a, 't, H: ?Sized = dyn Host + 'a> {
 }
 
 impl<H: ?Sized> Ctx<'_, '_, H> {
-    /// States the command itself as its effect, because running it again does the same.
+    /// Says that `key` was changed, with the command itself as the effect, because running it again does the same.
     #[inline]
-    pub fn effect_same(&mut self) {
-        self.store.effect(self.args);
+    pub fn changed(&mut self, key: &[u8], change: Change) {
+        self.store.changed(key, change, self.args);
     }
 
     /// Answers the HELP of a container: `lines` between the usual ones.

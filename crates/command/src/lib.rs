@@ -13,6 +13,7 @@
 
 mod arg;
 mod args;
+mod change;
 mod ctx;
 mod entry;
 mod error;
@@ -32,6 +33,7 @@ mod tx;
 
 pub use arg::{Arg, ArgKind, block, double, integer, key, oneof, pattern, string, token, unix_time};
 pub use args::{ArgSlices, OwnedArgs};
+pub use change::Change;
 pub use ctx::Ctx;
 pub use entry::{Acl, Callee, Channels, CommandFn, Entry, Flag, Group, Mode, Route, Rule, Run};
 pub use error::{CommandError, CommandResult};

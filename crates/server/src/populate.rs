@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use command::{Client, CommandError, CommandResult, Store, Tx};
+use command::{Change, Client, CommandError, CommandResult, Store, Tx};
 use proactor::ConnId;
 use resp::Proto;
 use shard::ShardId;
@@ -131,10 +131,7 @@ impl Population {
             value.resize(bytes, 0);
         }
         store.set_string(key, &value, None);
-        store.touched(key, 1);
-        if store.records_effects() {
-            store.effect(&[b"SET", key, &value]);
-        }
+        store.changed(key, Change::UNNAMED, &[b"SET", key, &value]);
     }
 }
 

@@ -1,29 +1,45 @@
-//! Saying what changed.
+//! Saying what changed: to those who watch the key or cache it, to those who asked for events, and as an effect.
+//!
+//! One call says all three, so that none can be forgotten: [`Store::changed`], or [`Store::changed_with`] if the effect takes
+//! some building. What a change brings with it (another key, a further event) is said beside it, without an effect of its own.
 
+use crate::change::Change;
 use crate::events::Class;
 use crate::task::Post;
 
 use super::Store;
 
 impl Store<'_, '_> {
-    /// Says that `key` was changed by this: tells those who watch it, publishes the event if somebody asked for
-    /// such, counts one change.
+    /// Says that `key` was changed, and that running `effect` does the same to another store.
     #[inline]
-    pub fn changed(&mut self, key: &[u8], class: Class, event: &'static str) {
-        self.changed_elements(key, class, event, 1);
+    pub fn changed(&mut self, key: &[u8], change: Change, effect: &[&[u8]]) {
+        self.also_changed(key, change);
+        self.effect(effect);
     }
 
-    /// The same for a command that counts as `count` changes: as many as the elements that it changed; 0 if what it
-    /// did to another key was counted.
+    /// The same with effects that take some building: `state` states them ([`Store::effect`]), and is called only if somebody
+    /// records them.
     #[inline]
-    pub fn changed_elements(&mut self, key: &[u8], class: Class, event: &'static str, count: usize) {
-        self.touched(key, count);
-        self.notify(class, event, key);
+    pub fn changed_with(&mut self, key: &[u8], change: Change, state: impl FnOnce(&mut Self)) {
+        self.also_changed(key, change);
+        self.effect_with(state);
     }
 
-    /// Like [`Store::changed_elements`] without an event.
+    /// Says that `key` was changed as part of something whose effect another call states, or that needs none.
     #[inline]
-    pub fn touched(&mut self, key: &[u8], count: usize) {
+    pub fn also_changed(&mut self, key: &[u8], change: Change) {
+        if change.is_told {
+            self.touched(key, change.count);
+        } else {
+            self.counted(key, change.count);
+        }
+        if let Some((class, event)) = change.event {
+            self.notify(class, event, key);
+        }
+    }
+
+    #[inline]
+    fn touched(&mut self, key: &[u8], count: usize) {
         let (db, writer) = (self.client.db, self.client.id);
         let shard = self.counted(key, count);
         if !shard.watches.is_empty() {
@@ -35,6 +51,15 @@ impl Store<'_, '_> {
         }
     }
 
+    #[inline]
+    fn counted(&mut self, key: &[u8], count: usize) -> &mut crate::Shard {
+        let id = self.entered_shard(key);
+        self.tx.wrote = true;
+        let shard = self.tx.hold.shard_mut(id);
+        shard.stats.changes.add(count as u64);
+        shard
+    }
+
     /// Says that whole databases are gone, as far as they lie on the entered shards.
     pub fn flushed(&mut self) {
         for id in self.entered() {
@@ -43,18 +68,7 @@ impl Store<'_, '_> {
         self.tx.posts.push(Post::Flushed);
     }
 
-    /// Like [`Store::touched`] for a change that those who watch `key` are not told, because Redis does not tell them: what
-    /// happens to the groups of a stream, say.
-    #[inline]
-    pub fn counted(&mut self, key: &[u8], count: usize) -> &mut crate::Shard {
-        let id = self.entered_shard(key);
-        self.tx.wrote = true;
-        let shard = self.tx.hold.shard_mut(id);
-        shard.stats.changes.add(count as u64);
-        shard
-    }
-
-    /// Publishes a keyspace event, if its class is asked for.
+    /// Publishes a further event of a change, if its class is asked for.
     #[inline]
     pub fn notify(&mut self, class: Class, event: &'static str, key: &[u8]) {
         if self.tx.config.notify & class as u32 != 0 {
@@ -68,16 +82,15 @@ impl Store<'_, '_> {
         self.tx.record.is_on()
     }
 
-    /// Lets `state` state the effects of what was done, if anybody records them: for those that take some building.
     #[inline]
-    pub fn effect_with(&mut self, state: impl FnOnce(&mut Self)) {
+    pub(super) fn effect_with(&mut self, state: impl FnOnce(&mut Self)) {
         if self.tx.record.is_on() {
             state(self);
         }
     }
 
-    /// States an effect: the command that does to another store what was done to this one. Whatever it works on, it is one
-    /// effect, in the order of the transaction.
+    /// States an effect: the command that does to another store what was done to this one. For [`Store::changed_with`], and for
+    /// changes that are of no key.
     #[inline]
     pub fn effect(&mut self, args: &[&[u8]]) {
         if self.tx.record.is_on() && !self.tx.is_silent {

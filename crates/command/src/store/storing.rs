@@ -10,6 +10,7 @@ use shard::{Ready, ShardId};
 
 use super::Store;
 use super::lookup::note_access;
+use crate::change::Change;
 use crate::events::Class;
 use crate::garbage::Garbage;
 use crate::task::Post;
@@ -141,8 +142,7 @@ impl Store<'_, '_> {
     pub fn delete(&mut self, key: &[u8]) -> bool {
         let Some(record) = self.take(key) else { return false };
         self.free(record.into_value());
-        self.changed(key, Class::Generic, "del");
-        self.effect(&[b"DEL", key]);
+        self.changed(key, Change::new(Class::Generic, "del"), &[b"DEL", key]);
         true
     }
 
@@ -188,8 +188,7 @@ impl Store<'_, '_> {
     /// Gives `key`, if it exists, this expiry, with its effect and the event `expire`.
     pub fn expire_at(&mut self, key: &[u8], expiry: UnixMs) {
         if self.set_expiry(key, Some(expiry)) {
-            self.changed(key, Class::Generic, "expire");
-            self.effect_with(|store| {
+            self.changed_with(key, Change::new(Class::Generic, "expire"), |store| {
                 store.effect(&[b"PEXPIREAT", key, itoa::Buffer::new().format(expiry).as_bytes()]);
             });
         }
@@ -200,8 +199,7 @@ impl Store<'_, '_> {
         let had = self.expiry(key).is_some();
         if had {
             self.set_expiry(key, None);
-            self.changed(key, Class::Generic, "persist");
-            self.effect(&[b"PERSIST", key]);
+            self.changed(key, Change::new(Class::Generic, "persist"), &[b"PERSIST", key]);
         }
         had
     }
@@ -217,8 +215,7 @@ impl Store<'_, '_> {
         let Some(Value::Hash(fields)) = due.map(RecordMut::into_value) else { return 0 };
         let taken = fields.take_due(now, count_max);
         self.tx.hold.shard_mut(id).stats.expired_fields.add(taken.len() as u64);
-        self.changed_elements(key, Class::Hash, "hexpired", 0);
-        self.effect_with(|store| {
+        self.changed_with(key, Change::new(Class::Hash, "hexpired").times(0), |store| {
             for some in taken.chunks(EFFECT_FIELDS_MAX) {
                 let fields = some.iter().map(|field| &**field);
                 let effect: Vec<&[u8]> = [&b"HDEL"[..], key].into_iter().chain(fields).collect();
@@ -264,7 +261,7 @@ impl Store<'_, '_> {
             self.free(record.into_value());
         }
         // Redis does not count it.
-        self.changed_elements(key, class, event, 0);
+        self.also_changed(key, Change::new(class, event).times(0));
         self.effect_of_time(&[b"DEL", key]);
     }
 }

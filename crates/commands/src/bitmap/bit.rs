@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
 };
 use keyspace::Str;
 
@@ -46,8 +46,7 @@ fn setbit(ctx: &mut Ctx) -> CommandResult {
         bytes[index] &= !mask;
     }
     if grows || was_on != on {
-        ctx.store.changed(key, Class::String, "setbit");
-        ctx.effect_same();
+        ctx.changed(key, Change::new(Class::String, "setbit"));
     }
     ctx.reply.int(i64::from(was_on));
     Ok(())

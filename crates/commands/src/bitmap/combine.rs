@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, key, keyword_is,
-    oneof, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, key,
+    keyword_is, oneof, token,
 };
 use keyspace::{Str, StrRef, Value};
 
@@ -51,8 +51,7 @@ fn bitop(ctx: &mut Ctx) -> CommandResult {
         ctx.store.delete(target);
     } else {
         ctx.store.replace(target, Value::Str(Str::from(result)), None);
-        ctx.store.changed(target, Class::String, "set");
-        ctx.effect_same();
+        ctx.changed(target, Change::new(Class::String, "set"));
     }
     ctx.reply.int(length as i64);
     Ok(())

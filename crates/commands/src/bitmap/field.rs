@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key,
-    keyword_is, oneof, parse_i64, string, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer,
+    key, keyword_is, oneof, parse_i64, string, token,
 };
 use keyspace::{Str, StrRef};
 use smallvec::SmallVec;
@@ -142,13 +142,10 @@ fn write(ctx: &mut Ctx, operations: &[Operation], length: usize) -> CommandResul
         }
     }
     if count > 0 {
-        ctx.store.changed_elements(key, Class::String, "setbit", count);
+        ctx.changed(key, Change::new(Class::String, "setbit").times(count));
     } else if grows {
         // Redis tells nobody of a string that only grew, because no operation was done.
-        ctx.store.counted(key, 0);
-    }
-    if grows || count > 0 {
-        ctx.effect_same();
+        ctx.changed(key, Change::NONE);
     }
     Ok(())
 }

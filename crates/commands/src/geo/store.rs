@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use command::{CommandResult, Ctx};
+use command::{Change, Class, CommandResult, Ctx};
 use ds::partial_sort::partial_sort;
 use ds::zset::ZSet;
 
@@ -43,9 +43,7 @@ pub(super) fn store(
         result.insert(&found.member, if with_distance { found.distance } else { found.score }, limits);
     }
     let event = if kind == Kind::SearchStore { "geosearchstore" } else { "georadiusstore" };
-    if put_result(ctx, target, result, event, found.len()) {
-        // Not the request: another store might calculate distances a little differently, or put equal ones in another order.
-        rebuild::record(&mut ctx.store, target);
-    }
-    Ok(())
+    let change = Change::new(Class::ZSet, event).times(found.len());
+    // Not the request: another store might calculate distances a little differently, or put equal ones in another order.
+    put_result(ctx, target, result, change, |store| rebuild::record(store, target))
 }

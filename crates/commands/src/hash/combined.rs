@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Arg, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer,
-    key, keyword_is, oneof, string, token, unix_time,
+    Acl, Arg, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block,
+    integer, key, keyword_is, oneof, string, token, unix_time,
 };
 use ds::hash::Hash;
 use keyspace::UnixMs;
@@ -57,9 +57,10 @@ fn hgetdel(ctx: &mut Ctx) -> CommandResult {
     }
     drop(hash);
     if !gone.is_empty() {
-        ctx.store.changed_elements(key, Class::Hash, "hdel", gone.len());
+        ctx.store.changed_with(key, Change::new(Class::Hash, "hdel").times(gone.len()), |store| {
+            store.effect(&[&[&b"HDEL"[..], key], &gone[..]].concat());
+        });
         ctx.store.delete_if_empty(key);
-        ctx.store.effect_with(|store| store.effect(&[&[&b"HDEL"[..], key], &gone[..]].concat()));
     }
     Ok(())
 }
@@ -119,8 +120,7 @@ fn hgetex(ctx: &mut Ctx) -> CommandResult {
         Some(at) => note_expiries(ctx, key, &touched, at, touched.len()),
         None if touched.is_empty() => {}
         None => {
-            ctx.store.changed_elements(key, Class::Hash, "hpersist", touched.len());
-            ctx.store.effect_with(|store| {
+            ctx.store.changed_with(key, Change::new(Class::Hash, "hpersist").times(touched.len()), |store| {
                 let count = touched.len().to_string();
                 let head: [&[u8]; 4] = [b"HPERSIST", key, b"FIELDS", count.as_bytes()];
                 store.effect(&[&head[..], &touched].concat());
@@ -249,8 +249,7 @@ fn hsetex(ctx: &mut Ctx) -> CommandResult {
         }
     }
     drop(hash);
-    ctx.store.changed_elements(key, Class::Hash, "hset", pairs.len());
-    ctx.store.effect_with(|store| {
+    ctx.store.changed_with(key, Change::new(Class::Hash, "hset").times(pairs.len()), |store| {
         let count = pairs.len().to_string();
         let mut effect: Vec<&[u8]> = vec![b"HSETEX", key];
         if expiry == Expiry::Kept {

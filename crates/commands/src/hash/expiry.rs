@@ -5,8 +5,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Arg, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer,
-    key, keyword_is, oneof, parse_i64, string, token, unix_time,
+    Acl, Arg, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block,
+    integer, key, keyword_is, oneof, parse_i64, string, token, unix_time,
 };
 use ds::hash::Hash;
 use keyspace::UnixMs;
@@ -184,16 +184,19 @@ pub(super) fn note_expiries(ctx: &mut Ctx, key: &[u8], fields: &[&[u8]], at: Uni
         return;
     }
     let is_over = ctx.store.is_past(at);
-    ctx.store.changed_elements(key, Class::Hash, if is_over { "hdel" } else { "hexpire" }, changes);
-    ctx.store.effect_with(|store| {
-        let (at, count) = (at.to_string(), fields.len().to_string());
-        let head: &[&[u8]] = if is_over {
-            &[b"HDEL", key]
-        } else {
-            &[b"HPEXPIREAT", key, at.as_bytes(), b"FIELDS", count.as_bytes()]
-        };
-        store.effect(&[head, fields].concat());
-    });
+    ctx.store.changed_with(
+        key,
+        Change::new(Class::Hash, if is_over { "hdel" } else { "hexpire" }).times(changes),
+        |store| {
+            let (at, count) = (at.to_string(), fields.len().to_string());
+            let head: &[&[u8]] = if is_over {
+                &[b"HDEL", key]
+            } else {
+                &[b"HPEXPIREAT", key, at.as_bytes(), b"FIELDS", count.as_bytes()]
+            };
+            store.effect(&[head, fields].concat());
+        },
+    );
     if is_over {
         ctx.store.delete_if_empty(key);
     } else {
@@ -293,8 +296,7 @@ fn hpersist(ctx: &mut Ctx) -> CommandResult {
     }
     drop(hash);
     if any {
-        ctx.store.changed(key, Class::Hash, "hpersist");
-        ctx.effect_same();
+        ctx.changed(key, Change::new(Class::Hash, "hpersist"));
     }
     Ok(())
 }

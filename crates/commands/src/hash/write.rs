@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, double, integer,
-    key, parse_i64, string,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, double,
+    integer, key, parse_i64, string,
 };
 use ds::hash::Hash;
 use ds::num::LongDouble;
@@ -70,8 +70,7 @@ fn set_all(ctx: &mut Ctx) -> Result<i64, CommandError> {
         added += i64::from(hash.set(field, value, limits));
     }
     drop(hash);
-    ctx.store.changed_elements(key, Class::Hash, "hset", pairs.len());
-    ctx.effect_same();
+    ctx.changed(key, Change::new(Class::Hash, "hset").times(pairs.len()));
     Ok(added)
 }
 
@@ -99,8 +98,7 @@ fn hsetnx(ctx: &mut Ctx) -> CommandResult {
     if is_new {
         hash.set(field, value, limits);
         drop(hash);
-        ctx.store.changed(key, Class::Hash, "hset");
-        ctx.effect_same();
+        ctx.changed(key, Change::new(Class::Hash, "hset"));
     }
     ctx.reply.int(is_new.into());
     Ok(())
@@ -132,9 +130,8 @@ fn hdel(ctx: &mut Ctx) -> CommandResult {
         }
     }
     if removed > 0 {
-        ctx.store.changed_elements(key, Class::Hash, "hdel", removed);
+        ctx.changed(key, Change::new(Class::Hash, "hdel").times(removed));
         ctx.store.delete_if_empty(key);
-        ctx.effect_same();
     }
     ctx.reply.int(removed as i64);
     Ok(())
@@ -172,8 +169,7 @@ fn hincrby(ctx: &mut Ctx) -> CommandResult {
     let new = old.checked_add(increment).ok_or(CommandError::OVERFLOW)?;
     hash.set_keeping_expiry(field, itoa::Buffer::new().format(new).as_bytes(), limits);
     drop(hash);
-    ctx.store.changed(key, Class::Hash, "hincrby");
-    ctx.effect_same();
+    ctx.changed(key, Change::new(Class::Hash, "hincrby"));
     ctx.reply.int(new);
     Ok(())
 }
@@ -214,13 +210,12 @@ fn hincrbyfloat(ctx: &mut Ctx) -> CommandResult {
     hash.set_keeping_expiry(field, &text, limits);
     let expires = hash.lend().expiry(field).is_some();
     drop(hash);
-    ctx.store.changed(key, Class::Hash, "hincrbyfloat");
     // The sum, so that whoever repeats this need not add in the same way.
-    if expires {
-        ctx.store.effect(&[b"HSETEX", key, b"KEEPTTL", b"FIELDS", b"1", field, &text]);
-    } else {
-        ctx.store.effect(&[b"HSET", key, field, &text]);
-    }
+    let effect: &[&[u8]] = match expires {
+        true => &[b"HSETEX", key, b"KEEPTTL", b"FIELDS", b"1", field, &text],
+        false => &[b"HSET", key, field, &text],
+    };
+    ctx.store.changed(key, Change::new(Class::Hash, "hincrbyfloat"), effect);
     ctx.reply.bulk(&text);
     Ok(())
 }

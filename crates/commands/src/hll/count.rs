@@ -2,7 +2,7 @@
 
 use command::Flag::*;
 use command::KeyFlag::*;
-use command::{Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, key, string};
+use command::{Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, key, string};
 use ds::hll::{self, Registers};
 use keyspace::{Str, Value};
 
@@ -39,13 +39,12 @@ fn pfadd(ctx: &mut Ctx) -> CommandResult {
     match added {
         Ok(0) => {}
         Ok(count) => {
-            ctx.store.changed_elements(key, Class::String, "pfadd", count);
-            ctx.effect_same();
+            ctx.changed(key, Change::new(Class::String, "pfadd").times(count));
         }
         Err(_) => {
             // Elements before the one that met the corrupt part have been added.
-            ctx.store.touched(key, 0);
-            rebuild::record(&mut ctx.store, key);
+            let change = Change::UNNAMED.times(0);
+            ctx.store.changed_with(key, change, |store| rebuild::record(store, key));
         }
     }
     ctx.reply.int(i64::from(added.map_err(corrupt)? > 0));
@@ -97,8 +96,7 @@ fn pfcount(ctx: &mut Ctx) -> CommandResult {
         Some(count) => count,
         None => {
             let count = hll::count(hll).map_err(corrupt)?;
-            ctx.store.touched(key, 1);
-            ctx.effect_same();
+            ctx.changed(key, Change::UNNAMED);
             count
         }
     };
@@ -146,8 +144,7 @@ fn pfmerge(ctx: &mut Ctx) -> CommandResult {
         hll::make_dense(hll).map_err(corrupt)?;
     }
     merged.write(hll, sparse_bytes_max).map_err(corrupt)?;
-    ctx.store.changed(target, Class::String, "pfadd");
-    ctx.effect_same();
+    ctx.changed(target, Change::new(Class::String, "pfadd"));
     ctx.reply.ok();
     Ok(())
 }

@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, keyword_is, string,
+    Acl, Change, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, keyword_is, string,
 };
 use ds::hll::{self, REGISTERS, Registers};
 use keyspace::Str;
@@ -61,8 +61,7 @@ fn pfdebug(ctx: &mut Ctx) -> CommandResult {
 /// Counts that a HyperLogLog was made dense, which tells nobody who watches it anything new.
 fn note_dense(ctx: &mut Ctx, key: &[u8], was_sparse: bool) {
     if was_sparse {
-        ctx.store.counted(key, 1);
-        ctx.store.effect(&[b"PFDEBUG", b"TODENSE", key]);
+        ctx.store.changed(key, Change::UNNAMED.untold(), &[b"PFDEBUG", b"TODENSE", key]);
     }
 }
 

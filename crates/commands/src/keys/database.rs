@@ -156,7 +156,7 @@ fn swapdb(ctx: &mut Ctx) -> CommandResult {
         for id in ids {
             swap(ctx, id, one, other);
         }
-        ctx.effect_same();
+        ctx.store.effect(ctx.args);
     }
     ctx.reply.ok();
     Ok(())

@@ -5,8 +5,8 @@ use std::io;
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer, key,
-    keyword_is, parse_i64, string, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer,
+    key, keyword_is, parse_i64, string, token,
 };
 use keyspace::{Config, Value, ValueRef, access};
 use rdb::{Encoder, Family, Reader, ValueType};
@@ -126,13 +126,12 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
     }
     ctx.store.replace(key, value, expiry);
     // Before anybody looks into a hash, which takes out the fields that are due.
-    if ctx.store.records_effects() {
+    ctx.store.changed_with(key, Change::new(Class::Generic, "restore"), |store| {
         let expiry = expiry.unwrap_or(0).to_string();
-        ctx.store.effect(&[b"RESTORE", key, expiry.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
-    }
+        store.effect(&[b"RESTORE", key, expiry.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
+    });
     let (lfu, now) = (ctx.store.config().lfu, ctx.store.now());
     ctx.store.set_access(key, access::restored(lfu, now, options.idle_seconds, options.frequency));
-    ctx.store.changed(key, Class::Generic, "restore");
     Ok(())
 }
 

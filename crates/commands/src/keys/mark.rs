@@ -5,7 +5,9 @@
 
 use command::Flag::*;
 use command::KeyFlag::*;
-use command::{Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, string};
+use command::{
+    Acl, Change, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, string,
+};
 use keyspace::Marks;
 
 pub(super) const DARTER_MARK: Entry = Entry {
@@ -30,8 +32,7 @@ fn darter_mark(ctx: &mut Ctx) -> CommandResult {
     let is_there = ctx.store.write(key).is_some();
     if is_there {
         ctx.store.set_marks(key, marks);
-        ctx.store.touched(key, 1);
-        ctx.effect_same();
+        ctx.changed(key, Change::UNNAMED);
     }
     ctx.reply.int(is_there.into());
     Ok(())

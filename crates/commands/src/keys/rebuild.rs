@@ -8,11 +8,8 @@ use keyspace::{UnixMs, ValueRef};
 /// Elements added by one command.
 const ELEMENTS_PER_COMMAND_MAX: usize = 64;
 
-/// Records as effects on `key` what builds its value, in place of whatever the key held.
+/// States as effects what builds the value of `key`, in place of whatever the key held: for `Store::changed_with`.
 pub fn record(store: &mut Store, key: &[u8]) {
-    if !store.records_effects() {
-        return;
-    }
     let Some(record) = store.peek(key) else { return };
     let commands = commands(key, record.value(), record.expiry());
     store.effect(&[b"DEL", key]);

@@ -5,8 +5,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer, key,
-    keyword_is, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer,
+    key, keyword_is, token,
 };
 
 use super::parse_db;
@@ -72,11 +72,11 @@ fn rename_key(ctx: &mut Ctx, overwrite: bool) -> Result<bool, CommandError> {
     ctx.store.replace(target, record.into_value(), expiry);
     ctx.store.set_marks(target, marks.of_changed_value());
     ctx.store.set_access(target, access);
-    ctx.store.touched(source, 1);
-    ctx.store.touched(target, 0);
+    let effect: [&[u8]; 3] = [b"RENAME", source, target];
+    ctx.store.changed(source, Change::UNNAMED, &effect);
+    ctx.store.also_changed(target, Change::UNNAMED.times(0));
     ctx.store.notify(Class::Generic, "rename_from", source);
     ctx.store.notify(Class::Generic, "rename_to", target);
-    ctx.store.effect(&[b"RENAME", source, target]);
     Ok(true)
 }
 
@@ -137,13 +137,13 @@ fn copy_key(ctx: &mut Ctx, source: &[u8], (target_db, target): (u32, &[u8]), ove
     }
     ctx.store.replace(target, value, expiry);
     ctx.store.set_marks(target, marks.of_changed_value());
-    ctx.store.changed(target, Class::Generic, "copy_to");
-    ctx.store.client.db = source_db;
-    ctx.store.effect_with(|store| {
+    ctx.store.changed_with(target, Change::new(Class::Generic, "copy_to"), |store| {
+        store.client.db = source_db;
         let mut number = itoa::Buffer::new();
         let number = number.format(target_db).as_bytes();
         store.effect(&[b"COPY", source, target, b"DB", number, b"REPLACE"]);
     });
+    ctx.store.client.db = source_db;
     true
 }
 
@@ -179,14 +179,13 @@ fn move_key(ctx: &mut Ctx) -> CommandResult {
     };
     ctx.reply.int(i64::from(moved.is_some()));
     if let Some(record) = moved {
-        ctx.store.changed(key, Class::Generic, "move_from");
-        ctx.effect_same();
+        ctx.changed(key, Change::new(Class::Generic, "move_from"));
         ctx.store.client.db = target_db;
         let (expiry, access, marks) = (record.lend().expiry(), record.lend().access(), record.lend().marks());
         ctx.store.replace(key, record.into_value(), expiry);
         ctx.store.set_marks(key, marks.of_changed_value());
         ctx.store.set_access(key, access);
-        ctx.store.changed_elements(key, Class::Generic, "move_to", 0);
+        ctx.store.also_changed(key, Change::new(Class::Generic, "move_to").times(0));
         ctx.store.client.db = source_db;
     }
     Ok(())

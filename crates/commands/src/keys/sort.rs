@@ -14,8 +14,8 @@ use std::cmp::Ordering;
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Arg, Begin, Class, CommandError, CommandResult, Ctx, Entry, Find, Group, KeyFlag, KeySpec, Mode,
-    Route, Run, Shape, Store, block, integer, key, keyword_is, oneof, parse_i64, pattern, token,
+    Acl, Arg, Begin, Change, Class, CommandError, CommandResult, Ctx, Entry, Find, Group, KeyFlag, KeySpec,
+    Mode, Route, Run, Shape, Store, block, integer, key, keyword_is, oneof, parse_i64, pattern, token,
 };
 use ds::hash::Hash;
 use ds::list::{End, List};
@@ -278,9 +278,9 @@ impl<'a> Options<'a> {
         let mut list = List::new();
         results.iter().for_each(|result| list.push(End::Tail, result.as_deref().unwrap_or_default()));
         ctx.store.set(target, Value::List(Box::new(list)));
-        ctx.store.changed_elements(target, Class::List, "sortstore", results.len());
+        let change = Change::new(Class::List, "sortstore").times(results.len());
         // Not the request: the order of equal elements, and what its patterns read, is not stated.
-        rebuild::record(&mut ctx.store, target);
+        ctx.store.changed_with(target, change, |store| rebuild::record(store, target));
         Ok(())
     }
 }

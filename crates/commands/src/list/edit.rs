@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
     keyword_is, oneof, parse_i64, string, token,
 };
 use ds::list::List;
@@ -33,8 +33,7 @@ fn lset(ctx: &mut Ctx) -> CommandResult {
     if !list.set(parse_i64(ctx.args[2])?, ctx.args[3]) {
         return Err(CommandError::INDEX_OUT_OF_RANGE);
     }
-    ctx.store.changed(key, Class::List, "lset");
-    ctx.effect_same();
+    ctx.changed(key, Change::new(Class::List, "lset"));
     ctx.reply.ok();
     Ok(())
 }
@@ -78,8 +77,7 @@ fn linsert(ctx: &mut Ctx) -> CommandResult {
     match list.insert_relative(ctx.args[3], before, ctx.args[4]) {
         None => ctx.reply.int(-1),
         Some(len) => {
-            ctx.store.changed(key, Class::List, "linsert");
-            ctx.effect_same();
+            ctx.changed(key, Change::new(Class::List, "linsert"));
             ctx.reply.int(len as i64);
         }
     }
@@ -108,9 +106,8 @@ fn lrem(ctx: &mut Ctx) -> CommandResult {
     let list = ctx.store.write_as::<List>(key)?;
     let removed = list.map_or(0, |list| list.remove_matching(count, ctx.args[3]));
     if removed > 0 {
-        ctx.store.changed_elements(key, Class::List, "lrem", removed);
+        ctx.changed(key, Change::new(Class::List, "lrem").times(removed));
         ctx.store.delete_if_empty(key);
-        ctx.effect_same();
     }
     ctx.reply.int(removed as i64);
     Ok(())
@@ -140,11 +137,13 @@ fn ltrim(ctx: &mut Ctx) -> CommandResult {
         let range = index_range(start, stop, len);
         list.trim(range.start, range.len());
         // Redis says so even if all of it stayed.
-        ctx.store.changed_elements(key, Class::List, "ltrim", len - range.len());
-        ctx.store.delete_if_empty(key);
+        let change = Change::new(Class::List, "ltrim").times(len - range.len());
         if range.len() < len {
-            ctx.effect_same();
+            ctx.changed(key, change);
+        } else {
+            ctx.store.also_changed(key, change);
         }
+        ctx.store.delete_if_empty(key);
     }
     ctx.reply.ok();
     Ok(())

@@ -4,14 +4,14 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, BlockOn, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Serve, Shape, When,
-    double, key, oneof, parse_timeout_ms, token,
+    Acl, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Serve, Shape,
+    When, double, key, oneof, parse_timeout_ms, token,
 };
 use ds::list::{End, List};
 use keyspace::Kind;
 
 use super::pop::popped;
-use super::{parse_end, pop_event, push_event};
+use super::{parse_end, push_event};
 
 pub(super) const LMOVE: Entry = Entry {
     name: "lmove",
@@ -84,13 +84,10 @@ fn try_move(ctx: &mut Ctx, from: End, to: End) -> Result<bool, CommandError> {
     let list = ctx.store.upsert::<List>(destination)?;
     list.push(to, &value);
     list.compress_inner(limits);
-    ctx.store.changed(destination, Class::List, push_event(to));
-    if source == destination {
-        ctx.store.changed_elements(source, Class::List, pop_event(from), 0);
-    } else {
-        popped(&mut ctx.store, source, from, 0, emptied);
-    }
-    ctx.store.effect(&[b"LMOVE", source, destination, end_word(from), end_word(to)]);
+    ctx.store.also_changed(destination, Change::new(Class::List, push_event(to)));
+    popped(&mut ctx.store, source, (from, 0), emptied && source != destination, |store| {
+        store.effect(&[b"LMOVE", source, destination, end_word(from), end_word(to)]);
+    });
     ctx.reply.bulk(&value);
     Ok(true)
 }

@@ -15,8 +15,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, ArgSlices, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, OwnedArgs, Route, Run,
-    Serve, Shape, Store, double, integer, key, keyword_is, oneof, parse_count, parse_timeout_ms, token,
+    Acl, ArgSlices, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, OwnedArgs, Route,
+    Run, Serve, Shape, Store, double, integer, key, keyword_is, oneof, parse_count, parse_timeout_ms, token,
 };
 use ds::list::{Element, End, List};
 use keyspace::Kind;
@@ -93,15 +93,22 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
         }
     };
     let emptied = list.is_empty();
-    popped(&mut ctx.store, key, end, count, emptied);
-    ctx.effect_same();
+    let args = ctx.args;
+    popped(&mut ctx.store, key, (end, count), emptied, |store| store.effect(args));
     Ok(())
 }
 
 /// Says that elements, which count as `count` changes, were taken from `end` of `key`, and deletes it if it is empty now.
+/// `state` states the effect.
 #[inline]
-pub(super) fn popped(store: &mut Store, key: &[u8], end: End, count: usize, emptied: bool) {
-    store.changed_elements(key, Class::List, pop_event(end), count);
+pub(super) fn popped(
+    store: &mut Store,
+    key: &[u8],
+    (end, count): (End, usize),
+    emptied: bool,
+    state: impl FnOnce(&mut Store),
+) {
+    store.changed_with(key, Change::new(Class::List, pop_event(end)).times(count), state);
     if emptied {
         store.delete_if_empty(key);
     }
@@ -132,18 +139,15 @@ impl Pop {
             list.pop_with(self.end, |value| reply.bulk(value));
         }
         let emptied = list.is_empty();
-        popped(&mut ctx.store, key, self.end, count, emptied);
-        self.record(&mut ctx.store, key, count);
+        popped(&mut ctx.store, key, (self.end, count), emptied, |store| self.state(store, key, count));
         Ok(true)
     }
 
-    fn record(self, store: &mut Store, key: &[u8], count: usize) {
+    fn state(self, store: &mut Store, key: &[u8], count: usize) {
         let command = pop_command(self.end);
         match self.count {
             None => store.effect(&[command, key]),
-            Some(_) => store.effect_with(|store| {
-                store.effect(&[command, key, itoa::Buffer::new().format(count).as_bytes()]);
-            }),
+            Some(_) => store.effect(&[command, key, itoa::Buffer::new().format(count).as_bytes()]),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use command::Flag::*;
 use command::KeyFlag::*;
-use command::{Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, string};
+use command::{Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, string};
 use ds::list::{End, List, ListLimits};
 
 use super::push_event;
@@ -109,7 +109,6 @@ fn push_all(list: &mut List, end: End, values: &[&[u8]], limits: &ListLimits) ->
 #[inline]
 fn pushed(ctx: &mut Ctx, end: End, len: usize) {
     let key = ctx.args[1];
-    ctx.store.changed_elements(key, Class::List, push_event(end), ctx.args.len() - 2);
-    ctx.effect_same();
+    ctx.changed(key, Change::new(Class::List, push_event(end)).times(ctx.args.len() - 2));
     ctx.reply.int(len as i64);
 }

@@ -1,6 +1,6 @@
 //! Items as numbers of 64 bits without a sign.
 
-use command::{Class, CommandError, CommandResult, Ctx, Entry, Run};
+use command::{Change, Class, CommandError, CommandResult, Ctx, Entry, Run};
 use keyspace::Str;
 use resp::memcached::number::parse_u64;
 
@@ -64,8 +64,7 @@ pub(super) fn add(ctx: &mut Ctx, key: &[u8], way: Way, delta: u64) -> Result<Cou
     if let Some(string) = ctx.store.write_as::<Str>(key)? {
         *string = Str::new(text);
     }
-    ctx.store.changed(key, Class::String, "incrby");
-    ctx.store.effect_with(|store| {
+    ctx.store.changed_with(key, Change::new(Class::String, "incrby"), |store| {
         store.effect(&[b"SET", key, text, b"KEEPTTL"]);
         store.effect_of_marks(key);
     });

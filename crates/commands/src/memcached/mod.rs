@@ -15,7 +15,9 @@ mod meta_get;
 mod meta_write;
 mod set;
 
-use command::{Acl, Class, CommandError, CommandResult, Ctx, Entry, Flag, Group, KeyFlag, KeySpec, Run};
+use command::{
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Flag, Group, KeyFlag, KeySpec, Run,
+};
 use keyspace::UnixMs;
 use resp::memcached::{ItemLimits, Verb, has_noreply};
 
@@ -176,17 +178,15 @@ fn store_string(ctx: &mut Ctx, key: &[u8], value: &[u8], expiry: Expiry) {
         Expiry::Past => _ = ctx.store.delete(key),
         Expiry::Never => {
             ctx.store.set_string(key, value, None);
-            ctx.store.changed(key, Class::String, "set");
-            ctx.store.effect(&[b"SET", key, value]);
+            ctx.store.changed(key, Change::new(Class::String, "set"), &[b"SET", key, value]);
         }
         Expiry::At(expiry) => {
             ctx.store.set_string(key, value, Some(expiry));
-            ctx.store.changed(key, Class::String, "set");
-            ctx.store.notify(Class::Generic, "expire", key);
-            ctx.store.effect_with(|store| {
+            ctx.store.changed_with(key, Change::new(Class::String, "set"), |store| {
                 let mut text = itoa::Buffer::new();
                 store.effect(&[b"SET", key, value, b"PXAT", text.format(expiry).as_bytes()]);
             });
+            ctx.store.notify(Class::Generic, "expire", key);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Storing items.
 
-use command::{Class, CommandError, CommandResult, Ctx, Entry, Run};
+use command::{Change, Class, CommandError, CommandResult, Ctx, Entry, Run};
 use keyspace::{Kind, Marks, Str};
 use resp::memcached::has_noreply;
 use resp::memcached::number::{parse_i32, parse_u32, parse_u64};
@@ -201,15 +201,13 @@ fn extend(ctx: &mut Ctx, item: &Item, flags: u32) -> Result<Ending, CommandError
     let bytes = string.make_mut();
     if item.manner == Manner::Append {
         bytes.extend_from_slice(added);
-        ctx.store.changed(key, Class::String, "append");
-        ctx.store.effect(&[b"APPEND", key, added]);
+        ctx.store.changed(key, Change::new(Class::String, "append"), &[b"APPEND", key, added]);
     } else {
         bytes.splice(..0, added.iter().copied());
-        ctx.store.changed(key, Class::String, "setrange");
-        if ctx.store.records_effects() {
-            let whole = ctx.store.peek_as::<Str>(key)?.map(|string| string.bytes().into_owned());
-            ctx.store.effect(&[b"SETRANGE", key, b"0", &whole.unwrap_or_default()]);
-        }
+        ctx.store.changed_with(key, Change::new(Class::String, "setrange"), |store| {
+            let whole = store.peek_as::<Str>(key).ok().flatten().map(|string| string.bytes().into_owned());
+            store.effect(&[b"SETRANGE", key, b"0", &whole.unwrap_or_default()]);
+        });
     }
     Ok(Ending::Stored)
 }

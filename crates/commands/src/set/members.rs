@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, pattern, string,
+    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, pattern, string,
 };
 use ds::set::{Set, SetRef};
 
@@ -40,8 +40,7 @@ fn sadd(ctx: &mut Ctx) -> CommandResult {
     }
     drop(set);
     if added > 0 {
-        ctx.store.changed_elements(key, Class::Set, "sadd", added);
-        ctx.effect_same();
+        ctx.changed(key, Change::new(Class::Set, "sadd").times(added));
     }
     ctx.reply.int(added as i64);
     Ok(())
@@ -73,9 +72,8 @@ fn srem(ctx: &mut Ctx) -> CommandResult {
         }
     }
     if removed > 0 {
-        ctx.store.changed_elements(key, Class::Set, "srem", removed);
+        ctx.changed(key, Change::new(Class::Set, "srem").times(removed));
         ctx.store.delete_if_empty(key);
-        ctx.effect_same();
     }
     ctx.reply.int(removed as i64);
     Ok(())
@@ -110,13 +108,12 @@ fn smove(ctx: &mut Ctx) -> CommandResult {
         }
     };
     if moved && source != destination {
-        ctx.store.changed(source, Class::Set, "srem");
+        ctx.store.also_changed(source, Change::new(Class::Set, "srem"));
         ctx.store.delete_if_empty(source);
         let limits = &ctx.store.config().set;
-        if ctx.store.upsert::<Set>(destination)?.insert(member, limits) {
-            ctx.store.changed(destination, Class::Set, "sadd");
-        }
-        ctx.effect_same();
+        let is_new = ctx.store.upsert::<Set>(destination)?.insert(member, limits);
+        // Now, as a destination that had expired was deleted first.
+        ctx.changed(destination, if is_new { Change::new(Class::Set, "sadd") } else { Change::NONE });
     }
     ctx.reply.int(moved.into());
     Ok(())

@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
     parse_count,
 };
 use ds::random::Random;
@@ -45,9 +45,8 @@ fn pop_one(ctx: &mut Ctx, key: &[u8]) -> CommandResult {
     match popped {
         None => ctx.reply.null(),
         Some(member) => {
-            ctx.store.changed(key, Class::Set, "spop");
+            ctx.store.changed(key, Change::new(Class::Set, "spop"), &[b"SREM", key, &member]);
             ctx.store.delete_if_empty(key);
-            ctx.store.effect(&[b"SREM", key, &member]);
             ctx.reply.bulk(&member);
         }
     }
@@ -68,7 +67,7 @@ fn pop_several(ctx: &mut Ctx, key: &[u8], count: usize) -> CommandResult {
         }
         drop(set);
         // The deletion counts for one of them.
-        ctx.store.changed_elements(key, Class::Set, "spop", len - 1);
+        ctx.store.also_changed(key, Change::new(Class::Set, "spop").times(len - 1));
         ctx.store.delete(key);
         return Ok(());
     }
@@ -78,12 +77,11 @@ fn pop_several(ctx: &mut Ctx, key: &[u8], count: usize) -> CommandResult {
     for member in &popped {
         ctx.reply.bulk(member);
     }
-    ctx.store.changed_elements(key, Class::Set, "spop", count);
-    if ctx.store.records_effects() {
+    ctx.store.changed_with(key, Change::new(Class::Set, "spop").times(count), |store| {
         let mut effect: Vec<&[u8]> = vec![b"SREM", key];
         effect.extend(popped.iter().map(Vec::as_slice));
-        ctx.store.effect(&effect);
-    }
+        store.effect(&effect);
+    });
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 
 use command::Flag::*;
 use command::KeyFlag::*;
-use command::{Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, key};
+use command::{Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, key};
 use ds::set::Set;
 use keyspace::Value;
 
@@ -79,8 +79,7 @@ fn store(ctx: &mut Ctx, result: Set, event: &'static str) -> CommandResult {
         return Ok(());
     }
     ctx.store.set(key, Value::Set(Box::new(result)));
-    ctx.store.changed(key, Class::Set, event);
-    ctx.effect_same();
+    ctx.changed(key, Change::new(Class::Set, event));
     Ok(())
 }
 

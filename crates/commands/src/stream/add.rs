@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, key, keyword_is,
-    oneof, string, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, key,
+    keyword_is, oneof, string, token,
 };
 use ds::stream::{Log, Stream, StreamId};
 
@@ -135,13 +135,7 @@ fn xadd(ctx: &mut Ctx) -> CommandResult {
     let len = stream.log.len();
     let text = id.to_string();
     ctx.reply.bulk(text.as_bytes());
-    ctx.store.changed(key, Class::Stream, "xadd");
-    if trimmed.count > 0 {
-        ctx.store.notify(Class::Stream, "xtrim", key);
-        ctx.store.counted(key, trimmed.acknowledged);
-    }
-    ctx.store.got_more(key);
-    if ctx.store.records_effects() {
+    ctx.store.changed_with(key, Change::new(Class::Stream, "xadd"), |store| {
         let len = len.to_string();
         let mut effect: Vec<&[u8]> = vec![b"XADD", key];
         if let Some(trim) = add.trim.filter(|_| trimmed.count > 0 && trimmed.picked.is_empty()) {
@@ -149,10 +143,15 @@ fn xadd(ctx: &mut Ctx) -> CommandResult {
         }
         effect.push(text.as_bytes());
         effect.extend(add.pairs);
-        ctx.store.effect(&effect);
+        store.effect(&effect);
+        if !trimmed.picked.is_empty() {
+            effect_of_picked(store, key, &trimmed.picked);
+        }
+    });
+    if trimmed.count > 0 {
+        let change = Change::new(Class::Stream, "xtrim").times(trimmed.acknowledged).untold();
+        ctx.store.also_changed(key, change);
     }
-    if !trimmed.picked.is_empty() {
-        effect_of_picked(ctx, key, &trimmed.picked);
-    }
+    ctx.store.got_more(key);
     Ok(())
 }

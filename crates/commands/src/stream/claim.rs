@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, keyword_is,
-    parse_i64, string, token, unix_time,
+    Acl, Change, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
+    keyword_is, parse_i64, string, token, unix_time,
 };
 use ds::stream::{Pending, StreamId};
 use keyspace::UnixMs;
@@ -167,10 +167,11 @@ fn xclaim(ctx: &mut Ctx) -> CommandResult {
     let owner = Owner { key, group: name, consumer: consumer_name };
     let moves = usize::from(has_moved && claimed.is_empty() && gone.is_empty());
     record(ctx, owner, is_created, &claimed, claim.delivered_ms, &gone);
-    ctx.store.counted(key, moves);
-    if has_moved {
-        progress.record(&mut ctx.store, key, name);
-    }
+    ctx.store.changed_with(key, Change::UNNAMED.times(moves).untold(), |store| {
+        if has_moved {
+            progress.state(store, key, name);
+        }
+    });
     Ok(())
 }
 
@@ -291,7 +292,9 @@ fn record(
     if is_created {
         effects::created(store, owner);
     }
-    store.counted(owner.key, claimed.len() + gone.len());
-    effects::claimed(store, owner, claimed, delivered_ms);
-    effects::acknowledged(store, owner.key, owner.group, gone);
+    let change = Change::UNNAMED.times(claimed.len() + gone.len()).untold();
+    store.changed_with(owner.key, change, |store| {
+        effects::claimed(store, owner, claimed, delivered_ms);
+        effects::acknowledged(store, owner.key, owner.group, gone);
+    });
 }

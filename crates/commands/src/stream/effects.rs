@@ -1,9 +1,9 @@
 //! What was done to a group, as commands that do it again: who got which entries, and how far the group has come.
 //!
-//! A claim in an effect gives entries to a consumer whoever has them, with the time and number of deliveries that they
+//! All but [`created`] are for `Store::changed_with`. A claim in an effect gives entries to a consumer whoever has them, with the time and number of deliveries that they
 //! have now.
 
-use command::{Class, Store};
+use command::{Change, Class, Store};
 use ds::stream::{Group, StreamId};
 
 /// Entries in one claim: bounds what a journal has to hold at a time.
@@ -20,17 +20,13 @@ pub(super) struct Owner<'a> {
 /// Says that the consumer was created.
 pub(super) fn created(store: &mut Store, owner: Owner) {
     let Owner { key, group, consumer } = owner;
-    store.counted(key, 1);
-    store.notify(Class::Stream, "xgroup-createconsumer", key);
-    store.effect(&[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);
+    let change = Change::new(Class::Stream, "xgroup-createconsumer").untold();
+    store.changed(key, change, &[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);
 }
 
-/// Records that the consumer has `entries`, delivered so many times and last at `delivered_ms`.
+/// States that the consumer has `entries`, delivered so many times and last at `delivered_ms`.
 pub(super) fn claimed(store: &mut Store, owner: Owner, entries: &[(StreamId, i64)], delivered_ms: i64) {
     let Owner { key, group, consumer } = owner;
-    if !store.records_effects() {
-        return;
-    }
     let time = delivered_ms.to_string();
     for same_count in entries.chunk_by(|one, other| one.1 == other.1) {
         let count = same_count[0].1.to_string();
@@ -45,9 +41,9 @@ pub(super) fn claimed(store: &mut Store, owner: Owner, entries: &[(StreamId, i64
     }
 }
 
-/// Records that entries are pending no more.
+/// States that entries are pending no more.
 pub(super) fn acknowledged(store: &mut Store, key: &[u8], group: &[u8], ids: &[StreamId]) {
-    if ids.is_empty() || !store.records_effects() {
+    if ids.is_empty() {
         return;
     }
     let ids: Vec<String> = ids.iter().map(StreamId::to_string).collect();
@@ -68,14 +64,12 @@ impl Progress {
         Progress { last_id: group.last_id, entries_read: group.entries_read }
     }
 
-    /// Records that the group has come so far.
-    pub(super) fn record(self, store: &mut Store, key: &[u8], group: &[u8]) {
-        store.effect_with(|store| {
-            let (last_id, read) = (self.last_id.to_string(), entries_read_text(self.entries_read));
-            let words: [&[u8]; 4] = [b"XGROUP", b"SETID", key, group];
-            let rest: [&[u8]; 3] = [last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()];
-            store.effect(&[&words[..], &rest].concat());
-        });
+    /// States that the group has come so far.
+    pub(super) fn state(self, store: &mut Store, key: &[u8], group: &[u8]) {
+        let (last_id, read) = (self.last_id.to_string(), entries_read_text(self.entries_read));
+        let words: [&[u8]; 4] = [b"XGROUP", b"SETID", key, group];
+        let rest: [&[u8]; 3] = [last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()];
+        store.effect(&[&words[..], &rest].concat());
     }
 }
 

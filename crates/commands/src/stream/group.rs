@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Arg, Class, CommandError, CommandResult, Ctx, Entry, KeySpec, Run, Shape, Store, integer, key,
-    keyword_is, oneof, parse_i64, string, subcommand_error, token,
+    Acl, Arg, Change, Class, CommandError, CommandResult, Ctx, Entry, KeySpec, Run, Shape, Store, integer,
+    key, keyword_is, oneof, parse_i64, string, subcommand_error, token,
 };
 use ds::stream::{Group, Stream, StreamId};
 
@@ -77,7 +77,7 @@ fn create(ctx: &mut Ctx) -> CommandResult {
     };
     if last.is_none() {
         ctx.store.upsert::<Stream>(key)?;
-        ctx.store.touched(key, 0);
+        ctx.store.also_changed(key, Change::UNNAMED.times(0));
     }
     let groups = &mut ctx.store.upsert::<Stream>(key)?.groups;
     if groups.contains_key(name) {
@@ -85,9 +85,7 @@ fn create(ctx: &mut Ctx) -> CommandResult {
     }
     groups.insert(name.into(), Group::new(last_id, options.entries_read));
     ctx.reply.ok();
-    ctx.store.counted(key, 1);
-    ctx.store.notify(Class::Stream, "xgroup-create", key);
-    ctx.store.effect_with(|store| {
+    ctx.store.changed_with(key, Change::new(Class::Stream, "xgroup-create").untold(), |store| {
         let (id, read) = (last_id.to_string(), entries_read_text(options.entries_read));
         let words: [&[u8]; 5] = [b"XGROUP", b"CREATE", key, name, id.as_bytes()];
         let rest: [&[u8]; 3] = [b"MKSTREAM", b"ENTRIESREAD", read.as_bytes()];
@@ -122,9 +120,9 @@ fn set_id(ctx: &mut Ctx) -> CommandResult {
     group.entries_read = options.entries_read;
     let progress = effects::Progress::of(group);
     ctx.reply.ok();
-    ctx.store.counted(key, 1);
-    ctx.store.notify(Class::Stream, "xgroup-setid", key);
-    progress.record(&mut ctx.store, key, name);
+    ctx.store.changed_with(key, Change::new(Class::Stream, "xgroup-setid").untold(), |store| {
+        progress.state(store, key, name);
+    });
     Ok(())
 }
 
@@ -149,11 +147,9 @@ fn destroy(ctx: &mut Ctx) -> CommandResult {
         // What is pending in it may be much: it is freed like a stream that has nothing else.
         let rest = Stream { groups: [group].into(), ..Stream::new() };
         ctx.store.free(Value::Stream(Box::new(rest)));
-        ctx.store.counted(key, 1);
-        ctx.store.notify(Class::Stream, "xgroup-destroy", key);
+        ctx.changed(key, Change::new(Class::Stream, "xgroup-destroy").untold());
         // Who waits in the group is told.
         ctx.store.got_more(key);
-        ctx.effect_same();
     }
     ctx.reply.int(i64::from(was_there));
     Ok(())
@@ -199,9 +195,7 @@ fn delete_consumer(ctx: &mut Ctx) -> CommandResult {
     let key = ctx.args[2];
     let deleted = existing_group(&mut ctx.store, ctx.args)?.1.delete(ctx.args[4]);
     if deleted.is_some() {
-        ctx.store.counted(key, 1);
-        ctx.store.notify(Class::Stream, "xgroup-delconsumer", key);
-        ctx.effect_same();
+        ctx.changed(key, Change::new(Class::Stream, "xgroup-delconsumer").untold());
     }
     ctx.reply.int(deleted.unwrap_or(0) as i64);
     Ok(())

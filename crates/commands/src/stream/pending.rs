@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, KeySpec, Run, Shape, block, integer, key, keyword_is,
-    parse_i64, string,
+    Acl, Change, CommandError, CommandResult, Ctx, Entry, KeySpec, Run, Shape, block, integer, key,
+    keyword_is, parse_i64, string,
 };
 use ds::stream::{Group, Pending, Stream, StreamId};
 use keyspace::UnixMs;
@@ -39,8 +39,7 @@ fn xack(ctx: &mut Ctx) -> CommandResult {
     let ids = ids::parse_all(&ctx.args[3..])?;
     let acknowledged = ids.into_iter().filter(|&id| group.acknowledge(id)).count();
     if acknowledged > 0 {
-        ctx.store.counted(key, acknowledged);
-        ctx.effect_same();
+        ctx.changed(key, Change::UNNAMED.times(acknowledged).untold());
     }
     ctx.reply.int(acknowledged as i64);
     Ok(())

@@ -14,8 +14,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Begin, BlockOn, CommandError, CommandResult, Ctx, Entry, Find, Group, KeySpec, Run, Shape, When,
-    block, integer, key, keyword_is, parse_i64, string, token,
+    Acl, Begin, BlockOn, Change, CommandError, CommandResult, Ctx, Entry, Find, Group, KeySpec, Run, Shape,
+    When, block, integer, key, keyword_is, parse_i64, string, token,
 };
 use ds::stream::{Stream, StreamId};
 use keyspace::{UnixMs, ValueRef};
@@ -260,11 +260,13 @@ fn reply_one(ctx: &mut Ctx, read: &Read, owner: Owner, after: StreamId) -> Resul
     }
     if is_served {
         // Redis does not count what is read once more.
-        store.counted(key, usize::from(after == NEW));
-        effects::claimed(store, owner, &given, now_ms);
-        if after == NEW {
-            progress.record(store, key, name);
-        }
+        let change = Change::UNNAMED.times(usize::from(after == NEW)).untold();
+        store.changed_with(key, change, |store| {
+            effects::claimed(store, owner, &given, now_ms);
+            if after == NEW {
+                progress.state(store, key, name);
+            }
+        });
     }
     Ok(is_served)
 }

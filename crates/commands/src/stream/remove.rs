@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key,
-    keyword_is, oneof, parse_i64, string, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer,
+    key, keyword_is, oneof, parse_i64, string, token,
 };
 use ds::stream::{Stream, StreamId};
 
@@ -44,8 +44,7 @@ fn xdel(ctx: &mut Ctx) -> CommandResult {
     let ids = ids::parse_all(&ctx.args[2..])?;
     let deleted = ids.into_iter().filter(|&id| stream.log.delete(id)).count();
     if deleted > 0 {
-        ctx.store.changed_elements(key, Class::Stream, "xdel", deleted);
-        ctx.effect_same();
+        ctx.changed(key, Change::new(Class::Stream, "xdel").times(deleted));
     }
     ctx.reply.int(deleted as i64);
     Ok(())
@@ -197,11 +196,10 @@ fn reply_not_there(ctx: &mut Ctx, count: usize) -> CommandResult {
 /// Says what changed; run again, the command finds the same.
 fn finish(ctx: &mut Ctx, key: &[u8], acknowledged: usize, deleted: usize) -> CommandResult {
     if deleted > 0 {
-        ctx.store.changed_elements(key, Class::Stream, "xdel", deleted);
+        ctx.store.also_changed(key, Change::new(Class::Stream, "xdel").times(deleted));
     }
     if acknowledged + deleted > 0 {
-        ctx.store.counted(key, acknowledged);
-        ctx.effect_same();
+        ctx.changed(key, Change::UNNAMED.times(acknowledged).untold());
     }
     Ok(())
 }

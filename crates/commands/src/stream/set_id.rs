@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
     keyword_is, parse_i64, string,
 };
 use ds::stream::{Stream, StreamId};
@@ -77,8 +77,6 @@ fn xsetid(ctx: &mut Ctx) -> CommandResult {
         log.max_deleted_id = max_deleted_id;
     }
     ctx.reply.ok();
-    ctx.store.counted(key, 1);
-    ctx.store.notify(Class::Stream, "xsetid", key);
-    ctx.effect_same();
+    ctx.changed(key, Change::new(Class::Stream, "xsetid").untold());
     Ok(())
 }

@@ -6,8 +6,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Arg, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer,
-    key, keyword_is, oneof, parse_i64, string, token,
+    Acl, Arg, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, Store,
+    block, integer, key, keyword_is, oneof, parse_i64, string, token,
 };
 use ds::stream::{Keep, Stream, StreamId, Trim};
 use keyspace::Config;
@@ -125,13 +125,11 @@ fn pending_count(stream: &Stream) -> usize {
 }
 
 /// States the deletion of entries that a trim picked.
-pub(super) fn effect_of_picked(ctx: &mut Ctx, key: &[u8], picked: &[StreamId]) {
-    ctx.store.effect_with(|store| {
-        let texts: Vec<String> = picked.iter().map(StreamId::to_string).collect();
-        let mut effect: Vec<&[u8]> = vec![b"XDEL", key];
-        effect.extend(texts.iter().map(String::as_bytes));
-        store.effect(&effect);
-    });
+pub(super) fn effect_of_picked(store: &mut Store, key: &[u8], picked: &[StreamId]) {
+    let texts: Vec<String> = picked.iter().map(StreamId::to_string).collect();
+    let mut effect: Vec<&[u8]> = vec![b"XDEL", key];
+    effect.extend(texts.iter().map(String::as_bytes));
+    store.effect(&effect);
 }
 
 impl TrimOptions {
@@ -245,14 +243,15 @@ fn xtrim(ctx: &mut Ctx) -> CommandResult {
     };
     let (trimmed, len) = (trim.apply(stream), stream.log.len());
     if trimmed.count > 0 {
-        ctx.store.changed_elements(key, Class::Stream, "xtrim", trimmed.count);
-        ctx.store.counted(key, trimmed.acknowledged);
-        if !trimmed.picked.is_empty() {
-            effect_of_picked(ctx, key, &trimmed.picked);
-        } else if ctx.store.records_effects() {
-            let len = len.to_string();
-            ctx.store.effect(&[&[&b"XTRIM"[..], key], &trim.effect(&len)[..]].concat());
-        }
+        ctx.store.changed_with(key, Change::new(Class::Stream, "xtrim").times(trimmed.count), |store| {
+            if trimmed.picked.is_empty() {
+                let len = len.to_string();
+                store.effect(&[&[&b"XTRIM"[..], key], &trim.effect(&len)[..]].concat());
+            } else {
+                effect_of_picked(store, key, &trimmed.picked);
+            }
+        });
+        ctx.store.also_changed(key, Change::UNNAMED.times(trimmed.acknowledged).untold());
     }
     ctx.reply.int(trimmed.count as i64);
     Ok(())

@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, double, integer, key,
-    parse_i64,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, double, integer,
+    key, parse_i64,
 };
 use ds::num::LongDouble;
 use keyspace::Str;
@@ -90,8 +90,7 @@ fn add(ctx: &mut Ctx, increment: i64) -> CommandResult {
             increment
         }
     };
-    ctx.store.changed(key, Class::String, "incrby");
-    ctx.effect_same();
+    ctx.changed(key, Change::new(Class::String, "incrby"));
     ctx.reply.int(sum);
     Ok(())
 }
@@ -124,8 +123,7 @@ fn incrbyfloat(ctx: &mut Ctx) -> CommandResult {
     sum.format(&mut text);
     // Not as an integer, even if it is one: so says `OBJECT ENCODING` in Redis.
     *ctx.store.upsert::<Str>(key)? = Str::text(text.as_slice());
-    ctx.store.changed(key, Class::String, "incrbyfloat");
-    ctx.store.effect(&[b"SET", key, &text, b"KEEPTTL"]);
+    ctx.store.changed(key, Change::new(Class::String, "incrbyfloat"), &[b"SET", key, &text, b"KEEPTTL"]);
     ctx.reply.bulk(&text);
     Ok(())
 }

@@ -12,7 +12,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, parse_i64,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
+    parse_i64,
 };
 use keyspace::Str;
 
@@ -115,8 +116,7 @@ fn throttle(ctx: &mut Ctx) -> CommandResult {
     if let Some(arrival_ns) = verdict.arrival_ns.filter(|arrival_ns| *arrival_ns > now_ns) {
         let (value, expiry_ms) = (arrival_ns.to_string(), div_ceil(arrival_ns, NS_PER_MS));
         ctx.store.set_string(key, value.as_bytes(), Some(expiry_ms));
-        ctx.store.changed(key, Class::String, "set");
-        ctx.store.effect_with(|store| {
+        ctx.store.changed_with(key, Change::new(Class::String, "set"), |store| {
             let expiry = expiry_ms.to_string();
             store.effect(&[b"SET", key, value.as_bytes(), b"PXAT", expiry.as_bytes()]);
         });

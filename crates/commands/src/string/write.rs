@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key,
-    oneof, parse_i64, string, token, unix_time,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer,
+    key, oneof, parse_i64, string, token, unix_time,
 };
 use keyspace::{Str, UnixMs};
 
@@ -54,8 +54,7 @@ fn set(ctx: &mut Ctx) -> CommandResult {
     let (key, value) = (ctx.args[1], ctx.args[2]);
     if ctx.args.len() == 3 {
         ctx.store.set_string(key, value, None);
-        ctx.store.changed(key, Class::String, "set");
-        ctx.effect_same();
+        ctx.changed(key, Change::new(Class::String, "set"));
         ctx.reply.ok();
         return Ok(());
     }
@@ -90,18 +89,15 @@ fn set(ctx: &mut Ctx) -> CommandResult {
 /// Stores a string under `key`, with its events and its effect; `expires` says that the expiry is new.
 fn store(ctx: &mut Ctx, key: &[u8], value: &[u8], expiry: Option<UnixMs>, expires: bool) {
     ctx.store.set_string(key, value, expiry);
-    ctx.store.changed(key, Class::String, "set");
+    ctx.store.changed_with(key, Change::new(Class::String, "set"), |store| match expiry {
+        None => store.effect(&[b"SET", key, value]),
+        Some(expiry) => {
+            let mut text = itoa::Buffer::new();
+            store.effect(&[b"SET", key, value, b"PXAT", text.format(expiry).as_bytes()]);
+        }
+    });
     if expires {
         ctx.store.notify(Class::Generic, "expire", key);
-    }
-    match expiry {
-        None => ctx.store.effect(&[b"SET", key, value]),
-        Some(expiry) => {
-            ctx.store.effect_with(|store| {
-                let mut text = itoa::Buffer::new();
-                store.effect(&[b"SET", key, value, b"PXAT", text.format(expiry).as_bytes()]);
-            });
-        }
     }
 }
 
@@ -296,8 +292,7 @@ fn append(ctx: &mut Ctx) -> CommandResult {
             added.len()
         }
     };
-    ctx.store.changed(key, Class::String, "append");
-    ctx.effect_same();
+    ctx.changed(key, Change::new(Class::String, "append"));
     ctx.reply.int(length as i64);
     Ok(())
 }
@@ -338,8 +333,7 @@ fn setrange(ctx: &mut Ctx) -> CommandResult {
     }
     bytes[start..end].copy_from_slice(part);
     let length = bytes.len();
-    ctx.store.changed(key, Class::String, "setrange");
-    ctx.effect_same();
+    ctx.changed(key, Change::new(Class::String, "setrange"));
     ctx.reply.int(length as i64);
     Ok(())
 }

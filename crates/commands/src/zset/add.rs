@@ -6,8 +6,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, double, integer,
-    key, keyword_is, oneof, parse_f64, string, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, double,
+    integer, key, keyword_is, oneof, parse_f64, string, token,
 };
 use ds::zset::{ZSet, ZSetLimits};
 use resp::DoubleBuffer;
@@ -36,7 +36,7 @@ pub(crate) struct Options {
 }
 
 /// What became of a member, with the score that it now has.
-enum Change {
+enum Placing {
     /// An option forbade it.
     Refused,
     Unchanged(f64),
@@ -83,38 +83,38 @@ impl Options {
         member: &[u8],
         score: f64,
         limits: &ZSetLimits,
-    ) -> Result<Change, CommandError> {
+    ) -> Result<Placing, CommandError> {
         let asks =
             self.increment || self.new_only || self.existing_only || self.greater_only || self.less_only;
         if !asks {
             return Ok(match zset.insert(member, score, limits) {
-                None => Change::Added(score),
-                Some(old) if old == score => Change::Unchanged(score),
-                Some(_) => Change::Updated(score),
+                None => Placing::Added(score),
+                Some(old) if old == score => Placing::Unchanged(score),
+                Some(_) => Placing::Updated(score),
             });
         }
         let Some(old) = zset.lend().score(member) else {
             if self.existing_only {
-                return Ok(Change::Refused);
+                return Ok(Placing::Refused);
             }
             zset.insert(member, score, limits);
-            return Ok(Change::Added(score));
+            return Ok(Placing::Added(score));
         };
         if self.new_only {
-            return Ok(Change::Refused);
+            return Ok(Placing::Refused);
         }
         let score = if self.increment { old + score } else { score };
         if score.is_nan() {
             return Err(CommandError::new(NOT_A_NUMBER));
         }
         if (self.greater_only && score <= old) || (self.less_only && score >= old) {
-            return Ok(Change::Refused);
+            return Ok(Placing::Refused);
         }
         if score == old {
-            return Ok(Change::Unchanged(score));
+            return Ok(Placing::Unchanged(score));
         }
         zset.insert(member, score, limits);
-        Ok(Change::Updated(score))
+        Ok(Placing::Updated(score))
     }
 }
 
@@ -188,13 +188,13 @@ pub(crate) fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandRe
         for (pair, score) in pairs.chunks_exact(2).zip(scores) {
             // The only error is of a sum with a member that was there, and sums come alone: nothing is half done.
             last = match options.apply(zset, pair[1], score, limits)? {
-                Change::Refused => None,
-                Change::Unchanged(score) => Some(score),
-                Change::Added(score) => {
+                Placing::Refused => None,
+                Placing::Unchanged(score) => Some(score),
+                Placing::Added(score) => {
                     added += 1;
                     Some(score)
                 }
-                Change::Updated(score) => {
+                Placing::Updated(score) => {
                     updated += 1;
                     Some(score)
                 }
@@ -205,14 +205,12 @@ pub(crate) fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandRe
     if added + updated > 0 {
         match last {
             Some(sum) if options.increment => {
-                ctx.store.changed(key, Class::ZSet, "zincr");
-                ctx.store.effect_with(|store| {
+                ctx.store.changed_with(key, Change::new(Class::ZSet, "zincr"), |store| {
                     store.effect(&[b"ZADD", key, DoubleBuffer::new().format(sum).as_bytes(), pairs[1]]);
                 });
             }
             _ => {
-                ctx.store.changed_elements(key, Class::ZSet, "zadd", added + updated);
-                ctx.effect_same();
+                ctx.changed(key, Change::new(Class::ZSet, "zadd").times(added + updated));
             }
         }
     }

@@ -20,7 +20,7 @@ mod span;
 #[cfg(test)]
 mod tests;
 
-use command::{Class, CommandResult, Ctx, Entry, Shape};
+use command::{Change, Class, CommandResult, Ctx, Entry, Shape, Store};
 use ds::zset::ZSet;
 use keyspace::Value;
 use resp::{DoubleBuffer, Proto, Reply};
@@ -135,27 +135,25 @@ fn with_zadd(key: &[u8], members: &[(&[u8], f64)], run: impl FnOnce(&[&[u8]])) {
 /// Stores `result` under `key`, deletes the key if it is empty, and answers the number of members. The effect is the
 /// request: it depends on nothing but the sources, and the result may be large.
 fn store_result(ctx: &mut Ctx, key: &[u8], result: ZSet, event: &'static str) -> CommandResult {
-    if put_result(ctx, key, result, event, 1) {
-        ctx.effect_same();
-    }
-    Ok(())
+    let args = ctx.args;
+    put_result(ctx, key, result, Change::new(Class::ZSet, event), |store| store.effect(args))
 }
 
-/// Stores `result` under `key`, as so many changes, or deletes the key, and answers the number of members. If there are
-/// some, the answer is true, and the caller states the effect.
+/// Stores `result` under `key`, deletes the key if it is empty, and answers the number of members. `state` states the effect
+/// of what was stored.
 pub(crate) fn put_result(
     ctx: &mut Ctx,
     key: &[u8],
     result: ZSet,
-    event: &'static str,
-    changes: usize,
-) -> bool {
+    change: Change,
+    state: impl FnOnce(&mut Store),
+) -> CommandResult {
     ctx.reply.int(result.lend().len() as i64);
     if result.lend().is_empty() {
         ctx.store.delete(key);
-        return false;
+        return Ok(());
     }
     ctx.store.set(key, Value::ZSet(Box::new(result)));
-    ctx.store.changed_elements(key, Class::ZSet, event, changes);
-    true
+    ctx.store.changed_with(key, change, state);
+    Ok(())
 }

@@ -7,8 +7,8 @@ use std::iter::Take;
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Shape, integer, key,
-    keyword_is, oneof, parse_count, parse_i64, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Shape, integer,
+    key, keyword_is, oneof, parse_count, parse_i64, token,
 };
 use ds::zset::{Iter, ZSet, ZSetRef};
 use resp::Proto;
@@ -97,12 +97,11 @@ impl Pop {
             }
         });
         drop(zset);
-        ctx.store.changed_elements(key, Class::ZSet, self.end.event(), count);
-        if records {
+        ctx.store.changed_with(key, Change::new(Class::ZSet, self.end.event()).times(count), |store| {
             let words = [&b"ZREM"[..], key];
             let effect: Vec<&[u8]> = words.into_iter().chain(gone.iter().map(Vec::as_slice)).collect();
-            ctx.store.effect(&effect);
-        }
+            store.effect(&effect);
+        });
         ctx.store.delete_if_empty(key);
         Ok(true)
     }

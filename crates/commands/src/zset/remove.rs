@@ -3,7 +3,7 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, double, integer, key, string,
+    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, double, integer, key, string,
 };
 use ds::zset::ZSet;
 
@@ -101,8 +101,7 @@ fn remove_range(ctx: &mut Ctx, by: By, event: &'static str) -> CommandResult {
 fn finish(ctx: &mut Ctx, removed: usize, event: &'static str) -> CommandResult {
     let key = ctx.args[1];
     if removed > 0 {
-        ctx.store.changed_elements(key, Class::ZSet, event, removed);
-        ctx.effect_same();
+        ctx.changed(key, Change::new(Class::ZSet, event).times(removed));
         ctx.store.delete_if_empty(key);
     }
     ctx.reply.int(removed as i64);

@@ -25,8 +25,8 @@ mod upkeep;
 mod users;
 mod version;
 
+pub use persistence::WriterStep;
 pub use simulated::{SimulatedServer, SimulatedThread, SimulatedWriter, simulate};
-pub use snapshot::WriterStep;
 pub use start::run;
 
 /// All commands of the server: for tests that go by their declarations.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use acl::Users;
 use command::{CommandError, Shards, Table};
 use keyspace::Config;
+use persistence::Snapshots;
 use proactor::{Clock, Disk, Inbox, Node, Waker};
 use shard::{Placement, Subscriber};
 
@@ -24,7 +25,6 @@ use crate::process::shutdown::Shutdown;
 use crate::scripts::libraries::LibraryStore;
 use crate::scripts::store::{ScriptStore, SlowKind, SlowScript};
 use crate::settings::{EntryMode, Settings};
-use crate::snapshot::Snapshots;
 use crate::subscribers::patterns::Patterns;
 use crate::upkeep::eviction::Exceeded;
 
@@ -185,14 +185,14 @@ impl Shared {
             libraries: LibraryStore::default(),
             next_client_id: AtomicU64::new(1),
             connected_clients: AtomicU64::new(0),
-            machine,
             started_ms: now_ms,
             run_id: run_id(seed),
             stopping: AtomicBool::new(false),
             shutdown: Shutdown::new(usize::from(thread_count)),
             observed: Observed::new(table.len()),
             attack_log: AttackLog::default(),
-            snapshots: Snapshots::new(now_ms, driver_name == SIMULATED),
+            snapshots: Snapshots::new(machine.clock.clone(), driver_name == SIMULATED),
+            machine,
             flush_at: AtomicI64::new(i64::MAX),
             migrations: Migrations::default(),
             exceeded: Exceeded::default(),

@@ -7,12 +7,12 @@ use std::rc::Rc;
 
 use config::Invocation;
 use effectlog::{Recorder, Sink};
+use persistence::{Writer, WriterStep};
 use proactor::{SimDisk, SimNet};
 
 use crate::settings::{Found, Settings, TABLE, rename};
 use crate::shared::{Lease, Machine, Shared};
 use crate::snapshot::aof::Choice;
-use crate::snapshot::{Writer, WriterStep};
 use crate::thread::Thread;
 
 /// What the threads of a simulated server share, to be looked at between their turns.

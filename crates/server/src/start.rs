@@ -133,7 +133,7 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
         }
     }
     loaded?;
-    shared.end();
+    shared.snapshots.end_writer();
     drop(pid_file);
     tracing::info!("the server stops");
     Ok(())

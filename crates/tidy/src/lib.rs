@@ -63,6 +63,8 @@ const FLOORS: &[(&str, u32)] = &[
     ("config", 2),
     ("transcript", 2),
     ("shard", 3),
+    ("encoded", 3),
+    ("persistence", 4),
     ("command", 4),
     ("acl", 5),
     ("commands", 5),

@@ -8,10 +8,9 @@ use command::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer,
     key, keyword_is, parse_i64, string, token,
 };
+use encoded::Builder;
 use keyspace::{Config, Value, ValueRef, access};
 use rdb::{Encoder, Family, Reader, ValueType};
-
-use super::encoded::{self, Builder};
 
 const KEY_EXISTS: CommandError = CommandError::fixed("BUSYKEY Target key name already exists.");
 const BAD_TTL: CommandError = CommandError::fixed("ERR Invalid TTL value, must be >= 0");

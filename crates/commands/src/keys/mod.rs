@@ -8,7 +8,6 @@
 mod database;
 pub mod digest;
 mod dump;
-pub mod encoded;
 mod expiry;
 mod mark;
 mod object;

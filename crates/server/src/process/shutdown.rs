@@ -195,7 +195,7 @@ impl Shared {
                 self.shut_down(How::of(self.settings.number(setting)), None);
             } else if signal == Signal::Interrupt {
                 tracing::warn!("You insist... exiting now.");
-                self.snapshots.remove_leftovers(&self.settings, &self.machine.disk);
+                self.snapshot_names().remove_leftovers();
                 std::process::exit(1);
             } else {
                 tracing::info!("Received {name} again: {}", self.shutdown_progress());

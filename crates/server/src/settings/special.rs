@@ -6,7 +6,7 @@ use command::Class;
 use config::{Kind, Read, Special, Value, memory_bytes};
 use proactor::CpuSet;
 
-use crate::snapshot::schedule::Schedule;
+use persistence::Schedule;
 
 /// Letters of keyspace events; the number has the bits of [`Class`].
 pub(super) const EVENT_CLASSES: Kind = Kind::Special(&Special {

@@ -10,18 +10,16 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use command::{Command, Flag, Group, Located, Needs, OwnedArgs, Route, Rule, Task, Wait};
-use keyspace::{Db, UnixMs};
+use keyspace::Db;
+use persistence::{Saving, Scribe};
 use proactor::{Clock, ConnId};
 use shard::{Hold, ShardId};
 
-use super::output::Form;
-use super::saving::{Saving, Scribe};
-use super::writer::Writer;
 use crate::life::state::Retry;
 use crate::message::Message;
+use crate::process::processors;
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 
@@ -93,23 +91,12 @@ impl Shared {
 impl ThreadHost {
     /// Begins to save what is there now; all shards are entered, and no other save is under way. The error is for the log.
     pub(crate) fn begin_background_save(&mut self, hold: &mut Hold<'_, Task, Wait>) -> std::io::Result<()> {
-        let (shared, clock) = (self.shared, self.driver.clock().clone());
-        let snapshots = &shared.snapshots;
-        snapshots.last_try_seconds.store(clock.now_ms() / 1000, Ordering::Relaxed);
-        let form = Form::wanted(shared, clock.now_ms());
-        let head = shared.snapshot_head(hold, clock.now_ms(), form)?;
-        let (to_writer, chunks) = std::sync::mpsc::channel();
-        let key_count =
-            shared.shards.ids().flat_map(|id| &hold.shard(id).dbs).map(|db| db.len() as u64).sum();
-        let saving = Arc::new(Saving::new(
-            to_writer,
-            clock.now_ms(),
-            (shared.changes(), key_count),
-            (form, shared.usage(clock.now_ms() as UnixMs)),
-            shared.threads.len(),
-        ));
-        let writer = Writer::new(shared, Arc::clone(&saving), chunks, head);
-        snapshots.run_writer(&shared.settings, writer)?;
+        let shared = self.shared;
+        let content = shared.content(hold)?;
+        let tell = Box::new(move || shared.tell_of_snapshot());
+        let (saving, writer) =
+            shared.snapshots.begin(shared.save_settings(), &content, shared.changes(), tell)?;
+        shared.snapshots.run_writer(writer, move || processors::place_writer(&shared.settings))?;
         for id in shared.shards.ids() {
             for (number, db) in (0..).zip(&mut hold.shard_mut(id).dbs) {
                 if !db.is_empty() {
@@ -117,7 +104,7 @@ impl ThreadHost {
                 }
             }
         }
-        snapshots.set_current(Some(Arc::clone(&saving)));
+        shared.snapshots.began(&saving);
         shared.tell_of_snapshot();
         saving.close_one();
         tracing::info!("Background saving started");

@@ -13,17 +13,16 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use command::{Garbage, Post, Tx};
-use commands::keys::encoded::Builder;
 use ds::hashing::Seed;
+use encoded::Builder;
 use keyspace::{Config, Db, Kind, Marks, Record, UnixMs, Value, access};
+use persistence::{Names, STATE_AUX};
 use proactor::{Clock, DiskReader};
 use rdb::{FileReader, Item, KeyItem, MANIFEST_MAGIC, Why};
 use script::{FunctionEngine, LibrarySet};
 use shard::{Placement, Ready, ShardId};
 
-use super::aof::{Choice, STATE_AUX, Source};
-use super::lock;
-use super::names::Names;
+use super::aof::{Choice, Source};
 use crate::commands::function::Change;
 use crate::error::Error;
 use crate::message::Message;
@@ -70,7 +69,7 @@ impl Shared {
     /// Prepares for loading what was chosen: if there is anything, the server is loading from now on.
     pub(crate) fn begin_loading(&self, choice: &Choice) {
         self.snapshot_names().remove_leftovers();
-        *lock(&self.snapshots.superseded_aof) = choice.superseded.clone();
+        self.snapshots.set_superseded_aof(choice.superseded.clone());
         if choice.has_data() {
             self.snapshots.progress.begin(self.machine.clock.now_ms());
         }
@@ -142,7 +141,7 @@ impl Shared {
         let Some(mut loaded) = loaded else { return Ok(None) };
         loaded.is_imported = matches!(choice.source, Source::AppendOnly(_));
         if let Some(state) = loaded.superseded_aof.take() {
-            *lock(&self.snapshots.superseded_aof) = Some(state);
+            self.snapshots.set_superseded_aof(Some(state));
         }
         Ok(Some((name, loaded)))
     }

@@ -4,10 +4,10 @@ use std::io::Read;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use persistence::part_name;
 use rdb::{FileReader, FrameReader, Item, MANIFEST_BYTES_MAX, Manifest};
 
 use super::load::{Counted, Others, Target, on_heap_to_serve};
-use super::names;
 use crate::error::Error;
 
 /// What loaders share.
@@ -35,7 +35,7 @@ impl Parts<'_> {
 
     fn read(&self, (number, bytes): (u32, u64)) -> Result<(), Error> {
         let (target, id) = (self.target, self.manifest.id);
-        let name = names::part_name(target.name, id, number);
+        let name = part_name(target.name, id, number);
         let file = target.reader(&name);
         let file =
             file.map_err(|cause| target.error_in(&name, rdb::Error { offset: 0, why: cause.into() }))?;

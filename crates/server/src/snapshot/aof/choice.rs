@@ -24,6 +24,7 @@
 use std::io::{Cursor, Read};
 use std::path::PathBuf;
 
+use persistence::{Names, STATE_AUX, moment, part_name, superseded_before};
 use proactor::Disk;
 use rdb::{FileReader, FrameReader, Item, MANIFEST_BYTES_MAX, MANIFEST_MAGIC, Manifest};
 
@@ -32,10 +33,7 @@ use crate::error::Error;
 use crate::settings::{
     APPENDDIRNAME, APPENDFILENAME, IMPORT_AOF, IMPORT_ASK, IMPORT_NO, IMPORT_YES, SAVE, Settings,
 };
-use crate::snapshot::names::{Names, moment, part_name};
-
-/// The name of what a snapshot says about the append-only file that it supersedes.
-pub(in crate::snapshot) const STATE_AUX: &str = "darter-superseded-aof";
+use crate::snapshot::names;
 
 /// The state where there is no append-only file. To be noted by those who wanted one left aside: their next one must not be.
 const NO_STATE: &str = "none";
@@ -71,13 +69,12 @@ struct Known<'a> {
 impl Choice {
     /// Looks what there is.
     pub(crate) fn at_start(settings: &Settings, disk: &Disk) -> Result<Choice, Error> {
-        let names = Names::of(settings, disk);
+        let names = names(settings, disk);
         let path = names.path(&names.name_to_load());
         let snapshot = disk.has(&path).then_some(path);
         let source = if snapshot.is_some() { Source::Snapshot } else { Source::Nothing };
         let wanted = settings.number(IMPORT_AOF);
-        let ever = disk.read(&state_path(&names)).ok().and_then(|text| String::from_utf8(text).ok());
-        let ever = ever.and_then(|text| text.lines().next().map(str::to_owned));
+        let ever = superseded_before(&names);
         let files = match Files::find(settings, &names) {
             Err(error) if wanted == IMPORT_NO => {
                 tracing::warn!("{error}. It is left aside, because import-aof is no");
@@ -217,20 +214,4 @@ fn state_in<R: Read>(mut snapshot: FileReader<R>) -> Option<String> {
         }
     }
     None
-}
-
-fn state_path(names: &Names) -> PathBuf {
-    names.path(&format!("{}.aof-state", names.pattern()))
-}
-
-/// Notes beside the snapshot, which was just saved, that it supersedes an append-only file in this state.
-pub(in crate::snapshot) fn note_superseding(names: &Names, state: &str) {
-    let path = state_path(names);
-    let text = format!(
-        "{state}\nDarter wrote this: the append-only file of Redis that was in this state is part of its snapshots since then.\n"
-    );
-    let is_noted = names.disk().read(&path).is_ok_and(|old| old == text.as_bytes());
-    if !is_noted && let Err(error) = names.disk().replace(&path, text.as_bytes()) {
-        tracing::warn!("cannot write {}: {error}", path.display());
-    }
 }

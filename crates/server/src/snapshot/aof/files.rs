@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use aof::{MANIFEST_BYTES_MAX, Manifest};
+use persistence::{Names, moment};
 use proactor::Disk;
 use rdb::Checksum;
 
 use crate::error::Error;
 use crate::settings::{APPENDDIRNAME, APPENDFILENAME, Settings};
-use crate::snapshot::names::{Names, moment};
 
 /// Bytes at the end of each file by which it is known: a snapshot ends with its checksum, other files with what came last.
 const KNOWN_BYTES: u64 = 4096;

@@ -8,4 +8,3 @@ mod files;
 mod replay;
 
 pub(crate) use choice::{Choice, Source};
-pub(super) use choice::{STATE_AUX, note_superseding};

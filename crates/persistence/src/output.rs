@@ -13,10 +13,9 @@ use std::path::PathBuf;
 use proactor::{DiskWriter, Open};
 use rdb::{Encoder, Manifest, Style};
 
-use super::names::{Names, part_name};
-use super::saving::{LANES, Saving};
-use crate::settings::{RDB_SAVE_INCREMENTAL_FSYNC, RDBCHECKSUM, SNAPSHOT_FORMAT};
-use crate::shared::Shared;
+use crate::names::{Names, part_name};
+use crate::scribe::{LANES, Saving};
+use crate::snapshots::{Settings, Snapshots};
 
 /// So much is written to a file before the system is told to begin with the writing to disk.
 const SYNCED_BYTES: u64 = 4 * 1024 * 1024;
@@ -24,9 +23,10 @@ const SYNCED_BYTES: u64 = 4 * 1024 * 1024;
 const MANIFEST: u16 = u16::MAX;
 
 /// In which form a snapshot is written.
-#[derive(Clone, Copy)]
-pub(super) struct Form {
-    pub(super) style: Style,
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    /// How values are encoded.
+    pub style: Style,
     /// In Darter's own format: the id of the snapshot. None in Redis'.
     id: Option<u64>,
     /// Files that hold more than one large value after the other: they have the first numbers.
@@ -34,67 +34,71 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// That which the settings ask for.
-    pub(super) fn wanted(shared: &Shared, now_ms: u64) -> Form {
-        let style = shared.snapshot_style();
-        match shared.settings.is_on(SNAPSHOT_FORMAT) {
+    /// That which the settings ask for, of a snapshot that is saved at `now_ms` by a server with so many threads.
+    pub fn wanted(settings: &Settings, now_ms: u64, thread_count: u16) -> Form {
+        let style = settings.style;
+        match settings.has_own_format {
             false => Form { style, id: None, main_count: 1 },
-            true => Form {
-                style,
-                id: Some(shared.snapshot_names().new_id(now_ms)),
-                main_count: shared.threads.len() as u16,
-            },
+            true => Form { style, id: Some(settings.names.new_id(now_ms)), main_count: thread_count },
         }
     }
 
     /// Whether it has parts.
-    pub(super) fn has_parts(self) -> bool {
+    pub(crate) fn has_parts(self) -> bool {
         self.id.is_some()
     }
 
     /// The file for the keys of the shards that are at home on this thread.
-    pub(super) fn file_of(self, thread: u16) -> u16 {
+    pub(crate) fn file_of(self, thread: u16) -> u16 {
         if self.id.is_some() { thread } else { 0 }
     }
 
     /// The file for the large values of this lane, which are numbered from 1 on.
-    pub(super) fn file_of_lane(self, lane: u8) -> u16 {
+    pub(crate) fn file_of_lane(self, lane: u8) -> u16 {
         self.main_count + u16::from(lane) - 1
     }
 }
 
 /// See the head of this file.
-pub(super) struct Output {
-    shared: &'static Shared,
-    /// As it was when the save began, whatever the settings say later.
-    names: Names,
-    pub(super) form: Form,
+pub(crate) struct Output<'a> {
+    snapshots: &'a Snapshots,
+    /// As they were when the save began.
+    settings: Settings,
+    pub(crate) form: Form,
     is_background: bool,
     files: BTreeMap<u16, Encoder<Sink>>,
     /// Parts that have their names.
     named: Vec<PathBuf>,
 }
 
-impl Output {
-    pub(super) fn new(shared: &'static Shared, form: Form, is_background: bool) -> Output {
-        let names = shared.snapshot_names();
-        Output { shared, names, form, is_background, files: BTreeMap::new(), named: Vec::new() }
+impl<'a> Output<'a> {
+    pub(crate) fn new(
+        snapshots: &'a Snapshots,
+        settings: Settings,
+        form: Form,
+        is_background: bool,
+    ) -> Output<'a> {
+        Output { snapshots, settings, form, is_background, files: BTreeMap::new(), named: Vec::new() }
+    }
+
+    fn names(&self) -> &Names {
+        &self.settings.names
     }
 
     fn path(&self, file: u16) -> PathBuf {
-        self.names.temporary_path(self.is_background, file)
+        self.names().temporary_path(self.is_background, file)
     }
 
     /// What writes to the file of this number.
-    pub(super) fn file(&mut self, number: u16) -> io::Result<&mut Encoder<Sink>> {
+    pub(crate) fn file(&mut self, number: u16) -> io::Result<&mut Encoder<Sink>> {
         if !self.files.contains_key(&number) {
             let path = self.path(number);
-            let mut file = DiskWriter::new(self.names.disk().open(&path, Open::Empty)?);
+            let mut file = DiskWriter::new(self.names().disk().open(&path, Open::Empty)?);
             if let Some(id) = self.form.id {
                 file.write_all(&rdb::part_head(id, number.into()))?;
             }
             let is_framed = self.form.id.is_some();
-            let begins_early = self.shared.settings.is_on(RDB_SAVE_INCREMENTAL_FSYNC);
+            let begins_early = self.settings.begins_early;
             let sink = Sink { file, is_framed, begins_early, begun: 0 };
             let encoder = match is_framed {
                 true => Encoder::unsummed(sink, self.form.style),
@@ -106,30 +110,30 @@ impl Output {
     }
 
     /// Makes the files the snapshot, unless `saving` was given up: its length and name.
-    pub(super) fn complete(&mut self, saving: Option<&Saving>) -> io::Result<(u64, String)> {
+    pub(crate) fn complete(&mut self, saving: Option<&Saving>) -> io::Result<(u64, String)> {
         self.file(0)?;
-        let name = self.names.name_at(self.shared.machine.clock.now_ms());
+        let name = self.names().name_at(self.snapshots.clock.now_ms());
         let (bytes, last) = match self.form.id {
             None => (self.put_together()?, 0),
             Some(id) => (self.name_parts(id, &name)?, MANIFEST),
         };
-        let made = self.shared.make_snapshot(&self.names, &self.path(last), &name, saving);
-        if !self.names.disk().has(&self.path(last)) {
+        let made = self.snapshots.make_snapshot(self.names(), &self.path(last), &name, saving);
+        if !self.names().disk().has(&self.path(last)) {
             // Whether that is durable or not, the parts belong to it now.
             self.named.clear();
         }
         made?;
-        self.names.remove_parts(&name, self.form.id);
+        self.names().remove_parts(&name, self.form.id);
         Ok((bytes, name))
     }
 
     /// What did not become the snapshot goes.
-    pub(super) fn discard(&mut self) {
+    pub(crate) fn discard(&mut self) {
         self.files.clear();
         let numbers = (0..=self.form.file_of_lane(LANES)).chain([MANIFEST]);
         for path in numbers.map(|number| self.path(number)).chain(self.named.clone()) {
             // Most are not there.
-            let _ = self.names.disk().remove(&path);
+            let _ = self.names().disk().remove(&path);
         }
     }
 
@@ -141,7 +145,7 @@ impl Output {
             let (lane, piece) = lane.into_piece()?;
             main.append(&mut lane.file.into_reader()?, piece)?;
         }
-        main.end(self.shared.settings.is_on(RDBCHECKSUM))?;
+        main.end(self.settings.has_checksum)?;
         let bytes = main.offset();
         main.finish()?.file.file().sync()?;
         Ok(bytes)
@@ -154,14 +158,14 @@ impl Output {
             let sink = encoder.finish()?;
             sink.file.file().sync()?;
             parts.push((u32::from(number), sink.file.written_bytes()));
-            let path = self.names.path(&part_name(name, id, number.into()));
-            self.names.disk().rename(&self.path(number), &path)?;
+            let path = self.names().path(&part_name(name, id, number.into()));
+            self.names().disk().rename(&self.path(number), &path)?;
             self.named.push(path);
         }
-        self.names.sync()?;
+        self.names().sync()?;
         let bytes: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
         let text = Manifest { id, parts }.encode();
-        let file = self.names.disk().open(&self.path(MANIFEST), Open::Empty)?;
+        let file = self.names().disk().open(&self.path(MANIFEST), Open::Empty)?;
         file.write_all_at(0, text.as_bytes())?;
         file.sync()?;
         Ok(bytes + text.len() as u64)
@@ -169,7 +173,7 @@ impl Output {
 }
 
 /// Where an encoder writes to.
-pub(super) struct Sink {
+pub(crate) struct Sink {
     file: DiskWriter,
     is_framed: bool,
     /// The disk begins before the end, so that the end need not wait for all of it.

@@ -3,51 +3,62 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// See the head of this file.
-#[derive(Default)]
-pub(crate) struct Progress {
+#[derive(Default, Debug)]
+pub struct Progress {
     is_loading: AtomicBool,
     /// Since 1970.
     started_seconds: AtomicU64,
-    pub(super) total_bytes: AtomicU64,
-    pub(super) loaded_bytes: AtomicU64,
+    /// Of the file that is being read.
+    pub total_bytes: AtomicU64,
+    /// What was read of it.
+    pub loaded_bytes: AtomicU64,
     /// The memory that whoever saved used, as the file says.
-    pub(super) used_bytes: AtomicU64,
+    pub used_bytes: AtomicU64,
 }
 
 /// What `INFO` tells of it.
-pub(crate) struct Figures {
-    pub(crate) started_seconds: u64,
-    pub(crate) total_bytes: u64,
-    pub(crate) used_bytes: u64,
-    pub(crate) loaded_bytes: u64,
-    pub(crate) percent: f64,
-    pub(crate) seconds_left: u64,
+#[derive(Debug)]
+pub struct Figures {
+    /// When it began, since 1970.
+    pub started_seconds: u64,
+    /// Of the file.
+    pub total_bytes: u64,
+    /// The memory that whoever saved used.
+    pub used_bytes: u64,
+    /// What was read.
+    pub loaded_bytes: u64,
+    /// The same in percent.
+    pub percent: f64,
+    /// An estimate.
+    pub seconds_left: u64,
 }
 
 impl Progress {
-    pub(super) fn begin(&self, now_ms: u64) {
+    /// The loading begins at `now_ms` since 1970.
+    pub fn begin(&self, now_ms: u64) {
         self.started_seconds.store(now_ms / 1000, Ordering::Relaxed);
         self.is_loading.store(true, Ordering::Relaxed);
     }
 
     /// A file of so many bytes is read from its beginning.
-    pub(super) fn begin_file(&self, total_bytes: u64) {
+    pub fn begin_file(&self, total_bytes: u64) {
         self.total_bytes.store(total_bytes, Ordering::Relaxed);
         self.loaded_bytes.store(0, Ordering::Relaxed);
     }
 
-    pub(super) fn end(&self) {
+    /// The data are there.
+    pub fn end(&self) {
         self.is_loading.store(false, Ordering::Release);
     }
 
     /// Whether the data are not there yet.
     #[inline]
-    pub(crate) fn is_loading(&self) -> bool {
+    pub fn is_loading(&self) -> bool {
         self.is_loading.load(Ordering::Acquire)
     }
 
     /// While it loads.
-    pub(crate) fn figures(&self, now_ms: u64) -> Option<Figures> {
+    pub fn figures(&self, now_ms: u64) -> Option<Figures> {
         let get = |number: &AtomicU64| number.load(Ordering::Relaxed);
         let (total_bytes, loaded_bytes) = (get(&self.total_bytes), get(&self.loaded_bytes));
         let started_seconds = get(&self.started_seconds);

@@ -2,6 +2,10 @@
 //!
 //! Small collections are written as the packed forms that they are in memory, others element by element; what is read is
 //! built element by element with the limits in force, whatever its encoding was.
+//!
+//! Not here: the bytes of the format (`rdb`), and what stands around a value in a file or in a payload.
+
+#![forbid(unsafe_code)]
 
 use std::io::{self, Write};
 
@@ -176,6 +180,7 @@ const NEW_NODE: StreamLimits = StreamLimits { node_bytes_max: 0, node_entries_ma
 const SAME_NODE: StreamLimits = StreamLimits { node_bytes_max: 0, node_entries_max: 0 };
 
 /// A value that is being read.
+#[derive(Debug)]
 pub struct Builder<'c> {
     value: Value,
     config: &'c Config,

@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use commands::keys::encoded::{self, InParts};
-use keyspace::{RecordRef, StrRef, Taken, ValueRef, Witness};
-use rdb::{Encoder, Style};
+use encoded::InParts;
+use keyspace::access::lru_clock;
+use keyspace::{Lfu, Marks, RecordRef, StrRef, Taken, UnixMs, ValueRef, Witness};
+use rdb::{Encoder, Style, ValueType};
 
-use super::output::Form;
-use super::save::{Usage, write_record_head};
+use crate::output::Form;
 
 /// Where tests are to come here, less is much.
 const IS_SMALL: bool = cfg!(debug_assertions);
@@ -36,10 +36,61 @@ const WHOLE_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a part; about 20 us, some more where strings can be compressed.
 const PART_BYTES: u64 = if IS_SMALL { 64 } else { 16 * 1024 };
 /// Large values that are under way at the same time. Lane 0 is for all others.
-pub(super) const LANES: u8 = 16;
+pub(crate) const LANES: u8 = 16;
+
+/// What is saved of how much a key is used: as much as the policy of eviction wants to know.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    /// For how long nobody has used it.
+    pub is_idle_wanted: bool,
+    /// How often it is used, as these figures have it.
+    pub lfu: Option<Lfu>,
+    /// The time of the save.
+    pub now: UnixMs,
+}
+
+impl Usage {
+    /// Writes it before the key.
+    fn encode<W: io::Write>(self, record: RecordRef<'_>, encoder: &mut Encoder<W>) -> io::Result<()> {
+        match self.lfu {
+            Some(lfu) => encoder.frequency(lfu.counter(record.access(), self.now)),
+            None if self.is_idle_wanted => encoder.idle(record.idle_seconds(lru_clock(self.now)).into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Writes everything of a record but the value.
+fn write_record_head<W: io::Write>(
+    record: RecordRef<'_>,
+    value_type: ValueType,
+    usage: Usage,
+    encoder: &mut Encoder<W>,
+) -> io::Result<()> {
+    let marks = record.marks();
+    if marks != Marks::default() {
+        encoder.marks(&marks.to_text())?;
+    }
+    if let Some(expiry) = record.expiry() {
+        encoder.expiry(expiry)?;
+    }
+    usage.encode(record, encoder)?;
+    encoder.value_type(value_type)?;
+    encoder.string(record.key())
+}
+
+/// Writes a record as a whole.
+pub(crate) fn write_record<W: io::Write>(
+    record: RecordRef<'_>,
+    usage: Usage,
+    encoder: &mut Encoder<W>,
+) -> io::Result<()> {
+    write_record_head(record, encoded::value_type(record.value(), encoder.style()), usage, encoder)?;
+    encoded::write(record.value(), encoder)
+}
 
 /// Something for the writer.
-pub(super) enum Chunk {
+pub(crate) enum Chunk {
     /// Encoded entries, or a part of one, for this file.
     Bytes { file: u16, bytes: Vec<u8> },
     /// A string that is still to be encoded, behind its key, for this file.
@@ -53,21 +104,22 @@ pub(super) enum Chunk {
 }
 
 /// A snapshot being saved.
-pub(crate) struct Saving {
+pub struct Saving {
     to_writer: Sender<Chunk>,
     /// In milliseconds since 1970.
-    pub(crate) started_ms: u64,
+    pub started_ms: u64,
     /// How many changes there had been at the cut.
-    pub(crate) changes: u64,
+    pub changes: u64,
     /// Keys at the cut.
-    pub(crate) key_count: u64,
-    pub(crate) keys_done: AtomicU64,
-    pub(super) form: Form,
+    pub key_count: u64,
+    /// Of these, so many were saved.
+    pub keys_done: AtomicU64,
+    pub(crate) form: Form,
     usage: Usage,
     waiting_bytes_max: usize,
     waiting_bytes: AtomicUsize,
     /// The most that ever waited.
-    pub(crate) peak_bytes: AtomicUsize,
+    pub peak_bytes: AtomicUsize,
     /// Why it comes to nothing: what comes from now on is thrown away.
     failure: Mutex<Option<String>>,
     has_failed: AtomicBool,
@@ -80,7 +132,7 @@ pub(crate) struct Saving {
 }
 
 impl Saving {
-    pub(super) fn new(
+    pub(crate) fn new(
         to_writer: Sender<Chunk>,
         started_ms: u64,
         (changes, key_count): (u64, u64),
@@ -108,23 +160,23 @@ impl Saving {
 
     /// Whether so much waits to be written that only what must comes on top.
     #[inline]
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.waiting_bytes.load(Ordering::Relaxed) >= self.waiting_bytes_max && !self.has_failed()
     }
 
     /// So many bytes were written; true if just now there is room again.
-    pub(super) fn note_written(&self, bytes: usize) -> bool {
+    pub(crate) fn note_written(&self, bytes: usize) -> bool {
         let before = self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
         let enough = self.waiting_bytes_max / 2;
         before >= enough && before - bytes < enough
     }
 
-    pub(super) fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
     }
 
     /// It comes to nothing; the first reason counts.
-    pub(super) fn fail(&self, why: String, is_given_up: bool) {
+    pub(crate) fn fail(&self, why: String, is_given_up: bool) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if failure.is_none() {
             *failure = Some(why);
@@ -134,15 +186,15 @@ impl Saving {
     }
 
     /// Why it came to nothing, if it did.
-    pub(super) fn failure(&self) -> Option<String> {
+    pub(crate) fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn is_given_up(&self) -> bool {
+    pub(crate) fn is_given_up(&self) -> bool {
         self.is_given_up.load(Ordering::Relaxed)
     }
 
-    pub(super) fn send(&self, chunk: Chunk) {
+    pub(crate) fn send(&self, chunk: Chunk) {
         let bytes = chunk.waiting_bytes();
         let waiting = self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.peak_bytes.fetch_max(waiting, Ordering::Relaxed);
@@ -151,12 +203,12 @@ impl Saving {
     }
 
     /// Nothing more will come.
-    pub(super) fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         self.send(Chunk::Abandoned);
     }
 
     /// A scribe, or whoever began it, is done.
-    pub(super) fn close_one(&self) {
+    pub fn close_one(&self) {
         if self.open_count.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.send(Chunk::End);
         }
@@ -175,7 +227,7 @@ impl Saving {
 
 impl Chunk {
     /// Bytes that wait in memory with it.
-    pub(super) fn waiting_bytes(&self) -> usize {
+    pub(crate) fn waiting_bytes(&self) -> usize {
         match self {
             Chunk::Bytes { bytes, .. } => bytes.len(),
             Chunk::Text { head, text, .. } => head.len() + text.len(),
@@ -192,7 +244,7 @@ struct Amid {
 }
 
 /// Writes down the records of one database of one shard.
-pub(super) struct Scribe {
+pub struct Scribe {
     saving: Arc<Saving>,
     db: u32,
     /// Where it writes, but for large values.
@@ -225,7 +277,7 @@ fn encode<R>(
 
 impl Scribe {
     /// For this database of a shard that is at home on `thread`.
-    pub(super) fn new(saving: &Arc<Saving>, db: u32, thread: u16) -> Scribe {
+    pub fn new(saving: &Arc<Saving>, db: u32, thread: u16) -> Scribe {
         saving.open_count.fetch_add(1, Ordering::Relaxed);
         let file = saving.form.file_of(thread);
         Scribe { saving: Arc::clone(saving), db, file, chunk: Vec::new(), key_count: 0, amid: None }

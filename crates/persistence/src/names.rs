@@ -6,8 +6,7 @@ use std::time::SystemTime;
 
 use proactor::{Disk, DiskReader};
 
-use super::schedule::date;
-use crate::settings::{DBFILENAME, DIR, Settings};
+use crate::schedule::date;
 
 /// In the name of the snapshot: the time of the save.
 const TIMESTAMP: &str = "{timestamp}";
@@ -15,46 +14,48 @@ const TIMESTAMP: &str = "{timestamp}";
 const PATTERN: &str = "0000-00-00T00-00-00";
 
 /// Where snapshots are, and how they are called: as the settings say at some moment.
-pub(super) struct Names {
+#[derive(Clone, Debug)]
+pub struct Names {
     disk: Disk,
     directory: PathBuf,
     name: String,
 }
 
 impl Names {
-    pub(super) fn of(settings: &Settings, disk: &Disk) -> Names {
-        let directory = settings.text(DIR);
-        let directory = PathBuf::from(if directory.is_empty() { "." } else { &*directory });
-        Names { disk: disk.clone(), directory, name: settings.text(DBFILENAME).to_string() }
+    /// Snapshots in `directory`, the working directory if it is empty, that are called `name`, in which `{timestamp}` stands for
+    /// the time of the save.
+    pub fn new(disk: &Disk, directory: &str, name: &str) -> Names {
+        let directory = PathBuf::from(if directory.is_empty() { "." } else { directory });
+        Names { disk: disk.clone(), directory, name: name.to_owned() }
     }
 
     /// Where all of them are.
-    pub(super) fn disk(&self) -> &Disk {
+    pub fn disk(&self) -> &Disk {
         &self.disk
     }
 
     /// Reads the file of this name.
-    pub(super) fn reader(&self, name: &str) -> io::Result<DiskReader> {
+    pub fn reader(&self, name: &str) -> io::Result<DiskReader> {
         self.disk.reader(&self.path(name))
     }
 
     /// How snapshots are called, with or without the time of the save.
-    pub(super) fn pattern(&self) -> &str {
+    pub fn pattern(&self) -> &str {
         &self.name
     }
 
     /// The path of a file of this name.
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
     /// The name of a snapshot saved at `now_ms`.
-    pub(super) fn name_at(&self, now_ms: u64) -> String {
+    pub fn name_at(&self, now_ms: u64) -> String {
         self.name.replace(TIMESTAMP, &timestamp(now_ms / 1000))
     }
 
     /// The name of the snapshot to be loaded: the newest, where names have timestamps.
-    pub(super) fn name_to_load(&self) -> String {
+    pub fn name_to_load(&self) -> String {
         let Some((before, after)) = self.name.split_once(TIMESTAMP) else { return self.name.clone() };
         let is_one = |file: &String| {
             let time = file.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
@@ -70,7 +71,7 @@ impl Names {
     }
 
     /// Where a file is written that is to become the snapshot, or a part of it: in the background, or while all wait.
-    pub(super) fn temporary_path(&self, is_background: bool, file: u16) -> PathBuf {
+    pub fn temporary_path(&self, is_background: bool, file: u16) -> PathBuf {
         let process = std::process::id();
         self.path(&match (is_background, file) {
             (true, file) => format!("temp-{process}.{file}.rdb"),
@@ -80,7 +81,7 @@ impl Names {
     }
 
     /// An id that no snapshot has, for one that is saved at `now_ms`.
-    pub(super) fn new_id(&self, now_ms: u64) -> u64 {
+    pub fn new_id(&self, now_ms: u64) -> u64 {
         let taken: Vec<u64> = self.present().filter_map(|file| part_of(&file).map(|(_, id)| id)).collect();
         let mut id = now_ms;
         while taken.contains(&id) {
@@ -90,7 +91,7 @@ impl Names {
     }
 
     /// Removes the parts of the snapshot `name` but those with the id `kept`.
-    pub(super) fn remove_parts(&self, name: &str, kept: Option<u64>) {
+    pub fn remove_parts(&self, name: &str, kept: Option<u64>) {
         for file in self.present() {
             if part_of(&file).is_some_and(|(its, id)| its == name && Some(id) != kept) {
                 // If it cannot be removed, the next save tries again.
@@ -100,7 +101,7 @@ impl Names {
     }
 
     /// Removes what servers that are gone have left of saves that came to no end.
-    pub(super) fn remove_leftovers(&self) {
+    pub fn remove_leftovers(&self) {
         for name in self.present() {
             let middle = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb"));
             let Some(process) = middle.and_then(|middle| middle.split('.').next()?.parse::<u32>().ok())
@@ -115,12 +116,12 @@ impl Names {
     }
 
     /// Makes `temporary`, all of which is durable, the file `name` beside it.
-    pub(super) fn rename(&self, temporary: &Path, name: &str) -> io::Result<()> {
+    pub fn rename(&self, temporary: &Path, name: &str) -> io::Result<()> {
         self.disk.put_in_place(temporary, &self.path(name))
     }
 
     /// Makes the names of files durable.
-    pub(super) fn sync(&self) -> io::Result<()> {
+    pub fn sync(&self) -> io::Result<()> {
         self.disk.sync_directory(&self.directory)
     }
 }
@@ -130,7 +131,7 @@ fn digits_as_0(text: &str) -> String {
 }
 
 /// The name of a part of the snapshot `name`.
-pub(super) fn part_name(name: &str, id: u64, number: u32) -> String {
+pub fn part_name(name: &str, id: u64, number: u32) -> String {
     format!("{name}.{id:016x}.{number:04}")
 }
 
@@ -143,7 +144,7 @@ fn part_of(file: &str) -> Option<(&str, u64)> {
 }
 
 /// A point in time for people.
-pub(super) fn moment(time: SystemTime) -> String {
+pub fn moment(time: SystemTime) -> String {
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let text = timestamp(seconds);
     let (day, time) = text.split_once('T').expect("a timestamp has both");

@@ -8,7 +8,7 @@ const FIELDS: [(u32, u32); 5] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 7)];
 
 /// When snapshots are saved.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Schedule {
+pub struct Schedule {
     /// The numbers of each field, as bits.
     fields: [u64; 5],
     /// Whether the day of the month and that of the week are `*`.
@@ -17,7 +17,7 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     /// The schedule that `text` describes; the error says what is wrong.
-    pub(crate) fn parse(text: &str) -> Result<Schedule, String> {
+    pub fn parse(text: &str) -> Result<Schedule, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         if words.len() != FIELDS.len() {
             return Err("five fields are needed: minute, hour, day, month and day of the week".to_owned());
@@ -34,7 +34,7 @@ impl Schedule {
     }
 
     /// Whether it names the minute of this second since 1970.
-    pub(crate) fn is_due(&self, seconds: u64) -> bool {
+    pub fn is_due(&self, seconds: u64) -> bool {
         let day = seconds / 86_400;
         let (_, month, day_of_month) = date(day);
         // The first day was a Thursday.
@@ -65,7 +65,7 @@ fn bits(item: &str, min: u32, max: u32) -> Option<u64> {
 }
 
 /// Year, month and day of a day since 1970. (Hinnant: "chrono-compatible low-level date algorithms".)
-pub(super) fn date(day: u64) -> (u64, u64, u64) {
+pub(crate) fn date(day: u64) -> (u64, u64, u64) {
     let shifted = day + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;

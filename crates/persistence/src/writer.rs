@@ -7,9 +7,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
-use super::output::Output;
-use super::saving::{Chunk, Saving};
-use crate::shared::Shared;
+use crate::output::Output;
+use crate::scribe::{Chunk, Saving};
+use crate::snapshots::{Settings, Snapshots};
 
 /// What a writer has done that the simulation lets run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,29 +22,34 @@ pub enum WriterStep {
     Ended,
 }
 
+/// Called when there is room again for what is to be written, and when it is over.
+pub type Tell = Box<dyn Fn() + Send>;
+
 /// See the head of this file.
-pub(crate) struct Writer {
-    shared: &'static Shared,
+pub struct Writer {
+    snapshots: &'static Snapshots,
+    tell: Tell,
     saving: Arc<Saving>,
     chunks: Receiver<Chunk>,
-    output: Output,
+    output: Output<'static>,
     /// What begins the first file, until it was written: the header, and how many keys there are.
     head: Vec<u8>,
 }
 
 impl Writer {
-    pub(super) fn new(
-        shared: &'static Shared,
-        saving: Arc<Saving>,
-        chunks: Receiver<Chunk>,
+    pub(crate) fn new(
+        snapshots: &'static Snapshots,
+        settings: Settings,
+        (saving, chunks): (Arc<Saving>, Receiver<Chunk>),
         head: Vec<u8>,
+        tell: Tell,
     ) -> Writer {
-        let output = Output::new(shared, saving.form, true);
-        Writer { shared, saving, chunks, output, head }
+        let output = Output::new(snapshots, settings, saving.form, true);
+        Writer { snapshots, tell, saving, chunks, output, head }
     }
 
     /// Writes everything that comes, to the end.
-    pub(super) fn run(mut self) {
+    pub fn run(mut self) {
         loop {
             let chunk = self.chunks.recv().unwrap_or(Chunk::Abandoned);
             if self.take(chunk) {
@@ -54,7 +59,7 @@ impl Writer {
     }
 
     /// Writes the next chunk, if it has come.
-    pub(crate) fn step(&mut self) -> WriterStep {
+    pub fn step(&mut self) -> WriterStep {
         let chunk = match self.chunks.try_recv() {
             Ok(chunk) => chunk,
             Err(TryRecvError::Empty) => return WriterStep::Waits,
@@ -79,7 +84,7 @@ impl Writer {
         if is_last {
             self.finish();
         } else if self.saving.note_written(bytes) {
-            self.shared.tell_of_snapshot();
+            (self.tell)();
         }
         is_last
     }
@@ -106,6 +111,7 @@ impl Writer {
             None => self.output.complete(Some(&self.saving)).map_err(|error| error.to_string()),
         };
         self.output.discard();
-        self.shared.end_background_save(&self.saving, saved);
+        self.snapshots.end_background_save(&self.saving, saved);
+        (self.tell)();
     }
 }

@@ -1,0 +1,33 @@
+//! Snapshots on disk: how they are saved, and what is known of them.
+//!
+//! What it needs is passed in: the settings as they are when a save begins ([`Settings`]), the disk (in [`Names`]), the clock, and the
+//! databases of the shards, which whoever calls has entered. It knows no threads of a server and sends no messages.
+//!
+//! ```text
+//!   Snapshots::save   all shards are held       databases ─────────────────────────────▶ Output ──▶ files
+//!   Snapshots::begin  only for the cut          databases ── Scribe ── Chunk ──▶ Writer ──▶ Output ──▶ files
+//! ```
+//!
+//! Invariant: until a new snapshot is durable and has its name, the one before is there, and whatever goes wrong leaves it (`output.rs`).
+//!
+//! Not here: the bytes of values (`encoded`) and of files (`rdb`), reading, and who saves when.
+
+#![forbid(unsafe_code)]
+
+mod names;
+mod output;
+mod progress;
+mod schedule;
+mod scribe;
+mod snapshots;
+mod superseded;
+mod writer;
+
+pub use names::{Names, moment, part_name};
+pub use output::Form;
+pub use progress::{Figures, Progress};
+pub use schedule::Schedule;
+pub use scribe::{Saving, Scribe, Usage};
+pub use snapshots::{Content, Saved, Settings, Snapshots};
+pub use superseded::{STATE_AUX, superseded_before};
+pub use writer::{Tell, Writer, WriterStep};

@@ -1,0 +1,407 @@
+//! What is known of the snapshots of a server, and how one is saved.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use keyspace::Db;
+use proactor::Clock;
+use rdb::{Encoder, Style};
+
+use crate::names::Names;
+use crate::output::{Form, Output};
+use crate::progress::Progress;
+use crate::scribe::{Chunk, Saving, Usage, write_record};
+use crate::superseded;
+use crate::writer::{Tell, Writer};
+
+/// How long a save waits for the room of one that it overtakes.
+const ROOM_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the settings say of a save, as it begins, whatever they say later.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it goes, and its name.
+    pub names: Names,
+    /// How values are encoded.
+    pub style: Style,
+    /// In Darter's own format, in several files; in Redis' otherwise.
+    pub has_own_format: bool,
+    /// A file of Redis' format ends with its checksum.
+    pub has_checksum: bool,
+    /// The disk begins to write before the end.
+    pub begins_early: bool,
+}
+
+/// What is to be saved.
+pub struct Content<'a> {
+    /// The databases of each shard, and the thread at which it is at home.
+    pub shards: Vec<(u16, &'a [Db])>,
+    /// How many threads there are.
+    pub thread_count: u16,
+    /// What is to be saved of how much keys are used.
+    pub usage: Usage,
+    /// What stands before the keys, encoded: what is said of the snapshot, and libraries.
+    pub about: Vec<u8>,
+}
+
+/// A snapshot that was saved while all waited.
+#[derive(Debug)]
+pub struct Saved {
+    /// Its length.
+    pub bytes: u64,
+    /// Its name.
+    pub name: String,
+    /// How long it took.
+    pub took_ms: u64,
+}
+
+impl Content<'_> {
+    fn database_count(&self) -> usize {
+        self.shards.first().map_or(0, |(_, dbs)| dbs.len())
+    }
+
+    fn key_count(&self) -> u64 {
+        self.shards.iter().flat_map(|(_, dbs)| *dbs).map(|db| db.len() as u64).sum()
+    }
+
+    /// What a snapshot begins with: the header, what is said of it, and how many keys there are.
+    fn head(&self, form: Form) -> io::Result<Vec<u8>> {
+        let mut encoder = Encoder::of_chunks(form.style);
+        if !form.has_parts() {
+            encoder.header()?;
+        }
+        encoder.bytes(&self.about)?;
+        for db in 0..self.database_count() {
+            let parts = || self.shards.iter().map(|(_, dbs)| &dbs[db]);
+            let key_count: usize = parts().map(|part| part.len()).sum();
+            if key_count > 0 {
+                let volatile_count: usize = parts().map(|part| part.volatile_len()).sum();
+                encoder.database(db as u32, key_count as u64, volatile_count as u64)?;
+            }
+        }
+        encoder.finish()
+    }
+}
+
+/// What is known of snapshots.
+pub struct Snapshots {
+    pub(crate) clock: Clock,
+    /// In seconds since 1970: of the last save, or of the start.
+    last_save_seconds: AtomicU64,
+    /// How many changes there had been at the last save, or when the snapshot was loaded.
+    changes_saved: AtomicU64,
+    /// Saves that succeeded.
+    pub save_count: AtomicU64,
+    /// Whether the last save did not.
+    pub last_failed: AtomicBool,
+    /// Of the snapshot that was loaded last.
+    pub loaded_key_count: AtomicU64,
+    /// Keys that it had and that were due.
+    pub expired_key_count: AtomicU64,
+    /// Of the loading at the start.
+    pub progress: Progress,
+    /// Keys that a save while all wait has written, and all there are; 0 of 0 if there is no such save.
+    keys_written: AtomicU64,
+    keys_to_write: AtomicU64,
+    /// The one that is being saved in the background.
+    current: Mutex<Option<Arc<Saving>>>,
+    is_cutting: AtomicBool,
+    /// The thread of the writer that was started last.
+    writer: Mutex<Option<JoinHandle<()>>>,
+    /// Writers do not get threads, but are taken by the simulation, which lets them run.
+    is_simulated: bool,
+    simulated_writer: Mutex<Option<Writer>>,
+    /// The state of the append-only file that snapshots supersede.
+    superseded_aof: Mutex<Option<String>>,
+    /// Held while a file becomes the snapshot, so that none does that was given up.
+    renaming: Mutex<()>,
+    /// Somebody wants a save in the background as soon as possible.
+    pub is_scheduled: AtomicBool,
+    /// When the last one began, in seconds since 1970.
+    pub last_try_seconds: AtomicU64,
+    /// When it was last looked whether one is due, in seconds since 1970.
+    pub looked_at_seconds: AtomicU64,
+    /// How long the last one took; -1 if there was none.
+    pub last_took_seconds: AtomicI64,
+    /// The most that waited in memory to be written in the last one.
+    pub last_peak_bytes: AtomicU64,
+}
+
+impl Snapshots {
+    /// None so far.
+    pub fn new(clock: Clock, is_simulated: bool) -> Snapshots {
+        Snapshots {
+            last_save_seconds: AtomicU64::new(clock.now_ms() / 1000),
+            clock,
+            changes_saved: AtomicU64::new(0),
+            save_count: AtomicU64::new(0),
+            last_failed: AtomicBool::new(false),
+            loaded_key_count: AtomicU64::new(0),
+            expired_key_count: AtomicU64::new(0),
+            progress: Progress::default(),
+            keys_written: AtomicU64::new(0),
+            keys_to_write: AtomicU64::new(0),
+            current: Mutex::default(),
+            is_cutting: AtomicBool::new(false),
+            writer: Mutex::default(),
+            is_simulated,
+            simulated_writer: Mutex::default(),
+            superseded_aof: Mutex::default(),
+            renaming: Mutex::default(),
+            is_scheduled: AtomicBool::new(false),
+            last_try_seconds: AtomicU64::new(0),
+            looked_at_seconds: AtomicU64::new(0),
+            last_took_seconds: AtomicI64::new(-1),
+            last_peak_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Saves a snapshot; all shards are entered, and `changes` is how many there were. What is being saved in the background is given
+    /// up: it is older. `is_aborted` says whether it is not wanted any more.
+    pub fn save(
+        &self,
+        settings: Settings,
+        content: &Content<'_>,
+        changes: u64,
+        is_aborted: &dyn Fn() -> bool,
+    ) -> io::Result<Saved> {
+        self.give_up("another save overtook it");
+        if !self.is_simulated {
+            self.await_room();
+        }
+        let started_ms = self.clock.now_ms();
+        let form = Form::wanted(&settings, started_ms, content.thread_count);
+        let mut output = Output::new(self, settings, form, false);
+        let saved = self.write(content, &mut output, is_aborted).and_then(|()| output.complete(None));
+        output.discard();
+        self.keys_to_write.store(0, Ordering::Relaxed);
+        let (bytes, name) = saved?;
+        let now_ms = self.clock.now_ms();
+        self.note_success(changes, now_ms);
+        Ok(Saved { bytes, name, took_ms: now_ms.saturating_sub(started_ms) })
+    }
+
+    /// Writes everything to the files of `output`.
+    fn write(
+        &self,
+        content: &Content<'_>,
+        output: &mut Output<'_>,
+        is_aborted: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
+        let head = content.head(output.form)?;
+        output.file(0)?.bytes(&head)?;
+        self.keys_written.store(0, Ordering::Relaxed);
+        self.keys_to_write.store(content.key_count(), Ordering::Relaxed);
+        for db in 0..content.database_count() {
+            for (thread, dbs) in &content.shards {
+                if is_aborted() {
+                    return Err(io::Error::other("the shutdown that it was for was aborted"));
+                }
+                let (part, file) = (&dbs[db], output.form.file_of(*thread));
+                let encoder = output.file(file)?;
+                if !part.is_empty() {
+                    encoder.select(db as u32)?;
+                    part.iter().try_for_each(|record| write_record(record, content.usage, encoder))?;
+                    self.keys_written.fetch_add(part.len() as u64, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Prepares to save in the background what is there now: all shards are entered, and no other save is under way. The writer is to be
+    /// run ([`run_writer`](Self::run_writer)), each database that has keys needs a scribe, and then [`began`](Self::began) is called.
+    pub fn begin(
+        &'static self,
+        settings: Settings,
+        content: &Content<'_>,
+        changes: u64,
+        tell: Tell,
+    ) -> io::Result<(Arc<Saving>, Writer)> {
+        let now_ms = self.clock.now_ms();
+        self.last_try_seconds.store(now_ms / 1000, Ordering::Relaxed);
+        let form = Form::wanted(&settings, now_ms, content.thread_count);
+        let head = content.head(form)?;
+        let (to_writer, chunks) = channel();
+        let counts = (changes, content.key_count());
+        let threads = content.thread_count.into();
+        let saving = Arc::new(Saving::new(to_writer, now_ms, counts, (form, content.usage), threads));
+        let writer = Writer::new(self, settings, (Arc::clone(&saving), chunks), head, tell);
+        Ok((saving, writer))
+    }
+
+    /// All databases that have keys have their scribes. Whoever calls ends with [`Saving::close_one`].
+    pub fn began(&self, saving: &Arc<Saving>) {
+        self.set_current(Some(Arc::clone(saving)));
+    }
+
+    /// The one that is being saved in the background.
+    pub fn current(&self) -> Option<Arc<Saving>> {
+        lock(&self.current).clone()
+    }
+
+    fn set_current(&self, saving: Option<Arc<Saving>>) {
+        self.is_cutting.store(saving.is_some(), Ordering::Relaxed);
+        *lock(&self.current) = saving;
+    }
+
+    /// Whether there may be a record that has to be saved before it changes. Who holds a shard knows it for certain.
+    #[inline]
+    pub fn is_cutting(&self) -> bool {
+        self.is_cutting.load(Ordering::Relaxed)
+    }
+
+    /// Runs a writer on a thread of its own, which begins with `prepare`.
+    pub fn run_writer(&self, writer: Writer, prepare: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        if self.is_simulated {
+            *lock(&self.simulated_writer) = Some(writer);
+            return Ok(());
+        }
+        let work = move || {
+            prepare();
+            writer.run();
+        };
+        let started = std::thread::Builder::new().name("snapshot".to_owned()).spawn(work)?;
+        *lock(&self.writer) = Some(started);
+        Ok(())
+    }
+
+    /// A writer that was begun, for the simulation.
+    pub fn take_simulated_writer(&self) -> Option<Writer> {
+        lock(&self.simulated_writer).take()
+    }
+
+    /// Has the snapshot stay as it is for so long. That may be long: somebody may be writing to the disk.
+    fn lock_renaming(&self) -> MutexGuard<'_, ()> {
+        loop {
+            match self.renaming.try_lock() {
+                Ok(renaming) => return renaming,
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                // All simulated threads are one: whoever has the lock must run.
+                Err(TryLockError::WouldBlock) if self.is_simulated => shard::pause(),
+                Err(TryLockError::WouldBlock) => return lock(&self.renaming),
+            }
+        }
+    }
+
+    /// Makes `temporary` the snapshot of this name, unless `saving` was given up.
+    pub(crate) fn make_snapshot(
+        &self,
+        names: &Names,
+        temporary: &Path,
+        name: &str,
+        saving: Option<&Saving>,
+    ) -> io::Result<()> {
+        let _nobody_else = self.lock_renaming();
+        if let Some(why) = saving.and_then(Saving::failure) {
+            return Err(io::Error::other(why));
+        }
+        names.rename(temporary, name)?;
+        if let Some(state) = self.superseded_aof() {
+            superseded::note(names, &state);
+        }
+        Ok(())
+    }
+
+    /// A save in the background is over: its length and name, or why it came to nothing.
+    pub(crate) fn end_background_save(&self, saving: &Saving, saved: Result<(u64, String), String>) {
+        let now_ms = self.clock.now_ms();
+        let took_ms = now_ms.saturating_sub(saving.started_ms);
+        let peak_bytes = saving.peak_bytes.load(Ordering::Relaxed) as u64;
+        match saved {
+            Ok((bytes, name)) => {
+                tracing::info!(
+                    "DB saved on disk: {bytes} bytes in {name}, {took_ms} ms, {peak_bytes} bytes waited at most"
+                );
+                tracing::info!("Background saving terminated with success");
+                self.note_success(saving.changes, now_ms);
+            }
+            Err(why) if saving.is_given_up() => tracing::warn!("Background saving given up: {why}"),
+            Err(why) => self.note_failure(&why),
+        }
+        self.last_took_seconds.store((took_ms / 1000) as i64, Ordering::Relaxed);
+        self.last_peak_bytes.store(peak_bytes, Ordering::Relaxed);
+        self.set_current(None);
+    }
+
+    fn note_success(&self, changes: u64, now_ms: u64) {
+        self.note_saved(changes);
+        self.last_save_seconds.store(now_ms / 1000, Ordering::Relaxed);
+        self.save_count.fetch_add(1, Ordering::Relaxed);
+        self.last_failed.store(false, Ordering::Relaxed);
+    }
+
+    /// The last save in the background failed, for this reason.
+    pub fn note_failure(&self, why: &str) {
+        tracing::warn!("Background saving error: {why}");
+        self.last_failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Gives up what is being saved in the background: from here on it does not become the snapshot.
+    pub fn give_up(&self, why: &str) {
+        let _nobody_renames = self.lock_renaming();
+        if let Some(saving) = self.current() {
+            saving.fail(why.to_owned(), true);
+        }
+    }
+
+    /// Waits, though not for ever, until what was given up takes no room on the disk any more.
+    fn await_room(&self) {
+        if let Some(saving) = self.current() {
+            let (waiting, is_gone) = channel();
+            saving.send(Chunk::GivenUp(waiting));
+            // Nothing is ever sent: it is over when the writer drops its end.
+            let _ = is_gone.recv_timeout(ROOM_PATIENCE);
+        }
+    }
+
+    /// Ends the writer of a server whose threads have ended.
+    pub fn end_writer(&self) {
+        self.give_up("the server ends");
+        self.current().into_iter().for_each(|saving| saving.abandon());
+        if let Some(writer) = lock(&self.writer).take() {
+            // If it panicked, it said so.
+            let _ = writer.join();
+        }
+    }
+
+    /// The state of the append-only file that snapshots supersede.
+    pub fn superseded_aof(&self) -> Option<String> {
+        lock(&self.superseded_aof).clone()
+    }
+
+    /// From now on snapshots supersede an append-only file in this state.
+    pub fn set_superseded_aof(&self, state: Option<String>) {
+        *lock(&self.superseded_aof) = state;
+    }
+
+    /// When the last save was done, in seconds since 1970; when the server started before there was one.
+    pub fn last_save_seconds(&self) -> u64 {
+        self.last_save_seconds.load(Ordering::Relaxed)
+    }
+
+    /// How many of `changes` in all came after the last save, or none if they were counted before it.
+    pub fn changes_since(&self, changes: u64) -> u64 {
+        changes.saturating_sub(self.changes_saved.load(Ordering::Relaxed))
+    }
+
+    /// Takes note that all of `changes` are on disk.
+    pub fn note_saved(&self, changes: u64) {
+        self.changes_saved.store(changes, Ordering::Relaxed);
+    }
+
+    /// How many percent of the keys a save while all wait has written, if there is one.
+    pub fn save_percent(&self) -> Option<f64> {
+        let all = self.keys_to_write.load(Ordering::Relaxed);
+        (all > 0).then(|| self.keys_written.load(Ordering::Relaxed) as f64 * 100.0 / all as f64)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

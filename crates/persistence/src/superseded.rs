@@ -1,0 +1,31 @@
+//! Which append-only file of Redis snapshots supersede: its state stands in each of them ([`STATE_AUX`]), and beside them in
+//! a file that remains when Redis overwrites the snapshot.
+
+use std::path::PathBuf;
+
+use crate::names::Names;
+
+/// The name of what a snapshot says about the append-only file that it supersedes.
+pub const STATE_AUX: &str = "darter-superseded-aof";
+
+fn state_path(names: &Names) -> PathBuf {
+    names.path(&format!("{}.aof-state", names.pattern()))
+}
+
+/// The state that a snapshot of these names was ever noted to supersede.
+pub fn superseded_before(names: &Names) -> Option<String> {
+    let text = String::from_utf8(names.disk().read(&state_path(names)).ok()?).ok()?;
+    text.lines().next().map(str::to_owned)
+}
+
+/// Notes beside the snapshot, which was just saved, that it supersedes an append-only file in this state.
+pub(crate) fn note(names: &Names, state: &str) {
+    let path = state_path(names);
+    let text = format!(
+        "{state}\nDarter wrote this: the append-only file of Redis that was in this state is part of its snapshots since then.\n"
+    );
+    let is_noted = names.disk().read(&path).is_ok_and(|old| old == text.as_bytes());
+    if !is_noted && let Err(error) = names.disk().replace(&path, text.as_bytes()) {
+        tracing::warn!("cannot write {}: {error}", path.display());
+    }
+}

@@ -109,12 +109,7 @@ fn bind_patiently(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> 
 }
 
 fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
-    let domain = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    let fd = sys::stream_socket(domain)?;
-    sys::set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
-    if address.is_ipv6() {
-        sys::set_option(fd.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
-    }
+    let fd = sys::stream_socket(address)?;
     sys::bind(fd.as_fd(), address)?;
     sys::listen(fd.as_fd(), backlog)?;
     Ok(fd.into())

@@ -90,11 +90,8 @@ impl Socket {
     /// on Unix sockets.
     pub fn set_keepalive(&self, idle: Duration) -> io::Result<()> {
         let Some(fd) = self.tcp_fd() else { return Ok(()) };
-        let idle_s = i32::try_from(idle.as_secs()).unwrap_or(i32::MAX).max(1);
-        sys::set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
-        sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, idle_s)?;
-        sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, (idle_s / 3).max(1))?;
-        sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3)
+        let idle_s = idle.as_secs().clamp(1, i32::MAX as u64);
+        sys::keep_alive(fd, Duration::from_secs(idle_s), Duration::from_secs((idle_s / 3).max(1)), 3)
     }
 
     fn tcp_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -1,33 +1,30 @@
 //! What the server asks of the operating system beside I/O: limits, signals, resource usage.
 //!
-//! Each is a thin, safe shell around one system call.
+//! Each is a thin, safe shell around one system call, by rustix where it has it. Signals are blocked in every thread, and one
+//! waits for them: so nothing is ever interrupted, which no handler that a crate installs can promise.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
+use rustix::process::{Resource, Rlimit, getpid, getrlimit, kill_process, setrlimit};
+
 /// Raises the limit of open files to `wanted`, or as near as the system allows; returns the limit that holds.
 pub(crate) fn raise_file_limit(wanted: u64) -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a valid place for the answer.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
-        return wanted;
-    }
-    if limit.rlim_cur >= wanted {
-        return limit.rlim_cur;
-    }
-    let attempts = [
-        libc::rlimit { rlim_cur: wanted, rlim_max: limit.rlim_max.max(wanted) },
-        libc::rlimit { rlim_cur: wanted.min(limit.rlim_max), rlim_max: limit.rlim_max },
-    ];
-    for attempt in attempts {
-        // SAFETY: `attempt` is a valid limit that the call only reads.
-        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const attempt) } == 0 {
-            return attempt.rlim_cur;
+    let limit = getrlimit(Resource::Nofile);
+    // None is without limit.
+    let Some(current) = limit.current.filter(|current| *current < wanted) else {
+        return limit.current.unwrap_or(u64::MAX);
+    };
+    let maximum = limit.maximum.unwrap_or(u64::MAX);
+    for (current, maximum) in [(wanted, maximum.max(wanted)), (wanted.min(maximum), maximum)] {
+        let maximum = limit.maximum.and(Some(maximum));
+        if setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum }).is_ok() {
+            return current;
         }
     }
-    limit.rlim_cur
+    current
 }
 
 /// Makes a second process, which goes on from here; true in the new one. There must be one thread only.
@@ -41,9 +38,8 @@ pub(crate) fn fork() -> io::Result<bool> {
 
 /// Sees to it that memory never comes in huge pages.
 pub(crate) fn disable_huge_pages() {
-    let (disable, unused): (libc::c_ulong, libc::c_ulong) = (1, 0);
-    // SAFETY: no pointers. Where the kernel does not know the call, huge pages stay as they are.
-    unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, disable, unused, unused, unused) };
+    // Where the kernel does not know the call, huge pages stay as they are.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
 /// A signal that a server obeys.
@@ -92,8 +88,8 @@ pub(crate) fn wait_for_signal() -> Signal {
 
 /// Stops this process until somebody lets it go on: how upstart is told that a service is ready.
 pub(crate) fn stop_oneself() {
-    // SAFETY: no pointers; the signal exists.
-    unsafe { libc::raise(libc::SIGSTOP) };
+    // It cannot fail: the process exists, and may send itself signals.
+    let _ = kill_process(getpid(), rustix::process::Signal::STOP);
 }
 
 /// Processor time in seconds.
@@ -120,19 +116,13 @@ pub(crate) fn cpu_time(whose: libc::c_int) -> CpuTime {
 pub(crate) fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = statm.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
-    pages * page_bytes()
+    pages * rustix::param::page_size() as u64
 }
 
 /// Physical memory of the machine in bytes.
 pub(crate) fn machine_bytes() -> u64 {
-    // SAFETY: no pointers.
-    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
-    u64::try_from(pages).unwrap_or(0) * page_bytes()
-}
-
-fn page_bytes() -> u64 {
-    // SAFETY: no pointers.
-    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+    let system = rustix::system::sysinfo();
+    system.totalram as u64 * u64::from(system.mem_unit)
 }
 
 /// Name, release and machine of the operating system.

@@ -6,5 +6,6 @@ pub(crate) mod accounting;
 pub(crate) mod latency_monitor;
 pub(crate) mod monitors;
 pub(crate) mod observed;
+pub(crate) mod peaks;
 pub(crate) mod slow_log;
 pub(crate) mod stats;

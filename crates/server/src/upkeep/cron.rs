@@ -1,19 +1,22 @@
 //! When background work is due: every turn, every round of a tenth of a second, every second.
 //!
-//! Not here: the work, each kind of which has its place (`expiry.rs`, `eviction/`, `defrag.rs`, `garbage.rs`, `snapshot/`).
+//! Not here: the work (`background.rs` has the order of it).
 
-use crate::thread::Thread;
-use crate::upkeep::eviction::RecentPeaks;
-use crate::upkeep::expiry::Round;
+use crate::observe::peaks::RecentPeaks;
 
 /// Between two rounds over the shards at home here.
 const ROUND_MS: u64 = 100;
-/// Pieces of large values and databases freed in one turn.
-const GARBAGE_SLICES_PER_TURN: usize = 4;
-/// Of `maxmemory`, one part in so many may be kept without anything in it.
-const KEPT_PART: u64 = 64;
 /// Blocks that other threads freed come within a few rounds.
 const PURGES_AGAIN: u32 = 5;
+
+/// What is due in a turn, beside what is done in every one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Due {
+    /// The work of a round over the shards at home.
+    pub(super) is_round: bool,
+    /// In this round, the work of a second.
+    pub(super) is_second: bool,
+}
 
 /// When background work is due.
 #[derive(Debug)]
@@ -42,6 +45,32 @@ impl Cron {
         }
     }
 
+    /// What is due at `now_ms` on the monotonic clock, which is then not due again for a while.
+    pub(super) fn begin_turn(&mut self, now_ms: u64) -> Due {
+        self.purge.advance();
+        let is_round = now_ms >= self.next_round_ms;
+        if is_round {
+            self.next_round_ms = now_ms + ROUND_MS;
+        }
+        let is_second = is_round && now_ms >= self.next_second_ms;
+        if is_second {
+            self.next_second_ms = now_ms + 1000;
+        }
+        Due { is_round, is_second }
+    }
+
+    /// In a round: gives freed memory back, if it is time. The first thread does so for what belongs to none.
+    pub(super) fn purge(&mut self, now_ms: u64, is_first_thread: bool) {
+        if self.purges_left > 0 {
+            self.purges_left -= 1;
+            heap::purge_at_once();
+        }
+        if now_ms >= self.next_purge_ms {
+            self.next_purge_ms = now_ms + heap::ROUND_MS;
+            self.purge.begin(is_first_thread);
+        }
+    }
+
     /// Lets memory go again that other threads are about to send here.
     pub(crate) fn purge_again(&mut self) {
         self.purges_left = PURGES_AGAIN;
@@ -53,66 +82,18 @@ impl Cron {
     }
 }
 
-impl Thread {
-    /// Does the background work that is due.
-    pub(crate) fn background(&mut self) {
-        for _ in 0..GARBAGE_SLICES_PER_TURN {
-            if !self.host.free_slice() {
-                break;
-            }
-        }
-        self.save_slice();
-        let now_ms = self.host.now_ms;
-        self.host.cron.purge.advance();
-        let is_round = now_ms >= self.host.cron.next_round_ms;
-        self.make_room_in_background(is_round);
-        self.defragment(is_round);
-        if !is_round {
-            return;
-        }
-        self.host.cron.next_round_ms = now_ms + ROUND_MS;
-        self.look_at_unread();
-        // So that deleted libraries go also where no function is called any more.
-        self.host.renew_libraries();
-        if self.host.id == 0 {
-            self.host.shared.sample(now_ms);
-            self.flush_if_due();
-            self.save_if_due();
-            if now_ms >= self.host.cron.next_second_ms {
-                crate::process::log::follow();
-            }
-            let limit = self.host.shared.settings.memory_bytes_max();
-            heap::keep_at_most((limit > 0).then_some(limit / KEPT_PART));
-        }
-        if self.host.cron.purges_left > 0 {
-            self.host.cron.purges_left -= 1;
-            heap::purge_at_once();
-        }
-        if now_ms >= self.host.cron.next_purge_ms {
-            self.host.cron.next_purge_ms = now_ms + heap::ROUND_MS;
-            self.host.cron.purge.begin(self.host.id == 0);
-        }
-        let may_expire = self.host.shared.active_expire.load(std::sync::atomic::Ordering::Relaxed);
-        if may_expire && !self.host.pausing.is_on() {
-            self.expire();
-        }
-        let is_second = now_ms >= self.host.cron.next_second_ms;
-        self.look_at_client_memory(is_second);
-        if is_second {
-            self.host.cron.next_second_ms = now_ms + 1000;
-            self.each_second();
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// A round over the shards at home here.
-    fn expire(&mut self) {
-        let started = self.host.driver.clock().ticks();
-        let (shards, own) = (&self.host.shared.shards, self.host.id);
-        let round = Round::over(shards.ids().filter(|id| shards.home(*id) == own), self);
-        self.post_all();
-        round.note(self.host.stats());
-        let clock = self.host.driver.clock();
-        let ns = clock.ticks_to_ns(started, clock.ticks());
-        self.host.note_latency("expire-cycle", ns);
+    #[test]
+    fn rounds_are_a_tenth_of_a_second_apart_and_late_ones_are_not_made_up_for() {
+        let mut cron = Cron::new(3);
+        let due = [2, 3, 50, 102, 103, 500, 599, 600, 1100, 1203].map(|now_ms| cron.begin_turn(now_ms));
+        let rounds = due.map(|due| due.is_round);
+        assert_eq!(rounds, [false, true, false, false, true, true, false, true, true, true]);
+        let seconds = due.map(|due| due.is_second);
+        assert_eq!(seconds, [false, true, false, false, false, false, false, false, true, false]);
+        assert_eq!(cron.next_ms(), Some(1303));
     }
 }

@@ -28,16 +28,17 @@ use heap::Emptying;
 use proactor::Clock;
 use shard::ShardId;
 
+use crate::observe::stats::ThreadStats;
 use crate::settings::{
     ACTIVE_DEFRAG_CYCLE_MAX, ACTIVE_DEFRAG_CYCLE_MIN, ACTIVE_DEFRAG_IGNORE_BYTES,
     ACTIVE_DEFRAG_THRESHOLD_LOWER, ACTIVE_DEFRAG_THRESHOLD_UPPER, ACTIVEDEFRAG, Settings,
 };
-use crate::thread::{Thread, ThreadHost};
+use crate::upkeep::Visits;
 
 /// A slice of work, during which shards are held, one at a time.
 const SLICE_NS: u64 = 100_000;
 /// Slices that come late, because a turn took long, are made up for as far as they were due within this time.
-const CREDIT_NS: u64 = 6_000_000;
+pub(super) const CREDIT_NS: u64 = 6_000_000;
 /// Between two passes; twice as long each time if the last one has not helped.
 const PAUSE_NS: u64 = 100_000_000;
 /// The same when it is pressed.
@@ -112,6 +113,11 @@ impl Defrag {
     /// Keys are evicted.
     pub(crate) fn suspect(&mut self) {
         self.is_suspect = true;
+    }
+
+    /// Whether keys were evicted since it was last asked.
+    pub(crate) fn take_suspicion(&mut self) -> bool {
+        std::mem::take(&mut self.is_suspect)
     }
 }
 
@@ -208,141 +214,129 @@ impl Mover for Slice {
     }
 }
 
-impl Thread {
-    /// Goes on with it if that is due; `is_round`: looks also whether it is needed.
-    pub(crate) fn defragment(&mut self, is_round: bool) {
-        if is_round || std::mem::take(&mut self.host.defrag.is_suspect) {
-            self.host.look_at_fragmentation();
-        }
-        let end_ns = self.host.driver.clock().monotonic_ns() + CREDIT_NS;
-        while let defrag = &self.host.defrag
-            && !matches!(defrag.stage, Stage::Resting)
-            && let now_ns = self.host.driver.clock().monotonic_ns()
-            && defrag.due_ns <= now_ns
-            && now_ns < end_ns
-        {
-            self.defragment_slice();
-        }
+/// What a thread is to its defragmentation.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) clock: Clock,
+    pub(crate) settings: &'a Settings,
+    pub(crate) stats: &'a ThreadStats,
+    /// The shards at home.
+    pub(crate) at_home: &'a dyn Fn() -> Vec<ShardId>,
+    /// Clients keep the thread busy.
+    pub(crate) is_busy: bool,
+}
+
+impl Defrag {
+    /// Whether there is something to do now.
+    pub(crate) fn is_due(&self, now_ns: u64) -> bool {
+        !matches!(self.stage, Stage::Resting) && self.due_ns <= now_ns
     }
 
-    fn defragment_slice(&mut self) {
-        let clock = self.host.driver.clock();
-        let (clock, started) = (clock.clone(), clock.ticks());
-        let mut chance = None;
-        if self.host.shared.is_simulated() {
-            let mut entropy = self.host.driver.entropy().expect("a simulated driver has chance");
-            chance = Some(Random::new(entropy.below(u64::MAX)));
+    /// Begins or ends it, according to how much is unused. Returns whether that is too much.
+    pub(crate) fn look(&mut self, settings: &Settings, is_simulated: bool, now_ns: u64) -> bool {
+        let (unused_bytes, block_bytes) = (unused_bytes(), heap::slab_bytes().1);
+        let percent = match settings.is_on(ACTIVEDEFRAG) {
+            true if is_simulated => Some(1),
+            true => percent(settings, unused_bytes, block_bytes),
+            false => None,
+        };
+        let pressed_percent =
+            pressed_percent(settings.memory_bytes_max(), heap::allocated_bytes(), unused_bytes);
+        self.is_pressed = percent.is_some() && pressed_percent > 0;
+        let is_due = self.due_ns <= now_ns || unused_bytes > self.unused_after / 8 * 9;
+        match (percent.map(|percent| percent.max(pressed_percent)), &self.stage) {
+            (Some(percent), Stage::Resting) if is_due => {
+                self.due_ns = now_ns;
+                self.stage = Stage::Choosing(Emptying::begin(self.is_pressed));
+                (self.percent, self.has_chosen) = (percent, true);
+            }
+            (Some(percent), _) => self.percent = percent,
+            (None, Stage::Choosing(_) | Stage::Walking(_) | Stage::Resting) if self.has_chosen => {
+                (self.stage, self.due_ns) = (Stage::Ending(Emptying::end()), now_ns);
+            }
+            (None, _) => {}
         }
+        percent.is_some()
+    }
+
+    /// The share of its time that the thread gives it now, in percent.
+    pub(crate) fn current_percent(&self) -> u64 {
+        if matches!(self.stage, Stage::Resting) { 0 } else { self.percent }
+    }
+
+    /// Works for a slice, and returns how long that took, in nanoseconds. `chance` says what moves in a simulation.
+    pub(crate) fn work(
+        &mut self,
+        around: &Surroundings<'_>,
+        chance: Option<Random>,
+        thread: &mut impl Visits,
+    ) -> u64 {
+        let clock = &around.clock;
+        let started = clock.ticks();
         let mut slice = Slice::new(clock.clone(), chance);
-        while self.defragment_step(&mut slice) && slice.has_time() {}
+        while self.step(around, &mut slice, thread) && slice.has_time() {}
         slice.end_key();
-        let stats = self.host.stats();
-        stats.defrag_hits.add(slice.moved);
-        stats.defrag_misses.add(slice.stayed);
-        stats.defrag_key_hits.add(slice.keys_moved);
-        stats.defrag_key_misses.add(slice.keys_stayed);
+        around.stats.defrag_hits.add(slice.moved);
+        around.stats.defrag_misses.add(slice.stayed);
+        around.stats.defrag_key_hits.add(slice.keys_moved);
+        around.stats.defrag_key_misses.add(slice.keys_stayed);
         let ns = clock.ticks_to_ns(started, clock.ticks());
-        self.host.note_latency("active-defrag-cycle", ns);
-        let defrag = &mut self.host.defrag;
-        defrag.moved += slice.moved;
-        defrag.looked_at += slice.moved + slice.stayed;
-        if defrag.has_walked() {
-            defrag.end_pass(clock.monotonic_ns());
+        self.moved += slice.moved;
+        self.looked_at += slice.moved + slice.stayed;
+        if self.has_walked() {
+            self.end_pass(clock.monotonic_ns());
         }
-        let percent = match self.host.is_busy && !defrag.is_pressed {
-            true => self.host.shared.settings.number(ACTIVE_DEFRAG_CYCLE_MIN) as u64,
-            false => defrag.percent,
+        let percent = match around.is_busy && !self.is_pressed {
+            true => around.settings.number(ACTIVE_DEFRAG_CYCLE_MIN) as u64,
+            false => self.percent,
         };
         let percent = percent.max(1);
         let now_ns = clock.monotonic_ns();
-        let due_ns = &mut self.host.defrag.due_ns;
-        *due_ns = match &mut slice.chance {
+        self.due_ns = match &mut slice.chance {
             // From when it was due on.
-            None => (*due_ns).max(now_ns - ns - CREDIT_NS.min(now_ns - ns)) + ns * 100 / percent,
-            Some(chance) => (*due_ns).max(now_ns + chance.below(SIMULATED_REST_NS)),
+            None => self.due_ns.max(now_ns - ns - CREDIT_NS.min(now_ns - ns)) + ns * 100 / percent,
+            Some(chance) => self.due_ns.max(now_ns + chance.below(SIMULATED_REST_NS)),
         };
+        ns
     }
 
     /// A piece of work; false if nothing more can be done now.
-    fn defragment_step(&mut self, slice: &mut Slice) -> bool {
-        let (shards, own) = (&self.host.shared.shards, self.host.id);
-        match &mut self.host.defrag.stage {
+    fn step(&mut self, around: &Surroundings<'_>, slice: &mut Slice, thread: &mut impl Visits) -> bool {
+        match &mut self.stage {
             Stage::Resting => return false,
             Stage::Choosing(emptying) => {
                 if emptying.advance().is_some() {
-                    let at_home = shards.ids().filter(|id| shards.home(*id) == own);
-                    self.host.defrag.stage = Stage::Walking(at_home.map(|id| (id, 0)).collect());
+                    let left = (around.at_home)().into_iter().map(|id| (id, 0)).collect();
+                    self.stage = Stage::Walking(left);
                 }
             }
             Stage::Walking(left) => {
                 let Some((id, db)) = left.pop_front() else { return false };
-                return self.defragment_shard(id, db, slice);
+                let unfinished = thread.visit(id, |tx| {
+                    let dbs = &mut tx.hold.shard_mut(id).dbs;
+                    (db..dbs.len()).find(|number| !dbs[*number].defragment(slice))
+                });
+                match unfinished {
+                    // It is taken, and its turn comes again.
+                    None => left.push_back((id, db)),
+                    Some(Some(db)) => left.push_front((id, db)),
+                    Some(None) => {}
+                }
+                return unfinished.is_some();
             }
             Stage::Ending(emptying) => {
                 if emptying.advance().is_some() {
-                    self.host.defrag = Defrag::default();
+                    *self = Defrag::default();
                 }
             }
         }
         true
-    }
-
-    /// Goes on in a shard; false if it is taken, and its turn comes again.
-    fn defragment_shard(&mut self, id: ShardId, db: usize, slice: &mut Slice) -> bool {
-        let is_entered = self.tx.hold.try_enter(id);
-        let mut unfinished = Some(db);
-        if is_entered {
-            let dbs = &mut self.tx.hold.shard_mut(id).dbs;
-            unfinished = (db..dbs.len()).find(|number| !dbs[*number].defragment(slice));
-            self.leave_all();
-        }
-        if let (Stage::Walking(left), Some(db)) = (&mut self.host.defrag.stage, unfinished) {
-            if is_entered { left.push_front((id, db)) } else { left.push_back((id, db)) }
-        }
-        is_entered
-    }
-}
-
-impl ThreadHost {
-    /// Begins or ends it, according to how much is unused.
-    fn look_at_fragmentation(&mut self) {
-        let settings = &self.shared.settings;
-        let (unused_bytes, block_bytes) = (unused_bytes(), heap::slab_bytes().1);
-        let percent = match settings.is_on(ACTIVEDEFRAG) {
-            true if self.shared.is_simulated() => Some(1),
-            true => percent(settings, unused_bytes, block_bytes),
-            false => None,
-        };
-        if self.id == 0 {
-            self.shared.fragmented.note(percent.is_some(), self.now_ms);
-        }
-        let now_ns = self.driver.clock().monotonic_ns();
-        let defrag = &mut self.defrag;
-        let pressed_percent =
-            pressed_percent(settings.memory_bytes_max(), heap::allocated_bytes(), unused_bytes);
-        defrag.is_pressed = percent.is_some() && pressed_percent > 0;
-        let percent = percent.map(|percent| percent.max(pressed_percent));
-        let is_due = defrag.due_ns <= now_ns || unused_bytes > defrag.unused_after / 8 * 9;
-        match (percent, &defrag.stage) {
-            (Some(percent), Stage::Resting) if is_due => {
-                defrag.due_ns = now_ns;
-                defrag.stage = Stage::Choosing(Emptying::begin(defrag.is_pressed));
-                (defrag.percent, defrag.has_chosen) = (percent, true);
-            }
-            (Some(percent), _) => defrag.percent = percent,
-            (None, Stage::Choosing(_) | Stage::Walking(_) | Stage::Resting) if defrag.has_chosen => {
-                (defrag.stage, defrag.due_ns) = (Stage::Ending(Emptying::end()), now_ns);
-            }
-            (None, _) => {}
-        }
-        let is_resting = matches!(self.defrag.stage, Stage::Resting);
-        self.stats().defrag_percent.set(if is_resting { 0 } else { self.defrag.percent });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upkeep::tests::Alone;
 
     #[test]
     fn the_more_is_unused_the_more_time_it_gets() {
@@ -357,6 +351,40 @@ mod tests {
             (1000 * MIB, 0, Some(25)),
         ] {
             assert_eq!(percent(&settings, unused, used), expected, "{unused} of {used}");
+        }
+    }
+
+    #[test]
+    fn a_walk_comes_to_each_shard_and_loses_nothing() {
+        let mut thread = Alone::new();
+        for key in 0..1000 {
+            thread.local.line(&format!("RPUSH list:{key} {key} b c"));
+        }
+        let shards: Vec<ShardId> = thread.shards().collect();
+        let (settings, stats) = (Settings::default(), ThreadStats::new(0));
+        let clock = Clock::real();
+        let around =
+            Surroundings { clock, settings: &settings, stats: &stats, at_home: &Vec::new, is_busy: false };
+        let left = shards.into_iter().map(|id| (id, 0)).collect();
+        let mut defrag = Defrag { stage: Stage::Walking(left), ..Defrag::default() };
+        thread.is_taken = true;
+        defrag.work(&around, Some(Random::new(1)), &mut thread);
+        assert!(
+            matches!(&defrag.stage, Stage::Walking(left) if left.len() == 8),
+            "taken shards are left for later"
+        );
+        thread.is_taken = false;
+        let slice_count = (2..).find(|seed| {
+            defrag.work(&around, Some(Random::new(*seed)), &mut thread);
+            matches!(defrag.stage, Stage::Resting)
+        });
+        assert!(slice_count > Some(8), "slices are short");
+        assert!(stats.defrag_hits.get() > 0 && stats.defrag_misses.get() > 0);
+        for key in 0..1000 {
+            assert_eq!(thread.local.line(&format!("LINDEX list:{key} 0")), {
+                let text = key.to_string();
+                format!("${}\r\n{text}\r\n", text.len())
+            });
         }
     }
 }

@@ -5,6 +5,7 @@
 use command::Tx;
 use shard::ShardId;
 
+mod background;
 pub(crate) mod cron;
 pub(crate) mod defrag;
 pub(crate) mod eviction;

@@ -51,13 +51,13 @@ impl Pool {
         }
     }
 
-    /// Takes the best candidate out for which `is_within_reach`.
-    pub(super) fn take_best(
-        &mut self,
-        mut is_within_reach: impl FnMut(ShardId) -> bool,
-    ) -> Option<Candidate> {
-        let place = self.candidates.iter().rposition(|candidate| is_within_reach(candidate.shard))?;
-        Some(self.candidates.remove(place))
+    /// Calls `reach` for candidates, the best one first, until one is within reach; that is taken out.
+    pub(super) fn take_best<R>(&mut self, mut reach: impl FnMut(&Candidate) -> Option<R>) -> Option<R> {
+        let found =
+            self.candidates.iter().enumerate().rev().find_map(|(place, of)| Some((place, reach(of)?)));
+        let (place, result) = found?;
+        self.candidates.remove(place);
+        Some(result)
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
         expected.sort_unstable_by(|a, b| b.cmp(a));
         expected.dedup();
         let taken: Vec<u64> =
-            std::iter::from_fn(|| pool.take_best(|_| true)).map(|candidate| candidate.score).collect();
+            std::iter::from_fn(|| pool.take_best(|of| Some(*of))).map(|candidate| candidate.score).collect();
         assert_eq!(taken, expected[..POOL_LEN]);
     }
 
@@ -94,11 +94,11 @@ mod tests {
         let mut pool = Pool::default();
         pool.begin(POLICY);
         (1..5).for_each(|score| pool.offer(candidate(score)));
-        assert_eq!(pool.take_best(|shard| shard != ShardId(1)), Some(candidate(3)));
-        assert_eq!(pool.take_best(|_| true), Some(candidate(4)));
+        assert_eq!(pool.take_best(|of| (of.shard != ShardId(1)).then_some(*of)), Some(candidate(3)));
+        assert_eq!(pool.take_best(|of| Some(*of)), Some(candidate(4)));
         pool.begin(POLICY);
-        assert_eq!(pool.take_best(|_| true), Some(candidate(2)));
+        assert_eq!(pool.take_best(|of| Some(*of)), Some(candidate(2)));
         pool.begin(Policy { only_volatile: true, ..POLICY });
-        assert_eq!(pool.take_best(|_| true), None);
+        assert_eq!(pool.take_best(|of| Some(*of)), None);
     }
 }

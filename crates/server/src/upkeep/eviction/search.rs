@@ -1,0 +1,213 @@
+//! Finding the keys to evict, and evicting them.
+//!
+//! ```text
+//!   a shard by chance, by its number of keys ──▶ sample ──▶ pool.rs: the best of the last samples ──▶ evict the best
+//! ```
+//!
+//! The shards are visited one at a time, by trying.
+
+use command::{Client, Store, Tx};
+use ds::random::Random;
+use resp::Proto;
+use shard::ShardId;
+
+use super::policy::{Policy, Rank};
+use super::pool::{Candidate, Pool};
+use crate::upkeep::Visits;
+
+/// More samples than this are not taken at a time.
+const SAMPLES_MAX: usize = 64;
+/// Buckets of a table that one visit of a shard looks at to find what may be evicted: some 30 µs.
+const BUCKETS_PER_VISIT: usize = 64;
+/// Shards that are tried by chance before all of them are looked at.
+const TRIES_BY_CHANCE: usize = 4;
+
+/// What an attempt to evict a key came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// One is gone.
+    Evicted,
+    /// None was found so far.
+    Searching,
+    /// There may be some where somebody else is.
+    Taken,
+    /// There is none.
+    Nothing,
+}
+
+/// What one thread knows of the keys that may be evicted.
+#[derive(Debug)]
+pub(super) struct Search {
+    pool: Pool,
+    random: Random,
+    /// Keys that may be evicted on each shard, when it was last visited.
+    weights: Vec<u32>,
+}
+
+impl Search {
+    pub(super) fn new(seed: u64, shard_count: usize) -> Search {
+        Search { pool: Pool::default(), random: Random::new(seed), weights: vec![0; shard_count] }
+    }
+
+    /// Prepares for keys to be evicted by `policy`.
+    pub(super) fn begin(&mut self, policy: Policy) {
+        self.pool.begin(policy);
+    }
+
+    /// Tries to evict one key: the best of about `sample_count` new candidates and of those that are known.
+    pub(super) fn evict_one(
+        &mut self,
+        policy: Policy,
+        sample_count: usize,
+        thread: &mut impl Visits,
+    ) -> Step {
+        let found = self.sample(policy, sample_count.min(SAMPLES_MAX), thread);
+        loop {
+            let evict = |of: &Candidate| thread.visit(of.shard, |tx| evict(tx, policy, of));
+            match self.pool.take_best(evict) {
+                Some(true) => return Step::Evicted,
+                Some(false) => {}
+                None => return found,
+            }
+        }
+    }
+
+    /// Puts candidates into the pool.
+    fn sample(&mut self, policy: Policy, sample_count: usize, thread: &mut impl Visits) -> Step {
+        for _ in 0..TRIES_BY_CHANCE {
+            let index = self.pick();
+            if self.sample_shard(policy, sample_count, index, thread) == Step::Searching {
+                return Step::Searching;
+            }
+        }
+        let count = self.weights.len();
+        let first = self.random.below(count as u64) as usize;
+        let mut found = Step::Nothing;
+        for index in (first..count).chain(0..first) {
+            match self.sample_shard(policy, sample_count, index, thread) {
+                Step::Searching | Step::Evicted => return Step::Searching,
+                Step::Taken => found = Step::Taken,
+                Step::Nothing => {}
+            }
+        }
+        found
+    }
+
+    /// Puts some candidates of a shard into the pool; `Searching` if there are any, though perhaps not found yet.
+    fn sample_shard(
+        &mut self,
+        policy: Policy,
+        sample_count: usize,
+        index: usize,
+        thread: &mut impl Visits,
+    ) -> Step {
+        let id = ShardId(index as u16);
+        let visit = |tx: &mut Tx| self.look(policy, sample_count, id, tx);
+        let Some(weight) = thread.visit(id, visit) else { return Step::Taken };
+        self.weights[index] = weight.try_into().unwrap_or(u32::MAX);
+        if weight > 0 { Step::Searching } else { Step::Nothing }
+    }
+
+    /// Offers some records of a shard, which is entered; returns how many there may be.
+    fn look(&mut self, policy: Policy, sample_count: usize, id: ShardId, tx: &mut Tx) -> usize {
+        let (lfu, now) = (tx.config.lfu, tx.now);
+        let placement = tx.hold.shards().placement();
+        let mut weight = 0;
+        for (number, db) in (0..).zip(&mut *tx.hold.shard_mut(id).dbs) {
+            let len = policy.eligible_len(db);
+            if len == 0 {
+                continue;
+            }
+            weight += len;
+            let mut offer = |record: keyspace::RecordRef<'_>| {
+                let Some(score) = policy.score(record, lfu, now) else { return false };
+                let hash = placement.hash(record.key());
+                self.pool.offer(Candidate { score, shard: id, db: number, hash });
+                true
+            };
+            if policy == (Policy { only_volatile: false, rank: Rank::Chance }) {
+                let (random, other_random) = (self.random.next_u64(), self.random.next_u64());
+                db.random(random, other_random).map(offer);
+                continue;
+            }
+            let mut left = if policy.rank == Rank::Chance { 1 } else { sample_count };
+            db.sample(BUCKETS_PER_VISIT, &mut |record| {
+                left -= usize::from(offer(record));
+                left > 0
+            });
+        }
+        weight
+    }
+
+    /// A shard, the more likely the more keys it had; also those that had none, more rarely.
+    fn pick(&mut self) -> usize {
+        let most = u64::from(self.weights.iter().copied().max().unwrap_or(0));
+        let mut index = 0;
+        for _ in 0..TRIES_BY_CHANCE * 2 {
+            index = self.random.below(self.weights.len() as u64) as usize;
+            if u64::from(self.weights[index]) + most / 16 >= self.random.below(most + 1) {
+                break;
+            }
+        }
+        index
+    }
+}
+
+/// Evicts a candidate, whose shard is entered, unless it is gone or was used since it was sampled.
+fn evict(tx: &mut Tx, policy: Policy, candidate: &Candidate) -> bool {
+    let db = &tx.hold.shard(candidate.shard).dbs[candidate.db as usize];
+    let Some(record) = db.find_hashed(candidate.hash) else { return false };
+    let score = policy.score(record, tx.config.lfu, tx.now);
+    if score.is_none_or(|score| score < candidate.score) {
+        return false;
+    }
+    let key: Box<[u8]> = record.key().into();
+    Store::new(tx, Client::internal(candidate.db, Proto::Resp2)).evict(&key);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upkeep::tests::Alone;
+
+    const VOLATILE: Policy = Policy { only_volatile: true, rank: Rank::Expiry };
+
+    #[test]
+    fn what_expires_first_goes_first_and_the_rest_stays() {
+        let mut thread = Alone::new();
+        for key in 1..=200 {
+            thread.local.line(&format!("SET plain:{key} v"));
+            thread.local.line(&format!("SET volatile:{key} v EX {}", key * 100));
+        }
+        let mut search = Search::new(7, thread.shards().count());
+        search.begin(VOLATILE);
+        let steps: Vec<Step> = (0..100).map(|_| search.evict_one(VOLATILE, 64, &mut thread)).collect();
+        assert_eq!(thread.local.line("DBSIZE"), format!(":{}\r\n", 400 - evicted(&steps)));
+        assert!(evicted(&steps) > 50, "{steps:?}");
+        let left = |thread: &mut Alone, keys: std::ops::RangeInclusive<u32>| {
+            let exists = |key: u32| thread.local.line(&format!("EXISTS volatile:{key}")) == ":1\r\n";
+            keys.map(exists).filter(|exists| *exists).count()
+        };
+        let (soon, late) = (left(&mut thread, 1..=100), left(&mut thread, 101..=200));
+        assert!(soon < late, "{soon} that expire soon are left, and {late} others");
+        assert_eq!(
+            (1..=500).map(|_| search.evict_one(VOLATILE, 64, &mut thread)).last(),
+            Some(Step::Nothing)
+        );
+        assert_eq!(thread.local.line("DBSIZE"), ":200\r\n");
+    }
+
+    #[test]
+    fn where_all_is_taken_there_may_be_some() {
+        let mut thread = Alone::new();
+        thread.is_taken = true;
+        let mut search = Search::new(7, 8);
+        search.begin(VOLATILE);
+        assert_eq!(search.evict_one(VOLATILE, 5, &mut thread), Step::Taken);
+    }
+
+    fn evicted(steps: &[Step]) -> usize {
+        steps.iter().filter(|step| **step == Step::Evicted).count()
+    }
+}

@@ -12,7 +12,7 @@ use crate::commands::migrate::delivery::Returned;
 use crate::life::gather::{Answer, Question};
 use crate::populate::Share;
 use crate::snapshot::Loaded;
-use crate::subscribers::invalidation::Keys;
+use crate::subscribers::outbox::Keys;
 
 /// A message in a thread's inbox.
 pub(crate) enum Message {

@@ -11,7 +11,7 @@ use shard::{Scope, WatchFlag};
 use crate::clients::parser::Protocol;
 use crate::commands::migrate::delivery::Migration;
 use crate::life::state::State;
-use crate::subscribers::invalidation::{Caching, ClientTracking};
+use crate::subscribers::caching::{Caching, ClientTracking};
 
 /// Whether replies are sent (`CLIENT REPLY`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -19,9 +19,9 @@ use command::{CommandError, CommandId, CommandResult, Host, OwnCall, Tx};
 use proactor::{ConnId, Driver, Event};
 use shard::{Hold, ShardId};
 
-use crate::clients::bounds::Watchlist;
 use crate::clients::connections::Connections;
 use crate::clients::dealing::Dealer;
+use crate::clients::watchlist::Watchlist;
 use crate::message::Message;
 use crate::session::{Session, Watching};
 use crate::shared::Shared;
@@ -68,9 +68,9 @@ pub(crate) struct ThreadHost {
     /// Connections that get a line for every command.
     pub(crate) monitors: Vec<ConnId>,
     /// What it has to tell when its turn ends.
-    pub(crate) broadcasts: crate::subscribers::invalidation::Broadcasts,
+    pub(crate) broadcasts: crate::subscribers::outbox::Broadcasts,
     /// Threads that it has to wake.
-    pub(crate) sleepers: crate::subscribers::delivery::Sleepers,
+    pub(crate) sleepers: crate::subscribers::outbox::Sleepers,
     /// What the driver reported and nobody has looked at yet.
     pub(crate) events: VecDeque<Event>,
     /// Large values and databases on their way out.
@@ -177,8 +177,8 @@ impl Thread {
                 watchlist: Watchlist::default(),
                 pausing: crate::life::pause::Pausing::default(),
                 monitors: Vec::new(),
-                broadcasts: crate::subscribers::invalidation::Broadcasts::default(),
-                sleepers: crate::subscribers::delivery::Sleepers::default(),
+                broadcasts: crate::subscribers::outbox::Broadcasts::default(),
+                sleepers: crate::subscribers::outbox::Sleepers::default(),
                 events: VecDeque::new(),
                 garbage: Bin::default(),
                 has_blocks_to_sort: false,

@@ -13,11 +13,10 @@ use std::net::IpAddr;
 use proactor::{CloseMode, ConnId, Socket};
 use resp::Output;
 
+use crate::clients::watchlist::Verdict;
 use crate::session::Session;
 use crate::thread::{Thread, ThreadHost};
 
-/// How long as many replies as `client_unread_bytes_max` may lie unread.
-const UNREAD_MS_MAX: u64 = 60_000;
 /// Output of one client after which the others get their turn, and the kernel some of it.
 const TURN_OUTPUT_BYTES_MAX: usize = 4 << 20;
 /// Output that no limit forbids: spares looking.
@@ -36,15 +35,6 @@ const PROTECTED: &str = "DENIED Redis is running in protected mode because prote
     4) Set up an authentication password for the default user. \
     NOTE: You only need to do one of the above things in order for the server to start accepting connections from \
     the outside.";
-
-/// Clients of one thread that are looked at again and again.
-#[derive(Debug, Default)]
-pub(crate) struct Watchlist {
-    /// Above the soft limit of their output.
-    over_soft_limit: Vec<ConnId>,
-    /// Not served because they do not read their replies, and since when.
-    unread: Vec<(ConnId, u64)>,
-}
 
 impl ThreadHost {
     /// Why the new client, which makes it `client_count`, is sent away: there are too many, or protected mode keeps
@@ -68,9 +58,7 @@ impl ThreadHost {
         if pending_bytes <= OUTPUT_BYTES_FREE || pending_bytes <= self.shared.settings.unread_bytes_max() {
             return false;
         }
-        let (watchlist, now_ms) = (&mut self.watchlist, self.now_ms);
-        if !watchlist.unread.iter().any(|(known, _)| *known == conn) {
-            watchlist.unread.push((conn, now_ms));
+        if self.watchlist.add_unread(conn, self.now_ms) {
             self.driver.pause_reading(conn);
         }
         true
@@ -116,7 +104,7 @@ impl Thread {
             match session.over_soft_limit_since_ms {
                 None => {
                     session.over_soft_limit_since_ms = Some(now_ms);
-                    self.host.watchlist.over_soft_limit.push(conn);
+                    self.host.watchlist.add_over_soft_limit(conn);
                 }
                 Some(since_ms) => is_over |= now_ms.saturating_sub(since_ms) > limit.soft_seconds * 1000,
             }
@@ -141,22 +129,25 @@ impl Thread {
     /// Goes on with clients that have read their replies; gives up those who do not.
     pub(crate) fn look_at_unread(&mut self) {
         let enough_bytes = self.host.shared.settings.unread_bytes_max() / 2;
-        for (conn, since_ms) in std::mem::take(&mut self.host.watchlist.unread) {
-            if self.host.driver.output_pending_bytes(conn) <= enough_bytes {
-                self.host.driver.resume_reading(conn);
-                self.serve(conn);
-            } else if self.host.now_ms.saturating_sub(since_ms) > UNREAD_MS_MAX {
-                tracing::warn!("a client is disconnected: it does not read its replies");
-                self.close(conn, CloseMode::Now);
-            } else {
-                self.host.watchlist.unread.push((conn, since_ms));
+        let ThreadHost { watchlist, driver, now_ms, .. } = &mut self.host;
+        let judged = watchlist.judge_unread(enough_bytes, *now_ms, |conn| driver.output_pending_bytes(conn));
+        for (conn, verdict) in judged {
+            match verdict {
+                Verdict::Serve => {
+                    self.host.driver.resume_reading(conn);
+                    self.serve(conn);
+                }
+                Verdict::GiveUp => {
+                    tracing::warn!("a client is disconnected: it does not read its replies");
+                    self.close(conn, CloseMode::Now);
+                }
             }
         }
     }
 
     /// What is looked at every second: idle clients, output buffers.
     pub(crate) fn each_second(&mut self) {
-        for conn in std::mem::take(&mut self.host.watchlist.over_soft_limit) {
+        for conn in self.host.watchlist.take_over_soft_limit() {
             let pending_bytes = self.host.driver.output_pending_bytes(conn);
             self.check_large_output(conn, pending_bytes);
             let still_over = self
@@ -164,8 +155,8 @@ impl Thread {
                 .connections
                 .session(conn)
                 .is_some_and(|session| session.over_soft_limit_since_ms.is_some());
-            if still_over && !self.host.watchlist.over_soft_limit.contains(&conn) {
-                self.host.watchlist.over_soft_limit.push(conn);
+            if still_over {
+                self.host.watchlist.add_over_soft_limit(conn);
             }
         }
         let idle_ms_max = self.host.shared.settings.idle_seconds_max().saturating_mul(1000);

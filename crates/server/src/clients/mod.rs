@@ -10,3 +10,4 @@ pub(crate) mod dealing;
 pub(crate) mod lifecycle;
 pub(crate) mod listeners;
 pub(crate) mod parser;
+pub(crate) mod watchlist;

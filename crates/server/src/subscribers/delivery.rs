@@ -33,10 +33,6 @@ pub(crate) fn is_for_events(channel: &[u8]) -> bool {
     channel.starts_with(b"__keyspace@") || channel.starts_with(b"__keyevent@")
 }
 
-/// Threads that were sent events while shards were held, and are to be woken.
-#[derive(Debug, Default)]
-pub(crate) struct Sleepers(Vec<u16>);
-
 impl ThreadHost {
     /// Sends a published message to the threads of its receivers.
     pub(crate) fn send_out(&mut self, published: Published) {
@@ -47,7 +43,7 @@ impl ThreadHost {
     /// Wakes those who were sent something.
     #[inline]
     pub(crate) fn wake_sleepers(&mut self) {
-        while let Some(thread) = self.sleepers.0.pop() {
+        while let Some(thread) = self.sleepers.pop() {
             self.shared.threads[usize::from(thread)].ring();
         }
     }
@@ -62,7 +58,7 @@ impl ThreadHost {
             let to = published.to.split_off(start);
             let published = Published { to, medium, channel, message, held_for: published.held_for };
             if self.shared.threads[usize::from(thread)].push(Message::Deliver(published)) {
-                self.sleepers.0.push(thread);
+                self.sleepers.add(thread);
             }
         }
     }

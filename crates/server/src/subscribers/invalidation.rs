@@ -9,51 +9,22 @@
 //! or a transaction, say, comes to them in one message for each prefix, before the replies to these commands leave.
 //!
 //! The reply of whoever reads a key is on its way before the key can change, and travels ahead of the news: see
-//! `pubsub`. Which keys are tracked is known to their shards (`shard::Tracking`).
+//! `delivery.rs`. Which keys are tracked is known to their shards (`shard::Tracking`).
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use command::{Command, Forget, OwnedArgs, Published, Rule, Task, Work};
+use command::{Command, Forget, OwnedArgs, Published, Task, Work};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
 use shard::Subscriber;
 
 use crate::message::Message;
 use crate::session::Session;
+use crate::subscribers::outbox::Keys;
 use crate::thread::{Thread, ThreadHost};
 
 /// The channel on which RESP2 clients hear of changes.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
-
-/// What a client asked for.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ClientTracking {
-    /// The client that is told in its place; 0: none.
-    pub(crate) redirect: u64,
-    /// It wants to hear of all keys with its prefixes, read or not.
-    pub(crate) broadcasts: bool,
-    /// By itself nothing is remembered.
-    pub(crate) opts_in: bool,
-    /// By itself everything is remembered.
-    pub(crate) opts_out: bool,
-    pub(crate) prefixes: BTreeSet<Box<[u8]>>,
-    pub(crate) caching: Caching,
-    /// The client to which it redirects is gone.
-    pub(crate) is_broken: bool,
-}
-
-/// Whether `CLIENT CACHING` said something about a command.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Caching {
-    #[default]
-    Unsaid,
-    /// About the next one.
-    Next,
-    /// About this one.
-    Now,
-}
 
 impl Session {
     /// `redir` of `CLIENT LIST`, and what `CLIENT GETREDIR` answers.
@@ -65,41 +36,14 @@ impl Session {
     /// subcommands, and over whole transactions.
     pub(crate) fn next_after_caching(&mut self, command: &Command) {
         let Some(tracking) = &mut self.tracking else { return };
-        match tracking.caching {
-            Caching::Now if self.multi.is_none() => tracking.caching = Caching::Unsaid,
-            Caching::Next if !command.entry.is_under(Rule::KeepsCaching) => tracking.caching = Caching::Now,
-            _ => return,
+        if tracking.next_after_caching(command, self.multi.is_some()) {
+            self.note_tracking();
         }
-        self.note_tracking();
     }
 
     /// Whether the next command's keys are remembered follows from what was asked for.
     pub(crate) fn note_tracking(&mut self) {
-        self.client.tracks = self.tracking.as_ref().is_some_and(|tracking| {
-            let is_said = tracking.caching != Caching::Unsaid;
-            let opts_out = if is_said { tracking.opts_out } else { tracking.opts_in };
-            !tracking.broadcasts && !opts_out
-        });
-    }
-}
-
-/// Keys that have changed.
-pub(crate) type Keys = Arc<[Arc<[u8]>]>;
-
-/// What a thread has to tell those who track prefixes when its turn ends: by thread, connection and prefix, the keys in order.
-#[derive(Debug, Default)]
-pub(crate) struct Broadcasts(BTreeMap<Listener, BTreeSet<Arc<[u8]>>>);
-
-/// Thread, connection and prefix.
-type Listener = (u16, u64, Arc<[u8]>);
-
-impl Broadcasts {
-    /// Adds a key that has changed.
-    pub(crate) fn add(&mut self, to: Vec<(Arc<[u8]>, Subscriber)>, key: &Arc<[u8]>) {
-        for (prefix, subscriber) in to {
-            let listener = (subscriber.thread, subscriber.connection, prefix);
-            self.0.entry(listener).or_default().insert(key.clone());
-        }
+        self.client.tracks = self.tracking.as_ref().is_some_and(|tracking| tracking.remembers());
     }
 }
 
@@ -147,8 +91,7 @@ impl Thread {
     /// Sends what this turn has to tell those who track prefixes.
     #[inline]
     pub(crate) fn send_broadcasts(&mut self) {
-        while let Some(((thread, connection, _), keys)) = self.host.broadcasts.0.pop_first() {
-            let keys: Keys = keys.into_iter().collect();
+        while let Some((thread, connection, keys)) = self.host.broadcasts.pop_first() {
             if thread == self.host.id {
                 self.tell_tracker(ConnId::from_bits(connection), Some(&keys));
             } else {

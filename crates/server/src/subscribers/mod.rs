@@ -3,6 +3,8 @@
 //! Not here: who has subscribed to what (`shard/subscribers.rs`, `shard/tracking.rs`), and the commands (`commands/pubsub.rs`,
 //! `commands/client/tracking.rs`).
 
+pub(crate) mod caching;
 pub(crate) mod delivery;
 pub(crate) mod invalidation;
+pub(crate) mod outbox;
 pub(crate) mod patterns;

@@ -10,7 +10,7 @@ use shard::{Subscriber, Tracker};
 
 use super::SUBCOMMAND;
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::subscribers::invalidation::{Caching, ClientTracking};
+use crate::subscribers::caching::{Caching, ClientTracking};
 use crate::thread::ThreadHost;
 
 pub(super) const CLIENT_TRACKING: Entry = Entry {

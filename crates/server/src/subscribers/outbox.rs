@@ -1,0 +1,70 @@
+//! What a thread has to tell others when it has left its shards, or when its turn ends.
+//!
+//! Not here: who is told (`shard`), and how (`delivery.rs`, `invalidation.rs`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use shard::Subscriber;
+
+/// Keys that have changed.
+pub(crate) type Keys = Arc<[Arc<[u8]>]>;
+
+/// What a thread has to tell those who track prefixes when its turn ends: by thread, connection and prefix, the keys in order.
+#[derive(Debug, Default)]
+pub(crate) struct Broadcasts(BTreeMap<Listener, BTreeSet<Arc<[u8]>>>);
+
+/// Thread, connection and prefix.
+type Listener = (u16, u64, Arc<[u8]>);
+
+impl Broadcasts {
+    /// Adds a key that has changed.
+    pub(crate) fn add(&mut self, to: Vec<(Arc<[u8]>, Subscriber)>, key: &Arc<[u8]>) {
+        for (prefix, subscriber) in to {
+            let listener = (subscriber.thread, subscriber.connection, prefix);
+            self.0.entry(listener).or_default().insert(key.clone());
+        }
+    }
+
+    /// Takes what is to be told one of them: the thread, the connection, and the keys.
+    pub(crate) fn pop_first(&mut self) -> Option<(u16, u64, Keys)> {
+        let ((thread, connection, _), keys) = self.0.pop_first()?;
+        Some((thread, connection, keys.into_iter().collect()))
+    }
+}
+
+/// Threads that were sent events while shards were held, and are to be woken.
+#[derive(Debug, Default)]
+pub(crate) struct Sleepers(Vec<u16>);
+
+impl Sleepers {
+    /// Adds a thread.
+    pub(crate) fn add(&mut self, thread: u16) {
+        self.0.push(thread);
+    }
+
+    /// Takes one out.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<u16> {
+        self.0.pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_prefix_gets_one_message_with_every_key_once() {
+        let (one, other) = (Subscriber { thread: 0, connection: 7 }, Subscriber { thread: 1, connection: 2 });
+        let (jobs, all): (Arc<[u8]>, Arc<[u8]>) = (Arc::from(*b"job:"), Arc::from(*b""));
+        let mut broadcasts = Broadcasts::default();
+        for key in [b"job:2", b"job:1", b"job:2"] {
+            let to = vec![(jobs.clone(), one), (all.clone(), other), (all.clone(), one)];
+            broadcasts.add(to, &Arc::from(*key));
+        }
+        let told: Vec<_> = std::iter::from_fn(|| broadcasts.pop_first()).collect();
+        assert_eq!(told.iter().map(|told| (told.0, told.1)).collect::<Vec<_>>(), [(0, 7), (0, 7), (1, 2)]);
+        assert!(told.iter().all(|(_, _, keys)| **keys == [Arc::from(*b"job:1"), Arc::from(*b"job:2")]));
+    }
+}

@@ -63,7 +63,6 @@ const IN_LARGE_CIRCLES: &[&str] = &[
     "script/script.rs",
     "script/structure.rs",
     "script/value.rs",
-    "server/clients/bounds.rs",
     "server/clients/connections.rs",
     "server/clients/listeners.rs",
     "server/commands/function.rs",
@@ -88,14 +87,7 @@ const IN_LARGE_CIRCLES: &[&str] = &[
     "server/snapshot/background.rs",
     "server/snapshot/load.rs",
     "server/snapshot/mod.rs",
-    "server/snapshot/save.rs",
-    "server/subscribers/delivery.rs",
-    "server/subscribers/invalidation.rs",
     "server/thread.rs",
-    "server/upkeep/cron.rs",
-    "server/upkeep/defrag.rs",
-    "server/upkeep/eviction/clients.rs",
-    "server/upkeep/eviction/mod.rs",
 ];
 
 /// One `use` or path: the parts as written, and whether it is a `pub use`.

@@ -15,8 +15,8 @@ const FILES_MAX: usize = 5;
 /// Types that are larger, with their methods and files at most: lower the numbers as these go.
 const LARGE: &[(&str, usize, usize)] = &[
     ("server/shared.rs::Shared", 46, 12),
-    ("server/thread.rs::Thread", 117, 23),
-    ("server/thread.rs::ThreadHost", 91, 22),
+    ("server/thread.rs::Thread", 109, 22),
+    ("server/thread.rs::ThreadHost", 88, 21),
 ];
 /// Methods by which the number in the table may be too high: not every change of a large type has to touch the table.
 const SLACK: usize = 5;

@@ -67,6 +67,9 @@ impl Thread {
             }
             host.stats().defrag_percent.set(host.defrag.current_percent());
         }
+        if host.defrag.next_ms().is_none() {
+            return;
+        }
         let clock = host.driver.clock().clone();
         let end_ns = clock.monotonic_ns() + CREDIT_NS;
         let at_home = || shared.shards.ids().filter(|shard| shared.shards.home(*shard) == id).collect();

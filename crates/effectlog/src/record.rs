@@ -184,14 +184,12 @@ mod tests {
         record.push(0, &[b"DEL", b""]);
         record.push(u32::MAX, &[b"FLUSHALL"]);
         record.end_unit();
-        let units: Vec<Vec<(u32, Vec<&[u8]>)>> = record
-            .units()
-            .map(|unit| unit.effects().map(|effect| (effect.db, effect.args())).collect())
-            .collect();
-        let expected: [&[(u32, &[&[u8]])]; 2] =
-            [&[(3, &[b"SET", b"k", b"\r\n$1"])], &[(0, &[b"DEL", b""]), (u32::MAX, &[b"FLUSHALL"])]];
-        let expected = expected.map(|unit| unit.iter().map(|(db, args)| (*db, args.to_vec())).collect());
-        assert_eq!(units, expected.map(|unit: Vec<(u32, Vec<&[u8]>)>| unit));
+        let shown =
+            |effect: Effect<'_>| format!("{} {}", effect.db, effect.args().join(&b' ').escape_ascii());
+        let units: Vec<Vec<String>> =
+            record.units().map(|unit| unit.effects().map(shown).collect()).collect();
+        let expected: [&[&str]; 2] = [&["3 SET k \\r\\n$1"], &["0 DEL ", "4294967295 FLUSHALL"]];
+        assert_eq!(units, expected);
         let is_transaction: Vec<bool> = record.units().map(Unit::is_transaction).collect();
         assert_eq!(is_transaction, [false, true]);
         record.clear(0);

@@ -2,6 +2,8 @@
 //!
 //! One call says all three, so that none can be forgotten: [`Store::changed`], or [`Store::changed_with`] if the effect takes
 //! some building. What a change brings with it (another key, a further event) is said beside it, without an effect of its own.
+//!
+//! What a [`Change`] says is known where it is said: these calls are inlined everywhere, so that nothing is left to be asked.
 
 use crate::change::Change;
 use crate::events::Class;
@@ -11,7 +13,7 @@ use super::Store;
 
 impl Store<'_, '_> {
     /// Says that `key` was changed, and that running `effect` does the same to another store.
-    #[inline]
+    #[inline(always)]
     pub fn changed(&mut self, key: &[u8], change: Change, effect: &[&[u8]]) {
         self.also_changed(key, change);
         self.effect(effect);
@@ -19,14 +21,14 @@ impl Store<'_, '_> {
 
     /// The same with effects that take some building: `state` states them ([`Store::effect`]), and is called only if somebody
     /// records them.
-    #[inline]
+    #[inline(always)]
     pub fn changed_with(&mut self, key: &[u8], change: Change, state: impl FnOnce(&mut Self)) {
         self.also_changed(key, change);
         self.effect_with(state);
     }
 
     /// Says that `key` was changed as part of something whose effect another call states, or that needs none.
-    #[inline]
+    #[inline(always)]
     pub fn also_changed(&mut self, key: &[u8], change: Change) {
         if change.is_told {
             self.touched(key, change.count);

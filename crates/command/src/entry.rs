@@ -14,6 +14,9 @@ use crate::store::Store;
 /// The function of a command that asks nothing of the thread it runs on, as those on data do.
 pub type CommandFn = fn(&mut Ctx) -> CommandResult;
 
+/// The function of a command that gets its thread, or what it may ask of it, as an `H`.
+pub type HostFn<H> = fn(&mut Ctx<'_, '_, H>) -> CommandResult;
+
 /// What runs a command.
 #[derive(Clone, Copy)]
 pub enum Run<F = CommandFn> {
@@ -271,8 +274,8 @@ impl Acl {
 
 /// A command: its documentation, its contract and its function.
 ///
-/// A program's own commands have functions of another type `F`, which get its [`Host`](crate::Host) by type:
-/// `Entry<fn(&mut Ctx<MyHost>) -> CommandResult>`. [`Entry::of_host`] makes them fit for a [`Table`](crate::Table).
+/// A program's own commands have functions of another type `F`, which get its [`Host`](crate::Host), or a part of it, by
+/// type: `Entry<HostFn<MyHost>>`, `Entry<HostFn<dyn Door>>`. [`Entry::of_host`] makes them fit for a [`Table`](crate::Table).
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<F: 'static = CommandFn> {
     /// Lower case; of a subcommand the part after the container's name.

@@ -43,7 +43,7 @@ pub struct OwnCall<'a, 't> {
 
 impl<'a, 't> OwnCall<'a, 't> {
     /// What the command's function works with.
-    pub fn on<H>(self, host: &'a mut H) -> Ctx<'a, 't, H> {
+    pub fn on<H: ?Sized>(self, host: &'a mut H) -> Ctx<'a, 't, H> {
         let OwnCall { command, args, reply, store } = self;
         Ctx { command, args, reply, store, host }
     }

@@ -35,7 +35,7 @@ pub use arg::{Arg, ArgKind, block, double, integer, key, oneof, pattern, string,
 pub use args::{ArgSlices, OwnedArgs};
 pub use change::Change;
 pub use ctx::Ctx;
-pub use entry::{Acl, Callee, Channels, CommandFn, Entry, Flag, Group, Mode, Route, Rule, Run};
+pub use entry::{Acl, Callee, Channels, CommandFn, Entry, Flag, Group, HostFn, Mode, Route, Rule, Run};
 pub use error::{CommandError, CommandResult};
 pub use events::Class;
 pub use garbage::Garbage;

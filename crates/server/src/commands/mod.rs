@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use command::{CommandError, Table};
 use resp::memcached::Verb;
 
-use self::own::{Entry, Functions};
+use self::own::{Entry, Family, Functions};
 
 mod acl;
 mod authentication;
@@ -31,36 +31,35 @@ mod server;
 mod slowlog;
 mod transactions;
 
-/// The families of commands that are the server's own.
-const OWN_FAMILIES: &[&[Entry]] = &[
-    acl::ENTRIES,
-    authentication::ENTRIES,
-    catalog::ENTRIES,
-    client::ENTRIES,
-    cluster::ENTRIES,
-    config::ENTRIES,
-    connection::ENTRIES,
-    debug::ENTRIES,
-    function::ENTRIES,
-    info::ENTRIES,
-    latency::ENTRIES,
-    memory::ENTRIES,
-    migrate::ENTRIES,
-    module::ENTRIES,
-    monitor::ENTRIES,
-    pubsub::ENTRIES,
-    replication::ENTRIES,
-    scripting::ENTRIES,
-    server::ENTRIES,
-    slowlog::ENTRIES,
-    transactions::ENTRIES,
+/// The families of commands that are not on data alone.
+const OWN_FAMILIES: &[Family] = &[
+    Family::Server(acl::ENTRIES),
+    Family::Server(authentication::ENTRIES),
+    Family::Server(catalog::ENTRIES),
+    Family::Server(client::ENTRIES),
+    Family::Server(cluster::ENTRIES),
+    Family::Server(config::ENTRIES),
+    Family::Server(connection::ENTRIES),
+    Family::Server(debug::ENTRIES),
+    Family::Server(function::ENTRIES),
+    Family::Server(info::ENTRIES),
+    Family::Server(latency::ENTRIES),
+    Family::Server(memory::ENTRIES),
+    Family::Server(migrate::ENTRIES),
+    Family::Server(module::ENTRIES),
+    Family::Server(monitor::ENTRIES),
+    Family::Server(pubsub::ENTRIES),
+    Family::Server(replication::ENTRIES),
+    Family::Server(scripting::ENTRIES),
+    Family::Server(server::ENTRIES),
+    Family::Server(slowlog::ENTRIES),
+    Family::Server(transactions::ENTRIES),
 ];
 
 /// The entries of all families as the table of commands has them, the data commands first.
 pub(crate) fn families() -> Vec<&'static [command::Entry]> {
-    static OWN: LazyLock<Vec<Vec<command::Entry>>> = LazyLock::new(|| {
-        OWN_FAMILIES.iter().map(|family| family.iter().map(Entry::of_host).collect()).collect()
-    });
+    static OWN: LazyLock<Vec<Vec<command::Entry>>> =
+        LazyLock::new(|| OWN_FAMILIES.iter().map(|family| family.of_host()).collect());
     commands::FAMILIES.iter().copied().chain(OWN.iter().map(Vec::as_slice)).collect()
 }
 
@@ -79,16 +78,13 @@ pub(crate) fn table() -> Table {
     Table::new(&families()).with_protocol(&container, entries)
 }
 
-/// The functions of the server's own commands in `table`, which [`table`] made.
+/// The functions of all commands that are not on data alone in `table`, which [`table`] made.
 pub(crate) fn functions(table: &Table) -> Functions {
     let mut functions = Functions::none(table);
-    for entry in OWN_FAMILIES.iter().copied().flatten() {
-        let command = table.declared(entry.name.as_bytes()).expect("the table has all families");
-        functions.add(table, command, entry);
-    }
+    OWN_FAMILIES.iter().for_each(|family| family.add_to(&mut functions, table));
     for (index, verb) in Verb::ALL.iter().enumerate() {
         if let Some(entry) = own_entry(*verb) {
-            functions.add(table, table.of_protocol(index), entry);
+            functions.add_own(table, table.of_protocol(index), entry);
         }
     }
     functions
@@ -112,17 +108,17 @@ mod tests {
     use super::*;
 
     /// How many functions there are in `entries`.
-    fn count(entries: &[Entry]) -> usize {
-        let own = |entry: &Entry| usize::from(matches!(entry.run, own::Run::Function(_)));
+    fn count(entries: &[command::Entry]) -> usize {
+        let own = |entry: &command::Entry| usize::from(matches!(entry.run, command::Run::Function(_)));
         entries.iter().map(|entry| own(entry) + count(entry.subcommands)).sum()
     }
 
     #[test]
-    fn the_servers_own_commands_have_functions_and_no_others() {
+    fn commands_that_are_not_on_data_alone_have_functions_and_no_others() {
         let table = table();
         let functions = functions(&table);
         let verbs = Verb::ALL.iter().filter_map(|verb| own_entry(*verb)).count();
-        let declared: usize = OWN_FAMILIES.iter().map(|family| count(family)).sum();
+        let declared: usize = OWN_FAMILIES.iter().map(|family| count(&family.of_host())).sum();
         let found = table.all_with_protocol().iter().filter(|command| functions.has(command)).count();
         assert_eq!(found, declared + verbs);
         for entry in commands::FAMILIES.iter().copied().flatten() {

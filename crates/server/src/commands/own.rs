@@ -1,25 +1,76 @@
-//! How commands of the server are declared and run.
+//! How commands that are not on data alone are declared and run.
 //!
-//! An entry of these has a function that gets its thread by type: [`Ctx::host`](command::Ctx::host) is a [`ThreadHost`].
-//! The table of commands knows nothing of that type. It has the same entries without their functions; running one of
+//! A command of the server has a function that gets its thread by type: [`Ctx::host`](command::Ctx::host) is a
+//! [`ThreadHost`]. A command of a component gets that component's *door*, a trait which says what the component needs of the
+//! thread. The table of commands knows neither. It has the same entries without their functions; running one of
 //! those asks the thread ([`Host::run_own`](command::Host::run_own)), which finds the function here by the command's number.
 
-use command::{Command, CommandResult, OwnCall, Table};
+use command::{Command, CommandResult, HostFn, OwnCall, Table};
 
 use crate::thread::ThreadHost;
 
 /// A call of a command of the server.
 pub(crate) type Ctx<'a, 't> = command::Ctx<'a, 't, ThreadHost>;
 /// The function of a command of the server.
-pub(crate) type Function = fn(&mut Ctx) -> CommandResult;
+pub(crate) type Function = HostFn<ThreadHost>;
 /// The declaration of a command of the server.
 pub(crate) type Entry = command::Entry<Function>;
 /// What runs a command of the server.
 pub(crate) type Run = command::Run<Function>;
 
-/// The functions of the server's commands, by the commands' numbers.
-#[derive(Debug)]
-pub(crate) struct Functions(Box<[Option<Function>]>);
+/// Declares whose commands there are, and what these get of the thread that runs them.
+macro_rules! families {
+    ($($owner:ident: $host:ty;)*) => {
+        /// Commands that belong together, by their owner.
+        #[derive(Clone, Copy)]
+        pub(crate) enum Family {
+            $($owner(&'static [command::Entry<HostFn<$host>>])),*
+        }
+
+        /// The function of a command.
+        #[derive(Clone, Copy)]
+        enum Callee {
+            $($owner(HostFn<$host>)),*
+        }
+
+        impl Family {
+            /// The entries as the table of commands has them.
+            pub(crate) fn of_host(self) -> Vec<command::Entry> {
+                match self {
+                    $(Family::$owner(entries) => entries.iter().map(command::Entry::of_host).collect()),*
+                }
+            }
+
+            /// Adds the functions of the family's commands in `table`.
+            pub(crate) fn add_to(self, functions: &mut Functions, table: &Table) {
+                match self {
+                    $(Family::$owner(entries) => {
+                        for entry in entries {
+                            let name = entry.name.as_bytes();
+                            let command = table.declared(name).expect("the table has all families");
+                            functions.add(table, command, entry, Callee::$owner);
+                        }
+                    })*
+                }
+            }
+        }
+
+        impl Callee {
+            fn run(self, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
+                match self {
+                    $(Callee::$owner(function) => function(&mut call.on::<$host>(host))),*
+                }
+            }
+        }
+    };
+}
+
+families! {
+    Server: ThreadHost;
+}
+
+/// The functions of commands that are not on data alone, by the commands' numbers.
+pub(crate) struct Functions(Box<[Option<Callee>]>);
 
 impl Functions {
     /// For the commands of `table`; none has a function yet.
@@ -27,17 +78,27 @@ impl Functions {
         Functions(vec![None; table.len()].into())
     }
 
-    /// Adds the functions of `entry`, of which the table has made `command`, and of its subcommands.
-    pub(crate) fn add(&mut self, table: &Table, command: &Command, entry: &'static Entry) {
-        if let Run::Function(function) = entry.run {
-            self.0[usize::from(command.id.0)] = Some(function);
+    /// Adds the function of a command of the server, of which the table has made `command`, and of its subcommands.
+    pub(crate) fn add_own(&mut self, table: &Table, command: &Command, entry: &'static Entry) {
+        self.add(table, command, entry, Callee::Server);
+    }
+
+    fn add<F: Copy>(
+        &mut self,
+        table: &Table,
+        command: &Command,
+        entry: &'static command::Entry<F>,
+        callee: impl Fn(F) -> Callee + Copy,
+    ) {
+        if let command::Run::Function(function) = entry.run {
+            self.0[usize::from(command.id.0)] = Some(callee(function));
         }
         for (sub, entry) in table.subcommands(command).zip(entry.subcommands) {
-            self.add(table, sub, entry);
+            self.add(table, sub, entry, callee);
         }
     }
 
-    /// Whether there is a function for a command: then it is the server's own.
+    /// Whether there is a function for a command: then it is not on data alone.
     #[cfg(test)]
     pub(crate) fn has(&self, command: &Command) -> bool {
         self.0[usize::from(command.id.0)].is_some()
@@ -45,8 +106,7 @@ impl Functions {
 
     /// Runs a call on `host`, its thread.
     pub(crate) fn run(&self, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
-        let function = self.0[usize::from(call.command.id.0)];
-        let function = function.expect("the table of commands and this one were made of the same entries");
-        function(&mut call.on(host))
+        let callee = self.0[usize::from(call.command.id.0)];
+        callee.expect("the table of commands and this one were made of the same entries").run(call, host)
     }
 }

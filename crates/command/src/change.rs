@@ -1,6 +1,6 @@
 //! What a change of a key is to others: the event that they hear of, and as how many changes it counts.
 
-use crate::events::Class;
+use keyspace::Class;
 
 /// A change of a key, as others hear of it.
 #[derive(Clone, Copy, Debug)]

@@ -36,7 +36,7 @@ pub struct Config {
     pub rdb_compression: bool,
     /// How accesses are counted, if `maxmemory-policy` is one of the LFU policies; if not, records note their time.
     pub lfu: Option<Lfu>,
-    /// `notify-keyspace-events` as bits of the command crate's event classes; 0 is off.
+    /// `notify-keyspace-events` as bits of [`Class`](crate::Class); 0 is off.
     pub notify: u32,
 }
 

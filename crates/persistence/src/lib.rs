@@ -17,7 +17,6 @@
 mod names;
 mod output;
 mod progress;
-mod schedule;
 mod scribe;
 mod snapshots;
 mod superseded;
@@ -26,7 +25,6 @@ mod writer;
 pub use names::{Names, moment, part_name};
 pub use output::Form;
 pub use progress::{Figures, Progress};
-pub use schedule::Schedule;
 pub use scribe::{Saving, Scribe, Usage};
 pub use snapshots::{Content, Saved, Settings, Snapshots};
 pub use superseded::{STATE_AUX, superseded_before};

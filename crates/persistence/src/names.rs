@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use proactor::{Disk, DiskReader};
 
-use crate::schedule::date;
+use ds::calendar::date;
 
 /// In the name of the snapshot: the time of the save.
 const TIMESTAMP: &str = "{timestamp}";

@@ -7,7 +7,7 @@ use std::io;
 pub(crate) enum Error {
     /// A configuration that cannot be read, or says what cannot be.
     #[error(transparent)]
-    Settings(#[from] config::Error),
+    Settings(#[from] settings::Error),
     /// A line of the configuration file about a user that cannot be.
     #[error(transparent)]
     BadUser(#[from] acl::BadUser),
@@ -19,12 +19,6 @@ pub(crate) enum Error {
     /// An ACL file with errors.
     #[error("cannot take the users of aclfile: {0}")]
     Users(String),
-    /// A command that cannot get another name.
-    #[error("cannot rename '{name}' {place}: {why}")]
-    BadRename { name: String, place: String, why: &'static str },
-    /// Several lines of the configuration are wrong.
-    #[error("{first}; --test-config names this and {more} more")]
-    Several { first: Box<Error>, more: usize },
     /// The configuration was judged, and what is wrong with it was said.
     #[error("the configuration is refused")]
     BadConfiguration,

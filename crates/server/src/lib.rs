@@ -6,6 +6,7 @@
 mod clients;
 mod commands;
 mod error;
+mod help;
 mod life;
 mod memcached;
 mod message;
@@ -14,7 +15,6 @@ mod populate;
 mod process;
 mod scripts;
 mod session;
-mod settings;
 mod shared;
 mod simulated;
 mod snapshot;

@@ -6,10 +6,10 @@
 use proactor::{CloseMode, ConnId};
 use resp::Output;
 use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Verb, Words};
+use settings::MEMCACHED_ITEM_SIZE_MAX;
 
 use crate::clients::bounds::is_enough_output;
 use crate::life::pipeline::{ROUNDS_PER_TURN, leave_rest};
-use crate::settings::MEMCACHED_ITEM_SIZE_MAX;
 use crate::thread::Thread;
 
 /// The largest item that a client may send as its user and password.

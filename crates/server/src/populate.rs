@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use command::{Change, Client, CommandError, CommandResult, Store, Tx};
 use proactor::ConnId;
 use resp::Proto;
+use settings::{MAXMEMORY, Settings};
 use shard::ShardId;
 
 use crate::life::state::Part;
 use crate::message::Message;
 use crate::process::system;
-use crate::settings::{MAXMEMORY, Settings};
 use crate::thread::{Thread, ThreadHost};
 
 /// Numbers that are sorted by shard at a time, and bytes of values.

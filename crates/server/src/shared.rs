@@ -12,6 +12,7 @@ use command::{CommandError, Shards, Table};
 use keyspace::Config;
 use persistence::Snapshots;
 use proactor::{Clock, Disk, Inbox, Node, Waker};
+use settings::{EntryMode, Settings};
 use shard::{Placement, Subscriber};
 
 use crate::clients::cross_protocol::AttackLog;
@@ -24,7 +25,6 @@ use crate::observe::stats::ThreadStats;
 use crate::process::shutdown::Shutdown;
 use crate::scripts::libraries::LibraryStore;
 use crate::scripts::store::{ScriptStore, SlowKind, SlowScript};
-use crate::settings::{EntryMode, Settings};
 use crate::subscribers::patterns::Patterns;
 use crate::upkeep::eviction::Exceeded;
 

@@ -9,11 +9,14 @@ use config::Invocation;
 use effectlog::{Recorder, Sink};
 use persistence::{Writer, WriterStep};
 use proactor::{SimDisk, SimNet};
+use settings::{Found, Settings, TABLE};
 
-use crate::settings::{Found, Settings, TABLE, rename};
+use crate::process::processors::ThreadCount;
 use crate::shared::{Lease, Machine, Shared};
 use crate::snapshot::aof::Choice;
+use crate::start::rename;
 use crate::thread::Thread;
+use crate::users::default_users;
 
 /// What the threads of a simulated server share, to be looked at between their turns.
 pub struct SimulatedServer(Rc<Lease>);
@@ -54,13 +57,13 @@ pub fn simulate(
     let machine = Machine { clock: net.clock(), disk: disk.disk() };
     let choice = Choice::at_start(&settings, &machine.disk).unwrap_or_else(|error| panic!("{error}"));
     let config = settings.driver_config();
-    let mut drivers: Vec<_> = (0..settings.thread_count()).map(|_| net.driver(&config)).collect();
+    let mut drivers: Vec<_> = (0..ThreadCount::of(&settings).count).map(|_| net.driver(&config)).collect();
     drivers[0].listen(net.listener(address)).expect("a simulated driver listens on a simulated address");
     let wakers = drivers.iter_mut().map(proactor::Driver::waker).collect();
     let mut table = crate::commands::table();
     rename(&mut table, &found.renames).unwrap_or_else(|error| panic!("{error}"));
     let seed = net.entropy().next_u64();
-    let users = settings.default_users(&table);
+    let users = default_users(&settings, &table);
     let functions = crate::commands::functions(&table);
     let shared =
         Shared::create(settings, (table, functions), users, wakers, drivers[0].name(), seed, machine);
@@ -78,11 +81,9 @@ pub fn simulate(
 fn settings(args: &[String]) -> (Settings, Found) {
     match Invocation::parse(&TABLE, args) {
         Ok(Invocation::Serve(arguments)) => {
-            let read = Settings::read(&arguments).and_then(|(settings, mut found)| {
-                found.check()?;
-                Ok((settings, found))
-            });
-            read.unwrap_or_else(|error| panic!("{error}"))
+            let (settings, mut found) = Settings::read(&arguments).unwrap_or_else(|error| panic!("{error}"));
+            found.check().unwrap_or_else(|error| panic!("{error}"));
+            (settings, found)
         }
         other => panic!("no command line of a server: {other:?}"),
     }

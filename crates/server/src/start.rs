@@ -8,31 +8,28 @@ use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use acl::Users;
-use config::{Invocation, Value, WithoutEffect};
+use acl::{UserLine, Users};
+use config::{Arguments, Directive, Invocation, WithoutEffect};
 use proactor::{Driver, Waker};
+use settings::{DIR, DISABLE_THP, Found, PIDFILE, Rename, Settings, TABLE};
 
 use crate::clients::dealing::Dealer;
+use crate::clients::descriptors;
 use crate::clients::listeners::Listening;
 use crate::error::Error;
+use crate::help::{help, version_line};
 use crate::process::daemon::Background;
+use crate::process::processors::ThreadCount;
 use crate::process::supervisor::Ticker;
 use crate::process::{crash, log, processors, supervisor, system};
-use crate::settings::{
-    DIR, DISABLE_THP, Found, MAXCLIENTS, PIDFILE, Settings, TABLE, help, rename, version_line,
-};
 use crate::shared::{Machine, Shared};
 use crate::snapshot::aof::Choice;
 use crate::thread::Thread;
 use crate::users::users_at_start;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
 
-/// File descriptors that are needed beside those of clients.
-const RESERVED_FILES: u64 = 32;
 /// The pid file of a server in the background, if the settings name none; as in Redis.
 const PID_FILE: &str = "/var/run/redis.pid";
-/// File descriptors of one thread.
-const FILES_PER_THREAD: u64 = 4;
 
 /// Does what the command line (without the program's name) asks for: usually runs a server until it is told to stop.
 pub fn run(args: &[String]) -> ExitCode {
@@ -41,12 +38,12 @@ pub fn run(args: &[String]) -> ExitCode {
         Ok(Invocation::Help) => print(&help()),
         Ok(Invocation::Version) => print(&(version_line() + "\n")),
         Ok(Invocation::Test(arguments)) => {
-            Settings::read(&arguments).and_then(|(settings, found)| judge(&settings, found))
+            read(&arguments).and_then(|(settings, found)| judge(&settings, &found))
         }
         Ok(Invocation::Serve(arguments)) => {
-            Settings::read(&arguments).and_then(|(settings, found)| serve(settings, found))
+            read(&arguments).and_then(|(settings, found)| serve(settings, found))
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(settings::Error::from(error).into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -68,6 +65,10 @@ fn end_on_panic() {
     }));
 }
 
+fn read(arguments: &Arguments) -> Result<(Settings, Found), Error> {
+    Ok(Settings::read(arguments)?)
+}
+
 fn print(text: &str) -> Result<(), Error> {
     use std::io::Write;
     let printed = std::io::stdout().write_all(text.as_bytes());
@@ -75,21 +76,36 @@ fn print(text: &str) -> Result<(), Error> {
 }
 
 /// Says what of a configuration has no effect, and what is refused.
-fn judge(settings: &Settings, mut found: Found) -> Result<(), Error> {
+fn judge(settings: &Settings, found: &Found) -> Result<(), Error> {
     for WithoutEffect { name, text, place } in &found.without_effect {
         print(&format!("without effect: '{name} {text}' {place}\n"))?;
     }
     let mut table = crate::commands::table();
-    let users =
-        rename(&mut table, &found.renames).and_then(|()| users_at_start(&table, settings, &found.users));
-    found.errors.extend(users.err());
-    if found.errors.is_empty() {
+    let users = rename(&mut table, &found.renames)
+        .and_then(|()| users_at_start(&table, settings, &user_lines(found)));
+    let mut errors: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
+    errors.extend(users.err().map(|error| error.to_string()));
+    if errors.is_empty() {
         return print("the configuration is good\n");
     }
-    for error in &found.errors {
+    for error in &errors {
         eprintln!("darter: {error}");
     }
     Err(Error::BadConfiguration)
+}
+
+/// Gives the commands of `table` the names that these lines want.
+pub(crate) fn rename(table: &mut command::Table, renames: &[Rename]) -> Result<(), Error> {
+    for rename in renames {
+        table.rename(&rename.from, &rename.to).map_err(|why| rename.refused(why))?;
+    }
+    Ok(())
+}
+
+/// What the configuration says about users.
+fn user_lines(found: &Found) -> Vec<UserLine> {
+    let line = |line: &Directive| UserLine { place: line.place.clone(), words: line.words.clone() };
+    found.users.iter().map(line).collect()
 }
 
 fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
@@ -102,8 +118,8 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     }
     heap::keep_freed();
     open_log(&settings, &found)?;
-    let users = users_at_start(&table, &settings, &found.users)?;
-    settings.lower_maxclients();
+    let users = users_at_start(&table, &settings, &user_lines(&found))?;
+    descriptors::lower_maxclients(&settings);
     let machine = Machine::real();
     let choice = Choice::at_start(&settings, &machine.disk)?;
     system::hold_signals();
@@ -150,7 +166,7 @@ fn open_log(settings: &Settings, found: &Found) -> Result<(), Error> {
     }
     settings.note_directory();
     log::open(settings)?;
-    let threads = settings.threads();
+    let threads = ThreadCount::of(settings);
     tracing::info!(
         "Darter {DARTER_VERSION} (as Redis {REDIS_VERSION}) starts, process {}, {} threads ({})",
         std::process::id(),
@@ -184,27 +200,6 @@ fn announce(shared: &Shared, places: &[String]) {
     supervisor::ready(&shared.settings);
 }
 
-impl Settings {
-    /// Makes room for the file descriptors of `maxclients`; lowers it if the system does not allow so many.
-    fn lower_maxclients(&self) {
-        let wanted = self.number(MAXCLIENTS) as u64;
-        if let Err(possible) = self.make_room(wanted) {
-            tracing::warn!(
-                "maxclients is {possible} rather than {wanted}: the system allows no more open files"
-            );
-            self.force(MAXCLIENTS, &Value { number: possible as i64, text: possible.to_string() });
-        }
-    }
-
-    /// Makes room for the file descriptors of so many clients; the error is the number that is possible.
-    pub(crate) fn make_room(&self, clients: u64) -> Result<(), u64> {
-        let reserved = RESERVED_FILES + FILES_PER_THREAD * self.thread_count() as u64;
-        let limit = system::raise_file_limit(clients.saturating_add(reserved));
-        let possible = limit.saturating_sub(reserved).max(1);
-        if possible < clients { Err(possible) } else { Ok(()) }
-    }
-}
-
 /// A thread that has its driver and waits for the shared part.
 struct Starting {
     handle: JoinHandle<()>,
@@ -223,7 +218,7 @@ fn open_threads(
     let config = settings.driver_config();
     let mut opening = Vec::new();
     // All open their drivers at the same time.
-    for index in 0..settings.thread_count() {
+    for index in 0..ThreadCount::of(&settings).count {
         let (to_main, opened) = mpsc::channel();
         let (start, started) = mpsc::channel();
         let (config, processor) = (config.clone(), processors::of_thread(&settings, index));

@@ -61,6 +61,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("aof", 2),
     ("rdb", 2),
     ("config", 2),
+    ("settings", 3),
     ("transcript", 2),
     ("shard", 3),
     ("encoded", 3),

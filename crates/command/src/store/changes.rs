@@ -6,8 +6,8 @@
 //! What a [`Change`] says is known where it is said: these calls are inlined everywhere, so that nothing is left to be asked.
 
 use crate::change::Change;
-use crate::events::Class;
 use crate::task::Post;
+use keyspace::Class;
 
 use super::Store;
 

@@ -9,8 +9,8 @@ use shard::{Ready, ShardId};
 use super::Store;
 use super::changes::post_event;
 use crate::error::CommandError;
-use crate::events::Class;
 use crate::tx::Tx;
+use keyspace::Class;
 
 impl Store<'_, '_> {
     /// The shard and the hash of `key`.

@@ -11,9 +11,9 @@ use shard::{Ready, ShardId};
 use super::Store;
 use super::lookup::note_access;
 use crate::change::Change;
-use crate::events::Class;
 use crate::garbage::Garbage;
 use crate::task::Post;
+use keyspace::Class;
 
 /// Fields in one `HDEL` of an effect.
 const EFFECT_FIELDS_MAX: usize = 1024;

@@ -10,13 +10,13 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use proactor::{Listener, Stop};
+use settings::{
+    BIND, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET, PORT, Settings, TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM,
+};
 
 use crate::clients::parser::Protocol;
 use crate::error::Error;
 use crate::message::Message;
-use crate::settings::{
-    BIND, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET, PORT, Settings, TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM,
-};
 use crate::shared::Shared;
 
 /// The addresses of `bind` that there may be, as in Redis.

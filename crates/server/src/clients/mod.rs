@@ -7,6 +7,7 @@ pub(crate) mod bounds;
 pub(crate) mod connections;
 pub(crate) mod cross_protocol;
 pub(crate) mod dealing;
+pub(crate) mod descriptors;
 pub(crate) mod lifecycle;
 pub(crate) mod listeners;
 pub(crate) mod parser;

@@ -2,12 +2,13 @@
 
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Mode, Shape, block, string};
-use config::Id;
+use config::{Id, Refusal};
+use settings::{BIND, DIR, ENABLE_PROTECTED_CONFIGS, Effect, MAXCLIENTS, TABLE, USER};
 
+use crate::clients::descriptors;
 use crate::clients::listeners::ADDRESS_COUNT_MAX;
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::process::log;
-use crate::settings::{self, BIND, DIR, ENABLE_PROTECTED_CONFIGS, Effect, MAXCLIENTS, TABLE, USER};
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
 
@@ -95,9 +96,8 @@ fn config_set(ctx: &mut Ctx) -> CommandResult {
     }
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for pair in ctx.args[2..].chunks(2) {
-        let name = std::str::from_utf8(pair[0]).map_err(|_| settings::unknown(pair[0]))?;
-        let value = std::str::from_utf8(pair[1])
-            .map_err(|_| settings::failed(name, "argument must be valid UTF-8"))?;
+        let name = std::str::from_utf8(pair[0]).map_err(|_| unknown(pair[0]))?;
+        let value = std::str::from_utf8(pair[1]).map_err(|_| failed(name, "argument must be valid UTF-8"))?;
         pairs.push((name, value));
     }
     let may_protected = ctx.host.client_may(ENABLE_PROTECTED_CONFIGS);
@@ -106,13 +106,26 @@ fn config_set(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
+/// The error of a name that is none.
+fn unknown(name: &[u8]) -> CommandError {
+    CommandError::quoting("ERR Unknown option or number of arguments for CONFIG SET - '", name, "'")
+}
+
+/// The error of one setting.
+fn failed(name: &str, why: &str) -> CommandError {
+    CommandError::new(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
+}
+
 /// Changes settings, all of them or none.
 pub(super) fn change(ctx: &mut Ctx, pairs: &[(&str, &str)], may_protected: bool) -> CommandResult {
     let shared = ctx.host.shared;
-    let changed = shared.settings.change(pairs, may_protected)?;
+    let changed = shared.settings.change(pairs, may_protected).map_err(|refusal| match refusal {
+        Refusal::Unknown(name) => unknown(name.as_bytes()),
+        Refusal::Setting { name, why } => failed(name, &why),
+    })?;
     if let Err((id, why)) = apply(shared, &mut changed.ids()) {
         shared.settings.undo(&changed);
-        return Err(settings::failed(TABLE.setting(id).name, &why));
+        return Err(failed(TABLE.setting(id).name, &why));
     }
     ctx.store.tx.config = shared.data_config();
     Ok(())
@@ -131,7 +144,7 @@ fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(
             Some(Effect::LogLevel) => log::show(&shared.settings),
             Some(Effect::MaxClients) => {
                 let wanted = shared.settings.number(MAXCLIENTS) as u64;
-                shared.settings.make_room(wanted).map_err(|possible| {
+                descriptors::make_room(&shared.settings, wanted).map_err(|possible| {
                     let why = "The operating system is not able to handle the specified number of clients, try with";
                     (id, format!("{why} {possible}"))
                 })?;

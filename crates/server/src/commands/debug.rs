@@ -9,12 +9,12 @@ use std::time::Duration;
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Mode, Route, Shape, keyword_is, parse_count, parse_i64};
 use commands::keys::digest;
+use settings::ENABLE_DEBUG_COMMAND;
 
 use super::{not_allowed, subcommand_error};
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::populate::Population;
 use crate::process::crash;
-use crate::settings::ENABLE_DEBUG_COMMAND;
 
 /// The family of DEBUG.
 pub(crate) const ENTRIES: &[Entry] = &[Entry {

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use command::Flag::*;
 use command::{Command, CommandError, CommandId, CommandResult, Group, Shape, string};
+use settings::{LATENCY_MONITOR_THRESHOLD, SLOWLOG_LOG_SLOWER_THAN};
 
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::observe::latency_monitor::Series;
 use crate::observe::stats::{DURATION_BUCKETS, bucket_start_ns, duration_bucket};
-use crate::settings::{LATENCY_MONITOR_THRESHOLD, SLOWLOG_LOG_SLOWER_THAN};
 use crate::shared::Shared;
 
 /// The family of LATENCY.

@@ -8,10 +8,10 @@ use keyspace::UnixMs;
 use resp::memcached::number::{parse_i32, parse_u32};
 use resp::memcached::{Verb, has_noreply};
 use resp::{Output, Proto};
+use settings::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
 
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::process::system;
-use crate::settings::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
 use crate::thread::Thread;
 use heap::allocated_bytes;
 
@@ -230,7 +230,7 @@ fn settings(ctx: &mut Ctx) {
     stat(ctx, "udpport", 0);
     stat(ctx, "domain_socket", settings.text(MEMCACHED_UNIXSOCKET));
     stat(ctx, "item_size_max", settings.number(MEMCACHED_ITEM_SIZE_MAX));
-    stat(ctx, "num_threads", settings.thread_count());
+    stat(ctx, "num_threads", ctx.host.shared.threads.len());
     stat(ctx, "cas_enabled", yes(true));
     stat(ctx, "auth_enabled_ascii", yes(!shared.users.default_account().user.is_open()));
     stat(ctx, "flush_enabled", yes(true));

@@ -2,10 +2,10 @@
 
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Shape, block, keyword_is, string};
+use settings::ENABLE_MODULE_COMMAND;
 
 use super::not_allowed;
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::settings::ENABLE_MODULE_COMMAND;
 
 /// The family of MODULE.
 pub(crate) const ENTRIES: &[Entry] = &[Entry {

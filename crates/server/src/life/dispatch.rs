@@ -15,13 +15,13 @@ use command::{
     Client, Command, CommandError, Flag, Located, Mode, Needs, Outcome, OwnedArgs, Route, Task, Work,
 };
 use resp::{Output, Reply};
+use settings::EntryMode;
 use shard::{Node, PATIENCE_AFTER, ShardId};
 
 use crate::life::admit::Admission;
 use crate::life::state::Retry;
 use crate::message::Message;
 use crate::observe::stats::EntryType;
-use crate::settings::EntryMode;
 use crate::thread::{Thread, ThreadHost};
 
 /// Commands of a pipeline that run under one baton before others are let in.

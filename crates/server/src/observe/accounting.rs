@@ -3,13 +3,11 @@
 use command::{Blocked, Client, Command, CommandError, CommandId, Flag, Outcome};
 use proactor::ConnId;
 use resp::{Mark, Output};
+use settings::{LATENCY_MONITOR_THRESHOLD, LATENCY_TRACKING, SLOWLOG_LOG_SLOWER_THAN, SLOWLOG_MAX_LEN};
 
 use crate::observe::monitors::without_secrets;
 use crate::observe::slow_log::{SlowCommand, shortened};
 use crate::observe::stats::{EntryType, ThreadStats};
-use crate::settings::{
-    LATENCY_MONITOR_THRESHOLD, LATENCY_TRACKING, SLOWLOG_LOG_SLOWER_THAN, SLOWLOG_MAX_LEN,
-};
 use crate::thread::ThreadHost;
 
 impl ThreadHost {

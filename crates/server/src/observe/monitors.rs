@@ -142,11 +142,13 @@ mod tests {
     use command::{Client, Table};
 
     use super::*;
-    use crate::settings::Settings;
+    use settings::Settings;
+
+    use crate::users::default_users;
 
     #[track_caller]
     fn check(name: &str, args: &[&[u8]], expected: &str) {
-        let users = Settings::default().default_users(&Table::new(&[]));
+        let users = default_users(&Settings::default(), &Table::new(&[]));
         let mut session = Session::new(Client::internal(3, resp::Proto::Resp2), users.access(), 0);
         session.peer = "127.0.0.1:60866".to_owned();
         let line = line(1_339_518_083_000_412, &session, name, args);

@@ -9,11 +9,11 @@ use std::fs::File;
 use std::io::{self, PipeWriter, Read, Write};
 
 use rustix::stdio;
+use settings::{DAEMONIZE, Settings};
 
 use crate::error::Error;
 use crate::process::supervisor::Supervisor;
 use crate::process::system;
-use crate::settings::{DAEMONIZE, Settings};
 
 /// Where a server in the background says that it listens; `None` in the foreground.
 #[derive(Debug)]

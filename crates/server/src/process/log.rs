@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use settings::{LOGFILE, LOGLEVEL, SYSLOG_ENABLED, SYSLOG_FACILITY, SYSLOG_IDENT, Settings};
 use syslog_tracing::{Facility, Options, Syslog};
 use tracing::Level;
 use tracing_subscriber::filter::dynamic_filter_fn;
@@ -19,7 +20,6 @@ use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::prelude::*;
 
 use crate::error::Error;
-use crate::settings::{LOGFILE, LOGLEVEL, SYSLOG_ENABLED, SYSLOG_FACILITY, SYSLOG_IDENT, Settings};
 
 /// What is shown: 0 nothing, 1 errors … 5 everything.
 static SHOWN: AtomicU8 = AtomicU8::new(3);

@@ -7,8 +7,7 @@
 
 use config::Id;
 use proactor::{CpuSet, allowed_cpus, cpu_quota};
-
-use crate::settings::{BGSAVE_CPULIST, PIN, SERVER_CPULIST, Settings, TABLE};
+use settings::{BGSAVE_CPULIST, PIN, SERVER_CPULIST, Settings, TABLE};
 
 /// How many threads there are, and where the number comes from.
 #[derive(PartialEq, Eq, Debug)]
@@ -18,8 +17,16 @@ pub(crate) struct ThreadCount {
 }
 
 impl ThreadCount {
+    /// As many as the settings say, or the machine suggests.
+    pub(crate) fn of(settings: &Settings) -> ThreadCount {
+        match settings.thread_count() {
+            Some((count, name)) => ThreadCount { count, reason: format!("as {name} says") },
+            None => ThreadCount::by_default(settings),
+        }
+    }
+
     /// One for each processor that the server may use, or as many as its CPU quota pays for.
-    pub(crate) fn by_default(settings: &Settings) -> ThreadCount {
+    fn by_default(settings: &Settings) -> ThreadCount {
         let list = list(settings, SERVER_CPULIST);
         let usable = list.as_ref().map_or(allowed_cpus().count(), |list| list.and(allowed_cpus()).count());
         ThreadCount::least(usable.max(1), cpu_quota(), list.is_some())

@@ -20,16 +20,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use command::{Client, Task, Wait};
+use settings::{
+    SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_ON_SIGINT, SHUTDOWN_ON_SIGTERM, SHUTDOWN_SAVE,
+    SHUTDOWN_TIMEOUT,
+};
 use shard::{Hold, ShardId};
 
 use crate::message::Message;
 use crate::process::log;
 use crate::process::supervisor::{self, Ticker};
 use crate::process::system::{self, Signal};
-use crate::settings::{
-    SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_ON_SIGINT, SHUTDOWN_ON_SIGTERM, SHUTDOWN_SAVE,
-    SHUTDOWN_TIMEOUT,
-};
 use crate::shared::Shared;
 
 /// Between two tries to enter all shards.

@@ -3,8 +3,9 @@
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+use settings::{SUPERVISED, Settings};
+
 use crate::process::system;
-use crate::settings::{SUPERVISED, Settings};
 use crate::shared::Shared;
 
 /// The numbers of `supervised`.

@@ -20,6 +20,7 @@ use script::{
     Engine, Flags, FunctionEngine, Interrupt, Library, LibrarySet, Reach, ReachSeen, Script, ScriptError,
     Sha1Hex,
 };
+use settings::Settings;
 use shard::{ShardId, hash_tag};
 use smallvec::SmallVec;
 
@@ -27,7 +28,6 @@ use crate::scripts::libraries::Loading;
 use crate::scripts::roaming::Waiting;
 use crate::scripts::store::{Slow, SlowCall, SlowKind};
 use crate::session::Session;
-use crate::settings::Settings;
 use crate::thread::ThreadHost;
 
 /// The script engine of a thread.

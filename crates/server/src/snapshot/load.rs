@@ -20,6 +20,7 @@ use persistence::{Names, STATE_AUX};
 use proactor::{Clock, DiskReader};
 use rdb::{FileReader, Item, KeyItem, MANIFEST_MAGIC, Why};
 use script::{FunctionEngine, LibrarySet};
+use settings::RDBCHECKSUM;
 use shard::{Placement, Ready, ShardId};
 
 use super::aof::{Choice, Source};
@@ -29,7 +30,6 @@ use crate::message::Message;
 use crate::scripts::libraries::Loading;
 use crate::scripts::roamed::ROAMED_AUX;
 use crate::scripts::running::ScriptFailure;
-use crate::settings::RDBCHECKSUM;
 use crate::shared::Shared;
 use crate::thread::Thread;
 

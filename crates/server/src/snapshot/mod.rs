@@ -18,10 +18,11 @@ use rdb::Style;
 pub(crate) use background::Share;
 pub(crate) use load::Loaded;
 
-use crate::settings::{
+use settings::{
     DBFILENAME, DIR, RDB_SAVE_INCREMENTAL_FSYNC, RDB_VERSION, RDBCHECKSUM, RDBCOMPRESSION, SAVE,
     SNAPSHOT_FORMAT, STOP_WRITES_ON_BGSAVE_ERROR, Settings,
 };
+
 use crate::shared::Shared;
 
 /// Where snapshots are, and how they are called.

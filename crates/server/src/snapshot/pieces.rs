@@ -16,9 +16,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rdb::{Checksum, Family, FileReader, Item, Why};
+use settings::RDBCHECKSUM;
 
 use super::load::{Counted, Others, Target, on_heap_to_serve};
-use crate::settings::RDBCHECKSUM;
 
 /// Where tests are to come here, less is much.
 const IS_SMALL: bool = cfg!(debug_assertions);

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::settings::{SAVE, SNAPSHOT_CRON, Settings};
 use crate::thread::Thread;
-use persistence::Schedule;
+use config::Schedule;
+use settings::{SAVE, SNAPSHOT_CRON, Settings};
 
 /// After a save that failed the next one comes at the earliest after so many seconds.
 const RETRY_SECONDS: u64 = 5;

@@ -6,14 +6,14 @@ use command::{Task, Wait};
 use keyspace::UnixMs;
 use persistence::{Content, STATE_AUX, Saved, Usage};
 use rdb::Encoder;
+use settings::{DBFILENAME, Settings};
 use shard::Hold;
 
 use crate::error::Error;
 use crate::scripts::roamed::ROAMED_AUX;
-use crate::settings::{DBFILENAME, Settings};
 use crate::shared::Shared;
-use crate::upkeep::eviction::Rank;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
+use keyspace::eviction::Rank;
 
 impl Shared {
     /// Saves a snapshot; all shards are entered. What is being saved in the background is given up: it is older.

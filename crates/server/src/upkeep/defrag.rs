@@ -26,13 +26,13 @@ use ds::mover::Mover;
 use ds::random::Random;
 use heap::Emptying;
 use proactor::Clock;
-use shard::ShardId;
-
-use crate::observe::stats::ThreadStats;
-use crate::settings::{
+use settings::{
     ACTIVE_DEFRAG_CYCLE_MAX, ACTIVE_DEFRAG_CYCLE_MIN, ACTIVE_DEFRAG_IGNORE_BYTES,
     ACTIVE_DEFRAG_THRESHOLD_LOWER, ACTIVE_DEFRAG_THRESHOLD_UPPER, ACTIVEDEFRAG, Settings,
 };
+use shard::ShardId;
+
+use crate::observe::stats::ThreadStats;
 use crate::upkeep::Visits;
 
 /// A slice of work, during which shards are held, one at a time.

@@ -7,17 +7,18 @@ use std::sync::Arc;
 
 use acl::{UserLine, Users};
 use command::{CommandError, Table};
+use settings::{ACLFILE, Settings};
 
 use crate::error::Error;
-use crate::settings::{ACLFILE, Settings};
 use crate::shared::Shared;
+use crate::users::{default_users, grammar};
 
 /// Bytes of an ACL file.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// The users that the configuration declares, or those of the file that it names.
 pub(crate) fn users_at_start(table: &Table, settings: &Settings, lines: &[UserLine]) -> Result<Users, Error> {
-    let (users, grammar) = (settings.default_users(table), settings.grammar(table));
+    let (users, grammar) = (default_users(settings, table), grammar(settings, table));
     let path = settings.text(ACLFILE);
     if !path.is_empty() && !lines.is_empty() {
         return Err(Error::UsersTwice);
@@ -68,7 +69,7 @@ impl Shared {
     /// `ACL LOAD`: the users become those of the ACL file, or stay as they are.
     pub(crate) fn load_users(&self) -> Result<(), CommandError> {
         let path = self.acl_file()?;
-        let grammar = self.settings.grammar(&self.table);
+        let grammar = grammar(&self.settings, &self.table);
         let loaded = read(&path).and_then(|text| self.users.load(grammar, &path, &text));
         loaded.map_err(|errors| CommandError::quoting("ERR ", &errors, ""))
     }
@@ -92,7 +93,7 @@ impl Shared {
             return Vec::new();
         }
         let password = self.settings.password();
-        let grammar = self.settings.grammar(&self.table);
+        let grammar = grammar(&self.settings, &self.table);
         self.users.declarations(grammar, password.as_deref().map(str::as_bytes))
     }
 }

@@ -16,19 +16,16 @@ mod permission;
 
 use acl::{Grammar, Users};
 use command::Table;
-
-use crate::settings::{ACL_PUBSUB_DEFAULT, Settings};
+use settings::{ACL_PUBSUB_DEFAULT, Settings};
 
 pub(crate) use files::users_at_start;
 
-impl Settings {
-    /// What rules are understood by.
-    pub(crate) fn grammar<'t>(&self, table: &'t Table) -> Grammar<'t> {
-        Grammar { table, all_channels: self.is_on(ACL_PUBSUB_DEFAULT) }
-    }
+/// What rules are understood by.
+pub(crate) fn grammar<'t>(settings: &Settings, table: &'t Table) -> Grammar<'t> {
+    Grammar { table, all_channels: settings.is_on(ACL_PUBSUB_DEFAULT) }
+}
 
-    /// The default user alone, that nobody has changed.
-    pub(crate) fn default_users(&self, table: &Table) -> Users {
-        Users::new(self.grammar(table), self.password().as_deref().map(str::as_bytes))
-    }
+/// The default user alone, that nobody has changed.
+pub(crate) fn default_users(settings: &Settings, table: &Table) -> Users {
+    Users::new(grammar(settings, table), settings.password().as_deref().map(str::as_bytes))
 }

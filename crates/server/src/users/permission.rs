@@ -5,9 +5,9 @@ use std::sync::Arc;
 use acl::{Context, Denial, Denied, Lack, Latest, Reason};
 use command::{Command, CommandError, CommandResult, Route};
 use resp::Output;
+use settings::ACLLOG_MAX_LEN;
 
 use crate::session::Session;
-use crate::settings::ACLLOG_MAX_LEN;
 use crate::thread::ThreadHost;
 
 const WRONG_PASSWORD: CommandError =

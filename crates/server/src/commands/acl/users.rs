@@ -6,6 +6,7 @@ use resp::Reply;
 
 use super::SUBCOMMAND;
 use crate::commands::own::{Ctx, Entry, Run};
+use crate::users::grammar;
 
 pub(super) const ACL_SETUSER: Entry = Entry {
     name: "setuser",
@@ -31,7 +32,7 @@ fn acl_setuser(ctx: &mut Ctx) -> CommandResult {
     let host = &mut *ctx.host;
     let shared = host.shared;
     // Of a new one nobody can be a client yet.
-    if shared.users.set(shared.settings.grammar(&shared.table), name, rules)? {
+    if shared.users.set(grammar(&shared.settings, &shared.table), name, rules)? {
         host.tell_of_users();
     }
     ctx.reply.ok();

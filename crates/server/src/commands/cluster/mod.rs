@@ -10,10 +10,10 @@ mod operate;
 
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Route, Shape, integer, parse_i64, string};
+use settings::CLUSTER_MODE;
 use shard::hash_tag;
 
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::settings::CLUSTER_MODE;
 
 /// The commands of this file.
 pub(crate) const ENTRIES: &[Entry] = &[ASKING, CLUSTER, READONLY, READWRITE];

@@ -6,17 +6,17 @@ use super::super::latency::Durations;
 use super::{MemoryFigures, Report};
 use acl::Reason;
 use keyspace::Tally;
+use settings::EntryMode;
 use shard::Scope;
 
 use crate::observe::stats::{Counter, EntryType, ThreadStats};
 use crate::process::supervisor::Supervisor;
 use crate::process::system;
-use crate::settings::EntryMode;
-use crate::settings::{
-    BIND, CLUSTER_MODE, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, UNIXSOCKET,
-};
 use crate::shared::Shared;
 use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
+use settings::{
+    BIND, CLUSTER_MODE, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, UNIXSOCKET,
+};
 
 pub(super) fn server(report: &mut Report) {
     let shared = report.shared;

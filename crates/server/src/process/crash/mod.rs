@@ -22,7 +22,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use crate::settings::CRASH_LOG_ENABLED;
+use settings::CRASH_LOG_ENABLED;
+
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
 

@@ -4,9 +4,10 @@ use std::cell::Cell;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
+use settings::PORT;
+
 use super::{NOTES, PANIC, SHARED, note_reported, wait_for_crash, write_to_log};
 use crate::process::system;
-use crate::settings::PORT;
 use crate::shared::Shared;
 use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
 

@@ -27,12 +27,12 @@ use std::path::PathBuf;
 use persistence::{Names, STATE_AUX, moment, part_name, superseded_before};
 use proactor::Disk;
 use rdb::{FileReader, FrameReader, Item, MANIFEST_BYTES_MAX, MANIFEST_MAGIC, Manifest};
+use settings::{
+    APPENDDIRNAME, APPENDFILENAME, IMPORT_AOF, IMPORT_ASK, IMPORT_NO, IMPORT_YES, SAVE, Settings,
+};
 
 use super::files::{Files, shown};
 use crate::error::Error;
-use crate::settings::{
-    APPENDDIRNAME, APPENDFILENAME, IMPORT_AOF, IMPORT_ASK, IMPORT_NO, IMPORT_YES, SAVE, Settings,
-};
 use crate::snapshot::names;
 
 /// The state where there is no append-only file. To be noted by those who wanted one left aside: their next one must not be.

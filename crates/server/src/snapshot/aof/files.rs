@@ -15,9 +15,9 @@ use aof::{MANIFEST_BYTES_MAX, Manifest};
 use persistence::{Names, moment};
 use proactor::Disk;
 use rdb::Checksum;
+use settings::{APPENDDIRNAME, APPENDFILENAME, Settings};
 
 use crate::error::Error;
-use crate::settings::{APPENDDIRNAME, APPENDFILENAME, Settings};
 
 /// Bytes at the end of each file by which it is known: a snapshot ends with its checksum, other files with what came last.
 const KNOWN_BYTES: u64 = 4096;

@@ -4,8 +4,8 @@
 //! it; so they need not wait for each other.
 
 use proactor::{CloseMode, ConnId};
+use settings::{MAXMEMORY, MAXMEMORY_CLIENTS};
 
-use crate::settings::{MAXMEMORY, MAXMEMORY_CLIENTS};
 use crate::shared::Shared;
 use crate::thread::Thread;
 

@@ -11,7 +11,6 @@
 //! Not here: what counts an access (`keyspace::access`), what an eviction is to those who watch (`Store::evict`).
 
 mod clients;
-mod policy;
 mod pool;
 mod room;
 mod search;
@@ -21,8 +20,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use heap::Gauge;
 
 use self::search::Search;
-
-pub(crate) use policy::{Policy, Rank};
 
 /// Whether there is room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

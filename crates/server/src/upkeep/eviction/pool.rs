@@ -4,7 +4,7 @@
 
 use shard::ShardId;
 
-use super::policy::Policy;
+use keyspace::eviction::Policy;
 
 /// Candidates that are remembered.
 const POOL_LEN: usize = 16;
@@ -63,8 +63,8 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::policy::Rank;
     use super::*;
+    use keyspace::eviction::Rank;
 
     const POLICY: Policy = Policy { only_volatile: false, rank: Rank::Idle };
 

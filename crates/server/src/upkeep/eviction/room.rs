@@ -3,10 +3,12 @@
 //! Not here: which keys go (`search.rs`).
 
 use command::{Client, Command, Flag, Route, Rule};
+use settings::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
 
 use super::search::{Search, Step};
-use super::{Policy, Room};
-use crate::settings::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
+use keyspace::eviction::Policy;
+
+use super::Room;
 use crate::thread::{Thread, ThreadHost};
 
 /// How often all shards are tried, as long as some are taken and the others have nothing.

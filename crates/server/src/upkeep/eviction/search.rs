@@ -11,9 +11,9 @@ use ds::random::Random;
 use resp::Proto;
 use shard::ShardId;
 
-use super::policy::{Policy, Rank};
 use super::pool::{Candidate, Pool};
 use crate::upkeep::Visits;
+use keyspace::eviction::{Policy, Rank};
 
 /// More samples than this are not taken at a time.
 const SAMPLES_MAX: usize = 64;

@@ -2,63 +2,61 @@
 //!
 //! The texts of errors are those of Redis. Not here: the kinds that any setting may have (`config::Kind`).
 
-use command::Class;
-use config::{Kind, Read, Special, Value, memory_bytes};
+use config::{Kind, Read, Schedule, Special, Value, memory_bytes};
+use keyspace::Class;
 use proactor::CpuSet;
 
-use persistence::Schedule;
-
 /// Letters of keyspace events; the number has the bits of [`Class`].
-pub(super) const EVENT_CLASSES: Kind = Kind::Special(&Special {
+pub(crate) const EVENT_CLASSES: Kind = Kind::Special(&Special {
     placeholder: "letters",
     read: Read::Word(event_classes),
     may_be_bare: true,
     lines_add_up: false,
 });
 /// Limits of output buffers per class of clients: what is given replaces that of its class.
-pub(super) const OUTPUT_LIMITS: Kind = Kind::Special(&Special {
+pub(crate) const OUTPUT_LIMITS: Kind = Kind::Special(&Special {
     placeholder: "class hard soft seconds …",
     read: Read::Words(output_limits),
     may_be_bare: false,
     lines_add_up: false,
 });
 /// Pairs of seconds and changes; what is given is added to what was there.
-pub(super) const SAVE_POINTS: Kind = Kind::Special(&Special {
+pub(crate) const SAVE_POINTS: Kind = Kind::Special(&Special {
     placeholder: "seconds changes …",
     read: Read::Words(save_points),
     may_be_bare: true,
     lines_add_up: true,
 });
 /// Numbers from 0 to 100.
-pub(super) const PERCENTILES: Kind = Kind::Special(&Special {
+pub(crate) const PERCENTILES: Kind = Kind::Special(&Special {
     placeholder: "percentages",
     read: Read::Words(percentiles),
     may_be_bare: true,
     lines_add_up: false,
 });
 /// When something is done, as cron has it; empty: never.
-pub(super) const SCHEDULE: Kind = Kind::Special(&Special {
+pub(crate) const SCHEDULE: Kind = Kind::Special(&Special {
     placeholder: "fields",
     read: Read::Word(schedule),
     may_be_bare: false,
     lines_add_up: false,
 });
 /// Words of `SHUTDOWN`, or `default`; the number has a bit for each.
-pub(super) const SHUTDOWN_FLAGS: Kind = Kind::Special(&Special {
+pub(crate) const SHUTDOWN_FLAGS: Kind = Kind::Special(&Special {
     placeholder: "words",
     read: Read::Words(shutdown_flags),
     may_be_bare: false,
     lines_add_up: false,
 });
 /// Processors; empty: any.
-pub(super) const CPUS: Kind = Kind::Special(&Special {
+pub(crate) const CPUS: Kind = Kind::Special(&Special {
     placeholder: "processors",
     read: Read::Word(cpus),
     may_be_bare: false,
     lines_add_up: false,
 });
 /// The name of a file, without a directory.
-pub(super) const FILE_NAME: Kind = Kind::Special(&Special {
+pub(crate) const FILE_NAME: Kind = Kind::Special(&Special {
     placeholder: "text",
     read: Read::Word(file_name),
     may_be_bare: false,
@@ -98,20 +96,23 @@ const ALL_CLASSES: u32 = Class::Generic as u32
 
 /// The limit of one class of clients in `client-output-buffer-limit`; 0 is no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct OutputLimit {
+pub struct OutputLimit {
     /// A client above it is disconnected at once.
-    pub(crate) hard_bytes: u64,
+    pub hard_bytes: u64,
     /// A client above it is disconnected if it stays there.
-    pub(crate) soft_bytes: u64,
+    pub soft_bytes: u64,
     /// How long it may stay there.
-    pub(crate) soft_seconds: u64,
+    pub soft_seconds: u64,
 }
 
-/// The bits of `shutdown-on-sigterm`.
-pub(crate) const SHUTDOWN_NOSAVE: i64 = 1;
-pub(crate) const SHUTDOWN_SAVE: i64 = 2;
-pub(crate) const SHUTDOWN_NOW: i64 = 4;
-pub(crate) const SHUTDOWN_FORCE: i64 = 8;
+/// A bit of `shutdown-on-sigterm`: the server ends without a save.
+pub const SHUTDOWN_NOSAVE: i64 = 1;
+/// It saves in any case.
+pub const SHUTDOWN_SAVE: i64 = 2;
+/// It waits for nothing.
+pub const SHUTDOWN_NOW: i64 = 4;
+/// It ends though saving failed.
+pub const SHUTDOWN_FORCE: i64 = 8;
 
 /// Its words.
 const SHUTDOWN_WORDS: [(&str, i64); 5] = [
@@ -194,7 +195,7 @@ fn output_limits(words: &[&str], current: &str) -> Result<Value, String> {
 }
 
 /// Reads the canonical text of `client-output-buffer-limit`; what is missing is without limit.
-pub(super) fn parse_output_limits(text: &str) -> [OutputLimit; 3] {
+pub(crate) fn parse_output_limits(text: &str) -> [OutputLimit; 3] {
     let words: Vec<&str> = text.split(' ').collect();
     let number = |index: usize| words.get(index).and_then(|word| word.parse().ok()).unwrap_or(0);
     std::array::from_fn(|class| OutputLimit {

@@ -7,24 +7,24 @@
 //! `ignored.rs`.
 
 use config::{Change, Id, Kind, Table};
+use keyspace::eviction::Policy;
 
-use super::effect::Effect;
-use super::ignored::IGNORED;
-use super::special;
-use crate::upkeep::eviction::Policy;
+use crate::effect::Effect;
+use crate::ignored::IGNORED;
+use crate::special;
 
 /// A setting of this server.
 type Setting = config::Setting<Effect>;
 
 /// The directive that declares a user.
-pub(crate) const USER: &str = "user";
+pub const USER: &str = "user";
 /// The directive that gives a command another name.
-pub(super) const RENAME_COMMAND: &str = "rename-command";
+pub(crate) const RENAME_COMMAND: &str = "rename-command";
 /// The directive that loads a module.
-pub(super) const LOADMODULE: &str = "loadmodule";
+pub(crate) const LOADMODULE: &str = "loadmodule";
 
 /// All settings, and the directives that are none.
-pub(crate) static TABLE: Table<Effect> = Table {
+pub static TABLE: Table<Effect> = Table {
     settings: EFFECTIVE,
     foreign: IGNORED,
     groups: &group::SHOWN,
@@ -34,22 +34,22 @@ pub(crate) static TABLE: Table<Effect> = Table {
 /// The headings of the help.
 mod group {
     /// Ports, sockets, clients.
-    pub(super) const NETWORK: &str = "Network and clients";
+    pub(crate) const NETWORK: &str = "Network and clients";
     /// Threads, shards, and how commands reach them.
-    pub(super) const THREADS: &str = "Threads and shards";
+    pub(crate) const THREADS: &str = "Threads and shards";
     /// How much may be stored.
-    pub(super) const MEMORY: &str = "Memory";
+    pub(crate) const MEMORY: &str = "Memory";
     /// How it is stored.
-    pub(super) const DATA: &str = "Data";
+    pub(crate) const DATA: &str = "Data";
     /// Who may do what.
-    pub(super) const SECURITY: &str = "Security";
+    pub(crate) const SECURITY: &str = "Security";
     /// The log, the slow log, statistics, events.
-    pub(super) const WATCHING: &str = "Log, statistics and events";
+    pub(crate) const WATCHING: &str = "Log, statistics and events";
     /// Files and the process.
-    pub(super) const PROCESS: &str = "Process and files";
+    pub(crate) const PROCESS: &str = "Process and files";
 
     /// All of them, in order.
-    pub(super) const SHOWN: [&str; 7] = [NETWORK, THREADS, MEMORY, DATA, SECURITY, WATCHING, PROCESS];
+    pub(crate) const SHOWN: [&str; 7] = [NETWORK, THREADS, MEMORY, DATA, SECURITY, WATCHING, PROCESS];
 }
 
 /// The largest number of a 32-bit setting.
@@ -66,21 +66,21 @@ macro_rules! settings {
         $(
             #[doc = concat!("`", stringify!($id), "`")]
             #[allow(dead_code, reason = "some are only shown and checked")]
-            pub(crate) const $id: Id = Id::new($first + Number::$id as usize);
+            pub const $id: Id = Id::new($first + Number::$id as usize);
         )*
         /// The settings of this file.
-        pub(super) const $list: &[Setting] = &[$($setting),*];
+        pub(crate) const $list: &[Setting] = &[$($setting),*];
     };
 }
 
 mod process;
 
-pub(crate) use process::*;
+pub use process::*;
 
 const COUNT: usize = SERVING.len() + PROCESS.len();
 
 /// The settings that have an effect, each at its number.
-pub(super) const EFFECTIVE: &[Setting] = &{
+pub(crate) const EFFECTIVE: &[Setting] = &{
     let mut all = [SERVING[0]; COUNT];
     let mut number = 0;
     while number < COUNT {

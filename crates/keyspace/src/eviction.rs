@@ -1,11 +1,11 @@
 //! `maxmemory-policy`: what may be evicted, and what first.
 
-use keyspace::access::lru_clock;
-use keyspace::{Db, Lfu, RecordRef, UnixMs};
+use crate::access::lru_clock;
+use crate::{Db, Lfu, RecordRef, UnixMs};
 
 /// What is evicted first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Rank {
+pub enum Rank {
     /// What was not used for longest.
     Idle,
     /// What is used most rarely.
@@ -18,15 +18,16 @@ pub(crate) enum Rank {
 
 /// A policy that evicts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Policy {
+pub struct Policy {
     /// Only what expires may be evicted.
-    pub(crate) only_volatile: bool,
-    pub(crate) rank: Rank,
+    pub only_volatile: bool,
+    /// What goes first.
+    pub rank: Rank,
 }
 
 impl Policy {
     /// The words of the setting, in Redis' order, each with its number.
-    pub(crate) const CHOICES: &[(&str, i64)] = &[
+    pub const CHOICES: &[(&str, i64)] = &[
         ("volatile-lru", 0),
         ("volatile-lfu", 1),
         ("volatile-random", 2),
@@ -38,7 +39,7 @@ impl Policy {
     ];
 
     /// The policy of this number; `None`: nothing is evicted.
-    pub(crate) fn numbered(number: i64) -> Option<Policy> {
+    pub fn numbered(number: i64) -> Option<Policy> {
         let rank = match number {
             0 | 4 => Rank::Idle,
             1 | 5 => Rank::Rare,
@@ -50,12 +51,12 @@ impl Policy {
     }
 
     /// How many records of `db` may be evicted.
-    pub(super) fn eligible_len(self, db: &Db) -> usize {
+    pub fn eligible_len(self, db: &Db) -> usize {
         if self.only_volatile { db.volatile_len() } else { db.len() }
     }
 
     /// How much a record ought to be evicted, if it may be; only numbers of one policy can be compared.
-    pub(super) fn score(self, record: RecordRef<'_>, lfu: Option<Lfu>, now: UnixMs) -> Option<u64> {
+    pub fn score(self, record: RecordRef<'_>, lfu: Option<Lfu>, now: UnixMs) -> Option<u64> {
         let expiry = record.expiry();
         if self.only_volatile && expiry.is_none() {
             return None;
@@ -75,9 +76,9 @@ impl Policy {
 mod tests {
     use std::sync::Arc;
 
+    use crate::access::restored;
+    use crate::{Str, Value};
     use ds::hashing::Seed;
-    use keyspace::access::restored;
-    use keyspace::{Str, Value};
 
     use super::*;
 

@@ -1,40 +1,23 @@
-//! The settings of a running server.
-//!
-//! `table.rs` declares them, the crate `config` reads, keeps, changes and writes their values; here is what the server asks of
-//! them. A number costs one load of an atomic.
-//!
-//! Not here: what follows from a change (`commands/config.rs`).
-
-mod effect;
-mod found;
-mod help;
-mod ignored;
-mod special;
-mod table;
+//! The values of a running server.
 
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use command::CommandError;
 use config::{Changed, Refusal, Value, Values};
 use ds::hash::CollectionLimits;
 use ds::list::{ListLimits, NODE_BYTES_MAX};
 use ds::set::SetLimits;
 use ds::stream::StreamLimits;
 use ds::zset::ZSetLimits;
+use keyspace::eviction::{Policy, Rank};
 use keyspace::{Config, Lfu};
 use resp::Limits;
 
-use crate::process::processors::ThreadCount;
-use crate::upkeep::eviction::{Policy, Rank};
-
-pub(crate) use effect::Effect;
-pub(crate) use found::{Found, rename};
-pub(crate) use help::{help, version_line};
-pub(crate) use special::{OutputLimit, SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAVE};
-pub(crate) use table::*;
+use crate::Effect;
+use crate::special::{OutputLimit, parse_output_limits};
+use crate::table::*;
 
 const EFFECTIVE_COUNT: usize = EFFECTIVE.len();
 
@@ -48,7 +31,7 @@ const SHARDS_PER_THREAD: u16 = 32;
 /// What the server was told, and may be told anew by `CONFIG SET`. It is its values, with what the server reads often and
 /// has no number.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     values: Values<Effect, EFFECTIVE_COUNT>,
     /// Hard bytes, soft bytes and soft seconds of each class of clients.
     output_limits: [[AtomicU64; 3]; 3],
@@ -79,7 +62,7 @@ impl Deref for Settings {
 
 /// How commands enter shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum EntryMode {
+pub enum EntryMode {
     /// Any thread enters any shard.
     Roam,
     /// Only the home thread enters a shard; the others hop.
@@ -87,12 +70,21 @@ pub(crate) enum EntryMode {
 }
 
 impl Settings {
+    pub(crate) fn values_mut(&mut self) -> &mut Values<Effect, EFFECTIVE_COUNT> {
+        &mut self.values
+    }
+
+    /// Whether `io-threads` says how many threads there are.
+    pub(crate) fn note_io_threads(&mut self, asks: bool) {
+        self.has_io_threads = asks;
+    }
+
     // ---- changing -------------------------------------------------------------------------------------------
 
     /// Takes the limits of output out of their text, in which `CONFIG SET` may have changed them.
-    fn note_output_limits(&self) {
+    pub(crate) fn note_output_limits(&self) {
         self.values.with_text(CLIENT_OUTPUT_BUFFER_LIMIT, |text| {
-            for (stored, limit) in self.output_limits.iter().zip(special::parse_output_limits(text)) {
+            for (stored, limit) in self.output_limits.iter().zip(parse_output_limits(text)) {
                 stored[0].store(limit.hard_bytes, Ordering::Relaxed);
                 stored[1].store(limit.soft_bytes, Ordering::Relaxed);
                 stored[2].store(limit.soft_seconds, Ordering::Relaxed);
@@ -101,7 +93,7 @@ impl Settings {
     }
 
     /// Takes the process's working directory as `dir`, which may have been given relative to another.
-    pub(crate) fn note_directory(&self) {
+    pub fn note_directory(&self) {
         if let Ok(directory) = std::env::current_dir() {
             self.force(DIR, &Value::text(directory.display().to_string()));
         }
@@ -109,21 +101,14 @@ impl Settings {
 
     /// `CONFIG SET`: sets all of `pairs` or, with an error, none. `may_protected`: the client may change settings that say
     /// where files are written.
-    pub(crate) fn change(
-        &self,
-        pairs: &[(&str, &str)],
-        may_protected: bool,
-    ) -> Result<Changed, CommandError> {
-        let changed = self.values.change(pairs, may_protected).map_err(|refusal| match refusal {
-            Refusal::Unknown(name) => unknown(name.as_bytes()),
-            Refusal::Setting { name, why } => failed(name, &why),
-        })?;
+    pub fn change(&self, pairs: &[(&str, &str)], may_protected: bool) -> Result<Changed, Refusal> {
+        let changed = self.values.change(pairs, may_protected)?;
         self.note_output_limits();
         Ok(changed)
     }
 
     /// Takes a change back, because what had to follow from it failed.
-    pub(crate) fn undo(&self, changed: &Changed) {
+    pub fn undo(&self, changed: &Changed) {
         self.values.undo(changed);
         self.note_output_limits();
     }
@@ -131,7 +116,7 @@ impl Settings {
     // ---- what the server asks -------------------------------------------------------------------------------
 
     /// The settings of the data path.
-    pub(crate) fn data_config(&self) -> Config {
+    pub fn data_config(&self) -> Config {
         let number = |id| self.number(id) as usize;
         Config {
             list: self.list_limits(),
@@ -173,65 +158,65 @@ impl Settings {
 
     /// How much memory may be used; 0: any.
     #[inline]
-    pub(crate) fn memory_bytes_max(&self) -> u64 {
+    pub fn memory_bytes_max(&self) -> u64 {
         self.number(MAXMEMORY) as u64
     }
 
     /// Which keys are evicted, if any.
-    pub(crate) fn policy(&self) -> Option<Policy> {
+    pub fn policy(&self) -> Option<Policy> {
         Policy::numbered(self.number(MAXMEMORY_POLICY))
     }
 
     /// What a request may be like.
     #[inline]
-    pub(crate) fn request_limits(&self, authenticated: bool) -> Limits {
+    pub fn request_limits(&self, authenticated: bool) -> Limits {
         Limits { bulk_bytes_max: self.number(PROTO_MAX_BULK_LEN) as u64, authenticated, ..Limits::default() }
     }
 
     /// After how long a silent connection is probed; zero: never.
-    pub(crate) fn keepalive(&self) -> Duration {
+    pub fn keepalive(&self) -> Duration {
         Duration::from_secs(self.number(TCP_KEEPALIVE) as u64)
     }
 
     /// The password that the default user is to have.
-    pub(crate) fn password(&self) -> Option<Arc<str>> {
+    pub fn password(&self) -> Option<Arc<str>> {
         self.is_on(REQUIREPASS).then(|| self.text(REQUIREPASS))
     }
 
     /// Whether only clients on this machine are served while there is no password.
-    pub(crate) fn is_protected(&self) -> bool {
+    pub fn is_protected(&self) -> bool {
         self.is_on(PROTECTED_MODE)
     }
 
     /// How many clients may be connected at once.
-    pub(crate) fn clients_max(&self) -> u64 {
+    pub fn clients_max(&self) -> u64 {
         self.number(MAXCLIENTS) as u64
     }
 
     /// After how many seconds an idle client is disconnected; 0: never.
-    pub(crate) fn idle_seconds_max(&self) -> u64 {
+    pub fn idle_seconds_max(&self) -> u64 {
         self.number(TIMEOUT) as u64
     }
 
     /// The longest request that is collected for a client.
-    pub(crate) fn query_bytes_max(&self) -> usize {
+    pub fn query_bytes_max(&self) -> usize {
         self.number(CLIENT_QUERY_BUFFER_LIMIT) as usize
     }
 
     /// Unread replies at which a client's further commands wait.
-    pub(crate) fn unread_bytes_max(&self) -> usize {
+    pub fn unread_bytes_max(&self) -> usize {
         self.number(CLIENT_UNREAD_BYTES_MAX) as usize
     }
 
     /// The limit of the output of a class of clients: 0 normal ones, 1 replicas, 2 subscribers.
-    pub(crate) fn output_limit(&self, class: usize) -> OutputLimit {
+    pub fn output_limit(&self, class: usize) -> OutputLimit {
         let [hard_bytes, soft_bytes, soft_seconds] =
             self.output_limits[class].each_ref().map(|number| number.load(Ordering::Relaxed));
         OutputLimit { hard_bytes, soft_bytes, soft_seconds }
     }
 
     /// After how long a script is slow.
-    pub(crate) fn script_time_limit_ms(&self) -> u64 {
+    pub fn script_time_limit_ms(&self) -> u64 {
         match self.number(BUSY_REPLY_THRESHOLD) {
             0 => u64::MAX,
             limit_ms => limit_ms as u64,
@@ -239,39 +224,31 @@ impl Settings {
     }
 
     /// After how many runs within its declared keys a script is trusted to keep to them.
-    pub(crate) fn script_trusted_after(&self) -> u32 {
+    pub fn script_trusted_after(&self) -> u32 {
         self.number(SCRIPT_TRUSTED_AFTER) as u32
     }
 
     /// Memory that scripts may use on each thread.
-    pub(crate) fn script_memory_bytes_max(&self) -> usize {
+    pub fn script_memory_bytes_max(&self) -> usize {
         self.number(SCRIPT_MEMORY_BYTES_MAX) as usize
     }
 
     /// Number of databases.
-    pub(crate) fn databases(&self) -> u32 {
+    pub fn databases(&self) -> u32 {
         self.number(DATABASES) as u32
     }
 
-    /// Number of threads that serve clients.
-    pub(crate) fn thread_count(&self) -> usize {
-        self.threads().count
-    }
-
-    /// Number of threads that serve clients, and where it comes from.
-    pub(crate) fn threads(&self) -> ThreadCount {
+    /// How many threads are to serve clients, and which setting says so; `None`: as many as the machine suggests.
+    pub fn thread_count(&self) -> Option<(usize, &'static str)> {
         match self.number(PROACTOR_THREADS) {
-            0 if self.has_io_threads => ThreadCount {
-                count: self.number(IO_THREADS) as usize,
-                reason: "as io-threads says".to_owned(),
-            },
-            0 => ThreadCount::by_default(self),
-            count => ThreadCount { count: count as usize, reason: "as proactor_threads says".to_owned() },
+            0 if self.has_io_threads => Some((self.number(IO_THREADS) as usize, "io-threads")),
+            0 => None,
+            count => Some((count as usize, "proactor_threads")),
         }
     }
 
     /// Number of shards for so many threads.
-    pub(crate) fn shard_count(&self, threads: u16) -> u16 {
+    pub fn shard_count(&self, threads: u16) -> u16 {
         match self.number(NUM_SHARDS) {
             0 => threads.saturating_mul(SHARDS_PER_THREAD),
             count => count as u16,
@@ -279,27 +256,27 @@ impl Settings {
     }
 
     /// What the server says it is, alone or a cluster.
-    pub(crate) fn mode(&self) -> &'static str {
+    pub fn mode(&self) -> &'static str {
         if self.is_on(CLUSTER_MODE) { "cluster" } else { "standalone" }
     }
 
     /// How commands enter shards.
-    pub(crate) fn entry_mode(&self) -> EntryMode {
+    pub fn entry_mode(&self) -> EntryMode {
         if self.is_on(SHARD_ENTRY) { EntryMode::Home } else { EntryMode::Roam }
     }
 
     /// Whether a blocking pop needs one hop rather than two in home mode.
-    pub(crate) fn singlehop_blocking(&self) -> bool {
+    pub fn singlehop_blocking(&self) -> bool {
         self.is_on(SINGLEHOP_BLOCKING)
     }
 
     /// Keys that begin like this are dealt out to the shards in turn.
-    pub(crate) fn round_robin_prefix(&self) -> Option<Vec<u8>> {
+    pub fn round_robin_prefix(&self) -> Option<Vec<u8>> {
         self.is_on(SHARD_ROUND_ROBIN_PREFIX).then(|| self.text(SHARD_ROUND_ROBIN_PREFIX).as_bytes().to_vec())
     }
 
     /// How the drivers are to behave.
-    pub(crate) fn driver_config(&self) -> proactor::Config {
+    pub fn driver_config(&self) -> proactor::Config {
         let io = match self.number(IO) {
             1 => proactor::IoChoice::Uring,
             2 => proactor::IoChoice::Epoll,
@@ -307,16 +284,6 @@ impl Settings {
         };
         proactor::Config { io, poll_us: self.number(POLL_US) as u32, ..proactor::Config::default() }
     }
-}
-
-/// The error of `CONFIG SET` for a name that is none.
-pub(crate) fn unknown(name: &[u8]) -> CommandError {
-    CommandError::quoting("ERR Unknown option or number of arguments for CONFIG SET - '", name, "'")
-}
-
-/// The error of `CONFIG SET` for one setting.
-pub(crate) fn failed(name: &str, why: &str) -> CommandError {
-    CommandError::new(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
 }
 
 #[cfg(test)]
@@ -327,9 +294,8 @@ mod tests {
 
     #[track_caller]
     fn check_change(settings: &Settings, pairs: &[(&str, &str)], expected: Result<(), &str>) {
-        let outcome = settings.change(pairs, false);
-        let outcome = outcome.as_ref().map(|_| ()).map_err(CommandError::text);
-        assert_eq!(outcome, expected.map_err(str::as_bytes), "{pairs:?}");
+        let outcome = settings.change(pairs, false).map(|_| ()).map_err(|refusal| refusal.to_string());
+        assert_eq!(outcome, expected.map_err(str::to_owned), "{pairs:?}");
     }
 
     #[test]
@@ -351,26 +317,11 @@ mod tests {
         check_change(&settings, &[("timeout", "7"), ("HASH_max-ziplist-entries", "3")], Ok(()));
         assert_eq!((settings.number(TIMEOUT), settings.data_config().hash.entries_max), (7, 3));
         for (pairs, error) in [
-            (
-                &[("timeout", "9"), ("maxmemory", "x")] as &[_],
-                "ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be a memory value",
-            ),
-            (
-                &[("timeout", "9"), ("TIMEOUT", "8")],
-                "ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter",
-            ),
-            (
-                &[("timeout", "9"), ("databases", "3")],
-                "ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config",
-            ),
-            (
-                &[("dir", "/")],
-                "ERR CONFIG SET failed (possibly related to argument 'dir') - can't set protected config",
-            ),
-            (
-                &[("timeout", "9"), ("nope", "3")],
-                "ERR Unknown option or number of arguments for CONFIG SET - 'nope'",
-            ),
+            (&[("timeout", "9"), ("maxmemory", "x")] as &[_], "'maxmemory': argument must be a memory value"),
+            (&[("timeout", "9"), ("TIMEOUT", "8")], "'timeout': duplicate parameter"),
+            (&[("timeout", "9"), ("databases", "3")], "'databases': can't set immutable config"),
+            (&[("dir", "/")], "'dir': can't set protected config"),
+            (&[("timeout", "9"), ("nope", "3")], "unknown setting 'nope'"),
         ] {
             check_change(&settings, pairs, Err(error));
         }
@@ -452,9 +403,7 @@ mod tests {
         check_lines("replicaof a 1\nport x", &[], &["bad value 'x' for 'port'", "'replicaof' in x, line 1"]);
         let settings = Settings::default();
         let refused = settings.change(&[("min-replicas-to-write", "1")], false).unwrap_err();
-        assert!(refused.text().starts_with(
-            b"ERR CONFIG SET failed (possibly related to argument 'min-replicas-to-write') - there"
-        ));
+        assert!(refused.to_string().starts_with("'min-replicas-to-write': there"));
         check_change(&settings, &[("min-replicas-to-write", "0")], Ok(()));
     }
 }

@@ -45,7 +45,7 @@ const fn text(name: &'static str, default: &'static str) -> Foreign {
 
 /// Each with its default in Redis 7.2, or in the version that brought it.
 #[rustfmt::skip]
-pub(super) const IGNORED: &[Foreign] = &[
+pub(crate) const IGNORED: &[Foreign] = &[
     number("active-defrag-cycle-us", "500"),
     number("active-defrag-max-scan-fields", "1000"),
     number("active-expire-effort", "1"),

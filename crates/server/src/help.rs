@@ -1,6 +1,7 @@
-//! `--help`, `--version` and `docs/settings.md`, made from the table.
+//! What `--help` and `--version` print.
 
-use super::table::TABLE;
+use settings::TABLE;
+
 use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
 
 /// What `--version` prints.
@@ -27,23 +28,6 @@ pub(crate) fn help() -> String {
     )
 }
 
-/// The page `docs/settings.md`.
-#[cfg(test)]
-fn page() -> String {
-    format!(
-        "# Settings\n\nMade from `crates/server/src/settings/table.rs` by a test; do not edit.\n\n\
-         Each is a line `name value` of the configuration file, a flag `--name value` of the command line, and a parameter \
-         of `CONFIG GET`; those marked *start* cannot be changed by `CONFIG SET`.\n\
-         {}\n## Without effect\n\nAccepted, kept and shown by `CONFIG GET`, because configurations for Redis and Valkey have \
-         them: {}.\n\
-         \n## Refused\n\nThese promise what is not there, so the server does not start with any value but the default, \
-         nor is one accepted by `CONFIG SET`; `loadmodule` likewise.\n\n{}",
-        TABLE.page(),
-        TABLE.page_of_foreign(),
-        TABLE.page_of_refused()
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,15 +38,5 @@ mod tests {
         for setting in TABLE.settings {
             assert!(help.contains(&format!("--{} <", setting.name)), "{}", setting.name);
         }
-    }
-
-    #[test]
-    fn the_page_is_up_to_date() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
-        if std::env::var_os("DARTER_WRITE_DOCS").is_some() {
-            std::fs::write(path, page()).expect("the page can be written");
-        }
-        let written = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(written == page(), "run the tests with DARTER_WRITE_DOCS=1 to write docs/settings.md anew");
     }
 }

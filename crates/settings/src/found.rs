@@ -4,68 +4,69 @@
 
 use std::mem;
 
-use acl::UserLine;
 use config::{Arguments, Directive, WithoutEffect, shown};
 
-use super::Settings;
-use super::table::{IO_THREADS, LOADMODULE, PROACTOR_THREADS, RENAME_COMMAND, TABLE, USER};
+use crate::Settings;
 use crate::error::Error;
+use crate::table::{IO_THREADS, LOADMODULE, PROACTOR_THREADS, RENAME_COMMAND, TABLE, USER};
 
 /// Why no module is loaded.
 const NO_MODULES: &str = "modules are not loaded; remove the line";
 
 /// What was found while the settings were read, besides the settings.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub struct Found {
     /// Directives with a value of their own that mean nothing here.
-    pub(crate) without_effect: Vec<WithoutEffect>,
+    pub without_effect: Vec<WithoutEffect>,
     /// Lines about users, to be understood when the commands are known.
-    pub(crate) users: Vec<UserLine>,
+    pub users: Vec<Directive>,
     /// Commands that get another name, in this order.
-    pub(crate) renames: Vec<Rename>,
+    pub renames: Vec<Rename>,
     /// Why the server must not start.
-    pub(crate) errors: Vec<Error>,
+    pub errors: Vec<Error>,
 }
 
 /// A command that gets another name, or none.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Rename {
+pub struct Rename {
     /// Its name.
-    pub(crate) from: Vec<u8>,
+    pub from: Vec<u8>,
     /// The new one; empty: it cannot be called.
-    pub(crate) to: Vec<u8>,
+    pub to: Vec<u8>,
     /// Where that is said.
-    pub(crate) place: String,
+    pub place: String,
 }
 
 impl Settings {
     /// Reads the configuration that `arguments` name, and takes the settings from it. What is wrong with it is among what was
     /// found.
-    pub(crate) fn read(arguments: &Arguments) -> Result<(Settings, Found), Error> {
+    pub fn read(arguments: &Arguments) -> Result<(Settings, Found), Error> {
         let configuration = arguments.read(&TABLE)?;
         let mut settings = Settings::default();
-        settings.values.note_config_file(configuration.file);
+        settings.values_mut().note_config_file(configuration.file);
         let found = settings.apply(configuration.directives);
         Ok((settings, found))
     }
 
     /// Sets all that `directives` say, in this order.
-    pub(super) fn apply(&mut self, directives: Vec<Directive>) -> Found {
+    pub(crate) fn apply(&mut self, directives: Vec<Directive>) -> Found {
         let mut found = Found::default();
-        let read = self.values.apply(directives, |directive| found.note(directive));
+        let read = self.values_mut().apply(directives, |directive| found.note(directive));
         self.note_output_limits();
-        self.has_io_threads = read.is_given(IO_THREADS) && !self.is_on(PROACTOR_THREADS);
+        let asks = read.is_given(IO_THREADS) && !self.is_on(PROACTOR_THREADS);
+        self.note_io_threads(asks);
         Found { without_effect: read.without_effect, errors: read.errors, ..found }
     }
 }
 
 impl Found {
     /// Notes a directive that is no setting.
-    fn note(&mut self, Directive { name, words, place }: Directive) -> Result<(), Error> {
-        if name.eq_ignore_ascii_case(USER) {
-            self.users.push(UserLine { place, words });
+    fn note(&mut self, directive: Directive) -> Result<(), Error> {
+        if directive.name.eq_ignore_ascii_case(USER) {
+            self.users.push(directive);
             return Ok(());
         }
+        let Directive { name, words, place } = directive;
         if name.eq_ignore_ascii_case(LOADMODULE) {
             return Err(config::Error::Refused { name: LOADMODULE, place, why: NO_MODULES }.into());
         }
@@ -81,7 +82,7 @@ impl Found {
     }
 
     /// The first of the errors, if there are any.
-    pub(crate) fn check(&mut self) -> Result<(), Error> {
+    pub fn check(&mut self) -> Result<(), Error> {
         let mut errors = mem::take(&mut self.errors).into_iter();
         let Some(first) = errors.next() else { return Ok(()) };
         Err(match errors.len() {
@@ -91,24 +92,19 @@ impl Found {
     }
 }
 
-/// Gives the commands of `table` the names that these lines want.
-pub(crate) fn rename(table: &mut command::Table, renames: &[Rename]) -> Result<(), Error> {
-    for Rename { from, to, place } in renames {
-        table.rename(from, to).map_err(|why| Error::BadRename {
-            name: shown(&String::from_utf8_lossy(from)),
-            place: place.clone(),
-            why,
-        })?;
+impl Rename {
+    /// Why that cannot be.
+    pub fn refused(&self, why: &'static str) -> Error {
+        Error::BadRename { name: shown(&String::from_utf8_lossy(&self.from)), place: self.place.clone(), why }
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use config::{Invocation, directives};
 
-    use super::super::table::{BIND, CLIENT_OUTPUT_BUFFER_LIMIT, PORT, SAVE, SLOWLOG_LOG_SLOWER_THAN};
     use super::*;
+    use crate::table::{BIND, CLIENT_OUTPUT_BUFFER_LIMIT, PORT, SAVE, SLOWLOG_LOG_SLOWER_THAN};
 
     fn arguments(line: &str) -> Result<(Settings, Found), Error> {
         let args: Vec<String> = line.split(' ').filter(|arg| !arg.is_empty()).map(str::to_owned).collect();
@@ -139,7 +135,7 @@ mod tests {
     fn flags_are_directives() {
         let found = settings("--port 7000 --proactor_threads=3 --num-shards 9 --bind 127.0.0.1 -::1 --save");
         assert_eq!(found.number(PORT), 7000);
-        assert_eq!(found.thread_count(), 3);
+        assert_eq!(found.thread_count(), Some((3, "proactor_threads")));
         assert_eq!(found.shard_count(3), 9);
         assert_eq!(&*found.text(BIND), "127.0.0.1 -::1");
         let found = settings("--save 3600 1 --save 60 5 --singlehop_blocking=false --SHARD_ENTRY home");
@@ -153,10 +149,13 @@ mod tests {
 
     #[test]
     fn threads_for_input_and_output_are_threads() {
-        assert_eq!(settings("--io-threads 3").thread_count(), 3);
-        assert_eq!(settings("--io-threads 1").thread_count(), 1);
-        assert_eq!(settings("--io-threads 3 --proactor_threads 2").thread_count(), 2);
-        assert_eq!(settings("--io-threads 3 --proactor_threads 0").thread_count(), 3);
+        assert_eq!(settings("--io-threads 3").thread_count(), Some((3, "io-threads")));
+        assert_eq!(settings("--io-threads 1").thread_count(), Some((1, "io-threads")));
+        assert_eq!(
+            settings("--io-threads 3 --proactor_threads 2").thread_count(),
+            Some((2, "proactor_threads"))
+        );
+        assert_eq!(settings("--io-threads 3 --proactor_threads 0").thread_count(), Some((3, "io-threads")));
     }
 
     #[test]

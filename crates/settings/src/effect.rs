@@ -2,7 +2,7 @@
 
 /// What has to be done when a setting has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// The threads take a new snapshot of the settings of the data path.
     Data,
     /// The threads look whether there is too much, and see to it.

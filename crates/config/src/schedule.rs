@@ -3,10 +3,12 @@
 //! Each is `*`, a number, a range `a-b`, one of them with a step `/n`, or several with commas between. If neither of the
 //! days is `*`, one of them is enough. Sunday is 0 or 7.
 
+use ds::calendar::date;
+
 /// The least and the greatest number of each field.
 const FIELDS: [(u32, u32); 5] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 7)];
 
-/// When snapshots are saved.
+/// When something is done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedule {
     /// The numbers of each field, as bits.
@@ -62,18 +64,6 @@ fn bits(item: &str, min: u32, max: u32) -> Option<u64> {
     is_valid.then(|| {
         (first..=last).step_by(step.unwrap_or(1) as usize).fold(0, |bits, number| bits | 1 << number)
     })
-}
-
-/// Year, month and day of a day since 1970. (Hinnant: "chrono-compatible low-level date algorithms".)
-pub(crate) fn date(day: u64) -> (u64, u64, u64) {
-    let shifted = day + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

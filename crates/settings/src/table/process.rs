@@ -2,9 +2,9 @@
 
 use config::{Change, Id, Kind};
 
-use super::super::effect::Effect;
-use super::super::special;
 use super::{INT, SERVING, Setting, group};
+use crate::effect::Effect;
+use crate::special;
 
 settings! {
     PROCESS from SERVING.len();
@@ -167,7 +167,9 @@ settings! {
     };
 }
 
-/// The numbers of `import-aof`.
-pub(crate) const IMPORT_ASK: i64 = 0;
-pub(crate) const IMPORT_YES: i64 = 1;
-pub(crate) const IMPORT_NO: i64 = 2;
+/// `import-aof`: refuse to start with an append-only file that nobody has said anything about.
+pub const IMPORT_ASK: i64 = 0;
+/// `import-aof`: load it.
+pub const IMPORT_YES: i64 = 1;
+/// `import-aof`: leave it aside.
+pub const IMPORT_NO: i64 = 2;

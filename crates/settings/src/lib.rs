@@ -1,0 +1,29 @@
+//! Every setting of the server, declared once, and what the server was told.
+//!
+//! `table.rs` declares them; the crate `config` reads, keeps, changes and writes their values. A number costs one load of an
+//! atomic. What parts of the server read often, or in a form of their own, they get by type from [`Settings`].
+//!
+//! ```text
+//!   files, command line ──▶ Settings::read ─┬▶ Settings      number(ID), text(ID); data_config(), output_limit() …
+//!                                           └▶ Found         users, renamed commands, what has no effect, what is wrong
+//!   CONFIG SET          ──▶ Settings::change ─▶ Changed      whose Effects the server sees to, or undoes it
+//! ```
+//!
+//! Not here: the mechanism (`config`), and what follows from a change (`server`, `commands/config.rs`).
+
+#![forbid(unsafe_code)]
+
+mod effect;
+mod error;
+mod found;
+mod ignored;
+mod special;
+mod table;
+mod values;
+
+pub use effect::Effect;
+pub use error::Error;
+pub use found::{Found, Rename};
+pub use special::{OutputLimit, SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAVE};
+pub use table::*;
+pub use values::{EntryMode, Settings};

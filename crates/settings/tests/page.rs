@@ -1,0 +1,30 @@
+//! `docs/settings.md` is made from the table of settings.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use settings::TABLE;
+
+/// The page `docs/settings.md`.
+fn page() -> String {
+    format!(
+        "# Settings\n\nMade from `crates/settings/src/table.rs` by a test; do not edit.\n\n\
+         Each is a line `name value` of the configuration file, a flag `--name value` of the command line, and a parameter \
+         of `CONFIG GET`; those marked *start* cannot be changed by `CONFIG SET`.\n\
+         {}\n## Without effect\n\nAccepted, kept and shown by `CONFIG GET`, because configurations for Redis and Valkey have \
+         them: {}.\n\
+         \n## Refused\n\nThese promise what is not there, so the server does not start with any value but the default, \
+         nor is one accepted by `CONFIG SET`; `loadmodule` likewise.\n\n{}",
+        TABLE.page(),
+        TABLE.page_of_foreign(),
+        TABLE.page_of_refused()
+    )
+}
+
+#[test]
+fn the_page_is_up_to_date() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
+    if std::env::var_os("DARTER_WRITE_DOCS").is_some() {
+        std::fs::write(path, page()).expect("the page can be written");
+    }
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(written == page(), "run the tests with DARTER_WRITE_DOCS=1 to write docs/settings.md anew");
+}

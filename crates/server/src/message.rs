@@ -9,7 +9,7 @@ use shard::Node;
 use crate::clients::listeners::Listening;
 use crate::clients::parser::Protocol;
 use crate::commands::migrate::delivery::Returned;
-use crate::life::gather::{Answer, Question};
+use crate::life::question::{Answer, Question};
 use crate::populate::Share;
 use crate::snapshot::Loaded;
 use crate::subscribers::outbox::Keys;

@@ -6,21 +6,19 @@
 //!
 //! It ends before its end when the client that asked is gone, or has only closed its sending side, and when there is no
 //! more room in memory.
+//!
+//! Not here: when a thread comes to its share (`commands/populate.rs`).
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use command::{Change, Client, CommandError, CommandResult, Store, Tx};
-use proactor::ConnId;
 use resp::Proto;
 use settings::{MAXMEMORY, Settings};
 use shard::ShardId;
 
-use crate::life::state::Part;
-use crate::message::Message;
 use crate::process::system;
-use crate::thread::{Thread, ThreadHost};
 
 /// Numbers that are sorted by shard at a time, and bytes of values.
 const BLOCK: u64 = 2 * 1024;
@@ -39,19 +37,19 @@ pub(crate) struct Population {
     /// More memory may not be in use: `maxmemory`, or what the machine has.
     bytes_max: u64,
     /// There was no room for all of them.
-    lacks_room: AtomicBool,
+    pub(crate) lacks_room: AtomicBool,
     /// Nobody waits for it any more.
-    is_given_up: AtomicBool,
+    pub(crate) is_given_up: AtomicBool,
 }
 
 /// What one thread has left to do of it.
 pub(crate) struct Share {
-    population: Arc<Population>,
-    asker: Client,
+    pub(crate) population: Arc<Population>,
+    pub(crate) asker: Client,
     /// The number that comes next.
-    next: u64,
+    pub(crate) next: u64,
     /// Numbers before that whose keys are to be made, by shard.
-    by_shard: Vec<Vec<u64>>,
+    pub(crate) by_shard: Vec<Vec<u64>>,
 }
 
 impl Population {
@@ -95,12 +93,12 @@ impl Population {
         BLOCK_BYTES.checked_div(self.value_bytes.unwrap_or(0) as u64).unwrap_or(BLOCK).clamp(1, BLOCK)
     }
 
-    fn block_from(&self, start: u64) -> Range<u64> {
+    pub(crate) fn block_from(&self, start: u64) -> Range<u64> {
         start..start.saturating_add(self.block()).min(self.count)
     }
 
     /// Whether there is room for more.
-    fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         if heap::allocated_bytes() > self.bytes_max {
             self.lacks_room.store(true, Ordering::Relaxed);
         }
@@ -108,7 +106,7 @@ impl Population {
     }
 
     /// Calls `visit` with the keys of these numbers.
-    fn each_key(&self, numbers: Range<u64>, mut visit: impl FnMut(u64, &[u8])) {
+    pub(crate) fn each_key(&self, numbers: Range<u64>, mut visit: impl FnMut(u64, &[u8])) {
         let mut key = [&self.prefix, b":".as_slice()].concat();
         let prefix_bytes = key.len();
         let mut digits = itoa::Buffer::new();
@@ -120,7 +118,7 @@ impl Population {
     }
 
     /// Makes one key unless it is there.
-    fn make(&self, tx: &mut Tx, number: u64, key: &[u8]) {
+    pub(crate) fn make(&self, tx: &mut Tx, number: u64, key: &[u8]) {
         let mut store = Store::new(tx, Client::internal(self.db, Proto::Resp2));
         if store.exists(key) {
             return;
@@ -132,77 +130,5 @@ impl Population {
         }
         store.set_string(key, &value, None);
         store.changed(key, Change::UNNAMED, &[b"SET", key, &value]);
-    }
-}
-
-impl ThreadHost {
-    /// Lets all threads make keys; the current client is answered when they have.
-    pub(crate) fn populate(&mut self, population: Population) {
-        let population = Arc::new(population);
-        let share = |asker| {
-            let population = population.clone();
-            Message::Populate(Box::new(Share { population, asker, next: 0, by_shard: Vec::new() }))
-        };
-        let asked = population.clone();
-        self.gather(
-            share,
-            Box::new(move |_, reply| {
-                if asked.lacks_room.load(Ordering::Relaxed) {
-                    reply.error(CommandError::OUT_OF_MEMORY.text());
-                } else if asked.is_given_up.load(Ordering::Relaxed) {
-                    reply.error(b"ERR the keys are not all there, because the client hung up");
-                } else {
-                    reply.ok();
-                }
-            }),
-        );
-    }
-}
-
-impl Thread {
-    /// Makes some keys of its share, and sends itself the rest of it.
-    pub(crate) fn populate(&mut self, mut share: Box<Share>) {
-        let population = share.population.clone();
-        if share.asker.thread == self.host.id {
-            let conn = ConnId::from_bits(share.asker.connection);
-            let is_there = self.host.connections.session(conn).is_some_and(|session| !session.has_hung_up);
-            population.is_given_up.fetch_or(!is_there, Ordering::Relaxed);
-        }
-        let is_over = population.is_given_up.load(Ordering::Relaxed) || !population.has_room();
-        let is_done = share.next == population.count && share.by_shard.iter().all(Vec::is_empty);
-        if is_over || is_done {
-            return self.host.send_answer(share.asker, Part::Count(0));
-        }
-        self.leave_all();
-        self.populate_slice(&population, &mut share);
-        self.host.next_mail.push(Message::Populate(share));
-    }
-
-    fn populate_slice(&mut self, population: &Population, share: &mut Share) {
-        let shards = &self.host.shared.shards;
-        share.by_shard.resize_with(shards.len(), Vec::new);
-        if share.by_shard.iter().all(Vec::is_empty) {
-            let numbers = population.block_from(share.next);
-            share.next = numbers.end;
-            population.each_key(numbers, |number, key| {
-                let id = shards.placement().shard(key);
-                if shards.home(id) == self.host.id {
-                    share.by_shard[id.index()].push(number);
-                }
-            });
-        }
-        for (id, numbers) in shards.ids().zip(&mut share.by_shard) {
-            // A shard that is taken gets its keys in the next slice.
-            if numbers.is_empty() || !(self.tx.hold.try_enter(id) || self.tx.hold.wait(id, false)) {
-                continue;
-            }
-            for number in numbers.drain(..) {
-                population
-                    .each_key(number..number + 1, |number, key| population.make(&mut self.tx, number, key));
-            }
-            self.tx.finish(&mut self.host);
-            self.leave_all();
-        }
-        self.post_all();
     }
 }

@@ -18,7 +18,6 @@ use shard::{Placement, Subscriber};
 use crate::clients::cross_protocol::AttackLog;
 use crate::clients::listeners::Listeners;
 use crate::commands::migrate::delivery::Migrations;
-use crate::commands::own::Functions;
 use crate::message::Message;
 use crate::observe::observed::Observed;
 use crate::observe::stats::ThreadStats;
@@ -93,8 +92,6 @@ impl Machine {
 pub(crate) struct Shared {
     pub(crate) shards: Shards,
     pub(crate) table: Table,
-    /// The functions of the commands in it that are the server's own.
-    pub(crate) functions: Functions,
     pub(crate) settings: Settings,
     pub(crate) users: Users,
     pub(crate) threads: Box<[Remote]>,
@@ -142,7 +139,7 @@ impl Shared {
     /// A server's shared part with `thread_count` threads; lives for ever.
     pub(crate) fn create(
         settings: Settings,
-        (table, functions): (Table, Functions),
+        table: Table,
         users: Users,
         wakers: Vec<Arc<Waker>>,
         driver_name: &'static str,
@@ -200,7 +197,6 @@ impl Shared {
             active_expire: AtomicBool::new(true),
             driver_name,
             data_config,
-            functions,
             table,
         }))
     }

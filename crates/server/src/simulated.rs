@@ -64,9 +64,7 @@ pub fn simulate(
     rename(&mut table, &found.renames).unwrap_or_else(|error| panic!("{error}"));
     let seed = net.entropy().next_u64();
     let users = default_users(&settings, &table);
-    let functions = crate::commands::functions(&table);
-    let shared =
-        Shared::create(settings, (table, functions), users, wakers, drivers[0].name(), seed, machine);
+    let shared = Shared::create(settings, table, users, wakers, drivers[0].name(), seed, machine);
     shared.observed.note_startup();
     let lease = Rc::new(Lease(shared));
     let thread = |(id, driver)| SimulatedThread {

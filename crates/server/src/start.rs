@@ -249,9 +249,7 @@ fn open_threads(
     let seed = proactor::Entropy::from_os()
         .map_err(|source| Error::Io { what: "the system has no random numbers".to_owned(), source })?
         .next_u64();
-    let functions = crate::commands::functions(&table);
-    let shared =
-        Shared::create(settings, (table, functions), users, wakers, threads[0].driver_name, seed, machine);
+    let shared = Shared::create(settings, table, users, wakers, threads[0].driver_name, seed, machine);
     Ok((shared, threads))
 }
 

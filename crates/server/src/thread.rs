@@ -22,6 +22,7 @@ use shard::{Hold, ShardId};
 use crate::clients::connections::Connections;
 use crate::clients::dealing::Dealer;
 use crate::clients::watchlist::Watchlist;
+use crate::commands::own::Functions;
 use crate::message::Message;
 use crate::session::{Session, Watching};
 use crate::shared::Shared;
@@ -44,6 +45,8 @@ pub(crate) struct Thread {
 pub(crate) struct ThreadHost {
     pub(crate) id: u16,
     pub(crate) shared: &'static Shared,
+    /// What runs commands that are not on data alone.
+    functions: &'static Functions,
     pub(crate) driver: Driver,
     pub(crate) connections: Connections,
     /// The client whose command runs.
@@ -91,7 +94,7 @@ pub(crate) struct ThreadHost {
 
 impl Host for ThreadHost {
     fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult {
-        self.shared.functions.run(call, self)
+        self.functions.run(call, self)
     }
 
     fn flushed_all(&mut self, hold: &Hold<'_, command::Task, command::Wait>) {
@@ -162,6 +165,7 @@ impl Thread {
             host: ThreadHost {
                 id,
                 shared,
+                functions: crate::commands::functions(),
                 driver,
                 connections: Connections::default(),
                 current: None,

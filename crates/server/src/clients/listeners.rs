@@ -16,8 +16,6 @@ use settings::{
 
 use crate::clients::parser::Protocol;
 use crate::error::Error;
-use crate::message::Message;
-use crate::shared::Shared;
 
 /// The addresses of `bind` that there may be, as in Redis.
 pub(crate) const ADDRESS_COUNT_MAX: usize = 16;
@@ -65,7 +63,7 @@ impl Listeners {
 
     /// Listens where the settings say now, or, with an error, where it did before. The listeners are for the first thread,
     /// in either case.
-    fn change(&self, settings: &Settings) -> (Listening, Result<(), Error>) {
+    pub(crate) fn change(&self, settings: &Settings) -> (Listening, Result<(), Error>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = known.as_mut() else { return (Vec::new(), Err(Error::NowhereToListen)) };
         let wanted = places(settings);
@@ -95,17 +93,6 @@ impl Listeners {
         now.extend(noted);
         *known = now;
         (listeners, outcome)
-    }
-}
-
-impl Shared {
-    /// Listens where the settings say now. With an error everything is as it was.
-    pub(crate) fn listen_anew(&self) -> Result<(), Error> {
-        let (listeners, outcome) = self.listeners.change(&self.settings);
-        if !listeners.is_empty() {
-            self.threads[0].send(Message::Listen(listeners));
-        }
-        outcome
     }
 }
 

@@ -8,6 +8,7 @@ use settings::{BIND, DIR, ENABLE_PROTECTED_CONFIGS, Effect, MAXCLIENTS, TABLE, U
 use crate::clients::descriptors;
 use crate::clients::listeners::ADDRESS_COUNT_MAX;
 use crate::commands::own::{Ctx, Entry, Run};
+use crate::message::Message;
 use crate::process::log;
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
@@ -176,7 +177,11 @@ fn listen_anew(shared: &Shared, changed: Id) -> Result<(), &'static str> {
     if shared.settings.text(BIND).split_whitespace().count() > ADDRESS_COUNT_MAX {
         return Err("Too many bind addresses specified.");
     }
-    shared.listen_anew().map_err(|error| {
+    let (listeners, outcome) = shared.listeners.change(&shared.settings);
+    if !listeners.is_empty() {
+        shared.threads[0].send(Message::Listen(listeners));
+    }
+    outcome.map_err(|error| {
         tracing::warn!("{error}");
         if changed == BIND {
             "Failed to bind to specified addresses."

@@ -1,6 +1,5 @@
 //! MEMORY: what takes how much.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use command::Flag::*;
@@ -9,8 +8,7 @@ use command::{CommandError, CommandResult, Group, KeySpec, Shape, integer, key, 
 
 use super::info::MemoryFigures;
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::life::state::Part;
-use crate::thread::Thread;
+use crate::life::question::Subject;
 
 /// The family of MEMORY.
 pub(crate) const ENTRIES: &[Entry] = &[Entry {
@@ -216,14 +214,7 @@ fn memory_purge(ctx: &mut Ctx) -> CommandResult {
         ctx.reply.ok();
         return Ok(());
     }
-    let purge = |thread: &mut Thread| {
-        let host = &mut thread.host;
-        while host.garbage.has_work(host.snapshot.has_room()) && host.free_slice() {}
-        heap::purge_at_once();
-        thread.host.cron.purge_again();
-        Part::Count(0)
-    };
-    host.ask(Arc::new(purge), Box::new(|_, reply| reply.ok()));
+    host.ask(&Subject::Purge, Box::new(|_, reply| reply.ok()));
     Ok(())
 }
 

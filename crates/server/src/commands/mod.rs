@@ -10,7 +10,7 @@ use self::own::{Entry, Family, Functions};
 mod acl;
 mod authentication;
 mod catalog;
-mod client;
+pub(crate) mod client;
 mod cluster;
 mod config;
 mod connection;
@@ -24,6 +24,7 @@ pub(crate) mod migrate;
 mod module;
 mod monitor;
 pub(crate) mod own;
+mod populate;
 mod pubsub;
 mod replication;
 mod scripting;
@@ -78,16 +79,20 @@ pub(crate) fn table() -> Table {
     Table::new(&families()).with_protocol(&container, entries)
 }
 
-/// The functions of all commands that are not on data alone in `table`, which [`table`] made.
-pub(crate) fn functions(table: &Table) -> Functions {
-    let mut functions = Functions::none(table);
-    OWN_FAMILIES.iter().for_each(|family| family.add_to(&mut functions, table));
-    for (index, verb) in Verb::ALL.iter().enumerate() {
-        if let Some(entry) = own_entry(*verb) {
-            functions.add_own(table, table.of_protocol(index), entry);
+/// The functions of all commands that are not on data alone, whatever these are called.
+pub(crate) fn functions() -> &'static Functions {
+    static ALL: LazyLock<Functions> = LazyLock::new(|| {
+        let table = table();
+        let mut functions = Functions::none(&table);
+        OWN_FAMILIES.iter().for_each(|family| family.add_to(&mut functions, &table));
+        for (index, verb) in Verb::ALL.iter().enumerate() {
+            if let Some(entry) = own_entry(*verb) {
+                functions.add_own(&table, table.of_protocol(index), entry);
+            }
         }
-    }
-    functions
+        functions
+    });
+    &ALL
 }
 
 /// The error of a subcommand with arguments that it cannot have.
@@ -116,7 +121,7 @@ mod tests {
     #[test]
     fn commands_that_are_not_on_data_alone_have_functions_and_no_others() {
         let table = table();
-        let functions = functions(&table);
+        let functions = functions();
         let verbs = Verb::ALL.iter().filter_map(|verb| own_entry(*verb)).count();
         let declared: usize = OWN_FAMILIES.iter().map(|family| count(&family.of_host())).sum();
         let found = table.all_with_protocol().iter().filter(|command| functions.has(command)).count();

@@ -1,42 +1,19 @@
-//! Questions to all threads: what only each thread knows of its own connections.
+//! Asking all threads.
 //!
 //! The asking client waits, without holding anything, until every thread has answered; then its reply is made of
 //! the parts.
 
-use std::sync::Arc;
-
 use command::Client;
 
+use crate::life::question::{Answer, Question, Subject};
 use crate::life::state::{Finish, Gathering, Part};
 use crate::message::Message;
-use crate::thread::{Thread, ThreadHost};
-
-/// What every thread does to answer.
-pub(crate) type Each = Arc<dyn Fn(&mut Thread) -> Part + Send + Sync>;
-
-/// A question on its way to a thread.
-pub(crate) struct Question {
-    pub(crate) asker: Client,
-    pub(crate) each: Each,
-}
-
-/// An answer on its way back.
-pub(crate) struct Answer {
-    pub(crate) asker: Client,
-    pub(crate) part: Part,
-}
-
-impl Answer {
-    /// One that says nothing.
-    pub(crate) fn to(asker: Client) -> Answer {
-        Answer { asker, part: Part::Count(0) }
-    }
-}
+use crate::thread::ThreadHost;
 
 impl ThreadHost {
     /// Asks all threads on behalf of the current client, which gets its reply when all have answered.
-    pub(crate) fn ask(&mut self, each: Each, finish: Finish) {
-        self.gather(|asker| Message::Ask(Question { asker, each: each.clone() }), finish);
+    pub(crate) fn ask(&mut self, subject: &Subject, finish: Finish) {
+        self.gather(|asker| Message::Ask(Question { asker, subject: subject.clone() }), finish);
     }
 
     /// Sends all threads a message that they answer with a part.

@@ -8,7 +8,7 @@ use resp::{Output, Reply};
 use shard::Node;
 
 use crate::commands::migrate::delivery::Returned;
-use crate::life::gather::{Answer, Question};
+use crate::life::question::Answer;
 use crate::life::state::{Part, Retry};
 use crate::message::Message;
 use crate::session::{ReplyMode, Session};
@@ -40,10 +40,7 @@ impl Thread {
             }
             Message::ChangedFor(connection, keys) => self.tell_of(ConnId::from_bits(connection), Some(&keys)),
             Message::Monitor(line) => self.show_to_monitors(&line),
-            Message::Ask(Question { asker, each }) => {
-                let part = each(self);
-                self.host.send_answer(asker, part);
-            }
+            Message::Ask(question) => self.answer(question),
             Message::PassScript(asker) => self.host.send_answer(asker, Part::Count(0)),
             Message::Answer(answer) => self.take_answer(answer),
             Message::Populate(share) => self.populate(share),

@@ -14,6 +14,7 @@
 //! Not here: the commands themselves (crate `commands`, `commands/`), the loop that calls all of this (`thread.rs`).
 
 pub(crate) mod admit;
+mod answers;
 pub(crate) mod busy;
 pub(crate) mod delegated;
 pub(crate) mod dispatch;
@@ -21,5 +22,6 @@ pub(crate) mod gather;
 pub(crate) mod homecoming;
 pub(crate) mod pause;
 pub(crate) mod pipeline;
+pub(crate) mod question;
 pub(crate) mod state;
 pub(crate) mod wait;

@@ -11,6 +11,7 @@ use resp::Proto;
 use super::SUBCOMMAND;
 use crate::clients::parser::Protocol;
 use crate::commands::own::{Ctx, Entry, Run};
+use crate::life::question::{Class, Listed, Request, Subject};
 use crate::life::state::Part;
 use crate::session::Session;
 use crate::thread::ThreadHost;
@@ -40,26 +41,6 @@ impl ThreadHost {
         let usage = Usage { input_bytes: bytes, input_capacity_bytes: bytes, ..Usage::default() };
         let (now_ms, table) = (self.now_ms, &self.shared.table);
         line(self.caller(), usage, argument_bytes, now_ms, table)
-    }
-}
-
-/// How long a request is.
-#[derive(Clone, Copy)]
-struct Request {
-    /// As clients send it.
-    bytes: usize,
-    /// Its arguments alone.
-    argument_bytes: usize,
-}
-
-impl Request {
-    fn of(args: &[&[u8]]) -> Request {
-        let argument_bytes = args.iter().map(|arg| arg.len()).sum();
-        let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
-        // `*3␍␊`, and for each argument `$5␍␊` before it and `␍␊` after it.
-        let frame_bytes = 3 + digits(args.len());
-        let bytes = frame_bytes + args.iter().map(|arg| 5 + digits(arg.len()) + arg.len()).sum::<usize>();
-        Request { bytes, argument_bytes }
     }
 }
 
@@ -114,30 +95,7 @@ fn client_list(ctx: &mut Ctx) -> CommandResult {
         }
         _ => return Err(CommandError::SYNTAX),
     }
-    let wanted = ids.clone();
-    let (asker, asked) = (ctx.store.client.id, Request::of(ctx.args));
-    let each = move |thread: &mut crate::thread::Thread| {
-        let host = &mut thread.host;
-        let (now_ms, table) = (host.now_ms, &host.shared.table);
-        let mut lines = Vec::new();
-        for (conn, session) in host.connections.iter_mut() {
-            let id = session.client.id;
-            let is_wanted = class.is_none_or(|class| class.has(session))
-                && wanted.as_ref().is_none_or(|wanted| wanted.contains(&id));
-            if is_wanted {
-                let mut usage = host.driver.usage(conn);
-                let mut argument_bytes = session.state.argument_bytes();
-                if id == asker {
-                    // Redis answers while the request is still in the buffer.
-                    usage.input_bytes += asked.bytes;
-                    usage.input_capacity_bytes = usage.input_capacity_bytes.max(usage.input_bytes);
-                    argument_bytes += asked.argument_bytes;
-                }
-                lines.push((id, line(session, usage, argument_bytes, now_ms, table).into_bytes()));
-            }
-        }
-        Part::Lines(lines)
-    };
+    let listed = Listed { class, ids: ids.clone(), asked: Request::of(ctx.args) };
     let finish = move |parts: Vec<Part>, reply: &mut resp::Reply<'_>| {
         let mut lines = Part::sorted_lines(parts);
         if let Some(ids) = ids {
@@ -147,43 +105,21 @@ fn client_list(ctx: &mut Ctx) -> CommandResult {
         let text: Vec<u8> = lines.into_iter().flat_map(|(_, line)| line).collect();
         reply.verbatim("txt", &text);
     };
-    ctx.host.ask(Arc::new(each), Box::new(finish));
+    ctx.host.ask(&Subject::List(Arc::new(listed)), Box::new(finish));
     Ok(())
-}
-
-/// The kinds of clients that `CLIENT LIST` and `CLIENT KILL` tell apart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Class {
-    Normal,
-    PubSub,
-    /// A primary or a replica.
-    Replication,
-}
-
-impl Class {
-    pub(super) fn parse(name: &[u8]) -> Result<Class, CommandError> {
-        match name.to_ascii_lowercase().as_slice() {
-            b"normal" => Ok(Class::Normal),
-            b"pubsub" => Ok(Class::PubSub),
-            b"master" | b"replica" | b"slave" => Ok(Class::Replication),
-            _ => Err(CommandError::quoting("ERR Unknown client type '", name, "'")),
-        }
-    }
-
-    pub(super) fn has(self, session: &Session) -> bool {
-        match self {
-            Class::Normal => !session.is_subscriber(),
-            Class::PubSub => session.is_subscriber(),
-            Class::Replication => false,
-        }
-    }
 }
 
 /// The bytes that Redis' fixed reply buffer takes: what exceeds it is counted as a list of blocks.
 const REPLY_BUFFER_BYTES: usize = 16 * 1024;
 
 /// What `CLIENT LIST` says of a client.
-fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64, table: &Table) -> String {
+pub(crate) fn line(
+    session: &Session,
+    usage: Usage,
+    argument_bytes: usize,
+    now_ms: u64,
+    table: &Table,
+) -> String {
     let age_seconds = now_ms.saturating_sub(session.created_ms) / 1000;
     let idle_seconds = now_ms.saturating_sub(session.active_ms) / 1000;
     let (queued, multi_bytes) = match &session.multi {

@@ -6,6 +6,7 @@ mod list;
 mod tracking;
 mod wait;
 
+pub(crate) use list::line;
 pub(super) use tracking::stop_tracking;
 
 use command::Flag::*;

@@ -1,17 +1,13 @@
 //! CLIENT PAUSE, UNPAUSE and UNBLOCK.
 
-use std::sync::Arc;
-
 use command::Flag::*;
 use command::{CommandError, CommandResult, Rule, Shape, integer, keyword_is, oneof, parse_i64, token};
-use proactor::ConnId;
 use resp::Reply;
 
 use super::SUBCOMMAND;
 use crate::commands::own::{Ctx, Entry, Run};
+use crate::life::question::Subject;
 use crate::life::state::Part;
-use crate::session::Session;
-use crate::thread::Thread;
 
 const UNBLOCKED: CommandError = CommandError::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
 
@@ -45,11 +41,7 @@ fn client_pause(ctx: &mut Ctx) -> CommandResult {
     if pause_ms > (i64::MAX - ctx.store.now()) as u64 {
         return Err(CommandError::TIMEOUT_OUT_OF_RANGE);
     }
-    let each = move |thread: &mut Thread| {
-        thread.host.begin_pause(pause_ms, all);
-        Part::Count(0)
-    };
-    ctx.host.ask(Arc::new(each), Box::new(|_, reply: &mut Reply<'_>| reply.ok()));
+    ctx.host.ask(&Subject::Pause { pause_ms, all }, Box::new(|_, reply: &mut Reply<'_>| reply.ok()));
     Ok(())
 }
 
@@ -67,11 +59,7 @@ pub(super) const CLIENT_UNPAUSE: Entry = Entry {
 };
 
 fn client_unpause(ctx: &mut Ctx) -> CommandResult {
-    let each = |thread: &mut Thread| {
-        thread.end_pause();
-        Part::Count(0)
-    };
-    ctx.host.ask(Arc::new(each), Box::new(|_, reply: &mut Reply<'_>| reply.ok()));
+    ctx.host.ask(&Subject::EndPause, Box::new(|_, reply: &mut Reply<'_>| reply.ok()));
     Ok(())
 }
 
@@ -101,13 +89,7 @@ fn client_unblock(ctx: &mut Ctx) -> CommandResult {
         _ => return Err(CommandError::SYNTAX),
     };
     let id = parse_i64(ctx.args[2])? as u64;
-    let each = move |thread: &mut Thread| {
-        let is_it = |(conn, session): (ConnId, &mut Session)| (session.client.id == id).then_some(conn);
-        let conn = thread.host.connections.iter_mut().find_map(is_it);
-        let has_ended = conn.is_some_and(|conn| thread.time_out(conn, error.as_ref()));
-        Part::Count(u64::from(has_ended))
-    };
     let finish = |parts: Vec<Part>, reply: &mut Reply<'_>| reply.int(Part::total(&parts) as i64);
-    ctx.host.ask(Arc::new(each), Box::new(finish));
+    ctx.host.ask(&Subject::Unblock(id, error), Box::new(finish));
     Ok(())
 }

@@ -1,0 +1,113 @@
+//! What a thread answers when all are asked.
+//!
+//! Not here: the questions (`question.rs`), and what becomes of the answers (`homecoming.rs`).
+
+use command::CommandError;
+use proactor::{CloseMode, ConnId};
+
+use crate::commands::client::line;
+use crate::life::question::{Class, Filter, Listed, Question, Subject};
+use crate::life::state::Part;
+use crate::session::Session;
+use crate::thread::Thread;
+
+impl Thread {
+    /// Does what it is asked, and answers.
+    pub(crate) fn answer(&mut self, question: Question) {
+        let Question { asker, subject } = question;
+        let part = match subject {
+            Subject::List(listed) => Part::Lines(self.list(&listed, asker.id)),
+            Subject::Kill(filter) => Part::Count(self.kill(&filter, asker.id)),
+            Subject::Unblock(id, error) => Part::Count(u64::from(self.unblock(id, error.as_ref()))),
+            Subject::Pause { pause_ms, all } => {
+                self.host.begin_pause(pause_ms, all);
+                Part::Count(0)
+            }
+            Subject::EndPause => {
+                self.end_pause();
+                Part::Count(0)
+            }
+            Subject::Purge => {
+                self.purge();
+                Part::Count(0)
+            }
+        };
+        self.host.send_answer(asker, part);
+    }
+
+    /// A line for each of the clients of this thread that are `listed`, with its id.
+    fn list(&mut self, listed: &Listed, asker: u64) -> Vec<(u64, Vec<u8>)> {
+        let host = &mut self.host;
+        let (now_ms, table) = (host.now_ms, &host.shared.table);
+        let mut lines = Vec::new();
+        for (conn, session) in host.connections.iter_mut() {
+            let id = session.client.id;
+            let is_wanted = listed.class.is_none_or(|class| is_of(session, class))
+                && listed.ids.as_ref().is_none_or(|wanted| wanted.contains(&id));
+            if is_wanted {
+                let mut usage = host.driver.usage(conn);
+                let mut argument_bytes = session.state.argument_bytes();
+                if id == asker {
+                    // Redis answers while the request is still in the buffer.
+                    usage.input_bytes += listed.asked.bytes;
+                    usage.input_capacity_bytes = usage.input_capacity_bytes.max(usage.input_bytes);
+                    argument_bytes += listed.asked.argument_bytes;
+                }
+                lines.push((id, line(session, usage, argument_bytes, now_ms, table).into_bytes()));
+            }
+        }
+        lines
+    }
+
+    /// Closes the clients of this thread that `filter` takes; the one that asks gets its answer before.
+    fn kill(&mut self, filter: &Filter, asker: u64) -> u64 {
+        let is_meant = |(conn, session): (ConnId, &mut Session)| takes(filter, session).then_some(conn);
+        let meant: Vec<ConnId> = self.host.connections.iter_mut().filter_map(is_meant).collect();
+        for &conn in &meant {
+            match self.host.connections.session(conn) {
+                Some(session) if session.client.id == asker => session.close_after_reply = true,
+                _ => self.close(conn, CloseMode::Now),
+            }
+        }
+        meant.len() as u64
+    }
+
+    /// Ends the wait of this client, if it waits here.
+    fn unblock(&mut self, id: u64, error: Option<&CommandError>) -> bool {
+        let is_it = |(conn, session): (ConnId, &mut Session)| (session.client.id == id).then_some(conn);
+        let conn = self.host.connections.iter_mut().find_map(is_it);
+        conn.is_some_and(|conn| self.time_out(conn, error))
+    }
+
+    /// Frees what it has yet to free, and gives back what it keeps.
+    fn purge(&mut self) {
+        let host = &mut self.host;
+        while host.garbage.has_work(host.snapshot.has_room()) && host.free_slice() {}
+        heap::purge_at_once();
+        host.cron.purge_again();
+    }
+}
+
+/// Whether a client is of this kind.
+fn is_of(session: &Session, class: Class) -> bool {
+    match class {
+        Class::Normal => !session.is_subscriber(),
+        Class::PubSub => session.is_subscriber(),
+        Class::Replication => false,
+    }
+}
+
+/// Whether a client is one of those that `filter` means.
+fn takes(filter: &Filter, session: &Session) -> bool {
+    let is_at = |address: &str, wanted: &Option<String>| match wanted {
+        None => true,
+        Some(wanted) if session.is_unix => wanted.strip_suffix(":0") == Some(address),
+        Some(wanted) => wanted == address,
+    };
+    filter.except != Some(session.client.id)
+        && filter.id.is_none_or(|id| id == session.client.id)
+        && filter.class.is_none_or(|class| is_of(session, class))
+        && filter.user.is_none_or(|number| number == session.access.user_number())
+        && is_at(&session.peer, &filter.peer)
+        && is_at(&session.local, &filter.local)
+}

@@ -68,6 +68,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("persistence", 4),
     ("command", 4),
     ("acl", 5),
+    ("catalog", 5),
     ("commands", 5),
     ("script", 2),
     ("server", 6),

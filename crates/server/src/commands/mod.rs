@@ -9,9 +9,10 @@ use self::own::{Entry, Family, Functions};
 
 mod acl;
 mod authentication;
-mod catalog;
 pub(crate) mod client;
 mod cluster;
+#[cfg(test)]
+mod complete;
 mod config;
 mod connection;
 mod debug;
@@ -36,7 +37,6 @@ mod transactions;
 const OWN_FAMILIES: &[Family] = &[
     Family::Server(acl::ENTRIES),
     Family::Server(authentication::ENTRIES),
-    Family::Server(catalog::ENTRIES),
     Family::Server(client::ENTRIES),
     Family::Server(cluster::ENTRIES),
     Family::Server(config::ENTRIES),
@@ -57,11 +57,16 @@ const OWN_FAMILIES: &[Family] = &[
     Family::Server(transactions::ENTRIES),
 ];
 
+/// The families of commands that need nothing of their thread.
+fn families_of_store() -> impl Iterator<Item = &'static [command::Entry]> {
+    commands::FAMILIES.iter().copied().chain([catalog::ENTRIES])
+}
+
 /// The entries of all families as the table of commands has them, the data commands first.
 pub(crate) fn families() -> Vec<&'static [command::Entry]> {
     static OWN: LazyLock<Vec<Vec<command::Entry>>> =
         LazyLock::new(|| OWN_FAMILIES.iter().map(|family| family.of_host()).collect());
-    commands::FAMILIES.iter().copied().chain(OWN.iter().map(Vec::as_slice)).collect()
+    families_of_store().chain(OWN.iter().map(Vec::as_slice)).collect()
 }
 
 /// The entry of a verb of memcached's protocol, if the command is one of the server's own.
@@ -126,7 +131,7 @@ mod tests {
         let declared: usize = OWN_FAMILIES.iter().map(|family| count(&family.of_host())).sum();
         let found = table.all_with_protocol().iter().filter(|command| functions.has(command)).count();
         assert_eq!(found, declared + verbs);
-        for entry in commands::FAMILIES.iter().copied().flatten() {
+        for entry in families_of_store().flatten() {
             let command = table.declared(entry.name.as_bytes()).expect("the table has all families");
             assert!(!functions.has(command), "{} is no command of the server", entry.name);
         }

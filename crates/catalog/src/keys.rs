@@ -1,14 +1,12 @@
 //! COMMAND GETKEYS and GETKEYSANDFLAGS: which arguments of a command are keys, and what it does with them.
 
 use command::KeyFlag::Incomplete;
-use command::{CommandError, CommandResult, Flag, KeyFlag, KeySpec, KeyUse, Shape, string};
+use command::{CommandError, CommandResult, Ctx, Entry, Flag, KeyFlag, KeySpec, KeyUse, Run, Shape, string};
 
-use crate::commands::own::{Ctx, Entry, Run};
+use crate::SUBCOMMAND;
+use crate::info::write_key_flags;
 
-use super::SUBCOMMAND;
-use super::info::write_key_flags;
-
-pub(super) const COMMAND_GETKEYS: Entry = Entry {
+pub(crate) const COMMAND_GETKEYS: Entry = Entry {
     name: "getkeys",
     summary: "Extracts the key names from an arbitrary command.",
     complexity: "O(N) where N is the number of arguments to the command",
@@ -29,7 +27,7 @@ fn command_getkeys(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-pub(super) const COMMAND_GETKEYSANDFLAGS: Entry = Entry {
+pub(crate) const COMMAND_GETKEYSANDFLAGS: Entry = Entry {
     name: "getkeysandflags",
     summary: "Extracts the key names and access flags for an arbitrary command.",
     complexity: "O(N) where N is the number of arguments to the command",

@@ -1,8 +1,9 @@
-//! The commands and subcommands of Redis 7.2 by name: those that Redis 7.0.15 lists, and the four that 7.2 brought
-//! (`client|no-touch`, `client|setinfo`, `cluster|myshardid`, `waitaof`). None of them may be missing here.
+//! That the table of commands is complete, and its page up to date.
 
 use command::Table;
 
+/// The commands and subcommands of Redis 7.2 by name: those that Redis 7.0.15 lists, and the four that 7.2 brought
+/// (`client|no-touch`, `client|setinfo`, `cluster|myshardid`, `waitaof`). None of them may be missing here.
 const REDIS_7_2: &str = "\
     acl acl|cat acl|deluser acl|dryrun acl|genpass acl|getuser acl|help acl|list acl|load acl|log acl|save \
     acl|setuser acl|users acl|whoami append asking auth bgrewriteaof bgsave bitcount bitfield bitfield_ro bitop \
@@ -48,4 +49,15 @@ fn every_command_of_redis_is_here() {
     let table = Table::new(&crate::commands::families());
     let absent = REDIS_7_2.split_whitespace().filter(|name| table.by_full_name(name.as_bytes()).is_none());
     assert_eq!(absent.collect::<Vec<_>>(), Vec::<&str>::new());
+}
+
+#[test]
+fn the_page_of_commands_is_up_to_date() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
+    let page = catalog::page(&Table::new(&crate::commands::families()));
+    if std::env::var_os("DARTER_UPDATE").is_some() {
+        std::fs::write(path, &page).expect("the page can be written");
+    }
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(written == page, "docs/commands.md is out of date: run the tests with DARTER_UPDATE=1");
 }

@@ -1,13 +1,13 @@
 //! COMMAND INFO: arity, flags, key positions, categories, tips, key specs, subcommands.
 
-use command::{Acl, Begin, Command, CommandResult, Find, Flag, KeyFlag, KeySpec, Shape, Table, string};
+use command::{
+    Acl, Begin, Command, CommandResult, Ctx, Entry, Find, Flag, KeyFlag, KeySpec, Run, Shape, Table, string,
+};
 use resp::Reply;
 
-use crate::commands::own::{Ctx, Entry, Run};
+use crate::SUBCOMMAND;
 
-use super::SUBCOMMAND;
-
-pub(super) const COMMAND_INFO: Entry = Entry {
+pub(crate) const COMMAND_INFO: Entry = Entry {
     name: "info",
     summary: "Returns information about one, multiple or all commands.",
     complexity: "O(N) where N is the number of commands to look up",
@@ -38,7 +38,7 @@ fn command_info(ctx: &mut Ctx) -> CommandResult {
 }
 
 /// Describes all commands.
-pub(super) fn write_all(ctx: &mut Ctx) {
+pub(crate) fn write_all(ctx: &mut Ctx) {
     let table = ctx.store.tx.table;
     ctx.reply.array(table.callable().count());
     for command in table.callable() {
@@ -78,7 +78,7 @@ fn write(reply: &mut Reply<'_>, table: &Table, command: &Command) {
 }
 
 /// A set of simple strings.
-pub(super) fn write_set(reply: &mut Reply<'_>, names: impl Iterator<Item = String>) {
+pub(crate) fn write_set(reply: &mut Reply<'_>, names: impl Iterator<Item = String>) {
     let mark = reply.deferred();
     let mut count = 0;
     for name in names {
@@ -150,7 +150,7 @@ fn write_key_spec(reply: &mut Reply<'_>, spec: &KeySpec) {
     }
 }
 
-pub(super) fn write_key_flags(reply: &mut Reply<'_>, flags: &[KeyFlag]) {
+pub(crate) fn write_key_flags(reply: &mut Reply<'_>, flags: &[KeyFlag]) {
     write_set(reply, flags.iter().map(|flag| flag.name().to_owned()));
 }
 

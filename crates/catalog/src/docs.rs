@@ -1,14 +1,12 @@
 //! COMMAND DOCS: summaries, arguments, history.
 
-use command::{Arg, ArgKind, Command, CommandResult, Shape, Table, string};
+use command::{Arg, ArgKind, Command, CommandResult, Ctx, Entry, Run, Shape, Table, string};
 use resp::Reply;
 
-use crate::commands::own::{Ctx, Entry, Run};
+use crate::SUBCOMMAND;
+use crate::info::write_set;
 
-use super::SUBCOMMAND;
-use super::info::write_set;
-
-pub(super) const COMMAND_DOCS: Entry = Entry {
+pub(crate) const COMMAND_DOCS: Entry = Entry {
     name: "docs",
     summary: "Returns documentary information about one, multiple or all commands.",
     complexity: "O(N) where N is the number of commands to look up",

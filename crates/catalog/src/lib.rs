@@ -1,20 +1,29 @@
-//! COMMAND: what this server knows of its commands, all of it from their entries.
+//! What a server knows of its commands, told to others: COMMAND to clients, [`page`] to readers. All of it comes from the
+//! entries of the table in which the command itself stands.
+//!
+//! These commands need nothing of the thread that runs them, so they are like data commands: there is no door here.
+//!
+//! Not here: the entries (each above its function), and whether the table is complete (a test of `server`, which has all).
+
+#![forbid(unsafe_code)]
 
 mod docs;
 mod info;
 mod keys;
-#[cfg(test)]
 mod page;
 #[cfg(test)]
-mod redis_commands;
+mod tests;
 
 use command::Flag::*;
-use command::{Acl, Command, CommandError, CommandResult, Group, Shape, keyword_is, oneof, pattern, string};
+use command::{
+    Acl, Command, CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, keyword_is, oneof, pattern,
+    string,
+};
 
-use crate::commands::own::{Ctx, Entry, Run};
+pub use crate::page::page;
 
-/// The commands of this folder.
-pub(crate) const ENTRIES: &[Entry] = &[COMMAND];
+/// The commands of this crate.
+pub const ENTRIES: &[Entry] = &[COMMAND];
 
 const COMMAND: Entry = Entry {
     name: "command",

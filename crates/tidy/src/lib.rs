@@ -69,6 +69,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("command", 4),
     ("acl", 5),
     ("catalog", 5),
+    ("cluster", 5),
     ("commands", 5),
     ("script", 2),
     ("server", 6),

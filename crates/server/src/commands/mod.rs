@@ -38,7 +38,7 @@ const OWN_FAMILIES: &[Family] = &[
     Family::Server(acl::ENTRIES),
     Family::Server(authentication::ENTRIES),
     Family::Server(client::ENTRIES),
-    Family::Server(cluster::ENTRIES),
+    Family::Cluster(::cluster::ENTRIES),
     Family::Server(config::ENTRIES),
     Family::Server(connection::ENTRIES),
     Family::Server(debug::ENTRIES),

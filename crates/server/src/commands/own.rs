@@ -67,6 +67,7 @@ macro_rules! families {
 
 families! {
     Server: ThreadHost;
+    Cluster: dyn cluster::Door;
 }
 
 /// The functions of commands that are not on data alone, by the commands' numbers.

@@ -6,9 +6,9 @@ use command::{
     CommandError, CommandResult, Group, Shape, block, integer, keyword_is, oneof, parse_i64, string, token,
 };
 
-use crate::commands::own::{Ctx, Entry, Run};
-
-use super::{CHANGING, check_mode, node, valid_slot};
+use crate::node::node;
+use crate::slot::valid_slot;
+use crate::{CHANGING, Ctx, Entry, Run, agree, check_mode};
 
 const NO_CHANGE: CommandError =
     CommandError::fixed("ERR The emulated cluster has one node with all slots, which cannot be changed");
@@ -32,7 +32,7 @@ fn refuse(ctx: &mut Ctx) -> CommandResult {
     Err(NO_CHANGE)
 }
 
-pub(super) const ADDSLOTS: Entry = Entry {
+pub(crate) const ADDSLOTS: Entry = Entry {
     name: "addslots",
     summary: "Assigns new hash slots to a node.",
     complexity: "O(N) where N is the total number of hash slot arguments",
@@ -42,7 +42,7 @@ pub(super) const ADDSLOTS: Entry = Entry {
     ..OPERATION
 };
 
-pub(super) const DELSLOTS: Entry =
+pub(crate) const DELSLOTS: Entry =
     Entry { name: "delslots", summary: "Sets hash slots as unbound for a node.", ..ADDSLOTS };
 
 /// Of slots one by one or, in pairs, from one to another.
@@ -65,7 +65,7 @@ fn parse_slot(arg: &[u8]) -> Result<u16, CommandError> {
     ds::num::parse_i64(arg).and_then(valid_slot).ok_or(BAD_SLOT)
 }
 
-pub(super) const ADDSLOTSRANGE: Entry = Entry {
+pub(crate) const ADDSLOTSRANGE: Entry = Entry {
     name: "addslotsrange",
     summary: "Assigns new hash slot ranges to a node.",
     complexity: "O(N) where N is the total number of the slots between the start slot and end slot arguments.",
@@ -75,13 +75,13 @@ pub(super) const ADDSLOTSRANGE: Entry = Entry {
     ..ADDSLOTS
 };
 
-pub(super) const DELSLOTSRANGE: Entry =
+pub(crate) const DELSLOTSRANGE: Entry =
     Entry { name: "delslotsrange", summary: "Sets hash slot ranges as unbound for a node.", ..ADDSLOTSRANGE };
 
-pub(super) const FLUSHSLOTS: Entry =
+pub(crate) const FLUSHSLOTS: Entry =
     Entry { name: "flushslots", summary: "Deletes all slots information from a node.", ..OPERATION };
 
-pub(super) const BUMPEPOCH: Entry = Entry {
+pub(crate) const BUMPEPOCH: Entry = Entry {
     name: "bumpepoch",
     summary: "Advances the cluster config epoch.",
     tips: CHANGING,
@@ -97,7 +97,7 @@ fn bumpepoch(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-pub(super) const SET_CONFIG_EPOCH: Entry = Entry {
+pub(crate) const SET_CONFIG_EPOCH: Entry = Entry {
     name: "set-config-epoch",
     summary: "Sets the configuration epoch for a new node.",
     arity: 3,
@@ -114,7 +114,7 @@ fn set_config_epoch(ctx: &mut Ctx) -> CommandResult {
     Err(NO_CHANGE)
 }
 
-pub(super) const FAILOVER: Entry = Entry {
+pub(crate) const FAILOVER: Entry = Entry {
     name: "failover",
     summary: "Forces a replica to perform a manual failover of its master.",
     arity: -2,
@@ -134,7 +134,7 @@ fn failover(ctx: &mut Ctx) -> CommandResult {
     Err(CommandError::fixed("ERR You should send CLUSTER FAILOVER to a replica"))
 }
 
-pub(super) const MEET: Entry = Entry {
+pub(crate) const MEET: Entry = Entry {
     name: "meet",
     summary: "Forces a node to handshake with another node.",
     arity: -4,
@@ -143,7 +143,7 @@ pub(super) const MEET: Entry = Entry {
     ..OPERATION
 };
 
-pub(super) const FORGET: Entry = Entry {
+pub(crate) const FORGET: Entry = Entry {
     name: "forget",
     summary: "Removes a node from the nodes table.",
     arity: 3,
@@ -167,7 +167,7 @@ fn check_is_me(ctx: &mut Ctx) -> CommandResult {
     Err(CommandError::quoting("ERR Unknown node ", named, ""))
 }
 
-pub(super) const REPLICATE: Entry = Entry {
+pub(crate) const REPLICATE: Entry = Entry {
     name: "replicate",
     summary: "Configure a node as replica of a master node.",
     run: Run::Function(replicate),
@@ -179,7 +179,7 @@ fn replicate(ctx: &mut Ctx) -> CommandResult {
     Err(CommandError::fixed("ERR Can't replicate myself"))
 }
 
-pub(super) const REPLICAS: Entry = Entry {
+pub(crate) const REPLICAS: Entry = Entry {
     name: "replicas",
     summary: "Lists the replica nodes of a master node.",
     since: "5.0.0",
@@ -190,7 +190,7 @@ pub(super) const REPLICAS: Entry = Entry {
     ..FORGET
 };
 
-pub(super) const SLAVES: Entry =
+pub(crate) const SLAVES: Entry =
     Entry { name: "slaves", since: "3.0.0", deprecated: Some(("5.0.0", "`CLUSTER REPLICAS`")), ..REPLICAS };
 
 fn replicas(ctx: &mut Ctx) -> CommandResult {
@@ -199,7 +199,7 @@ fn replicas(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-pub(super) const COUNT_FAILURE_REPORTS: Entry = Entry {
+pub(crate) const COUNT_FAILURE_REPORTS: Entry = Entry {
     name: "count-failure-reports",
     summary: "Returns the number of active failure reports active for a node.",
     complexity: "O(N) where N is the number of failure reports",
@@ -216,7 +216,7 @@ fn count_failure_reports(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-pub(super) const RESET: Entry = Entry {
+pub(crate) const RESET: Entry = Entry {
     name: "reset",
     summary: "Resets a node.",
     complexity: "O(N) where N is the number of known nodes. The command may execute a FLUSHALL as a side effect.",
@@ -226,7 +226,7 @@ pub(super) const RESET: Entry = Entry {
     ..OPERATION
 };
 
-pub(super) const SAVECONFIG: Entry = Entry {
+pub(crate) const SAVECONFIG: Entry = Entry {
     name: "saveconfig",
     summary: "Forces a node to save the cluster configuration to disk.",
     note: "There is nothing to save: it agrees",
@@ -234,13 +234,7 @@ pub(super) const SAVECONFIG: Entry = Entry {
     ..OPERATION
 };
 
-fn agree(ctx: &mut Ctx) -> CommandResult {
-    check_mode(ctx)?;
-    ctx.reply.ok();
-    Ok(())
-}
-
-pub(super) const SETSLOT: Entry = Entry {
+pub(crate) const SETSLOT: Entry = Entry {
     name: "setslot",
     summary: "Binds a hash slot to a node.",
     arity: -4,

@@ -1,0 +1,18 @@
+//! What CLUSTER needs of the thread that runs it (`cluster`).
+
+use cluster::{Door, Node};
+use settings::CLUSTER_MODE;
+
+use crate::thread::ThreadHost;
+
+impl Door for ThreadHost {
+    fn is_cluster(&self) -> bool {
+        self.shared.settings.is_on(CLUSTER_MODE)
+    }
+
+    fn node(&mut self) -> Node {
+        let id = &self.shared.run_id;
+        let session = self.current.as_deref().expect("a command runs for a client");
+        Node::at(id, (!session.is_unix).then_some(&*session.local))
+    }
+}

@@ -6,7 +6,6 @@
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use crate::chunk::PAGE_BYTES;
-use crate::general;
 
 /// Pages of slabs in the pool and of free large blocks.
 static PAGES: AtomicI64 = AtomicI64::new(0);
@@ -26,12 +25,10 @@ pub(crate) fn is_too_much() -> bool {
     PAGES.load(Relaxed) > PAGES_MAX.load(Relaxed)
 }
 
-/// Keeps no more than so many bytes without blocks, and nothing of blocks beyond 512 KiB; none: as many as were freed of late.
-pub fn keep_at_most(bytes: Option<u64>) {
+/// No more than so many bytes are to be kept, or any number; true if that is new.
+pub(crate) fn limit(bytes: Option<u64>) -> bool {
     let pages = bytes.map_or(i64::MAX, |bytes| (bytes / PAGE_BYTES as u64) as i64);
-    if PAGES_MAX.swap(pages, Relaxed) != pages {
-        general::keep(bytes.is_none());
-    }
+    PAGES_MAX.swap(pages, Relaxed) != pages
 }
 
 /// Bytes that are kept.

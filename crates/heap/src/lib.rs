@@ -38,11 +38,11 @@ pub use crate::count::{Gauge, allocated_bytes};
 pub use crate::emptying::Emptying;
 use crate::free::Free;
 pub use crate::general::keep_freed;
-pub use crate::kept::{keep_at_most, kept_bytes};
+pub use crate::kept::kept_bytes;
 use crate::local::Local;
 use crate::owned::local;
 pub use crate::owned::{disown, own};
-pub use crate::purging::{ROUND_MS, Round, purge, purge_at_once};
+pub use crate::purging::{ROUND_MS, Round, keep_at_most, purge, purge_at_once};
 
 /// The most that small blocks are aligned to: there is a size for each multiple of it.
 const SMALL_ALIGN: usize = 64;

@@ -5,7 +5,7 @@
 //! as long.
 
 use crate::owned::local;
-use crate::{general, region};
+use crate::{general, kept, region};
 
 /// From the beginning of one round to that of the next. What is used again within it costs nothing; what is used again later is got back
 /// page by page, at some 0.5 us each, which makes a hundredth of what it takes to fill a page with jobs.
@@ -85,5 +85,12 @@ pub fn purge_at_once() {
         while region.cool_some() {}
         while region.age_some() {}
         while region.cool_some() {}
+    }
+}
+
+/// Keeps no more than so many bytes without blocks, and nothing of blocks beyond 512 KiB; none: as many as were freed of late.
+pub fn keep_at_most(bytes: Option<u64>) {
+    if kept::limit(bytes) {
+        general::keep(bytes.is_none());
     }
 }

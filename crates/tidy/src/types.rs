@@ -14,7 +14,7 @@ const FILES_MAX: usize = 5;
 
 /// Types that are larger, with their methods and files at most: lower the numbers as these go.
 const LARGE: &[(&str, usize, usize)] = &[
-    ("server/shared.rs::Shared", 46, 12),
+    ("server/shared.rs::Shared", 45, 11),
     ("server/thread.rs::Thread", 109, 22),
     ("server/thread.rs::ThreadHost", 88, 21),
 ];

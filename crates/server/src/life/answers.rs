@@ -16,9 +16,9 @@ impl Thread {
     pub(crate) fn answer(&mut self, question: Question) {
         let Question { asker, subject } = question;
         let part = match subject {
-            Subject::List(listed) => Part::Lines(self.list(&listed, asker.id)),
-            Subject::Kill(filter) => Part::Count(self.kill(&filter, asker.id)),
-            Subject::Unblock(id, error) => Part::Count(u64::from(self.unblock(id, error.as_ref()))),
+            Subject::List(listed) => Part::Lines(list(self, &listed, asker.id)),
+            Subject::Kill(filter) => Part::Count(kill(self, &filter, asker.id)),
+            Subject::Unblock(id, error) => Part::Count(u64::from(unblock(self, id, error.as_ref()))),
             Subject::Pause { pause_ms, all } => {
                 self.host.begin_pause(pause_ms, all);
                 Part::Count(0)
@@ -28,64 +28,64 @@ impl Thread {
                 Part::Count(0)
             }
             Subject::Purge => {
-                self.purge();
+                purge(self);
                 Part::Count(0)
             }
         };
         self.host.send_answer(asker, part);
     }
+}
 
-    /// A line for each of the clients of this thread that are `listed`, with its id.
-    fn list(&mut self, listed: &Listed, asker: u64) -> Vec<(u64, Vec<u8>)> {
-        let host = &mut self.host;
-        let (now_ms, table) = (host.now_ms, &host.shared.table);
-        let mut lines = Vec::new();
-        for (conn, session) in host.connections.iter_mut() {
-            let id = session.client.id;
-            let is_wanted = listed.class.is_none_or(|class| is_of(session, class))
-                && listed.ids.as_ref().is_none_or(|wanted| wanted.contains(&id));
-            if is_wanted {
-                let mut usage = host.driver.usage(conn);
-                let mut argument_bytes = session.state.argument_bytes();
-                if id == asker {
-                    // Redis answers while the request is still in the buffer.
-                    usage.input_bytes += listed.asked.bytes;
-                    usage.input_capacity_bytes = usage.input_capacity_bytes.max(usage.input_bytes);
-                    argument_bytes += listed.asked.argument_bytes;
-                }
-                lines.push((id, line(session, usage, argument_bytes, now_ms, table).into_bytes()));
+/// A line for each of the clients of this thread that are `listed`, with its id.
+fn list(thread: &mut Thread, listed: &Listed, asker: u64) -> Vec<(u64, Vec<u8>)> {
+    let host = &mut thread.host;
+    let (now_ms, table) = (host.now_ms, &host.shared.table);
+    let mut lines = Vec::new();
+    for (conn, session) in host.connections.iter_mut() {
+        let id = session.client.id;
+        let is_wanted = listed.class.is_none_or(|class| is_of(session, class))
+            && listed.ids.as_ref().is_none_or(|wanted| wanted.contains(&id));
+        if is_wanted {
+            let mut usage = host.driver.usage(conn);
+            let mut argument_bytes = session.state.argument_bytes();
+            if id == asker {
+                // Redis answers while the request is still in the buffer.
+                usage.input_bytes += listed.asked.bytes;
+                usage.input_capacity_bytes = usage.input_capacity_bytes.max(usage.input_bytes);
+                argument_bytes += listed.asked.argument_bytes;
             }
+            lines.push((id, line(session, usage, argument_bytes, now_ms, table).into_bytes()));
         }
-        lines
     }
+    lines
+}
 
-    /// Closes the clients of this thread that `filter` takes; the one that asks gets its answer before.
-    fn kill(&mut self, filter: &Filter, asker: u64) -> u64 {
-        let is_meant = |(conn, session): (ConnId, &mut Session)| takes(filter, session).then_some(conn);
-        let meant: Vec<ConnId> = self.host.connections.iter_mut().filter_map(is_meant).collect();
-        for &conn in &meant {
-            match self.host.connections.session(conn) {
-                Some(session) if session.client.id == asker => session.close_after_reply = true,
-                _ => self.close(conn, CloseMode::Now),
-            }
+/// Closes the clients of this thread that `filter` takes; the one that asks gets its answer before.
+fn kill(thread: &mut Thread, filter: &Filter, asker: u64) -> u64 {
+    let is_meant = |(conn, session): (ConnId, &mut Session)| takes(filter, session).then_some(conn);
+    let meant: Vec<ConnId> = thread.host.connections.iter_mut().filter_map(is_meant).collect();
+    for &conn in &meant {
+        match thread.host.connections.session(conn) {
+            Some(session) if session.client.id == asker => session.close_after_reply = true,
+            _ => thread.close(conn, CloseMode::Now),
         }
-        meant.len() as u64
     }
+    meant.len() as u64
+}
 
-    /// Ends the wait of this client, if it waits here.
-    fn unblock(&mut self, id: u64, error: Option<&CommandError>) -> bool {
-        let is_it = |(conn, session): (ConnId, &mut Session)| (session.client.id == id).then_some(conn);
-        let conn = self.host.connections.iter_mut().find_map(is_it);
-        conn.is_some_and(|conn| self.time_out(conn, error))
-    }
+/// Ends the wait of this client, if it waits here.
+fn unblock(thread: &mut Thread, id: u64, error: Option<&CommandError>) -> bool {
+    let is_it = |(conn, session): (ConnId, &mut Session)| (session.client.id == id).then_some(conn);
+    let conn = thread.host.connections.iter_mut().find_map(is_it);
+    conn.is_some_and(|conn| thread.time_out(conn, error))
+}
 
-    /// Frees what it has yet to free, and gives back what it keeps.
-    fn purge(&mut self) {
-        let host = &mut self.host;
-        while host.garbage.has_work(host.snapshot.has_room()) && host.free_slice() {}
-        heap::purge_at_once();
-        host.cron.purge_again();
-    }
+/// Frees what it has yet to free, and gives back what it keeps.
+fn purge(thread: &mut Thread) {
+    let host = &mut thread.host;
+    while host.garbage.has_work(host.snapshot.has_room()) && host.free_slice() {}
+    heap::purge_at_once();
+    host.cron.purge_again();
 }
 
 /// Whether a client is of this kind.

@@ -1,8 +1,8 @@
 //! The table `redis` (without the calls of commands, see `raw::command`), and `math.random`.
 
-use sha1::{Digest, Sha1};
-
+use crate::error::raise;
 use crate::raw::{Failure, Kind, Native, Stack, integer_of};
+use crate::script::sha1_hex;
 use crate::{error, register};
 
 /// The version that scripts see.
@@ -86,14 +86,6 @@ fn set_version(stack: &mut Stack<'_>) -> Result<(), Failure> {
     stack.set_field(-2, "REDIS_VERSION_NUM")
 }
 
-/// Pushes an error table and raises it.
-pub(crate) fn raise(stack: &mut Stack<'_>, text: &[u8]) -> Failure {
-    match error::push(stack, text) {
-        Ok(()) => Failure::Raise,
-        Err(failure) => failure,
-    }
-}
-
 /// Whether the only argument is a string; otherwise pushes the error table that is returned instead.
 fn check_one_string(stack: &mut Stack<'_>) -> Result<bool, Failure> {
     let is_valid = stack.arg_count() == 1 && stack.kind(1) == Kind::String;
@@ -128,16 +120,6 @@ fn sha1hex(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     let hex = sha1_hex(stack.arg_bytes(1).unwrap_or_default());
     stack.push_bytes(&hex)?;
     Ok(1)
-}
-
-/// The SHA-1 of `bytes` in lower-case hexadecimal digits.
-pub(crate) fn sha1_hex(bytes: &[u8]) -> [u8; 40] {
-    let mut hex = [0; 40];
-    for (pair, byte) in hex.chunks_exact_mut(2).zip(Sha1::digest(bytes)) {
-        pair[0] = b"0123456789abcdef"[usize::from(byte >> 4)];
-        pair[1] = b"0123456789abcdef"[usize::from(byte & 15)];
-    }
-    hex
 }
 
 fn log(stack: &mut Stack<'_>) -> Result<i32, Failure> {

@@ -6,9 +6,10 @@ use hashbrown::HashMap;
 use resp::Reply;
 
 use crate::answer::Errors;
+use crate::flags::Flags;
 use crate::host::Host;
 use crate::raw::{Ending, Failure, Function, Kind, Stack, State};
-use crate::script::{Flags, Script, ScriptError, Sha1Hex};
+use crate::script::{Script, ScriptError, Sha1Hex};
 use crate::{answer, api, bit, cjson, cmsgpack, error, structure};
 
 /// The memory that one Lua state may use, unless said otherwise.

@@ -9,6 +9,14 @@ pub(crate) fn push(stack: &mut Stack<'_>, text: &[u8]) -> Result<(), Failure> {
     stack.set_field(-2, "err")
 }
 
+/// Pushes an error table and raises it.
+pub(crate) fn raise(stack: &mut Stack<'_>, text: &[u8]) -> Failure {
+    match push(stack, text) {
+        Ok(()) => Failure::Raise,
+        Err(failure) => failure,
+    }
+}
+
 /// The text of an error reply without its `-`: the code, a space, the message. A single word is a message
 /// without a code.
 pub(crate) fn normalize(text: &[u8]) -> Vec<u8> {

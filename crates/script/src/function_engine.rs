@@ -10,11 +10,12 @@ use hashbrown::HashMap;
 use resp::Reply;
 
 use crate::engine::{MEMORY_BYTES_MAX, Outcome, install_libraries, write_error};
+use crate::flags::Flags;
 use crate::host::Host;
 use crate::library::{Head, Library, LibraryFunction, LibrarySet};
 use crate::raw::{Ending, Function, LoadFailure, Stack, State};
-use crate::register::Registered;
-use crate::script::{Flags, ReachSeen, ScriptError};
+use crate::registry::Registered;
+use crate::script::{ReachSeen, ScriptError};
 use crate::{answer, api};
 
 /// A library as this thread has it.

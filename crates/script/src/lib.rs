@@ -31,12 +31,14 @@ mod cjson;
 mod cmsgpack;
 mod engine;
 mod error;
+mod flags;
 mod function_engine;
 mod host;
 mod library;
 mod random;
 mod raw;
 mod register;
+mod registry;
 mod script;
 mod structure;
 mod value;
@@ -44,10 +46,11 @@ mod value;
 pub use answer::Errors;
 pub use cache::{EVAL_SCRIPT_COUNT_MAX, Origin, ScriptCache};
 pub use engine::{Engine, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MAX, Outcome};
+pub use flags::Flags;
 pub use function_engine::FunctionEngine;
 pub use host::{Host, Interrupt};
 pub use library::{Library, LibraryFunction, LibrarySet};
-pub use script::{Flags, Reach, ReachSeen, Script, ScriptError, Sha1Hex};
+pub use script::{Reach, ReachSeen, Script, ScriptError, Sha1Hex};
 
 /// How many Lua instructions run between two calls of [`Host::tick`]: some ten microseconds' worth.
 pub const TICK_INSTRUCTION_COUNT: i32 = 4096;

@@ -15,9 +15,11 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::error::until_zero;
+use crate::flags::Flags;
 use crate::function_engine::FunctionEngine;
 use crate::host::Host;
-use crate::script::{Flags, ReachSeen, ScriptError};
+use crate::registry::is_valid_name;
+use crate::script::{ReachSeen, ScriptError};
 
 /// A library's code, and the functions that it registers when it is loaded.
 #[derive(Debug)]
@@ -110,11 +112,6 @@ impl Head<'_> {
         }
         Ok(Head { name, body: &code[end..] })
     }
-}
-
-/// Whether a library or a function may have this name.
-pub(crate) fn is_valid_name(name: &[u8]) -> bool {
-    !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
 /// Libraries by name, no two with a function of the same name.

@@ -5,37 +5,12 @@
 //! redis.register_function{function_name = 'name', callback = callback, flags = {'no-writes'}, description = 'text'}
 //! ```
 
-use hashbrown::HashSet;
-
-use crate::api::raise;
-use crate::error;
-use crate::library::is_valid_name;
-use crate::raw::{Failure, Function, Kind, Stack};
-use crate::script::Flags;
-
-/// Roughly what a registered function takes beside its texts.
-const FUNCTION_BYTES: usize = 200;
+use crate::error::{self, raise};
+use crate::flags::Flags;
+use crate::raw::{Failure, Kind, Stack};
+use crate::registry::{Registered, is_valid_name};
 
 const BAD_NAME: &[u8] = b"ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
-
-/// The functions that a library has registered so far.
-#[derive(Debug, Default)]
-pub(crate) struct Registry {
-    pub(crate) functions: Vec<Registered>,
-    /// In lower case, because they are called in any.
-    names: HashSet<Vec<u8>, foldhash::fast::FixedState>,
-    /// All of it, which counts as the library's memory while that is loaded.
-    bytes: usize,
-}
-
-/// A function that a library has registered.
-#[derive(Debug)]
-pub(crate) struct Registered {
-    pub(crate) name: Vec<u8>,
-    pub(crate) description: Option<Vec<u8>>,
-    pub(crate) flags: Flags,
-    pub(crate) callback: Function,
-}
 
 /// What the arguments say; the callback is on top of the stack.
 #[derive(Default)]
@@ -58,9 +33,8 @@ pub(crate) fn register_function(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     if !is_valid_name(&name) {
         return Err(raise(stack, BAD_NAME));
     }
-    registry.bytes += FUNCTION_BYTES + 2 * name.len() + description.as_ref().map_or(0, Vec::len);
-    stack.claim_memory(registry.bytes)?;
-    if !registry.names.insert(name.to_ascii_lowercase()) {
+    stack.claim_memory(registry.add_bytes_of(&name, description.as_deref()))?;
+    if !registry.take_name(&name) {
         return Err(raise(stack, b"ERR Function already exists in the library"));
     }
     let callback = stack.keep()?;

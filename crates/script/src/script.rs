@@ -9,8 +9,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use resp::Reply;
+use sha1::{Digest, Sha1};
 
-use crate::api::sha1_hex;
+use crate::flags::Flags;
 use crate::{answer, error};
 
 /// The name of a script: the SHA-1 of its source in lower-case hexadecimal digits.
@@ -48,48 +49,6 @@ impl fmt::Debug for Sha1Hex {
 impl fmt::Display for Sha1Hex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-/// What a script says about itself. It is for the host to act on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags {
-    /// There is a `#!lua` line. Without it a script is judged command by command, as before Redis 7.
-    pub is_declared: bool,
-    /// It does not write.
-    pub no_writes: bool,
-    /// It may run when memory is short.
-    pub allow_oom: bool,
-    /// It may run on a replica that lost its primary.
-    pub allow_stale: bool,
-    /// It must not run in a cluster.
-    pub no_cluster: bool,
-    /// Its keys may be in several slots.
-    pub allow_cross_slot_keys: bool,
-}
-
-impl Flags {
-    /// The names of those that are set, in the order in which Redis lists them.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
-        let all = [
-            ("no-writes", self.no_writes),
-            ("allow-oom", self.allow_oom),
-            ("allow-stale", self.allow_stale),
-            ("no-cluster", self.no_cluster),
-            ("allow-cross-slot-keys", self.allow_cross_slot_keys),
-        ];
-        all.into_iter().filter_map(|(name, is_set)| is_set.then_some(name))
-    }
-
-    pub(crate) fn named(&mut self, name: &[u8]) -> Option<&mut bool> {
-        match name {
-            b"no-writes" => Some(&mut self.no_writes),
-            b"allow-oom" => Some(&mut self.allow_oom),
-            b"allow-stale" => Some(&mut self.allow_stale),
-            b"no-cluster" => Some(&mut self.no_cluster),
-            b"allow-cross-slot-keys" => Some(&mut self.allow_cross_slot_keys),
-            _ => None,
-        }
     }
 }
 
@@ -251,6 +210,16 @@ impl Script {
     pub(crate) fn take_used(&self) -> bool {
         self.state.fetch_and(!USED, Ordering::Relaxed) & USED != 0
     }
+}
+
+/// The SHA-1 of `bytes` in lower-case hexadecimal digits.
+pub(crate) fn sha1_hex(bytes: &[u8]) -> [u8; 40] {
+    let mut hex = [0; 40];
+    for (pair, byte) in hex.chunks_exact_mut(2).zip(Sha1::digest(bytes)) {
+        pair[0] = b"0123456789abcdef"[usize::from(byte >> 4)];
+        pair[1] = b"0123456789abcdef"[usize::from(byte & 15)];
+    }
+    hex
 }
 
 /// The flags of the first line and its length.

@@ -11,7 +11,7 @@ use super::heap::Heap;
 use super::lua::Lua;
 use crate::host::{Host, Interrupt};
 use crate::random::Random;
-use crate::register::Registry;
+use crate::registry::Registry;
 
 /// Buffers of `redis.call`, kept from call to call.
 #[derive(Default)]

@@ -14,5 +14,6 @@ mod lua;
 mod stack;
 mod state;
 
+pub(crate) use lua::Function;
 pub(crate) use stack::{Failure, Kind, Native, Stack, integer_of};
-pub(crate) use state::{Ending, Function, LoadFailure, State};
+pub(crate) use state::{Ending, LoadFailure, State};

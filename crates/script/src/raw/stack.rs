@@ -11,11 +11,10 @@ use std::ffi::c_int;
 use mlua::ffi;
 
 use super::context::{Context, Running};
-use super::lua::{Lua, lua_State};
-use super::state::Function;
+use super::lua::{Function, Lua, lua_State};
 use crate::host::Host;
 use crate::random::Random;
-use crate::register::Registry;
+use crate::registry::Registry;
 
 /// Slots that Lua guarantees at the start of a callback.
 const SLOTS_MIN: c_int = ffi::LUA_MINSTACK;

@@ -11,10 +11,10 @@ use super::base;
 use super::command;
 use super::context::{Context, Running};
 use super::guard;
-use super::lua::{CFunction, Lua, REGISTRY, lua_State};
+use super::lua::{CFunction, Function, Lua, REGISTRY, lua_State};
 use super::stack::{Kind, Stack};
 use crate::host::{Host, Interrupt};
-use crate::register::{Registered, Registry};
+use crate::registry::{Registered, Registry};
 use crate::{TICK_INSTRUCTION_COUNT, error};
 
 /// The names that error messages give to scripts and to libraries.
@@ -25,10 +25,6 @@ const LIBRARY_NAME: &CStr = c"@user_function";
 const LIBRARY_NAMES: [&str; 4] = ["string", "math", "table", "coroutine"];
 /// Libraries of ours that stay as they are.
 const OWN_NAMES: [&str; 6] = ["redis", "cjson", "cmsgpack", "struct", "bit", "os"];
-
-/// A compiled script, or a function of a library.
-#[derive(Debug)]
-pub(crate) struct Function(pub(super) c_int);
 
 /// Why a library could not be loaded, in Lua's words.
 #[derive(Debug)]

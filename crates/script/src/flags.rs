@@ -1,0 +1,43 @@
+//! What a script or function says about itself.
+
+/// What a script says about itself. It is for the host to act on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// There is a `#!lua` line. Without it a script is judged command by command, as before Redis 7.
+    pub is_declared: bool,
+    /// It does not write.
+    pub no_writes: bool,
+    /// It may run when memory is short.
+    pub allow_oom: bool,
+    /// It may run on a replica that lost its primary.
+    pub allow_stale: bool,
+    /// It must not run in a cluster.
+    pub no_cluster: bool,
+    /// Its keys may be in several slots.
+    pub allow_cross_slot_keys: bool,
+}
+
+impl Flags {
+    /// The names of those that are set, in the order in which Redis lists them.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let all = [
+            ("no-writes", self.no_writes),
+            ("allow-oom", self.allow_oom),
+            ("allow-stale", self.allow_stale),
+            ("no-cluster", self.no_cluster),
+            ("allow-cross-slot-keys", self.allow_cross_slot_keys),
+        ];
+        all.into_iter().filter_map(|(name, is_set)| is_set.then_some(name))
+    }
+
+    pub(crate) fn named(&mut self, name: &[u8]) -> Option<&mut bool> {
+        match name {
+            b"no-writes" => Some(&mut self.no_writes),
+            b"allow-oom" => Some(&mut self.allow_oom),
+            b"allow-stale" => Some(&mut self.allow_stale),
+            b"no-cluster" => Some(&mut self.no_cluster),
+            b"allow-cross-slot-keys" => Some(&mut self.allow_cross_slot_keys),
+            _ => None,
+        }
+    }
+}

@@ -6,11 +6,15 @@
 
 use std::sync::Arc;
 
-use command::{Command, Flag};
+use command::{Command, CommandError, Flag};
 
 use crate::check::Denied;
 use crate::user::User;
 use crate::users::{Account, Latest, Users};
+
+/// The error of a client that cannot authenticate as whom it says.
+pub const WRONG_PASSWORD: CommandError =
+    CommandError::fixed("WRONGPASS invalid username-password pair or user is disabled.");
 
 /// As whom a client acts.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 
 use std::cell::OnceCell;
 
-use command::{Channels, Command, Flag, KeyFlag, KeyUse};
+use command::{Channels, Command, CommandError, Flag, KeyFlag, KeyUse};
 
 use crate::selector::Selector;
 use crate::user::User;
@@ -67,7 +67,17 @@ impl Denied {
         }
     }
 
-    /// The same with the name of key or channel.
+    /// The error that a client of `user` gets.
+    pub fn refusal(self, user: &User, command: &Command) -> CommandError {
+        CommandError::quoting("NOPERM ", &self.text(user, command), "")
+    }
+
+    /// The error that its script gets.
+    pub fn refusal_in_script(self, user: &User, command: &Command) -> CommandError {
+        CommandError::quoting("NOPERM ACL failure in script: ", &self.text(user, command), "")
+    }
+
+    /// The sentence with the name of key or channel.
     pub fn full_text(self, user: &User, command: &Command, args: &[&[u8]]) -> Vec<u8> {
         let what: &[u8] = match self.reason {
             Reason::Key => b"' key",

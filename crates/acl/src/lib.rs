@@ -10,38 +10,47 @@
 //!                                              └──▶ denial_log.rs: what none of them allowed
 //! ```
 //!
-//! The door: [`Users`] are made by a [`Grammar`] (the table of commands, and what new users may do) and changed by rules
+//! The commands (`commands/`) work on these. What they need of the thread that runs them is [`Door`]. The ACL file is on a
+//! disk that is passed in (`storage.rs`).
+//!
+//! [`Users`] are made by a [`Grammar`] (the table of commands, and what new users may do) and changed by rules
 //! and by texts. Each client holds an [`Access`], which is asked about its calls. The caller adds what was denied to the
 //! log, with what it knows of the client and of the time.
 //!
 //! A user is a value without ties to anything: changing one makes another. Of every selector the rules about commands are
 //! kept beside the set of commands that follows from them, in their order, because that is how they are shown.
 //!
-//! Invariants: no I/O and no clock; a call of a client without restrictions takes no lock ([`Access::needs_check`]).
+//! Invariants: no I/O but on that disk, and no clock; a call of a client without restrictions takes no lock ([`Access::needs_check`]).
 //!
-//! Not here: the commands, clients and what a change of users means for them, files and settings (`server`).
+//! Not here: clients, what a change of users means for them, and settings (`server`).
 
 #![forbid(unsafe_code)]
 
 mod access;
 mod check;
+mod commands;
 mod declare;
 mod denial_log;
 mod describe;
+mod door;
 mod file;
 mod password;
 mod rule_error;
 mod selector;
+mod storage;
 mod user;
 mod users;
 
-pub use access::{Access, Lack};
+pub use access::{Access, Lack, WRONG_PASSWORD};
 pub use check::{Denied, Reason};
+pub use commands::{ENTRIES, Entry, Function};
 pub use declare::{BadUser, UserLine};
 pub use denial_log::{Context, Denial, DenialLog, LogEntry};
+pub use door::{Door, Settings};
 pub use file::parse_file;
 pub use password::PasswordHash;
 pub use rule_error::RuleError;
 pub use selector::Selector;
+pub use storage::Storage;
 pub use user::{Grammar, User, has_spaces, merge_selectors};
 pub use users::{Account, DEFAULT, Latest, Users};

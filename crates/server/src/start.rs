@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use acl::{UserLine, Users};
 use config::{Arguments, Directive, Invocation, WithoutEffect};
-use proactor::{Driver, Waker};
+use proactor::{Disk, Driver, Waker};
 use settings::{DIR, DISABLE_THP, Found, PIDFILE, Rename, Settings, TABLE};
 
 use crate::clients::dealing::Dealer;
@@ -82,7 +82,7 @@ fn judge(settings: &Settings, found: &Found) -> Result<(), Error> {
     }
     let mut table = crate::commands::table();
     let users = rename(&mut table, &found.renames)
-        .and_then(|()| users_at_start(&table, settings, &user_lines(found)));
+        .and_then(|()| users_at_start(&table, settings, &user_lines(found), &Disk::real()));
     let mut errors: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
     errors.extend(users.err().map(|error| error.to_string()));
     if errors.is_empty() {
@@ -118,9 +118,9 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     }
     heap::keep_freed();
     open_log(&settings, &found)?;
-    let users = users_at_start(&table, &settings, &user_lines(&found))?;
-    descriptors::lower_maxclients(&settings);
     let machine = Machine::real();
+    let users = users_at_start(&table, &settings, &user_lines(&found), &machine.disk)?;
+    descriptors::lower_maxclients(&settings);
     let choice = Choice::at_start(&settings, &machine.disk)?;
     system::hold_signals();
     let (shared, threads) = open_threads(settings, table, users, machine)?;

@@ -12,6 +12,7 @@ use crate::message::Message;
 use crate::process::log;
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
+use crate::users::user_lines;
 
 /// The family of CONFIG.
 pub(crate) const ENTRIES: &[Entry] = &[Entry {
@@ -230,7 +231,7 @@ fn config_rewrite(ctx: &mut Ctx) -> CommandResult {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         read => read,
     }
-    .and_then(|old| disk.replace(path, &settings.rewritten(&old, USER, &shared.user_lines())));
+    .and_then(|old| disk.replace(path, &settings.rewritten(&old, USER, &user_lines(shared))));
     rewritten.map_err(|error| {
         tracing::warn!("CONFIG REWRITE failed: {error}");
         CommandError::new(format!("ERR Rewriting config file: {}", reason(&error)))

@@ -7,7 +7,6 @@ use resp::memcached::Verb;
 
 use self::own::{Entry, Family, Functions};
 
-mod acl;
 mod authentication;
 pub(crate) mod client;
 mod cluster;
@@ -35,7 +34,7 @@ mod transactions;
 
 /// The families of commands that are not on data alone.
 const OWN_FAMILIES: &[Family] = &[
-    Family::Server(acl::ENTRIES),
+    Family::Acl(acl::ENTRIES),
     Family::Server(authentication::ENTRIES),
     Family::Server(client::ENTRIES),
     Family::Cluster(::cluster::ENTRIES),

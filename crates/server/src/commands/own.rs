@@ -66,6 +66,7 @@ macro_rules! families {
 }
 
 families! {
+    Acl: dyn acl::Door;
     Server: ThreadHost;
     Cluster: dyn cluster::Door;
 }

@@ -189,7 +189,8 @@ fn run_queued(ctx: &mut Ctx, id: CommandId, args: &OwnedArgs) -> Outcome {
     let command = ctx.store.tx.table.get(id);
     let args = args.slices();
     let host = &mut *ctx.host;
-    if host.is_limited()
+    let users = &host.shared.users;
+    if host.session().access.needs_check(users)
         && let Err(lack) = host.permit_in(Context::Multi, command, &args)
     {
         let error = CommandError::new([LOST_PERMISSION, what_is_lost(lack)].concat());

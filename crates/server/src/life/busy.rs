@@ -148,7 +148,7 @@ impl ThreadHost {
             Ok(command) => command,
             Err(error) => return self.turn_away_malformed(args, &error, out),
         };
-        if let Some(lack) = self.lack(command, args) {
+        if let Err(lack) = self.permit(command, args) {
             return self.turn_away_for(lack, command, out);
         }
         // Nor is it queued behind MULTI, which then ends in EXECABORT, as in Redis.

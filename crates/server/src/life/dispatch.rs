@@ -70,8 +70,9 @@ impl Thread {
         located: Option<Located>,
         out: &mut Output,
     ) {
-        if self.host.is_limited()
-            && let Some(lack) = self.host.lack(command, args)
+        let users = &self.host.shared.users;
+        if self.host.session().access.needs_check(users)
+            && let Err(lack) = self.host.permit(command, args)
         {
             return self.host.turn_away_for(lack, command, out);
         }

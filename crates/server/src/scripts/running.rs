@@ -506,8 +506,7 @@ impl<'t> Run<'_, 't> {
         if self.host.session().access.is_limited()
             && let Err(Lack::Permission(denied)) = self.host.permit_in(Context::Lua, command, args)
         {
-            let text = denied.text(self.host.session().access.user(), command);
-            return Err(CommandError::quoting("NOPERM ACL failure in script: ", &text, ""));
+            return Err(denied.refusal_in_script(self.host.session().access.user(), command));
         }
         if self.call.is_read_only && (command.is_write() || command.has(Flag::MayReplicate)) {
             return Err(CommandError::new("ERR Write commands are not allowed from read-only scripts."));

@@ -8,16 +8,7 @@ use acl::{Context, Lack};
 use command::CommandError;
 use proactor::{CloseMode, ConnId};
 
-use crate::message::Message;
-use crate::thread::{Thread, ThreadHost};
-
-impl ThreadHost {
-    /// Users have changed: all threads look after their clients. What is published, or pushed, after the reply to this
-    /// command finds that done, because it comes behind this message.
-    pub(crate) fn tell_of_users(&self) {
-        self.shared.broadcast(|| Message::UsersChanged);
-    }
-}
+use crate::thread::Thread;
 
 impl Thread {
     /// Looks after the clients of this thread.
@@ -64,7 +55,7 @@ impl Thread {
         let outer = self.host.current.replace(session);
         let mut error = None;
         if let Err(Lack::Permission(denied)) = self.host.permit_in(Context::TopLevel, command, &args) {
-            let denial = self.host.denial_error(denied, command);
+            let denial = denied.refusal(self.host.session().access.user(), command);
             self.host.count_rejection(Some(command.id), &denial);
             error = Some(denial);
         }

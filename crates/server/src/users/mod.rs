@@ -1,4 +1,4 @@
-//! The users of the server: what `acl` needs of settings and files, and what it means for clients.
+//! The users of the server: what `acl` needs of settings, disk and threads, and what it means for clients.
 //!
 //! ```text
 //!   ACL SETUSER ─▶ acl::Users has changed ─┬─▶ next command of a client: it has missed a change, looks its account
@@ -7,25 +7,99 @@
 //!                                              not have (`departure.rs`)
 //! ```
 //!
-//! Not here: rules, users, what they allow, and the log of what was denied (crate `acl`); the commands
-//! (`commands/acl`).
+//! Not here: rules, users, what they allow, their file, the log of what was denied, and the commands on them (crate
+//! `acl`).
 
 mod departure;
-mod files;
 mod permission;
 
-use acl::{Grammar, Users};
-use command::Table;
-use settings::{ACL_PUBSUB_DEFAULT, Settings};
+use std::io;
 
-pub(crate) use files::users_at_start;
+use acl::{Door, Grammar, Storage, User, UserLine, Users};
+use command::Table;
+use proactor::Disk;
+use settings::{ACL_PUBSUB_DEFAULT, ACLFILE, Settings};
+
+use crate::error::Error;
+use crate::message::Message;
+use crate::shared::Shared;
+use crate::thread::ThreadHost;
+
+impl Door for ThreadHost {
+    fn users(&self) -> &Users {
+        &self.shared.users
+    }
+
+    fn user(&mut self) -> &User {
+        self.session().access.user()
+    }
+
+    fn settings(&self) -> acl::Settings {
+        let settings = &self.shared.settings;
+        acl::Settings { all_channels: settings.is_on(ACL_PUBSUB_DEFAULT), file: settings.text(ACLFILE) }
+    }
+
+    fn disk(&self) -> &Disk {
+        &self.shared.machine.disk
+    }
+
+    fn now_ms(&mut self) -> u64 {
+        self.driver.clock().now_ms()
+    }
+
+    fn draw_secret(&mut self, into: &mut [u8]) -> io::Result<()> {
+        self.driver.entropy()?.secret(into)
+    }
+
+    // What is published, or pushed, after the reply to this command finds that done, because it comes behind this message.
+    fn users_changed(&mut self) {
+        self.shared.broadcast(|| Message::UsersChanged);
+    }
+}
 
 /// What rules are understood by.
-pub(crate) fn grammar<'t>(settings: &Settings, table: &'t Table) -> Grammar<'t> {
+fn grammar<'t>(settings: &Settings, table: &'t Table) -> Grammar<'t> {
     Grammar { table, all_channels: settings.is_on(ACL_PUBSUB_DEFAULT) }
 }
 
 /// The default user alone, that nobody has changed.
 pub(crate) fn default_users(settings: &Settings, table: &Table) -> Users {
     Users::new(grammar(settings, table), settings.password().as_deref().map(str::as_bytes))
+}
+
+/// The users that the configuration declares, or those of the file that it names.
+pub(crate) fn users_at_start(
+    table: &Table,
+    settings: &Settings,
+    lines: &[UserLine],
+    disk: &Disk,
+) -> Result<Users, Error> {
+    let (users, grammar) = (default_users(settings, table), grammar(settings, table));
+    let path = settings.text(ACLFILE);
+    if !path.is_empty() && !lines.is_empty() {
+        return Err(Error::UsersTwice);
+    }
+    let declared = users.declare(grammar, lines);
+    for account in lines.iter().filter_map(|line| users.find(line.name())) {
+        if !account.user.is_on {
+            tracing::info!("the user '{}' is disabled", String::from_utf8_lossy(&account.user.name));
+        }
+    }
+    declared?;
+    if !path.is_empty() {
+        let loaded = Storage { disk, path: &path }.load(&users, grammar);
+        loaded.map_err(|errors| Error::Users(String::from_utf8_lossy(&errors).into_owned()))?;
+    }
+    Ok(users)
+}
+
+/// The users as the configuration file declares them; none if they have a file of their own, or if there is only the one
+/// that is made of the other settings.
+pub(crate) fn user_lines(shared: &Shared) -> Vec<Vec<u8>> {
+    let settings = &shared.settings;
+    if !settings.text(ACLFILE).is_empty() {
+        return Vec::new();
+    }
+    let password = settings.password();
+    shared.users.declarations(grammar(settings, &shared.table), password.as_deref().map(str::as_bytes))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use acl::{Context, Denial, Denied, Lack, Latest, Reason};
+use acl::{Context, Denial, Lack, Latest, Reason, WRONG_PASSWORD};
 use command::{Command, CommandError, CommandResult, Route};
 use resp::Output;
 use settings::ACLLOG_MAX_LEN;
@@ -10,17 +10,7 @@ use settings::ACLLOG_MAX_LEN;
 use crate::session::Session;
 use crate::thread::ThreadHost;
 
-const WRONG_PASSWORD: CommandError =
-    CommandError::fixed("WRONGPASS invalid username-password pair or user is disabled.");
-
 impl ThreadHost {
-    /// Whether commands of the current client must be looked at before they run.
-    #[inline]
-    pub(crate) fn is_limited(&mut self) -> bool {
-        let users = &self.shared.users;
-        self.session().access.needs_check(users)
-    }
-
     /// Authenticates the current client, whose command is `args`.
     pub(crate) fn authenticate(&mut self, name: &[u8], password: &[u8], args: &[&[u8]]) -> CommandResult {
         match self.shared.users.authenticate(name, password) {
@@ -31,7 +21,7 @@ impl ThreadHost {
                 Ok(())
             }
             None => {
-                let context = self.context();
+                let context = self.session().context();
                 let denial = Denial { reason: Reason::Auth, context, object: args[0], user: name };
                 self.note_denial(&denial, args);
                 Err(WRONG_PASSWORD)
@@ -39,16 +29,12 @@ impl ThreadHost {
         }
     }
 
-    /// Where a command of the current client that runs now comes from.
-    fn context(&mut self) -> Context {
-        if self.session().multi.is_some() { Context::Multi } else { Context::TopLevel }
-    }
-
-    /// What the current client lacks to run a command, if anything.
+    /// Whether the current client may run a command that it sent. A client that may do everything is not asked
+    /// ([`Access::needs_check`](acl::Access::needs_check)).
     #[inline(never)]
-    pub(crate) fn lack(&mut self, command: &Command, args: &[&[u8]]) -> Option<Lack> {
-        let context = self.context();
-        self.permit_in(context, command, args).err()
+    pub(crate) fn permit(&mut self, command: &Command, args: &[&[u8]]) -> Result<(), Lack> {
+        let context = self.session().context();
+        self.permit_in(context, command, args)
     }
 
     /// Turns a command away for what the current client lacks; whose user is gone gets no answer.
@@ -56,7 +42,7 @@ impl ThreadHost {
     pub(crate) fn turn_away_for(&mut self, lack: Lack, command: &Command, out: &mut Output) {
         let error = match lack {
             Lack::Authentication => CommandError::NO_AUTH,
-            Lack::Permission(denied) => self.denial_error(denied, command),
+            Lack::Permission(denied) => denied.refusal(self.session().access.user(), command),
             Lack::User => return,
         };
         self.turn_away(Some(command), &error, out);
@@ -69,12 +55,14 @@ impl ThreadHost {
         command: &Command,
         args: &[&[u8]],
     ) -> Result<(), Lack> {
+        let users = &self.shared.users;
+        let session = self.session();
         // A script sees the users as they were when it began.
-        if context != Context::Lua && !self.refresh_access() {
-            self.session().close_after_reply = true;
+        let is_outdated = context != Context::Lua && session.access.has_missed_change(users);
+        if is_outdated && !session.follow(&users.latest()) {
+            session.close_after_reply = true;
             return Err(Lack::User);
         }
-        let session = self.session();
         if let Err(lack) = session.access.check(command, args) {
             if let Lack::Permission(denied) = lack {
                 let (reason, object) = (denied.reason, denied.object(command, args));
@@ -90,14 +78,6 @@ impl ThreadHost {
         Ok(())
     }
 
-    /// Looks up again as whom the current client acts, if users have changed; false if its user is gone, or may not be
-    /// subscribed any more to what it is.
-    fn refresh_access(&mut self) -> bool {
-        let users = &self.shared.users;
-        let session = self.session();
-        !session.access.has_missed_change(users) || session.follow(&users.latest())
-    }
-
     /// Counts and logs something that the current client, whose command is `args`, was not allowed to do.
     fn note_denial(&mut self, denial: &Denial, args: &[&[u8]]) {
         self.stats().denied[denial.reason as usize].add(1);
@@ -106,16 +86,16 @@ impl ThreadHost {
         let len_max = self.shared.settings.number(ACLLOG_MAX_LEN) as usize;
         self.shared.users.log().add(denial, client, now_ms, len_max);
     }
-
-    /// The error that the current client gets.
-    pub(super) fn denial_error(&mut self, denied: Denied, command: &Command) -> CommandError {
-        let text = denied.text(self.session().access.user(), command);
-        CommandError::quoting("NOPERM ", &text, "")
-    }
 }
 
 impl Session {
-    /// Acts as what its user is now; false if it is to be disconnected.
+    /// Where its command that runs now comes from.
+    fn context(&self) -> Context {
+        if self.multi.is_some() { Context::Multi } else { Context::TopLevel }
+    }
+
+    /// Acts as what its user is now; false if it is to be disconnected: its user is gone, or may not be subscribed any
+    /// more to what it is.
     pub(super) fn follow(&mut self, latest: &Latest) -> bool {
         let Some(before) = self.access.follow(latest) else { return false };
         // Of a client without limits nobody looks at it again.

@@ -1,12 +1,12 @@
 //! The subcommands of ACL that make, change, show and try users.
 
-use ::acl::{DEFAULT, Selector, has_spaces};
 use command::{CommandError, CommandResult, Shape, string};
 use resp::Reply;
 
-use super::SUBCOMMAND;
-use crate::commands::own::{Ctx, Entry, Run};
-use crate::users::grammar;
+use super::{Ctx, Entry, Run, SUBCOMMAND};
+use crate::selector::Selector;
+use crate::user::has_spaces;
+use crate::users::DEFAULT;
 
 pub(super) const ACL_SETUSER: Entry = Entry {
     name: "setuser",
@@ -29,11 +29,10 @@ fn acl_setuser(ctx: &mut Ctx) -> CommandResult {
     if has_spaces(name) {
         return Err(CommandError::fixed("ERR Usernames can't contain spaces or null characters"));
     }
-    let host = &mut *ctx.host;
-    let shared = host.shared;
+    let settings = ctx.host.settings();
     // Of a new one nobody can be a client yet.
-    if shared.users.set(grammar(&shared.settings, &shared.table), name, rules)? {
-        host.tell_of_users();
+    if ctx.host.users().set(settings.grammar(ctx.store.tx.table), name, rules)? {
+        ctx.host.users_changed();
     }
     ctx.reply.ok();
     Ok(())
@@ -56,9 +55,8 @@ fn acl_deluser(ctx: &mut Ctx) -> CommandResult {
     if names.contains(&DEFAULT) {
         return Err(CommandError::fixed("ERR The 'default' user cannot be removed"));
     }
-    let host = &mut *ctx.host;
-    let removed_count = host.shared.users.remove(names);
-    host.tell_of_users();
+    let removed_count = ctx.host.users().remove(names);
+    ctx.host.users_changed();
     ctx.reply.int(removed_count as i64);
     Ok(())
 }
@@ -82,7 +80,7 @@ pub(super) const ACL_GETUSER: Entry = Entry {
 };
 
 fn acl_getuser(ctx: &mut Ctx) -> CommandResult {
-    let Some(account) = ctx.host.shared.users.find(ctx.args[2]) else {
+    let Some(account) = ctx.host.users().find(ctx.args[2]) else {
         ctx.reply.null();
         return Ok(());
     };
@@ -134,7 +132,7 @@ pub(super) const ACL_LIST: Entry = Entry {
 };
 
 fn acl_list(ctx: &mut Ctx) -> CommandResult {
-    let latest = ctx.host.shared.users.latest();
+    let latest = ctx.host.users().latest();
     let users = latest.users();
     ctx.reply.array(users.len());
     for user in users {
@@ -154,7 +152,7 @@ pub(super) const ACL_USERS: Entry = Entry {
 };
 
 fn acl_users(ctx: &mut Ctx) -> CommandResult {
-    let latest = ctx.host.shared.users.latest();
+    let latest = ctx.host.users().latest();
     let users = latest.users();
     ctx.reply.array(users.len());
     for user in users {
@@ -177,7 +175,7 @@ pub(super) const ACL_DRYRUN: Entry = Entry {
 
 fn acl_dryrun(ctx: &mut Ctx) -> CommandResult {
     let (name, args) = (ctx.args[2], &ctx.args[3..]);
-    let account = ctx.host.shared.users.find(name);
+    let account = ctx.host.users().find(name);
     let account = account.ok_or(CommandError::quoting("ERR User '", name, "' not found"))?;
     let command = ctx.store.tx.table.named(args);
     let command = command.map_err(|_| CommandError::quoting("ERR Command '", args[0], "' not found"))?;

@@ -1,11 +1,9 @@
 //! ACL LOG: what clients were not allowed to do.
 
-use ::acl::LogEntry;
 use command::{CommandResult, Shape, integer, keyword_is, oneof, token};
 
-use super::SUBCOMMAND;
-use crate::commands::own::{Ctx, Entry, Run};
-use crate::commands::subcommand_error;
+use super::{Ctx, Entry, Run, SUBCOMMAND, subcommand_error};
+use crate::denial_log::LogEntry;
 
 /// Entries that it shows unless told otherwise.
 const COUNT_DEFAULT: usize = 10;
@@ -23,19 +21,18 @@ pub(super) const ACL_LOG: Entry = Entry {
 };
 
 fn acl_log(ctx: &mut Ctx) -> CommandResult {
-    let host = &mut *ctx.host;
     let count = match ctx.args[2..] {
         [] => COUNT_DEFAULT,
         [word] if keyword_is(word, "reset") => {
-            host.shared.users.log().clear();
+            ctx.host.users().log().clear();
             ctx.reply.ok();
             return Ok(());
         }
         [count] => command::parse_i64(count)?.max(0) as usize,
         _ => return Err(subcommand_error(ctx.args)),
     };
-    let now_ms = host.driver.clock().now_ms();
-    let log = host.shared.users.log();
+    let now_ms = ctx.host.now_ms();
+    let log = ctx.host.users().log();
     ctx.reply.array(count.min(log.entries().len()));
     for entry in log.entries().iter().take(count) {
         write(&mut ctx.reply, entry, now_ms);

@@ -4,13 +4,23 @@ mod log;
 mod users;
 
 use command::Flag::*;
-use command::{Acl, CommandError, CommandResult, Group, Mode, Shape, integer, string};
+use command::{Acl, CommandError, CommandResult, Group, Mode, Shape, Table, integer, string};
 
-use super::subcommand_error;
-use crate::commands::own::{Ctx, Entry, Run};
+use crate::door::{Door, Settings};
+use crate::storage::Storage;
+use crate::user::Grammar;
+
+/// A call of a command of this crate.
+type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+/// The function of a command of this crate.
+pub type Function = command::HostFn<dyn Door>;
+/// The declaration of a command of this crate.
+pub type Entry = command::Entry<Function>;
+/// What runs a command of this crate.
+type Run = command::Run<Function>;
 
 /// The family of ACL.
-pub(crate) const ENTRIES: &[Entry] = &[Entry {
+pub const ENTRIES: &[Entry] = &[Entry {
     name: "acl",
     summary: "A container for Access List Control commands.",
     complexity: "Depends on subcommand.",
@@ -38,6 +48,18 @@ pub(crate) const ENTRIES: &[Entry] = &[Entry {
 /// Bits of a password that ACL GENPASS makes unless told otherwise.
 const PASSWORD_BITS: i64 = 256;
 const PASSWORD_BITS_MAX: i64 = 4096;
+
+impl Settings {
+    /// What rules are understood by.
+    fn grammar<'t>(&self, table: &'t Table) -> Grammar<'t> {
+        Grammar { table, all_channels: self.all_channels }
+    }
+}
+
+/// The error of a subcommand with arguments that it cannot have.
+fn subcommand_error(args: &[&[u8]]) -> CommandError {
+    command::subcommand_error("ERR unknown subcommand or wrong number of arguments for '", args)
+}
 
 /// What the subcommands have in common; some do without [`Admin`].
 const SUBCOMMAND: Entry = Entry {
@@ -105,8 +127,9 @@ fn acl_genpass(ctx: &mut Ctx) -> CommandResult {
     }
     let digits = (bits as usize).div_ceil(4);
     let mut secret = vec![0; digits.div_ceil(2)];
-    let drawn = ctx.host.driver.entropy().and_then(|mut entropy| entropy.secret(&mut secret));
-    drawn.map_err(|error| CommandError::new(format!("ERR The system has no random numbers: {error}")))?;
+    ctx.host
+        .draw_secret(&mut secret)
+        .map_err(|error| CommandError::new(format!("ERR The system has no random numbers: {error}")))?;
     let text: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     ctx.reply.bulk(&text.as_bytes()[..digits]);
     Ok(())
@@ -123,7 +146,7 @@ const ACL_WHOAMI: Entry = Entry {
 };
 
 fn acl_whoami(ctx: &mut Ctx) -> CommandResult {
-    ctx.reply.bulk(&ctx.host.session().access.user().name);
+    ctx.reply.bulk(&ctx.host.user().name);
     Ok(())
 }
 
@@ -138,9 +161,11 @@ const ACL_LOAD: Entry = Entry {
 };
 
 fn acl_load(ctx: &mut Ctx) -> CommandResult {
-    let host = &mut *ctx.host;
-    host.shared.load_users()?;
-    host.tell_of_users();
+    let settings = ctx.host.settings();
+    let storage = storage(&*ctx.host, &settings)?;
+    let loaded = storage.load(ctx.host.users(), settings.grammar(ctx.store.tx.table));
+    loaded.map_err(|errors| CommandError::quoting("ERR ", &errors, ""))?;
+    ctx.host.users_changed();
     ctx.reply.ok();
     Ok(())
 }
@@ -157,9 +182,22 @@ const ACL_SAVE: Entry = Entry {
 };
 
 fn acl_save(ctx: &mut Ctx) -> CommandResult {
-    ctx.host.shared.save_users()?;
+    let settings = ctx.host.settings();
+    storage(&*ctx.host, &settings)?.save(ctx.host.users())?;
     ctx.reply.ok();
     Ok(())
+}
+
+/// The ACL file, if there is one.
+fn storage<'a>(door: &'a dyn Door, settings: &'a Settings) -> Result<Storage<'a>, CommandError> {
+    if settings.file.is_empty() {
+        return Err(CommandError::fixed(
+            "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL \
+             SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in \
+             order to store users in the Redis configuration.",
+        ));
+    }
+    Ok(Storage { disk: door.disk(), path: &settings.file })
 }
 
 const ACL_HELP: Entry = Entry { since: "6.0.0", run: Run::Function(acl_help), ..Entry::HELP };

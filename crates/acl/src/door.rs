@@ -1,0 +1,42 @@
+//! What the commands of this crate need of the thread that runs them.
+
+use std::io;
+use std::sync::Arc;
+
+use proactor::Disk;
+
+use crate::user::User;
+use crate::users::Users;
+
+/// What the settings say about users.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// New users may use all channels (`acl-pubsub-default`).
+    pub all_channels: bool,
+    /// The path of the ACL file; empty if there is none (`aclfile`).
+    pub file: Arc<str>,
+}
+
+/// A thread on which `ACL` runs, for a client.
+pub trait Door {
+    /// All users.
+    fn users(&self) -> &Users;
+
+    /// The user that the client acts as.
+    fn user(&mut self) -> &User;
+
+    /// The settings as they are now.
+    fn settings(&self) -> Settings;
+
+    /// The disk that has the ACL file.
+    fn disk(&self) -> &Disk;
+
+    /// Milliseconds since 1970.
+    fn now_ms(&mut self) -> u64;
+
+    /// Fills `into` with bytes that nobody can guess.
+    fn draw_secret(&mut self, into: &mut [u8]) -> io::Result<()>;
+
+    /// Users have changed: clients that do nothing just now are to be told, before the reply is sent.
+    fn users_changed(&mut self);
+}

@@ -1,0 +1,58 @@
+//! Where users are kept: in an ACL file (`aclfile`), or as lines `user <name> <rules>` of the configuration file.
+//!
+//! The file is read and replaced as a whole, on the disk that is passed in. What such a text means is in `file.rs`, what
+//! lines mean in `declare.rs`.
+
+use std::io::Read;
+use std::path::Path;
+
+use command::CommandError;
+use proactor::Disk;
+
+use crate::user::Grammar;
+use crate::users::Users;
+
+/// Bytes of an ACL file.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// The ACL file, and the disk that it is on.
+#[derive(Clone, Copy, Debug)]
+pub struct Storage<'a> {
+    /// The disk.
+    pub disk: &'a Disk,
+    /// Where the file is, as `aclfile` says; empty if there is none.
+    pub path: &'a str,
+}
+
+impl Storage<'_> {
+    /// The users become those of the file, or stay as they are: then the error is all that is wrong, in one line.
+    pub fn load(self, users: &Users, grammar: Grammar) -> Result<(), Vec<u8>> {
+        users.load(grammar, self.path, &self.read()?)
+    }
+
+    /// Writes all users to the file, which is replaced as a whole.
+    pub fn save(self, users: &Users) -> Result<(), CommandError> {
+        self.disk.replace(Path::new(self.path), &users.file_text()).map_err(|error| {
+            tracing::warn!("ACL SAVE failed: {error}");
+            CommandError::fixed(
+                "ERR There was an error trying to save the ACLs. Please check the server logs for more information",
+            )
+        })
+    }
+
+    /// The text of the file; or why there is none.
+    fn read(self) -> Result<Vec<u8>, Vec<u8>> {
+        let mut text = Vec::new();
+        let reader = self.disk.reader(Path::new(self.path));
+        let bytes = reader.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text));
+        let why = match bytes {
+            Ok(bytes) if bytes as u64 <= FILE_BYTES_MAX => return Ok(text),
+            Ok(_) => format!("it is longer than {FILE_BYTES_MAX} bytes"),
+            Err(error) => {
+                let text = error.to_string();
+                text.split(" (os error").next().unwrap_or(&text).to_owned()
+            }
+        };
+        Err(format!("Error loading ACLs, opening file '{}': {why}", self.path).into_bytes())
+    }
+}

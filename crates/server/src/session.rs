@@ -175,6 +175,15 @@ impl Session {
     }
 }
 
+/// Sessions that change places while a script runs.
+#[derive(Default)]
+pub(crate) struct Aside {
+    /// The client that commands of scripts see; in use while one runs.
+    pub(crate) script: Option<Box<Session>>,
+    /// The client that called the script that runs.
+    pub(crate) caller: Option<Box<Session>>,
+}
+
 /// The classes of `client-output-buffer-limit`, in its order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OutputClass {

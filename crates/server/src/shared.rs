@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acl::Users;
-use command::{CommandError, Shards, Table};
+use command::{Shards, Table};
 use keyspace::Config;
 use persistence::Snapshots;
 use proactor::{Clock, Disk, Inbox, Node, Waker};
+use scripting::Scripts;
 use settings::{EntryMode, Settings};
 use shard::{Placement, Subscriber};
 
@@ -21,9 +22,8 @@ use crate::commands::migrate::delivery::Migrations;
 use crate::message::Message;
 use crate::observe::observed::Observed;
 use crate::observe::stats::ThreadStats;
+use crate::process::log;
 use crate::process::shutdown::Shutdown;
-use crate::scripts::libraries::LibraryStore;
-use crate::scripts::store::{ScriptStore, SlowKind, SlowScript};
 use crate::subscribers::patterns::Patterns;
 use crate::upkeep::eviction::Exceeded;
 
@@ -35,8 +35,6 @@ pub(crate) struct Remote {
     pub(crate) monitor_count: AtomicUsize,
     /// Its counters.
     pub(crate) stats: ThreadStats,
-    /// What its script is doing.
-    pub(crate) slow_script: SlowScript,
 }
 
 impl Remote {
@@ -108,8 +106,7 @@ pub(crate) struct Shared {
     pub(crate) tracking_count: AtomicUsize,
     /// Connections that get a line for every command.
     pub(crate) monitor_count: AtomicUsize,
-    pub(crate) scripts: ScriptStore,
-    pub(crate) libraries: LibraryStore,
+    pub(crate) scripts: Scripts,
     pub(crate) next_client_id: AtomicU64,
     pub(crate) connected_clients: AtomicU64,
     /// For those who have no driver.
@@ -162,7 +159,6 @@ impl Shared {
                 waker,
                 monitor_count: AtomicUsize::new(0),
                 stats: ThreadStats::new(table.len()),
-                slow_script: SlowScript::default(),
             })
             .collect();
         Box::leak(Box::new(Shared {
@@ -178,8 +174,7 @@ impl Shared {
             clients: Mutex::default(),
             tracking_count: AtomicUsize::new(0),
             monitor_count: AtomicUsize::new(0),
-            scripts: ScriptStore::default(),
-            libraries: LibraryStore::default(),
+            scripts: Scripts::new(usize::from(thread_count), log::script_line),
             next_client_id: AtomicU64::new(1),
             connected_clients: AtomicU64::new(0),
             started_ms: now_ms,
@@ -218,13 +213,6 @@ impl Shared {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is answered while something is slow: how to end it.
-    pub(crate) fn busy_error(&self) -> CommandError {
-        let kinds = || self.threads.iter().filter_map(|thread| thread.slow_script.kind());
-        let is_function = kinds().all(|kind| kind == SlowKind::Function) && kinds().next().is_some();
-        if is_function { CommandError::BUSY_WITH_FUNCTION } else { CommandError::BUSY }
-    }
-
     /// Publishes the settings of the data path. Threads take them as a turn begins, before what came in after the change.
     pub(crate) fn reconfigure(&self) {
         let config = Box::into_raw(Box::new(self.settings.data_config()));
@@ -235,6 +223,7 @@ impl Shared {
     /// Ends the server: every thread ends its loop, and its connections with it.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.scripts.stop();
         self.broadcast(|| Message::Wake);
     }
 

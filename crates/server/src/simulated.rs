@@ -97,11 +97,6 @@ impl SimulatedThread {
     pub fn record(&mut self, sink: Box<dyn Sink>) {
         self.thread.tx.record = Recorder::new(sink);
     }
-
-    #[cfg(test)]
-    pub(crate) fn thread_mut(&mut self) -> &mut Thread {
-        &mut self.thread
-    }
 }
 
 impl SimulatedServer {

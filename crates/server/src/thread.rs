@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use command::{CommandError, CommandId, CommandResult, Host, OwnCall, Tx};
 use proactor::{ConnId, Driver, Event};
+use scripting::States;
 use shard::{Hold, ShardId};
 
 use crate::clients::connections::Connections;
@@ -24,7 +25,7 @@ use crate::clients::dealing::Dealer;
 use crate::clients::watchlist::Watchlist;
 use crate::commands::own::Functions;
 use crate::message::Message;
-use crate::session::{Session, Watching};
+use crate::session::{Aside, Session, Watching};
 use crate::shared::Shared;
 use crate::upkeep::Visits;
 use crate::upkeep::eviction::Eviction;
@@ -56,7 +57,10 @@ pub(crate) struct ThreadHost {
     pub(crate) defrag: crate::upkeep::defrag::Defrag,
     /// Clients sent something before this turn.
     pub(crate) is_busy: bool,
-    pub(crate) scripting: crate::scripts::running::Scripting,
+    /// The Lua states of scripts and functions.
+    pub(crate) lua: States,
+    /// Sessions that are put aside while a script runs.
+    pub(crate) aside: Aside,
     /// Messages to be taken.
     pub(crate) own_mail: VecDeque<Message>,
     /// The same for the next turn: what would do no good at once.
@@ -160,6 +164,8 @@ impl Thread {
         let hold = Hold::new(&shared.shards);
         let now = driver.clock().now_ms() as i64;
         let now_ms = driver.clock().monotonic_ms();
+        let lua_bytes_max = shared.settings.script_memory_bytes_max();
+        let lua = States::new(&shared.scripts, usize::from(id), driver.clock().clone(), lua_bytes_max);
         Thread {
             tx: Tx::new(hold, &shared.table, shared.data_config(), now),
             host: ThreadHost {
@@ -173,7 +179,8 @@ impl Thread {
                 cron: crate::upkeep::cron::Cron::new(id),
                 defrag: crate::upkeep::defrag::Defrag::default(),
                 is_busy: false,
-                scripting: crate::scripts::running::Scripting::new(&shared.settings),
+                lua,
+                aside: Aside::default(),
                 own_mail: VecDeque::new(),
                 next_mail: Vec::new(),
                 stale_watches: Vec::new(),

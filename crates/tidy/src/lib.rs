@@ -72,6 +72,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("cluster", 5),
     ("commands", 5),
     ("script", 2),
+    ("scripting", 5),
     ("server", 6),
     ("bench", 3),
     ("sim", 7),

@@ -15,7 +15,6 @@ mod complete;
 mod config;
 mod connection;
 mod debug;
-pub(crate) mod function;
 mod info;
 mod latency;
 mod memcached;
@@ -27,7 +26,6 @@ pub(crate) mod own;
 mod populate;
 mod pubsub;
 mod replication;
-mod scripting;
 mod server;
 mod slowlog;
 mod transactions;
@@ -41,7 +39,7 @@ const OWN_FAMILIES: &[Family] = &[
     Family::Server(config::ENTRIES),
     Family::Server(connection::ENTRIES),
     Family::Server(debug::ENTRIES),
-    Family::Server(function::ENTRIES),
+    Family::Scripting(scripting::ENTRIES),
     Family::Server(info::ENTRIES),
     Family::Server(latency::ENTRIES),
     Family::Server(memory::ENTRIES),
@@ -50,7 +48,6 @@ const OWN_FAMILIES: &[Family] = &[
     Family::Server(monitor::ENTRIES),
     Family::Server(pubsub::ENTRIES),
     Family::Server(replication::ENTRIES),
-    Family::Server(scripting::ENTRIES),
     Family::Server(server::ENTRIES),
     Family::Server(slowlog::ENTRIES),
     Family::Server(transactions::ENTRIES),

@@ -67,6 +67,7 @@ macro_rules! families {
 
 families! {
     Acl: dyn acl::Door;
+    Scripting: dyn scripting::Door;
     Server: ThreadHost;
     Cluster: dyn cluster::Door;
 }

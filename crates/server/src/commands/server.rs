@@ -135,7 +135,7 @@ fn shutdown(ctx: &mut Ctx) -> CommandResult {
         ));
     }
     if !has("nosave") && shared.scripts.is_busy() {
-        return Err(shared.busy_error());
+        return Err(shared.scripts.busy_error());
     }
     let saves = if has("save") { Some(true) } else { has("nosave").then_some(false) };
     let failed =

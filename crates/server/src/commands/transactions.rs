@@ -156,7 +156,7 @@ fn exec(ctx: &mut Ctx) -> CommandResult {
         return Ok(());
     }
     let client = host.session().client;
-    host.renew_libraries();
+    host.lua.renew_libraries();
     ctx.reply.array(multi.queued.len());
     for (id, args) in &multi.queued {
         if let Outcome::Again(ids) = run_queued(ctx, *id, args) {
@@ -242,7 +242,8 @@ impl ThreadHost {
                 _ => Needs::of(command, &args, placement),
             });
             if let Route::Script(callee) = command.entry.route {
-                needs = needs.and(self.script_needs(&args, callee));
+                let trusted_after = shared.settings.script_trusted_after();
+                needs = needs.and(self.lua.needs(&args, callee, trusted_after, &shared.shards));
             }
         }
         self.session().multi = Some(multi);

@@ -69,7 +69,7 @@ impl ThreadHost {
             let asks_all = command.entry.is_under(Rule::AsksThreads);
             let needs = self.needs(command, args);
             if asks_all || self.is_kept_waiting(&needs) {
-                return Admission::Refused(self.shared.busy_error());
+                return Admission::Refused(self.shared.scripts.busy_error());
             }
         }
         Admission::Run

@@ -6,18 +6,15 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use command::{ArgSlices, CommandError, CommandResult, Flag, Needs, Outcome, Task, Tx, Work};
+use command::{ArgSlices, Flag, Needs, Outcome, Task, Tx, Work};
 use proactor::{CloseMode, ConnId, Event};
 use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Node;
 
 use crate::clients::parser::Parser;
-use crate::commands::own::Ctx;
 use crate::life::admit::Admission;
 use crate::life::state::Part;
 use crate::message::Message;
-use crate::scripts::store::{Slow, SlowKind};
-use crate::shared::Shared;
 use crate::thread::ThreadHost;
 
 impl ThreadHost {
@@ -63,7 +60,7 @@ impl ThreadHost {
             Work::Run(command) | Work::Look(command) => {
                 task.work = Work::Run(command);
                 task.outcome = Outcome::Failed;
-                let error = self.shared.busy_error();
+                let error = self.shared.scripts.busy_error();
                 self.count_rejection(Some(command), &error);
                 self.write_error(Some(command), task.client.proto, error.text(), &mut task.reply);
             }
@@ -153,7 +150,7 @@ impl ThreadHost {
         }
         // Nor is it queued behind MULTI, which then ends in EXECABORT, as in Redis.
         if !command.has(Flag::AllowBusy) {
-            let error = self.shared.busy_error();
+            let error = self.shared.scripts.busy_error();
             return self.turn_away(Some(command), &error, out);
         }
         let can_run = self.needs(command, args) == Needs::Nothing;
@@ -165,7 +162,7 @@ impl ThreadHost {
                 self.count_command(command, args, &client, started, &mut outcome, mark, out);
             }
             Admission::Run => {
-                let error = self.shared.busy_error();
+                let error = self.shared.scripts.busy_error();
                 self.refuse(Some(command), &error, out);
             }
             Admission::Queued => Reply::new(out, self.session().client.proto).simple("QUEUED"),
@@ -189,48 +186,4 @@ impl ThreadHost {
             Needs::All => shards.ids().any(|id| held(&id)),
         }
     }
-}
-
-/// `SCRIPT KILL` and `FUNCTION KILL`.
-pub(crate) fn kill(ctx: &mut Ctx, kind: SlowKind) -> CommandResult {
-    let shared = ctx.host.shared;
-    let kill = move |reply: &mut Reply<'_>| {
-        kill_slow(shared, kind)?;
-        reply.ok();
-        Ok(())
-    };
-    once_scripts_passed(ctx, kill)
-}
-
-/// Answers with what `answer` writes: if nothing is slow, and the client may wait, when what runs just now has ended or is slow.
-/// That is when Redis would come to its command.
-pub(crate) fn once_scripts_passed(
-    ctx: &mut Ctx,
-    answer: impl FnOnce(&mut Reply<'_>) -> CommandResult + Send + 'static,
-) -> CommandResult {
-    let may_wait = ctx.may_block();
-    let host = &mut *ctx.host;
-    if !may_wait || host.shared.scripts.is_busy() {
-        return answer(&mut ctx.reply);
-    }
-    let finish = move |_: Vec<Part>, reply: &mut Reply<'_>| {
-        if let Err(error) = answer(reply) {
-            reply.error(error.text());
-        }
-    };
-    host.gather(Message::PassScript, Box::new(finish));
-    Ok(())
-}
-
-/// Ends every slow script, or every slow function, that has changed nothing.
-fn kill_slow(shared: &Shared, kind: SlowKind) -> Result<(), CommandError> {
-    let slow = || shared.threads.iter().map(|thread| &thread.slow_script);
-    if slow().filter(|slow| slow.kind() == Some(kind) && slow.kill()).count() > 0 {
-        return Ok(());
-    }
-    if slow().any(|slow| slow.get() == Slow::Wrote) {
-        return Err(CommandError::UNKILLABLE);
-    }
-    let is_other = slow().any(|slow| slow.get() == Slow::Killable);
-    Err(if is_other { shared.busy_error() } else { CommandError::NOT_BUSY })
 }

@@ -45,7 +45,10 @@ impl ThreadHost {
             Route::Queued => self.queued_needs(),
             Route::Chance => Needs::Nothing,
             Route::Channels(from) if args.len() <= from => self.subscribed_needs(),
-            Route::Script(callee) => of_keys().and(self.script_needs(args, callee)),
+            Route::Script(callee) => {
+                let trusted_after = self.shared.settings.script_trusted_after();
+                of_keys().and(self.lua.needs(args, callee, trusted_after, &self.shared.shards))
+            }
             _ => of_keys(),
         }
     }

@@ -137,7 +137,7 @@ impl Thread {
             let command = thread.host.shared.table.get(retry.command);
             let (mode, mark) = (thread.host.session().reply_mode, out.mark());
             if thread.host.is_kept_waiting(&retry.needs) {
-                let error = thread.host.shared.busy_error();
+                let error = thread.host.shared.scripts.busy_error();
                 thread.host.refuse(Some(command), &error, out);
             } else {
                 thread.execute(command, &args, retry.needs, retry.tries, out);

@@ -218,10 +218,7 @@ pub(crate) struct ThreadStats {
     /// are `f64`s, which forget what was long ago.
     pub(crate) stale_keys: Counter,
     pub(crate) sampled_keys: Counter,
-    /// Memory of its Lua states as it is now: that for scripts, that for functions.
-    pub(crate) script_state_bytes: Counter,
-    pub(crate) function_state_bytes: Counter,
-    /// The same: large values and databases that are left to be freed.
+    /// As it is now: large values and databases that are left to be freed.
     pub(crate) garbage: Counter,
     /// The same: what its clients take, and the largest of them.
     pub(crate) client_bytes: Counter,
@@ -268,8 +265,6 @@ impl ThreadStats {
             recent_output_bytes_max: Counter::default(),
             stale_keys: Counter::default(),
             sampled_keys: Counter::default(),
-            script_state_bytes: Counter::default(),
-            function_state_bytes: Counter::default(),
             garbage: Counter::default(),
             client_bytes: Counter::default(),
             largest_client_bytes: Counter::default(),

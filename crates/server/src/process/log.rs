@@ -173,6 +173,17 @@ pub(crate) fn one_line(text: &[u8]) -> String {
     line
 }
 
+/// Writes a line that a script logs, at one of Redis' levels.
+pub(crate) fn script_line(level: i64, text: &[u8]) {
+    let text = one_line(text);
+    match level {
+        0 => tracing::trace!("{text}"),
+        1 => tracing::debug!("{text}"),
+        2 => tracing::info!("{text}"),
+        _ => tracing::warn!("{text}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

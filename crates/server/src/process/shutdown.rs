@@ -368,7 +368,7 @@ impl Ending {
         for (number, heard) in (0..).zip(&shared.shutdown.heard) {
             let remote = &shared.threads[number];
             // Only a script's call of Lua's library cannot be waited for: everything else comes to an end.
-            if heard.swap(false, Ordering::Relaxed) || !remote.slow_script.is_running() {
+            if heard.swap(false, Ordering::Relaxed) || !shared.scripts.thread(number).is_running() {
                 self.heard[number] = now;
             }
             remote.send(Message::ComeBy);
@@ -389,7 +389,7 @@ impl Ending {
     /// Threads whose scripts have not come by for so long.
     fn silent(&self, limit: Duration) -> Vec<usize> {
         let is_silent = |number: &usize| {
-            self.shared.threads[*number].slow_script.is_running() && self.heard[*number].elapsed() >= limit
+            self.shared.scripts.thread(*number).is_running() && self.heard[*number].elapsed() >= limit
         };
         (0..self.heard.len()).filter(is_silent).collect()
     }

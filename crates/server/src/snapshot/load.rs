@@ -20,16 +20,13 @@ use persistence::{Names, STATE_AUX};
 use proactor::{Clock, DiskReader};
 use rdb::{FileReader, Item, KeyItem, MANIFEST_MAGIC, Why};
 use script::{FunctionEngine, LibrarySet};
+use scripting::{Change, Loading, ROAMED_AUX};
 use settings::RDBCHECKSUM;
 use shard::{Placement, Ready, ShardId};
 
 use super::aof::{Choice, Source};
-use crate::commands::function::Change;
 use crate::error::Error;
 use crate::message::Message;
-use crate::scripts::libraries::Loading;
-use crate::scripts::roamed::ROAMED_AUX;
-use crate::scripts::running::ScriptFailure;
 use crate::shared::Shared;
 use crate::thread::Thread;
 
@@ -163,7 +160,7 @@ impl Shared {
                 replace(tx, id, db, new);
             }
         }
-        self.libraries.set(loaded.libraries);
+        self.scripts.libraries.set(loaded.libraries);
         self.snapshots.loaded_key_count.store(loaded.key_count, Ordering::Relaxed);
         self.snapshots.expired_key_count.store(loaded.expired_count, Ordering::Relaxed);
     }
@@ -507,11 +504,11 @@ impl<'a> Others<'a> {
     }
 
     /// Changes the libraries.
-    pub(super) fn change(&mut self, change: Change, args: &[&[u8]]) -> Result<(), ScriptFailure> {
+    pub(super) fn change(&mut self, change: Change, args: &[&[u8]]) -> Result<(), scripting::Failure> {
         let shared = self.target.shared;
         let memory_bytes_max = shared.settings.script_memory_bytes_max();
         let functions = self.functions.get_or_insert_with(|| FunctionEngine::new(memory_bytes_max));
-        let mut loading = Loading::unlimited(&self.target.clock, shared);
+        let mut loading = Loading::unlimited(&self.target.clock, &shared.scripts);
         change(args, &mut self.found.libraries, functions, &mut loading).map(|_| ())
     }
 
@@ -519,7 +516,7 @@ impl<'a> Others<'a> {
         let shared = self.target.shared;
         let memory_bytes_max = shared.settings.script_memory_bytes_max();
         let functions = self.functions.get_or_insert_with(|| FunctionEngine::new(memory_bytes_max));
-        let mut loading = Loading::unlimited(&self.target.clock, shared);
+        let mut loading = Loading::unlimited(&self.target.clock, &shared.scripts);
         match self.found.libraries.load(code, false, functions, &mut loading) {
             Ok(_) => Ok(()),
             Err(error) => Err(rdb::Error { offset, why: Why::Library(error.to_string()) }),

@@ -6,11 +6,11 @@ use command::{Task, Wait};
 use keyspace::UnixMs;
 use persistence::{Content, STATE_AUX, Saved, Usage};
 use rdb::Encoder;
+use scripting::ROAMED_AUX;
 use settings::{DBFILENAME, Settings};
 use shard::Hold;
 
 use crate::error::Error;
-use crate::scripts::roamed::ROAMED_AUX;
 use crate::shared::Shared;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
 use keyspace::eviction::Rank;
@@ -71,7 +71,7 @@ impl Shared {
         if let Some(names) = self.scripts.roamed.saved() {
             encoder.aux(ROAMED_AUX, &names)?;
         }
-        self.libraries.get().1.iter().try_for_each(|library| encoder.function(library.code()))
+        self.scripts.libraries.get().1.iter().try_for_each(|library| encoder.function(library.code()))
     }
 }
 

@@ -34,7 +34,7 @@ impl Thread {
         }
         self.look_at_unread();
         // So that deleted libraries go also where no function is called any more.
-        self.host.renew_libraries();
+        self.host.lua.renew_libraries();
         if is_first {
             self.host.shared.sample(now_ms);
             self.flush_if_due();

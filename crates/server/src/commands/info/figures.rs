@@ -1,6 +1,5 @@
 //! Where memory goes.
 
-use crate::observe::stats::ThreadStats;
 use crate::process::system;
 use crate::shared::Shared;
 
@@ -47,9 +46,8 @@ impl MemoryFigures {
             let cache = shared.scripts.cache();
             (cache.memory_bytes() as u64, cache.len())
         };
-        let (_, libraries) = shared.libraries.get();
-        let over_threads =
-            |of: fn(&ThreadStats) -> u64| shared.threads.iter().map(|thread| of(&thread.stats)).sum();
+        let (_, libraries) = shared.scripts.libraries.get();
+        let (script_state_bytes, function_state_bytes) = shared.scripts.state_bytes();
         let (used_bytes, startup_bytes) = (heap::allocated_bytes(), shared.observed.startup_bytes());
         let client_bytes = shared.client_bytes();
         let overhead_bytes =
@@ -69,8 +67,8 @@ impl MemoryFigures {
             function_bytes: libraries.memory_bytes() as u64,
             library_count: libraries.len(),
             function_count: libraries.function_count(),
-            script_state_bytes: over_threads(|stats| stats.script_state_bytes.get()),
-            function_state_bytes: over_threads(|stats| stats.function_state_bytes.get()),
+            script_state_bytes,
+            function_state_bytes,
             key_count,
             table_bytes,
         }

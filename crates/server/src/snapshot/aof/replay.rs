@@ -15,11 +15,11 @@ use command::{Client, Command, CommandId, Located, Outcome, OwnedArgs, Shards, T
 use keyspace::{Config, Db};
 use proactor::{Disk, DiskReader};
 use resp::{Output, Proto};
+use scripting::{Change, change_of};
 use settings::{AOF_LOAD_TRUNCATED, PROTO_MAX_BULK_LEN};
 use shard::{Hold, ShardId};
 
 use super::files::{Files, shown};
-use crate::commands::function::{Change, change_of};
 use crate::error::Error;
 use crate::shared::Shared;
 use crate::snapshot::load::{Counted, Loaded, Others, Target, on_heap_to_serve};

@@ -41,7 +41,7 @@ impl ThreadHost {
     /// Whether a command may need memory: by its declaration, or that of its script.
     fn needs_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
         let Route::Script(callee) = command.entry.route else { return command.has(Flag::DenyOom) };
-        self.called(args, callee).is_some_and(|program| {
+        self.lua.called(args, callee).is_some_and(|program| {
             let flags = program.flags();
             flags.is_declared && !flags.allow_oom && !flags.no_writes
         })

@@ -11,34 +11,33 @@ use proactor::Clock;
 use resp::Output;
 use script::{Interrupt, LibrarySet};
 
-use crate::scripts::running::log_line;
-use crate::shared::Shared;
+use crate::scripts::Scripts;
 
 /// How long a library may take to register its functions.
 const LOAD_MS_MAX: u64 = 500;
 
 /// The libraries, and which version of them it is.
 #[derive(Debug, Default)]
-pub(crate) struct LibraryStore {
+pub struct Libraries {
     current: Mutex<Arc<LibrarySet>>,
     version: AtomicU64,
 }
 
-impl LibraryStore {
+impl Libraries {
     /// The version of the libraries.
     #[inline]
-    pub(crate) fn version(&self) -> u64 {
+    pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
     /// The libraries and their version.
-    pub(crate) fn get(&self) -> (u64, Arc<LibrarySet>) {
+    pub fn get(&self) -> (u64, Arc<LibrarySet>) {
         let current = self.lock();
         (self.version(), current.clone())
     }
 
     /// Puts other libraries in the place of all.
-    pub(crate) fn set(&self, set: LibrarySet) {
+    pub fn set(&self, set: LibrarySet) {
         let mut current = self.lock();
         *current = Arc::new(set);
         self.version.fetch_add(1, Ordering::Release);
@@ -50,27 +49,27 @@ impl LibraryStore {
 }
 
 /// The server as a library sees it while it is loaded: there is a log, and a time limit.
-pub(crate) struct Loading<'a> {
+pub struct Loading<'a> {
     clock: &'a Clock,
-    shared: &'a Shared,
+    scripts: &'a Scripts,
     deadline_ms: u64,
 }
 
 impl<'a> Loading<'a> {
     /// For libraries that a client sends.
-    pub(crate) fn limited(clock: &'a Clock, shared: &'a Shared) -> Self {
-        let mut loading = Loading::unlimited(clock, shared);
+    pub fn limited(clock: &'a Clock, scripts: &'a Scripts) -> Self {
+        let mut loading = Loading::unlimited(clock, scripts);
         loading.begin_next();
         loading
     }
 
     /// For libraries that were loaded before.
-    pub(crate) fn unlimited(clock: &'a Clock, shared: &'a Shared) -> Self {
-        Loading { clock, shared, deadline_ms: u64::MAX }
+    pub fn unlimited(clock: &'a Clock, scripts: &'a Scripts) -> Self {
+        Loading { clock, scripts, deadline_ms: u64::MAX }
     }
 
     /// The next library may take as long as the one before.
-    pub(crate) fn begin_next(&mut self) {
+    pub fn begin_next(&mut self) {
         self.deadline_ms = self.clock.monotonic_ms() + LOAD_MS_MAX;
     }
 }
@@ -81,13 +80,12 @@ impl script::Host for Loading<'_> {
     }
 
     fn tick(&mut self) -> Result<(), Interrupt> {
-        let is_over =
-            self.clock.monotonic_ms() > self.deadline_ms || self.shared.stopping.load(Ordering::Acquire);
+        let is_over = self.clock.monotonic_ms() > self.deadline_ms || self.scripts.is_stopping();
         if is_over { Err(Interrupt::Killed) } else { Ok(()) }
     }
 
     fn log(&mut self, level: i64, text: &[u8]) {
-        log_line(level, text);
+        (self.scripts.log)(level, text);
     }
 
     fn set_stated(&mut self, _: bool) {}

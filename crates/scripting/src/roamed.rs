@@ -5,18 +5,18 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The field of a snapshot that has the names, with a space between two. Redis ignores it.
-pub(crate) const ROAMED_AUX: &str = "darter-roamed";
+pub const ROAMED_AUX: &str = "darter-roamed";
 /// Names that are kept; some clients send ever new scripts.
 const NAMES_MAX: usize = 1_000;
 
 /// Names of scripts (their SHA-1) and functions, the latest at the end. One lock, taken when something roams for the first
 /// time, comes for the first time, or is saved.
 #[derive(Debug, Default)]
-pub(crate) struct Roamed(Mutex<VecDeque<Box<[u8]>>>);
+pub struct Roamed(Mutex<VecDeque<Box<[u8]>>>);
 
 impl Roamed {
     /// Remembers `name`.
-    pub(crate) fn add(&self, name: &[u8]) {
+    pub fn add(&self, name: &[u8]) {
         let mut names = self.lock();
         if names.iter().any(|known| **known == *name) {
             return;
@@ -28,19 +28,19 @@ impl Roamed {
     }
 
     /// Whether `name` roamed.
-    pub(crate) fn has(&self, name: &[u8]) -> bool {
+    pub fn has(&self, name: &[u8]) -> bool {
         self.lock().iter().any(|known| **known == *name)
     }
 
     /// All names, as a snapshot has them; `None` if there are none.
-    pub(crate) fn saved(&self) -> Option<Vec<u8>> {
+    pub fn saved(&self) -> Option<Vec<u8>> {
         let names = self.lock();
         let names: Vec<&[u8]> = names.iter().map(|name| &**name).collect();
         (!names.is_empty()).then(|| names.join(&b' '))
     }
 
     /// Takes the names that a snapshot has.
-    pub(crate) fn restore(&self, saved: &[u8]) {
+    pub fn restore(&self, saved: &[u8]) {
         saved.split(|byte| *byte == b' ').filter(|name| !name.is_empty()).for_each(|name| self.add(name));
     }
 

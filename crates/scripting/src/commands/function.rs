@@ -1,4 +1,4 @@
-//! FCALL and FCALL_RO, and FUNCTION, which manages libraries.
+//! FUNCTION, which manages libraries.
 //!
 //! What changes the libraries enters all shards, and states itself as its effect.
 
@@ -6,87 +6,19 @@ use std::sync::Arc;
 
 use command::Flag::*;
 use command::{
-    Acl, Arg, Callee, CommandError, CommandResult, Group, Mode, Route, Shape, integer, key, keyword_is,
-    oneof, parse_i64, string, token,
+    Acl, CommandError, CommandResult, Group, Mode, Route, Shape, keyword_is, oneof, string, token,
 };
-use rdb::{Encoder, Libraries, NoLibrary};
+use rdb::{Encoder, NoLibrary};
 use resp::Reply;
 use script::{FunctionEngine, Library, LibrarySet};
 
-use super::scripting::{SCRIPT_KEYS, SCRIPT_KEYS_RO, check_key_count, refuse_source, run_program};
-use super::subcommand_error;
-use crate::commands::own::{Ctx, Entry, Run};
-use crate::life::busy;
-use crate::scripts::libraries::Loading;
-use crate::scripts::running::ScriptFailure;
-use crate::scripts::store::SlowKind;
-use crate::shared::Shared;
+use super::{Ctx, Entry, Run, kill, once_scripts_passed, refuse_source, subcommand_error};
+use crate::libraries::Loading;
+use crate::program::Failure;
+use crate::scripts::Scripts;
+use crate::slow::SlowKind;
 
-/// The commands of functions.
-pub(crate) const ENTRIES: &[Entry] = &[FCALL, FCALL_RO, FUNCTION];
-
-const CALL_ARGS: &[Arg] = &[
-    string("function"),
-    integer("numkeys"),
-    key("key", 0).optional().multiple(),
-    string("arg").optional().multiple(),
-];
-
-const FCALL: Entry = Entry {
-    name: "fcall",
-    summary: "Invokes a function.",
-    complexity: "Depends on the function that is executed.",
-    since: "7.0.0",
-    group: Group::Scripting,
-    arity: -3,
-    flags: &[NoScript, Stale, SkipMonitor, MayReplicate, NoMandatoryKeys],
-    acl: &[Acl::Scripting],
-    keys: &[
-        SCRIPT_KEYS.notes("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")
-    ],
-    route: Route::Script(Callee::Function),
-    mode: Mode::Heavy,
-    args: CALL_ARGS,
-    run: Run::Function(fcall),
-    ..Entry::DEFAULT
-};
-
-fn fcall(ctx: &mut Ctx) -> CommandResult {
-    call(ctx, false)
-}
-
-const FCALL_RO: Entry = Entry {
-    name: "fcall_ro",
-    summary: "Invokes a read-only function.",
-    flags: &[ReadOnly, NoScript, Stale, SkipMonitor, NoMandatoryKeys],
-    keys: &[SCRIPT_KEYS_RO
-        .notes("We cannot tell how the keys will be used so we assume the worst, RO and ACCESS")],
-    run: Run::Function(fcall_ro),
-    ..FCALL
-};
-
-fn fcall_ro(ctx: &mut Ctx) -> CommandResult {
-    call(ctx, true)
-}
-
-fn call(ctx: &mut Ctx, is_read_only: bool) -> CommandResult {
-    // EXEC took the libraries as they were when it began: all of it sees the same.
-    let is_in_exec = ctx.store.client.deny_blocking;
-    let host = &mut *ctx.host;
-    if !is_in_exec {
-        host.renew_libraries();
-    }
-    let program = host.function(ctx.args[1]).ok_or(CommandError::NO_FUNCTION)?;
-    let key_count = parse_i64(ctx.args[2]);
-    let key_count = key_count.map_err(|_| CommandError::fixed("ERR Bad number of keys provided"))?;
-    check_key_count(ctx, key_count)?;
-    match ctx.host.load_library_of(&program) {
-        Ok(()) => run_program(ctx, &program, key_count as usize, is_read_only),
-        Err(error) => refuse_source(ctx, error.into()),
-    }
-}
-
-const FUNCTION: Entry = Entry {
+pub(super) const FUNCTION: Entry = Entry {
     name: "function",
     summary: "A container for function commands.",
     complexity: "Depends on subcommand.",
@@ -126,14 +58,14 @@ const CHANGE: Entry = Entry {
 };
 
 /// What a subcommand with these arguments does to the libraries.
-pub(crate) type Change =
-    fn(&[&[u8]], &mut LibrarySet, &mut FunctionEngine, &mut Loading) -> Result<Changed, ScriptFailure>;
+pub type Change =
+    fn(&[&[u8]], &mut LibrarySet, &mut FunctionEngine, &mut Loading) -> Result<Changed, Failure>;
 
 /// The library that came to be, if it was one.
 type Changed = Option<Arc<Library>>;
 
 /// What the command of this name does to the libraries, if it does anything.
-pub(crate) fn change_of(full_name: &str) -> Option<Change> {
+pub fn change_of(full_name: &str) -> Option<Change> {
     Some(match full_name {
         "function|delete" => delete,
         "function|flush" => flush,
@@ -146,7 +78,8 @@ pub(crate) fn change_of(full_name: &str) -> Option<Change> {
 /// Changes the libraries as `change` does.
 fn change(ctx: &mut Ctx, change: Change) -> CommandResult {
     let args = ctx.args;
-    let changed = ctx.host.change_libraries(|set, engine, loading| change(args, set, engine, loading));
+    let changed =
+        ctx.host.states().change_libraries(|set, engine, loading| change(args, set, engine, loading));
     match changed {
         Ok(library) => {
             note_change(ctx);
@@ -189,7 +122,7 @@ fn load(
     set: &mut LibrarySet,
     engine: &mut FunctionEngine,
     loading: &mut Loading,
-) -> Result<Changed, ScriptFailure> {
+) -> Result<Changed, Failure> {
     let [_, _, options @ .., code] = args else { unreachable!("the arity says so") };
     if let Some(unknown) = options.iter().find(|word| !keyword_is(word, "replace")) {
         return Err(CommandError::quoting("ERR Unknown option given: ", unknown, "").into());
@@ -215,7 +148,7 @@ fn delete(
     set: &mut LibrarySet,
     _: &mut FunctionEngine,
     _: &mut Loading,
-) -> Result<Changed, ScriptFailure> {
+) -> Result<Changed, Failure> {
     match set.remove(args[2]) {
         Some(_) => Ok(None),
         None => Err(CommandError::fixed("ERR Library not found").into()),
@@ -241,7 +174,7 @@ fn flush(
     set: &mut LibrarySet,
     _: &mut FunctionEngine,
     _: &mut Loading,
-) -> Result<Changed, ScriptFailure> {
+) -> Result<Changed, Failure> {
     match args[2..] {
         [] => {}
         [how] if keyword_is(how, "sync") || keyword_is(how, "async") => {}
@@ -276,7 +209,7 @@ fn restore(
     set: &mut LibrarySet,
     engine: &mut FunctionEngine,
     loading: &mut Loading,
-) -> Result<Changed, ScriptFailure> {
+) -> Result<Changed, Failure> {
     let (payload, policy) = match args[2..] {
         [payload] => (payload, "append"),
         [payload, word] => {
@@ -290,7 +223,7 @@ fn restore(
     let opened = rdb::open_payload(payload)
         .ok_or(CommandError::fixed("ERR DUMP payload version or checksum are wrong"))?;
     let mut restored = LibrarySet::default();
-    for code in Libraries::new(opened) {
+    for code in rdb::Libraries::new(opened) {
         loading.begin_next();
         restored.load(&code.map_err(no_library)?, false, engine, loading)?;
     }
@@ -321,7 +254,7 @@ const FUNCTION_DUMP: Entry = Entry {
 
 fn function_dump(ctx: &mut Ctx) -> CommandResult {
     let mut encoder = Encoder::new(Vec::new(), ctx.store.config().rdb_compression);
-    for library in ctx.host.shared.libraries.get().1.iter() {
+    for library in ctx.host.states().scripts.libraries.get().1.iter() {
         encoder.function(library.code()).expect("memory takes all that is written");
     }
     let mut payload = encoder.finish().expect("memory takes all that is written");
@@ -358,7 +291,7 @@ fn function_list(ctx: &mut Ctx) -> CommandResult {
             return Err(CommandError::quoting("ERR Unknown argument ", word, ""));
         }
     }
-    let (_, set) = ctx.host.shared.libraries.get();
+    let (_, set) = ctx.host.states().scripts.libraries.get();
     let is_wanted =
         |library: &Library| wanted.is_none_or(|wanted| ds::glob::matches(wanted, library.name(), true));
     let libraries: Vec<&Library> =
@@ -412,18 +345,17 @@ const FUNCTION_STATS: Entry = Entry {
 
 /// A function that has not been running for long is not told of.
 fn function_stats(ctx: &mut Ctx) -> CommandResult {
-    let host = &mut *ctx.host;
-    let (shared, clock) = (host.shared, host.driver.clock().clone());
-    busy::once_scripts_passed(ctx, move |reply| write_stats(shared, clock.monotonic_ms(), reply))
+    let states = ctx.host.states();
+    let (scripts, clock) = (states.scripts, states.clock.clone());
+    once_scripts_passed(ctx, move |reply| write_stats(scripts, clock.monotonic_ms(), reply))
 }
 
-fn write_stats(shared: &Shared, now_ms: u64, reply: &mut Reply<'_>) -> CommandResult {
-    let slow = || shared.threads.iter().filter_map(|thread| thread.slow_script.call());
-    let running = slow().find(|call| call.kind == SlowKind::Function);
-    if running.is_none() && slow().next().is_some() {
+fn write_stats(scripts: &Scripts, now_ms: u64, reply: &mut Reply<'_>) -> CommandResult {
+    let running = scripts.slow_calls().find(|call| call.kind == SlowKind::Function);
+    if running.is_none() && scripts.slow_calls().next().is_some() {
         return Err(CommandError::BUSY);
     }
-    let (_, set) = shared.libraries.get();
+    let (_, set) = scripts.libraries.get();
     reply.map(2);
     reply.bulk(b"running_script");
     match running {
@@ -463,7 +395,7 @@ const FUNCTION_KILL: Entry = Entry {
 };
 
 fn function_kill(ctx: &mut Ctx) -> CommandResult {
-    busy::kill(ctx, SlowKind::Function)
+    kill(ctx, SlowKind::Function)
 }
 
 const FUNCTION_HELP: Entry = Entry {
@@ -514,125 +446,4 @@ fn function_help(ctx: &mut Ctx) -> CommandResult {
         "      libraries with the new libraries (notice that even on this option there is a chance of failure",
         "      in case of functions name collision with another library).",
     ])
-}
-
-#[cfg(test)]
-mod tests {
-    use command::Client;
-    use effectlog::{Record, Recorder, Tape, Unit};
-    use proactor::{SimConfig, SimNet};
-    use resp::{Output, Proto};
-
-    use crate::session::Session;
-    use crate::simulated::simulate;
-    use crate::thread::Thread;
-
-    const COUNT: &[u8] = b"#!lua name=a
-redis.register_function('count', function(keys, args) return redis.call('INCRBY', keys[1], args[1]) end)";
-    const DRAW: &[u8] =
-        b"#!lua name=b\nredis.register_function('draw', function(keys) return redis.call('SPOP', keys[1]) end)";
-
-    /// The only thread of a server of its own, with a client at it; it records.
-    fn with_thread(test: impl FnOnce(&mut Thread, &Tape)) {
-        let net = SimNet::new(1, SimConfig::default());
-        let args = ["--proactor_threads=1", "--port=1"].map(str::to_owned);
-        let (_server, mut threads) = simulate(&args, &net, &net.disk(1), "server");
-        let thread = threads[0].thread_mut();
-        let access = thread.host.shared.users.access();
-        thread.host.current = Some(Box::new(Session::new(Client::internal(0, Proto::Resp2), access, 0)));
-        let tape = Tape::default();
-        thread.tx.record = Recorder::new(tape.track());
-        test(thread, &tape);
-        thread.host.current = None;
-    }
-
-    fn run(thread: &mut Thread, args: &[&[u8]]) -> Vec<u8> {
-        let mut out = Output::new();
-        thread.command(args, &mut out);
-        thread.leave_all();
-        out.to_vec()
-    }
-
-    /// What was recorded since the last look, oldest first.
-    fn effects(tape: &Tape) -> Vec<Vec<Vec<u8>>> {
-        let records = tape.take();
-        let effects = records.iter().flat_map(Record::units).flat_map(Unit::effects);
-        effects.map(|effect| effect.args().into_iter().map(<[u8]>::to_vec).collect()).collect()
-    }
-
-    /// Runs `args`, whose reply begins with `reply`: what of it another store would have to run is `expected`.
-    #[track_caller]
-    fn check(thread: &mut Thread, tape: &Tape, args: &[&[u8]], reply: &str, expected: &[&[&[u8]]]) {
-        let text = String::from_utf8_lossy(&run(thread, args)).into_owned();
-        assert!(text.starts_with(reply), "{text}");
-        let effects = effects(tape);
-        let effects: Vec<Vec<&[u8]>> =
-            effects.iter().map(|effect| effect.iter().map(Vec::as_slice).collect()).collect();
-        assert_eq!(effects, expected);
-    }
-
-    #[test]
-    fn what_changes_libraries_is_its_own_effect() {
-        with_thread(|thread, tape| {
-            effects(tape);
-            let load: &[&[u8]] = &[b"FUNCTION", b"LOAD", COUNT];
-            check(thread, tape, load, "$1\r\na\r\n", &[load]);
-            check(thread, tape, load, "-ERR Library 'a' already exists", &[]);
-            let replace: &[&[u8]] = &[b"function", b"load", b"replace", DRAW];
-            check(thread, tape, replace, "$1\r\nb\r\n", &[replace]);
-            check(thread, tape, &[b"FUNCTION", b"LOAD", b"x"], "-ERR Missing library metadata", &[]);
-            check(thread, tape, &[b"FUNCTION", b"LIST"], "*2\r\n", &[]);
-            let dump = run(thread, &[b"FUNCTION", b"DUMP"]);
-            let payload = &dump[dump.iter().position(|byte| *byte == b'\n').unwrap() + 1..dump.len() - 2];
-            let delete: &[&[u8]] = &[b"FUNCTION", b"DELETE", b"a"];
-            check(thread, tape, delete, "+OK", &[delete]);
-            check(thread, tape, delete, "-ERR Library not found", &[]);
-            check(thread, tape, &[b"FUNCTION", b"RESTORE", payload], "-ERR Library b already exists", &[]);
-            let restore: &[&[u8]] = &[b"FUNCTION", b"RESTORE", payload, b"REPLACE"];
-            check(thread, tape, restore, "+OK", &[restore]);
-            let flush: &[&[u8]] = &[b"FUNCTION", b"FLUSH", b"ASYNC"];
-            check(thread, tape, flush, "+OK", &[flush]);
-        });
-    }
-
-    #[test]
-    fn the_effects_of_a_function_are_those_of_its_commands() {
-        with_thread(|thread, tape| {
-            run(thread, &[b"FUNCTION", b"LOAD", COUNT]);
-            run(thread, &[b"FUNCTION", b"LOAD", DRAW]);
-            run(thread, &[b"SADD", b"set", b"member"]);
-            effects(tape);
-            check(
-                thread,
-                tape,
-                &[b"FCALL", b"count", b"1", b"k", b"5"],
-                ":5\r\n",
-                &[&[b"INCRBY", b"k", b"5"]],
-            );
-            check(
-                thread,
-                tape,
-                &[b"FCALL", b"draw", b"1", b"set"],
-                "$6\r\nmember",
-                &[&[b"SREM", b"set", b"member"]],
-            );
-            check(thread, tape, &[b"FCALL", b"draw", b"1", b"set"], "$-1\r\n", &[]);
-        });
-    }
-
-    #[test]
-    fn a_script_can_be_silent_of_what_it_does() {
-        with_thread(|thread, tape| {
-            effects(tape);
-            let part: &[u8] =
-                b"redis.call('SET', 'a', 1) redis.set_repl(redis.REPL_NONE) redis.call('SET', 'b', 2)
-                redis.set_repl(redis.REPL_ALL) redis.call('SET', 'c', 3) redis.set_repl(redis.REPL_NONE)";
-            let eval: &[&[u8]] = &[b"EVAL", part, b"3", b"a", b"b", b"c"];
-            let expected: [&[&[u8]]; 2] = [&[b"SET", b"a", b"1"], &[b"SET", b"c", b"3"]];
-            check(thread, tape, eval, "$-1\r\n", &expected);
-            check(thread, tape, &[b"GET", b"b"], "$1\r\n2\r\n", &[]);
-            // It lasts as long as the script.
-            check(thread, tape, &[b"DEL", b"b"], ":1\r\n", &[&[b"DEL", b"b"]]);
-        });
-    }
 }

@@ -1,19 +1,12 @@
-//! Scripts that all threads know, and the slow ones that run just now.
-//!
-//! A thread compiles a script once and runs it without coming here. The lock is taken when a thread meets a script
-//! for the first time, and by `SCRIPT LOAD`, `EXISTS` and `FLUSH`.
+//! What a thread's script is doing, for the other threads: whether any runs, and, once it is slow, whether it can be killed.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use script::ScriptCache;
-
-use crate::scripts::roamed::Roamed;
 
 /// What a thread's script or function is doing, as far as `SCRIPT KILL` and `FUNCTION KILL` care.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Slow {
+pub enum Slow {
     /// None runs, or not for long.
     No,
     /// It runs for longer than `busy-reply-threshold` and has changed nothing.
@@ -26,65 +19,43 @@ pub(crate) enum Slow {
 
 /// What is slow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum SlowKind {
+pub enum SlowKind {
     /// A script of `EVAL` and its like.
     Script,
     /// A function.
     Function,
 }
 
-/// Scripts of all threads.
-#[derive(Debug, Default)]
-pub(crate) struct ScriptStore {
-    cache: Mutex<ScriptCache>,
-    /// What was seen to touch keys that it does not declare.
-    pub(crate) roamed: Roamed,
-    slow_count: AtomicUsize,
-}
-
-impl ScriptStore {
-    /// The scripts.
-    pub(crate) fn cache(&self) -> MutexGuard<'_, ScriptCache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether a script runs for longer than `busy-reply-threshold`.
-    #[inline]
-    pub(crate) fn is_busy(&self) -> bool {
-        self.slow_count.load(Ordering::Relaxed) > 0
-    }
-
-    /// A script turned slow, or a slow one ended.
-    pub(crate) fn note_slow(&self, slow: bool) {
-        if slow {
-            self.slow_count.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.slow_count.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
 /// A slow script or function: how it was called, and when, on the monotonic clock.
 #[derive(Clone, Debug)]
-pub(crate) struct SlowCall {
-    pub(crate) kind: SlowKind,
+pub struct SlowCall {
+    /// What it is.
+    pub kind: SlowKind,
     /// Of a function.
-    pub(crate) name: Vec<u8>,
-    pub(crate) request: Vec<Box<[u8]>>,
-    pub(crate) started_ms: u64,
+    pub name: Vec<u8>,
+    /// The command that called it.
+    pub request: Vec<Box<[u8]>>,
+    /// When that was.
+    pub started_ms: u64,
 }
 
 /// The state of a thread's script, for the other threads.
+// Written by every script: on lines of its own.
 #[derive(Debug, Default)]
-pub(crate) struct SlowScript {
+#[repr(align(128))]
+pub struct SlowScript {
     state: AtomicU8,
     /// Whether any runs, slow or not.
     is_running: AtomicBool,
     /// What it is, as long as it is slow.
     call: Mutex<Option<SlowCall>>,
+    /// What the thread's Lua states take: that of scripts, that of functions.
+    pub(crate) script_bytes: AtomicU64,
+    pub(crate) function_bytes: AtomicU64,
 }
 
 impl SlowScript {
+    /// How slow it is.
     pub(crate) fn get(&self) -> Slow {
         match self.state.load(Ordering::Acquire) {
             0 => Slow::No,
@@ -100,7 +71,7 @@ impl SlowScript {
     }
 
     /// Whether a script runs, slow or not.
-    pub(crate) fn is_running(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         self.is_running.load(Ordering::Relaxed)
     }
 

@@ -1,0 +1,73 @@
+//! The commands: calls of scripts and functions, SCRIPT and FUNCTION.
+
+mod calls;
+mod function;
+mod script;
+
+use command::{CommandError, CommandResult};
+use resp::Reply;
+
+use crate::door::Door;
+use crate::program::Failure;
+use crate::slow::SlowKind;
+
+pub use function::{Change, change_of};
+
+/// A call of a command of this crate.
+type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+/// The function of a command of this crate.
+pub type Function = command::HostFn<dyn Door>;
+/// The declaration of a command of this crate.
+pub type Entry = command::Entry<Function>;
+/// What runs a command of this crate.
+type Run = command::Run<Function>;
+
+/// The scripting commands.
+pub const ENTRIES: &[Entry] = &[
+    calls::EVAL,
+    calls::EVALSHA,
+    calls::EVALSHA_RO,
+    calls::EVAL_RO,
+    calls::FCALL,
+    calls::FCALL_RO,
+    function::FUNCTION,
+    script::SCRIPT,
+];
+
+/// The error of a subcommand with arguments that it cannot have.
+fn subcommand_error(args: &[&[u8]]) -> CommandError {
+    command::subcommand_error("ERR unknown subcommand or wrong number of arguments for '", args)
+}
+
+/// Answers why a source is no script or library.
+fn refuse_source(ctx: &mut Ctx, failure: Failure) -> CommandResult {
+    match failure {
+        Failure::Command(error) => return Err(error),
+        Failure::Source(error) => error.write(&mut ctx.reply),
+    }
+    Ok(())
+}
+
+/// `SCRIPT KILL` and `FUNCTION KILL`.
+fn kill(ctx: &mut Ctx, kind: SlowKind) -> CommandResult {
+    let scripts = ctx.host.states().scripts;
+    let kill = move |reply: &mut Reply<'_>| {
+        scripts.kill(kind)?;
+        reply.ok();
+        Ok(())
+    };
+    once_scripts_passed(ctx, kill)
+}
+
+/// Answers with what `answer` writes: if nothing is slow, and the client may wait, when what runs just now has ended or is slow.
+/// That is when Redis would come to its command.
+fn once_scripts_passed(
+    ctx: &mut Ctx,
+    answer: impl FnOnce(&mut Reply<'_>) -> CommandResult + Send + 'static,
+) -> CommandResult {
+    if !ctx.may_block() || ctx.host.states().scripts.is_busy() {
+        return answer(&mut ctx.reply);
+    }
+    ctx.host.answer_once_scripts_passed(Box::new(answer));
+    Ok(())
+}

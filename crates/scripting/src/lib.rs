@@ -1,0 +1,38 @@
+//! EVAL, SCRIPT, FCALL and FUNCTION: scripts and libraries that all threads know, and how a thread runs them.
+//!
+//! ```text
+//!   all threads   Scripts (scripts.rs): the cache, what roamed, the libraries (libraries.rs), what runs slowly (slow.rs)
+//!                    ▲
+//!   each thread   States (states.rs): its Lua states, what they have compiled and loaded
+//!                    ▲
+//!   each run      running.rs: the shards that a script touches (roaming.rs), for how long it may run
+//!                    │
+//!                    ▼
+//!                 Door (door.rs): its commands' rights and room, what happens meanwhile
+//! ```
+//!
+//! The server has one [`Scripts`], and a [`States`] for each thread. The commands ([`ENTRIES`]) run on a thread by its [`Door`].
+//!
+//! Not here: Lua and its libraries (crate `script`), and how other clients are served while a script is slow (`server`).
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod door;
+mod libraries;
+mod program;
+mod roamed;
+mod roaming;
+mod running;
+mod scripts;
+mod slow;
+mod states;
+
+pub use commands::{Change, ENTRIES, Entry, Function, change_of};
+pub use door::{Answer, Door, Settings};
+pub use libraries::{Libraries, Loading};
+pub use program::{Failure, Program};
+pub use roamed::{ROAMED_AUX, Roamed};
+pub use scripts::{Log, Scripts};
+pub use slow::{Slow, SlowCall, SlowKind, SlowScript};
+pub use states::States;

@@ -1,0 +1,90 @@
+//! What can be run, and why it cannot.
+
+use std::sync::Arc;
+
+use command::CommandError;
+use script::{Flags, Library, ReachSeen, Script, ScriptError};
+
+use crate::slow::{SlowCall, SlowKind};
+
+/// What can be run.
+pub enum Program {
+    /// A script, compiled on this thread.
+    Script(Arc<Script>),
+    /// A function of a library, by its number there.
+    Function(Arc<Library>, usize),
+}
+
+impl Program {
+    /// What it says about itself.
+    pub fn flags(&self) -> Flags {
+        match self {
+            Program::Script(script) => script.flags(),
+            Program::Function(library, index) => library.functions()[*index].flags,
+        }
+    }
+
+    /// What it is known by: the SHA-1 of a script, the name of a function.
+    pub(crate) fn name(&self) -> &[u8] {
+        match self {
+            Program::Script(script) => script.sha().as_str().as_bytes(),
+            Program::Function(library, index) => &library.functions()[*index].name,
+        }
+    }
+
+    pub(crate) fn reach(&self) -> &ReachSeen {
+        match self {
+            Program::Script(script) => script.reach(),
+            Program::Function(library, index) => &library.functions()[*index].reach,
+        }
+    }
+
+    /// How others are told of a call when it is slow.
+    pub(crate) fn slow_call(&self, request: &[&[u8]], started_ms: u64) -> SlowCall {
+        let (kind, name) = match self {
+            Program::Script(_) => (SlowKind::Script, Vec::new()),
+            Program::Function(library, index) => {
+                (SlowKind::Function, library.functions()[*index].name.clone())
+            }
+        };
+        let request = request.iter().map(|&arg| arg.into()).collect();
+        SlowCall { kind, name, request, started_ms }
+    }
+}
+
+/// What a client wants to be run.
+pub(crate) enum Wanted<'a> {
+    /// This source.
+    Source(&'a [u8]),
+    /// The script of this name.
+    Named(&'a [u8]),
+}
+
+/// Why a script cannot be run.
+pub enum Failure {
+    /// The source is no script.
+    Source(ScriptError),
+    /// Anything else.
+    Command(CommandError),
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Source(error) => error.fmt(out),
+            Failure::Command(error) => error.fmt(out),
+        }
+    }
+}
+
+impl From<ScriptError> for Failure {
+    fn from(error: ScriptError) -> Self {
+        Failure::Source(error)
+    }
+}
+
+impl From<CommandError> for Failure {
+    fn from(error: CommandError) -> Self {
+        Failure::Command(error)
+    }
+}

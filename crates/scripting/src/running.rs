@@ -1,0 +1,303 @@
+//! Scripts and functions on one thread: what a running script may do, and for how long.
+//!
+//! The shards of a script's keys are entered before it runs. If it touches others, they are entered as it touches
+//! them: out of order, so only by trying. A shard that is taken makes the script run again with it among those
+//! entered in order, as long as nothing was written. Once it has written it waits (`roaming.rs`). A script that may roam
+//! ([`ReachSeen`]) also enters the *roaming* shard, so that it is the only one of its kind.
+//!
+//! A script that runs for longer than `busy-reply-threshold` is slow: its thread answers `BUSY` to its other clients, the
+//! other threads answer `BUSY` where a command meets its shards, and `SCRIPT KILL`, or of a
+//! function `FUNCTION KILL`, ends it.
+
+use command::{Client, Command, CommandError, Flag, Needs, Outcome, Tx};
+use resp::{Output, Proto, Reply};
+use script::{Interrupt, Reach};
+use shard::{ShardId, hash_tag};
+use smallvec::SmallVec;
+
+use crate::door::Door;
+use crate::program::Program;
+use crate::roaming::Waiting;
+use crate::scripts::Scripts;
+use crate::slow::{Slow, SlowKind};
+use crate::states::Running;
+
+/// A call of a script or function.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    /// What is called.
+    pub(crate) program: &'a Program,
+    /// The whole request: the keys begin at argument 3.
+    pub(crate) request: &'a [&'a [u8]],
+    /// How many of its arguments are keys.
+    pub(crate) key_count: usize,
+    /// It must not write.
+    pub(crate) is_read_only: bool,
+}
+
+/// Runs a script or function on the entered shards.
+pub(crate) fn run<'t>(
+    door: &mut dyn Door,
+    tx: &mut Tx<'t>,
+    client: Client,
+    call: &Call,
+    reply: &mut Reply,
+) -> Result<script::Errors, CommandError> {
+    let client = as_in_script(client);
+    let trusted_after = door.settings().trusted_after;
+    let states = door.states();
+    let mut running = states.begin();
+    let (scripts, thread, started_ms) = (states.scripts, states.thread, states.clock.monotonic_ms());
+    door.enter_script(client);
+    let lacks_room = !call.program.flags().allow_oom && door.lacked_room(&client);
+    let mut run = Run {
+        tx,
+        door,
+        scripts,
+        thread,
+        libraries_version: running.libraries_version,
+        call: *call,
+        lacks_room,
+        started_ms,
+        is_slow: false,
+        reach: Reach::Declared,
+        wanted: SmallVec::new(),
+        is_watched: call.program.reach().may_roam(trusted_after),
+    };
+    let outcome = run.run(&mut running, reply);
+    let (reach, is_slow, wanted) = (run.reach, run.is_slow, run.wanted);
+    run.tx.is_silent = false;
+    let may_be_noted = reach == Reach::Roaming || matches!(outcome, script::Outcome::Returned(_));
+    if may_be_noted && call.program.reach().note(reach, trusted_after) {
+        scripts.roamed.add(call.program.name());
+    }
+    if is_slow {
+        scripts.end_slow(thread);
+    }
+    door.leave_script(is_slow);
+    door.states().end(running);
+    match outcome {
+        script::Outcome::Missing => Err(CommandError::NO_SCRIPT),
+        script::Outcome::Retry => Err(CommandError::again(wanted)),
+        script::Outcome::Returned(errors) | script::Outcome::Raised(errors) => Ok(errors),
+    }
+}
+
+/// A running script or function.
+struct Run<'a, 't> {
+    tx: &'a mut Tx<'t>,
+    door: &'a mut dyn Door,
+    scripts: &'static Scripts,
+    /// The number of the thread.
+    thread: usize,
+    /// The libraries that a function is of.
+    libraries_version: u64,
+    call: Call<'a>,
+    /// There is no room; what needs some is refused, until it has written.
+    lacks_room: bool,
+    started_ms: u64,
+    is_slow: bool,
+    reach: Reach,
+    /// With which shards it is to run again, when it is.
+    wanted: SmallVec<[ShardId; 8]>,
+    /// It is not trusted yet: which keys it touches is looked at.
+    is_watched: bool,
+}
+
+impl Run<'_, '_> {
+    /// Runs the program in the state that has it.
+    fn run(&mut self, running: &mut Running, reply: &mut Reply) -> script::Outcome {
+        let Call { program, request, key_count, .. } = self.call;
+        let (keys, args) = request[3..].split_at(key_count);
+        match (program, &mut running.engine, &mut running.functions) {
+            (Program::Script(script), Some(engine), _) => engine.eval(script.sha(), keys, args, self, reply),
+            (Program::Function(library, index), _, Some(functions)) => {
+                functions.call(library, *index, keys, args, self, reply)
+            }
+            (Program::Script(_), None, _) | (Program::Function(..), _, None) => script::Outcome::Missing,
+        }
+    }
+}
+
+impl script::Host for Run<'_, '_> {
+    fn call(&mut self, args: &[&[u8]], is_resp3: bool, out: &mut Output) -> Result<(), Interrupt> {
+        let proto = if is_resp3 { Proto::Resp3 } else { Proto::Resp2 };
+        let (command, client) = match self.admit(args) {
+            Ok(admitted) => admitted,
+            Err(error) => {
+                let known = self.tx.table.named(args).ok().map(|command| command.id);
+                self.door.note_refusal(known, &error);
+                Reply::new(out, proto).error(error.text());
+                return Ok(());
+            }
+        };
+        if self.is_watched && self.reach == Reach::Declared && self.builds_names(command, args) {
+            self.reach = Reach::Roaming;
+        }
+        let needs = Needs::of(command, args, self.tx.hold.shards().placement());
+        self.enter(&needs)?;
+        let client = Client { proto, ..client };
+        while let Outcome::Again(shards) = self.door.run(self.tx, command, args, &client, out) {
+            self.enter(&Needs::several(shards.into_vec().into()))?;
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self) -> Result<(), Interrupt> {
+        if self.door.has_to_end(self.tx.wrote) {
+            return Err(Interrupt::Killed);
+        }
+        let now_ms = self.door.states().clock.monotonic_ms();
+        if now_ms.saturating_sub(self.started_ms) < self.door.settings().slow_after_ms {
+            return Ok(());
+        }
+        if !self.is_slow {
+            self.is_slow = true;
+            let call = self.call.program.slow_call(self.call.request, self.started_ms);
+            let family = if call.kind == SlowKind::Function { "FUNCTION" } else { "SCRIPT" };
+            self.scripts.begin_slow(self.thread, call, self.tx.wrote);
+            tracing::warn!(
+                "Slow script detected: still in execution after {} ms. You can try killing it with {family} KILL.",
+                now_ms - self.started_ms
+            );
+        }
+        let slow = self.scripts.thread(self.thread);
+        if self.tx.wrote {
+            slow.note_write();
+        }
+        self.door.serve_others(self.tx);
+        // A server that stops waits for no slow script, whatever it wrote.
+        let is_over = slow.get() == Slow::Killed || self.scripts.is_stopping();
+        if is_over { Err(Interrupt::Killed) } else { Ok(()) }
+    }
+
+    fn log(&mut self, level: i64, text: &[u8]) {
+        (self.scripts.log)(level, text);
+    }
+
+    fn set_stated(&mut self, is_stated: bool) {
+        self.tx.is_silent = !is_stated;
+    }
+
+    fn is_allowed(&mut self, args: &[&[u8]]) -> Option<bool> {
+        let command = self.tx.table.named(args).ok()?;
+        Some(self.door.is_permitted(command, args))
+    }
+}
+
+/// The client of the commands that a script of `client` calls. What the script pops is its own: nothing of it is put back,
+/// whoever is gone.
+fn as_in_script(client: Client) -> Client {
+    Client { deny_blocking: true, in_script: true, proto: Proto::Resp2, may_be_gone: false, ..client }
+}
+
+impl<'t> Run<'_, 't> {
+    /// The command that a script calls, and as which client, if it may.
+    fn admit(&mut self, args: &[&[u8]]) -> Result<(&'t Command, Client), CommandError> {
+        let table = self.tx.table;
+        let command = table.resolve(args).map_err(|_| match table.named(args) {
+            Err(_) => CommandError::fixed("ERR Unknown Redis command called from script"),
+            Ok(_) => CommandError::fixed("ERR Wrong number of args calling Redis command from script"),
+        })?;
+        if command.has(Flag::NoScript) {
+            return Err(CommandError::NOT_FROM_SCRIPT);
+        }
+        let client = self.door.permit(command, args)?;
+        if self.call.is_read_only && (command.is_write() || command.has(Flag::MayReplicate)) {
+            return Err(CommandError::new("ERR Write commands are not allowed from read-only scripts."));
+        }
+        if self.lacks_room && command.has(Flag::DenyOom) {
+            return Err(CommandError::OUT_OF_MEMORY);
+        }
+        self.lacks_room &= !command.is_write();
+        if command.is_write()
+            && let Some(error) = self.door.refuses_writes()
+        {
+            return Err(error);
+        }
+        Ok((command, client))
+    }
+
+    /// Whether a call touches a key that is neither declared nor has the hash tag of one that is: then it is by chance
+    /// that it lies where a declared one does.
+    fn builds_names(&self, command: &Command, args: &[&[u8]]) -> bool {
+        let declared = &self.call.request[3..3 + self.call.key_count];
+        let is_declared = |key: &[u8]| declared.iter().any(|known| hash_tag(known) == hash_tag(key));
+        command.keys(args).is_some_and(|keys| keys.iter().any(|key| !is_declared(args[key.index])))
+    }
+
+    /// Enters the shards of a call that were not entered yet.
+    fn enter(&mut self, needs: &Needs) -> Result<(), Interrupt> {
+        let all: SmallVec<[ShardId; 8]>;
+        let ids: &[ShardId] = match needs {
+            Needs::Nothing => return Ok(()),
+            Needs::One(id) if self.tx.hold.has(*id) => return Ok(()),
+            Needs::One(id) => std::slice::from_ref(id),
+            Needs::Several(ids) => ids,
+            Needs::All => {
+                all = self.tx.hold.shards().ids().collect();
+                &all
+            }
+        };
+        for &id in ids {
+            if !self.tx.hold.has(id) {
+                self.reach = Reach::Roaming;
+                if !self.tx.hold.try_enter(id) && !self.tx.hold.wait(id, false) {
+                    self.enter_taken(id, ids)?;
+                }
+            }
+        }
+        // It held nothing, and meanwhile there are other libraries: what it reads now comes after them.
+        if self.is_outdated() && !self.tx.wrote {
+            return Err(self.again(ids));
+        }
+        Ok(())
+    }
+
+    /// Whether this is a function of libraries that were changed since.
+    fn is_outdated(&self) -> bool {
+        matches!(self.call.program, Program::Function(..))
+            && self.scripts.libraries.version() != self.libraries_version
+    }
+
+    /// The script runs again with these shards beside those that it holds.
+    fn again(&mut self, ids: &[ShardId]) -> Interrupt {
+        self.wanted = self.tx.hold.entered().into();
+        self.wanted.extend_from_slice(ids);
+        self.wanted.push(self.tx.hold.shards().roaming());
+        Interrupt::Retry
+    }
+
+    /// A shard that the script did not declare is taken.
+    fn enter_taken(&mut self, id: ShardId, ids: &[ShardId]) -> Result<(), Interrupt> {
+        if !self.tx.wrote {
+            return Err(self.again(ids));
+        }
+        let roaming = self.tx.hold.shards().roaming();
+        if !self.tx.hold.has(roaming) {
+            self.wait_for(roaming);
+        }
+        if !self.tx.hold.has(id) {
+            self.wait_for(id);
+        }
+        Ok(())
+    }
+
+    /// Waits for a shard for as long as it takes: what the script has written cannot be undone, so it must go on.
+    fn wait_for(&mut self, id: ShardId) {
+        let Some(mut waiting) = Waiting::begin(&mut self.tx.hold, id) else { return };
+        // It may lend what it has changed, so what it did so far has to come before what the borrower does.
+        self.tx.commit();
+        self.tx.hold.shards().note_asker(true);
+        let mut lent_count = 0;
+        while !waiting.look(&mut self.tx.hold) {
+            lent_count = lent_count.max(waiting.lent_count());
+            waiting.pause();
+            // When it has become slow, its thread's other clients are served. It cannot be ended here, not even by the
+            // end of the server: the shard comes when those who hold it have ended.
+            let _ = script::Host::tick(self);
+        }
+        self.tx.hold.shards().note_asker(false);
+        self.door.note_lent(lent_count);
+    }
+}

@@ -1,0 +1,200 @@
+//! A thread's Lua states, and what they have compiled and loaded of what all threads know.
+//!
+//! Not here: running it (`running.rs`).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use command::{Callee, CommandError, Needs, Shards};
+use proactor::Clock;
+use script::{Engine, FunctionEngine, LibrarySet, Origin, Reach, Script, ScriptError, Sha1Hex};
+
+use crate::libraries::Loading;
+use crate::program::{Failure, Program, Wanted};
+use crate::scripts::Scripts;
+
+/// The Lua states of a thread.
+pub struct States {
+    pub(crate) scripts: &'static Scripts,
+    /// The number of the thread.
+    pub(crate) thread: usize,
+    pub(crate) clock: Clock,
+    memory_bytes_max: usize,
+    /// Made when the first script comes; out while one runs.
+    engine: Option<Box<Engine>>,
+    /// The same for functions.
+    functions: Option<Box<FunctionEngine>>,
+    /// The libraries of this version, as far as this thread knows.
+    libraries: Arc<LibrarySet>,
+    libraries_version: u64,
+    is_running: bool,
+}
+
+/// The states while a script runs in one of them.
+pub(crate) struct Running {
+    pub(crate) engine: Option<Box<Engine>>,
+    pub(crate) functions: Option<Box<FunctionEngine>>,
+    /// The libraries that the functions know.
+    pub(crate) libraries_version: u64,
+}
+
+impl States {
+    /// None yet, of the thread of this number. Each may use so much memory.
+    pub fn new(scripts: &'static Scripts, thread: usize, clock: Clock, memory_bytes_max: usize) -> States {
+        States {
+            scripts,
+            thread,
+            clock,
+            memory_bytes_max,
+            engine: None,
+            functions: None,
+            libraries: Arc::default(),
+            libraries_version: 0,
+            is_running: false,
+        }
+    }
+
+    fn engine(&mut self) -> &mut Engine {
+        let memory_bytes_max = self.memory_bytes_max;
+        self.engine.get_or_insert_with(|| Box::new(Engine::new(memory_bytes_max)))
+    }
+
+    fn functions(&mut self) -> &mut FunctionEngine {
+        let memory_bytes_max = self.memory_bytes_max;
+        self.functions.get_or_insert_with(|| Box::new(FunctionEngine::new(memory_bytes_max)))
+    }
+
+    /// The script that a client wants, compiled on this thread.
+    pub(crate) fn script(&mut self, wanted: &Wanted) -> Result<Arc<Script>, Failure> {
+        let sha = match wanted {
+            Wanted::Source(source) => Sha1Hex::of(source),
+            Wanted::Named(name) => Sha1Hex::parse(name).ok_or(CommandError::NO_SCRIPT)?,
+        };
+        if let Some(script) = self.engine().script(&sha) {
+            return Ok(script.clone());
+        }
+        let known = self.scripts.cache().get(&sha);
+        let script = match (known, wanted) {
+            (Some(script), _) => script,
+            (None, Wanted::Named(_)) => return Err(CommandError::NO_SCRIPT.into()),
+            (None, Wanted::Source(source)) => {
+                let script = Arc::new(Script::new(source)?);
+                self.engine().compile(&script)?;
+                if self.scripts.roamed.has(sha.as_str().as_bytes()) {
+                    script.reach().note(Reach::Roaming, 0);
+                }
+                // Another thread may have been first: its one is the script, so that all forget the same.
+                self.scripts.cache().insert(script, Origin::Eval)
+            }
+        };
+        self.engine().compile(&script)?;
+        Ok(script)
+    }
+
+    /// The function of this name, as of when the libraries were renewed.
+    pub(crate) fn function(&self, name: &[u8]) -> Option<Program> {
+        let (library, index) = self.libraries.function(name)?;
+        Some(Program::Function(library.clone(), index))
+    }
+
+    /// Takes the libraries as they are now.
+    #[inline]
+    pub fn renew_libraries(&mut self) {
+        let is_new = self.scripts.libraries.version() != self.libraries_version;
+        if is_new && !self.is_running {
+            self.keep_libraries();
+        }
+    }
+
+    /// The same, and lets go of all others that are loaded on this thread.
+    #[cold]
+    fn keep_libraries(&mut self) {
+        (self.libraries_version, self.libraries) = self.scripts.libraries.get();
+        let all = self.libraries.iter().flat_map(|library| library.functions());
+        for function in all.filter(|function| self.scripts.roamed.has(&function.name)) {
+            function.reach.note(Reach::Roaming, 0);
+        }
+        if let Some(functions) = &mut self.functions {
+            functions.keep_only(&self.libraries);
+        }
+        self.note_bytes();
+    }
+
+    /// Loads the library of a function on this thread, if it is not.
+    pub(crate) fn load_library_of(&mut self, program: &Program) -> Result<(), ScriptError> {
+        let Program::Function(library, _) = program else { return Ok(()) };
+        let (clock, scripts) = (self.clock.clone(), self.scripts);
+        self.functions().load_again(library, &mut Loading::unlimited(&clock, scripts))
+    }
+
+    /// Makes `change` the libraries of all threads, which it may load here; all shards are entered.
+    pub(crate) fn change_libraries<R>(
+        &mut self,
+        change: impl FnOnce(&mut LibrarySet, &mut FunctionEngine, &mut Loading) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let (clock, scripts) = (self.clock.clone(), self.scripts);
+        let mut set = LibrarySet::clone(&scripts.libraries.get().1);
+        let mut result = change(&mut set, self.functions(), &mut Loading::limited(&clock, scripts));
+        if set.memory_bytes() > self.memory_bytes_max {
+            result = result.and(Err(CommandError::LIBRARIES_TOO_LARGE.into()));
+        }
+        if result.is_ok() {
+            scripts.libraries.set(set);
+        }
+        self.keep_libraries();
+        result
+    }
+
+    /// What a call of a script or function runs; none if it will be refused.
+    pub fn called(&mut self, args: &[&[u8]], callee: Callee) -> Option<Program> {
+        let &what = args.get(1)?;
+        if self.is_running {
+            // The engine is out.
+            return None;
+        }
+        match callee {
+            Callee::Source => self.script(&Wanted::Source(what)).ok().map(Program::Script),
+            Callee::Sha1 => self.script(&Wanted::Named(what)).ok().map(Program::Script),
+            Callee::Function => {
+                self.renew_libraries();
+                self.function(what)
+            }
+        }
+    }
+
+    /// The shards that a call needs beside those of its keys: the roaming one, unless it was seen to keep to its keys
+    /// `trusted_after` times.
+    pub fn needs(&mut self, args: &[&[u8]], callee: Callee, trusted_after: u32, shards: &Shards) -> Needs {
+        let roaming = if shards.len() > 1 { Needs::One(shards.roaming()) } else { Needs::Nothing };
+        match self.called(args, callee) {
+            Some(program) if !program.reach().may_roam(trusted_after) => Needs::Nothing,
+            // One that is unknown may be known when its turn comes.
+            _ => roaming,
+        }
+    }
+
+    /// Lends the states to a script that begins.
+    pub(crate) fn begin(&mut self) -> Running {
+        self.is_running = true;
+        self.scripts.thread(self.thread).note_running(true);
+        let (engine, functions) = (self.engine.take(), self.functions.take());
+        Running { engine, functions, libraries_version: self.libraries_version }
+    }
+
+    /// Takes them back.
+    pub(crate) fn end(&mut self, running: Running) {
+        self.is_running = false;
+        self.scripts.thread(self.thread).note_running(false);
+        (self.engine, self.functions) = (running.engine, running.functions);
+        self.note_bytes();
+    }
+
+    /// Lets others see how much memory the states take.
+    fn note_bytes(&self) {
+        let script_bytes = self.engine.as_ref().map_or(0, |engine| engine.memory_bytes());
+        let function_bytes = self.functions.as_ref().map_or(0, |functions| functions.memory_bytes());
+        let seen = self.scripts.thread(self.thread);
+        seen.script_bytes.store(script_bytes as u64, Ordering::Relaxed);
+        seen.function_bytes.store(function_bytes as u64, Ordering::Relaxed);
+    }
+}

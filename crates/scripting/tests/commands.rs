@@ -1,0 +1,258 @@
+//! The commands on a store of one thread, which sees what is asked of it by its door.
+
+use command::{
+    Client, Command, CommandError, CommandId, CommandResult, Host, Local, Outcome, OwnCall, Run, Tx,
+};
+use proactor::Clock;
+use resp::{Output, Proto};
+use scripting::{Answer, Door, Entry, Function, Scripts, Settings, States};
+
+const COUNT: &[u8] = b"#!lua name=a
+redis.register_function('count', function(keys, args) return redis.call('INCRBY', keys[1], args[1]) end)";
+const DRAW: &[u8] =
+    b"#!lua name=b\nredis.register_function('draw', function(keys) return redis.call('SPOP', keys[1]) end)";
+
+/// The thread, whose only client may do everything but EXISTS.
+struct Thread {
+    states: States,
+    scripts: &'static Scripts,
+    slow_after_ms: u64,
+    /// Who the script's commands come from.
+    client: Option<Client>,
+    refused: Vec<String>,
+    /// What became of the order to end the script, which other clients give while it is slow.
+    killed: Option<Result<(), CommandError>>,
+}
+
+impl Door for Thread {
+    fn states(&mut self) -> &mut States {
+        &mut self.states
+    }
+
+    fn settings(&self) -> Settings {
+        Settings { slow_after_ms: self.slow_after_ms, trusted_after: 2 }
+    }
+
+    fn lacked_room(&self, client: &Client) -> bool {
+        client.lacks_room
+    }
+
+    fn enter_script(&mut self, client: Client) {
+        assert!(self.client.replace(client).is_none(), "no script calls another one");
+    }
+
+    fn leave_script(&mut self, was_slow: bool) {
+        assert_eq!(was_slow, self.killed.is_some());
+        self.client = None;
+    }
+
+    fn permit(&mut self, command: &Command, args: &[&[u8]]) -> Result<Client, CommandError> {
+        if self.is_permitted(command, args) {
+            Ok(self.client.expect("a script runs"))
+        } else {
+            Err(CommandError::fixed("NOPERM not this one"))
+        }
+    }
+
+    fn is_permitted(&mut self, command: &Command, _: &[&[u8]]) -> bool {
+        command.full_name != "exists"
+    }
+
+    fn refuses_writes(&self) -> Option<CommandError> {
+        None
+    }
+
+    fn run<'t>(
+        &mut self,
+        tx: &mut Tx<'t>,
+        command: &'t Command,
+        args: &[&[u8]],
+        client: &Client,
+        out: &mut Output,
+    ) -> Outcome {
+        tx.run(command, args, client, self, out)
+    }
+
+    fn note_refusal(&mut self, _: Option<CommandId>, error: &CommandError) {
+        self.refused.push(error.to_string());
+    }
+
+    fn note_errors(&mut self, _: &Command, _: &script::Errors) {}
+
+    fn note_lent(&mut self, _: usize) {}
+
+    fn has_to_end(&mut self, _: bool) -> bool {
+        false
+    }
+
+    fn serve_others(&mut self, _: &mut Tx<'_>) {
+        assert!(self.scripts.is_busy());
+        self.killed = Some(self.scripts.kill(scripting::SlowKind::Script));
+        if self.killed != Some(Ok(())) {
+            self.scripts.stop();
+        }
+    }
+
+    fn answer_once_scripts_passed(&mut self, _: Answer) {
+        unreachable!("no client can wait here");
+    }
+}
+
+impl Host for Thread {
+    fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult {
+        function(call.command)(&mut call.on::<dyn Door>(self))
+    }
+}
+
+/// What runs one of the commands.
+fn function(command: &Command) -> Function {
+    let mut names = command.full_name.split('|');
+    let mut entries = scripting::ENTRIES;
+    loop {
+        let name = names.next().expect("it is one of these");
+        let entry = entries.iter().find(|entry| entry.name == name).expect("it is one of these");
+        match entry.run {
+            Run::Function(function) => return function,
+            Run::Container => entries = entry.subcommands,
+        }
+    }
+}
+
+/// A store that records, and its thread.
+struct Server {
+    local: Local,
+    thread: Thread,
+}
+
+impl Server {
+    fn new() -> Server {
+        let own: Vec<command::Entry> = scripting::ENTRIES.iter().map(Entry::of_host).collect();
+        let families: Vec<&'static [command::Entry]> =
+            commands::FAMILIES.iter().copied().chain([&*Vec::leak(own)]).collect();
+        let scripts: &'static Scripts = Box::leak(Box::new(Scripts::new(1, |_, _| {})));
+        let states = States::new(scripts, 0, Clock::real(), 64 << 20);
+        let thread = Thread {
+            states,
+            scripts,
+            slow_after_ms: u64::MAX,
+            client: None,
+            refused: Vec::new(),
+            killed: None,
+        };
+        let mut local = Local::new(&families);
+        local.record_effects();
+        Server { local, thread }
+    }
+
+    fn run(&mut self, args: &[&[u8]]) -> Vec<u8> {
+        let mut out = Output::new();
+        // It does not wait for what runs on other threads: there are none.
+        let client = Client { deny_blocking: true, ..Client::internal(0, Proto::Resp2) };
+        self.local.run(client, args, &mut self.thread, &mut out);
+        out.to_vec()
+    }
+
+    /// Runs `args`, whose reply begins with `reply`: what of it another store would have to run is `expected`.
+    #[track_caller]
+    fn check(&mut self, args: &[&[u8]], reply: &str, expected: &[&[&[u8]]]) {
+        let text = String::from_utf8_lossy(&self.run(args)).into_owned();
+        assert!(text.starts_with(reply), "{text}");
+        let effects = self.local.take_effects();
+        let effects: Vec<Vec<&[u8]>> =
+            effects.iter().map(|effect| effect.args.iter().map(|arg| &**arg).collect()).collect();
+        assert_eq!(effects, expected);
+    }
+}
+
+#[test]
+fn what_changes_libraries_is_its_own_effect() {
+    let mut server = Server::new();
+    server.local.take_effects();
+    let load: &[&[u8]] = &[b"FUNCTION", b"LOAD", COUNT];
+    server.check(load, "$1\r\na\r\n", &[load]);
+    server.check(load, "-ERR Library 'a' already exists", &[]);
+    let replace: &[&[u8]] = &[b"function", b"load", b"replace", DRAW];
+    server.check(replace, "$1\r\nb\r\n", &[replace]);
+    server.check(&[b"FUNCTION", b"LOAD", b"x"], "-ERR Missing library metadata", &[]);
+    server.check(&[b"FUNCTION", b"LIST"], "*2\r\n", &[]);
+    let dump = server.run(&[b"FUNCTION", b"DUMP"]);
+    let payload = &dump[dump.iter().position(|byte| *byte == b'\n').unwrap() + 1..dump.len() - 2];
+    let delete: &[&[u8]] = &[b"FUNCTION", b"DELETE", b"a"];
+    server.check(delete, "+OK", &[delete]);
+    server.check(delete, "-ERR Library not found", &[]);
+    server.check(&[b"FUNCTION", b"RESTORE", payload], "-ERR Library b already exists", &[]);
+    let restore: &[&[u8]] = &[b"FUNCTION", b"RESTORE", payload, b"REPLACE"];
+    server.check(restore, "+OK", &[restore]);
+    let flush: &[&[u8]] = &[b"FUNCTION", b"FLUSH", b"ASYNC"];
+    server.check(flush, "+OK", &[flush]);
+}
+
+#[test]
+fn the_effects_of_a_function_are_those_of_its_commands() {
+    let mut server = Server::new();
+    server.run(&[b"FUNCTION", b"LOAD", COUNT]);
+    server.run(&[b"FUNCTION", b"LOAD", DRAW]);
+    server.run(&[b"SADD", b"set", b"member"]);
+    server.local.take_effects();
+    server.check(&[b"FCALL", b"count", b"1", b"k", b"5"], ":5\r\n", &[&[b"INCRBY", b"k", b"5"]]);
+    server.check(&[b"FCALL", b"draw", b"1", b"set"], "$6\r\nmember", &[&[b"SREM", b"set", b"member"]]);
+    server.check(&[b"FCALL", b"draw", b"1", b"set"], "$-1\r\n", &[]);
+}
+
+#[test]
+fn a_script_can_be_silent_of_what_it_does() {
+    let mut server = Server::new();
+    server.local.take_effects();
+    let part: &[u8] = b"redis.call('SET', 'a', 1) redis.set_repl(redis.REPL_NONE) redis.call('SET', 'b', 2)
+        redis.set_repl(redis.REPL_ALL) redis.call('SET', 'c', 3) redis.set_repl(redis.REPL_NONE)";
+    let eval: &[&[u8]] = &[b"EVAL", part, b"3", b"a", b"b", b"c"];
+    let expected: [&[&[u8]]; 2] = [&[b"SET", b"a", b"1"], &[b"SET", b"c", b"3"]];
+    server.check(eval, "$-1\r\n", &expected);
+    server.check(&[b"GET", b"b"], "$1\r\n2\r\n", &[]);
+    // It lasts as long as the script.
+    server.check(&[b"DEL", b"b"], ":1\r\n", &[&[b"DEL", b"b"]]);
+}
+
+#[test]
+fn scripts_are_known_by_their_names_until_the_cache_is_flushed() {
+    let mut server = Server::new();
+    let source: &[u8] = b"return ARGV[1]";
+    let sha = script::Sha1Hex::of(source);
+    let name = sha.as_str().as_bytes();
+    server.check(&[b"EVALSHA", name, b"0", b"x"], "-NOSCRIPT", &[]);
+    server.check(&[b"SCRIPT", b"LOAD", source], "$40\r\n", &[]);
+    server.check(&[b"EVALSHA", name, b"0", b"x"], "$1\r\nx\r\n", &[]);
+    server.check(&[b"SCRIPT", b"EXISTS", name, b"nothing"], "*2\r\n:1\r\n:0\r\n", &[]);
+    server.check(&[b"SCRIPT", b"FLUSH"], "+OK", &[]);
+    server.check(&[b"EVALSHA", name, b"0", b"x"], "-NOSCRIPT", &[]);
+}
+
+#[test]
+fn what_is_refused_to_a_script_is_its_error() {
+    let mut server = Server::new();
+    server.check(&[b"EVAL", b"return redis.pcall('EXISTS', 'a')", b"0"], "-NOPERM not this one", &[]);
+    server.check(
+        &[b"EVAL", b"return redis.call('EVAL', '', 0)", b"0"],
+        "-ERR This Redis command is not allowed",
+        &[],
+    );
+    server.check(
+        &[b"EVAL_RO", b"return redis.call('SET', 'a', 1)", b"0"],
+        "-ERR Write commands are not",
+        &[],
+    );
+    assert_eq!(server.thread.refused.len(), 3, "{:?}", server.thread.refused);
+}
+
+#[test]
+fn a_slow_script_is_ended_unless_it_has_written() {
+    let mut server = Server::new();
+    server.thread.slow_after_ms = 0;
+    server.check(&[b"EVAL", b"while true do end", b"0"], "-ERR Script killed by user", &[]);
+    assert_eq!(server.thread.killed, Some(Ok(())));
+    assert!(!server.thread.scripts.is_busy());
+    let writes: &[u8] = b"redis.call('SET', KEYS[1], 1) while true do end";
+    server.check(&[b"EVAL", writes, b"1", b"a"], "-ERR Script killed by user", &[&[b"SET", b"a", b"1"]]);
+    assert_eq!(server.thread.killed, Some(Err(CommandError::UNKILLABLE)));
+    assert!(!server.thread.scripts.is_busy());
+}

@@ -1,0 +1,133 @@
+//! How scripts run on a thread of the server: with whose rights, and what the thread does meanwhile.
+//!
+//! The commands of a script come from a client of its own, which has a session like any other. The session of the client
+//! that called the script is put aside as long as it runs.
+//!
+//! Not here: scripts and their commands (crate `scripting`), what other clients may do while one is slow (`life/busy.rs`).
+
+use acl::{Context, Lack};
+use command::{Client, Command, CommandError, CommandId, Outcome, Tx};
+use proactor::ConnId;
+use resp::{Output, Reply};
+use scripting::{Answer, Door, Settings, States};
+
+use crate::life::admit::MISCONF;
+use crate::life::state::Part;
+use crate::message::Message;
+use crate::session::Session;
+use crate::thread::ThreadHost;
+
+impl ThreadHost {
+    /// The client whose command runs; of a command in a script the one that called the script.
+    pub(crate) fn caller(&self) -> &Session {
+        let current = self.current.as_deref().expect("a command runs for a client");
+        self.aside.caller.as_deref().filter(|_| current.client.in_script).unwrap_or(current)
+    }
+}
+
+impl Door for ThreadHost {
+    fn states(&mut self) -> &mut States {
+        &mut self.lua
+    }
+
+    fn settings(&self) -> Settings {
+        let settings = &self.shared.settings;
+        Settings {
+            slow_after_ms: settings.script_time_limit_ms(),
+            trusted_after: settings.script_trusted_after(),
+        }
+    }
+
+    fn lacked_room(&self, client: &Client) -> bool {
+        ThreadHost::lacked_room(self, client)
+    }
+
+    fn enter_script(&mut self, client: Client) {
+        let mut session = match self.aside.script.take() {
+            Some(session) => session,
+            None => Box::new(Session::new(client, self.shared.users.access(), self.now_ms)),
+        };
+        session.client = client;
+        // Scripts of a client whose commands must be looked at do not travel: if it is not here, there is nothing to look at.
+        let caller = self.current.as_deref().filter(|caller| caller.client.id == client.id);
+        match caller.filter(|caller| caller.access.is_limited()) {
+            Some(caller) => session.access = caller.access.clone(),
+            None => session.access.lift_limits(),
+        }
+        self.aside.caller = self.current.replace(session);
+    }
+
+    fn leave_script(&mut self, was_slow: bool) {
+        self.aside.script = self.current.take();
+        let caller = self.aside.caller.take();
+        if was_slow && let Some(caller) = &caller {
+            self.driver.resume_reading(ConnId::from_bits(caller.client.connection));
+        }
+        self.current = caller;
+    }
+
+    fn permit(&mut self, command: &Command, args: &[&[u8]]) -> Result<Client, CommandError> {
+        if self.session().access.is_limited()
+            && let Err(Lack::Permission(denied)) = self.permit_in(Context::Lua, command, args)
+        {
+            return Err(denied.refusal_in_script(self.session().access.user(), command));
+        }
+        Ok(self.session().client)
+    }
+
+    fn is_permitted(&mut self, command: &Command, args: &[&[u8]]) -> bool {
+        let access = &self.session().access;
+        !access.is_limited() || access.user().check(command, args).is_ok()
+    }
+
+    fn refuses_writes(&self) -> Option<CommandError> {
+        self.shared.refuses_writes().then(|| CommandError::fixed(MISCONF))
+    }
+
+    fn run<'t>(
+        &mut self,
+        tx: &mut Tx<'t>,
+        command: &'t Command,
+        args: &[&[u8]],
+        client: &Client,
+        out: &mut Output,
+    ) -> Outcome {
+        let started = self.driver.clock().ticks();
+        let mark = out.mark();
+        let mut outcome = tx.run(command, args, client, self, out);
+        if !matches!(outcome, Outcome::Again(_)) {
+            self.count_command(command, args, client, started, &mut outcome, mark, out);
+            self.monitor(command, args, true);
+        }
+        outcome
+    }
+
+    fn note_refusal(&mut self, command: Option<CommandId>, error: &CommandError) {
+        self.count_rejection(command, error);
+    }
+
+    fn note_errors(&mut self, command: &Command, errors: &script::Errors) {
+        self.count_errors_of_script(command, errors);
+    }
+
+    fn note_lent(&mut self, count: usize) {
+        self.stats().lent.add(count as u64);
+    }
+
+    fn has_to_end(&mut self, has_written: bool) -> bool {
+        self.shared.shutdown.ends_script(self.id, has_written)
+    }
+
+    fn serve_others(&mut self, tx: &mut Tx<'_>) {
+        self.busy_turn(tx);
+    }
+
+    fn answer_once_scripts_passed(&mut self, answer: Answer) {
+        let finish = move |_: Vec<Part>, reply: &mut Reply<'_>| {
+            if let Err(error) = answer(reply) {
+                reply.error(error.text());
+            }
+        };
+        self.gather(Message::PassScript, Box::new(finish));
+    }
+}

@@ -7,7 +7,7 @@ use resp::Reply;
 use crate::args::OwnedArgs;
 use crate::change::Change;
 use crate::error::{CommandError, CommandResult};
-use crate::host::Host;
+use crate::host::{Host, OwnCall};
 use crate::route::Needs;
 use crate::store::Store;
 use crate::table::Command;
@@ -27,7 +27,7 @@ pub struct Ctx<'a, 't, H: ?Sized = dyn Host + 'a> {
     pub host: &'a mut H,
 }
 
-impl<H: ?Sized> Ctx<'_, '_, H> {
+impl<'t, H: ?Sized> Ctx<'_, 't, H> {
     /// Says that `key` was changed, with the command itself as the effect, because running it again does the same.
     #[inline]
     pub fn changed(&mut self, key: &[u8], change: Change) {
@@ -43,6 +43,15 @@ impl<H: ?Sized> Ctx<'_, '_, H> {
             self.reply.simple(line);
         }
         Ok(())
+    }
+
+    /// The call and the host apart: for a function that gets the host as something else ([`OwnCall::on`]).
+    #[inline]
+    pub fn split(&mut self) -> (OwnCall<'_, 't>, &mut H) {
+        let Ctx { command, args, reply, store, host } = self;
+        let proto = reply.proto();
+        let store = Store { tx: &mut *store.tx, client: store.client, located: store.located };
+        (OwnCall { command, args, reply: Reply::new(reply.out(), proto), store }, host)
     }
 
     /// Whether a blocking command may wait: not inside MULTI or a script.

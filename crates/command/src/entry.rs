@@ -1,15 +1,11 @@
 //! The declaration of a command: everything that is known about it beside its code.
 
-use resp::Reply;
-
 use crate::arg::Arg;
 use crate::ctx::Ctx;
 use crate::error::CommandResult;
-use crate::host::OwnCall;
 use crate::key_spec::{Begin, Find, KeySpec};
 use crate::parse::keyword_is;
 use crate::shape::Shape;
-use crate::store::Store;
 
 /// The function of a command that asks nothing of the thread it runs on, as those on data do.
 pub type CommandFn = fn(&mut Ctx) -> CommandResult;
@@ -417,10 +413,8 @@ impl<F: Copy> Entry<F> {
 
 /// Runs a command of the host's own.
 fn own(ctx: &mut Ctx) -> CommandResult {
-    let Ctx { command, args, reply, store, host } = ctx;
-    let proto = reply.proto();
-    let store = Store { tx: &mut *store.tx, client: store.client, located: store.located };
-    host.run_own(OwnCall { command, args, reply: Reply::new(reply.out(), proto), store })
+    let (call, host) = ctx.split();
+    host.run_own(call)
 }
 
 /// The argument that is its only key, if that is all its key specs say.

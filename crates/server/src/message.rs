@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use command::{Client, Post, Published, Task};
 use proactor::Socket;
+use pubsub::Keys;
 use shard::Node;
 
 use crate::clients::listeners::Listening;
@@ -12,7 +13,6 @@ use crate::commands::migrate::delivery::Returned;
 use crate::life::question::{Answer, Question};
 use crate::populate::Share;
 use crate::snapshot::Loaded;
-use crate::subscribers::outbox::Keys;
 
 /// A message in a thread's inbox.
 pub(crate) enum Message {

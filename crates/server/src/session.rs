@@ -1,17 +1,14 @@
 //! What the server knows about one client.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use acl::Access;
 use command::{Client, CommandId, OwnedArgs};
 use proactor::{CloseMode, Usage};
-use shard::{Scope, WatchFlag};
+use pubsub::{Caching, ClientTracking, Subscriptions};
+use shard::WatchFlag;
 
 use crate::clients::parser::Protocol;
 use crate::commands::migrate::delivery::Migration;
 use crate::life::state::State;
-use crate::subscribers::caching::{Caching, ClientTracking};
 
 /// Whether replies are sent (`CLIENT REPLY`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -49,9 +46,7 @@ pub(crate) struct Session {
     pub(crate) state: State,
     pub(crate) multi: Option<Multi>,
     pub(crate) watching: Watching,
-    pub(crate) channels: BTreeSet<Arc<[u8]>>,
-    pub(crate) shard_channels: BTreeSet<Arc<[u8]>>,
-    pub(crate) patterns: BTreeSet<Arc<[u8]>>,
+    pub(crate) subscriptions: Subscriptions,
     /// What `CLIENT TRACKING` asked for.
     pub(crate) tracking: Option<Box<ClientTracking>>,
     /// What its `MIGRATE` has sent so far.
@@ -93,9 +88,7 @@ impl Session {
             state: State::default(),
             multi: None,
             watching: Watching::default(),
-            channels: BTreeSet::new(),
-            shard_channels: BTreeSet::new(),
-            patterns: BTreeSet::new(),
+            subscriptions: Subscriptions::default(),
             tracking: None,
             migration: None,
             reply_mode: ReplyMode::On,
@@ -124,24 +117,7 @@ impl Session {
     /// Whether it is subscribed to anything.
     #[inline]
     pub(crate) fn is_subscriber(&self) -> bool {
-        !self.channels.is_empty() || !self.patterns.is_empty() || !self.shard_channels.is_empty()
-    }
-
-    /// Whether it is subscribed to `channel`, or to this pattern.
-    pub(crate) fn is_subscribed(&self, scope: Scope, channel: &[u8], pattern: Option<&[u8]>) -> bool {
-        match (pattern, scope) {
-            (Some(pattern), _) => self.patterns.contains(pattern),
-            (None, Scope::Global) => self.channels.contains(channel),
-            (None, Scope::Shard) => self.shard_channels.contains(channel),
-        }
-    }
-
-    /// The channels of this kind that it is subscribed to.
-    pub(crate) fn channels_of(&mut self, scope: Scope) -> &mut BTreeSet<Arc<[u8]>> {
-        match scope {
-            Scope::Global => &mut self.channels,
-            Scope::Shard => &mut self.shard_channels,
-        }
+        !self.subscriptions.is_empty()
     }
 
     /// How its connection is to be closed once it has been served; `None`: it stays open.

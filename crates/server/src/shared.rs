@@ -24,7 +24,6 @@ use crate::observe::observed::Observed;
 use crate::observe::stats::ThreadStats;
 use crate::process::log;
 use crate::process::shutdown::Shutdown;
-use crate::subscribers::patterns::Patterns;
 use crate::upkeep::eviction::Exceeded;
 
 /// A thread as the others see it.
@@ -95,15 +94,12 @@ pub(crate) struct Shared {
     pub(crate) threads: Box<[Remote]>,
     pub(crate) entry_mode: EntryMode,
     pub(crate) singlehop_blocking: bool,
-    pub(crate) patterns: Patterns,
-    /// Subscriptions to channels of keyspace events, which are published without entering the shards of their channels.
-    pub(crate) event_channels: Patterns,
+    /// Subscribers that no shard knows.
+    pub(crate) directory: pubsub::Directory,
     /// Where the server listens.
     pub(crate) listeners: Listeners,
     /// The connections of all clients by their id. Rarely asked for.
     clients: Mutex<HashMap<u64, Subscriber>>,
-    /// Clients that track keys.
-    pub(crate) tracking_count: AtomicUsize,
     /// Connections that get a line for every command.
     pub(crate) monitor_count: AtomicUsize,
     pub(crate) scripts: Scripts,
@@ -168,11 +164,9 @@ impl Shared {
             settings,
             users,
             threads,
-            patterns: Patterns::default(),
-            event_channels: Patterns::default(),
+            directory: pubsub::Directory::default(),
             listeners: Listeners::default(),
             clients: Mutex::default(),
-            tracking_count: AtomicUsize::new(0),
             monitor_count: AtomicUsize::new(0),
             scripts: Scripts::new(usize::from(thread_count), log::script_line),
             next_client_id: AtomicU64::new(1),

@@ -74,10 +74,8 @@ pub(crate) struct ThreadHost {
     pub(crate) pausing: crate::life::pause::Pausing,
     /// Connections that get a line for every command.
     pub(crate) monitors: Vec<ConnId>,
-    /// What it has to tell when its turn ends.
-    pub(crate) broadcasts: crate::subscribers::outbox::Broadcasts,
-    /// Threads that it has to wake.
-    pub(crate) sleepers: crate::subscribers::outbox::Sleepers,
+    /// What it has to tell others.
+    pub(crate) outbox: pubsub::Outbox,
     /// What the driver reported and nobody has looked at yet.
     pub(crate) events: VecDeque<Event>,
     /// Large values and databases on their way out.
@@ -188,8 +186,7 @@ impl Thread {
                 watchlist: Watchlist::default(),
                 pausing: crate::life::pause::Pausing::default(),
                 monitors: Vec::new(),
-                broadcasts: crate::subscribers::outbox::Broadcasts::default(),
-                sleepers: crate::subscribers::outbox::Sleepers::default(),
+                outbox: pubsub::Outbox::default(),
                 events: VecDeque::new(),
                 garbage: Bin::default(),
                 has_blocks_to_sort: false,

@@ -70,6 +70,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("acl", 5),
     ("catalog", 5),
     ("cluster", 5),
+    ("pubsub", 5),
     ("commands", 5),
     ("script", 2),
     ("scripting", 5),

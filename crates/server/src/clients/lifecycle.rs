@@ -5,12 +5,11 @@ use std::sync::atomic::Ordering;
 use command::{Client, Forget};
 use proactor::{CloseMode, Socket};
 use resp::{Proto, Reply};
-use shard::{Scope, Subscriber};
+use shard::Subscriber;
 
 use crate::clients::listeners::Listening;
 use crate::clients::parser::{Parser, Protocol};
 use crate::session::Session;
-use crate::subscribers::delivery::is_for_events;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
@@ -102,20 +101,7 @@ impl Thread {
         let watching = std::mem::take(&mut session.watching);
         self.host.stale_watches.push(watching);
         self.forget_watches();
-        let subscriber = Subscriber { thread: self.host.id, connection: session.client.connection };
-        for channel in session.channels.iter().filter(|channel| is_for_events(channel)) {
-            self.host.shared.event_channels.remove(channel, subscriber);
-        }
-        for (scope, channels) in
-            [(Scope::Global, &mut session.channels), (Scope::Shard, &mut session.shard_channels)]
-        {
-            for channel in std::mem::take(channels) {
-                self.forget(0, &channel, Forget::Subscription(scope, subscriber));
-            }
-        }
-        for pattern in std::mem::take(&mut session.patterns) {
-            self.host.shared.patterns.remove(&pattern, subscriber);
-        }
+        self.end_subscriptions(session);
     }
 
     /// Takes ended watches out of the shards.

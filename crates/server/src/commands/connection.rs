@@ -7,7 +7,6 @@ use command::{
 use resp::Proto;
 
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::commands::pubsub;
 use crate::session::ReplyMode;
 
 /// The connection commands.
@@ -106,7 +105,8 @@ const RESET: Entry = Entry {
 };
 
 fn reset(ctx: &mut Ctx) -> CommandResult {
-    pubsub::leave_all_channels(ctx);
+    let (call, host) = ctx.split();
+    pubsub::leave_all(&mut call.on::<dyn pubsub::Door>(host));
     super::client::stop_tracking(ctx);
     let host = &mut *ctx.host;
     host.unwatch();

@@ -24,7 +24,6 @@ mod module;
 mod monitor;
 pub(crate) mod own;
 mod populate;
-mod pubsub;
 mod replication;
 mod server;
 mod slowlog;
@@ -46,7 +45,7 @@ const OWN_FAMILIES: &[Family] = &[
     Family::Server(migrate::ENTRIES),
     Family::Server(module::ENTRIES),
     Family::Server(monitor::ENTRIES),
-    Family::Server(pubsub::ENTRIES),
+    Family::PubSub(pubsub::ENTRIES),
     Family::Server(replication::ENTRIES),
     Family::Server(server::ENTRIES),
     Family::Server(slowlog::ENTRIES),

@@ -70,6 +70,7 @@ families! {
     Scripting: dyn scripting::Door;
     Server: ThreadHost;
     Cluster: dyn cluster::Door;
+    PubSub: dyn pubsub::Door;
 }
 
 /// The functions of commands that are not on data alone, by the commands' numbers.

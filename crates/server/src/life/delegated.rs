@@ -63,7 +63,8 @@ impl Thread {
         self.send_events();
         // What the task published goes first, so that nothing that its client does next overtakes it; what its own
         // thread has to deliver goes with the reply, because the client's own messages come after that.
-        let published = if answers { self.take_published_for(origin) } else { Vec::new() };
+        let published =
+            if answers { pubsub::take_for_thread(&mut self.tx.posts, origin) } else { Vec::new() };
         self.tx.commit();
         self.tx.hold.keep(id);
         self.post_all();

@@ -33,7 +33,7 @@ impl Thread {
             }
             Message::Post(post) => self.take_post(post),
             Message::Deliver(published) => self.deliver(&published),
-            Message::Flushed => self.invalidate_all(),
+            Message::Flushed => self.tell_all_trackers(),
             Message::FlushedFor(connection) => self.tell_of(ConnId::from_bits(connection), None),
             Message::Changed(connection, keys) => {
                 self.tell_tracker(ConnId::from_bits(connection), Some(&keys));
@@ -216,7 +216,7 @@ impl Thread {
                     }
                     Post::Free(garbage) => self.host.garbage.add(garbage, self.host.stats()),
                     Post::Published(published) => self.host.send_out(published),
-                    Post::Broadcast { to, key } => self.host.broadcasts.add(to, &key),
+                    Post::Broadcast { to, key } => self.host.outbox.broadcasts.add(to, &key),
                     Post::Event { .. } => unreachable!("events are sent while their keys are held"),
                     Post::Flushed => self.host.tell_of_flush(),
                     Post::ServeLater { .. } => self.host.own_mail.push_back(Message::Post(post)),

@@ -6,6 +6,7 @@ use acl::{Context, Denial, Lack, Latest, Reason, WRONG_PASSWORD};
 use command::{Command, CommandError, CommandResult, Route};
 use resp::Output;
 use settings::ACLLOG_MAX_LEN;
+use shard::Scope;
 
 use crate::session::Session;
 use crate::thread::ThreadHost;
@@ -101,10 +102,9 @@ impl Session {
         // Of a client without limits nobody looks at it again.
         self.client.reads_all_keys |= !self.access.is_limited();
         let user = self.access.user();
-        let may_keep = |name: &Arc<[u8]>| user.allows_channel(name, false);
+        let may_keep = |(_, name): (Scope, &Arc<[u8]>)| user.allows_channel(name, false);
         user.keeps_channels_of(&before.user)
-            || self.patterns.iter().all(|pattern| user.allows_channel(pattern, true))
-                && self.channels.iter().all(may_keep)
-                && self.shard_channels.iter().all(may_keep)
+            || self.subscriptions.patterns().iter().all(|pattern| user.allows_channel(pattern, true))
+                && self.subscriptions.all_channels().all(may_keep)
     }
 }

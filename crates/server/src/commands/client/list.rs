@@ -6,7 +6,9 @@ use std::sync::Arc;
 use command::Flag::*;
 use command::{CommandError, CommandResult, Rule, Shape, Table, integer, keyword_is, oneof, token};
 use proactor::Usage;
+use pubsub::ClientTracking;
 use resp::Proto;
+use shard::Scope;
 
 use super::SUBCOMMAND;
 use crate::clients::parser::Protocol;
@@ -144,9 +146,9 @@ pub(crate) fn line(
         text(&session.name),
         flags(session),
         session.client.db,
-        session.channels.len(),
-        session.patterns.len(),
-        session.shard_channels.len(),
+        session.subscriptions.channels(Scope::Global).len(),
+        session.subscriptions.patterns().len(),
+        session.subscriptions.channels(Scope::Shard).len(),
         session.watching.keys.len(),
         usage.input_bytes,
         usage.input_capacity_bytes - usage.input_bytes.min(usage.input_capacity_bytes),
@@ -157,7 +159,7 @@ pub(crate) fn line(
         if usage.output_bytes > 0 { "rw" } else { "r" },
         session.last_command.map_or("NULL", |id| table.get(id).full_name.as_str()),
         text(&session.access.user().name),
-        session.redirects_to(),
+        ClientTracking::redirect_of(session.tracking.as_deref()),
         match (session.protocol, session.client.proto) {
             (Protocol::Memcached, _) => 0,
             (Protocol::Redis, Proto::Resp2) => 2,

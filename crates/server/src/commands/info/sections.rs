@@ -82,7 +82,7 @@ pub(super) fn clients(report: &mut Report) {
     report.field("client_recent_max_input_buffer", largest(|stats| &stats.recent_input_bytes_max));
     report.field("client_recent_max_output_buffer", largest(|stats| &stats.recent_output_bytes_max));
     report.field("blocked_clients", blocked);
-    report.field("tracking_clients", report.shared.tracking_count.load(Ordering::Relaxed));
+    report.field("tracking_clients", report.shared.directory.tracking_count());
     let waiting: u64 = over_threads(|stats| &stats.clients_with_timeout).into_iter().sum();
     report.field("clients_in_timeout_table", waiting);
     report.field("total_watched_keys", report.over_shards(|figures| &figures.watched_keys));
@@ -211,7 +211,7 @@ pub(super) fn stats(report: &mut Report) {
     report.field("keyspace_hits", report.over_shards(|figures| &figures.keyspace_hits));
     report.field("keyspace_misses", report.over_shards(|figures| &figures.keyspace_misses));
     report.field("pubsub_channels", report.over_shards(|figures| &figures.channels[Scope::Global as usize]));
-    report.field("pubsub_patterns", shared.patterns.len());
+    report.field("pubsub_patterns", shared.directory.pattern_count());
     report.field(
         "pubsubshard_channels",
         report.over_shards(|figures| &figures.channels[Scope::Shard as usize]),

@@ -1,25 +1,34 @@
 //! What a thread has to tell others when it has left its shards, or when its turn ends.
 //!
-//! Not here: who is told (`shard`), and how (`delivery.rs`, `invalidation.rs`).
+//! Not here: who is told (`shard`), and how (`delivery.rs`, `news.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use shard::Subscriber;
 
+/// What a thread still has to tell.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// Those who track prefixes, of changed keys: when its turn ends.
+    pub broadcasts: Broadcasts,
+    /// Threads to be woken: when no shard is held.
+    pub sleepers: Sleepers,
+}
+
 /// Keys that have changed.
-pub(crate) type Keys = Arc<[Arc<[u8]>]>;
+pub type Keys = Arc<[Arc<[u8]>]>;
 
 /// What a thread has to tell those who track prefixes when its turn ends: by thread, connection and prefix, the keys in order.
 #[derive(Debug, Default)]
-pub(crate) struct Broadcasts(BTreeMap<Listener, BTreeSet<Arc<[u8]>>>);
+pub struct Broadcasts(BTreeMap<Listener, BTreeSet<Arc<[u8]>>>);
 
 /// Thread, connection and prefix.
 type Listener = (u16, u64, Arc<[u8]>);
 
 impl Broadcasts {
     /// Adds a key that has changed.
-    pub(crate) fn add(&mut self, to: Vec<(Arc<[u8]>, Subscriber)>, key: &Arc<[u8]>) {
+    pub fn add(&mut self, to: Vec<(Arc<[u8]>, Subscriber)>, key: &Arc<[u8]>) {
         for (prefix, subscriber) in to {
             let listener = (subscriber.thread, subscriber.connection, prefix);
             self.0.entry(listener).or_default().insert(key.clone());
@@ -27,7 +36,8 @@ impl Broadcasts {
     }
 
     /// Takes what is to be told one of them: the thread, the connection, and the keys.
-    pub(crate) fn pop_first(&mut self) -> Option<(u16, u64, Keys)> {
+    #[inline]
+    pub fn pop_first(&mut self) -> Option<(u16, u64, Keys)> {
         let ((thread, connection, _), keys) = self.0.pop_first()?;
         Some((thread, connection, keys.into_iter().collect()))
     }
@@ -35,17 +45,17 @@ impl Broadcasts {
 
 /// Threads that were sent events while shards were held, and are to be woken.
 #[derive(Debug, Default)]
-pub(crate) struct Sleepers(Vec<u16>);
+pub struct Sleepers(Vec<u16>);
 
 impl Sleepers {
     /// Adds a thread.
-    pub(crate) fn add(&mut self, thread: u16) {
+    pub fn add(&mut self, thread: u16) {
         self.0.push(thread);
     }
 
     /// Takes one out.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<u16> {
+    pub fn pop(&mut self) -> Option<u16> {
         self.0.pop()
     }
 }

@@ -1,4 +1,4 @@
-//! SUBSCRIBE, UNSUBSCRIBE, PSUBSCRIBE, PUNSUBSCRIBE, PUBLISH, PUBSUB; SSUBSCRIBE, SUNSUBSCRIBE and SPUBLISH, whose
+//! SUBSCRIBE, UNSUBSCRIBE, PSUBSCRIBE, PUNSUBSCRIBE, PUBLISH; SSUBSCRIBE, SUNSUBSCRIBE and SPUBLISH, whose
 //! channels are others of the same names ([`Scope`]), without patterns.
 //!
 //! A channel is placed like a key: who subscribes and who publishes enters its shard, and so either sees the other or
@@ -14,11 +14,11 @@ use command::{
 };
 use shard::{Scope, Subscriber};
 
-use crate::commands::own::{Ctx, Entry, Run};
-use crate::subscribers::delivery::{is_for_events, matching};
+use crate::overview::PUBSUB;
+use crate::{Ctx, Entry, Run};
 
-/// The commands of this file.
-pub(crate) const ENTRIES: &[Entry] =
+/// The commands of this crate.
+pub const ENTRIES: &[Entry] =
     &[PSUBSCRIBE, PUBLISH, PUBSUB, PUNSUBSCRIBE, SPUBLISH, SSUBSCRIBE, SUBSCRIBE, SUNSUBSCRIBE, UNSUBSCRIBE];
 
 const SUBSCRIBE: Entry = Entry {
@@ -53,11 +53,8 @@ const SSUBSCRIBE: Entry = Entry {
 fn subscribe(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     let subscriber = subscriber(ctx);
     for &channel in &ctx.args[1..] {
-        let host = &mut *ctx.host;
-        if host.session().channels_of(scope).insert(channel.into()) {
-            if scope == Scope::Global && is_for_events(channel) {
-                host.shared.event_channels.add(&channel.into(), subscriber);
-            }
+        if ctx.host.subscriptions().add_channel(scope, channel) {
+            ctx.host.directory().add_channel(scope, channel, subscriber);
             let id = ctx.store.tx.hold.shards().placement().channel(channel);
             ctx.store.tx.hold.shard_mut(id).subscribers.add(scope, channel, subscriber);
         }
@@ -108,7 +105,7 @@ fn unsubscribe(ctx: &mut Ctx, scope: Scope) -> CommandResult {
         confirm(ctx, scope, "unsubscribe", Some(channel));
     }
     if ctx.args.len() == 1 {
-        let channels = ctx.host.session().channels_of(scope).clone();
+        let channels = ctx.host.subscriptions().channels(scope).clone();
         for channel in &channels {
             leave_channel(ctx, scope, channel);
             confirm(ctx, scope, "unsubscribe", Some(channel));
@@ -140,10 +137,9 @@ const PSUBSCRIBE: Entry = Entry {
 fn psubscribe(ctx: &mut Ctx) -> CommandResult {
     let subscriber = subscriber(ctx);
     for &pattern in &ctx.args[1..] {
-        let host = &mut *ctx.host;
         let shared: Arc<[u8]> = pattern.into();
-        if host.session().patterns.insert(shared.clone()) {
-            host.shared.patterns.add(&shared, subscriber);
+        if ctx.host.subscriptions().add_pattern(&shared) {
+            ctx.host.directory().add_pattern(&shared, subscriber);
         }
         confirm(ctx, Scope::Global, "psubscribe", Some(pattern));
     }
@@ -173,7 +169,7 @@ fn punsubscribe(ctx: &mut Ctx) -> CommandResult {
         confirm(ctx, Scope::Global, "punsubscribe", Some(pattern));
     }
     if ctx.args.len() == 1 {
-        let patterns = ctx.host.session().patterns.clone();
+        let patterns = ctx.host.subscriptions().patterns().clone();
         for pattern in &patterns {
             leave_pattern(ctx, pattern);
             confirm(ctx, Scope::Global, "punsubscribe", Some(pattern));
@@ -191,11 +187,8 @@ fn subscriber(ctx: &Ctx) -> Subscriber {
 
 /// Says what was (un)subscribed and how many subscriptions there are now.
 fn confirm(ctx: &mut Ctx, scope: Scope, what: &str, name: Option<&[u8]>) {
-    let session = ctx.host.session();
-    let (prefix, count) = match scope {
-        Scope::Global => ("", session.channels.len() + session.patterns.len()),
-        Scope::Shard => ("s", session.shard_channels.len()),
-    };
+    let count = ctx.host.subscriptions().count(scope);
+    let prefix = if scope == Scope::Shard { "s" } else { "" };
     ctx.reply.push(3);
     ctx.reply.bulk([prefix, what].concat().as_bytes());
     match name {
@@ -207,11 +200,8 @@ fn confirm(ctx: &mut Ctx, scope: Scope, what: &str, name: Option<&[u8]>) {
 
 fn leave_channel(ctx: &mut Ctx, scope: Scope, channel: &[u8]) {
     let subscriber = subscriber(ctx);
-    let host = &mut *ctx.host;
-    if host.session().channels_of(scope).remove(channel) {
-        if scope == Scope::Global && is_for_events(channel) {
-            host.shared.event_channels.remove(channel, subscriber);
-        }
+    if ctx.host.subscriptions().remove_channel(scope, channel) {
+        ctx.host.directory().remove_channel(scope, channel, subscriber);
         let id = ctx.store.tx.hold.shards().placement().channel(channel);
         ctx.store.tx.hold.shard_mut(id).subscribers.remove(scope, channel, subscriber);
     }
@@ -219,19 +209,17 @@ fn leave_channel(ctx: &mut Ctx, scope: Scope, channel: &[u8]) {
 
 fn leave_pattern(ctx: &mut Ctx, pattern: &[u8]) {
     let subscriber = subscriber(ctx);
-    let host = &mut *ctx.host;
-    if host.session().patterns.remove(pattern) {
-        host.shared.patterns.remove(pattern, subscriber);
+    if ctx.host.subscriptions().remove_pattern(pattern) {
+        ctx.host.directory().remove_pattern(pattern, subscriber);
     }
 }
 
 /// Ends all subscriptions of the client without a word. The shards of its channels must be entered.
-pub(super) fn leave_all_channels(ctx: &mut Ctx) {
+pub fn leave_all(ctx: &mut Ctx) {
     deliver(ctx);
-    let session = ctx.host.session();
-    let patterns = session.patterns.clone();
+    let patterns = ctx.host.subscriptions().patterns().clone();
     for scope in [Scope::Global, Scope::Shard] {
-        for channel in ctx.host.session().channels_of(scope).clone() {
+        for channel in ctx.host.subscriptions().channels(scope).clone() {
             leave_channel(ctx, scope, &channel);
         }
     }
@@ -273,9 +261,8 @@ fn publish(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     let subscribers = ctx.store.tx.hold.shard(id).subscribers.of(scope, channel);
     let mut to: Vec<Receiver> =
         subscribers.iter().map(|&subscriber| Receiver { subscriber, pattern: None }).collect();
-    let patterns = &ctx.host.shared.patterns;
-    if scope == Scope::Global && patterns.len() > 0 {
-        to.extend(matching(&patterns.snapshot(), channel));
+    if scope == Scope::Global {
+        ctx.host.directory().add_matching(channel, &mut to);
     }
     ctx.reply.int(to.len() as i64);
     if !to.is_empty() {
@@ -285,139 +272,4 @@ fn publish(ctx: &mut Ctx, scope: Scope) -> CommandResult {
         ctx.store.tx.posts.push(Post::Published(published));
     }
     Ok(())
-}
-
-const PUBSUB: Entry = Entry {
-    name: "pubsub",
-    summary: "A container for Pub/Sub commands.",
-    complexity: "Depends on subcommand.",
-    since: "2.8.0",
-    group: Group::PubSub,
-    arity: -2,
-    subcommands: &[
-        PUBSUB_CHANNELS,
-        PUBSUB_HELP,
-        PUBSUB_NUMPAT,
-        PUBSUB_NUMSUB,
-        PUBSUB_SHARDCHANNELS,
-        PUBSUB_SHARDNUMSUB,
-    ],
-    ..Entry::DEFAULT
-};
-
-const PUBSUB_CHANNELS: Entry = Entry {
-    name: "channels",
-    summary: "Returns the active channels.",
-    complexity: "O(N) where N is the number of active channels, and assuming constant time pattern matching (relatively short channels and patterns)",
-    since: "2.8.0",
-    group: Group::PubSub,
-    arity: -2,
-    flags: &[PubSub, Loading, Stale],
-    route: Route::Global,
-    args: &[pattern("pattern").optional()],
-    reply: Shape::BULKS,
-    run: Run::Function(|ctx| pubsub_channels(ctx, Scope::Global)),
-    ..Entry::DEFAULT
-};
-
-const PUBSUB_SHARDCHANNELS: Entry = Entry {
-    name: "shardchannels",
-    summary: "Returns the active shard channels.",
-    complexity: "O(N) where N is the number of active shard channels, and assuming constant time pattern matching (relatively short shard channels).",
-    since: "7.0.0",
-    run: Run::Function(|ctx| pubsub_channels(ctx, Scope::Shard)),
-    ..PUBSUB_CHANNELS
-};
-
-fn pubsub_channels(ctx: &mut Ctx, scope: Scope) -> CommandResult {
-    let wanted = match *ctx.args {
-        [_, _] => None,
-        [_, _, wanted] => Some(wanted),
-        _ => return Err(super::subcommand_error(ctx.args)),
-    };
-    let mark = ctx.reply.deferred();
-    let mut count = 0;
-    for id in ctx.store.tx.hold.shards().ids() {
-        for channel in ctx.store.tx.hold.shard(id).subscribers.channels(scope) {
-            if wanted.is_none_or(|wanted| ds::glob::matches(wanted, channel, false)) {
-                ctx.reply.bulk(channel);
-                count += 1;
-            }
-        }
-    }
-    ctx.reply.finish_array(mark, count);
-    Ok(())
-}
-
-const PUBSUB_NUMSUB: Entry = Entry {
-    name: "numsub",
-    summary: "Returns a count of subscribers to channels.",
-    complexity: "O(N) for the NUMSUB subcommand, where N is the number of requested channels",
-    since: "2.8.0",
-    group: Group::PubSub,
-    arity: -2,
-    flags: &[PubSub, Loading, Stale],
-    route: Route::Channels(2),
-    args: &[string("channel").optional().multiple()],
-    reply: Shape::Array(&Shape::OneOf(&[Shape::Bulk, Shape::Int])),
-    // Its channels may lie on several shards.
-    mode: Mode::Session,
-    run: Run::Function(|ctx| pubsub_numsub(ctx, Scope::Global)),
-    ..Entry::DEFAULT
-};
-
-const PUBSUB_SHARDNUMSUB: Entry = Entry {
-    name: "shardnumsub",
-    summary: "Returns the count of subscribers of shard channels.",
-    complexity: "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
-    since: "7.0.0",
-    args: &[string("shardchannel").optional().multiple()],
-    run: Run::Function(|ctx| pubsub_numsub(ctx, Scope::Shard)),
-    ..PUBSUB_NUMSUB
-};
-
-fn pubsub_numsub(ctx: &mut Ctx, scope: Scope) -> CommandResult {
-    ctx.reply.array((ctx.args.len() - 2) * 2);
-    for &channel in &ctx.args[2..] {
-        let id = ctx.store.tx.hold.shards().placement().channel(channel);
-        ctx.reply.bulk(channel);
-        ctx.reply.int(ctx.store.tx.hold.shard(id).subscribers.of(scope, channel).len() as i64);
-    }
-    Ok(())
-}
-
-const PUBSUB_NUMPAT: Entry = Entry {
-    name: "numpat",
-    summary: "Returns a count of unique pattern subscriptions.",
-    since: "2.8.0",
-    group: Group::PubSub,
-    arity: 2,
-    flags: &[PubSub, Loading, Stale],
-    reply: Shape::Int,
-    run: Run::Function(pubsub_numpat),
-    ..Entry::DEFAULT
-};
-
-fn pubsub_numpat(ctx: &mut Ctx) -> CommandResult {
-    ctx.reply.int(ctx.host.shared.patterns.len() as i64);
-    Ok(())
-}
-
-const PUBSUB_HELP: Entry =
-    Entry { since: "6.2.0", group: Group::PubSub, run: Run::Function(pubsub_help), ..Entry::HELP };
-
-fn pubsub_help(ctx: &mut Ctx) -> CommandResult {
-    ctx.help(&[
-        "CHANNELS [<pattern>]",
-        "    Return the currently active channels matching a <pattern> (default: '*').",
-        "NUMPAT",
-        "    Return number of subscriptions to patterns.",
-        "NUMSUB [<channel> ...]",
-        "    Return the number of subscribers for the specified channels, excluding",
-        "    pattern subscriptions(default: no channels).",
-        "SHARDCHANNELS [<pattern>]",
-        "    Return the currently active shard level channels matching a <pattern> (default: '*').",
-        "SHARDNUMSUB [<shardchannel> ...]",
-        "    Return the number of subscribers for the specified shard level channel(s)",
-    ])
 }

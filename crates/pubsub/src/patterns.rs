@@ -23,6 +23,7 @@ pub(crate) struct Patterns {
 
 impl Patterns {
     /// Number of patterns that somebody subscribed to.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }

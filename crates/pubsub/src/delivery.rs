@@ -1,0 +1,194 @@
+//! Published messages on their way to their receivers.
+//!
+//! ```text
+//!   PUBLISH, on any thread that entered the channel's shard ── one message per thread with receivers ──▶ its inbox
+//!   there: encoded once per protocol (and pattern), appended to the output of every receiver
+//! ```
+//!
+//! Messages of one publisher reach one subscriber in their order: a thread sends what it published before it
+//! delegates the publisher's next command or answers for a delegated one, and what it sends itself stands in the same
+//! inbox as what others send it. What a publisher sends himself comes after the reply.
+//!
+//! Messages are sent while the channel's shard is held. So all receivers get the messages of one channel in the same order;
+//! and a client that unsubscribes, which enters the shard, finds all that it was counted for in the inbox of its thread, and
+//! gets it before the reply. For a pattern, which has no shard, a message that is on its way just then is dropped.
+//!
+//! Keyspace events enter no shard: who subscribed to their channels is known in a list of its own, beside the shards. They
+//! are sent before the changed keys are let go of, so the events of a key arrive in the order of its changes. Threads that
+//! sleep are woken after that.
+//!
+//! Here messages are divided among threads, and made into bytes. Inboxes and outputs are the server's.
+
+use std::sync::Arc;
+
+use command::{Medium, Post, Published, Receiver};
+use resp::{Output, Proto, Reply};
+use shard::Scope;
+
+use crate::subscriptions::Subscriptions;
+
+/// Divides a message among the threads of its receivers, and has it sent to each.
+pub fn split_by_thread(mut published: Published, mut send: impl FnMut(u16, Published)) {
+    published.to.sort_by_key(|receiver| receiver.subscriber.thread);
+    while let Some(last) = published.to.last() {
+        let thread = last.subscriber.thread;
+        let start = published.to.partition_point(|receiver| receiver.subscriber.thread < thread);
+        let to = published.to.split_off(start);
+        send(thread, to_others(&published, to));
+    }
+}
+
+/// Takes out of `posts` what they publish for receivers on `thread`.
+pub fn take_for_thread(posts: &mut [Post], thread: u16) -> Vec<Published> {
+    let mut taken = Vec::new();
+    for post in posts {
+        if let Post::Published(published) = post {
+            let all = std::mem::take(&mut published.to);
+            let (there, elsewhere) =
+                all.into_iter().partition(|receiver| receiver.subscriber.thread == thread);
+            published.to = elsewhere;
+            taken.push(to_others(published, there));
+        }
+    }
+    taken
+}
+
+/// The same message to other receivers.
+fn to_others(published: &Published, to: Vec<Receiver>) -> Published {
+    let (channel, message) = (published.channel.clone(), published.message.clone());
+    Published { to, medium: published.medium, channel, message, held_for: published.held_for }
+}
+
+/// Takes `connection` out of the receivers of a message on a channel, and writes what it gets, as far as it is still
+/// subscribed.
+pub fn deliver_to(
+    published: &mut Published,
+    (connection, proto): (u64, Proto),
+    subscriptions: &Subscriptions,
+    out: &mut Output,
+) {
+    let Medium::Channel(scope) = published.medium else { return };
+    let is_for_it = |receiver: &mut Receiver| receiver.subscriber.connection == connection;
+    for receiver in published.to.extract_if(.., is_for_it).collect::<Vec<_>>() {
+        let pattern = receiver.pattern.as_deref();
+        if subscriptions.has(scope, &published.channel, pattern) {
+            out.push_shared(encode(published, scope, pattern, proto));
+        }
+    }
+}
+
+/// A message as bytes, which are made once for all receivers that get the same. They come pattern by pattern, so the last
+/// encoding for each protocol is enough.
+#[derive(Default)]
+pub struct Encodings<'a>([Option<Encoded<'a>>; 2]);
+
+/// The pattern that a message was encoded for, if any, and its bytes.
+type Encoded<'a> = (Option<&'a [u8]>, Arc<Vec<u8>>);
+
+impl<'a> Encodings<'a> {
+    /// The message as a client gets it that speaks `proto`, by `pattern` or because it subscribed to the channel.
+    pub fn get(
+        &mut self,
+        published: &Published,
+        scope: Scope,
+        pattern: Option<&'a [u8]>,
+        proto: Proto,
+    ) -> Arc<Vec<u8>> {
+        let slot = &mut self.0[usize::from(proto == Proto::Resp3)];
+        match slot {
+            Some((for_pattern, bytes)) if *for_pattern == pattern => bytes.clone(),
+            _ => slot.insert((pattern, encode(published, scope, pattern, proto))).1.clone(),
+        }
+    }
+}
+
+/// The message as a client gets it.
+fn encode(published: &Published, scope: Scope, pattern: Option<&[u8]>, proto: Proto) -> Arc<Vec<u8>> {
+    let mut out = Output::new();
+    let mut reply = Reply::new(&mut out, proto);
+    match pattern {
+        None => {
+            reply.push(3);
+            reply.bulk(match scope {
+                Scope::Global => b"message",
+                Scope::Shard => b"smessage",
+            });
+        }
+        Some(pattern) => {
+            reply.push(4);
+            reply.bulk(b"pmessage");
+            reply.bulk(pattern);
+        }
+    }
+    reply.bulk(&published.channel);
+    reply.bulk(&published.message);
+    Arc::new(out.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use shard::Subscriber;
+
+    use super::*;
+
+    fn published(to: &[(u16, u64, Option<&str>)]) -> Published {
+        let receiver = |&(thread, connection, pattern): &(u16, u64, Option<&str>)| Receiver {
+            subscriber: Subscriber { thread, connection },
+            pattern: pattern.map(|pattern| pattern.as_bytes().into()),
+        };
+        let (channel, message) = (Arc::from(*b"news"), Arc::from(*b"hello"));
+        let medium = Medium::Channel(Scope::Global);
+        Published { to: to.iter().map(receiver).collect(), medium, channel, message, held_for: 7 }
+    }
+
+    fn connections(published: &Published) -> Vec<u64> {
+        published.to.iter().map(|receiver| receiver.subscriber.connection).collect()
+    }
+
+    const TO: &[(u16, u64, Option<&str>)] =
+        &[(1, 10, None), (0, 20, None), (1, 30, None), (0, 20, Some("n*")), (1, 10, Some("n*"))];
+
+    #[test]
+    fn each_thread_gets_one_message_with_its_receivers_in_their_order() {
+        let mut sent = Vec::new();
+        split_by_thread(published(TO), |thread, part| {
+            assert_eq!(part.held_for, 7);
+            sent.push((thread, connections(&part)));
+        });
+        assert_eq!(sent, [(1, vec![10, 30, 10]), (0, vec![20, 20])]);
+    }
+
+    #[test]
+    fn what_is_for_one_thread_is_taken_out() {
+        let mut posts = [Post::Flushed, Post::Published(published(TO))];
+        let taken = take_for_thread(&mut posts, 1);
+        assert_eq!(taken.iter().map(connections).collect::<Vec<_>>(), [[10, 30, 10]]);
+        let Post::Published(left) = &posts[1] else { panic!("it stays in its place") };
+        assert_eq!(connections(left), [20, 20]);
+    }
+
+    #[test]
+    fn a_client_that_leaves_gets_what_it_is_still_subscribed_to() {
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.add_pattern(&Arc::from(*b"n*"));
+        let mut message = published(TO);
+        let mut out = Output::new();
+        deliver_to(&mut message, (20, Proto::Resp3), &subscriptions, &mut out);
+        assert_eq!(out.to_vec(), b">4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$5\r\nhello\r\n");
+        assert_eq!(connections(&message), [10, 30, 10]);
+    }
+
+    #[test]
+    fn a_message_is_encoded_once_for_those_who_get_the_same() {
+        let message = published(&[]);
+        let mut encodings = Encodings::default();
+        let mut get = |pattern, proto| encodings.get(&message, Scope::Global, pattern, proto);
+        let first = get(None, Proto::Resp2);
+        assert_eq!(**first, *b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$5\r\nhello\r\n");
+        let third = get(None, Proto::Resp3);
+        assert!(
+            Arc::ptr_eq(&first, &get(None, Proto::Resp2)) && Arc::ptr_eq(&third, &get(None, Proto::Resp3))
+        );
+        assert!(third.starts_with(b">3\r\n") && get(Some(b"n*"), Proto::Resp2).starts_with(b"*4\r\n"));
+    }
+}

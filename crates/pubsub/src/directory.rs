@@ -1,0 +1,164 @@
+//! What all threads know of subscribers without entering a shard.
+//!
+//! Keyspace events enter no shard of a channel: who has subscribed to their channels is known here, beside the shards. The
+//! same goes for patterns, which have no shard, and for the number of clients that track keys.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use command::{Medium, Post, Published, Receiver};
+use shard::{Scope, Subscriber};
+
+use crate::patterns::{PatternMap, Patterns};
+use crate::subscriptions::Subscriptions;
+
+/// Subscribers that no shard knows, or not only a shard.
+#[derive(Debug, Default)]
+pub struct Directory {
+    patterns: Patterns,
+    /// Channels of keyspace events.
+    event_channels: Patterns,
+    tracking_count: AtomicUsize,
+}
+
+/// Whether keyspace events are published on this channel.
+fn is_for_events(channel: &[u8]) -> bool {
+    channel.starts_with(b"__keyspace@") || channel.starts_with(b"__keyevent@")
+}
+
+/// Those who get what is published on `channel` by patterns.
+fn matching(patterns: &PatternMap, channel: &[u8]) -> impl Iterator<Item = Receiver> {
+    let matching = patterns.iter().filter(move |(pattern, _)| ds::glob::matches(pattern, channel, false));
+    matching.flat_map(|(pattern, subscribers)| {
+        subscribers.iter().map(|&subscriber| Receiver { subscriber, pattern: Some(pattern.clone()) })
+    })
+}
+
+impl Directory {
+    /// Number of patterns that somebody subscribed to.
+    #[inline]
+    pub fn pattern_count(&self) -> usize {
+        self.patterns.len()
+    }
+
+    /// Adds those who get what is published on `channel` by patterns.
+    #[inline]
+    pub(crate) fn add_matching(&self, channel: &[u8], to: &mut Vec<Receiver>) {
+        if self.patterns.len() > 0 {
+            to.extend(matching(&self.patterns.snapshot(), channel));
+        }
+    }
+
+    /// Subscribes to a pattern.
+    pub(crate) fn add_pattern(&self, pattern: &Arc<[u8]>, subscriber: Subscriber) {
+        self.patterns.add(pattern, subscriber);
+    }
+
+    /// Unsubscribes from a pattern.
+    pub(crate) fn remove_pattern(&self, pattern: &[u8], subscriber: Subscriber) {
+        self.patterns.remove(pattern, subscriber);
+    }
+
+    /// Notes the subscription to a channel, if keyspace events are published there.
+    pub(crate) fn add_channel(&self, scope: Scope, channel: &[u8], subscriber: Subscriber) {
+        if scope == Scope::Global && is_for_events(channel) {
+            self.event_channels.add(&channel.into(), subscriber);
+        }
+    }
+
+    /// Notes its end.
+    pub(crate) fn remove_channel(&self, scope: Scope, channel: &[u8], subscriber: Subscriber) {
+        if scope == Scope::Global && is_for_events(channel) {
+            self.event_channels.remove(channel, subscriber);
+        }
+    }
+
+    /// Forgets all that a client has subscribed to. What the shards know of it is another matter.
+    pub fn forget(&self, subscriptions: &Subscriptions, subscriber: Subscriber) {
+        for (scope, channel) in subscriptions.all_channels() {
+            self.remove_channel(scope, channel, subscriber);
+        }
+        for pattern in subscriptions.patterns() {
+            self.remove_pattern(pattern, subscriber);
+        }
+    }
+
+    /// Takes the keyspace events out of `posts`, and has those sent that somebody subscribed to. To be called while the changed
+    /// keys are held: whoever changes them next sends their events after these.
+    pub fn send_events(&self, posts: &mut Vec<Post>, mut send: impl FnMut(Published)) {
+        let events: Vec<Post> = posts.extract_if(.., |post| matches!(post, Post::Event { .. })).collect();
+        if events.is_empty() || self.patterns.len() + self.event_channels.len() == 0 {
+            return;
+        }
+        let (channels, patterns) = (self.event_channels.snapshot(), self.patterns.snapshot());
+        for event in events {
+            let Post::Event { channel, message } = event else { continue };
+            let subscribed = channels.get(&*channel).into_iter().flatten();
+            let mut to: Vec<Receiver> =
+                subscribed.map(|&subscriber| Receiver { subscriber, pattern: None }).collect();
+            to.extend(matching(&patterns, &channel));
+            let medium = Medium::Channel(Scope::Global);
+            let (channel, message) = (channel.into(), message.into());
+            send(Published { to, medium, channel, message, held_for: 0 });
+        }
+    }
+
+    /// Clients that track keys.
+    #[inline]
+    pub fn tracking_count(&self) -> usize {
+        self.tracking_count.load(Ordering::Relaxed)
+    }
+
+    /// A client begins to track keys.
+    pub fn begin_tracking(&self) {
+        self.tracking_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A client tracks keys no more.
+    pub fn end_tracking(&self) {
+        self.tracking_count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Subscriber = Subscriber { thread: 0, connection: 1 };
+    const OTHER: Subscriber = Subscriber { thread: 1, connection: 1 };
+
+    /// The receivers of an event on a channel: thread and pattern.
+    fn sent(directory: &Directory, channel: &str) -> Vec<(u16, Option<String>)> {
+        let event = Post::Event { channel: channel.as_bytes().into(), message: (*b"set").into() };
+        let mut posts = vec![event, Post::Flushed];
+        let mut sent = Vec::new();
+        directory.send_events(&mut posts, |published| sent.extend(published.to));
+        assert!(matches!(posts[..], [Post::Flushed]));
+        let shown = |receiver: &Receiver| {
+            let pattern =
+                receiver.pattern.as_deref().map(|pattern| String::from_utf8_lossy(pattern).into_owned());
+            (receiver.subscriber.thread, pattern)
+        };
+        sent.iter().map(shown).collect()
+    }
+
+    #[test]
+    fn events_reach_those_who_subscribed_to_their_channels_or_by_patterns() {
+        let directory = Directory::default();
+        let event = "__keyspace@0__:a";
+        assert_eq!(sent(&directory, event), []);
+        directory.add_channel(Scope::Global, event.as_bytes(), ONE);
+        directory.add_channel(Scope::Shard, event.as_bytes(), OTHER);
+        directory.add_channel(Scope::Global, b"other", OTHER);
+        directory.add_pattern(&Arc::from(*b"__key*"), OTHER);
+        assert_eq!(sent(&directory, event), [(0, None), (1, Some("__key*".to_owned()))]);
+        assert_eq!(sent(&directory, "__keyspace@0__:b"), [(1, Some("__key*".to_owned()))]);
+
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.add_channel(Scope::Global, event.as_bytes());
+        directory.forget(&subscriptions, ONE);
+        subscriptions.add_pattern(&Arc::from(*b"__key*"));
+        directory.forget(&subscriptions, OTHER);
+        assert_eq!((sent(&directory, event), directory.pattern_count()), (vec![], 0));
+    }
+}

@@ -1,0 +1,58 @@
+//! Messages to clients that asked for them: those of channels and patterns, and news of keys that clients keep in caches of
+//! their own.
+//!
+//! ```text
+//!   a client       Subscriptions, ClientTracking   what it asked for                     (its session)
+//!   a shard        shard::Subscribers, Tracking    who is told of its channels and keys  (under its baton)
+//!   all threads    Directory                       patterns, events: what has no shard   (a lock; a number while empty)
+//!   a thread       Outbox                          what it still has to tell others      (its own)
+//! ```
+//!
+//! A word each: *subscribers* get what is published on channels, *tracking* is what `CLIENT TRACKING` began (which keys a
+//! client caches), and *watches* are those of `WATCH`, with which this crate has nothing to do.
+//!
+//! Not here: the connections. Who is told comes out as values (`Published`, [`Way`]), and what is told as bytes; the server
+//! brings them to the connections of its threads. The subcommands of CLIENT are the server's; what they do is in
+//! `tracking.rs`.
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod delivery;
+mod directory;
+mod news;
+mod outbox;
+mod overview;
+mod patterns;
+mod subscriptions;
+#[cfg(test)]
+mod tests;
+mod tracking;
+
+use command::HostFn;
+use resp::Reply;
+
+pub use crate::commands::{ENTRIES, leave_all};
+pub use crate::delivery::{Encodings, deliver_to, split_by_thread, take_for_thread};
+pub use crate::directory::Directory;
+pub use crate::news::{write_broken_redirect, write_news};
+pub use crate::outbox::{Broadcasts, Keys, Outbox, Sleepers};
+pub use crate::subscriptions::Subscriptions;
+pub use crate::tracking::{Caching, ClientTracking, Request, Way};
+
+/// What a command asks of the thread that runs it.
+pub trait Door {
+    /// What the client whose command runs has subscribed to.
+    fn subscriptions(&mut self) -> &mut Subscriptions;
+    /// What all threads know.
+    fn directory(&self) -> &Directory;
+    /// Writes what was published for this client, and is here but not delivered, before its reply.
+    fn deliver_before_reply(&mut self, reply: &mut Reply);
+}
+
+/// A call of a command of this crate.
+pub type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+/// The declaration of a command of this crate.
+pub type Entry = command::Entry<HostFn<dyn Door>>;
+/// What runs a command of this crate.
+type Run = command::Run<HostFn<dyn Door>>;

@@ -10,10 +10,14 @@
 //!
 //! Invariant: until a new snapshot is durable and has its name, the one before is there, and whatever goes wrong leaves it (`output.rs`).
 //!
-//! Not here: the bytes of values (`encoded`) and of files (`rdb`), reading, and who saves when.
+//! `import/` finds Redis' append-only files, and decides whether they or the snapshot count.
+//!
+//! Not here: the bytes of values (`encoded`) and of files (`rdb`, `aof`), and who saves when.
 
 #![forbid(unsafe_code)]
 
+mod error;
+mod import;
 mod names;
 mod output;
 mod progress;
@@ -22,6 +26,8 @@ mod snapshots;
 mod superseded;
 mod writer;
 
+pub use error::Error;
+pub use import::{Choice, Files, Import, Source, Wish, shown};
 pub use names::{Names, moment, part_name};
 pub use output::Form;
 pub use progress::{Figures, Progress};

@@ -28,21 +28,9 @@ pub(crate) enum Error {
     /// Sockets and drivers.
     #[error(transparent)]
     Network(#[from] proactor::Error),
-    /// A snapshot that cannot be loaded.
-    #[error("cannot load {name}: {source}")]
-    Snapshot { name: String, source: rdb::Error },
-    /// An append-only file that cannot be loaded.
-    #[error("cannot load {name}: {source}")]
-    AppendOnly { name: String, source: aof::Error },
-    /// A command in an append-only file that cannot be run.
-    #[error("cannot load {name}: the command {command} at offset {offset}: {why}")]
-    AppendOnlyCommand { name: String, command: String, offset: u64, why: String },
-    /// An append-only file of which a part is not as it should be.
-    #[error("cannot load {name}: {why}")]
-    AppendOnlyFiles { name: String, why: String },
-    /// An append-only file and a snapshot, of which somebody has to say which counts.
-    #[error("{0}")]
-    Undecided(String),
+    /// What is on the disk cannot be loaded.
+    #[error(transparent)]
+    Loading(#[from] persistence::Error),
     /// Files and the rest of the system.
     #[error("{what}: {source}")]
     Io { what: String, source: io::Error },

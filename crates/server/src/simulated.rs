@@ -13,7 +13,6 @@ use settings::{Found, Settings, TABLE};
 
 use crate::process::processors::ThreadCount;
 use crate::shared::{Lease, Machine, Shared};
-use crate::snapshot::aof::Choice;
 use crate::start::rename;
 use crate::thread::Thread;
 use crate::users::default_users;
@@ -55,7 +54,7 @@ pub fn simulate(
 ) -> (SimulatedServer, Vec<SimulatedThread>) {
     let (settings, found) = settings(args);
     let machine = Machine { clock: net.clock(), disk: disk.disk() };
-    let choice = Choice::at_start(&settings, &machine.disk).unwrap_or_else(|error| panic!("{error}"));
+    let choice = crate::snapshot::choose(&settings, &machine.disk).unwrap_or_else(|error| panic!("{error}"));
     let config = settings.driver_config();
     let mut drivers: Vec<_> = (0..ThreadCount::of(&settings).count).map(|_| net.driver(&config)).collect();
     drivers[0].listen(net.listener(address)).expect("a simulated driver listens on a simulated address");

@@ -23,7 +23,6 @@ use crate::process::processors::ThreadCount;
 use crate::process::supervisor::Ticker;
 use crate::process::{crash, log, processors, supervisor, system};
 use crate::shared::{Machine, Shared};
-use crate::snapshot::aof::Choice;
 use crate::thread::Thread;
 use crate::users::users_at_start;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
@@ -121,7 +120,7 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     let machine = Machine::real();
     let users = users_at_start(&table, &settings, &user_lines(&found), &machine.disk)?;
     descriptors::lower_maxclients(&settings);
-    let choice = Choice::at_start(&settings, &machine.disk)?;
+    let choice = crate::snapshot::choose(&settings, &machine.disk)?;
     system::hold_signals();
     let (shared, threads) = open_threads(settings, table, users, machine)?;
     shared.observed.note_startup();

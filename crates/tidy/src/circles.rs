@@ -46,11 +46,8 @@ const IN_LARGE_CIRCLES: &[&str] = &[
     "server/process/supervisor.rs",
     "server/session.rs",
     "server/shared.rs",
-    "server/snapshot/aof/choice.rs",
-    "server/snapshot/aof/files.rs",
     "server/snapshot/background.rs",
     "server/snapshot/load.rs",
-    "server/snapshot/mod.rs",
     "server/thread.rs",
 ];
 

@@ -16,7 +16,7 @@ use command::{Garbage, Post, Tx};
 use ds::hashing::Seed;
 use encoded::Builder;
 use keyspace::{Config, Db, Kind, Marks, Record, UnixMs, Value, access};
-use persistence::{Names, STATE_AUX};
+use persistence::{Choice, Names, STATE_AUX, Source};
 use proactor::{Clock, DiskReader};
 use rdb::{FileReader, Item, KeyItem, MANIFEST_MAGIC, Why};
 use script::{FunctionEngine, LibrarySet};
@@ -24,7 +24,6 @@ use scripting::{Change, Loading, ROAMED_AUX};
 use settings::RDBCHECKSUM;
 use shard::{Placement, Ready, ShardId};
 
-use super::aof::{Choice, Source};
 use crate::error::Error;
 use crate::message::Message;
 use crate::shared::Shared;
@@ -270,7 +269,7 @@ impl<'a> Target<'a> {
 
     /// The same for another one of its files.
     pub(super) fn error_in(&self, name: &str, source: rdb::Error) -> Error {
-        Error::Snapshot { name: self.names.path(name).display().to_string(), source }
+        persistence::Error::Snapshot { name: self.names.path(name).display().to_string(), source }.into()
     }
 
     /// Reads one of them.

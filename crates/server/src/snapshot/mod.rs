@@ -3,7 +3,7 @@
 //! `persistence` saves it. Here it is wired to the server: `save.rs` saves while all shards are held, `background.rs` while clients are
 //! served, when `points.rs` or somebody wants it, and `load.rs` reads it before commands that need data are served.
 
-pub(crate) mod aof;
+mod aof;
 mod background;
 mod load;
 mod parts;
@@ -11,7 +11,7 @@ mod pieces;
 mod points;
 mod save;
 
-use persistence::Names;
+use persistence::{Choice, Import, Names, Wish};
 use proactor::Disk;
 use rdb::Style;
 
@@ -19,15 +19,34 @@ pub(crate) use background::Share;
 pub(crate) use load::Loaded;
 
 use settings::{
-    DBFILENAME, DIR, RDB_SAVE_INCREMENTAL_FSYNC, RDB_VERSION, RDBCHECKSUM, RDBCOMPRESSION, SAVE,
-    SNAPSHOT_FORMAT, STOP_WRITES_ON_BGSAVE_ERROR, Settings,
+    APPENDDIRNAME, APPENDFILENAME, DBFILENAME, DIR, IMPORT_AOF, IMPORT_ASK, IMPORT_NO, IMPORT_YES,
+    RDB_SAVE_INCREMENTAL_FSYNC, RDB_VERSION, RDBCHECKSUM, RDBCOMPRESSION, SAVE, SNAPSHOT_FORMAT,
+    STOP_WRITES_ON_BGSAVE_ERROR, Settings,
 };
 
+use crate::error::Error;
 use crate::shared::Shared;
 
 /// Where snapshots are, and how they are called.
 fn names(settings: &Settings, disk: &Disk) -> Names {
     Names::new(disk, &settings.text(DIR), &settings.text(DBFILENAME))
+}
+
+/// Looks on `disk` what there is to be loaded, and decides whether the snapshot or append-only files of Redis count.
+pub(crate) fn choose(settings: &Settings, disk: &Disk) -> Result<Choice, Error> {
+    let import = match settings.number(IMPORT_AOF) {
+        IMPORT_ASK => Import::Ask,
+        IMPORT_YES => Import::Yes,
+        IMPORT_NO => Import::No,
+        _ => unreachable!("there is no such choice"),
+    };
+    let wish = Wish {
+        import,
+        folder: settings.text(APPENDDIRNAME).to_string(),
+        file: settings.text(APPENDFILENAME).to_string(),
+        has_save_points: !settings.text(SAVE).is_empty(),
+    };
+    Ok(Choice::at_start(&names(settings, disk), &wish)?)
 }
 
 impl Shared {

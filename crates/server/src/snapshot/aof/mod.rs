@@ -1,10 +1,4 @@
-//! Redis' append-only files: which of them are there (`files.rs`), whether they or the snapshot count (`choice.rs`), and running
-//! their commands (`replay.rs`).
-//!
-//! They are only read. Darter writes none: what was imported is in its snapshots from then on.
+//! Redis' append-only files: running their commands (`replay.rs`). Which of them there are, and whether they or the snapshot count,
+//! `persistence` says.
 
-mod choice;
-mod files;
 mod replay;
-
-pub(crate) use choice::{Choice, Source};

@@ -13,14 +13,13 @@ use std::path::Path;
 use aof::{Reader, Record};
 use command::{Client, Command, CommandId, Located, Outcome, OwnedArgs, Shards, Tx};
 use keyspace::{Config, Db};
+use persistence::{Error, Files, shown};
 use proactor::{Disk, DiskReader};
 use resp::{Output, Proto};
 use scripting::{Change, change_of};
 use settings::{AOF_LOAD_TRUNCATED, PROTO_MAX_BULK_LEN};
 use shard::{Hold, ShardId};
 
-use super::files::{Files, shown};
-use crate::error::Error;
 use crate::shared::Shared;
 use crate::snapshot::load::{Counted, Loaded, Others, Target, on_heap_to_serve};
 

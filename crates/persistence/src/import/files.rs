@@ -12,22 +12,23 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use aof::{MANIFEST_BYTES_MAX, Manifest};
-use persistence::{Names, moment};
 use proactor::Disk;
 use rdb::Checksum;
-use settings::{APPENDDIRNAME, APPENDFILENAME, Settings};
 
+use super::choice::Wish;
 use crate::error::Error;
+use crate::names::{Names, moment};
 
 /// Bytes at the end of each file by which it is known: a snapshot ends with its checksum, other files with what came last.
 const KNOWN_BYTES: u64 = 4096;
 
 /// Append-only files that belong together.
-pub(crate) struct Files {
+#[derive(Debug)]
+pub struct Files {
     /// The folder, or the file.
-    pub(super) path: PathBuf,
+    path: PathBuf,
     /// In the order in which they are to be read, with their lengths.
-    pub(super) files: Vec<(PathBuf, u64)>,
+    pub files: Vec<(PathBuf, u64)>,
     /// Says whether they are still as they were: made of their names, lengths and ends.
     pub(super) state: String,
     /// When one of them was last written.
@@ -36,11 +37,10 @@ pub(crate) struct Files {
 
 impl Files {
     /// Those in the directory, if they hold anything.
-    pub(super) fn find(settings: &Settings, names: &Names) -> Result<Option<Files>, Error> {
-        let (folder, name) = (settings.text(APPENDDIRNAME), settings.text(APPENDFILENAME));
-        let (folder, single) = (names.path(&folder), names.path(&name));
+    pub(super) fn find(wish: &Wish, names: &Names) -> Result<Option<Files>, Error> {
+        let (folder, single) = (names.path(&wish.folder), names.path(&wish.file));
         let disk = names.disk();
-        let (path, parts) = match parts_of(disk, &folder, &name, &single)? {
+        let (path, parts) = match parts_of(disk, &folder, &wish.file, &single)? {
             Some(parts) => (folder, parts),
             None if disk.is_file(&single) => (single.clone(), vec![single]),
             None => return Ok(None),
@@ -63,12 +63,12 @@ impl Files {
     }
 
     /// Of all of them.
-    pub(super) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.files.iter().map(|(_, length)| length).sum()
     }
 
     /// What they are called in messages.
-    pub(in crate::snapshot) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         shown(&self.path)
     }
 
@@ -79,7 +79,7 @@ impl Files {
 }
 
 /// A path as people are told of it: in full.
-pub(super) fn shown(path: &Path) -> String {
+pub fn shown(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 

@@ -24,22 +24,50 @@
 use std::io::{Cursor, Read};
 use std::path::PathBuf;
 
-use persistence::{Names, STATE_AUX, moment, part_name, superseded_before};
-use proactor::Disk;
 use rdb::{FileReader, FrameReader, Item, MANIFEST_BYTES_MAX, MANIFEST_MAGIC, Manifest};
-use settings::{
-    APPENDDIRNAME, APPENDFILENAME, IMPORT_AOF, IMPORT_ASK, IMPORT_NO, IMPORT_YES, SAVE, Settings,
-};
 
 use super::files::{Files, shown};
 use crate::error::Error;
-use crate::snapshot::names;
+use crate::names::{Names, moment, part_name};
+use crate::superseded::{STATE_AUX, superseded_before};
 
 /// The state where there is no append-only file. To be noted by those who wanted one left aside: their next one must not be.
 const NO_STATE: &str = "none";
 
+/// Whether append-only files are loaded: `import-aof`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Import {
+    /// Nothing is loaded where it is not clear what counts.
+    Ask,
+    /// They are loaded, once.
+    Yes,
+    /// They are left aside.
+    No,
+}
+
+/// What the settings say of append-only files at the start.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// Whether they are loaded.
+    pub import: Import,
+    /// The name of their folder: `appenddirname`.
+    pub folder: String,
+    /// The name of the single file, with which the names of those in the folder begin: `appendfilename`.
+    pub file: String,
+    /// The server saves snapshots, as the setting `save` says.
+    pub has_save_points: bool,
+}
+
+impl Wish {
+    /// The path of what names the files in the folder.
+    pub(super) fn manifest(&self, names: &Names) -> PathBuf {
+        names.path(&self.folder).join(format!("{}.manifest", self.file))
+    }
+}
+
 /// What the data are loaded from.
-pub(crate) enum Source {
+#[derive(Debug)]
+pub enum Source {
     /// There is nothing.
     Nothing,
     /// The snapshot.
@@ -49,15 +77,17 @@ pub(crate) enum Source {
 }
 
 /// What was decided.
-pub(crate) struct Choice {
-    pub(in crate::snapshot) source: Source,
+#[derive(Debug)]
+pub struct Choice {
+    /// What is loaded.
+    pub source: Source,
     /// The state of the append-only file that snapshots supersede from now on, unless the one that is loaded says so itself.
-    pub(in crate::snapshot) superseded: Option<String>,
+    pub superseded: Option<String>,
 }
 
 /// What is known beside the files themselves.
 struct Known<'a> {
-    disk: &'a Disk,
+    names: &'a Names,
     /// The snapshot, if there is one.
     snapshot: Option<PathBuf>,
     /// The state that it supersedes.
@@ -67,42 +97,42 @@ struct Known<'a> {
 }
 
 impl Choice {
-    /// Looks what there is.
-    pub(crate) fn at_start(settings: &Settings, disk: &Disk) -> Result<Choice, Error> {
-        let names = names(settings, disk);
+    /// Looks what there is, and decides.
+    ///
+    /// # Errors
+    /// If nothing can be loaded, or if a person has to decide.
+    pub fn at_start(names: &Names, wish: &Wish) -> Result<Choice, Error> {
         let path = names.path(&names.name_to_load());
-        let snapshot = disk.has(&path).then_some(path);
+        let snapshot = names.disk().has(&path).then_some(path);
         let source = if snapshot.is_some() { Source::Snapshot } else { Source::Nothing };
-        let wanted = settings.number(IMPORT_AOF);
-        let ever = superseded_before(&names);
-        let files = match Files::find(settings, &names) {
-            Err(error) if wanted == IMPORT_NO => {
+        let ever = superseded_before(names);
+        let files = match Files::find(wish, names) {
+            Err(error) if wish.import == Import::No => {
                 tracing::warn!("{error}. It is left aside, because import-aof is no");
                 None
             }
             found => found?,
         };
         let Some(files) = files else {
-            if wanted == IMPORT_YES && ever.is_none() {
-                let (folder, file) = (settings.text(APPENDDIRNAME), settings.text(APPENDFILENAME));
+            if wish.import == Import::Yes && ever.is_none() {
                 return Err(Error::Undecided(format!(
                     "import-aof is yes, and there is no append-only file to be loaded: neither {} nor {}. Without import-aof the \
                      server starts from the snapshot, if there is one",
-                    shown(&names.path(&folder).join(format!("{file}.manifest"))),
-                    shown(&names.path(&file)),
+                    shown(&wish.manifest(names)),
+                    shown(&names.path(&wish.file)),
                 )));
             }
-            let superseded = (wanted == IMPORT_NO).then(|| NO_STATE.to_owned());
+            let superseded = (wish.import == Import::No).then(|| NO_STATE.to_owned());
             return Ok(Choice { source, superseded });
         };
-        let by_snapshot = snapshot.is_some().then(|| superseded_by(&names)).flatten();
-        let known = Known { disk, snapshot, by_snapshot, ever };
+        let by_snapshot = snapshot.is_some().then(|| superseded_by(names)).flatten();
+        let known = Known { names, snapshot, by_snapshot, ever };
         let superseded = Some(files.state.clone());
-        if !known.wants_import(wanted, &files)? {
+        if !known.wants_import(wish.import, &files)? {
             known.say_what_counts(&files);
             return Ok(Choice { source, superseded });
         }
-        if settings.text(SAVE).is_empty() {
+        if !wish.has_save_points {
             return Err(Error::Undecided(format!(
                 "import-aof is yes, and save is empty: nothing that {} holds, and nothing that comes later, would be saved when \
                  the server stops. Give save points, as with --save '3600 1 300 100 60 10000'",
@@ -113,14 +143,14 @@ impl Choice {
     }
 
     /// Whether there is anything to be loaded.
-    pub(crate) fn has_data(&self) -> bool {
+    pub fn has_data(&self) -> bool {
         !matches!(self.source, Source::Nothing)
     }
 }
 
 impl Known<'_> {
     /// Whether the append-only file is to be loaded; the head of this file has the rules.
-    fn wants_import(&self, wanted: i64, files: &Files) -> Result<bool, Error> {
+    fn wants_import(&self, import: Import, files: &Files) -> Result<bool, Error> {
         let (state, aof, snapshot) = (Some(&files.state), files.name(), self.snapshot_name());
         let refuse = |why: String| Err(Error::Undecided(why));
         if self.by_snapshot.is_some() && self.by_snapshot.as_ref() == state {
@@ -135,27 +165,26 @@ impl Known<'_> {
                 files.changed(),
             ));
         }
-        match wanted {
-            IMPORT_YES | IMPORT_ASK if self.snapshot.is_some() && self.ever.as_ref() == state => {
+        match import {
+            Import::Yes | Import::Ask if self.snapshot.is_some() && self.ever.as_ref() == state => {
                 refuse(format!(
                     "{aof} was imported before, and is as it was then, while {snapshot} was written anew by somebody else. --import-aof \
                  no loads the snapshot; to import once more, move the snapshot elsewhere and give --import-aof yes",
                 ))
             }
-            IMPORT_YES => Ok(true),
-            IMPORT_NO if has_changed => refuse(format!(
+            Import::Yes => Ok(true),
+            Import::No if has_changed => refuse(format!(
                 "import-aof is no, but {aof} was written by Redis (last {}) since it was left aside. --import-aof yes loads it; \
                  to start without it, move it elsewhere",
                 files.changed(),
             )),
-            IMPORT_NO => Ok(false),
-            IMPORT_ASK.. => refuse(format!(
+            Import::No => Ok(false),
+            Import::Ask => refuse(format!(
                 "there is an append-only file of Redis, {aof} (last written {}), and appendonly is no. --import-aof yes loads it \
                  once in the place of the snapshot; --import-aof no leaves it aside and {}",
                 files.changed(),
                 self.without_import(),
             )),
-            _ => unreachable!("there is no such choice"),
         }
     }
 
@@ -165,7 +194,7 @@ impl Known<'_> {
 
     fn without_import(&self) -> String {
         let Some(path) = &self.snapshot else { return "starts with no data".to_owned() };
-        let changed = self.disk.info(path).ok().and_then(|info| info.modified);
+        let changed = self.names.disk().info(path).ok().and_then(|info| info.modified);
         let changed = changed.map_or_else(|| "some time ago".to_owned(), moment);
         format!("loads {} (last written {changed})", shown(path))
     }

@@ -1,0 +1,55 @@
+//! Why nothing can be loaded. Each is a sentence for the person who started the server.
+
+use std::io;
+
+/// What is on the disk cannot be loaded, or is not to be.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A snapshot that cannot be loaded.
+    #[error("cannot load {name}: {source}")]
+    Snapshot {
+        /// Its path, or that of one of its parts.
+        name: String,
+        /// What is wrong with it, and where.
+        source: rdb::Error,
+    },
+    /// An append-only file that cannot be loaded.
+    #[error("cannot load {name}: {source}")]
+    AppendOnly {
+        /// Its path.
+        name: String,
+        /// What is wrong with it, and where.
+        source: aof::Error,
+    },
+    /// A command in an append-only file that cannot be run.
+    #[error("cannot load {name}: the command {command} at offset {offset}: {why}")]
+    AppendOnlyCommand {
+        /// The path of the file.
+        name: String,
+        /// The first bytes of the command's name.
+        command: String,
+        /// In bytes from the beginning of the file.
+        offset: u64,
+        /// A part of a sentence.
+        why: String,
+    },
+    /// An append-only file with a part that is not as it should be.
+    #[error("cannot load {name}: {why}")]
+    AppendOnlyFiles {
+        /// The path of the file or the folder.
+        name: String,
+        /// A part of a sentence.
+        why: String,
+    },
+    /// There are an append-only file and a snapshot, and a person has to say which counts.
+    #[error("{0}")]
+    Undecided(String),
+    /// Reading failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What could not be done, to which file.
+        what: String,
+        /// Why, as the system says.
+        source: io::Error,
+    },
+}

@@ -5,6 +5,7 @@ use crate::ctx::Ctx;
 use crate::error::CommandResult;
 use crate::key_spec::{Begin, Find, KeySpec};
 use crate::parse::keyword_is;
+use crate::secrets::Secrets;
 use crate::shape::Shape;
 
 /// The function of a command that asks nothing of the thread it runs on, as those on data do.
@@ -302,6 +303,8 @@ pub struct Entry<F: 'static = CommandFn> {
     pub mode: Mode,
     /// Its arguments.
     pub args: &'static [Arg],
+    /// Which of them others may not see.
+    pub secrets: Secrets,
     /// Version and change.
     pub history: &'static [(&'static str, &'static str)],
     /// Hints for clients and proxies.
@@ -337,6 +340,7 @@ impl<F: Copy> Entry<F> {
         route: Route::Keys,
         mode: Mode::Quick,
         args: &[],
+        secrets: Secrets::None,
         history: &[],
         tips: &[],
         deprecated: None,
@@ -382,6 +386,7 @@ impl<F: Copy> Entry<F> {
             route: self.route,
             mode: self.mode,
             args: self.args,
+            secrets: self.secrets,
             history: self.history,
             tips: self.tips,
             deprecated: self.deprecated,

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use crate::args::ArgSlices;
 use crate::entry::{self, Entry, Flag, Mode, Route, Rule, Run};
 use crate::error::{CommandError, shown};
 use crate::key_spec::KeyRef;
@@ -306,6 +307,11 @@ impl Command {
     /// The name that it, or the container that it is a subcommand of, is declared with.
     pub fn top_name(&self) -> &str {
         self.full_name.split('|').next().unwrap_or_default()
+    }
+
+    /// Arguments of this command with user names and passwords replaced: for eyes other than the client's.
+    pub fn without_secrets<'a>(&self, args: &[&'a [u8]]) -> ArgSlices<'a> {
+        self.entry.secrets.hidden(args)
     }
 
     /// Whether it has the property, given or derived.

@@ -73,7 +73,7 @@ impl Thread {
             }
             Parsed::Refused { reply, consumed, skipped } => {
                 if !reply.is_empty() {
-                    self.host.count_error(reply.split(' ').next().unwrap_or_default());
+                    self.host.accounting.stats().count_error(reply.split(' ').next().unwrap_or_default());
                     out.extend_from_slice(reply.as_bytes());
                     out.extend_from_slice(b"\r\n");
                 }

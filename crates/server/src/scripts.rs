@@ -103,15 +103,16 @@ impl Door for ThreadHost {
     }
 
     fn note_refusal(&mut self, command: Option<CommandId>, error: &CommandError) {
-        self.count_rejection(command, error);
+        self.accounting.count_rejection(command, error);
     }
 
     fn note_errors(&mut self, command: &Command, errors: &script::Errors) {
-        self.count_errors_of_script(command, errors);
+        let uncounted = errors.uncounted.iter().map(|(code, count)| (&**code, *count));
+        self.accounting.count_errors_of_script(command.id, uncounted);
     }
 
     fn note_lent(&mut self, count: usize) {
-        self.stats().lent.add(count as u64);
+        self.accounting.stats().lent.add(count as u64);
     }
 
     fn has_to_end(&mut self, has_written: bool) -> bool {

@@ -4,12 +4,13 @@
 //! simulation.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acl::Users;
 use command::{Shards, Table};
 use keyspace::Config;
+use observe::Observed;
 use persistence::Snapshots;
 use proactor::{Clock, Disk, Inbox, Node, Waker};
 use scripting::Scripts;
@@ -20,20 +21,15 @@ use crate::clients::cross_protocol::AttackLog;
 use crate::clients::listeners::Listeners;
 use crate::commands::migrate::delivery::Migrations;
 use crate::message::Message;
-use crate::observe::observed::Observed;
-use crate::observe::stats::ThreadStats;
 use crate::process::log;
 use crate::process::shutdown::Shutdown;
+use crate::reports::observe_settings;
 use crate::upkeep::eviction::Exceeded;
 
 /// A thread as the others see it.
 pub(crate) struct Remote {
     inbox: Inbox<Message>,
     waker: Arc<Waker>,
-    /// Its connections that get a line for every command.
-    pub(crate) monitor_count: AtomicUsize,
-    /// Its counters.
-    pub(crate) stats: ThreadStats,
 }
 
 impl Remote {
@@ -100,8 +96,6 @@ pub(crate) struct Shared {
     pub(crate) listeners: Listeners,
     /// The connections of all clients by their id. Rarely asked for.
     clients: Mutex<HashMap<u64, Subscriber>>,
-    /// Connections that get a line for every command.
-    pub(crate) monitor_count: AtomicUsize,
     pub(crate) scripts: Scripts,
     pub(crate) next_client_id: AtomicU64,
     pub(crate) connected_clients: AtomicU64,
@@ -148,15 +142,9 @@ impl Shared {
         );
         let shards = Shards::new(placement, thread_count, settings.databases(), seed);
         let data_config = AtomicPtr::new(Box::into_raw(Box::new(settings.data_config())));
-        let threads = wakers
-            .into_iter()
-            .map(|waker| Remote {
-                inbox: Inbox::new(waker.clone()),
-                waker,
-                monitor_count: AtomicUsize::new(0),
-                stats: ThreadStats::new(table.len()),
-            })
-            .collect();
+        let observed = Observed::new(wakers.len(), table.len(), observe_settings(&settings));
+        let threads =
+            wakers.into_iter().map(|waker| Remote { inbox: Inbox::new(waker.clone()), waker }).collect();
         Box::leak(Box::new(Shared {
             shards,
             entry_mode: settings.entry_mode(),
@@ -167,7 +155,6 @@ impl Shared {
             directory: pubsub::Directory::default(),
             listeners: Listeners::default(),
             clients: Mutex::default(),
-            monitor_count: AtomicUsize::new(0),
             scripts: Scripts::new(usize::from(thread_count), log::script_line),
             next_client_id: AtomicU64::new(1),
             connected_clients: AtomicU64::new(0),
@@ -175,7 +162,7 @@ impl Shared {
             run_id: run_id(seed),
             stopping: AtomicBool::new(false),
             shutdown: Shutdown::new(usize::from(thread_count)),
-            observed: Observed::new(table.len()),
+            observed,
             attack_log: AttackLog::default(),
             snapshots: Snapshots::new(machine.clock.clone(), driver_name == SIMULATED),
             machine,

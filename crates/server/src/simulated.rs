@@ -111,12 +111,12 @@ impl SimulatedServer {
 
     /// How often commands on several shards had to let go and try again.
     pub fn retries(&self) -> u64 {
-        self.0.0.sum(|stats| &stats.retries)
+        self.0.0.observed.sum(|stats| &stats.retries)
     }
 
     /// How many shards scripts lent while they waited.
     pub fn lent(&self) -> u64 {
-        self.0.0.sum(|stats| &stats.lent)
+        self.0.0.observed.sum(|stats| &stats.lent)
     }
 
     /// Memory that the process uses, the simulation included.
@@ -126,7 +126,7 @@ impl SimulatedServer {
 
     /// How often commands were held back because a snapshot was being saved.
     pub fn held_back(&self) -> u64 {
-        self.0.0.sum(|stats| &stats.held_back)
+        self.0.0.observed.sum(|stats| &stats.held_back)
     }
 
     /// The writer of a save in the background that began just now.

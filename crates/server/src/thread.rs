@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use command::{CommandError, CommandId, CommandResult, Host, OwnCall, Tx};
+use observe::{Accounting, Monitors};
 use proactor::{ConnId, Driver, Event};
 use scripting::States;
 use shard::{Hold, ShardId};
@@ -73,7 +74,9 @@ pub(crate) struct ThreadHost {
     pub(crate) watchlist: Watchlist,
     pub(crate) pausing: crate::life::pause::Pausing,
     /// Connections that get a line for every command.
-    pub(crate) monitors: Vec<ConnId>,
+    pub(crate) monitors: Monitors,
+    /// What it counts and notes of commands.
+    pub(crate) accounting: Accounting,
     /// What it has to tell others.
     pub(crate) outbox: pubsub::Outbox,
     /// What the driver reported and nobody has looked at yet.
@@ -90,8 +93,6 @@ pub(crate) struct ThreadHost {
     pub(crate) dealer: Dealer,
     /// The monotonic clock at the beginning of this turn.
     pub(crate) now_ms: u64,
-    /// The clock's ticks when the last command ended, or the serving of a client began: there the next command begins.
-    pub(crate) lap: u64,
 }
 
 impl Host for ThreadHost {
@@ -104,7 +105,7 @@ impl Host for ThreadHost {
     }
 
     fn wait_failed(&mut self, command: CommandId, error: &CommandError) {
-        self.count_failed_wait(Some(command), error);
+        self.accounting.count_failed_wait(Some(command), error);
     }
 }
 
@@ -141,7 +142,7 @@ impl ThreadHost {
 
     /// Frees a slice of what left the keyspace; false if there is nothing left.
     pub(crate) fn free_slice(&mut self) -> bool {
-        let stats = self.stats();
+        let stats = self.accounting.stats();
         let (snapshot, clock) = (&self.snapshot, self.driver.clock());
         self.garbage.free_slice(|| snapshot.slice(clock), stats)
     }
@@ -164,6 +165,7 @@ impl Thread {
         let now_ms = driver.clock().monotonic_ms();
         let lua_bytes_max = shared.settings.script_memory_bytes_max();
         let lua = States::new(&shared.scripts, usize::from(id), driver.clock().clone(), lua_bytes_max);
+        let stats = &shared.observed.threads()[usize::from(id)];
         Thread {
             tx: Tx::new(hold, &shared.table, shared.data_config(), now),
             host: ThreadHost {
@@ -185,7 +187,8 @@ impl Thread {
                 eviction: Eviction::new(shared.started_ms ^ u64::from(id), shared.shards.len()),
                 watchlist: Watchlist::default(),
                 pausing: crate::life::pause::Pausing::default(),
-                monitors: Vec::new(),
+                monitors: Monitors::new(stats, &shared.observed),
+                accounting: Accounting::new(stats, &shared.observed),
                 outbox: pubsub::Outbox::default(),
                 events: VecDeque::new(),
                 garbage: Bin::default(),
@@ -194,7 +197,6 @@ impl Thread {
                 unserved: VecDeque::new(),
                 dealer: Dealer::default(),
                 now_ms,
-                lap: 0,
             },
             run_length: 0,
             reported: Vec::new(),
@@ -246,7 +248,7 @@ impl Thread {
         self.take_own_mail();
         self.send_broadcasts();
         self.host.has_blocks_to_sort = heap::settle();
-        self.host.stats().writes_processed.set(self.host.driver.send_count());
+        self.host.accounting.stats().writes_processed.set(self.host.driver.send_count());
         Ok(!self.host.shared.stopping.load(Ordering::Acquire))
     }
 

@@ -5,6 +5,8 @@
 pub enum Effect {
     /// The threads take a new snapshot of the settings of the data path.
     Data,
+    /// Other commands are slow, or are counted otherwise.
+    Observed,
     /// The threads look whether there is too much, and see to it.
     Memory,
     /// The log shows more or less.

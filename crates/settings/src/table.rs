@@ -719,6 +719,7 @@ settings! {
         kind: Kind::Integer { min: -1, max: LONG },
         unit: "microseconds",
         default: "10000",
+        effect: Some(Effect::Observed),
         doc: "Commands that take longer are kept in the slow log; 0: all, -1: none",
         ..Setting::of(group::WATCHING)
     };
@@ -728,6 +729,7 @@ settings! {
         kind: Kind::Integer { min: 0, max: LONG },
         unit: "commands",
         default: "128",
+        effect: Some(Effect::Observed),
         doc: "Commands that the slow log keeps",
         ..Setting::of(group::WATCHING)
     };
@@ -735,6 +737,7 @@ settings! {
         name: "latency-tracking",
         kind: Kind::Bool,
         default: "yes",
+        effect: Some(Effect::Observed),
         doc: "Counts the commands by duration, for LATENCY HISTOGRAM and INFO latencystats",
         ..Setting::of(group::WATCHING)
     };
@@ -742,6 +745,7 @@ settings! {
         name: "latency-monitor-threshold",
         kind: Kind::Integer { min: 0, max: i64::MAX },
         default: "0",
+        effect: Some(Effect::Observed),
         doc: "What takes so many milliseconds is noted for LATENCY LATEST, HISTORY, GRAPH and DOCTOR; 0: nothing",
         ..Setting::of(group::WATCHING)
     };

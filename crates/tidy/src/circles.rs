@@ -41,7 +41,6 @@ const IN_LARGE_CIRCLES: &[&str] = &[
     "server/commands/own.rs",
     "server/life/pause.rs",
     "server/message.rs",
-    "server/observe/observed.rs",
     "server/process/shutdown.rs",
     "server/process/supervisor.rs",
     "server/session.rs",

@@ -71,6 +71,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("catalog", 5),
     ("cluster", 5),
     ("pubsub", 5),
+    ("observe", 5),
     ("commands", 5),
     ("script", 2),
     ("scripting", 5),

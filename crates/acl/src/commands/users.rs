@@ -1,6 +1,6 @@
 //! The subcommands of ACL that make, change, show and try users.
 
-use command::{CommandError, CommandResult, Shape, string};
+use command::{CommandError, CommandResult, Secrets, Shape, string};
 use resp::Reply;
 
 use super::{Ctx, Entry, Run, SUBCOMMAND};
@@ -20,6 +20,7 @@ pub(super) const ACL_SETUSER: Entry = Entry {
     ],
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     reply: Shape::OK,
+    secrets: Secrets::From(2),
     run: Run::Function(acl_setuser),
     ..SUBCOMMAND
 };
@@ -46,6 +47,7 @@ pub(super) const ACL_DELUSER: Entry = Entry {
     args: &[string("username").multiple()],
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     reply: Shape::Int,
+    secrets: Secrets::From(2),
     run: Run::Function(acl_deluser),
     ..SUBCOMMAND
 };
@@ -75,6 +77,7 @@ pub(super) const ACL_GETUSER: Entry = Entry {
         ),
     ],
     reply: Shape::OneOf(&[Shape::Map(&Shape::Bulk, &Shape::Any), Shape::Null]),
+    secrets: Secrets::From(2),
     run: Run::Function(acl_getuser),
     ..SUBCOMMAND
 };

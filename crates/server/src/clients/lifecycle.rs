@@ -33,7 +33,7 @@ impl ThreadHost {
         let client_count = shared.connected_clients.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(refusal) = self.refusal(&socket, client_count) {
             shared.connected_clients.fetch_sub(1, Ordering::Relaxed);
-            self.stats().rejected_connections.add(1);
+            self.accounting.stats().rejected_connections.add(1);
             let conn = self.driver.adopt(socket);
             if let Some(output) = self.driver.output_mut(conn) {
                 match protocol {
@@ -53,7 +53,7 @@ impl ThreadHost {
             let _ = socket.set_keepalive(keepalive);
         }
         let conn = self.driver.adopt(socket);
-        self.stats().connections_received.add(1);
+        self.accounting.stats().connections_received.add(1);
         let client = Client {
             id: shared.next_client_id.fetch_add(1, Ordering::Relaxed),
             thread: self.id,

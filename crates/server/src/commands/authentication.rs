@@ -2,7 +2,9 @@
 
 use acl::DEFAULT;
 use command::Flag::*;
-use command::{Acl, CommandError, CommandResult, Group, Mode, Shape, block, integer, keyword_is, string};
+use command::{
+    Acl, CommandError, CommandResult, Group, Mode, Secrets, Shape, block, integer, keyword_is, string,
+};
 use resp::Proto;
 
 use crate::commands::client::valid_name;
@@ -24,6 +26,7 @@ const AUTH: Entry = Entry {
     args: &[string("username").optional().since("6.0.0"), string("password")],
     history: &[("6.0.0", "Added ACL style (username and password).")],
     reply: Shape::OK,
+    secrets: Secrets::From(1),
     run: Run::Function(auth),
     ..Entry::DEFAULT
 };
@@ -68,6 +71,7 @@ const HELLO: Entry = Entry {
         "`protover` made optional; when called without arguments the command reports the current connection's context.",
     )],
     reply: Shape::Map(&Shape::Bulk, &Shape::Any),
+    secrets: Secrets::After { word: "auth", from: 2, count: 2 },
     run: Run::Function(hello),
     ..Entry::DEFAULT
 };

@@ -1,7 +1,7 @@
 //! CONFIG: looking at the settings and changing them while the server runs.
 
 use command::Flag::*;
-use command::{CommandError, CommandResult, Group, Mode, Shape, block, string};
+use command::{CommandError, CommandResult, Group, Mode, Secrets, Shape, block, string};
 use config::{Id, Refusal};
 use settings::{BIND, DIR, ENABLE_PROTECTED_CONFIGS, Effect, MAXCLIENTS, TABLE, USER};
 
@@ -10,6 +10,7 @@ use crate::clients::listeners::ADDRESS_COUNT_MAX;
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::message::Message;
 use crate::process::log;
+use crate::reports::observe_settings;
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
 use crate::users::user_lines;
@@ -88,6 +89,7 @@ const CONFIG_SET: Entry = Entry {
     history: &[("7.0.0", "Added the ability to set multiple parameters in one call.")],
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     reply: Shape::OK,
+    secrets: Secrets::ValuesOf { names: &["requirepass", "masterauth"], from: 2 },
     run: Run::Function(config_set),
     ..SUBCOMMAND
 };
@@ -136,10 +138,12 @@ pub(super) fn change(ctx: &mut Ctx, pairs: &[(&str, &str)], may_protected: bool)
 /// Does what has to follow from a change; the setting and the reason if that failed.
 fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(), (Id, String)> {
     let (mut has_data, mut has_memory, mut has_password, mut listens) = (false, false, false, None);
+    let mut has_observed = false;
     for id in ids {
         match TABLE.setting(id).effect {
             None => {}
             Some(Effect::Data) => has_data = true,
+            Some(Effect::Observed) => has_observed = true,
             Some(Effect::Password) => has_password = true,
             Some(Effect::Memory) => has_memory = true,
             Some(Effect::Listen) => listens = listens.or(Some(id)),
@@ -166,6 +170,9 @@ fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(
     }
     if has_data || has_memory {
         shared.reconfigure();
+    }
+    if has_observed {
+        shared.observed.configure(|| observe_settings(&shared.settings));
     }
     if has_password {
         shared.users.set_default_password(shared.settings.password().as_deref().map(str::as_bytes));

@@ -181,15 +181,15 @@ fn general(ctx: &mut Ctx) {
     let now_ms = host.driver.clock().now_ms();
     let calls = |verbs: &[Verb]| -> u64 {
         let ids = verbs.iter().map(|verb| shared.table.of_protocol(*verb as usize).id);
-        ids.map(|id| shared.sum(|stats| &stats.command(id).calls)).sum()
+        ids.map(|id| shared.observed.sum(|stats| &stats.command(id).calls)).sum()
     };
     let writes = [Verb::Set, Verb::Add, Verb::Replace, Verb::Append, Verb::Prepend, Verb::Cas, Verb::MetaSet];
     let reads = [Verb::Get, Verb::Gets, Verb::MetaGet];
-    let hits = shared.over_shards(|figures| &figures.keyspace_hits);
-    let misses = shared.over_shards(|figures| &figures.keyspace_misses);
+    let hits = shared.observed.over_shards(&shared.shards, |figures| &figures.keyspace_hits);
+    let misses = shared.observed.over_shards(&shared.shards, |figures| &figures.keyspace_misses);
     let items: u64 = shared.shards.tallies(0).map(|tally| tally.keys.get()).sum();
-    let evictions = shared.over_shards(|figures| &figures.evicted_keys);
-    let expired = shared.over_shards(|figures| &figures.expired_keys);
+    let evictions = shared.observed.over_shards(&shared.shards, |figures| &figures.evicted_keys);
+    let expired = shared.observed.over_shards(&shared.shards, |figures| &figures.expired_keys);
     stat(ctx, "pid", std::process::id());
     stat(ctx, "uptime", now_ms.saturating_sub(shared.started_ms) / 1000);
     stat(ctx, "time", now_ms / 1000);
@@ -198,8 +198,8 @@ fn general(ctx: &mut Ctx) {
     stat(ctx, "pointer_size", usize::BITS);
     stat(ctx, "max_connections", shared.settings.number(MAXCLIENTS));
     stat(ctx, "curr_connections", shared.connected_clients.load(Ordering::Relaxed));
-    stat(ctx, "total_connections", shared.sum(|stats| &stats.connections_received));
-    stat(ctx, "rejected_connections", shared.sum(|stats| &stats.rejected_connections));
+    stat(ctx, "total_connections", shared.observed.sum(|stats| &stats.connections_received));
+    stat(ctx, "rejected_connections", shared.observed.sum(|stats| &stats.rejected_connections));
     stat(ctx, "cmd_get", calls(&reads));
     stat(ctx, "cmd_set", calls(&writes));
     stat(ctx, "cmd_flush", calls(&[Verb::FlushAll]));
@@ -208,8 +208,8 @@ fn general(ctx: &mut Ctx) {
     stat(ctx, "get_hits", hits);
     stat(ctx, "get_misses", misses);
     stat(ctx, "get_expired", expired);
-    stat(ctx, "bytes_read", shared.sum(|stats| &stats.net_input_bytes));
-    stat(ctx, "bytes_written", shared.sum(|stats| &stats.net_output_bytes));
+    stat(ctx, "bytes_read", shared.observed.sum(|stats| &stats.net_input_bytes));
+    stat(ctx, "bytes_written", shared.observed.sum(|stats| &stats.net_output_bytes));
     stat(ctx, "limit_maxbytes", shared.settings.number(MAXMEMORY));
     stat(ctx, "accepting_conns", 1);
     stat(ctx, "threads", shared.threads.len());

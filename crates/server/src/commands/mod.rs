@@ -16,17 +16,14 @@ mod config;
 mod connection;
 mod debug;
 mod info;
-mod latency;
 mod memcached;
 mod memory;
 pub(crate) mod migrate;
 mod module;
-mod monitor;
 pub(crate) mod own;
 mod populate;
 mod replication;
 mod server;
-mod slowlog;
 mod transactions;
 
 /// The families of commands that are not on data alone.
@@ -40,16 +37,14 @@ const OWN_FAMILIES: &[Family] = &[
     Family::Server(debug::ENTRIES),
     Family::Scripting(scripting::ENTRIES),
     Family::Server(info::ENTRIES),
-    Family::Server(latency::ENTRIES),
     Family::Server(memory::ENTRIES),
     Family::Server(migrate::ENTRIES),
     Family::Server(module::ENTRIES),
-    Family::Server(monitor::ENTRIES),
     Family::PubSub(pubsub::ENTRIES),
     Family::Server(replication::ENTRIES),
     Family::Server(server::ENTRIES),
-    Family::Server(slowlog::ENTRIES),
     Family::Server(transactions::ENTRIES),
+    Family::Observe(observe::ENTRIES),
 ];
 
 /// The families of commands that need nothing of their thread.

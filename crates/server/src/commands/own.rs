@@ -71,6 +71,7 @@ families! {
     Server: ThreadHost;
     Cluster: dyn cluster::Door;
     PubSub: dyn pubsub::Door;
+    Observe: dyn observe::Door;
 }
 
 /// The functions of commands that are not on data alone, by the commands' numbers.

@@ -194,7 +194,7 @@ fn run_queued(ctx: &mut Ctx, id: CommandId, args: &OwnedArgs) -> Outcome {
         && let Err(lack) = host.permit_in(Context::Multi, command, &args)
     {
         let error = CommandError::new([LOST_PERMISSION, what_is_lost(lack)].concat());
-        host.count_error(&error.code());
+        host.accounting.stats().count_error(&error.code());
         ctx.reply.error(error.text());
         return Outcome::Failed;
     }

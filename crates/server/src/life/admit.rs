@@ -87,13 +87,13 @@ impl ThreadHost {
             session.multi = None;
             self.unwatch();
             let error = CommandError::aborting(error);
-            self.count_rejection(id, &error);
+            self.accounting.count_rejection(id, &error);
             return self.write_error(id, proto, error.text(), out);
         }
         if let Some(multi) = &mut session.multi {
             multi.refused = true;
         }
-        self.count_rejection(id, error);
+        self.accounting.count_rejection(id, error);
         self.write_error(id, proto, error.text(), out);
     }
 

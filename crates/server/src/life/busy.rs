@@ -61,7 +61,7 @@ impl ThreadHost {
                 task.work = Work::Run(command);
                 task.outcome = Outcome::Failed;
                 let error = self.shared.scripts.busy_error();
-                self.count_rejection(Some(command), &error);
+                self.accounting.count_rejection(Some(command), &error);
                 self.write_error(Some(command), task.client.proto, error.text(), &mut task.reply);
             }
             // The thread that waits for the shard finds out for itself.

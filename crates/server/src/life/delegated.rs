@@ -28,7 +28,7 @@ impl Thread {
         if self.tx.hold.kept().is_empty() {
             return;
         }
-        self.host.stats().kept.add(1);
+        self.host.accounting.stats().kept.add(1);
         let mut kept: SmallVec<[ShardId; 8]> = self.tx.hold.kept().into();
         let mut index = 0;
         while let Some(&id) = kept.get(index) {
@@ -114,7 +114,7 @@ impl Thread {
                         mark,
                         &task.reply,
                     );
-                    self.host.stats().delegated.add(1);
+                    self.host.accounting.stats().delegated.add(1);
                 }
                 is_for_a_client
             }

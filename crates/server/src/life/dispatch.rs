@@ -21,8 +21,8 @@ use shard::{Node, PATIENCE_AFTER, ShardId};
 use crate::life::admit::Admission;
 use crate::life::state::Retry;
 use crate::message::Message;
-use crate::observe::stats::EntryType;
 use crate::thread::{Thread, ThreadHost};
+use observe::EntryType;
 
 /// Commands of a pipeline that run under one baton before others are let in.
 const RUN_MAX: u32 = 32;
@@ -96,7 +96,7 @@ impl Thread {
     pub(crate) fn runs_plainly(&mut self) -> bool {
         !(self.host.session().is_special()
             || self.host.pausing.is_on()
-            || self.host.is_monitored()
+            || self.host.monitors.are_there()
             || self.host.shared.scripts.is_busy()
             || self.host.shared.snapshots.last_failed.load(Ordering::Relaxed)
             || self.host.shared.snapshots.progress.is_loading())
@@ -149,7 +149,7 @@ impl Thread {
         };
         match &needs {
             Needs::Nothing => {
-                self.host.count_entry(EntryType::None, 0);
+                self.host.accounting.stats().count_entry(EntryType::None, 0);
                 let entered_before = self.tx.hold.entered().len();
                 self.run_here(command, args, out);
                 if self.tx.hold.entered().len() > entered_before {
@@ -196,7 +196,7 @@ impl Thread {
                 let node = Node::new(self.task(Work::Run(command.id), id, args));
                 if self.tx.hold.enter_or_delegate(id, node).is_none() {
                     self.host.session().state.go_away();
-                    return self.host.count_entry(EntryType::Hop, 1);
+                    return self.host.accounting.stats().count_entry(EntryType::Hop, 1);
                 }
             }
         }
@@ -207,11 +207,11 @@ impl Thread {
         // As it went it may have entered more, or have let go of all to run again.
         let entered = self.tx.hold.entered().len();
         if entered > entered_before {
-            self.host.count_entry(EntryType::Wide, 1 + entered - entered_before);
+            self.host.accounting.stats().count_entry(EntryType::Wide, 1 + entered - entered_before);
             self.leave_all();
         } else if entered > 0 {
             let entry_type = if home == self.host.id { EntryType::Inline } else { EntryType::Quick };
-            self.host.count_entry(entry_type, 1);
+            self.host.accounting.stats().count_entry(entry_type, 1);
         }
     }
 
@@ -242,7 +242,7 @@ impl Thread {
         let work = if looks_first { Work::Look(command.id) } else { Work::Run(command.id) };
         let node = Node::new(self.task(work, id, args));
         self.host.session().state.go_away();
-        self.host.count_entry(EntryType::Hop, 1);
+        self.host.accounting.stats().count_entry(EntryType::Hop, 1);
         self.host.send(self.host.shared.shards.home(id), Message::Hop(node));
     }
 
@@ -270,10 +270,10 @@ impl Thread {
                 tries: tries + 1,
             };
             self.host.session().state.queue(retry);
-            return self.host.count_retry();
+            return self.host.accounting.stats().retries.add(1);
         }
         let entry_type = if *needs == Needs::All { EntryType::Global } else { EntryType::Wide };
-        self.host.count_entry(entry_type, ids.len());
+        self.host.accounting.stats().count_entry(entry_type, ids.len());
         self.run_here(command, args, out);
         self.leave_all();
     }
@@ -315,7 +315,7 @@ impl Thread {
         // Not before: whoever reads that of another client may rely on the shards knowing, too.
         session.last_command = Some(command.id);
         let client = session.client;
-        let started = self.host.lap;
+        let started = self.host.accounting.lap();
         let mark = out.mark();
         self.tx.wrote = false;
         let mut outcome = self.tx.run(command, args, &client, &mut self.host, out);
@@ -339,7 +339,7 @@ impl Thread {
                     // When what it sent away has come back.
                     return;
                 }
-                self.host.count_retry();
+                self.host.accounting.stats().retries.add(1);
                 self.execute(command, args, Needs::several(ids.into_vec().into()), 0, out);
             }
         }

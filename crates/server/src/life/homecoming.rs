@@ -168,7 +168,7 @@ impl Thread {
             session.reply_mode = ReplyMode::On;
         }
         let is_last = session.close_after_reply;
-        let stats = self.host.stats();
+        let stats = self.host.accounting.stats();
         if mode == ReplyMode::On
             && let Some(out) = self.host.driver.output_mut(conn)
         {
@@ -214,7 +214,7 @@ impl Thread {
                         let thread = waiter.wait.client.thread;
                         self.host.send(thread, Message::Post(post));
                     }
-                    Post::Free(garbage) => self.host.garbage.add(garbage, self.host.stats()),
+                    Post::Free(garbage) => self.host.garbage.add(garbage, self.host.accounting.stats()),
                     Post::Published(published) => self.host.send_out(published),
                     Post::Broadcast { to, key } => self.host.outbox.broadcasts.add(to, &key),
                     Post::Event { .. } => unreachable!("events are sent while their keys are held"),
@@ -233,7 +233,7 @@ impl Thread {
             Post::Served { waiter, ticket, reply, restore } => {
                 self.take_served(waiter, ticket, reply, restore);
             }
-            Post::Free(garbage) => self.host.garbage.add(garbage, self.host.stats()),
+            Post::Free(garbage) => self.host.garbage.add(garbage, self.host.accounting.stats()),
             Post::Published(_) | Post::Broadcast { .. } | Post::Event { .. } | Post::Flushed => {
                 unreachable!("messages travel as deliveries")
             }
@@ -268,7 +268,7 @@ impl Thread {
     fn run_postponed(&mut self, conn: ConnId) {
         let Some(session) = self.host.connections.session(conn) else { return };
         let Some(postponed) = session.state.take_postponed() else { return };
-        self.host.stats().blocked_clients.sub(1);
+        self.host.accounting.stats().blocked_clients.sub(1);
         self.with_session(conn, |thread, out| {
             let command = thread.host.shared.table.get(postponed.command);
             thread.call(command, &postponed.args.slices(), None, out);
@@ -299,7 +299,7 @@ impl Thread {
             let _is_unserved = wait.blocked.waiter.claim.end();
             self.end_wait(conn, wait);
         } else if session.state.take_postponed().is_some() {
-            self.host.stats().blocked_clients.sub(1);
+            self.host.accounting.stats().blocked_clients.sub(1);
         }
         self.end_session(&mut session);
     }

@@ -54,7 +54,7 @@ impl ThreadHost {
         let postponed = Postponed { command: command.id, args: OwnedArgs::new(args), number };
         self.session().state.postpone(postponed);
         // As in Redis, where this is one way to be blocked.
-        self.stats().blocked_clients.add(1);
+        self.accounting.stats().blocked_clients.add(1);
         true
     }
 

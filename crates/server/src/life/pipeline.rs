@@ -85,7 +85,7 @@ impl Thread {
             return;
         };
         self.host.current = Some(session);
-        self.host.lap = self.host.driver.clock().ticks();
+        self.host.accounting.begin_lap(self.host.driver.clock());
         let output_bytes = io.output.len();
         let (input, output) = (io.input.as_slice(), &mut io.output);
         let consumed = match &mut *parser {
@@ -93,7 +93,7 @@ impl Thread {
             Parser::Memcached(parser) => self.serve_memcached(parser, input, output, conn),
         };
         self.leave_all();
-        self.host.stats().count_io(consumed, io.output.len() - output_bytes);
+        self.host.accounting.stats().count_io(consumed, io.output.len() - output_bytes);
         io.input.consume(consumed);
         io.input.expect(parser.bytes_wanted());
         let session = self.host.current.take().expect("the session is put back where it was");

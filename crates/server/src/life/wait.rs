@@ -29,7 +29,7 @@ impl Thread {
         let session = self.host.session();
         let conn = ConnId::from_bits(session.client.connection);
         session.state.block(Wait { blocked, deadline_ms });
-        let stats = self.host.stats();
+        let stats = self.host.accounting.stats();
         if let Some(deadline_ms) = deadline_ms {
             self.host.timers.add(deadline_ms, conn);
             stats.clients_with_timeout.set(self.host.timers.len() as u64);
@@ -118,13 +118,13 @@ impl Thread {
     /// Counts that the client's wait ends with an error.
     fn count_failed_wait(&mut self, conn: ConnId, error: &CommandError) {
         let command = self.host.connections.session(conn).and_then(|session| session.last_command);
-        self.host.count_failed_wait(command, error);
+        self.host.accounting.count_failed_wait(command, error);
     }
 
     /// Clears up behind a wait that has ended, before its client, if it is still there, is answered: its next command may be
     /// such a wait again.
     pub(crate) fn end_wait(&mut self, conn: ConnId, wait: Wait) {
-        let stats = self.host.stats();
+        let stats = self.host.accounting.stats();
         if let Some(deadline_ms) = wait.deadline_ms {
             self.host.timers.remove(deadline_ms, conn);
             stats.clients_with_timeout.set(self.host.timers.len() as u64);

@@ -112,7 +112,7 @@ impl ThreadHost {
     }
 
     fn note_held_back(&mut self, conn: ConnId) {
-        self.stats().held_back.add(1);
+        self.accounting.stats().held_back.add(1);
         self.snapshot.held_back.push_back(conn);
     }
 

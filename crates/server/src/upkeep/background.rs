@@ -36,7 +36,7 @@ impl Thread {
         // So that deleted libraries go also where no function is called any more.
         self.host.lua.renew_libraries();
         if is_first {
-            self.host.shared.sample(now_ms);
+            self.host.shared.observed.sample(now_ms);
             self.flush_if_due();
             self.save_if_due();
             if due.is_second {
@@ -65,7 +65,7 @@ impl Thread {
             if id == 0 {
                 shared.fragmented.note(is_needed, host.now_ms);
             }
-            host.stats().defrag_percent.set(host.defrag.current_percent());
+            host.accounting.stats().defrag_percent.set(host.defrag.current_percent());
         }
         if host.defrag.next_ms().is_none() {
             return;
@@ -84,7 +84,7 @@ impl Thread {
             let around = Surroundings {
                 clock: clock.clone(),
                 settings: &shared.settings,
-                stats: self.host.stats(),
+                stats: self.host.accounting.stats(),
                 at_home: &at_home,
                 is_busy: self.host.is_busy,
             };
@@ -92,7 +92,7 @@ impl Thread {
             let mut defrag = std::mem::take(&mut self.host.defrag);
             let ns = defrag.work(&around, chance, self);
             self.host.defrag = defrag;
-            self.host.note_latency("active-defrag-cycle", ns);
+            self.host.accounting.note_event("active-defrag-cycle", ns, self.host.driver.clock());
         }
     }
 
@@ -102,9 +102,9 @@ impl Thread {
         let (shards, own) = (&self.host.shared.shards, self.host.id);
         let round = Round::over(shards.ids().filter(|id| shards.home(*id) == own), self);
         self.post_all();
-        round.note(self.host.stats());
+        round.note(self.host.accounting.stats());
         let clock = self.host.driver.clock();
         let ns = clock.ticks_to_ns(started, clock.ticks());
-        self.host.note_latency("expire-cycle", ns);
+        self.host.accounting.note_event("expire-cycle", ns, self.host.driver.clock());
     }
 }

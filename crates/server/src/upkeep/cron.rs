@@ -2,7 +2,7 @@
 //!
 //! Not here: the work (`background.rs` has the order of it).
 
-use crate::observe::peaks::RecentPeaks;
+use observe::RecentPeaks;
 
 /// Between two rounds over the shards at home here.
 const ROUND_MS: u64 = 100;

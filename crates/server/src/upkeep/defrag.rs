@@ -32,8 +32,8 @@ use settings::{
 };
 use shard::ShardId;
 
-use crate::observe::stats::ThreadStats;
 use crate::upkeep::Visits;
+use observe::ThreadStats;
 
 /// A slice of work, during which shards are held, one at a time.
 const SLICE_NS: u64 = 100_000;

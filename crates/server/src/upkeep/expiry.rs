@@ -8,8 +8,8 @@ use command::{Client, Store, Tx};
 use resp::Proto;
 use shard::ShardId;
 
-use crate::observe::stats::{Counter, ThreadStats};
 use crate::upkeep::Visits;
+use observe::{Counter, ThreadStats};
 
 /// Segments of a table looked at in one visit of a shard: a visit stays well below 50 µs.
 const SEGMENTS_PER_VISIT: usize = 4;

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use command::Garbage;
 
-use crate::observe::stats::ThreadStats;
+use observe::ThreadStats;
 
 /// What a thread has yet to free.
 #[derive(Default)]

@@ -56,7 +56,7 @@ impl Thread {
         let mut error = None;
         if let Err(Lack::Permission(denied)) = self.host.permit_in(Context::TopLevel, command, &args) {
             let denial = denied.refusal(self.host.session().access.user(), command);
-            self.host.count_rejection(Some(command.id), &denial);
+            self.host.accounting.count_rejection(Some(command.id), &denial);
             error = Some(denial);
         }
         let session = std::mem::replace(&mut self.host.current, outer).expect("it was put there above");

@@ -61,7 +61,7 @@ impl MemoryFigures {
             overhead_bytes,
             dataset_bytes: used_bytes - overhead_bytes,
             client_bytes,
-            garbage_count: shared.threads.iter().map(|thread| thread.stats.garbage.get()).sum(),
+            garbage_count: shared.observed.now(|stats| &stats.garbage),
             script_bytes,
             script_count,
             function_bytes: libraries.memory_bytes() as u64,

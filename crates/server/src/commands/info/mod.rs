@@ -111,7 +111,7 @@ impl Report {
 
     /// The sum of something over all shards.
     fn over_shards(&self, figure: impl Fn(&Figures) -> &Figure) -> u64 {
-        self.shared.over_shards(figure)
+        self.shared.observed.over_shards(&self.shared.shards, figure)
     }
 }
 

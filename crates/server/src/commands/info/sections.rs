@@ -2,18 +2,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::super::latency::Durations;
 use super::{MemoryFigures, Report};
 use acl::Reason;
 use keyspace::Tally;
 use settings::EntryMode;
 use shard::Scope;
 
-use crate::observe::stats::{Counter, EntryType, ThreadStats};
 use crate::process::supervisor::Supervisor;
 use crate::process::system;
 use crate::shared::Shared;
 use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
+use observe::{Counter, Durations, EntryType, ThreadStats};
 use settings::{
     BIND, CLUSTER_MODE, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, UNIXSOCKET,
 };
@@ -71,12 +70,12 @@ fn listeners(report: &mut Report) {
 pub(super) fn clients(report: &mut Report) {
     let shared = report.shared;
     let connected = shared.connected_clients.load(Ordering::Relaxed);
-    let blocked: u64 = shared.threads.iter().map(|thread| thread.stats.blocked_clients.get()).sum();
+    let blocked: u64 = shared.observed.now(|stats| &stats.blocked_clients);
     report.field("connected_clients", connected);
     report.field("cluster_connections", 0);
     report.field("maxclients", shared.settings.number(MAXCLIENTS));
     let over_threads = |figure: fn(&ThreadStats) -> &Counter| -> Vec<u64> {
-        shared.threads.iter().map(|thread| figure(&thread.stats).get()).collect()
+        shared.observed.threads().iter().map(|stats| figure(stats).get()).collect()
     };
     let largest = |figure| over_threads(figure).into_iter().max().unwrap_or(0);
     report.field("client_recent_max_input_buffer", largest(|stats| &stats.recent_input_bytes_max));
@@ -140,10 +139,10 @@ pub(super) fn memory(report: &mut Report) {
     report.field("mem_clients_normal", figures.client_bytes);
     report.fields(&["mem_cluster_links", "mem_aof_buffer"], 0);
     report.field("mem_allocator", ALLOCATOR);
-    let percents = report.shared.threads.iter().map(|thread| thread.stats.defrag_percent.get());
+    let percents = report.shared.observed.threads().iter().map(|stats| stats.defrag_percent.get());
     report.field("active_defrag_running", percents.max().unwrap_or(0));
     report.field("lazyfree_pending_objects", figures.garbage_count);
-    report.field("lazyfreed_objects", report.shared.sum(|stats| &stats.lazily_freed));
+    report.field("lazyfreed_objects", report.shared.observed.sum(|stats| &stats.lazily_freed));
 }
 
 pub(super) fn persistence(report: &mut Report) {
@@ -191,17 +190,17 @@ pub(super) fn persistence(report: &mut Report) {
 
 pub(super) fn stats(report: &mut Report) {
     let shared = report.shared;
-    let rate = shared.rate();
-    report.field("total_connections_received", shared.sum(|stats| &stats.connections_received));
-    report.field("total_commands_processed", shared.sum(|stats| &stats.commands_processed));
+    let rate = shared.observed.rate();
+    report.field("total_connections_received", shared.observed.sum(|stats| &stats.connections_received));
+    report.field("total_commands_processed", shared.observed.sum(|stats| &stats.commands_processed));
     report.field("instantaneous_ops_per_sec", rate.commands);
-    report.field("total_net_input_bytes", shared.sum(|stats| &stats.net_input_bytes));
-    report.field("total_net_output_bytes", shared.sum(|stats| &stats.net_output_bytes));
+    report.field("total_net_input_bytes", shared.observed.sum(|stats| &stats.net_input_bytes));
+    report.field("total_net_output_bytes", shared.observed.sum(|stats| &stats.net_output_bytes));
     report.fields(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"], 0);
     report.field("instantaneous_input_kbps", format_args!("{:.2}", rate.input_bytes as f64 / 1024.0));
     report.field("instantaneous_output_kbps", format_args!("{:.2}", rate.output_bytes as f64 / 1024.0));
     report.fields(&["instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"], "0.00");
-    report.field("rejected_connections", shared.sum(|stats| &stats.rejected_connections));
+    report.field("rejected_connections", shared.observed.sum(|stats| &stats.rejected_connections));
     report.fields(&["sync_full", "sync_partial_ok", "sync_partial_err"], 0);
     report.field("expired_subkeys", report.over_shards(|figures| &figures.expired_fields));
     report.field("expired_keys", report.over_shards(|figures| &figures.expired_keys));
@@ -224,10 +223,10 @@ pub(super) fn stats(report: &mut Report) {
     let prefix_count = shared.shards.figures().next().map_or(0, |figures| figures.tracked_prefixes.get());
     report.field("tracking_total_prefixes", prefix_count);
     report.field("unexpected_error_replies", 0);
-    report.field("total_error_replies", shared.sum(|stats| &stats.error_replies));
+    report.field("total_error_replies", shared.observed.sum(|stats| &stats.error_replies));
     report.field("dump_payload_sanitizations", 0);
-    report.field("total_reads_processed", shared.sum(|stats| &stats.reads_processed));
-    report.field("total_writes_processed", shared.sum(|stats| &stats.writes_processed));
+    report.field("total_reads_processed", shared.observed.sum(|stats| &stats.reads_processed));
+    report.field("total_writes_processed", shared.observed.sum(|stats| &stats.writes_processed));
     let absent = [
         "io_threaded_reads_processed",
         "io_threaded_writes_processed",
@@ -242,7 +241,7 @@ pub(super) fn stats(report: &mut Report) {
 /// How many of the keys with an expiry that were looked at lately had expired already.
 fn stale_percent(shared: &Shared) -> f64 {
     let sum = |figure: fn(&ThreadStats) -> &Counter| -> f64 {
-        shared.threads.iter().map(|thread| figure(&thread.stats).get_f64()).sum()
+        shared.observed.threads().iter().map(|stats| figure(stats).get_f64()).sum()
     };
     let sampled = sum(|stats| &stats.sampled_keys);
     if sampled == 0.0 { 0.0 } else { sum(|stats| &stats.stale_keys) * 100.0 / sampled }
@@ -250,10 +249,10 @@ fn stale_percent(shared: &Shared) -> f64 {
 
 fn defragmentation(report: &mut Report) {
     let shared = report.shared;
-    report.field("active_defrag_hits", shared.sum(|stats| &stats.defrag_hits));
-    report.field("active_defrag_misses", shared.sum(|stats| &stats.defrag_misses));
-    report.field("active_defrag_key_hits", shared.sum(|stats| &stats.defrag_key_hits));
-    report.field("active_defrag_key_misses", shared.sum(|stats| &stats.defrag_key_misses));
+    report.field("active_defrag_hits", shared.observed.sum(|stats| &stats.defrag_hits));
+    report.field("active_defrag_misses", shared.observed.sum(|stats| &stats.defrag_misses));
+    report.field("active_defrag_key_hits", shared.observed.sum(|stats| &stats.defrag_key_hits));
+    report.field("active_defrag_key_misses", shared.observed.sum(|stats| &stats.defrag_key_misses));
     let (current_ms, total_ms) = shared.fragmented.current_and_total_ms(report.monotonic_ms);
     report.field("total_active_defrag_time", total_ms);
     report.field("current_active_defrag_time", current_ms);
@@ -268,14 +267,14 @@ fn denials(report: &mut Report) {
         ("acl_access_denied_key", Reason::Key),
         ("acl_access_denied_channel", Reason::Channel),
     ] {
-        report.field(name, shared.sum(|stats| &stats.denied[reason as usize]));
+        report.field(name, shared.observed.sum(|stats| &stats.denied[reason as usize]));
     }
 }
 
 fn evictions(report: &mut Report) {
     let shared = report.shared;
     report.field("evicted_keys", report.over_shards(|figures| &figures.evicted_keys));
-    report.field("evicted_clients", shared.sum(|stats| &stats.evicted_clients));
+    report.field("evicted_clients", shared.observed.sum(|stats| &stats.evicted_clients));
     let (current_ms, total_ms) = shared.exceeded.current_and_total_ms(report.monotonic_ms);
     report.field("total_eviction_exceeded_time", total_ms);
     report.field("current_eviction_exceeded_time", current_ms);
@@ -308,13 +307,13 @@ pub(super) fn commandstats(report: &mut Report) {
     let shared = report.shared;
     for command in shared.table.all_with_protocol() {
         let id = command.id;
-        let calls = shared.sum(|stats| &stats.command(id).calls);
-        let rejected = shared.sum(|stats| &stats.command(id).rejected);
-        let failed = shared.sum(|stats| &stats.command(id).failed);
+        let calls = shared.observed.sum(|stats| &stats.command(id).calls);
+        let rejected = shared.observed.sum(|stats| &stats.command(id).rejected);
+        let failed = shared.observed.sum(|stats| &stats.command(id).failed);
         if calls + rejected + failed == 0 {
             continue;
         }
-        let us = shared.sum(|stats| &stats.command(id).ns) as f64 / 1000.0;
+        let us = shared.observed.sum(|stats| &stats.command(id).ns) as f64 / 1000.0;
         let us_per_call = if calls == 0 { 0.0 } else { us / calls as f64 };
         report.field(
             format_args!("cmdstat_{}", command.full_name),
@@ -326,7 +325,7 @@ pub(super) fn commandstats(report: &mut Report) {
 }
 
 pub(super) fn errorstats(report: &mut Report) {
-    for (code, count) in report.shared.errors() {
+    for (code, count) in report.shared.observed.errors() {
         report.field(format_args!("errorstat_{code}"), format_args!("count={count}"));
     }
 }
@@ -336,7 +335,7 @@ pub(super) fn latencystats(report: &mut Report) {
     let percents = shared.settings.text(LATENCY_PERCENTILES);
     let percents: Vec<f64> = percents.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     for command in shared.table.all_with_protocol() {
-        let durations = Durations::of(shared, command.id);
+        let durations = Durations::of(&shared.observed, command.id);
         if durations.calls == 0 || percents.is_empty() {
             continue;
         }
@@ -381,20 +380,20 @@ pub(super) fn transaction(report: &mut Report) {
         ("global", EntryType::Global),
         ("none", EntryType::None),
     ] {
-        let count = shared.sum(|stats| &stats.entries[entry_type as usize]);
+        let count = shared.observed.sum(|stats| &stats.entries[entry_type as usize]);
         report.field(format_args!("tx_type_{name}"), count);
     }
     let mut widths = Vec::new();
-    for bucket in 0..crate::observe::stats::WIDTH_BUCKETS {
-        let count = shared.sum(|stats| &stats.widths[bucket]);
+    for bucket in 0..observe::WIDTH_BUCKETS {
+        let count = shared.observed.sum(|stats| &stats.widths[bucket]);
         if count > 0 {
             widths.push(format!("{}={count}", 1 << bucket));
         }
     }
     report.field("tx_width_up_to", widths.join(","));
-    report.field("tx_delegated", shared.sum(|stats| &stats.delegated));
-    report.field("tx_retries", shared.sum(|stats| &stats.retries));
-    report.field("tx_lent", shared.sum(|stats| &stats.lent));
-    report.field("tx_kept", shared.sum(|stats| &stats.kept));
+    report.field("tx_delegated", shared.observed.sum(|stats| &stats.delegated));
+    report.field("tx_retries", shared.observed.sum(|stats| &stats.retries));
+    report.field("tx_lent", shared.observed.sum(|stats| &stats.lent));
+    report.field("tx_kept", shared.observed.sum(|stats| &stats.kept));
     report.field("tx_waiters", report.over_shards(|figures| &figures.waiters));
 }

@@ -114,8 +114,8 @@ fn backtrace() {
 /// What `INFO` has and can be told without entering a shard.
 fn facts(shared: &Shared) -> String {
     let now_ms = proactor::Clock::real().now_ms();
-    let sum = |counter: fn(&crate::observe::stats::ThreadStats) -> u64| -> u64 {
-        shared.threads.iter().map(|thread| counter(&thread.stats)).sum()
+    let sum = |counter: fn(&observe::ThreadStats) -> u64| -> u64 {
+        shared.observed.threads().iter().map(counter).sum()
     };
     let snapshots = &shared.snapshots;
     let mut text = String::from("\n------ INFO OUTPUT ------\n# Server\n");

@@ -30,7 +30,7 @@ impl Shared {
 
     /// The memory of all clients, as their threads last added it up.
     pub(crate) fn client_bytes(&self) -> u64 {
-        self.threads.iter().map(|thread| thread.stats.client_bytes.get()).sum()
+        self.observed.now(|stats| &stats.client_bytes)
     }
 }
 
@@ -52,17 +52,17 @@ impl Thread {
             sizes.push((bytes, (!session.no_evict && !session.monitor).then_some(conn)));
         }
         let peaks = host.cron.recent_peaks.note(host.now_ms / 1000, [input_bytes, output_bytes]);
-        host.stats().recent_input_bytes_max.set(peaks[0] as u64);
-        host.stats().recent_output_bytes_max.set(peaks[1] as u64);
+        host.accounting.stats().recent_input_bytes_max.set(peaks[0] as u64);
+        host.accounting.stats().recent_output_bytes_max.set(peaks[1] as u64);
         let mut sum: u64 = sizes.iter().map(|(bytes, _)| bytes).sum();
         sizes.retain(|(_, conn)| conn.is_some());
         sizes.sort_unstable_by_key(|(bytes, _)| *bytes);
         loop {
-            let (stats, shared) = (self.host.stats(), self.host.shared);
+            let (stats, shared) = (self.host.accounting.stats(), self.host.shared);
             let largest = sizes.last().copied();
             stats.client_bytes.set(sum);
             stats.largest_client_bytes.set(largest.map_or(0, |(bytes, _)| bytes));
-            let others = shared.threads.iter().map(|thread| thread.stats.largest_client_bytes.get());
+            let others = shared.observed.threads().iter().map(|stats| stats.largest_client_bytes.get());
             let largest_of_all = others.max().unwrap_or(0);
             let (Some(bytes_max), Some((bytes, Some(conn)))) = (bytes_max, largest) else { return };
             if shared.client_bytes() <= bytes_max || bytes < largest_of_all {

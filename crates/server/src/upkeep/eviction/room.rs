@@ -117,7 +117,7 @@ impl Thread {
         let shared = self.host.shared;
         let ns_max = ns_max(shared.settings.number(MAXMEMORY_EVICTION_TENACITY));
         let sample_count = shared.settings.number(MAXMEMORY_SAMPLES) as usize;
-        let anybody_has_garbage = || shared.threads.iter().any(|thread| thread.stats.garbage.get() > 0);
+        let anybody_has_garbage = || shared.observed.threads().iter().any(|stats| stats.garbage.get() > 0);
         let started = self.host.driver.clock().ticks();
         let mut tries = 0;
         for step in 1_u32.. {

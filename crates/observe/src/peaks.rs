@@ -5,14 +5,14 @@ const RECENT_SECONDS: u64 = 8;
 
 /// The largest input and output buffers of the last seconds.
 #[derive(Debug, Default)]
-pub(crate) struct RecentPeaks {
+pub struct RecentPeaks {
     /// The second of each, counted from 1, and what was the largest in it.
     slots: [(u64, [usize; 2]); RECENT_SECONDS as usize],
 }
 
 impl RecentPeaks {
     /// Notes the largest just now; returns the largest of the last seconds.
-    pub(crate) fn note(&mut self, second: u64, bytes: [usize; 2]) -> [usize; 2] {
+    pub fn note(&mut self, second: u64, bytes: [usize; 2]) -> [usize; 2] {
         let second = second + 1;
         let slot = &mut self.slots[(second % RECENT_SECONDS) as usize];
         if slot.0 != second {

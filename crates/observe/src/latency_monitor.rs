@@ -52,16 +52,11 @@ impl LatencyMonitor {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes `event`, which took so long and is over now, if that is beyond the threshold.
-    #[inline]
-    pub(crate) fn note(&self, event: &'static str, ns: u64, threshold_ms: u64, clock: &Clock) {
-        let duration_ms = ns / 1_000_000;
-        if threshold_ms > 0 && duration_ms >= threshold_ms {
-            self.add(event, Sample { unix_seconds: clock.now_ms() / 1000, duration_ms });
-        }
+    /// Notes `event`, which took so long and is over now.
+    pub(crate) fn note(&self, event: &'static str, ns: u64, clock: &Clock) {
+        self.add(event, Sample { unix_seconds: clock.now_ms() / 1000, duration_ms: ns / 1_000_000 });
     }
 
-    #[cold]
     fn add(&self, event: &'static str, sample: Sample) {
         self.events().entry(event).or_default().add(sample);
     }

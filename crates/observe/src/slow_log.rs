@@ -4,6 +4,8 @@
 
 use std::collections::VecDeque;
 
+use crate::accounting::Caller;
+
 /// Commands that took long, newest first, bounded by `slowlog-max-len`.
 #[derive(Debug, Default)]
 pub(crate) struct SlowLog {
@@ -20,8 +22,7 @@ pub(crate) struct SlowCommand {
     pub(crate) duration_us: u64,
     /// Shortened.
     pub(crate) args: Vec<Vec<u8>>,
-    pub(crate) peer: String,
-    pub(crate) name: Vec<u8>,
+    pub(crate) caller: Caller,
 }
 
 /// Arguments of a slow command that are kept.
@@ -83,8 +84,7 @@ mod tests {
                 unix_seconds: 0,
                 duration_us,
                 args: Vec::new(),
-                peer: String::new(),
-                name: Vec::new(),
+                caller: Caller::default(),
             };
             log.add(command, 2);
         }

@@ -3,12 +3,9 @@
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Mode, Shape};
 
-use crate::commands::own::{Ctx, Entry, Run};
+use crate::door::{Ctx, Entry, Run};
 
-/// The commands of this file.
-pub(crate) const ENTRIES: &[Entry] = &[MONITOR];
-
-const MONITOR: Entry = Entry {
+pub(super) const MONITOR: Entry = Entry {
     name: "monitor",
     summary: "Listens for all requests received by the server in real-time.",
     complexity: "",
@@ -26,9 +23,7 @@ fn monitor(ctx: &mut Ctx) -> CommandResult {
     if ctx.store.client.deny_blocking {
         return Err(CommandError::new("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
-    let host = &mut *ctx.host;
-    if !host.session().monitor {
-        host.start_monitoring();
+    if ctx.host.start_monitoring() {
         ctx.reply.ok();
     }
     Ok(())

@@ -3,11 +3,10 @@
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Shape, integer};
 
-use super::subcommand_error;
-use crate::commands::own::{Ctx, Entry, Run};
+use crate::door::{Ctx, Entry, Run};
 
 /// The family of SLOWLOG.
-pub(crate) const ENTRIES: &[Entry] = &[Entry {
+pub(super) const SLOWLOG: Entry = Entry {
     name: "slowlog",
     summary: "A container for slow log commands.",
     complexity: "Depends on subcommand.",
@@ -16,7 +15,7 @@ pub(crate) const ENTRIES: &[Entry] = &[Entry {
     arity: -2,
     subcommands: &[SLOWLOG_GET, SLOWLOG_HELP, SLOWLOG_LEN, SLOWLOG_RESET],
     ..Entry::DEFAULT
-}];
+};
 
 /// Entries that GET answers unless told otherwise.
 const COUNT_DEFAULT: usize = 10;
@@ -53,9 +52,9 @@ fn slowlog_get(ctx: &mut Ctx) -> CommandResult {
             Some(count) if count >= 0 => count as usize,
             _ => return Err(CommandError::new("ERR count should be greater than or equal to -1")),
         },
-        _ => return Err(subcommand_error(ctx.args)),
+        _ => return Err(wrong_subcommand(ctx.args)),
     };
-    let log = ctx.host.shared.observed.slow_log();
+    let log = ctx.host.observed().slow_log();
     ctx.reply.array(count.min(log.entries.len()));
     for command in log.entries.iter().take(count) {
         ctx.reply.array(6);
@@ -66,10 +65,14 @@ fn slowlog_get(ctx: &mut Ctx) -> CommandResult {
         for arg in &command.args {
             ctx.reply.bulk(arg);
         }
-        ctx.reply.bulk(command.peer.as_bytes());
-        ctx.reply.bulk(&command.name);
+        ctx.reply.bulk(command.caller.peer.as_bytes());
+        ctx.reply.bulk(&command.caller.name);
     }
     Ok(())
+}
+
+fn wrong_subcommand(args: &[&[u8]]) -> CommandError {
+    command::subcommand_error("ERR unknown subcommand or wrong number of arguments for '", args)
 }
 
 const SLOWLOG_LEN: Entry = Entry {
@@ -83,7 +86,7 @@ const SLOWLOG_LEN: Entry = Entry {
 };
 
 fn slowlog_len(ctx: &mut Ctx) -> CommandResult {
-    let len = ctx.host.shared.observed.slow_log().entries.len();
+    let len = ctx.host.observed().slow_log().entries.len();
     ctx.reply.int(len as i64);
     Ok(())
 }
@@ -100,7 +103,7 @@ const SLOWLOG_RESET: Entry = Entry {
 };
 
 fn slowlog_reset(ctx: &mut Ctx) -> CommandResult {
-    ctx.host.shared.observed.slow_log().entries.clear();
+    ctx.host.observed().slow_log().entries.clear();
     ctx.reply.ok();
     Ok(())
 }

@@ -6,16 +6,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use command::Flag::*;
-use command::{Command, CommandError, CommandId, CommandResult, Group, Shape, string};
-use settings::{LATENCY_MONITOR_THRESHOLD, SLOWLOG_LOG_SLOWER_THAN};
+use command::{Command, CommandError, CommandResult, Group, Shape, string};
 
-use crate::commands::own::{Ctx, Entry, Run};
-use crate::observe::latency_monitor::Series;
-use crate::observe::stats::{DURATION_BUCKETS, bucket_start_ns, duration_bucket};
-use crate::shared::Shared;
+use crate::door::{Ctx, Entry, Run};
+use crate::durations::Durations;
+use crate::latency_monitor::Series;
 
 /// The family of LATENCY.
-pub(crate) const ENTRIES: &[Entry] = &[Entry {
+pub(super) const LATENCY: Entry = Entry {
     name: "latency",
     summary: "A container for latency diagnostics commands.",
     complexity: "Depends on subcommand.",
@@ -32,7 +30,7 @@ pub(crate) const ENTRIES: &[Entry] = &[Entry {
         LATENCY_RESET,
     ],
     ..Entry::DEFAULT
-}];
+};
 
 const TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
 
@@ -58,8 +56,7 @@ const LATENCY_HISTOGRAM: Entry = Entry {
 };
 
 fn latency_histogram(ctx: &mut Ctx) -> CommandResult {
-    let shared = ctx.host.shared;
-    let table = &shared.table;
+    let (observed, table) = (ctx.host.observed(), ctx.store.tx.table);
     let mut commands: Vec<&Command> = Vec::new();
     match &ctx.args[2..] {
         [] => commands.extend(table.all_with_protocol()),
@@ -73,7 +70,7 @@ fn latency_histogram(ctx: &mut Ctx) -> CommandResult {
     let map = ctx.reply.deferred();
     let mut count = 0;
     for command in commands {
-        let durations = Durations::of(shared, command.id);
+        let durations = Durations::of(observed, command.id);
         if durations.calls == 0 {
             continue;
         }
@@ -94,56 +91,6 @@ fn latency_histogram(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// How often a command took how long, on all threads.
-pub(super) struct Durations {
-    pub(super) calls: u64,
-    buckets: [u64; DURATION_BUCKETS],
-}
-
-impl Durations {
-    pub(super) fn of(shared: &Shared, id: CommandId) -> Durations {
-        let mut buckets = [0; DURATION_BUCKETS];
-        if shared.sum(|stats| &stats.command(id).calls) > 0 {
-            buckets = std::array::from_fn(|bucket| shared.sum(|stats| stats.command(id).calls_in(bucket)));
-        }
-        Durations { calls: buckets.iter().sum(), buckets }
-    }
-
-    /// Numbers of calls of up to 1, 2, 4 … microseconds, where there are more than in the step before. The steps are
-    /// powers of two in nanoseconds from 1024 on, named as Redis' histogram of two digits names them.
-    fn cumulative_us(&self) -> Vec<(u64, u64)> {
-        let mut steps = Vec::new();
-        let mut before = 0;
-        for log2 in 10..u64::BITS {
-            let below = duration_bucket(1 << log2);
-            let is_last = below == DURATION_BUCKETS - 1;
-            let calls = self.buckets[..if is_last { DURATION_BUCKETS } else { below }].iter().sum();
-            if calls > before {
-                steps.push((((1_u64 << log2) + (1 << (log2 - 7)) - 1) / 1000, calls));
-                before = calls;
-            }
-            if is_last {
-                break;
-            }
-        }
-        steps
-    }
-
-    /// The duration in microseconds that `percent` of the calls did not exceed, as near as the buckets tell.
-    pub(super) fn percentile_us(&self, percent: f64) -> f64 {
-        let wanted = self.calls as f64 * percent / 100.0;
-        let mut below = 0.0;
-        for (bucket, &calls) in self.buckets.iter().enumerate().filter(|(_, calls)| **calls > 0) {
-            if below + calls as f64 >= wanted {
-                let (start, end) = (bucket_start_ns(bucket) as f64, bucket_start_ns(bucket + 1) as f64);
-                return (start + (end - start) * (wanted - below) / calls as f64) / 1000.0;
-            }
-            below += calls as f64;
-        }
-        0.0
-    }
-}
-
 const LATENCY_LATEST: Entry = Entry {
     name: "latest",
     summary: "Returns the latest latency samples for all events.",
@@ -154,7 +101,7 @@ const LATENCY_LATEST: Entry = Entry {
 };
 
 fn latency_latest(ctx: &mut Ctx) -> CommandResult {
-    let events = ctx.host.shared.observed.latency.events();
+    let events = ctx.host.observed().latency.events();
     ctx.reply.array(events.len());
     for (event, series) in &*events {
         let latest = series.latest();
@@ -178,7 +125,7 @@ const LATENCY_HISTORY: Entry = Entry {
 };
 
 fn latency_history(ctx: &mut Ctx) -> CommandResult {
-    let events = ctx.host.shared.observed.latency.events();
+    let events = ctx.host.observed().latency.events();
     let samples = find(&events, ctx.args[2]).map(|(_, series)| &series.samples);
     ctx.reply.array(samples.map_or(0, VecDeque::len));
     for sample in samples.into_iter().flatten() {
@@ -205,12 +152,12 @@ const LATENCY_GRAPH: Entry = Entry {
 };
 
 fn latency_graph(ctx: &mut Ctx) -> CommandResult {
-    let host = &mut *ctx.host;
-    let events = host.shared.observed.latency.events();
+    let now_seconds = ctx.host.now_us() / 1_000_000;
+    let events = ctx.host.observed().latency.events();
     let Some((event, series)) = find(&events, ctx.args[2]) else {
         return Err(CommandError::quoting("ERR No samples available for event '", ctx.args[2], "'"));
     };
-    let graph = series.graph(event, host.driver.clock().now_ms() / 1000);
+    let graph = series.graph(event, now_seconds);
     ctx.reply.verbatim("txt", graph.as_bytes());
     Ok(())
 }
@@ -227,7 +174,7 @@ const LATENCY_RESET: Entry = Entry {
 };
 
 fn latency_reset(ctx: &mut Ctx) -> CommandResult {
-    let mut events = ctx.host.shared.observed.latency.events();
+    let mut events = ctx.host.observed().latency.events();
     let before = events.len();
     let is_reset = |event: &str| ctx.args.len() == 2 || ctx.args[2..].contains(&event.as_bytes());
     events.retain(|event, _| !is_reset(event));
@@ -249,12 +196,11 @@ const DOCTOR_IS_OFF: &str = "I'm sorry, Dave, I can't do that. Latency monitorin
 const DOCTOR_IS_CONTENT: &str = "Nothing took longer than latency-monitor-threshold so far.\n";
 
 fn latency_doctor(ctx: &mut Ctx) -> CommandResult {
-    let host = &mut *ctx.host;
-    let (settings, events) = (&host.shared.settings, host.shared.observed.latency.events());
-    let now_seconds = host.driver.clock().now_ms() / 1000;
-    let threshold_ms = settings.number(LATENCY_MONITOR_THRESHOLD);
-    let mut report = match (events.is_empty(), threshold_ms) {
-        (true, 0) => DOCTOR_IS_OFF.to_owned(),
+    let now_seconds = ctx.host.now_us() / 1_000_000;
+    let host = &*ctx.host;
+    let (settings, events) = (host.observed().settings.all(), host.observed().latency.events());
+    let mut report = match (events.is_empty(), settings.latency_threshold_ms) {
+        (true, None) => DOCTOR_IS_OFF.to_owned(),
         (true, _) => DOCTOR_IS_CONTENT.to_owned(),
         (false, _) => "What took longer than latency-monitor-threshold:\n\n".to_owned(),
     };
@@ -272,8 +218,8 @@ fn latency_doctor(ctx: &mut Ctx) -> CommandResult {
     }
     if events.keys().any(|event| event.ends_with("command")) {
         report.push_str("\n- SLOWLOG GET shows which commands those were.\n");
-        let slow_us = settings.number(SLOWLOG_LOG_SLOWER_THAN);
-        if slow_us < 0 || slow_us / 1000 > threshold_ms {
+        let threshold_ms = settings.latency_threshold_ms.unwrap_or(0);
+        if settings.slow_us.is_none_or(|slow_us| slow_us / 1000 > threshold_ms) {
             report.push_str("- It misses some: slowlog-log-slower-than is above the threshold.\n");
         }
     }
@@ -303,42 +249,4 @@ fn latency_help(ctx: &mut Ctx) -> CommandResult {
             "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
             "    If no commands are specified then all histograms are replied.",
     ])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn durations(ns: &[u64]) -> Durations {
-        let mut buckets = [0; DURATION_BUCKETS];
-        ns.iter().for_each(|ns| buckets[duration_bucket(*ns)] += 1);
-        Durations { calls: ns.len() as u64, buckets }
-    }
-
-    #[test]
-    fn steps_are_named_as_in_redis() {
-        let steps = durations(&[500, 900, 1500, 20_000, 40_000, 1_000_000, u64::MAX]).cumulative_us();
-        assert_eq!(steps[..5], [(1, 2), (2, 3), (33, 4), (66, 5), (1056, 6)]);
-        assert_eq!(steps[5].1, 7);
-    }
-
-    #[test]
-    fn percentiles_lie_in_the_right_bucket() {
-        let durations = durations(&[1000, 1000, 1000, 100_000]);
-        assert!((0.992..1.024).contains(&durations.percentile_us(50.0)));
-        assert!((98.304..102.4).contains(&durations.percentile_us(99.0)));
-    }
-
-    #[test]
-    fn percentiles_are_near_the_real_ones() {
-        // Durations spread evenly over their logarithm, from 100 ns to a second.
-        let all: Vec<u64> =
-            (0..7_000).map(|step| 10_f64.powf(2.0 + f64::from(step) / 1_000.0) as u64).collect();
-        let durations = durations(&all);
-        for percent in [1.0, 10.0, 50.0, 90.0, 99.0, 99.9] {
-            let real_us = all[(all.len() as f64 * percent / 100.0) as usize - 1] as f64 / 1000.0;
-            let shown_us = durations.percentile_us(percent);
-            assert!((shown_us / real_us - 1.0).abs() < 0.03, "p{percent}: {shown_us} for {real_us}");
-        }
-    }
 }

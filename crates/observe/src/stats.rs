@@ -11,45 +11,45 @@ use command::CommandId;
 
 /// A number that one thread writes.
 #[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
+pub struct Counter(AtomicU64);
 
 impl Counter {
     /// Adds; only the owning thread may.
     #[inline]
-    pub(crate) fn add(&self, number: u64) {
+    pub fn add(&self, number: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(number), Ordering::Relaxed);
     }
 
     /// Subtracts; only the owning thread may.
     #[inline]
-    pub(crate) fn sub(&self, number: u64) {
+    pub fn sub(&self, number: u64) {
         self.add(number.wrapping_neg());
     }
 
     /// Makes it a number that is none of whole ones.
-    pub(crate) fn set_f64(&self, number: f64) {
+    pub fn set_f64(&self, number: f64) {
         self.set(number.to_bits());
     }
 
     /// What [`set_f64`](Self::set_f64) made it.
-    pub(crate) fn get_f64(&self) -> f64 {
+    pub fn get_f64(&self) -> f64 {
         f64::from_bits(self.get())
     }
 
     /// What it is now.
-    pub(crate) fn get(&self) -> u64 {
+    pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Makes it another number.
-    pub(crate) fn set(&self, number: u64) {
+    pub fn set(&self, number: u64) {
         self.0.store(number, Ordering::Relaxed);
     }
 }
 
 /// How a command came to its shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum EntryType {
+pub enum EntryType {
     /// It needed none.
     None,
     /// Entered by the home thread.
@@ -65,7 +65,7 @@ pub(crate) enum EntryType {
 }
 
 /// Widths that the histogram tells apart: 1, 2, 3–4, 5–8 … shards.
-pub(crate) const WIDTH_BUCKETS: usize = 13;
+pub const WIDTH_BUCKETS: usize = 13;
 
 /// Each doubling of a duration has 2 to this power of buckets: a percentile is off by 6 % at most.
 const STEPS_LOG2: u32 = 4;
@@ -99,11 +99,15 @@ pub(crate) fn bucket_start_ns(bucket: usize) -> u64 {
 
 /// Counters of one command.
 #[derive(Debug, Default)]
-pub(crate) struct CommandStats {
-    pub(crate) calls: Counter,
-    pub(crate) ns: Counter,
-    pub(crate) rejected: Counter,
-    pub(crate) failed: Counter,
+pub struct CommandStats {
+    /// Those that ran, failed ones included.
+    pub calls: Counter,
+    /// What they took in all.
+    pub ns: Counter,
+    /// Those that were refused before they ran.
+    pub rejected: Counter,
+    /// Those that answered an error.
+    pub failed: Counter,
     /// Calls by duration, made with the first: most commands are never called.
     durations: OnceLock<Box<Histogram>>,
 }
@@ -114,7 +118,7 @@ type Histogram = [Counter; DURATION_BUCKETS];
 impl CommandStats {
     /// The counter of calls of such a duration; only the owning thread may call this.
     #[inline]
-    pub(crate) fn duration_of(&self, ns: u64) -> &Counter {
+    pub fn duration_of(&self, ns: u64) -> &Counter {
         let histogram = match self.durations.get() {
             Some(histogram) => histogram,
             None => self.histogram(),
@@ -149,23 +153,25 @@ const ERROR_CODES_MAX: usize = 128;
 
 /// Error replies by their code word.
 #[derive(Debug)]
-pub(crate) struct ErrorCounts {
+pub struct ErrorCounts {
     len: AtomicUsize,
     codes: [OnceLock<Box<str>>; ERROR_CODES_MAX],
     counts: [Counter; ERROR_CODES_MAX],
 }
 
-impl ErrorCounts {
-    fn new() -> Self {
+impl Default for ErrorCounts {
+    fn default() -> Self {
         ErrorCounts {
             len: AtomicUsize::new(0),
             codes: [const { OnceLock::new() }; ERROR_CODES_MAX],
             counts: std::array::from_fn(|_| Counter::default()),
         }
     }
+}
 
+impl ErrorCounts {
     /// Adds; only the owning thread may.
-    pub(crate) fn add(&self, code: &str, number: u64) {
+    pub fn add(&self, code: &str, number: u64) {
         if let Some(counter) = self.counter(code) {
             counter.add(number);
         }
@@ -185,7 +191,7 @@ impl ErrorCounts {
     }
 
     /// Every code word with its number.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         let len = self.len.load(Ordering::Acquire);
         let counts = self.codes[..len].iter().zip(&self.counts);
         counts.filter_map(|(code, count)| Some((&**code.get()?, count.get())))
@@ -193,104 +199,94 @@ impl ErrorCounts {
 }
 
 /// Counters of one thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct ThreadStats {
-    pub(crate) entries: [Counter; 6],
-    pub(crate) commands_processed: Counter,
-    pub(crate) widths: [Counter; WIDTH_BUCKETS],
-    pub(crate) delegated: Counter,
-    pub(crate) retries: Counter,
+pub struct ThreadStats {
+    /// Commands by [`EntryType`].
+    pub entries: [Counter; 6],
+    /// Commands that ran.
+    pub commands_processed: Counter,
+    /// Entries by the number of their shards.
+    pub widths: [Counter; WIDTH_BUCKETS],
+    /// Commands that ran here for clients of other threads.
+    pub delegated: Counter,
+    /// Transactions that could not have their shards.
+    pub retries: Counter,
     /// Shards that scripts lent to others while they waited.
-    pub(crate) lent: Counter,
+    pub lent: Counter,
     /// Commands held back because a snapshot was being saved.
-    pub(crate) held_back: Counter,
+    pub held_back: Counter,
     /// Turns that began with a shard kept from before, because its backlog was long.
-    pub(crate) kept: Counter,
+    pub kept: Counter,
+    /// Connections that get a line for every command, just now.
+    pub monitors: Counter,
     /// How many there are just now: this and what is of the Lua states are no sums since the start.
-    pub(crate) blocked_clients: Counter,
+    pub blocked_clients: Counter,
     /// Those of them whose wait ends by itself.
-    pub(crate) clients_with_timeout: Counter,
+    pub clients_with_timeout: Counter,
     /// The largest buffers that a client had in the last seconds.
-    pub(crate) recent_input_bytes_max: Counter,
-    pub(crate) recent_output_bytes_max: Counter,
+    pub recent_input_bytes_max: Counter,
+    /// The same of what is sent.
+    pub recent_output_bytes_max: Counter,
     /// Of the keys with an expiry that background expiry looks at: how many had expired, and how many there were. Both
     /// are `f64`s, which forget what was long ago.
-    pub(crate) stale_keys: Counter,
-    pub(crate) sampled_keys: Counter,
+    pub stale_keys: Counter,
+    /// See above.
+    pub sampled_keys: Counter,
     /// As it is now: large values and databases that are left to be freed.
-    pub(crate) garbage: Counter,
+    pub garbage: Counter,
     /// The same: what its clients take, and the largest of them.
-    pub(crate) client_bytes: Counter,
-    pub(crate) largest_client_bytes: Counter,
-    pub(crate) evicted_clients: Counter,
+    pub client_bytes: Counter,
+    /// See above.
+    pub largest_client_bytes: Counter,
+    /// Clients that were closed to make room.
+    pub evicted_clients: Counter,
     /// Large values, and keys of flushed databases, that were freed later than they went.
-    pub(crate) lazily_freed: Counter,
+    pub lazily_freed: Counter,
     /// The part of its time, in percent, that defragmentation gets just now: no sum either.
-    pub(crate) defrag_percent: Counter,
+    pub defrag_percent: Counter,
     /// Blocks of memory that defragmentation moved and did not, and keys with such blocks and without.
-    pub(crate) defrag_hits: Counter,
-    pub(crate) defrag_misses: Counter,
-    pub(crate) defrag_key_hits: Counter,
-    pub(crate) defrag_key_misses: Counter,
-    pub(crate) connections_received: Counter,
-    pub(crate) rejected_connections: Counter,
-    pub(crate) net_input_bytes: Counter,
-    pub(crate) net_output_bytes: Counter,
-    pub(crate) reads_processed: Counter,
+    pub defrag_hits: Counter,
+    /// See above.
+    pub defrag_misses: Counter,
+    /// See above.
+    pub defrag_key_hits: Counter,
+    /// See above.
+    pub defrag_key_misses: Counter,
+    /// Connections that were taken.
+    pub connections_received: Counter,
+    /// Connections that were sent away.
+    pub rejected_connections: Counter,
+    /// What clients sent.
+    pub net_input_bytes: Counter,
+    /// What was answered.
+    pub net_output_bytes: Counter,
+    /// Times that something came.
+    pub reads_processed: Counter,
     /// Times that something was sent.
-    pub(crate) writes_processed: Counter,
-    pub(crate) error_replies: Counter,
-    pub(crate) errors: ErrorCounts,
-    /// What clients were not allowed to do, by [`Reason`](acl::Reason); never reset.
-    pub(crate) denied: [Counter; 4],
-    pub(crate) commands: Box<[CommandStats]>,
+    pub writes_processed: Counter,
+    /// All error replies.
+    pub error_replies: Counter,
+    /// The same by their code words.
+    pub errors: ErrorCounts,
+    /// What clients were not allowed to do, by the reason's number; never reset.
+    pub denied: [Counter; 4],
+    /// Of each command, by its number.
+    pub commands: Box<[CommandStats]>,
 }
 
 impl ThreadStats {
     /// All zero, for a table of `command_count` commands.
-    pub(crate) fn new(command_count: usize) -> Self {
+    pub fn new(command_count: usize) -> Self {
         ThreadStats {
-            entries: Default::default(),
-            commands_processed: Counter::default(),
-            widths: Default::default(),
-            delegated: Counter::default(),
-            retries: Counter::default(),
-            lent: Counter::default(),
-            held_back: Counter::default(),
-            kept: Counter::default(),
-            blocked_clients: Counter::default(),
-            clients_with_timeout: Counter::default(),
-            recent_input_bytes_max: Counter::default(),
-            recent_output_bytes_max: Counter::default(),
-            stale_keys: Counter::default(),
-            sampled_keys: Counter::default(),
-            garbage: Counter::default(),
-            client_bytes: Counter::default(),
-            largest_client_bytes: Counter::default(),
-            evicted_clients: Counter::default(),
-            lazily_freed: Counter::default(),
-            defrag_percent: Counter::default(),
-            defrag_hits: Counter::default(),
-            defrag_misses: Counter::default(),
-            defrag_key_hits: Counter::default(),
-            defrag_key_misses: Counter::default(),
-            connections_received: Counter::default(),
-            rejected_connections: Counter::default(),
-            net_input_bytes: Counter::default(),
-            net_output_bytes: Counter::default(),
-            reads_processed: Counter::default(),
-            writes_processed: Counter::default(),
-            error_replies: Counter::default(),
-            errors: ErrorCounts::new(),
-            denied: Default::default(),
             commands: (0..command_count).map(|_| CommandStats::default()).collect(),
+            ..ThreadStats::default()
         }
     }
 
     /// Counts an entry of `width` shards.
     #[inline]
-    pub(crate) fn count_entry(&self, entry_type: EntryType, width: usize) {
+    pub fn count_entry(&self, entry_type: EntryType, width: usize) {
         self.entries[entry_type as usize].add(1);
         if width > 0 {
             self.widths[(width.next_power_of_two().trailing_zeros() as usize).min(WIDTH_BUCKETS - 1)].add(1);
@@ -299,26 +295,26 @@ impl ThreadStats {
 
     /// Counts what was read from a client and written to it.
     #[inline]
-    pub(crate) fn count_io(&self, input_bytes: usize, output_bytes: usize) {
+    pub fn count_io(&self, input_bytes: usize, output_bytes: usize) {
         self.reads_processed.add(1);
         self.net_input_bytes.add(input_bytes as u64);
         self.net_output_bytes.add(output_bytes as u64);
     }
 
     /// Counts an error reply by its code word.
-    pub(crate) fn count_error(&self, code: &str) {
+    pub fn count_error(&self, code: &str) {
         self.count_errors(code, 1);
     }
 
     /// Counts so many error replies with this code word.
-    pub(crate) fn count_errors(&self, code: &str, count: u64) {
+    pub fn count_errors(&self, code: &str, count: u64) {
         self.error_replies.add(count);
         self.errors.add(code, count);
     }
 
     /// Counters of one command.
     #[inline]
-    pub(crate) fn command(&self, id: CommandId) -> &CommandStats {
+    pub fn command(&self, id: CommandId) -> &CommandStats {
         &self.commands[usize::from(id.0)]
     }
 
@@ -373,7 +369,7 @@ mod tests {
 
     #[test]
     fn errors_are_counted_by_code_and_bounded() {
-        let errors = ErrorCounts::new();
+        let errors = ErrorCounts::default();
         for number in 0..200 {
             errors.add(&format!("CODE{number}"), 1);
         }

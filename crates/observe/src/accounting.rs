@@ -1,0 +1,223 @@
+//! What a thread counts and notes of each command that it runs: statistics, slow log, latency monitor.
+//!
+//! Not here: who the client is, which is asked for only if its command was slow.
+
+use command::{Blocked, Command, CommandError, CommandId, Flag, Outcome, Table};
+use proactor::Clock;
+use resp::{Mark, Output};
+
+use crate::observed::Observed;
+use crate::slow_log::{SlowCommand, shortened};
+use crate::stats::ThreadStats;
+
+/// The accounts of one thread.
+#[derive(Debug)]
+pub struct Accounting {
+    stats: &'static ThreadStats,
+    observed: &'static Observed,
+    /// The clock's ticks when the last command ended, or the serving of a client began: there the next command begins.
+    lap: u64,
+}
+
+/// A command that was called.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// Which.
+    pub command: &'a Command,
+    /// Its arguments, the name first.
+    pub args: &'a [&'a [u8]],
+    /// The clock's ticks when it began.
+    pub started: u64,
+    /// Where its reply begins in `out`.
+    pub mark: Mark,
+    /// Its reply, behind others.
+    pub out: &'a Output,
+}
+
+/// Whose command it was, as the slow log shows it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Caller {
+    /// The address.
+    pub peer: String,
+    /// What it calls itself.
+    pub name: Vec<u8>,
+}
+
+impl Accounting {
+    /// For a thread with these counters.
+    pub fn new(stats: &'static ThreadStats, observed: &'static Observed) -> Accounting {
+        Accounting { stats, observed, lap: 0 }
+    }
+
+    /// The thread's counters.
+    #[inline]
+    pub fn stats(&self) -> &'static ThreadStats {
+        self.stats
+    }
+
+    /// The next command begins now.
+    #[inline]
+    pub fn begin_lap(&mut self, clock: &Clock) {
+        self.lap = clock.ticks();
+    }
+
+    /// When the next command begins, or has begun, in ticks of the clock.
+    #[inline]
+    pub fn lap(&self) -> u64 {
+        self.lap
+    }
+
+    /// Notes an event that took so long for the latency monitor.
+    pub fn note_event(&self, event: &'static str, ns: u64, clock: &Clock) {
+        if ns >= self.observed.settings.noteworthy_ns() && self.observed.settings.all().is_slow_event(ns) {
+            self.observed.latency.note(event, ns, clock);
+        }
+    }
+
+    /// Counts a command that was refused before it ran.
+    pub fn count_rejection(&self, command: Option<CommandId>, error: &CommandError) {
+        if let Some(id) = command {
+            self.stats.command(id).rejected.add(1);
+        }
+        self.stats.count_error(&error.code());
+    }
+
+    /// Counts a script or function that answered errors: the code words of those that were not counted when a command
+    /// failed, and how many there are of each.
+    #[cold]
+    pub fn count_errors_of_script<'a>(
+        &self,
+        command: CommandId,
+        errors: impl IntoIterator<Item = (&'a [u8], u64)>,
+    ) {
+        self.stats.command(command).failed.add(1);
+        for (code, count) in errors {
+            self.stats.count_errors(&String::from_utf8_lossy(code), count);
+        }
+    }
+
+    /// Counts an error with which the wait of a blocking command ended.
+    #[cold]
+    pub fn count_failed_wait(&self, command: Option<CommandId>, error: &CommandError) {
+        if let Some(id) = command {
+            self.stats.command(id).failed.add(1);
+        }
+        self.stats.count_error(&error.code());
+    }
+
+    /// Counts a command that ran until now, unless it will run again. Only if it was slow `caller` is asked whose it is.
+    #[inline]
+    pub fn count(
+        &mut self,
+        call: &Call,
+        outcome: &mut Outcome,
+        clock: &Clock,
+        caller: impl FnOnce() -> Caller,
+    ) {
+        if let Outcome::Again(_) = outcome {
+            return;
+        }
+        let ended = clock.ticks();
+        let ns = clock.ticks_to_ns(call.started, ended);
+        self.lap = ended;
+        let stats = self.stats.command(call.command.id);
+        self.stats.commands_processed.add(1);
+        stats.calls.add(1);
+        stats.ns.add(ns);
+        let settings = &self.observed.settings;
+        if settings.tracks_durations() {
+            stats.duration_of(ns).add(1);
+        }
+        if let Outcome::Failed = outcome {
+            stats.failed.add(1);
+            self.stats.count_error(&error_code(call.out, call.mark));
+        }
+        if ns >= settings.noteworthy_ns() {
+            self.note(call, outcome, ns, clock, caller);
+        }
+        if let Outcome::Blocked(blocked) = outcome {
+            blocked.ran_ns = ns;
+        }
+    }
+
+    /// Counts a command that waited and is over now, however its wait ended: it belongs into the slow log if it ran for
+    /// long, as its client said it. `caller` is `None` if the client is gone.
+    #[inline]
+    pub fn note_unblocked(
+        &self,
+        blocked: &Blocked,
+        table: &Table,
+        clock: &Clock,
+        caller: impl FnOnce() -> Option<Caller>,
+    ) {
+        if blocked.ran_ns >= self.observed.settings.noteworthy_ns() {
+            self.note_slow_wait(blocked, table, clock, caller);
+        }
+    }
+
+    #[cold]
+    fn note_slow_wait(
+        &self,
+        blocked: &Blocked,
+        table: &Table,
+        clock: &Clock,
+        caller: impl FnOnce() -> Option<Caller>,
+    ) {
+        let settings = self.observed.settings.all();
+        if !settings.is_slow_command(blocked.ran_ns) {
+            return;
+        }
+        let args = blocked.said.as_ref().unwrap_or(&blocked.waiter.wait.args).slices();
+        if let Ok(command) = table.resolve(&args)
+            && let Some(caller) = caller()
+        {
+            self.log_slow(command, &args, caller, blocked.ran_ns, clock, settings.slow_log_len_max);
+        }
+    }
+
+    /// Notes a command that took long enough for the slow log or the latency monitor.
+    #[cold]
+    fn note(&self, call: &Call, outcome: &Outcome, ns: u64, clock: &Clock, caller: impl FnOnce() -> Caller) {
+        let settings = self.observed.settings.all();
+        // One that waits is not over.
+        let is_over = !matches!(outcome, Outcome::Blocked(_));
+        if is_over && settings.is_slow_command(ns) {
+            self.log_slow(call.command, call.args, caller(), ns, clock, settings.slow_log_len_max);
+        }
+        if settings.is_slow_event(ns) {
+            let event = if call.command.has(Flag::Fast) { "fast-command" } else { "command" };
+            self.observed.latency.note(event, ns, clock);
+        }
+    }
+
+    fn log_slow(
+        &self,
+        command: &Command,
+        args: &[&[u8]],
+        caller: Caller,
+        ns: u64,
+        clock: &Clock,
+        len_max: usize,
+    ) {
+        if command.has(Flag::SkipSlowlog) {
+            return;
+        }
+        let command = SlowCommand {
+            id: 0,
+            unix_seconds: clock.now_ms() / 1000,
+            duration_us: ns / 1000,
+            args: shortened(&command.without_secrets(args)),
+            caller,
+        };
+        self.observed.slow_log().add(command, len_max);
+    }
+}
+
+/// The code word of the error that was written from `mark` on.
+#[cold]
+fn error_code(out: &Output, mark: Mark) -> String {
+    let text = out.slices_since(mark).next().unwrap_or_default();
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let word = text.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default();
+    String::from_utf8_lossy(word).into_owned()
+}

@@ -1,0 +1,26 @@
+//! What the commands of this crate need of the thread that runs them.
+
+use command::HostFn;
+
+use crate::observed::Observed;
+
+/// A thread that runs a command of this crate.
+pub trait Door {
+    /// What was observed on all threads.
+    fn observed(&self) -> &Observed;
+
+    /// What time it is, in microseconds since 1970.
+    fn now_us(&mut self) -> u64;
+
+    /// From here on the client whose command runs is shown every command; false if it was before.
+    fn start_monitoring(&mut self) -> bool;
+}
+
+/// A call of a command of this crate.
+pub type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+/// The function of a command of this crate.
+pub type Function = HostFn<dyn Door>;
+/// The declaration of a command of this crate.
+pub type Entry = command::Entry<Function>;
+/// What runs a command of this crate.
+pub(crate) type Run = command::Run<Function>;

@@ -1,0 +1,98 @@
+//! How long the calls of a command took, over all threads: steps and percentiles.
+//!
+//! Not here: the buckets, and who counts in them (`stats.rs`).
+
+use command::CommandId;
+
+use crate::observed::Observed;
+use crate::stats::{DURATION_BUCKETS, bucket_start_ns, duration_bucket};
+
+/// How often a command took how long, on all threads.
+pub struct Durations {
+    /// All of them.
+    pub calls: u64,
+    buckets: [u64; DURATION_BUCKETS],
+}
+
+impl Durations {
+    /// Those of one command since the last reset.
+    pub fn of(observed: &Observed, id: CommandId) -> Durations {
+        let mut buckets = [0; DURATION_BUCKETS];
+        if observed.sum(|stats| &stats.command(id).calls) > 0 {
+            buckets = std::array::from_fn(|bucket| observed.sum(|stats| stats.command(id).calls_in(bucket)));
+        }
+        Durations { calls: buckets.iter().sum(), buckets }
+    }
+
+    /// Numbers of calls of up to 1, 2, 4 … microseconds, where there are more than in the step before. The steps are
+    /// powers of two in nanoseconds from 1024 on, named as Redis' histogram of two digits names them.
+    pub(crate) fn cumulative_us(&self) -> Vec<(u64, u64)> {
+        let mut steps = Vec::new();
+        let mut before = 0;
+        for log2 in 10..u64::BITS {
+            let below = duration_bucket(1 << log2);
+            let is_last = below == DURATION_BUCKETS - 1;
+            let calls = self.buckets[..if is_last { DURATION_BUCKETS } else { below }].iter().sum();
+            if calls > before {
+                steps.push((((1_u64 << log2) + (1 << (log2 - 7)) - 1) / 1000, calls));
+                before = calls;
+            }
+            if is_last {
+                break;
+            }
+        }
+        steps
+    }
+
+    /// The duration in microseconds that `percent` of the calls did not exceed, as near as the buckets tell.
+    pub fn percentile_us(&self, percent: f64) -> f64 {
+        let wanted = self.calls as f64 * percent / 100.0;
+        let mut below = 0.0;
+        for (bucket, &calls) in self.buckets.iter().enumerate().filter(|(_, calls)| **calls > 0) {
+            if below + calls as f64 >= wanted {
+                let (start, end) = (bucket_start_ns(bucket) as f64, bucket_start_ns(bucket + 1) as f64);
+                return (start + (end - start) * (wanted - below) / calls as f64) / 1000.0;
+            }
+            below += calls as f64;
+        }
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn durations(ns: &[u64]) -> Durations {
+        let mut buckets = [0; DURATION_BUCKETS];
+        ns.iter().for_each(|ns| buckets[duration_bucket(*ns)] += 1);
+        Durations { calls: ns.len() as u64, buckets }
+    }
+
+    #[test]
+    fn steps_are_named_as_in_redis() {
+        let steps = durations(&[500, 900, 1500, 20_000, 40_000, 1_000_000, u64::MAX]).cumulative_us();
+        assert_eq!(steps[..5], [(1, 2), (2, 3), (33, 4), (66, 5), (1056, 6)]);
+        assert_eq!(steps[5].1, 7);
+    }
+
+    #[test]
+    fn percentiles_lie_in_the_right_bucket() {
+        let durations = durations(&[1000, 1000, 1000, 100_000]);
+        assert!((0.992..1.024).contains(&durations.percentile_us(50.0)));
+        assert!((98.304..102.4).contains(&durations.percentile_us(99.0)));
+    }
+
+    #[test]
+    fn percentiles_are_near_the_real_ones() {
+        // Durations spread evenly over their logarithm, from 100 ns to a second.
+        let all: Vec<u64> =
+            (0..7_000).map(|step| 10_f64.powf(2.0 + f64::from(step) / 1_000.0) as u64).collect();
+        let durations = durations(&all);
+        for percent in [1.0, 10.0, 50.0, 90.0, 99.0, 99.9] {
+            let real_us = all[(all.len() as f64 * percent / 100.0) as usize - 1] as f64 / 1000.0;
+            let shown_us = durations.percentile_us(percent);
+            assert!((shown_us / real_us - 1.0).abs() < 0.03, "p{percent}: {shown_us} for {real_us}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What can be seen of a running server: counters, the slow log, latencies, and connections that see every command.
+//!
+//! ```text
+//!   each thread   Accounting ──▶ ThreadStats   counters that it alone writes
+//!                 Monitors                      connections that see every command
+//!   all threads   Observed     sums of the counters since the last reset, rates, peak, slow log, latency monitor
+//! ```
+//!
+//! Invariant: a command that is neither slow nor failed costs plain loads and stores in its thread's counters, and reads
+//! what the settings say in two words.
+//!
+//! Not here: sockets, and the messages between threads.
+
+#![forbid(unsafe_code)]
+
+mod accounting;
+mod commands;
+mod door;
+mod durations;
+mod latency_monitor;
+mod monitors;
+mod observed;
+mod peaks;
+mod settings;
+mod slow_log;
+mod stats;
+
+pub use accounting::{Accounting, Call, Caller};
+pub use commands::ENTRIES;
+pub use door::{Ctx, Door, Entry, Function};
+pub use durations::Durations;
+pub use monitors::{Monitors, Source, line};
+pub use observed::{Observed, Rate};
+pub use peaks::RecentPeaks;
+pub use settings::Settings;
+pub use stats::{CommandStats, Counter, EntryType, ErrorCounts, ThreadStats, WIDTH_BUCKETS};

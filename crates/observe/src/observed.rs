@@ -1,0 +1,250 @@
+//! What operators look at: the threads' counters and their sums, rates, the peak of memory, the slow log, slow events.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use command::Shards;
+use keyspace::Figure;
+use shard::Figures;
+
+use crate::latency_monitor::LatencyMonitor;
+use crate::settings::{Current, Settings};
+use crate::slow_log::SlowLog;
+use crate::stats::{Counter, ThreadStats};
+
+/// Samples over which a rate is taken, one every tenth of a second or so.
+const SAMPLES: usize = 16;
+
+/// Shown by `INFO`, `SLOWLOG` and `LATENCY`.
+#[derive(Debug)]
+pub struct Observed {
+    /// What is noted.
+    pub(crate) settings: Current,
+    /// Connections that get a line for every command.
+    monitor_count: AtomicUsize,
+    /// What each thread counts.
+    threads: Box<[ThreadStats]>,
+    /// Sums at the last `CONFIG RESETSTAT`; nobody counts in it.
+    reset: ThreadStats,
+    /// The same of the shards.
+    reset_shards: Figures,
+    peak_bytes: AtomicU64,
+    /// What was allocated when the server began to serve.
+    startup_bytes: AtomicU64,
+    rates: Mutex<Rates>,
+    slow_log: Mutex<SlowLog>,
+    pub(crate) latency: LatencyMonitor,
+}
+
+/// How much happens in a second.
+#[derive(Debug, Default)]
+struct Rates {
+    last_ms: u64,
+    last: [u64; 3],
+    samples: [[u64; 3]; SAMPLES],
+    next: usize,
+}
+
+/// Per second: commands, bytes in, bytes out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rate {
+    /// Commands that ran.
+    pub commands: u64,
+    /// What clients sent.
+    pub input_bytes: u64,
+    /// What was answered.
+    pub output_bytes: u64,
+}
+
+impl Observed {
+    /// Nothing seen yet of so many threads, which run so many commands.
+    pub fn new(thread_count: usize, command_count: usize, settings: Settings) -> Observed {
+        Observed {
+            settings: Current::new(settings),
+            monitor_count: AtomicUsize::new(0),
+            threads: (0..thread_count).map(|_| ThreadStats::new(command_count)).collect(),
+            reset: ThreadStats::new(command_count),
+            reset_shards: Figures::default(),
+            peak_bytes: AtomicU64::new(0),
+            startup_bytes: AtomicU64::new(0),
+            rates: Mutex::default(),
+            slow_log: Mutex::default(),
+            latency: LatencyMonitor::default(),
+        }
+    }
+
+    /// The settings have changed to what `read` returns; it is called while no other change is under way.
+    pub fn configure(&self, read: impl FnOnce() -> Settings) {
+        self.settings.change(read);
+    }
+
+    /// The counters of each thread, in the order of their numbers.
+    pub fn threads(&self) -> &[ThreadStats] {
+        &self.threads
+    }
+
+    /// Connections that get a line for every command.
+    #[inline]
+    pub(crate) fn monitor_count(&self) -> usize {
+        self.monitor_count.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_monitor(&self) {
+        self.monitor_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove_monitor(&self) {
+        self.monitor_count.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The slow log. The lock is taken by commands that were slow and by those that look at them.
+    pub(crate) fn slow_log(&self) -> MutexGuard<'_, SlowLog> {
+        self.slow_log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The most bytes that were allocated at any time looked at.
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_bytes.fetch_max(heap::allocated_bytes(), Ordering::Relaxed).max(heap::allocated_bytes())
+    }
+
+    /// Notes how much was allocated before anything was stored.
+    pub fn note_startup(&self) {
+        self.startup_bytes.store(heap::allocated_bytes(), Ordering::Relaxed);
+    }
+
+    /// What was allocated before anything was stored.
+    pub fn startup_bytes(&self) -> u64 {
+        self.startup_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The sum of a counter over all threads since the start or the last reset.
+    pub fn sum(&self, counter: impl Fn(&ThreadStats) -> &Counter) -> u64 {
+        self.now(&counter).wrapping_sub(counter(&self.reset).get())
+    }
+
+    /// The sum of a counter over all threads, resets or not: for what is no sum since the start.
+    pub fn now(&self, counter: impl Fn(&ThreadStats) -> &Counter) -> u64 {
+        self.threads.iter().map(|stats| counter(stats).get()).sum()
+    }
+
+    /// The largest of all threads.
+    pub fn largest(&self, counter: impl Fn(&ThreadStats) -> &Counter) -> u64 {
+        self.threads.iter().map(|stats| counter(stats).get()).max().unwrap_or(0)
+    }
+
+    /// The sum of a figure over all shards, since the start or, where it counts, the last reset.
+    pub fn over_shards(&self, shards: &Shards, figure: impl Fn(&Figures) -> &Figure) -> u64 {
+        let total: u64 = shards.figures().map(|figures| figure(figures).get()).sum();
+        total.wrapping_sub(figure(&self.reset_shards).get())
+    }
+
+    /// Error replies by code word, sorted.
+    pub fn errors(&self) -> Vec<(String, u64)> {
+        let mut sums = std::collections::BTreeMap::<String, u64>::new();
+        for (code, count) in self.threads.iter().flat_map(|stats| stats.errors.iter()) {
+            *sums.entry(code.to_owned()).or_default() += count;
+        }
+        for (code, count) in self.reset.errors.iter() {
+            sums.entry(code.to_owned()).and_modify(|sum| *sum = sum.wrapping_sub(count));
+        }
+        sums.into_iter().filter(|(_, sum)| *sum > 0).collect()
+    }
+
+    /// Starts the counters of threads and shards again from 0, as their readers see it.
+    pub fn reset(&self, shards: &Shards) {
+        // Held to the end, so that two resets do not mix.
+        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        for (number, reset) in self.reset_shards.counters().into_iter().enumerate() {
+            reset.set(shards.figures().map(|figures| figures.counters()[number].get()).sum());
+        }
+        for (code, count) in self.errors() {
+            self.reset.errors.add(&code, count);
+        }
+        let mut counters: Vec<_> = self.threads.iter().map(ThreadStats::counters).collect();
+        for reset in self.reset.counters() {
+            reset.set(counters.iter_mut().filter_map(Iterator::next).map(Counter::get).sum());
+        }
+        for (index, reset) in self.reset.commands.iter().enumerate() {
+            let all: Vec<_> = self.threads.iter().map(|stats| &stats.commands[index]).collect();
+            reset.set_durations(&all);
+        }
+        *rates = Rates::default();
+        self.peak_bytes.store(heap::allocated_bytes(), Ordering::Relaxed);
+    }
+
+    /// Takes a sample for the rates and the peak; one thread does so about ten times a second.
+    pub fn sample(&self, now_ms: u64) {
+        self.peak_bytes.fetch_max(heap::allocated_bytes(), Ordering::Relaxed);
+        let now = [
+            self.sum(|stats| &stats.commands_processed),
+            self.sum(|stats| &stats.net_input_bytes),
+            self.sum(|stats| &stats.net_output_bytes),
+        ];
+        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        let elapsed_ms = now_ms.saturating_sub(rates.last_ms);
+        if rates.last_ms > 0 && elapsed_ms > 0 {
+            let index = rates.next;
+            rates.samples[index] =
+                std::array::from_fn(|i| now[i].saturating_sub(rates.last[i]) * 1000 / elapsed_ms);
+            rates.next = (index + 1) % SAMPLES;
+        }
+        rates.last_ms = now_ms;
+        rates.last = now;
+    }
+
+    /// How much happened per second in the last one and a half seconds.
+    pub fn rate(&self) -> Rate {
+        let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        let mean = |i: usize| rates.samples.iter().map(|sample| sample[i]).sum::<u64>() / SAMPLES as u64;
+        Rate { commands: mean(0), input_bytes: mean(1), output_bytes: mean(2) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn observed() -> Observed {
+        let settings = Settings {
+            slow_us: None,
+            slow_log_len_max: 0,
+            latency_threshold_ms: None,
+            tracks_durations: true,
+        };
+        Observed::new(2, 1, settings)
+    }
+
+    #[test]
+    fn sums_begin_anew_with_a_reset() {
+        let observed = observed();
+        let placement = shard::Placement::new(ds::hashing::Seed::new(1), 2, None);
+        let shards = Shards::new(placement, 2, 1, 1);
+        let count = |commands: u64| {
+            for stats in observed.threads() {
+                stats.commands_processed.add(commands);
+                stats.count_error("ERR");
+                stats.commands[0].duration_of(1000).add(1);
+            }
+        };
+        count(3);
+        observed.reset(&shards);
+        assert_eq!((observed.sum(|stats| &stats.commands_processed), observed.errors()), (0, Vec::new()));
+        assert_eq!(observed.now(|stats| &stats.commands_processed), 6);
+        count(2);
+        assert_eq!(observed.sum(|stats| &stats.commands_processed), 4);
+        assert_eq!(observed.errors(), [("ERR".to_owned(), 2)]);
+        assert_eq!(crate::Durations::of(&observed, command::CommandId(0)).calls, 0, "none was called");
+    }
+
+    #[test]
+    fn rates_are_means_of_samples() {
+        let observed = observed();
+        for second in 1..=SAMPLES as u64 + 1 {
+            observed.sample(second * 1000);
+            observed.threads()[0].commands_processed.add(50);
+            observed.threads()[1].net_input_bytes.add(7);
+        }
+        let rate = observed.rate();
+        assert_eq!((rate.commands, rate.input_bytes, rate.output_bytes), (50, 7, 0));
+    }
+}

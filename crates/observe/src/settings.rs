@@ -1,0 +1,113 @@
+//! What is noted, as the settings say, and how every command reads it without a look at any of them.
+//!
+//! A command compares how long it took with one number, the lower of both thresholds. Only what reaches it looks which of
+//! the two it was.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What the settings say of what is noted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Commands that take so long are put into the slow log; `None`: none are.
+    pub slow_us: Option<u64>,
+    /// Commands that the slow log keeps.
+    pub slow_log_len_max: usize,
+    /// Events that take so long are noted by the latency monitor; `None`: none are.
+    pub latency_threshold_ms: Option<u64>,
+    /// Commands are counted by duration.
+    pub tracks_durations: bool,
+}
+
+impl Settings {
+    /// Whether a command that ran for so long belongs into the slow log.
+    pub(crate) fn is_slow_command(&self, ns: u64) -> bool {
+        self.slow_us.is_some_and(|slow_us| ns >= slow_us.saturating_mul(1000))
+    }
+
+    /// Whether an event that took so long is for the latency monitor.
+    pub(crate) fn is_slow_event(&self, ns: u64) -> bool {
+        self.latency_threshold_ms.is_some_and(|threshold_ms| ns / 1_000_000 >= threshold_ms)
+    }
+
+    /// What takes less is not noted at all.
+    fn noteworthy_ns(&self) -> u64 {
+        let slow_ns = self.slow_us.map_or(u64::MAX, |us| us.saturating_mul(1000));
+        slow_ns.min(self.latency_threshold_ms.map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000)))
+    }
+}
+
+/// The settings as they are now.
+#[derive(Debug)]
+pub(crate) struct Current {
+    noteworthy_ns: AtomicU64,
+    tracks_durations: AtomicBool,
+    settings: Mutex<Settings>,
+}
+
+impl Current {
+    pub(crate) fn new(settings: Settings) -> Current {
+        Current {
+            noteworthy_ns: AtomicU64::new(settings.noteworthy_ns()),
+            tracks_durations: AtomicBool::new(settings.tracks_durations),
+            settings: Mutex::new(settings),
+        }
+    }
+
+    /// They are what `read` returns, which is called when no other change is under way.
+    pub(crate) fn change(&self, read: impl FnOnce() -> Settings) {
+        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        *settings = read();
+        self.noteworthy_ns.store(settings.noteworthy_ns(), Ordering::Relaxed);
+        self.tracks_durations.store(settings.tracks_durations, Ordering::Relaxed);
+    }
+
+    /// All of them: for what takes its time.
+    pub(crate) fn all(&self) -> Settings {
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What takes less than this is not noted.
+    #[inline]
+    pub(crate) fn noteworthy_ns(&self) -> u64 {
+        self.noteworthy_ns.load(Ordering::Relaxed)
+    }
+
+    /// Whether commands are counted by duration.
+    #[inline]
+    pub(crate) fn tracks_durations(&self) -> bool {
+        self.tracks_durations.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(slow_us: Option<u64>, latency_threshold_ms: Option<u64>, noteworthy_ns: u64) {
+        let settings =
+            Settings { slow_us, slow_log_len_max: 1, latency_threshold_ms, tracks_durations: false };
+        let current = Current::new(settings);
+        assert_eq!(current.noteworthy_ns(), noteworthy_ns);
+        for ns in [0, noteworthy_ns / 2, noteworthy_ns.saturating_sub(1)]
+            .into_iter()
+            .filter(|ns| *ns < noteworthy_ns)
+        {
+            assert!(!settings.is_slow_command(ns) && !settings.is_slow_event(ns), "{ns}");
+        }
+        if noteworthy_ns < u64::MAX {
+            assert!(settings.is_slow_command(noteworthy_ns) || settings.is_slow_event(noteworthy_ns));
+        }
+    }
+
+    #[test]
+    fn what_takes_less_than_both_thresholds_is_not_noted() {
+        check(None, None, u64::MAX);
+        check(Some(0), None, 0);
+        check(Some(10_000), Some(5), 5_000_000);
+        check(Some(10_000), Some(50), 10_000_000);
+        check(None, Some(1), 1_000_000);
+        check(Some(u64::MAX / 10), None, u64::MAX);
+    }
+}

@@ -1,0 +1,54 @@
+//! Commands that ran, with the clients whose they were; counters that begin anew.
+
+use command::{Blocked, Client, Command, Outcome};
+use observe::{Call, Caller};
+use proactor::ConnId;
+use resp::{Mark, Output};
+
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::thread::ThreadHost;
+
+impl Shared {
+    /// Starts the counters again from 0, as their readers see it.
+    pub(crate) fn reset_stats(&self) {
+        self.observed.reset(&self.shards);
+        self.exceeded.reset();
+        self.fragmented.reset();
+    }
+}
+
+impl ThreadHost {
+    /// Counts a command of `client` that ran, `started` ticks ago, with its reply from `mark` on; not one that will run
+    /// again.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "all of it is at hand where a command ran")]
+    pub(crate) fn count_command(
+        &mut self,
+        command: &Command,
+        args: &[&[u8]],
+        client: &Client,
+        started: u64,
+        outcome: &mut Outcome,
+        mark: Mark,
+        out: &Output,
+    ) {
+        let call = Call { command, args, started, mark, out };
+        // Of a delegated command only the number of the client is known here.
+        let session = self.current.as_deref().filter(|session| session.client.id == client.id);
+        self.accounting
+            .count(&call, outcome, self.driver.clock(), || session.map(caller).unwrap_or_default());
+    }
+
+    /// Counts a command of the client at `conn` that waited and is over now.
+    pub(crate) fn note_unblocked(&mut self, conn: ConnId, blocked: &Blocked) {
+        let ThreadHost { accounting, connections, driver, shared, .. } = self;
+        let caller = || connections.session(conn).map(|session| caller(session));
+        accounting.note_unblocked(blocked, &shared.table, driver.clock(), caller);
+    }
+}
+
+/// How the slow log shows a client.
+fn caller(session: &Session) -> Caller {
+    Caller { peer: session.peer.clone(), name: session.name.clone() }
+}

@@ -1,0 +1,11 @@
+//! What the server tells `observe`, and what it delivers for it.
+//!
+//! `counting.rs` tells whose commands ran; `monitors.rs` carries the lines of MONITOR; `door.rs` is what the commands of
+//! `observe` get of their thread.
+
+mod counting;
+mod door;
+mod monitors;
+mod settings;
+
+pub(crate) use settings::observe_settings;

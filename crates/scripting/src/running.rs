@@ -3,7 +3,7 @@
 //! The shards of a script's keys are entered before it runs. If it touches others, they are entered as it touches
 //! them: out of order, so only by trying. A shard that is taken makes the script run again with it among those
 //! entered in order, as long as nothing was written. Once it has written it waits (`roaming.rs`). A script that may roam
-//! ([`ReachSeen`]) also enters the *roaming* shard, so that it is the only one of its kind.
+//! ([`ReachSeen`](script::ReachSeen)) also enters the *roaming* shard, so that it is the only one of its kind.
 //!
 //! A script that runs for longer than `busy-reply-threshold` is slow: its thread answers `BUSY` to its other clients, the
 //! other threads answer `BUSY` where a command meets its shards, and `SCRIPT KILL`, or of a

@@ -9,6 +9,7 @@ use shard::WatchFlag;
 use crate::clients::parser::Protocol;
 use crate::commands::migrate::delivery::Migration;
 use crate::life::state::State;
+use crate::upkeep::timers::Alarm;
 
 /// Whether replies are sent (`CLIENT REPLY`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -44,6 +45,8 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     /// What its command is doing.
     pub(crate) state: State,
+    /// For when it has waited too long.
+    pub(crate) alarm: Alarm,
     pub(crate) multi: Option<Multi>,
     pub(crate) watching: Watching,
     pub(crate) subscriptions: Subscriptions,
@@ -86,6 +89,7 @@ impl Session {
         Session {
             client,
             state: State::default(),
+            alarm: Alarm::default(),
             multi: None,
             watching: Watching::default(),
             subscriptions: Subscriptions::default(),

@@ -294,6 +294,7 @@ impl Thread {
     pub(crate) fn close(&mut self, conn: ConnId, mode: CloseMode) {
         self.host.driver.close(conn, mode);
         let Some(mut session) = self.host.connections.remove(conn) else { return };
+        self.host.timers.unset(&mut session.alarm, conn);
         if let Some(wait) = session.state.take_wait() {
             // If it is served at this moment, its reply comes too late, and is undone.
             let _is_unserved = wait.blocked.waiter.claim.end();

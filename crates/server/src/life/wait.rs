@@ -18,7 +18,7 @@ use shard::{Ready, ShardId, Waiter};
 
 use crate::life::state::Wait;
 use crate::message::Message;
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadHost};
 
 impl Thread {
     /// The current client waits.
@@ -30,11 +30,12 @@ impl Thread {
         let conn = ConnId::from_bits(session.client.connection);
         session.state.block(Wait { blocked, deadline_ms });
         let stats = self.host.accounting.stats();
-        if let Some(deadline_ms) = deadline_ms {
-            self.host.timers.add(deadline_ms, conn);
-            stats.clients_with_timeout.set(self.host.timers.len() as u64);
-        }
+        stats.clients_with_timeout.add(u64::from(deadline_ms.is_some()));
         stats.blocked_clients.add(1);
+        let ThreadHost { current, timers, now_ms, .. } = &mut self.host;
+        if let (Some(deadline_ms), Some(session)) = (deadline_ms, current) {
+            timers.set(&mut session.alarm, conn, deadline_ms, *now_ms);
+        }
     }
 
     /// A client that waits was served on another thread.
@@ -84,8 +85,15 @@ impl Thread {
         if self.host.timers.pause_end_ms.is_some_and(|end_ms| end_ms <= self.host.now_ms) {
             self.end_pause();
         }
-        while let Some(conn) = self.host.timers.pop_due(self.host.now_ms) {
-            self.time_out(conn, None);
+        let now_ms = self.host.now_ms;
+        while let Some(conn) = self.host.timers.pop_due(now_ms) {
+            let ThreadHost { connections, timers, .. } = &mut self.host;
+            let Some(session) = connections.session(conn) else { continue };
+            match session.state.wait().and_then(|wait| wait.deadline_ms) {
+                Some(deadline_ms) if deadline_ms <= now_ms => drop(self.time_out(conn, None)),
+                Some(deadline_ms) => timers.set(&mut session.alarm, conn, deadline_ms, now_ms),
+                None => {}
+            }
         }
     }
 
@@ -125,10 +133,7 @@ impl Thread {
     /// such a wait again.
     pub(crate) fn end_wait(&mut self, conn: ConnId, wait: Wait) {
         let stats = self.host.accounting.stats();
-        if let Some(deadline_ms) = wait.deadline_ms {
-            self.host.timers.remove(deadline_ms, conn);
-            stats.clients_with_timeout.set(self.host.timers.len() as u64);
-        }
+        stats.clients_with_timeout.sub(u64::from(wait.deadline_ms.is_some()));
         stats.blocked_clients.sub(1);
         self.forget_tickets(&wait.blocked);
         self.host.note_unblocked(conn, &wait.blocked);

@@ -1,47 +1,102 @@
 //! When blocked clients time out, and when a pause ends.
+//!
+//! A worker waits, is served and waits again, thousands of times before a wait of its ever lasts until its timeout. So the end of
+//! a wait leaves the connection's *alarm* where it is, and the next wait, whose deadline is later, needs none of its own.
+//! When the alarm rings, whoever has the connection looks at what it waits for now, and sets the alarm anew if there is still
+//! time. So an alarm costs something once in a timeout, not once for each job.
+//!
+//! Invariant: the alarm of a connection that waits rings no later than its deadline.
 
 use std::collections::BTreeSet;
 
 use proactor::ConnId;
 
-/// Deadlines on the monotonic clock, in milliseconds. A wait that ends before takes its deadline out, so there are
-/// never more of them than blocked clients.
+/// When the alarm of a connection rings; the connection keeps it.
+#[derive(Debug, Default)]
+pub(crate) struct Alarm(Option<u64>);
+
+/// Alarms on the monotonic clock, in milliseconds: of each connection one, beside what rings in this turn.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    deadlines: BTreeSet<(u64, ConnId)>,
+    alarms: BTreeSet<(u64, ConnId)>,
     /// When the pause of all clients ends.
     pub(crate) pause_end_ms: Option<u64>,
 }
 
 impl Timers {
-    /// Adds a deadline.
-    pub(crate) fn add(&mut self, deadline_ms: u64, conn: ConnId) {
-        self.deadlines.insert((deadline_ms, conn));
+    /// Sees to it that the connection's alarm rings at `deadline_ms` or before.
+    pub(crate) fn set(&mut self, alarm: &mut Alarm, conn: ConnId, deadline_ms: u64, now_ms: u64) {
+        // One that is due has rung, or is about to.
+        if alarm.0.is_some_and(|rings_ms| now_ms < rings_ms && rings_ms <= deadline_ms) {
+            return;
+        }
+        self.unset(alarm, conn);
+        self.alarms.insert((deadline_ms, conn));
+        alarm.0 = Some(deadline_ms);
     }
 
-    /// Takes a deadline out.
-    pub(crate) fn remove(&mut self, deadline_ms: u64, conn: ConnId) {
-        self.deadlines.remove(&(deadline_ms, conn));
+    /// Takes the alarm of a connection out that is closed.
+    pub(crate) fn unset(&mut self, alarm: &mut Alarm, conn: ConnId) {
+        if let Some(rings_ms) = alarm.0.take() {
+            self.alarms.remove(&(rings_ms, conn));
+        }
     }
 
-    /// How many clients have a deadline.
-    pub(crate) fn len(&self) -> usize {
-        self.deadlines.len()
-    }
-
-    /// The next deadline.
+    /// When something is due next.
     pub(crate) fn next_ms(&self) -> Option<u64> {
-        let first_ms = self.deadlines.first().map(|(deadline_ms, _)| *deadline_ms);
+        let first_ms = self.alarms.first().map(|(rings_ms, _)| *rings_ms);
         [first_ms, self.pause_end_ms].into_iter().flatten().min()
     }
 
-    /// Takes out a connection whose deadline has come.
+    /// Takes out a connection whose alarm rings. If it waits longer, its alarm is to be [set](Self::set) again.
     pub(crate) fn pop_due(&mut self, now_ms: u64) -> Option<ConnId> {
-        let &(deadline_ms, conn) = self.deadlines.first()?;
-        if deadline_ms > now_ms {
+        let &(rings_ms, conn) = self.alarms.first()?;
+        if rings_ms > now_ms {
             return None;
         }
-        self.deadlines.pop_first();
+        self.alarms.pop_first();
         Some(conn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn due(timers: &mut Timers, now_ms: u64) -> Vec<ConnId> {
+        std::iter::from_fn(|| timers.pop_due(now_ms)).collect()
+    }
+
+    #[test]
+    fn the_next_wait_of_a_connection_uses_the_alarm_of_the_last() {
+        let (mut timers, mut alarm, conn) = (Timers::default(), Alarm::default(), ConnId::from_bits(7));
+        for now_ms in 0..100 {
+            timers.set(&mut alarm, conn, now_ms + 2000, now_ms);
+            assert_eq!(timers.alarms.len(), 1);
+        }
+        assert_eq!((timers.next_ms(), due(&mut timers, 1999)), (Some(2000), vec![]));
+        assert_eq!(due(&mut timers, 2000), [conn]);
+        timers.set(&mut alarm, conn, 2099, 2000);
+        assert_eq!(due(&mut timers, 2099), [conn]);
+    }
+
+    #[test]
+    fn an_earlier_deadline_and_the_end_of_the_connection_take_the_alarm_away() {
+        let (mut timers, mut alarm, conn) = (Timers::default(), Alarm::default(), ConnId::from_bits(7));
+        timers.set(&mut alarm, conn, 2000, 0);
+        timers.set(&mut alarm, conn, 500, 1);
+        assert_eq!((timers.next_ms(), timers.alarms.len()), (Some(500), 1));
+        timers.unset(&mut alarm, conn);
+        assert_eq!(timers.next_ms(), None);
+    }
+
+    #[test]
+    fn an_alarm_that_nobody_could_be_told_of_does_not_count() {
+        let (mut timers, mut alarm, conn) = (Timers::default(), Alarm::default(), ConnId::from_bits(7));
+        timers.set(&mut alarm, conn, 100, 0);
+        // Its session was in use.
+        assert_eq!(due(&mut timers, 100), [conn]);
+        timers.set(&mut alarm, conn, 300, 200);
+        assert_eq!(timers.next_ms(), Some(300));
     }
 }

@@ -48,6 +48,10 @@ const AHEAD_S_MAX: u32 = 3600;
 /// Bytes of a record's place in the table, with what tables keep free.
 const SLOT_BYTES: usize = 10;
 
+/// Records with longer keys, or lists with more memory, are not kept when they are empty.
+const SPARE_KEY_BYTES_MAX: usize = 64;
+const SPARE_LIST_BYTES_MAX: usize = 1280;
+
 /// Bytes that come from memory at once.
 const LINE_BYTES: usize = 64;
 
@@ -134,6 +138,19 @@ impl Record {
     #[inline]
     pub fn lend(&self) -> RecordRef<'_> {
         RecordRef { block: self.block, lent: PhantomData }
+    }
+
+    /// The record to be put under its key another time, as if it were new, if it is worth being kept: it has a list that is empty and
+    /// small, and never had an expiry.
+    pub fn emptied(self) -> Option<Record> {
+        let record = self.lend();
+        let is_spare = record.form() == 0
+            && record.key().len() <= SPARE_KEY_BYTES_MAX
+            && matches!(record.value(), ValueRef::List(list) if list.is_empty() && list.memory_bytes() <= SPARE_LIST_BYTES_MAX);
+        is_spare.then(|| {
+            write_word(self.block, Word::new(false, 0, 0));
+            self
+        })
     }
 
     /// The value alone.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use foldhash::fast::FixedState;
+use keyspace::Record;
 
 use crate::figures::Figures;
 use crate::interrupt::interrupt;
@@ -65,11 +66,13 @@ struct Queue<W> {
     /// With their tickets, which ascend.
     records: VecDeque<(u64, Arc<Waiter<W>>)>,
     heeding_loss: usize,
+    /// What the key was, when it was last emptied: a job that comes while somebody waits makes the key and unmakes it.
+    emptied: Option<Record>,
 }
 
 impl<W> Default for Queue<W> {
     fn default() -> Self {
-        Queue { records: VecDeque::new(), heeding_loss: 0 }
+        Queue { records: VecDeque::new(), heeding_loss: 0, emptied: None }
     }
 }
 
@@ -169,6 +172,26 @@ impl<W> Waiters<W> {
         }
     }
 
+    /// Keeps the record of `key`, which was taken out of its database because it was emptied, if somebody waits or waited for the
+    /// key: then the next job makes the same record again.
+    #[inline]
+    pub fn keep_emptied(&mut self, db: u32, key: &[u8], record: Record) {
+        if !self.by_key.is_empty()
+            && let Some(queue) = self.by_key.get_mut(&PlaceRef { db, key })
+        {
+            queue.emptied = record.emptied();
+        }
+    }
+
+    /// The record of `key` that was kept.
+    #[inline]
+    pub fn take_emptied(&mut self, db: u32, key: &[u8]) -> Option<Record> {
+        if self.by_key.is_empty() {
+            return None;
+        }
+        self.by_key.get_mut(&PlaceRef { db, key })?.emptied.take()
+    }
+
     /// Every key of `db` that somebody waits for.
     pub fn keys(&self, db: u32) -> impl Iterator<Item = &[u8]> {
         let awaited = self.by_key.iter().filter(|(_, queue)| !queue.records.is_empty());
@@ -178,6 +201,8 @@ impl<W> Waiters<W> {
 
 #[cfg(test)]
 mod tests {
+    use keyspace::Value;
+
     use super::*;
 
     fn waiter(number: u32) -> Arc<Waiter<u32>> {
@@ -213,6 +238,20 @@ mod tests {
             from = ticket + 1;
         }
         assert_eq!(order, [1, 3, 4]);
+    }
+
+    #[test]
+    fn the_record_of_a_key_is_kept_while_its_queue_stays() {
+        let mut waiters = Waiters::new(1, &Arc::default());
+        let record = || Record::new(b"q", Value::List(Box::default()));
+        waiters.keep_emptied(0, b"q", record());
+        assert!(waiters.take_emptied(0, b"q").is_none(), "nobody ever waited");
+        let ticket = waiters.add(0, b"q", waiter(1));
+        waiters.keep_emptied(0, b"q", record());
+        assert!(waiters.take_emptied(1, b"q").is_none() && waiters.take_emptied(0, b"q").is_some());
+        assert!(waiters.remove(0, b"q", ticket));
+        waiters.keep_emptied(0, b"q", record());
+        assert!(waiters.take_emptied(0, b"q").is_some() && waiters.take_emptied(0, b"q").is_none());
     }
 
     #[test]

@@ -127,7 +127,11 @@ impl Store<'_, '_> {
         let (db, touch) = (self.client.db, !self.client.no_touch);
         let Tx { hold, config, posts, now, is_unfinished, .. } = &mut *self.tx;
         let shard = hold.shard_mut(id);
-        let (mut record, is_new) = shard.dbs[db as usize].find_or_insert(hash, key, T::create);
+        let waiters = &mut shard.waiters;
+        let (mut record, is_new) = shard.dbs[db as usize].find_or_insert(hash, key, |key| {
+            let emptied = waiters.take_emptied(db, key);
+            emptied.filter(|record| T::of(record.lend().value()).is_some()).unwrap_or_else(|| T::create(key))
+        });
         if is_new {
             record.set_access(access::created(config.lfu, *now));
             if shard.waiters.any(db, key) {

@@ -167,8 +167,11 @@ impl Store<'_, '_> {
     pub fn delete_if_empty(&mut self, key: &[u8]) -> bool {
         let empty = self.peek(key).is_some_and(|record| record.value().is_empty());
         if empty {
-            let (id, hash) = self.locate(key);
-            self.db_mut(id).remove(hash, key);
+            let ((id, hash), db) = (self.locate(key), self.client.db);
+            let shard = self.tx.hold.shard_mut(id);
+            if let Some(record) = shard.dbs[db as usize].remove(hash, key) {
+                shard.waiters.keep_emptied(db, key, record);
+            }
             self.notify(Class::Generic, "del", key);
         }
         empty

@@ -13,8 +13,8 @@
 //!   outgrown one node gets full-size buffers; of those that it empties it keeps one for the next push.
 //! * An element too large for a node has one of its own.
 //! * Inner nodes of a long list are compressed (`deep`). Head and tail never are.
-//! * Nodes are never empty. Neighbours that an edit in the middle has left small are merged; pops and trims
-//!   at the ends do not look.
+//! * Nodes are never empty, but for a small one that the last pop leaves in a list, for the next push into it. Neighbours that
+//!   an edit in the middle has left small are merged; pops and trims at the ends do not look.
 //!
 //! [`List::encoding`] is the name that Redis 7.2 reports with `list-max-listpack-size -2`, by its rules: "listpack" until
 //! an addition would take the whole beyond 8 KiB, then "quicklist" until a removal leaves one node of at most half
@@ -47,6 +47,9 @@ use crate::mover::{Mover, Place};
 
 /// Bytes of the longest element. Requests are limited far below.
 pub const ELEMENT_BYTES_MAX: usize = u32::MAX as usize - entry::OVERHEAD_BYTES_MAX;
+
+/// A larger buffer does not stay in an empty list.
+const EMPTY_BYTES_MAX: usize = 1024;
 
 /// Bytes that a listpack has beside its elements.
 const LISTPACK_FRAME_BYTES: usize = 7;
@@ -121,6 +124,9 @@ impl List {
     pub fn push(&mut self, end: End, value: &[u8]) {
         self.expect_growth(value.len());
         if !self.end_node(end).is_some_and(|node| node.has_room(end, value.len())) {
+            if self.is_empty() && !self.nodes.is_empty() {
+                self.drop_node(0);
+            }
             let at = match end {
                 End::Head => 0,
                 End::Tail => self.nodes.len(),
@@ -143,11 +149,14 @@ impl List {
 
     /// Takes the element at one end after `visit` has read it in place.
     pub fn pop_with<R>(&mut self, end: End, visit: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        if self.is_empty() {
+            return None;
+        }
         let node = self.end_node_mut(end)?;
         let result = node.pop_with(end, visit);
         let is_empty = node.count() == 0;
         self.len -= 1;
-        if is_empty {
+        if is_empty && (self.len > 0 || self.buffer_bytes > EMPTY_BYTES_MAX) {
             self.drop_node(self.end_index(end));
             self.after_drop();
         }
@@ -157,7 +166,8 @@ impl List {
 
     /// The element at one end.
     pub fn peek(&self, end: End) -> Option<&[u8]> {
-        self.end_node(end).map(|node| node.value(end))
+        let node = if self.is_empty() { None } else { self.end_node(end) };
+        node.map(|node| node.value(end))
     }
 
     /// The element at `index`; negative indexes count from the tail, which is -1.
@@ -350,7 +360,8 @@ impl List {
         for node in self.nodes.iter() {
             let node = &node.expanded();
             node.debug_validate();
-            assert!(node.count() > 0);
+            assert!(node.count() > 0 || (self.is_empty() && self.nodes.len() == 1));
+            assert!(node.count() > 0 || node.capacity_bytes() <= EMPTY_BYTES_MAX);
             assert!(node.used_bytes() <= GROUP_NODES * NODE_BYTES_MAX || node.count() == 1);
             assert!(node.capacity_bytes() <= GROUP_NODES * NODE_BYTES_MAX || node.count() == 1);
         }

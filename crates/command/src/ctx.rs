@@ -98,6 +98,11 @@ impl Ctx<'_, '_> {
         self.store.tx.blocked = Some(blocked);
     }
 
+    /// Memory for arguments of [`Self::restore_with`].
+    pub fn spare_args(&mut self) -> OwnedArgs {
+        std::mem::take(&mut self.store.tx.spare_args)
+    }
+
     /// When a waiter is served, or a blocking command finds something for a client that may be gone: the command that
     /// puts back what it took.
     pub fn restore_with(&mut self, args: OwnedArgs) {

@@ -50,8 +50,8 @@ pub use shape::Shape;
 pub use store::Store;
 pub use table::{Command, CommandId, Table, subcommand_error};
 pub use task::{
-    BlockOn, Blocked, Client, Forget, IdleWaits, IsServed, Medium, Outcome, Post, Published, Receiver,
-    Restore, Serve, Task, Ticket, Wait, When, Work,
+    BlockOn, Blocked, Client, Forget, IdleWaits, IsServed, Medium, Outcome, Parcel, Parcels, Post, Published,
+    Receiver, Restore, Serve, Task, Ticket, Wait, When, Work,
 };
 pub use tx::{Located, Tx};
 

@@ -17,6 +17,10 @@ use crate::table::CommandId;
 const IDLE_MAX: usize = 64;
 /// Arguments that took more are not kept.
 const ARGS_BYTES_MAX: usize = 1024;
+/// A parcel that took more is not kept.
+const PARCEL_BYTES_MAX: usize = 4096;
+/// With fewer idle parcels than this, those that other threads have left over are wanted.
+const PARCELS_LOW: usize = 8;
 
 /// The client for whom a command runs, as far as the command may know it.
 #[derive(Clone, Copy, Debug)]
@@ -279,6 +283,61 @@ impl IdleWaits {
     }
 }
 
+/// What a served client gets, on its way to the client's thread.
+#[derive(Debug, Default)]
+pub struct Parcel {
+    /// The reply.
+    pub reply: Output,
+    /// What undoes it.
+    pub restore: Option<Restore>,
+    /// Memory for the arguments of the next `restore`.
+    pub(crate) spare_args: OwnedArgs,
+}
+
+/// Parcels that are empty, for those to come. One who serves takes, and the client's thread puts back: where one thread serves and
+/// another one's clients wait, somebody has to carry them back.
+#[derive(Debug, Default)]
+#[expect(clippy::vec_box, reason = "the boxes are what is kept")]
+pub struct Parcels {
+    idle: Vec<Box<Parcel>>,
+    is_short: bool,
+}
+
+impl Parcels {
+    /// One that is empty.
+    pub fn take(&mut self) -> Box<Parcel> {
+        self.is_short |= self.idle.len() < PARCELS_LOW;
+        self.idle.pop().unwrap_or_default()
+    }
+
+    /// Keeps one that was delivered, unless there are enough or it is large.
+    pub fn put_back(&mut self, mut parcel: Box<Parcel>) {
+        if let Some(restore) = parcel.restore.take() {
+            parcel.spare_args = restore.args;
+        }
+        parcel.reply.clear();
+        let memory_bytes = parcel.reply.capacity_bytes() + parcel.spare_args.memory_bytes();
+        if self.idle.len() < IDLE_MAX && memory_bytes <= PARCEL_BYTES_MAX {
+            self.idle.push(parcel);
+        }
+    }
+
+    /// Whether so many are kept that others may have some.
+    pub fn are_many(&self) -> bool {
+        self.idle.len() == IDLE_MAX
+    }
+
+    /// One that others may have.
+    pub fn pop_surplus(&mut self) -> Option<Box<Parcel>> {
+        if self.idle.len() > IDLE_MAX / 2 { self.idle.pop() } else { None }
+    }
+
+    /// Whether there were few when one was taken, since this was asked last.
+    pub fn was_short(&mut self) -> bool {
+        std::mem::take(&mut self.is_short)
+    }
+}
+
 /// A command that undoes a pop, should the client turn out to be gone.
 #[derive(Debug)]
 pub struct Restore {
@@ -332,9 +391,7 @@ pub enum Post {
         /// The ticket with which it was served, by shard and number: there it is forgotten already.
         ticket: (ShardId, u64),
         /// What it gets.
-        reply: Output,
-        /// What undoes it.
-        restore: Option<Restore>,
+        parcel: Box<Parcel>,
     },
     /// A message on a channel.
     Published(Published),

@@ -11,6 +11,7 @@ use keyspace::{Config, UnixMs};
 use resp::{Output, Reply};
 use shard::{Hold, Ready, ShardId, Subscriber, Told, Tracker, Waiter};
 
+use crate::args::OwnedArgs;
 use crate::ctx::Ctx;
 use crate::entry::{Flag, Group, Run};
 use crate::error::CommandError;
@@ -18,7 +19,8 @@ use crate::host::Host;
 use crate::store::Store;
 use crate::table::{Command, Table};
 use crate::task::{
-    Blocked, Client, IdleWaits, Medium, Outcome, Post, Published, Receiver, Restore, Task, Wait, When,
+    Blocked, Client, IdleWaits, Medium, Outcome, Parcels, Post, Published, Receiver, Restore, Task, Wait,
+    When,
 };
 
 /// Ready keys for which a shard keeps memory.
@@ -53,6 +55,10 @@ pub struct Tx<'t> {
     pub idle_waits: IdleWaits,
     /// What undoes the pop of the command that ran last, if it said so.
     pub restore: Option<Restore>,
+    /// Memory for its arguments.
+    pub(crate) spare_args: OwnedArgs,
+    /// For what waiters to come are served with.
+    pub parcels: Parcels,
 }
 
 /// Where a key of the running command lies. The key is known by its address: the arguments stay where they are while the
@@ -103,6 +109,8 @@ impl<'t> Tx<'t> {
             blocked: None,
             idle_waits: IdleWaits::default(),
             restore: None,
+            spare_args: OwnedArgs::default(),
+            parcels: Parcels::default(),
         }
     }
 
@@ -303,14 +311,16 @@ impl<'t> Tx<'t> {
         key: &[u8],
         host: &mut dyn Host,
     ) {
-        let mut out = Output::new();
+        let mut parcel = self.parcels.take();
+        self.spare_args = std::mem::take(&mut parcel.spare_args);
+        let out = &mut parcel.reply;
         let args = waiter.wait.args.slices();
         let client = Client { deny_blocking: true, ..waiter.wait.client };
         let table = self.table;
         let command = table.resolve(&args).unwrap_or_else(|error: CommandError| {
             unreachable!("a waiting command was resolved before: {error}");
         });
-        let reply = Reply::new(&mut out, client.proto);
+        let reply = Reply::new(out, client.proto);
         let mut ctx: Ctx =
             Ctx { command, args: &args, reply, store: Store::new(self, client), host: &mut *host };
         match (waiter.wait.serve)(&mut ctx, key) {
@@ -319,12 +329,13 @@ impl<'t> Tx<'t> {
             Ok(false) => ctx.reply.null_array(),
             Err(error) => {
                 out.clear();
-                Reply::new(&mut out, client.proto).error(error.text());
+                Reply::new(out, client.proto).error(error.text());
                 host.wait_failed(command.id, &error);
             }
         }
         drop(args);
-        let restore = self.restore.take();
-        self.posts.push(Post::Served { waiter, ticket, reply: out, restore });
+        parcel.restore = self.restore.take();
+        parcel.spare_args = std::mem::take(&mut self.spare_args);
+        self.posts.push(Post::Served { waiter, ticket, parcel });
     }
 }

@@ -69,11 +69,11 @@ impl Clients {
     pub(crate) fn served(&mut self) -> Vec<String> {
         let served = |post| match post {
             Post::Flushed => None,
-            Post::Served { waiter, reply, restore, .. } => {
-                let restore = restore.map_or(String::new(), |restore| {
+            Post::Served { waiter, parcel, .. } => {
+                let restore = parcel.restore.map_or(String::new(), |restore| {
                     format!(" < {}", String::from_utf8_lossy(&restore.args.slices().join(&b' ')))
                 });
-                Some(format!("{}: {}{restore}", waiter.wait.client.id, flat(&reply)))
+                Some(format!("{}: {}{restore}", waiter.wait.client.id, flat(&parcel.reply)))
             }
             other => panic!("{other:?}"),
         };

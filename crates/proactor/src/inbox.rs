@@ -12,12 +12,15 @@
 //! box travels back, so a conversation between two threads allocates nothing. Unbounded by itself; a sender bounds what it
 //! has under way. How the receiver learns of a message is [`waker`](crate::Waker)'s business.
 //!
+//! Where messages flow one way, their boxes would pile up at one end and be missing at the other: [`Spares`] is where threads leave and
+//! find them.
+//!
 //! Invariants: a node is in one inbox at most, because pushing takes the box; every node is given out once.
 
 use std::sync::Arc;
 
 use crate::Waker;
-use crate::sync::{AtomicPtr, Ordering};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 
 /// A message and the link that strings it into an inbox.
 #[derive(Debug)]
@@ -34,33 +37,82 @@ impl<T> Node<T> {
     }
 }
 
-/// Where many threads leave messages for the thread that owns `waker`.
+/// A stack of nodes that is pushed to by anybody and taken whole.
 #[derive(Debug)]
-pub struct Inbox<T> {
+struct Stack<T> {
     head: AtomicPtr<Node<T>>,
-    waker: Arc<Waker>,
 }
 
-impl<T: Send> Inbox<T> {
-    /// An empty inbox of the thread that `waker` wakes.
-    pub fn new(waker: Arc<Waker>) -> Inbox<T> {
-        Inbox { head: AtomicPtr::new(std::ptr::null_mut()), waker }
+impl<T> Stack<T> {
+    fn new() -> Stack<T> {
+        Stack { head: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// Leaves a message. True if the receiver sleeps and the caller must [`ring`](Inbox::ring): at once, or once at the end
-    /// of its turn for everything it has sent.
-    #[must_use = "a sleeping receiver stays asleep until someone rings"]
-    pub fn push(&self, node: Box<Node<T>>) -> bool {
+    fn is_empty(&self) -> bool {
+        self.head.load(Ordering::Relaxed).is_null()
+    }
+
+    fn push(&self, node: Box<Node<T>>) {
         let node = Box::into_raw(node);
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             // SAFETY: `node` came from a box and is not published yet, so it is ours alone.
             unsafe { &*node }.next.store(head, Ordering::Relaxed);
             match self.head.compare_exchange_weak(head, node, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return self.waker.notify(),
+                Ok(_) => return,
                 Err(current) => head = current,
             }
         }
+    }
+
+    /// Takes everything, oldest first, and says how much that is.
+    fn take_all(&self) -> (Mail<T>, usize) {
+        if self.is_empty() {
+            return (Mail { oldest: std::ptr::null_mut() }, 0);
+        }
+        // Acquire: pairs with the Release of every push below, all of them links of one release sequence.
+        let mut node = self.head.swap(std::ptr::null_mut(), Ordering::Acquire);
+        let (mut oldest, mut count) = (std::ptr::null_mut(), 0);
+        while !node.is_null() {
+            // SAFETY: the swap made the whole chain ours; each node came from a box and is live.
+            let link = &unsafe { &*node }.next;
+            let older = link.load(Ordering::Relaxed);
+            link.store(oldest, Ordering::Relaxed);
+            oldest = node;
+            node = older;
+            count += 1;
+        }
+        (Mail { oldest }, count)
+    }
+}
+
+impl<T> Drop for Stack<T> {
+    fn drop(&mut self) {
+        // Acquire: the last reference is gone, but the chain was written by other threads.
+        let newest = self.head.load(Ordering::Acquire);
+        drop(Mail { oldest: newest });
+    }
+}
+
+/// Where many threads leave messages for the thread that owns `waker`.
+#[derive(Debug)]
+pub struct Inbox<T> {
+    stack: Stack<T>,
+    waker: Arc<Waker>,
+}
+
+impl<T: Send> Inbox<T> {
+    /// An empty inbox of the thread that `waker` wakes.
+    pub fn new(waker: Arc<Waker>) -> Inbox<T> {
+        Inbox { stack: Stack::new(), waker }
+    }
+
+    /// Leaves a message. True if the receiver sleeps and the caller must [`ring`](Inbox::ring): at once, or once at the end
+    /// of its turn for everything it has sent.
+    #[must_use = "a sleeping receiver stays asleep until someone rings"]
+    pub fn push(&self, node: Box<Node<T>>) -> bool {
+        self.stack.push(node);
+        self.waker.notify()
     }
 
     /// Leaves a message and wakes the receiver if it sleeps.
@@ -77,34 +129,49 @@ impl<T: Send> Inbox<T> {
 
     /// Whether there was nothing in it a moment ago.
     pub fn is_empty(&self) -> bool {
-        self.head.load(Ordering::Relaxed).is_null()
+        self.stack.is_empty()
     }
 
     /// Takes everything, oldest first. Called by the receiver after it has taken the waker's notice.
     pub fn take_all(&self) -> Mail<T> {
-        if self.is_empty() {
-            return Mail { oldest: std::ptr::null_mut() };
-        }
-        // Acquire: pairs with the Release of every push below, all of them links of one release sequence.
-        let mut node = self.head.swap(std::ptr::null_mut(), Ordering::Acquire);
-        let mut oldest = std::ptr::null_mut();
-        while !node.is_null() {
-            // SAFETY: the swap made the whole chain ours; each node came from a box and is live.
-            let link = &unsafe { &*node }.next;
-            let older = link.load(Ordering::Relaxed);
-            link.store(oldest, Ordering::Relaxed);
-            oldest = node;
-            node = older;
-        }
-        Mail { oldest }
+        self.stack.take_all().0
     }
 }
 
-impl<T> Drop for Inbox<T> {
-    fn drop(&mut self) {
-        // Acquire: the last reference is gone, but the chain was written by other threads.
-        let newest = self.head.load(Ordering::Acquire);
-        drop(Mail { oldest: newest });
+/// Nodes that some threads have left over, because they get more messages than they send, for those that send more.
+#[derive(Debug)]
+pub struct Spares<T> {
+    stack: Stack<T>,
+    /// How many there are, those included that are about to be pushed or were just taken.
+    count: AtomicUsize,
+    count_max: usize,
+}
+
+impl<T: Send> Spares<T> {
+    /// None; there will be at most `count_max`.
+    pub fn new(count_max: usize) -> Spares<T> {
+        Spares { stack: Stack::new(), count: AtomicUsize::new(0), count_max }
+    }
+
+    /// Gives a node away; it is freed if there are enough.
+    pub fn give(&self, node: Box<Node<T>>) {
+        if self.count.fetch_add(1, Ordering::Relaxed) < self.count_max {
+            self.stack.push(node);
+        } else {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there was nothing a moment ago.
+    pub fn is_empty(&self) -> bool {
+        self.stack.is_empty()
+    }
+
+    /// Takes everything.
+    pub fn take_all(&self) -> Mail<T> {
+        let (mail, count) = self.stack.take_all();
+        self.count.fetch_sub(count, Ordering::Relaxed);
+        mail
     }
 }
 
@@ -178,6 +245,18 @@ mod tests {
         drop(mail);
         let _ = inbox.push(Node::new(alive.clone()));
         drop(inbox);
+        assert_eq!(Arc::strong_count(&alive), 1);
+    }
+
+    #[test]
+    fn spares_are_bounded_and_taken_whole() {
+        let alive = Arc::new(());
+        let spares = Spares::new(3);
+        (0..5).for_each(|_| spares.give(Node::new(alive.clone())));
+        assert_eq!(Arc::strong_count(&alive), 4);
+        assert_eq!((spares.take_all().count(), spares.is_empty()), (3, true));
+        spares.give(Node::new(alive.clone()));
+        drop(spares);
         assert_eq!(Arc::strong_count(&alive), 1);
     }
 

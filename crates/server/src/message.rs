@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use command::{Client, Post, Published, Task};
+use command::{Client, Parcel, Post, Published, Task};
 use proactor::Socket;
 use pubsub::Keys;
 use shard::Node;
@@ -58,6 +58,8 @@ pub(crate) enum Message {
     OwnHeap,
     /// A shutdown asks whether the thread still comes by.
     ComeBy,
+    /// In a node that nobody needs: something for what waiters are served with that nobody needs either.
+    Spare(Box<Parcel>),
     /// Begin another turn: the settings were changed, or the server stops.
     Wake,
 }

@@ -12,7 +12,7 @@ use command::{Shards, Table};
 use keyspace::Config;
 use observe::Observed;
 use persistence::Snapshots;
-use proactor::{Clock, Disk, Inbox, Node, Waker};
+use proactor::{Clock, Disk, Inbox, Node, Spares, Waker};
 use scripting::Scripts;
 use settings::{EntryMode, Settings};
 use shard::{Placement, Subscriber};
@@ -36,6 +36,11 @@ impl Remote {
     /// Sends a message; wakes the thread if it sleeps.
     pub(crate) fn send(&self, message: Message) {
         self.inbox.send(Node::new(message));
+    }
+
+    /// The same with a node that there is already.
+    pub(crate) fn send_node(&self, node: Box<Node<Message>>) {
+        self.inbox.send(node);
     }
 
     /// Leaves a message; true if the thread sleeps, and is to be woken by [`ring`](Self::ring).
@@ -65,6 +70,9 @@ impl Remote {
     }
 }
 
+/// Nodes for messages that are kept for any thread, for each that there is.
+const SPARES_PER_THREAD: usize = 64;
+
 /// The name of a simulated driver.
 const SIMULATED: &str = "simulated";
 
@@ -88,6 +96,8 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) users: Users,
     pub(crate) threads: Box<[Remote]>,
+    /// Nodes for messages that some threads have left over.
+    pub(crate) spares: Spares<Message>,
     pub(crate) entry_mode: EntryMode,
     pub(crate) singlehop_blocking: bool,
     /// Subscribers that no shard knows.
@@ -143,7 +153,7 @@ impl Shared {
         let shards = Shards::new(placement, thread_count, settings.databases(), seed);
         let data_config = AtomicPtr::new(Box::into_raw(Box::new(settings.data_config())));
         let observed = Observed::new(wakers.len(), table.len(), observe_settings(&settings));
-        let threads =
+        let threads: Box<[Remote]> =
             wakers.into_iter().map(|waker| Remote { inbox: Inbox::new(waker.clone()), waker }).collect();
         Box::leak(Box::new(Shared {
             shards,
@@ -151,6 +161,7 @@ impl Shared {
             singlehop_blocking: settings.singlehop_blocking(),
             settings,
             users,
+            spares: Spares::new(SPARES_PER_THREAD * threads.len()),
             threads,
             directory: pubsub::Directory::default(),
             listeners: Listeners::default(),

@@ -25,6 +25,7 @@ use crate::clients::connections::Connections;
 use crate::clients::dealing::Dealer;
 use crate::clients::watchlist::Watchlist;
 use crate::commands::own::Functions;
+use crate::life::stock::Stock;
 use crate::message::Message;
 use crate::session::{Aside, Session, Watching};
 use crate::shared::Shared;
@@ -62,6 +63,8 @@ pub(crate) struct ThreadHost {
     pub(crate) lua: States,
     /// Sessions that are put aside while a script runs.
     pub(crate) aside: Aside,
+    /// For messages to others.
+    pub(crate) stock: Stock,
     /// Messages to be taken.
     pub(crate) own_mail: VecDeque<Message>,
     /// The same for the next turn: what would do no good at once.
@@ -137,7 +140,7 @@ impl ThreadHost {
     /// Puts what other threads sent with what it sent itself.
     pub(crate) fn fetch_mail(&mut self) {
         let remote = &self.shared.threads[usize::from(self.id)];
-        self.own_mail.extend(remote.take().map(|node| node.value));
+        self.own_mail.extend(remote.take().map(|node| self.stock.unwrap(node)));
     }
 
     /// Frees a slice of what left the keyspace; false if there is nothing left.
@@ -152,7 +155,8 @@ impl ThreadHost {
         if thread == self.id {
             self.own_mail.push_back(message);
         } else {
-            self.shared.threads[usize::from(thread)].send(message);
+            let node = self.stock.wrap(message);
+            self.shared.threads[usize::from(thread)].send_node(node);
         }
     }
 }
@@ -181,6 +185,7 @@ impl Thread {
                 is_busy: false,
                 lua,
                 aside: Aside::default(),
+                stock: Stock::default(),
                 own_mail: VecDeque::new(),
                 next_mail: Vec::new(),
                 stale_watches: Vec::new(),
@@ -247,6 +252,7 @@ impl Thread {
         self.forget_watches();
         self.take_own_mail();
         self.send_broadcasts();
+        self.host.stock.balance(&mut self.tx.parcels, &self.host.shared.spares);
         self.host.has_blocks_to_sort = heap::settle();
         self.host.accounting.stats().writes_processed.set(self.host.driver.send_count());
         Ok(!self.host.shared.stopping.load(Ordering::Acquire))

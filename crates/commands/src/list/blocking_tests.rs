@@ -39,9 +39,10 @@ fn what_was_popped_for_a_client_that_is_gone_goes_back_to_its_place() {
         let mut clients = Clients::new();
         clients.wait(1, wait);
         clients.check("RPUSH q a b c", ":3");
-        let Some(Post::Served { restore: Some(restore), .. }) = clients.0.posts.pop() else {
+        let Some(Post::Served { parcel, .. }) = clients.0.posts.pop() else {
             panic!("{wait} was not served");
         };
+        let restore = parcel.restore.expect("it was popped");
         clients.0.reply(Proto::Resp2, &restore.args.slices());
         clients.check("LRANGE q 0 -1", "*3 $1 a $1 b $1 c");
     }

@@ -9,9 +9,13 @@ use command::{
 };
 use ds::list::{End, List};
 use keyspace::Kind;
+use smallvec::SmallVec;
 
 use super::pop::popped;
 use super::{parse_end, push_event};
+
+/// An element up to this long is moved without memory of its own in between.
+const COPIED_BYTES: usize = 512;
 
 pub(super) const LMOVE: Entry = Entry {
     name: "lmove",
@@ -78,7 +82,8 @@ fn try_move(ctx: &mut Ctx, from: End, to: End) -> Result<bool, CommandError> {
     if let Some(error) = refused {
         return Err(error);
     }
-    let value = list.pop(from).expect("a list in the keyspace has elements");
+    let value: SmallVec<[u8; COPIED_BYTES]> =
+        list.pop_with(from, SmallVec::from_slice).expect("a list in the keyspace has elements");
     let emptied = list.is_empty();
     let limits = &ctx.store.config().list;
     let list = ctx.store.upsert::<List>(destination)?;

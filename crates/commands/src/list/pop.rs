@@ -15,8 +15,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, ArgSlices, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, OwnedArgs, Route,
-    Run, Serve, Shape, Store, double, integer, key, keyword_is, oneof, parse_count, parse_timeout_ms, token,
+    Acl, ArgSlices, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run,
+    Serve, Shape, Store, double, integer, key, keyword_is, oneof, parse_count, parse_timeout_ms, token,
 };
 use ds::list::{Element, End, List};
 use keyspace::Kind;
@@ -320,6 +320,7 @@ fn pop_or_block(ctx: &mut Ctx, keys: &[&[u8]], pop: Pop, timeout: &[u8], serve: 
 
 /// Pops for a waiter, and says how to put back what it got; false, without a reply, if there is no list.
 fn serve_pop(ctx: &mut Ctx, key: &[u8], pop: Pop) -> Result<bool, CommandError> {
+    let mut restore = ctx.spare_args();
     let Some(list) = ctx.store.peek_as::<List>(key)? else { return Ok(false) };
     // The last one popped goes back first.
     let count = pop.count.unwrap_or(1).min(list.len());
@@ -327,12 +328,12 @@ fn serve_pop(ctx: &mut Ctx, key: &[u8], pop: Pop) -> Result<bool, CommandError> 
         End::Head => (count as i64 - 1, true),
         End::Tail => (-(count as i64), false),
     };
-    let restore = {
+    {
         let values: SmallVec<[Element; 1]> = list.iter(from, reverse).take(count).collect();
         let mut args: ArgSlices = [push_command(pop.end), key].into_iter().collect();
         args.extend(values.iter().map(|value| &**value));
-        OwnedArgs::new(&args)
-    };
+        restore.set(&args);
+    }
     if !pop.try_key(ctx, key)? {
         return Ok(false);
     }

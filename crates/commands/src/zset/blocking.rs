@@ -7,11 +7,12 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, OwnedArgs, Route, Run, Serve, Shape,
-    double, integer, key, oneof, parse_timeout_ms, token,
+    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Serve, Shape, double, integer,
+    key, oneof, parse_timeout_ms, token,
 };
 use ds::zset::ZSet;
 use keyspace::Kind;
+use smallvec::SmallVec;
 
 use super::pop::{Answer, End, KEY_AND_PAIRS, Pop};
 use super::with_zadd;
@@ -118,16 +119,14 @@ fn pop_or_block(ctx: &mut Ctx, keys: &[&[u8]], pop: Pop, timeout_ms: u64, serve:
 
 /// Pops from `key` for a client that waited; false, without a reply, if there is no such sorted set.
 fn serve(ctx: &mut Ctx, key: &[u8], pop: Pop) -> Result<bool, CommandError> {
-    let zset = ctx.store.peek_as::<ZSet>(key)?;
-    let taken: Vec<(Vec<u8>, f64)> = zset
-        .into_iter()
-        .flat_map(|zset| pop.taken(zset))
-        .map(|(member, score)| (member.to_vec(), score))
-        .collect();
+    let mut restore = ctx.spare_args();
+    let Some(zset) = ctx.store.peek_as::<ZSet>(key)? else { return Ok(false) };
+    let taken: SmallVec<[(&[u8], f64); 1]> = pop.taken(zset).collect();
+    with_zadd(key, &taken, |args| restore.set(args));
+    drop(taken);
     if !pop.run(ctx, key)? {
         return Ok(false);
     }
-    let members: Vec<(&[u8], f64)> = taken.iter().map(|(member, score)| (&member[..], *score)).collect();
-    with_zadd(key, &members, |args| ctx.restore_with(OwnedArgs::new(args)));
+    ctx.restore_with(restore);
     Ok(true)
 }

@@ -20,10 +20,11 @@ mod span;
 #[cfg(test)]
 mod tests;
 
-use command::{Change, Class, CommandResult, Ctx, Entry, Shape, Store};
+use command::{ArgSlices, Change, Class, CommandResult, Ctx, Entry, Shape, Store};
 use ds::zset::ZSet;
 use keyspace::Value;
 use resp::{DoubleBuffer, Proto, Reply};
+use smallvec::SmallVec;
 
 /// The sorted-set commands.
 pub const ENTRIES: &[Entry] = &[
@@ -122,11 +123,10 @@ fn reply_member(reply: &mut Reply, member: &[u8], score: f64, layout: Layout) {
 
 /// Calls `run` with `ZADD key score member …`.
 fn with_zadd(key: &[u8], members: &[(&[u8], f64)], run: impl FnOnce(&[&[u8]])) {
-    let mut texts = Vec::with_capacity(members.len());
-    texts.extend(members.iter().map(|&(_, score)| DoubleBuffer::new().format(score).to_owned()));
-    let mut args: Vec<&[u8]> = Vec::with_capacity(2 + 2 * members.len());
-    args.extend([b"ZADD", key]);
-    for ((member, _), text) in members.iter().zip(&texts) {
+    let mut buffers: SmallVec<[DoubleBuffer; 1]> = members.iter().map(|_| DoubleBuffer::new()).collect();
+    let texts = buffers.iter_mut().zip(members).map(|(buffer, &(_, score))| buffer.format(score));
+    let mut args: ArgSlices = [b"ZADD".as_slice(), key].into_iter().collect();
+    for ((member, _), text) in members.iter().zip(texts) {
         args.extend([text.as_bytes(), member]);
     }
     run(&args);

@@ -50,7 +50,7 @@ impl Thread {
             Message::Loaded(loaded) => self.install(loaded),
             Message::OwnHeap => heap::own(),
             Message::ComeBy => self.host.shared.shutdown.hear(self.host.id),
-            Message::Wake => {}
+            Message::Spare(_) | Message::Wake => {}
         }
     }
 
@@ -230,9 +230,7 @@ impl Thread {
 
     fn take_post(&mut self, post: Post) {
         match post {
-            Post::Served { waiter, ticket, reply, restore } => {
-                self.take_served(waiter, ticket, reply, restore);
-            }
+            Post::Served { waiter, ticket, parcel } => self.take_served(waiter, ticket, parcel),
             Post::Free(garbage) => self.host.garbage.add(garbage, self.host.accounting.stats()),
             Post::Published(_) | Post::Broadcast { .. } | Post::Event { .. } | Post::Flushed => {
                 unreachable!("messages travel as deliveries")

@@ -11,6 +11,8 @@
 //!
 //! Every state of a command, every way from one to another and who causes it is in `state.rs`.
 //!
+//! What messages to other threads are made of is kept in `stock.rs`.
+//!
 //! Not here: the commands themselves (crate `commands`, `commands/`), the loop that calls all of this (`thread.rs`).
 
 pub(crate) mod admit;
@@ -24,4 +26,5 @@ pub(crate) mod pause;
 pub(crate) mod pipeline;
 pub(crate) mod question;
 pub(crate) mod state;
+pub(crate) mod stock;
 pub(crate) mod wait;

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use command::{Blocked, Client, CommandError, Forget, OwnedArgs, Post, Restore, Task, Work};
+use command::{Blocked, Client, CommandError, Forget, OwnedArgs, Parcel, Post, Restore, Task, Work};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
 use shard::{Ready, ShardId, Waiter};
@@ -43,22 +43,21 @@ impl Thread {
         &mut self,
         waiter: Arc<Waiter<command::Wait>>,
         ticket: (ShardId, u64),
-        mut reply: Output,
-        restore: Option<Restore>,
+        mut parcel: Box<Parcel>,
     ) {
         let conn = ConnId::from_bits(waiter.wait.client.connection);
         let Some(session) = self.host.connections.session(conn) else {
-            return self.put_back_unclaimed(waiter.wait.client, restore);
+            return self.put_back_unclaimed(waiter.wait.client, parcel.restore);
         };
         if session.state.is_away() {
             // It was served before the news that it waits came home.
-            let served = Post::Served { waiter, ticket, reply, restore };
+            let served = Post::Served { waiter, ticket, parcel };
             return self.host.next_mail.push(Message::Post(served));
         }
         if let Some(error) = self.wait_error(conn) {
-            self.put_back_unclaimed(waiter.wait.client, restore);
-            reply.clear();
-            Reply::new(&mut reply, waiter.wait.client.proto).error(error.text());
+            self.put_back_unclaimed(waiter.wait.client, parcel.restore.take());
+            parcel.reply.clear();
+            Reply::new(&mut parcel.reply, waiter.wait.client.proto).error(error.text());
             self.count_failed_wait(conn, &error);
         }
         let Some(session) = self.host.connections.session(conn) else { return };
@@ -66,7 +65,8 @@ impl Thread {
         wait.blocked.tickets.retain(|other| (other.shard, other.number) != ticket);
         drop(waiter);
         self.end_wait(conn, wait);
-        self.reply_and_go_on(conn, &mut reply);
+        self.reply_and_go_on(conn, &mut parcel.reply);
+        self.tx.parcels.put_back(parcel);
     }
 
     /// The client is gone that was to get a popped value: the value goes back where it was.

@@ -1,0 +1,126 @@
+//! What messages between threads are made of, used again: nodes for the inboxes, and parcels for waiters that are served.
+//!
+//! ```text
+//!   a thread whose clients push        a thread whose clients wait
+//!       stock ──▶ node, parcel ──────────▶ inbox ──▶ stock, which fills
+//!         ▲                                            │
+//!         └───────────────── spares ◀──────────────────┘ half of it, when it is full
+//! ```
+//!
+//! A thread keeps what it received for what it will send. Where jobs flow one way, what is left over at one end goes back to the other
+//! by way of [`Spares`], which all threads share: a node with a parcel in it. Everything has a limit; beyond it memory is freed,
+//! and allocated where nothing is left.
+
+use command::Parcels;
+use proactor::{Node, Spares};
+
+use crate::message::Message;
+
+/// Nodes that a thread keeps.
+const NODES_MAX: usize = 64;
+/// With fewer than this it looks for more.
+const NODES_LOW: usize = 16;
+
+/// The nodes that a thread has for messages.
+#[derive(Default)]
+#[expect(clippy::vec_box, reason = "the boxes are what is kept")]
+pub(crate) struct Stock(Vec<Box<Node<Message>>>);
+
+impl Stock {
+    /// A node with this message.
+    pub(crate) fn wrap(&mut self, message: Message) -> Box<Node<Message>> {
+        match self.0.pop() {
+            Some(mut node) => {
+                node.value = message;
+                node
+            }
+            None => Node::new(message),
+        }
+    }
+
+    /// The message of a node that has arrived.
+    pub(crate) fn unwrap(&mut self, mut node: Box<Node<Message>>) -> Message {
+        let message = std::mem::replace(&mut node.value, Message::Wake);
+        if self.0.len() < NODES_MAX {
+            self.0.push(node);
+        }
+        message
+    }
+
+    /// Gives away half of what there is too much of, and takes what there is too little of. Called once in a turn.
+    #[inline]
+    pub(crate) fn balance(&mut self, parcels: &mut Parcels, spares: &Spares<Message>) {
+        if self.0.len() == NODES_MAX || parcels.are_many() {
+            self.give(parcels, spares);
+        } else if (self.0.len() < NODES_LOW || parcels.was_short()) && !spares.is_empty() {
+            self.take(parcels, spares);
+        }
+    }
+
+    fn give(&mut self, parcels: &mut Parcels, spares: &Spares<Message>) {
+        for _ in 0..NODES_MAX / 2 {
+            let Some(mut node) = self.0.pop() else { return };
+            if let Some(parcel) = parcels.pop_surplus() {
+                node.value = Message::Spare(parcel);
+            }
+            spares.give(node);
+        }
+    }
+
+    fn take(&mut self, parcels: &mut Parcels, spares: &Spares<Message>) {
+        for mut node in spares.take_all() {
+            if self.0.len() == NODES_MAX {
+                // For another thread.
+                spares.give(node);
+                continue;
+            }
+            if let Message::Spare(parcel) = std::mem::replace(&mut node.value, Message::Wake) {
+                parcels.put_back(parcel);
+            }
+            self.0.push(node);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn what_flows_one_way_comes_back() {
+        let spares = Spares::new(2 * NODES_MAX);
+        let (mut sender, mut receiver) = (Stock::default(), Stock::default());
+        let [mut taken, mut delivered] = [(); 2].map(|()| Parcels::default());
+        let (mut nodes, mut boxes) = (HashSet::new(), HashSet::new());
+        for _ in 0..10_000 {
+            let parcel = taken.take();
+            boxes.insert((&raw const *parcel).addr());
+            let node = sender.wrap(Message::Spare(parcel));
+            nodes.insert((&raw const *node).addr());
+            let Message::Spare(parcel) = receiver.unwrap(node) else { panic!("it was a parcel") };
+            delivered.put_back(parcel);
+            receiver.balance(&mut delivered, &spares);
+            sender.balance(&mut taken, &spares);
+        }
+        assert!(
+            nodes.len() <= 2 * NODES_MAX && boxes.len() <= 2 * NODES_MAX,
+            "{} {}",
+            nodes.len(),
+            boxes.len()
+        );
+    }
+
+    #[test]
+    fn a_thread_keeps_no_more_than_it_may() {
+        let spares = Spares::new(8);
+        let (mut stock, mut parcels) = (Stock::default(), Parcels::default());
+        for _ in 0..10 * NODES_MAX {
+            assert!(matches!(stock.unwrap(Node::new(Message::ComeBy)), Message::ComeBy));
+            stock.balance(&mut parcels, &spares);
+        }
+        assert!(stock.0.len() <= NODES_MAX);
+        assert_eq!(spares.take_all().count(), 8);
+    }
+}

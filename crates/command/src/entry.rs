@@ -260,6 +260,8 @@ pub enum Rule {
     KeepsCaching,
     /// Its keys may follow a word instead, with an empty one in their usual place.
     MayListKeys,
+    /// It leaves behind nothing that is kept: a log of commands that is run again is run without it.
+    LeavesNothing,
 }
 
 impl Acl {

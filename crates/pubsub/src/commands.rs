@@ -236,6 +236,7 @@ const PUBLISH: Entry = Entry {
     group: Group::PubSub,
     arity: 3,
     flags: &[PubSub, Loading, Stale, Fast, MayReplicate],
+    rules: &[Rule::LeavesNothing],
     channels: Channels::One(1),
     route: Route::Channel(1),
     args: &[string("channel"), string("message")],

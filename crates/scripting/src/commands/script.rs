@@ -1,7 +1,7 @@
 //! SCRIPT: the scripts that all threads know, and the end of a slow one.
 
 use command::Flag::*;
-use command::{Acl, CommandError, CommandResult, Group, Mode, Shape, keyword_is, oneof, string, token};
+use command::{Acl, CommandError, CommandResult, Group, Mode, Rule, Shape, keyword_is, oneof, string, token};
 use script::{Origin, Sha1Hex};
 
 use super::{Ctx, Entry, Run, kill, refuse_source};
@@ -74,6 +74,7 @@ const SCRIPT_FLUSH: Entry = Entry {
     summary: "Removes all server-side Lua scripts from the script cache.",
     complexity: "O(N) with N being the number of scripts in cache",
     arity: -2,
+    rules: &[Rule::LeavesNothing],
     args: &[oneof("flush-type", &[token("async", "ASYNC"), token("sync", "SYNC")]).optional().since("6.2.0")],
     history: &[("6.2.0", "Added the `ASYNC` and `SYNC` flushing mode modifiers.")],
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
@@ -137,6 +138,7 @@ const SCRIPT_LOAD: Entry = Entry {
     complexity: "O(N) with N being the length in bytes of the script body.",
     arity: 3,
     flags: &[NoScript, Stale],
+    rules: &[Rule::LeavesNothing],
     args: &[string("script")],
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     reply: Shape::Bulk,

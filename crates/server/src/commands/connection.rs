@@ -19,7 +19,7 @@ const PING: Entry = Entry {
     group: Group::Connection,
     arity: -1,
     flags: &[Fast],
-    rules: &[Rule::ForSubscribers, Rule::TellsOfFailedSaves],
+    rules: &[Rule::ForSubscribers, Rule::TellsOfFailedSaves, Rule::LeavesNothing],
     acl: &[Acl::Connection],
     args: &[string("message").optional()],
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],

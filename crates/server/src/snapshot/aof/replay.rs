@@ -11,7 +11,7 @@ use std::io::Read;
 use std::path::Path;
 
 use aof::{Reader, Record};
-use command::{Client, Command, CommandId, Located, Outcome, OwnedArgs, Shards, Tx};
+use command::{Client, Command, CommandId, Located, Outcome, OwnedArgs, Route, Rule, Shards, Tx};
 use keyspace::{Config, Db};
 use persistence::{Error, Files, shown};
 use proactor::{Disk, DiskReader};
@@ -103,8 +103,8 @@ fn role_of(command: &Command) -> Role {
         "select" => Role::Select,
         "multi" => Role::Multi,
         "exec" => Role::Exec,
-        "ping" | "publish" | "spublish" | "script|load" | "script|flush" => Role::Nothing,
-        "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "fcall" | "fcall_ro" => Role::Refused(
+        _ if command.entry.is_under(Rule::LeavesNothing) => Role::Nothing,
+        _ if matches!(command.entry.route, Route::Script(_)) => Role::Refused(
             "scripts stand here in the place of what they did, as Redis 6 and before may write it; BGREWRITEAOF there makes a file \
              without them",
         ),

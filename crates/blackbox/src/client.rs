@@ -9,7 +9,7 @@ use resp::Value;
 use transcript::Socket;
 
 /// How long anything may take: far longer than it does, for machines that are busy.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two looks at something that must come true soon.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 

@@ -31,6 +31,9 @@ pub(crate) enum Error {
     /// What is on the disk cannot be loaded.
     #[error(transparent)]
     Loading(#[from] persistence::Error),
+    /// The process.
+    #[error(transparent)]
+    Process(#[from] process::Error),
     /// Files and the rest of the system.
     #[error("{what}: {source}")]
     Io { what: String, source: io::Error },

@@ -5,17 +5,18 @@
 
 mod clients;
 mod commands;
+mod crash;
 mod error;
 mod help;
 mod life;
 mod memcached;
 mod message;
 mod populate;
-mod process;
 mod reports;
 mod scripts;
 mod session;
 mod shared;
+mod shutdown;
 mod simulated;
 mod snapshot;
 mod start;

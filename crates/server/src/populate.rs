@@ -14,11 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use command::{Change, Client, CommandError, CommandResult, Store, Tx};
+use process::system;
 use resp::Proto;
 use settings::{MAXMEMORY, Settings};
 use shard::ShardId;
-
-use crate::process::system;
 
 /// Numbers that are sorted by shard at a time, and bytes of values.
 const BLOCK: u64 = 2 * 1024;

@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acl::Users;
-use command::{Shards, Table};
+use command::{Client, Shards, Table};
 use keyspace::Config;
 use observe::Observed;
 use persistence::Snapshots;
 use proactor::{Clock, Disk, Inbox, Node, Spares, Waker};
+use process::log;
+use process::shutdown::Shutdown;
 use scripting::Scripts;
 use settings::{EntryMode, Settings};
 use shard::{Placement, Subscriber};
@@ -21,8 +23,6 @@ use crate::clients::cross_protocol::AttackLog;
 use crate::clients::listeners::Listeners;
 use crate::commands::migrate::delivery::Migrations;
 use crate::message::Message;
-use crate::process::log;
-use crate::process::shutdown::Shutdown;
 use crate::reports::observe_settings;
 use crate::upkeep::eviction::Exceeded;
 
@@ -114,7 +114,7 @@ pub(crate) struct Shared {
     pub(crate) started_ms: u64,
     pub(crate) run_id: String,
     pub(crate) stopping: AtomicBool,
-    pub(crate) shutdown: Shutdown,
+    pub(crate) shutdown: Shutdown<Client>,
     pub(crate) observed: Observed,
     pub(crate) attack_log: AttackLog,
     pub(crate) snapshots: Snapshots,

@@ -9,9 +9,9 @@ use config::Invocation;
 use effectlog::{Recorder, Sink};
 use persistence::{Writer, WriterStep};
 use proactor::{SimDisk, SimNet};
+use process::processors::ThreadCount;
 use settings::{Found, Settings, TABLE};
 
-use crate::process::processors::ThreadCount;
 use crate::shared::{Lease, Machine, Shared};
 use crate::start::rename;
 use crate::thread::Thread;

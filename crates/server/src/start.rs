@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use acl::{UserLine, Users};
 use config::{Arguments, Directive, Invocation, WithoutEffect};
 use proactor::{Disk, Driver, Waker};
+use process::daemon::Background;
 use settings::{DIR, DISABLE_THP, Found, PIDFILE, Rename, Settings, TABLE};
 
 use crate::clients::dealing::Dealer;
@@ -18,14 +19,13 @@ use crate::clients::descriptors;
 use crate::clients::listeners::Listening;
 use crate::error::Error;
 use crate::help::{help, version_line};
-use crate::process::daemon::Background;
-use crate::process::processors::ThreadCount;
-use crate::process::supervisor::Ticker;
-use crate::process::{crash, log, processors, supervisor, system};
 use crate::shared::{Machine, Shared};
 use crate::thread::Thread;
 use crate::users::users_at_start;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
+use process::processors::ThreadCount;
+use process::supervisor::Ticker;
+use process::{crash, log, processors, supervisor, system};
 
 /// The pid file of a server in the background, if the settings name none; as in Redis.
 const PID_FILE: &str = "/var/run/redis.pid";
@@ -134,7 +134,7 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     shared.begin_loading(&choice);
     let threads = start_threads(shared, threads, listeners);
     let is_loading = shared.snapshots.progress.is_loading();
-    let ticker = is_loading.then(|| Ticker::start(shared, || shared.loading_progress()));
+    let ticker = is_loading.then(|| Ticker::start(&shared.settings, || shared.loading_progress()));
     let loaded = shared.load_at_start(&choice);
     drop(ticker);
     match loaded {
@@ -280,7 +280,7 @@ fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners
         .and_then(|()| {
             let mut thread = Thread::new(index, shared, driver);
             thread.host.dealer = dealer;
-            crash::watch_host(&raw const thread.host, || thread.run())
+            crash::watch_thread(&raw const thread.host, || thread.run())
         });
     if let Err(error) = served {
         tracing::error!("thread {index} cannot go on: {error}");

@@ -41,8 +41,6 @@ const IN_LARGE_CIRCLES: &[&str] = &[
     "server/commands/own.rs",
     "server/life/pause.rs",
     "server/message.rs",
-    "server/process/shutdown.rs",
-    "server/process/supervisor.rs",
     "server/session.rs",
     "server/shared.rs",
     "server/snapshot/background.rs",

@@ -1,10 +1,10 @@
 //! File descriptors for as many clients as `maxclients` says.
 
 use config::Value;
+use process::processors::ThreadCount;
 use settings::{MAXCLIENTS, Settings};
 
-use crate::process::processors::ThreadCount;
-use crate::process::system;
+use process::system;
 
 /// File descriptors that are needed beside those of clients.
 const RESERVED_FILES: u64 = 32;

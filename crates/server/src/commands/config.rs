@@ -3,13 +3,13 @@
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Mode, Secrets, Shape, block, string};
 use config::{Id, Refusal};
+use process::log;
 use settings::{BIND, DIR, ENABLE_PROTECTED_CONFIGS, Effect, MAXCLIENTS, TABLE, USER};
 
 use crate::clients::descriptors;
 use crate::clients::listeners::ADDRESS_COUNT_MAX;
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::message::Message;
-use crate::process::log;
 use crate::reports::observe_settings;
 use crate::shared::Shared;
 use crate::thread::ThreadHost;

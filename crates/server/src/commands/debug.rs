@@ -9,12 +9,12 @@ use std::time::Duration;
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Mode, Route, Shape, keyword_is, parse_count, parse_i64};
 use commands::keys::digest;
+use process::crash;
 use settings::ENABLE_DEBUG_COMMAND;
 
 use super::{not_allowed, subcommand_error};
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::populate::Population;
-use crate::process::crash;
 
 /// The family of DEBUG.
 pub(crate) const ENTRIES: &[Entry] = &[Entry {
@@ -63,7 +63,7 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
         (b"error", [text]) => Err(CommandError::new(*text)),
         (b"help", []) => help(ctx),
         (b"log", [text]) => {
-            tracing::warn!("DEBUG LOG: {}", crate::process::log::one_line(text));
+            tracing::warn!("DEBUG LOG: {}", process::log::one_line(text));
             ok(ctx)
         }
         (b"object", [key, ..]) => object(ctx, key),

@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering;
 
 use command::{Client, CommandResult, Flag, Group, Mode, Route};
 use keyspace::UnixMs;
+use process::system;
 use resp::memcached::number::{parse_i32, parse_u32};
 use resp::memcached::{Verb, has_noreply};
 use resp::{Output, Proto};
 use settings::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
 
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::process::system;
 use crate::thread::Thread;
 use heap::allocated_bytes;
 

@@ -6,11 +6,11 @@ use command::Flag::*;
 use command::{
     Acl, CommandError, CommandResult, Group, Mode, Route, Shape, integer, keyword_is, oneof, parse_i64, token,
 };
+use process::shutdown::How;
 use resp::Reply;
 
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::life::state::Part;
-use crate::process::shutdown::How;
 use crate::version::REDIS_VERSION;
 
 /// These commands.
@@ -126,6 +126,7 @@ fn shutdown(ctx: &mut Ctx) -> CommandResult {
         if !shared.shutdown.abort() {
             return Err(CommandError::new("ERR No shutdown in progress."));
         }
+        tracing::info!("Shutdown manually aborted.");
         ctx.reply.ok();
         return Ok(());
     }

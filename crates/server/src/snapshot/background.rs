@@ -15,11 +15,11 @@ use command::{Command, Flag, Group, Located, Needs, OwnedArgs, Route, Rule, Task
 use keyspace::Db;
 use persistence::{Saving, Scribe};
 use proactor::{Clock, ConnId};
+use process::processors;
 use shard::{Hold, ShardId};
 
 use crate::life::state::Retry;
 use crate::message::Message;
-use crate::process::processors;
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 

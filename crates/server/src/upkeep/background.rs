@@ -40,7 +40,7 @@ impl Thread {
             self.flush_if_due();
             self.save_if_due();
             if due.is_second {
-                crate::process::log::follow();
+                process::log::follow();
             }
             let limit = self.host.shared.settings.memory_bytes_max();
             heap::keep_at_most((limit > 0).then_some(limit / KEPT_PART));

@@ -1,6 +1,7 @@
 //! Where memory goes.
 
-use crate::process::system;
+use process::system;
+
 use crate::shared::Shared;
 
 /// What INFO and MEMORY tell about memory.

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{MemoryFigures, Report};
 use acl::Reason;
 use keyspace::Tally;
+use process::supervisor::Supervisor;
 use settings::EntryMode;
 use shard::Scope;
 
-use crate::process::supervisor::Supervisor;
-use crate::process::system;
 use crate::shared::Shared;
 use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
 use observe::{Counter, Durations, EntryType, ThreadStats};
+use process::system;
 use settings::{
     BIND, CLUSTER_MODE, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, UNIXSOCKET,
 };

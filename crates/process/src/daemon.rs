@@ -12,21 +12,21 @@ use rustix::stdio;
 use settings::{DAEMONIZE, Settings};
 
 use crate::error::Error;
-use crate::process::supervisor::Supervisor;
-use crate::process::system;
+use crate::supervisor::Supervisor;
+use crate::system;
 
 /// Where a server in the background says that it listens; `None` in the foreground.
 #[derive(Debug)]
-pub(crate) struct Background(Option<PipeWriter>);
+pub struct Background(Option<PipeWriter>);
 
 impl Background {
     /// Goes on in a new process if the settings want it; then the one that was started does not return. There must be no
     /// threads yet.
-    pub(crate) fn begin(settings: &Settings) -> Result<Background, Error> {
+    pub fn begin(settings: &Settings) -> Result<Background, Error> {
         if !settings.is_on(DAEMONIZE) || Supervisor::of(settings) != Supervisor::Nobody {
             return Ok(Background(None));
         }
-        let failed = |source| Error::Io { what: "cannot go into the background".to_owned(), source };
+        let failed = |source| Error { what: "cannot go into the background".to_owned(), source };
         let (mut reader, writer) = io::pipe().map_err(failed)?;
         if !system::fork().map_err(failed)? {
             drop(writer);
@@ -44,12 +44,12 @@ impl Background {
     }
 
     /// Whether the server runs in the background.
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
     /// The server listens: the process that was started may end.
-    pub(crate) fn end_start(self) {
+    pub fn end_start(self) {
         let Some(mut writer) = self.0 else { return };
         let nowhere = File::options().write(true).open("/dev/null");
         if nowhere.and_then(|nowhere| Ok(stdio::dup2_stderr(&nowhere)?)).is_err() {

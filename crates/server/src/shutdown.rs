@@ -15,21 +15,17 @@
 //! it may hold shards in the middle of its writes, so nothing consistent could be saved: a signal, or `SHUTDOWN FORCE`,
 //! ends the process without a save then and says what is lost; `SHUTDOWN` alone is refused.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use command::{Client, Task, Wait};
-use settings::{
-    SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_ON_SIGINT, SHUTDOWN_ON_SIGTERM, SHUTDOWN_SAVE,
-    SHUTDOWN_TIMEOUT,
-};
+use process::log;
+use process::shutdown::{How, Outcome};
+use process::supervisor::{self, Ticker};
+use process::system::{self, Signal};
+use settings::{SHUTDOWN_ON_SIGINT, SHUTDOWN_ON_SIGTERM, SHUTDOWN_TIMEOUT};
 use shard::{Hold, ShardId};
 
 use crate::message::Message;
-use crate::process::log;
-use crate::process::supervisor::{self, Ticker};
-use crate::process::system::{self, Signal};
 use crate::shared::Shared;
 
 /// Between two tries to enter all shards.
@@ -41,123 +37,12 @@ const REMINDER: Duration = Duration::from_secs(10);
 /// How long threads have to end when everything is saved, or need not be.
 const LAST_TURN: Duration = Duration::from_secs(2);
 
-/// What kind of end is wanted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct How {
-    /// Whether to save; `None`: if there are save points.
-    pub(crate) saves: Option<bool>,
-    /// Without waiting for anybody.
-    pub(crate) is_now: bool,
-    /// Also if the save fails.
-    pub(crate) is_forced: bool,
-}
-
-impl How {
-    /// As the bits of `shutdown-on-sigterm` say.
-    fn of(bits: i64) -> How {
-        let saves = match bits {
-            bits if bits & SHUTDOWN_SAVE != 0 => Some(true),
-            bits if bits & SHUTDOWN_NOSAVE != 0 => Some(false),
-            _ => None,
-        };
-        How { saves, is_now: bits & SHUTDOWN_NOW != 0, is_forced: bits & SHUTDOWN_FORCE != 0 }
-    }
-}
-
-/// A shutdown that is under way.
-struct Request {
-    how: How,
-    /// Whether a signal asked for it.
-    is_signal: bool,
-    /// Clients that wait for their connections to end.
-    askers: Vec<Client>,
-    is_aborted: bool,
-    /// Nothing can abort it any more.
-    is_final: bool,
-}
-
-/// Whether the server is about to end, and how.
-pub(crate) struct Shutdown {
-    request: Mutex<Option<Request>>,
-    is_under_way: AtomicBool,
-    /// Scripts that have written nothing are to end.
-    ends_scripts: AtomicBool,
-    /// Threads that have come by since they were asked.
-    heard: Box<[AtomicBool]>,
-}
-
-impl Shutdown {
-    pub(crate) fn new(thread_count: usize) -> Shutdown {
-        Shutdown {
-            request: Mutex::default(),
-            is_under_way: AtomicBool::new(false),
-            ends_scripts: AtomicBool::new(false),
-            heard: (0..thread_count).map(|_| AtomicBool::new(false)).collect(),
-        }
-    }
-
-    /// Whether the server is about to end.
-    #[inline]
-    pub(crate) fn is_under_way(&self) -> bool {
-        self.is_under_way.load(Ordering::Relaxed)
-    }
-
-    /// Thread number `thread` comes by.
-    pub(crate) fn hear(&self, thread: u16) {
-        self.heard[usize::from(thread)].store(true, Ordering::Relaxed);
-    }
-
-    /// A script of thread number `thread` comes by: whether it has to end.
-    pub(crate) fn ends_script(&self, thread: u16, has_written: bool) -> bool {
-        if !self.is_under_way() {
-            return false;
-        }
-        self.hear(thread);
-        !has_written && self.ends_scripts.load(Ordering::Relaxed)
-    }
-
-    fn request(&self) -> MutexGuard<'_, Option<Request>> {
-        self.request.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether what is under way was given up.
-    pub(crate) fn is_aborted(&self) -> bool {
-        self.is_under_way() && self.request().as_ref().is_some_and(|request| request.is_aborted)
-    }
-
-    /// Gives up what is under way; false if nothing is, or it is too late.
-    pub(crate) fn abort(&self) -> bool {
-        match &mut *self.request() {
-            Some(request) if !request.is_final && !request.is_aborted => {
-                request.is_aborted = true;
-                tracing::info!("Shutdown manually aborted.");
-                true
-            }
-            _ => false,
-        }
-    }
-}
-
 impl Shared {
     /// Ends the server, for a client, which is answered if that fails, or for a signal.
     pub(crate) fn shut_down(&'static self, how: How, asker: Option<Client>) {
-        let mut request = self.shutdown.request();
-        if let Some(request) = &mut *request {
-            request.askers.extend(asker);
-            // Who is tired of waiting for the save, or for a script, may say so.
-            if how.saves == Some(false) {
-                request.how.saves = how.saves;
-            }
-            request.how.is_now |= how.is_now;
-            request.how.is_forced |= how.is_forced;
-            request.is_signal |= asker.is_none();
+        if !self.shutdown.begin(how, asker) {
             return;
         }
-        let is_signal = asker.is_none();
-        let askers = asker.into_iter().collect();
-        *request = Some(Request { how, is_signal, askers, is_aborted: false, is_final: false });
-        drop(request);
-        self.shutdown.is_under_way.store(true, Ordering::Relaxed);
         tracing::info!("User requested shutdown...");
         let work = move || Ending::new(self).run();
         if let Err(error) = std::thread::Builder::new().name("shutdown".to_owned()).spawn(work) {
@@ -169,10 +54,7 @@ impl Shared {
     /// The server goes on serving; whoever asked for its end is told.
     fn cancel_shutdown(&self) {
         tracing::warn!("Errors trying to shut down the server. Check the logs for more information.");
-        self.shutdown.ends_scripts.store(false, Ordering::Relaxed);
-        self.shutdown.is_under_way.store(false, Ordering::Relaxed);
-        let request = self.shutdown.request().take();
-        for asker in request.into_iter().flat_map(|request| request.askers) {
+        for asker in self.shutdown.cancel() {
             self.threads[usize::from(asker.thread)].send(Message::answered(asker));
         }
     }
@@ -245,7 +127,7 @@ impl Ending {
     fn run(mut self) {
         let shared = self.shared;
         supervisor::notify(&shared.settings, "STOPPING=1");
-        let _ticker = Ticker::start(shared, || shared.shutdown_progress());
+        let _ticker = Ticker::start(&shared.settings, || shared.shutdown_progress());
         let mut hold = Hold::new(&shared.shards);
         let mut exit_code = 0;
         match self.enter(&mut hold) {
@@ -256,13 +138,11 @@ impl Ending {
                     return shared.cancel_shutdown();
                 }
             }
-            Entered::NotNeeded => {}
-            Entered::Aborted => return shared.cancel_shutdown(),
-            Entered::Never if self.ends_without_save() => {
-                self.finalize();
-                exit_code = 1;
+            Entered::NotNeeded if shared.shutdown.end(true) == Outcome::Ends => {}
+            Entered::Never if self.ends_without_save() && shared.shutdown.end(true) == Outcome::Ends => {
+                exit_code = 1
             }
-            Entered::Never => return shared.cancel_shutdown(),
+            Entered::NotNeeded | Entered::Aborted | Entered::Never => return shared.cancel_shutdown(),
         }
         shared.stop();
         // The process ends with its threads, before this is over, unless one of them does not come back.
@@ -275,37 +155,26 @@ impl Ending {
 
     /// Whether the server ends now: it saved, or need not have. From then on nothing can abort that.
     fn may_end(&self, saved: bool) -> bool {
-        let mut request = self.shared.shutdown.request();
-        let Some(request) = &mut *request else { return false };
-        if request.is_aborted {
-            return false;
+        let outcome = self.shared.shutdown.end(saved);
+        match outcome {
+            Outcome::Ends | Outcome::Aborted => {}
+            Outcome::EndsUnsaved => tracing::warn!("Error trying to save the DB. Exit anyway."),
+            Outcome::Failed => {
+                tracing::warn!("Error trying to save the DB, can't exit.");
+                supervisor::notify(&self.shared.settings, "STATUS=Error trying to save the DB, can't exit.");
+            }
         }
-        if !saved && !request.how.is_forced {
-            tracing::warn!("Error trying to save the DB, can't exit.");
-            supervisor::notify(&self.shared.settings, "STATUS=Error trying to save the DB, can't exit.");
-            return false;
-        }
-        if !saved {
-            tracing::warn!("Error trying to save the DB. Exit anyway.");
-        }
-        request.is_final = true;
-        true
+        matches!(outcome, Outcome::Ends | Outcome::EndsUnsaved)
     }
 
-    fn finalize(&self) {
-        self.shared.shutdown.request().iter_mut().for_each(|request| request.is_final = true);
-    }
-
-    /// The request as it is now, and whether it was aborted.
-    fn how(&self) -> (How, bool) {
-        let request = self.shared.shutdown.request();
-        request.as_ref().map_or((How::default(), true), |request| (request.how, request.is_aborted))
+    fn how(&self) -> How {
+        self.shared.shutdown.how().unwrap_or_default()
     }
 
     fn is_to_save(&self) -> bool {
         // What is only half loaded must not take the place of the whole.
         let is_loading = self.shared.snapshots.progress.is_loading();
-        !is_loading && self.how().0.saves.unwrap_or_else(|| self.shared.has_save_points())
+        !is_loading && self.how().saves.unwrap_or_else(|| self.shared.has_save_points())
     }
 
     /// How long it waits for scripts.
@@ -324,11 +193,10 @@ impl Ending {
     fn enter(&mut self, hold: &mut Hold<'static, Task, Wait>) -> Entered {
         let patience = self.shared.shards.patience();
         loop {
-            if self.how().1 {
+            if self.shared.shutdown.is_aborted() {
                 return Entered::Aborted;
             }
             if !self.is_to_save() {
-                self.finalize();
                 return Entered::NotNeeded;
             }
             let is_patient = patience.try_take();
@@ -365,16 +233,15 @@ impl Ending {
             return false;
         }
         self.probed = now;
-        for (number, heard) in (0..).zip(&shared.shutdown.heard) {
-            let remote = &shared.threads[number];
+        for (number, remote) in shared.threads.iter().enumerate() {
             // Only a script's call of Lua's library cannot be waited for: everything else comes to an end.
-            if heard.swap(false, Ordering::Relaxed) || !shared.scripts.thread(number).is_running() {
+            if shared.shutdown.has_heard(number) || !shared.scripts.thread(number).is_running() {
                 self.heard[number] = now;
             }
             remote.send(Message::ComeBy);
         }
-        let patience = if self.how().0.is_now { Duration::ZERO } else { self.patience() };
-        if now - self.started >= patience && !shared.shutdown.ends_scripts.swap(true, Ordering::Relaxed) {
+        let patience = if self.how().is_now { Duration::ZERO } else { self.patience() };
+        if now - self.started >= patience && shared.shutdown.end_scripts() {
             tracing::warn!("scripts hold up the shutdown: those that have written nothing are ended");
         }
         if now - self.reminded >= REMINDER {
@@ -398,8 +265,7 @@ impl Ending {
     fn ends_without_save(&self) -> bool {
         let threads: Vec<String> = self.silent(self.patience()).iter().map(usize::to_string).collect();
         let threads = threads.join(", ");
-        let request = self.shared.shutdown.request();
-        let ends = request.as_ref().is_some_and(|request| request.is_signal || request.how.is_forced);
+        let ends = self.shared.shutdown.insists();
         let what = if ends {
             "the server ends without one, and what was written after the last save is lost"
         } else {

@@ -11,7 +11,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use rustix::process::{Resource, Rlimit, getpid, getrlimit, kill_process, setrlimit};
 
 /// Raises the limit of open files to `wanted`, or as near as the system allows; returns the limit that holds.
-pub(crate) fn raise_file_limit(wanted: u64) -> u64 {
+pub fn raise_file_limit(wanted: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     // None is without limit.
     let Some(current) = limit.current.filter(|current| *current < wanted) else {
@@ -37,16 +37,19 @@ pub(crate) fn fork() -> io::Result<bool> {
 }
 
 /// Sees to it that memory never comes in huge pages.
-pub(crate) fn disable_huge_pages() {
+pub fn disable_huge_pages() {
     // Where the kernel does not know the call, huge pages stay as they are.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
 /// A signal that a server obeys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Signal {
+pub enum Signal {
+    /// `SIGTERM`
     Terminate,
+    /// `SIGINT`
     Interrupt,
+    /// `SIGHUP`
     Hangup,
 }
 
@@ -64,14 +67,14 @@ fn obeyed_signals() -> libc::sigset_t {
 }
 
 /// From now on these signals reach this thread, and those that it starts, only through [`wait_for_signal`].
-pub(crate) fn hold_signals() {
+pub fn hold_signals() {
     let set = obeyed_signals();
     // SAFETY: `set` is initialised, and the old mask is not asked for.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
 }
 
 /// Waits for one of them.
-pub(crate) fn wait_for_signal() -> Signal {
+pub fn wait_for_signal() -> Signal {
     let set = obeyed_signals();
     let mut signal = 0;
     loop {
@@ -94,13 +97,15 @@ pub(crate) fn stop_oneself() {
 
 /// Processor time in seconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CpuTime {
-    pub(crate) system: f64,
-    pub(crate) user: f64,
+pub struct CpuTime {
+    /// Of the kernel for the process.
+    pub system: f64,
+    /// Of the process itself.
+    pub user: f64,
 }
 
 /// The processor time that `whose` (`RUSAGE_SELF`, `RUSAGE_CHILDREN`, `RUSAGE_THREAD`) has used.
-pub(crate) fn cpu_time(whose: libc::c_int) -> CpuTime {
+pub fn cpu_time(whose: libc::c_int) -> CpuTime {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` is a valid place for the answer.
     if unsafe { libc::getrusage(whose, usage.as_mut_ptr()) } != 0 {
@@ -113,20 +118,20 @@ pub(crate) fn cpu_time(whose: libc::c_int) -> CpuTime {
 }
 
 /// Physical memory of this process in bytes; 0 if the system does not tell.
-pub(crate) fn resident_bytes() -> u64 {
+pub fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = statm.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
     pages * rustix::param::page_size() as u64
 }
 
 /// Physical memory of the machine in bytes.
-pub(crate) fn machine_bytes() -> u64 {
+pub fn machine_bytes() -> u64 {
     let system = rustix::system::sysinfo();
     system.totalram as u64 * u64::from(system.mem_unit)
 }
 
 /// Name, release and machine of the operating system.
-pub(crate) fn name() -> String {
+pub fn name() -> String {
     let read = |what: &str| {
         std::fs::read_to_string(format!("/proc/sys/kernel/{what}")).map(|text| text.trim().to_owned())
     };

@@ -72,13 +72,13 @@ impl Write for Line {
 }
 
 /// Opens the log that the settings name. Once per process; later calls change the level only.
-pub(crate) fn open(settings: &Settings) -> Result<(), Error> {
+pub fn open(settings: &Settings) -> Result<(), Error> {
     show(settings);
     let path = settings.text(LOGFILE);
     let (writer, is_terminal) = if path.is_empty() {
         (BoxMakeWriter::new(io::stdout), io::stdout().is_terminal())
     } else {
-        let failed = |source| Error::Io { what: format!("cannot open the log file {path}"), source };
+        let failed = |source| Error { what: format!("cannot open the log file {path}"), source };
         // The working directory may change.
         let path = std::path::absolute(&*path).map_err(failed)?;
         let file = LogFile::open(&path).map_err(failed)?;
@@ -101,19 +101,19 @@ pub(crate) fn open(settings: &Settings) -> Result<(), Error> {
 }
 
 /// Says why the server does not start where people look for it who do not see its standard error.
-pub(crate) fn note_refusal(error: &Error) {
+pub fn note_refusal(error: &dyn std::fmt::Display) {
     if FILE.get().is_some() || HAS_SYSTEM_LOG.load(Ordering::Relaxed) {
         tracing::error!("{error}");
     }
 }
 
 /// Opens the file again if another one is at its path.
-pub(crate) fn follow() {
+pub fn follow() {
     FILE.get().into_iter().for_each(|log| log.follow(false));
 }
 
 /// Opens the file again.
-pub(crate) fn reopen() {
+pub fn reopen() {
     FILE.get().into_iter().for_each(|log| log.follow(true));
 }
 
@@ -127,7 +127,7 @@ fn system_log(settings: &Settings) -> Result<Option<Syslog>, Error> {
     if !settings.is_on(SYSLOG_ENABLED) {
         return Ok(None);
     }
-    let ident = CString::new(settings.text(SYSLOG_IDENT).as_bytes()).map_err(|error| Error::Io {
+    let ident = CString::new(settings.text(SYSLOG_IDENT).as_bytes()).map_err(|error| Error {
         what: "cannot use syslog-ident".to_owned(),
         source: io::Error::new(io::ErrorKind::InvalidInput, error),
     })?;
@@ -146,7 +146,7 @@ fn system_log(settings: &Settings) -> Result<Option<Syslog>, Error> {
 }
 
 /// Takes over `loglevel`.
-pub(crate) fn show(settings: &Settings) {
+pub fn show(settings: &Settings) {
     SHOWN.store(settings.number(LOGLEVEL) as u8, Ordering::Relaxed);
 }
 
@@ -161,7 +161,7 @@ fn rank(level: Level) -> u8 {
 }
 
 /// A text from outside as a part of one line of the log: what would begin another line is shown as `\\n` and the like.
-pub(crate) fn one_line(text: &[u8]) -> String {
+pub fn one_line(text: &[u8]) -> String {
     let mut line = String::with_capacity(text.len());
     for character in String::from_utf8_lossy(text).chars() {
         if character.is_control() && character != '\t' {
@@ -174,7 +174,7 @@ pub(crate) fn one_line(text: &[u8]) -> String {
 }
 
 /// Writes a line that a script logs, at one of Redis' levels.
-pub(crate) fn script_line(level: i64, text: &[u8]) {
+pub fn script_line(level: i64, text: &[u8]) {
     let text = one_line(text);
     match level {
         0 => tracing::trace!("{text}"),

@@ -11,14 +11,16 @@ use settings::{BGSAVE_CPULIST, PIN, SERVER_CPULIST, Settings, TABLE};
 
 /// How many threads there are, and where the number comes from.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) struct ThreadCount {
-    pub(crate) count: usize,
-    pub(crate) reason: String,
+pub struct ThreadCount {
+    /// How many.
+    pub count: usize,
+    /// Why so many, for the log.
+    pub reason: String,
 }
 
 impl ThreadCount {
     /// As many as the settings say, or the machine suggests.
-    pub(crate) fn of(settings: &Settings) -> ThreadCount {
+    pub fn of(settings: &Settings) -> ThreadCount {
         match settings.thread_count() {
             Some((count, name)) => ThreadCount { count, reason: format!("as {name} says") },
             None => ThreadCount::by_default(settings),
@@ -45,26 +47,26 @@ impl ThreadCount {
 }
 
 /// Confines the calling thread, and those that it starts, as `server_cpulist` says.
-pub(crate) fn confine_server(settings: &Settings) {
+pub fn confine_server(settings: &Settings) {
     // Both are found out once, before anything is confined.
     let _ = (allowed_cpus(), cpu_quota());
     confine(settings, SERVER_CPULIST);
 }
 
 /// The processor of the `index`-th thread that serves, if it is to have one.
-pub(crate) fn of_thread(settings: &Settings, index: usize) -> Option<CpuSet> {
+pub fn of_thread(settings: &Settings, index: usize) -> Option<CpuSet> {
     settings.is_on(PIN).then(|| for_server(settings).dealt(index))
 }
 
 /// Pins the calling thread, the `index`-th that serves.
-pub(crate) fn pin(index: usize, processor: &CpuSet) {
+pub fn pin(index: usize, processor: &CpuSet) {
     if let Err(error) = processor.confine() {
         tracing::warn!("cannot pin thread {index} to a processor: {error}");
     }
 }
 
 /// Places the thread that writes a snapshot, which a pinned one has started.
-pub(crate) fn place_writer(settings: &Settings) {
+pub fn place_writer(settings: &Settings) {
     if settings.is_on(BGSAVE_CPULIST) {
         confine(settings, BGSAVE_CPULIST);
     } else if settings.is_on(PIN) {

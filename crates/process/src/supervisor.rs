@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use settings::{SUPERVISED, Settings};
 
-use crate::process::system;
-use crate::shared::Shared;
+use crate::system;
 
 /// The numbers of `supervised`.
 const BY_UPSTART: i64 = 1;
@@ -18,15 +17,18 @@ const EXTENSION: Duration = Duration::from_secs(30);
 
 /// Who supervises this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Supervisor {
+pub enum Supervisor {
+    /// It was started by a person or a script.
     Nobody,
+    /// `upstart`
     Upstart,
+    /// `systemd`
     Systemd,
 }
 
 impl Supervisor {
     /// As `supervised` says; `auto` goes by the variables that the service managers set.
-    pub(crate) fn of(settings: &Settings) -> Supervisor {
+    pub fn of(settings: &Settings) -> Supervisor {
         let is_set = |variable: &str| std::env::var_os(variable).is_some();
         match settings.number(SUPERVISED) {
             BY_SYSTEMD if is_set("NOTIFY_SOCKET") => Supervisor::Systemd,
@@ -38,7 +40,7 @@ impl Supervisor {
     }
 
     /// Its name, as `INFO` has it.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Supervisor::Nobody => "no",
             Supervisor::Upstart => "upstart",
@@ -48,7 +50,7 @@ impl Supervisor {
 }
 
 /// As the server starts: says what is missing for what was asked for.
-pub(crate) fn begin(settings: &Settings) {
+pub fn begin(settings: &Settings) {
     let supervisor = Supervisor::of(settings);
     match settings.number(SUPERVISED) {
         BY_SYSTEMD if supervisor == Supervisor::Nobody => {
@@ -64,7 +66,7 @@ pub(crate) fn begin(settings: &Settings) {
 }
 
 /// The server is ready: systemd is told so; upstart waits until the process stops itself.
-pub(crate) fn ready(settings: &Settings) {
+pub fn ready(settings: &Settings) {
     match Supervisor::of(settings) {
         Supervisor::Nobody => {}
         Supervisor::Systemd => notify(settings, "STATUS=Ready to accept connections\nREADY=1"),
@@ -76,32 +78,31 @@ pub(crate) fn ready(settings: &Settings) {
 }
 
 /// Tells systemd, if that supervises the server.
-pub(crate) fn notify(settings: &Settings, state: &str) {
+pub fn notify(settings: &Settings, state: &str) {
     if Supervisor::of(settings) == Supervisor::Systemd {
         system::notify_systemd(state);
     }
 }
 
 /// Tells systemd what the server is about, and that it may take longer.
-pub(crate) fn notify_slow(settings: &Settings, status: &str) {
+pub fn notify_slow(settings: &Settings, status: &str) {
     notify(settings, &format!("STATUS={status}\nEXTEND_TIMEOUT_USEC={}", EXTENSION.as_micros()));
 }
 
 /// Tells systemd once a second how far something is, and that it takes longer; until it is dropped.
-pub(crate) struct Ticker(
-    #[expect(dead_code, reason = "the thread ends when it is dropped")] Option<Sender<()>>,
-);
+#[derive(Debug)]
+pub struct Ticker(#[expect(dead_code, reason = "the thread ends when it is dropped")] Option<Sender<()>>);
 
 impl Ticker {
     /// `progress`: how far it is, in words.
-    pub(crate) fn start(shared: &'static Shared, progress: impl Fn() -> String + Send + 'static) -> Ticker {
-        if Supervisor::of(&shared.settings) != Supervisor::Systemd {
+    pub fn start(settings: &'static Settings, progress: impl Fn() -> String + Send + 'static) -> Ticker {
+        if Supervisor::of(settings) != Supervisor::Systemd {
             return Ticker(None);
         }
         let (ticker, ended) = channel();
         let work = move || {
             loop {
-                notify_slow(&shared.settings, &progress());
+                notify_slow(settings, &progress());
                 if ended.recv_timeout(TICK) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }

@@ -5,7 +5,7 @@
 //!     └─▶ handler, on the thread's alternate stack: notes signal, addresses of the frames, command ──▶ pipe
 //!                                                                                                      │
 //!   reporter thread, which has waited since the start ◀────────────────────────────────────────────────┘
-//!     └─▶ names of functions, INFO ──▶ log;   then the handler lets the signal do what it does by default
+//!     └─▶ names of functions, what the server tells of itself ──▶ log;   then the handler lets the signal do what it does by default
 //! ```
 //!
 //! The handler only does what is safe in a signal handler: it stores numbers, and reads and writes pipes. Names and texts
@@ -22,10 +22,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use settings::CRASH_LOG_ENABLED;
-
-use crate::shared::Shared;
-use crate::thread::ThreadHost;
+pub use report::Reported;
 
 /// The signals that are reported.
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT];
@@ -73,7 +70,7 @@ static NOTES: Notes = Notes {
 
 /// What the thread that panicked said.
 static PANIC: Mutex<String> = Mutex::new(String::new());
-static SHARED: OnceLock<&'static Shared> = OnceLock::new();
+static SERVER: OnceLock<&'static dyn Reported> = OnceLock::new();
 static PIPES: OnceLock<Pipes> = OnceLock::new();
 
 /// Between handler and reporter: each has one end of both.
@@ -84,17 +81,32 @@ struct Pipes {
 
 thread_local! {
     /// The thread that serves here.
-    static HOST: Cell<*const ThreadHost> = const { Cell::new(std::ptr::null()) };
+    static SERVING: Cell<Option<*const dyn Serving>> = const { Cell::new(None) };
     /// Whether this thread's alternate stack is large enough to find out who called whom.
     static HAS_STACK: Cell<bool> = const { Cell::new(false) };
     /// Whether this is the thread whose crash is reported.
     static HAS_CRASHED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on crashes are reported, as long as `crash-log-enabled` says so.
-pub(crate) fn watch(shared: &'static Shared) -> io::Result<()> {
+/// What a thread is doing when it crashes.
+#[derive(Clone, Copy, Debug)]
+pub struct Doing {
+    /// The number of the thread.
+    pub thread: u16,
+    /// The client, its database, and the command that ran for it last.
+    pub client: Option<(u64, u32, Option<u16>)>,
+}
+
+/// A thread that serves. It is asked in a signal handler: it may only read numbers.
+pub trait Serving {
+    /// What it is doing at this moment.
+    fn doing(&self) -> Doing;
+}
+
+/// From now on crashes are reported, as long as `server` wants it.
+pub fn watch(server: &'static dyn Reported) -> io::Result<()> {
     let pipes = Pipes { crashed: pipe()?, reported: pipe()? };
-    if SHARED.set(shared).is_err() || PIPES.set(pipes).is_err() {
+    if SERVER.set(server).is_err() || PIPES.set(pipes).is_err() {
         return Ok(());
     }
     std::thread::Builder::new().name("crash-report".to_owned()).spawn(report::wait)?;
@@ -113,7 +125,7 @@ pub(crate) fn watch(shared: &'static Shared) -> io::Result<()> {
 }
 
 /// Notes what a panic says; the process is about to abort.
-pub(crate) fn note_panic(text: String) {
+pub fn note_panic(text: String) {
     // Whoever panics at the same time has said it on standard error.
     if let Ok(mut panic) = PANIC.try_lock() {
         *panic = text;
@@ -121,7 +133,7 @@ pub(crate) fn note_panic(text: String) {
 }
 
 /// Gives the calling thread an alternate stack on which crashes are reported, until the process ends.
-pub(crate) fn take_alternate_stack() {
+pub fn take_alternate_stack() {
     // Not from the allocator: it is nothing that the data take.
     let Some(stack) = new_pages(STACK_BYTES, libc::PROT_READ | libc::PROT_WRITE) else { return };
     let alternate = libc::stack_t { ss_sp: stack, ss_flags: 0, ss_size: STACK_BYTES };
@@ -131,16 +143,16 @@ pub(crate) fn take_alternate_stack() {
 }
 
 /// Says whose commands run on the calling thread, as long as `serve` does.
-pub(crate) fn watch_host<T>(host: *const ThreadHost, serve: impl FnOnce() -> T) -> T {
+pub fn watch_thread<T>(thread: *const dyn Serving, serve: impl FnOnce() -> T) -> T {
     take_alternate_stack();
-    HOST.set(host);
+    SERVING.set(Some(thread));
     let served = serve();
-    HOST.set(std::ptr::null());
+    SERVING.set(None);
     served
 }
 
 /// Writes where nobody may: for `DEBUG SEGFAULT`.
-pub(crate) fn write_where_nobody_may() {
+pub fn write_where_nobody_may() {
     let page = new_pages(4096, libc::PROT_READ).expect("there is room for a page");
     // SAFETY: the address is not null and aligned; that the write faults is what this is for.
     unsafe { page.cast::<u8>().write_volatile(1) };
@@ -165,7 +177,7 @@ fn pipe() -> io::Result<[c_int; 2]> {
 
 /// The handler.
 extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
-    let is_wanted = SHARED.get().is_some_and(|shared| shared.settings.is_on(CRASH_LOG_ENABLED));
+    let is_wanted = SERVER.get().is_some_and(|server| server.is_wanted());
     if is_wanted && let Some(pipes) = PIPES.get() {
         if NOTES.is_crashing.swap(true, Ordering::SeqCst) {
             wait_for_the_other();
@@ -218,15 +230,15 @@ fn note(signal: c_int, info: *mut libc::siginfo_t) {
 
 /// Notes what this thread was doing, if it serves.
 fn note_command() {
-    // SAFETY: the thread that `watch_host` names lives as long as it serves, on this very thread, which stands still here. What was
+    let Some(thread) = SERVING.get() else { return };
+    // SAFETY: the thread that `watch_thread` names lives as long as it serves, on this very thread, which stands still here. What was
     // being changed may be read in disorder: then this handler is interrupted by a further crash, and the process ends.
-    let Some(host) = (unsafe { HOST.get().as_ref() }) else { return };
-    NOTES.thread.store(i32::from(host.id), Ordering::Relaxed);
-    if let Some(session) = &host.current {
-        NOTES.client.store(session.client.id, Ordering::Relaxed);
-        NOTES.db.store(session.client.db as i32, Ordering::Relaxed);
-        let command = session.last_command.map_or(-1, |id| i32::from(id.0));
-        NOTES.command.store(command, Ordering::Relaxed);
+    let doing = unsafe { (*thread).doing() };
+    NOTES.thread.store(i32::from(doing.thread), Ordering::Relaxed);
+    if let Some((client, db, command)) = doing.client {
+        NOTES.client.store(client, Ordering::Relaxed);
+        NOTES.db.store(db as i32, Ordering::Relaxed);
+        NOTES.command.store(command.map_or(-1, i32::from), Ordering::Relaxed);
     }
 }
 
@@ -275,8 +287,7 @@ fn write_to_log(text: &str) {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
         // SAFETY: these bytes are there; a descriptor that is not open is an error.
-        let written =
-            unsafe { libc::write(crate::process::log::descriptor(), rest.as_ptr().cast(), rest.len()) };
+        let written = unsafe { libc::write(crate::log::descriptor(), rest.as_ptr().cast(), rest.len()) };
         match usize::try_from(written) {
             Ok(written) if written > 0 => rest = &rest[written..],
             _ => return,

@@ -1,0 +1,20 @@
+//! The server as a process: the system that it runs on, its log, its processors, its signals, and what a crash leaves.
+//!
+//! ```text
+//!   start   daemon ─▶ log ─▶ processors ─▶ supervisor (ready)
+//!   serving log (followed, opened again), supervisor (how far something is), system (limits, usage)
+//!   end     system (signals), shutdown, supervisor; crash, if it was none that anybody wanted
+//! ```
+//!
+//! Not here: threads that serve, and how the server lets them end (`server`, `shutdown.rs`).
+
+pub mod crash;
+pub mod daemon;
+mod error;
+pub mod log;
+pub mod processors;
+pub mod shutdown;
+pub mod supervisor;
+pub mod system;
+
+pub use error::Error;

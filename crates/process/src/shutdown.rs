@@ -1,0 +1,259 @@
+//! Whether the process is to end, who wants it, and how.
+//!
+//! ```text
+//!   begin ─▶ under way ─▶ end: nothing can abort it any more
+//!               │ abort, or the save fails
+//!               └─▶ cancel: as if nothing had been, and whoever asked is told
+//! ```
+//!
+//! Not here: what is saved and who has to be out of the way for it (`server`, `shutdown.rs`).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use settings::{SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAVE};
+
+/// What kind of end is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct How {
+    /// Whether to save; `None`: if there are save points.
+    pub saves: Option<bool>,
+    /// Without waiting for anybody.
+    pub is_now: bool,
+    /// Also if the save fails.
+    pub is_forced: bool,
+}
+
+impl How {
+    /// As the bits of `shutdown-on-sigterm` say.
+    pub fn of(bits: i64) -> How {
+        let saves = match bits {
+            bits if bits & SHUTDOWN_SAVE != 0 => Some(true),
+            bits if bits & SHUTDOWN_NOSAVE != 0 => Some(false),
+            _ => None,
+        };
+        How { saves, is_now: bits & SHUTDOWN_NOW != 0, is_forced: bits & SHUTDOWN_FORCE != 0 }
+    }
+}
+
+/// A shutdown that is under way.
+#[derive(Debug)]
+struct Request<A> {
+    how: How,
+    /// Whether a signal asked for it.
+    is_signal: bool,
+    /// Those who wait for their connections to end.
+    askers: Vec<A>,
+    is_aborted: bool,
+    /// Nothing can abort it any more.
+    is_final: bool,
+}
+
+/// What becomes of a shutdown that has saved, or failed to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The process ends, with everything that was to be saved.
+    Ends,
+    /// It ends though nothing could be saved, because it was forced to.
+    EndsUnsaved,
+    /// It does not, because nothing could be saved.
+    Failed,
+    /// It does not: somebody aborted the shutdown.
+    Aborted,
+}
+
+/// Whether the process is about to end, and how; `A`: who asks for it.
+#[derive(Debug)]
+pub struct Shutdown<A> {
+    request: Mutex<Option<Request<A>>>,
+    is_under_way: AtomicBool,
+    /// Scripts that have written nothing are to end.
+    ends_scripts: AtomicBool,
+    /// Threads that have come by since they were asked.
+    heard: Box<[AtomicBool]>,
+}
+
+impl<A> Shutdown<A> {
+    /// Nobody has asked for it.
+    pub fn new(thread_count: usize) -> Self {
+        Shutdown {
+            request: Mutex::new(None),
+            is_under_way: AtomicBool::new(false),
+            ends_scripts: AtomicBool::new(false),
+            heard: (0..thread_count).map(|_| AtomicBool::new(false)).collect(),
+        }
+    }
+
+    fn request(&self) -> MutexGuard<'_, Option<Request<A>>> {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody, or (`None`) a signal, wants the process to end. False: it is about to already; whoever is tired of waiting for
+    /// the save, or for a script, may say so.
+    pub fn begin(&self, how: How, asker: Option<A>) -> bool {
+        let is_signal = asker.is_none();
+        let mut request = self.request();
+        if let Some(request) = &mut *request {
+            request.askers.extend(asker);
+            if how.saves == Some(false) {
+                request.how.saves = how.saves;
+            }
+            request.how.is_now |= how.is_now;
+            request.how.is_forced |= how.is_forced;
+            request.is_signal |= is_signal;
+            return false;
+        }
+        let askers = asker.into_iter().collect();
+        *request = Some(Request { how, is_signal, askers, is_aborted: false, is_final: false });
+        drop(request);
+        self.is_under_way.store(true, Ordering::Relaxed);
+        true
+    }
+
+    /// The process goes on. Returns who has to be told.
+    pub fn cancel(&self) -> Vec<A> {
+        self.ends_scripts.store(false, Ordering::Relaxed);
+        self.is_under_way.store(false, Ordering::Relaxed);
+        let request = self.request().take();
+        assert!(
+            request.as_ref().is_none_or(|request| !request.is_final),
+            "the process has said that it ends"
+        );
+        request.map_or_else(Vec::new, |request| request.askers)
+    }
+
+    /// Gives up what is under way; false if nothing is, or it is too late.
+    pub fn abort(&self) -> bool {
+        match &mut *self.request() {
+            Some(request) if !request.is_final && !request.is_aborted => {
+                request.is_aborted = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What is wanted now, as long as nobody has aborted it.
+    pub fn how(&self) -> Option<How> {
+        self.request().as_ref().filter(|request| !request.is_aborted).map(|request| request.how)
+    }
+
+    /// What was to be saved is (`saved`), or need not be. From then on, if the process ends, nothing can abort that.
+    pub fn end(&self, saved: bool) -> Outcome {
+        let mut request = self.request();
+        let Some(request) = request.as_mut().filter(|request| !request.is_aborted) else {
+            return Outcome::Aborted;
+        };
+        if !saved && !request.how.is_forced {
+            return Outcome::Failed;
+        }
+        request.is_final = true;
+        if saved { Outcome::Ends } else { Outcome::EndsUnsaved }
+    }
+
+    /// Whether the process ends even if nothing consistent can be saved.
+    pub fn insists(&self) -> bool {
+        self.request().as_ref().is_some_and(|request| request.is_signal || request.how.is_forced)
+    }
+
+    /// Whether the process is about to end.
+    #[inline]
+    pub fn is_under_way(&self) -> bool {
+        self.is_under_way.load(Ordering::Relaxed)
+    }
+
+    /// Whether what is under way was given up.
+    pub fn is_aborted(&self) -> bool {
+        self.is_under_way() && self.request().as_ref().is_some_and(|request| request.is_aborted)
+    }
+
+    // ---- threads and scripts --------------------------------------------------------------------------------
+
+    /// Thread number `thread` comes by.
+    pub fn hear(&self, thread: u16) {
+        self.heard[usize::from(thread)].store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a thread has come by since it was asked last.
+    pub fn has_heard(&self, thread: usize) -> bool {
+        self.heard[thread].swap(false, Ordering::Relaxed)
+    }
+
+    /// A script of thread number `thread` comes by: whether it has to end.
+    pub fn ends_script(&self, thread: u16, has_written: bool) -> bool {
+        if !self.is_under_way() {
+            return false;
+        }
+        self.hear(thread);
+        !has_written && self.ends_scripts.load(Ordering::Relaxed)
+    }
+
+    /// From now on scripts that have written nothing end; false if they did before.
+    pub fn end_scripts(&self) -> bool {
+        !self.ends_scripts.swap(true, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAVING: How = How { saves: Some(true), is_now: false, is_forced: false };
+
+    #[test]
+    fn the_bits_of_the_setting_say_how() {
+        assert_eq!(How::of(0), How::default());
+        assert_eq!(How::of(SHUTDOWN_SAVE | SHUTDOWN_NOW), How { is_now: true, ..SAVING });
+        assert_eq!(How::of(SHUTDOWN_NOSAVE | SHUTDOWN_FORCE).saves, Some(false));
+    }
+
+    #[test]
+    fn who_comes_later_can_only_be_less_patient() {
+        let shutdown = Shutdown::new(1);
+        assert!(shutdown.begin(SAVING, Some("first")));
+        assert!(!shutdown.insists());
+        assert!(!shutdown.begin(How { is_now: true, ..How::default() }, Some("second")));
+        assert_eq!(shutdown.how(), Some(How { is_now: true, ..SAVING }));
+        assert!(!shutdown.begin(How { saves: Some(false), ..How::default() }, None));
+        assert_eq!(shutdown.how().unwrap().saves, Some(false));
+        assert!(shutdown.insists(), "a signal does");
+        assert_eq!(shutdown.cancel(), ["first", "second"]);
+        assert!(!shutdown.is_under_way() && shutdown.how().is_none());
+    }
+
+    #[test]
+    fn a_save_that_failed_ends_nothing_unless_forced() {
+        for (is_forced, saved, outcome) in [
+            (false, true, Outcome::Ends),
+            (false, false, Outcome::Failed),
+            (true, false, Outcome::EndsUnsaved),
+            (true, true, Outcome::Ends),
+        ] {
+            let shutdown = Shutdown::new(1);
+            shutdown.begin(How { is_forced, ..SAVING }, Some(()));
+            assert_eq!(shutdown.end(saved), outcome);
+            assert_eq!(shutdown.abort(), outcome == Outcome::Failed, "what ends cannot be aborted");
+        }
+    }
+
+    #[test]
+    fn an_aborted_shutdown_does_not_end() {
+        let shutdown = Shutdown::new(1);
+        assert!(!shutdown.abort());
+        shutdown.begin(SAVING, Some(()));
+        assert!(shutdown.abort() && !shutdown.abort() && shutdown.is_aborted());
+        assert_eq!((shutdown.how(), shutdown.end(true)), (None, Outcome::Aborted));
+        shutdown.cancel();
+        assert!(!shutdown.is_aborted());
+    }
+
+    #[test]
+    fn only_scripts_that_wrote_nothing_end() {
+        let shutdown = Shutdown::<()>::new(2);
+        shutdown.begin(SAVING, None);
+        assert!(!shutdown.ends_script(1, false));
+        assert!(shutdown.has_heard(1) && !shutdown.has_heard(1) && !shutdown.has_heard(0));
+        assert!(shutdown.end_scripts() && !shutdown.end_scripts());
+        assert!(shutdown.ends_script(0, false) && !shutdown.ends_script(0, true));
+    }
+}

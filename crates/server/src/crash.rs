@@ -1,0 +1,85 @@
+//! What the report of a crash tells of the server.
+//!
+//! Not here: how a crash is noticed and reported (`process::crash`).
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering;
+
+use command::CommandId;
+use process::crash::{Doing, Reported, Serving};
+use process::system;
+use settings::{CRASH_LOG_ENABLED, PORT};
+
+use crate::shared::Shared;
+use crate::thread::ThreadHost;
+use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
+
+impl Serving for ThreadHost {
+    fn doing(&self) -> Doing {
+        let client = self.current.as_ref().map(|session| {
+            let command = session.last_command.map(|id| id.0);
+            (session.client.id, session.client.db, command)
+        });
+        Doing { thread: self.id, client }
+    }
+}
+
+impl Reported for Shared {
+    fn is_wanted(&self) -> bool {
+        self.settings.is_on(CRASH_LOG_ENABLED)
+    }
+
+    fn version(&self) -> String {
+        format!(
+            "Darter {DARTER_VERSION} (sha={GIT_SHA}:{GIT_DIRTY}, build={BUILD_ID}, as Redis {REDIS_VERSION})"
+        )
+    }
+
+    fn command_name(&self, number: u16) -> Option<String> {
+        let is_known = usize::from(number) < self.table.len();
+        is_known.then(|| self.table.get(CommandId(number)).full_name.clone())
+    }
+
+    fn facts(&self) -> String {
+        facts(self)
+    }
+}
+
+/// What `INFO` has and can be told without entering a shard.
+fn facts(shared: &Shared) -> String {
+    let now_ms = proactor::Clock::real().now_ms();
+    let sum = |counter: fn(&observe::ThreadStats) -> u64| -> u64 {
+        shared.observed.threads().iter().map(counter).sum()
+    };
+    let snapshots = &shared.snapshots;
+    let mut text = String::new();
+    let mut field = |name: &str, value: &dyn std::fmt::Display| {
+        let _ = writeln!(text, "{name}:{value}");
+    };
+    field("redis_version", &REDIS_VERSION);
+    field("redis_git_sha1", &GIT_SHA);
+    field("redis_git_dirty", &GIT_DIRTY);
+    field("redis_build_id", &BUILD_ID);
+    field("darter_version", &DARTER_VERSION);
+    field("os", &system::name());
+    field("multiplexing_api", &shared.driver_name);
+    field("process_id", &std::process::id());
+    field("run_id", &shared.run_id);
+    field("tcp_port", &shared.settings.number(PORT));
+    field("uptime_in_seconds", &(now_ms.saturating_sub(shared.started_ms) / 1000));
+    field("threads", &shared.threads.len());
+    field("shards", &shared.shards.len());
+    field("connected_clients", &shared.connected_clients.load(Ordering::Relaxed));
+    field("blocked_clients", &sum(|stats| stats.blocked_clients.get()));
+    field("used_memory", &heap::allocated_bytes());
+    field("used_memory_rss", &system::resident_bytes());
+    field("total_system_memory", &system::machine_bytes());
+    field("mem_allocator", &ALLOCATOR);
+    field("loading", &u8::from(snapshots.progress.is_loading()));
+    field("rdb_bgsave_in_progress", &u8::from(snapshots.is_cutting()));
+    field("rdb_last_save_time", &snapshots.last_save_seconds());
+    field("rdb_saves", &snapshots.save_count.load(Ordering::Relaxed));
+    field("total_connections_received", &sum(|stats| stats.connections_received.get()));
+    field("total_commands_processed", &sum(|stats| stats.commands_processed.get()));
+    text
+}

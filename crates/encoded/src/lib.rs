@@ -86,6 +86,20 @@ fn write_packed_zset<W: Write>(zset: ZSetRef<'_>, encoder: &mut Encoder<W>) -> i
 /// Elements of a table that are looked at together.
 const SCANNED_AT_ONCE: usize = 64;
 
+/// `value` as `DUMP` has it.
+pub fn payload(value: ValueRef<'_>, compresses: bool) -> Vec<u8> {
+    let mut payload = value_bytes(value, compresses).expect("memory takes all that is written");
+    rdb::seal_payload(&mut payload);
+    payload
+}
+
+fn value_bytes(value: ValueRef<'_>, compresses: bool) -> io::Result<Vec<u8>> {
+    let mut encoder = Encoder::new(Vec::new(), compresses);
+    encoder.value_type(value_type(value, encoder.style()))?;
+    write(value, &mut encoder)?;
+    encoder.finish()
+}
+
 /// A collection that is written in parts, element by element; it must not change before the end.
 #[derive(Debug, Default)]
 pub struct InParts {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use command::{Client, Parcel, Post, Published, Task};
+use migrate::Returned;
 use proactor::Socket;
 use pubsub::Keys;
 use shard::Node;
 
 use crate::clients::listeners::Listening;
 use crate::clients::parser::Protocol;
-use crate::commands::migrate::delivery::Returned;
 use crate::life::question::{Answer, Question};
 use crate::populate::Share;
 use crate::snapshot::Loaded;

@@ -2,12 +2,12 @@
 
 use acl::Access;
 use command::{Client, CommandId, OwnedArgs};
+use migrate::Migration;
 use proactor::{CloseMode, Usage};
 use pubsub::{Caching, ClientTracking, Subscriptions};
 use shard::WatchFlag;
 
 use crate::clients::parser::Protocol;
-use crate::commands::migrate::delivery::Migration;
 use crate::life::state::State;
 use crate::upkeep::timers::Alarm;
 

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use acl::Users;
 use command::{Client, Shards, Table};
 use keyspace::Config;
+use migrate::Migrations;
 use observe::Observed;
 use persistence::Snapshots;
 use proactor::{Clock, Disk, Inbox, Node, Spares, Waker};
@@ -21,7 +22,6 @@ use shard::{Placement, Subscriber};
 
 use crate::clients::cross_protocol::AttackLog;
 use crate::clients::listeners::Listeners;
-use crate::commands::migrate::delivery::Migrations;
 use crate::message::Message;
 use crate::reports::observe_settings;
 use crate::upkeep::eviction::Exceeded;

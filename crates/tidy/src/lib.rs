@@ -71,6 +71,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("acl", 5),
     ("catalog", 5),
     ("cluster", 5),
+    ("migrate", 5),
     ("pubsub", 5),
     ("observe", 5),
     ("commands", 5),

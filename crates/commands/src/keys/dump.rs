@@ -1,7 +1,5 @@
 //! `DUMP` and `RESTORE`: a value as bytes that another server takes.
 
-use std::io;
-
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
@@ -9,8 +7,8 @@ use command::{
     key, keyword_is, parse_i64, string, token,
 };
 use encoded::Builder;
-use keyspace::{Config, Value, ValueRef, access};
-use rdb::{Encoder, Family, Reader, ValueType};
+use keyspace::{Config, Value, access};
+use rdb::{Family, Reader, ValueType};
 
 const KEY_EXISTS: CommandError = CommandError::fixed("BUSYKEY Target key name already exists.");
 const BAD_TTL: CommandError = CommandError::fixed("ERR Invalid TTL value, must be >= 0");
@@ -39,24 +37,10 @@ pub(super) const DUMP: Entry = Entry {
 fn dump(ctx: &mut Ctx) -> CommandResult {
     let compresses = ctx.store.config().rdb_compression;
     match ctx.store.read(ctx.args[1]) {
-        Some(value) => ctx.reply.bulk(&payload(value, compresses)),
+        Some(value) => ctx.reply.bulk(&encoded::payload(value, compresses)),
         None => ctx.reply.null(),
     }
     Ok(())
-}
-
-/// `value` as a payload.
-pub fn payload(value: ValueRef<'_>, compresses: bool) -> Vec<u8> {
-    let mut payload = encode(value, compresses).expect("memory takes all that is written");
-    rdb::seal_payload(&mut payload);
-    payload
-}
-
-fn encode(value: ValueRef<'_>, compresses: bool) -> io::Result<Vec<u8>> {
-    let mut encoder = Encoder::new(Vec::new(), compresses);
-    encoder.value_type(encoded::value_type(value, encoder.style()))?;
-    encoded::write(value, &mut encoder)?;
-    encoder.finish()
 }
 
 pub(super) const RESTORE: Entry = Entry {

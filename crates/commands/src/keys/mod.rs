@@ -18,7 +18,6 @@ mod scan;
 mod sort;
 
 pub use database::flush_selected;
-pub use dump::payload;
 
 use command::{CommandError, Ctx, Entry, parse_i64};
 

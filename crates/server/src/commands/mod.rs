@@ -18,7 +18,7 @@ mod debug;
 mod info;
 mod memcached;
 mod memory;
-pub(crate) mod migrate;
+mod migrate;
 mod module;
 pub(crate) mod own;
 mod populate;
@@ -37,7 +37,7 @@ const OWN_FAMILIES: &[Family] = &[
     Family::Server(debug::ENTRIES),
     Family::Server(info::ENTRIES),
     Family::Server(memory::ENTRIES),
-    Family::Server(migrate::ENTRIES),
+    Family::Migrate(::migrate::ENTRIES),
     Family::Server(module::ENTRIES),
     Family::PubSub(pubsub::ENTRIES),
     Family::Server(replication::ENTRIES),

@@ -70,6 +70,7 @@ families! {
     Scripting: dyn scripting::Door;
     Server: ThreadHost;
     Cluster: dyn cluster::Door;
+    Migrate: dyn migrate::Door;
     PubSub: dyn pubsub::Door;
     Observe: dyn observe::Door;
 }

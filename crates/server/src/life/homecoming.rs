@@ -3,11 +3,11 @@
 use std::io::ErrorKind;
 
 use command::{Needs, Outcome, Post, Task, Work};
+use migrate::Returned;
 use proactor::{CloseMode, ConnId};
 use resp::{Output, Reply};
 use shard::Node;
 
-use crate::commands::migrate::delivery::Returned;
 use crate::life::question::Answer;
 use crate::life::state::{Part, Retry};
 use crate::message::Message;

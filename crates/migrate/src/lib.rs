@@ -10,9 +10,15 @@
 //! target has, all keys at one moment. Between the rounds the client waits (its state is *away*), its command being run anew
 //! when a round is over; what was sent waits in the session. If the client hangs up, the keys stay.
 //!
-//! Not here: the sending (`delivery.rs`).
+//! The door: [`ENTRIES`] run on whatever is a [`Door`], which keeps what a client has sent so far, and brings a command back when
+//! its round is over.
+//!
+//! Not here: the sending (`delivery.rs`), how a client waits.
 
-pub(crate) mod delivery;
+#![forbid(unsafe_code)]
+
+mod delivery;
+mod door;
 
 use std::time::Duration;
 
@@ -22,13 +28,20 @@ use command::{
     Acl, Begin, CommandError, CommandResult, Group, KeySpec, Mode, OwnedArgs, Rule, Shape, block, integer,
     key, keyword_is, oneof, parse_i64, string, token,
 };
-use commands::keys::payload;
+use encoded::payload;
 
-use self::delivery::{Content, Migration, Parcel, ParcelState, Returned, Target};
-use crate::commands::own::{Ctx, Entry, Run};
+pub use delivery::{Migration, Migrations, Returned, Target};
+pub use door::Door;
+
+use crate::delivery::{Content, Parcel, ParcelState};
+
+/// A call of one of these commands.
+type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+/// The declaration of one.
+pub type Entry = command::Entry<command::HostFn<dyn Door>>;
 
 /// These commands.
-pub(crate) const ENTRIES: &[Entry] = &[MIGRATE];
+pub const ENTRIES: &[Entry] = &[MIGRATE];
 
 const MIGRATE: Entry = Entry {
     name: "migrate",
@@ -78,7 +91,7 @@ const MIGRATE: Entry = Entry {
     tips: &["nondeterministic_output"],
     reply: Shape::AnyStatus,
     note: "Holds nobody up, and is therefore refused in `MULTI` and scripts",
-    run: Run::Function(migrate),
+    run: command::Run::Function(migrate),
     ..Entry::DEFAULT
 };
 
@@ -146,7 +159,7 @@ impl<'a> Call<'a> {
 
 fn migrate(ctx: &mut Ctx) -> CommandResult {
     let call = Call::parse(ctx.args)?;
-    match ctx.host.session().migration.take() {
+    match ctx.host.take_migration() {
         None => begin(ctx, call),
         Some(migration) => go_on(ctx, call, *migration),
     }
@@ -180,9 +193,7 @@ fn content(ctx: &mut Ctx, key: &[u8]) -> Option<Content> {
 fn send(ctx: &mut Ctx, target: Target, migration: Migration) -> CommandResult {
     let client = ctx.store.client;
     let returned = Returned { client, command: ctx.command.id, args: OwnedArgs::new(ctx.args), migration };
-    let host = &mut *ctx.host;
-    host.shared.send_parcels(target, Box::new(returned))?;
-    host.session().state.go_away();
+    ctx.host.send(target, Box::new(returned))?;
     Err(CommandError::again(ctx.store.entered()))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A thread of the server never waits, so each round of a migration gets a cold thread, which connects, sends every value
 //! as `RESTORE` in one piece, reads the replies, and posts what came of it to the client's thread. No shard is held
-//! meanwhile; `mod.rs` looks afterwards whether the values are still the same.
+//! meanwhile; `lib.rs` looks afterwards whether the values are still the same.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -11,9 +11,6 @@ use std::time::Duration;
 
 use command::{Client, CommandError, CommandId, OwnedArgs};
 use resp::Value;
-
-use crate::message::Message;
-use crate::shared::Shared;
 
 /// Migrations at the same time.
 const MIGRATIONS_MAX: usize = 64;
@@ -27,7 +24,7 @@ const READING: CommandError = CommandError::fixed("IOERR error or timeout readin
 
 /// Where values go.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub struct Target {
     pub(crate) host: String,
     pub(crate) port: String,
     pub(crate) db: i64,
@@ -69,7 +66,7 @@ pub(crate) enum ParcelState {
 
 /// All that one call of `MIGRATE` moves.
 #[derive(Debug)]
-pub(crate) struct Migration {
+pub struct Migration {
     pub(crate) parcels: Vec<Parcel>,
     /// What is there may be overwritten.
     pub(crate) replace: bool,
@@ -80,25 +77,31 @@ pub(crate) struct Migration {
 }
 
 /// A migration that came back to the client's thread, with the command to be run again.
-pub(crate) struct Returned {
-    pub(crate) client: Client,
-    pub(crate) command: CommandId,
-    pub(crate) args: OwnedArgs,
-    pub(crate) migration: Migration,
+#[derive(Debug)]
+pub struct Returned {
+    /// Whose it is.
+    pub client: Client,
+    /// To be run again,
+    pub command: CommandId,
+    /// with these arguments.
+    pub args: OwnedArgs,
+    /// How far it has come.
+    pub migration: Migration,
 }
 
 /// Threads that send just now.
 #[derive(Debug, Default)]
-pub(crate) struct Migrations(AtomicUsize);
+pub struct Migrations(AtomicUsize);
 
-impl Shared {
-    /// Sends what is to be sent, on a thread of its own, which posts the outcome to the client's thread.
-    pub(crate) fn send_parcels(
+impl Migrations {
+    /// Sends what is to be sent, on a thread of its own, which hands the outcome to `tell`.
+    pub fn send(
         &'static self,
         target: Target,
         mut returned: Box<Returned>,
+        tell: impl FnOnce(Box<Returned>) + Send + 'static,
     ) -> Result<(), CommandError> {
-        let running = &self.migrations.0;
+        let running = &self.0;
         if running.fetch_add(1, Ordering::Relaxed) >= MIGRATIONS_MAX {
             running.fetch_sub(1, Ordering::Relaxed);
             return Err(TOO_MANY);
@@ -106,8 +109,7 @@ impl Shared {
         let send = move || {
             returned.migration.deliver(&target);
             running.fetch_sub(1, Ordering::Relaxed);
-            let thread = usize::from(returned.client.thread);
-            self.threads[thread].send(Message::Migrated(returned));
+            tell(returned);
         };
         let started = std::thread::Builder::new().name("migrate".to_owned()).spawn(send);
         started.map(drop).map_err(|error| {

@@ -29,9 +29,9 @@ use crate::connection::{Io, Usage};
 use crate::connections::Limits;
 use crate::epoll::EpollDriver;
 use crate::event::{CloseMode, ConnId, Event};
-use crate::sim::SimDriver;
+use crate::sim::{SimDriver, SimNet};
 use crate::socket::Link;
-use crate::turn::{self, Backend};
+use crate::turn::{self, Backend, Flush};
 use crate::uring::UringDriver;
 use crate::{Clock, Config, Entropy, Error, IoChoice, Listener, Socket, Waker};
 
@@ -55,6 +55,13 @@ macro_rules! each {
             Driver::Sim($inner) => $body,
         }
     };
+}
+
+impl SimNet {
+    /// A driver for the next simulated thread; threads are numbered from 0 in this order.
+    pub fn driver(&self, config: &Config) -> Driver {
+        Driver::Sim(Box::new(SimDriver::new(self.clone(), config)))
+    }
 }
 
 impl Driver {

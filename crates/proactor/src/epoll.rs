@@ -20,7 +20,7 @@ use crate::connection::State;
 use crate::connections::{Connections, Limits};
 use crate::event::{ConnId, Event};
 use crate::sending::SEND_CHUNKS_MAX;
-use crate::turn::{Backend, Thread};
+use crate::turn::{Backend, Flush, Thread};
 use crate::{CloseMode, Config, Error, Listener, sys};
 
 /// Readiness events taken per turn.
@@ -308,34 +308,38 @@ impl EpollDriver {
     }
 }
 
-impl Backend for EpollDriver {
+impl Flush for EpollDriver {
     type Link = Socket;
-
-    fn thread(&mut self) -> &mut Thread {
-        &mut self.thread
-    }
 
     fn connections(&mut self) -> &mut Connections<Socket> {
         &mut self.connections
     }
 
-    fn flush(&mut self, now_ns: u64, events: &mut Vec<Event>) {
-        let dirty = self.connections.take_dirty();
-        for &slot in &dirty {
-            if self.connections.occupant(slot).is_some_and(|connection| !connection.link.is_full) {
-                self.write(slot, events);
-            }
+    #[inline]
+    fn send_dirty(&mut self, slot: u32, events: &mut Vec<Event>) {
+        if self.connections.occupant(slot).is_some_and(|connection| !connection.link.is_full) {
+            self.write(slot, events);
         }
-        self.connections.flushed(dirty);
-        while let Some(slot) = self.connections.take_resumed(events) {
-            self.watch(slot);
-        }
-        while let Some(slot) = self.connections.take_overdue(now_ns) {
-            self.connections.free(slot);
-        }
+    }
+
+    fn read_resumed(&mut self, slot: u32) {
+        self.watch(slot);
+    }
+
+    fn end_overdue(&mut self, slot: u32) {
+        self.connections.free(slot);
+    }
+
+    fn accept_again(&mut self, now_ns: u64) {
         if self.acceptor.may_go_on(now_ns) {
             self.watch_listeners(READ);
         }
+    }
+}
+
+impl Backend for EpollDriver {
+    fn thread(&mut self) -> &mut Thread {
+        &mut self.thread
     }
 
     fn has_more(&mut self) -> bool {

@@ -14,7 +14,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::sim::SimListener;
+use crate::sim::{SimListener, SimNet};
 use crate::{Error, Socket, sys};
 
 /// The kernel's `sun_path`, less the zero at its end.
@@ -152,11 +152,14 @@ fn remove_stale(path: &Path) -> Result<(), Error> {
     }
 }
 
-impl Listener {
-    pub(crate) fn simulated(listener: SimListener, local: String) -> Listener {
-        Listener { link: ListenerLink::Simulated(listener), local }
+impl SimNet {
+    /// A listener at `address`, such as `10.0.0.1:6379`, for a simulated driver.
+    pub fn listener(&self, address: &str) -> Listener {
+        Listener { link: ListenerLink::Simulated(self.open(address)), local: address.to_owned() }
     }
+}
 
+impl Listener {
     /// Where it listens: `ip:port`, `[ip]:port` or a path.
     pub fn local(&self) -> &str {
         &self.local

@@ -38,15 +38,45 @@ impl Thread {
     }
 }
 
-/// What a driver does for a turn.
-pub(crate) trait Backend {
+/// What every turn begins with, of simulated drivers too.
+pub(crate) trait Flush {
     type Link;
 
-    fn thread(&mut self) -> &mut Thread;
     fn connections(&mut self) -> &mut Connections<Self::Link>;
 
-    /// Sends the output of dirty connections, ends overdue ones, reads on with resumed ones.
-    fn flush(&mut self, now_ns: u64, events: &mut Vec<Event>);
+    /// Sends as much of the output of a dirty connection as its socket takes.
+    fn send_dirty(&mut self, slot: u32, events: &mut Vec<Event>);
+
+    /// Reads on from a connection that was resumed.
+    fn read_resumed(&mut self, slot: u32);
+
+    /// Ends a closing connection that has run out of time.
+    fn end_overdue(&mut self, slot: u32);
+
+    /// Accepts again, if that was put off until now.
+    fn accept_again(&mut self, now_ns: u64);
+
+    /// Does all of that.
+    #[inline]
+    fn flush(&mut self, now_ns: u64, events: &mut Vec<Event>) {
+        let dirty = self.connections().take_dirty();
+        for &slot in &dirty {
+            self.send_dirty(slot, events);
+        }
+        self.connections().flushed(dirty);
+        while let Some(slot) = self.connections().take_resumed(events) {
+            self.read_resumed(slot);
+        }
+        while let Some(slot) = self.connections().take_overdue(now_ns) {
+            self.end_overdue(slot);
+        }
+        self.accept_again(now_ns);
+    }
+}
+
+/// What a driver that really waits does for a turn.
+pub(crate) trait Backend: Flush {
+    fn thread(&mut self) -> &mut Thread;
 
     /// Whether work is left that needs no news from the kernel.
     fn has_more(&mut self) -> bool;

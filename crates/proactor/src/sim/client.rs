@@ -1,7 +1,7 @@
 //! The other side of a simulated connection, moved by the test.
 
 use super::net::Read;
-use super::{Endpoint, SimTap};
+use super::{Endpoint, SimNet, SimTap};
 
 /// A simulated client. Nothing it does waits; dropped, it closes.
 #[derive(Debug)]
@@ -20,11 +20,14 @@ pub enum SimReceived {
     Reset,
 }
 
-impl SimClient {
-    pub(super) fn new(endpoint: Endpoint) -> SimClient {
-        SimClient(endpoint)
+impl SimNet {
+    /// Connects a client; None if nobody listens at `address`.
+    pub fn connect(&self, address: &str) -> Option<SimClient> {
+        self.link(address).map(SimClient)
     }
+}
 
+impl SimClient {
     /// Sends what fits, and says how much; None if the connection is broken.
     pub fn send(&self, bytes: &[u8]) -> Option<usize> {
         match self.0.write(bytes) {

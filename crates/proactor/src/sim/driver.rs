@@ -15,7 +15,7 @@ use crate::event::{ConnId, Event};
 use crate::idle::IdlePolicy;
 use crate::listener::ListenerLink;
 use crate::sending::SEND_CHUNKS_MAX;
-use crate::turn::Thread;
+use crate::turn::{Flush, Thread};
 use crate::{CloseMode, Config, Entropy, Listener, Socket, Waker};
 
 /// Bytes received per connection and turn.
@@ -31,8 +31,31 @@ pub struct SimDriver {
     listeners: Vec<Listener>,
 }
 
+impl Flush for SimDriver {
+    type Link = Endpoint;
+
+    fn connections(&mut self) -> &mut Connections<Endpoint> {
+        &mut self.connections
+    }
+
+    fn send_dirty(&mut self, slot: u32, events: &mut Vec<Event>) {
+        self.write(slot, events);
+    }
+
+    /// Nothing: each turn looks at all connections.
+    fn read_resumed(&mut self, _slot: u32) {}
+
+    fn end_overdue(&mut self, slot: u32) {
+        self.drop_output(slot);
+        self.connections.free(slot);
+    }
+
+    /// Nothing: each turn accepts.
+    fn accept_again(&mut self, _now_ns: u64) {}
+}
+
 impl SimDriver {
-    pub(super) fn new(net: SimNet, config: &Config) -> SimDriver {
+    pub(crate) fn new(net: SimNet, config: &Config) -> SimDriver {
         let waker = Arc::new(Waker::without_bell());
         let index = net.add_thread(waker.clone());
         let thread = Thread { waker, clock: net.clock(), idle: IdlePolicy::new(0) };
@@ -42,10 +65,6 @@ impl SimDriver {
 
     pub(crate) fn thread(&mut self) -> &mut Thread {
         &mut self.thread
-    }
-
-    pub(crate) fn connections(&mut self) -> &mut Connections<Endpoint> {
-        &mut self.connections
     }
 
     pub(crate) fn entropy(&self) -> Entropy {
@@ -111,19 +130,6 @@ impl SimDriver {
         // A parked thread counts as asleep, unless there is a notice already.
         let _is_asleep = !has_done_something && self.thread.waker.try_sleep();
         Ok(())
-    }
-
-    fn flush(&mut self, now_ns: u64, events: &mut Vec<Event>) {
-        let dirty = self.connections.take_dirty();
-        for &slot in &dirty {
-            self.write(slot, events);
-        }
-        self.connections.flushed(dirty);
-        while self.connections.take_resumed(events).is_some() {}
-        while let Some(slot) = self.connections.take_overdue(now_ns) {
-            self.drop_output(slot);
-            self.connections.free(slot);
-        }
     }
 
     fn accept(&mut self, events: &mut Vec<Event>) {

@@ -16,8 +16,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{SimClient, SimDriver};
-use crate::{Clock, Config, Driver, Entropy, Listener, SimDisk, Waker};
+use crate::{Clock, Entropy, SimDisk, Waker};
 
 /// How unkind the network is.
 #[derive(Clone, Debug)]
@@ -177,19 +176,15 @@ impl SimNet {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A driver for the next simulated thread; threads are numbered from 0 in this order.
-    pub fn driver(&self, config: &Config) -> Driver {
-        Driver::Sim(Box::new(SimDriver::new(self.clone(), config)))
-    }
-
+    /// Adds a simulated thread; threads are numbered from 0 in this order.
     pub(super) fn add_thread(&self, waker: Arc<Waker>) -> usize {
         let mut state = self.state();
         state.threads.push(ThreadState { waker, is_ready: true, deadline_ns: None });
         state.threads.len() - 1
     }
 
-    /// A listener at `address`, such as `10.0.0.1:6379`, for a simulated driver.
-    pub fn listener(&self, address: &str) -> Listener {
+    /// Opens `address`, for a driver to listen at.
+    pub(crate) fn open(&self, address: &str) -> SimListener {
         let mut state = self.state();
         let index = state.listeners.len();
         state.listeners.push(ListenerState {
@@ -198,11 +193,11 @@ impl SimNet {
             waiting: VecDeque::new(),
         });
         drop(state);
-        Listener::simulated(SimListener { net: self.clone(), index }, address.to_owned())
+        SimListener { net: self.clone(), index }
     }
 
-    /// Connects a client; None if nobody listens at `address`.
-    pub fn connect(&self, address: &str) -> Option<SimClient> {
+    /// Links a client to `address`, and gives its side; None if nobody listens there.
+    pub(super) fn link(&self, address: &str) -> Option<Endpoint> {
         let mut state = self.state();
         let listener = state.listeners.iter().position(|listener| listener.address == address)?;
         let window_bytes = state.config.window_bytes;
@@ -227,7 +222,7 @@ impl SimNet {
         state.links[link].pipes[1].last_arrival_ns = at_ns;
         state.schedule(at_ns, Arrival::Connection { listener, link });
         drop(state);
-        Some(SimClient::new(Endpoint { net: self.clone(), link, side: 0 }))
+        Some(Endpoint { net: self.clone(), link, side: 0 })
     }
 
     /// The machine that serves is gone, with its threads and what it listened at: its drivers must have been dropped, or never be

@@ -31,7 +31,7 @@ use crate::acceptor::Acceptor;
 use crate::connection::State;
 use crate::connections::{Connections, Limits};
 use crate::event::{ConnId, Event};
-use crate::turn::{Backend, Thread};
+use crate::turn::{Backend, Flush, Thread};
 use crate::{CloseMode, Config, Error, Listener, sys};
 use buffers::BufferRing;
 use message::Message;
@@ -355,34 +355,38 @@ impl UringDriver {
     }
 }
 
-impl Backend for UringDriver {
+impl Flush for UringDriver {
     type Link = Socket;
-
-    fn thread(&mut self) -> &mut Thread {
-        &mut self.thread
-    }
 
     fn connections(&mut self) -> &mut Connections<Socket> {
         &mut self.connections
     }
 
-    fn flush(&mut self, now_ns: u64, events: &mut Vec<Event>) {
-        let dirty = self.connections.take_dirty();
-        for &slot in &dirty {
-            self.send(slot);
-        }
-        self.connections.flushed(dirty);
-        while let Some(slot) = self.connections.take_resumed(events) {
-            self.read_on(slot);
-        }
-        while let Some(slot) = self.connections.take_overdue(now_ns) {
-            self.cut(slot, CloseMode::Now);
-        }
+    #[inline]
+    fn send_dirty(&mut self, slot: u32, _events: &mut Vec<Event>) {
+        self.send(slot);
+    }
+
+    fn read_resumed(&mut self, slot: u32) {
+        self.read_on(slot);
+    }
+
+    fn end_overdue(&mut self, slot: u32) {
+        self.cut(slot, CloseMode::Now);
+    }
+
+    fn accept_again(&mut self, now_ns: u64) {
         if self.acceptor.may_go_on(now_ns) {
             while let Some(number) = self.acceptor.take_stopped() {
                 self.accept(number);
             }
         }
+    }
+}
+
+impl Backend for UringDriver {
+    fn thread(&mut self) -> &mut Thread {
+        &mut self.thread
     }
 
     fn has_more(&mut self) -> bool {

@@ -86,6 +86,7 @@ impl Arg {
 
     /// With a word before it.
     pub const fn token(self, token: &'static str) -> Arg {
+        assert!(self.token.is_none(), "an argument has one token");
         Arg { token: Some(token), ..self }
     }
 
@@ -101,6 +102,7 @@ impl Arg {
 
     /// May come several times, each time with its token.
     pub const fn multiple_token(self) -> Arg {
+        assert!(self.token.is_some(), "there is a token to be repeated");
         Arg { multiple: true, multiple_token: true, ..self }
     }
 
@@ -162,10 +164,12 @@ pub const fn token(name: &'static str, token: &'static str) -> Arg {
 
 /// One of several.
 pub const fn oneof(name: &'static str, args: &'static [Arg]) -> Arg {
+    assert!(args.len() > 1, "there is a choice");
     Arg { args, ..Arg::new(name, ArgKind::OneOf) }
 }
 
 /// Several, one after the other.
 pub const fn block(name: &'static str, args: &'static [Arg]) -> Arg {
+    assert!(!args.is_empty(), "a block has arguments");
     Arg { args, ..Arg::new(name, ArgKind::Block) }
 }

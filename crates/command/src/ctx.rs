@@ -1,17 +1,27 @@
-//! What a command function works with: its arguments, its reply to be, and the store.
+//! What a command's function is, what it works with (its arguments, its reply to be, the store), and what it may ask of the
+//! thread that runs it.
 //!
-//! The parts are fields, so that a function can read from the store while it writes the reply.
+//! The parts of a call are fields, so that a function can read from the store while it writes the reply.
 
 use resp::Reply;
+use shard::Hold;
 
 use crate::args::OwnedArgs;
 use crate::change::Change;
+use crate::entry;
 use crate::error::{CommandError, CommandResult};
-use crate::host::{Host, OwnCall};
-use crate::route::Needs;
 use crate::store::Store;
-use crate::table::Command;
-use crate::task::{BlockOn, Blocked, Restore, Ticket};
+use crate::table::{Command, CommandId};
+use crate::task::{BlockOn, Blocked, Restore, Task, Ticket, Wait};
+
+/// The function of a command that asks nothing of the thread it runs on, as those on data do.
+pub type CommandFn = fn(&mut Ctx) -> CommandResult;
+
+/// The function of a command that gets its thread, or what it may ask of it, as an `H`.
+pub type HostFn<H> = fn(&mut Ctx<'_, '_, H>) -> CommandResult;
+
+/// A command: its documentation, its contract and its function, which is a [`CommandFn`] unless said otherwise.
+pub type Entry<F = CommandFn> = entry::Entry<F>;
 
 /// A command call; of a command that belongs to the thread's program, on a thread of type `H`.
 pub struct Ctx<'a, 't, H: ?Sized = dyn Host + 'a> {
@@ -61,25 +71,10 @@ impl<'t, H: ?Sized> Ctx<'_, 't, H> {
 }
 
 impl Ctx<'_, '_> {
-    /// Enters the shard of a further key, of a command that tries its keys in turn. The first one's shard is entered; those
-    /// of the others are entered here, out of order, so only by trying, and kept, so that all keys are seen at one
-    /// moment. If one is taken, the command runs again with all its shards entered in order.
-    pub fn enter_next(&mut self, key: &[u8]) -> CommandResult {
-        let hold = &mut self.store.tx.hold;
-        let placement = hold.shards().placement();
-        if hold.try_enter(placement.shard(key)) {
-            return Ok(());
-        }
-        let wanted = match Needs::of(self.command, self.args, placement) {
-            Needs::Several(ids) => ids,
-            needs => unreachable!("the first key's shard is entered, and another one is not: {needs:?}"),
-        };
-        Err(CommandError::again(wanted))
-    }
-
     /// Registers the client as a waiter at every key; the command returns without a reply.
     pub fn block(&mut self, on: &BlockOn) {
-        debug_assert!(self.may_block());
+        assert!(self.may_block(), "MULTI and scripts do not wait");
+        assert!(self.store.tx.blocked.is_none(), "a client waits once");
         let also = on.also.map(|key| self.store.locate(key).0);
         let mut blocked = self.store.tx.idle_waits.begin(self.store.client, also, on);
         let Blocked { waiter, tickets, .. } = &mut *blocked;
@@ -108,4 +103,58 @@ impl Ctx<'_, '_> {
     pub fn restore_with(&mut self, args: OwnedArgs) {
         self.store.tx.restore = Some(Restore { db: self.store.client.db, args });
     }
+}
+
+/// The thread that runs a command. Data commands need next to nothing of it. Commands of the server itself (sessions,
+/// configuration, statistics, scripts) are run by it, and so have it by type.
+pub trait Host {
+    /// Runs a command whose function only the host knows ([`Entry::of_host`]).
+    fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult;
+
+    /// All keys of all databases were deleted; all shards are entered.
+    fn flushed_all(&mut self, _hold: &Hold<'_, Task, Wait>) {}
+
+    /// The wait of this blocking command ended with an error, when it was served.
+    fn wait_failed(&mut self, _command: CommandId, _error: &CommandError) {}
+}
+
+/// No thread: for commands that are run in process, by tests.
+impl Host for () {
+    fn run_own(&mut self, _call: OwnCall<'_, '_>) -> CommandResult {
+        Err(CommandError::new("ERR this command needs a server"))
+    }
+}
+
+/// A call of a command that belongs to the host: a [`Ctx`] but for the host.
+pub struct OwnCall<'a, 't> {
+    /// The command that runs.
+    pub command: &'t Command,
+    /// Its arguments, the name first.
+    pub args: &'a [&'a [u8]],
+    /// Where its reply goes.
+    pub reply: Reply<'a>,
+    /// The keyspace, as far as it was entered.
+    pub store: Store<'a, 't>,
+}
+
+impl<'a, 't> OwnCall<'a, 't> {
+    /// What the command's function works with.
+    pub fn on<H: ?Sized>(self, host: &'a mut H) -> Ctx<'a, 't, H> {
+        let OwnCall { command, args, reply, store } = self;
+        Ctx { command, args, reply, store, host }
+    }
+}
+
+impl<F: Copy> Entry<F> {
+    /// The same entry as the table of commands has it, which knows no `F`: the command asks its host to be run
+    /// ([`Host::run_own`]). To be made once, since it lives for ever.
+    pub fn of_host(&self) -> Entry {
+        self.with_function(own)
+    }
+}
+
+/// Runs a command of the host's own.
+fn own(ctx: &mut Ctx) -> CommandResult {
+    let (call, host) = ctx.split();
+    host.run_own(call)
 }

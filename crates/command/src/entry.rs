@@ -1,22 +1,16 @@
 //! The declaration of a command: everything that is known about it beside its code.
+//!
+//! Not here: of what type its function is (`ctx.rs`), which an entry need not know.
 
 use crate::arg::Arg;
-use crate::ctx::Ctx;
-use crate::error::CommandResult;
-use crate::key_spec::{Begin, Find, KeySpec};
+use crate::key_spec::{Begin, Find, KeyFlag, KeySpec};
 use crate::parse::keyword_is;
 use crate::secrets::Secrets;
 use crate::shape::Shape;
 
-/// The function of a command that asks nothing of the thread it runs on, as those on data do.
-pub type CommandFn = fn(&mut Ctx) -> CommandResult;
-
-/// The function of a command that gets its thread, or what it may ask of it, as an `H`.
-pub type HostFn<H> = fn(&mut Ctx<'_, '_, H>) -> CommandResult;
-
 /// What runs a command.
 #[derive(Clone, Copy)]
-pub enum Run<F = CommandFn> {
+pub enum Run<F> {
     /// A function on the entered shards.
     Function(F),
     /// Nothing: the name of a family of subcommands.
@@ -83,6 +77,9 @@ pub enum Channels {
     /// The same, and they are patterns of channels.
     Patterns(usize),
 }
+
+/// What a command does with its key, where that depends on its options.
+pub type KeyFlagsOf = fn(args: &[&[u8]]) -> &'static [KeyFlag];
 
 /// On which thread a command runs best.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -273,10 +270,11 @@ impl Acl {
 
 /// A command: its documentation, its contract and its function.
 ///
-/// A program's own commands have functions of another type `F`, which get its [`Host`](crate::Host), or a part of it, by
-/// type: `Entry<HostFn<MyHost>>`, `Entry<HostFn<dyn Door>>`. [`Entry::of_host`] makes them fit for a [`Table`](crate::Table).
+/// `F` is the type of its function. Commands on data have a [`CommandFn`](crate::CommandFn). A program's own commands get its
+/// [`Host`](crate::Host), or a part of it, by type: `Entry<HostFn<MyHost>>`, `Entry<HostFn<dyn Door>>`. [`Entry::of_host`] makes
+/// them fit for a [`Table`](crate::Table).
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<F: 'static = CommandFn> {
+pub struct Entry<F: 'static> {
     /// Lower case; of a subcommand the part after the container's name.
     pub name: &'static str,
     /// One sentence for `COMMAND DOCS`.
@@ -297,6 +295,8 @@ pub struct Entry<F: 'static = CommandFn> {
     pub acl: &'static [Acl],
     /// Where its keys are.
     pub keys: &'static [KeySpec],
+    /// What it does with a key of [`KeyFlag::VariableFlags`], given the arguments of a call.
+    pub key_flags: Option<KeyFlagsOf>,
     /// Which channels it uses.
     pub channels: Channels,
     /// Which shards it needs.
@@ -338,6 +338,7 @@ impl<F: Copy> Entry<F> {
         rules: &[],
         acl: &[],
         keys: &[],
+        key_flags: None,
         channels: Channels::None,
         route: Route::Keys,
         mode: Mode::Quick,
@@ -365,14 +366,14 @@ impl<F: Copy> Entry<F> {
         ..Entry::DEFAULT
     };
 
-    /// The same entry as the table of commands has it, which knows no `F`: the command asks its host to be run
-    /// ([`Host::run_own`](crate::Host::run_own)). To be made once, since it lives for ever.
-    pub fn of_host(&self) -> Entry {
+    /// The same entry, and the same subcommands, with another function. To be made once, since it lives for ever.
+    pub(crate) fn with_function<G: Copy>(&self, function: G) -> Entry<G> {
         let run = match self.run {
-            Run::Function(_) => Run::Function(own as CommandFn),
+            Run::Function(_) => Run::Function(function),
             Run::Container => Run::Container,
         };
-        let subcommands: Vec<Entry> = self.subcommands.iter().map(Entry::of_host).collect();
+        let subcommands: Vec<Entry<G>> =
+            self.subcommands.iter().map(|entry| entry.with_function(function)).collect();
         Entry {
             name: self.name,
             summary: self.summary,
@@ -384,6 +385,7 @@ impl<F: Copy> Entry<F> {
             rules: self.rules,
             acl: self.acl,
             keys: self.keys,
+            key_flags: self.key_flags,
             channels: self.channels,
             route: self.route,
             mode: self.mode,
@@ -418,14 +420,8 @@ impl<F: Copy> Entry<F> {
     }
 }
 
-/// Runs a command of the host's own.
-fn own(ctx: &mut Ctx) -> CommandResult {
-    let (call, host) = ctx.split();
-    host.run_own(call)
-}
-
 /// The argument that is its only key, if that is all its key specs say.
-pub(crate) fn only_key(entry: &Entry) -> Option<usize> {
+pub(crate) fn only_key(entry: &Entry<impl Copy>) -> Option<usize> {
     match entry.keys {
         [spec] if entry.route == Route::Keys => match (spec.begin, spec.find) {
             (Begin::Index(index), Find::Range { last: 0, .. }) => Some(index),
@@ -436,7 +432,7 @@ pub(crate) fn only_key(entry: &Entry) -> Option<usize> {
 }
 
 /// The run of arguments that its keys are: where it begins, and where it ends, from the front or (negative) the back.
-pub(crate) fn key_run(entry: &Entry) -> Option<(usize, i32)> {
+pub(crate) fn key_run(entry: &Entry<impl Copy>) -> Option<(usize, i32)> {
     match entry.keys {
         [spec] if matches!(entry.route, Route::Keys | Route::KeysInTurn) => match (spec.begin, spec.find) {
             (Begin::Index(first), Find::Range { last, step: 1, limit: 0 | 1 }) => Some((first, last)),
@@ -447,7 +443,7 @@ pub(crate) fn key_run(entry: &Entry) -> Option<(usize, i32)> {
 }
 
 /// Its flags as a set of [`Flag::bit`]s, with those that follow from its key specs.
-pub(crate) fn derived_flags(entry: &Entry) -> u64 {
+pub(crate) fn derived_flags(entry: &Entry<impl Copy>) -> u64 {
     let movable = entry
         .keys
         .iter()
@@ -457,7 +453,7 @@ pub(crate) fn derived_flags(entry: &Entry) -> u64 {
 }
 
 /// Its access categories as a set of [`Acl::bit`]s, with those that Redis derives from flags and group (`setImplicitACLCategories`).
-pub(crate) fn derived_acl(entry: &Entry) -> u64 {
+pub(crate) fn derived_acl(entry: &Entry<impl Copy>) -> u64 {
     let mut bits = Acl::bits(entry.acl);
     let mut add = |condition: bool, category: Acl| {
         if condition {

@@ -109,6 +109,7 @@ impl KeySpec {
 
     /// Keys from argument `first` to `last` (relative, or negative from the end), every `step`th.
     pub const fn range(first: usize, last: i32, step: usize, flags: &'static [KeyFlag]) -> KeySpec {
+        assert!(step > 0, "keys lie one after the other");
         KeySpec { flags, begin: Begin::Index(first), find: Find::Range { last, step, limit: 0 }, notes: "" }
     }
 
@@ -119,6 +120,7 @@ impl KeySpec {
 
     /// A number of keys at argument `index` and the keys after it.
     pub const fn numbered(index: usize, flags: &'static [KeyFlag]) -> KeySpec {
+        assert!(index > 0, "the number of keys is behind the name");
         KeySpec {
             flags,
             begin: Begin::Index(index),

@@ -4,7 +4,6 @@ use smallvec::SmallVec;
 
 use crate::entry::Route;
 use crate::key_spec::KeyFlag::{self, *};
-use crate::parse::keyword_is;
 use crate::route::stored_keys;
 use crate::table::Command;
 
@@ -49,25 +48,8 @@ impl Command {
         keys
     }
 
-    /// What a command does with its key, where that depends on its options.
     fn actual_flags(&self, args: &[&[u8]]) -> &'static [KeyFlag] {
-        match self.entry.name {
-            "set" if args[3..].iter().any(|arg| keyword_is(arg, "GET")) => &[RW, Access, Update],
-            "set" => STORED,
-            "bitfield" if bitfield_only_reads(args) => &[RO, Access],
-            _ => &[RW, Access, Update],
-        }
+        let flags_of = self.entry.key_flags.expect("the table has looked whether the entry says so");
+        flags_of(args)
     }
-}
-
-fn bitfield_only_reads(args: &[&[u8]]) -> bool {
-    let mut rest = &args[2..];
-    while let [option, values @ ..] = rest {
-        rest = match values {
-            [_, _, rest @ ..] if keyword_is(option, "GET") => rest,
-            [_, rest @ ..] if keyword_is(option, "OVERFLOW") => rest,
-            _ => return false,
-        };
-    }
-    true
 }

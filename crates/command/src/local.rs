@@ -5,9 +5,9 @@ use resp::{Output, Proto};
 use shard::{Hold, Placement, ShardId};
 
 use crate::Shards;
-use crate::entry::{Entry, Route};
+use crate::ctx::{Entry, Host};
+use crate::entry::Route;
 use crate::error::CommandError;
-use crate::host::Host;
 use crate::route::Needs;
 use crate::store::Store;
 use crate::table::{CommandId, Table};

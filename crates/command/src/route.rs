@@ -4,8 +4,9 @@ use ds::compact_table::POSITION_BITS;
 use shard::{Placement, ShardId};
 use smallvec::SmallVec;
 
+use crate::ctx::Ctx;
 use crate::entry::Route;
-use crate::error::CommandError;
+use crate::error::{CommandError, CommandResult};
 use crate::parse::{keyword_is, parse_cursor};
 use crate::table::Command;
 
@@ -29,6 +30,7 @@ impl Cursor {
 
     /// The number that clients get.
     pub fn number(self) -> u64 {
+        assert!(self.position >> POSITION_BITS == 0, "a position in a table leaves room for the shard");
         u64::from(self.shard) << POSITION_BITS | self.position
     }
 }
@@ -144,5 +146,23 @@ impl Needs {
     /// The same with these shards added.
     pub fn with(self, ids: &[ShardId]) -> Needs {
         self.and(Needs::several(ids.into()))
+    }
+}
+
+impl Ctx<'_, '_> {
+    /// Enters the shard of a further key, of a command that tries its keys in turn. The first one's shard is entered; those
+    /// of the others are entered here, out of order, so only by trying, and kept, so that all keys are seen at one
+    /// moment. If one is taken, the command runs again with all its shards entered in order.
+    pub fn enter_next(&mut self, key: &[u8]) -> CommandResult {
+        let hold = &mut self.store.tx.hold;
+        let placement = hold.shards().placement();
+        if hold.try_enter(placement.shard(key)) {
+            return Ok(());
+        }
+        let wanted = match Needs::of(self.command, self.args, placement) {
+            Needs::Several(ids) => ids,
+            needs => unreachable!("the first key's shard is entered, and another one is not: {needs:?}"),
+        };
+        Err(CommandError::again(wanted))
     }
 }

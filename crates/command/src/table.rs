@@ -3,9 +3,10 @@
 use smallvec::SmallVec;
 
 use crate::args::ArgSlices;
-use crate::entry::{self, Entry, Flag, Mode, Route, Rule, Run};
+use crate::ctx::Entry;
+use crate::entry::{self, Flag, Mode, Route, Rule, Run};
 use crate::error::{CommandError, shown};
-use crate::key_spec::KeyRef;
+use crate::key_spec::{KeyFlag, KeyRef};
 use crate::parse::keyword_is;
 
 /// The number of a command or subcommand in its [`Table`]; statistics are kept by it.
@@ -160,7 +161,14 @@ impl Table {
     }
 
     fn add(&mut self, entry: &'static Entry, container: Option<&Entry>) -> CommandId {
-        let id = CommandId(self.commands.len() as u16);
+        let name = entry.name;
+        assert!(!name.is_empty() && !name.bytes().any(|byte| byte.is_ascii_uppercase()), "the name {name:?}");
+        assert!(entry.arity != 0, "{name}: its name is an argument");
+        assert!(!(entry.has(Flag::Write) && entry.has(Flag::ReadOnly)), "{name} writes or only reads");
+        let is_variable = entry.keys.iter().any(|spec| spec.flags.contains(&KeyFlag::VariableFlags));
+        assert_eq!(entry.key_flags.is_some(), is_variable, "{name}: what its options make of its keys");
+        let number = u16::try_from(self.commands.len()).expect("there are some hundreds of commands");
+        let id = CommandId(number);
         let full_name = match container {
             Some(container) => format!("{}|{}", container.name, entry.name),
             None => entry.name.to_owned(),

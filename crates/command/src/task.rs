@@ -206,7 +206,7 @@ impl Wait {
     /// Takes those records of this wait out of `shard` that are there.
     pub fn forget(&self, shard: &mut Shard<Wait>, tickets: &[Ticket]) {
         for ticket in tickets {
-            debug_assert_eq!(ticket.shard, shard.id, "a ticket is forgotten where it was given out");
+            assert_eq!(ticket.shard, shard.id, "a ticket is forgotten where it was given out");
             shard.waiters.remove(self.client.db, self.args.get(ticket.arg), ticket.number);
         }
     }

@@ -281,7 +281,7 @@ impl<'s, T, W> Hold<'s, T, W> {
 
     /// Shows everything that was delegated to `id`, which this thread holds, to `sift`; what that returns stays.
     pub fn sift_tasks(&mut self, id: ShardId, sift: impl FnMut(Box<Node<T>>) -> Option<Box<Node<T>>>) {
-        debug_assert!(self.has(id) || self.kept.contains(&id), "only the holder sees what was delegated");
+        assert!(self.has(id) || self.kept.contains(&id), "only the holder sees what was delegated");
         let tasks = self.shards.baton(id).take();
         let backlog = self.backlog(id);
         *backlog = std::mem::take(backlog).into_iter().chain(tasks).filter_map(sift).collect();

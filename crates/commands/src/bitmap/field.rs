@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer,
-    key, keyword_is, oneof, parse_i64, string, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeyFlag, KeySpec, Run, Shape, block,
+    integer, key, keyword_is, oneof, parse_i64, string, token,
 };
 use keyspace::{Str, StrRef};
 use smallvec::SmallVec;
@@ -22,6 +22,7 @@ pub(super) const BITFIELD: Entry = Entry {
     acl: &[Acl::Bitmap],
     keys: &[KeySpec::one(1, &[RW, Access, Update, VariableFlags])
         .notes("This command allows both access and modification of the key")],
+    key_flags: Some(bitfield_key_flags),
     args: &[
         key("key", 0),
         oneof(
@@ -63,6 +64,18 @@ pub(super) const BITFIELD: Entry = Entry {
     run: Run::Function(bitfield),
     ..Entry::DEFAULT
 };
+
+fn bitfield_key_flags(args: &[&[u8]]) -> &'static [KeyFlag] {
+    let mut rest = &args[2..];
+    while let [option, values @ ..] = rest {
+        rest = match values {
+            [_, _, rest @ ..] if keyword_is(option, "GET") => rest,
+            [_, rest @ ..] if keyword_is(option, "OVERFLOW") => rest,
+            _ => return &[RW, Access, Update],
+        };
+    }
+    &[RO, Access]
+}
 
 fn bitfield(ctx: &mut Ctx) -> CommandResult {
     let operations = Operation::parse_all(ctx)?;

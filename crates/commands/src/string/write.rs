@@ -3,8 +3,8 @@
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer,
-    key, oneof, parse_i64, string, token, unix_time,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeyFlag, KeySpec, Run, Shape, block,
+    integer, key, keyword_is, oneof, parse_i64, string, token, unix_time,
 };
 use keyspace::{Str, UnixMs};
 
@@ -22,6 +22,7 @@ pub(super) const SET: Entry = Entry {
     acl: &[Acl::String],
     keys: &[KeySpec::one(1, &[RW, Access, Update, VariableFlags])
         .notes("RW and ACCESS due to the optional `GET` argument")],
+    key_flags: Some(set_key_flags),
     args: &[
         key("key", 0),
         string("value"),
@@ -49,6 +50,10 @@ pub(super) const SET: Entry = Entry {
     run: Run::Function(set),
     ..Entry::DEFAULT
 };
+
+fn set_key_flags(args: &[&[u8]]) -> &'static [KeyFlag] {
+    if args[3..].iter().any(|arg| keyword_is(arg, "GET")) { &[RW, Access, Update] } else { &[OW, Update] }
+}
 
 fn set(ctx: &mut Ctx) -> CommandResult {
     let (key, value) = (ctx.args[1], ctx.args[2]);

@@ -8,7 +8,6 @@
 use command::Entry;
 
 pub mod bitmap;
-mod blocking;
 #[cfg(test)]
 mod clients;
 pub mod geo;

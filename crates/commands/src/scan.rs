@@ -1,8 +1,32 @@
-//! What HSCAN, SSCAN and ZSCAN have in common: their options, and the frame of their reply.
+//! What HSCAN, SSCAN and ZSCAN have in common: most of their entries, their options, and the frame of their reply.
 
-use command::{CommandError, CommandResult, Ctx, keyword_is, parse_cursor, parse_i64};
+use command::Flag::ReadOnly;
+use command::KeyFlag::{Access, RO};
+use command::{
+    CommandError, CommandResult, Ctx, Entry, KeySpec, Shape, integer, key, keyword_is, parse_cursor,
+    parse_i64, pattern,
+};
 use keyspace::Type;
 use resp::{Mark, Reply};
+
+/// What they declare in common.
+pub(crate) const ENTRY: Entry = Entry {
+    complexity: "O(1) for every call. O(N) for a complete iteration, including enough command calls for the \
+            cursor to return back to 0. N is the number of elements inside the collection.",
+    since: "2.8.0",
+    arity: -3,
+    flags: &[ReadOnly],
+    keys: &[KeySpec::one(1, &[RO, Access])],
+    args: &[
+        key("key", 0),
+        integer("cursor"),
+        pattern("pattern").token("MATCH").optional(),
+        integer("count").token("COUNT").optional(),
+    ],
+    tips: &["nondeterministic_output"],
+    reply: Shape::Tuple(&[Shape::Bulk, Shape::BULKS]),
+    ..Entry::DEFAULT
+};
 
 /// Elements that a step visits unless the client says otherwise.
 const COUNT_DEFAULT: usize = 10;

@@ -196,14 +196,8 @@ fn hstrlen(ctx: &mut Ctx) -> CommandResult {
 pub(super) const HSCAN: Entry = Entry {
     name: "hscan",
     summary: "Iterates over fields and values of a hash.",
-    complexity: "O(1) for every call. O(N) for a complete iteration, including enough command calls for the \
-            cursor to return back to 0. N is the number of elements inside the collection.",
-    since: "2.8.0",
     group: Group::Hash,
-    arity: -3,
-    flags: &[ReadOnly],
     acl: &[Acl::Hash],
-    keys: &[KeySpec::one(1, &[RO, Access])],
     args: &[
         key("key", 0),
         integer("cursor"),
@@ -211,10 +205,8 @@ pub(super) const HSCAN: Entry = Entry {
         integer("count").token("COUNT").optional(),
         token("novalues", "NOVALUES").optional().since("7.4.0"),
     ],
-    tips: &["nondeterministic_output"],
-    reply: Shape::Tuple(&[Shape::Bulk, Shape::BULKS]),
     run: Run::Function(hscan),
-    ..Entry::DEFAULT
+    ..scan::ENTRY
 };
 
 fn hscan(ctx: &mut Ctx) -> CommandResult {

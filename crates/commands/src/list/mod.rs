@@ -17,7 +17,7 @@
 mod blocking_tests;
 mod edit;
 mod lmove;
-mod pop;
+pub(crate) mod pop;
 mod push;
 mod read;
 

@@ -11,19 +11,21 @@
 //! with the arguments, database and protocol of the client that waits. It finds a list at the key that became ready,
 //! and does what the command would do there now; the effect is that of the command that does not wait.
 //! What it pops is also put into a command that restores it, should the client turn out to be gone.
+//!
+//! Sorted sets are popped in the same way (`zset/pop.rs`, `zset/blocking.rs`): what both have in common is [`Pop`] and below it.
 
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, ArgSlices, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run,
-    Serve, Shape, Store, double, integer, key, keyword_is, oneof, parse_count, parse_timeout_ms, token,
+    Acl, ArgSlices, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route,
+    Run, Serve, Shape, Store, When, double, integer, key, keyword_is, oneof, parse_count, parse_timeout_ms,
+    token,
 };
 use ds::list::{Element, End, List};
 use keyspace::Kind;
 use smallvec::SmallVec;
 
 use super::{parse_end, pop_command, pop_event, push_command};
-use crate::blocking::block_or_null;
 
 pub(super) const LPOP: Entry = Entry {
     name: "lpop",
@@ -116,17 +118,26 @@ pub(super) fn popped(
 
 /// What a command pops from the first of several keys that has something.
 #[derive(Clone, Copy)]
-pub(super) struct Pop {
+struct ListPop {
     /// From which end.
-    pub(super) end: End,
+    end: End,
     /// At most how many, with the reply that goes with counts; otherwise one element.
-    pub(super) count: Option<usize>,
+    count: Option<usize>,
 }
 
-impl Pop {
-    /// Pops from `key`, with the key in the reply; false, and no reply, if there is no such key.
+impl Pop for ListPop {
+    const KIND: Kind = Kind::List;
+
+    fn one(word: &[u8]) -> Result<Self, CommandError> {
+        Ok(ListPop { end: parse_end(word)?, count: Some(1) })
+    }
+
+    fn up_to(self, count: usize) -> Self {
+        ListPop { count: Some(count), ..self }
+    }
+
     #[inline]
-    pub(super) fn try_key(self, ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
+    fn try_key(self, ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
         let reply = &mut ctx.reply;
         let Some(list) = ctx.store.write_as::<List>(key)? else { return Ok(false) };
         reply.array(2);
@@ -142,7 +153,9 @@ impl Pop {
         popped(&mut ctx.store, key, (self.end, count), emptied, |store| self.state(store, key, count));
         Ok(true)
     }
+}
 
+impl ListPop {
     fn state(self, store: &mut Store, key: &[u8], count: usize) {
         let command = pop_command(self.end);
         match self.count {
@@ -176,48 +189,12 @@ pub(super) const LMPOP: Entry = Entry {
 };
 
 fn lmpop(ctx: &mut Ctx) -> CommandResult {
-    let (keys, pop) = parse_mpop(&ctx.args[1..])?;
-    for (index, key) in keys.iter().enumerate() {
-        if index > 0 {
-            ctx.enter_next(key)?;
-        }
-        if pop.try_key(ctx, key)? {
-            return Ok(());
-        }
-    }
-    ctx.reply.null_array();
-    Ok(())
+    let (keys, pop) = parse_several::<ListPop>(&ctx.args[1..])?;
+    pop_or_null(ctx, keys, pop)
 }
 
-/// The keys and the pop that `numkeys key [key ...] LEFT|RIGHT [COUNT count]` says.
-pub(super) fn parse_mpop<'k, 'a>(args: &'k [&'a [u8]]) -> Result<(&'k [&'a [u8]], Pop), CommandError> {
-    let key_count = parse_positive(args[0], CommandError::NUMKEYS_TOO_SMALL)?;
-    let (keys, rest) = args[1..].split_at_checked(key_count).ok_or(CommandError::SYNTAX)?;
-    let (end, options) = rest.split_first().ok_or(CommandError::SYNTAX)?;
-    let end = parse_end(end)?;
-    let count = match *options {
-        [] => 1,
-        [option, count, ..] if keyword_is(option, "count") => {
-            let count = parse_positive(count, CommandError::new("ERR count should be greater than 0"))?;
-            if options.len() > 2 {
-                return Err(CommandError::SYNTAX);
-            }
-            count
-        }
-        _ => return Err(CommandError::SYNTAX),
-    };
-    Ok((keys, Pop { end, count: Some(count) }))
-}
-
-fn parse_positive(arg: &[u8], error: CommandError) -> Result<usize, CommandError> {
-    match ds::num::parse_i64(arg) {
-        Some(number) if number > 0 => Ok(number as usize),
-        _ => Err(error),
-    }
-}
-
-const BLPOP_POP: Pop = Pop { end: End::Head, count: None };
-const BRPOP_POP: Pop = Pop { end: End::Tail, count: None };
+const BLPOP_POP: ListPop = ListPop { end: End::Head, count: None };
+const BRPOP_POP: ListPop = ListPop { end: End::Tail, count: None };
 
 pub(super) const BLPOP: Entry = Entry {
     name: "blpop",
@@ -289,37 +266,17 @@ pub(super) const BLMPOP: Entry = Entry {
 };
 
 fn blmpop(ctx: &mut Ctx) -> CommandResult {
-    let (keys, pop) = parse_mpop(&ctx.args[2..])?;
+    let (keys, pop) = parse_several::<ListPop>(&ctx.args[2..])?;
     pop_or_block(ctx, keys, pop, ctx.args[1], serve_blmpop)
 }
 
 fn serve_blmpop(ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
-    let (_, pop) = parse_mpop(&ctx.args[2..])?;
+    let (_, pop) = parse_several::<ListPop>(&ctx.args[2..])?;
     serve_pop(ctx, key, pop)
 }
 
-/// Pops from the first of `keys` that there is. If there is none, waits for one.
-///
-/// A client that may be gone when the reply comes home is served like one that waited, so that what it misses goes back.
-#[inline]
-fn pop_or_block(ctx: &mut Ctx, keys: &[&[u8]], pop: Pop, timeout: &[u8], serve: Serve) -> CommandResult {
-    let timeout_ms = parse_timeout_ms(timeout)?;
-    for (index, key) in keys.iter().enumerate() {
-        if index > 0 {
-            ctx.enter_next(key)?;
-        }
-        let is_owed = ctx.store.client.may_be_gone && ctx.store.exists(key);
-        let found = if is_owed { serve(ctx, key)? } else { pop.try_key(ctx, key)? };
-        if found {
-            return Ok(());
-        }
-    }
-    block_or_null(ctx, keys, Kind::List, timeout_ms, serve);
-    Ok(())
-}
-
 /// Pops for a waiter, and says how to put back what it got; false, without a reply, if there is no list.
-fn serve_pop(ctx: &mut Ctx, key: &[u8], pop: Pop) -> Result<bool, CommandError> {
+fn serve_pop(ctx: &mut Ctx, key: &[u8], pop: ListPop) -> Result<bool, CommandError> {
     let mut restore = ctx.spare_args();
     let Some(list) = ctx.store.peek_as::<List>(key)? else { return Ok(false) };
     // The last one popped goes back first.
@@ -339,4 +296,113 @@ fn serve_pop(ctx: &mut Ctx, key: &[u8], pop: Pop) -> Result<bool, CommandError> 
     }
     ctx.restore_with(restore);
     Ok(true)
+}
+
+/// What is popped, and how it is answered.
+pub(crate) trait Pop: Copy {
+    /// The type of what it pops from.
+    const KIND: Kind;
+
+    /// One element from the end that `word` names, with the reply of `LMPOP` and `ZMPOP`.
+    fn one(word: &[u8]) -> Result<Self, CommandError>;
+
+    /// The same for at most `count` elements.
+    fn up_to(self, count: usize) -> Self;
+
+    /// Pops from `key`, with the key in the reply; false, and no reply, if there is no such key.
+    fn try_key(self, ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError>;
+}
+
+/// The keys and the pop that `numkeys key [key ...] LEFT|RIGHT|MIN|MAX [COUNT count]` says.
+pub(crate) fn parse_several<'k, 'a, P: Pop>(
+    args: &'k [&'a [u8]],
+) -> Result<(&'k [&'a [u8]], P), CommandError> {
+    let key_count = parse_positive(args[0], CommandError::NUMKEYS_TOO_SMALL)?;
+    let (keys, rest) = args[1..].split_at_checked(key_count).ok_or(CommandError::SYNTAX)?;
+    let (word, options) = rest.split_first().ok_or(CommandError::SYNTAX)?;
+    let pop = P::one(word)?;
+    let pop = match *options {
+        [] => pop,
+        [option, count, ..] if keyword_is(option, "COUNT") => {
+            let count = parse_positive(count, CommandError::new("ERR count should be greater than 0"))?;
+            if options.len() > 2 {
+                return Err(CommandError::SYNTAX);
+            }
+            pop.up_to(count)
+        }
+        _ => return Err(CommandError::SYNTAX),
+    };
+    Ok((keys, pop))
+}
+
+fn parse_positive(arg: &[u8], error: CommandError) -> Result<usize, CommandError> {
+    parse_count(arg).ok().filter(|number| *number > 0).ok_or(error)
+}
+
+/// Pops from the first of `keys` that there is; false, and no reply, if there is none.
+///
+/// A client that may be gone when the reply comes home is served like one that waited, with `owed`, so that what it misses goes
+/// back.
+#[inline]
+fn pop_in_turn<P: Pop>(
+    ctx: &mut Ctx,
+    keys: &[&[u8]],
+    pop: P,
+    owed: Option<Serve>,
+) -> Result<bool, CommandError> {
+    for (index, key) in keys.iter().enumerate() {
+        if index > 0 {
+            ctx.enter_next(key)?;
+        }
+        let found = match owed {
+            Some(serve) if ctx.store.client.may_be_gone && ctx.store.exists(key) => serve(ctx, key)?,
+            _ => pop.try_key(ctx, key)?,
+        };
+        if found {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Pops from the first of `keys` that there is, or answers a null array.
+pub(crate) fn pop_or_null<P: Pop>(ctx: &mut Ctx, keys: &[&[u8]], pop: P) -> CommandResult {
+    if !pop_in_turn(ctx, keys, pop, None)? {
+        ctx.reply.null_array();
+    }
+    Ok(())
+}
+
+/// Pops from the first of `keys` that there is. If there is none, the client waits for one, for `timeout` seconds (0: for ever),
+/// to be served by `serve`, or gets a null array where it may not wait.
+#[inline]
+pub(crate) fn pop_or_block<P: Pop>(
+    ctx: &mut Ctx,
+    keys: &[&[u8]],
+    pop: P,
+    timeout: &[u8],
+    serve: Serve,
+) -> CommandResult {
+    let timeout_ms = parse_timeout_ms(timeout)?;
+    if !pop_in_turn(ctx, keys, pop, Some(serve))? {
+        block_or_null(ctx, keys, P::KIND, timeout_ms, serve);
+    }
+    Ok(())
+}
+
+fn block_or_null(ctx: &mut Ctx, keys: &[&[u8]], kind: Kind, timeout_ms: u64, serve: Serve) {
+    if !ctx.may_block() {
+        return ctx.reply.null_array();
+    }
+    let (args, when) = (ctx.args, When::Holds(kind));
+    ctx.block(&BlockOn {
+        args,
+        keys,
+        when,
+        also: None,
+        timeout_ms,
+        heeds_loss: false,
+        serve,
+        null_array: true,
+    });
 }

@@ -2,9 +2,7 @@
 
 use command::Flag::*;
 use command::KeyFlag::*;
-use command::{
-    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, pattern, string,
-};
+use command::{Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, string};
 use ds::set::{Set, SetRef};
 
 use crate::scan;
@@ -217,24 +215,10 @@ fn smembers(ctx: &mut Ctx) -> CommandResult {
 pub(super) const SSCAN: Entry = Entry {
     name: "sscan",
     summary: "Iterates over members of a set.",
-    complexity: "O(1) for every call. O(N) for a complete iteration, including enough command calls for the \
-            cursor to return back to 0. N is the number of elements inside the collection.",
-    since: "2.8.0",
     group: Group::Set,
-    arity: -3,
-    flags: &[ReadOnly],
     acl: &[Acl::Set],
-    keys: &[KeySpec::one(1, &[RO, Access])],
-    args: &[
-        key("key", 0),
-        integer("cursor"),
-        pattern("pattern").token("MATCH").optional(),
-        integer("count").token("COUNT").optional(),
-    ],
-    tips: &["nondeterministic_output"],
-    reply: Shape::Tuple(&[Shape::Bulk, Shape::BULKS]),
     run: Run::Function(sscan),
-    ..Entry::DEFAULT
+    ..scan::ENTRY
 };
 
 fn sscan(ctx: &mut Ctx) -> CommandResult {

@@ -8,18 +8,17 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Serve, Shape, double, integer,
-    key, oneof, parse_timeout_ms, token,
+    key, oneof, token,
 };
 use ds::zset::ZSet;
-use keyspace::Kind;
 use smallvec::SmallVec;
 
-use super::pop::{Answer, End, KEY_AND_PAIRS, Pop};
+use super::pop::{Answer, End, KEY_AND_PAIRS, ZSetPop};
 use super::with_zadd;
-use crate::blocking::block_or_null;
+use crate::list::pop::{Pop, parse_several, pop_or_block};
 
-const POP_MIN: Pop = Pop { end: End::Min, count: 1, answer: Answer::KeyAndMember };
-const POP_MAX: Pop = Pop { end: End::Max, ..POP_MIN };
+const POP_MIN: ZSetPop = ZSetPop { end: End::Min, count: 1, answer: Answer::KeyAndMember };
+const POP_MAX: ZSetPop = ZSetPop { end: End::Max, ..POP_MIN };
 
 /// What `BZPOPMIN` and `BZPOPMAX` answer.
 const KEY_AND_MEMBER: Shape =
@@ -61,9 +60,9 @@ fn bzpopmax(ctx: &mut Ctx) -> CommandResult {
 }
 
 /// Pops from the first of the keys between the command's name and the timeout.
-fn pop_one(ctx: &mut Ctx, pop: Pop, serve: Serve) -> CommandResult {
+fn pop_one(ctx: &mut Ctx, pop: ZSetPop, serve: Serve) -> CommandResult {
     let [_, keys @ .., timeout] = ctx.args else { unreachable!("the arity was checked") };
-    pop_or_block(ctx, keys, pop, parse_timeout_ms(timeout)?, serve)
+    pop_or_block(ctx, keys, pop, timeout, serve)
 }
 
 pub(super) const BZMPOP: Entry = Entry {
@@ -92,39 +91,21 @@ pub(super) const BZMPOP: Entry = Entry {
 };
 
 fn bzmpop(ctx: &mut Ctx) -> CommandResult {
-    let (keys, pop) = Pop::parse(&ctx.args[2..])?;
-    pop_or_block(ctx, keys, pop, parse_timeout_ms(ctx.args[1])?, |ctx, key| {
-        let (_, pop) = Pop::parse(&ctx.args[2..])?;
+    let (keys, pop) = parse_several::<ZSetPop>(&ctx.args[2..])?;
+    pop_or_block(ctx, keys, pop, ctx.args[1], |ctx, key| {
+        let (_, pop) = parse_several::<ZSetPop>(&ctx.args[2..])?;
         serve(ctx, key, pop)
     })
 }
 
-/// Pops from the first of `keys` that there is. If there is none, waits for one.
-///
-/// A client that may be gone when the reply comes home is served like one that waited, so that what it misses goes back.
-fn pop_or_block(ctx: &mut Ctx, keys: &[&[u8]], pop: Pop, timeout_ms: u64, serve: Serve) -> CommandResult {
-    for (index, key) in keys.iter().enumerate() {
-        if index > 0 {
-            ctx.enter_next(key)?;
-        }
-        let is_owed = ctx.store.client.may_be_gone && ctx.store.exists(key);
-        let found = if is_owed { serve(ctx, key)? } else { pop.run(ctx, key)? };
-        if found {
-            return Ok(());
-        }
-    }
-    block_or_null(ctx, keys, Kind::ZSet, timeout_ms, serve);
-    Ok(())
-}
-
 /// Pops from `key` for a client that waited; false, without a reply, if there is no such sorted set.
-fn serve(ctx: &mut Ctx, key: &[u8], pop: Pop) -> Result<bool, CommandError> {
+fn serve(ctx: &mut Ctx, key: &[u8], pop: ZSetPop) -> Result<bool, CommandError> {
     let mut restore = ctx.spare_args();
     let Some(zset) = ctx.store.peek_as::<ZSet>(key)? else { return Ok(false) };
     let taken: SmallVec<[(&[u8], f64); 1]> = pop.taken(zset).collect();
     with_zadd(key, &taken, |args| restore.set(args));
     drop(taken);
-    if !pop.run(ctx, key)? {
+    if !pop.try_key(ctx, key)? {
         return Ok(false);
     }
     ctx.restore_with(restore);

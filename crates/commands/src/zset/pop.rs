@@ -8,14 +8,14 @@ use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Shape, integer,
-    key, keyword_is, oneof, parse_count, parse_i64, token,
+    key, keyword_is, oneof, parse_count, token,
 };
 use ds::zset::{Iter, ZSet, ZSetRef};
+use keyspace::Kind;
 use resp::Proto;
 
 use super::{Layout, MEMBERS, PAIR, reply_member, reply_members};
-
-const COUNT_TOO_SMALL: &str = "ERR count should be greater than 0";
+use crate::list::pop::{Pop, parse_several, pop_or_null};
 
 /// Which members to take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,14 +48,14 @@ pub(super) enum Answer {
 
 /// A pop.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pop {
+pub(super) struct ZSetPop {
     pub(super) end: End,
     /// How many to take at most; not 0.
     pub(super) count: usize,
     pub(super) answer: Answer,
 }
 
-impl Pop {
+impl ZSetPop {
     /// The members of `zset` that it takes, in the order in which it answers them.
     pub(super) fn taken<'z>(&self, zset: ZSetRef<'z>) -> Take<Iter<'z>> {
         let members = match self.end {
@@ -64,9 +64,25 @@ impl Pop {
         };
         members.take(self.count)
     }
+}
 
-    /// Pops from the set at `key` and answers; false, without an answer, if there is none.
-    pub(super) fn run(&self, ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
+impl Pop for ZSetPop {
+    const KIND: Kind = Kind::ZSet;
+
+    fn one(word: &[u8]) -> Result<Self, CommandError> {
+        let end = match word {
+            word if keyword_is(word, "min") => End::Min,
+            word if keyword_is(word, "max") => End::Max,
+            _ => return Err(CommandError::SYNTAX),
+        };
+        Ok(ZSetPop { end, count: 1, answer: Answer::KeyAndPairs })
+    }
+
+    fn up_to(self, count: usize) -> Self {
+        ZSetPop { count, ..self }
+    }
+
+    fn try_key(self, ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
         let records = ctx.store.records_effects();
         let Some(mut zset) = ctx.store.write_as::<ZSet>(key)? else { return Ok(false) };
         let taken = self.taken(zset.lend());
@@ -104,36 +120,6 @@ impl Pop {
         });
         ctx.store.delete_if_empty(key);
         Ok(true)
-    }
-
-    /// Reads the keys and options of `ZMPOP` and `BZMPOP`: `numkeys key … MIN|MAX [COUNT count]`.
-    pub(super) fn parse<'a>(args: &'a [&'a [u8]]) -> Result<(&'a [&'a [u8]], Pop), CommandError> {
-        let [number, rest @ ..] = args else { return Err(CommandError::SYNTAX) };
-        let number = match parse_i64(number) {
-            Ok(number) if number > 0 => number as usize,
-            _ => return Err(CommandError::NUMKEYS_TOO_SMALL),
-        };
-        if number >= rest.len() {
-            return Err(CommandError::SYNTAX);
-        }
-        let (keys, options) = rest.split_at(number);
-        let end = match options[0] {
-            word if keyword_is(word, "min") => End::Min,
-            word if keyword_is(word, "max") => End::Max,
-            _ => return Err(CommandError::SYNTAX),
-        };
-        let mut count = None;
-        let mut options = options[1..].iter();
-        while let Some(word) = options.next() {
-            let Some(number) = options.next().filter(|_| count.is_none() && keyword_is(word, "count")) else {
-                return Err(CommandError::SYNTAX);
-            };
-            match parse_count(number) {
-                Ok(number) if number > 0 => count = Some(number),
-                _ => return Err(CommandError::new(COUNT_TOO_SMALL)),
-            }
-        }
-        Ok((keys, Pop { end, count: count.unwrap_or(1), answer: Answer::KeyAndPairs }))
     }
 }
 
@@ -186,7 +172,7 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
         ctx.store.write_as::<ZSet>(key)?;
         false
     } else {
-        Pop { end, count, answer: Answer::Members(layout) }.run(ctx, key)?
+        ZSetPop { end, count, answer: Answer::Members(layout) }.try_key(ctx, key)?
     };
     if !popped {
         ctx.reply.array(0);
@@ -223,15 +209,6 @@ pub(super) const ZMPOP: Entry = Entry {
 };
 
 fn zmpop(ctx: &mut Ctx) -> CommandResult {
-    let (keys, pop) = Pop::parse(&ctx.args[1..])?;
-    for (index, key) in keys.iter().enumerate() {
-        if index > 0 {
-            ctx.enter_next(key)?;
-        }
-        if pop.run(ctx, key)? {
-            return Ok(());
-        }
-    }
-    ctx.reply.null_array();
-    Ok(())
+    let (keys, pop) = parse_several::<ZSetPop>(&ctx.args[1..])?;
+    pop_or_null(ctx, keys, pop)
 }

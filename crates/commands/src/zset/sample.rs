@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 
 use command::Flag::*;
 use command::KeyFlag::*;
-use command::{
-    Acl, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key, pattern, token,
-};
+use command::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key, token};
 use ds::random::Random;
 use ds::zset::ZSet;
 
@@ -88,24 +86,10 @@ fn choose_ranks(len: usize, count: usize, random: &mut Random) -> BTreeSet<usize
 pub(super) const ZSCAN: Entry = Entry {
     name: "zscan",
     summary: "Iterates over members and scores of a sorted set.",
-    complexity: "O(1) for every call. O(N) for a complete iteration, including enough command calls for \
-            the cursor to return back to 0. N is the number of elements inside the collection.",
-    since: "2.8.0",
     group: Group::SortedSet,
-    arity: -3,
-    flags: &[ReadOnly],
     acl: &[Acl::SortedSet],
-    keys: &[KeySpec::one(1, &[RO, Access])],
-    args: &[
-        key("key", 0),
-        integer("cursor"),
-        pattern("pattern").token("MATCH").optional(),
-        integer("count").token("COUNT").optional(),
-    ],
-    tips: &["nondeterministic_output"],
-    reply: Shape::Tuple(&[Shape::Bulk, Shape::BULKS]),
     run: Run::Function(zscan),
-    ..Entry::DEFAULT
+    ..scan::ENTRY
 };
 
 fn zscan(ctx: &mut Ctx) -> CommandResult {

@@ -16,7 +16,6 @@ pub mod hll;
 mod index_range;
 pub mod keys;
 pub mod list;
-pub mod memcached;
 mod sample;
 mod scan;
 pub mod set;

@@ -1,16 +1,25 @@
-//! Connections on which memcached's protocol is spoken: from input to commands.
+//! Connections on which memcached's protocol is spoken: from input to commands, and what the commands about the server
+//! (`memcached::Door`) need of the thread.
 //!
 //! The same as `life/pipeline.rs` does for Redis' protocol, without windows. Where a password is required, a client says
 //! `set <anything> 0 0 <bytes>␍␊<user> <password>␍␊` first, as memcached has it.
 
+use std::sync::atomic::Ordering;
+
+use command::{Client, Store};
+use heap::allocated_bytes;
+use keyspace::UnixMs;
+use memcached::{Door, Figures, Limits};
 use proactor::{CloseMode, ConnId};
-use resp::Output;
+use process::system;
 use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Verb, Words};
-use settings::MEMCACHED_ITEM_SIZE_MAX;
+use resp::{Output, Proto};
+use settings::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
 
 use crate::clients::bounds::is_enough_output;
+use crate::commands::config;
 use crate::life::pipeline::{ROUNDS_PER_TURN, leave_rest};
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadHost};
 
 /// The largest item that a client may send as its user and password.
 const CREDENTIALS_BYTES_MAX: usize = 1024;
@@ -114,5 +123,87 @@ impl Thread {
             _ => b"CLIENT_ERROR unauthenticated\r\n",
         };
         out.extend_from_slice(reply);
+    }
+
+    /// Empties database 0 if a `flush_all` wanted that by now; where shards are taken for long, at the next try.
+    pub(crate) fn flush_if_due(&mut self) {
+        let shared = self.host.shared;
+        if shared.flush_at.load(Ordering::Relaxed) > self.tx.now {
+            return;
+        }
+        if self.enters_all() {
+            shared.flush_at.store(UnixMs::MAX, Ordering::Relaxed);
+            let command = shared.table.declared(b"flushdb").expect("there is such a command");
+            let (client, mut out) = (Client::internal(0, Proto::Resp2), Output::new());
+            self.tx.run(command, &[b"flushdb"], &client, &mut self.host, &mut out);
+            self.tx.finish(&mut self.host);
+        }
+        self.leave_all();
+        self.post_all();
+    }
+}
+
+impl Door for ThreadHost {
+    fn close_after_replies(&mut self) {
+        self.session().state.close(CloseMode::AfterFlush);
+    }
+
+    fn set_memory_bytes_max(&mut self, store: &mut Store, bytes: u64) -> bool {
+        config::change(self.shared, store, &[("maxmemory", &bytes.to_string())], false).is_ok()
+    }
+
+    fn flush(&mut self, store: &mut Store, at: Option<UnixMs>) {
+        if at.is_none() {
+            commands::keys::flush_selected(store);
+        }
+        self.shared.flush_at.store(at.unwrap_or(UnixMs::MAX), Ordering::Relaxed);
+    }
+
+    fn reset_figures(&mut self) {
+        self.shared.reset_stats();
+    }
+
+    fn calls(&self, verb: Verb) -> u64 {
+        let id = self.shared.table.of_protocol(verb as usize).id;
+        self.shared.observed.sum(|stats| &stats.command(id).calls)
+    }
+
+    fn figures(&mut self) -> Figures {
+        let shared = self.shared;
+        let now_ms = self.driver.clock().now_ms();
+        Figures {
+            pid: std::process::id(),
+            uptime_s: now_ms.saturating_sub(shared.started_ms) / 1000,
+            now_s: now_ms / 1000,
+            version: crate::version::DARTER_VERSION,
+            connections_max: shared.settings.number(MAXCLIENTS),
+            connections: shared.connected_clients.load(Ordering::Relaxed),
+            connections_received: shared.observed.sum(|stats| &stats.connections_received),
+            connections_rejected: shared.observed.sum(|stats| &stats.rejected_connections),
+            hits: shared.observed.over_shards(&shared.shards, |figures| &figures.keyspace_hits),
+            misses: shared.observed.over_shards(&shared.shards, |figures| &figures.keyspace_misses),
+            expired: shared.observed.over_shards(&shared.shards, |figures| &figures.expired_keys),
+            input_bytes: shared.observed.sum(|stats| &stats.net_input_bytes),
+            output_bytes: shared.observed.sum(|stats| &stats.net_output_bytes),
+            memory_bytes_max: shared.settings.number(MAXMEMORY),
+            threads: shared.threads.len(),
+            allocated_bytes: allocated_bytes(),
+            resident_bytes: system::resident_bytes(),
+            items: shared.shards.tallies(0).map(|tally| tally.keys.get()).sum(),
+            evicted: shared.observed.over_shards(&shared.shards, |figures| &figures.evicted_keys),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        let settings = &self.shared.settings;
+        Limits {
+            memory_bytes_max: settings.number(MAXMEMORY),
+            connections_max: settings.number(MAXCLIENTS),
+            port: settings.number(MEMCACHED_PORT),
+            unix_socket: settings.text(MEMCACHED_UNIXSOCKET).to_string(),
+            item_bytes_max: settings.number(MEMCACHED_ITEM_SIZE_MAX),
+            threads: self.shared.threads.len(),
+            asks_password: !self.shared.users.default_account().user.is_open(),
+        }
     }
 }

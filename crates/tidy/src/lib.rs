@@ -73,6 +73,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("cluster", 5),
     ("migrate", 5),
     ("pubsub", 5),
+    ("memcached", 5),
     ("observe", 5),
     ("commands", 5),
     ("script", 2),

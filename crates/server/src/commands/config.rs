@@ -1,7 +1,7 @@
 //! CONFIG: looking at the settings and changing them while the server runs.
 
 use command::Flag::*;
-use command::{CommandError, CommandResult, Group, Mode, Secrets, Shape, block, string};
+use command::{CommandError, CommandResult, Group, Mode, Secrets, Shape, Store, block, string};
 use config::{Id, Refusal};
 use process::log;
 use settings::{BIND, DIR, ENABLE_PROTECTED_CONFIGS, Effect, MAXCLIENTS, TABLE, USER};
@@ -105,7 +105,7 @@ fn config_set(ctx: &mut Ctx) -> CommandResult {
         pairs.push((name, value));
     }
     let may_protected = ctx.host.client_may(ENABLE_PROTECTED_CONFIGS);
-    change(ctx, &pairs, may_protected)?;
+    change(ctx.host.shared, &mut ctx.store, &pairs, may_protected)?;
     ctx.reply.ok();
     Ok(())
 }
@@ -121,8 +121,12 @@ fn failed(name: &str, why: &str) -> CommandError {
 }
 
 /// Changes settings, all of them or none.
-pub(super) fn change(ctx: &mut Ctx, pairs: &[(&str, &str)], may_protected: bool) -> CommandResult {
-    let shared = ctx.host.shared;
+pub(crate) fn change(
+    shared: &'static Shared,
+    store: &mut Store,
+    pairs: &[(&str, &str)],
+    may_protected: bool,
+) -> CommandResult {
     let changed = shared.settings.change(pairs, may_protected).map_err(|refusal| match refusal {
         Refusal::Unknown(name) => unknown(name.as_bytes()),
         Refusal::Setting { name, why } => failed(name, &why),
@@ -131,7 +135,7 @@ pub(super) fn change(ctx: &mut Ctx, pairs: &[(&str, &str)], may_protected: bool)
         shared.settings.undo(&changed);
         return Err(failed(TABLE.setting(id).name, &why));
     }
-    ctx.store.tx.config = shared.data_config();
+    store.tx.config = shared.data_config();
     Ok(())
 }
 

@@ -5,18 +5,17 @@ use std::sync::LazyLock;
 use command::{CommandError, Table};
 use resp::memcached::Verb;
 
-use self::own::{Entry, Family, Functions};
+use self::own::{Family, Functions};
 
 mod authentication;
 pub(crate) mod client;
 mod cluster;
 #[cfg(test)]
 mod complete;
-mod config;
+pub(crate) mod config;
 mod connection;
 mod debug;
 mod info;
-mod memcached;
 mod memory;
 mod migrate;
 mod module;
@@ -59,17 +58,13 @@ pub(crate) fn families() -> Vec<&'static [command::Entry]> {
     families_of_store().chain(OWN.iter().map(Vec::as_slice)).collect()
 }
 
-/// The entry of a verb of memcached's protocol, if the command is one of the server's own.
-fn own_entry(verb: Verb) -> Option<&'static Entry> {
-    commands::memcached::entry(verb).is_none().then(|| memcached::entry(verb))
-}
-
 /// All commands of this server, those of memcached's protocol included: each at the number of its verb.
 pub(crate) fn table() -> Table {
-    static OWN: LazyLock<Vec<Option<command::Entry>>> =
-        LazyLock::new(|| Verb::ALL.iter().map(|verb| Some(own_entry(*verb)?.of_host())).collect());
+    static OWN: LazyLock<Vec<Option<command::Entry>>> = LazyLock::new(|| {
+        Verb::ALL.iter().map(|verb| Some(memcached::service_entry(*verb)?.of_host())).collect()
+    });
     let container = command::Entry { name: "memcached", ..command::Entry::DEFAULT };
-    let of_data = |verb: &Verb| commands::memcached::entry(*verb);
+    let of_data = |verb: &Verb| memcached::item_entry(*verb);
     let entries = Verb::ALL.iter().zip(OWN.iter()).filter_map(|(verb, own)| own.as_ref().or(of_data(verb)));
     Table::new(&families()).with_protocol(&container, entries)
 }
@@ -79,10 +74,12 @@ pub(crate) fn functions() -> &'static Functions {
     static ALL: LazyLock<Functions> = LazyLock::new(|| {
         let table = table();
         let mut functions = Functions::none(&table);
-        OWN_FAMILIES.iter().for_each(|family| family.add_to(&mut functions, &table));
+        let declared = |name: &str| table.declared(name.as_bytes()).expect("the table has all families");
+        OWN_FAMILIES.iter().for_each(|family| family.add_to(&mut functions, &table, declared));
         for (index, verb) in Verb::ALL.iter().enumerate() {
-            if let Some(entry) = own_entry(*verb) {
-                functions.add_own(&table, table.of_protocol(index), entry);
+            if let Some(entry) = memcached::service_entry(*verb) {
+                let family = Family::Memcached(std::slice::from_ref(entry));
+                family.add_to(&mut functions, &table, |_| table.of_protocol(index));
             }
         }
         functions
@@ -117,7 +114,7 @@ mod tests {
     fn commands_that_are_not_on_data_alone_have_functions_and_no_others() {
         let table = table();
         let functions = functions();
-        let verbs = Verb::ALL.iter().filter_map(|verb| own_entry(*verb)).count();
+        let verbs = Verb::ALL.iter().filter_map(|verb| memcached::service_entry(*verb)).count();
         let declared: usize = OWN_FAMILIES.iter().map(|family| count(&family.of_host())).sum();
         let found = table.all_with_protocol().iter().filter(|command| functions.has(command)).count();
         assert_eq!(found, declared + verbs);

@@ -41,14 +41,17 @@ macro_rules! families {
                 }
             }
 
-            /// Adds the functions of the family's commands in `table`.
-            pub(crate) fn add_to(self, functions: &mut Functions, table: &Table) {
+            /// Adds the functions of the family's commands in `table`, which `find` finds by their names.
+            pub(crate) fn add_to<'t>(
+                self,
+                functions: &mut Functions,
+                table: &'t Table,
+                find: impl Fn(&str) -> &'t Command,
+            ) {
                 match self {
                     $(Family::$owner(entries) => {
                         for entry in entries {
-                            let name = entry.name.as_bytes();
-                            let command = table.declared(name).expect("the table has all families");
-                            functions.add(table, command, entry, Callee::$owner);
+                            functions.add(table, find(entry.name), entry, Callee::$owner);
                         }
                     })*
                 }
@@ -71,6 +74,7 @@ families! {
     Server: ThreadHost;
     Cluster: dyn cluster::Door;
     Migrate: dyn migrate::Door;
+    Memcached: dyn memcached::Door;
     PubSub: dyn pubsub::Door;
     Observe: dyn observe::Door;
 }
@@ -84,11 +88,7 @@ impl Functions {
         Functions(vec![None; table.len()].into())
     }
 
-    /// Adds the function of a command of the server, of which the table has made `command`, and of its subcommands.
-    pub(crate) fn add_own(&mut self, table: &Table, command: &Command, entry: &'static Entry) {
-        self.add(table, command, entry, Callee::Server);
-    }
-
+    /// Adds the function of a command of which the table has made `command`, and of its subcommands.
     fn add<F: Copy>(
         &mut self,
         table: &Table,

@@ -1,11 +1,6 @@
-//! The commands of memcached's text and meta protocol, on the strings of database 0.
-//!
-//! They have entries like the others, but no name that a Redis client could call: a connection of memcached's protocol finds
-//! them by their [`Verb`]. They write their replies as they are sent, errors included, and ask themselves whether the client
-//! wants one. What they change they state as commands of Redis.
-//!
-//! An item is a string with its [`Marks`](keyspace::Marks). Whatever Redis' commands change takes the cas number away;
-//! what they replace loses its flags too.
+//! The commands on items, which are the strings of database 0 with their [`Marks`](keyspace::Marks). Whatever Redis' commands
+//! change takes the cas number away; what they replace loses its flags too. What these commands change they state as commands
+//! of Redis.
 
 mod count;
 mod debug;

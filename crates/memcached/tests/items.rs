@@ -2,7 +2,7 @@
 //! to items, and effects. Their replies otherwise are compared with memcached's by a test of the crate `blackbox`.
 
 use command::{Client, Local};
-use commands::{FAMILIES, keys, memcached};
+use commands::{FAMILIES, keys};
 use ds::random::Random;
 use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Verb, Words};
 use resp::{Output, Proto};
@@ -12,8 +12,8 @@ struct Store(Local);
 impl Store {
     fn new() -> Store {
         // Those of the server have no place here.
-        let none = memcached::entry(Verb::MetaNoop).expect("it needs no server");
-        let entries = Verb::ALL.iter().map(|verb| memcached::entry(*verb).unwrap_or(none));
+        let none = memcached::item_entry(Verb::MetaNoop).expect("it needs no server");
+        let entries = Verb::ALL.iter().map(|verb| memcached::item_entry(*verb).unwrap_or(none));
         Store(Local::new(FAMILIES).with_protocol(entries))
     }
 

@@ -1,0 +1,51 @@
+//! The commands of memcached's text and meta protocol: those on items (`items/`), and those about the server (`service.rs`).
+//!
+//! They have entries like the others, but no name that a Redis client could call: a connection of memcached's protocol finds
+//! them by their [`Verb`]. They write their replies as they are sent, errors included, and ask themselves whether the client
+//! wants one.
+//!
+//! Not here: the wire (`resp::memcached`), what items carry beside their value (`keyspace::Marks`), and how a connection's input
+//! becomes commands (`server/memcached.rs`).
+
+#![forbid(unsafe_code)]
+
+mod items;
+mod service;
+
+use command::{HostFn, Store};
+use keyspace::UnixMs;
+use resp::memcached::Verb;
+
+pub use crate::items::entry as item_entry;
+pub use crate::service::{Figures, Limits};
+
+/// What a command about the server asks of the thread that runs it.
+pub trait Door {
+    /// Ends the connection of the client whose command runs, when its replies are sent.
+    fn close_after_replies(&mut self);
+    /// Sets `maxmemory`; false if that cannot be.
+    fn set_memory_bytes_max(&mut self, store: &mut Store, bytes: u64) -> bool;
+    /// Empties the selected database, all shards being entered (`None`), or database 0 at a time to come. Either way, what was to
+    /// be done later is done no more.
+    fn flush(&mut self, store: &mut Store, at: Option<UnixMs>);
+    /// Begins all statistics anew.
+    fn reset_figures(&mut self);
+    /// How often commands of this verb were called.
+    fn calls(&self, verb: Verb) -> u64;
+    /// What `stats` tells beside that.
+    fn figures(&mut self) -> Figures;
+    /// What `stats settings` tells.
+    fn limits(&self) -> Limits;
+}
+
+/// The declaration of a command about the server.
+pub type Entry = command::Entry<HostFn<dyn Door>>;
+/// A call of one.
+type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+/// What runs one.
+type Run = command::Run<HostFn<dyn Door>>;
+
+/// The entry of a verb whose command is about the server, if it is one of these. The others have an [`item_entry`].
+pub fn service_entry(verb: Verb) -> Option<&'static Entry> {
+    item_entry(verb).is_none().then(|| service::entry(verb))
+}

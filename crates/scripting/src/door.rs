@@ -1,7 +1,7 @@
 //! What scripts and their commands need of the thread that runs them.
 
 use command::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};
-use resp::{Output, Reply};
+use resp::{Output, Proto, Reply};
 
 use crate::states::States;
 
@@ -29,13 +29,13 @@ pub trait Door {
     fn lacked_room(&self, client: &Client) -> bool;
 
     /// A script begins. Its commands come from `client`, which may do what the client that called the script may do.
-    fn enter_script(&mut self, client: Client);
+    fn enter_script(&mut self, client: &Client);
 
     /// It has ended; its caller's commands run again.
     fn leave_script(&mut self, was_slow: bool);
 
-    /// The client of a command of the script that runs, or why it may not run the command.
-    fn permit(&mut self, command: &Command, args: &[&[u8]]) -> Result<Client, CommandError>;
+    /// Whether the script that runs may run the command; the error is what it gets if not, and that is told.
+    fn permit(&mut self, command: &Command, args: &[&[u8]]) -> CommandResult;
 
     /// Whether the script that runs may run the command. Nobody is told if not.
     fn is_permitted(&mut self, command: &Command, args: &[&[u8]]) -> bool;
@@ -43,14 +43,14 @@ pub trait Door {
     /// Why no data may be changed now, if it is so.
     fn refuses_writes(&self) -> Option<CommandError>;
 
-    /// Runs a command of the script that runs. Its shards are entered; unless the outcome is that it wants others, all is
+    /// Runs a command of the script that runs, and writes the reply in `proto`. Its shards are entered; unless the outcome is that it wants others, all is
     /// counted and monitored.
     fn run<'t>(
         &mut self,
         tx: &mut Tx<'t>,
         command: &'t Command,
         args: &[&[u8]],
-        client: &Client,
+        proto: Proto,
         out: &mut Output,
     ) -> Outcome;
 

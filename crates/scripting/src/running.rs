@@ -48,7 +48,7 @@ pub(crate) fn run<'t>(
     let states = door.states();
     let mut running = states.begin();
     let (scripts, thread, started_ms) = (states.scripts, states.thread, states.clock.monotonic_ms());
-    door.enter_script(client);
+    door.enter_script(&client);
     let lacks_room = !call.program.flags().allow_oom && door.lacked_room(&client);
     let mut run = Run {
         tx,
@@ -122,8 +122,8 @@ impl Run<'_, '_> {
 impl script::Host for Run<'_, '_> {
     fn call(&mut self, args: &[&[u8]], is_resp3: bool, out: &mut Output) -> Result<(), Interrupt> {
         let proto = if is_resp3 { Proto::Resp3 } else { Proto::Resp2 };
-        let (command, client) = match self.admit(args) {
-            Ok(admitted) => admitted,
+        let command = match self.admit(args) {
+            Ok(command) => command,
             Err(error) => {
                 let known = self.tx.table.named(args).ok().map(|command| command.id);
                 self.door.note_refusal(known, &error);
@@ -136,8 +136,7 @@ impl script::Host for Run<'_, '_> {
         }
         let needs = Needs::of(command, args, self.tx.hold.shards().placement());
         self.enter(&needs)?;
-        let client = Client { proto, ..client };
-        while let Outcome::Again(shards) = self.door.run(self.tx, command, args, &client, out) {
+        while let Outcome::Again(shards) = self.door.run(self.tx, command, args, proto, out) {
             self.enter(&Needs::several(shards.into_vec().into()))?;
         }
         Ok(())
@@ -192,8 +191,8 @@ fn as_in_script(client: Client) -> Client {
 }
 
 impl<'t> Run<'_, 't> {
-    /// The command that a script calls, and as which client, if it may.
-    fn admit(&mut self, args: &[&[u8]]) -> Result<(&'t Command, Client), CommandError> {
+    /// The command that a script calls, if it may.
+    fn admit(&mut self, args: &[&[u8]]) -> Result<&'t Command, CommandError> {
         let table = self.tx.table;
         let command = table.resolve(args).map_err(|_| match table.named(args) {
             Err(_) => CommandError::fixed("ERR Unknown Redis command called from script"),
@@ -202,7 +201,7 @@ impl<'t> Run<'_, 't> {
         if command.has(Flag::NoScript) {
             return Err(CommandError::NOT_FROM_SCRIPT);
         }
-        let client = self.door.permit(command, args)?;
+        self.door.permit(command, args)?;
         if self.call.is_read_only && (command.is_write() || command.has(Flag::MayReplicate)) {
             return Err(CommandError::new("ERR Write commands are not allowed from read-only scripts."));
         }
@@ -215,7 +214,7 @@ impl<'t> Run<'_, 't> {
         {
             return Err(error);
         }
-        Ok((command, client))
+        Ok(command)
     }
 
     /// Whether a call touches a key that is neither declared nor has the hash tag of one that is: then it is by chance

@@ -37,8 +37,8 @@ impl Door for Thread {
         client.lacks_room
     }
 
-    fn enter_script(&mut self, client: Client) {
-        assert!(self.client.replace(client).is_none(), "no script calls another one");
+    fn enter_script(&mut self, client: &Client) {
+        assert!(self.client.replace(*client).is_none(), "no script calls another one");
     }
 
     fn leave_script(&mut self, was_slow: bool) {
@@ -46,9 +46,9 @@ impl Door for Thread {
         self.client = None;
     }
 
-    fn permit(&mut self, command: &Command, args: &[&[u8]]) -> Result<Client, CommandError> {
+    fn permit(&mut self, command: &Command, args: &[&[u8]]) -> CommandResult {
         if self.is_permitted(command, args) {
-            Ok(self.client.expect("a script runs"))
+            Ok(())
         } else {
             Err(CommandError::fixed("NOPERM not this one"))
         }
@@ -67,10 +67,11 @@ impl Door for Thread {
         tx: &mut Tx<'t>,
         command: &'t Command,
         args: &[&[u8]],
-        client: &Client,
+        proto: Proto,
         out: &mut Output,
     ) -> Outcome {
-        tx.run(command, args, client, self, out)
+        let client = Client { proto, ..self.client.expect("a script runs") };
+        tx.run(command, args, &client, self, out)
     }
 
     fn note_refusal(&mut self, _: Option<CommandId>, error: &CommandError) {

@@ -6,9 +6,9 @@
 //! Not here: scripts and their commands (crate `scripting`), what other clients may do while one is slow (`life/busy.rs`).
 
 use acl::{Context, Lack};
-use command::{Client, Command, CommandError, CommandId, Outcome, Tx};
+use command::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};
 use proactor::ConnId;
-use resp::{Output, Reply};
+use resp::{Output, Proto, Reply};
 use scripting::{Answer, Door, Settings, States};
 
 use crate::life::admit::MISCONF;
@@ -42,12 +42,12 @@ impl Door for ThreadHost {
         ThreadHost::lacked_room(self, client)
     }
 
-    fn enter_script(&mut self, client: Client) {
+    fn enter_script(&mut self, client: &Client) {
         let mut session = match self.aside.script.take() {
             Some(session) => session,
-            None => Box::new(Session::new(client, self.shared.users.access(), self.now_ms)),
+            None => Box::new(Session::new(*client, self.shared.users.access(), self.now_ms)),
         };
-        session.client = client;
+        session.client = *client;
         // Scripts of a client whose commands must be looked at do not travel: if it is not here, there is nothing to look at.
         let caller = self.current.as_deref().filter(|caller| caller.client.id == client.id);
         match caller.filter(|caller| caller.access.is_limited()) {
@@ -66,13 +66,13 @@ impl Door for ThreadHost {
         self.current = caller;
     }
 
-    fn permit(&mut self, command: &Command, args: &[&[u8]]) -> Result<Client, CommandError> {
+    fn permit(&mut self, command: &Command, args: &[&[u8]]) -> CommandResult {
         if self.session().access.is_limited()
             && let Err(Lack::Permission(denied)) = self.permit_in(Context::Lua, command, args)
         {
             return Err(denied.refusal_in_script(self.session().access.user(), command));
         }
-        Ok(self.session().client)
+        Ok(())
     }
 
     fn is_permitted(&mut self, command: &Command, args: &[&[u8]]) -> bool {
@@ -89,14 +89,15 @@ impl Door for ThreadHost {
         tx: &mut Tx<'t>,
         command: &'t Command,
         args: &[&[u8]],
-        client: &Client,
+        proto: Proto,
         out: &mut Output,
     ) -> Outcome {
+        let client = Client { proto, ..self.session().client };
         let started = self.driver.clock().ticks();
         let mark = out.mark();
-        let mut outcome = tx.run(command, args, client, self, out);
+        let mut outcome = tx.run(command, args, &client, self, out);
         if !matches!(outcome, Outcome::Again(_)) {
-            self.count_command(command, args, client, started, &mut outcome, mark, out);
+            self.count_command(command, args, &client, started, &mut outcome, mark, out);
             self.monitor(command, args, true);
         }
         outcome

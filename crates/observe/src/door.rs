@@ -2,6 +2,7 @@
 
 use command::HostFn;
 
+use crate::facts::Facts;
 use crate::observed::Observed;
 
 /// A thread that runs a command of this crate.
@@ -14,6 +15,13 @@ pub trait Door {
 
     /// From here on the client whose command runs is shown every command; false if it was before.
     fn start_monitoring(&mut self) -> bool;
+
+    /// The server's figures.
+    fn facts(&mut self) -> Box<dyn Facts + '_>;
+
+    /// Every thread frees what it has yet to free, and gives back the memory that it keeps; when all have, the client whose
+    /// command runs is answered `OK`.
+    fn purge(&mut self);
 }
 
 /// A call of a command of this crate.

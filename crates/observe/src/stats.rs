@@ -64,6 +64,19 @@ pub enum EntryType {
     Global,
 }
 
+/// What a client was not allowed to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Denial {
+    /// To say who it is.
+    Auth,
+    /// To run a command.
+    Command,
+    /// To use a key.
+    Key,
+    /// To use a channel.
+    Channel,
+}
+
 /// Widths that the histogram tells apart: 1, 2, 3–4, 5–8 … shards.
 pub const WIDTH_BUCKETS: usize = 13;
 
@@ -269,7 +282,7 @@ pub struct ThreadStats {
     pub error_replies: Counter,
     /// The same by their code words.
     pub errors: ErrorCounts,
-    /// What clients were not allowed to do, by the reason's number; never reset.
+    /// What clients were not allowed to do, by [`Denial`]; never reset.
     pub denied: [Counter; 4],
     /// Of each command, by its number.
     pub commands: Box<[CommandStats]>,

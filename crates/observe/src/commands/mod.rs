@@ -2,9 +2,12 @@
 
 use crate::door::Entry;
 
+mod info;
 mod latency;
+mod memory;
 mod monitor;
 mod slowlog;
 
 /// All of them.
-pub const ENTRIES: &[Entry] = &[latency::LATENCY, monitor::MONITOR, slowlog::SLOWLOG];
+pub const ENTRIES: &[Entry] =
+    &[info::INFO, latency::LATENCY, memory::MEMORY, monitor::MONITOR, slowlog::SLOWLOG];

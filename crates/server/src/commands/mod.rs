@@ -15,8 +15,6 @@ mod complete;
 pub(crate) mod config;
 mod connection;
 mod debug;
-mod info;
-mod memory;
 mod migrate;
 mod module;
 pub(crate) mod own;
@@ -34,8 +32,6 @@ const OWN_FAMILIES: &[Family] = &[
     Family::Server(config::ENTRIES),
     Family::Server(connection::ENTRIES),
     Family::Server(debug::ENTRIES),
-    Family::Server(info::ENTRIES),
-    Family::Server(memory::ENTRIES),
     Family::Migrate(::migrate::ENTRIES),
     Family::Server(module::ENTRIES),
     Family::PubSub(pubsub::ENTRIES),

@@ -1,8 +1,10 @@
 //! What the commands of `observe` get of the thread that runs them.
 
-use observe::{Door, Observed};
+use observe::{Door, Facts, Observed};
 use proactor::ConnId;
 
+use crate::life::question::Subject;
+use crate::reports::facts::Asked;
 use crate::thread::ThreadHost;
 
 impl Door for ThreadHost {
@@ -22,5 +24,14 @@ impl Door for ThreadHost {
         let conn = ConnId::from_bits(session.client.connection);
         self.monitors.add(conn);
         true
+    }
+
+    fn facts(&mut self) -> Box<dyn Facts + '_> {
+        let now_us = self.driver.clock().now_us();
+        Box::new(Asked { shared: self.shared, now_us, monotonic_ms: self.now_ms })
+    }
+
+    fn purge(&mut self) {
+        self.ask(&Subject::Purge, Box::new(|_, reply| reply.ok()));
     }
 }

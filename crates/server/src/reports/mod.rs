@@ -1,10 +1,12 @@
 //! What the server tells `observe`, and what it delivers for it.
 //!
-//! `counting.rs` tells whose commands ran; `monitors.rs` carries the lines of MONITOR; `door.rs` is what the commands of
+//! `counting.rs` tells whose commands ran; `monitors.rs` carries the lines of MONITOR; `facts.rs` takes the figures that
+//! INFO shows; `door.rs` is what the commands of
 //! `observe` get of their thread.
 
 mod counting;
 mod door;
+mod facts;
 mod monitors;
 mod settings;
 

@@ -81,7 +81,13 @@ impl ThreadHost {
 
     /// Counts and logs something that the current client, whose command is `args`, was not allowed to do.
     fn note_denial(&mut self, denial: &Denial, args: &[&[u8]]) {
-        self.accounting.stats().denied[denial.reason as usize].add(1);
+        let what = match denial.reason {
+            Reason::Auth => observe::Denial::Auth,
+            Reason::Command => observe::Denial::Command,
+            Reason::Key => observe::Denial::Key,
+            Reason::Channel => observe::Denial::Channel,
+        };
+        self.accounting.stats().denied[what as usize].add(1);
         let client = self.client_info(args);
         let now_ms = self.driver.clock().now_ms();
         let len_max = self.shared.settings.number(ACLLOG_MAX_LEN) as usize;

@@ -1,17 +1,14 @@
 //! MEMORY: what takes how much.
 
-use std::sync::atomic::Ordering;
-
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{CommandError, CommandResult, Group, KeySpec, Shape, integer, key, keyword_is, parse_i64};
 
-use super::info::MemoryFigures;
-use crate::commands::own::{Ctx, Entry, Run};
-use crate::life::question::Subject;
+use crate::door::{Ctx, Entry, Run};
+use crate::memory::Memory;
 
 /// The family of MEMORY.
-pub(crate) const ENTRIES: &[Entry] = &[Entry {
+pub(super) const MEMORY: Entry = Entry {
     name: "memory",
     summary: "A container for memory diagnostics commands.",
     complexity: "Depends on subcommand.",
@@ -20,7 +17,7 @@ pub(crate) const ENTRIES: &[Entry] = &[Entry {
     arity: -2,
     subcommands: &[MEMORY_DOCTOR, MEMORY_HELP, MEMORY_MALLOC_STATS, MEMORY_PURGE, MEMORY_STATS, MEMORY_USAGE],
     ..Entry::DEFAULT
-}];
+};
 
 const TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 /// Unless so much was stored there is nothing to diagnose.
@@ -78,8 +75,7 @@ const MEMORY_STATS: Entry = Entry {
 };
 
 fn memory_stats(ctx: &mut Ctx) -> CommandResult {
-    let shared = ctx.host.shared;
-    let figures = MemoryFigures::take(shared);
+    let figures = ctx.host.facts().memory();
     let numbers: &[(&str, u64)] = &[
         ("peak.allocated", figures.peak_bytes),
         ("total.allocated", figures.used_bytes),
@@ -139,15 +135,15 @@ const MEMORY_DOCTOR: Entry = Entry {
 };
 
 fn memory_doctor(ctx: &mut Ctx) -> CommandResult {
-    let shared = ctx.host.shared;
-    let figures = MemoryFigures::take(shared);
-    let client_count = shared.connected_clients.load(Ordering::Relaxed);
-    ctx.reply.verbatim("txt", diagnosis(&figures, client_count).as_bytes());
+    let facts = ctx.host.facts();
+    let text = diagnosis(&facts.memory(), facts.clients().connected);
+    drop(facts);
+    ctx.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
 
 /// What is wrong, in the words of Redis.
-fn diagnosis(figures: &MemoryFigures, client_count: u64) -> String {
+fn diagnosis(figures: &Memory, client_count: u64) -> String {
     if figures.used_bytes.saturating_sub(figures.startup_bytes) < DOCTOR_BYTES_MIN {
         return "Hi Sam, this instance is empty or is using very little memory, my issues detector can't be used in these conditions. Please, leave for your mission on Earth and fill it with some data. The new Sam and I will be back to our programming as soon as I finished rebooting.\n"
             .to_owned();
@@ -214,7 +210,7 @@ fn memory_purge(ctx: &mut Ctx) -> CommandResult {
         ctx.reply.ok();
         return Ok(());
     }
-    host.ask(&Subject::Purge, Box::new(|_, reply| reply.ok()));
+    host.purge();
     Ok(())
 }
 
@@ -243,27 +239,27 @@ mod tests {
     #[test]
     fn the_doctor_finds_what_is_wrong() {
         const MIB: u64 = 1 << 20;
-        let well = || MemoryFigures {
+        let well = || Memory {
             used_bytes: 100 * MIB,
             peak_bytes: 140 * MIB,
             startup_bytes: 5 * MIB,
             rss_bytes: 130 * MIB,
             client_bytes: MIB,
             script_count: 1000,
-            ..MemoryFigures::default()
+            ..Memory::default()
         };
-        let check = |figures: MemoryFigures, words: &[&str]| {
+        let check = |figures: Memory, words: &[&str]| {
             let text = diagnosis(&figures, 10);
             assert!(words.iter().all(|word| text.contains(word)), "{text}");
             let count = text.matches("\n * ").count();
             assert_eq!(count, words.iter().filter(|word| word.starts_with('*')).count(), "{text}");
         };
         check(well(), &["can't find any memory issue"]);
-        check(MemoryFigures { used_bytes: 8 * MIB, ..well() }, &["very little memory"]);
-        check(MemoryFigures { peak_bytes: 151 * MIB, ..well() }, &["* Peak memory"]);
-        check(MemoryFigures { rss_bytes: 145 * MIB, ..well() }, &["* High total RSS"]);
-        check(MemoryFigures { client_bytes: 3 * MIB, ..well() }, &["* Big client buffers"]);
-        let bad = MemoryFigures { rss_bytes: 145 * MIB, script_count: 1001, ..well() };
+        check(Memory { used_bytes: 8 * MIB, ..well() }, &["very little memory"]);
+        check(Memory { peak_bytes: 151 * MIB, ..well() }, &["* Peak memory"]);
+        check(Memory { rss_bytes: 145 * MIB, ..well() }, &["* High total RSS"]);
+        check(Memory { client_bytes: 3 * MIB, ..well() }, &["* Big client buffers"]);
+        let bad = Memory { rss_bytes: 145 * MIB, script_count: 1001, ..well() };
         check(bad, &["* High total RSS", "* Many scripts", "I want to help you"]);
     }
 }

@@ -1,0 +1,314 @@
+//! INFO: what the server knows about itself, with the field names of Redis 7.2 that clients and exporters read.
+//!
+//! No shard is entered: what shards and threads count is read while they go on. Fields about things that are not here (replicas, cluster,
+//! append-only file, modules) are answered as Redis answers them when they are off; exporters expect them.
+
+mod sections;
+
+use std::fmt::Write;
+
+use command::Flag::*;
+use command::{Acl, CommandResult, Group, Shape, string};
+use keyspace::Figure;
+use shard::Figures;
+
+use crate::door::{Ctx, Entry, Run};
+use crate::facts::{Facts, Server};
+use crate::stats::{Counter, ThreadStats};
+
+/// The family of INFO.
+pub(super) const INFO: Entry = Entry {
+    name: "info",
+    summary: "Returns information and statistics about the server.",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: -1,
+    flags: &[Loading, Stale],
+    acl: &[Acl::Dangerous],
+    args: &[string("section").optional().multiple()],
+    history: &[("7.0.0", "Added support for taking multiple section arguments.")],
+    tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+    reply: Shape::Verbatim,
+    run: Run::Function(info),
+    ..Entry::DEFAULT
+};
+
+/// When a section is shown without being named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// By INFO without arguments.
+    ByDefault,
+    /// By `all` and `everything`.
+    InAll,
+}
+
+/// A section: its title, when it is shown, and what writes it.
+type Section = (&'static str, Shown, fn(&mut Report));
+
+const SECTIONS: &[Section] = &[
+    ("Server", Shown::ByDefault, sections::server),
+    ("Clients", Shown::ByDefault, sections::clients),
+    ("Memory", Shown::ByDefault, sections::memory),
+    ("Persistence", Shown::ByDefault, sections::persistence),
+    ("Stats", Shown::ByDefault, sections::stats),
+    ("Replication", Shown::ByDefault, sections::replication),
+    ("CPU", Shown::ByDefault, sections::cpu),
+    ("Modules", Shown::ByDefault, |_| {}),
+    ("Commandstats", Shown::InAll, sections::commandstats),
+    ("Errorstats", Shown::ByDefault, sections::errorstats),
+    ("Latencystats", Shown::InAll, sections::latencystats),
+    ("Cluster", Shown::ByDefault, sections::cluster),
+    ("Transaction", Shown::InAll, sections::transaction),
+    ("Keyspace", Shown::ByDefault, sections::keyspace),
+];
+
+fn info(ctx: &mut Ctx) -> CommandResult {
+    let names = &ctx.args[1..];
+    let has = |word: &str| names.iter().any(|name| name.eq_ignore_ascii_case(word.as_bytes()));
+    let (all, default) = (has("all") || has("everything"), has("default") || names.is_empty());
+    let facts = ctx.host.facts();
+    let wanted = |title: &str, shown: Shown| all || (default && shown == Shown::ByDefault) || has(title);
+    let text = text(&*facts, wanted);
+    drop(facts);
+    ctx.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+/// The sections that are wanted.
+fn text(facts: &dyn Facts, wanted: impl Fn(&str, Shown) -> bool) -> String {
+    let mut text = String::new();
+    let server = facts.server();
+    for (title, shown, tell) in SECTIONS {
+        if wanted(title, *shown) {
+            let gap = if text.is_empty() { "" } else { "\r\n" };
+            let _ = write!(text, "{gap}# {title}\r\n");
+            tell(&mut Report { facts, server: &server, to: &mut |name, value| value.write(name, &mut text) });
+        }
+    }
+    text
+}
+
+/// The value of a field.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Value<'a> {
+    Number(i128),
+    /// A number of bytes, which is shown again as people like to read it.
+    Bytes(u64),
+    /// With two digits.
+    Ratio(f64),
+    /// The same, and a sign.
+    Percent(f64),
+    /// With six digits.
+    Seconds(f64),
+    Text(&'a str),
+}
+
+impl Value<'_> {
+    /// Adds the field to the text of INFO.
+    fn write(self, name: &str, text: &mut String) {
+        let _ = match self {
+            Value::Number(number) => write!(text, "{name}:{number}\r\n"),
+            Value::Bytes(bytes) => write!(text, "{name}:{bytes}\r\n{name}_human:{}\r\n", Human(bytes)),
+            Value::Ratio(ratio) => write!(text, "{name}:{ratio:.2}\r\n"),
+            Value::Percent(percent) => write!(text, "{name}:{percent:.2}%\r\n"),
+            Value::Seconds(seconds) => write!(text, "{name}:{seconds:.6}\r\n"),
+            Value::Text(value) => write!(text, "{name}:{value}\r\n"),
+        };
+    }
+}
+
+/// Figures of a server on their way to whom they are told, field by field.
+struct Report<'a> {
+    facts: &'a dyn Facts,
+    server: &'a Server,
+    to: &'a mut dyn FnMut(&str, Value<'_>),
+}
+
+impl Report<'_> {
+    fn field(&mut self, name: &str, value: Value<'_>) {
+        (self.to)(name, value);
+    }
+
+    fn number(&mut self, name: &str, number: impl Into<i128>) {
+        self.field(name, Value::Number(number.into()));
+    }
+
+    fn text(&mut self, name: &str, text: &str) {
+        self.field(name, Value::Text(text));
+    }
+
+    fn ratio(&mut self, name: &str, ratio: f64) {
+        self.field(name, Value::Ratio(ratio));
+    }
+
+    fn bytes(&mut self, name: &str, bytes: u64) {
+        self.field(name, Value::Bytes(bytes));
+    }
+
+    /// Fields about things that are not here.
+    fn zeros(&mut self, names: &[&str]) {
+        names.iter().for_each(|name| self.number(name, 0));
+    }
+
+    /// The sum of a counter over all threads.
+    fn sum(&self, counter: impl Fn(&ThreadStats) -> &Counter) -> u64 {
+        self.facts.observed().sum(counter)
+    }
+
+    /// The sum of something over all shards.
+    fn over_shards(&self, figure: impl Fn(&Figures) -> &Figure) -> u64 {
+        self.facts.observed().over_shards(self.facts.shards(), figure)
+    }
+}
+
+/// Bytes with a unit, as Redis writes them.
+struct Human(u64);
+
+impl std::fmt::Display for Human {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let units = ["K", "M", "G", "T", "P"];
+        let mut amount = self.0 as f64 / 1024.0;
+        if amount < 1.0 {
+            return write!(f, "{}B", self.0);
+        }
+        let mut unit = 0;
+        while amount >= 1024.0 && unit + 1 < units.len() {
+            amount /= 1024.0;
+            unit += 1;
+        }
+        write!(f, "{amount:.2}{}", units[unit])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use command::{Shards, Table};
+
+    use super::*;
+    use crate::facts::{Clients, CpuTime, Loading, Persistence, Spans};
+    use crate::memory::Memory;
+    use crate::observed::Observed;
+    use crate::settings::Settings;
+
+    #[test]
+    fn bytes_have_units() {
+        for (bytes, text) in
+            [(0, "0B"), (1023, "1023B"), (1024, "1.00K"), (965_984, "943.34K"), (25_276_514_304, "23.54G")]
+        {
+            assert_eq!(Human(bytes).to_string(), text);
+        }
+    }
+
+    /// A server of which little is known.
+    struct Example {
+        observed: Observed,
+        shards: Shards,
+        table: Table,
+    }
+
+    impl Facts for Example {
+        fn observed(&self) -> &Observed {
+            &self.observed
+        }
+        fn shards(&self) -> &Shards {
+            &self.shards
+        }
+        fn table(&self) -> &Table {
+            &self.table
+        }
+        fn server(&self) -> Server {
+            Server { run_id: "1".repeat(40), listeners: vec!["name=tcp".to_owned()], ..Server::default() }
+        }
+        fn clients(&self) -> Clients {
+            Clients { connected: 3, max: 10_000, tracking: 1 }
+        }
+        fn memory(&self) -> Memory {
+            Memory { used_bytes: 2048, rss_bytes: 1024, peak_bytes: 4096, ..Memory::default() }
+        }
+        fn persistence(&self) -> Persistence {
+            let loading = Loading { total_bytes: 8, loaded_bytes: 4, percent: 50.0, ..Loading::default() };
+            Persistence { loading: Some(loading), last_took_seconds: -1, ..Persistence::default() }
+        }
+        fn spans(&self) -> Spans {
+            Spans::default()
+        }
+        fn pattern_count(&self) -> usize {
+            2
+        }
+        fn cpu(&self) -> [CpuTime; 3] {
+            [CpuTime { system: 0.5, user: 1.25 }; 3]
+        }
+        fn latency_percents(&self) -> Vec<f64> {
+            vec![50.0]
+        }
+    }
+
+    fn example() -> Example {
+        let settings = Settings {
+            slow_us: None,
+            slow_log_len_max: 0,
+            latency_threshold_ms: None,
+            tracks_durations: true,
+        };
+        let placement = shard::Placement::new(ds::hashing::Seed::new(1), 2, None);
+        let entries: &'static [command::Entry] = &[command::Entry { name: "get", ..command::Entry::DEFAULT }];
+        let table = Table::new(&[entries]);
+        let observed = Observed::new(2, table.len(), settings);
+        Example { observed, shards: Shards::new(placement, 2, 1, 1), table }
+    }
+
+    #[track_caller]
+    fn check(example: &Example, title: &str, lines: &[&str]) {
+        let text = text(example, |known, _| known == title);
+        for line in lines {
+            assert!(text.contains(&format!("\r\n{line}\r\n")), "no {line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn sections_say_what_is_known() {
+        let example = example();
+        for stats in example.observed.threads() {
+            let command = &stats.commands[0];
+            command.calls.add(2);
+            command.ns.add(6000);
+            command.duration_of(1000).add(2);
+            stats.count_error("WRONGTYPE");
+            stats.denied[crate::Denial::Key as usize].add(1);
+        }
+        check(&example, "Server", &["listener0:name=tcp", "shards:2"]);
+        check(&example, "Clients", &["connected_clients:3", "maxclients:10000", "tracking_clients:1"]);
+        check(
+            &example,
+            "Memory",
+            &[
+                "used_memory:2048",
+                "used_memory_human:2.00K",
+                "used_memory_peak_perc:50.00%",
+                "mem_fragmentation_bytes:-1024",
+            ],
+        );
+        check(
+            &example,
+            "Persistence",
+            &[
+                "loading:1",
+                "loading_loaded_perc:50.00",
+                "rdb_last_bgsave_time_sec:-1",
+                "current_fork_perc:0.00",
+            ],
+        );
+        check(&example, "Stats", &["pubsub_patterns:2", "total_error_replies:2", "acl_access_denied_key:2"]);
+        check(&example, "CPU", &["used_cpu_sys:0.500000", "used_cpu_user_main_thread:1.250000"]);
+        let get = "cmdstat_get:calls=4,usec=12,usec_per_call=3.00,rejected_calls=0,failed_calls=0";
+        check(&example, "Commandstats", &[get]);
+        check(&example, "Errorstats", &["errorstat_WRONGTYPE:count=2"]);
+        check(&example, "Latencystats", &["latency_percentiles_usec_get:p50=1.008"]);
+    }
+
+    #[test]
+    fn sections_are_apart() {
+        let text = text(&example(), |title, _| ["Modules", "Cluster", "Keyspace"].contains(&title));
+        assert_eq!(text, "# Modules\r\n\r\n# Cluster\r\ncluster_enabled:0\r\n\r\n# Keyspace\r\n");
+    }
+}

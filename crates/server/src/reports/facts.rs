@@ -1,0 +1,186 @@
+//! The server's figures, as `INFO` and whatever else shows them want them: taken when somebody asks, without entering a shard.
+
+use std::sync::atomic::Ordering;
+
+use ::settings::{
+    BIND, EntryMode, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, UNIXSOCKET,
+};
+use command::{Shards, Table};
+use observe::{Clients, CpuTime, Facts, Loading, Memory, Observed, Persistence, Saving, Server, Span, Spans};
+use process::supervisor::Supervisor;
+use process::system;
+
+use crate::shared::Shared;
+use crate::upkeep::eviction::Exceeded;
+use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
+
+/// A server, and when it is asked.
+pub(super) struct Asked {
+    pub(super) shared: &'static Shared,
+    /// Since 1970.
+    pub(super) now_us: u64,
+    /// On the monotonic clock.
+    pub(super) monotonic_ms: u64,
+}
+
+impl Facts for Asked {
+    fn observed(&self) -> &Observed {
+        &self.shared.observed
+    }
+
+    fn shards(&self) -> &Shards {
+        &self.shared.shards
+    }
+
+    fn table(&self) -> &Table {
+        &self.shared.table
+    }
+
+    fn server(&self) -> Server {
+        let shared = self.shared;
+        let settings = &shared.settings;
+        Server {
+            redis_version: REDIS_VERSION,
+            darter_version: DARTER_VERSION,
+            git_sha: GIT_SHA,
+            git_dirty: GIT_DIRTY,
+            build_id: BUILD_ID,
+            mode: settings.mode(),
+            is_cluster: settings.is_on(::settings::CLUSTER_MODE),
+            os: system::name(),
+            driver: shared.driver_name,
+            supervisor: Supervisor::of(settings).name(),
+            run_id: shared.run_id.clone(),
+            port: settings.number(PORT) as u64,
+            now_us: self.now_us,
+            uptime_seconds: (self.now_us / 1000).saturating_sub(shared.started_ms) / 1000,
+            executable: std::env::current_exe().unwrap_or_default().display().to_string(),
+            config_file: settings.config_file().map(|path| path.display().to_string()).unwrap_or_default(),
+            thread_count: shared.threads.len(),
+            shard_entry: if shared.entry_mode == EntryMode::Home { "home" } else { "roam" },
+            listeners: listeners(settings),
+            database_count: settings.databases(),
+        }
+    }
+
+    fn clients(&self) -> Clients {
+        Clients {
+            connected: self.shared.connected_clients.load(Ordering::Relaxed),
+            max: self.shared.settings.number(MAXCLIENTS) as u64,
+            tracking: self.shared.directory.tracking_count(),
+        }
+    }
+
+    fn memory(&self) -> Memory {
+        memory(self.shared)
+    }
+
+    fn persistence(&self) -> Persistence {
+        let snapshots = &self.shared.snapshots;
+        let now_ms = self.now_us / 1000;
+        let changes = self.shared.observed.over_shards(&self.shared.shards, |figures| &figures.changes);
+        Persistence {
+            loading: snapshots.progress.figures(now_ms).map(|loading| Loading {
+                started_seconds: loading.started_seconds,
+                total_bytes: loading.total_bytes,
+                used_bytes: loading.used_bytes,
+                loaded_bytes: loading.loaded_bytes,
+                percent: loading.percent,
+                seconds_left: loading.seconds_left,
+            }),
+            saving: snapshots.current().map(|saving| Saving {
+                keys_done: saving.keys_done.load(Ordering::Relaxed),
+                key_count: saving.key_count,
+                seconds: now_ms.saturating_sub(saving.started_ms) / 1000,
+            }),
+            unsaved_changes: snapshots.changes_since(changes),
+            last_save_seconds: snapshots.last_save_seconds(),
+            last_failed: snapshots.last_failed.load(Ordering::Relaxed),
+            last_took_seconds: snapshots.last_took_seconds.load(Ordering::Relaxed),
+            save_count: snapshots.save_count.load(Ordering::Relaxed),
+            last_peak_bytes: snapshots.last_peak_bytes.load(Ordering::Relaxed),
+            expired_key_count: snapshots.expired_key_count.load(Ordering::Relaxed),
+            loaded_key_count: snapshots.loaded_key_count.load(Ordering::Relaxed),
+        }
+    }
+
+    fn spans(&self) -> Spans {
+        let span = |exceeded: &Exceeded| {
+            let (current_ms, total_ms) = exceeded.current_and_total_ms(self.monotonic_ms);
+            Span { current_ms, total_ms }
+        };
+        Spans { exceeded: span(&self.shared.exceeded), fragmented: span(&self.shared.fragmented) }
+    }
+
+    fn pattern_count(&self) -> usize {
+        self.shared.directory.pattern_count()
+    }
+
+    fn cpu(&self) -> [CpuTime; 3] {
+        [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN, libc::RUSAGE_THREAD].map(|whose| {
+            let time = system::cpu_time(whose);
+            CpuTime { system: time.system, user: time.user }
+        })
+    }
+
+    fn latency_percents(&self) -> Vec<f64> {
+        let percents = self.shared.settings.text(LATENCY_PERCENTILES);
+        percents.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+    }
+}
+
+fn listeners(settings: &::settings::Settings) -> Vec<String> {
+    let mut listeners = Vec::new();
+    if settings.is_on(PORT) {
+        let binds: String =
+            settings.text(BIND).split(' ').map(|address| format!(",bind={address}")).collect();
+        listeners.push(format!("name=tcp{binds},port={}", settings.number(PORT)));
+    }
+    if settings.is_on(UNIXSOCKET) {
+        listeners.push(format!("name=unix,bind={}", settings.text(UNIXSOCKET)));
+    }
+    listeners
+}
+
+fn memory(shared: &Shared) -> Memory {
+    let (mut table_bytes, mut key_count) = (Vec::new(), 0);
+    for db in 0..shared.settings.databases() {
+        let filled = || shared.shards.tallies(db).filter(|tally| tally.keys.get() > 0);
+        table_bytes.push(filled().map(|tally| tally.table_bytes.get()).sum());
+        key_count += filled().map(|tally| tally.keys.get()).sum::<u64>();
+    }
+    let (script_bytes, script_count) = {
+        let cache = shared.scripts.cache();
+        (cache.memory_bytes() as u64, cache.len())
+    };
+    let (_, libraries) = shared.scripts.libraries.get();
+    let (script_state_bytes, function_state_bytes) = shared.scripts.state_bytes();
+    let (used_bytes, startup_bytes) = (heap::allocated_bytes(), shared.observed.startup_bytes());
+    let client_bytes = shared.client_bytes();
+    let overhead_bytes =
+        (startup_bytes + table_bytes.iter().sum::<u64>() + client_bytes + script_bytes).min(used_bytes);
+    Memory {
+        used_bytes,
+        peak_bytes: shared.observed.peak_bytes().max(used_bytes),
+        startup_bytes,
+        rss_bytes: system::resident_bytes(),
+        unused_bytes: crate::upkeep::defrag::unused_bytes(),
+        overhead_bytes,
+        dataset_bytes: used_bytes - overhead_bytes,
+        client_bytes,
+        garbage_count: shared.observed.now(|stats| &stats.garbage),
+        script_bytes,
+        script_count,
+        function_bytes: libraries.memory_bytes() as u64,
+        library_count: libraries.len(),
+        function_count: libraries.function_count(),
+        script_state_bytes,
+        function_state_bytes,
+        key_count,
+        table_bytes,
+        system_bytes: system::machine_bytes(),
+        limit_bytes: shared.settings.number(MAXMEMORY) as u64,
+        policy: shared.settings.text(MAXMEMORY_POLICY).to_string(),
+        allocator: ALLOCATOR,
+    }
+}

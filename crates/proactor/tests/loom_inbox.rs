@@ -1,4 +1,4 @@
-//! The inbox and the waker under the model checker: `RUSTFLAGS="--cfg loom" cargo test -p proactor --test loom_inbox --release`.
+//! The inbox, the waker and the spares under the model checker: `RUSTFLAGS="--cfg loom" cargo test -p proactor --test loom_inbox --release`.
 //!
 //! The bell is loom's `Notify`; if a wake-up is lost the consumer never rises and loom reports the deadlock. Tried by hand:
 //! without the fence in `Waker::notify`, without the fence in `Waker::take_notice`, with the compare-and-swap of
@@ -10,7 +10,7 @@ use std::sync::Arc as StdArc;
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Notify};
 use loom::thread;
-use proactor::{Inbox, Node, Waker};
+use proactor::{Inbox, Node, Spares, Waker};
 
 /// A payload whose reads and writes loom checks for a happens-before.
 struct Tracked(UnsafeCell<u32>);
@@ -99,5 +99,27 @@ fn one_producers_messages_stay_in_order_across_sleeps() {
         };
         assert_eq!(consume(&shared, 3), [1, 2, 3]);
         producer.join().expect("the producer panicked");
+    });
+}
+
+#[test]
+fn spares_have_one_owner_each_and_are_no_more_than_they_may_be() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let spares = Arc::new(Spares::new(2));
+        let givers = [1, 2].map(|value| {
+            let spares = spares.clone();
+            thread::spawn(move || spares.give(Node::new(Tracked::new(value))))
+        });
+        let mut seen: Vec<u32> = spares.take_all().map(|node| node.value.get()).collect();
+        for giver in givers {
+            giver.join().expect("a giver panicked");
+        }
+        seen.extend(spares.take_all().map(|node| node.value.get()));
+        seen.sort_unstable();
+        assert_eq!(seen, [1, 2]);
+        (0..5).for_each(|value| spares.give(Node::new(Tracked::new(value))));
+        assert_eq!(spares.take_all().count(), 2);
     });
 }

@@ -11,6 +11,7 @@ use shard::Node;
 use crate::clients::listeners::Listening;
 use crate::clients::parser::Protocol;
 use crate::life::question::{Answer, Question};
+use crate::life::stock::Emptied;
 use crate::populate::Share;
 use crate::snapshot::Loaded;
 
@@ -68,5 +69,15 @@ impl Message {
     /// The only answer to what a client waits for.
     pub(crate) fn answered(asker: Client) -> Message {
         Message::Answer(Answer::to(asker))
+    }
+}
+
+impl Emptied for Message {
+    fn emptied(parcel: Option<Box<Parcel>>) -> Self {
+        parcel.map_or(Message::Wake, Message::Spare)
+    }
+
+    fn into_spare_parcel(self) -> Option<Box<Parcel>> {
+        if let Message::Spare(parcel) = self { Some(parcel) } else { None }
     }
 }

@@ -64,7 +64,7 @@ pub(crate) struct ThreadHost {
     /// Sessions that are put aside while a script runs.
     pub(crate) aside: Aside,
     /// For messages to others.
-    pub(crate) stock: Stock,
+    pub(crate) stock: Stock<Message>,
     /// Messages to be taken.
     pub(crate) own_mail: VecDeque<Message>,
     /// The same for the next turn: what would do no good at once.

@@ -2,7 +2,7 @@
 //!
 //! The server runs in the process of the test, whose allocator counts. The test sends and reads with buffers that it made
 //! before. A worker sends `PING` before it waits: its reply says that the worker waits, since both are served in one turn.
-//! What the server does ten times a second may allocate. A small sorted set lies in its record and is made anew whenever it changes,
+//! What the server does ten times a second may allocate: a few rounds may. A small sorted set lies in its record and is made anew whenever it changes,
 //! so jobs that come out of one do allocate: as often as is said here.
 //!
 //! One server for all: connections are dealt to its two threads in turn, so the first and the third are of one thread, and the
@@ -21,8 +21,9 @@ use std::time::{Duration, Instant};
 const WARM_ROUNDS: usize = 500;
 /// Rounds that are counted.
 const ROUNDS: usize = 2000;
-/// In all of them there may be so many allocations of the server's housekeeping.
-const OTHERS_MAX: usize = 100;
+/// In so many of them there may be allocations of the server's housekeeping, which goes by the clock: rounds are slow on a machine
+/// that is busy.
+const OTHER_ROUNDS_MAX: usize = ROUNDS / 5;
 /// Clients that wait for something else all the time.
 const BYSTANDERS: usize = 20;
 /// What a job is in a real queue, about.
@@ -164,14 +165,18 @@ impl Trade {
         }
     }
 
-    /// Allocations of so many rounds.
-    fn count(&self, worker: &mut Client, producer: &mut Client) -> usize {
+    /// Allocations of all rounds, and how many rounds had more than they may have.
+    fn count(&self, worker: &mut Client, producer: &mut Client) -> (usize, usize) {
         (0..WARM_ROUNDS).for_each(|_| self.round(worker, producer));
-        let before = COUNT.load(Ordering::Relaxed);
+        let (first, mut bad_rounds) = (COUNT.load(Ordering::Relaxed), 0);
         COUNTS.store(true, Ordering::Relaxed);
-        (0..ROUNDS).for_each(|_| self.round(worker, producer));
+        for _ in 0..ROUNDS {
+            let before = COUNT.load(Ordering::Relaxed);
+            self.round(worker, producer);
+            bad_rounds += usize::from(COUNT.load(Ordering::Relaxed) - before > self.allocations);
+        }
         COUNTS.store(false, Ordering::Relaxed);
-        COUNT.load(Ordering::Relaxed) - before
+        (COUNT.load(Ordering::Relaxed) - first, bad_rounds)
     }
 
     fn show_allocations(&self, worker: &mut Client, producer: &mut Client) {
@@ -266,9 +271,9 @@ fn a_job_that_is_handed_over_allocates_nothing() {
     let mut too_many = Vec::new();
     for trade in trades() {
         for (producer, where_from) in [(&mut of_same, "one thread"), (&mut of_other, "two threads")] {
-            let count = trade.count(&mut worker, producer);
+            let (count, bad_rounds) = trade.count(&mut worker, producer);
             eprintln!("{}, {where_from}: {count} allocations in {ROUNDS} rounds", trade.name);
-            if count > trade.allocations * ROUNDS + OTHERS_MAX {
+            if bad_rounds > OTHER_ROUNDS_MAX {
                 trade.show_allocations(&mut worker, producer);
                 too_many.push(format!("{}, {where_from}: {count} in {ROUNDS} rounds", trade.name));
             }

@@ -11,24 +11,36 @@
 //! by way of [`Spares`], which all threads share: a node with a parcel in it. Everything has a limit; beyond it memory is freed,
 //! and allocated where nothing is left.
 
-use command::Parcels;
+use command::{Parcel, Parcels};
 use proactor::{Node, Spares};
-
-use crate::message::Message;
 
 /// Nodes that a thread keeps.
 const NODES_MAX: usize = 64;
 /// With fewer than this it looks for more.
 const NODES_LOW: usize = 16;
 
-/// The nodes that a thread has for messages.
-#[derive(Default)]
-#[expect(clippy::vec_box, reason = "the boxes are what is kept")]
-pub(crate) struct Stock(Vec<Box<Node<Message>>>);
+/// What a message has to be for its node to be kept.
+pub(crate) trait Emptied: Send {
+    /// What is in a node that is kept: nothing, or a parcel that nobody needs.
+    fn emptied(parcel: Option<Box<Parcel>>) -> Self;
 
-impl Stock {
+    /// The parcel in it.
+    fn into_spare_parcel(self) -> Option<Box<Parcel>>;
+}
+
+/// The nodes that a thread has for messages.
+#[expect(clippy::vec_box, reason = "the boxes are what is kept")]
+pub(crate) struct Stock<M>(Vec<Box<Node<M>>>);
+
+impl<M> Default for Stock<M> {
+    fn default() -> Self {
+        Stock(Vec::new())
+    }
+}
+
+impl<M: Emptied> Stock<M> {
     /// A node with this message.
-    pub(crate) fn wrap(&mut self, message: Message) -> Box<Node<Message>> {
+    pub(crate) fn wrap(&mut self, message: M) -> Box<Node<M>> {
         match self.0.pop() {
             Some(mut node) => {
                 node.value = message;
@@ -39,8 +51,8 @@ impl Stock {
     }
 
     /// The message of a node that has arrived.
-    pub(crate) fn unwrap(&mut self, mut node: Box<Node<Message>>) -> Message {
-        let message = std::mem::replace(&mut node.value, Message::Wake);
+    pub(crate) fn unwrap(&mut self, mut node: Box<Node<M>>) -> M {
+        let message = std::mem::replace(&mut node.value, M::emptied(None));
         if self.0.len() < NODES_MAX {
             self.0.push(node);
         }
@@ -49,7 +61,7 @@ impl Stock {
 
     /// Gives away half of what there is too much of, and takes what there is too little of. Called once in a turn.
     #[inline]
-    pub(crate) fn balance(&mut self, parcels: &mut Parcels, spares: &Spares<Message>) {
+    pub(crate) fn balance(&mut self, parcels: &mut Parcels, spares: &Spares<M>) {
         if self.0.len() == NODES_MAX || parcels.are_many() {
             self.give(parcels, spares);
         } else if (self.0.len() < NODES_LOW || parcels.was_short()) && !spares.is_empty() {
@@ -57,24 +69,24 @@ impl Stock {
         }
     }
 
-    fn give(&mut self, parcels: &mut Parcels, spares: &Spares<Message>) {
+    fn give(&mut self, parcels: &mut Parcels, spares: &Spares<M>) {
         for _ in 0..NODES_MAX / 2 {
             let Some(mut node) = self.0.pop() else { return };
             if let Some(parcel) = parcels.pop_surplus() {
-                node.value = Message::Spare(parcel);
+                node.value = M::emptied(Some(parcel));
             }
             spares.give(node);
         }
     }
 
-    fn take(&mut self, parcels: &mut Parcels, spares: &Spares<Message>) {
+    fn take(&mut self, parcels: &mut Parcels, spares: &Spares<M>) {
         for mut node in spares.take_all() {
             if self.0.len() == NODES_MAX {
                 // For another thread.
                 spares.give(node);
                 continue;
             }
-            if let Message::Spare(parcel) = std::mem::replace(&mut node.value, Message::Wake) {
+            if let Some(parcel) = std::mem::replace(&mut node.value, M::emptied(None)).into_spare_parcel() {
                 parcels.put_back(parcel);
             }
             self.0.push(node);
@@ -88,18 +100,30 @@ mod tests {
 
     use super::*;
 
+    type Message = Option<Box<Parcel>>;
+
+    impl Emptied for Message {
+        fn emptied(parcel: Option<Box<Parcel>>) -> Self {
+            parcel
+        }
+
+        fn into_spare_parcel(self) -> Option<Box<Parcel>> {
+            self
+        }
+    }
+
     #[test]
     fn what_flows_one_way_comes_back() {
-        let spares = Spares::new(2 * NODES_MAX);
+        let spares = Spares::<Message>::new(2 * NODES_MAX);
         let (mut sender, mut receiver) = (Stock::default(), Stock::default());
         let [mut taken, mut delivered] = [(); 2].map(|()| Parcels::default());
         let (mut nodes, mut boxes) = (HashSet::new(), HashSet::new());
         for _ in 0..10_000 {
             let parcel = taken.take();
             boxes.insert((&raw const *parcel).addr());
-            let node = sender.wrap(Message::Spare(parcel));
+            let node = sender.wrap(Some(parcel));
             nodes.insert((&raw const *node).addr());
-            let Message::Spare(parcel) = receiver.unwrap(node) else { panic!("it was a parcel") };
+            let parcel = receiver.unwrap(node).expect("it is sent");
             delivered.put_back(parcel);
             receiver.balance(&mut delivered, &spares);
             sender.balance(&mut taken, &spares);
@@ -114,10 +138,10 @@ mod tests {
 
     #[test]
     fn a_thread_keeps_no_more_than_it_may() {
-        let spares = Spares::new(8);
+        let spares = Spares::<Message>::new(8);
         let (mut stock, mut parcels) = (Stock::default(), Parcels::default());
         for _ in 0..10 * NODES_MAX {
-            assert!(matches!(stock.unwrap(Node::new(Message::ComeBy)), Message::ComeBy));
+            assert!(stock.unwrap(Node::new(None)).is_none());
             stock.balance(&mut parcels, &spares);
         }
         assert!(stock.0.len() <= NODES_MAX);

@@ -1,23 +1,28 @@
-//! Snapshots on disk: how they are saved, and what is known of them.
+//! Snapshots on disk: how they are saved, how they and Redis' append-only files are loaded, and what is known of them.
 //!
-//! What it needs is passed in: the settings as they are when a save begins ([`Settings`]), the disk (in [`Names`]), the clock, and the
-//! databases of the shards, which whoever calls has entered. It knows no threads of a server and sends no messages.
+//! What it needs is passed in: the settings as they are when a save begins ([`Settings`]) or a load does ([`Load`]), the disk (in
+//! [`Names`]), the clock, and, to save, the databases of the shards, which whoever calls has entered. It knows no threads of a server and sends no messages.
 //!
 //! ```text
 //!   Snapshots::save   all shards are held       databases ─────────────────────────────▶ Output ──▶ files
 //!   Snapshots::begin  only for the cut          databases ── Scribe ── Chunk ──▶ Writer ──▶ Output ──▶ files
+//!   Load::snapshot    nobody has them yet       databases ◀── load/ ────────────────────── files
+//!   Load::append_only the same                  databases ◀── import/replay.rs ─────────── files
 //! ```
 //!
 //! Invariant: until a new snapshot is durable and has its name, the one before is there, and whatever goes wrong leaves it (`output.rs`).
 //!
-//! `import/` finds Redis' append-only files, and decides whether they or the snapshot count.
+//! A load reads into databases that belong to nobody yet, and gives all of them or none ([`Loaded`]). `import/` finds Redis' append-only
+//! files, decides whether they or the snapshot count, and runs their commands.
 //!
-//! Not here: the bytes of values (`encoded`) and of files (`rdb`, `aof`), and who saves when.
+//! Not here: the bytes of values (`encoded`) and of files (`rdb`, `aof`), who saves when, and how
+//! what was loaded takes its place in a server.
 
 #![forbid(unsafe_code)]
 
 mod error;
 mod import;
+mod load;
 mod names;
 mod output;
 mod progress;
@@ -27,7 +32,8 @@ mod superseded;
 mod writer;
 
 pub use error::Error;
-pub use import::{Choice, Files, Import, Source, Wish, shown};
+pub use import::{Choice, Files, Import, Role, Source, Wanted, Wish};
+pub use load::{Extras, Load, Loaded, on_heap_to_serve};
 pub use names::{Names, moment, part_name};
 pub use output::Form;
 pub use progress::{Figures, Progress};

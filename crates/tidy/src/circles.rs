@@ -15,15 +15,7 @@ use crate::sources::{Source, production};
 const FILES_MAX: usize = 5;
 
 /// Files in circles that are larger: no file may join them. Break a file out, then take it from here.
-const IN_LARGE_CIRCLES: &[&str] = &[
-    "server/commands/own.rs",
-    "server/life/pause.rs",
-    "server/message.rs",
-    "server/shared.rs",
-    "server/snapshot/background.rs",
-    "server/snapshot/load.rs",
-    "server/thread.rs",
-];
+const IN_LARGE_CIRCLES: &[&str] = &[];
 
 /// One `use` or path: the parts as written, and whether it is a `pub use`.
 struct Path {

@@ -14,7 +14,7 @@ const FILES_MAX: usize = 5;
 
 /// Types that are larger, with their methods and files at most: lower the numbers as these go.
 const LARGE: &[(&str, usize, usize)] = &[
-    ("server/shared.rs::Shared", 34, 9),
+    ("server/shared.rs::Shared", 34, 8),
     ("server/thread.rs::Thread", 109, 20),
     ("server/thread.rs::ThreadHost", 60, 19),
 ];

@@ -36,7 +36,7 @@ const NO_STATE: &str = "none";
 
 /// Whether append-only files are loaded: `import-aof`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Import {
+pub enum Wanted {
     /// Nothing is loaded where it is not clear what counts.
     Ask,
     /// They are loaded, once.
@@ -49,7 +49,7 @@ pub enum Import {
 #[derive(Clone, Debug)]
 pub struct Wish {
     /// Whether they are loaded.
-    pub import: Import,
+    pub wanted: Wanted,
     /// The name of their folder: `appenddirname`.
     pub folder: String,
     /// The name of the single file, with which the names of those in the folder begin: `appendfilename`.
@@ -107,14 +107,14 @@ impl Choice {
         let source = if snapshot.is_some() { Source::Snapshot } else { Source::Nothing };
         let ever = superseded_before(names);
         let files = match Files::find(wish, names) {
-            Err(error) if wish.import == Import::No => {
+            Err(error) if wish.wanted == Wanted::No => {
                 tracing::warn!("{error}. It is left aside, because import-aof is no");
                 None
             }
             found => found?,
         };
         let Some(files) = files else {
-            if wish.import == Import::Yes && ever.is_none() {
+            if wish.wanted == Wanted::Yes && ever.is_none() {
                 return Err(Error::Undecided(format!(
                     "import-aof is yes, and there is no append-only file to be loaded: neither {} nor {}. Without import-aof the \
                      server starts from the snapshot, if there is one",
@@ -122,13 +122,13 @@ impl Choice {
                     shown(&names.path(&wish.file)),
                 )));
             }
-            let superseded = (wish.import == Import::No).then(|| NO_STATE.to_owned());
+            let superseded = (wish.wanted == Wanted::No).then(|| NO_STATE.to_owned());
             return Ok(Choice { source, superseded });
         };
         let by_snapshot = snapshot.is_some().then(|| superseded_by(names)).flatten();
         let known = Known { names, snapshot, by_snapshot, ever };
         let superseded = Some(files.state.clone());
-        if !known.wants_import(wish.import, &files)? {
+        if !known.wants_import(wish.wanted, &files)? {
             known.say_what_counts(&files);
             return Ok(Choice { source, superseded });
         }
@@ -150,7 +150,7 @@ impl Choice {
 
 impl Known<'_> {
     /// Whether the append-only file is to be loaded; the head of this file has the rules.
-    fn wants_import(&self, import: Import, files: &Files) -> Result<bool, Error> {
+    fn wants_import(&self, wanted: Wanted, files: &Files) -> Result<bool, Error> {
         let (state, aof, snapshot) = (Some(&files.state), files.name(), self.snapshot_name());
         let refuse = |why: String| Err(Error::Undecided(why));
         if self.by_snapshot.is_some() && self.by_snapshot.as_ref() == state {
@@ -165,21 +165,21 @@ impl Known<'_> {
                 files.changed(),
             ));
         }
-        match import {
-            Import::Yes | Import::Ask if self.snapshot.is_some() && self.ever.as_ref() == state => {
+        match wanted {
+            Wanted::Yes | Wanted::Ask if self.snapshot.is_some() && self.ever.as_ref() == state => {
                 refuse(format!(
                     "{aof} was imported before, and is as it was then, while {snapshot} was written anew by somebody else. --import-aof \
                  no loads the snapshot; to import once more, move the snapshot elsewhere and give --import-aof yes",
                 ))
             }
-            Import::Yes => Ok(true),
-            Import::No if has_changed => refuse(format!(
+            Wanted::Yes => Ok(true),
+            Wanted::No if has_changed => refuse(format!(
                 "import-aof is no, but {aof} was written by Redis (last {}) since it was left aside. --import-aof yes loads it; \
                  to start without it, move it elsewhere",
                 files.changed(),
             )),
-            Import::No => Ok(false),
-            Import::Ask => refuse(format!(
+            Wanted::No => Ok(false),
+            Wanted::Ask => refuse(format!(
                 "there is an append-only file of Redis, {aof} (last written {}), and appendonly is no. --import-aof yes loads it \
                  once in the place of the snapshot; --import-aof no leaves it aside and {}",
                 files.changed(),

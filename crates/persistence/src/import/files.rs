@@ -28,7 +28,7 @@ pub struct Files {
     /// The folder, or the file.
     path: PathBuf,
     /// In the order in which they are to be read, with their lengths.
-    pub files: Vec<(PathBuf, u64)>,
+    pub(super) files: Vec<(PathBuf, u64)>,
     /// Says whether they are still as they were: made of their names, lengths and ends.
     pub(super) state: String,
     /// When one of them was last written.
@@ -63,7 +63,7 @@ impl Files {
     }
 
     /// Of all of them.
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.files.iter().map(|(_, length)| length).sum()
     }
 
@@ -79,7 +79,7 @@ impl Files {
 }
 
 /// A path as people are told of it: in full.
-pub fn shown(path: &Path) -> String {
+pub(super) fn shown(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 

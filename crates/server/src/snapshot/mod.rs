@@ -1,22 +1,21 @@
 //! The snapshot of a server: the file `dbfilename` in `dir`, in Redis' dump format, or in Darter's own, with the parts that it names.
 //!
-//! `persistence` saves it. Here it is wired to the server: `save.rs` saves while all shards are held, `background.rs` while clients are
-//! served, when `points.rs` or somebody wants it, and `load.rs` reads it before commands that need data are served.
+//! `persistence` saves and loads it. Here it is wired to the server: `save.rs` saves while all shards are held, `background.rs` while clients are
+//! served, when `points.rs` or somebody wants it, and `load.rs` loads it before commands that need data are served.
 
-mod aof;
 mod background;
 mod load;
-mod parts;
-mod pieces;
+mod loaded;
 mod points;
+mod roles;
 mod save;
 
-use persistence::{Choice, Import, Names, Wish};
+use persistence::{Choice, Names, Wanted, Wish};
 use proactor::Disk;
 use rdb::Style;
 
 pub(crate) use background::Share;
-pub(crate) use load::Loaded;
+pub(crate) use loaded::Loaded;
 
 use settings::{
     APPENDDIRNAME, APPENDFILENAME, DBFILENAME, DIR, IMPORT_AOF, IMPORT_ASK, IMPORT_NO, IMPORT_YES,
@@ -34,14 +33,14 @@ fn names(settings: &Settings, disk: &Disk) -> Names {
 
 /// Looks on `disk` what there is to be loaded, and decides whether the snapshot or append-only files of Redis count.
 pub(crate) fn choose(settings: &Settings, disk: &Disk) -> Result<Choice, Error> {
-    let import = match settings.number(IMPORT_AOF) {
-        IMPORT_ASK => Import::Ask,
-        IMPORT_YES => Import::Yes,
-        IMPORT_NO => Import::No,
+    let wanted = match settings.number(IMPORT_AOF) {
+        IMPORT_ASK => Wanted::Ask,
+        IMPORT_YES => Wanted::Yes,
+        IMPORT_NO => Wanted::No,
         _ => unreachable!("there is no such choice"),
     };
     let wish = Wish {
-        import,
+        wanted,
         folder: settings.text(APPENDDIRNAME).to_string(),
         file: settings.text(APPENDFILENAME).to_string(),
         has_save_points: !settings.text(SAVE).is_empty(),

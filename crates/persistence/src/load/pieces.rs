@@ -16,9 +16,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rdb::{Checksum, Family, FileReader, Item, Why};
-use settings::RDBCHECKSUM;
 
-use super::load::{Counted, Others, Target, on_heap_to_serve};
+use super::{Counted, Others, Target, on_heap_to_serve};
 
 /// Where tests are to come here, less is much.
 const IS_SMALL: bool = cfg!(debug_assertions);
@@ -91,6 +90,7 @@ impl Read for Cutter<'_> {
 impl Cutter<'_> {
     /// Takes note that an item ends at `offset`, behind which keys are of the database `db`.
     fn note_end(&mut self, offset: u64, db: usize, is_last: bool) -> io::Result<()> {
+        assert!(offset >= self.offset, "items end in the order in which they begin");
         let count = (offset - self.offset) as usize;
         if count >= PIECE_BYTES_MIN || self.rest.is_some() || is_last {
             self.hand_over(count, false)?;
@@ -104,6 +104,7 @@ impl Cutter<'_> {
 
     /// Gives the first bytes to a loader; `is_open` if more belongs to them.
     fn hand_over(&mut self, count: usize, is_open: bool) -> io::Result<()> {
+        assert!(count <= self.bytes.len(), "only what was read is handed over");
         let left = self.bytes.split_off(count);
         let bytes = std::mem::replace(&mut self.bytes, left);
         let offset = self.offset;
@@ -163,10 +164,10 @@ impl Loaders<'_> {
     }
 }
 
-impl Others<'_> {
+impl Others<'_, '_> {
     /// Reads all of a file together with so many loaders; where it ends.
     pub(super) fn read_with(&mut self, loader_count: usize, file: Counted) -> Result<u64, rdb::Error> {
-        let sums = self.target.shared.settings.is_on(RDBCHECKSUM);
+        let sums = self.target.load.has_checksum;
         let (pieces, received) = sync_channel(WAITING_MAX * loader_count);
         let (received, has_failed) = (Arc::new(Mutex::new(received)), AtomicBool::new(false));
         let cutter = Cutter {
@@ -216,7 +217,7 @@ impl Others<'_> {
         Ok(file.offset())
     }
 
-    /// Goes over the file and cuts it. What was read, with the checksum of its head, or `None` if the server was stopped or a
+    /// Goes over the file and cuts it. What was read, with the checksum of its head, or `None` if the load was stopped or a
     /// loader failed.
     fn cut<'c>(
         &mut self,

@@ -4,11 +4,11 @@ use std::io::Read;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use persistence::part_name;
 use rdb::{FileReader, FrameReader, Item, MANIFEST_BYTES_MAX, Manifest};
 
-use super::load::{Counted, Others, Target, on_heap_to_serve};
+use super::{Counted, Others, Target, on_heap_to_serve};
 use crate::error::Error;
+use crate::names::part_name;
 
 /// What loaders share.
 struct Parts<'a> {
@@ -50,9 +50,9 @@ impl Parts<'_> {
     }
 }
 
-impl Others<'_> {
-    /// Reads all parts that the manifest in `file` names, together with so many loaders.
-    pub(super) fn read_parts(&mut self, loader_count: usize, file: Counted) -> Result<(), Error> {
+impl Others<'_, '_> {
+    /// Reads all parts that the manifest in `file` names, together with the threads that help.
+    pub(super) fn read_parts(&mut self, file: Counted) -> Result<(), Error> {
         let target = self.target;
         let mut text = Vec::new();
         let read = file.take(MANIFEST_BYTES_MAX as u64).read_to_end(&mut text);
@@ -60,18 +60,20 @@ impl Others<'_> {
         let manifest = manifest.and_then(|_| Manifest::decode(&text));
         let manifest = manifest.map_err(|error| target.error_in(target.name, error))?;
         let bytes = manifest.parts.iter().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes));
-        target.shared.snapshots.progress.begin_file(bytes);
+        target.load.progress.begin_file(bytes);
         let (next, has_failed, others) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::default());
         let parts = Parts { target, manifest, next, has_failed, others };
-        let done = match loader_count {
+        let done = match target.load.thread_count {
             0 => vec![parts.work()],
-            _ => std::thread::scope(|scope| {
+            thread_count => std::thread::scope(|scope| {
                 let work = || on_heap_to_serve(|| parts.work());
-                let loaders: Vec<_> = (0..loader_count).map(|_| scope.spawn(work)).collect();
+                let loaders: Vec<_> = (0..thread_count).map(|_| scope.spawn(work)).collect();
                 loaders.into_iter().map(|loader| loader.join().expect("it did not panic")).collect()
             }),
         };
         done.into_iter().collect::<Result<(), Error>>()?;
+        let tried = parts.next.into_inner();
+        assert!(tried >= parts.manifest.parts.len(), "no part was left out");
         for (name, item) in parts.others.into_inner().expect("nobody panicked") {
             self.take(item).map_err(|error| target.error_in(&name, error))?;
         }

@@ -11,58 +11,85 @@ use std::io::Read;
 use std::path::Path;
 
 use aof::{Reader, Record};
-use command::{Client, Command, CommandId, Located, Outcome, OwnedArgs, Route, Rule, Shards, Tx};
+use command::{Client, CommandId, Located, Outcome, OwnedArgs, Shards, Table, Tx};
 use keyspace::{Config, Db};
-use persistence::{Error, Files, shown};
 use proactor::{Disk, DiskReader};
 use resp::{Output, Proto};
-use scripting::{Change, change_of};
-use settings::{AOF_LOAD_TRUNCATED, PROTO_MAX_BULK_LEN};
 use shard::{Hold, ShardId};
 
-use crate::shared::Shared;
-use crate::snapshot::load::{Counted, Loaded, Others, Target, on_heap_to_serve};
+use super::files::{Files, shown};
+use crate::error::Error;
+use crate::load::{Counted, Extras, Load, Loaded, Others, Target, on_heap_to_serve};
 
 /// Commands after which other things are looked at.
 const RUN_MAX: u64 = 4096;
 /// What a file begins with that is a snapshot.
 const SNAPSHOTS: [&[u8]; 2] = [b"REDIS", b"VALKEY"];
 
-impl Shared {
-    /// What append-only files hold, read by this thread and, if they begin with a snapshot, `loader_count` more; `None` if the server
-    /// was stopped meanwhile.
-    pub(in crate::snapshot) fn import(
-        &'static self,
-        files: &Files,
-        loader_count: usize,
-    ) -> Result<Option<Loaded>, Error> {
-        let (names, name) = (self.snapshot_names(), files.name());
-        let (clock, disk) = (&self.machine.clock, names.disk());
-        self.snapshots.progress.begin_file(files.bytes());
-        let target = Target::new(self, &names, &name, clock.now_ms() as i64);
-        let mut others = Others::new(&target);
+/// Append-only files that are to be loaded, and how.
+#[derive(Clone, Copy)]
+pub struct Import<'a> {
+    /// What was found.
+    pub files: &'a Files,
+    /// The commands that there are.
+    pub table: &'a Table,
+    /// What becomes of each command of the table.
+    pub roles: &'a [Role],
+    /// No argument of a command is longer.
+    pub argument_bytes_max: u64,
+    /// The last file may end amid a command or a transaction: `aof-load-truncated`.
+    pub may_be_torn: bool,
+}
+
+/// What becomes of a command in an append-only file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// It is about data, and runs.
+    Data,
+    /// Its argument is the database of the commands after it.
+    Select,
+    /// It changes the libraries of functions.
+    Libraries,
+    /// It leaves nothing behind that is kept.
+    Nothing,
+    /// It cannot be run, for this reason.
+    Refused(&'static str),
+}
+
+impl Load<'_> {
+    /// What append-only files hold, read by this thread, with others if they begin with a snapshot; `None` if the load was stopped.
+    ///
+    /// # Errors
+    /// If a file cannot be read or is damaged, or if a command in it cannot be run.
+    pub fn append_only(&self, import: &Import<'_>, extras: &mut dyn Extras) -> Result<Option<Loaded>, Error> {
+        let (disk, files) = (self.names.disk(), import.files);
+        let name = files.name();
+        self.progress.begin_file(files.bytes());
+        let target = Target::new(self, &name, self.clock.now_ms() as i64);
+        let mut others = Others::new(&target, extras);
         let mut commands_from = 0;
         if let Some((path, _)) = files.files.first()
             && is_snapshot(disk, path)?
         {
             let file = Counted::new(open(disk, path)?, &target);
-            let read = match loader_count {
-                0 => on_heap_to_serve(|| others.read_alone(file)),
-                _ => others.read_with(loader_count, file),
+            let read = match self.thread_count {
+                0 => on_heap_to_serve(|| others.read_file(file)),
+                _ => others.read_file(file),
             };
             let error = |source| Error::Snapshot { name: shown(path), source };
             commands_from = read.map_err(error)?;
         }
-        if !target.is_stopped() {
-            let config = Config { notify: 0, ..self.data_config().clone() };
-            let replay = || Replay::new(&target, &config, &mut others).read_all(files, commands_from);
+        if !self.is_stopped() {
+            let config = Config { notify: 0, ..self.config.clone() };
+            let replay =
+                || Replay::new(import, &target, &config, &mut *others.extras).read_all(commands_from);
             on_heap_to_serve(replay)?;
         }
-        if target.is_stopped() {
+        if self.is_stopped() {
             return Ok(None);
         }
-        let found = others.into_found();
-        Ok(Some(target.loaded(found)))
+        let superseded_aof = others.superseded_aof;
+        Ok(Some(target.loaded(superseded_aof)))
     }
 }
 
@@ -77,45 +104,6 @@ fn is_snapshot(disk: &Disk, path: &Path) -> Result<bool, Error> {
     Ok(SNAPSHOTS.iter().any(|magic| head.starts_with(magic)))
 }
 
-/// What becomes of a command.
-#[derive(Clone, Copy)]
-enum Role {
-    /// It is about data, and runs.
-    Data,
-    Select,
-    Multi,
-    Exec,
-    /// It changes the libraries of functions.
-    Functions(Change),
-    /// It leaves nothing behind that is kept.
-    Nothing,
-    /// It cannot be run, for this reason.
-    Refused(&'static str),
-}
-
-fn role_of(command: &Command) -> Role {
-    let name = command.full_name.as_str();
-    let container = name.split('|').next();
-    let is_of_data = || {
-        commands::FAMILIES.iter().flat_map(|family| family.iter()).any(|entry| Some(entry.name) == container)
-    };
-    match name {
-        "select" => Role::Select,
-        "multi" => Role::Multi,
-        "exec" => Role::Exec,
-        _ if command.entry.is_under(Rule::LeavesNothing) => Role::Nothing,
-        _ if matches!(command.entry.route, Route::Script(_)) => Role::Refused(
-            "scripts stand here in the place of what they did, as Redis 6 and before may write it; BGREWRITEAOF there makes a file \
-             without them",
-        ),
-        _ => match change_of(name) {
-            Some(change) => Role::Functions(change),
-            None if is_of_data() => Role::Data,
-            None => Role::Refused("it is no command that changes data"),
-        },
-    }
-}
-
 /// A transaction whose end was not read yet.
 struct Multi {
     offset: u64,
@@ -123,12 +111,12 @@ struct Multi {
 }
 
 /// Runs commands.
-struct Replay<'a, 'o, 't> {
-    target: &'t Target<'t>,
-    others: &'o mut Others<'t>,
+struct Replay<'a> {
+    import: &'a Import<'a>,
+    target: &'a Target<'a>,
+    extras: &'a mut dyn Extras,
     shards: Shards,
     config: &'a Config,
-    roles: Vec<Role>,
 }
 
 /// What happens while one file is read.
@@ -142,24 +130,29 @@ struct Running<'a, 's> {
     db_count: u32,
 }
 
-impl<'a, 'o, 't> Replay<'a, 'o, 't> {
-    fn new(target: &'t Target<'t>, config: &'a Config, others: &'o mut Others<'t>) -> Self {
-        let live = &target.shared.shards;
-        let shards = Shards::new(live.placement().clone(), 1, target.shared.settings.databases(), 0);
-        let roles = target.shared.table.all().iter().map(role_of).collect();
-        Replay { target, others, shards, config, roles }
+impl<'a> Replay<'a> {
+    fn new(
+        import: &'a Import<'a>,
+        target: &'a Target<'a>,
+        config: &'a Config,
+        extras: &'a mut dyn Extras,
+    ) -> Self {
+        assert_eq!(import.roles.len(), import.table.all().len(), "each command has a role");
+        let shards = Shards::new(target.load.placement.clone(), 1, target.load.db_count, 0);
+        Replay { import, target, extras, shards, config }
     }
 
     /// Runs the commands of all files; those of the first one begin at `from`.
-    fn read_all(mut self, files: &Files, mut from: u64) -> Result<(), Error> {
+    fn read_all(mut self, mut from: u64) -> Result<(), Error> {
         self.exchange();
+        let files = self.import.files;
         for (index, (path, length)) in files.files.iter().enumerate() {
             let is_last = index + 1 == files.files.len();
             if from < *length {
                 self.read(path, (from, *length), is_last)?;
             }
             from = 0;
-            if self.target.is_stopped() {
+            if self.target.load.is_stopped() {
                 return Ok(());
             }
         }
@@ -185,45 +178,44 @@ impl<'a, 'o, 't> Replay<'a, 'o, 't> {
 
     /// Runs the commands of a file from `from` on.
     fn read(&mut self, path: &Path, (from, length): (u64, u64), is_last: bool) -> Result<(), Error> {
-        let shared = self.target.shared;
-        let mut file = open(&shared.machine.disk, path)?;
+        let load = self.target.load;
+        let mut file = open(load.names.disk(), path)?;
         file.go_to(from)
             .map_err(|source| Error::Io { what: format!("cannot read {}", shown(path)), source })?;
-        let argument_bytes_max = shared.settings.number(PROTO_MAX_BULK_LEN).max(512 << 20) as u64;
         // What Redis appends while this is read does not belong to what was found.
         let file = Counted::new(file, self.target).take(length - from);
-        let (mut reader, mut record) = (Reader::new(file, from, argument_bytes_max), Record::default());
+        let mut reader = Reader::new(file, from, self.import.argument_bytes_max);
+        let mut record = Record::default();
         let mut hold = Hold::new(&self.shards);
         for id in self.shards.ids() {
             let entered = hold.try_enter(id);
             assert!(entered, "nobody else knows these shards");
         }
-        let now = shared.machine.clock.now_ms() as i64;
-        let mut tx = Tx::new(hold, &shared.table, self.config, now);
+        let now = load.clock.now_ms() as i64;
+        let mut tx = Tx::new(hold, self.import.table, self.config, now);
         tx.keeps_due = true;
         let client = Client { no_touch: false, ..Client::internal(0, Proto::Resp2) };
-        let db_count = shared.settings.databases();
-        let (out, roles) = (Output::new(), &self.roles[..]);
+        let (out, roles, db_count) = (Output::new(), self.import.roles, load.db_count);
         let mut running = Running { tx, client, out, multi: None, roles, path, db_count };
         let mut count = 0;
         let end = loop {
             match reader.next(&mut record) {
-                Ok(true) => running.take(&record, self.others)?,
+                Ok(true) => running.take(&record, self.extras)?,
                 Ok(false) => break None,
                 Err(aof::Error { offset, why: aof::Why::Torn }) => break Some(offset),
                 Err(source) => return Err(Error::AppendOnly { name: shown(path), source }),
             }
             count += 1;
             if count % RUN_MAX == 0 {
-                running.tx.now = shared.machine.clock.now_ms() as i64;
+                running.tx.now = load.clock.now_ms() as i64;
                 self.target.set_key_count(running.key_count());
                 heap::settle();
-                if self.target.is_stopped() {
+                if load.is_stopped() {
                     break None;
                 }
             }
         };
-        let is_stopped = self.target.is_stopped();
+        let is_stopped = load.is_stopped();
         let torn_at = running.multi.as_ref().map(|multi| multi.offset).or(end);
         leave(&mut running.tx.hold);
         match torn_at {
@@ -234,13 +226,13 @@ impl<'a, 'o, 't> Replay<'a, 'o, 't> {
 
     /// The file ends in the middle of what begins at `offset`.
     fn end_early(&self, path: &Path, (offset, length): (u64, u64), is_last: bool) -> Result<(), Error> {
-        let allows = self.target.shared.settings.is_on(AOF_LOAD_TRUNCATED);
+        assert!(offset <= length, "what is torn begins in the file");
         let what = "it ends in the middle of a command or a transaction that begins";
         let refuse = |why: &str| {
             let why = format!("{what} at offset {offset}, {} bytes before its end, {why}", length - offset);
             Err(Error::AppendOnlyFiles { name: shown(path), why })
         };
-        match (is_last, allows) {
+        match (is_last, self.import.may_be_torn) {
             (false, _) => refuse("and other files come after it"),
             (true, false) => refuse("and aof-load-truncated is no"),
             (true, true) => {
@@ -269,19 +261,24 @@ impl Running<'_, '_> {
     }
 
     /// Takes a command: runs it, or keeps it for the end of its transaction.
-    fn take(&mut self, record: &Record, others: &mut Others) -> Result<(), Error> {
+    fn take(&mut self, record: &Record, extras: &mut dyn Extras) -> Result<(), Error> {
         let args: smallvec::SmallVec<[&[u8]; 16]> = record.args().collect();
         let name = args[0];
         let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
         if is("multi") || is("exec") || self.multi.is_some() {
-            return self.take_of_transaction(record.offset, &args, others);
+            return self.take_of_transaction(record.offset, &args, extras);
         }
-        self.run(record.offset, &args, others)
+        self.run(record.offset, &args, extras)
     }
 
     /// The same for what belongs to a transaction.
     #[cold]
-    fn take_of_transaction(&mut self, offset: u64, args: &[&[u8]], others: &mut Others) -> Result<(), Error> {
+    fn take_of_transaction(
+        &mut self,
+        offset: u64,
+        args: &[&[u8]],
+        extras: &mut dyn Extras,
+    ) -> Result<(), Error> {
         let is = |word: &str| args[0].eq_ignore_ascii_case(word.as_bytes());
         match &mut self.multi {
             Some(_) if is("multi") => Err(self.error(offset, args, "a transaction in another one")),
@@ -297,12 +294,12 @@ impl Running<'_, '_> {
             Some(multi) => {
                 let commands = std::mem::take(&mut multi.commands);
                 self.multi = None;
-                commands.iter().try_for_each(|(offset, args)| self.run(*offset, &args.slices(), others))
+                commands.iter().try_for_each(|(offset, args)| self.run(*offset, &args.slices(), extras))
             }
         }
     }
 
-    fn run(&mut self, offset: u64, args: &[&[u8]], others: &mut Others) -> Result<(), Error> {
+    fn run(&mut self, offset: u64, args: &[&[u8]], extras: &mut dyn Extras) -> Result<(), Error> {
         let table = self.tx.table;
         let command = match table.resolve(args) {
             Ok(command) => command,
@@ -318,12 +315,11 @@ impl Running<'_, '_> {
                 self.client.db = db;
                 Ok(())
             }
-            Role::Functions(change) => {
-                others.change(change, args).map_err(|why| self.error(offset, args, &why.to_string()))
+            Role::Libraries => {
+                extras.change_libraries(command, args).map_err(|why| self.error(offset, args, &why))
             }
             Role::Nothing => Ok(()),
             Role::Refused(why) => Err(self.error(offset, args, why)),
-            Role::Multi | Role::Exec => unreachable!("these were taken before"),
         }
     }
 

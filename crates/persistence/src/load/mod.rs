@@ -1,0 +1,177 @@
+//! Reading a snapshot into databases that nobody else has yet.
+//!
+//! ```text
+//!   Load::snapshot ─┬▶ pieces.rs   one file in Redis' format, which several threads read together ─┐
+//!                   └▶ parts.rs    the files of Darter's own format, each read by one thread ──────┴▶ Target ──▶ Loaded
+//! ```
+//!
+//! Nothing is ever half loaded: whoever calls gets the databases when the end was reached and the checksum is right. What stands in
+//! a file beside keys, and is not for this crate, goes to an [`Extras`].
+//!
+//! Not here: how the databases take their place in the shards, and who is served meanwhile (`server`).
+
+mod parts;
+mod pieces;
+mod target;
+
+use std::io::{Cursor, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use command::Command;
+use keyspace::{Config, Db, UnixMs};
+use proactor::Clock;
+use rdb::{FileReader, Item, MANIFEST_MAGIC, Why};
+use shard::Placement;
+
+use crate::error::Error;
+use crate::names::Names;
+use crate::progress::Progress;
+use crate::superseded::STATE_AUX;
+
+pub(crate) use target::{Counted, Target};
+
+/// What a load is told, as it begins, by whoever wants the data.
+#[derive(Clone, Copy)]
+pub struct Load<'a> {
+    /// Where snapshots are.
+    pub names: &'a Names,
+    /// On which shard each key is.
+    pub placement: &'a Placement,
+    /// How many databases each shard has.
+    pub db_count: u32,
+    /// The form that values get.
+    pub config: &'a Config,
+    /// The checksum of a file in Redis' format is looked at.
+    pub has_checksum: bool,
+    /// The time, for the log and for what is due.
+    pub clock: &'a Clock,
+    /// Where it says how far it is.
+    pub progress: &'a Progress,
+    /// It ends early, with nothing, once this is set.
+    pub is_stopped: &'a AtomicBool,
+    /// So many threads read together with the one that calls; with 0 it reads alone.
+    pub thread_count: usize,
+}
+
+/// What becomes of things that stand in a file beside keys. The thread that began the load calls it.
+pub trait Extras {
+    /// Takes a field that says something of the snapshot.
+    fn field(&mut self, name: &[u8], value: &[u8]);
+    /// Loads a library of functions; an error is a part of a sentence.
+    fn library(&mut self, code: &[u8]) -> Result<(), String>;
+    /// Changes the libraries as a command says that has [`Role::Libraries`](crate::Role); an error is a part of a sentence.
+    fn change_libraries(&mut self, command: &Command, args: &[&[u8]]) -> Result<(), String>;
+}
+
+/// What was read.
+pub struct Loaded {
+    /// By shard, then by number.
+    pub dbs: Vec<Vec<Db>>,
+    /// The state of the append-only file that the snapshot supersedes.
+    pub superseded_aof: Option<String>,
+    /// Keys in all databases.
+    pub key_count: u64,
+    /// Keys that were due, and were left out.
+    pub expired_count: u64,
+}
+
+/// Does work on a heap of its own, which a thread that serves gets then, and with it what was loaded.
+pub fn on_heap_to_serve<R>(work: impl FnOnce() -> R) -> R {
+    heap::own();
+    let done = work();
+    heap::disown();
+    done
+}
+
+impl Load<'_> {
+    /// What the snapshot `name` holds at `now`; `None` if the load was stopped.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or if it is damaged.
+    pub fn snapshot(
+        &self,
+        name: &str,
+        now: UnixMs,
+        extras: &mut dyn Extras,
+    ) -> Result<Option<Loaded>, Error> {
+        let target = Target::new(self, name, now);
+        let opened = self.names.reader(name).and_then(|mut file| {
+            let mut head = Vec::new();
+            (&mut file).take(MANIFEST_MAGIC.len() as u64).read_to_end(&mut head)?;
+            Ok((file, head))
+        });
+        let (file, head) =
+            opened.map_err(|cause| target.error(rdb::Error { offset: 0, why: cause.into() }))?;
+        self.progress.begin_file(file.size_bytes().unwrap_or_default());
+        let has_parts = head == MANIFEST_MAGIC;
+        let file = Counted::behind(Cursor::new(head), file, &target);
+        let mut others = Others::new(&target, extras);
+        let read = match has_parts {
+            true => others.read_parts(file),
+            false => others.read_file(file).map(|_| ()).map_err(|error| target.error(error)),
+        };
+        let superseded_aof = others.superseded_aof;
+        // There may have been nobody any more to send what comes.
+        if self.is_stopped() {
+            return Ok(None);
+        }
+        read.map(|()| Some(target.loaded(superseded_aof)))
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Acquire)
+    }
+}
+
+/// What is no key in a snapshot that is being read.
+pub(crate) struct Others<'a, 'e> {
+    pub(crate) target: &'a Target<'a>,
+    pub(crate) extras: &'e mut dyn Extras,
+    /// The state of the append-only file that it supersedes.
+    pub(crate) superseded_aof: Option<String>,
+}
+
+impl<'a, 'e> Others<'a, 'e> {
+    pub(crate) fn new(target: &'a Target<'a>, extras: &'e mut dyn Extras) -> Others<'a, 'e> {
+        Others { target, extras, superseded_aof: None }
+    }
+
+    /// Reads all of a file, with other threads if there are some; where it ends.
+    pub(crate) fn read_file(&mut self, file: Counted) -> Result<u64, rdb::Error> {
+        match self.target.load.thread_count {
+            0 => self.read_alone(file),
+            thread_count => self.read_with(thread_count, file),
+        }
+    }
+
+    fn read_alone(&mut self, file: Counted) -> Result<u64, rdb::Error> {
+        let target = self.target;
+        let mut file = FileReader::new(file, target.load.has_checksum)?;
+        target.take_items(&mut file, 0, &mut |item| self.take(item))?;
+        Ok(file.offset())
+    }
+
+    /// Takes what is no key and no database.
+    fn take(&mut self, item: Item) -> Result<(), rdb::Error> {
+        match item {
+            Item::Library(offset, code) => {
+                let loaded = self.extras.library(&code);
+                loaded.map_err(|why| rdb::Error { offset, why: Why::Library(why) })?;
+            }
+            Item::Aux(name, value) => {
+                if name == b"used-mem"
+                    && let Some(bytes) = ds::num::parse_i64(&value)
+                {
+                    self.target.load.progress.used_bytes.store(bytes as u64, Ordering::Relaxed);
+                }
+                if name == STATE_AUX.as_bytes() {
+                    self.superseded_aof = String::from_utf8(value.clone()).ok();
+                }
+                self.extras.field(&name, &value);
+                tracing::debug!("snapshot: {} {}", name.escape_ascii(), value.escape_ascii());
+            }
+            Item::Database(_) | Item::Sizes(..) | Item::Key(_) | Item::End => {}
+        }
+        Ok(())
+    }
+}

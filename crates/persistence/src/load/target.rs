@@ -1,0 +1,251 @@
+//! Where keys go that are read, by several threads perhaps: databases of their own, with a lock for each shard.
+
+use std::collections::VecDeque;
+use std::io::{self, Chain, Cursor, Read};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use ds::hashing::Seed;
+use encoded::Builder;
+use keyspace::{Db, Marks, Record, UnixMs, Value, access};
+use proactor::DiskReader;
+use rdb::{FileReader, Item, KeyItem, Why};
+use shard::ShardId;
+
+use super::{Load, Loaded};
+use crate::error::Error;
+
+/// Between two lines of the log about how far it is.
+const PROGRESS_MS: u64 = 1000;
+
+/// Fewer bytes of a file make no key with its value: type, and two strings with their lengths.
+const KEY_BYTES_MIN: u64 = 4;
+
+/// Entries that are read before the first of them is inserted: what is in memory there has come meanwhile.
+const ENTRIES_AHEAD: usize = 8;
+
+/// See the head of this file.
+pub(crate) struct Target<'a> {
+    pub(crate) load: &'a Load<'a>,
+    /// The name of what is loaded.
+    pub(crate) name: &'a str,
+    now: UnixMs,
+    /// By shard, then by number.
+    dbs: Vec<Mutex<Vec<Db>>>,
+    key_count: AtomicU64,
+    expired_count: AtomicU64,
+    /// When the next line of the log is due.
+    next_ms: AtomicU64,
+}
+
+impl<'a> Target<'a> {
+    pub(crate) fn new(load: &'a Load<'a>, name: &'a str, now: UnixMs) -> Target<'a> {
+        let shard_count = load.placement.shard_count();
+        assert!(shard_count > 0 && load.db_count > 0, "keys need a place");
+        let seed = Arc::new(load.placement.seed().clone());
+        let dbs = (0..shard_count).map(|_| Mutex::new(new_dbs(load.db_count, &seed))).collect();
+        let (key_count, expired_count) = (AtomicU64::new(0), AtomicU64::new(0));
+        let next_ms = AtomicU64::new(load.clock.monotonic_ms() + PROGRESS_MS);
+        Target { load, name, now, dbs, key_count, expired_count, next_ms }
+    }
+
+    /// The error of a file of the snapshot that is this one unless it is told.
+    pub(crate) fn error(&self, source: rdb::Error) -> Error {
+        self.error_in(self.name, source)
+    }
+
+    /// The same for another one of its files.
+    pub(crate) fn error_in(&self, name: &str, source: rdb::Error) -> Error {
+        Error::Snapshot { name: self.load.names.path(name).display().to_string(), source }
+    }
+
+    /// Reads one of them.
+    pub(crate) fn reader(&self, name: &str) -> io::Result<DiskReader> {
+        self.load.names.reader(name)
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.load.is_stopped()
+    }
+
+    /// Takes note that so much was read, and says so now and then.
+    fn note_read(&self, bytes: u64) {
+        let progress = self.load.progress;
+        let loaded_bytes = progress.loaded_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let (now_ms, due_ms) = (self.load.clock.monotonic_ms(), self.next_ms.load(Ordering::Relaxed));
+        let next_ms = now_ms + PROGRESS_MS;
+        // One of the threads does it.
+        if now_ms >= due_ms
+            && self.next_ms.compare_exchange(due_ms, next_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            let percent = loaded_bytes * 100 / progress.total_bytes.load(Ordering::Relaxed).max(1);
+            let key_count = self.key_count.load(Ordering::Relaxed);
+            tracing::info!("loading {}: {percent} %, {key_count} keys", self.name);
+        }
+    }
+
+    /// Makes room for the keys that a database is said to have, as far as there can be so many in the file.
+    fn expect(&self, db: usize, key_count: u64) {
+        let most = self.load.progress.total_bytes.load(Ordering::Relaxed) / KEY_BYTES_MIN;
+        let in_each = key_count.min(most) as usize / self.dbs.len();
+        for dbs in &self.dbs {
+            dbs.lock().expect("nobody panicked")[db].reserve(in_each);
+        }
+    }
+
+    /// Takes all items that are left in `file`, of which the first keys are of the database `db`. What is no key is `others'`.
+    /// It ends early if the load is stopped.
+    pub(crate) fn take_items<R: Read>(
+        &self,
+        file: &mut FileReader<R>,
+        mut db: usize,
+        others: &mut dyn FnMut(Item) -> Result<(), rdb::Error>,
+    ) -> Result<(), rdb::Error> {
+        let mut entries = VecDeque::with_capacity(ENTRIES_AHEAD);
+        while !self.is_stopped() {
+            let read = file.next_item().and_then(|item| {
+                match item {
+                    Item::End => return Ok(false),
+                    Item::Key(key) => entries.extend(self.read_entry(db, key, file)?),
+                    Item::Database(number) => db = self.database(number, file.offset())?,
+                    Item::Sizes(key_count, _) => self.expect(db, key_count),
+                    item => others(item)?,
+                }
+                Ok(true)
+            });
+            let enough = if matches!(read, Ok(true)) { ENTRIES_AHEAD } else { 1 };
+            while entries.len() >= enough {
+                self.insert(entries.pop_front().expect("there are some"))?;
+            }
+            if !read? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Exchanges what a shard has for `dbs`.
+    pub(crate) fn exchange(&self, shard: ShardId, dbs: &mut Box<[Db]>) {
+        let mut ours = self.dbs[shard.index()].lock().expect("nobody panicked");
+        assert_eq!(ours.len(), dbs.len(), "all shards have the same databases");
+        for (ours, theirs) in ours.iter_mut().zip(dbs) {
+            std::mem::swap(ours, theirs);
+        }
+    }
+
+    /// There are so many keys now.
+    pub(crate) fn set_key_count(&self, key_count: u64) {
+        self.key_count.store(key_count, Ordering::Relaxed);
+    }
+
+    /// Everything that was read.
+    pub(crate) fn loaded(self, superseded_aof: Option<String>) -> Loaded {
+        let dbs = self.dbs.into_iter().map(|dbs| dbs.into_inner().expect("nobody panicked"));
+        let loaded = Loaded {
+            dbs: dbs.collect(),
+            superseded_aof,
+            key_count: self.key_count.into_inner(),
+            expired_count: self.expired_count.into_inner(),
+        };
+        let in_dbs: u64 = loaded.dbs.iter().flatten().map(|db| db.len() as u64).sum();
+        assert_eq!(in_dbs, loaded.key_count, "every key that was counted is there");
+        loaded
+    }
+
+    /// The database of this number; `offset` is where it stands.
+    pub(crate) fn database(&self, number: u64, offset: u64) -> Result<usize, rdb::Error> {
+        if number >= u64::from(self.load.db_count) {
+            let why = Why::Corrupt("more databases than the setting databases allows");
+            return Err(rdb::Error { offset, why });
+        }
+        Ok(number as usize)
+    }
+
+    /// Reads the value of a key, and has the memory come where they will go. `None` if they are to be left out.
+    fn read_entry<R: Read>(
+        &self,
+        db: usize,
+        item: KeyItem,
+        file: &mut FileReader<R>,
+    ) -> Result<Option<Entry>, rdb::Error> {
+        let mut builder = Builder::new(item.value_type.kind(), self.load.config);
+        let read = file.value(item.value_type, &mut |part| builder.add(part));
+        read.map_err(|error| error.in_value_of(&item.key))?;
+        // Redis could write collections without elements, and leaves them out, too.
+        let Some(value) = builder.finish() else { return Ok(None) };
+        if item.expiry_ms.is_some_and(|expiry| expiry < self.now) || value.lend().is_due(self.now) {
+            self.expired_count.fetch_add(1, Ordering::Relaxed);
+            return Ok(None);
+        }
+        let (shard, hash) = self.load.placement.locate(&item.key);
+        if let Ok(dbs) = self.dbs[shard.index()].try_lock() {
+            dbs[db].prefetch_place(hash);
+        }
+        Ok(Some(Entry { db, shard, hash, item, value }))
+    }
+
+    fn insert(&self, entry: Entry) -> Result<(), rdb::Error> {
+        let Entry { db, shard, hash, item, value } = entry;
+        let mut dbs = self.dbs[shard.index()].lock().expect("nobody panicked");
+        let db = &mut dbs[db];
+        db.note_volatile_fields(&value);
+        let (mut record, is_new) = db.find_or_insert(hash, &item.key, |key| Record::new(key, value));
+        if !is_new {
+            return Err(rdb::Error { offset: item.offset, why: Why::Corrupt("a key is there twice") });
+        }
+        record.set_access(access::restored(
+            self.load.config.lfu,
+            self.now,
+            item.idle_seconds,
+            item.frequency,
+        ));
+        if let Some(text) = &item.marks {
+            let why = Why::Corrupt("what memcached's clients attach to a key is damaged");
+            record.set_marks(Marks::from_text(text).ok_or(rdb::Error { offset: item.offset, why })?);
+        }
+        if item.expiry_ms.is_some() {
+            db.set_expiry(hash, &item.key, item.expiry_ms);
+        }
+        self.key_count.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn new_dbs(count: u32, seed: &Arc<Seed>) -> Vec<Db> {
+    (0..count).map(|_| Db::new(Arc::clone(seed))).collect()
+}
+
+/// A key with its value on its way to its place.
+struct Entry {
+    db: usize,
+    shard: ShardId,
+    hash: u64,
+    item: KeyItem,
+    value: Value,
+}
+
+/// A file of which is known how much was read.
+pub(crate) struct Counted<'a> {
+    /// Its first bytes, which were looked at, and the rest.
+    source: Chain<Cursor<Vec<u8>>, DiskReader>,
+    target: &'a Target<'a>,
+}
+
+impl<'a> Counted<'a> {
+    pub(crate) fn new(file: DiskReader, target: &'a Target<'a>) -> Counted<'a> {
+        Counted::behind(Cursor::default(), file, target)
+    }
+
+    /// The same for a file of which `head` was read.
+    pub(crate) fn behind(head: Cursor<Vec<u8>>, file: DiskReader, target: &'a Target<'a>) -> Counted<'a> {
+        Counted { source: head.chain(file), target }
+    }
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(into)?;
+        self.target.note_read(count as u64);
+        Ok(count)
+    }
+}

@@ -3,6 +3,7 @@
 //! A command travels `life/pipeline.rs` (bytes → arguments) → `life/dispatch.rs` (which shards, entered, delegated or
 //! queued) → its function → the connection's output, or `life/homecoming.rs` if it ran on another thread.
 
+mod background;
 mod clients;
 mod commands;
 mod crash;
@@ -22,7 +23,6 @@ mod snapshot;
 mod start;
 mod subscribers;
 mod thread;
-mod upkeep;
 mod users;
 mod version;
 

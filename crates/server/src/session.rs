@@ -6,10 +6,10 @@ use migrate::Migration;
 use proactor::{CloseMode, Usage};
 use pubsub::{Caching, ClientTracking, Subscriptions};
 use shard::WatchFlag;
+use upkeep::timers::Alarm;
 
 use crate::clients::parser::Protocol;
 use crate::life::state::State;
-use crate::upkeep::timers::Alarm;
 
 /// Whether replies are sent (`CLIENT REPLY`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

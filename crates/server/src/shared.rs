@@ -19,12 +19,12 @@ use process::shutdown::Shutdown;
 use scripting::Scripts;
 use settings::{EntryMode, Settings};
 use shard::{Placement, Subscriber};
+use upkeep::eviction::Exceeded;
 
 use crate::clients::cross_protocol::AttackLog;
 use crate::clients::listeners::Listeners;
 use crate::message::Message;
 use crate::reports::observe_settings;
-use crate::upkeep::eviction::Exceeded;
 
 /// A thread as the others see it.
 pub(crate) struct Remote {

@@ -20,6 +20,7 @@ use observe::{Accounting, Monitors};
 use proactor::{ConnId, Driver, Event};
 use scripting::States;
 use shard::{Hold, ShardId};
+use upkeep::Visits;
 
 use crate::clients::connections::Connections;
 use crate::clients::dealing::Dealer;
@@ -29,10 +30,9 @@ use crate::life::stock::Stock;
 use crate::message::Message;
 use crate::session::{Aside, Session, Watching};
 use crate::shared::Shared;
-use crate::upkeep::Visits;
-use crate::upkeep::eviction::Eviction;
-use crate::upkeep::garbage::Bin;
-use crate::upkeep::timers::Timers;
+use upkeep::eviction::Eviction;
+use upkeep::garbage::Bin;
+use upkeep::timers::Timers;
 
 /// A thread: what it holds of the store, and everything else.
 pub(crate) struct Thread {
@@ -55,8 +55,8 @@ pub(crate) struct ThreadHost {
     /// The client whose command runs.
     pub(crate) current: Option<Box<Session>>,
     pub(crate) timers: Timers,
-    pub(crate) cron: crate::upkeep::cron::Cron,
-    pub(crate) defrag: crate::upkeep::defrag::Defrag,
+    pub(crate) cron: upkeep::cron::Cron,
+    pub(crate) defrag: upkeep::defrag::Defrag,
     /// Clients sent something before this turn.
     pub(crate) is_busy: bool,
     /// The Lua states of scripts and functions.
@@ -180,8 +180,8 @@ impl Thread {
                 connections: Connections::default(),
                 current: None,
                 timers: Timers::default(),
-                cron: crate::upkeep::cron::Cron::new(id),
-                defrag: crate::upkeep::defrag::Defrag::default(),
+                cron: upkeep::cron::Cron::new(id),
+                defrag: upkeep::defrag::Defrag::default(),
                 is_busy: false,
                 lua,
                 aside: Aside::default(),

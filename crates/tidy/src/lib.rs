@@ -79,10 +79,11 @@ const FLOORS: &[(&str, u32)] = &[
     ("persistence", 5),
     ("script", 2),
     ("scripting", 5),
-    ("server", 6),
+    ("upkeep", 6),
+    ("server", 7),
     ("bench", 3),
-    ("sim", 7),
-    ("blackbox", 7),
+    ("sim", 8),
+    ("blackbox", 8),
     ("tidy", 1),
 ];
 

@@ -9,9 +9,9 @@ use command::{Shards, Table};
 use observe::{Clients, CpuTime, Facts, Loading, Memory, Observed, Persistence, Saving, Server, Span, Spans};
 use process::supervisor::Supervisor;
 use process::system;
+use upkeep::eviction::Exceeded;
 
 use crate::shared::Shared;
-use crate::upkeep::eviction::Exceeded;
 use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
 
 /// A server, and when it is asked.
@@ -164,7 +164,7 @@ fn memory(shared: &Shared) -> Memory {
         peak_bytes: shared.observed.peak_bytes().max(used_bytes),
         startup_bytes,
         rss_bytes: system::resident_bytes(),
-        unused_bytes: crate::upkeep::defrag::unused_bytes(),
+        unused_bytes: upkeep::defrag::unused_bytes(),
         overhead_bytes,
         dataset_bytes: used_bytes - overhead_bytes,
         client_bytes,

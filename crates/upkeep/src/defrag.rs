@@ -26,19 +26,15 @@ use ds::mover::Mover;
 use ds::random::Random;
 use heap::Emptying;
 use proactor::Clock;
-use settings::{
-    ACTIVE_DEFRAG_CYCLE_MAX, ACTIVE_DEFRAG_CYCLE_MIN, ACTIVE_DEFRAG_IGNORE_BYTES,
-    ACTIVE_DEFRAG_THRESHOLD_LOWER, ACTIVE_DEFRAG_THRESHOLD_UPPER, ACTIVEDEFRAG, Settings,
-};
 use shard::ShardId;
 
-use crate::upkeep::Visits;
+use crate::Visits;
 use observe::ThreadStats;
 
 /// A slice of work, during which shards are held, one at a time.
 const SLICE_NS: u64 = 100_000;
 /// Slices that come late, because a turn took long, are made up for as far as they were due within this time.
-pub(super) const CREDIT_NS: u64 = 6_000_000;
+pub const CREDIT_NS: u64 = 6_000_000;
 /// Between two passes; twice as long each time if the last one has not helped.
 const PAUSE_NS: u64 = 100_000_000;
 /// The same when it is pressed.
@@ -55,9 +51,28 @@ const HELPED_PART: u64 = 128;
 const SIMULATED_STEPS: u32 = 6;
 const SIMULATED_REST_NS: u64 = 20_000_000;
 
+/// What the settings say about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Whether there is any.
+    pub is_on: bool,
+    /// Unused bytes from which on it begins.
+    pub ignore_bytes: u64,
+    /// Unused bytes, in percent of those that are used, from which on it begins.
+    pub lower_percent: u64,
+    /// The same, from which on it gets as much time as it may.
+    pub upper_percent: u64,
+    /// The least share of each thread's time.
+    pub cycle_min_percent: u64,
+    /// The largest share of each thread's time.
+    pub cycle_max_percent: u64,
+    /// Bytes that may be used; 0: any.
+    pub memory_bytes_max: u64,
+}
+
 /// What a thread does about it.
 #[derive(Debug, Default)]
-pub(crate) struct Defrag {
+pub struct Defrag {
     stage: Stage,
     /// In hundredths of its time, while there is something to do.
     percent: u64,
@@ -89,7 +104,7 @@ enum Stage {
 
 impl Defrag {
     /// When it goes on, on the monotonic clock, if there is something to do.
-    pub(crate) fn next_ms(&self) -> Option<u64> {
+    pub fn next_ms(&self) -> Option<u64> {
         (!matches!(self.stage, Stage::Resting)).then_some(self.due_ns.div_ceil(1_000_000))
     }
 
@@ -111,31 +126,30 @@ impl Defrag {
     }
 
     /// Keys are evicted.
-    pub(crate) fn suspect(&mut self) {
+    pub fn suspect(&mut self) {
         self.is_suspect = true;
     }
 
     /// Whether keys were evicted since it was last asked.
-    pub(crate) fn take_suspicion(&mut self) -> bool {
+    pub fn take_suspicion(&mut self) -> bool {
         std::mem::take(&mut self.is_suspect)
     }
 }
 
 /// Bytes of slabs in which no block lies.
-pub(crate) fn unused_bytes() -> u64 {
+pub fn unused_bytes() -> u64 {
     let (slab_bytes, block_bytes) = heap::slab_bytes();
     slab_bytes.saturating_sub(block_bytes)
 }
 
 /// The share of each thread's time, in percent, that defragmentation gets; none if there is too little to gain.
 fn percent(settings: &Settings, unused_bytes: u64, block_bytes: u64) -> Option<u64> {
-    let number = |id| settings.number(id) as u64;
     let unused_percent = unused_bytes.saturating_mul(100) / block_bytes.max(1);
-    let (lower, upper) = (number(ACTIVE_DEFRAG_THRESHOLD_LOWER), number(ACTIVE_DEFRAG_THRESHOLD_UPPER));
-    if unused_bytes < number(ACTIVE_DEFRAG_IGNORE_BYTES) || unused_percent < lower {
+    let (lower, upper) = (settings.lower_percent, settings.upper_percent);
+    if unused_bytes < settings.ignore_bytes || unused_percent < lower {
         return None;
     }
-    let (min, max) = (number(ACTIVE_DEFRAG_CYCLE_MIN), number(ACTIVE_DEFRAG_CYCLE_MAX));
+    let (min, max) = (settings.cycle_min_percent, settings.cycle_max_percent);
     let more = max.saturating_sub(min) * (unused_percent - lower).min(upper.saturating_sub(lower))
         / upper.saturating_sub(lower).max(1);
     Some(min + more)
@@ -215,32 +229,35 @@ impl Mover for Slice {
 }
 
 /// What a thread is to its defragmentation.
-pub(crate) struct Surroundings<'a> {
-    pub(crate) clock: Clock,
-    pub(crate) settings: &'a Settings,
-    pub(crate) stats: &'a ThreadStats,
+pub struct Surroundings<'a> {
+    /// The thread's.
+    pub clock: Clock,
+    /// As they are now.
+    pub settings: Settings,
+    /// Where is counted what moved.
+    pub stats: &'a ThreadStats,
     /// The shards at home.
-    pub(crate) at_home: &'a dyn Fn() -> Vec<ShardId>,
+    pub at_home: &'a dyn Fn() -> Vec<ShardId>,
     /// Clients keep the thread busy.
-    pub(crate) is_busy: bool,
+    pub is_busy: bool,
 }
 
 impl Defrag {
     /// Whether there is something to do now.
-    pub(crate) fn is_due(&self, now_ns: u64) -> bool {
+    pub fn is_due(&self, now_ns: u64) -> bool {
         !matches!(self.stage, Stage::Resting) && self.due_ns <= now_ns
     }
 
     /// Begins or ends it, according to how much is unused. Returns whether that is too much.
-    pub(crate) fn look(&mut self, settings: &Settings, is_simulated: bool, now_ns: u64) -> bool {
+    pub fn look(&mut self, settings: &Settings, is_simulated: bool, now_ns: u64) -> bool {
         let (unused_bytes, block_bytes) = (unused_bytes(), heap::slab_bytes().1);
-        let percent = match settings.is_on(ACTIVEDEFRAG) {
+        let percent = match settings.is_on {
             true if is_simulated => Some(1),
             true => percent(settings, unused_bytes, block_bytes),
             false => None,
         };
         let pressed_percent =
-            pressed_percent(settings.memory_bytes_max(), heap::allocated_bytes(), unused_bytes);
+            pressed_percent(settings.memory_bytes_max, heap::allocated_bytes(), unused_bytes);
         self.is_pressed = percent.is_some() && pressed_percent > 0;
         let is_due = self.due_ns <= now_ns || unused_bytes > self.unused_after / 8 * 9;
         match (percent.map(|percent| percent.max(pressed_percent)), &self.stage) {
@@ -259,12 +276,12 @@ impl Defrag {
     }
 
     /// The share of its time that the thread gives it now, in percent.
-    pub(crate) fn current_percent(&self) -> u64 {
+    pub fn current_percent(&self) -> u64 {
         if matches!(self.stage, Stage::Resting) { 0 } else { self.percent }
     }
 
     /// Works for a slice, and returns how long that took, in nanoseconds. `chance` says what moves in a simulation.
-    pub(crate) fn work(
+    pub fn work(
         &mut self,
         around: &Surroundings<'_>,
         chance: Option<Random>,
@@ -286,7 +303,7 @@ impl Defrag {
             self.end_pass(clock.monotonic_ns());
         }
         let percent = match around.is_busy && !self.is_pressed {
-            true => around.settings.number(ACTIVE_DEFRAG_CYCLE_MIN) as u64,
+            true => around.settings.cycle_min_percent,
             false => self.percent,
         };
         let percent = percent.max(1);
@@ -336,12 +353,22 @@ impl Defrag {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upkeep::tests::Alone;
+    use crate::tests::Alone;
+
+    /// As Redis' are, and on.
+    const SETTINGS: Settings = Settings {
+        is_on: true,
+        ignore_bytes: 30 << 20,
+        lower_percent: 3,
+        upper_percent: 100,
+        cycle_min_percent: 1,
+        cycle_max_percent: 25,
+        memory_bytes_max: 0,
+    };
 
     #[test]
     fn the_more_is_unused_the_more_time_it_gets() {
         const MIB: u64 = 1 << 20;
-        let settings = Settings::default();
         for (unused, used, expected) in [
             (MIB, 10 * MIB, None),
             (29 * MIB, 1000 * MIB, None),
@@ -350,7 +377,7 @@ mod tests {
             (1000 * MIB, 1000 * MIB, Some(25)),
             (1000 * MIB, 0, Some(25)),
         ] {
-            assert_eq!(percent(&settings, unused, used), expected, "{unused} of {used}");
+            assert_eq!(percent(&SETTINGS, unused, used), expected, "{unused} of {used}");
         }
     }
 
@@ -361,10 +388,10 @@ mod tests {
             thread.local.line(&format!("RPUSH list:{key} {key} b c"));
         }
         let shards: Vec<ShardId> = thread.shards().collect();
-        let (settings, stats) = (Settings::default(), ThreadStats::new(0));
+        let stats = ThreadStats::new(0);
         let clock = Clock::real();
         let around =
-            Surroundings { clock, settings: &settings, stats: &stats, at_home: &Vec::new, is_busy: false };
+            Surroundings { clock, settings: SETTINGS, stats: &stats, at_home: &Vec::new, is_busy: false };
         let left = shards.into_iter().map(|id| (id, 0)).collect();
         let mut defrag = Defrag { stage: Stage::Walking(left), ..Defrag::default() };
         thread.is_taken = true;

@@ -1,6 +1,6 @@
 //! When background work is due: every turn, every round of a tenth of a second, every second.
 //!
-//! Not here: the work (`background.rs` has the order of it).
+//! Not here: the work (the server has the order of it).
 
 use observe::RecentPeaks;
 
@@ -11,20 +11,21 @@ const PURGES_AGAIN: u32 = 5;
 
 /// What is due in a turn, beside what is done in every one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Due {
+pub struct Due {
     /// The work of a round over the shards at home.
-    pub(super) is_round: bool,
+    pub is_round: bool,
     /// In this round, the work of a second.
-    pub(super) is_second: bool,
+    pub is_second: bool,
 }
 
 /// When background work is due.
 #[derive(Debug)]
-pub(crate) struct Cron {
+pub struct Cron {
     next_round_ms: u64,
     next_second_ms: u64,
     next_purge_ms: u64,
-    pub(crate) recent_peaks: RecentPeaks,
+    /// The largest buffers of clients in the last seconds.
+    pub recent_peaks: RecentPeaks,
     /// Giving freed memory back to the system.
     purge: heap::Round,
     /// In so many rounds over the shards everything goes back at once.
@@ -32,7 +33,8 @@ pub(crate) struct Cron {
 }
 
 impl Cron {
-    pub(crate) fn new(thread: u16) -> Self {
+    /// Of thread number `thread`.
+    pub fn new(thread: u16) -> Self {
         // Threads do not all wake at the same moment.
         let next_round_ms = u64::from(thread) % ROUND_MS;
         Cron {
@@ -46,7 +48,7 @@ impl Cron {
     }
 
     /// What is due at `now_ms` on the monotonic clock, which is then not due again for a while.
-    pub(super) fn begin_turn(&mut self, now_ms: u64) -> Due {
+    pub fn begin_turn(&mut self, now_ms: u64) -> Due {
         self.purge.advance();
         let is_round = now_ms >= self.next_round_ms;
         if is_round {
@@ -60,7 +62,7 @@ impl Cron {
     }
 
     /// In a round: gives freed memory back, if it is time. The first thread does so for what belongs to none.
-    pub(super) fn purge(&mut self, now_ms: u64, is_first_thread: bool) {
+    pub fn purge(&mut self, now_ms: u64, is_first_thread: bool) {
         if self.purges_left > 0 {
             self.purges_left -= 1;
             heap::purge_at_once();
@@ -72,12 +74,12 @@ impl Cron {
     }
 
     /// Lets memory go again that other threads are about to send here.
-    pub(crate) fn purge_again(&mut self) {
+    pub fn purge_again(&mut self) {
         self.purges_left = PURGES_AGAIN;
     }
 
     /// When it is due next, on the monotonic clock.
-    pub(crate) fn next_ms(&self) -> Option<u64> {
+    pub fn next_ms(&self) -> Option<u64> {
         Some(if self.purge.is_on() { 0 } else { self.next_round_ms })
     }
 }

@@ -8,7 +8,7 @@ use command::{Client, Store, Tx};
 use resp::Proto;
 use shard::ShardId;
 
-use crate::upkeep::Visits;
+use crate::Visits;
 use observe::{Counter, ThreadStats};
 
 /// Segments of a table looked at in one visit of a shard: a visit stays well below 50 µs.
@@ -22,7 +22,7 @@ const LAST_ROUND_SHARE: f64 = 0.05;
 
 /// What a round has seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Round {
+pub struct Round {
     /// Keys with an expiry.
     sampled_count: usize,
     /// Those of them that had expired.
@@ -31,7 +31,7 @@ pub(crate) struct Round {
 
 impl Round {
     /// Goes over `shards` and deletes what has expired.
-    pub(crate) fn over(shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits) -> Round {
+    pub fn over(shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits) -> Round {
         let mut round = Round::default();
         for id in shards {
             for _ in 0..VISITS_MAX {
@@ -40,11 +40,12 @@ impl Round {
                 }
             }
         }
+        assert!(round.stale_count <= round.sampled_count, "only what was looked at can have expired");
         round
     }
 
     /// `INFO` shows how many of the keys looked at had expired.
-    pub(crate) fn note(self, stats: &ThreadStats) {
+    pub fn note(self, stats: &ThreadStats) {
         let follow = |figure: &Counter, count: usize| {
             figure.set_f64(figure.get_f64() * (1.0 - LAST_ROUND_SHARE) + count as f64 * LAST_ROUND_SHARE);
         };
@@ -80,7 +81,9 @@ impl Round {
                 if store.holds_back(&key) {
                     continue;
                 }
-                fields_left -= store.expire_fields(&key, fields_left);
+                let expired_count = store.expire_fields(&key, fields_left);
+                assert!(expired_count <= fields_left, "no more fields expire than may");
+                fields_left -= expired_count;
             }
             many |= fields_left == 0;
         }
@@ -91,7 +94,7 @@ impl Round {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upkeep::tests::Alone;
+    use crate::tests::Alone;
 
     #[test]
     fn a_round_deletes_what_has_expired_and_counts_it() {

@@ -49,6 +49,7 @@ impl Pool {
         if self.candidates.len() > POOL_LEN {
             self.candidates.remove(0);
         }
+        assert!(self.candidates.len() <= POOL_LEN, "the pool is full");
     }
 
     /// Calls `reach` for candidates, the best one first, until one is within reach; that is taken out.

@@ -1,20 +1,41 @@
 //! The background work of a turn: what there is, and in which order.
 //!
-//! Not here: the work itself, each kind of which has its place (`expiry.rs`, `eviction/`, `defrag.rs`, `garbage.rs`,
-//! `snapshot/`), and when it is due (`cron.rs`).
+//! Not here: the work itself, each kind of which has its place (the crate `upkeep`, and `snapshot/`), and when it is due
+//! (`upkeep`'s `cron.rs`).
+
+mod clients;
+mod room;
 
 use std::sync::atomic::Ordering;
 
 use ds::random::Random;
+use settings::{
+    ACTIVE_DEFRAG_CYCLE_MAX, ACTIVE_DEFRAG_CYCLE_MIN, ACTIVE_DEFRAG_IGNORE_BYTES,
+    ACTIVE_DEFRAG_THRESHOLD_LOWER, ACTIVE_DEFRAG_THRESHOLD_UPPER, ACTIVEDEFRAG, Settings,
+};
+use upkeep::defrag::{self, CREDIT_NS, Surroundings};
+use upkeep::expiry::Round;
 
 use crate::thread::Thread;
-use crate::upkeep::defrag::{CREDIT_NS, Surroundings};
-use crate::upkeep::expiry::Round;
 
 /// Pieces of large values and databases freed in one turn.
 const GARBAGE_SLICES_PER_TURN: usize = 4;
 /// Of `maxmemory`, one part in so many may be kept without anything in it.
 const KEPT_PART: u64 = 64;
+
+/// What the settings say about defragmentation.
+fn defrag_settings(settings: &Settings) -> defrag::Settings {
+    let number = |id| settings.number(id) as u64;
+    defrag::Settings {
+        is_on: settings.is_on(ACTIVEDEFRAG),
+        ignore_bytes: number(ACTIVE_DEFRAG_IGNORE_BYTES),
+        lower_percent: number(ACTIVE_DEFRAG_THRESHOLD_LOWER),
+        upper_percent: number(ACTIVE_DEFRAG_THRESHOLD_UPPER),
+        cycle_min_percent: number(ACTIVE_DEFRAG_CYCLE_MIN),
+        cycle_max_percent: number(ACTIVE_DEFRAG_CYCLE_MAX),
+        memory_bytes_max: settings.memory_bytes_max(),
+    }
+}
 
 impl Thread {
     /// Does the background work that is due.
@@ -61,7 +82,8 @@ impl Thread {
         let (shared, id) = (host.shared, host.id);
         if is_round || host.defrag.take_suspicion() {
             let now_ns = host.driver.clock().monotonic_ns();
-            let is_needed = host.defrag.look(&shared.settings, shared.is_simulated(), now_ns);
+            let is_needed =
+                host.defrag.look(&defrag_settings(&shared.settings), shared.is_simulated(), now_ns);
             if id == 0 {
                 shared.fragmented.note(is_needed, host.now_ms);
             }
@@ -83,7 +105,7 @@ impl Thread {
             });
             let around = Surroundings {
                 clock: clock.clone(),
-                settings: &shared.settings,
+                settings: defrag_settings(&shared.settings),
                 stats: self.host.accounting.stats(),
                 at_home: &at_home,
                 is_busy: self.host.is_busy,

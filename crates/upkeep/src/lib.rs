@@ -1,20 +1,24 @@
-//! What a thread does beside commands: expiry, eviction, defragmentation, and what is due at a time.
+//! What threads do when nobody asks: expiry, eviction, defragmentation, freeing what is large, and when each of them is due.
 //!
-//! Not here: snapshots (`snapshot/`), which have their own slices.
+//! Each kind of work owns its state, and is given the clock, its settings and the counters that it needs. It gets into shards by
+//! [`Visits`], one at a time and by trying, so it waits for nobody and is tested on a store without a server.
+//!
+//! Not here: what a thread does in which order (`server`), and snapshots, which have their own slices.
+
+#![forbid(unsafe_code)]
 
 use command::Tx;
 use shard::ShardId;
 
-mod background;
-pub(crate) mod cron;
-pub(crate) mod defrag;
-pub(crate) mod eviction;
-mod expiry;
-pub(crate) mod garbage;
-pub(crate) mod timers;
+pub mod cron;
+pub mod defrag;
+pub mod eviction;
+pub mod expiry;
+pub mod garbage;
+pub mod timers;
 
 /// How upkeep gets into shards: one at a time, by trying, and holding no other.
-pub(crate) trait Visits {
+pub trait Visits {
     /// Calls `work` with shard `id` entered, and leaves the shard with all that entails; `None` if it is taken.
     fn visit<R>(&mut self, id: ShardId, work: impl FnOnce(&mut Tx) -> R) -> Option<R>;
 }
@@ -26,18 +30,22 @@ mod tests {
 
     use super::*;
 
+    /// As the server's, so that what is used is counted.
+    #[global_allocator]
+    static ALLOCATOR: heap::Allocator = heap::Allocator;
+
     /// A store without a server, whose shards may all be taken.
-    pub(super) struct Alone {
-        pub(super) local: Local,
-        pub(super) is_taken: bool,
+    pub(crate) struct Alone {
+        pub(crate) local: Local,
+        pub(crate) is_taken: bool,
     }
 
     impl Alone {
-        pub(super) fn new() -> Alone {
+        pub(crate) fn new() -> Alone {
             Alone { local: Local::new(commands::FAMILIES), is_taken: false }
         }
 
-        pub(super) fn shards(&mut self) -> impl Iterator<Item = ShardId> + use<> {
+        pub(crate) fn shards(&mut self) -> impl Iterator<Item = ShardId> + use<> {
             let client = Client::internal(0, Proto::Resp2);
             let ids: Vec<ShardId> =
                 self.local.with_store(client, |store| store.tx.hold.shards().ids().collect());

@@ -13,19 +13,19 @@ use proactor::ConnId;
 
 /// When the alarm of a connection rings; the connection keeps it.
 #[derive(Debug, Default)]
-pub(crate) struct Alarm(Option<u64>);
+pub struct Alarm(Option<u64>);
 
 /// Alarms on the monotonic clock, in milliseconds: of each connection one, beside what rings in this turn.
 #[derive(Debug, Default)]
-pub(crate) struct Timers {
+pub struct Timers {
     alarms: BTreeSet<(u64, ConnId)>,
-    /// When the pause of all clients ends.
-    pub(crate) pause_end_ms: Option<u64>,
+    /// When the pause of all clients ends, on the monotonic clock.
+    pub pause_end_ms: Option<u64>,
 }
 
 impl Timers {
     /// Sees to it that the connection's alarm rings at `deadline_ms` or before.
-    pub(crate) fn set(&mut self, alarm: &mut Alarm, conn: ConnId, deadline_ms: u64, now_ms: u64) {
+    pub fn set(&mut self, alarm: &mut Alarm, conn: ConnId, deadline_ms: u64, now_ms: u64) {
         // One that is due has rung, or is about to.
         if alarm.0.is_some_and(|rings_ms| now_ms < rings_ms && rings_ms <= deadline_ms) {
             return;
@@ -36,20 +36,20 @@ impl Timers {
     }
 
     /// Takes the alarm of a connection out that is closed.
-    pub(crate) fn unset(&mut self, alarm: &mut Alarm, conn: ConnId) {
+    pub fn unset(&mut self, alarm: &mut Alarm, conn: ConnId) {
         if let Some(rings_ms) = alarm.0.take() {
             self.alarms.remove(&(rings_ms, conn));
         }
     }
 
     /// When something is due next.
-    pub(crate) fn next_ms(&self) -> Option<u64> {
+    pub fn next_ms(&self) -> Option<u64> {
         let first_ms = self.alarms.first().map(|(rings_ms, _)| *rings_ms);
         [first_ms, self.pause_end_ms].into_iter().flatten().min()
     }
 
     /// Takes out a connection whose alarm rings. If it waits longer, its alarm is to be [set](Self::set) again.
-    pub(crate) fn pop_due(&mut self, now_ms: u64) -> Option<ConnId> {
+    pub fn pop_due(&mut self, now_ms: u64) -> Option<ConnId> {
         let &(rings_ms, conn) = self.alarms.first()?;
         if rings_ms > now_ms {
             return None;

@@ -12,7 +12,7 @@ use resp::Proto;
 use shard::ShardId;
 
 use super::pool::{Candidate, Pool};
-use crate::upkeep::Visits;
+use crate::Visits;
 use keyspace::eviction::{Policy, Rank};
 
 /// More samples than this are not taken at a time.
@@ -51,6 +51,7 @@ impl Search {
 
     /// Prepares for keys to be evicted by `policy`.
     pub(super) fn begin(&mut self, policy: Policy) {
+        assert!(!self.weights.is_empty(), "what evicts is not on loan");
         self.pool.begin(policy);
     }
 
@@ -169,7 +170,7 @@ fn evict(tx: &mut Tx, policy: Policy, candidate: &Candidate) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upkeep::tests::Alone;
+    use crate::tests::Alone;
 
     const VOLATILE: Policy = Policy { only_volatile: true, rank: Rank::Expiry };
 

@@ -1,22 +1,13 @@
 //! Making room before a command runs and in the background, and refusing what would need more.
 //!
-//! Not here: which keys go (`search.rs`).
+//! Not here: how keys are evicted, and which (`upkeep`'s `eviction/`).
 
 use command::{Client, Command, Flag, Route, Rule};
-use settings::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
-
-use super::search::{Search, Step};
 use keyspace::eviction::Policy;
+use settings::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
+use upkeep::eviction::{Limits, Room};
 
-use super::Room;
 use crate::thread::{Thread, ThreadHost};
-
-/// How often all shards are tried, as long as some are taken and the others have nothing.
-const TRIES_WHERE_TAKEN: u32 = 32;
-/// Evictions, or slices of large values, between two looks at the clock.
-const STEPS_PER_LOOK: u32 = 16;
-/// One step of `maxmemory-eviction-tenacity`.
-const TENACITY_NS: f64 = 50_000.0;
 
 impl ThreadHost {
     /// Whether there was no room when the command of `client` came.
@@ -56,29 +47,17 @@ impl Thread {
         if bytes_max == 0 {
             return false;
         }
-        let eviction = &mut self.host.eviction;
-        let is_well = eviction.gauge.bytes(bytes_max) <= bytes_max && eviction.room == Room::Enough;
+        let is_well = self.host.eviction.has_room(bytes_max);
         let room = if is_well { Room::Enough } else { self.make_room(bytes_max) };
         self.host.session().client.lacks_room = room == Room::None;
         room == Room::None && self.host.is_refused_without_room(command, args)
     }
 
     /// Goes on making room in the background; `is_round`: at least now and then.
-    pub(crate) fn make_room_in_background(&mut self, is_round: bool) {
+    pub(super) fn make_room_in_background(&mut self, is_round: bool) {
         let bytes_max = self.host.shared.settings.memory_bytes_max();
-        let eviction = &mut self.host.eviction;
-        if bytes_max == 0 && eviction.room == Room::Enough {
-            return;
-        }
-        if is_round {
-            eviction.gauge.read();
-        }
-        let is_over = bytes_max > 0 && eviction.gauge.bytes(bytes_max) > bytes_max;
-        match eviction.room {
-            Room::Enough if !is_over => {}
-            // There was nothing to evict a moment ago.
-            Room::None if is_over && !is_round => {}
-            Room::Enough | Room::Soon | Room::None => _ = self.make_room(bytes_max),
+        if self.host.eviction.is_due(bytes_max, is_round) {
+            self.make_room(bytes_max);
         }
     }
 
@@ -87,16 +66,16 @@ impl Thread {
     fn make_room(&mut self, bytes_max: u64) -> Room {
         // Where clients are paused nothing changes, and a slow script holds shards.
         if self.host.pausing.is_on() || self.host.shared.scripts.is_busy() {
-            self.host.eviction.room = Room::Enough;
+            self.host.eviction.note(Room::Enough);
             return Room::Enough;
         }
-        let is_over = bytes_max > 0 && self.host.eviction.gauge.read() > bytes_max;
+        let is_over = self.host.eviction.is_over(bytes_max);
         let room = match self.host.shared.settings.policy() {
             _ if !is_over => Room::Enough,
             None => Room::None,
             Some(policy) => self.evict_down_to(bytes_max, policy),
         };
-        self.host.eviction.room = room;
+        self.host.eviction.note(room);
         self.host.shared.exceeded.note(room != Room::Enough, self.host.now_ms);
         room
     }
@@ -105,51 +84,19 @@ impl Thread {
         self.leave_all();
         self.run_length = 0;
         self.host.defrag.suspect();
-        // It is on loan, since shards are visited meanwhile.
-        let mut search = std::mem::replace(&mut self.host.eviction.search, Search::new(0, 0));
-        search.begin(policy);
-        let room = self.evict_with(&mut search, bytes_max, policy);
-        self.host.eviction.search = search;
-        room
-    }
-
-    fn evict_with(&mut self, search: &mut Search, bytes_max: u64, policy: Policy) -> Room {
         let shared = self.host.shared;
-        let ns_max = ns_max(shared.settings.number(MAXMEMORY_EVICTION_TENACITY));
-        let sample_count = shared.settings.number(MAXMEMORY_SAMPLES) as usize;
+        let limits = Limits {
+            bytes_max,
+            sample_count: shared.settings.number(MAXMEMORY_SAMPLES) as usize,
+            tenacity: shared.settings.number(MAXMEMORY_EVICTION_TENACITY),
+        };
         let anybody_has_garbage = || shared.observed.threads().iter().any(|stats| stats.garbage.get() > 0);
-        let started = self.host.driver.clock().ticks();
-        let mut tries = 0;
-        for step in 1_u32.. {
-            if self.host.eviction.gauge.bytes(bytes_max) <= bytes_max {
-                return Room::Enough;
-            }
-            if !self.host.free_slice() {
-                match search.evict_one(policy, sample_count, self) {
-                    Step::Evicted | Step::Searching => {}
-                    Step::Taken if tries < TRIES_WHERE_TAKEN => {
-                        tries += 1;
-                        std::hint::spin_loop();
-                    }
-                    Step::Taken => return Room::Soon,
-                    Step::Nothing if anybody_has_garbage() => return Room::Soon,
-                    Step::Nothing => return Room::None,
-                }
-            }
-            let clock = self.host.driver.clock();
-            if step % STEPS_PER_LOOK == 0 && clock.ticks_to_ns(started, clock.ticks()) > ns_max {
-                return Room::Soon;
-            }
-        }
-        Room::Soon
-    }
-}
-
-/// How long evicting may hold up a command, by `maxmemory-eviction-tenacity`.
-fn ns_max(tenacity: i64) -> u64 {
-    match tenacity {
-        100 => u64::MAX,
-        tenacity @ ..=10 => (TENACITY_NS * tenacity as f64) as u64,
-        tenacity => (TENACITY_NS * 10.0 * 1.15_f64.powi((tenacity - 10) as i32)) as u64,
+        let clock = self.host.driver.clock().clone();
+        // It is on loan, since shards are visited meanwhile.
+        let mut eviction = std::mem::take(&mut self.host.eviction);
+        let free_slice = |thread: &mut Thread| thread.host.free_slice();
+        let room = eviction.evict(&limits, policy, &clock, self, free_slice, anybody_has_garbage);
+        self.host.eviction = eviction;
+        room
     }
 }

@@ -5,23 +5,10 @@
 
 use proactor::{CloseMode, ConnId};
 use settings::{MAXMEMORY, MAXMEMORY_CLIENTS};
+use upkeep::eviction::client_bytes_max;
 
 use crate::shared::Shared;
 use crate::thread::Thread;
-
-/// A lower limit would leave no room for anybody to talk to the server.
-const BYTES_MIN: u64 = 128 * 1024;
-
-/// The memory that all clients may take, by the two settings; `None`: any.
-fn client_bytes_max(clients: i64, memory_bytes_max: u64) -> Option<u64> {
-    let wanted = match clients {
-        0 => return None,
-        percent @ ..0 if memory_bytes_max > 0 => memory_bytes_max / 100 * percent.unsigned_abs(),
-        ..0 => return None,
-        bytes => bytes as u64,
-    };
-    Some(wanted.max(BYTES_MIN))
-}
 
 impl Shared {
     fn client_bytes_max(&self) -> Option<u64> {
@@ -73,27 +60,6 @@ impl Thread {
             self.close(conn, CloseMode::Now);
             sizes.pop();
             sum -= bytes;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_limit_is_bytes_or_a_share() {
-        for (clients, memory, expected) in [
-            (0, 0, None),
-            (0, 1 << 30, None),
-            (1 << 20, 0, Some(1 << 20)),
-            (5, 0, Some(BYTES_MIN)),
-            (-5, 0, None),
-            (-5, 100 << 20, Some(5 << 20)),
-            (-1, 1 << 20, Some(BYTES_MIN)),
-            (-100, i64::MAX as u64, Some(i64::MAX as u64 / 100 * 100)),
-        ] {
-            assert_eq!(client_bytes_max(clients, memory), expected, "{clients} {memory}");
         }
     }
 }

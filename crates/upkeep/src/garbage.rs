@@ -12,28 +12,24 @@ use observe::ThreadStats;
 
 /// What a thread has yet to free.
 #[derive(Default)]
-pub(crate) struct Bin {
+pub struct Bin {
     pieces: VecDeque<Garbage>,
 }
 
 impl Bin {
     /// Takes what left the keyspace.
-    pub(crate) fn add(&mut self, garbage: Garbage, stats: &ThreadStats) {
+    pub fn add(&mut self, garbage: Garbage, stats: &ThreadStats) {
         self.pieces.push_back(garbage);
         stats.garbage.set(self.pieces.len() as u64);
     }
 
     /// Whether something can be freed now; `has_room`: a snapshot can take what it has to see.
-    pub(crate) fn has_work(&self, has_room: bool) -> bool {
+    pub fn has_work(&self, has_room: bool) -> bool {
         self.pieces.iter().any(|garbage| !garbage.is_cut() || has_room)
     }
 
     /// Frees a slice, or shows it to the snapshot as long as the slice of time that `time` begins; false if nothing is left.
-    pub(crate) fn free_slice<F: FnMut() -> bool>(
-        &mut self,
-        time: impl FnOnce() -> F,
-        stats: &ThreadStats,
-    ) -> bool {
+    pub fn free_slice<F: FnMut() -> bool>(&mut self, time: impl FnOnce() -> F, stats: &ThreadStats) -> bool {
         let Some(mut garbage) = self.pieces.pop_front() else { return false };
         if garbage.is_cut() {
             garbage.continue_cut(&mut time());

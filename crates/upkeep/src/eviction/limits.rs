@@ -1,0 +1,68 @@
+//! How much memory there may be, and how long evicting may take.
+
+/// One step of `maxmemory-eviction-tenacity`.
+const TENACITY_NS: f64 = 50_000.0;
+/// A lower limit would leave no room for anybody to talk to the server.
+const BYTES_MIN: u64 = 128 * 1024;
+
+/// The memory that all clients may take, by the two settings; `None`: any.
+pub fn client_bytes_max(clients: i64, memory_bytes_max: u64) -> Option<u64> {
+    let wanted = match clients {
+        0 => return None,
+        percent @ ..0 if memory_bytes_max > 0 => memory_bytes_max / 100 * percent.unsigned_abs(),
+        ..0 => return None,
+        bytes => bytes as u64,
+    };
+    Some(wanted.max(BYTES_MIN))
+}
+
+/// What the settings say about evicting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Bytes that may be used; 0: any.
+    pub bytes_max: u64,
+    /// Keys that are looked at for each that is evicted.
+    pub sample_count: usize,
+    /// From 0 to 100: how long a command may be held up; 100: as long as it takes.
+    pub tenacity: i64,
+}
+
+impl Limits {
+    /// How long evicting may hold up a command.
+    pub(super) fn ns_max(&self) -> u64 {
+        match self.tenacity {
+            100 => u64::MAX,
+            tenacity @ ..=10 => (TENACITY_NS * tenacity as f64) as u64,
+            tenacity => (TENACITY_NS * 10.0 * 1.15_f64.powi((tenacity - 10) as i32)) as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_tenacity_the_more_time() {
+        for (tenacity, ns) in [(0, 0), (10, 500_000), (11, 575_000), (100, u64::MAX)] {
+            let ns_max = Limits { bytes_max: 1, sample_count: 5, tenacity }.ns_max();
+            assert!(ns_max.abs_diff(ns) <= 1, "{tenacity}: {ns_max}");
+        }
+    }
+
+    #[test]
+    fn the_limit_is_bytes_or_a_share() {
+        for (clients, memory, expected) in [
+            (0, 0, None),
+            (0, 1 << 30, None),
+            (1 << 20, 0, Some(1 << 20)),
+            (5, 0, Some(BYTES_MIN)),
+            (-5, 0, None),
+            (-5, 100 << 20, Some(5 << 20)),
+            (-1, 1 << 20, Some(BYTES_MIN)),
+            (-100, i64::MAX as u64, Some(i64::MAX as u64 / 100 * 100)),
+        ] {
+            assert_eq!(client_bytes_max(clients, memory), expected, "{clients} {memory}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! `maxmemory`: makes room when memory is short, and refuses what would need more.
+//!
+//! Before a command runs, its thread looks whether more memory is used than is allowed, over all threads (`heap::Gauge`), and
+//! evicts keys until it is not, at most as long as `maxmemory-eviction-tenacity` says; what is left to be done is done in
+//! the background of all threads. The shards from which it evicts it enters by trying, one at a time and holding no
+//! other, so it waits for nobody.
+//!
+//! `limits.rs` says how much and how long, `search.rs` which keys. Values of many elements are freed in slices, which counts as making room: nothing more is evicted while something is
+//! left to be freed here.
+//!
+//! Not here: which commands are refused without room (`server`), what counts an access (`keyspace::access`), what an eviction is to those who watch (`Store::evict`).
+
+mod limits;
+mod pool;
+mod search;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use heap::Gauge;
+use keyspace::eviction::Policy;
+use proactor::Clock;
+
+pub use self::limits::{Limits, client_bytes_max};
+use self::search::{Search, Step};
+use crate::Visits;
+
+/// How often all shards are tried, as long as some are taken and the others have nothing.
+const TRIES_WHERE_TAKEN: u32 = 32;
+/// Evictions, or slices of large values, between two looks at the clock.
+const STEPS_PER_LOOK: u32 = 16;
+
+/// Whether there is room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Room {
+    /// There is.
+    #[default]
+    Enough,
+    /// There will be: evicting goes on.
+    Soon,
+    /// There is not, and there is nothing to be evicted.
+    None,
+}
+
+/// What one thread knows of the memory.
+#[derive(Debug)]
+pub struct Eviction {
+    gauge: Gauge,
+    search: Search,
+    /// What became of the last attempt.
+    room: Room,
+}
+
+/// For how long too much memory was used.
+#[derive(Debug, Default)]
+pub struct Exceeded {
+    /// Since when it is, on the monotonic clock; 0: it is not.
+    since_ms: AtomicU64,
+    total_ms: AtomicU64,
+}
+
+impl Exceeded {
+    /// Whether it is exceeded at `now_ms` on the monotonic clock.
+    pub fn note(&self, is_exceeded: bool, now_ms: u64) {
+        if is_exceeded {
+            let _ = self.since_ms.compare_exchange(0, now_ms.max(1), Ordering::Relaxed, Ordering::Relaxed);
+            return;
+        }
+        match self.since_ms.swap(0, Ordering::Relaxed) {
+            0 => {}
+            since_ms => _ = self.total_ms.fetch_add(now_ms.saturating_sub(since_ms), Ordering::Relaxed),
+        }
+    }
+
+    /// For how long now, and in all.
+    pub fn current_and_total_ms(&self, now_ms: u64) -> (u64, u64) {
+        let current_ms = match self.since_ms.load(Ordering::Relaxed) {
+            0 => 0,
+            since_ms => now_ms.saturating_sub(since_ms),
+        };
+        (current_ms, current_ms + self.total_ms.load(Ordering::Relaxed))
+    }
+
+    /// Begins anew.
+    pub fn reset(&self) {
+        self.since_ms.store(0, Ordering::Relaxed);
+        self.total_ms.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Default for Eviction {
+    /// Without shards: what stands in while the real one is on loan.
+    fn default() -> Eviction {
+        Eviction::new(0, 0)
+    }
+}
+
+impl Eviction {
+    /// Of a thread of a server with so many shards.
+    pub fn new(seed: u64, shard_count: usize) -> Eviction {
+        Eviction { gauge: Gauge::default(), search: Search::new(seed, shard_count), room: Room::Enough }
+    }
+
+    /// Whether the background has to go on at once.
+    pub fn is_behind(&self) -> bool {
+        self.room == Room::Soon
+    }
+
+    /// Whether a command may run as far as is known: asked before each one.
+    #[inline]
+    pub fn has_room(&mut self, bytes_max: u64) -> bool {
+        self.gauge.bytes(bytes_max) <= bytes_max && self.room == Room::Enough
+    }
+
+    /// Whether room is to be made in the background; `is_round`: looks closely, and tries also where there was nothing to evict.
+    /// `bytes_max` is 0 without a limit.
+    pub fn is_due(&mut self, bytes_max: u64, is_round: bool) -> bool {
+        if bytes_max == 0 && self.room == Room::Enough {
+            return false;
+        }
+        if is_round {
+            self.gauge.read();
+        }
+        let is_over = bytes_max > 0 && self.gauge.bytes(bytes_max) > bytes_max;
+        match self.room {
+            Room::Enough => is_over,
+            // There was nothing to evict a moment ago.
+            Room::None => !is_over || is_round,
+            Room::Soon => true,
+        }
+    }
+
+    /// Whether more is used than `bytes_max`, by a close look; 0 is without a limit.
+    pub fn is_over(&mut self, bytes_max: u64) -> bool {
+        bytes_max > 0 && self.gauge.read() > bytes_max
+    }
+
+    /// What became of the last attempt.
+    pub fn note(&mut self, room: Room) {
+        self.room = room;
+    }
+
+    /// Evicts keys until no more memory is used than `limits` say, for a limited time. `free_slice` frees a slice of what was
+    /// evicted before, and is false if nothing is left of that here; `anybody_has_garbage` says whether some is left on any thread.
+    pub fn evict<V: Visits>(
+        &mut self,
+        limits: &Limits,
+        policy: Policy,
+        clock: &Clock,
+        thread: &mut V,
+        mut free_slice: impl FnMut(&mut V) -> bool,
+        anybody_has_garbage: impl Fn() -> bool,
+    ) -> Room {
+        self.search.begin(policy);
+        let (bytes_max, ns_max) = (limits.bytes_max, limits.ns_max());
+        assert!(bytes_max > 0, "nothing is evicted without a limit");
+        let started = clock.ticks();
+        let mut tries = 0;
+        for step in 1_u32.. {
+            if self.gauge.bytes(bytes_max) <= bytes_max {
+                return Room::Enough;
+            }
+            if !free_slice(thread) {
+                match self.search.evict_one(policy, limits.sample_count, thread) {
+                    Step::Evicted | Step::Searching => {}
+                    Step::Taken if tries < TRIES_WHERE_TAKEN => {
+                        tries += 1;
+                        std::hint::spin_loop();
+                    }
+                    Step::Taken => return Room::Soon,
+                    Step::Nothing if anybody_has_garbage() => return Room::Soon,
+                    Step::Nothing => return Room::None,
+                }
+            }
+            if step % STEPS_PER_LOOK == 0 && clock.ticks_to_ns(started, clock.ticks()) > ns_max {
+                return Room::Soon;
+            }
+        }
+        Room::Soon
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keyspace::eviction::Rank;
+
+    use super::*;
+    use crate::tests::Alone;
+
+    const ANY: Policy = Policy { only_volatile: false, rank: Rank::Chance };
+    /// Less than any process takes.
+    const TIGHT: Limits = Limits { bytes_max: 1, sample_count: 5, tenacity: 100 };
+
+    fn evict(eviction: &mut Eviction, thread: &mut Alone, has_garbage: bool) -> Room {
+        eviction.gauge.read();
+        eviction.evict(&TIGHT, ANY, &Clock::real(), thread, |_| false, || has_garbage)
+    }
+
+    #[test]
+    fn all_goes_that_may_and_then_there_is_no_room() {
+        let mut thread = Alone::new();
+        (0..100).for_each(|key| _ = thread.local.line(&format!("SET key:{key} v")));
+        let mut eviction = Eviction::new(7, thread.shards().count());
+        assert_eq!(evict(&mut eviction, &mut thread, false), Room::None);
+        assert_eq!(thread.local.line("DBSIZE"), ":0\r\n");
+        assert_eq!(evict(&mut eviction, &mut thread, true), Room::Soon, "another thread frees something");
+    }
+
+    #[test]
+    fn what_is_taken_is_tried_again_later() {
+        let mut thread = Alone::new();
+        thread.local.line("SET key v");
+        thread.is_taken = true;
+        let mut eviction = Eviction::new(7, thread.shards().count());
+        assert_eq!(evict(&mut eviction, &mut thread, false), Room::Soon);
+    }
+
+    #[test]
+    fn the_background_goes_on_where_something_is_left_to_do() {
+        let mut eviction = Eviction::new(7, 8);
+        let plenty = u64::MAX / 2;
+        for (room, bytes_max, is_round, is_due) in [
+            (Room::Enough, 0, true, false),
+            (Room::Enough, plenty, true, false),
+            (Room::Enough, 1, true, true),
+            (Room::Soon, 0, false, true),
+            (Room::None, 1, false, false),
+            (Room::None, 1, true, true),
+            (Room::None, plenty, false, true),
+        ] {
+            eviction.gauge.read();
+            eviction.note(room);
+            assert_eq!(eviction.is_due(bytes_max, is_round), is_due, "{room:?} {bytes_max} {is_round}");
+        }
+    }
+
+    #[test]
+    fn the_time_over_the_limit_is_added_up() {
+        let exceeded = Exceeded::default();
+        exceeded.note(true, 100);
+        exceeded.note(true, 150);
+        assert_eq!(exceeded.current_and_total_ms(160), (60, 60));
+        exceeded.note(false, 200);
+        exceeded.note(true, 500);
+        assert_eq!(exceeded.current_and_total_ms(501), (1, 101));
+        exceeded.reset();
+        assert_eq!(exceeded.current_and_total_ms(600), (0, 0));
+    }
+}

@@ -15,7 +15,6 @@ mod message;
 mod populate;
 mod reports;
 mod scripts;
-mod session;
 mod shared;
 mod shutdown;
 mod simulated;

@@ -6,11 +6,10 @@ use command::{Client, Parcel, Post, Published, Task};
 use migrate::Returned;
 use proactor::Socket;
 use pubsub::Keys;
+use session::{Answer, Protocol, Question};
 use shard::Node;
 
 use crate::clients::listeners::Listening;
-use crate::clients::parser::Protocol;
-use crate::life::question::{Answer, Question};
 use crate::life::stock::Emptied;
 use crate::populate::Share;
 use crate::snapshot::Loaded;

@@ -10,11 +10,10 @@ use command::{Client, Command, CommandError, CommandId, CommandResult, Outcome, 
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
 use scripting::{Answer, Door, Settings, States};
+use session::{Part, Session};
 
 use crate::life::admit::MISCONF;
-use crate::life::state::Part;
 use crate::message::Message;
-use crate::session::Session;
 use crate::thread::ThreadHost;
 
 impl ThreadHost {

@@ -1,14 +1,14 @@
 //! Brings messages to the connections of clients that asked for them: those of channels and patterns, and news of keys
 //! that they track. What is sent to whom, and how it reads, is in `pubsub`; here are inboxes, sessions and outputs.
 
-use command::{Command, Forget, Medium, Needs, OwnedArgs, Post, Published, Task, Work};
+use command::{Forget, Medium, Needs, OwnedArgs, Post, Published, Task, Work};
 use proactor::ConnId;
-use pubsub::{ClientTracking, Directory, Door, Encodings, Keys, Subscriptions, Way};
+use pubsub::{Directory, Door, Encodings, Keys, Subscriptions, Way};
 use resp::{Output, Proto, Reply};
+use session::Session;
 use shard::Subscriber;
 
 use crate::message::Message;
-use crate::session::Session;
 use crate::thread::{Thread, ThreadHost};
 
 impl Door for ThreadHost {
@@ -77,21 +77,6 @@ impl ThreadHost {
         if self.shared.directory.tracking_count() > 0 {
             self.shared.broadcast(|| Message::Flushed);
         }
-    }
-}
-
-impl Session {
-    /// Before `command`: what `CLIENT CACHING` said is over if it was about the one before.
-    pub(crate) fn next_after_caching(&mut self, command: &Command) {
-        let Some(tracking) = &mut self.tracking else { return };
-        if tracking.next_after_caching(command, self.multi.is_some()) {
-            self.note_tracking();
-        }
-    }
-
-    /// Whether the next command's keys are remembered follows from what was asked for.
-    pub(crate) fn note_tracking(&mut self) {
-        self.client.tracks = self.tracking.as_deref().is_some_and(ClientTracking::remembers);
     }
 }
 

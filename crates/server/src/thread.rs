@@ -19,6 +19,7 @@ use command::{CommandError, CommandId, CommandResult, Host, OwnCall, Tx};
 use observe::{Accounting, Monitors};
 use proactor::{ConnId, Driver, Event};
 use scripting::States;
+use session::{Aside, Session, Watching};
 use shard::{Hold, ShardId};
 use upkeep::Visits;
 
@@ -28,7 +29,6 @@ use crate::clients::watchlist::Watchlist;
 use crate::commands::own::Functions;
 use crate::life::stock::Stock;
 use crate::message::Message;
-use crate::session::{Aside, Session, Watching};
 use crate::shared::Shared;
 use upkeep::eviction::Eviction;
 use upkeep::garbage::Bin;

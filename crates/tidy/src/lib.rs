@@ -80,10 +80,11 @@ const FLOORS: &[(&str, u32)] = &[
     ("script", 2),
     ("scripting", 5),
     ("upkeep", 6),
-    ("server", 7),
+    ("session", 7),
+    ("server", 8),
     ("bench", 3),
-    ("sim", 8),
-    ("blackbox", 8),
+    ("sim", 9),
+    ("blackbox", 9),
     ("tidy", 1),
 ];
 

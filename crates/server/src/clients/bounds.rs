@@ -12,9 +12,9 @@ use std::net::IpAddr;
 
 use proactor::{CloseMode, ConnId, Socket};
 use resp::Output;
+use session::Session;
 
 use crate::clients::watchlist::Verdict;
-use crate::session::Session;
 use crate::thread::{Thread, ThreadHost};
 
 /// Output of one client after which the others get their turn, and the kernel some of it.

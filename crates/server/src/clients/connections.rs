@@ -1,9 +1,7 @@
 //! The connections of one thread.
 
 use proactor::ConnId;
-
-use crate::clients::parser::Parser;
-use crate::session::Session;
+use session::{Parser, Session};
 
 #[derive(Debug)]
 struct Slot {

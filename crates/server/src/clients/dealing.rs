@@ -1,6 +1,6 @@
 //! Which thread gets a new connection, and what is spoken on it.
 
-use crate::clients::parser::Protocol;
+use session::Protocol;
 
 /// What the accepting thread knows of its listeners, and whose turn it is.
 #[derive(Debug, Default)]

@@ -5,11 +5,10 @@ use std::sync::atomic::Ordering;
 use command::{Client, Forget};
 use proactor::{CloseMode, Socket};
 use resp::{Proto, Reply};
+use session::{Parser, Protocol, Session};
 use shard::Subscriber;
 
 use crate::clients::listeners::Listening;
-use crate::clients::parser::{Parser, Protocol};
-use crate::session::Session;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use proactor::{Listener, Stop};
+use session::Protocol;
 use settings::{
     BIND, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET, PORT, Settings, TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM,
 };
 
-use crate::clients::parser::Protocol;
 use crate::error::Error;
 
 /// The addresses of `bind` that there may be, as in Redis.

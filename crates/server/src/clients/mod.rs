@@ -1,7 +1,7 @@
 //! The clients of a thread: listening, their connections and what is allowed to pile up there, the beginning and the end of
 //! a session.
 //!
-//! Not here: what a session is (`session.rs`), users (`users/`), and what becomes of the commands that clients send (`life/`).
+//! Not here: what a session is (crate `session`), users (`users/`), and what becomes of the commands that clients send (`life/`).
 
 pub(crate) mod bounds;
 pub(crate) mod connections;
@@ -10,5 +10,4 @@ pub(crate) mod dealing;
 pub(crate) mod descriptors;
 pub(crate) mod lifecycle;
 pub(crate) mod listeners;
-pub(crate) mod parser;
 pub(crate) mod watchlist;

@@ -5,9 +5,9 @@ use command::{
     Acl, CommandError, CommandResult, Group, Mode, Route, Rule, Shape, integer, parse_i64, string,
 };
 use resp::Proto;
+use session::ReplyMode;
 
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::session::ReplyMode;
 
 /// The connection commands.
 pub(crate) const ENTRIES: &[Entry] = &[ECHO, PING, QUIT, RESET, SELECT];

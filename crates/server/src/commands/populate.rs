@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 
 use command::CommandError;
 use proactor::ConnId;
+use session::Part;
 
-use crate::life::state::Part;
 use crate::message::Message;
 use crate::populate::{Population, Share};
 use crate::thread::{Thread, ThreadHost};

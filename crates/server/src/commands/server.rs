@@ -8,9 +8,9 @@ use command::{
 };
 use process::shutdown::How;
 use resp::Reply;
+use session::Part;
 
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::life::state::Part;
 use crate::version::REDIS_VERSION;
 
 /// These commands.

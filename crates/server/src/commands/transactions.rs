@@ -11,9 +11,9 @@ use command::{
     Route, Rule, Shape, key,
 };
 use resp::Output;
+use session::Multi;
 
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::session::Multi;
 use crate::thread::ThreadHost;
 
 /// The transaction commands.

@@ -3,8 +3,8 @@
 
 use command::{Command, CommandError, CommandId, Flag, OwnedArgs, Route, Rule, Shape};
 use resp::{Output, Proto, Reply};
+use session::ReplyMode;
 
-use crate::session::ReplyMode;
 use crate::thread::ThreadHost;
 
 /// What becomes of a command before it is run.

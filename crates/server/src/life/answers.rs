@@ -4,11 +4,9 @@
 
 use command::CommandError;
 use proactor::{CloseMode, ConnId};
+use session::{Class, Filter, Listed, Part, Question, Session, Subject};
 
 use crate::commands::client::line;
-use crate::life::question::{Class, Filter, Listed, Question, Subject};
-use crate::life::state::Part;
-use crate::session::Session;
 use crate::thread::Thread;
 
 impl Thread {

@@ -9,11 +9,10 @@ use std::time::Duration;
 use command::{ArgSlices, Flag, Needs, Outcome, Task, Tx, Work};
 use proactor::{CloseMode, ConnId, Event};
 use resp::{Output, Parsed, Reply, RequestParser};
+use session::{Parser, Part};
 use shard::Node;
 
-use crate::clients::parser::Parser;
 use crate::life::admit::Admission;
-use crate::life::state::Part;
 use crate::message::Message;
 use crate::thread::ThreadHost;
 

@@ -15,11 +15,11 @@ use command::{
     Client, Command, CommandError, Flag, Located, Mode, Needs, Outcome, OwnedArgs, Route, Task, Work,
 };
 use resp::{Output, Reply};
+use session::Retry;
 use settings::EntryMode;
 use shard::{Node, PATIENCE_AFTER, ShardId};
 
 use crate::life::admit::Admission;
-use crate::life::state::Retry;
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 use observe::EntryType;

@@ -4,9 +4,8 @@
 //! the parts.
 
 use command::Client;
+use session::{Answer, Finish, Gathering, Part, Question, Subject};
 
-use crate::life::question::{Answer, Question, Subject};
-use crate::life::state::{Finish, Gathering, Part};
 use crate::message::Message;
 use crate::thread::ThreadHost;
 

@@ -6,12 +6,10 @@ use command::{Needs, Outcome, Post, Task, Work};
 use migrate::Returned;
 use proactor::{CloseMode, ConnId};
 use resp::{Output, Reply};
+use session::{Answer, Part, ReplyMode, Retry, Session};
 use shard::Node;
 
-use crate::life::question::Answer;
-use crate::life::state::{Part, Retry};
 use crate::message::Message;
-use crate::session::{ReplyMode, Session};
 use crate::thread::Thread;
 
 /// Messages to post for which a thread keeps memory.

@@ -9,7 +9,7 @@
 //!      └─────────┴────── homecoming ◀───┘
 //! ```
 //!
-//! Every state of a command, every way from one to another and who causes it is in `state.rs`.
+//! Every state of a command, every way from one to another and who causes it is in `session/state.rs`.
 //!
 //! What messages to other threads are made of is kept in `stock.rs`.
 //!
@@ -24,7 +24,5 @@ pub(crate) mod gather;
 pub(crate) mod homecoming;
 pub(crate) mod pause;
 pub(crate) mod pipeline;
-pub(crate) mod question;
-pub(crate) mod state;
 pub(crate) mod stock;
 pub(crate) mod wait;

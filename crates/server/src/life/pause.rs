@@ -8,8 +8,8 @@
 //! Not here: what runs at the end of a pause (`homecoming.rs`).
 
 use command::{Command, Flag, OwnedArgs, Route};
+use session::Postponed;
 
-use crate::life::state::Postponed;
 use crate::thread::ThreadHost;
 
 /// A pause.

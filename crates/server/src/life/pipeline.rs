@@ -8,11 +8,11 @@
 use command::{ArgSlices, Command, Located, Mode};
 use proactor::{CloseMode, ConnId};
 use resp::{Limits, Output, Parsed, Reply, RequestParser};
+use session::Parser;
 use settings::EntryMode;
 use smallvec::SmallVec;
 
 use crate::clients::bounds::is_enough_output;
-use crate::clients::parser::Parser;
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 

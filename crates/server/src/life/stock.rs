@@ -29,7 +29,6 @@ pub(crate) trait Emptied: Send {
 }
 
 /// The nodes that a thread has for messages.
-#[expect(clippy::vec_box, reason = "the boxes are what is kept")]
 pub(crate) struct Stock<M>(Vec<Box<Node<M>>>);
 
 impl<M> Default for Stock<M> {

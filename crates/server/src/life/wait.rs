@@ -14,9 +14,9 @@ use std::sync::Arc;
 use command::{Blocked, Client, CommandError, Forget, OwnedArgs, Parcel, Post, Restore, Task, Work};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
+use session::Wait;
 use shard::{Ready, ShardId, Waiter};
 
-use crate::life::state::Wait;
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 

@@ -4,8 +4,8 @@ use command::{Blocked, Client, Command, Outcome};
 use observe::{Call, Caller};
 use proactor::ConnId;
 use resp::{Mark, Output};
+use session::Session;
 
-use crate::session::Session;
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
 

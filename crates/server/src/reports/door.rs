@@ -2,8 +2,8 @@
 
 use observe::{Door, Facts, Observed};
 use proactor::ConnId;
+use session::Subject;
 
-use crate::life::question::Subject;
 use crate::reports::facts::Asked;
 use crate::thread::ThreadHost;
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use command::Command;
 use observe::Source;
 use proactor::ConnId;
+use session::Session;
 
 use crate::message::Message;
-use crate::session::Session;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {

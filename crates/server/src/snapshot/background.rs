@@ -16,9 +16,9 @@ use keyspace::Db;
 use persistence::{Saving, Scribe};
 use proactor::{Clock, ConnId};
 use process::processors;
+use session::Retry;
 use shard::{Hold, ShardId};
 
-use crate::life::state::Retry;
 use crate::message::Message;
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};

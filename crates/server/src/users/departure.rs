@@ -9,6 +9,7 @@ use command::CommandError;
 use proactor::{CloseMode, ConnId};
 
 use crate::thread::Thread;
+use crate::users::permission::follow;
 
 impl Thread {
     /// Looks after the clients of this thread.
@@ -19,7 +20,7 @@ impl Thread {
             if session.access.is_of(&latest) {
                 continue;
             }
-            if !session.follow(&latest) {
+            if !follow(session, &latest) {
                 gone.push(conn);
             } else if session.state.wait().is_some() {
                 waiting.push(conn);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use acl::{Context, Denial, Lack, Latest, Reason, WRONG_PASSWORD};
 use command::{Command, CommandError, CommandResult, Route};
 use resp::Output;
+use session::Session;
 use settings::ACLLOG_MAX_LEN;
 use shard::Scope;
 
-use crate::session::Session;
 use crate::thread::ThreadHost;
 
 impl ThreadHost {
@@ -22,7 +22,7 @@ impl ThreadHost {
                 Ok(())
             }
             None => {
-                let context = self.session().context();
+                let context = context(self.session());
                 let denial = Denial { reason: Reason::Auth, context, object: args[0], user: name };
                 self.note_denial(&denial, args);
                 Err(WRONG_PASSWORD)
@@ -34,7 +34,7 @@ impl ThreadHost {
     /// ([`Access::needs_check`](acl::Access::needs_check)).
     #[inline(never)]
     pub(crate) fn permit(&mut self, command: &Command, args: &[&[u8]]) -> Result<(), Lack> {
-        let context = self.session().context();
+        let context = context(self.session());
         self.permit_in(context, command, args)
     }
 
@@ -60,7 +60,7 @@ impl ThreadHost {
         let session = self.session();
         // A script sees the users as they were when it began.
         let is_outdated = context != Context::Lua && session.access.has_missed_change(users);
-        if is_outdated && !session.follow(&users.latest()) {
+        if is_outdated && !follow(session, &users.latest()) {
             session.close_after_reply = true;
             return Err(Lack::User);
         }
@@ -95,22 +95,20 @@ impl ThreadHost {
     }
 }
 
-impl Session {
-    /// Where its command that runs now comes from.
-    fn context(&self) -> Context {
-        if self.multi.is_some() { Context::Multi } else { Context::TopLevel }
-    }
+/// Where its command that runs now comes from.
+fn context(session: &Session) -> Context {
+    if session.multi.is_some() { Context::Multi } else { Context::TopLevel }
+}
 
-    /// Acts as what its user is now; false if it is to be disconnected: its user is gone, or may not be subscribed any
-    /// more to what it is.
-    pub(super) fn follow(&mut self, latest: &Latest) -> bool {
-        let Some(before) = self.access.follow(latest) else { return false };
-        // Of a client without limits nobody looks at it again.
-        self.client.reads_all_keys |= !self.access.is_limited();
-        let user = self.access.user();
-        let may_keep = |(_, name): (Scope, &Arc<[u8]>)| user.allows_channel(name, false);
-        user.keeps_channels_of(&before.user)
-            || self.subscriptions.patterns().iter().all(|pattern| user.allows_channel(pattern, true))
-                && self.subscriptions.all_channels().all(may_keep)
-    }
+/// Acts as what its user is now; false if it is to be disconnected: its user is gone, or may not be subscribed any
+/// more to what it is.
+pub(super) fn follow(session: &mut Session, latest: &Latest) -> bool {
+    let Some(before) = session.access.follow(latest) else { return false };
+    // Of a client without limits nobody looks at it again.
+    session.client.reads_all_keys |= !session.access.is_limited();
+    let user = session.access.user();
+    let may_keep = |(_, name): (Scope, &Arc<[u8]>)| user.allows_channel(name, false);
+    user.keeps_channels_of(&before.user)
+        || session.subscriptions.patterns().iter().all(|pattern| user.allows_channel(pattern, true))
+            && session.subscriptions.all_channels().all(may_keep)
 }

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use command::Flag::*;
 use command::{CommandError, CommandResult, Rule, Shape, integer, keyword_is, oneof, string, token};
 use resp::Reply;
+use session::{Class, Filter, Part, Subject};
 
 use super::SUBCOMMAND;
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::life::question::{Class, Filter, Subject};
-use crate::life::state::Part;
 
 pub(super) const CLIENT_KILL: Entry = Entry {
     name: "kill",

@@ -8,14 +8,11 @@ use command::{CommandError, CommandResult, Rule, Shape, Table, integer, keyword_
 use proactor::Usage;
 use pubsub::ClientTracking;
 use resp::Proto;
+use session::{Class, Listed, Part, Protocol, Request, Session, Subject};
 use shard::Scope;
 
 use super::SUBCOMMAND;
-use crate::clients::parser::Protocol;
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::life::question::{Class, Listed, Request, Subject};
-use crate::life::state::Part;
-use crate::session::Session;
 use crate::thread::ThreadHost;
 
 pub(super) const CLIENT_INFO: Entry = Entry {

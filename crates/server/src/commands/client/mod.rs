@@ -11,9 +11,9 @@ pub(super) use tracking::stop_tracking;
 
 use command::Flag::*;
 use command::{Acl, CommandError, CommandResult, Group, Mode, Rule, Shape, keyword_is, oneof, string, token};
+use session::ReplyMode;
 
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::session::ReplyMode;
 
 /// The commands of this folder.
 pub(crate) const ENTRIES: &[Entry] = &[CLIENT];

@@ -3,11 +3,10 @@
 use command::Flag::*;
 use command::{CommandError, CommandResult, Rule, Shape, integer, keyword_is, oneof, parse_i64, token};
 use resp::Reply;
+use session::{Part, Subject};
 
 use super::SUBCOMMAND;
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::life::question::Subject;
-use crate::life::state::Part;
 
 const UNBLOCKED: CommandError = CommandError::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
 

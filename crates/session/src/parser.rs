@@ -5,21 +5,26 @@ use resp::memcached::MemcachedParser;
 
 /// What is spoken on a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Protocol {
+pub enum Protocol {
+    /// Redis' protocol.
     #[default]
     Redis,
+    /// That of memcached, in text or with meta commands.
     Memcached,
 }
 
 /// The parser of one connection.
 #[derive(Debug)]
-pub(crate) enum Parser {
+pub enum Parser {
+    /// Of Redis' protocol.
     Redis(RequestParser),
+    /// Of memcached's.
     Memcached(MemcachedParser),
 }
 
 impl Parser {
-    pub(crate) fn new(protocol: Protocol) -> Parser {
+    /// For a new connection.
+    pub fn new(protocol: Protocol) -> Parser {
         match protocol {
             Protocol::Redis => Parser::Redis(RequestParser::default()),
             Protocol::Memcached => Parser::Memcached(MemcachedParser::default()),
@@ -27,7 +32,7 @@ impl Parser {
     }
 
     /// Bytes that the request at the front of the input takes, as far as it is known.
-    pub(crate) fn bytes_wanted(&self) -> usize {
+    pub fn bytes_wanted(&self) -> usize {
         match self {
             Parser::Redis(parser) => parser.bytes_wanted(),
             Parser::Memcached(parser) => parser.bytes_wanted(),

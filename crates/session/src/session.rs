@@ -1,21 +1,23 @@
 //! What the server knows about one client.
 
 use acl::Access;
-use command::{Client, CommandId, OwnedArgs};
+use command::{Client, Command, CommandId, OwnedArgs};
 use migrate::Migration;
 use proactor::{CloseMode, Usage};
 use pubsub::{Caching, ClientTracking, Subscriptions};
 use shard::WatchFlag;
 use upkeep::timers::Alarm;
 
-use crate::clients::parser::Protocol;
-use crate::life::state::State;
+use crate::parser::Protocol;
+use crate::state::State;
 
 /// Whether replies are sent (`CLIENT REPLY`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum ReplyMode {
+pub enum ReplyMode {
+    /// They are.
     #[default]
     On,
+    /// They are not.
     Off,
     /// The next one is dropped.
     Skip,
@@ -23,69 +25,88 @@ pub(crate) enum ReplyMode {
 
 /// Commands between MULTI and EXEC.
 #[derive(Debug, Default)]
-pub(crate) struct Multi {
-    pub(crate) queued: Vec<(CommandId, OwnedArgs)>,
+pub struct Multi {
+    /// The commands, in order.
+    pub queued: Vec<(CommandId, OwnedArgs)>,
     /// A command was refused: EXEC aborts.
-    pub(crate) refused: bool,
-    pub(crate) memory_bytes: usize,
+    pub refused: bool,
+    /// Bytes that they take.
+    pub memory_bytes: usize,
 }
 
 /// Watched keys of a session.
 #[derive(Debug, Default)]
-pub(crate) struct Watching {
-    pub(crate) flag: WatchFlag,
+pub struct Watching {
+    /// Raised when one of them has changed.
+    pub flag: WatchFlag,
     /// Database and key.
-    pub(crate) keys: Vec<(u32, Box<[u8]>)>,
+    pub keys: Vec<(u32, Box<[u8]>)>,
 }
 
 /// One client.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub struct Session {
     /// What commands may know of it.
-    pub(crate) client: Client,
+    pub client: Client,
     /// What its command is doing.
-    pub(crate) state: State,
+    pub state: State,
     /// For when it has waited too long.
-    pub(crate) alarm: Alarm,
-    pub(crate) multi: Option<Multi>,
-    pub(crate) watching: Watching,
-    pub(crate) subscriptions: Subscriptions,
+    pub alarm: Alarm,
+    /// Between MULTI and EXEC.
+    pub multi: Option<Multi>,
+    /// The keys of WATCH.
+    pub watching: Watching,
+    /// What it subscribed to.
+    pub subscriptions: Subscriptions,
     /// What `CLIENT TRACKING` asked for.
-    pub(crate) tracking: Option<Box<ClientTracking>>,
+    pub tracking: Option<Box<ClientTracking>>,
     /// What its `MIGRATE` has sent so far.
-    pub(crate) migration: Option<Box<Migration>>,
-    pub(crate) reply_mode: ReplyMode,
-    pub(crate) protocol: Protocol,
+    pub migration: Option<Box<Migration>>,
+    /// Whether it gets replies.
+    pub reply_mode: ReplyMode,
+    /// What is spoken with it.
+    pub protocol: Protocol,
     /// As whom it acts.
-    pub(crate) access: Access,
-    pub(crate) monitor: bool,
-    pub(crate) no_evict: bool,
-    pub(crate) name: Vec<u8>,
-    pub(crate) lib_name: Vec<u8>,
-    pub(crate) lib_version: Vec<u8>,
-    pub(crate) peer: String,
-    pub(crate) local: String,
-    pub(crate) is_unix: bool,
+    pub access: Access,
+    /// Whether it is shown every command.
+    pub monitor: bool,
+    /// Whether it stays when the memory of clients is short (`CLIENT NO-EVICT`).
+    pub no_evict: bool,
+    /// Its name (`CLIENT SETNAME`).
+    pub name: Vec<u8>,
+    /// The name of its library (`CLIENT SETINFO`).
+    pub lib_name: Vec<u8>,
+    /// The version of its library.
+    pub lib_version: Vec<u8>,
+    /// Its address.
+    pub peer: String,
+    /// The address that it connected to.
+    pub local: String,
+    /// Whether it came by a Unix socket.
+    pub is_unix: bool,
     /// The number of its socket.
-    pub(crate) descriptor: i32,
-    pub(crate) created_ms: u64,
-    pub(crate) active_ms: u64,
-    pub(crate) last_command: Option<CommandId>,
+    pub descriptor: i32,
+    /// When it came, on the monotonic clock.
+    pub created_ms: u64,
+    /// When it sent something last, on the monotonic clock.
+    pub active_ms: u64,
+    /// The command that ran last.
+    pub last_command: Option<CommandId>,
     /// Since when its output is above the soft limit.
-    pub(crate) over_soft_limit_since_ms: Option<u64>,
+    pub over_soft_limit_since_ms: Option<u64>,
     /// The most output that ever waited for it.
-    pub(crate) output_bytes_peak: usize,
+    pub output_bytes_peak: usize,
     /// To be closed after the replies are sent.
-    pub(crate) close_after_reply: bool,
+    pub close_after_reply: bool,
     /// It will send nothing more, and gets the replies to what it sent.
-    pub(crate) has_hung_up: bool,
+    pub has_hung_up: bool,
     /// Nothing is read from it, because its commands would have to wait.
-    pub(crate) is_reading_paused: bool,
+    pub is_reading_paused: bool,
 }
 
 impl Session {
     /// A new client.
-    pub(crate) fn new(client: Client, access: Access, now_ms: u64) -> Self {
+    pub fn new(client: Client, access: Access, now_ms: u64) -> Self {
         Session {
             client,
             state: State::default(),
@@ -120,19 +141,32 @@ impl Session {
 
     /// Whether it is subscribed to anything.
     #[inline]
-    pub(crate) fn is_subscriber(&self) -> bool {
+    pub fn is_subscriber(&self) -> bool {
         !self.subscriptions.is_empty()
+    }
+
+    /// Before `command`: what `CLIENT CACHING` said is over if it was about the one before.
+    pub fn next_after_caching(&mut self, command: &Command) {
+        let Some(tracking) = &mut self.tracking else { return };
+        if tracking.next_after_caching(command, self.multi.is_some()) {
+            self.note_tracking();
+        }
+    }
+
+    /// Whether the next command's keys are remembered follows from what was asked for.
+    pub fn note_tracking(&mut self) {
+        self.client.tracks = self.tracking.as_deref().is_some_and(ClientTracking::remembers);
     }
 
     /// How its connection is to be closed once it has been served; `None`: it stays open.
     #[inline]
-    pub(crate) fn close_mode(&self) -> Option<CloseMode> {
+    pub fn close_mode(&self) -> Option<CloseMode> {
         self.state.close_mode().or_else(|| self.close_after_reply.then_some(CloseMode::AfterFlush))
     }
 
     /// Whether something sets it apart from a plain ready client, so that the fast path is not for it.
     #[inline]
-    pub(crate) fn is_special(&self) -> bool {
+    pub fn is_special(&self) -> bool {
         self.multi.is_some()
             || self.reply_mode != ReplyMode::On
             || self.is_subscriber()
@@ -140,12 +174,12 @@ impl Session {
     }
 
     /// Where its output limit comes from.
-    pub(crate) fn output_class(&self) -> OutputClass {
+    pub fn output_class(&self) -> OutputClass {
         if self.is_subscriber() || self.monitor { OutputClass::Subscriber } else { OutputClass::Normal }
     }
 
     /// Bytes that it takes, with its connection's `usage` of buffers.
-    pub(crate) fn memory_bytes(&self, usage: Usage) -> usize {
+    pub fn memory_bytes(&self, usage: Usage) -> usize {
         size_of::<Session>()
             + usage.input_capacity_bytes
             + usage.output_capacity_bytes
@@ -157,16 +191,16 @@ impl Session {
 
 /// Sessions that change places while a script runs.
 #[derive(Default)]
-pub(crate) struct Aside {
+pub struct Aside {
     /// The client that commands of scripts see; in use while one runs.
-    pub(crate) script: Option<Box<Session>>,
+    pub script: Option<Box<Session>>,
     /// The client that called the script that runs.
-    pub(crate) caller: Option<Box<Session>>,
+    pub caller: Option<Box<Session>>,
 }
 
 /// The classes of `client-output-buffer-limit`, in its order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum OutputClass {
+pub enum OutputClass {
     /// Clients that get replies.
     Normal = 0,
     /// Clients that are sent what they did not ask for: subscribers and monitors.

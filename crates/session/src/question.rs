@@ -1,22 +1,25 @@
 //! Questions to all threads: what only each thread knows of its own connections, or has to do with them.
 //!
-//! Not here: who asks and waits (`gather.rs`), what each answers (`answers.rs`).
+//! Not here: who asks and waits (`server`, `life/gather.rs`), what each answers (`life/answers.rs`).
 
 use std::sync::Arc;
 
 use command::{Client, CommandError};
 
-use crate::life::state::Part;
+use crate::state::Part;
 
 /// A question on its way to a thread.
-pub(crate) struct Question {
-    pub(crate) asker: Client,
-    pub(crate) subject: Subject,
+#[derive(Debug)]
+pub struct Question {
+    /// Who waits for the answer.
+    pub asker: Client,
+    /// What it is about.
+    pub subject: Subject,
 }
 
 /// What is asked.
 #[derive(Clone, Debug)]
-pub(crate) enum Subject {
+pub enum Subject {
     /// A line for each of these clients.
     List(Arc<Listed>),
     /// How many of these clients there were; they are closed.
@@ -24,7 +27,12 @@ pub(crate) enum Subject {
     /// Whether this client was blocked; it times out, or gets the error.
     Unblock(u64, Option<CommandError>),
     /// Nothing: commands wait for so many milliseconds, all of them or those that write.
-    Pause { pause_ms: u64, all: bool },
+    Pause {
+        /// For how long.
+        pause_ms: u64,
+        /// Whether those that only read wait, too.
+        all: bool,
+    },
     /// Nothing: commands wait no longer.
     EndPause,
     /// Nothing: memory that is kept is given back.
@@ -32,29 +40,35 @@ pub(crate) enum Subject {
 }
 
 /// An answer on its way back.
-pub(crate) struct Answer {
-    pub(crate) asker: Client,
-    pub(crate) part: Part,
+#[derive(Debug)]
+pub struct Answer {
+    /// Who waits for it.
+    pub asker: Client,
+    /// What this thread has to say.
+    pub part: Part,
 }
 
 impl Answer {
     /// One that says nothing.
-    pub(crate) fn to(asker: Client) -> Answer {
+    pub fn to(asker: Client) -> Answer {
         Answer { asker, part: Part::Count(0) }
     }
 }
 
 /// The kinds of clients that `CLIENT LIST` and `CLIENT KILL` tell apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Class {
+pub enum Class {
+    /// It gets replies.
     Normal,
+    /// It subscribed to something.
     PubSub,
     /// A primary or a replica.
     Replication,
 }
 
 impl Class {
-    pub(crate) fn parse(name: &[u8]) -> Result<Class, CommandError> {
+    /// By its name in any case.
+    pub fn parse(name: &[u8]) -> Result<Class, CommandError> {
         match name.to_ascii_lowercase().as_slice() {
             b"normal" => Ok(Class::Normal),
             b"pubsub" => Ok(Class::PubSub),
@@ -66,36 +80,44 @@ impl Class {
 
 /// Which clients are meant: those that everything given here holds for.
 #[derive(Debug, Default)]
-pub(crate) struct Filter {
-    pub(crate) id: Option<u64>,
-    pub(crate) class: Option<Class>,
+pub struct Filter {
+    /// Its id.
+    pub id: Option<u64>,
+    /// Its kind.
+    pub class: Option<Class>,
     /// The number of its user.
-    pub(crate) user: Option<u64>,
-    pub(crate) peer: Option<String>,
-    pub(crate) local: Option<String>,
+    pub user: Option<u64>,
+    /// Its address.
+    pub peer: Option<String>,
+    /// The address that it connected to.
+    pub local: Option<String>,
     /// Not the client that asks.
-    pub(crate) except: Option<u64>,
+    pub except: Option<u64>,
 }
 
 /// Which clients are listed, and for whom.
 #[derive(Debug)]
-pub(crate) struct Listed {
-    pub(crate) class: Option<Class>,
-    pub(crate) ids: Option<Vec<u64>>,
-    pub(crate) asked: Request,
+pub struct Listed {
+    /// Only clients of this kind.
+    pub class: Option<Class>,
+    /// Only these.
+    pub ids: Option<Vec<u64>>,
+    /// The request itself.
+    pub asked: Request,
 }
 
 /// How long a request is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
+pub struct Request {
     /// As clients send it.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
     /// Its arguments alone.
-    pub(crate) argument_bytes: usize,
+    pub argument_bytes: usize,
 }
 
 impl Request {
-    pub(crate) fn of(args: &[&[u8]]) -> Request {
+    /// Of a request with these arguments.
+    pub fn of(args: &[&[u8]]) -> Request {
         let argument_bytes = args.iter().map(|arg| arg.len()).sum();
         let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
         // `*3␍␊`, and for each argument `$5␍␊` before it and `␍␊` after it.

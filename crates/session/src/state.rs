@@ -32,6 +32,8 @@
 //! Only a ready session's input is read. In every other state but *put off* the command is no longer in the input, and
 //! what is needed to go on with it is kept in the state.
 //!
+//! Files are those of `server`, in `life/` where no folder is named.
+//!
 //! A reply that has to wait for a journal or for replicas is no state of its command, which has run: it will be a mark in
 //! the connection's output, up to which is sent.
 
@@ -44,7 +46,7 @@ const PUT_OFF_MAX: u8 = 8;
 
 /// What a session's command is doing, and since when its client has had to be patient.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub struct State {
     stage: Stage,
     /// How often a command was put off since one was last delegated.
     put_off_count: u8,
@@ -75,35 +77,40 @@ enum Stage {
 
 /// A command that is to be tried again.
 #[derive(Debug)]
-pub(crate) struct Retry {
-    pub(crate) command: CommandId,
-    pub(crate) args: OwnedArgs,
+pub struct Retry {
+    /// Which.
+    pub command: CommandId,
+    /// With these arguments.
+    pub args: OwnedArgs,
     /// Shards that it needs beside those of its keys.
-    pub(crate) needs: Needs,
+    pub needs: Needs,
     /// How often it was unlucky.
-    pub(crate) tries: u32,
+    pub tries: u32,
 }
 
 /// A blocking command that waits.
 #[derive(Debug)]
-pub(crate) struct Wait {
-    pub(crate) blocked: Box<Blocked>,
+pub struct Wait {
+    /// What waits in the shards.
+    pub blocked: Box<Blocked>,
     /// When it times out, on the monotonic clock; `None`: never.
-    pub(crate) deadline_ms: Option<u64>,
+    pub deadline_ms: Option<u64>,
 }
 
 /// A command that waits for the end of a pause.
 #[derive(Debug)]
-pub(crate) struct Postponed {
-    pub(crate) command: CommandId,
-    pub(crate) args: OwnedArgs,
+pub struct Postponed {
+    /// Which.
+    pub command: CommandId,
+    /// With these arguments.
+    pub args: OwnedArgs,
     /// Which one it is on its thread: they run in the order in which they came.
-    pub(crate) number: u64,
+    pub number: u64,
 }
 
 /// What one thread answers to a question.
 #[derive(Debug)]
-pub(crate) enum Part {
+pub enum Part {
     /// Lines of text, each with the number by which all of them are sorted.
     Lines(Vec<(u64, Vec<u8>)>),
     /// How many it found.
@@ -111,13 +118,16 @@ pub(crate) enum Part {
 }
 
 /// Makes the reply of the parts.
-pub(crate) type Finish = Box<dyn FnOnce(Vec<Part>, &mut Reply<'_>) + Send>;
+pub type Finish = Box<dyn FnOnce(Vec<Part>, &mut Reply<'_>) + Send>;
 
 /// A command whose reply is made of answers.
-pub(crate) struct Gathering {
-    pub(crate) parts: Vec<Part>,
-    pub(crate) expected: usize,
-    pub(crate) finish: Finish,
+pub struct Gathering {
+    /// The answers so far.
+    pub parts: Vec<Part>,
+    /// How many there will be.
+    pub expected: usize,
+    /// What makes the reply.
+    pub finish: Finish,
 }
 
 impl State {
@@ -134,7 +144,7 @@ impl State {
 
     /// The command's shard is taken: it stays in the input until other clients were served. False: that was done often
     /// enough, or (`may`) must not be; the command is to be delegated.
-    pub(crate) fn put_off(&mut self, may: bool) -> bool {
+    pub fn put_off(&mut self, may: bool) -> bool {
         if !may || self.put_off_count >= PUT_OFF_MAX {
             self.put_off_count = 0;
             return false;
@@ -145,39 +155,39 @@ impl State {
     }
 
     /// The next command is not read from the input, and so cannot be put off, to be read again.
-    pub(crate) fn forbid_putting_off(&mut self) {
+    pub fn forbid_putting_off(&mut self) {
         self.put_off_count = PUT_OFF_MAX;
     }
 
     /// The command that was put off is read again.
-    pub(crate) fn read_again(&mut self) {
+    pub fn read_again(&mut self) {
         let was = self.change_to(Stage::Ready);
         assert!(matches!(was, Stage::PutOff), "a command that is {} is read again", was.name());
     }
 
     /// The command runs elsewhere.
-    pub(crate) fn go_away(&mut self) {
+    pub fn go_away(&mut self) {
         self.change_to(Stage::Away);
     }
 
     /// The command, which ran elsewhere, is back.
-    pub(crate) fn come_home(&mut self) {
+    pub fn come_home(&mut self) {
         let was = self.change_to(Stage::Ready);
         assert!(matches!(was, Stage::Away), "a command that is {} comes home", was.name());
     }
 
     /// The command waits at a taken shard, to try again with all of its shards.
-    pub(crate) fn queue(&mut self, retry: Retry) {
+    pub fn queue(&mut self, retry: Retry) {
         self.change_to(Stage::Queued(retry));
     }
 
     /// The command waits until a snapshot has seen more.
-    pub(crate) fn hold_back(&mut self, retry: Retry) {
+    pub fn hold_back(&mut self, retry: Retry) {
         self.change_to(Stage::HeldBack(retry));
     }
 
     /// The command is tried again, if it waits for just that.
-    pub(crate) fn take_retry(&mut self) -> Option<Retry> {
+    pub fn take_retry(&mut self) -> Option<Retry> {
         if !matches!(self.stage, Stage::Queued(_) | Stage::HeldBack(_)) {
             return None;
         }
@@ -188,34 +198,34 @@ impl State {
     }
 
     /// The command, which blocks, waits.
-    pub(crate) fn block(&mut self, wait: Wait) {
+    pub fn block(&mut self, wait: Wait) {
         self.change_to(Stage::Blocked(wait));
     }
 
     /// What the blocking command waits for.
-    pub(crate) fn wait(&self) -> Option<&Wait> {
+    pub fn wait(&self) -> Option<&Wait> {
         if let Stage::Blocked(wait) = &self.stage { Some(wait) } else { None }
     }
 
     /// The wait of the blocking command, which is over.
-    pub(crate) fn take_wait(&mut self) -> Option<Wait> {
+    pub fn take_wait(&mut self) -> Option<Wait> {
         self.wait()?;
         let Stage::Blocked(wait) = self.change_to(Stage::Ready) else { unreachable!("looked at above") };
         Some(wait)
     }
 
     /// The command waits for the end of a pause.
-    pub(crate) fn postpone(&mut self, postponed: Postponed) {
+    pub fn postpone(&mut self, postponed: Postponed) {
         self.change_to(Stage::Postponed(postponed));
     }
 
     /// The command that waits for the end of a pause.
-    pub(crate) fn postponed(&self) -> Option<&Postponed> {
+    pub fn postponed(&self) -> Option<&Postponed> {
         if let Stage::Postponed(postponed) = &self.stage { Some(postponed) } else { None }
     }
 
     /// The command that was postponed, which runs now.
-    pub(crate) fn take_postponed(&mut self) -> Option<Postponed> {
+    pub fn take_postponed(&mut self) -> Option<Postponed> {
         self.postponed()?;
         let Stage::Postponed(postponed) = self.change_to(Stage::Ready) else {
             unreachable!("looked at above")
@@ -224,12 +234,12 @@ impl State {
     }
 
     /// The command waits for answers.
-    pub(crate) fn gather(&mut self, gathering: Gathering) {
+    pub fn gather(&mut self, gathering: Gathering) {
         self.change_to(Stage::Gathering(gathering));
     }
 
     /// Takes an answer; returns all of them, with what makes the reply, if it is the last.
-    pub(crate) fn take_answer(&mut self, part: Part) -> Option<Gathering> {
+    pub fn take_answer(&mut self, part: Part) -> Option<Gathering> {
         let Stage::Gathering(gathering) = &mut self.stage else { return None };
         gathering.parts.push(part);
         if gathering.parts.len() < gathering.expected {
@@ -242,46 +252,46 @@ impl State {
     }
 
     /// Nothing more is read, and the connection is to be closed in this way.
-    pub(crate) fn close(&mut self, mode: CloseMode) {
+    pub fn close(&mut self, mode: CloseMode) {
         self.change_to(Stage::Closing(mode));
     }
 
     /// How the connection is to be closed, if it is.
     #[inline]
-    pub(crate) fn close_mode(&self) -> Option<CloseMode> {
+    pub fn close_mode(&self) -> Option<CloseMode> {
         if let Stage::Closing(mode) = self.stage { Some(mode) } else { None }
     }
 
     /// Whether the next command may run.
     #[inline]
-    pub(crate) fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         matches!(self.stage, Stage::Ready)
     }
 
     /// Whether the next command stays in the input until other clients were served.
     #[inline]
-    pub(crate) fn is_put_off(&self) -> bool {
+    pub fn is_put_off(&self) -> bool {
         matches!(self.stage, Stage::PutOff)
     }
 
     /// Whether the next command is still in the input.
     #[inline]
-    pub(crate) fn is_between_commands(&self) -> bool {
+    pub fn is_between_commands(&self) -> bool {
         matches!(self.stage, Stage::Ready | Stage::PutOff)
     }
 
     /// Whether the command runs elsewhere.
-    pub(crate) fn is_away(&self) -> bool {
+    pub fn is_away(&self) -> bool {
         matches!(self.stage, Stage::Away)
     }
 
     /// Whether the command waits for something that may never come: its client's hang-up ends that.
-    pub(crate) fn is_waiting(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         matches!(self.stage, Stage::Blocked(_) | Stage::Postponed(_))
     }
 
     /// Bytes of arguments that are kept for a command that waits.
-    pub(crate) fn argument_bytes(&self) -> usize {
+    pub fn argument_bytes(&self) -> usize {
         match &self.stage {
             Stage::Queued(retry) | Stage::HeldBack(retry) => retry.args.memory_bytes(),
             Stage::Blocked(wait) => wait.blocked.waiter.wait.args.memory_bytes(),
@@ -324,7 +334,7 @@ impl Stage {
 
 impl Part {
     /// The lines of all parts by their numbers.
-    pub(crate) fn sorted_lines(parts: Vec<Part>) -> Vec<(u64, Vec<u8>)> {
+    pub fn sorted_lines(parts: Vec<Part>) -> Vec<(u64, Vec<u8>)> {
         let mut lines: Vec<(u64, Vec<u8>)> = parts
             .into_iter()
             .flat_map(|part| match part {
@@ -337,7 +347,7 @@ impl Part {
     }
 
     /// The sum of all counts.
-    pub(crate) fn total(parts: &[Part]) -> u64 {
+    pub fn total(parts: &[Part]) -> u64 {
         parts.iter().map(|part| if let Part::Count(count) = part { *count } else { 0 }).sum()
     }
 }

@@ -11,6 +11,8 @@
 //!
 //! Not here: whether an option does what it says (transcripts), and what redis-server makes of the same lists (`blackbox`).
 
+#![expect(clippy::disallowed_methods, reason = "this test reads the sources of the commands")]
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

@@ -399,14 +399,13 @@ fn the_newer_of_the_two_counts() {
     assert!(matches!(source(Wanted::Ask), Ok(Source::Nothing)));
     assert!(
         source(Wanted::Yes)
-            .err()
-            .expect("it is elsewhere")
+            .expect_err("it is elsewhere")
             .to_string()
             .contains("there is no append-only file")
     );
     let there = world.imported(&commands_of(&["SET a 1"]));
     assert!(
-        source(Wanted::Ask).err().expect("nobody decided").to_string().contains("--import-aof yes loads it")
+        source(Wanted::Ask).expect_err("nobody decided").to_string().contains("--import-aof yes loads it")
     );
     assert!(matches!(source(Wanted::No), Ok(Source::Nothing)));
     let choice = world.choose(Wanted::Yes).expect("it was decided");
@@ -423,7 +422,7 @@ fn the_newer_of_the_two_counts() {
     }
     world.write("appendonly.aof", &commands_of(&["SET a 1", "SET b 1"]));
     for wanted in [Wanted::Ask, Wanted::Yes, Wanted::No] {
-        let error = source(wanted).err().expect("both have something new").to_string();
+        let error = source(wanted).expect_err("both have something new").to_string();
         assert!(error.contains("may each have something"), "{error}");
     }
 }

@@ -29,6 +29,7 @@ mod progress;
 mod scribe;
 mod snapshots;
 mod superseded;
+mod tuning;
 mod writer;
 
 pub use error::Error;
@@ -40,4 +41,5 @@ pub use progress::{Figures, Progress};
 pub use scribe::{Saving, Scribe, Usage};
 pub use snapshots::{Content, Saved, Settings, Snapshots};
 pub use superseded::{STATE_AUX, superseded_before};
+pub use tuning::Tuning;
 pub use writer::{Tell, Writer, WriterStep};

@@ -23,18 +23,10 @@ use keyspace::{Lfu, Marks, RecordRef, StrRef, Taken, UnixMs, ValueRef, Witness};
 use rdb::{Encoder, Style, ValueType};
 
 use crate::output::Form;
+use crate::tuning::Tuning;
 
-/// Where tests are to come here, less is much.
-const IS_SMALL: bool = cfg!(debug_assertions);
-/// A chunk leaves when it has so many bytes; each scribe has one that does not.
-const CHUNK_BYTES: usize = if IS_SMALL { 1024 } else { 32 * 1024 };
-/// What may wait to be written, for each thread. Records that change in spite of it, and a last one, come on top.
-const WAITING_BYTES_PER_THREAD: usize = if IS_SMALL { 4 * 1024 } else { 1024 * 1024 };
-/// Values of more elements or bytes are taken in parts.
-const WHOLE_LEN_MAX: usize = if IS_SMALL { 12 } else { 512 };
+/// Values of more bytes are taken in parts.
 const WHOLE_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of a part; about 20 us, some more where strings can be compressed.
-const PART_BYTES: u64 = if IS_SMALL { 64 } else { 16 * 1024 };
 /// Large values that are under way at the same time. Lane 0 is for all others.
 pub(crate) const LANES: u8 = 16;
 
@@ -116,6 +108,7 @@ pub struct Saving {
     pub keys_done: AtomicU64,
     pub(crate) form: Form,
     usage: Usage,
+    tuning: Tuning,
     waiting_bytes_max: usize,
     waiting_bytes: AtomicUsize,
     /// The most that ever waited.
@@ -137,6 +130,7 @@ impl Saving {
         started_ms: u64,
         (changes, key_count): (u64, u64),
         (form, usage): (Form, Usage),
+        tuning: Tuning,
         thread_count: usize,
     ) -> Saving {
         Saving {
@@ -147,7 +141,8 @@ impl Saving {
             keys_done: AtomicU64::new(0),
             form,
             usage,
-            waiting_bytes_max: WAITING_BYTES_PER_THREAD * thread_count,
+            tuning,
+            waiting_bytes_max: tuning.waiting_bytes_per_thread * thread_count,
             waiting_bytes: AtomicUsize::new(0),
             peak_bytes: AtomicUsize::new(0),
             failure: Mutex::new(None),
@@ -295,7 +290,7 @@ impl Scribe {
     fn take_whole(&mut self, record: RecordRef<'_>) {
         let (db, usage, is_first) = (self.db, self.saving.usage, self.chunk.is_empty());
         if is_first {
-            self.chunk.reserve_exact(CHUNK_BYTES);
+            self.chunk.reserve_exact(self.saving.tuning.chunk_bytes);
         }
         let text = match record.value() {
             ValueRef::Str(StrRef::Shared(text)) if text.len() > WHOLE_BYTES_MAX => Some(text),
@@ -314,14 +309,15 @@ impl Scribe {
             let (head, text) = (std::mem::take(&mut self.chunk), Arc::clone(text));
             self.saving.send(Chunk::Text { file: self.file, head, text });
             self.flush();
-        } else if self.chunk.len() >= CHUNK_BYTES {
+        } else if self.chunk.len() >= self.saving.tuning.chunk_bytes {
             self.flush();
         }
     }
 
     /// Takes the next part of a record, or, `at_once`, the rest of it.
     fn take_part(&mut self, record: RecordRef<'_>, at_once: bool, is_first: bool) -> Taken {
-        let (db, usage, until) = (self.db, self.saving.usage, if at_once { u64::MAX } else { PART_BYTES });
+        let (db, usage) = (self.db, self.saving.usage);
+        let until = if at_once { u64::MAX } else { self.saving.tuning.part_bytes };
         let Some(Amid { value, lane, .. }) = &mut self.amid else { unreachable!("it has begun") };
         let mut bytes = Vec::new();
         let is_done = encode(self.saving.form.style, &mut bytes, |encoder| {
@@ -378,7 +374,7 @@ impl Witness for Scribe {
         let value = record.value();
         !matches!(value, ValueRef::Str(_))
             && !self.saving.has_failed()
-            && (value.len() > WHOLE_LEN_MAX || record.memory_bytes() > WHOLE_BYTES_MAX)
+            && (value.len() > self.saving.tuning.whole_len_max || record.memory_bytes() > WHOLE_BYTES_MAX)
     }
 
     fn end(mut self: Box<Self>) {

@@ -17,6 +17,7 @@ use crate::output::{Form, Output};
 use crate::progress::Progress;
 use crate::scribe::{Chunk, Saving, Usage, write_record};
 use crate::superseded;
+use crate::tuning::Tuning;
 use crate::writer::{Tell, Writer};
 
 /// How long a save waits for the room of one that it overtakes.
@@ -115,6 +116,7 @@ pub struct Snapshots {
     writer: Mutex<Option<JoinHandle<()>>>,
     /// Writers do not get threads, but are taken by the simulation, which lets them run.
     is_simulated: bool,
+    tuning: Tuning,
     simulated_writer: Mutex<Option<Writer>>,
     /// The state of the append-only file that snapshots supersede.
     superseded_aof: Mutex<Option<String>>,
@@ -134,7 +136,7 @@ pub struct Snapshots {
 
 impl Snapshots {
     /// None so far.
-    pub fn new(clock: Clock, is_simulated: bool) -> Snapshots {
+    pub fn new(clock: Clock, is_simulated: bool, tuning: Tuning) -> Snapshots {
         Snapshots {
             last_save_seconds: AtomicU64::new(clock.now_ms() / 1000),
             clock,
@@ -150,6 +152,7 @@ impl Snapshots {
             is_cutting: AtomicBool::new(false),
             writer: Mutex::default(),
             is_simulated,
+            tuning,
             simulated_writer: Mutex::default(),
             superseded_aof: Mutex::default(),
             renaming: Mutex::default(),
@@ -230,7 +233,8 @@ impl Snapshots {
         let (to_writer, chunks) = channel();
         let counts = (changes, content.key_count());
         let threads = content.thread_count.into();
-        let saving = Arc::new(Saving::new(to_writer, now_ms, counts, (form, content.usage), threads));
+        let saving =
+            Arc::new(Saving::new(to_writer, now_ms, counts, (form, content.usage), self.tuning, threads));
         let writer = Writer::new(self, settings, (Arc::clone(&saving), chunks), head, tell);
         Ok((saving, writer))
     }

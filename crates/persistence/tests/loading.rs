@@ -10,7 +10,7 @@ use ds::hashing::Seed;
 use keyspace::{Config, Db};
 use persistence::{
     Choice, Content, Error, Extras, Files, Import, Load, Loaded, Names, Progress, Role, STATE_AUX, Settings,
-    Snapshots, Source, Usage, Wanted, Wish,
+    Snapshots, Source, Tuning, Usage, Wanted, Wish,
 };
 use proactor::{Clock, Disk, Open, SimConfig, SimDisk, SimNet};
 use rdb::{Encoder, Style};
@@ -132,6 +132,7 @@ impl World {
             progress: &self.progress,
             is_stopped: &self.is_stopped,
             thread_count,
+            tuning: Tuning::SMALL,
         }
     }
 
@@ -195,7 +196,7 @@ impl World {
         has_own_format: bool,
         about: &dyn Fn(&mut Encoder<Vec<u8>>),
     ) -> Snapshots {
-        let snapshots = Snapshots::new(self.clock.clone(), true);
+        let snapshots = Snapshots::new(self.clock.clone(), true, Tuning::SMALL);
         let settings = Settings {
             names: self.names.clone(),
             style: STYLE,

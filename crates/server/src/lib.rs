@@ -22,6 +22,7 @@ mod snapshot;
 mod start;
 mod subscribers;
 mod thread;
+mod tuning;
 mod users;
 mod version;
 

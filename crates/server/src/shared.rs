@@ -25,6 +25,7 @@ use crate::clients::cross_protocol::AttackLog;
 use crate::clients::listeners::Listeners;
 use crate::message::Message;
 use crate::reports::observe_settings;
+use crate::tuning::Tuning;
 
 /// A thread as the others see it.
 pub(crate) struct Remote {
@@ -80,12 +81,13 @@ const SIMULATED: &str = "simulated";
 pub(crate) struct Machine {
     pub(crate) clock: Clock,
     pub(crate) disk: Disk,
+    pub(crate) tuning: Tuning,
 }
 
 impl Machine {
     /// The one that this process runs on.
     pub(crate) fn real() -> Machine {
-        Machine { clock: Clock::real(), disk: Disk::real() }
+        Machine { clock: Clock::real(), disk: Disk::real(), tuning: Tuning::BUILT }
     }
 }
 
@@ -175,7 +177,11 @@ impl Shared {
             shutdown: Shutdown::new(usize::from(thread_count)),
             observed,
             attack_log: AttackLog::default(),
-            snapshots: Snapshots::new(machine.clock.clone(), driver_name == SIMULATED),
+            snapshots: Snapshots::new(
+                machine.clock.clone(),
+                driver_name == SIMULATED,
+                machine.tuning.persistence,
+            ),
             machine,
             flush_at: AtomicI64::new(i64::MAX),
             migrations: Migrations::default(),

@@ -15,6 +15,7 @@ use settings::{Found, Settings, TABLE};
 use crate::shared::{Lease, Machine, Shared};
 use crate::start::rename;
 use crate::thread::Thread;
+use crate::tuning::Tuning;
 use crate::users::default_users;
 
 /// What the threads of a simulated server share, to be looked at between their turns.
@@ -53,7 +54,8 @@ pub fn simulate(
     address: &str,
 ) -> (SimulatedServer, Vec<SimulatedThread>) {
     let (settings, found) = settings(args);
-    let machine = Machine { clock: net.clock(), disk: disk.disk() };
+    let tuning = Tuning::drawn(&mut net.entropy());
+    let machine = Machine { clock: net.clock(), disk: disk.disk(), tuning };
     let choice = crate::snapshot::choose(&settings, &machine.disk).unwrap_or_else(|error| panic!("{error}"));
     let config = settings.driver_config();
     let mut drivers: Vec<_> = (0..ThreadCount::of(&settings).count).map(|_| net.driver(&config)).collect();

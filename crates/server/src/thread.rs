@@ -146,8 +146,9 @@ impl ThreadHost {
     /// Frees a slice of what left the keyspace; false if there is nothing left.
     pub(crate) fn free_slice(&mut self) -> bool {
         let stats = self.accounting.stats();
+        let records_max = self.shared.machine.tuning.slice_records_max;
         let (snapshot, clock) = (&self.snapshot, self.driver.clock());
-        self.garbage.free_slice(|| snapshot.slice(clock), stats)
+        self.garbage.free_slice(|| snapshot.slice(clock, records_max), stats)
     }
 
     /// Sends a message to a thread; to itself without a detour.

@@ -27,6 +27,7 @@ use crate::error::Error;
 use crate::names::Names;
 use crate::progress::Progress;
 use crate::superseded::STATE_AUX;
+use crate::tuning::Tuning;
 
 pub(crate) use target::{Counted, Target};
 
@@ -51,6 +52,8 @@ pub struct Load<'a> {
     pub is_stopped: &'a AtomicBool,
     /// So many threads read together with the one that calls; with 0 it reads alone.
     pub thread_count: usize,
+    /// How much is read at a time.
+    pub tuning: Tuning,
 }
 
 /// What becomes of things that stand in a file beside keys. The thread that began the load calls it.

@@ -18,13 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rdb::{Checksum, Family, FileReader, Item, Why};
 
 use super::{Counted, Others, Target, on_heap_to_serve};
+use crate::tuning::Tuning;
 
-/// Where tests are to come here, less is much.
-const IS_SMALL: bool = cfg!(debug_assertions);
-/// A piece has at least so many bytes, but for the last one.
-const PIECE_BYTES_MIN: usize = if IS_SMALL { 256 } else { 256 * 1024 };
-/// One that has so many is handed over before it is complete.
-const PIECE_BYTES_MAX: usize = if IS_SMALL { 4 * 1024 } else { 1024 * 1024 };
 /// Pieces that wait for loaders, for each of them; and parts of one that wait for its loader.
 const WAITING_MAX: usize = 2;
 
@@ -62,6 +57,7 @@ impl Read for Piece {
 /// Reads a file for whoever looks where its items end, and keeps what it reads for the loaders.
 struct Cutter<'a> {
     file: Counted<'a>,
+    tuning: Tuning,
     /// None at the end, which lets the loaders end.
     pieces: Option<SyncSender<Piece>>,
     /// All that is being read belongs to one value.
@@ -78,7 +74,7 @@ struct Cutter<'a> {
 impl Read for Cutter<'_> {
     /// What was read before was looked at.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.is_amid_value && self.bytes.len() >= PIECE_BYTES_MAX {
+        if self.is_amid_value && self.bytes.len() >= self.tuning.piece_bytes_max {
             self.hand_over(self.bytes.len(), true)?;
         }
         let count = self.file.read(into)?;
@@ -92,7 +88,7 @@ impl Cutter<'_> {
     fn note_end(&mut self, offset: u64, db: usize, is_last: bool) -> io::Result<()> {
         assert!(offset >= self.offset, "items end in the order in which they begin");
         let count = (offset - self.offset) as usize;
-        if count >= PIECE_BYTES_MIN || self.rest.is_some() || is_last {
+        if count >= self.tuning.piece_bytes_min || self.rest.is_some() || is_last {
             self.hand_over(count, false)?;
             self.db = db;
         }
@@ -172,6 +168,7 @@ impl Others<'_, '_> {
         let (received, has_failed) = (Arc::new(Mutex::new(received)), AtomicBool::new(false));
         let cutter = Cutter {
             file,
+            tuning: self.target.load.tuning,
             pieces: Some(pieces),
             is_amid_value: false,
             bytes: Vec::new(),

@@ -20,8 +20,6 @@ use crate::thread::{Thread, ThreadHost};
 pub(crate) const ROUNDS_PER_TURN: usize = 256;
 /// Requests of a window.
 const WINDOW_MAX: usize = 8;
-/// Keys in a shard, from which on their records are rarely found in a cache near by. Fewer where tests are to come here.
-const KEYS_MIN: usize = if cfg!(debug_assertions) { 1 } else { 512 };
 
 /// Whether a connection's input is read ahead.
 #[derive(Clone, Copy)]
@@ -191,7 +189,7 @@ impl Thread {
         let db = self.host.session().client.db;
         let [id] = *self.tx.hold.entered() else { return false };
         self.host.shared.entry_mode == EntryMode::Roam
-            && self.tx.hold.shard(id).dbs[db as usize].len() >= KEYS_MIN
+            && self.tx.hold.shard(id).dbs[db as usize].len() >= self.host.shared.machine.tuning.keys_min
             && self.runs_plainly()
     }
 

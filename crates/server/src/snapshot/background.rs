@@ -25,8 +25,6 @@ use crate::thread::{Thread, ThreadHost};
 
 /// A slice of work, during which a shard is held.
 const SLICE_NS: u64 = 50_000;
-/// Records of a slice. Fewer where tests are to come between.
-const SLICE_RECORDS_MAX: usize = if cfg!(debug_assertions) { 6 } else { 1000 };
 /// In a simulation threads come to the snapshot only in one of so many turns.
 const SIMULATED_TURNS: u64 = 8;
 
@@ -57,10 +55,10 @@ impl Share {
     }
 
     /// What says whether a slice that begins now may go on.
-    pub(crate) fn slice(&self, clock: &Clock) -> impl FnMut() -> bool + use<> {
+    pub(crate) fn slice(&self, clock: &Clock, records_max: usize) -> impl FnMut() -> bool + use<> {
         let (clock, saving) = (clock.clone(), self.saving.clone());
         let end_ns = clock.monotonic_ns() + SLICE_NS;
-        let mut left = SLICE_RECORDS_MAX;
+        let mut left = records_max;
         move || {
             left = left.saturating_sub(1);
             let is_full = saving.as_ref().is_some_and(|saving| saving.is_full());
@@ -161,7 +159,8 @@ impl Thread {
             self.try_again(conn);
         }
         let share = &mut self.host.snapshot;
-        let mut has_time = share.slice(self.host.driver.clock());
+        let mut has_time =
+            share.slice(self.host.driver.clock(), self.host.shared.machine.tuning.slice_records_max);
         for _ in 0..share.shards.len() {
             let Some(id) = self.host.snapshot.shards.pop_front() else { return };
             let mut is_done = false;
@@ -239,7 +238,10 @@ impl Thread {
                 continue;
             }
             if db.holds_back(hash, key) {
-                let mut has_time = self.host.snapshot.slice(self.host.driver.clock());
+                let mut has_time = self
+                    .host
+                    .snapshot
+                    .slice(self.host.driver.clock(), self.host.shared.machine.tuning.slice_records_max);
                 while has_time() && !db.continue_cut(&mut has_time) {}
                 must_wait |= db.holds_back(hash, key);
             }

@@ -129,6 +129,7 @@ impl Shared {
             progress: &self.snapshots.progress,
             is_stopped: &self.stopping,
             thread_count,
+            tuning: self.machine.tuning.persistence,
         }
     }
 

@@ -1,0 +1,43 @@
+//! Sizes that nobody sees from outside, but that decide which code runs.
+
+use proactor::Entropy;
+
+/// How much is done at a time. Where tests are to come between, less is much: so it is small in builds for tests, and in a simulation
+/// each size is drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tuning {
+    pub(crate) persistence: persistence::Tuning,
+    /// Records of a slice of work for a snapshot.
+    pub(crate) slice_records_max: usize,
+    /// Keys in a shard, from which on their records are rarely found in a cache near by.
+    pub(crate) keys_min: usize,
+}
+
+impl Tuning {
+    const LARGE: Tuning =
+        Tuning { persistence: persistence::Tuning::LARGE, slice_records_max: 1000, keys_min: 512 };
+    const SMALL: Tuning =
+        Tuning { persistence: persistence::Tuning::SMALL, slice_records_max: 6, keys_min: 1 };
+    /// That of this build.
+    pub(crate) const BUILT: Tuning = if cfg!(debug_assertions) { Tuning::SMALL } else { Tuning::LARGE };
+
+    /// For a simulation: each is small more often than not, else large.
+    pub(crate) fn drawn(entropy: &mut Entropy) -> Tuning {
+        let (small, large) = (Tuning::SMALL, Tuning::LARGE);
+        let mut from = |small: usize, large: usize| if entropy.below(3) < 2 { small } else { large };
+        let (few, many) = (small.persistence, large.persistence);
+        let piece = from(0, 1);
+        Tuning {
+            persistence: persistence::Tuning {
+                chunk_bytes: from(few.chunk_bytes, many.chunk_bytes),
+                waiting_bytes_per_thread: from(few.waiting_bytes_per_thread, many.waiting_bytes_per_thread),
+                whole_len_max: from(few.whole_len_max, many.whole_len_max),
+                part_bytes: from(few.part_bytes as usize, many.part_bytes as usize) as u64,
+                piece_bytes_min: [few.piece_bytes_min, many.piece_bytes_min][piece],
+                piece_bytes_max: [few.piece_bytes_max, many.piece_bytes_max][piece],
+            },
+            slice_records_max: from(small.slice_records_max, large.slice_records_max),
+            keys_min: from(small.keys_min, large.keys_min),
+        }
+    }
+}

@@ -19,10 +19,12 @@
 
 mod record;
 mod recorder;
+mod slice;
 mod stream;
 mod tape;
 
 pub use record::{Effect, Effects, Record, Unit, Units};
 pub use recorder::{Recorder, Sink};
+pub use slice::Slice;
 pub use stream::Stream;
 pub use tape::Tape;

@@ -43,7 +43,10 @@ pub use clock::Clock;
 pub use codec::{Codec, HANDSHAKE_BYTES_MAX, Heard, PLAIN_BYTES_MAX};
 pub use config::{Config, IoChoice};
 pub use connection::{Io, Usage};
-pub use disk::{Disk, DiskFaults, DiskFile, DiskReader, DiskWriter, Fault, FileInfo, Open, SimDisk};
+pub use disk::{
+    DIRECT_BYTES, Disk, DiskFaults, DiskFile, DiskLock, DiskReader, DiskWriter, Fault, FileInfo, Open,
+    SimDisk,
+};
 pub use driver::Driver;
 pub use entropy::Entropy;
 pub use epoll::EpollDriver;

@@ -35,6 +35,9 @@ pub use sim::{DiskFaults, Fault, SimDisk};
 /// Zeros that are written at once when a file is written before it is used.
 const PRE_WRITE_BYTES: usize = 1 << 20;
 
+/// What memory, offset and length of a write past the system's cache are multiples of.
+pub const DIRECT_BYTES: usize = 4096;
+
 /// Where files are; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Disk(Source);
@@ -54,6 +57,9 @@ pub enum Open {
     Write,
     /// The same, but without what it held.
     Empty,
+    /// Like `Write`, but what is written goes past the system's cache if the file system can do that. Memory, offset and
+    /// length of a write have to be multiples of [`DIRECT_BYTES`].
+    Direct,
 }
 
 /// What is known of a file beside its bytes.
@@ -72,6 +78,18 @@ pub struct FileInfo {
 pub struct DiskFile {
     file: File,
     has_failed: AtomicBool,
+}
+
+/// A file that nobody else can lock while this is there, in this process or another.
+#[derive(Debug)]
+pub struct DiskLock {
+    _held: Held,
+}
+
+#[derive(Debug)]
+enum Held {
+    Real { _file: std::fs::File },
+    Simulated { _lock: sim::SimLock },
 }
 
 #[derive(Debug)]
@@ -121,6 +139,24 @@ impl Disk {
             Source::Real => real::sync_directory(path),
             Source::Simulated(disk) => disk.sync_directory(path),
         }
+    }
+
+    /// Makes a directory, durably, if it is not there. (A simulated disk has all directories.)
+    pub fn create_directory(&self, path: &Path) -> io::Result<()> {
+        match &self.0 {
+            Source::Real => real::create_directory(path),
+            Source::Simulated(_) => Ok(()),
+        }
+    }
+
+    /// Locks the file at `path`, which is created if it is not there, for as long as the lock and its process live. Fails with
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if somebody has locked it.
+    pub fn lock(&self, path: &Path) -> io::Result<DiskLock> {
+        let held = match &self.0 {
+            Source::Real => Held::Real { _file: real::lock(path)? },
+            Source::Simulated(disk) => Held::Simulated { _lock: disk.lock(path)? },
+        };
+        Ok(DiskLock { _held: held })
     }
 
     /// The names of everything in a directory, in no order.

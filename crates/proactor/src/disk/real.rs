@@ -3,23 +3,60 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, IoSlice};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustix::io::ReadWriteFlags;
+use rustix::fs::OFlags;
+use rustix::io::{Errno, ReadWriteFlags};
 
-use super::{FileInfo, Open};
+use super::{FileInfo, Open, directory_of};
 use crate::sys;
 
 pub(super) fn open(path: &Path, how: Open) -> io::Result<File> {
     let writes = how != Open::Read;
+    let mut options = File::options();
     // What was there stays unless it is asked to go.
-    File::options().read(true).write(writes).create(writes).truncate(how == Open::Empty).open(path)
+    options.read(true).write(writes).create(writes).truncate(how == Open::Empty);
+    if how == Open::Direct {
+        match options.clone().custom_flags(libc::O_DIRECT).open(path) {
+            // A file system that has nothing but its cache, such as tmpfs.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            opened => return opened,
+        }
+    }
+    options.open(path)
+}
+
+pub(super) fn create_directory(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Ok(()) => sync_directory(directory_of(path)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn lock(path: &Path) -> io::Result<File> {
+    let file = open(path, Open::Write)?;
+    file.try_lock()?;
+    Ok(file)
 }
 
 /// Writes at `offset` and waits until these bytes are durable. (With two calls, a write and a sync, somebody else's bytes
 /// would have to be waited for as well.)
 pub(super) fn write_durably_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-    Ok(rustix::io::pwritev2(file, &[IoSlice::new(bytes)], offset, ReadWriteFlags::DSYNC)?)
+    let write = || rustix::io::pwritev2(file, &[IoSlice::new(bytes)], offset, ReadWriteFlags::DSYNC);
+    match write() {
+        // The file was opened to be written past the cache, and the file system takes that back: nothing was written.
+        Err(Errno::INVAL) if goes_past_the_cache(file)? => {
+            rustix::fs::fcntl_setfl(file, rustix::fs::fcntl_getfl(file)? - OFlags::DIRECT)?;
+            Ok(write()?)
+        }
+        written => Ok(written?),
+    }
+}
+
+fn goes_past_the_cache(file: &File) -> io::Result<bool> {
+    Ok(rustix::fs::fcntl_getfl(file)?.contains(OFlags::DIRECT))
 }
 
 pub(super) fn sync_directory(path: &Path) -> io::Result<()> {

@@ -8,22 +8,22 @@
 //! * ENOSPC when files take more than there is room for, or by the plan; a write takes as much as fits.
 //! * short writes; and operations that take their time on the simulation's clock before they have any effect.
 //!
-//! Before an operation whoever runs the threads may let others run ([`SimDisk::on_operation`]); without that,
-//! one that takes its time moves the clock.
+//! Before an operation, and within a durable write, whoever runs the threads may let others run ([`SimDisk::on_operation`]);
+//! without that, one that takes its time moves the clock.
 //!
 //! Not here: directories that have to be made, links, permissions, and errors of reading.
 
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::names::Names;
 use super::sectors::{Sectors, index};
-use super::{Disk, FileInfo, Open, directory_of};
+use super::{DIRECT_BYTES, Disk, FileInfo, Open, directory_of};
 use crate::Entropy;
 
 /// What may go wrong.
@@ -96,6 +96,8 @@ struct State {
     life: u64,
     names: Names,
     files: Vec<Sectors>,
+    /// What is locked, and in which life.
+    locked: Vec<(PathBuf, u64)>,
     on_operation: Option<OnOperation>,
 }
 
@@ -155,6 +157,7 @@ impl SimDisk {
             life: 0,
             names: Names::default(),
             files: Vec::new(),
+            locked: Vec::new(),
             on_operation: None,
         })))
     }
@@ -214,6 +217,18 @@ impl SimDisk {
             }
         }
         state.life += 1;
+        state.locked.clear();
+    }
+
+    pub(super) fn lock(&self, path: &Path) -> io::Result<SimLock> {
+        self.open(path, Open::Write)?;
+        let mut state = self.state();
+        if state.locked.iter().any(|(locked, _)| locked == path) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let locked = (path.to_owned(), state.life);
+        state.locked.push(locked.clone());
+        Ok(SimLock { disk: self.clone(), locked })
     }
 
     /// Lets an operation begin; what goes wrong with it. It fails if the power does meanwhile.
@@ -231,11 +246,19 @@ impl SimDisk {
         if self.state().life == life { Ok(fault) } else { Err(closed()) }
     }
 
+    /// A durable write is on its way: the power may fail when it was written and is not durable.
+    fn pass(&self) {
+        let act = self.state().on_operation.clone();
+        if let Some(act) = act {
+            act(None);
+        }
+    }
+
     pub(super) fn open(&self, path: &Path, how: Open) -> io::Result<SimFile> {
         let number = self.state().names.get(path);
         let number = match (number, how) {
             (None, Open::Read) => return Err(io::ErrorKind::NotFound.into()),
-            (Some(number), Open::Read | Open::Write) => number,
+            (Some(number), Open::Read | Open::Write | Open::Direct) => number,
             (Some(number), Open::Empty) => {
                 self.begin(Operation::Name { creates: false })?;
                 self.state().files[number].clear();
@@ -252,7 +275,7 @@ impl SimDisk {
                 number
             }
         };
-        Ok(SimFile { disk: self.clone(), life: self.state().life, number })
+        Ok(SimFile { disk: self.clone(), life: self.state().life, number, is_direct: how == Open::Direct })
     }
 
     /// The number of the file at `path`.
@@ -345,12 +368,27 @@ impl State {
     }
 }
 
+/// See [`Disk::lock`].
+#[derive(Debug)]
+pub(super) struct SimLock {
+    disk: SimDisk,
+    locked: (PathBuf, u64),
+}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        self.disk.state().locked.retain(|locked| *locked != self.locked);
+    }
+}
+
 /// An open file on a simulated disk.
 #[derive(Debug)]
 pub(super) struct SimFile {
     disk: SimDisk,
     life: u64,
     number: usize,
+    /// Whether it is written past the cache.
+    is_direct: bool,
 }
 
 impl SimFile {
@@ -377,6 +415,11 @@ impl SimFile {
     }
 
     fn write(&self, offset: u64, bytes: &[u8], operation: Operation) -> io::Result<usize> {
+        let is_aligned = |number: usize| number.is_multiple_of(DIRECT_BYTES);
+        let aligned = [bytes.as_ptr().addr(), bytes.len(), index(offset)?];
+        if self.is_direct && !aligned.into_iter().all(is_aligned) {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
         let fault = self.disk.begin(operation)?;
         let mut state = self.state()?;
         let offset = index(offset)?;
@@ -389,18 +432,25 @@ impl SimFile {
             }
             _ => {}
         }
+        if self.is_direct && count < bytes.len() {
+            let at_least = if fault == Some(Fault::ShortWrite) { DIRECT_BYTES } else { 0 };
+            count = (count - count % DIRECT_BYTES).max(at_least);
+        }
         if count == 0 && !bytes.is_empty() {
             return Err(no_room());
         }
         let State { files, entropy, .. } = &mut *state;
         files[self.number].write(offset, &bytes[..count], entropy);
-        match (operation, fault) {
-            (Operation::DurableWrite, Some(Fault::SyncError)) => {
+        if operation == Operation::DurableWrite {
+            drop(state);
+            self.disk.pass();
+            let mut state = self.state()?;
+            let State { files, entropy, .. } = &mut *state;
+            if fault == Some(Fault::SyncError) {
                 files[self.number].fail_to_sync(entropy);
                 return Err(broken());
             }
-            (Operation::DurableWrite, _) => files[self.number].sync_part(offset, count),
-            _ => {}
+            files[self.number].sync_part(offset, count);
         }
         Ok(count)
     }

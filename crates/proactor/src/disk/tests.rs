@@ -389,3 +389,69 @@ fn a_seed_decides_what_a_crash_leaves() {
     let look = || after_crash(|_, disk| drop(write(disk, "a", &[3; 3_000])), |disk| held(disk, "a"));
     assert_eq!(look(), look());
 }
+
+#[test]
+fn both_disks_write_past_the_cache() {
+    let folder = std::env::temp_dir().join(format!("darter-direct-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for (disk, folder) in [(Disk::real(), &*folder), (SimDisk::new(1).disk(), Path::new("data"))] {
+        let path = folder.join("a");
+        disk.open(&path, Open::Write).unwrap().pre_write(4 * DIRECT_BYTES as u64).unwrap();
+        let file = disk.open(&path, Open::Direct).unwrap();
+        let buffer = vec![7; 3 * DIRECT_BYTES];
+        let start = buffer.as_ptr().align_offset(DIRECT_BYTES);
+        file.write_durably_at(DIRECT_BYTES as u64, &buffer[start..][..DIRECT_BYTES]).unwrap();
+        let mut expected = vec![0; 4 * DIRECT_BYTES];
+        expected[DIRECT_BYTES..2 * DIRECT_BYTES].fill(7);
+        assert_eq!(disk.read(&path).unwrap(), expected);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_file_is_locked_once() {
+    let folder = std::env::temp_dir().join(format!("darter-lock-{}", std::process::id()));
+    let sim = SimDisk::new(1);
+    for (disk, folder) in [(Disk::real(), &*folder), (sim.disk(), Path::new("data"))] {
+        disk.create_directory(folder).unwrap();
+        disk.create_directory(folder).unwrap();
+        let (a, b) = (folder.join("a"), folder.join("b"));
+        let lock = disk.lock(&a).unwrap();
+        assert_eq!(disk.lock(&a).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(disk.lock(&b).unwrap());
+        drop(lock);
+        drop(disk.lock(&a).unwrap());
+    }
+    let (former, locked) = (sim.disk().lock(&path("a")).unwrap(), path("a"));
+    sim.crash();
+    let lock = sim.disk().lock(&locked).unwrap();
+    drop(former);
+    assert!(sim.disk().lock(&locked).is_err(), "what a former life had locked is no concern of this one");
+    drop(lock);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_durable_write_is_torn_if_the_power_fails_meanwhile() {
+    let bytes = vec![9; 2_000];
+    let found: Vec<Vec<u8>> = (1..=SEEDS)
+        .map(|seed| {
+            let sim = SimDisk::new(seed);
+            let file = durable(&sim.disk(), "a", &[1; 2_000]);
+            let (crashing, calls) = (sim.clone(), Mutex::new(0));
+            sim.on_operation(move |_| {
+                let mut calls = calls.lock().unwrap();
+                *calls += 1;
+                if *calls == 2 {
+                    crashing.crash();
+                }
+                false
+            });
+            assert!(file.write_durably_at(0, &bytes).is_err());
+            held(&sim.disk(), "a").unwrap()
+        })
+        .collect();
+    for_some(&found, "all of it", |held| *held == bytes);
+    for_some(&found, "nothing of it", |held| *held == [1; 2_000]);
+    for_some(&found, "some of it", |held| held.contains(&1) && held.contains(&9));
+}

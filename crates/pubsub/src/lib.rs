@@ -5,7 +5,7 @@
 //!   a client       Subscriptions, ClientTracking   what it asked for                     (its session)
 //!   a shard        shard::Subscribers, Tracking    who is told of its channels and keys  (under its baton)
 //!   all threads    Directory                       patterns, events: what has no shard   (a lock; a number while empty)
-//!   a thread       Outbox                          what it still has to tell others      (its own)
+//!   a thread       Broadcasts                      what it still has to tell of prefixes (its own)
 //! ```
 //!
 //! A word each: *subscribers* get what is published on channels, *tracking* is what `CLIENT TRACKING` began (which keys a
@@ -17,11 +17,11 @@
 
 #![forbid(unsafe_code)]
 
+mod broadcasts;
 mod commands;
 mod delivery;
 mod directory;
 mod news;
-mod outbox;
 mod overview;
 mod patterns;
 mod subscriptions;
@@ -32,11 +32,11 @@ mod tracking;
 use command::HostFn;
 use resp::Reply;
 
+pub use crate::broadcasts::{Broadcasts, Keys};
 pub use crate::commands::{ENTRIES, leave_all};
 pub use crate::delivery::{Encodings, deliver_to, split_by_thread, take_for_thread};
 pub use crate::directory::Directory;
 pub use crate::news::{write_broken_redirect, write_news};
-pub use crate::outbox::{Broadcasts, Keys, Outbox, Sleepers};
 pub use crate::subscriptions::Subscriptions;
 pub use crate::tracking::{Caching, ClientTracking, Request, Way};
 

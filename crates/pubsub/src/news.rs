@@ -14,7 +14,7 @@
 
 use resp::{Proto, Reply};
 
-use crate::outbox::Keys;
+use crate::broadcasts::Keys;
 
 /// The channel on which RESP2 clients hear of changes.
 const CHANNEL: &[u8] = b"__redis__:invalidate";

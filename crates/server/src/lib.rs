@@ -10,6 +10,7 @@ mod crash;
 mod error;
 mod help;
 mod life;
+mod mailroom;
 mod memcached;
 mod message;
 mod populate;

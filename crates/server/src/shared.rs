@@ -13,7 +13,7 @@ use keyspace::Config;
 use migrate::Migrations;
 use observe::Observed;
 use persistence::Snapshots;
-use proactor::{Clock, Disk, Inbox, Node, Spares, Waker};
+use proactor::{Clock, Disk, Spares, Waker};
 use process::log;
 use process::shutdown::Shutdown;
 use scripting::Scripts;
@@ -23,53 +23,10 @@ use upkeep::eviction::Exceeded;
 
 use crate::clients::cross_protocol::AttackLog;
 use crate::clients::listeners::Listeners;
+use crate::mailroom::Remote;
 use crate::message::Message;
 use crate::reports::observe_settings;
 use crate::tuning::Tuning;
-
-/// A thread as the others see it.
-pub(crate) struct Remote {
-    inbox: Inbox<Message>,
-    waker: Arc<Waker>,
-}
-
-impl Remote {
-    /// Sends a message; wakes the thread if it sleeps.
-    pub(crate) fn send(&self, message: Message) {
-        self.inbox.send(Node::new(message));
-    }
-
-    /// The same with a node that there is already.
-    pub(crate) fn send_node(&self, node: Box<Node<Message>>) {
-        self.inbox.send(node);
-    }
-
-    /// Leaves a message; true if the thread sleeps, and is to be woken by [`ring`](Self::ring).
-    #[must_use]
-    pub(crate) fn push(&self, message: Message) -> bool {
-        self.inbox.push(Node::new(message))
-    }
-
-    /// Wakes the thread.
-    pub(crate) fn ring(&self) {
-        self.inbox.ring();
-    }
-
-    /// Takes what was sent, oldest first; only the thread itself may.
-    pub(crate) fn take(&self) -> proactor::Mail<Message> {
-        self.inbox.take_all()
-    }
-
-    /// Whether something was sent that it has not taken.
-    pub(crate) fn has_mail(&self) -> bool {
-        !self.inbox.is_empty()
-    }
-
-    /// Whether it sleeps in the kernel: then waking it costs more than doing its work.
-    pub(crate) fn is_asleep(&self) -> bool {
-        self.waker.is_asleep()
-    }
-}
 
 /// Nodes for messages that are kept for any thread, for each that there is.
 const SPARES_PER_THREAD: usize = 64;
@@ -155,8 +112,7 @@ impl Shared {
         let shards = Shards::new(placement, thread_count, settings.databases(), seed);
         let data_config = AtomicPtr::new(Box::into_raw(Box::new(settings.data_config())));
         let observed = Observed::new(wakers.len(), table.len(), observe_settings(&settings));
-        let threads: Box<[Remote]> =
-            wakers.into_iter().map(|waker| Remote { inbox: Inbox::new(waker.clone()), waker }).collect();
+        let threads: Box<[Remote]> = wakers.into_iter().map(Remote::new).collect();
         Box::leak(Box::new(Shared {
             shards,
             entry_mode: settings.entry_mode(),

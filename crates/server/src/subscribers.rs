@@ -21,10 +21,10 @@ impl Door for ThreadHost {
     }
 
     fn deliver_before_reply(&mut self, reply: &mut Reply) {
-        self.fetch_mail();
+        self.mailroom.fetch();
         let session = self.current.as_deref().expect("a command runs for a client");
         let to = (session.client.connection, session.client.proto);
-        for message in &mut self.own_mail {
+        for message in self.mailroom.come_mut() {
             let published = match message {
                 Message::Deliver(published) => std::slice::from_mut(published),
                 Message::Done(_, published) => published,
@@ -38,28 +38,6 @@ impl Door for ThreadHost {
 }
 
 impl ThreadHost {
-    /// Sends a published message to the threads of its receivers.
-    pub(crate) fn send_out(&mut self, published: Published) {
-        self.push_out(published);
-        self.wake_sleepers();
-    }
-
-    /// Wakes those who were sent something.
-    #[inline]
-    pub(crate) fn wake_sleepers(&mut self) {
-        while let Some(thread) = self.outbox.sleepers.pop() {
-            self.shared.threads[usize::from(thread)].ring();
-        }
-    }
-
-    fn push_out(&mut self, published: Published) {
-        pubsub::split_by_thread(published, |thread, published| {
-            if self.shared.threads[usize::from(thread)].push(Message::Deliver(published)) {
-                self.outbox.sleepers.add(thread);
-            }
-        });
-    }
-
     /// The shards of all that the current client subscribed to.
     pub(crate) fn subscribed_needs(&mut self) -> Needs {
         let placement = self.shared.shards.placement();
@@ -71,13 +49,6 @@ impl ThreadHost {
         let channels = session.subscriptions.all_channels();
         Needs::several(channels.map(|(_, channel)| placement.channel(channel)).collect())
     }
-
-    /// All keys of a database are gone.
-    pub(crate) fn tell_of_flush(&self) {
-        if self.shared.directory.tracking_count() > 0 {
-            self.shared.broadcast(|| Message::Flushed);
-        }
-    }
 }
 
 impl Thread {
@@ -86,7 +57,7 @@ impl Thread {
     pub(crate) fn send_published(&mut self) {
         for post in self.tx.posts.extract_if(.., |post| matches!(post, Post::Published(_))) {
             if let Post::Published(published) = post {
-                self.host.push_out(published);
+                self.host.mailroom.publish(published);
             }
         }
     }
@@ -94,7 +65,7 @@ impl Thread {
     /// Sends the events of the running transaction to those who subscribed, while the changed keys are still held.
     pub(crate) fn send_events(&mut self) {
         let shared = self.host.shared;
-        shared.directory.send_events(&mut self.tx.posts, |published| self.host.push_out(published));
+        shared.directory.send_events(&mut self.tx.posts, |published| self.host.mailroom.publish(published));
     }
 
     /// Writes a message to its subscribers on this thread.
@@ -162,11 +133,11 @@ impl Thread {
     /// Sends what this turn has to tell those who track prefixes.
     #[inline]
     pub(crate) fn send_broadcasts(&mut self) {
-        while let Some((thread, connection, keys)) = self.host.outbox.broadcasts.pop_first() {
+        while let Some((thread, connection, keys)) = self.host.broadcasts.pop_first() {
             if thread == self.host.id {
                 self.tell_tracker(ConnId::from_bits(connection), Some(&keys));
             } else {
-                self.host.send(thread, Message::Changed(connection, keys));
+                self.host.mailroom.send(thread, Message::Changed(connection, keys));
             }
         }
     }
@@ -182,10 +153,10 @@ impl Thread {
                 self.tell_of(ConnId::from_bits(target.connection), keys);
             }
             (Way::To(target), Some(keys)) => {
-                self.host.send(target.thread, Message::ChangedFor(target.connection, keys.clone()));
+                self.host.mailroom.send(target.thread, Message::ChangedFor(target.connection, keys.clone()));
             }
             (Way::To(target), None) => {
-                self.host.send(target.thread, Message::FlushedFor(target.connection));
+                self.host.mailroom.send(target.thread, Message::FlushedFor(target.connection));
             }
             (Way::Broken(redirect), _) if session.client.proto == Proto::Resp3 => {
                 self.push_to(conn, |reply| pubsub::write_broken_redirect(reply, redirect));

@@ -27,7 +27,7 @@ use crate::clients::connections::Connections;
 use crate::clients::dealing::Dealer;
 use crate::clients::watchlist::Watchlist;
 use crate::commands::own::Functions;
-use crate::life::stock::Stock;
+use crate::mailroom::Mailroom;
 use crate::message::Message;
 use crate::shared::Shared;
 use upkeep::eviction::Eviction;
@@ -63,12 +63,7 @@ pub(crate) struct ThreadHost {
     pub(crate) lua: States,
     /// Sessions that are put aside while a script runs.
     pub(crate) aside: Aside,
-    /// For messages to others.
-    pub(crate) stock: Stock<Message>,
-    /// Messages to be taken.
-    pub(crate) own_mail: VecDeque<Message>,
-    /// The same for the next turn: what would do no good at once.
-    pub(crate) next_mail: Vec<Message>,
+    pub(crate) mailroom: Mailroom,
     /// Watches that ended, to be taken out of the shards.
     pub(crate) stale_watches: Vec<Watching>,
     /// What it knows of the memory of all.
@@ -80,8 +75,8 @@ pub(crate) struct ThreadHost {
     pub(crate) monitors: Monitors,
     /// What it counts and notes of commands.
     pub(crate) accounting: Accounting,
-    /// What it has to tell others.
-    pub(crate) outbox: pubsub::Outbox,
+    /// What it has to tell those who track prefixes.
+    pub(crate) broadcasts: pubsub::Broadcasts,
     /// What the driver reported and nobody has looked at yet.
     pub(crate) events: VecDeque<Event>,
     /// Large values and databases on their way out.
@@ -134,13 +129,7 @@ impl ThreadHost {
     /// Gives a new connection to the thread whose turn it is.
     pub(crate) fn deal(&mut self, socket: proactor::Socket, listener: usize) {
         let (thread, protocol) = self.dealer.deal(listener, self.shared.threads.len());
-        self.send(thread, Message::Adopt(socket, protocol));
-    }
-
-    /// Puts what other threads sent with what it sent itself.
-    pub(crate) fn fetch_mail(&mut self) {
-        let remote = &self.shared.threads[usize::from(self.id)];
-        self.own_mail.extend(remote.take().map(|node| self.stock.unwrap(node)));
+        self.mailroom.send(thread, Message::Adopt(socket, protocol));
     }
 
     /// Frees a slice of what left the keyspace; false if there is nothing left.
@@ -149,16 +138,6 @@ impl ThreadHost {
         let records_max = self.shared.machine.tuning.slice_records_max;
         let (snapshot, clock) = (&self.snapshot, self.driver.clock());
         self.garbage.free_slice(|| snapshot.slice(clock, records_max), stats)
-    }
-
-    /// Sends a message to a thread; to itself without a detour.
-    pub(crate) fn send(&mut self, thread: u16, message: Message) {
-        if thread == self.id {
-            self.own_mail.push_back(message);
-        } else {
-            let node = self.stock.wrap(message);
-            self.shared.threads[usize::from(thread)].send_node(node);
-        }
     }
 }
 
@@ -186,16 +165,14 @@ impl Thread {
                 is_busy: false,
                 lua,
                 aside: Aside::default(),
-                stock: Stock::default(),
-                own_mail: VecDeque::new(),
-                next_mail: Vec::new(),
+                mailroom: Mailroom::new(id, &shared.threads),
                 stale_watches: Vec::new(),
                 eviction: Eviction::new(shared.started_ms ^ u64::from(id), shared.shards.len()),
                 watchlist: Watchlist::default(),
                 pausing: crate::life::pause::Pausing::default(),
                 monitors: Monitors::new(stats, &shared.observed),
                 accounting: Accounting::new(stats, &shared.observed),
-                outbox: pubsub::Outbox::default(),
+                broadcasts: pubsub::Broadcasts::default(),
                 events: VecDeque::new(),
                 garbage: Bin::default(),
                 has_blocks_to_sort: false,
@@ -235,13 +212,12 @@ impl Thread {
         self.tick();
         // Before what clients sent: whoever knows that something happened finds it done, and hears of it before the
         // reply to what he sends then.
-        self.host.fetch_mail();
-        self.take_own_mail();
+        self.host.mailroom.fetch();
+        self.take_mail();
         self.take_events();
-        let next_mail = std::mem::take(&mut self.host.next_mail);
-        self.host.own_mail.extend(next_mail);
-        self.host.fetch_mail();
-        self.take_own_mail();
+        self.host.mailroom.end_wait();
+        self.host.mailroom.fetch();
+        self.take_mail();
         for _ in 0..self.host.unserved.len() {
             if let Some(conn) = self.host.unserved.pop_front() {
                 self.serve(conn);
@@ -251,9 +227,9 @@ impl Thread {
         self.run_timers();
         self.background();
         self.forget_watches();
-        self.take_own_mail();
+        self.take_mail();
         self.send_broadcasts();
-        self.host.stock.balance(&mut self.tx.parcels, &self.host.shared.spares);
+        self.host.mailroom.balance(&mut self.tx.parcels, &self.host.shared.spares);
         self.host.has_blocks_to_sort = heap::settle();
         self.host.accounting.stats().writes_processed.set(self.host.driver.send_count());
         Ok(!self.host.shared.stopping.load(Ordering::Acquire))
@@ -274,8 +250,7 @@ impl Thread {
     /// How long the next turn may sleep.
     fn wait(&mut self, timeout: Option<Duration>) -> Option<Duration> {
         let busy = !self.tx.hold.kept().is_empty()
-            || !self.host.own_mail.is_empty()
-            || !self.host.next_mail.is_empty()
+            || self.host.mailroom.is_busy()
             || !self.host.unserved.is_empty()
             || !self.host.events.is_empty()
             || self.host.garbage.has_work(self.host.snapshot.has_room())
@@ -304,8 +279,8 @@ impl Thread {
     }
 
     /// Takes what was sent to it.
-    pub(crate) fn take_own_mail(&mut self) {
-        while let Some(message) = self.host.own_mail.pop_front() {
+    pub(crate) fn take_mail(&mut self) {
+        while let Some(message) = self.host.mailroom.pop() {
             self.receive(message);
         }
     }

@@ -49,11 +49,11 @@ impl Thread {
         let is_over = population.is_given_up.load(Ordering::Relaxed) || !population.has_room();
         let is_done = share.next == population.count && share.by_shard.iter().all(Vec::is_empty);
         if is_over || is_done {
-            return self.host.send_answer(share.asker, Part::Count(0));
+            return self.host.mailroom.answer(share.asker, Part::Count(0));
         }
         self.leave_all();
         self.populate_slice(&population, &mut share);
-        self.host.next_mail.push(Message::Populate(share));
+        self.host.mailroom.put_off(Message::Populate(share));
     }
 
     fn populate_slice(&mut self, population: &Population, share: &mut Share) {

@@ -30,7 +30,7 @@ impl Thread {
                 Part::Count(0)
             }
         };
-        self.host.send_answer(asker, part);
+        self.host.mailroom.answer(asker, part);
     }
 }
 

@@ -33,18 +33,19 @@ impl ThreadHost {
                 Event::Wake => {}
             }
         }
-        self.fetch_mail();
-        for message in std::mem::take(&mut self.own_mail) {
+        self.mailroom.fetch();
+        for _ in 0..self.mailroom.len() {
+            let Some(message) = self.mailroom.pop() else { break };
             match message {
                 Message::Adopt(socket, protocol) => self.adopt(socket, protocol),
                 Message::ComeBy => self.shared.shutdown.hear(self.id),
-                Message::PassScript(asker) => self.send_answer(asker, Part::Count(0)),
+                Message::PassScript(asker) => self.mailroom.answer(asker, Part::Count(0)),
                 Message::Hop(node) => {
                     if let Some(node) = self.refuse_task(node) {
-                        self.own_mail.push_back(Message::Hop(node));
+                        self.mailroom.send(self.id, Message::Hop(node));
                     }
                 }
-                message => self.own_mail.push_back(message),
+                message => self.mailroom.send(self.id, message),
             }
         }
         for id in [tx.hold.entered(), tx.hold.kept()].concat() {
@@ -68,7 +69,7 @@ impl ThreadHost {
             Work::Forget(_) | Work::Restore(_) | Work::HandOver(_) => return Some(node),
         }
         let origin = task.client.thread;
-        self.send(origin, Message::Done(node, Vec::new()));
+        self.mailroom.send(origin, Message::Done(node, Vec::new()));
         None
     }
 

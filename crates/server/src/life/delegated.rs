@@ -69,7 +69,7 @@ impl Thread {
         self.tx.hold.keep(id);
         self.post_all();
         if answers && published.is_empty() {
-            self.host.send(origin, Message::Done(node, published));
+            self.host.mailroom.send(origin, Message::Done(node, published));
         } else if answers {
             // Behind what was published before, even if the origin is this thread.
             self.host.shared.threads[usize::from(origin)].send(Message::Done(node, published));
@@ -78,7 +78,7 @@ impl Thread {
         while let Some(&other) = self.tx.hold.entered().last() {
             self.tx.hold.leave_or_keep(other);
         }
-        self.host.wake_sleepers();
+        self.host.mailroom.wake_sleepers();
     }
 
     /// Does the work of a task; false if nobody waits for it.

@@ -243,7 +243,7 @@ impl Thread {
         let node = Node::new(self.task(work, id, args));
         self.host.session().state.go_away();
         self.host.accounting.stats().count_entry(EntryType::Hop, 1);
-        self.host.send(self.host.shared.shards.home(id), Message::Hop(node));
+        self.host.mailroom.send(self.host.shared.shards.home(id), Message::Hop(node));
     }
 
     /// A task of the current client.
@@ -358,7 +358,7 @@ impl Thread {
         self.send_events();
         self.send_published();
         let all_left = self.tx.hold.leave_or_keep_all();
-        self.host.wake_sleepers();
+        self.host.mailroom.wake_sleepers();
         // Before anything of this client is delegated: its messages keep their order.
         self.post_all();
         if !all_left {

@@ -4,7 +4,7 @@
 //! the parts.
 
 use command::Client;
-use session::{Answer, Finish, Gathering, Part, Question, Subject};
+use session::{Finish, Gathering, Question, Subject};
 
 use crate::message::Message;
 use crate::thread::ThreadHost;
@@ -21,9 +21,7 @@ impl ThreadHost {
         let session = self.session();
         let asker = session.client;
         session.state.gather(Gathering { parts: Vec::new(), expected, finish });
-        for thread in 0..expected as u16 {
-            self.send(thread, message(asker));
-        }
+        self.mailroom.send_all(|| message(asker));
     }
 
     /// Has the current client wait until somebody sends its answer.
@@ -31,10 +29,5 @@ impl ThreadHost {
         let session = self.session();
         session.state.gather(Gathering { parts: Vec::new(), expected: 1, finish });
         session.client
-    }
-
-    /// Answers for this thread.
-    pub(crate) fn send_answer(&mut self, asker: Client, part: Part) {
-        self.send(asker.thread, Message::Answer(Answer { asker, part }));
     }
 }

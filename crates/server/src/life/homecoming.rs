@@ -25,7 +25,7 @@ impl Thread {
             Message::Done(node, published) => {
                 // After the reply, and before what its client sent next.
                 for published in published.into_iter().rev().filter(|published| !published.to.is_empty()) {
-                    self.host.own_mail.push_front(Message::Deliver(published));
+                    self.host.mailroom.put_first(Message::Deliver(published));
                 }
                 self.come_home(*node);
             }
@@ -39,7 +39,7 @@ impl Thread {
             Message::ChangedFor(connection, keys) => self.tell_of(ConnId::from_bits(connection), Some(&keys)),
             Message::Monitor(line) => self.show_to_monitors(&line),
             Message::Ask(question) => self.answer(question),
-            Message::PassScript(asker) => self.host.send_answer(asker, Part::Count(0)),
+            Message::PassScript(asker) => self.host.mailroom.answer(asker, Part::Count(0)),
             Message::Answer(answer) => self.take_answer(answer),
             Message::Populate(share) => self.populate(share),
             Message::UsersChanged => self.follow_users(),
@@ -70,7 +70,9 @@ impl Thread {
             Work::Look(command) => {
                 // The second of two hops.
                 task.work = Work::Run(command);
-                self.host.send(self.host.shared.shards.home(task.shard), Message::Hop(Node::new(task)));
+                self.host
+                    .mailroom
+                    .send(self.host.shared.shards.home(task.shard), Message::Hop(Node::new(task)));
             }
             Work::Notify => self.try_again(conn),
             Work::Forget(_) | Work::Restore(_) | Work::HandOver(_) => {}
@@ -151,7 +153,7 @@ impl Thread {
     /// far as it is here already: it may have sent the rest because it knows of it.
     fn go_on(&mut self, conn: ConnId) {
         let hears = |session: &mut Session| session.is_subscriber() || session.tracking.is_some();
-        if !self.host.own_mail.is_empty() && self.host.connections.session(conn).is_some_and(hears) {
+        if !self.host.mailroom.is_empty() && self.host.connections.session(conn).is_some_and(hears) {
             self.host.unserved.push_back(conn);
         } else {
             self.serve(conn);
@@ -210,14 +212,20 @@ impl Thread {
                 match post {
                     Post::Served { ref waiter, .. } => {
                         let thread = waiter.wait.client.thread;
-                        self.host.send(thread, Message::Post(post));
+                        self.host.mailroom.send(thread, Message::Post(post));
                     }
                     Post::Free(garbage) => self.host.garbage.add(garbage, self.host.accounting.stats()),
-                    Post::Published(published) => self.host.send_out(published),
-                    Post::Broadcast { to, key } => self.host.outbox.broadcasts.add(to, &key),
+                    Post::Published(published) => {
+                        self.host.mailroom.publish(published);
+                        self.host.mailroom.wake_sleepers();
+                    }
+                    Post::Broadcast { to, key } => self.host.broadcasts.add(to, &key),
                     Post::Event { .. } => unreachable!("events are sent while their keys are held"),
-                    Post::Flushed => self.host.tell_of_flush(),
-                    Post::ServeLater { .. } => self.host.own_mail.push_back(Message::Post(post)),
+                    Post::Flushed if self.host.shared.directory.tracking_count() > 0 => {
+                        self.host.shared.broadcast(|| Message::Flushed);
+                    }
+                    Post::Flushed => {}
+                    Post::ServeLater { .. } => self.host.mailroom.send(self.host.id, Message::Post(post)),
                 }
             }
             if self.tx.posts.is_empty() && posts.capacity() <= POSTS_KEPT_MAX {

@@ -52,7 +52,7 @@ impl Thread {
         if session.state.is_away() {
             // It was served before the news that it waits came home.
             let served = Post::Served { waiter, ticket, parcel };
-            return self.host.next_mail.push(Message::Post(served));
+            return self.host.mailroom.put_off(Message::Post(served));
         }
         if let Some(error) = self.wait_error(conn) {
             self.put_back_unclaimed(waiter.wait.client, parcel.restore.take());
@@ -170,6 +170,6 @@ impl Thread {
         }
         // Somebody is busy there: once more in the next turn.
         self.leave_all();
-        self.host.next_mail.push(Message::Post(Post::ServeLater { ready, also }));
+        self.host.mailroom.put_off(Message::Post(Post::ServeLater { ready, also }));
     }
 }

@@ -171,7 +171,7 @@ impl Thread {
     pub(crate) fn install(&mut self, mut loaded: Box<Loaded>) {
         let shared = self.host.shared;
         if !self.enters_all() {
-            self.host.next_mail.push(Message::Loaded(loaded));
+            self.host.mailroom.put_off(Message::Loaded(loaded));
             return;
         }
         let (installed, is_imported) = (loaded.installed.take(), loaded.is_imported);

@@ -1,25 +1,16 @@
-//! What a thread has to tell others when it has left its shards, or when its turn ends.
+//! What a thread has to tell those who track prefixes when its turn ends.
 //!
-//! Not here: who is told (`shard`), and how (`delivery.rs`, `news.rs`).
+//! Not here: who is told (`shard`), and how (`news.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use shard::Subscriber;
 
-/// What a thread still has to tell.
-#[derive(Debug, Default)]
-pub struct Outbox {
-    /// Those who track prefixes, of changed keys: when its turn ends.
-    pub broadcasts: Broadcasts,
-    /// Threads to be woken: when no shard is held.
-    pub sleepers: Sleepers,
-}
-
 /// Keys that have changed.
 pub type Keys = Arc<[Arc<[u8]>]>;
 
-/// What a thread has to tell those who track prefixes when its turn ends: by thread, connection and prefix, the keys in order.
+/// By thread, connection and prefix, the keys that have changed, in order.
 #[derive(Debug, Default)]
 pub struct Broadcasts(BTreeMap<Listener, BTreeSet<Arc<[u8]>>>);
 
@@ -40,23 +31,6 @@ impl Broadcasts {
     pub fn pop_first(&mut self) -> Option<(u16, u64, Keys)> {
         let ((thread, connection, _), keys) = self.0.pop_first()?;
         Some((thread, connection, keys.into_iter().collect()))
-    }
-}
-
-/// Threads that were sent events while shards were held, and are to be woken.
-#[derive(Debug, Default)]
-pub struct Sleepers(Vec<u16>);
-
-impl Sleepers {
-    /// Adds a thread.
-    pub fn add(&mut self, thread: u16) {
-        self.0.push(thread);
-    }
-
-    /// Takes one out.
-    #[inline]
-    pub fn pop(&mut self) -> Option<u16> {
-        self.0.pop()
     }
 }
 

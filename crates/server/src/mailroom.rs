@@ -1,0 +1,248 @@
+//! The messages of one thread: those that have come, and those that it sends.
+//!
+//! ```text
+//!   send ── to itself ───────────────────────────▶ come ──▶ pop ──▶ the thread does what it says
+//!      └─── to another ──▶ its inbox               ▲ ▲
+//!                          own inbox ──▶ fetch ────┘ │
+//!                          put_off ──▶ end_wait ─────┘
+//! ```
+//!
+//! A thread sends itself messages without a detour, in the same order as to others. What it publishes while it holds shards
+//! only lies in the inboxes; the threads that sleep are woken when it has left them.
+//!
+//! Not here: what messages say (`message.rs`), and what becomes of them (`life/homecoming.rs`).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use command::{Client, Parcels, Published};
+use proactor::{Inbox, Node, Spares, Waker};
+use session::{Answer, Part};
+
+use crate::life::stock::Stock;
+use crate::message::Message;
+
+/// A thread as the others see it.
+pub(crate) struct Remote {
+    inbox: Inbox<Message>,
+    waker: Arc<Waker>,
+}
+
+impl Remote {
+    /// The thread that this waker wakes.
+    pub(crate) fn new(waker: Arc<Waker>) -> Remote {
+        Remote { inbox: Inbox::new(waker.clone()), waker }
+    }
+
+    /// Sends a message; wakes the thread if it sleeps.
+    pub(crate) fn send(&self, message: Message) {
+        self.inbox.send(Node::new(message));
+    }
+
+    /// Whether something was sent that it has not taken.
+    pub(crate) fn has_mail(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
+    /// Whether it sleeps in the kernel: then waking it costs more than doing its work.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.waker.is_asleep()
+    }
+}
+
+/// See the head of this file.
+pub(crate) struct Mailroom {
+    thread: u16,
+    threads: &'static [Remote],
+    /// What messages to others are sent in.
+    stock: Stock<Message>,
+    /// Messages that have come.
+    come: VecDeque<Message>,
+    /// Those that are put off until the next turn.
+    put_off: Vec<Message>,
+    /// Threads that were sent something, and are still to be woken.
+    sleepers: Vec<u16>,
+}
+
+impl Mailroom {
+    /// That of thread number `thread` of these.
+    pub(crate) fn new(thread: u16, threads: &'static [Remote]) -> Mailroom {
+        Mailroom {
+            thread,
+            threads,
+            stock: Stock::default(),
+            come: VecDeque::new(),
+            put_off: Vec::new(),
+            sleepers: Vec::new(),
+        }
+    }
+
+    /// Sends a message to a thread; to itself without a detour.
+    pub(crate) fn send(&mut self, thread: u16, message: Message) {
+        if thread == self.thread {
+            self.come.push_back(message);
+        } else {
+            let node = self.stock.wrap(message);
+            self.threads[usize::from(thread)].inbox.send(node);
+        }
+    }
+
+    /// Sends every thread a message.
+    pub(crate) fn send_all(&mut self, mut message: impl FnMut() -> Message) {
+        for thread in 0..self.threads.len() as u16 {
+            self.send(thread, message());
+        }
+    }
+
+    /// Answers, for this thread, what a client asked all of them.
+    pub(crate) fn answer(&mut self, asker: Client, part: Part) {
+        self.send(asker.thread, Message::Answer(Answer { asker, part }));
+    }
+
+    /// Sends a published message to the threads of its receivers, but wakes none.
+    pub(crate) fn publish(&mut self, published: Published) {
+        pubsub::split_by_thread(published, |thread, published| {
+            let node = Node::new(Message::Deliver(published));
+            if self.threads[usize::from(thread)].inbox.push(node) {
+                self.sleepers.push(thread);
+            }
+        });
+    }
+
+    /// Wakes the threads that were sent something published.
+    #[inline]
+    pub(crate) fn wake_sleepers(&mut self) {
+        while let Some(thread) = self.sleepers.pop() {
+            self.threads[usize::from(thread)].inbox.ring();
+        }
+    }
+
+    /// Puts what other threads sent behind what it sent itself.
+    pub(crate) fn fetch(&mut self) {
+        let nodes = self.threads[usize::from(self.thread)].inbox.take_all();
+        self.come.extend(nodes.map(|node| self.stock.unwrap(node)));
+    }
+
+    /// The message that has come first of those that are there.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Message> {
+        self.come.pop_front()
+    }
+
+    /// Puts a message before those that have come.
+    pub(crate) fn put_first(&mut self, message: Message) {
+        self.come.push_front(message);
+    }
+
+    /// The messages that have come; the thread may take something out of them, but not themselves.
+    pub(crate) fn come_mut(&mut self) -> impl Iterator<Item = &mut Message> {
+        self.come.iter_mut()
+    }
+
+    /// How many have come.
+    pub(crate) fn len(&self) -> usize {
+        self.come.len()
+    }
+
+    /// Whether nothing has come.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.come.is_empty()
+    }
+
+    /// A message to itself that would do no good in this turn.
+    pub(crate) fn put_off(&mut self, message: Message) {
+        self.put_off.push(message);
+    }
+
+    /// The next turn has come: what was put off comes now.
+    pub(crate) fn end_wait(&mut self) {
+        self.come.extend(self.put_off.drain(..));
+    }
+
+    /// Whether there is something to do with it, now or in the next turn.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.come.is_empty() || !self.put_off.is_empty()
+    }
+
+    /// Gives away half of what messages are sent in if there is too much of it, and takes some if there is too little.
+    #[inline]
+    pub(crate) fn balance(&mut self, parcels: &mut Parcels, spares: &Spares<Message>) {
+        self.stock.balance(parcels, spares);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use command::{Medium, Receiver};
+    use shard::{Scope, Subscriber};
+
+    use super::*;
+
+    /// The mailrooms of so many threads, and the threads.
+    fn mailrooms(count: u16) -> (Vec<Mailroom>, &'static [Remote]) {
+        let remotes = (0..count).map(|_| Remote::new(Arc::new(Waker::without_bell())));
+        let remotes: &'static [Remote] = Vec::leak(remotes.collect());
+        ((0..count).map(|thread| Mailroom::new(thread, remotes)).collect(), remotes)
+    }
+
+    /// The connections that the messages which have come are for, in their order.
+    fn read(mailroom: &mut Mailroom) -> Vec<u64> {
+        std::iter::from_fn(|| mailroom.pop())
+            .map(|message| match message {
+                Message::FlushedFor(connection) => connection,
+                Message::Deliver(published) => published.to[0].subscriber.connection,
+                _ => panic!("nothing else is sent here"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn messages_keep_their_order_whoever_they_are_for() {
+        let (mut rooms, _) = mailrooms(2);
+        let [one, other] = &mut rooms[..] else { unreachable!("there are two") };
+        for number in 1..=3 {
+            one.send(0, Message::FlushedFor(number));
+            one.send(1, Message::FlushedFor(10 * number));
+        }
+        one.put_first(Message::FlushedFor(0));
+        other.send(0, Message::FlushedFor(4));
+        one.fetch();
+        other.fetch();
+        assert_eq!(read(one), [0, 1, 2, 3, 4]);
+        assert_eq!(read(other), [10, 20, 30]);
+    }
+
+    #[test]
+    fn what_is_put_off_comes_in_the_next_turn() {
+        let (mut rooms, _) = mailrooms(1);
+        let room = &mut rooms[0];
+        room.put_off(Message::FlushedFor(1));
+        assert_eq!((room.is_busy(), room.is_empty(), room.pop().is_none()), (true, true, true));
+        room.send(0, Message::FlushedFor(2));
+        room.end_wait();
+        assert_eq!(read(room), [2, 1]);
+        assert!(!room.is_busy());
+    }
+
+    #[test]
+    fn what_is_published_lies_in_the_inbox_of_each_thread_with_receivers() {
+        let (mut rooms, remotes) = mailrooms(3);
+        let to = [(2, 7), (0, 5)].map(|(thread, connection)| Receiver {
+            subscriber: Subscriber { thread, connection },
+            pattern: None,
+        });
+        let (channel, message) = (Arc::from(*b"news"), Arc::from(*b"hello"));
+        let medium = Medium::Channel(Scope::Global);
+        rooms[0].publish(Published { to: to.into(), medium, channel, message, held_for: 0 });
+        // Its own, too: behind what others sent before.
+        assert!(rooms[0].is_empty());
+        let told: Vec<bool> = remotes.iter().map(Remote::has_mail).collect();
+        assert_eq!(told, [true, false, true]);
+        rooms[0].wake_sleepers();
+        let read = rooms.iter_mut().map(|room| {
+            room.fetch();
+            read(room)
+        });
+        assert_eq!(read.collect::<Vec<_>>(), [vec![5], vec![], vec![7]]);
+    }
+}

@@ -66,6 +66,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("process", 4),
     ("transcript", 2),
     ("shard", 3),
+    ("journal", 3),
     ("encoded", 3),
     ("command", 4),
     ("acl", 5),

@@ -1,0 +1,88 @@
+//! A buffer that begins where the system wants it when bytes go past its cache: at a multiple of 4 KiB.
+//!
+//! It is a vector with something to spare, of which the part behind the first such address is used.
+
+use proactor::DIRECT_BYTES;
+
+/// See the head of this file.
+#[derive(Default)]
+pub(crate) struct Buffer {
+    memory: Vec<u8>,
+    /// Where in `memory` it begins.
+    start: usize,
+    len: usize,
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Buffer").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+impl Buffer {
+    /// What it holds.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..][..self.len]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Empties it and keeps its memory.
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    pub(crate) fn extend(&mut self, bytes: &[u8]) {
+        self.make_room(bytes.len());
+        self.memory[self.start + self.len..][..bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    /// Appends zeros up to a multiple of `bytes`.
+    pub(crate) fn pad(&mut self, bytes: usize) {
+        let count = self.len.next_multiple_of(bytes) - self.len;
+        self.make_room(count);
+        self.memory[self.start + self.len..][..count].fill(0);
+        self.len += count;
+    }
+
+    fn make_room(&mut self, bytes: usize) {
+        let needed = self.len + bytes;
+        if self.start + needed <= self.memory.len() {
+            return;
+        }
+        let memory = vec![0; needed.max(2 * self.len) + DIRECT_BYTES];
+        let start = memory.as_ptr().align_offset(DIRECT_BYTES);
+        let before = std::mem::replace(self, Buffer { memory, start, len: self.len });
+        self.memory[self.start..][..self.len].copy_from_slice(before.bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_where_it_should_be_and_keeps_what_it_has() {
+        let (mut buffer, mut model) = (Buffer::default(), Vec::new());
+        for number in 0..200_u32 {
+            let bytes = vec![number as u8; (number * number % 977) as usize];
+            buffer.extend(&bytes);
+            model.extend_from_slice(&bytes);
+            if number % 7 == 0 {
+                buffer.pad(512);
+                model.resize(model.len().next_multiple_of(512), 0);
+            }
+            assert_eq!(buffer.bytes(), model);
+            let is_aligned = buffer.bytes().as_ptr().addr().is_multiple_of(DIRECT_BYTES);
+            assert!(is_aligned || buffer.len() == 0);
+        }
+        buffer.clear();
+        assert_eq!((buffer.len(), buffer.bytes()), (0, &b""[..]));
+        buffer.extend(b"ab");
+        buffer.pad(8);
+        assert_eq!(buffer.bytes(), b"ab\0\0\0\0\0\0", "what it held before is gone");
+    }
+}

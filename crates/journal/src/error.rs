@@ -1,0 +1,85 @@
+//! What can be wrong with a journal's files: one line that says which file, where in it, what, and the way out.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Something is wrong with a file of the journal, or with its folder.
+#[derive(Debug, thiserror::Error)]
+pub struct Error {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// Where in the file, in bytes, if that means something.
+    pub offset: Option<u64>,
+    /// What a program may want to tell apart.
+    pub kind: ErrorKind,
+    what: Cow<'static, str>,
+    way_out: &'static str,
+}
+
+/// What a program may want to tell apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ErrorKind {
+    /// The system refused something.
+    Io(io::ErrorKind),
+    /// Another server uses the folder.
+    Locked,
+    /// A file was written by another version.
+    Version,
+    /// A file is damaged, missing, or not what its name says.
+    Damaged,
+    /// The folder belongs to something else.
+    Foreign,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.path.display())?;
+        if let Some(offset) = self.offset {
+            write!(formatter, " at byte {offset}")?;
+        }
+        write!(formatter, ": {} ({})", self.what, self.way_out)
+    }
+}
+
+impl Error {
+    pub(crate) fn new(
+        kind: ErrorKind,
+        path: &Path,
+        what: impl Into<Cow<'static, str>>,
+        way_out: &'static str,
+    ) -> Error {
+        Error { path: path.to_owned(), offset: None, kind, what: what.into(), way_out }
+    }
+
+    pub(crate) fn at(self, offset: u64) -> Error {
+        Error { offset: Some(offset), ..self }
+    }
+
+    /// The system refused to `act` on the file.
+    pub(crate) fn io(path: &Path, act: &'static str) -> impl FnOnce(io::Error) -> Error {
+        move |error| {
+            let kind = error.kind();
+            let way_out = match kind {
+                io::ErrorKind::PermissionDenied => {
+                    "give the server's user the rights to it, or choose another appenddirname"
+                }
+                io::ErrorKind::ReadOnlyFilesystem => {
+                    "mount the file system for writing, or choose another folder"
+                }
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room on the disk",
+                io::ErrorKind::NotADirectory => "move the file away, or choose another appenddirname",
+                io::ErrorKind::NotFound => "put it back, or choose another folder",
+                _ => "look at the disk and at the system's log",
+            };
+            Error::new(ErrorKind::Io(kind), path, format!("cannot {act}: {error}"), way_out)
+        }
+    }
+
+    /// Whether there was no room on the disk.
+    pub fn is_no_room(&self) -> bool {
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];
+        matches!(self.kind, ErrorKind::Io(kind) if full.contains(&kind))
+    }
+}

@@ -1,0 +1,25 @@
+//! The files of the journal: slices of the effect stream, so written that after a crash all is there that was reported durable.
+//!
+//! ```text
+//!   appendonlydir/journal.manifest            what belongs together          manifest.rs
+//!   appendonlydir/journal-<id>-<number>.seg   frames, one behind the other   segment.rs, frame.rs
+//!   appendonlydir/base-<id>-….rdb             what the slices are applied to
+//! ```
+//!
+//! All of it is on a disk that is passed in ([`proactor::Disk`]), real or simulated; its calls block.
+//!
+//! Not here: commands, shards, threads, what a slice means, how a base is written or read.
+
+#![forbid(unsafe_code)]
+
+mod buffer;
+mod checksum;
+mod error;
+mod frame;
+mod manifest;
+mod segment;
+
+pub use error::{Error, ErrorKind};
+pub use frame::{BLOCK_BYTES, Frame, HEAD_BYTES, Head, NoFrame, PAYLOAD_BYTES_MAX, padded_bytes};
+pub use manifest::{Base, MANIFEST_BYTES_MAX, Manifest, NotAManifest};
+pub use segment::{Place, SegmentName, SegmentStart, Tuning};

@@ -1,0 +1,402 @@
+//! The manifest: what a journal consists of.
+//!
+//! ```text
+//! DARTER-JOURNAL 1
+//! id 0000019a8b7c6d5e
+//! term 3
+//! databases 16
+//! former 0000019a8b7c0000
+//! base 4711 1048576 base-0000019a8b7c6d5e-2.rdb
+//! segment 12 2 4700 99 5f3c9a0b1d2e4f60 between
+//! segment 13 3 4790 1318576 0123456789abcdef within
+//! spare 14
+//! spare 15
+//! crc64 5f3c9a0b1d2e4f60
+//! ```
+//!
+//! * `term`: the life of the server that writes now, or wrote last.
+//! * `former`: another journal of the folder that is not needed any more; its files may go. Any number of lines.
+//! * `base`: the last slice that it contains, the position of the stream behind it, and its file. Without one the data were empty then.
+//! * `segment`: number, term, and the place before its first frame: slice, position, checksum of the head before, and whether it is
+//!   between two slices or within one. **Everything before that place was durable** when the line was written, so a log that does not
+//!   reach it is damaged. A segment of another term than the one before says where that term ended.
+//! * `spare`: segments that are ready, and that the log goes on into one after the other.
+//! * The checksum is that of all before its line.
+//!
+//! It is replaced whole. Not here: how (`folder.rs`), when (`journal.rs`).
+
+use std::fmt::Write;
+
+use crate::checksum::crc64;
+use crate::segment::{Place, SegmentStart};
+
+/// Nobody writes a longer one.
+pub const MANIFEST_BYTES_MAX: usize = 64 << 20;
+
+const MAGIC: &str = "DARTER-JOURNAL ";
+const VERSION: u32 = 1;
+const CHECKSUM_LINE_BYTES: usize = "crc64 \n".len() + 16;
+
+/// See the head of this file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Manifest {
+    /// Which journal: each has a random one.
+    pub id: u64,
+    /// Which life of it, from 1 on.
+    pub term: u32,
+    /// How many databases the server had.
+    pub databases: u32,
+    /// Journals whose files may go.
+    pub former: Vec<u64>,
+    /// What the slices are applied to.
+    pub base: Base,
+    /// Segments, and what comes before them, by number; the first one begins no later than behind the base.
+    pub segments: Vec<SegmentStart>,
+    /// Segments that may follow, by number.
+    pub spares: Vec<u64>,
+}
+
+/// The data that the journal begins with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Base {
+    /// The last slice that it contains; 0: none.
+    pub slice: u64,
+    /// Where in the stream the slice behind it begins.
+    pub position: u64,
+    /// Its file in the journal's folder, which may have further ones beside it, named `<file>.…`. `None`: there were no data.
+    pub file: Option<String>,
+}
+
+/// Why a text is not a manifest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotAManifest {
+    /// It ends too soon.
+    Truncated,
+    /// It has the version of another program: this one.
+    Version(u32),
+    /// Its checksum is wrong.
+    Checksum,
+    /// It does not begin like one.
+    Magic,
+    /// What is wrong with it, although its checksum is right.
+    Line(&'static str),
+}
+
+impl Manifest {
+    /// Its text.
+    pub fn encode(&self) -> String {
+        let mut text = format!("{MAGIC}{VERSION}\nid {:016x}\nterm {}\n", self.id, self.term);
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "databases {}", self.databases);
+        for id in &self.former {
+            let _ = writeln!(text, "former {id:016x}");
+        }
+        let Base { slice, position, file } = &self.base;
+        let file = file.as_deref().map(|file| format!(" {file}")).unwrap_or_default();
+        let _ = writeln!(text, "base {slice} {position}{file}");
+        for SegmentStart { number, term, place } in &self.segments {
+            let Place { slice, position, checksum, is_within_slice } = place;
+            let within = if *is_within_slice { "within" } else { "between" };
+            let _ = writeln!(text, "segment {number} {term} {slice} {position} {checksum:016x} {within}");
+        }
+        for number in &self.spares {
+            let _ = writeln!(text, "spare {number}");
+        }
+        let checksum = crc64(text.as_bytes());
+        let _ = writeln!(text, "crc64 {checksum:016x}");
+        text
+    }
+
+    /// The manifest with this text; if it is none, where and why.
+    pub fn decode(text: &[u8]) -> Result<Manifest, (usize, NotAManifest)> {
+        let head = format!("{MAGIC}{VERSION}\n");
+        if !text.starts_with(head.as_bytes()) {
+            return Err((0, beginning(text)));
+        }
+        let at = text.len().saturating_sub(CHECKSUM_LINE_BYTES).max(head.len());
+        let (checked, last) = text.split_at(at);
+        if !last.starts_with(b"crc64 ") || !last.ends_with(b"\n") {
+            return Err((text.len(), NotAManifest::Truncated));
+        }
+        if last != format!("crc64 {:016x}\n", crc64(checked)).as_bytes() {
+            return Err((at, NotAManifest::Checksum));
+        }
+        let mut lines = Lines::default();
+        let mut offset = head.len();
+        for line in checked[head.len()..].split_inclusive(|byte| *byte == b'\n') {
+            let line_text = str::from_utf8(line).unwrap_or_default().trim_end_matches('\n');
+            lines.read(line_text).ok_or((offset, NotAManifest::Line("a line is not one of a manifest")))?;
+            offset += line.len();
+        }
+        let manifest = lines.manifest().ok_or((offset, NotAManifest::Line("a line is missing")))?;
+        manifest.check().map_err(|what| (0, NotAManifest::Line(what)))?;
+        if manifest.encode().as_bytes() != text {
+            return Err((0, NotAManifest::Line("it is not as anybody writes it")));
+        }
+        Ok(manifest)
+    }
+
+    /// What of it contradicts itself.
+    fn check(&self) -> Result<(), &'static str> {
+        let Some((first, last)) = self.segments.first().zip(self.segments.last()) else {
+            return Err("it has no segment");
+        };
+        if self.term == 0 || last.term != self.term {
+            return Err("its last segment is not of its term");
+        }
+        let in_order = |pair: &[SegmentStart]| {
+            let (a, b) = (&pair[0], &pair[1]);
+            let in_stream = a.place.slice <= b.place.slice && a.place.position <= b.place.position;
+            a.number < b.number && a.term <= b.term && in_stream
+        };
+        if !self.segments.windows(2).all(in_order) {
+            return Err("its segments are not in order");
+        }
+        if self.segments.iter().any(|segment| segment.place.slice == 0) {
+            return Err("there is no slice 0");
+        }
+        let mut before = last.number;
+        for number in &self.spares {
+            if *number <= before {
+                return Err("its spare segments are not in order");
+            }
+            before = *number;
+        }
+        if !first.place.is_before_slice(self.base.slice.saturating_add(1)) {
+            return Err("its segments begin behind its base");
+        }
+        if first.place.slice == self.base.slice.saturating_add(1)
+            && first.place.position != self.base.position
+        {
+            return Err("its first segment and its base are not at one position");
+        }
+        if self.former.contains(&self.id) {
+            return Err("it is its own former journal");
+        }
+        Ok(())
+    }
+
+    /// Which of the segments to begin with for what comes after the base: an index.
+    pub fn segment_behind_base(&self) -> usize {
+        let behind = self.segments.partition_point(|start| start.place.is_before_slice(self.base.slice + 1));
+        behind.saturating_sub(1)
+    }
+
+    /// The largest number of a segment.
+    pub(crate) fn last_number(&self) -> u64 {
+        let segment = self.segments.last().map_or(0, |segment| segment.number);
+        self.spares.last().copied().unwrap_or(0).max(segment)
+    }
+}
+
+/// Why a text does not begin like a manifest.
+fn beginning(text: &[u8]) -> NotAManifest {
+    let Some(rest) = text.strip_prefix(MAGIC.as_bytes()) else {
+        let is_short = MAGIC.as_bytes().starts_with(text);
+        return if is_short { NotAManifest::Truncated } else { NotAManifest::Magic };
+    };
+    let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { return NotAManifest::Truncated };
+    let version = str::from_utf8(&rest[..end]).ok().and_then(|version| version.parse().ok());
+    match version {
+        Some(version) if version != VERSION => NotAManifest::Version(version),
+        _ => NotAManifest::Magic,
+    }
+}
+
+impl NotAManifest {
+    /// In words.
+    pub fn what(self) -> String {
+        match self {
+            NotAManifest::Truncated => "the manifest of the journal ends too soon".to_owned(),
+            NotAManifest::Version(version) => {
+                let age = if version > VERSION { "a newer" } else { "an older" };
+                format!(
+                    "{age} version of Darter wrote this journal: its format is {version}, and this one knows {VERSION}"
+                )
+            }
+            NotAManifest::Checksum => "the checksum of the journal's manifest is wrong".to_owned(),
+            NotAManifest::Magic => "this is not the manifest of a journal".to_owned(),
+            NotAManifest::Line(what) => format!("the manifest of the journal is damaged: {what}"),
+        }
+    }
+}
+
+/// The lines that were read.
+#[derive(Default)]
+struct Lines {
+    id: Option<u64>,
+    term: Option<u32>,
+    databases: Option<u32>,
+    former: Vec<u64>,
+    base: Option<Base>,
+    segments: Vec<SegmentStart>,
+    spares: Vec<u64>,
+}
+
+impl Lines {
+    /// Takes a line; `None`: it is not one of a manifest. Order and spelling are left to whoever compares the text with what would be
+    /// written.
+    fn read(&mut self, line: &str) -> Option<()> {
+        let (name, rest) = line.split_once(' ')?;
+        match name {
+            "id" => self.id = Some(u64::from_str_radix(rest, 16).ok()?),
+            "term" => self.term = Some(rest.parse().ok()?),
+            "databases" => self.databases = Some(rest.parse().ok()?),
+            "former" => self.former.push(u64::from_str_radix(rest, 16).ok()?),
+            "base" => self.base = Some(base(rest)?),
+            "segment" => self.segments.push(segment(rest)?),
+            "spare" => self.spares.push(rest.parse().ok()?),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn manifest(self) -> Option<Manifest> {
+        Some(Manifest {
+            id: self.id?,
+            term: self.term?,
+            databases: self.databases?,
+            former: self.former,
+            base: self.base?,
+            segments: self.segments,
+            spares: self.spares,
+        })
+    }
+}
+
+fn base(rest: &str) -> Option<Base> {
+    let mut words = rest.splitn(3, ' ');
+    let (slice, position) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let file = words.next().map(str::to_owned);
+    if slice > u64::MAX / 2 || file.as_deref().is_some_and(|file| !is_file_name(file)) {
+        return None;
+    }
+    Some(Base { slice, position, file })
+}
+
+/// Whether that names a file in the journal's folder and nothing else.
+pub(crate) fn is_file_name(file: &str) -> bool {
+    let is_plain = |character: char| !character.is_control() && character != '/';
+    !file.is_empty() && !file.starts_with('.') && file.chars().all(is_plain)
+}
+
+fn segment(rest: &str) -> Option<SegmentStart> {
+    let words: Vec<&str> = rest.split(' ').collect();
+    let [number, term, slice, position, checksum, within] = words[..] else { return None };
+    let place = Place {
+        slice: slice.parse().ok().filter(|slice| *slice <= u64::MAX / 2)?,
+        position: position.parse().ok()?,
+        checksum: u64::from_str_radix(checksum, 16).ok()?,
+        is_within_slice: match within {
+            "within" => true,
+            "between" => false,
+            _ => return None,
+        },
+    };
+    Some(SegmentStart { number: number.parse().ok()?, term: term.parse().ok()?, place })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(number: u64, term: u32, slice: u64, position: u64, is_within_slice: bool) -> SegmentStart {
+        SegmentStart {
+            number,
+            term,
+            place: Place { slice, position, checksum: number * 77, is_within_slice },
+        }
+    }
+
+    fn manifest() -> Manifest {
+        Manifest {
+            id: 0x19a_8b7c_6d5e,
+            term: 3,
+            databases: 16,
+            former: vec![7, 9],
+            base: Base {
+                slice: 4_711,
+                position: 1_000,
+                file: Some("base-0000019a8b7c6d5e-2.rdb".to_owned()),
+            },
+            segments: vec![
+                start(12, 2, 4_700, 99, false),
+                start(13, 2, 4_711, 990, true),
+                start(17, 3, 4_790, 5_000, false),
+            ],
+            spares: vec![18, 20],
+        }
+    }
+
+    #[test]
+    fn a_manifest_is_read_back() {
+        let empty = Base { slice: 0, position: 0, file: None };
+        let first = Manifest {
+            term: 1,
+            former: vec![],
+            base: empty,
+            segments: vec![start(1, 1, 1, 0, false)],
+            spares: vec![],
+            ..manifest()
+        };
+        for manifest in [manifest(), first] {
+            assert_eq!(Manifest::decode(manifest.encode().as_bytes()), Ok(manifest));
+        }
+        assert_eq!(manifest().segment_behind_base(), 1);
+        let behind = Base { slice: 4_710, ..manifest().base };
+        assert_eq!(Manifest { base: behind, ..manifest() }.segment_behind_base(), 0);
+    }
+
+    #[test]
+    fn a_changed_manifest_is_none() {
+        let text = manifest().encode();
+        for bit in 0..text.len() * 8 {
+            let mut changed = text.clone().into_bytes();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(Manifest::decode(&changed).is_err(), "bit {bit}");
+        }
+        for len in 0..text.len() {
+            assert!(Manifest::decode(&text.as_bytes()[..len]).is_err(), "{len} bytes");
+        }
+        assert!(Manifest::decode(format!("{text}{text}").as_bytes()).is_err());
+        assert!(Manifest::decode(format!("{text}\n").as_bytes()).is_err());
+    }
+
+    /// What is said of a text whose checksum is right.
+    fn why(text: &str) -> NotAManifest {
+        let (body, _) = text.split_once("crc64").unwrap();
+        Manifest::decode(format!("{body}crc64 {:016x}\n", crc64(body.as_bytes())).as_bytes()).unwrap_err().1
+    }
+
+    #[test]
+    fn a_manifest_that_nobody_writes_is_refused() {
+        let text = manifest().encode();
+        for (from, to, what) in [
+            ("id 0000019a8b7c6d5e\n", "", "a line is missing"),
+            ("spare 18\n", "spare 18\nspare 18\n", "its spare segments are not in order"),
+            ("spare 18", "spare 16", "its spare segments are not in order"),
+            ("spare 18", "spare +18", "it is not as anybody writes it"),
+            ("databases 16\n", "databases 16\ndatabases 16\n", "it is not as anybody writes it"),
+            ("base-0000019a8b7c6d5e-2.rdb", "../dump.rdb", "a line is not one of a manifest"),
+            ("base-0000019a8b7c6d5e-2.rdb", ".", "a line is not one of a manifest"),
+            ("base 4711", "base 4698", "its segments begin behind its base"),
+            ("base 4711", "base 4699", "its first segment and its base are not at one position"),
+            ("segment 13 2", "segment 11 2", "its segments are not in order"),
+            ("segment 13 2 4711", "segment 13 2 4699", "its segments are not in order"),
+            ("segment 13 2 4711 990", "segment 13 2 4711 9", "its segments are not in order"),
+            ("segment 12 2 4700", "segment 12 2 0", "there is no slice 0"),
+            ("term 3", "term 4", "its last segment is not of its term"),
+            ("within", "without", "a line is not one of a manifest"),
+            ("former 0000000000000007", "former 0000019a8b7c6d5e", "it is its own former journal"),
+            ("spare 18", "later 18", "a line is not one of a manifest"),
+        ] {
+            assert!(text.contains(from), "{from}");
+            assert_eq!(why(&text.replace(from, to)), NotAManifest::Line(what), "{from} as {to}");
+        }
+        assert_eq!(why(&text.replace("JOURNAL 1", "JOURNAL 2")), NotAManifest::Version(2));
+        assert_eq!(why(&text.replace("JOURNAL 1", "JOURNAL 0")), NotAManifest::Version(0));
+        assert_eq!(why(&text.replace("DARTER-", "DORTER-")), NotAManifest::Magic);
+        assert!(NotAManifest::Version(2).what().starts_with("a newer version"));
+        assert!(NotAManifest::Version(0).what().starts_with("an older version"));
+    }
+}

@@ -1,0 +1,143 @@
+//! A segment: one file of frames.
+//!
+//! Its name is `journal-<id>-<number>.seg`, the journal's id with 16 hexadecimal digits, the number as decimal. Segments of one
+//! journal are read in the order of their numbers. One is written full of zeros, with its name durable, before the
+//! manifest lists it and before it is used, so writing to it later asks for no room and changes no length; one that
+//! is not needed any more gets another name and is used again as it is: its old frames are behind in slice and chain.
+//!
+//! Not here: frames (`frame.rs`), which segments there are (`manifest.rs`).
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::frame::{PAYLOAD_BYTES_MAX, padded_bytes};
+
+/// Sizes and counts, which tests and the simulation choose smaller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tuning {
+    /// Bytes of a segment.
+    pub segment_bytes: u64,
+    /// Bytes of a frame's payload at most: up to [`PAYLOAD_BYTES_MAX`], and a frame fits into a segment.
+    pub payload_bytes_max: usize,
+    /// How many segments are kept ready.
+    pub spares: usize,
+    /// How much is written at once, about.
+    pub write_bytes: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning {
+            segment_bytes: 64 << 20,
+            payload_bytes_max: PAYLOAD_BYTES_MAX,
+            spares: 2,
+            write_bytes: 2 << 20,
+        }
+    }
+}
+
+impl Tuning {
+    pub(crate) fn check(&self) {
+        assert!((1..=PAYLOAD_BYTES_MAX).contains(&self.payload_bytes_max));
+        assert!(
+            padded_bytes(self.payload_bytes_max) as u64 <= self.segment_bytes,
+            "a frame fits into a segment"
+        );
+    }
+}
+
+/// The name of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct SegmentName {
+    /// Which journal.
+    pub journal_id: u64,
+    /// Which of its segments.
+    pub number: u64,
+}
+
+impl fmt::Display for SegmentName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "journal-{:016x}-{}.seg", self.journal_id, self.number)
+    }
+}
+
+impl FromStr for SegmentName {
+    type Err = ();
+
+    /// Only what is written that way is a name.
+    fn from_str(text: &str) -> Result<SegmentName, ()> {
+        let parts = text.strip_prefix("journal-").and_then(|rest| rest.strip_suffix(".seg"));
+        let (id, number) = parts.and_then(|parts| parts.split_once('-')).ok_or(())?;
+        let journal_id = u64::from_str_radix(id, 16).map_err(drop)?;
+        let name = SegmentName { journal_id, number: number.parse().map_err(drop)? };
+        if name.to_string() == text { Ok(name) } else { Err(()) }
+    }
+}
+
+/// What comes before the first frame of a segment: with that, whether a frame counts can be told without the segments before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentStart {
+    /// The segment's number.
+    pub number: u64,
+    /// The life in which it was begun.
+    pub term: u32,
+    /// The state of the log before its first frame.
+    pub place: Place,
+}
+
+/// A place between two frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The slice that the next frame belongs to.
+    pub slice: u64,
+    /// Where in the stream that frame's payload begins.
+    pub position: u64,
+    /// The checksum of the head of the frame before.
+    pub checksum: u64,
+    /// Whether the slice has frames before this place.
+    pub is_within_slice: bool,
+}
+
+impl Place {
+    /// The last slice that is complete before this place.
+    pub fn last_slice(&self) -> u64 {
+        self.slice - 1
+    }
+
+    /// Whether all slices from `slice` on begin at this place or behind it.
+    pub fn is_before_slice(&self, slice: u64) -> bool {
+        self.slice < slice || self.slice == slice && !self.is_within_slice
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        let name = SegmentName { journal_id: 0x1a, number: 12 };
+        assert_eq!(name.to_string(), "journal-000000000000001a-12.seg");
+        assert_eq!(name.to_string().parse(), Ok(name));
+        for other in [
+            "journal-000000000000001a-012.seg",
+            "journal-000000000000001A-12.seg",
+            "journal-00000000000001a-12.seg",
+            "journal-000000000000001a-12.seg.tmp",
+            "journal-000000000000001a-+2.seg",
+            "journal-000000000000001a.seg",
+            "journal.manifest",
+            "",
+        ] {
+            assert_eq!(other.parse::<SegmentName>(), Err(()), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_place_knows_which_slices_are_behind_it() {
+        let between = Place { slice: 5, position: 0, checksum: 0, is_within_slice: false };
+        let within = Place { is_within_slice: true, ..between };
+        assert!(between.is_before_slice(5) && !between.is_before_slice(4));
+        assert!(!within.is_before_slice(5) && within.is_before_slice(6));
+    }
+}

@@ -132,6 +132,11 @@ impl Observed {
         self.threads.iter().map(|stats| counter(stats).get()).max().unwrap_or(0)
     }
 
+    /// The memory of all clients, as their threads last added it up.
+    pub fn client_bytes(&self) -> u64 {
+        self.now(|stats| &stats.client_bytes)
+    }
+
     /// The sum of a figure over all shards, since the start or, where it counts, the last reset.
     pub fn over_shards(&self, shards: &Shards, figure: impl Fn(&Figures) -> &Figure) -> u64 {
         let total: u64 = shards.figures().map(|figures| figure(figures).get()).sum();

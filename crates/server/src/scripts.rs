@@ -14,6 +14,7 @@ use session::{Part, Session};
 
 use crate::life::admit::MISCONF;
 use crate::message::Message;
+use crate::snapshot::refuses_writes;
 use crate::thread::ThreadHost;
 
 impl ThreadHost {
@@ -80,7 +81,7 @@ impl Door for ThreadHost {
     }
 
     fn refuses_writes(&self) -> Option<CommandError> {
-        self.shared.refuses_writes().then(|| CommandError::fixed(MISCONF))
+        refuses_writes(&self.shared.snapshots, &self.shared.settings).then(|| CommandError::fixed(MISCONF))
     }
 
     fn run<'t>(

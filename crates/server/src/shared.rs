@@ -174,6 +174,13 @@ impl Shared {
         self.broadcast(|| Message::Wake);
     }
 
+    /// Starts the counters again from 0, as their readers see it.
+    pub(crate) fn reset_stats(&self) {
+        self.observed.reset(&self.shards);
+        self.exceeded.reset();
+        self.fragmented.reset();
+    }
+
     /// Ends the server: every thread ends its loop, and its connections with it.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);

@@ -18,6 +18,7 @@
 use std::time::{Duration, Instant};
 
 use command::{Client, Task, Wait};
+use persistence::Snapshots;
 use process::log;
 use process::shutdown::{How, Outcome};
 use process::supervisor::{self, Ticker};
@@ -27,6 +28,7 @@ use shard::{Hold, ShardId};
 
 use crate::message::Message;
 use crate::shared::Shared;
+use crate::snapshot::names;
 
 /// Between two tries to enter all shards.
 const RETRY: Duration = Duration::from_millis(2);
@@ -77,20 +79,20 @@ impl Shared {
                 self.shut_down(How::of(self.settings.number(setting)), None);
             } else if signal == Signal::Interrupt {
                 tracing::warn!("You insist... exiting now.");
-                self.snapshot_names().remove_leftovers();
+                names(&self.settings, &self.machine.disk).remove_leftovers();
                 std::process::exit(1);
             } else {
-                tracing::info!("Received {name} again: {}", self.shutdown_progress());
+                tracing::info!("Received {name} again: {}", progress(&self.snapshots));
             }
         }
     }
+}
 
-    /// How far a shutdown is, in words.
-    pub(crate) fn shutdown_progress(&self) -> String {
-        match self.snapshots.save_percent() {
-            Some(percent) => format!("saving the final snapshot, {percent:.0} % of the keys are written"),
-            None => "the shutdown is under way".to_owned(),
-        }
+/// How far a shutdown is, in words.
+fn progress(snapshots: &Snapshots) -> String {
+    match snapshots.save_percent() {
+        Some(percent) => format!("saving the final snapshot, {percent:.0} % of the keys are written"),
+        None => "the shutdown is under way".to_owned(),
     }
 }
 
@@ -127,7 +129,7 @@ impl Ending {
     fn run(mut self) {
         let shared = self.shared;
         supervisor::notify(&shared.settings, "STOPPING=1");
-        let _ticker = Ticker::start(&shared.settings, || shared.shutdown_progress());
+        let _ticker = Ticker::start(&shared.settings, || progress(&shared.snapshots));
         let mut hold = Hold::new(&shared.shards);
         let mut exit_code = 0;
         match self.enter(&mut hold) {
@@ -174,7 +176,7 @@ impl Ending {
     fn is_to_save(&self) -> bool {
         // What is only half loaded must not take the place of the whole.
         let is_loading = self.shared.snapshots.progress.is_loading();
-        !is_loading && self.how().saves.unwrap_or_else(|| self.shared.has_save_points())
+        !is_loading && self.how().saves.unwrap_or_else(|| self.shared.settings.has_save_points())
     }
 
     /// How long it waits for scripts.

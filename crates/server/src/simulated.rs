@@ -13,6 +13,7 @@ use process::processors::ThreadCount;
 use settings::{Found, Settings, TABLE};
 
 use crate::shared::{Lease, Machine, Shared};
+use crate::snapshot::Loader;
 use crate::start::rename;
 use crate::thread::Thread;
 use crate::tuning::Tuning;
@@ -73,7 +74,8 @@ pub fn simulate(
         _lease: lease.clone(),
     };
     let threads = (0..).zip(drivers).map(thread).collect();
-    shared.load_simulated(&choice).unwrap_or_else(|error| panic!("{error}"));
+    let loader = Loader::of(shared);
+    loader.load_simulated(&shared.threads[0], &choice).unwrap_or_else(|error| panic!("{error}"));
     (SimulatedServer(lease), threads)
 }
 

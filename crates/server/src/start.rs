@@ -20,6 +20,7 @@ use crate::clients::listeners::Listening;
 use crate::error::Error;
 use crate::help::{help, version_line};
 use crate::shared::{Machine, Shared};
+use crate::snapshot::{Loader, loading_progress};
 use crate::thread::Thread;
 use crate::users::users_at_start;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
@@ -131,11 +132,14 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     let places: Vec<String> = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();
     let pid_file = PidFile::write(&shared.settings, background.is_on());
     background.end_start();
-    shared.begin_loading(&choice);
+    let loader = Loader::of(shared);
+    loader.begin(&choice);
     let threads = start_threads(shared, threads, listeners);
     let is_loading = shared.snapshots.progress.is_loading();
-    let ticker = is_loading.then(|| Ticker::start(&shared.settings, || shared.loading_progress()));
-    let loaded = shared.load_at_start(&choice);
+    let ticker = is_loading.then(|| {
+        Ticker::start(&shared.settings, || loading_progress(&shared.snapshots, &shared.machine.clock))
+    });
+    let loaded = loader.load_for(&shared.threads, &choice);
     drop(ticker);
     match loaded {
         Ok(true) => announce(shared, &places),

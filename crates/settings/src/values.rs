@@ -156,6 +156,11 @@ impl Settings {
         }
     }
 
+    /// Whether snapshots are saved unasked after so many changes, and before the server ends.
+    pub fn has_save_points(&self) -> bool {
+        self.is_on(SAVE)
+    }
+
     /// How much memory may be used; 0: any.
     #[inline]
     pub fn memory_bytes_max(&self) -> u64 {

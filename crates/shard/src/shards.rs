@@ -120,6 +120,11 @@ impl<T, W> Shards<T, W> {
         self.cells[..self.len()].iter().map(|cell| &*cell.figures)
     }
 
+    /// Changes on all shards; exactly those that somebody sees who has entered them.
+    pub fn changes(&self) -> u64 {
+        self.figures().map(|figures| figures.changes.get()).sum()
+    }
+
     /// How large the parts of a database are, shard by shard, without entering them. Whoever holds a shard sees its own
     /// changes here.
     pub fn tallies(&self, db: u32) -> impl Iterator<Item = &Tally> {

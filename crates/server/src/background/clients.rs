@@ -4,27 +4,18 @@
 //! it; so they need not wait for each other.
 
 use proactor::{CloseMode, ConnId};
-use settings::{MAXMEMORY, MAXMEMORY_CLIENTS};
+use settings::MAXMEMORY_CLIENTS;
 use upkeep::eviction::client_bytes_max;
 
-use crate::shared::Shared;
 use crate::thread::Thread;
-
-impl Shared {
-    fn client_bytes_max(&self) -> Option<u64> {
-        client_bytes_max(self.settings.number(MAXMEMORY_CLIENTS), self.settings.number(MAXMEMORY) as u64)
-    }
-
-    /// The memory of all clients, as their threads last added it up.
-    pub(crate) fn client_bytes(&self) -> u64 {
-        self.observed.now(|stats| &stats.client_bytes)
-    }
-}
 
 impl Thread {
     /// Adds up what the clients take, every second, or ten times a second where there is a limit; sees to that.
     pub(crate) fn look_at_client_memory(&mut self, is_second: bool) {
-        let bytes_max = self.host.shared.client_bytes_max();
+        let bytes_max = {
+            let settings = &self.host.shared.settings;
+            client_bytes_max(settings.number(MAXMEMORY_CLIENTS), settings.memory_bytes_max())
+        };
         if bytes_max.is_none() && !is_second {
             return;
         }
@@ -52,7 +43,7 @@ impl Thread {
             let others = shared.observed.threads().iter().map(|stats| stats.largest_client_bytes.get());
             let largest_of_all = others.max().unwrap_or(0);
             let (Some(bytes_max), Some((bytes, Some(conn)))) = (bytes_max, largest) else { return };
-            if shared.client_bytes() <= bytes_max || bytes < largest_of_all {
+            if shared.observed.client_bytes() <= bytes_max || bytes < largest_of_all {
                 return;
             }
             tracing::info!(bytes, "a client is disconnected: the clients are beyond maxmemory-clients");

@@ -15,6 +15,7 @@ use settings::ENABLE_DEBUG_COMMAND;
 use super::{not_allowed, subcommand_error};
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::populate::Population;
+use crate::snapshot::Loader;
 
 /// The family of DEBUG.
 pub(crate) const ENTRIES: &[Entry] = &[Entry {
@@ -161,7 +162,10 @@ fn reload(ctx: &mut Ctx, options: &[&[u8]]) -> CommandResult {
     if options.is_empty() {
         shared.save(&ctx.store.tx.hold).map_err(failed)?;
     }
-    shared.reload(ctx.store.tx).map_err(failed)?;
+    let tx = &mut *ctx.store.tx;
+    if let Some(loaded) = Loader::of(shared).read_snapshot(tx.now).map_err(failed)? {
+        loaded.put_in_place(tx, &shared.scripts, &shared.snapshots);
+    }
     ok(ctx)
 }
 

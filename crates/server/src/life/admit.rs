@@ -5,6 +5,7 @@ use command::{Command, CommandError, CommandId, Flag, OwnedArgs, Route, Rule, Sh
 use resp::{Output, Proto, Reply};
 use session::ReplyMode;
 
+use crate::snapshot::refuses_writes;
 use crate::thread::ThreadHost;
 
 /// What becomes of a command before it is run.
@@ -43,7 +44,7 @@ impl ThreadHost {
         if self.postpone(command, args) {
             return Admission::Later;
         }
-        if self.shared.refuses_writes()
+        if refuses_writes(&self.shared.snapshots, &self.shared.settings)
             && (self.runs(command, Command::is_write) || command.entry.is_under(Rule::TellsOfFailedSaves))
         {
             return Admission::Refused(CommandError::fixed(MISCONF));

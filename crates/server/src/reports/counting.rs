@@ -1,4 +1,4 @@
-//! Commands that ran, with the clients whose they were; counters that begin anew.
+//! Commands that ran, with the clients whose they were.
 
 use command::{Blocked, Client, Command, Outcome};
 use observe::{Call, Caller};
@@ -6,17 +6,7 @@ use proactor::ConnId;
 use resp::{Mark, Output};
 use session::Session;
 
-use crate::shared::Shared;
 use crate::thread::ThreadHost;
-
-impl Shared {
-    /// Starts the counters again from 0, as their readers see it.
-    pub(crate) fn reset_stats(&self) {
-        self.observed.reset(&self.shards);
-        self.exceeded.reset();
-        self.fragmented.reset();
-    }
-}
 
 impl ThreadHost {
     /// Counts a command of `client` that ran, `started` ticks ago, with its reply from `mark` on; not one that will run

@@ -156,7 +156,7 @@ fn memory(shared: &Shared) -> Memory {
     let (_, libraries) = shared.scripts.libraries.get();
     let (script_state_bytes, function_state_bytes) = shared.scripts.state_bytes();
     let (used_bytes, startup_bytes) = (heap::allocated_bytes(), shared.observed.startup_bytes());
-    let client_bytes = shared.client_bytes();
+    let client_bytes = shared.observed.client_bytes();
     let overhead_bytes =
         (startup_bytes + table_bytes.iter().sum::<u64>() + client_bytes + script_bytes).min(used_bytes);
     Memory {

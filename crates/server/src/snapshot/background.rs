@@ -19,8 +19,8 @@ use process::processors;
 use session::Retry;
 use shard::{Hold, ShardId};
 
+use super::save_settings;
 use crate::message::Message;
-use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 
 /// A slice of work, during which a shard is held.
@@ -79,21 +79,15 @@ fn continue_cuts(dbs: &mut [Db], has_time: &mut dyn FnMut() -> bool) -> bool {
     })
 }
 
-impl Shared {
-    /// Has every thread look how the snapshot is doing.
-    pub(super) fn tell_of_snapshot(&self) {
-        self.broadcast(|| Message::Snapshot);
-    }
-}
-
 impl ThreadHost {
     /// Begins to save what is there now; all shards are entered, and no other save is under way. The error is for the log.
     pub(crate) fn begin_background_save(&mut self, hold: &mut Hold<'_, Task, Wait>) -> std::io::Result<()> {
         let shared = self.shared;
         let content = shared.content(hold)?;
-        let tell = Box::new(move || shared.tell_of_snapshot());
+        let tell = move || shared.broadcast(|| Message::Snapshot);
+        let settings = save_settings(&shared.settings, &shared.machine.disk);
         let (saving, writer) =
-            shared.snapshots.begin(shared.save_settings(), &content, shared.changes(), tell)?;
+            shared.snapshots.begin(settings, &content, shared.shards.changes(), Box::new(tell))?;
         shared.snapshots.run_writer(writer, move || processors::place_writer(&shared.settings))?;
         for id in shared.shards.ids() {
             for (number, db) in (0..).zip(&mut hold.shard_mut(id).dbs) {
@@ -103,7 +97,7 @@ impl ThreadHost {
             }
         }
         shared.snapshots.began(&saving);
-        shared.tell_of_snapshot();
+        tell();
         saving.close_one();
         tracing::info!("Background saving started");
         Ok(())

@@ -3,19 +3,23 @@
 //! `persistence` reads all of it into databases of their own, which take their place in the shards when the end was reached: nothing is
 //! ever half loaded. While a server that starts reads, its threads serve already, but only commands that need no data.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use command::{Garbage, Post, Tx};
-use keyspace::{Db, Kind, UnixMs};
-use persistence::{Choice, Import, Load, Names, Source, on_heap_to_serve};
-use settings::{AOF_LOAD_TRUNCATED, PROTO_MAX_BULK_LEN, RDBCHECKSUM};
-use shard::{Ready, ShardId};
+use command::Table;
+use keyspace::{Config, UnixMs};
+use persistence::{Choice, Import, Load, Names, Snapshots, Source, on_heap_to_serve};
+use proactor::Clock;
+use scripting::Scripts;
+use settings::{AOF_LOAD_TRUNCATED, PROTO_MAX_BULK_LEN, RDBCHECKSUM, Settings};
+use shard::{Placement, ShardId};
 
 use super::loaded::{Found, Loaded};
+use super::names;
 use super::roles::roles;
 use crate::error::Error;
+use crate::mailroom::Remote;
 use crate::message::Message;
 use crate::shared::Shared;
 use crate::thread::Thread;
@@ -25,83 +29,119 @@ const ARGUMENT_BYTES_MAX: i64 = 512 << 20;
 /// How long it waits for the thread that puts data in their place before it looks whether the server was stopped.
 const STOP_LOOK_MS: u64 = 1000;
 
-impl Shared {
-    /// Prepares for loading what was chosen: if there is anything, the server is loading from now on.
-    pub(crate) fn begin_loading(&self, choice: &Choice) {
-        self.snapshot_names().remove_leftovers();
-        self.snapshots.set_superseded_aof(choice.superseded.clone());
-        if choice.has_data() {
-            self.snapshots.progress.begin(self.machine.clock.now_ms());
+/// How far the loading at the start is, in words.
+pub(crate) fn loading_progress(snapshots: &Snapshots, clock: &Clock) -> String {
+    let figures = snapshots.progress.figures(clock.now_ms());
+    figures.map_or_else(String::new, |figures| {
+        format!("Loading the snapshot, {:.0} % of {} bytes", figures.percent, figures.total_bytes)
+    })
+}
+
+/// What loading needs of a server.
+pub(crate) struct Loader<'s> {
+    names: Names,
+    settings: &'s Settings,
+    config: &'static Config,
+    table: &'s Table,
+    placement: &'s Placement,
+    clock: &'s Clock,
+    scripts: &'s Scripts,
+    snapshots: &'s Snapshots,
+    /// Whether the server was stopped meanwhile.
+    is_stopped: &'s AtomicBool,
+    /// Whether steps of a simulation do what threads do.
+    is_simulated: bool,
+    tuning: persistence::Tuning,
+}
+
+impl<'s> Loader<'s> {
+    /// That of this server.
+    pub(crate) fn of(shared: &'static Shared) -> Loader<'s> {
+        Loader {
+            names: names(&shared.settings, &shared.machine.disk),
+            settings: &shared.settings,
+            config: shared.data_config(),
+            table: &shared.table,
+            placement: shared.shards.placement(),
+            clock: &shared.machine.clock,
+            scripts: &shared.scripts,
+            snapshots: &shared.snapshots,
+            is_stopped: &shared.stopping,
+            is_simulated: shared.is_simulated(),
+            tuning: shared.machine.tuning.persistence,
         }
     }
 
-    /// How far the loading at the start is, in words.
-    pub(crate) fn loading_progress(&self) -> String {
-        let figures = self.snapshots.progress.figures(self.machine.clock.now_ms());
-        figures.map_or_else(String::new, |figures| {
-            format!("Loading the snapshot, {:.0} % of {} bytes", figures.percent, figures.total_bytes)
-        })
+    /// Prepares for loading what was chosen: if there is anything, the server is loading from now on.
+    pub(crate) fn begin(&self, choice: &Choice) {
+        self.names.remove_leftovers();
+        self.snapshots.set_superseded_aof(choice.superseded.clone());
+        if choice.has_data() {
+            self.snapshots.progress.begin(self.clock.now_ms());
+        }
     }
 
-    /// Loads what was chosen while the threads serve; the first of them puts it in its place. False: the server was stopped
+    /// Loads what was chosen while `threads` serve; the first of them puts it in its place. False: the server was stopped
     /// meanwhile, and holds nothing.
-    pub(crate) fn load_at_start(&'static self, choice: &Choice) -> Result<bool, Error> {
+    pub(crate) fn load_for(&self, threads: &[Remote], choice: &Choice) -> Result<bool, Error> {
         if !choice.has_data() {
             return Ok(true);
         }
-        let clock = &self.machine.clock;
-        let started_ms = clock.monotonic_ms();
-        let loader_count = if self.threads.len() > 1 { self.threads.len() } else { 0 };
-        let Some((name, mut loaded)) = self.read_at_start(choice, loader_count)? else { return Ok(false) };
+        let started_ms = self.clock.monotonic_ms();
+        let loader_count = if threads.len() > 1 { threads.len() } else { 0 };
+        let Some((name, mut loaded)) = self.read(choice, loader_count)? else { return Ok(false) };
         let (key_count, expired_count) = (loaded.data.key_count, loaded.data.expired_count);
         let (installed, is_installed) = mpsc::channel();
         loaded.installed = Some(installed);
-        self.threads[0].send(Message::Loaded(Box::new(loaded)));
+        threads[0].send(Message::Loaded(Box::new(loaded)));
         // A thread that has ended does not take what is sent to it.
         while let Err(error) = is_installed.recv_timeout(Duration::from_millis(STOP_LOOK_MS)) {
-            if error == RecvTimeoutError::Disconnected || self.stopping.load(Ordering::Acquire) {
+            if error == RecvTimeoutError::Disconnected || self.is_stopped.load(Ordering::Acquire) {
                 return Ok(false);
             }
         }
         tracing::info!(
             "DB loaded from {name}: {key_count} keys, {expired_count} expired ones left out, {} ms",
-            clock.monotonic_ms() - started_ms
+            self.clock.monotonic_ms() - started_ms
         );
         Ok(true)
     }
 
-    /// The same in a simulation: it is read at once, and the first thread puts it in its place when it comes to it.
-    pub(crate) fn load_simulated(&'static self, choice: &Choice) -> Result<(), Error> {
-        self.begin_loading(choice);
-        if let Some((_, loaded)) = self.read_at_start(choice, 0)? {
-            self.threads[0].send(Message::Loaded(Box::new(loaded)));
+    /// The same in a simulation: it is read at once, and `first` puts it in its place when it comes to it.
+    pub(crate) fn load_simulated(&self, first: &Remote, choice: &Choice) -> Result<(), Error> {
+        self.begin(choice);
+        if let Some((_, loaded)) = self.read(choice, 0)? {
+            first.send(Message::Loaded(Box::new(loaded)));
         }
         Ok(())
     }
 
+    /// The snapshot, to take the place of what a server that serves has; `None` if there is none.
+    pub(crate) fn read_snapshot(&self, now: UnixMs) -> Result<Option<Loaded>, Error> {
+        let mut found = self.found();
+        let data = self.load(0).snapshot(&self.names.name_to_load(), now, &mut found)?;
+        let libraries = found.libraries;
+        Ok(data.map(|data| Loaded { data, libraries, is_imported: false, installed: None }))
+    }
+
     /// What was chosen, and its name; `None` if there is nothing, or if the server was stopped meanwhile.
-    fn read_at_start(
-        &'static self,
-        choice: &Choice,
-        loader_count: usize,
-    ) -> Result<Option<(String, Loaded)>, Error> {
-        let names = self.snapshot_names();
-        let (load, mut found) = (self.load(&names, loader_count), self.found());
+    fn read(&self, choice: &Choice, loader_count: usize) -> Result<Option<(String, Loaded)>, Error> {
+        let (load, mut found) = (self.load(loader_count), self.found());
         let (name, data) = match &choice.source {
             Source::Nothing => return Ok(None),
             Source::Snapshot => {
-                let name = names.name_to_load();
-                let now = self.machine.clock.now_ms() as UnixMs;
+                let name = self.names.name_to_load();
+                let now = self.clock.now_ms() as UnixMs;
                 let mut read = || load.snapshot(&name, now, &mut found);
-                let serves = loader_count == 0 && !self.is_simulated();
+                let serves = loader_count == 0 && !self.is_simulated;
                 let data = if serves { on_heap_to_serve(read) } else { read() };
                 (name, data?)
             }
             Source::AppendOnly(files) => {
                 let import = Import {
                     files,
-                    table: &self.table,
-                    roles: &roles(&self.table),
+                    table: self.table,
+                    roles: &roles(self.table),
                     argument_bytes_max: self.settings.number(PROTO_MAX_BULK_LEN).max(ARGUMENT_BYTES_MAX)
                         as u64,
                     may_be_torn: self.settings.is_on(AOF_LOAD_TRUNCATED),
@@ -118,51 +158,24 @@ impl Shared {
     }
 
     /// What a load is told that begins now.
-    fn load<'a>(&'static self, names: &'a Names, thread_count: usize) -> Load<'a> {
+    fn load(&self, thread_count: usize) -> Load<'_> {
         Load {
-            names,
-            placement: self.shards.placement(),
+            names: &self.names,
+            placement: self.placement,
             db_count: self.settings.databases(),
-            config: self.data_config(),
+            config: self.config,
             has_checksum: self.settings.is_on(RDBCHECKSUM),
-            clock: &self.machine.clock,
+            clock: self.clock,
             progress: &self.snapshots.progress,
-            is_stopped: &self.stopping,
+            is_stopped: self.is_stopped,
             thread_count,
-            tuning: self.machine.tuning.persistence,
+            tuning: self.tuning,
         }
     }
 
     /// Where libraries go that are found.
     fn found(&self) -> Found<'_> {
-        Found::new(&self.machine.clock, &self.scripts, self.settings.script_memory_bytes_max())
-    }
-
-    /// Reads the snapshot and puts what it holds in the place of everything on the shards, all of which are entered.
-    pub(crate) fn reload(&'static self, tx: &mut Tx) -> Result<(), Error> {
-        let names = self.snapshot_names();
-        let name = names.name_to_load();
-        let mut found = self.found();
-        let data = self.load(&names, 0).snapshot(&name, tx.now, &mut found)?;
-        let Some(data) = data else { return Ok(()) };
-        let libraries = found.libraries;
-        self.put_in_place(Loaded { data, libraries, is_imported: false, installed: None }, tx);
-        self.snapshots.note_saved(self.changes());
-        Ok(())
-    }
-
-    /// Puts what was read in the place of everything on the shards, all of which are entered.
-    fn put_in_place(&self, loaded: Loaded, tx: &mut Tx) {
-        let data = loaded.data;
-        assert_eq!(data.dbs.len(), self.shards.len(), "it was read for these shards");
-        for (id, dbs) in self.shards.ids().zip(data.dbs) {
-            for (db, new) in (0..).zip(dbs) {
-                replace(tx, id, db, new);
-            }
-        }
-        self.scripts.libraries.set(loaded.libraries);
-        self.snapshots.loaded_key_count.store(data.key_count, Ordering::Relaxed);
-        self.snapshots.expired_key_count.store(data.expired_count, Ordering::Relaxed);
+        Found::new(self.clock, self.scripts, self.settings.script_memory_bytes_max())
     }
 }
 
@@ -175,8 +188,7 @@ impl Thread {
             return;
         }
         let (installed, is_imported) = (loaded.installed.take(), loaded.is_imported);
-        shared.put_in_place(*loaded, &mut self.tx);
-        shared.snapshots.note_saved(shared.changes());
+        loaded.put_in_place(&mut self.tx, &shared.scripts, &shared.snapshots);
         if is_imported {
             // The sooner it is in a snapshot the better.
             self.tx.hold.shard_mut(ShardId(0)).stats.changes.add(1);
@@ -194,26 +206,68 @@ impl Thread {
     }
 }
 
-/// Puts `new` in the place of database `db` on shard `id`. Whoever watches a key of either is told, and whoever waits for a
-/// key that is there now is to be served.
-fn replace(tx: &mut Tx, id: ShardId, db: u32, new: Db) {
-    let placement = tx.hold.shards().placement();
-    let shard = tx.hold.shard_mut(id);
-    let mut old = new;
-    shard.dbs[db as usize].swap(&mut old);
-    let new = &shard.dbs[db as usize];
-    let has = |part: &Db, key: &[u8]| part.find(placement.hash(key), key).is_some();
-    shard.watches.touch_all(db, |key| has(&old, key) || has(new, key));
-    for key in shard.waiters.keys(db) {
-        let was_lost =
-            old.find(placement.hash(key), key).is_some_and(|old| old.value().kind() == Kind::Stream);
-        if was_lost || has(new, key) {
-            shard.ready.push(Ready { db, key: key.into(), was_lost });
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use config::Invocation;
+    use ds::hashing::Seed;
+    use proactor::{SimDisk, Waker};
+    use settings::TABLE;
+
+    use super::*;
+    use crate::snapshot::choose;
+    use crate::tuning::Tuning;
+
+    const AOF: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*3\r\n$5\r\nRPUSH\r\n$1\r\nb\r\n$1\r\n2\r\n\
+        *3\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD\r\n$66\r\n#!lua name=l\nredis.register_function('f', function() return 1 end)\r\n";
+
+    fn settings(args: &[&str]) -> Settings {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        match Invocation::parse(&TABLE, &args) {
+            Ok(Invocation::Serve(arguments)) => Settings::read(&arguments).expect("they are right").0,
+            other => panic!("no command line of a server: {other:?}"),
         }
     }
-    tx.is_unfinished |= !shard.ready.is_empty();
-    tx.wrote = true;
-    if !old.is_empty() || old.is_cut() {
-        tx.posts.push(Post::Free(Garbage::Db(old)));
+
+    /// What is loaded of a disk with these files: how many keys, how many libraries, and whether it is imported.
+    fn check(files: &[(&str, &[u8])], expected: Option<(u64, usize, bool)>) {
+        let disk = SimDisk::new(1).disk();
+        for (name, bytes) in files {
+            disk.replace(&Path::new(".").join(name), bytes).expect("there is room");
+        }
+        let settings = settings(&["--import-aof", if files.is_empty() { "no" } else { "yes" }]);
+        let clock = Clock::real();
+        let snapshots = Snapshots::new(clock.clone(), true, Tuning::BUILT.persistence);
+        let loader = Loader {
+            names: names(&settings, &disk),
+            config: Box::leak(Box::new(settings.data_config())),
+            settings: &settings,
+            table: &crate::commands::table(),
+            placement: &Placement::new(Seed::new(1), 4, None),
+            clock: &clock,
+            scripts: &Scripts::new(1, |_, _| {}),
+            snapshots: &snapshots,
+            is_stopped: &AtomicBool::new(false),
+            is_simulated: true,
+            tuning: Tuning::BUILT.persistence,
+        };
+        let choice = choose(&settings, &disk).expect("it is clear what is to be loaded");
+        loader.begin(&choice);
+        assert_eq!(snapshots.progress.is_loading(), expected.is_some());
+        let loaded = loader.read(&choice, 0).expect("it can be read");
+        let figures =
+            loaded.map(|(_, loaded)| (loaded.data.key_count, loaded.libraries.len(), loaded.is_imported));
+        assert_eq!(figures, expected);
+        let first = Remote::new(Arc::new(Waker::without_bell()));
+        loader.load_simulated(&first, &choice).expect("it could be read before");
+        assert_eq!(first.has_mail(), expected.is_some());
+    }
+
+    #[test]
+    fn what_is_on_the_disk_goes_to_the_first_thread() {
+        check(&[], None);
+        check(&[("appendonly.aof", AOF)], Some((2, 1, true)));
     }
 }

@@ -10,24 +10,26 @@ mod points;
 mod roles;
 mod save;
 
-use persistence::{Choice, Names, Wanted, Wish};
+use std::sync::atomic::Ordering;
+
+use persistence::{Choice, Names, Snapshots, Wanted, Wish};
 use proactor::Disk;
 use rdb::Style;
 
 pub(crate) use background::Share;
+pub(crate) use load::{Loader, loading_progress};
 pub(crate) use loaded::Loaded;
 
 use settings::{
     APPENDDIRNAME, APPENDFILENAME, DBFILENAME, DIR, IMPORT_AOF, IMPORT_ASK, IMPORT_NO, IMPORT_YES,
-    RDB_SAVE_INCREMENTAL_FSYNC, RDB_VERSION, RDBCHECKSUM, RDBCOMPRESSION, SAVE, SNAPSHOT_FORMAT,
+    RDB_SAVE_INCREMENTAL_FSYNC, RDB_VERSION, RDBCHECKSUM, RDBCOMPRESSION, SNAPSHOT_FORMAT,
     STOP_WRITES_ON_BGSAVE_ERROR, Settings,
 };
 
 use crate::error::Error;
-use crate::shared::Shared;
 
 /// Where snapshots are, and how they are called.
-fn names(settings: &Settings, disk: &Disk) -> Names {
+pub(crate) fn names(settings: &Settings, disk: &Disk) -> Names {
     Names::new(disk, &settings.text(DIR), &settings.text(DBFILENAME))
 }
 
@@ -43,50 +45,30 @@ pub(crate) fn choose(settings: &Settings, disk: &Disk) -> Result<Choice, Error> 
         wanted,
         folder: settings.text(APPENDDIRNAME).to_string(),
         file: settings.text(APPENDFILENAME).to_string(),
-        has_save_points: !settings.text(SAVE).is_empty(),
+        has_save_points: settings.has_save_points(),
     };
     Ok(Choice::at_start(&names(settings, disk), &wish)?)
 }
 
-impl Shared {
-    /// Where snapshots are, and how they are called.
-    pub(crate) fn snapshot_names(&self) -> Names {
-        names(&self.settings, &self.machine.disk)
+/// What the settings say of a save that begins now.
+fn save_settings(settings: &Settings, disk: &Disk) -> persistence::Settings {
+    persistence::Settings {
+        names: names(settings, disk),
+        style: style(settings),
+        has_own_format: settings.is_on(SNAPSHOT_FORMAT),
+        has_checksum: settings.is_on(RDBCHECKSUM),
+        begins_early: settings.is_on(RDB_SAVE_INCREMENTAL_FSYNC),
     }
+}
 
-    /// How snapshots are encoded.
-    fn snapshot_style(&self) -> Style {
-        Style {
-            compresses: self.settings.is_on(RDBCOMPRESSION),
-            version: self.settings.number(RDB_VERSION) as u32,
-        }
-    }
+/// How snapshots are encoded.
+fn style(settings: &Settings) -> Style {
+    Style { compresses: settings.is_on(RDBCOMPRESSION), version: settings.number(RDB_VERSION) as u32 }
+}
 
-    /// What the settings say of a save that begins now.
-    fn save_settings(&self) -> persistence::Settings {
-        persistence::Settings {
-            names: self.snapshot_names(),
-            style: self.snapshot_style(),
-            has_own_format: self.settings.is_on(SNAPSHOT_FORMAT),
-            has_checksum: self.settings.is_on(RDBCHECKSUM),
-            begins_early: self.settings.is_on(RDB_SAVE_INCREMENTAL_FSYNC),
-        }
-    }
-
-    /// Whether commands that write are refused, because the last save failed.
-    pub(crate) fn refuses_writes(&self) -> bool {
-        self.snapshots.last_failed.load(std::sync::atomic::Ordering::Relaxed)
-            && self.has_save_points()
-            && self.settings.is_on(STOP_WRITES_ON_BGSAVE_ERROR)
-    }
-
-    /// Whether a server that ends saves unless it is told otherwise.
-    pub(crate) fn has_save_points(&self) -> bool {
-        self.settings.is_on(SAVE)
-    }
-
-    /// Changes on all shards; exactly those that a save sees if they are entered.
-    fn changes(&self) -> u64 {
-        self.shards.figures().map(|figures| figures.changes.get()).sum()
-    }
+/// Whether commands that write are refused, because the last save failed.
+pub(crate) fn refuses_writes(snapshots: &Snapshots, settings: &Settings) -> bool {
+    snapshots.last_failed.load(Ordering::Relaxed)
+        && settings.has_save_points()
+        && settings.is_on(STOP_WRITES_ON_BGSAVE_ERROR)
 }

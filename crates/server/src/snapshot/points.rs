@@ -38,7 +38,7 @@ impl Thread {
             let may_try = since_try > RETRY_SECONDS || !snapshots.last_failed.load(Ordering::Relaxed);
             let since_save = now_seconds.saturating_sub(snapshots.last_save_seconds());
             let reached =
-                is_reached(&shared.settings, since_save, || snapshots.changes_since(shared.changes()));
+                is_reached(&shared.settings, since_save, || snapshots.changes_since(shared.shards.changes()));
             if let Some((changes, seconds)) = reached.filter(|_| may_try) {
                 tracing::info!("{changes} changes in {seconds} seconds. Saving...");
                 snapshots.is_scheduled.store(true, Ordering::Relaxed);

@@ -10,6 +10,7 @@ use scripting::ROAMED_AUX;
 use settings::{DBFILENAME, Settings};
 use shard::Hold;
 
+use super::{save_settings, style};
 use crate::error::Error;
 use crate::shared::Shared;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
@@ -20,7 +21,8 @@ impl Shared {
     pub(crate) fn save(&'static self, hold: &Hold<'_, Task, Wait>) -> Result<(), Error> {
         let saved = self.content(hold).and_then(|content| {
             let is_aborted = || self.shutdown.is_aborted();
-            self.snapshots.save(self.save_settings(), &content, self.changes(), &is_aborted)
+            let settings = save_settings(&self.settings, &self.machine.disk);
+            self.snapshots.save(settings, &content, self.shards.changes(), &is_aborted)
         });
         match saved {
             Ok(Saved { bytes, name, took_ms }) => {
@@ -38,7 +40,7 @@ impl Shared {
 
     /// All keys are gone from the shards, all of which are entered: with save points, they are to be gone from the disk, too.
     pub(crate) fn save_nothing(&'static self, hold: &Hold<'_, Task, Wait>) {
-        if self.has_save_points() {
+        if self.settings.has_save_points() {
             // If it fails, it has said so.
             let _ = self.save(hold);
         }
@@ -47,7 +49,7 @@ impl Shared {
     /// What a snapshot holds that is saved now; all shards are entered.
     pub(super) fn content<'a>(&self, hold: &'a Hold<'_, Task, Wait>) -> io::Result<Content<'a>> {
         let now_ms = self.machine.clock.now_ms();
-        let mut about = Encoder::of_chunks(self.snapshot_style());
+        let mut about = Encoder::of_chunks(style(&self.settings));
         self.write_about(&mut about, now_ms)?;
         Ok(Content {
             shards: self.shards.ids().map(|id| (self.shards.home(id), &hold.shard(id).dbs[..])).collect(),

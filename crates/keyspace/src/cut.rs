@@ -54,22 +54,38 @@ pub(crate) struct Cut {
     pub(crate) cursor: u64,
     /// Hashes and keys of records that are taken first: of which a part was taken, and for which somebody waits.
     pub(crate) wanted: VecDeque<(u64, Box<[u8]>)>,
+    /// Old records: how many the witness has still to see.
+    unseen_count: usize,
 }
 
 impl Cut {
-    pub(crate) fn new(witness: Box<dyn Witness>) -> Cut {
-        Cut { witness, cursor: 0, wanted: VecDeque::new() }
+    /// Of a database with so many records.
+    pub(crate) fn new(witness: Box<dyn Witness>, record_count: usize) -> Cut {
+        Cut { witness, cursor: 0, wanted: VecDeque::new(), unseen_count: record_count }
     }
 
     /// Shows the witness an old record that is to change.
     #[cold]
     #[inline(never)]
     pub(crate) fn show(cut: &mut Option<Box<Cut>>, held: &mut Held<'_, Record>) {
-        if let Some(cut) = cut {
-            let taken = cut.witness.take(held.get(), true);
-            assert_eq!(taken, Taken::All, "a record that is to change is taken at once");
-        }
+        let Some(cut) = cut else { unreachable!("a record is old that the snapshot before has not seen") };
+        let taken = cut.witness.take(held.get(), true);
+        assert_eq!(taken, Taken::All, "a record that is to change is taken at once");
         held.renew();
+        cut.note_seen(1);
+    }
+
+    /// The witness has taken so many records, which are not old any more.
+    pub(crate) fn note_seen(&mut self, count: usize) {
+        assert!(count <= self.unseen_count, "the snapshot sees a record twice, or one that came later");
+        self.unseen_count -= count;
+    }
+
+    /// No record is old any more.
+    pub(crate) fn end(self) {
+        assert!(self.wanted.is_empty(), "what is wanted is old");
+        assert_eq!(self.unseen_count, 0, "the snapshot has not seen all that was there at the cut");
+        self.witness.end();
     }
 
     pub(crate) fn want(&mut self, hash: u64, key: &[u8]) {

@@ -327,7 +327,7 @@ impl Db {
     pub fn begin_cut(&mut self, witness: Box<dyn Witness>) {
         assert!(self.cut.is_none(), "one snapshot at a time");
         self.table.begin_turn();
-        self.cut = Some(Box::new(Cut::new(witness)));
+        self.cut = Some(Box::new(Cut::new(witness, self.table.len())));
     }
 
     /// Whether a snapshot is being taken that has not seen all yet.
@@ -347,25 +347,26 @@ impl Db {
                     return false;
                 }
                 held.renew();
+                cut.note_seen(1);
             }
             cut.forget_wanted();
         }
         let seed = &*self.seed;
-        let Cut { witness, cursor, wanted } = &mut **cut;
+        let mut seen_count = 0;
+        let Cut { witness, cursor, wanted, .. } = &mut **cut;
         let ahead = &mut |record: RecordRef<'_>| record.prefetch_value();
         let next = self.table.visit_old(*cursor, ahead, &mut |record| {
             let taken = if has_time() { witness.take(record, false) } else { Taken::Nothing };
             if taken == Taken::Part {
                 wanted.push_front((hashing::hash(seed, record.key()), record.key().into()));
             }
+            seen_count += usize::from(taken == Taken::All);
             taken == Taken::All
         });
+        cut.note_seen(seen_count);
         match next {
-            Some(next) => *cursor = next,
-            None => {
-                assert!(wanted.is_empty(), "what is wanted is old");
-                self.cut.take().into_iter().for_each(|cut| cut.witness.end());
-            }
+            Some(next) => cut.cursor = next,
+            None => self.cut.take().into_iter().for_each(|cut| cut.end()),
         }
         next.is_none()
     }
@@ -400,7 +401,11 @@ impl Db {
     }
 
     /// Takes some records out: `None` when there are no more. For freeing a large database in slices.
+    ///
+    /// # Panics
+    /// If a snapshot is being taken of it: it must see the records first.
     pub fn drain_segment(&mut self) -> Option<Vec<Record>> {
+        assert!(self.cut.is_none(), "records go that a snapshot has not seen");
         self.table.drain_segment()
     }
 

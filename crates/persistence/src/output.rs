@@ -37,6 +37,8 @@ impl Form {
     /// That which the settings ask for, of a snapshot that is saved at `now_ms` by a server with so many threads.
     pub fn wanted(settings: &Settings, now_ms: u64, thread_count: u16) -> Form {
         let style = settings.style;
+        let numbers = 1..MANIFEST - u16::from(LANES);
+        assert!(numbers.contains(&thread_count), "{thread_count} threads: files would share their numbers");
         match settings.has_own_format {
             false => Form { style, id: None, main_count: 1 },
             true => Form { style, id: Some(settings.names.new_id(now_ms)), main_count: thread_count },
@@ -50,11 +52,14 @@ impl Form {
 
     /// The file for the keys of the shards that are at home on this thread.
     pub(crate) fn file_of(self, thread: u16) -> u16 {
-        if self.id.is_some() { thread } else { 0 }
+        let file = if self.id.is_some() { thread } else { 0 };
+        assert!(file < self.main_count, "thread {thread} would write among large values");
+        file
     }
 
     /// The file for the large values of this lane, which are numbered from 1 on.
     pub(crate) fn file_of_lane(self, lane: u8) -> u16 {
+        assert!((1..=LANES).contains(&lane), "lane {lane} is for no large value");
         self.main_count + u16::from(lane) - 1
     }
 }
@@ -147,7 +152,9 @@ impl<'a> Output<'a> {
         }
         main.end(self.settings.has_checksum)?;
         let bytes = main.offset();
-        main.finish()?.file.file().sync()?;
+        let file = main.finish()?.file;
+        assert_eq!(file.written_bytes(), bytes, "the file lacks something that was encoded for it");
+        file.file().sync()?;
         Ok(bytes)
     }
 

@@ -29,6 +29,8 @@ use crate::tuning::Tuning;
 const WHOLE_BYTES_MAX: usize = 64 * 1024;
 /// Large values that are under way at the same time. Lane 0 is for all others.
 pub(crate) const LANES: u8 = 16;
+/// All lanes for large values, each a bit.
+const ALL_LANES: u64 = ((1 << LANES) - 1) << 1;
 
 /// What is saved of how much a key is used: as much as the policy of eviction wants to know.
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +151,7 @@ impl Saving {
             has_failed: AtomicBool::new(false),
             is_given_up: AtomicBool::new(false),
             open_count: AtomicUsize::new(1),
-            free_lanes: AtomicU64::new(((1 << LANES) - 1) << 1),
+            free_lanes: AtomicU64::new(ALL_LANES),
         }
     }
 
@@ -162,6 +164,7 @@ impl Saving {
     /// So many bytes were written; true if just now there is room again.
     pub(crate) fn note_written(&self, bytes: usize) -> bool {
         let before = self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(bytes <= before, "{bytes} bytes were written, and only {before} waited");
         let enough = self.waiting_bytes_max / 2;
         before >= enough && before - bytes < enough
     }
@@ -185,6 +188,19 @@ impl Saving {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The end has come, and it is about to become the snapshot: nothing is missing.
+    pub(crate) fn assert_complete(&self) {
+        let (done, waiting) =
+            (self.keys_done.load(Ordering::Relaxed), self.waiting_bytes.load(Ordering::Relaxed));
+        assert_eq!(
+            done, self.key_count,
+            "the snapshot lacks keys that were there at the cut, or has some twice"
+        );
+        assert_eq!(waiting, 0, "bytes of a snapshot wait to be written after its end");
+        let lanes = self.free_lanes.load(Ordering::Relaxed);
+        assert_eq!(lanes, ALL_LANES, "a large value is not written to its end");
+    }
+
     pub(crate) fn is_given_up(&self) -> bool {
         self.is_given_up.load(Ordering::Relaxed)
     }
@@ -204,7 +220,9 @@ impl Saving {
 
     /// A scribe, or whoever began it, is done.
     pub fn close_one(&self) {
-        if self.open_count.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let before = self.open_count.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "a save was closed by more than have opened it");
+        if before == 1 {
             self.send(Chunk::End);
         }
     }
@@ -216,7 +234,8 @@ impl Saving {
     }
 
     fn put_lane_back(&self, lane: u8) {
-        self.free_lanes.fetch_or(1 << lane, Ordering::AcqRel);
+        let before = self.free_lanes.fetch_or(1 << lane, Ordering::AcqRel);
+        assert!(before & 1 << lane == 0, "lane {lane} was free, so two large values were in one file");
     }
 }
 
@@ -273,7 +292,8 @@ fn encode<R>(
 impl Scribe {
     /// For this database of a shard that is at home on `thread`.
     pub fn new(saving: &Arc<Saving>, db: u32, thread: u16) -> Scribe {
-        saving.open_count.fetch_add(1, Ordering::Relaxed);
+        let open_count = saving.open_count.fetch_add(1, Ordering::Relaxed);
+        assert!(open_count > 0, "a scribe comes after the end of its snapshot was sent");
         let file = saving.form.file_of(thread);
         Scribe { saving: Arc::clone(saving), db, file, chunk: Vec::new(), key_count: 0, amid: None }
     }
@@ -357,6 +377,10 @@ impl Witness for Scribe {
                 return Taken::Nothing;
             }
             if self.is_large(record) {
+                assert!(
+                    self.amid.is_none(),
+                    "a large value begins amid another one, which would stay half written"
+                );
                 let Some(lane) = self.saving.take_lane() else { return Taken::Nothing };
                 self.amid = Some(Amid { key: record.key().into(), value: InParts::default(), lane });
                 return self.take_part(record, false, true);
@@ -378,6 +402,8 @@ impl Witness for Scribe {
     }
 
     fn end(mut self: Box<Self>) {
+        let has_failed = self.saving.has_failed();
+        assert!(self.amid.is_none() || has_failed, "the records end amid a large value");
         self.flush();
         self.saving.close_one();
     }

@@ -72,12 +72,17 @@ impl Content<'_> {
 
     /// What a snapshot begins with: the header, what is said of it, and how many keys there are.
     fn head(&self, form: Form) -> io::Result<Vec<u8>> {
+        let count = self.database_count();
+        assert!(
+            self.shards.iter().all(|(_, dbs)| dbs.len() == count),
+            "a database that only some shards have would not be saved"
+        );
         let mut encoder = Encoder::of_chunks(form.style);
         if !form.has_parts() {
             encoder.header()?;
         }
         encoder.bytes(&self.about)?;
-        for db in 0..self.database_count() {
+        for db in 0..count {
             let parts = || self.shards.iter().map(|(_, dbs)| &dbs[db]);
             let key_count: usize = parts().map(|part| part.len()).sum();
             if key_count > 0 {
@@ -226,6 +231,7 @@ impl Snapshots {
         changes: u64,
         tell: Tell,
     ) -> io::Result<(Arc<Saving>, Writer)> {
+        assert!(self.current().is_none(), "two saves would write to the same files");
         let now_ms = self.clock.now_ms();
         self.last_try_seconds.store(now_ms / 1000, Ordering::Relaxed);
         let form = Form::wanted(&settings, now_ms, content.thread_count);
@@ -314,6 +320,11 @@ impl Snapshots {
 
     /// A save in the background is over: its length and name, or why it came to nothing.
     pub(crate) fn end_background_save(&self, saving: &Saving, saved: Result<(u64, String), String>) {
+        let current = self.current();
+        assert!(
+            current.is_some_and(|current| std::ptr::eq(&*current, saving)),
+            "the save that ends is not the one that is under way"
+        );
         let now_ms = self.clock.now_ms();
         let took_ms = now_ms.saturating_sub(saving.started_ms);
         let peak_bytes = saving.peak_bytes.load(Ordering::Relaxed) as u64;

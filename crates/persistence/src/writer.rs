@@ -71,6 +71,7 @@ impl Writer {
     /// Takes a chunk; true if it was the last one.
     fn take(&mut self, chunk: Chunk) -> bool {
         if let Chunk::GivenUp(_waiting) = chunk {
+            assert!(self.saving.has_failed(), "files go of a save that may still become the snapshot");
             self.output.discard();
             return false;
         }
@@ -108,7 +109,10 @@ impl Writer {
     fn finish(&mut self) {
         let saved = match self.saving.failure() {
             Some(why) => Err(why),
-            None => self.output.complete(Some(&self.saving)).map_err(|error| error.to_string()),
+            None => {
+                self.saving.assert_complete();
+                self.output.complete(Some(&self.saving)).map_err(|error| error.to_string())
+            }
         };
         self.output.discard();
         self.snapshots.end_background_save(&self.saving, saved);

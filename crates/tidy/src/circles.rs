@@ -244,6 +244,7 @@ fn a_circle_is_found_through_doors_and_no_further() {
         krate: String::new(),
         path: path.to_owned(),
         tokens: crate::sources::tokens(code),
+        line_count: code.lines().count(),
     };
     let sources = [
         source("lib.rs", "mod a; mod b; mod c; pub use a::One; pub use self::c::{Two as Three, self as d};"),

@@ -2,10 +2,11 @@
 //!
 //! Rules that the compiler and clippy cannot check: module heads, sizes of files and functions (with a ratchet for
 //! those that are too large today: the list may only shrink), methods and files of types, circles of imports, the floors of
-//! the crates, transcripts of all commands, where `unsafe` may stand, words that must not.
+//! the crates, assertions in release, transcripts of all commands, where `unsafe` may stand, words that must not.
 
 #![cfg(test)]
 
+mod assertions;
 mod circles;
 mod sources;
 mod transcripts;

@@ -34,6 +34,8 @@ pub(crate) struct Source {
     /// The path below the crate's `src/`.
     pub(crate) path: String,
     pub(crate) tokens: Vec<String>,
+    /// Lines, empty ones and comments included.
+    pub(crate) line_count: usize,
 }
 
 /// The files below `src/` of all crates except for tests, which are left out of the files too.
@@ -46,8 +48,9 @@ pub(crate) fn production() -> Vec<Source> {
         };
         let stem = path.trim_end_matches(".rs").trim_end_matches("/mod");
         if krate != "tidy" && !stem.ends_with("tests") && !path.contains("tests/") {
-            let tokens = tokens(&without_tests(&code(&text)));
-            sources.push(Source { krate: krate.to_owned(), path: path.to_owned(), tokens });
+            let code = without_tests(&code(&text));
+            let (tokens, line_count) = (tokens(&code), code.lines().count());
+            sources.push(Source { krate: krate.to_owned(), path: path.to_owned(), tokens, line_count });
         }
     }
     sources
@@ -101,12 +104,12 @@ fn literal_or_comment(rest: &str, before: Option<char>) -> usize {
     rest.len()
 }
 
-/// `code` without the items marked `#[cfg(test)]`.
+/// `code` without the items marked `#[cfg(test)]`, under further conditions or none.
 fn without_tests(code: &str) -> String {
     let mut out = String::with_capacity(code.len());
     let mut lines = code.lines();
     while let Some(line) = lines.next() {
-        if line.trim() != "#[cfg(test)]" {
+        if line.trim() != "#[cfg(test)]" && !line.trim().starts_with("#[cfg(all(test,") {
             out.push_str(line);
             out.push('\n');
             continue;
@@ -144,7 +147,11 @@ pub(crate) fn tokens(code: &str) -> Vec<String> {
 #[test]
 fn only_production_code_is_left() {
     let text = "use a; // crate::b\nconst S: &str = \"crate::c\\\"\";\nlet r = r#\"crate::\"d\"#;\nlet q = '\"';\n\
-                fn f<'a>() {}\n#[cfg(test)]\nmod tests {\n    use super::*;\n}\nuse e;\n";
+                fn f<'a>() {}\n#[cfg(test)]\nmod tests {\n    use super::*;\n}\nuse e;\n\
+                #[cfg(all(test, not(loom)))]\nmod others {\n    use super::*;\n}\n#[cfg(not(test))]\nuse g;\n";
     let left = tokens(&without_tests(&code(text))).join(" ");
-    assert_eq!(left, "use a ; const S : & str = ; let r = ; let q = ; fn f < ' a > ( ) { } use e ;");
+    assert_eq!(
+        left,
+        "use a ; const S : & str = ; let r = ; let q = ; fn f < ' a > ( ) { } use e ; # [ cfg ( not ( test ) ) ] use g ;"
+    );
 }

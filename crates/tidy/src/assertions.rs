@@ -1,0 +1,59 @@
+//! How many assertions of the store stay on in release.
+//!
+//! Counted are `assert!`, `assert_eq!`, `assert_ne!` and `unreachable!` in production code. Not counted are `debug_assert!`,
+//! which release does without; assertions that are constants, which the compiler has checked; and `expect`, which
+//! says why a value is there, and is part of unwrapping it.
+
+use std::collections::BTreeMap;
+
+use crate::sources::production;
+
+/// The crates in which a wrong state would corrupt data.
+const CRATES: &[&str] = &["shard", "keyspace", "command", "persistence"];
+/// Assertions in 1,000 lines of production code at least, comments included.
+const PER_1000_LINES_MIN: usize = 3;
+
+/// The assertions among `tokens` that are on in release.
+fn count(tokens: &[String]) -> usize {
+    let is_one = |token: &str| ["assert", "assert_eq", "assert_ne", "unreachable"].contains(&token);
+    let pairs = tokens.windows(2).enumerate();
+    pairs
+        .filter(|(at, pair)| {
+            let is_constant = *at > 0 && tokens[at - 1] == "=";
+            is_one(&pair[0]) && pair[1] == "!" && !is_constant
+        })
+        .count()
+}
+
+#[test]
+fn the_store_asserts_in_release() {
+    let mut found: BTreeMap<&str, (usize, usize)> = CRATES.iter().map(|krate| (*krate, (0, 0))).collect();
+    for source in production() {
+        if let Some((assertions, lines)) = found.get_mut(source.krate.as_str()) {
+            *assertions += count(&source.tokens);
+            *lines += source.line_count;
+        }
+    }
+    let offenders: Vec<String> = found
+        .iter()
+        .filter(|(_, (assertions, lines))| assertions * 1000 < PER_1000_LINES_MIN * lines)
+        .map(|(krate, (assertions, lines))| {
+            let wanted = (PER_1000_LINES_MIN * lines).div_ceil(1000);
+            format!("{krate}: {assertions} in {lines} lines, {wanted} at least")
+        })
+        .collect();
+    crate::none(
+        "crates with too few assertions in release: assert what would corrupt data if it did not hold",
+        &offenders,
+    );
+}
+
+#[test]
+fn only_assertions_that_release_runs_are_counted() {
+    let count = |code: &str| count(&crate::sources::tokens(code));
+    let counted =
+        "assert!(a); if b { assert_eq!(c, d) } else { assert_ne!(e, f) } match g { _ => unreachable!() }";
+    assert_eq!(count(counted), 4);
+    let others = "debug_assert!(a); const _: () = assert!(b); c.expect(); fn assert(d: bool) {} #[expect(unreachable)]";
+    assert_eq!(count(others), 0);
+}

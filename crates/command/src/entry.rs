@@ -240,6 +240,8 @@ named_bits! {
 pub enum Rule {
     /// Runs at once though MULTI was called.
     RunsInMulti,
+    /// Begins what [`Route::Queued`] ends: the commands between them are one transaction.
+    BeginsMulti,
     /// Ends MULTI, and so makes room.
     EndsMulti,
     /// Clients with subscriptions may call it in RESP2, too.

@@ -28,6 +28,10 @@ const SELECT: Entry = Entry {
     ..Entry::DEFAULT
 };
 
+const MULTI: Entry = Entry { name: "multi", arity: 1, run: Run::Function(|_| Ok(())), ..Entry::DEFAULT };
+
+const EXEC: Entry = Entry { name: "exec", ..MULTI };
+
 /// What stood in files beside keys.
 #[derive(Default)]
 struct Seen {
@@ -84,10 +88,12 @@ type Keys = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<i64>)>;
 impl World {
     fn new(disk: &Disk, folder: &Path) -> World {
         let families: Vec<&'static [Entry]> =
-            commands::FAMILIES.iter().copied().chain([&[SELECT][..]]).collect();
+            commands::FAMILIES.iter().copied().chain([&[SELECT, MULTI, EXEC][..]]).collect();
         let table = Table::new(&families);
         let role = |command: &Command| match command.full_name.as_str() {
             "select" => Role::Select,
+            "multi" => Role::Begin,
+            "exec" => Role::End,
             "get" => Role::Nothing,
             "ttl" => Role::Libraries,
             "keys" => Role::Refused("it is refused"),
@@ -367,8 +373,32 @@ fn an_import_ends_at_what_is_wrong() {
     check_error(&["KEYS x"], b"", true, "the command KEYS at offset 0: it is refused");
     check_error(&["EXEC"], b"", true, "the end of a transaction that did not begin");
     check_error(&["MULTI", "MULTI"], b"", true, "a transaction in another one");
+    check_error(
+        &["MULTI", "BEGONE"],
+        b"",
+        true,
+        "the command BEGONE at offset 15: ERR unknown command 'BEGONE', with args beginning with: ",
+    );
+    check_error(&["MULTI", "KEYS x", "EXEC"], b"", true, "the command KEYS at offset 15: it is refused");
     check_error(&["SET a 1", "LPUSH a 1"], b"", true, "wrong kind of value");
     check_error(&["SET a 1"], b"*2\r\n$3", false, "6 bytes before its end, and aof-load-truncated is no");
+}
+
+#[test]
+fn transactions_have_the_names_of_the_table() {
+    let mut world = World::simulated();
+    world.table.rename(b"multi", b"begin").expect("there is a MULTI");
+    assert_eq!(keys(&world.imported(&commands_of(&["BEGIN", "SET a 1", "EXEC"]))).len(), 1);
+    world.table.rename(b"exec", b"").expect("there is an EXEC");
+    for (commands, place) in
+        [(&["MULTI"][..], "MULTI at offset 0"), (&["BEGIN", "EXEC"], "EXEC at offset 15")]
+    {
+        let found = world.import(&commands_of(commands), true).0.err().expect("it is refused").to_string();
+        assert!(
+            found.contains(&format!("the command {place}: rename-command has taken this name away")),
+            "{found}"
+        );
+    }
 }
 
 #[test]

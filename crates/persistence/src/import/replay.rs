@@ -1,8 +1,8 @@
 //! Loading append-only files: the snapshot that they begin with, and then their commands, one after the other.
 //!
-//! Commands run on shards that nobody else knows, all of which are entered, through the table of commands like those of clients, but
-//! nothing expires meanwhile: what had gone was deleted by a command of its own. A transaction runs when its end was read; of one that has none
-//! nothing does.
+//! Commands run on shards that nobody else knows, all of which are entered, through the table of commands like those of clients, so
+//! they have the names that `rename-command` gave them, as in Redis. But nothing expires meanwhile: what had gone was deleted by a
+//! command of its own. A transaction runs when its end was read; of one that has none nothing does.
 //!
 //! A file that ends in the middle of a command or a transaction is loaded up to there if `aof-load-truncated` allows it and it is the last one.
 //! Anything else that is wrong ends the loading, and the server with it.
@@ -11,7 +11,7 @@ use std::io::Read;
 use std::path::Path;
 
 use aof::{Reader, Record};
-use command::{Client, CommandId, Located, Outcome, OwnedArgs, Shards, Table, Tx};
+use command::{Client, Command, CommandId, Located, Outcome, OwnedArgs, Shards, Table, Tx};
 use keyspace::{Config, Db};
 use proactor::{Disk, DiskReader};
 use resp::{Output, Proto};
@@ -48,6 +48,10 @@ pub enum Role {
     Data,
     /// Its argument is the database of the commands after it.
     Select,
+    /// It begins a transaction.
+    Begin,
+    /// It ends the transaction, which runs now.
+    End,
     /// It changes the libraries of functions.
     Libraries,
     /// It leaves nothing behind that is kept.
@@ -107,7 +111,7 @@ fn is_snapshot(disk: &Disk, path: &Path) -> Result<bool, Error> {
 /// A transaction whose end was not read yet.
 struct Multi {
     offset: u64,
-    commands: Vec<(u64, OwnedArgs)>,
+    commands: Vec<(u64, CommandId, OwnedArgs)>,
 }
 
 /// Runs commands.
@@ -263,50 +267,45 @@ impl Running<'_, '_> {
     /// Takes a command: runs it, or keeps it for the end of its transaction.
     fn take(&mut self, record: &Record, extras: &mut dyn Extras) -> Result<(), Error> {
         let args: smallvec::SmallVec<[&[u8]; 16]> = record.args().collect();
-        let name = args[0];
-        let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
-        if is("multi") || is("exec") || self.multi.is_some() {
-            return self.take_of_transaction(record.offset, &args, extras);
-        }
-        self.run(record.offset, &args, extras)
-    }
-
-    /// The same for what belongs to a transaction.
-    #[cold]
-    fn take_of_transaction(
-        &mut self,
-        offset: u64,
-        args: &[&[u8]],
-        extras: &mut dyn Extras,
-    ) -> Result<(), Error> {
-        let is = |word: &str| args[0].eq_ignore_ascii_case(word.as_bytes());
-        match &mut self.multi {
-            Some(_) if is("multi") => Err(self.error(offset, args, "a transaction in another one")),
-            None if is("multi") => {
+        let offset = record.offset;
+        let id = match self.tx.table.resolve(&args) {
+            Ok(command) => command.id,
+            Err(error) => return Err(self.unresolved(offset, &args, &error.to_string())),
+        };
+        match (self.role(id), &mut self.multi) {
+            (Role::Begin, None) => {
                 self.multi = Some(Multi { offset, commands: Vec::new() });
                 Ok(())
             }
-            None => Err(self.error(offset, args, "the end of a transaction that did not begin")),
-            Some(multi) if !is("exec") => {
-                multi.commands.push((offset, OwnedArgs::new(args)));
-                Ok(())
+            (Role::Begin, Some(_)) => Err(self.error(offset, &args, "a transaction in another one")),
+            (Role::End, None) => {
+                Err(self.error(offset, &args, "the end of a transaction that did not begin"))
             }
-            Some(multi) => {
-                let commands = std::mem::take(&mut multi.commands);
-                self.multi = None;
-                commands.iter().try_for_each(|(offset, args)| self.run(*offset, &args.slices(), extras))
+            (Role::End, multi @ Some(_)) => {
+                let commands = multi.take().into_iter().flat_map(|multi| multi.commands);
+                commands.into_iter().try_for_each(|(at, id, args)| self.run(at, id, &args.slices(), extras))
+            }
+            (_, None) => self.run(offset, id, &args, extras),
+            (_, Some(multi)) => {
+                multi.commands.push((offset, id, OwnedArgs::new(&args)));
+                Ok(())
             }
         }
     }
 
-    fn run(&mut self, offset: u64, args: &[&[u8]], extras: &mut dyn Extras) -> Result<(), Error> {
-        let table = self.tx.table;
-        let command = match table.resolve(args) {
-            Ok(command) => command,
-            Err(error) => return Err(self.error(offset, args, &error.to_string())),
-        };
-        match self.roles[usize::from(command.id.0)] {
-            Role::Data => self.run_data(command.id, args).map_err(|why| self.error(offset, args, &why)),
+    fn role(&self, id: CommandId) -> Role {
+        self.roles[usize::from(id.0)]
+    }
+
+    fn run(
+        &mut self,
+        offset: u64,
+        id: CommandId,
+        args: &[&[u8]],
+        extras: &mut dyn Extras,
+    ) -> Result<(), Error> {
+        match self.role(id) {
+            Role::Data => self.run_data(id, args).map_err(|why| self.error(offset, args, &why)),
             Role::Select => {
                 let number = ds::num::parse_i64(args[1]).and_then(|number| u32::try_from(number).ok());
                 let Some(db) = number.filter(|number| *number < self.db_count) else {
@@ -316,10 +315,12 @@ impl Running<'_, '_> {
                 Ok(())
             }
             Role::Libraries => {
+                let command = self.tx.table.get(id);
                 extras.change_libraries(command, args).map_err(|why| self.error(offset, args, &why))
             }
             Role::Nothing => Ok(()),
             Role::Refused(why) => Err(self.error(offset, args, why)),
+            Role::Begin | Role::End => unreachable!("transactions do not stand in one another"),
         }
     }
 
@@ -345,6 +346,16 @@ impl Running<'_, '_> {
         };
         self.out.clear();
         failure.map_or(Ok(()), Err)
+    }
+
+    /// The error of a command that the table does not know, or not with so many arguments.
+    #[cold]
+    fn unresolved(&self, offset: u64, args: &[&[u8]], why: &str) -> Error {
+        let is_declared = |command: &Command| command.full_name.as_bytes().eq_ignore_ascii_case(args[0]);
+        let table = self.tx.table;
+        let is_renamed = table.by_name(args[0]).is_none() && table.all().iter().any(is_declared);
+        let renamed = "rename-command has taken this name away; without that line of the configuration the file can be loaded";
+        self.error(offset, args, if is_renamed { renamed } else { why })
     }
 
     fn error(&self, offset: u64, args: &[&[u8]], why: &str) -> Error {

@@ -34,7 +34,7 @@ const MULTI: Entry = Entry {
     summary: "Starts a transaction.",
     since: "1.2.0",
     arity: 1,
-    rules: &[Rule::RunsInMulti],
+    rules: &[Rule::RunsInMulti, Rule::BeginsMulti],
     run: Run::Function(multi),
     ..COMMAND
 };

@@ -17,6 +17,10 @@ fn role_of(command: &Command) -> Role {
     };
     if entry.is_under(Rule::SelectsDb) {
         Role::Select
+    } else if entry.is_under(Rule::BeginsMulti) {
+        Role::Begin
+    } else if entry.route == Route::Queued {
+        Role::End
     } else if entry.is_under(Rule::LeavesNothing) {
         Role::Nothing
     } else if matches!(entry.route, Route::Script(_)) {
@@ -48,8 +52,7 @@ mod tests {
         for name in ["set", "del", "xgroup|create", "zadd", "restore", "sort"] {
             assert_eq!(role(name), Role::Data, "{name}");
         }
-        for name in ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "multi", "exec", "info"]
-        {
+        for name in ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "discard", "info"] {
             assert!(matches!(role(name), Role::Refused(_)), "{name}");
         }
         for name in ["function|load", "function|restore", "function|delete", "function|flush"] {
@@ -58,7 +61,8 @@ mod tests {
         for name in ["ping", "publish", "spublish", "script|load", "script|flush"] {
             assert_eq!(role(name), Role::Nothing, "{name}");
         }
-        assert_eq!(roles.iter().filter(|role| **role == Role::Select).count(), 1);
-        assert_eq!(role("select"), Role::Select);
+        for (name, only) in [("select", Role::Select), ("multi", Role::Begin), ("exec", Role::End)] {
+            assert_eq!((role(name), roles.iter().filter(|role| **role == only).count()), (only, 1), "{name}");
+        }
     }
 }

@@ -9,6 +9,9 @@
 //! Numbers are little-endian. A command is encoded as the replication stream has it, so whoever writes the stream only
 //! copies. The heads of the last unit are filled in when it ends; a unit without effects leaves nothing.
 
+/// What the names of Darter's own commands begin with, in any case.
+const OWN: &[u8] = b"DARTER.";
+
 /// Bytes of the two numbers before a unit, and before an effect.
 const HEAD_BYTES: usize = 8;
 
@@ -148,6 +151,14 @@ pub struct Effect<'r> {
 }
 
 impl<'r> Effect<'r> {
+    /// Whether it is a command of Darter that Redis does not know.
+    pub fn is_darters_own(self) -> bool {
+        let mut rest = self.command;
+        let _argument_count = take_number(&mut rest);
+        let _name_bytes = take_number(&mut rest);
+        rest.get(..OWN.len()).is_some_and(|name| name.eq_ignore_ascii_case(OWN))
+    }
+
     /// The command's arguments, its name first.
     pub fn args(self) -> Vec<&'r [u8]> {
         let mut rest = self.command;

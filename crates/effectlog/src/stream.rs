@@ -4,20 +4,34 @@ use crate::record::{Record, write_number};
 
 /// Writes records one behind the other: `SELECT` where the database changes, `MULTI` and `EXEC` around units of several
 /// effects.
+///
+/// By default it writes everything, for Darter. [`Stream::for_redis`] leaves out what Redis does not know, so an offset in the one
+/// is none in the other.
 #[derive(Debug, Default)]
 pub struct Stream {
+    /// The reader knows the commands of Redis only.
+    is_for_redis: bool,
     /// The database that the reader has selected; at first it is not known.
     db: Option<u32>,
 }
 
 impl Stream {
+    /// For a replica that is Redis: leaves out [Darter's own commands](crate::Effect::is_darters_own), and writes `MULTI` and `EXEC`
+    /// only around several of the others.
+    pub fn for_redis() -> Stream {
+        Stream { is_for_redis: true, ..Stream::default() }
+    }
+
     /// Appends `record` to `out`.
     pub fn write(&mut self, record: &Record, out: &mut Vec<u8>) {
+        let is_for_redis = self.is_for_redis;
         for unit in record.units() {
-            if unit.is_transaction() {
+            let effects = || unit.effects().filter(|effect| !is_for_redis || !effect.is_darters_own());
+            let is_transaction = effects().nth(1).is_some();
+            if is_transaction {
                 out.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
             }
-            for effect in unit.effects() {
+            for effect in effects() {
                 if self.db != Some(effect.db) {
                     self.db = Some(effect.db);
                     let mut number = itoa::Buffer::new();
@@ -29,7 +43,7 @@ impl Stream {
                 }
                 out.extend_from_slice(effect.command);
             }
-            if unit.is_transaction() {
+            if is_transaction {
                 out.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
             }
         }
@@ -56,5 +70,33 @@ mod tests {
         let expected = "*2 $6 SELECT $1 0 *1 $1 A *1 $5 MULTI *1 $1 B *2 $6 SELECT $2 12 *2 $1 C $2 xy *1 $4 EXEC \
             *1 $1 D ";
         assert_eq!(String::from_utf8(out).unwrap().replace("\r\n", " "), expected);
+    }
+
+    #[test]
+    fn a_stream_for_redis_leaves_out_what_is_darters_own() {
+        let mut record = Record::default();
+        // Units of own effects alone, of one other, of several others with names that only look alike; an empty name.
+        let units: [&[&str]; 4] = [
+            &["1 DARTER.MARK k m", "1 darter.mark"],
+            &["2 A", "1 DARTER.MARK k m"],
+            &["1 DARTER.MARK k m", "2 DARTER DARTER.MARK", "2 DARTERS."],
+            &["2 "],
+        ];
+        for unit in units {
+            for effect in unit {
+                let (db, args) = effect.split_once(' ').unwrap();
+                let args: Vec<&[u8]> = args.split(' ').map(str::as_bytes).collect();
+                record.push(db.parse().unwrap(), &args);
+            }
+            record.end_unit();
+        }
+        let written = |mut stream: Stream| {
+            let mut out = Vec::new();
+            stream.write(&record, &mut out);
+            String::from_utf8(out).unwrap().replace("\r\n", " ")
+        };
+        let expected = "*2 $6 SELECT $1 2 *1 $1 A *1 $5 MULTI *2 $6 DARTER $11 DARTER.MARK *1 $8 DARTERS. *1 $4 EXEC *1 $0  ";
+        assert_eq!(written(Stream::for_redis()), expected);
+        assert_eq!(written(Stream::default()).matches(" DARTER.MARK $1 k").count(), 3);
     }
 }

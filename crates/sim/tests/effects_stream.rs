@@ -350,13 +350,15 @@ fn what_was_recorded_makes_the_same_data_elsewhere() {
         play(&mut world, seed, &table);
         let expected = digest(&mut world);
         let records = tape.take();
-        let mut stream = Vec::new();
-        let mut writer = Stream::default();
-        records.iter().for_each(|record| writer.write(record, &mut stream));
+        let written = |mut writer: Stream| {
+            let mut stream = Vec::new();
+            records.iter().for_each(|record| writer.write(record, &mut stream));
+            stream
+        };
         transactions += records.iter().flat_map(Record::units).filter(|unit| unit.is_transaction()).count();
         if let Some(redis) = &redis {
             let before = errors(redis);
-            feed(redis, &stream);
+            feed(redis, &written(Stream::for_redis()));
             let theirs = redis.client().show("DEBUG DIGEST");
             if theirs != expected {
                 let keys = differences(&mut world, redis);
@@ -364,7 +366,7 @@ fn what_was_recorded_makes_the_same_data_elsewhere() {
             }
             assert_eq!(errors(redis), before, "the replica refused effects");
         }
-        let mut replayed = replay(&stream, &mut entropy, &setup);
+        let mut replayed = replay(&written(Stream::default()), &mut entropy, &setup);
         assert_eq!(digest(&mut replayed), expected);
         assert_eq!(libraries(&mut replayed), libraries(&mut world));
     });

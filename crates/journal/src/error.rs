@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Something is wrong with a file of the journal, or with its folder.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub struct Error {
     /// The file or folder.
     pub path: PathBuf,

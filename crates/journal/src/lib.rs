@@ -15,11 +15,23 @@
 mod buffer;
 mod checksum;
 mod error;
+mod folder;
 mod frame;
+mod journal;
 mod manifest;
+mod mutant;
+mod reader;
+mod scan;
 mod segment;
+#[cfg(test)]
+mod tests;
+mod writer;
 
 pub use error::{Error, ErrorKind};
+pub use folder::{Contents, Folder, LockedFolder};
 pub use frame::{BLOCK_BYTES, Frame, HEAD_BYTES, Head, NoFrame, PAYLOAD_BYTES_MAX, padded_bytes};
+pub use journal::{Beginning, Data, Facts, Journal, Trouble};
 pub use manifest::{Base, MANIFEST_BYTES_MAX, Manifest, NotAManifest};
+pub use scan::{End, Scan, Scanned, Verdict};
 pub use segment::{Place, SegmentName, SegmentStart, Tuning};
+pub use writer::{Policy, Writer};

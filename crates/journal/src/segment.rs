@@ -21,6 +21,8 @@ pub struct Tuning {
     pub payload_bytes_max: usize,
     /// How many segments are kept ready.
     pub spares: usize,
+    /// How many that are not needed any more are kept beside them, to become spares.
+    pub free_max: usize,
     /// How much is written at once, about.
     pub write_bytes: usize,
 }
@@ -31,6 +33,7 @@ impl Default for Tuning {
             segment_bytes: 64 << 20,
             payload_bytes_max: PAYLOAD_BYTES_MAX,
             spares: 2,
+            free_max: 4,
             write_bytes: 2 << 20,
         }
     }

@@ -1,0 +1,309 @@
+//! The journal's folder: what is in it, whose it is, and that one server has it.
+//!
+//! ```text
+//!   journal.manifest            what the journal consists of
+//!   journal.manifest.pending    the same of a journal that is to take its place when its base is complete
+//!   journal.lock                locked by the server that uses the folder
+//!   journal-<id>-<number>.seg   segments
+//!   base-<id>-…                 bases, with further files beside them
+//! ```
+//!
+//! Files of a journal whose manifest is not there are never touched: somebody has lost something. What a crash leaves behind is
+//! named by the manifest (`former`) or by the pending one, or is a segment or base of the journal that its manifest does not
+//! list; only that is removed.
+//!
+//! A [`Folder`] reads, also while a server runs. A [`LockedFolder`] belongs to this process.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use proactor::{Disk, DiskLock, Open};
+
+use crate::error::{Error, ErrorKind};
+use crate::manifest::{MANIFEST_BYTES_MAX, Manifest, NotAManifest};
+use crate::segment::SegmentName;
+
+const MANIFEST: &str = "journal.manifest";
+const PENDING: &str = "journal.manifest.pending";
+const NEXT: &str = "journal.manifest.tmp";
+const LOCK: &str = "journal.lock";
+
+/// A folder that is looked at.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    disk: Disk,
+    path: PathBuf,
+}
+
+/// What a folder has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Contents {
+    /// It is not there, or has nothing of ours or of Redis'.
+    Nothing,
+    /// A journal.
+    Journal(Manifest),
+    /// Redis' append-only files: their manifest.
+    RedisAof(PathBuf),
+}
+
+impl Folder {
+    /// The folder at `path`, which need not be there.
+    pub fn new(disk: Disk, path: &Path) -> Folder {
+        Folder { disk, path: path.to_owned() }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it is on.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// The path of a segment.
+    pub fn segment(&self, journal_id: u64, number: u64) -> PathBuf {
+        self.path.join(SegmentName { journal_id, number }.to_string())
+    }
+
+    pub(crate) fn manifest_path(&self) -> PathBuf {
+        self.path.join(MANIFEST)
+    }
+
+    /// What is in it. Whatever cannot be told for sure, or is somebody else's, is an error.
+    pub fn contents(&self) -> Result<Contents, Error> {
+        if let Some(manifest) = self.manifest()? {
+            return Ok(Contents::Journal(manifest));
+        }
+        let names = self.names()?;
+        let redis = names.iter().find(|name| name.ends_with(".manifest"));
+        if let Some(name) = redis {
+            return Ok(Contents::RedisAof(self.path.join(name)));
+        }
+        let pending_id = self.pending().map(|manifest| manifest.id);
+        for name in &names {
+            match Owner::of(name) {
+                Owner::Journal(id) if Some(id) == pending_id => {}
+                Owner::Journal(_) => {
+                    return Err(Error::new(
+                        ErrorKind::Damaged,
+                        &self.path.join(name),
+                        "it belongs to a journal whose journal.manifest is missing",
+                        "put the manifest back, or move the files of that journal away",
+                    ));
+                }
+                Owner::Nobody => {}
+                Owner::Somebody => {
+                    return Err(Error::new(
+                        ErrorKind::Foreign,
+                        &self.path.join(name),
+                        "the folder for the journal has files of something else",
+                        "move them away, or choose another appenddirname",
+                    ));
+                }
+            }
+        }
+        Ok(Contents::Nothing)
+    }
+
+    /// The journal's manifest, if there is one.
+    pub fn manifest(&self) -> Result<Option<Manifest>, Error> {
+        let path = self.manifest_path();
+        match self.disk.info(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io(&path, "read it")(error)),
+            Ok(info) if info.bytes > MANIFEST_BYTES_MAX as u64 => {
+                return Err(not_a_manifest(&path, 0, NotAManifest::Magic));
+            }
+            Ok(_) => {}
+        }
+        let text = self.disk.read(&path).map_err(Error::io(&path, "read it"))?;
+        let manifest = Manifest::decode(&text).map_err(|(offset, why)| not_a_manifest(&path, offset, why))?;
+        Ok(Some(manifest))
+    }
+
+    /// The manifest of a journal that did not become the folder's. One that cannot be read says nothing.
+    fn pending(&self) -> Option<Manifest> {
+        Manifest::decode(&self.disk.read(&self.path.join(PENDING)).ok()?).ok()
+    }
+
+    /// The names of all that is in it; none if it is not there.
+    fn names(&self) -> Result<Vec<String>, Error> {
+        let names = match self.disk.list(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            names => names.map_err(Error::io(&self.path, "read the folder"))?,
+        };
+        let text = |name: OsString| name.to_string_lossy().into_owned();
+        let mut names: Vec<String> = names.into_iter().map(text).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Makes the folder, if need be, and takes it for this process.
+    pub fn lock(&self) -> Result<LockedFolder, Error> {
+        self.disk.create_directory(&self.path).map_err(Error::io(&self.path, "make the folder"))?;
+        let path = self.path.join(LOCK);
+        let lock = self.disk.lock(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => Error::new(
+                ErrorKind::Locked,
+                &path,
+                "another server uses this folder",
+                "end that server, or choose another dir or appenddirname",
+            ),
+            _ => Error::io(&path, "lock it")(error),
+        })?;
+        Ok(LockedFolder { folder: self.clone(), _lock: lock })
+    }
+}
+
+fn not_a_manifest(path: &Path, offset: usize, why: NotAManifest) -> Error {
+    let (kind, way_out) = match why {
+        NotAManifest::Version(_) => (ErrorKind::Version, "start the version that wrote it"),
+        _ => (
+            ErrorKind::Damaged,
+            "restore it from a copy, or move the whole folder away to start from the last snapshot",
+        ),
+    };
+    Error::new(kind, path, why.what(), way_out).at(offset as u64)
+}
+
+/// Whose a file is, by its name.
+enum Owner {
+    /// A segment or a base.
+    Journal(u64),
+    /// It may be anywhere.
+    Nobody,
+    Somebody,
+}
+
+impl Owner {
+    fn of(name: &str) -> Owner {
+        if let Ok(SegmentName { journal_id, .. }) = name.parse() {
+            return Owner::Journal(journal_id);
+        }
+        if let Some(id) = name.strip_prefix("base-").and_then(|rest| rest.get(..16))
+            && let Ok(id) = u64::from_str_radix(id, 16)
+        {
+            return Owner::Journal(id);
+        }
+        let may_be_anywhere =
+            [LOCK, MANIFEST, PENDING, NEXT, "lost+found"].contains(&name) || name.starts_with('.');
+        if may_be_anywhere { Owner::Nobody } else { Owner::Somebody }
+    }
+}
+
+/// A folder that no other server uses.
+#[derive(Debug)]
+pub struct LockedFolder {
+    folder: Folder,
+    _lock: DiskLock,
+}
+
+impl std::ops::Deref for LockedFolder {
+    type Target = Folder;
+
+    fn deref(&self) -> &Folder {
+        &self.folder
+    }
+}
+
+impl LockedFolder {
+    /// Writes what is to take a manifest's place, durably. If that fails nothing has changed.
+    pub(crate) fn write_next_manifest(&self, manifest: &Manifest) -> Result<(), Error> {
+        let path = self.path.join(NEXT);
+        let write = || {
+            let file = self.disk.open(&path, Open::Empty)?;
+            file.write_all_at(0, manifest.encode().as_bytes())?;
+            file.sync()
+        };
+        write().map_err(Error::io(&path, "write it"))
+    }
+
+    /// Puts it in place, durably. If that fails nobody knows which of them is there after a crash.
+    pub(crate) fn put_manifest_in_place(&self, is_pending: bool) -> Result<(), Error> {
+        let path = if is_pending { self.path.join(PENDING) } else { self.manifest_path() };
+        self.disk.put_in_place(&self.path.join(NEXT), &path).map_err(Error::io(&path, "replace it"))
+    }
+
+    pub(crate) fn write_manifest(&self, manifest: &Manifest, is_pending: bool) -> Result<(), Error> {
+        self.write_next_manifest(manifest)?;
+        self.put_manifest_in_place(is_pending)
+    }
+
+    /// Makes the names of the folder's files durable.
+    pub(crate) fn sync_names(&self) -> Result<(), Error> {
+        self.disk.sync_directory(&self.path).map_err(Error::io(&self.path, "make the folder's names durable"))
+    }
+
+    /// Removes what earlier lives have left behind: what `manifest`, the one that is there, does not need.
+    ///
+    /// Nobody may be making a base meanwhile.
+    pub(crate) fn remove_leftovers(&self, manifest: Option<&Manifest>) -> Result<(), Error> {
+        let pending_id = self.pending().map(|pending| pending.id);
+        let goes = |name: &str| match (Owner::of(name), manifest) {
+            (Owner::Journal(id), Some(manifest)) if id == manifest.id => !needs(manifest, name),
+            (Owner::Journal(id), manifest) => {
+                Some(id) == pending_id || manifest.is_some_and(|manifest| manifest.former.contains(&id))
+            }
+            (Owner::Nobody | Owner::Somebody, _) => name == NEXT,
+        };
+        for name in self.names()?.into_iter().filter(|name| goes(name)) {
+            self.remove(&name)?;
+        }
+        // The last one: it says whose the others are.
+        if self.disk.has(&self.path.join(PENDING)) {
+            self.sync_names()?;
+            self.remove(PENDING)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the files of journals that are not needed any more, and the manifest of one that is complete.
+    pub(crate) fn remove_files_of(&self, former: &[u64]) -> Result<(), Error> {
+        for name in self.names()? {
+            let goes = match Owner::of(&name) {
+                Owner::Journal(id) => former.contains(&id),
+                Owner::Nobody | Owner::Somebody => name == PENDING,
+            };
+            if goes {
+                self.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a base with what lies beside it.
+    pub(crate) fn remove_base(&self, file: &str) -> Result<(), Error> {
+        let beside = format!("{file}.");
+        for name in self.names()? {
+            if name == file || name.starts_with(&beside) {
+                self.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
+        let path = self.path.join(name);
+        match self.disk.remove(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::io(&path, "remove it")(error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a journal needs a file with its id.
+fn needs(manifest: &Manifest, name: &str) -> bool {
+    if let Ok(SegmentName { number, .. }) = name.parse() {
+        return manifest.spares.contains(&number)
+            || manifest.segments.iter().any(|start| start.number == number);
+    }
+    let base = manifest.base.file.as_deref();
+    base.is_some_and(|base| {
+        name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
+}

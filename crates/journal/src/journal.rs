@@ -1,0 +1,545 @@
+//! An open journal: its segments, its manifest, and how far it is durable. All threads share it.
+//!
+//! ```text
+//!   log thread     Writer ──takes a spare──▶ in use: segments, spares, what is not synced   (a lock for moments)
+//!   helper thread  prepare_spare, sync ────▶ kept: the manifest as it is on the disk         (a lock over I/O)
+//!   checkpoint     set_base ───────────────▶
+//! ```
+//!
+//! * A spare is written full of zeros, or was a segment before; its name is made durable; the manifest that lists it is
+//!   made durable; only then may the log go on into it. So whatever the log uses is listed.
+//! * A segment goes only when a manifest that does not list it is durable.
+//! * Nothing is reported durable before the sync of it and of everything before it has succeeded. After one failure nothing is.
+//! * The thread that writes never takes the lock that is held over I/O.
+//!
+//! Not here: frames and their order (`writer.rs`), when to do what.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use proactor::{DiskFile, Open};
+
+use crate::error::Error;
+use crate::folder::LockedFolder;
+use crate::manifest::{Base, Manifest};
+use crate::mutant::{self, Mutant};
+use crate::scan::End;
+use crate::segment::{Place, SegmentName, SegmentStart, Tuning};
+use crate::writer::{Policy, Writer};
+
+/// Why something was not done.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Trouble {
+    /// So many spare segments have to be ready. Nothing was written: prepare them, and try again.
+    #[error("{needed} spare segments are needed")]
+    NoSpare {
+        /// How many.
+        needed: usize,
+    },
+    /// No spare segment could be made. What was written is as it was; to be tried again when there may be room.
+    #[error("{0}")]
+    NotReady(Error),
+    /// The log has not come to the end of the base yet: to be tried again.
+    #[error("the journal has not written everything that the base contains")]
+    Behind,
+    /// A write or a sync has failed, now or before. Nothing more is durable, and nothing may be tried again: a server that
+    /// promises durability ends, another one begins a new journal ([`Data::Coming`]) and refuses writes until that has its base.
+    #[error("{0}")]
+    Failed(Error),
+}
+
+/// How a new journal begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning {
+    /// A random number.
+    pub id: u64,
+    /// How many databases the server has.
+    pub databases: u32,
+    /// The last slice before it.
+    pub slice: u64,
+    /// Where in the stream that ends.
+    pub position: u64,
+    /// What its slices are applied to.
+    pub data: Data,
+}
+
+/// What the slices of a new journal are applied to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Data {
+    /// There are none.
+    None,
+    /// A base that is still to be written. Until [`Journal::set_base`] the folder's journal is the one that was there before, if any.
+    Coming,
+}
+
+/// What there is to see of a journal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Facts {
+    /// Its id.
+    pub id: u64,
+    /// Which life of it this is.
+    pub term: u32,
+    /// Segments in use.
+    pub segments: usize,
+    /// Segments that are ready.
+    pub spares: usize,
+    /// What the slices are applied to.
+    pub base: Base,
+    /// Whether that is still being written.
+    pub is_pending: bool,
+}
+
+/// See the head of this file. Clones are the same journal.
+#[derive(Clone, Debug)]
+pub struct Journal(pub(crate) Arc<Shared>);
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) folder: Arc<LockedFolder>,
+    pub(crate) tuning: Tuning,
+    pub(crate) id: u64,
+    written_slice: AtomicU64,
+    durable_slice: AtomicU64,
+    has_failed: AtomicBool,
+    in_use: Mutex<InUse>,
+    kept: Mutex<Kept>,
+}
+
+/// What the log thread has part in.
+#[derive(Debug)]
+struct InUse {
+    /// Oldest first; the last one is being written.
+    segments: Vec<SegmentStart>,
+    spares: VecDeque<u64>,
+    /// What was written and perhaps not synced, oldest first. The last one is being written, unless that needs no sync.
+    unsynced: Vec<Arc<SegmentFile>>,
+    failure: Option<Error>,
+}
+
+/// What is on the disk.
+#[derive(Debug)]
+struct Kept {
+    manifest: Manifest,
+    is_pending: bool,
+    /// A spare that is ready but for the manifest.
+    unlisted: Option<u64>,
+    /// Segments that are not needed any more.
+    free: Vec<String>,
+    number_max: u64,
+}
+
+/// An open segment.
+#[derive(Debug)]
+pub(crate) struct SegmentFile {
+    pub(crate) path: PathBuf,
+    pub(crate) file: DiskFile,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Journal {
+    /// Begins a new journal. One that is in the folder is superseded: at once if there are no data, and otherwise when the base is there.
+    pub fn create(
+        folder: Arc<LockedFolder>,
+        tuning: Tuning,
+        policy: Policy,
+        beginning: Beginning,
+    ) -> Result<(Journal, Writer), Error> {
+        let former = folder.manifest()?;
+        folder.remove_leftovers(former.as_ref())?;
+        let Beginning { id, databases, slice, position, data } = beginning;
+        let place = Place { slice: slice + 1, position, checksum: 0, is_within_slice: false };
+        let manifest = Manifest {
+            id,
+            term: 1,
+            databases,
+            former: former.map(|former| [vec![former.id], former.former].concat()).unwrap_or_default(),
+            base: Base { slice, position, file: None },
+            segments: vec![SegmentStart { number: 1, term: 1, place }],
+            spares: Vec::new(),
+        };
+        folder.write_manifest(&manifest, true)?;
+        make_segment(&folder, &tuning, id, 1)?;
+        sync_names(&folder)?;
+        if data == Data::None {
+            folder.write_manifest(&manifest, false)?;
+            folder.remove_leftovers(Some(&manifest))?;
+        }
+        Journal::open(folder, tuning, policy, manifest, data == Data::Coming)
+    }
+
+    /// Goes on behind the `end` that a scan of the folder's journal has found, in a new term: what comes behind that end is given
+    /// up. Refuses if something durable would be.
+    pub fn resume(
+        folder: Arc<LockedFolder>,
+        tuning: Tuning,
+        policy: Policy,
+        manifest: &Manifest,
+        end: &End,
+    ) -> Result<(Journal, Writer), Error> {
+        if let Some(damage) = end.damage() {
+            return Err(damage);
+        }
+        Journal::begin_term(folder, tuning, policy, manifest, end)
+    }
+
+    pub(crate) fn begin_term(
+        folder: Arc<LockedFolder>,
+        tuning: Tuning,
+        policy: Policy,
+        manifest: &Manifest,
+        end: &End,
+    ) -> Result<(Journal, Writer), Error> {
+        // What was read may have come from the system's cache. Now it is said to be durable.
+        for start in &end.segments {
+            let path = folder.segment(manifest.id, start.number);
+            let file = folder.disk().open(&path, Open::Write).map_err(Error::io(&path, "open it"))?;
+            file.sync().map_err(Error::io(&path, "make it durable"))?;
+        }
+        folder.remove_leftovers(Some(manifest))?;
+        let mut segments = end.segments.clone();
+        let mut ready: Vec<u64> =
+            segments.pop_if(|last| last.place == end.place).iter().map(|last| last.number).collect();
+        let last_number = segments.last().map_or(0, |last| last.number);
+        let later = manifest.segments.iter().map(|start| start.number).chain(manifest.spares.iter().copied());
+        ready.extend(later.filter(|number| *number > last_number));
+        ready.sort_unstable();
+        ready.dedup();
+        ready.retain(|number| {
+            let info = folder.disk().info(&folder.segment(manifest.id, *number));
+            info.is_ok_and(|info| info.bytes == tuning.segment_bytes)
+        });
+        if ready.is_empty() {
+            let number = manifest.last_number() + 1;
+            make_segment(&folder, &tuning, manifest.id, number)?;
+            sync_names(&folder)?;
+            ready.push(number);
+        }
+        let first = ready.remove(0);
+        let term = manifest.term + if mutant::is_on(Mutant::NoTerm) { 0 } else { 1 };
+        segments.push(SegmentStart { number: first, term, place: end.place });
+        let next = Manifest { term, former: Vec::new(), segments, spares: ready, ..manifest.clone() };
+        if !mutant::is_on(Mutant::NoTerm) {
+            folder.write_manifest(&next, false)?;
+        }
+        Journal::open(folder, tuning, policy, next, false)
+    }
+
+    fn open(
+        folder: Arc<LockedFolder>,
+        tuning: Tuning,
+        policy: Policy,
+        manifest: Manifest,
+        is_pending: bool,
+    ) -> Result<(Journal, Writer), Error> {
+        tuning.check();
+        let last = *manifest.segments.last().expect("a journal has a segment");
+        let durable = last.place.last_slice();
+        let in_use = InUse {
+            segments: manifest.segments.clone(),
+            spares: manifest.spares.iter().copied().collect(),
+            unsynced: Vec::new(),
+            failure: None,
+        };
+        let number_max = manifest.last_number();
+        let kept = Kept { manifest, is_pending, unlisted: None, free: Vec::new(), number_max };
+        let shared = Arc::new(Shared {
+            folder,
+            tuning,
+            id: kept.manifest.id,
+            written_slice: AtomicU64::new(durable),
+            durable_slice: AtomicU64::new(durable),
+            has_failed: AtomicBool::new(false),
+            in_use: Mutex::new(in_use),
+            kept: Mutex::new(kept),
+        });
+        let writer = Writer::begin(&shared, policy, last)?;
+        Ok((Journal(shared), writer))
+    }
+
+    /// The last slice that was written.
+    pub fn written_slice(&self) -> u64 {
+        self.0.written_slice.load(Ordering::Acquire)
+    }
+
+    /// The last slice that is durable, with all before it.
+    pub fn durable_slice(&self) -> u64 {
+        self.0.durable_slice.load(Ordering::Acquire)
+    }
+
+    /// What has failed, if something has.
+    pub fn failure(&self) -> Option<Error> {
+        if self.0.has_failed.load(Ordering::Acquire) { locked(&self.0.in_use).failure.clone() } else { None }
+    }
+
+    /// What there is to see. It may wait for a checkpoint or a spare that is just being made.
+    pub fn facts(&self) -> Facts {
+        let kept = locked(&self.0.kept);
+        let in_use = locked(&self.0.in_use);
+        Facts {
+            id: self.0.id,
+            term: kept.manifest.term,
+            segments: in_use.segments.len(),
+            spares: in_use.spares.len(),
+            base: kept.manifest.base.clone(),
+            is_pending: kept.is_pending,
+        }
+    }
+
+    /// Makes durable what was written before; the last slice that is. Any thread may call it while another one writes.
+    pub fn sync(&self) -> Result<u64, Trouble> {
+        self.0.sync()
+    }
+
+    /// Makes one spare segment, if fewer than `wanted` (or the usual number) are ready; whether it made one. For a thread that may wait.
+    pub fn prepare_spare(&self, wanted: usize) -> Result<bool, Trouble> {
+        let shared = &*self.0;
+        let mut kept = locked(&shared.kept);
+        shared.check()?;
+        if locked(&shared.in_use).spares.len() >= wanted.max(shared.tuning.spares) {
+            return Ok(false);
+        }
+        let number = match kept.unlisted {
+            Some(number) => number,
+            None => shared.make_spare(&mut kept)?,
+        };
+        kept.unlisted = Some(number);
+        let manifest = shared.manifest(&kept, &kept.manifest.base, Some(number));
+        shared.write_manifest(&mut kept, manifest)?;
+        kept.unlisted = None;
+        locked(&shared.in_use).spares.push_back(number);
+        Ok(true)
+    }
+
+    /// The base is complete and durable under its name: slices up to its own are not needed any more, but for about the last
+    /// `backlog_bytes` of the stream. The base before it goes.
+    pub fn set_base(&self, base: &Base, backlog_bytes: u64) -> Result<(), Trouble> {
+        let shared = &*self.0;
+        shared.check()?;
+        if shared.written_slice.load(Ordering::Acquire) < base.slice {
+            return Err(Trouble::Behind);
+        }
+        if shared.durable_slice.load(Ordering::Acquire) < base.slice {
+            shared.sync()?;
+        }
+        let mut kept = locked(&shared.kept);
+        let former = kept.manifest.former.clone();
+        let old_base = kept.manifest.base.file.clone().filter(|old| Some(old) != base.file.as_ref());
+        let mut manifest = shared.manifest(&kept, base, None);
+        let needed_from = manifest.base.position.saturating_sub(backlog_bytes);
+        let needless = manifest.segment_behind_base();
+        let needless =
+            manifest.segments[1..=needless].partition_point(|next| next.place.position <= needed_from);
+        let dropped: Vec<u64> = manifest.segments.drain(..needless).map(|start| start.number).collect();
+        if mutant::is_on(Mutant::RecyclesEarly) {
+            shared.free(&mut kept, &dropped);
+        }
+        let was_pending = std::mem::replace(&mut kept.is_pending, false);
+        shared.write_manifest(&mut kept, manifest).inspect_err(|_| kept.is_pending = was_pending)?;
+        shared.free(&mut kept, &dropped);
+        // What cannot be removed now is removed at the next start.
+        if was_pending {
+            let _ = shared.remove_former(&mut kept, &former);
+        }
+        if let Some(old_base) = old_base {
+            let _ = shared.folder.remove_base(&old_base);
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Fails if something has before.
+    pub(crate) fn check(&self) -> Result<(), Trouble> {
+        if !self.has_failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let failure = locked(&self.in_use).failure.clone();
+        Err(Trouble::Failed(failure.expect("what has failed is known")))
+    }
+
+    /// From now on nothing is durable.
+    pub(crate) fn fail(&self, error: Error) -> Trouble {
+        let mut in_use = locked(&self.in_use);
+        let first = in_use.failure.get_or_insert(error).clone();
+        self.has_failed.store(true, Ordering::Release);
+        Trouble::Failed(first)
+    }
+
+    pub(crate) fn durable_slice(&self) -> u64 {
+        self.durable_slice.load(Ordering::Acquire)
+    }
+
+    /// Everything up to `slice` was written; it is durable if nothing was only written.
+    pub(crate) fn report(&self, slice: u64, is_durable: bool) {
+        self.written_slice.store(slice, Ordering::Release);
+        if is_durable && !self.has_failed.load(Ordering::Acquire) {
+            self.durable_slice.fetch_max(slice, Ordering::AcqRel);
+        }
+    }
+
+    pub(crate) fn sync(&self) -> Result<u64, Trouble> {
+        self.check()?;
+        // What is written after this may be synced or not.
+        let written = self.written_slice.load(Ordering::Acquire);
+        let unsynced = locked(&self.in_use).unsynced.clone();
+        let Some(last) = unsynced.last() else { return Ok(self.durable_slice()) };
+        for segment in &unsynced {
+            if mutant::is_on(Mutant::DurableOutOfOrder) && !Arc::ptr_eq(segment, last) {
+                continue;
+            }
+            let synced = segment.file.sync().map_err(Error::io(&segment.path, "make it durable"));
+            synced.map_err(|error| self.fail(error))?;
+        }
+        self.check()?;
+        // The last one may have been written to meanwhile.
+        let is_done = |segment: &Arc<SegmentFile>| {
+            !Arc::ptr_eq(segment, last) && unsynced.iter().any(|synced| Arc::ptr_eq(synced, segment))
+        };
+        locked(&self.in_use).unsynced.retain(|segment| !is_done(segment));
+        Ok(self.durable_slice.fetch_max(written, Ordering::AcqRel).max(written))
+    }
+
+    /// How many spare segments are ready.
+    pub(crate) fn spares(&self) -> usize {
+        locked(&self.in_use).spares.len()
+    }
+
+    /// Takes a spare, which begins at this place.
+    pub(crate) fn take_spare(&self, term: u32, place: Place) -> Option<SegmentStart> {
+        let mut in_use = locked(&self.in_use);
+        let number = in_use.spares.pop_front()?;
+        let start = SegmentStart { number, term, place };
+        in_use.segments.push(start);
+        Some(start)
+    }
+
+    /// What is written to this segment is not durable before a sync.
+    pub(crate) fn add_unsynced(&self, segment: &Arc<SegmentFile>) {
+        locked(&self.in_use).unsynced.push(Arc::clone(segment));
+    }
+
+    /// All that was written is synced, and what is written from now on needs no sync.
+    pub(crate) fn forget_unsynced(&self) {
+        locked(&self.in_use).unsynced.clear();
+    }
+
+    /// Makes the next segment, with a durable name: its number.
+    fn make_spare(&self, kept: &mut Kept) -> Result<u64, Trouble> {
+        let number = kept.number_max + 1;
+        let path = self.folder.segment(self.id, number);
+        let made = match kept.free.pop() {
+            Some(old) => {
+                let old = self.folder.path().join(old);
+                self.folder.disk().rename(&old, &path).map_err(Error::io(&old, "rename it"))
+            }
+            None => make_segment(&self.folder, &self.tuning, self.id, number),
+        };
+        made.map_err(Trouble::NotReady)?;
+        sync_names(&self.folder).map_err(|error| self.fail(error))?;
+        kept.number_max = number;
+        Ok(number)
+    }
+
+    /// The manifest for what is in use now.
+    fn manifest(&self, kept: &Kept, base: &Base, unlisted: Option<u64>) -> Manifest {
+        let in_use = locked(&self.in_use);
+        let durable = self.durable_slice();
+        let is_durable_before = |start: &&SegmentStart| {
+            let last = if start.place.is_within_slice { start.place.slice } else { start.place.last_slice() };
+            last <= durable || mutant::is_on(Mutant::ListsUnsynced)
+        };
+        let segments: Vec<SegmentStart> =
+            in_use.segments.iter().take_while(is_durable_before).copied().collect();
+        let rest = in_use.segments[segments.len()..].iter().map(|start| start.number);
+        let spares = rest.chain(in_use.spares.iter().copied()).chain(unlisted).collect();
+        Manifest { base: base.clone(), segments, spares, ..kept.manifest.clone() }
+    }
+
+    fn write_manifest(&self, kept: &mut Kept, manifest: Manifest) -> Result<(), Trouble> {
+        if mutant::is_on(Mutant::ManifestInPlace) {
+            self.write_manifest_in_place(&manifest).map_err(Trouble::NotReady)?;
+        } else {
+            self.folder.write_next_manifest(&manifest).map_err(Trouble::NotReady)?;
+            self.folder.put_manifest_in_place(kept.is_pending).map_err(|error| self.fail(error))?;
+        }
+        kept.manifest = manifest;
+        Ok(())
+    }
+
+    fn write_manifest_in_place(&self, manifest: &Manifest) -> Result<(), Error> {
+        let path = self.folder.manifest_path();
+        let write = || {
+            let file = self.folder.disk().open(&path, Open::Empty)?;
+            file.write_all_at(0, manifest.encode().as_bytes())?;
+            file.sync()
+        };
+        write().map_err(Error::io(&path, "write it"))
+    }
+
+    /// These segments are not needed any more: some are kept for later, the others go.
+    fn free(&self, kept: &mut Kept, numbers: &[u64]) {
+        locked(&self.in_use).segments.retain(|start| !numbers.contains(&start.number));
+        for number in numbers {
+            let name = SegmentName { journal_id: self.id, number: *number }.to_string();
+            let info = self.folder.disk().info(&self.folder.segment(self.id, *number));
+            let is_usable = info.is_ok_and(|info| info.bytes == self.tuning.segment_bytes);
+            if is_usable && kept.free.len() < self.tuning.free_max && !kept.free.contains(&name) {
+                kept.free.push(name);
+            } else if !kept.free.contains(&name) {
+                // What cannot be removed now is removed at the next start.
+                let _ = self.folder.remove(&name);
+            }
+        }
+        if mutant::is_on(Mutant::RecyclesEarly) {
+            while let Some(name) = kept.free.pop() {
+                let _ = self.folder.remove(&name);
+            }
+        }
+    }
+
+    /// This journal has taken the place of others.
+    fn remove_former(&self, kept: &mut Kept, former: &[u64]) -> Result<(), Trouble> {
+        self.folder.remove_files_of(former).map_err(Trouble::NotReady)?;
+        sync_names(&self.folder).map_err(|error| self.fail(error))?;
+        let manifest = Manifest { former: Vec::new(), ..self.manifest(kept, &kept.manifest.base, None) };
+        self.write_manifest(kept, manifest)
+    }
+}
+
+fn sync_names(folder: &LockedFolder) -> Result<(), Error> {
+    if mutant::is_on(Mutant::UnsyncedNames) { Ok(()) } else { folder.sync_names() }
+}
+
+/// Makes a segment whose bytes are durable; its name is not.
+fn make_segment(folder: &LockedFolder, tuning: &Tuning, id: u64, number: u64) -> Result<(), Error> {
+    let path = folder.segment(id, number);
+    let make = || folder.disk().open(&path, Open::Empty)?.pre_write(tuning.segment_bytes);
+    make().map_err(|error| {
+        // The error that is reported is the first one.
+        let _ = folder.disk().remove(&path);
+        Error::io(&path, "make a segment")(error)
+    })
+}
+
+impl Trouble {
+    /// What is wrong with which file, if that is the trouble.
+    pub fn error(&self) -> Option<&Error> {
+        match self {
+            Trouble::NotReady(error) | Trouble::Failed(error) => Some(error),
+            Trouble::NoSpare { .. } | Trouble::Behind => None,
+        }
+    }
+
+    /// Whether the journal is at its end.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Trouble::Failed(_) => true,
+            Trouble::NoSpare { .. } | Trouble::NotReady(_) | Trouble::Behind => false,
+        }
+    }
+}

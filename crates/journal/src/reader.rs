@@ -1,0 +1,69 @@
+//! A segment that is read from the front to the back, some way ahead.
+
+use std::io;
+use std::path::PathBuf;
+
+use proactor::{DiskFile, Open};
+
+use crate::error::Error;
+use crate::folder::Folder;
+
+/// How much is read at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// An open segment, and the part of it that was read last.
+#[derive(Debug)]
+pub(crate) struct SegmentReader {
+    pub(crate) path: PathBuf,
+    file: DiskFile,
+    /// Where in the file `bytes` begins.
+    from: u64,
+    bytes: Vec<u8>,
+}
+
+impl SegmentReader {
+    /// Opens a segment; `None` if it is not there.
+    pub(crate) fn open(
+        folder: &Folder,
+        journal_id: u64,
+        number: u64,
+    ) -> Result<Option<SegmentReader>, Error> {
+        let path = folder.segment(journal_id, number);
+        match folder.disk().open(&path, Open::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io(&path, "open it")(error)),
+            Ok(file) => Ok(Some(SegmentReader { path, file, from: 0, bytes: Vec::new() })),
+        }
+    }
+
+    /// The `count` bytes at `offset`; fewer at the end of the file.
+    pub(crate) fn bytes(&mut self, offset: u64, count: usize) -> Result<&[u8], Error> {
+        let is_there = offset >= self.from && offset + count as u64 <= self.from + self.bytes.len() as u64;
+        if !is_there {
+            self.read(offset, count).map_err(|error| Error::io(&self.path, "read it")(error).at(offset))?;
+        }
+        let rest = &self.bytes[(offset - self.from) as usize..];
+        Ok(&rest[..count.min(rest.len())])
+    }
+
+    fn read(&mut self, offset: u64, count: usize) -> io::Result<()> {
+        let known = offset.checked_sub(self.from).filter(|known| *known <= self.bytes.len() as u64);
+        match known {
+            Some(known) => drop(self.bytes.drain(..known as usize)),
+            None => self.bytes.clear(),
+        }
+        self.from = offset;
+        let mut filled = self.bytes.len();
+        self.bytes.resize(filled + count.max(READ_BYTES), 0);
+        let read = loop {
+            match self.file.read_at(offset + filled as u64, &mut self.bytes[filled..]) {
+                Ok(0) => break Ok(()),
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+        };
+        self.bytes.truncate(filled);
+        read
+    }
+}

@@ -1,0 +1,409 @@
+//! Reads a journal: whole slices, one after the other, and at the end what there is to say of it.
+//!
+//! A frame *counts* if magic, journal, term, both checksums, the chain to the frame before, slice and position fit. The log
+//! ends before the first slice that does not count as a whole, say *k*. Then the rest of the segments is searched for frames of
+//! this journal and term. If one of them knew a durable slice ≥ *k*, then *k* was durable and is damaged. Otherwise it is
+//! a torn tail: written when the power failed, and never reported durable.
+//!
+//! ```text
+//!   segment 12                      segment 13                   segment 14 (spare)
+//!   ├ k-2 ┤ k-1 ┤ k, part 1 ┤ ▒▒▒▒▒ ┤ k+1, durable k-2 ┤ old…    ┤ zeros
+//!               ▲ the log ends here                      the rest is searched to the end
+//! ```
+//!
+//! The manifest tells more: a log that does not reach a segment that the manifest knows to have begun behind durable slices is damaged,
+//! and so is one that does not reach its base. It also says where each term but the last ended: what lies behind that is not read.
+//!
+//! One slice is in memory at a time. Not here: what slices mean, and when a server begins a new term (`journal.rs`).
+
+use std::path::PathBuf;
+
+use effectlog::Slice;
+
+use crate::error::{Error, ErrorKind};
+use crate::folder::Folder;
+use crate::frame::{BLOCK_BYTES, HEAD_BYTES, Head, NoFrame, padded_bytes};
+use crate::manifest::Manifest;
+use crate::reader::SegmentReader;
+use crate::segment::{Place, SegmentStart};
+
+/// A slice, and where it was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scanned {
+    /// The slice.
+    pub slice: Slice,
+    /// When it was written, in milliseconds since 1970.
+    pub unix_ms: u64,
+    /// The number of the segment in which it begins.
+    pub segment: u64,
+    /// Where in that segment.
+    pub offset: u64,
+}
+
+/// What there is to say of a journal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Everything that was written is there.
+    Clean,
+    /// The last writes are incomplete; they had never been reported durable.
+    Torn {
+        /// Why the first frame that is missing does not count.
+        what: &'static str,
+        /// Bytes of payload of the frames that are dropped, as far as any can be read.
+        dropped_bytes: u64,
+    },
+    /// Something that had been durable is not there.
+    Damaged {
+        /// Why the first frame that is missing does not count.
+        what: &'static str,
+    },
+    /// It goes on, but later than was asked for.
+    Until,
+}
+
+/// Where a log ends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct End {
+    /// What there is to say of it.
+    pub verdict: Verdict,
+    /// The place behind the last slice.
+    pub place: Place,
+    /// The life in which that one was written.
+    pub term: u32,
+    /// All segments up to the end, and what comes before them.
+    pub segments: Vec<SegmentStart>,
+    /// The file with the first frame that does not count.
+    pub file: PathBuf,
+    /// Where in it that should begin.
+    pub offset: u64,
+}
+
+impl End {
+    /// What is wrong, if something is.
+    pub fn damage(&self) -> Option<Error> {
+        let Verdict::Damaged { what } = self.verdict else { return None };
+        let what = format!("slice {}, which was durable, is damaged: {what}", self.place.slice);
+        let way_out = "restore the file, or give up what comes after with --journal-repair truncate";
+        Some(Error::new(ErrorKind::Damaged, &self.file, what, way_out).at(self.offset))
+    }
+}
+
+/// Why a frame does not count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Misfit {
+    /// The segment is not there.
+    Missing,
+    /// The segment ends before.
+    SegmentEnds,
+    Head(NoFrame),
+    OtherJournal,
+    OtherTerm,
+    /// It is of this slice, which should be another one.
+    OtherSlice(u64),
+    OtherPart,
+    OtherPosition,
+    Chain,
+    Payload,
+}
+
+impl Misfit {
+    fn what(self) -> &'static str {
+        match self {
+            Misfit::Missing => "the file is missing, and the manifest lists it",
+            Misfit::SegmentEnds => "the file ends",
+            Misfit::Head(NoFrame::Magic) => "no frame begins here",
+            Misfit::Head(NoFrame::Checksum) => "the checksum of a frame's head is wrong",
+            Misfit::Head(NoFrame::Field(what)) => what,
+            Misfit::OtherJournal => "a frame of another journal is here",
+            Misfit::OtherTerm => "a frame of another life of the server is here",
+            Misfit::OtherSlice(_) => "a frame of another slice is here",
+            Misfit::OtherPart => "a frame of another part of the slice is here",
+            Misfit::OtherPosition => "a frame of another position is here",
+            Misfit::Chain => "the frame here was written behind another one",
+            Misfit::Payload => "the checksum of a frame's payload is wrong",
+        }
+    }
+
+    /// Whether the segment held that before it was used, or has no more room: nothing says that something was written.
+    fn is_remains(self, slice: u64) -> bool {
+        match self {
+            Misfit::SegmentEnds | Misfit::OtherJournal | Misfit::OtherTerm => true,
+            Misfit::Head(no_frame) => no_frame == NoFrame::Magic,
+            Misfit::OtherSlice(other) => other < slice,
+            _ => false,
+        }
+    }
+}
+
+/// Reads a journal. It may be in use: then it ends somewhere near the end of what was written.
+#[derive(Debug)]
+pub struct Scan {
+    folder: Folder,
+    manifest: Manifest,
+    /// Slices up to this one are read and not told.
+    told_after: u64,
+    until_unix_ms: Option<u64>,
+    /// Where it reads, and what has to come there.
+    at: Mark,
+    /// The same behind the last whole slice.
+    whole: Mark,
+    /// The segments that it went on into, of whose beginning the manifest says nothing.
+    begun: Vec<SegmentStart>,
+    reader: Option<SegmentReader>,
+    /// The slice that is being read.
+    open: Option<Scanned>,
+    stopped: Option<Stop>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// Which segment: an index into the manifest's segments and spares.
+    index: usize,
+    offset: u64,
+    term: u32,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    Misfit(Misfit),
+    /// The manifest says that the log went on.
+    Short(Misfit),
+    Until,
+}
+
+impl Scan {
+    /// Reads the slices behind the base: all that recovery needs.
+    pub fn behind_base(folder: &Folder, manifest: &Manifest) -> Result<Scan, Error> {
+        Scan::new(folder, manifest, manifest.segment_behind_base(), manifest.base.slice)
+    }
+
+    /// Reads all slices that are there.
+    pub fn everything(folder: &Folder, manifest: &Manifest) -> Result<Scan, Error> {
+        Scan::new(folder, manifest, 0, 0)
+    }
+
+    fn new(folder: &Folder, manifest: &Manifest, index: usize, told_after: u64) -> Result<Scan, Error> {
+        let SegmentStart { number, term, place } = manifest.segments[index];
+        let at = Mark { index, offset: 0, term, place };
+        // What is left of a slice whose beginning is gone cannot be told.
+        let told_after = told_after.max(if place.is_within_slice { place.slice } else { 0 });
+        let reader = SegmentReader::open(folder, manifest.id, number)?;
+        let stopped = reader.is_none().then_some(Stop::Short(Misfit::Missing));
+        Ok(Scan {
+            folder: folder.clone(),
+            manifest: manifest.clone(),
+            told_after,
+            until_unix_ms: None,
+            at,
+            whole: at,
+            begun: Vec::new(),
+            reader,
+            open: None,
+            stopped,
+        })
+    }
+
+    /// Ends before the first slice behind the base that was written after this time.
+    pub fn until(mut self, unix_ms: u64) -> Scan {
+        self.until_unix_ms = Some(unix_ms);
+        self
+    }
+
+    /// The next whole slice; `None` at the end, of which [`end`](Scan::end) has more to say.
+    pub fn next_slice(&mut self) -> Result<Option<Scanned>, Error> {
+        while self.stopped.is_none() {
+            if self.enter_known_segment()? {
+                continue;
+            }
+            let Some(reader) = &mut self.reader else { break };
+            match examine(reader, self.manifest.id, &self.at)? {
+                Ok(head) => {
+                    if self.is_too_late(&head) {
+                        self.stopped = Some(Stop::Until);
+                    } else if let Some(scanned) = self.take(&head)? {
+                        return Ok(Some(scanned));
+                    }
+                }
+                Err(misfit) => self.stopped = self.enter_spare(misfit)?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// The number of a segment, and what the manifest knows of its beginning.
+    fn segment(&self, index: usize) -> Option<(u64, Option<SegmentStart>)> {
+        match self.manifest.segments.get(index) {
+            Some(start) => Some((start.number, Some(*start))),
+            None => {
+                self.manifest.spares.get(index - self.manifest.segments.len()).map(|number| (*number, None))
+            }
+        }
+    }
+
+    /// Goes on into the next segment if the manifest says that it begins here.
+    fn enter_known_segment(&mut self) -> Result<bool, Error> {
+        let Some((_, Some(next))) = self.segment(self.at.index + 1) else { return Ok(false) };
+        if next.place != self.at.place {
+            return Ok(false);
+        }
+        self.enter(next)?;
+        if !next.place.is_within_slice {
+            self.whole = self.at;
+        }
+        Ok(true)
+    }
+
+    fn enter(&mut self, start: SegmentStart) -> Result<(), Error> {
+        self.at = Mark { index: self.at.index + 1, offset: 0, term: start.term, place: start.place };
+        self.reader = SegmentReader::open(&self.folder, self.manifest.id, start.number)?;
+        if self.reader.is_none() {
+            self.stopped = Some(Stop::Short(Misfit::Missing));
+        }
+        Ok(())
+    }
+
+    /// No frame counts here: goes on into the next segment if the log does. If not, why it ends.
+    fn enter_spare(&mut self, misfit: Misfit) -> Result<Option<Stop>, Error> {
+        let (number, start) = match self.segment(self.at.index + 1) {
+            None => return Ok(Some(Stop::Misfit(misfit))),
+            Some((_, Some(_))) => return Ok(Some(Stop::Short(misfit))),
+            Some((number, None)) => {
+                (number, SegmentStart { number, term: self.at.term, place: self.at.place })
+            }
+        };
+        let Some(mut reader) = SegmentReader::open(&self.folder, self.manifest.id, number)? else {
+            (self.at.index, self.at.offset) = (self.at.index + 1, 0);
+            return Ok(Some(Stop::Short(Misfit::Missing)));
+        };
+        if examine(&mut reader, self.manifest.id, &Mark { offset: 0, ..self.at })?.is_err() {
+            return Ok(Some(Stop::Misfit(misfit)));
+        }
+        self.begun.push(start);
+        self.enter(start)?;
+        Ok(None)
+    }
+
+    fn is_too_late(&self, head: &Head) -> bool {
+        let is_behind = head.frame.is_first && head.frame.slice > self.manifest.base.slice;
+        is_behind && self.until_unix_ms.is_some_and(|until| head.frame.unix_ms > until)
+    }
+
+    /// Takes the frame that counts; the slice, if that completes one that is to be told.
+    fn take(&mut self, head: &Head) -> Result<Option<Scanned>, Error> {
+        let Head { frame, payload_bytes, .. } = *head;
+        if frame.slice > self.told_after {
+            let segment = self.segment(self.at.index).map_or(0, |(number, _)| number);
+            let open = self.open.get_or_insert_with(|| Scanned {
+                slice: Slice {
+                    number: frame.slice,
+                    position: frame.position,
+                    db: frame.db,
+                    payload: Vec::new(),
+                },
+                unix_ms: frame.unix_ms,
+                segment,
+                offset: self.at.offset,
+            });
+            if let Some(reader) = &mut self.reader {
+                let payload = reader.bytes(self.at.offset + HEAD_BYTES as u64, payload_bytes)?;
+                open.slice.payload.extend_from_slice(payload);
+            }
+        }
+        self.at.offset += padded_bytes(payload_bytes) as u64;
+        self.at.place = Place {
+            slice: frame.slice + u64::from(frame.is_last),
+            position: frame.position + payload_bytes as u64,
+            checksum: head.checksum,
+            is_within_slice: !frame.is_last,
+        };
+        if !frame.is_last {
+            return Ok(None);
+        }
+        self.whole = self.at;
+        Ok(self.open.take())
+    }
+
+    /// What there is to say after the last slice.
+    ///
+    /// # Panics
+    /// If [`next_slice`](Scan::next_slice) has not returned `None`.
+    pub fn end(mut self) -> Result<End, Error> {
+        let stop = self.stopped.expect("all slices were read");
+        let verdict = match stop {
+            Stop::Until => Verdict::Until,
+            Stop::Short(misfit) => Verdict::Damaged { what: misfit.what() },
+            Stop::Misfit(misfit) => self.judge(misfit)?,
+        };
+        let known = self.manifest.segments.iter().chain(&self.begun);
+        let segments: Vec<SegmentStart> = known.take(self.whole.index + 1).copied().collect();
+        let number = self.segment(self.at.index).map_or(0, |(number, _)| number);
+        let file = self.folder.segment(self.manifest.id, number);
+        let Mark { term, place, .. } = self.whole;
+        Ok(End { verdict, place, term, segments, file, offset: self.at.offset })
+    }
+
+    /// The log ends in the last term's segments: whether it was torn or damaged.
+    fn judge(&mut self, misfit: Misfit) -> Result<Verdict, Error> {
+        let what = misfit.what();
+        let missing = self.whole.place.slice;
+        if missing <= self.manifest.base.slice {
+            return Ok(Verdict::Damaged { what: "the log ends before its base" });
+        }
+        let mut dropped_bytes = self.at.place.position - self.whole.place.position;
+        let mut is_torn = dropped_bytes > 0 || self.at.place.is_within_slice || !misfit.is_remains(missing);
+        let (mut index, mut offset) = (self.at.index, self.at.offset);
+        while let Some((number, _)) = self.segment(index) {
+            let Some(mut reader) = SegmentReader::open(&self.folder, self.manifest.id, number)? else {
+                (self.at.index, self.at.offset) = (index, 0);
+                return Ok(Verdict::Damaged { what: Misfit::Missing.what() });
+            };
+            while let Some(bytes) = reader.bytes(offset, HEAD_BYTES)?.first_chunk() {
+                offset += BLOCK_BYTES as u64;
+                let Ok(head) = Head::decode(bytes) else { continue };
+                let is_ours = (head.frame.journal_id, head.frame.term) == (self.manifest.id, self.at.term);
+                if !is_ours || head.frame.slice < missing {
+                    continue;
+                }
+                if head.frame.durable_slice >= missing {
+                    return Ok(Verdict::Damaged { what });
+                }
+                is_torn = true;
+                dropped_bytes += head.payload_bytes as u64;
+                offset += (padded_bytes(head.payload_bytes) - BLOCK_BYTES) as u64;
+            }
+            (index, offset) = (index + 1, 0);
+        }
+        Ok(if is_torn { Verdict::Torn { what, dropped_bytes } } else { Verdict::Clean })
+    }
+}
+
+/// The head of the frame at a place, if that counts; its payload is there.
+fn examine(reader: &mut SegmentReader, journal_id: u64, at: &Mark) -> Result<Result<Head, Misfit>, Error> {
+    let Some(bytes) = reader.bytes(at.offset, HEAD_BYTES)?.first_chunk() else {
+        return Ok(Err(Misfit::SegmentEnds));
+    };
+    let head = match Head::decode(bytes) {
+        Ok(head) => head,
+        Err(no_frame) => return Ok(Err(Misfit::Head(no_frame))),
+    };
+    let (frame, place) = (&head.frame, &at.place);
+    let misfit = if frame.journal_id != journal_id {
+        Misfit::OtherJournal
+    } else if frame.term != at.term {
+        Misfit::OtherTerm
+    } else if frame.slice != place.slice {
+        Misfit::OtherSlice(frame.slice)
+    } else if frame.is_first == place.is_within_slice {
+        Misfit::OtherPart
+    } else if frame.position != place.position {
+        Misfit::OtherPosition
+    } else if frame.before != place.checksum {
+        Misfit::Chain
+    } else if !head.fits(reader.bytes(at.offset + HEAD_BYTES as u64, head.payload_bytes)?) {
+        Misfit::Payload
+    } else {
+        return Ok(Ok(head));
+    };
+    Ok(Err(misfit))
+}

@@ -1,0 +1,6 @@
+//! Tests over all of the crate, on simulated disks that fail.
+
+mod crashes;
+
+mod mutants;
+mod world;

@@ -1,0 +1,268 @@
+//! A journal that lives, crashes and is recovered, and a model of what it must hold.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use effectlog::Slice;
+use proactor::{Disk, Entropy, Open, SimDisk};
+
+use crate::{
+    Base, Beginning, Contents, Data, End, Folder, Journal, Manifest, Policy, Scan, Scanned, Trouble, Tuning,
+    Verdict, Writer,
+};
+
+pub(super) const TUNING: Tuning =
+    Tuning { segment_bytes: 32 << 10, payload_bytes_max: 5_000, spares: 2, free_max: 2, write_bytes: 10_000 };
+
+pub(super) fn folder(disk: &Disk) -> Folder {
+    Folder::new(disk.clone(), Path::new("data/appendonlydir"))
+}
+
+pub(super) const BEGINNING: Beginning =
+    Beginning { id: 0xabcd, databases: 16, slice: 0, position: 0, data: Data::None };
+
+/// All slices that a scan tells, and its end.
+pub(super) fn read(mut scan: Scan) -> (Vec<Scanned>, End) {
+    let mut slices = Vec::new();
+    while let Some(scanned) = scan.next_slice().unwrap() {
+        slices.push(scanned);
+    }
+    (slices, scan.end().unwrap())
+}
+
+/// The slice that comes next, of so many bytes.
+pub(super) fn slice(writer: &Writer, number_ahead: u64, position: u64, bytes: usize) -> Slice {
+    let number = writer.next().0 + number_ahead;
+    let mut payload = vec![number as u8; bytes];
+    payload.iter_mut().step_by(97).enumerate().for_each(|(mark, byte)| *byte = mark as u8);
+    Slice { number, position, db: Some((number % 16) as u32), payload }
+}
+
+/// See the head of this file.
+pub(super) struct World {
+    pub(super) sim: SimDisk,
+    pub(super) entropy: Entropy,
+    /// After so many operations of the disk the power fails.
+    left: Arc<AtomicU64>,
+    has_crashed: Arc<AtomicBool>,
+    /// What was given to the writer since the last recovery, and what was recovered.
+    slices: BTreeMap<u64, Slice>,
+    /// The last slice that was reported durable.
+    reported: u64,
+    /// The last one that was written without an error.
+    written: u64,
+    /// The last one that the system has in its cache if nothing else: the server was killed, and the power is on.
+    cached: u64,
+    /// Whether there is a journal for sure.
+    is_created: bool,
+    now_ms: u64,
+}
+
+/// What is wrong: a promise that was not kept.
+pub(super) type Broken = String;
+
+macro_rules! ensure {
+    ($holds:expr, $($text:tt)*) => {
+        if !$holds {
+            return Err(format!($($text)*));
+        }
+    };
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> World {
+        let sim = SimDisk::new(seed);
+        let (left, has_crashed) = (Arc::new(AtomicU64::new(u64::MAX)), Arc::new(AtomicBool::new(false)));
+        let (crashing, counter, flag) = (sim.clone(), Arc::clone(&left), Arc::clone(&has_crashed));
+        sim.on_operation(move |_| {
+            if counter.fetch_sub(1, Ordering::Relaxed) == 1 {
+                crashing.crash();
+                flag.store(true, Ordering::Relaxed);
+            }
+            false
+        });
+        World {
+            sim,
+            entropy: Entropy::from_seed(seed),
+            left,
+            has_crashed,
+            slices: BTreeMap::new(),
+            reported: 0,
+            written: 0,
+            cached: 0,
+            is_created: false,
+            now_ms: 1_000,
+        }
+    }
+
+    /// One life: recovery, work, and an end in the middle of something.
+    pub(super) fn live(&mut self, policy: Policy) -> Result<(), Broken> {
+        let is_killed = self.entropy.one_in(4);
+        self.live_until(policy, is_killed)
+    }
+
+    /// The same, and it ends with a power failure.
+    pub(super) fn live_and_lose_power(&mut self, policy: Policy) -> Result<(), Broken> {
+        self.live_until(policy, false)
+    }
+
+    fn live_until(&mut self, policy: Policy, is_killed: bool) -> Result<(), Broken> {
+        let (left, steps) =
+            if is_killed { (u64::MAX, self.entropy.below(40)) } else { (1 + self.entropy.below(120), 400) };
+        self.left.store(left, Ordering::Relaxed);
+        self.has_crashed.store(false, Ordering::Relaxed);
+        if let Some((journal, mut writer)) = self.start(policy)? {
+            for _ in 0..steps {
+                let done = self.step(&journal, &mut writer);
+                self.reported = self.reported.max(journal.durable_slice());
+                if self.has_crashed.load(Ordering::Relaxed) || done.is_err_and(|trouble| trouble.is_final()) {
+                    break;
+                }
+            }
+        }
+        if !self.has_crashed.load(Ordering::Relaxed) {
+            if is_killed {
+                self.cached = self.written;
+            } else {
+                self.sim.crash();
+            }
+        }
+        self.left.store(u64::MAX, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// One slice is durable, and the power fails while an empty one is written that says so.
+    pub(super) fn lose_power_while_confirming(&mut self) -> Result<(), Broken> {
+        let opened = self.start(Policy::Always)?;
+        let (journal, mut writer) = opened.expect("nothing fails yet");
+        for (bytes, left) in [(300, u64::MAX), (0, 2)] {
+            self.left.store(left, Ordering::Relaxed);
+            let next = slice(&writer, 0, writer.next().1, bytes);
+            let is_written = self.append_all(&mut writer, &[next]).is_ok();
+            assert_eq!(is_written, bytes > 0);
+            self.reported = journal.durable_slice();
+        }
+        self.start(Policy::Always).map(drop)
+    }
+
+    /// Recovers what is there, checks it, and goes on.
+    fn start(&mut self, policy: Policy) -> Result<Option<(Journal, Writer)>, Broken> {
+        let folder = folder(&self.sim.disk());
+        let Ok(lock) = folder.lock() else {
+            ensure!(self.has_crashed.load(Ordering::Relaxed), "the folder is locked");
+            return Ok(None);
+        };
+        let opened = match folder.contents().map_err(|error| error.to_string())? {
+            Contents::Nothing => {
+                ensure!(!self.is_created && self.reported == 0, "the journal is not there");
+                Journal::create(lock.into(), TUNING, policy, BEGINNING)
+            }
+            Contents::RedisAof(path) => return Err(format!("{path:?} is not of Redis")),
+            Contents::Journal(manifest) => {
+                let end = self.check(&folder, &manifest)?;
+                Journal::resume(lock.into(), TUNING, policy, &manifest, &end)
+            }
+        };
+        self.is_created |= opened.is_ok();
+        if let Ok((journal, writer)) = &opened {
+            let next =
+                self.slices.last_key_value().map_or((1, 0), |(number, slice)| (number + 1, slice.end()));
+            ensure!(writer.next() == next, "goes on at {:?}, not at {next:?}", writer.next());
+            self.reported = journal.durable_slice();
+        }
+        Ok(opened.ok())
+    }
+
+    /// Reads what is there: it must be all that was reported durable and no more than what was written, in one piece.
+    pub(super) fn check(&mut self, folder: &Folder, manifest: &Manifest) -> Result<End, Broken> {
+        if let Some(file) = &manifest.base.file {
+            let base =
+                folder.disk().read(&folder.path().join(file)).map_err(|error| format!("{file}: {error}"))?;
+            ensure!(base == manifest.base.slice.to_string().as_bytes(), "{file} is not the base");
+        }
+        let mut scan = Scan::behind_base(folder, manifest).map_err(|error| error.to_string())?;
+        let mut next = manifest.base.slice + 1;
+        while let Some(Scanned { slice, .. }) = scan.next_slice().map_err(|error| error.to_string())? {
+            ensure!(slice.number == next, "slice {} after {}", slice.number, next - 1);
+            ensure!(self.slices.get(&next) == Some(&slice), "slice {next} is another one");
+            next += 1;
+        }
+        let end = scan.end().map_err(|error| error.to_string())?;
+        ensure!(end.place.slice == next && !end.place.is_within_slice, "ends at {:?}, not {next}", end.place);
+        ensure!(!matches!(end.verdict, Verdict::Damaged { .. }), "{}", end.damage().expect("it is damaged"));
+        let last = next - 1;
+        ensure!(
+            last >= self.reported,
+            "slice {} was reported durable, and {last} is the last one",
+            self.reported
+        );
+        let cached = std::mem::take(&mut self.cached);
+        ensure!(last >= cached, "slice {cached} was written before a kill, and {last} is the last one");
+        self.slices.retain(|number, _| *number <= last);
+        self.written = last;
+        Ok(end)
+    }
+
+    fn step(&mut self, journal: &Journal, writer: &mut Writer) -> Result<(), Trouble> {
+        self.now_ms += self.entropy.below(50);
+        match self.entropy.below(20) {
+            0..10 => self.append(journal, writer),
+            10..12 if writer.wants_confirmation() => {
+                let (_, position) = writer.next();
+                let slice = slice(writer, 0, position, 0);
+                self.append_all(writer, &[slice])
+            }
+            10..15 => journal.sync().map(drop),
+            15..18 => journal.prepare_spare(0).map(drop),
+            18 => self.checkpoint(journal),
+            _ if writer.policy() == Policy::Always => Ok(()),
+            _ => writer.set_policy(Policy::Everysec),
+        }
+    }
+
+    fn append(&mut self, journal: &Journal, writer: &mut Writer) -> Result<(), Trouble> {
+        let mut position = writer.next().1;
+        let mut slices = Vec::new();
+        for ahead in 0..1 + self.entropy.below(3) {
+            let bytes_max = [100, 2_000, 12_000, 50_000][self.entropy.below(4) as usize];
+            let next = slice(writer, ahead, position, self.entropy.below(bytes_max) as usize);
+            position = next.end();
+            slices.push(next);
+        }
+        match self.append_all(writer, &slices) {
+            Err(Trouble::NoSpare { needed }) => {
+                while journal.prepare_spare(needed)? {}
+                self.append_all(writer, &slices)
+            }
+            appended => appended,
+        }
+    }
+
+    fn append_all(&mut self, writer: &mut Writer, slices: &[Slice]) -> Result<(), Trouble> {
+        for slice in slices {
+            self.slices.insert(slice.number, slice.clone());
+        }
+        self.written = writer.append(slices, self.now_ms)?;
+        Ok(())
+    }
+
+    fn checkpoint(&mut self, journal: &Journal) -> Result<(), Trouble> {
+        let base_slice = journal.facts().base.slice;
+        let cut = base_slice + self.entropy.below(journal.written_slice() - base_slice + 1);
+        let Some(last) = self.slices.get(&cut).filter(|_| cut > base_slice) else { return Ok(()) };
+        let name = format!("base-{:016x}-{cut}.rdb", journal.facts().id);
+        let (disk, path) = (self.sim.disk(), folder(&self.sim.disk()).path().join(&name));
+        let written = disk.open(&path, Open::Empty).and_then(|file| {
+            file.write_all_at(0, cut.to_string().as_bytes())?;
+            file.sync()?;
+            disk.sync_directory(path.parent().expect("it has a folder"))
+        });
+        if written.is_err() {
+            return Ok(());
+        }
+        let base = Base { slice: cut, position: last.end(), file: Some(name) };
+        journal.set_base(&base, [0, 20_000][self.entropy.below(2) as usize])
+    }
+}

@@ -1,0 +1,265 @@
+//! The writer: turns slices into frames, one behind the other, and writes them into segments that are ready.
+//!
+//! | policy | how it writes | durable when |
+//! |---|---|---|
+//! | `Always` | past the system's cache, one call for many frames | the call returns |
+//! | `Everysec`, `No` | through the cache | [`Journal::sync`](crate::Journal::sync) or the system likes |
+//!
+//! Before it writes anything it looks whether there are spares enough for all of it. So a disk without room never leaves half a
+//! slice behind: what is refused can be tried again. A write that fails is never tried again.
+//!
+//! Frames name the last slice that was durable when they were made. A log that rests should be given an empty slice
+//! ([`Writer::wants_confirmation`]): it tells that the slice before was durable.
+//!
+//! Not here: when there is something to write, who makes spares and who syncs.
+
+use std::sync::Arc;
+
+use effectlog::Slice;
+use proactor::Open;
+
+use crate::buffer::Buffer;
+use crate::error::Error;
+use crate::frame::{Frame, padded_bytes};
+use crate::journal::{SegmentFile, Shared, Trouble};
+use crate::mutant::{self, Mutant};
+use crate::segment::{Place, SegmentStart};
+
+/// What is promised of a slice that was written: `appendfsync`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Policy {
+    /// It is durable.
+    Always,
+    /// It is durable a second later: somebody syncs.
+    Everysec,
+    /// It is durable when the system likes.
+    No,
+}
+
+/// See the head of this file. There is one for each open journal.
+#[derive(Debug)]
+pub struct Writer {
+    shared: Arc<Shared>,
+    policy: Policy,
+    term: u32,
+    /// What comes behind the last frame, be it written or in `buffer`.
+    place: Place,
+    segment: Arc<SegmentFile>,
+    segment_bytes: u64,
+    /// Where in the segment `buffer` belongs.
+    offset: u64,
+    /// Frames that are not written yet.
+    buffer: Buffer,
+    /// The last slice that is not empty, and the last one that a frame says to be durable.
+    last_filled: u64,
+    last_confirmed: u64,
+}
+
+impl Writer {
+    /// Writes into the segment that begins there, in which there is nothing yet.
+    pub(crate) fn begin(shared: &Arc<Shared>, policy: Policy, start: SegmentStart) -> Result<Writer, Error> {
+        let (segment, segment_bytes) = open(shared, policy, start.number)?;
+        let last = start.place.last_slice();
+        Ok(Writer {
+            shared: Arc::clone(shared),
+            policy,
+            term: start.term,
+            place: start.place,
+            segment,
+            segment_bytes,
+            offset: 0,
+            buffer: Buffer::default(),
+            last_filled: last,
+            last_confirmed: last,
+        })
+    }
+
+    /// How it writes.
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// The number that the next slice has to have, and its position.
+    pub fn next(&self) -> (u64, u64) {
+        (self.place.slice, self.place.position)
+    }
+
+    /// Whether nothing but an empty slice would tell a reader that the last one that was durable.
+    pub fn wants_confirmation(&self) -> bool {
+        self.last_filled > self.last_confirmed && self.shared.durable_slice() >= self.last_filled
+    }
+
+    /// Writes slices, at this time of the wall clock; the number of the last one. All of them are written, or, if spares are
+    /// missing, none. With [`Policy::Always`] they are durable then.
+    ///
+    /// # Panics
+    /// If they do not begin where the last one ended.
+    pub fn append(&mut self, slices: &[Slice], unix_ms: u64) -> Result<u64, Trouble> {
+        self.shared.check()?;
+        let needed = self.spares_needed(slices);
+        if needed > 0 && self.shared.spares() < needed {
+            return Err(Trouble::NoSpare { needed });
+        }
+        if mutant::is_on(Mutant::RewritesBlock) && slices.iter().all(|slice| slice.payload.is_empty()) {
+            return self.confirm_in_place();
+        }
+        for slice in slices {
+            assert_eq!((slice.number, slice.position), self.next(), "slices have no gap");
+            self.append_slice(slice, unix_ms)?;
+        }
+        self.flush()?;
+        let last = self.place.last_slice();
+        self.shared.report(last, self.policy == Policy::Always);
+        Ok(last)
+    }
+
+    /// From now on writes in another way. What was written under the old one is made durable before anything is promised under `Always`.
+    pub fn set_policy(&mut self, policy: Policy) -> Result<(), Trouble> {
+        let was_direct = self.policy == Policy::Always;
+        let is_direct = policy == Policy::Always;
+        if was_direct != is_direct {
+            self.shared.sync()?;
+            self.shared.forget_unsynced();
+            let (segment, _) = self.reopen(policy)?;
+            self.segment = segment;
+        }
+        self.policy = policy;
+        Ok(())
+    }
+
+    fn reopen(&self, policy: Policy) -> Result<(Arc<SegmentFile>, u64), Trouble> {
+        open_path(&self.shared, policy, self.segment.path.clone()).map_err(|error| self.shared.fail(error))
+    }
+
+    /// How many spares it takes to write these.
+    fn spares_needed(&self, slices: &[Slice]) -> usize {
+        let (mut needed, mut left) = (0, self.segment_bytes - self.offset);
+        let max = self.shared.tuning.payload_bytes_max;
+        let mut take = |payload_bytes: usize| {
+            let bytes = padded_bytes(payload_bytes) as u64;
+            if bytes > left {
+                needed += 1;
+                left = self.shared.tuning.segment_bytes;
+            }
+            left -= bytes;
+        };
+        for slice in slices {
+            (0..slice.payload.len() / max).for_each(|_| take(max));
+            let rest = slice.payload.len() % max;
+            if rest > 0 || slice.payload.is_empty() {
+                take(rest);
+            }
+        }
+        needed
+    }
+
+    fn append_slice(&mut self, slice: &Slice, unix_ms: u64) -> Result<(), Trouble> {
+        let max = self.shared.tuning.payload_bytes_max;
+        let parts = slice.payload.len().div_ceil(max).max(1);
+        for part in 0..parts {
+            let payload = &slice.payload[part * max..slice.payload.len().min((part + 1) * max)];
+            let is_last = part + 1 == parts;
+            if self.offset + (self.buffer.len() + padded_bytes(payload.len())) as u64 > self.segment_bytes {
+                self.flush()?;
+                self.enter_next_segment()?;
+            }
+            let durable_slice = self.shared.durable_slice();
+            let frame = Frame {
+                journal_id: self.shared.id,
+                term: self.term,
+                is_first: part == 0,
+                is_last,
+                db: slice.db,
+                slice: slice.number,
+                position: self.place.position,
+                durable_slice,
+                unix_ms,
+                before: self.place.checksum,
+            };
+            let checksum = frame.encode(payload, &mut self.buffer);
+            self.place = Place {
+                slice: slice.number + u64::from(is_last),
+                position: self.place.position + payload.len() as u64,
+                checksum,
+                is_within_slice: !is_last,
+            };
+            self.last_confirmed = durable_slice;
+            if self.buffer.len() >= self.shared.tuning.write_bytes {
+                self.flush()?;
+            }
+        }
+        if !slice.payload.is_empty() {
+            self.last_filled = slice.number;
+        }
+        Ok(())
+    }
+
+    /// Writes what is in the buffer.
+    fn flush(&mut self) -> Result<(), Trouble> {
+        if self.buffer.len() == 0 {
+            return Ok(());
+        }
+        let SegmentFile { path, file } = &*self.segment;
+        let written = match self.policy {
+            Policy::Always => file.write_durably_at(self.offset, self.buffer.bytes()),
+            Policy::Everysec | Policy::No => file.write_all_at(self.offset, self.buffer.bytes()),
+        };
+        written.map_err(|error| self.shared.fail(Error::io(path, "write it")(error).at(self.offset)))?;
+        self.offset += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn enter_next_segment(&mut self) -> Result<(), Trouble> {
+        // Nobody else takes spares, and there were enough.
+        let start = self.shared.take_spare(self.term, self.place).expect("a spare is ready");
+        let opened = open(&self.shared, self.policy, start.number);
+        (self.segment, self.segment_bytes) = opened.map_err(|error| self.shared.fail(error))?;
+        self.offset = 0;
+        Ok(())
+    }
+
+    /// A mistake: the last frame is written again, with what it would be good to know of it.
+    #[cfg(test)]
+    fn confirm_in_place(&mut self) -> Result<u64, Trouble> {
+        use crate::frame::{BLOCK_BYTES, HEAD_BYTES, Head};
+        let last = self.place.last_slice();
+        let Some(offset) = self.offset.checked_sub(BLOCK_BYTES as u64) else { return Ok(last) };
+        let mut block = [0; BLOCK_BYTES];
+        let read = self.segment.file.read_at(offset, &mut block);
+        let head = Head::decode(block.first_chunk().expect("a block is longer")).ok();
+        let Some(head) = head.filter(|_| read.is_ok()) else { return Ok(last) };
+        let frame = Frame { durable_slice: self.shared.durable_slice(), ..head.frame };
+        self.place.checksum = frame.encode(&block[HEAD_BYTES..][..head.payload_bytes], &mut self.buffer);
+        self.offset = offset;
+        self.flush()?;
+        Ok(last)
+    }
+
+    #[cfg(not(test))]
+    fn confirm_in_place(&mut self) -> Result<u64, Trouble> {
+        Ok(self.place.last_slice())
+    }
+}
+
+fn open(shared: &Shared, policy: Policy, number: u64) -> Result<(Arc<SegmentFile>, u64), Error> {
+    open_path(shared, policy, shared.folder.segment(shared.id, number))
+}
+
+fn open_path(
+    shared: &Shared,
+    policy: Policy,
+    path: std::path::PathBuf,
+) -> Result<(Arc<SegmentFile>, u64), Error> {
+    let how = match policy {
+        Policy::Always => Open::Direct,
+        Policy::Everysec | Policy::No => Open::Write,
+    };
+    let file = shared.folder.disk().open(&path, how).map_err(Error::io(&path, "open it"))?;
+    let bytes = file.size_bytes().map_err(Error::io(&path, "open it"))?;
+    let segment = Arc::new(SegmentFile { path, file });
+    if how == Open::Write {
+        shared.add_unsynced(&segment);
+    }
+    Ok((segment, bytes))
+}

@@ -14,8 +14,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod account;
 mod client;
 mod compare;
+pub mod crash;
 mod differences;
 mod functions;
 mod generate;

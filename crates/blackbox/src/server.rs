@@ -104,6 +104,19 @@ impl Server {
         Server::attempt(&[Path::new("redis-server")], &options, may_load)
     }
 
+    /// Starts any server that reads redis-server's options: `words` are the program and its first options, `more` come behind
+    /// those of this type.
+    pub fn of(words: &[String], more: &[&str]) -> Result<Server, StartError> {
+        let (program, options) = split(words, more);
+        Server::attempt(&[program], &options, false)
+    }
+
+    /// The same without waiting for anything.
+    pub fn begin(words: &[String], more: &[&str]) -> Result<Server, StartError> {
+        let (program, options) = split(words, more);
+        Server::spawn(&[program], &options)
+    }
+
     fn attempt(words: &[&Path], options: &[&str], may_load: bool) -> Result<Server, StartError> {
         let mut attempt = Server::start_once(words, options, may_load);
         for _ in 1..ATTEMPTS_MAX {
@@ -120,6 +133,14 @@ impl Server {
     }
 
     fn start_once(words: &[&Path], options: &[&str], may_load: bool) -> Result<Server, StartError> {
+        let mut server = Server::spawn(words, options)?;
+        if server.answers_in_time(may_load)? {
+            return Ok(server);
+        }
+        Err(StartError::Failed { name: server.name.clone(), log: server.log_end() })
+    }
+
+    fn spawn(words: &[&Path], options: &[&str]) -> Result<Server, StartError> {
         // One at a time: two tests must not find the same port free.
         static STARTING: Mutex<()> = Mutex::new(());
         let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,11 +177,7 @@ impl Server {
                 });
             }
         };
-        let mut server = Server { child, port, log, name };
-        if server.answers_in_time(may_load)? {
-            return Ok(server);
-        }
-        Err(StartError::Failed { name: server.name.clone(), log: server.log_end() })
+        Ok(Server { child, port, log, name })
     }
 
     fn answers_in_time(&mut self, may_load: bool) -> io::Result<bool> {
@@ -268,6 +285,12 @@ impl Drop for Server {
         let _ = std::fs::remove_file(&self.log);
         let _ = std::fs::remove_file(snapshot_at(self.port));
     }
+}
+
+/// A program, and its options with `more` behind them.
+fn split<'a>(words: &'a [String], more: &[&'a str]) -> (&'a Path, Vec<&'a str>) {
+    let (program, options) = words.split_first().expect("a server has a program");
+    (Path::new(program), options.iter().map(String::as_str).chain(more.iter().copied()).collect())
 }
 
 /// The snapshot of a server on this port that was told nothing else.

@@ -1,0 +1,84 @@
+//! One order for what happens on several threads: who sends, who hears, who writes to the disk.
+//!
+//! A moment is a number of nanoseconds since the timeline began that nothing else has. If one thing happened before another,
+//! by a message between them or on one thread, its moment is smaller.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A point of a [`Timeline`], in nanoseconds since it began.
+pub type Moment = u64;
+
+/// Where moments come from.
+#[derive(Debug)]
+pub struct Timeline {
+    start: Instant,
+    last: AtomicU64,
+}
+
+impl Timeline {
+    /// A timeline that begins now.
+    pub fn begin() -> Timeline {
+        Timeline { start: Instant::now(), last: AtomicU64::new(0) }
+    }
+
+    /// This moment; nobody else gets the same.
+    pub fn moment(&self) -> Moment {
+        let now = self.start.elapsed().as_nanos() as u64;
+        let next = |last: u64| Some(now.max(last + 1));
+        let last = self.last.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+        now.max(last.expect("there is always a next moment") + 1)
+    }
+}
+
+/// Which moments a crash came at, and what was to survive it.
+#[derive(Clone, Copy, Debug)]
+pub struct Crash {
+    /// What was sent after this moment has not happened.
+    pub at: Moment,
+    /// What was acknowledged up to this moment must be there.
+    pub promised: Moment,
+}
+
+impl Crash {
+    /// A crash at `at` of a server that may lose what it acknowledged during the last `tolerance`.
+    pub fn new(at: Moment, tolerance: Duration) -> Crash {
+        Crash { at, promised: at.saturating_sub(tolerance.as_nanos() as u64) }
+    }
+}
+
+/// When something was asked for, and when the server said that it was done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// Before the first byte was sent.
+    pub sent: Moment,
+    /// After the last byte of the reply was read.
+    pub acked: Option<Moment>,
+}
+
+impl Span {
+    /// Asked for now.
+    pub fn from(sent: Moment) -> Span {
+        Span { sent, acked: None }
+    }
+
+    /// Whether it may have happened.
+    pub fn may_be(&self, crash: Crash) -> bool {
+        self.sent <= crash.at
+    }
+
+    /// Whether it was acknowledged by then.
+    pub fn was_acked(&self, crash: Crash) -> bool {
+        self.acked.is_some_and(|acked| acked <= crash.at)
+    }
+
+    /// Whether it must not be lost.
+    pub fn must_be(&self, crash: Crash) -> bool {
+        self.acked.is_some_and(|acked| acked <= crash.promised)
+    }
+
+    /// Whether it was under way when the crash came.
+    pub fn is_open(&self, crash: Crash) -> bool {
+        self.may_be(crash) && !self.was_acked(crash)
+    }
+}

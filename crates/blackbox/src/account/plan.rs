@@ -1,0 +1,210 @@
+//! What a client does next: random changes of its own keys, each of which happens as a whole or not at all.
+
+use std::collections::BTreeSet;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ds::random::Random;
+
+use super::deed::Deed;
+use super::model::{Body, Bytes, Model};
+
+/// Elements of a collection from which on more are taken out than put in.
+const ELEMENTS_MANY: usize = 24;
+/// Runs the commands that are among its arguments, each behind its length.
+const SCRIPT: &str = "local i = 1 while i <= #ARGV do local n = tonumber(ARGV[i]) \
+                      redis.call(unpack(ARGV, i + 1, i + n)) i = i + n + 1 end return 'OK'";
+
+/// How the commands of a step are made one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// There is only one.
+    Alone,
+    /// `MULTI` … `EXEC`.
+    Transaction,
+    /// A script, with its keys declared or not.
+    Script {
+        /// Whether the server is told the keys.
+        declared: bool,
+    },
+}
+
+/// What happens as a whole.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// In order.
+    pub deeds: Vec<Deed>,
+    /// How they are sent.
+    pub form: Form,
+}
+
+impl Step {
+    /// The requests, of which the reply to the last one is the acknowledgement.
+    pub fn requests(&self) -> Vec<Vec<Bytes>> {
+        let word = |word: &str| word.as_bytes().to_vec();
+        let deeds = self.deeds.iter().map(Deed::request);
+        match self.form {
+            Form::Alone => deeds.collect(),
+            Form::Transaction => {
+                let (first, last) = (vec![word("MULTI")], vec![word("EXEC")]);
+                std::iter::once(first).chain(deeds).chain(std::iter::once(last)).collect()
+            }
+            Form::Script { declared } => {
+                let keys: BTreeSet<&str> = self.deeds.iter().flat_map(Deed::keys).collect();
+                let keys: Vec<&str> = keys.into_iter().filter(|_| declared).collect();
+                let mut request = vec![word("EVAL"), word(SCRIPT), word(&keys.len().to_string())];
+                request.extend(keys.into_iter().map(word));
+                for deed in deeds {
+                    request.push(word(&deed.len().to_string()));
+                    request.extend(deed);
+                }
+                vec![request]
+            }
+        }
+    }
+
+    /// Does it to the model.
+    pub fn apply(&self, model: &mut Model) {
+        self.deeds.iter().for_each(|deed| deed.apply(model));
+    }
+}
+
+/// Makes steps for one client.
+#[derive(Debug)]
+pub struct Planner {
+    /// What its keys begin with.
+    name: String,
+    /// Whether it has a database of its own, which it empties now and then.
+    flushes: bool,
+    /// Counts everything that it ever made, so that no value comes twice.
+    number: u64,
+    /// What its keys will hold when all was done that it made.
+    ahead: Model,
+}
+
+impl Planner {
+    /// The planner of the client `name`.
+    pub fn new(name: &str, flushes: bool) -> Planner {
+        Planner { name: name.to_owned(), flushes, number: 0, ahead: Model::new() }
+    }
+
+    /// Goes on from what a server was found to hold.
+    pub fn resume(&mut self, model: &Model) {
+        self.ahead.clone_from(model);
+    }
+
+    /// The next step.
+    pub fn step(&mut self, random: &mut Random) -> Step {
+        if self.flushes && random.below(60) == 0 {
+            self.ahead.clear();
+            return Step { deeds: vec![Deed::Flush], form: Form::Alone };
+        }
+        let form = match random.below(10) {
+            0..6 => Form::Alone,
+            6..8 => Form::Transaction,
+            8 => Form::Script { declared: true },
+            _ => Form::Script { declared: false },
+        };
+        let count = if form == Form::Alone { 1 } else { 2 + random.below(5) };
+        let mut deeds: Vec<Deed> = (0..count).map(|_| self.deed(random)).collect();
+        // The number of whole steps is told to others, who must never see one that is then lost.
+        if form != Form::Alone {
+            let deed = Deed::Increment(version_key(&self.name), 1);
+            deed.apply(&mut self.ahead);
+            deeds.push(deed);
+        }
+        Step { deeds, form }
+    }
+
+    fn key(&self, kind: &str) -> String {
+        format!("{}:{kind}", self.name)
+    }
+
+    /// One command that can run now, done to the model ahead.
+    fn deed(&mut self, random: &mut Random) -> Deed {
+        self.number += 1;
+        let deed = match random.below(12) {
+            0..3 => self.string(random),
+            3..5 => self.list(random),
+            11 => self.expiry(random),
+            _ => self.member(random),
+        };
+        deed.apply(&mut self.ahead);
+        deed
+    }
+
+    /// A value that nobody has sent before; one in forty is large.
+    fn value(&self, random: &mut Random) -> Bytes {
+        let mut value = format!("{}-{}-", self.name, self.number).into_bytes();
+        let padding = match random.below(40) {
+            0 => random.below(60_000),
+            1..8 => random.below(700),
+            _ => random.below(20),
+        };
+        value.extend((0..padding).map(|at| b'a' + ((self.number + at) % 26) as u8));
+        value
+    }
+
+    fn string(&self, random: &mut Random) -> Deed {
+        let key = self.key(["s0", "s1", "s2"][random.below(3) as usize]);
+        match random.below(9) {
+            0..4 => Deed::Set(key, self.value(random)),
+            4 | 5 => Deed::Increment(self.key("n0"), 1 + random.below(9) as i64),
+            6 => Deed::SetUntil(self.key("e0"), self.value(random), now_ms() + 20 + random.below(3000)),
+            7 => Deed::Delete(vec![key, self.key("h0"), self.key("e0"), self.key("x0")]),
+            _ if self.ahead.contains_key(&key) => Deed::Rename(key, self.key("s3")),
+            _ => Deed::Set(key, self.value(random)),
+        }
+    }
+
+    fn list(&self, random: &mut Random) -> Deed {
+        let (key, other) = (self.key("l0"), self.key("l1"));
+        let (key, other) = if random.below(2) == 0 { (key, other) } else { (other, key) };
+        let is_full = self.count(&key) > ELEMENTS_MANY;
+        match random.below(7) {
+            0 | 1 if !is_full => Deed::PushHead(key, self.value(random)),
+            2 | 3 if !is_full => Deed::PushTail(key, self.value(random)),
+            4 => Deed::Move(key, other),
+            5 => Deed::PopTail(key),
+            _ => Deed::PopHead(key),
+        }
+    }
+
+    fn member(&self, random: &mut Random) -> Deed {
+        let name = format!("m{}", random.below(ELEMENTS_MANY as u64)).into_bytes();
+        match random.below(9) {
+            0 | 1 => Deed::SetField(self.key("h0"), name, self.value(random)),
+            2 => Deed::DeleteField(self.key("h0"), name),
+            3 => Deed::SetScore(self.key("z0"), name, random.below(1 << 40) as i64),
+            4 => Deed::RemoveScore(self.key("z0"), name),
+            5 => Deed::Add(self.key("t0"), name),
+            6 => Deed::Remove(self.key("t0"), name),
+            7 if self.count(&self.key("x0")) > ELEMENTS_MANY => Deed::Trim(self.key("x0"), self.number - 9),
+            _ => Deed::Append(self.key("x0"), self.number, self.value(random)),
+        }
+    }
+
+    fn expiry(&self, random: &mut Random) -> Deed {
+        let key = self.key(["s0", "l0", "h0", "z0", "x0"][random.below(5) as usize]);
+        if random.below(3) == 0 {
+            return Deed::Persist(key);
+        }
+        Deed::Expire(key, now_ms() + 1_000_000_000 + self.number)
+    }
+
+    fn count(&self, key: &str) -> usize {
+        self.ahead.get(key).map_or(0, |contents| match &contents.body {
+            Body::Text(_) => 1,
+            body => body.count(),
+        })
+    }
+}
+
+/// The counter of whole steps of the client `name`.
+pub(crate) fn version_key(name: &str) -> String {
+    format!("{name}:v")
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}

@@ -1,0 +1,72 @@
+//! Counters that several clients raise, and what clients have read.
+//!
+//! A counter only grows. So it must be at least what any acknowledged `INCR` made of it, and at least what any `GET` has
+//! shown: in `appendfsync always` nobody sees what a crash can take back.
+
+use super::found::Found;
+use super::moment::{Crash, Moment, Span};
+
+/// The counter that everybody raises, in database 0.
+pub const COUNTER: &str = "shared:n";
+
+/// Who raises the shared counter.
+#[derive(Debug, Default)]
+pub struct Raiser {
+    /// When it asked, and what it was answered.
+    pub history: Vec<(Span, u64)>,
+}
+
+/// Who reads counters.
+#[derive(Debug, Default)]
+pub struct Reader {
+    /// When it had an answer; from which database and key; which number.
+    pub history: Vec<(Moment, u32, String, u64)>,
+}
+
+/// The account of a shared counter.
+#[derive(Debug, Default)]
+pub struct Counter {
+    base: u64,
+    /// Who raises it.
+    pub raisers: Vec<Raiser>,
+}
+
+impl Counter {
+    /// A counter at 0.
+    pub fn new(raisers: usize) -> Counter {
+        Counter { base: 0, raisers: (0..raisers).map(|_| Raiser::default()).collect() }
+    }
+
+    /// Whether it is between what was acknowledged and what was asked for.
+    pub(crate) fn check(&self, found: &Found, crash: Crash) -> Result<(), String> {
+        let spans = || self.raisers.iter().flat_map(|raiser| &raiser.history);
+        let number = found.number(0, COUNTER);
+        let least = spans().filter(|(span, _)| span.must_be(crash)).map(|(_, number)| *number).max();
+        let least = least.unwrap_or(0).max(self.base);
+        let most = self.base + spans().filter(|(span, _)| span.may_be(crash)).count() as u64;
+        if (least..=most).contains(&number) {
+            return Ok(());
+        }
+        Err(format!("{COUNTER} is {number}: at least {least} was acknowledged, at most {most} was asked for"))
+    }
+
+    /// Goes on from what was found.
+    pub(crate) fn adopt(&mut self, found: &Found) {
+        self.base = found.number(0, COUNTER);
+        self.raisers.iter_mut().for_each(|raiser| raiser.history.clear());
+    }
+}
+
+impl Reader {
+    /// Whether all that it has read is still there.
+    pub(crate) fn check(&self, found: &Found, crash: Crash) -> Result<(), String> {
+        for (moment, db, key, number) in self.history.iter().filter(|(moment, ..)| *moment <= crash.promised)
+        {
+            let there = found.number(*db, key);
+            if there < *number {
+                return Err(format!("{key} was read as {number} ({moment}), and now it is {there}"));
+            }
+        }
+        Ok(())
+    }
+}

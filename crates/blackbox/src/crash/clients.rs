@@ -1,0 +1,272 @@
+//! Clients that work on a server until it dies or they are told to stop, and write down what they sent and heard.
+//!
+//! A client that gets an error reply, or none in time, has found a fault by itself. One whose connection ends has not: that is
+//! what a crash looks like.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use ds::random::Random;
+use resp::Value;
+use transcript::Socket;
+
+use crate::account::queue::{MOVED, POPPED};
+use crate::account::{
+    Account, Bytes, COUNTER, DATABASES, Doing, Owner, Raiser, Reader, Span, Timeline, Worker, call,
+    version_key,
+};
+
+/// The length of a queue from which on its producers take from it, too.
+const QUEUE_LONG: i64 = 100;
+/// How long a blocking pop waits, in seconds.
+const WAIT: &str = "0.2";
+/// Pushes elements.
+const PUSH_SCRIPT: &str = "return redis.call('LPUSH', KEYS[1], unpack(ARGV))";
+
+/// What clients share.
+#[derive(Clone, Copy, Debug)]
+pub struct Field<'a> {
+    /// Where the server listens.
+    pub port: u16,
+    /// Where moments come from.
+    pub timeline: &'a Timeline,
+    /// Whether they are to stop.
+    pub stop: &'a AtomicBool,
+    /// What they draw from.
+    pub seed: u64,
+}
+
+/// Why a client stopped before it was told to.
+enum End {
+    /// Its connection ended.
+    Closed,
+    /// It was answered what it should not have been.
+    Strange(String),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> End {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::InvalidData => {
+                End::Strange(format!("no reply: {error}"))
+            }
+            _ => End::Closed,
+        }
+    }
+}
+
+/// Has all clients of the account work while `meanwhile` runs, and then until they end; says what they complain of.
+pub fn work<T>(account: &mut Account, field: Field<'_>, meanwhile: impl FnOnce() -> T) -> (T, Vec<String>) {
+    type Job<'j> = Box<dyn FnOnce(&mut Line<'_>) -> Result<(), End> + Send + 'j>;
+    let mut jobs: Vec<(u32, Job<'_>)> = Vec::new();
+    for owner in &mut account.owners {
+        jobs.push((owner.db, Box::new(|line| own(owner, line))));
+    }
+    for worker in account.queues.iter_mut().flat_map(|queue| &mut queue.workers) {
+        jobs.push((0, Box::new(|line| serve(worker, line))));
+    }
+    for raiser in &mut account.counter.raisers {
+        jobs.push((0, Box::new(|line| raise(raiser, line))));
+    }
+    for reader in &mut account.readers {
+        jobs.push((0, Box::new(|line| read(reader, line))));
+    }
+    thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (index, (db, job)) in jobs.into_iter().enumerate() {
+            threads.push(scope.spawn(move || {
+                let mut line = match Line::connect(field, db, index as u64) {
+                    Ok(line) => line,
+                    Err(_) => return None,
+                };
+                match job(&mut line) {
+                    Err(End::Strange(text)) => Some(text),
+                    Err(End::Closed) | Ok(()) => None,
+                }
+            }));
+        }
+        let result = meanwhile();
+        let ends = threads.into_iter().filter_map(|thread| thread.join().expect("clients do not panic"));
+        (result, ends.collect())
+    })
+}
+
+/// A client's connection.
+struct Line<'a> {
+    socket: Socket,
+    field: Field<'a>,
+    random: Random,
+}
+
+impl<'a> Line<'a> {
+    fn connect(field: Field<'a>, db: u32, index: u64) -> io::Result<Line<'a>> {
+        let mut socket = Socket::connect(("127.0.0.1", field.port))?;
+        call(&mut socket, &["SELECT", &db.to_string()])?;
+        Ok(Line { socket, field, random: Random::new(field.seed.wrapping_mul(1000).wrapping_add(index)) })
+    }
+
+    fn is_to_go_on(&self) -> bool {
+        !self.field.stop.load(Ordering::Relaxed)
+    }
+
+    /// The next reply, which is not to be an error.
+    fn receive(&mut self) -> Result<Value, End> {
+        let value = self.socket.receive()?;
+        let is_bad = |value: &Value| matches!(value, Value::Error(_));
+        match &value {
+            Value::Array(items) if items.iter().any(is_bad) => Err(End::Strange(value.to_string())),
+            value if is_bad(value) => Err(End::Strange(value.to_string())),
+            _ => Ok(value),
+        }
+    }
+
+    /// Does one thing to a queue, and notes it.
+    fn doing(&mut self, worker: &mut Worker, doing: Doing, words: &[&[u8]]) -> Result<Value, End> {
+        worker.history.push((doing, Span::from(self.field.timeline.moment())));
+        let request: Vec<Bytes> = words.iter().map(|word| word.to_vec()).collect();
+        self.socket.send(&[request])?;
+        let value = self.receive()?;
+        let (doing, span) = worker.history.last_mut().expect("it was just noted");
+        span.acked = Some(self.field.timeline.moment());
+        if let Doing::Take(element) = doing {
+            *element = match &value {
+                Value::Bulk(bytes) => Some(bytes.clone()),
+                Value::Array(parts) => parts.last().and_then(|part| match part {
+                    Value::Bulk(bytes) => Some(bytes.clone()),
+                    _ => None,
+                }),
+                _ => None,
+            };
+        }
+        Ok(value)
+    }
+}
+
+/// Changes keys of its own, in windows.
+fn own(owner: &mut Owner, line: &mut Line<'_>) -> Result<(), End> {
+    while line.is_to_go_on() {
+        let first = owner.history.len();
+        let count = 1 + line.random.below(owner.window as u64);
+        let steps: Vec<_> = (0..count).map(|_| owner.planner.step(&mut line.random)).collect();
+        let requests: Vec<Vec<_>> = steps.iter().map(|step| step.requests()).collect();
+        let sent = line.field.timeline.moment();
+        owner.history.extend(steps.into_iter().map(|step| (step, Span::from(sent))));
+        line.socket.send(&requests.concat())?;
+        for (index, requests) in requests.iter().enumerate() {
+            for _ in requests {
+                line.receive()?;
+            }
+            owner.history[first + index].1.acked = Some(line.field.timeline.moment());
+        }
+    }
+    Ok(())
+}
+
+/// Works on a queue. The first half of a queue's workers push, the others take.
+fn serve(worker: &mut Worker, line: &mut Line<'_>) -> Result<(), End> {
+    let pushes = matches!(worker.name.as_str(), "p0" | "p1" | "m0");
+    while line.is_to_go_on() {
+        for element in std::mem::take(&mut worker.held) {
+            finish(worker, line, element)?;
+        }
+        if !pushes {
+            take(worker, line, true)?;
+            continue;
+        }
+        if push(worker, line)? > QUEUE_LONG {
+            for _ in 0..3 {
+                take(worker, line, false)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Pushes one to three elements; the length of the queue.
+fn push(worker: &mut Worker, line: &mut Line<'_>) -> Result<i64, End> {
+    let count = if line.random.below(4) == 0 { 3 } else { 1 };
+    let elements: Vec<Bytes> = (0..count)
+        .map(|_| {
+            worker.number += 1;
+            let padding = "j".repeat(line.random.below(300) as usize);
+            format!("{}-{}-{padding}", worker.name, worker.number).into_bytes()
+        })
+        .collect();
+    let key = worker.queue.as_bytes();
+    let mut words: Vec<&[u8]> = if line.random.below(4) == 0 {
+        vec![b"EVAL", PUSH_SCRIPT.as_bytes(), b"1", key]
+    } else {
+        vec![b"LPUSH", key]
+    };
+    words.extend(elements.iter().map(Vec::as_slice));
+    match line.doing(worker, Doing::Push(elements.clone()), &words)? {
+        Value::Int(length) => Ok(length),
+        other => Err(End::Strange(format!("LPUSH: {other}"))),
+    }
+}
+
+/// Takes an element, if there is one.
+fn take(worker: &mut Worker, line: &mut Line<'_>, waits: bool) -> Result<(), End> {
+    let own_list = worker.own_list();
+    let own_list = own_list.as_bytes();
+    let words: Vec<&[u8]> = match (worker.queue == POPPED, waits) {
+        (true, true) => vec![b"BRPOP", POPPED.as_bytes(), WAIT.as_bytes()],
+        (true, false) => vec![b"RPOP", POPPED.as_bytes()],
+        (false, true) => vec![b"BLMOVE", MOVED.as_bytes(), own_list, b"RIGHT", b"LEFT", WAIT.as_bytes()],
+        (false, false) => vec![b"LMOVE", MOVED.as_bytes(), own_list, b"RIGHT", b"LEFT"],
+    };
+    line.doing(worker, Doing::Take(None), &words)?;
+    let Some((Doing::Take(Some(element)), _)) = worker.history.last() else { return Ok(()) };
+    if worker.queue == MOVED {
+        let element = element.clone();
+        finish(worker, line, element)?;
+    }
+    Ok(())
+}
+
+/// Removes an element from the worker's own list.
+fn finish(worker: &mut Worker, line: &mut Line<'_>, element: Bytes) -> Result<(), End> {
+    let own_list = worker.own_list();
+    let words: [&[u8]; 4] = [b"LREM", own_list.as_bytes(), b"1", &element];
+    match line.doing(worker, Doing::Finish(element.clone()), &words)? {
+        Value::Int(1) => Ok(()),
+        other => Err(End::Strange(format!("LREM of an element of {}: {other}", worker.name))),
+    }
+}
+
+/// Raises the shared counter.
+fn raise(raiser: &mut Raiser, line: &mut Line<'_>) -> Result<(), End> {
+    while line.is_to_go_on() {
+        raiser.history.push((Span::from(line.field.timeline.moment()), 0));
+        line.socket.send(&[vec![b"INCR".to_vec(), COUNTER.as_bytes().to_vec()]])?;
+        let Value::Int(number) = line.receive()? else {
+            return Err(End::Strange("INCR: no number".to_owned()));
+        };
+        let (span, answer) = raiser.history.last_mut().expect("it was just noted");
+        span.acked = Some(line.field.timeline.moment());
+        *answer = number as u64;
+    }
+    Ok(())
+}
+
+/// Reads the numbers that others raise, of several shards at once.
+fn read(reader: &mut Reader, line: &mut Line<'_>) -> Result<(), End> {
+    let keys = [COUNTER.to_owned(), version_key("c0"), version_key("c1"), version_key("c3")];
+    let request: Vec<Bytes> =
+        std::iter::once(b"MGET".to_vec()).chain(keys.iter().map(|key| key.as_bytes().to_vec())).collect();
+    while line.is_to_go_on() {
+        line.socket.send(std::slice::from_ref(&request))?;
+        let Value::Array(values) = line.receive()? else {
+            return Err(End::Strange("MGET: no array".to_owned()));
+        };
+        let moment = line.field.timeline.moment();
+        for (key, value) in keys.iter().zip(&values) {
+            if let Value::Bulk(text) = value {
+                let number = String::from_utf8_lossy(text).parse().unwrap_or(u64::MAX);
+                reader.history.push((moment, DATABASES[0], key.clone(), number));
+            }
+        }
+    }
+    Ok(())
+}

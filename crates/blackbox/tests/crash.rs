@@ -1,0 +1,93 @@
+//! `kill -9`, and what is left: short runs of what `make crash` does for hours.
+//!
+//! redis-server is there to show that the account holds what a sound server does, and that it sees what a lamed one loses.
+
+use std::fs::{self, OpenOptions};
+use std::path::Path;
+use std::time::Duration;
+
+use blackbox::crash::{Crashes, Failure, Trial};
+use blackbox::{Scratch, Server, StartError};
+
+/// Rounds within which a server that keeps nothing must have been found out.
+const ROUNDS_MAX: usize = 20;
+
+fn trial(scratch: &Scratch, seed: u64, server: &[&str]) -> Trial {
+    let server = server.iter().map(|word| (*word).to_owned()).collect();
+    Trial { server, folder: scratch.path("").into(), seed, tolerance: Duration::ZERO }
+}
+
+/// `None` where redis-server is not installed, which CI does not allow.
+fn crashes(trial: Trial) -> Option<Crashes> {
+    match Crashes::begin(trial) {
+        Err(Failure::Start(StartError::Missing(name))) if std::env::var("CI").as_deref() != Ok("true") => {
+            println!("SKIPPED: {name} is not installed");
+            None
+        }
+        begun => Some(begun.unwrap_or_else(|failure| panic!("{failure}"))),
+    }
+}
+
+#[test]
+fn redis_keeps_what_it_acknowledged() {
+    let scratch = Scratch::new("crash-redis");
+    let server = ["redis-server", "--appendonly", "yes", "--appendfsync", "always"];
+    let Some(mut crashes) = crashes(trial(&scratch, 1, &server)) else { return };
+    for round in 0..4 {
+        crashes.round().unwrap_or_else(|failure| panic!("seed 1, round {round}: {failure}"));
+    }
+    assert!(crashes.acknowledged > 0, "somebody did something");
+}
+
+#[test]
+fn a_server_that_keeps_nothing_is_found_out() {
+    let scratch = Scratch::new("crash-nothing");
+    let Some(mut crashes) = crashes(trial(&scratch, 2, &["redis-server", "--appendonly", "no"])) else {
+        return;
+    };
+    let broken = (0..ROUNDS_MAX).find_map(|_| crashes.round().err()).expect("it loses everything");
+    let Failure::Broken(complaints) = broken else { panic!("it starts, and it answers: {broken}") };
+    assert!(complaints.iter().any(|complaint| complaint.contains("lost")), "{complaints:?}");
+}
+
+/// The last bytes of each file of the log are gone, as if they had never been written.
+fn cut_tail(folder: &Path) {
+    for file in fs::read_dir(folder.join("appendonlydir")).expect("it is there") {
+        let path = file.expect("it can be read").path();
+        if path.to_string_lossy().ends_with(".incr.aof") {
+            let file = OpenOptions::new().write(true).open(&path).expect("it can be written");
+            let bytes = file.metadata().expect("it has a length").len();
+            file.set_len(bytes.saturating_sub(3000)).expect("it can be cut");
+        }
+    }
+}
+
+#[test]
+fn a_tail_that_is_gone_is_missed() {
+    let scratch = Scratch::new("crash-tail");
+    let server = ["redis-server", "--appendonly", "yes", "--appendfsync", "always"];
+    let Some(mut crashes) = crashes(trial(&scratch, 3, &server)) else { return };
+    let broken = (0..ROUNDS_MAX).find_map(|_| crashes.round_with(cut_tail).err());
+    let Some(Failure::Broken(complaints)) = broken else { panic!("nobody missed it: {broken:?}") };
+    assert!(complaints.iter().any(|complaint| complaint.contains("lost")), "{complaints:?}");
+}
+
+#[test]
+fn darter_keeps_what_it_acknowledged() {
+    let options = ["--appendonly", "yes", "--appendfsync", "always"];
+    let probe = Scratch::new("crash-probe");
+    let keeps_a_journal = Server::darter(&[&options[..], &["--dir", &probe.path("")]].concat())
+        .is_ok_and(|server| server.client().info("persistence", "aof_enabled") == "1");
+    if !keeps_a_journal {
+        println!("SKIPPED: this server keeps no journal");
+        return;
+    }
+    let scratch = Scratch::new("crash-darter");
+    let binary = std::env::var("DARTER").expect("the tests name the server");
+    let server = [&[binary.as_str()][..], &options].concat();
+    let mut crashes = crashes(trial(&scratch, 4, &server)).expect("it was just started");
+    while crashes.kills < 100 {
+        let kills = crashes.kills;
+        crashes.round().unwrap_or_else(|failure| panic!("seed 4, after {kills} kills: {failure}"));
+    }
+}

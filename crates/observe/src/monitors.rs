@@ -52,14 +52,16 @@ impl Monitors {
         self.observed.add_monitor();
     }
 
-    /// This one, which was one of them, is none any more.
+    /// If this one was one of them, it is none any more.
     pub fn remove(&mut self, conn: ConnId) {
-        self.conns.retain(|known| *known != conn);
-        self.stats.monitors.sub(1);
-        self.observed.remove_monitor();
+        if let Some(index) = self.conns.iter().position(|known| *known == conn) {
+            self.conns.remove(index);
+            self.stats.monitors.sub(1);
+            self.observed.remove_monitor();
+        }
     }
 
-    /// Those of this thread: who goes through them from the back may remove what it sees.
+    /// Those of this thread.
     pub fn conns(&self) -> &[ConnId] {
         &self.conns
     }

@@ -26,6 +26,12 @@ impl Broadcasts {
         }
     }
 
+    /// Whether there is nothing to tell.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Takes what is to be told one of them: the thread, the connection, and the keys.
     #[inline]
     pub fn pop_first(&mut self) -> Option<(u16, u64, Keys)> {

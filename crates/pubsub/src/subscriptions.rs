@@ -64,7 +64,7 @@ impl Subscriptions {
     }
 
     /// Adds a pattern; false if it was there.
-    pub(crate) fn add_pattern(&mut self, pattern: &Arc<[u8]>) -> bool {
+    pub fn add_pattern(&mut self, pattern: &Arc<[u8]>) -> bool {
         self.patterns.insert(pattern.clone())
     }
 

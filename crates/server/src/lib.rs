@@ -35,3 +35,18 @@ pub use start::run;
 pub fn table() -> command::Table {
     command::Table::new(&commands::families())
 }
+
+#[cfg(test)]
+mod tests {
+    use config::Invocation;
+    use settings::{Settings, TABLE};
+
+    /// The settings of a server that is started with these arguments: for tests of its parts.
+    pub(crate) fn settings(args: &[&str]) -> Settings {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        match Invocation::parse(&TABLE, &args) {
+            Ok(Invocation::Serve(arguments)) => Settings::read(&arguments).expect("they are right").0,
+            other => panic!("no command line of a server: {other:?}"),
+        }
+    }
+}

@@ -77,6 +77,11 @@ impl Mailroom {
         }
     }
 
+    /// Whose it is.
+    pub(crate) fn thread(&self) -> u16 {
+        self.thread
+    }
+
     /// Sends a message to a thread; to itself without a detour.
     pub(crate) fn send(&mut self, thread: u16, message: Message) {
         if thread == self.thread {
@@ -164,6 +169,12 @@ impl Mailroom {
         !self.come.is_empty() || !self.put_off.is_empty()
     }
 
+    /// Whether something lies in the inbox of this thread.
+    #[cfg(test)]
+    pub(crate) fn has_sent_to(&self, thread: u16) -> bool {
+        self.threads[usize::from(thread)].has_mail()
+    }
+
     /// Gives away half of what messages are sent in if there is too much of it, and takes some if there is too little.
     #[inline]
     pub(crate) fn balance(&mut self, parcels: &mut Parcels, spares: &Spares<Message>) {
@@ -177,6 +188,7 @@ mod tests {
     use shard::{Scope, Subscriber};
 
     use super::*;
+    use crate::message::News;
 
     /// The mailrooms of so many threads, and the threads.
     fn mailrooms(count: u16) -> (Vec<Mailroom>, &'static [Remote]) {
@@ -189,7 +201,7 @@ mod tests {
     fn read(mailroom: &mut Mailroom) -> Vec<u64> {
         std::iter::from_fn(|| mailroom.pop())
             .map(|message| match message {
-                Message::FlushedFor(connection) => connection,
+                Message::News(News::FlushedFor(connection)) => connection,
                 Message::Deliver(published) => published.to[0].subscriber.connection,
                 _ => panic!("nothing else is sent here"),
             })
@@ -201,11 +213,11 @@ mod tests {
         let (mut rooms, _) = mailrooms(2);
         let [one, other] = &mut rooms[..] else { unreachable!("there are two") };
         for number in 1..=3 {
-            one.send(0, Message::FlushedFor(number));
-            one.send(1, Message::FlushedFor(10 * number));
+            one.send(0, Message::News(News::FlushedFor(number)));
+            one.send(1, Message::News(News::FlushedFor(10 * number)));
         }
-        one.put_first(Message::FlushedFor(0));
-        other.send(0, Message::FlushedFor(4));
+        one.put_first(Message::News(News::FlushedFor(0)));
+        other.send(0, Message::News(News::FlushedFor(4)));
         one.fetch();
         other.fetch();
         assert_eq!(read(one), [0, 1, 2, 3, 4]);
@@ -216,9 +228,9 @@ mod tests {
     fn what_is_put_off_comes_in_the_next_turn() {
         let (mut rooms, _) = mailrooms(1);
         let room = &mut rooms[0];
-        room.put_off(Message::FlushedFor(1));
+        room.put_off(Message::News(News::FlushedFor(1)));
         assert_eq!((room.is_busy(), room.is_empty(), room.pop().is_none()), (true, true, true));
-        room.send(0, Message::FlushedFor(2));
+        room.send(0, Message::News(News::FlushedFor(2)));
         room.end_wait();
         assert_eq!(read(room), [2, 1]);
         assert!(!room.is_busy());

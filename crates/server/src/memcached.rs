@@ -177,7 +177,7 @@ impl Door for ThreadHost {
             now_s: now_ms / 1000,
             version: crate::version::DARTER_VERSION,
             connections_max: shared.settings.number(MAXCLIENTS),
-            connections: shared.connected_clients.load(Ordering::Relaxed),
+            connections: shared.registry.len(),
             connections_received: shared.observed.sum(|stats| &stats.connections_received),
             connections_rejected: shared.observed.sum(|stats| &stats.rejected_connections),
             hits: shared.observed.over_shards(&shared.shards, |figures| &figures.keyspace_hits),

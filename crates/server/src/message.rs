@@ -28,14 +28,8 @@ pub(crate) enum Message {
     Post(Post),
     /// A message for channel subscribers of this thread.
     Deliver(Published),
-    /// All keys of a database are gone: clients of this thread that track keys are told.
-    Flushed,
-    /// The same for the one connection to which the client that tracks keys redirects it.
-    FlushedFor(u64),
-    /// Keys have changed of which this connection, which tracks prefixes, wants to hear.
-    Changed(u64, Keys),
-    /// The same for the connection to which one that tracks keys redirects it.
-    ChangedFor(u64, Keys),
+    /// Keys have changed, and clients of this thread want to hear of it.
+    News(News),
     /// A line for the monitors of this thread.
     Monitor(Arc<Vec<u8>>),
     /// A question to all threads.
@@ -62,6 +56,19 @@ pub(crate) enum Message {
     Spare(Box<Parcel>),
     /// Begin another turn: the settings were changed, or the server stops.
     Wake,
+}
+
+/// What clients are told that track keys. Connections are of the thread that gets the message.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// All keys of a database are gone: for all who track keys.
+    Flushed,
+    /// The same for the one connection to which the client that tracks keys redirects it.
+    FlushedFor(u64),
+    /// Keys have changed of which this connection, which tracks them or their prefixes, wants to hear.
+    Changed(u64, Keys),
+    /// The same for the connection to which one that tracks keys redirects it.
+    ChangedFor(u64, Keys),
 }
 
 impl Message {

@@ -3,9 +3,8 @@
 //! Created once and never freed by a process, whose threads refer to it for their whole life; see [`Lease`] for a
 //! simulation.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, Ordering};
 
 use acl::Users;
 use command::{Client, Shards, Table};
@@ -18,11 +17,12 @@ use process::log;
 use process::shutdown::Shutdown;
 use scripting::Scripts;
 use settings::{EntryMode, Settings};
-use shard::{Placement, Subscriber};
+use shard::Placement;
 use upkeep::eviction::Exceeded;
 
 use crate::clients::cross_protocol::AttackLog;
 use crate::clients::listeners::Listeners;
+use crate::clients::registry::Registry;
 use crate::mailroom::Remote;
 use crate::message::Message;
 use crate::reports::observe_settings;
@@ -63,11 +63,9 @@ pub(crate) struct Shared {
     pub(crate) directory: pubsub::Directory,
     /// Where the server listens.
     pub(crate) listeners: Listeners,
-    /// The connections of all clients by their id. Rarely asked for.
-    clients: Mutex<HashMap<u64, Subscriber>>,
+    /// All clients.
+    pub(crate) registry: Registry,
     pub(crate) scripts: Scripts,
-    pub(crate) next_client_id: AtomicU64,
-    pub(crate) connected_clients: AtomicU64,
     /// For those who have no driver.
     pub(crate) machine: Machine,
     pub(crate) started_ms: u64,
@@ -123,10 +121,8 @@ impl Shared {
             threads,
             directory: pubsub::Directory::default(),
             listeners: Listeners::default(),
-            clients: Mutex::default(),
+            registry: Registry::default(),
             scripts: Scripts::new(usize::from(thread_count), log::script_line),
-            next_client_id: AtomicU64::new(1),
-            connected_clients: AtomicU64::new(0),
             started_ms: now_ms,
             run_id: run_id(seed),
             stopping: AtomicBool::new(false),
@@ -160,11 +156,6 @@ impl Shared {
     pub(crate) fn data_config(&'static self) -> &'static Config {
         // SAFETY: the pointer always comes from a leaked box.
         unsafe { &*self.data_config.load(Ordering::Acquire) }
-    }
-
-    /// The connections of all clients by their id.
-    pub(crate) fn clients(&self) -> MutexGuard<'_, HashMap<u64, Subscriber>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Publishes the settings of the data path. Threads take them as a turn begins, before what came in after the change.

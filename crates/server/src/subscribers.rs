@@ -1,15 +1,158 @@
-//! Brings messages to the connections of clients that asked for them: those of channels and patterns, and news of keys
-//! that they track. What is sent to whom, and how it reads, is in `pubsub`; here are inboxes, sessions and outputs.
+//! Brings messages to the connections of clients that asked for them: those of channels and patterns, news of keys that they
+//! track, and lines of MONITOR. What is sent to whom, and how it reads, is in `pubsub` and `observe`; here are sessions and
+//! outputs.
+//!
+//! Not here: what becomes of a client in whose output too much lies (`clients/bounds.rs`). Its thread asks for those that got
+//! something when it has delivered.
 
-use command::{Forget, Medium, Needs, OwnedArgs, Post, Published, Task, Work};
-use proactor::ConnId;
-use pubsub::{Directory, Door, Encodings, Keys, Subscriptions, Way};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use command::{Medium, Needs, Published};
+use observe::Monitors;
+use proactor::{ConnId, Driver};
+use pubsub::{Broadcasts, Directory, Door, Encodings, Keys, Subscriptions, Way};
 use resp::{Output, Proto, Reply};
-use session::Session;
-use shard::Subscriber;
 
-use crate::message::Message;
-use crate::thread::{Thread, ThreadHost};
+use crate::clients::connections::Connections;
+use crate::clients::registry::Registry;
+use crate::mailroom::Mailroom;
+use crate::message::{Message, News};
+use crate::thread::ThreadHost;
+
+/// What clients are told that they did not ask for just now, and what that made of their outputs.
+#[derive(Default)]
+pub(crate) struct Delivery {
+    /// What this turn has to tell those who track prefixes.
+    pub(crate) broadcasts: Broadcasts,
+    /// Connections that got something: how much lies in their outputs is still to be looked at.
+    written: VecDeque<ConnId>,
+}
+
+/// What delivery needs of its thread.
+pub(crate) struct Around<'h> {
+    pub(crate) connections: &'h mut Connections,
+    pub(crate) driver: &'h mut Driver,
+    pub(crate) mailroom: &'h mut Mailroom,
+    pub(crate) registry: &'h Registry,
+}
+
+impl Delivery {
+    /// A connection that got something, once for each time.
+    pub(crate) fn pop_written(&mut self) -> Option<ConnId> {
+        self.written.pop_front()
+    }
+
+    /// Writes a message to its subscribers on this thread.
+    pub(crate) fn deliver(&mut self, published: &Published, around: &mut Around<'_>) {
+        let Medium::Channel(scope) = published.medium else {
+            for receiver in &published.to {
+                let keys = Keys::from([published.message.clone()]);
+                self.tell(News::Changed(receiver.subscriber.connection, keys), around);
+            }
+            return;
+        };
+        let mut encodings = Encodings::default();
+        for receiver in &published.to {
+            let conn = ConnId::from_bits(receiver.subscriber.connection);
+            let pattern = receiver.pattern.as_deref();
+            let Some(session) = around.connections.session(conn) else { continue };
+            if !session.subscriptions.has(scope, &published.channel, pattern) {
+                continue;
+            }
+            let bytes = encodings.get(published, scope, pattern, session.client.proto);
+            self.write(conn, around, |output| {
+                let mark = output.mark();
+                output.push_shared(bytes);
+                output.hold_from(mark, published.held_for);
+            });
+        }
+    }
+
+    /// Writes a line to the monitors of this thread.
+    pub(crate) fn show(&mut self, line: &Arc<Vec<u8>>, monitors: &Monitors, around: &mut Around<'_>) {
+        for conn in monitors.conns().iter().rev() {
+            self.write(*conn, around, |output| output.push_shared(line.clone()));
+        }
+    }
+
+    /// Tells clients of this thread, or those to whom they redirect, that keys have changed.
+    pub(crate) fn tell(&mut self, news: News, around: &mut Around<'_>) {
+        match news {
+            News::Flushed => {
+                let tracking =
+                    around.connections.iter_mut().filter(|(_, session)| session.tracking.is_some());
+                let conns: Vec<ConnId> = tracking.map(|(conn, _)| conn).collect();
+                for conn in conns {
+                    self.tell_tracker(conn, None, around);
+                }
+            }
+            News::FlushedFor(connection) => self.tell_of(ConnId::from_bits(connection), None, around),
+            News::Changed(connection, keys) => {
+                self.tell_tracker(ConnId::from_bits(connection), Some(&keys), around);
+            }
+            News::ChangedFor(connection, keys) => {
+                self.tell_of(ConnId::from_bits(connection), Some(&keys), around);
+            }
+        }
+    }
+
+    /// Sends what this turn has to tell those who track prefixes.
+    pub(crate) fn send_broadcasts(&mut self, around: &mut Around<'_>) {
+        while let Some((thread, connection, keys)) = self.broadcasts.pop_first() {
+            let news = News::Changed(connection, keys);
+            if thread == around.mailroom.thread() {
+                self.tell(news, around);
+            } else {
+                around.mailroom.send(thread, Message::News(news));
+            }
+        }
+    }
+
+    /// Tells a client that tracks keys, or the one to which it redirects, that `keys` have changed; `None`: all keys.
+    fn tell_tracker(&mut self, conn: ConnId, keys: Option<&Keys>, around: &mut Around<'_>) {
+        let Some(session) = around.connections.session(conn) else { return };
+        let Some(tracking) = &mut session.tracking else { return };
+        match tracking.way(|id| around.registry.place(id)) {
+            Way::Itself => self.tell_of(conn, keys, around),
+            Way::To(target) if target.thread == around.mailroom.thread() => {
+                self.tell_of(ConnId::from_bits(target.connection), keys, around);
+            }
+            Way::To(target) => {
+                let news = keys.map_or(News::FlushedFor(target.connection), |keys| {
+                    News::ChangedFor(target.connection, keys.clone())
+                });
+                around.mailroom.send(target.thread, Message::News(news));
+            }
+            Way::Broken(redirect) if session.client.proto == Proto::Resp3 => {
+                self.push(conn, around, |reply| pubsub::write_broken_redirect(reply, redirect));
+            }
+            Way::Broken(_) => {}
+        }
+    }
+
+    /// Tells a client that `keys` have changed; `None`: all keys.
+    fn tell_of(&mut self, conn: ConnId, keys: Option<&Keys>, around: &mut Around<'_>) {
+        let Some(session) = around.connections.session(conn) else { return };
+        if session.client.proto == Proto::Resp3 || session.is_subscriber() {
+            self.push(conn, around, |reply| pubsub::write_news(reply, keys));
+        }
+    }
+
+    fn push(&mut self, conn: ConnId, around: &mut Around<'_>, push: impl FnOnce(&mut Reply)) {
+        let Some(session) = around.connections.session(conn) else { return };
+        let mut out = Output::new();
+        push(&mut Reply::new(&mut out, session.client.proto));
+        self.write(conn, around, |output| output.append(&mut out));
+    }
+
+    fn write(&mut self, conn: ConnId, around: &mut Around<'_>, write: impl FnOnce(&mut Output)) {
+        if let Some(output) = around.driver.output_mut(conn) {
+            write(output);
+            self.written.push_back(conn);
+        }
+    }
+}
 
 impl Door for ThreadHost {
     fn subscriptions(&mut self) -> &mut Subscriptions {
@@ -51,135 +194,124 @@ impl ThreadHost {
     }
 }
 
-impl Thread {
-    /// Sends what was published, ahead of the other posts and while the shards are held.
-    #[inline]
-    pub(crate) fn send_published(&mut self) {
-        for post in self.tx.posts.extract_if(.., |post| matches!(post, Post::Published(_))) {
-            if let Post::Published(published) = post {
-                self.host.mailroom.publish(published);
+impl ThreadHost {
+    /// What it delivers, and what for that is needed.
+    pub(crate) fn delivery(&mut self) -> (&mut Delivery, &Monitors, Around<'_>) {
+        let ThreadHost { delivery, monitors, connections, driver, mailroom, shared, .. } = self;
+        (delivery, monitors, Around { connections, driver, mailroom, registry: &shared.registry })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use command::{Client, Receiver, Table};
+    use proactor::{Event, SimConfig, SimNet, Waker};
+    use pubsub::ClientTracking;
+    use session::{Parser, Protocol, Session};
+    use shard::{Scope, Subscriber};
+
+    use super::*;
+    use crate::mailroom::Remote;
+    use crate::tests::settings;
+    use crate::users::default_users;
+
+    /// A thread that has nothing but connections: two threads there are, and this is number 0.
+    struct World {
+        connections: Connections,
+        driver: Driver,
+        mailroom: Mailroom,
+        registry: Registry,
+        conns: Vec<ConnId>,
+    }
+
+    impl World {
+        fn new(client_count: usize) -> World {
+            let net = SimNet::new(1, SimConfig::default());
+            let settings = settings(&[]);
+            let mut driver = net.driver(&settings.driver_config());
+            driver.listen(net.listener("here")).expect("a simulated driver listens");
+            let clients: Vec<_> = (0..client_count).filter_map(|_| net.connect("here")).collect();
+            let (mut accepted, mut events) = (Vec::new(), Vec::new());
+            while accepted.len() < clients.len() && net.advance() {
+                driver.turn(Some(Duration::ZERO), &mut events).expect("a simulated driver does not fail");
+                accepted.append(&mut events);
             }
-        }
-    }
-
-    /// Sends the events of the running transaction to those who subscribed, while the changed keys are still held.
-    pub(crate) fn send_events(&mut self) {
-        let shared = self.host.shared;
-        shared.directory.send_events(&mut self.tx.posts, |published| self.host.mailroom.publish(published));
-    }
-
-    /// Writes a message to its subscribers on this thread.
-    pub(crate) fn deliver(&mut self, published: &Published) {
-        let Medium::Channel(scope) = published.medium else { return self.deliver_news(published) };
-        let mut encodings = Encodings::default();
-        for receiver in &published.to {
-            let conn = ConnId::from_bits(receiver.subscriber.connection);
-            let pattern = receiver.pattern.as_deref();
-            let Some(session) = self.host.connections.session(conn) else { continue };
-            if !session.subscriptions.has(scope, &published.channel, pattern) {
-                continue;
+            assert_eq!(accepted.len(), client_count);
+            let remotes = [(); 2].map(|()| Remote::new(Arc::new(Waker::without_bell())));
+            let mailroom = Mailroom::new(0, Vec::leak(remotes.into()));
+            let users = default_users(&settings, &Table::new(&[]));
+            let (registry, mut connections) = (Registry::default(), Connections::default());
+            let mut conns = Vec::new();
+            for event in accepted {
+                let Event::Accepted { socket, .. } = event else { panic!("nobody sends anything") };
+                let conn = driver.adopt(socket);
+                let place = Subscriber { thread: 0, connection: conn.to_bits() };
+                let id = registry.enter(place);
+                let client = Client { id, connection: place.connection, ..Client::internal(0, Proto::Resp3) };
+                let session = Session::new(client, users.access(), 0);
+                connections.add(conn, Box::new(Parser::new(Protocol::Redis)), Box::new(session));
+                conns.push(conn);
             }
-            let bytes = encodings.get(published, scope, pattern, session.client.proto);
-            if let Some(output) = self.host.driver.output_mut(conn) {
-                let mark = output.mark();
-                output.push_shared(bytes);
-                output.hold_from(mark, published.held_for);
-            }
-            self.check_output(conn);
+            World { connections, driver, mailroom, registry, conns }
+        }
+
+        fn session(&mut self, index: usize) -> &mut Session {
+            self.connections.session(self.conns[index]).expect("it is connected")
+        }
+
+        /// Tracks keys, and has another client told of them.
+        fn track(&mut self, index: usize, redirect: u64) {
+            self.session(index).tracking = Some(Box::new(ClientTracking { redirect, ..Default::default() }));
+        }
+
+        /// What lies in the outputs of all clients after `deliver`, and the connections that are to be looked at.
+        fn after(
+            &mut self,
+            deliver: impl FnOnce(&mut Delivery, &mut Around<'_>),
+        ) -> (Vec<String>, Vec<ConnId>) {
+            let World { connections, driver, mailroom, registry, .. } = self;
+            let mut delivery = Delivery::default();
+            deliver(&mut delivery, &mut Around { connections, driver, mailroom, registry });
+            let written = std::iter::from_fn(|| delivery.pop_written()).collect();
+            let output = |conn: &ConnId| self.driver.output_mut(*conn).expect("it is open").to_vec();
+            let outputs = self.conns.iter().map(output);
+            (outputs.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect(), written)
         }
     }
 
-    /// A session ends, and its subscriptions.
-    pub(crate) fn end_subscriptions(&mut self, session: &mut Session) {
-        let subscriptions = std::mem::take(&mut session.subscriptions);
-        let subscriber = Subscriber { thread: self.host.id, connection: session.client.connection };
-        self.host.shared.directory.forget(&subscriptions, subscriber);
-        for (scope, channel) in subscriptions.all_channels() {
-            self.forget(0, channel, Forget::Subscription(scope, subscriber));
-        }
+    #[test]
+    fn a_message_is_written_to_those_who_are_still_subscribed() {
+        let mut world = World::new(2);
+        world.session(0).subscriptions.add_pattern(&Arc::from(*b"n*"));
+        let to = [0, 1].map(|index| Receiver {
+            subscriber: Subscriber { thread: 0, connection: world.conns[index].to_bits() },
+            pattern: Some(Arc::from(*b"n*")),
+        });
+        let (channel, message) = (Arc::from(*b"news"), Arc::from(*b"hi"));
+        let medium = Medium::Channel(Scope::Global);
+        let published = Published { to: to.into(), medium, channel, message, held_for: 0 };
+        let (outputs, written) = world.after(|delivery, around| delivery.deliver(&published, around));
+        assert_eq!(outputs, [">4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$2\r\nhi\r\n", ""]);
+        assert_eq!(written, [world.conns[0]]);
     }
 
-    /// A session ends, and what it tracks.
-    pub(crate) fn end_tracking(&mut self, session: &mut Session) {
-        let Some(tracking) = session.tracking.take() else { return };
-        self.host.shared.directory.end_tracking();
-        if !tracking.broadcasts {
-            return;
-        }
-        let subscriber = Subscriber { thread: self.host.id, connection: session.client.connection };
-        for id in self.host.shared.shards.ids() {
-            let forget = Work::Forget(Forget::Prefixes(subscriber));
-            self.send_task(id, Task::new(forget, id, session.client, OwnedArgs::default()));
-        }
-    }
-
-    /// Tells clients of this thread, or those to whom they redirect, that a key has changed.
-    fn deliver_news(&mut self, published: &Published) {
-        for receiver in &published.to {
-            let conn = ConnId::from_bits(receiver.subscriber.connection);
-            self.tell_tracker(conn, Some(&Keys::from([published.message.clone()])));
-        }
-    }
-
-    /// Tells all clients of this thread that track keys that all keys have changed.
-    pub(crate) fn tell_all_trackers(&mut self) {
-        let tracking = self.host.connections.iter_mut().filter(|(_, session)| session.tracking.is_some());
-        let conns: Vec<ConnId> = tracking.map(|(conn, _)| conn).collect();
-        for conn in conns {
-            self.tell_tracker(conn, None);
-        }
-    }
-
-    /// Sends what this turn has to tell those who track prefixes.
-    #[inline]
-    pub(crate) fn send_broadcasts(&mut self) {
-        while let Some((thread, connection, keys)) = self.host.broadcasts.pop_first() {
-            if thread == self.host.id {
-                self.tell_tracker(ConnId::from_bits(connection), Some(&keys));
-            } else {
-                self.host.mailroom.send(thread, Message::Changed(connection, keys));
-            }
-        }
-    }
-
-    /// Tells a client that tracks keys, or the one to which it redirects, that `keys` have changed; `None`: all keys.
-    pub(crate) fn tell_tracker(&mut self, conn: ConnId, keys: Option<&Keys>) {
-        let Some(session) = self.host.connections.session(conn) else { return };
-        let Some(tracking) = &mut session.tracking else { return };
-        let shared = self.host.shared;
-        match (tracking.way(|id| shared.clients().get(&id).copied()), keys) {
-            (Way::Itself, _) => self.tell_of(conn, keys),
-            (Way::To(target), _) if target.thread == self.host.id => {
-                self.tell_of(ConnId::from_bits(target.connection), keys);
-            }
-            (Way::To(target), Some(keys)) => {
-                self.host.mailroom.send(target.thread, Message::ChangedFor(target.connection, keys.clone()));
-            }
-            (Way::To(target), None) => {
-                self.host.mailroom.send(target.thread, Message::FlushedFor(target.connection));
-            }
-            (Way::Broken(redirect), _) if session.client.proto == Proto::Resp3 => {
-                self.push_to(conn, |reply| pubsub::write_broken_redirect(reply, redirect));
-            }
-            (Way::Broken(_), _) => {}
-        }
-    }
-
-    /// Tells a client that `keys` have changed; `None`: all keys.
-    pub(crate) fn tell_of(&mut self, conn: ConnId, keys: Option<&Keys>) {
-        let Some(session) = self.host.connections.session(conn) else { return };
-        if session.client.proto == Proto::Resp3 || session.is_subscriber() {
-            self.push_to(conn, |reply| pubsub::write_news(reply, keys));
-        }
-    }
-
-    fn push_to(&mut self, conn: ConnId, write: impl FnOnce(&mut Reply)) {
-        let Some(session) = self.host.connections.session(conn) else { return };
-        let mut out = Output::new();
-        write(&mut Reply::new(&mut out, session.client.proto));
-        if let Some(output) = self.host.driver.output_mut(conn) {
-            output.append(&mut out);
-        }
-        self.check_output(conn);
+    #[test]
+    fn news_of_keys_go_where_they_are_redirected() {
+        const TOLD: &str = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";
+        let check = |redirect: u64, expected: [&str; 2], is_sent: bool| {
+            let mut world = World::new(2);
+            world.registry.enter(Subscriber { thread: 1, connection: 9 });
+            world.track(0, redirect);
+            let news = News::Changed(world.conns[0].to_bits(), Keys::from([Arc::from(*b"k")]));
+            let (outputs, _) = world.after(|delivery, around| delivery.tell(news, around));
+            assert_eq!(outputs, expected, "{redirect}");
+            assert_eq!(world.mailroom.has_sent_to(1), is_sent, "{redirect}");
+        };
+        check(0, [TOLD, ""], false);
+        check(2, ["", TOLD], false);
+        check(3, ["", ""], true);
+        check(4, [">2\r\n$21\r\ntracking-redir-broken\r\n:4\r\n", ""], false);
     }
 }

@@ -30,6 +30,7 @@ use crate::commands::own::Functions;
 use crate::mailroom::Mailroom;
 use crate::message::Message;
 use crate::shared::Shared;
+use crate::subscribers::Delivery;
 use upkeep::eviction::Eviction;
 use upkeep::garbage::Bin;
 use upkeep::timers::Timers;
@@ -75,8 +76,8 @@ pub(crate) struct ThreadHost {
     pub(crate) monitors: Monitors,
     /// What it counts and notes of commands.
     pub(crate) accounting: Accounting,
-    /// What it has to tell those who track prefixes.
-    pub(crate) broadcasts: pubsub::Broadcasts,
+    /// What it brings to clients that asked for it before.
+    pub(crate) delivery: Delivery,
     /// What the driver reported and nobody has looked at yet.
     pub(crate) events: VecDeque<Event>,
     /// Large values and databases on their way out.
@@ -172,7 +173,7 @@ impl Thread {
                 pausing: crate::life::pause::Pausing::default(),
                 monitors: Monitors::new(stats, &shared.observed),
                 accounting: Accounting::new(stats, &shared.observed),
-                broadcasts: pubsub::Broadcasts::default(),
+                delivery: Delivery::default(),
                 events: VecDeque::new(),
                 garbage: Bin::default(),
                 has_blocks_to_sort: false,
@@ -228,7 +229,11 @@ impl Thread {
         self.background();
         self.forget_watches();
         self.take_mail();
-        self.send_broadcasts();
+        if !self.host.delivery.broadcasts.is_empty() {
+            let (delivery, _, mut around) = self.host.delivery();
+            delivery.send_broadcasts(&mut around);
+            self.look_at_written();
+        }
         self.host.mailroom.balance(&mut self.tx.parcels, &self.host.shared.spares);
         self.host.has_blocks_to_sort = heap::settle();
         self.host.accounting.stats().writes_processed.set(self.host.driver.send_count());

@@ -83,6 +83,13 @@ impl Thread {
         self.check_output(conn);
     }
 
+    /// The same for all that were sent something beside their replies.
+    pub(crate) fn look_at_written(&mut self) {
+        while let Some(conn) = self.host.delivery.pop_written() {
+            self.check_output(conn);
+        }
+    }
+
     /// Disconnects a client whose output is beyond its limit.
     #[inline]
     pub(crate) fn check_output(&mut self, conn: ConnId) {

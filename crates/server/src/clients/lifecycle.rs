@@ -1,9 +1,7 @@
 //! Clients come and go: the beginning and the end of a session.
 
-use std::sync::atomic::Ordering;
-
-use command::{Client, Forget};
-use proactor::{CloseMode, Socket};
+use command::{Client, Forget, OwnedArgs, Task, Work};
+use proactor::{CloseMode, ConnId, Socket};
 use resp::{Proto, Reply};
 use session::{Parser, Protocol, Session};
 use shard::Subscriber;
@@ -29,9 +27,9 @@ impl ThreadHost {
     /// Takes a new connection, or sends it away.
     pub(crate) fn adopt(&mut self, socket: Socket, protocol: Protocol) {
         let shared = self.shared;
-        let client_count = shared.connected_clients.fetch_add(1, Ordering::Relaxed) + 1;
+        let client_count = shared.registry.knock();
         if let Some(refusal) = self.refusal(&socket, client_count) {
-            shared.connected_clients.fetch_sub(1, Ordering::Relaxed);
+            shared.registry.leave(None);
             self.accounting.stats().rejected_connections.add(1);
             let conn = self.driver.adopt(socket);
             if let Some(output) = self.driver.output_mut(conn) {
@@ -53,10 +51,11 @@ impl ThreadHost {
         }
         let conn = self.driver.adopt(socket);
         self.accounting.stats().connections_received.add(1);
+        let place = Subscriber { thread: self.id, connection: conn.to_bits() };
         let client = Client {
-            id: shared.next_client_id.fetch_add(1, Ordering::Relaxed),
-            thread: self.id,
-            connection: conn.to_bits(),
+            id: shared.registry.enter(place),
+            thread: place.thread,
+            connection: place.connection,
             db: 0,
             proto: Proto::Resp2,
             deny_blocking: false,
@@ -68,8 +67,6 @@ impl ThreadHost {
             reads_all_keys: true,
             may_be_gone: false,
         };
-        let subscriber = Subscriber { thread: self.id, connection: client.connection };
-        shared.clients().insert(client.id, subscriber);
         let mut session = Session::new(client, shared.users.access(), self.now_ms);
         session.peer = peer;
         session.local = local;
@@ -93,14 +90,35 @@ impl ThreadHost {
 impl Thread {
     /// What the shards and the server know of a session goes.
     pub(crate) fn end_session(&mut self, session: &mut Session) {
-        self.host.shared.connected_clients.fetch_sub(1, Ordering::Relaxed);
-        self.host.shared.clients().remove(&session.client.id);
-        self.host.stop_monitoring(session);
+        self.host.shared.registry.leave(Some(session.client.id));
+        self.host.monitors.remove(ConnId::from_bits(session.client.connection));
         self.end_tracking(session);
         let watching = std::mem::take(&mut session.watching);
         self.host.stale_watches.push(watching);
         self.forget_watches();
         self.end_subscriptions(session);
+    }
+
+    fn end_subscriptions(&mut self, session: &mut Session) {
+        let subscriptions = std::mem::take(&mut session.subscriptions);
+        let subscriber = Subscriber { thread: self.host.id, connection: session.client.connection };
+        self.host.shared.directory.forget(&subscriptions, subscriber);
+        for (scope, channel) in subscriptions.all_channels() {
+            self.forget(0, channel, Forget::Subscription(scope, subscriber));
+        }
+    }
+
+    fn end_tracking(&mut self, session: &mut Session) {
+        let Some(tracking) = session.tracking.take() else { return };
+        self.host.shared.directory.end_tracking();
+        if !tracking.broadcasts {
+            return;
+        }
+        let subscriber = Subscriber { thread: self.host.id, connection: session.client.connection };
+        for id in self.host.shared.shards.ids() {
+            let forget = Work::Forget(Forget::Prefixes(subscriber));
+            self.send_task(id, Task::new(forget, id, session.client, OwnedArgs::default()));
+        }
     }
 
     /// Takes ended watches out of the shards.

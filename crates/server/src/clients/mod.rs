@@ -10,4 +10,5 @@ pub(crate) mod dealing;
 pub(crate) mod descriptors;
 pub(crate) mod lifecycle;
 pub(crate) mod listeners;
+pub(crate) mod registry;
 pub(crate) mod watchlist;

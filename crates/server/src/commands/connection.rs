@@ -4,6 +4,7 @@ use command::Flag::*;
 use command::{
     Acl, CommandError, CommandResult, Group, Mode, Route, Rule, Shape, integer, parse_i64, string,
 };
+use proactor::ConnId;
 use resp::Proto;
 use session::ReplyMode;
 
@@ -111,7 +112,8 @@ fn reset(ctx: &mut Ctx) -> CommandResult {
     let host = &mut *ctx.host;
     host.unwatch();
     let mut session = host.current.take().expect("a command runs for a client");
-    host.stop_monitoring(&mut session);
+    session.monitor = false;
+    host.monitors.remove(ConnId::from_bits(session.client.connection));
     session.multi = None;
     session.client.db = 0;
     session.client.proto = Proto::Resp2;

@@ -60,7 +60,8 @@ impl Thread {
         self.tx.config = self.host.shared.data_config();
         let origin = node.task.client.thread;
         let answers = self.perform(id, &mut node.task);
-        self.send_events();
+        let (shared, mailroom) = (self.host.shared, &mut self.host.mailroom);
+        shared.directory.send_events(&mut self.tx.posts, |published| mailroom.publish(published));
         // What the task published goes first, so that nothing that its client does next overtakes it; what its own
         // thread has to deliver goes with the reply, because the client's own messages come after that.
         let published =

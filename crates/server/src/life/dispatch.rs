@@ -12,7 +12,7 @@
 use std::sync::atomic::Ordering;
 
 use command::{
-    Client, Command, CommandError, Flag, Located, Mode, Needs, Outcome, OwnedArgs, Route, Task, Work,
+    Client, Command, CommandError, Flag, Located, Mode, Needs, Outcome, OwnedArgs, Post, Route, Task, Work,
 };
 use resp::{Output, Reply};
 use session::Retry;
@@ -355,8 +355,14 @@ impl Thread {
             return;
         }
         self.tx.commit();
-        self.send_events();
-        self.send_published();
+        let (shared, mailroom) = (self.host.shared, &mut self.host.mailroom);
+        shared.directory.send_events(&mut self.tx.posts, |published| mailroom.publish(published));
+        // Ahead of the other posts, and while the shards are held.
+        for post in self.tx.posts.extract_if(.., |post| matches!(post, Post::Published(_))) {
+            if let Post::Published(published) = post {
+                mailroom.publish(published);
+            }
+        }
         let all_left = self.tx.hold.leave_or_keep_all();
         self.host.mailroom.wake_sleepers();
         // Before anything of this client is delegated: its messages keep their order.

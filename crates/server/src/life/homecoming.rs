@@ -9,7 +9,7 @@ use resp::{Output, Reply};
 use session::{Answer, Part, ReplyMode, Retry, Session};
 use shard::Node;
 
-use crate::message::Message;
+use crate::message::{Message, News};
 use crate::thread::Thread;
 
 /// Messages to post for which a thread keeps memory.
@@ -30,14 +30,16 @@ impl Thread {
                 self.come_home(*node);
             }
             Message::Post(post) => self.take_post(post),
-            Message::Deliver(published) => self.deliver(&published),
-            Message::Flushed => self.tell_all_trackers(),
-            Message::FlushedFor(connection) => self.tell_of(ConnId::from_bits(connection), None),
-            Message::Changed(connection, keys) => {
-                self.tell_tracker(ConnId::from_bits(connection), Some(&keys));
+            Message::Deliver(_) | Message::News(_) | Message::Monitor(_) => {
+                let (delivery, monitors, mut around) = self.host.delivery();
+                match message {
+                    Message::Deliver(published) => delivery.deliver(&published, &mut around),
+                    Message::News(news) => delivery.tell(news, &mut around),
+                    Message::Monitor(line) => delivery.show(&line, monitors, &mut around),
+                    _ => unreachable!("looked at above"),
+                }
+                self.look_at_written();
             }
-            Message::ChangedFor(connection, keys) => self.tell_of(ConnId::from_bits(connection), Some(&keys)),
-            Message::Monitor(line) => self.show_to_monitors(&line),
             Message::Ask(question) => self.answer(question),
             Message::PassScript(asker) => self.host.mailroom.answer(asker, Part::Count(0)),
             Message::Answer(answer) => self.take_answer(answer),
@@ -219,10 +221,10 @@ impl Thread {
                         self.host.mailroom.publish(published);
                         self.host.mailroom.wake_sleepers();
                     }
-                    Post::Broadcast { to, key } => self.host.broadcasts.add(to, &key),
+                    Post::Broadcast { to, key } => self.host.delivery.broadcasts.add(to, &key),
                     Post::Event { .. } => unreachable!("events are sent while their keys are held"),
                     Post::Flushed if self.host.shared.directory.tracking_count() > 0 => {
-                        self.host.shared.broadcast(|| Message::Flushed);
+                        self.host.shared.broadcast(|| Message::News(News::Flushed));
                     }
                     Post::Flushed => {}
                     Post::ServeLater { .. } => self.host.mailroom.send(self.host.id, Message::Post(post)),

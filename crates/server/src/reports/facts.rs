@@ -65,7 +65,7 @@ impl Facts for Asked {
 
     fn clients(&self) -> Clients {
         Clients {
-            connected: self.shared.connected_clients.load(Ordering::Relaxed),
+            connected: self.shared.registry.len(),
             max: self.shared.settings.number(MAXCLIENTS) as u64,
             tracking: self.shared.directory.tracking_count(),
         }

@@ -211,25 +211,16 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    use config::Invocation;
     use ds::hashing::Seed;
     use proactor::{SimDisk, Waker};
-    use settings::TABLE;
 
     use super::*;
     use crate::snapshot::choose;
+    use crate::tests::settings;
     use crate::tuning::Tuning;
 
     const AOF: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*3\r\n$5\r\nRPUSH\r\n$1\r\nb\r\n$1\r\n2\r\n\
         *3\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD\r\n$66\r\n#!lua name=l\nredis.register_function('f', function() return 1 end)\r\n";
-
-    fn settings(args: &[&str]) -> Settings {
-        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        match Invocation::parse(&TABLE, &args) {
-            Ok(Invocation::Serve(arguments)) => Settings::read(&arguments).expect("they are right").0,
-            other => panic!("no command line of a server: {other:?}"),
-        }
-    }
 
     /// What is loaded of a disk with these files: how many keys, how many libraries, and whether it is imported.
     fn check(files: &[(&str, &[u8])], expected: Option<(u64, usize, bool)>) {

@@ -35,7 +35,7 @@ pub(super) const CLIENT_TRACKING: Entry = Entry {
 
 fn client_tracking(ctx: &mut Ctx) -> CommandResult {
     let clients = ctx.host.shared;
-    let request = Request::parse(&ctx.args[3..], |id| clients.clients().contains_key(&id))?;
+    let request = Request::parse(&ctx.args[3..], |id| clients.registry.place(id).is_some())?;
     match ctx.args[2] {
         word if keyword_is(word, "ON") => {
             request.check(ctx.host.session().tracking.as_deref())?;
@@ -136,7 +136,7 @@ pub(super) const CLIENT_TRACKINGINFO: Entry = Entry {
 fn client_trackinginfo(ctx: &mut Ctx) -> CommandResult {
     let shared = ctx.host.shared;
     let session = ctx.host.session();
-    let is_client = |id| shared.clients().contains_key(&id);
+    let is_client = |id| shared.registry.place(id).is_some();
     ClientTracking::write_info(
         session.tracking.as_deref(),
         session.client.no_loop,

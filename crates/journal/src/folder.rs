@@ -22,6 +22,7 @@ use proactor::{Disk, DiskLock, Open};
 
 use crate::error::{Error, ErrorKind};
 use crate::manifest::{MANIFEST_BYTES_MAX, Manifest, NotAManifest};
+use crate::scan::Scan;
 use crate::segment::SegmentName;
 
 const MANIFEST: &str = "journal.manifest";
@@ -210,6 +211,23 @@ impl std::ops::Deref for LockedFolder {
 }
 
 impl LockedFolder {
+    /// Reads the slices behind the base, to go on behind them ([`Journal::resume`](crate::Journal::resume)).
+    ///
+    /// What earlier processes wrote is made durable first, and the system's cache is forgotten: after a sync that failed it shows what
+    /// the disk does not have.
+    pub fn recover(&self, manifest: &Manifest) -> Result<Scan, Error> {
+        let last = manifest.segments.last().map(|start| start.number);
+        for number in last.into_iter().chain(manifest.spares.iter().copied()) {
+            let path = self.segment(manifest.id, number);
+            // Of one that is missing the scan has more to say.
+            if self.disk.has(&path) {
+                let file = self.disk.open(&path, Open::Write);
+                file.and_then(|file| file.sync_and_forget()).map_err(Error::io(&path, "make it durable"))?;
+            }
+        }
+        Scan::behind_base(self, manifest)
+    }
+
     /// Writes what is to take a manifest's place, durably. If that fails nothing has changed.
     pub(crate) fn write_next_manifest(&self, manifest: &Manifest) -> Result<(), Error> {
         let path = self.path.join(NEXT);

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use proactor::{DiskFile, Open};
 
 use crate::error::Error;
-use crate::folder::LockedFolder;
+use crate::folder::{Contents, LockedFolder};
 use crate::manifest::{Base, Manifest};
 use crate::mutant::{self, Mutant};
 use crate::scan::End;
@@ -149,7 +149,10 @@ impl Journal {
         policy: Policy,
         beginning: Beginning,
     ) -> Result<(Journal, Writer), Error> {
-        let former = folder.manifest()?;
+        let former = match folder.contents()? {
+            Contents::Journal(former) => Some(former),
+            Contents::Nothing | Contents::RedisAof(_) => None,
+        };
         folder.remove_leftovers(former.as_ref())?;
         let Beginning { id, databases, slice, position, data } = beginning;
         let place = Place { slice: slice + 1, position, checksum: 0, is_within_slice: false };
@@ -172,7 +175,7 @@ impl Journal {
         Journal::open(folder, tuning, policy, manifest, data == Data::Coming)
     }
 
-    /// Goes on behind the `end` that a scan of the folder's journal has found, in a new term: what comes behind that end is given
+    /// Goes on behind the `end` that [`LockedFolder::recover`] has found, in a new term: what comes behind that end is given
     /// up. Refuses if something durable would be.
     pub fn resume(
         folder: Arc<LockedFolder>,
@@ -194,12 +197,6 @@ impl Journal {
         manifest: &Manifest,
         end: &End,
     ) -> Result<(Journal, Writer), Error> {
-        // What was read may have come from the system's cache. Now it is said to be durable.
-        for start in &end.segments {
-            let path = folder.segment(manifest.id, start.number);
-            let file = folder.disk().open(&path, Open::Write).map_err(Error::io(&path, "open it"))?;
-            file.sync().map_err(Error::io(&path, "make it durable"))?;
-        }
         folder.remove_leftovers(Some(manifest))?;
         let mut segments = end.segments.clone();
         let mut ready: Vec<u64> =

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod buffer;
+mod check;
 mod checksum;
 mod error;
 mod folder;
@@ -27,6 +28,7 @@ mod segment;
 mod tests;
 mod writer;
 
+pub use check::{Report, check, truncate};
 pub use error::{Error, ErrorKind};
 pub use folder::{Contents, Folder, LockedFolder};
 pub use frame::{BLOCK_BYTES, Frame, HEAD_BYTES, Head, NoFrame, PAYLOAD_BYTES_MAX, padded_bytes};

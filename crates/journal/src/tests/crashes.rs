@@ -28,18 +28,16 @@ fn a_disk_that_fails_loses_nothing_that_was_reported_durable() {
     for seed in 1..=150 {
         let policy = [Policy::Always, Policy::Everysec][seed as usize % 2];
         let mut world = World::new(seed);
-        for life in 0..6 {
-            // Whoever lives longer than a failed sync must not trust what the cache shows.
-            world.sim.set_faults(DiskFaults {
+        for life in 0..8 {
+            world.begin_to_fail(DiskFaults {
                 write_error_one_in: 60,
                 sync_error_one_in: 60,
                 short_write_one_in: 5,
                 room_bytes: if seed % 3 == 0 { 250_000 } else { u64::MAX },
                 ..DiskFaults::default()
             });
-            let lived = world.live_and_lose_power(policy);
+            let lived = world.live(policy);
             lived.map_err(|broken| format!("seed {seed}, {policy:?}, life {life}: {broken}")).unwrap();
-            world.sim.heal();
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Tests over all of the crate, on simulated disks that fail.
 
 mod crashes;
+mod damage;
+mod folders;
 
 mod mutants;
 mod world;
+mod writing;

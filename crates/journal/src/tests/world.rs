@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use effectlog::Slice;
-use proactor::{Disk, Entropy, Open, SimDisk};
+use proactor::{Disk, DiskFaults, Entropy, Open, SimDisk};
 
 use crate::{
     Base, Beginning, Contents, Data, End, Folder, Journal, Manifest, Policy, Scan, Scanned, Trouble, Tuning,
@@ -57,6 +57,8 @@ pub(super) struct World {
     cached: u64,
     /// Whether there is a journal for sure.
     is_created: bool,
+    /// Whether the disk fails now and then.
+    has_faults: bool,
     now_ms: u64,
 }
 
@@ -93,6 +95,7 @@ impl World {
             written: 0,
             cached: 0,
             is_created: false,
+            has_faults: false,
             now_ms: 1_000,
         }
     }
@@ -100,15 +103,6 @@ impl World {
     /// One life: recovery, work, and an end in the middle of something.
     pub(super) fn live(&mut self, policy: Policy) -> Result<(), Broken> {
         let is_killed = self.entropy.one_in(4);
-        self.live_until(policy, is_killed)
-    }
-
-    /// The same, and it ends with a power failure.
-    pub(super) fn live_and_lose_power(&mut self, policy: Policy) -> Result<(), Broken> {
-        self.live_until(policy, false)
-    }
-
-    fn live_until(&mut self, policy: Policy, is_killed: bool) -> Result<(), Broken> {
         let (left, steps) =
             if is_killed { (u64::MAX, self.entropy.below(40)) } else { (1 + self.entropy.below(120), 400) };
         self.left.store(left, Ordering::Relaxed);
@@ -122,10 +116,12 @@ impl World {
                 }
             }
         }
-        if !self.has_crashed.load(Ordering::Relaxed) {
-            if is_killed {
-                self.cached = self.written;
-            } else {
+        if is_killed {
+            // What could not be written is in the cache and lost all the same.
+            self.cached = if self.has_faults { 0 } else { self.written };
+        } else {
+            self.cached = 0;
+            if !self.has_crashed.load(Ordering::Relaxed) {
                 self.sim.crash();
             }
         }
@@ -147,11 +143,17 @@ impl World {
         self.start(Policy::Always).map(drop)
     }
 
+    /// From now on the disk fails now and then.
+    pub(super) fn begin_to_fail(&mut self, faults: DiskFaults) {
+        self.sim.set_faults(faults);
+        self.has_faults = true;
+    }
+
     /// Recovers what is there, checks it, and goes on.
     fn start(&mut self, policy: Policy) -> Result<Option<(Journal, Writer)>, Broken> {
         let folder = folder(&self.sim.disk());
         let Ok(lock) = folder.lock() else {
-            ensure!(self.has_crashed.load(Ordering::Relaxed), "the folder is locked");
+            ensure!(self.is_excused(), "the folder is locked");
             return Ok(None);
         };
         let opened = match folder.contents().map_err(|error| error.to_string())? {
@@ -161,7 +163,11 @@ impl World {
             }
             Contents::RedisAof(path) => return Err(format!("{path:?} is not of Redis")),
             Contents::Journal(manifest) => {
-                let end = self.check(&folder, &manifest)?;
+                let Ok(scan) = lock.recover(&manifest) else {
+                    ensure!(self.is_excused(), "no segment can be made durable");
+                    return Ok(None);
+                };
+                let end = self.check(&folder, &manifest, scan)?;
                 Journal::resume(lock.into(), TUNING, policy, &manifest, &end)
             }
         };
@@ -176,13 +182,12 @@ impl World {
     }
 
     /// Reads what is there: it must be all that was reported durable and no more than what was written, in one piece.
-    pub(super) fn check(&mut self, folder: &Folder, manifest: &Manifest) -> Result<End, Broken> {
+    fn check(&mut self, folder: &Folder, manifest: &Manifest, mut scan: Scan) -> Result<End, Broken> {
         if let Some(file) = &manifest.base.file {
             let base =
                 folder.disk().read(&folder.path().join(file)).map_err(|error| format!("{file}: {error}"))?;
             ensure!(base == manifest.base.slice.to_string().as_bytes(), "{file} is not the base");
         }
-        let mut scan = Scan::behind_base(folder, manifest).map_err(|error| error.to_string())?;
         let mut next = manifest.base.slice + 1;
         while let Some(Scanned { slice, .. }) = scan.next_slice().map_err(|error| error.to_string())? {
             ensure!(slice.number == next, "slice {} after {}", slice.number, next - 1);
@@ -203,6 +208,11 @@ impl World {
         self.slices.retain(|number, _| *number <= last);
         self.written = last;
         Ok(end)
+    }
+
+    /// Whether there is something that may go wrong.
+    fn is_excused(&self) -> bool {
+        self.has_crashed.load(Ordering::Relaxed) || self.has_faults
     }
 
     fn step(&mut self, journal: &Journal, writer: &mut Writer) -> Result<(), Trouble> {

@@ -285,6 +285,16 @@ impl DiskFile {
         })
     }
 
+    /// Waits until all that was written is durable, and forgets what the system has in its cache, so that what is read next is what the
+    /// disk has. After a sync that failed, perhaps in an earlier process, these are two things.
+    pub fn sync_and_forget(&self) -> io::Result<()> {
+        self.sync()?;
+        match &self.file {
+            File::Real(file) => real::forget(file),
+            File::Simulated(file) => file.forget(),
+        }
+    }
+
     /// Writes the file full of zeros once, up to `bytes`, and makes that durable: writing there later changes no length and
     /// asks for no space, so it is faster and cannot fail for want of room.
     pub fn pre_write(&self, bytes: u64) -> io::Result<()> {

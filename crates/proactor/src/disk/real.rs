@@ -76,3 +76,7 @@ pub(super) fn begin_write_out(file: &File, from: u64, to: u64) {
     // Where that is not possible, the file is written out at the end.
     let _ = sys::begin_write_out(file, from, to);
 }
+
+pub(super) fn forget(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
+}

@@ -88,6 +88,18 @@ impl Sectors {
         }
     }
 
+    /// What is read from now on is what the disk has, but for what is to be written yet.
+    pub(super) fn forget(&mut self) {
+        for sector in sectors_of(0, self.bytes.len()).filter(|sector| !self.unsynced.contains(sector)) {
+            let start = sector * SECTOR_BYTES;
+            let end = (start + SECTOR_BYTES).min(self.bytes.len());
+            let on_disk = self.durable.get(start..).unwrap_or_default();
+            let count = on_disk.len().min(end - start);
+            self.bytes[start..start + count].copy_from_slice(&on_disk[..count]);
+            self.bytes[start + count..end].fill(0);
+        }
+    }
+
     /// Only what the disk has is left, and that is it from now on.
     pub(super) fn crash(&mut self, entropy: &mut Entropy) {
         let (before, written) = (self.durable.len(), self.bytes.len());

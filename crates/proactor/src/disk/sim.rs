@@ -466,4 +466,9 @@ impl SimFile {
         files[self.number].sync();
         Ok(())
     }
+
+    pub(super) fn forget(&self) -> io::Result<()> {
+        self.state()?.files[self.number].forget();
+        Ok(())
+    }
 }

@@ -65,6 +65,7 @@ fn both_disks_read_what_was_written() {
         file.write_all_at(4_100, b"BLE").unwrap();
         file.begin_write_out(0, 5_000);
         file.sync().unwrap();
+        file.sync_and_forget().unwrap();
         let mut bytes = [1; 10];
         assert_eq!(file.read_at(4_095, &mut bytes).unwrap(), 10);
         assert_eq!(&bytes, b"\0duraBLE\0\0");
@@ -454,4 +455,24 @@ fn a_durable_write_is_torn_if_the_power_fails_meanwhile() {
     for_some(&found, "all of it", |held| *held == bytes);
     for_some(&found, "nothing of it", |held| *held == [1; 2_000]);
     for_some(&found, "some of it", |held| held.contains(&1) && held.contains(&9));
+}
+
+#[test]
+fn what_a_failed_sync_lost_is_seen_when_the_cache_is_forgotten() {
+    let found: Vec<(Vec<u8>, Vec<u8>)> = (1..=SEEDS)
+        .map(|seed| {
+            let sim = SimDisk::new(seed);
+            let file = durable(&sim.disk(), "a", &[1; 2_000]);
+            file.write_all_at(0, &[9; 2_000]).unwrap();
+            sim.plan(0, Fault::SyncError);
+            file.sync().unwrap_err();
+            assert_eq!(held(&sim.disk(), "a").unwrap(), [9; 2_000], "the cache still shows it");
+            sim.disk().open(&path("a"), Open::Write).unwrap().sync_and_forget().unwrap();
+            let read = held(&sim.disk(), "a").unwrap();
+            sim.crash();
+            (read, held(&sim.disk(), "a").unwrap())
+        })
+        .collect();
+    for_all(&found, "what is read is what there is", |(read, held)| read == held);
+    for_some(&found, "something lost", |(read, _)| read.contains(&1));
 }

@@ -89,6 +89,8 @@ pub struct Facts {
     pub base: Base,
     /// Whether that is still being written.
     pub is_pending: bool,
+    /// Where in the stream the last slice that was written ends.
+    pub written_position: u64,
 }
 
 /// See the head of this file. Clones are the same journal.
@@ -101,6 +103,7 @@ pub(crate) struct Shared {
     pub(crate) tuning: Tuning,
     pub(crate) id: u64,
     written_slice: AtomicU64,
+    written_position: AtomicU64,
     durable_slice: AtomicU64,
     has_failed: AtomicBool,
     in_use: Mutex<InUse>,
@@ -115,6 +118,10 @@ struct InUse {
     spares: VecDeque<u64>,
     /// What was written and perhaps not synced, oldest first. The last one is being written, unless that needs no sync.
     unsynced: Vec<Arc<SegmentFile>>,
+    /// As the manifest has them.
+    term: u32,
+    base: Base,
+    is_pending: bool,
     failure: Option<Error>,
 }
 
@@ -198,6 +205,8 @@ impl Journal {
         end: &End,
     ) -> Result<(Journal, Writer), Error> {
         folder.remove_leftovers(Some(manifest))?;
+        // What is gone stays gone when the manifest says no more whose it was.
+        sync_names(&folder)?;
         let mut segments = end.segments.clone();
         let mut ready: Vec<u64> =
             segments.pop_if(|last| last.place == end.place).iter().map(|last| last.number).collect();
@@ -240,6 +249,9 @@ impl Journal {
             segments: manifest.segments.clone(),
             spares: manifest.spares.iter().copied().collect(),
             unsynced: Vec::new(),
+            term: manifest.term,
+            base: manifest.base.clone(),
+            is_pending,
             failure: None,
         };
         let number_max = manifest.last_number();
@@ -249,6 +261,7 @@ impl Journal {
             tuning,
             id: kept.manifest.id,
             written_slice: AtomicU64::new(durable),
+            written_position: AtomicU64::new(last.place.position),
             durable_slice: AtomicU64::new(durable),
             has_failed: AtomicBool::new(false),
             in_use: Mutex::new(in_use),
@@ -273,17 +286,17 @@ impl Journal {
         if self.0.has_failed.load(Ordering::Acquire) { locked(&self.0.in_use).failure.clone() } else { None }
     }
 
-    /// What there is to see. It may wait for a checkpoint or a spare that is just being made.
+    /// What there is to see. It waits for nobody.
     pub fn facts(&self) -> Facts {
-        let kept = locked(&self.0.kept);
         let in_use = locked(&self.0.in_use);
         Facts {
             id: self.0.id,
-            term: kept.manifest.term,
+            term: in_use.term,
             segments: in_use.segments.len(),
             spares: in_use.spares.len(),
-            base: kept.manifest.base.clone(),
-            is_pending: kept.is_pending,
+            base: in_use.base.clone(),
+            is_pending: in_use.is_pending,
+            written_position: self.0.written_position.load(Ordering::Acquire),
         }
     }
 
@@ -324,6 +337,8 @@ impl Journal {
             shared.sync()?;
         }
         let mut kept = locked(&shared.kept);
+        // The base's name, before a manifest has it.
+        sync_names(&shared.folder).map_err(|error| shared.fail(error))?;
         let former = kept.manifest.former.clone();
         let old_base = kept.manifest.base.file.clone().filter(|old| Some(old) != base.file.as_ref());
         let mut manifest = shared.manifest(&kept, base, None);
@@ -371,8 +386,9 @@ impl Shared {
         self.durable_slice.load(Ordering::Acquire)
     }
 
-    /// Everything up to `slice` was written; it is durable if nothing was only written.
-    pub(crate) fn report(&self, slice: u64, is_durable: bool) {
+    /// Everything up to `slice`, which ends there in the stream, was written; it is durable if nothing was only written.
+    pub(crate) fn report(&self, slice: u64, position: u64, is_durable: bool) {
+        self.written_position.store(position, Ordering::Release);
         self.written_slice.store(slice, Ordering::Release);
         if is_durable && !self.has_failed.load(Ordering::Acquire) {
             self.durable_slice.fetch_max(slice, Ordering::AcqRel);
@@ -464,6 +480,9 @@ impl Shared {
             self.folder.write_next_manifest(&manifest).map_err(Trouble::NotReady)?;
             self.folder.put_manifest_in_place(kept.is_pending).map_err(|error| self.fail(error))?;
         }
+        let mut in_use = locked(&self.in_use);
+        in_use.base.clone_from(&manifest.base);
+        in_use.is_pending = kept.is_pending;
         kept.manifest = manifest;
         Ok(())
     }

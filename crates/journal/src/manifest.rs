@@ -240,12 +240,12 @@ impl Lines {
         let (name, rest) = line.split_once(' ')?;
         match name {
             "id" => self.id = Some(u64::from_str_radix(rest, 16).ok()?),
-            "term" => self.term = Some(rest.parse().ok()?),
+            "term" => self.term = Some(rest.parse().ok().filter(|term| *term < u32::MAX)?),
             "databases" => self.databases = Some(rest.parse().ok()?),
             "former" => self.former.push(u64::from_str_radix(rest, 16).ok()?),
             "base" => self.base = Some(base(rest)?),
             "segment" => self.segments.push(segment(rest)?),
-            "spare" => self.spares.push(rest.parse().ok()?),
+            "spare" => self.spares.push(counter(rest)?),
             _ => return None,
         }
         Some(())
@@ -266,9 +266,9 @@ impl Lines {
 
 fn base(rest: &str) -> Option<Base> {
     let mut words = rest.splitn(3, ' ');
-    let (slice, position) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let (slice, position) = (counter(words.next()?)?, counter(words.next()?)?);
     let file = words.next().map(str::to_owned);
-    if slice > u64::MAX / 2 || file.as_deref().is_some_and(|file| !is_file_name(file)) {
+    if file.as_deref().is_some_and(|file| !is_file_name(file)) {
         return None;
     }
     Some(Base { slice, position, file })
@@ -280,12 +280,17 @@ pub(crate) fn is_file_name(file: &str) -> bool {
     !file.is_empty() && !file.starts_with('.') && file.chars().all(is_plain)
 }
 
+/// A number that only grows, and never that far.
+fn counter(word: &str) -> Option<u64> {
+    word.parse().ok().filter(|number| *number <= u64::MAX / 2)
+}
+
 fn segment(rest: &str) -> Option<SegmentStart> {
     let words: Vec<&str> = rest.split(' ').collect();
     let [number, term, slice, position, checksum, within] = words[..] else { return None };
     let place = Place {
-        slice: slice.parse().ok().filter(|slice| *slice <= u64::MAX / 2)?,
-        position: position.parse().ok()?,
+        slice: counter(slice)?,
+        position: counter(position)?,
         checksum: u64::from_str_radix(checksum, 16).ok()?,
         is_within_slice: match within {
             "within" => true,
@@ -293,7 +298,7 @@ fn segment(rest: &str) -> Option<SegmentStart> {
             _ => return None,
         },
     };
-    Some(SegmentStart { number: number.parse().ok()?, term: term.parse().ok()?, place })
+    Some(SegmentStart { number: counter(number)?, term: term.parse().ok()?, place })
 }
 
 #[cfg(test)]

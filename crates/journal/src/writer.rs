@@ -109,7 +109,7 @@ impl Writer {
         }
         self.flush()?;
         let last = self.place.last_slice();
-        self.shared.report(last, self.policy == Policy::Always);
+        self.shared.report(last, self.place.position, self.policy == Policy::Always);
         Ok(last)
     }
 

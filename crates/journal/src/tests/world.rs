@@ -195,8 +195,8 @@ impl World {
             next += 1;
         }
         let end = scan.end().map_err(|error| error.to_string())?;
-        ensure!(end.place.slice == next && !end.place.is_within_slice, "ends at {:?}, not {next}", end.place);
         ensure!(!matches!(end.verdict, Verdict::Damaged { .. }), "{}", end.damage().expect("it is damaged"));
+        ensure!(end.place.slice == next && !end.place.is_within_slice, "ends at {:?}, not {next}", end.place);
         let last = next - 1;
         ensure!(
             last >= self.reported,

@@ -5,7 +5,7 @@ PORT ?= 6379
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds crash scaling demo gates gate-memcached clean setup
+.PHONY: help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds crash power-failure scaling demo gates gate-memcached clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -101,6 +101,12 @@ bench-holds: release ## How long single commands hold a shard when a key has a m
 crash: ## kill -9 for MINUTES (10), from SEED on (fresh), of SERVER (Darter with appendfsync always); TOLERANCE_MS: what it may lose (0)
 	$(CARGO) build --release -p server -p blackbox
 	target/release/crash --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) --tolerance-ms $(or $(TOLERANCE_MS),0) \
+		$(or $(SERVER),target/release/darter --appendonly yes --appendfsync always)
+
+power-failure: ## Power failures at POINTS (2000) moments of one run of SERVER, DISK=any (default) or ordered; SEED, SECONDS_RUN (3), TOLERANCE_MS
+	$(CARGO) build --release -p server -p blackbox
+	target/release/power-failure --seconds $(or $(SECONDS_RUN),3) --points $(or $(POINTS),2000) --disk $(or $(DISK),any) \
+		$(if $(SEED),--seed $(SEED)) --tolerance-ms $(or $(TOLERANCE_MS),0) \
 		$(or $(SERVER),target/release/darter --appendonly yes --appendfsync always)
 
 demo: release ## Real Sidekiq workers drain Darter; PEER=redis compares

@@ -34,6 +34,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/heap/",
     "crates/keyspace/src/record.rs",
     "crates/keyspace/src/record/change.rs",
+    "crates/powerlog/src/tracer.rs",
     "crates/proactor/examples/",
     "crates/proactor/src/epoll.rs",
     "crates/proactor/tests/loom_inbox.rs",
@@ -86,6 +87,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("server", 8),
     ("bench", 3),
     ("sim", 9),
+    ("powerlog", 2),
     ("blackbox", 9),
     ("tidy", 1),
 ];

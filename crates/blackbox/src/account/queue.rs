@@ -211,7 +211,7 @@ impl Queue {
             let Doing::Push(elements) = doing else { continue };
             let present: Vec<bool> = elements.iter().map(|element| there.contains(element)).collect();
             if present.windows(2).any(|pair| pair[0] && !pair[1]) {
-                let shown: Vec<String> = elements.iter().map(|element| text(element)).collect();
+                let shown: Vec<String> = elements.iter().map(text).collect();
                 return Err(format!("{}: of a push of {shown:?} only {present:?} are there", self.key));
             }
         }

@@ -11,8 +11,11 @@
 //! not the same run.
 
 mod clients;
+mod power;
 
 pub use clients::{Field, work};
+pub use power::{Fault, Recorded};
+pub use powerlog::Promise;
 
 use std::io;
 use std::path::{Path, PathBuf};

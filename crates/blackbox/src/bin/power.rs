@@ -1,0 +1,99 @@
+//! `make power-failure`: records a server and lets the power fail at thousands of moments of that run. [`blackbox::crash`] says how.
+
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use blackbox::crash::{Promise, Recorded, Trial};
+use clap::{Parser, ValueEnum};
+
+/// Points between two lines about progress.
+const PROGRESS: u64 = 100;
+/// Faults that are shown whole.
+const FAULTS_SHOWN: usize = 5;
+
+/// Record what a server does to its files, and check that a power failure at any moment leaves what it had acknowledged.
+#[derive(Debug, Parser)]
+struct Options {
+    /// How long clients work, in seconds.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// At how many moments the power fails.
+    #[arg(long, default_value_t = 1000)]
+    points: u64,
+    /// What is drawn from.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// What was acknowledged so many milliseconds before a power failure may be lost. 0: nothing may.
+    #[arg(long, default_value_t = 0)]
+    tolerance_ms: u64,
+    /// What a power failure may leave of what no sync has covered.
+    #[arg(long, value_enum, default_value = "any")]
+    disk: Rest,
+    /// Where folders are made.
+    #[arg(long, default_value_os_t = std::env::temp_dir())]
+    folder: PathBuf,
+    /// The server with its options, such as `redis-server --appendonly yes --appendfsync always`.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    server: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Rest {
+    /// Any of it, each sector and each name by itself.
+    Any,
+    /// What ext4 gives: names in order, files that grow without holes.
+    Ordered,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let seed = options.seed.unwrap_or_else(|| since.map_or(0, |since| since.as_secs()));
+    let folder = options.folder.join(format!("darter-power-{}-{seed}", std::process::id()));
+    let trial = Trial {
+        server: options.server.clone(),
+        folder: folder.clone(),
+        seed,
+        tolerance: Duration::from_millis(options.tolerance_ms),
+    };
+    let recorded = match Recorded::record(trial, Duration::from_secs_f64(options.seconds)) {
+        Ok(recorded) => recorded,
+        Err(failure) => {
+            println!("FAILED, seed {seed}, no recording: {failure}\nits folder: {}", folder.display());
+            return ExitCode::FAILURE;
+        }
+    };
+    let (events, acknowledged) = recorded.counts();
+    println!("seed {seed}: {events} calls recorded, {acknowledged} acknowledged");
+    let promise = match options.disk {
+        Rest::Any => Promise::Any,
+        Rest::Ordered => Promise::Ordered,
+    };
+    let faults = recorded.fail(options.points, promise, |point| {
+        if (point + 1).is_multiple_of(PROGRESS) {
+            println!("{} power failures", point + 1);
+        }
+    });
+    let faults = match faults {
+        Ok(faults) => faults,
+        Err(error) => {
+            println!("FAILED, seed {seed}: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    for fault in faults.iter().take(FAULTS_SHOWN) {
+        println!("\nFAILED, seed {seed}, point {}, at {}: {}", fault.point, fault.at, fault.failure);
+        println!("its folder: {}", fault.folder.display());
+    }
+    if !faults.is_empty() {
+        println!("\nFAILED: {} of {} power failures", faults.len(), options.points);
+        return ExitCode::FAILURE;
+    }
+    // What is in it is of no more use.
+    let _ = std::fs::remove_dir_all(&folder);
+    println!("ok: {} power failures, nothing lost, torn or invented", options.points);
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,62 @@
+//! Power failures, some twenty from one run: a short `make power-failure`.
+
+use std::time::Duration;
+
+use blackbox::crash::{Failure, Fault, Promise, Recorded, Trial};
+use blackbox::{Scratch, Server, StartError};
+
+const POINTS: u64 = 20;
+
+/// What goes wrong at so many points; `None` where the server is not installed, which CI does not allow.
+fn faults(test: &str, server: &[&str], promise: Promise) -> Option<Vec<Fault>> {
+    let scratch = Scratch::new(test);
+    let server = server.iter().map(|word| (*word).to_owned()).collect();
+    let trial = Trial { server, folder: scratch.path("").into(), seed: 1, tolerance: Duration::ZERO };
+    match Recorded::record(trial, Duration::from_millis(500)) {
+        Err(Failure::Start(StartError::Missing(name))) if std::env::var("CI").as_deref() != Ok("true") => {
+            println!("SKIPPED: {name} is not installed");
+            None
+        }
+        Err(failure) => panic!("{failure}"),
+        Ok(recorded) => Some(recorded.fail(POINTS, promise, |_| ()).expect("images can be made")),
+    }
+}
+
+#[track_caller]
+fn expect_none(faults: &[Fault]) {
+    if let Some(fault) = faults.first() {
+        panic!("{} faults, the first at point {}: {}", faults.len(), fault.point, fault.failure);
+    }
+}
+
+/// It relies on what ext4 does beyond what POSIX promises: the directory of its log is never synced in its own.
+#[test]
+fn redis_loses_nothing_on_an_ordered_disk() {
+    let server = ["redis-server", "--appendonly", "yes", "--appendfsync", "always"];
+    if let Some(faults) = faults("power-always", &server, Promise::Ordered) {
+        expect_none(&faults);
+    }
+}
+
+#[test]
+fn a_server_that_does_not_sync_is_found_out() {
+    let server = ["redis-server", "--appendonly", "yes", "--appendfsync", "no"];
+    let Some(faults) = faults("power-no", &server, Promise::Ordered) else { return };
+    let first = faults.first().expect("it loses what it has not synced");
+    assert!(first.failure.to_string().contains("lost"), "{}", first.failure);
+}
+
+#[test]
+fn darter_loses_nothing_on_any_disk() {
+    let options = ["--appendonly", "yes", "--appendfsync", "always"];
+    let probe = Scratch::new("power-probe");
+    let keeps_a_journal = Server::darter(&[&options[..], &["--dir", &probe.path("")]].concat())
+        .is_ok_and(|server| server.client().info("persistence", "aof_enabled") == "1");
+    if !keeps_a_journal {
+        println!("SKIPPED: this server keeps no journal");
+        return;
+    }
+    let binary = std::env::var("DARTER").expect("the tests name the server");
+    let server = [&[binary.as_str()][..], &options].concat();
+    expect_none(&faults("power-darter", &server, Promise::Any).expect("it was just started"));
+}

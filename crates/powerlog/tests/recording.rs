@@ -1,0 +1,100 @@
+//! Real programs are recorded: this test's own binary, whose calls do not go through the C library, and a shell.
+
+use std::fs::{self, File};
+use std::io::{IoSlice, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use powerlog::{Bytes, Disk, Event, Promise, Recording, What};
+use rustix::io::ReadWriteFlags;
+
+/// Tells this binary, in its environment, to be the program that is recorded, and where.
+const FOLDER: &str = "POWERLOG_TEST_FOLDER";
+
+fn record(test: &str, make: impl FnOnce(&Path) -> Command) -> (PathBuf, Vec<What>) {
+    let folder = std::env::temp_dir().join(format!("powerlog-{test}-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("files can be written");
+    let next = AtomicU64::new(1);
+    let moment = move || next.fetch_add(1, Ordering::Relaxed);
+    let events = Recording::start(make(&folder), &folder, moment)
+        .expect("it starts")
+        .finish()
+        .expect("it can be traced");
+    assert!(events.iter().all(|event| event.begin < event.end), "{events:?}");
+    assert!(events.is_sorted_by_key(|event| event.end), "{events:?}");
+    let mut disk = Disk::new(&events, Promise::Any);
+    disk.advance(u64::MAX);
+    assert_eq!(disk.differences(&folder).expect("files can be written"), [""; 0], "{events:?}");
+    (folder, events.into_iter().map(|Event { what, .. }| what).collect())
+}
+
+/// What is recorded of this binary: system calls of rustix, which has none through the C library, and of another thread.
+fn be_recorded(folder: &Path) {
+    let file = File::create(folder.join("log")).expect("files can be written");
+    rustix::io::pwritev2(&file, &[IoSlice::new(b"ab"), IoSlice::new(b"cd")], 2, ReadWriteFlags::DSYNC)
+        .expect("files can be written");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            rustix::io::pwrite(&file, &[0; 3], 1).expect("files can be written");
+            rustix::fs::fdatasync(&file).expect("files can be written");
+        });
+    });
+    fs::rename(folder.join("log"), folder.join("journal")).expect("files can be written");
+    File::open(folder).expect("files can be written").sync_all().expect("files can be written");
+}
+
+#[test]
+fn every_call_is_seen_however_it_is_made() {
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        return be_recorded(Path::new(&folder));
+    }
+    let (folder, seen) = record("own", |folder| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "every_call_is_seen_however_it_is_made"]).env(FOLDER, folder);
+        command
+    });
+    fs::remove_dir_all(folder).unwrap();
+    let bytes = Bytes::Some(b"abcd".to_vec());
+    let expected = [
+        What::Create { path: "log".into(), file: 1 },
+        What::Write { file: 1, offset: 2, bytes, is_durable: true },
+        What::Write { file: 1, offset: 1, bytes: Bytes::Zeros(3), is_durable: false },
+        What::Sync { file: 1 },
+        What::Rename { from: "log".into(), to: "journal".into() },
+        What::SyncDirectory { path: "".into() },
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn children_are_recorded_too() {
+    let script =
+        "echo one > a; mkdir d; (echo two >> a; ln a d/b; echo three > d/b); mv d/b c; rm a; : > c; false";
+    let (folder, seen) = record("shell", |folder| {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).current_dir(folder);
+        command
+    });
+    assert_eq!(fs::read(folder.join("c")).unwrap(), b"");
+    fs::remove_dir_all(folder).unwrap();
+    let appended =
+        What::Write { file: 1, offset: 4, bytes: Bytes::Some(b"two\n".to_vec()), is_durable: false };
+    assert!(seen.contains(&appended), "{seen:?}");
+    assert_eq!(seen.last(), Some(&What::SetLength { file: 1, bytes: 0 }), "{seen:?}");
+}
+
+#[test]
+fn what_was_not_recorded_is_noticed() {
+    let folder = std::env::temp_dir().join(format!("powerlog-missed-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    File::create(folder.join("a")).unwrap().write_all(b"x").unwrap();
+    let events = [
+        Event { begin: 1, end: 2, what: What::Create { path: "a".into(), file: 1 } },
+        Event { begin: 3, end: 4, what: What::Create { path: "b".into(), file: 2 } },
+    ];
+    let mut disk = Disk::new(&events, Promise::Any);
+    disk.advance(9);
+    assert_eq!(disk.differences(&folder).unwrap(), ["a: differs from byte 0 on", "b: nobody removed it"]);
+    fs::remove_dir_all(folder).unwrap();
+}

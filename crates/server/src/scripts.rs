@@ -17,14 +17,6 @@ use crate::message::Message;
 use crate::snapshot::refuses_writes;
 use crate::thread::ThreadHost;
 
-impl ThreadHost {
-    /// The client whose command runs; of a command in a script the one that called the script.
-    pub(crate) fn caller(&self) -> &Session {
-        let current = self.current.as_deref().expect("a command runs for a client");
-        self.aside.caller.as_deref().filter(|_| current.client.in_script).unwrap_or(current)
-    }
-}
-
 impl Door for ThreadHost {
     fn states(&mut self) -> &mut States {
         &mut self.lua

@@ -27,6 +27,7 @@ use crate::clients::connections::Connections;
 use crate::clients::dealing::Dealer;
 use crate::clients::watchlist::Watchlist;
 use crate::commands::own::Functions;
+use crate::life::pause::Pausing;
 use crate::mailroom::Mailroom;
 use crate::message::Message;
 use crate::shared::Shared;
@@ -71,7 +72,7 @@ pub(crate) struct ThreadHost {
     pub(crate) eviction: Eviction,
     /// Clients that are beyond a bound.
     pub(crate) watchlist: Watchlist,
-    pub(crate) pausing: crate::life::pause::Pausing,
+    pub(crate) pausing: Pausing,
     /// Connections that get a line for every command.
     pub(crate) monitors: Monitors,
     /// What it counts and notes of commands.
@@ -136,9 +137,8 @@ impl ThreadHost {
     /// Frees a slice of what left the keyspace; false if there is nothing left.
     pub(crate) fn free_slice(&mut self) -> bool {
         let stats = self.accounting.stats();
-        let records_max = self.shared.machine.tuning.slice_records_max;
-        let (snapshot, clock) = (&self.snapshot, self.driver.clock());
-        self.garbage.free_slice(|| snapshot.slice(clock, records_max), stats)
+        let snapshot = &self.snapshot;
+        self.garbage.free_slice(|| snapshot.slice(), stats)
     }
 }
 
@@ -151,6 +151,7 @@ impl Thread {
         let lua_bytes_max = shared.settings.script_memory_bytes_max();
         let lua = States::new(&shared.scripts, usize::from(id), driver.clock().clone(), lua_bytes_max);
         let stats = &shared.observed.threads()[usize::from(id)];
+        let clock = driver.clock().clone();
         Thread {
             tx: Tx::new(hold, &shared.table, shared.data_config(), now),
             host: ThreadHost {
@@ -170,14 +171,14 @@ impl Thread {
                 stale_watches: Vec::new(),
                 eviction: Eviction::new(shared.started_ms ^ u64::from(id), shared.shards.len()),
                 watchlist: Watchlist::default(),
-                pausing: crate::life::pause::Pausing::default(),
+                pausing: Pausing::default(),
                 monitors: Monitors::new(stats, &shared.observed),
                 accounting: Accounting::new(stats, &shared.observed),
                 delivery: Delivery::default(),
                 events: VecDeque::new(),
                 garbage: Bin::default(),
                 has_blocks_to_sort: false,
-                snapshot: crate::snapshot::Share::default(),
+                snapshot: crate::snapshot::Share::new(clock, shared.machine.tuning.slice_records_max),
                 unserved: VecDeque::new(),
                 dealer: Dealer::default(),
                 now_ms,
@@ -266,7 +267,12 @@ impl Thread {
             return Some(Duration::ZERO);
         }
         let now_ns = self.host.driver.clock().monotonic_ns();
-        let due_ms = [self.host.timers.next_ms(), self.host.cron.next_ms(), self.host.defrag.next_ms()];
+        let due_ms = [
+            self.host.timers.next_ms(),
+            self.host.pausing.end_ms(),
+            self.host.cron.next_ms(),
+            self.host.defrag.next_ms(),
+        ];
         let due_ms = due_ms.into_iter().flatten().min();
         let until_due = due_ms
             .map(|due_ms| Duration::from_nanos(due_ms.saturating_mul(1_000_000).saturating_sub(now_ns)));

@@ -1,7 +1,7 @@
 //! What the server knows about one client.
 
 use acl::Access;
-use command::{Client, Command, CommandId, OwnedArgs};
+use command::{Client, Command, CommandId, OwnedArgs, Route, Table};
 use migrate::Migration;
 use proactor::{CloseMode, Usage};
 use pubsub::{Caching, ClientTracking, Subscriptions};
@@ -145,6 +145,18 @@ impl Session {
         !self.subscriptions.is_empty()
     }
 
+    /// Whether its command is such a one, or EXEC that runs one.
+    pub fn runs(&self, table: &Table, command: &Command, is_such: fn(&Command) -> bool) -> bool {
+        let queued = self.multi.as_ref().filter(|_| command.entry.route == Route::Queued);
+        is_such(command)
+            || queued.is_some_and(|multi| multi.queued.iter().any(|(id, _)| is_such(table.get(*id))))
+    }
+
+    /// Whether it came from the machine itself.
+    pub fn is_local(&self) -> bool {
+        self.is_unix || self.peer.starts_with("127.") || self.peer.starts_with("[::1]")
+    }
+
     /// Before `command`: what `CLIENT CACHING` said is over if it was about the one before.
     pub fn next_after_caching(&mut self, command: &Command) {
         let Some(tracking) = &mut self.tracking else { return };
@@ -196,6 +208,13 @@ pub struct Aside {
     pub script: Option<Box<Session>>,
     /// The client that called the script that runs.
     pub caller: Option<Box<Session>>,
+}
+
+impl Aside {
+    /// The client for which a command of `current` runs: in a script the one that called the script.
+    pub fn caller<'s>(&'s self, current: &'s Session) -> &'s Session {
+        self.caller.as_deref().filter(|_| current.client.in_script).unwrap_or(current)
+    }
 }
 
 /// The classes of `client-output-buffer-limit`, in its order.

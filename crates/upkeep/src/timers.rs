@@ -1,4 +1,4 @@
-//! When blocked clients time out, and when a pause ends.
+//! When blocked clients time out.
 //!
 //! A worker waits, is served and waits again, thousands of times before a wait of its ever lasts until its timeout. So the end of
 //! a wait leaves the connection's *alarm* where it is, and the next wait, whose deadline is later, needs none of its own.
@@ -19,8 +19,6 @@ pub struct Alarm(Option<u64>);
 #[derive(Debug, Default)]
 pub struct Timers {
     alarms: BTreeSet<(u64, ConnId)>,
-    /// When the pause of all clients ends, on the monotonic clock.
-    pub pause_end_ms: Option<u64>,
 }
 
 impl Timers {
@@ -44,8 +42,7 @@ impl Timers {
 
     /// When something is due next.
     pub fn next_ms(&self) -> Option<u64> {
-        let first_ms = self.alarms.first().map(|(rings_ms, _)| *rings_ms);
-        [first_ms, self.pause_end_ms].into_iter().flatten().min()
+        self.alarms.first().map(|(rings_ms, _)| *rings_ms)
     }
 
     /// Takes out a connection whose alarm rings. If it waits longer, its alarm is to be [set](Self::set) again.

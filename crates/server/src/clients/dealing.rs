@@ -1,6 +1,9 @@
 //! Which thread gets a new connection, and what is spoken on it.
 
+use proactor::Driver;
 use session::Protocol;
+
+use crate::clients::listeners::Listening;
 
 /// What the accepting thread knows of its listeners, and whose turn it is.
 #[derive(Debug, Default)]
@@ -15,6 +18,20 @@ impl Dealer {
     pub(crate) fn note(&mut self, listener: usize, protocol: Protocol) {
         self.protocols.resize(self.protocols.len().max(listener + 1), Protocol::default());
         self.protocols[listener] = protocol;
+    }
+
+    /// Has `driver` accept connections on these as well.
+    pub(crate) fn listen(&mut self, driver: &mut Driver, listeners: Listening) {
+        for (protocol, listener) in listeners {
+            let local = listener.local().to_owned();
+            match driver.listen(listener) {
+                Ok(number) => {
+                    self.note(number, protocol);
+                    tracing::info!("ready to accept connections on {local}");
+                }
+                Err(error) => tracing::error!("cannot accept connections on {local}: {error}"),
+            }
+        }
     }
 
     /// The thread for a connection accepted at `listener`: each in turn, so that few connections still use all of them.

@@ -6,24 +6,9 @@ use resp::{Proto, Reply};
 use session::{Parser, Protocol, Session};
 use shard::Subscriber;
 
-use crate::clients::listeners::Listening;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
-    /// Accepts connections on these as well.
-    pub(crate) fn listen(&mut self, listeners: Listening) {
-        for (protocol, listener) in listeners {
-            let local = listener.local().to_owned();
-            match self.driver.listen(listener) {
-                Ok(number) => {
-                    self.dealer.note(number, protocol);
-                    tracing::info!("ready to accept connections on {local}");
-                }
-                Err(error) => tracing::error!("cannot accept connections on {local}: {error}"),
-            }
-        }
-    }
-
     /// Takes a new connection, or sends it away.
     pub(crate) fn adopt(&mut self, socket: Socket, protocol: Protocol) {
         let shared = self.shared;

@@ -4,7 +4,8 @@ use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Mode, Secrets, Shape, Store, block, string};
 use config::{Id, Refusal};
 use process::log;
-use settings::{BIND, DIR, ENABLE_PROTECTED_CONFIGS, Effect, MAXCLIENTS, TABLE, USER};
+use session::Session;
+use settings::{BIND, DIR, ENABLE_PROTECTED_CONFIGS, Effect, MAXCLIENTS, Settings, TABLE, USER};
 
 use crate::clients::descriptors;
 use crate::clients::listeners::ADDRESS_COUNT_MAX;
@@ -12,7 +13,6 @@ use crate::commands::own::{Ctx, Entry, Run};
 use crate::message::Message;
 use crate::reports::observe_settings;
 use crate::shared::Shared;
-use crate::thread::ThreadHost;
 use crate::users::user_lines;
 
 /// The family of CONFIG.
@@ -104,7 +104,7 @@ fn config_set(ctx: &mut Ctx) -> CommandResult {
         let value = std::str::from_utf8(pair[1]).map_err(|_| failed(name, "argument must be valid UTF-8"))?;
         pairs.push((name, value));
     }
-    let may_protected = ctx.host.client_may(ENABLE_PROTECTED_CONFIGS);
+    let may_protected = client_may(&ctx.host.shared.settings, ENABLE_PROTECTED_CONFIGS, ctx.host.session());
     change(ctx.host.shared, &mut ctx.store, &pairs, may_protected)?;
     ctx.reply.ok();
     Ok(())
@@ -283,16 +283,11 @@ fn config_help(ctx: &mut Ctx) -> CommandResult {
     ])
 }
 
-impl ThreadHost {
-    /// Whether a setting of no, yes and local allows something to the current client.
-    pub(crate) fn client_may(&mut self, id: Id) -> bool {
-        match self.shared.settings.number(id) {
-            0 => false,
-            1 => true,
-            _ => {
-                let session = self.session();
-                session.is_unix || session.peer.starts_with("127.") || session.peer.starts_with("[::1]")
-            }
-        }
+/// Whether a setting of no, yes and local allows something to this client.
+pub(crate) fn client_may(settings: &Settings, id: Id, session: &Session) -> bool {
+    match settings.number(id) {
+        0 => false,
+        1 => true,
+        _ => session.is_local(),
     }
 }

@@ -13,6 +13,7 @@ use process::crash;
 use settings::ENABLE_DEBUG_COMMAND;
 
 use super::{not_allowed, subcommand_error};
+use crate::commands::config::client_may;
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::populate::Population;
 use crate::snapshot::Loader;
@@ -38,7 +39,7 @@ pub(crate) const ENTRIES: &[Entry] = &[Entry {
 const SLEEP_SECONDS_MAX: f64 = 3600.0;
 
 fn debug(ctx: &mut Ctx) -> CommandResult {
-    if !ctx.host.client_may(ENABLE_DEBUG_COMMAND) {
+    if !client_may(&ctx.host.shared.settings, ENABLE_DEBUG_COMMAND, ctx.host.session()) {
         return Err(not_allowed("DEBUG", "enable-debug-command"));
     }
     let word = ctx.args[1].to_ascii_lowercase();

@@ -5,6 +5,7 @@ use command::{CommandError, CommandResult, Group, Shape, block, keyword_is, stri
 use settings::ENABLE_MODULE_COMMAND;
 
 use super::not_allowed;
+use crate::commands::config::client_may;
 use crate::commands::own::{Ctx, Entry, Run};
 
 /// The family of MODULE.
@@ -63,7 +64,7 @@ fn module_load(ctx: &mut Ctx) -> CommandResult {
 
 /// Redis looks at this setting before it looks at anything else.
 fn check_setting(ctx: &mut Ctx) -> CommandResult {
-    if ctx.host.client_may(ENABLE_MODULE_COMMAND) {
+    if client_may(&ctx.host.shared.settings, ENABLE_MODULE_COMMAND, ctx.host.session()) {
         Ok(())
     } else {
         Err(not_allowed("MODULE", "enable-module-command"))

@@ -209,7 +209,7 @@ fn bgsave(ctx: &mut Ctx) -> CommandResult {
     if ctx.store.entered().len() < shared.shards.len() {
         return Err(CommandError::again(shared.shards.ids()));
     }
-    let begun = host.begin_background_save(&mut ctx.store.tx.hold);
+    let begun = shared.save_in_background(&mut ctx.store.tx.hold);
     begun.map_err(|error| CommandError::new(format!("ERR {error}")))?;
     ctx.reply.simple("Background saving started");
     Ok(())

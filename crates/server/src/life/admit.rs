@@ -28,6 +28,7 @@ pub(crate) const MISCONF: &str = "MISCONF Redis is configured to save RDB snapsh
 
 impl ThreadHost {
     pub(crate) fn admit(&mut self, command: &Command, args: &[&[u8]]) -> Admission {
+        let table = &self.shared.table;
         let session = self.session();
         if session.client.proto == Proto::Resp2
             && session.is_subscriber()
@@ -41,11 +42,20 @@ impl ThreadHost {
         if self.shared.snapshots.progress.is_loading() && !command.has(Flag::Loading) {
             return Admission::Refused(CommandError::LOADING);
         }
-        if self.postpone(command, args) {
-            return Admission::Later;
+        if self.pausing.is_on() {
+            let is_write = |command: &Command| command.is_write() || command.has(Flag::MayReplicate);
+            let writes = self.session().runs(table, command, is_write);
+            if self.pausing.stops(writes) {
+                let session = self.current.as_deref_mut().expect("a command runs for a client");
+                self.pausing.postpone(session, command, args);
+                // As in Redis, where this is one way to be blocked.
+                self.accounting.stats().blocked_clients.add(1);
+                return Admission::Later;
+            }
         }
         if refuses_writes(&self.shared.snapshots, &self.shared.settings)
-            && (self.runs(command, Command::is_write) || command.entry.is_under(Rule::TellsOfFailedSaves))
+            && (self.session().runs(table, command, Command::is_write)
+                || command.entry.is_under(Rule::TellsOfFailedSaves))
         {
             return Admission::Refused(CommandError::fixed(MISCONF));
         }

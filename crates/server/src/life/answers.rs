@@ -18,7 +18,8 @@ impl Thread {
             Subject::Kill(filter) => Part::Count(kill(self, &filter, asker.id)),
             Subject::Unblock(id, error) => Part::Count(u64::from(unblock(self, id, error.as_ref()))),
             Subject::Pause { pause_ms, all } => {
-                self.host.begin_pause(pause_ms, all);
+                let now_ms = self.host.driver.clock().monotonic_ms();
+                self.host.pausing.begin(now_ms, pause_ms, all);
                 Part::Count(0)
             }
             Subject::EndPause => {

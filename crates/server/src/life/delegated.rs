@@ -92,7 +92,7 @@ impl Thread {
                 let is_for_a_client = matches!(task.work, Work::Run(_));
                 if is_for_a_client
                     && self.host.shared.snapshots.is_cutting()
-                    && self.waits_for_snapshot(command, &args, task.client.db)
+                    && self.host.snapshot.stops(&mut self.tx, command, &args, task.client.db)
                 {
                     // It is held back at home.
                     task.outcome = Outcome::Again([id].into_iter().collect());

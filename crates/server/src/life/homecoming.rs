@@ -10,7 +10,7 @@ use session::{Answer, Part, ReplyMode, Retry, Session};
 use shard::Node;
 
 use crate::message::{Message, News};
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadHost};
 
 /// Messages to post for which a thread keeps memory.
 const POSTS_KEPT_MAX: usize = 256;
@@ -20,7 +20,7 @@ impl Thread {
     pub(crate) fn receive(&mut self, message: Message) {
         match message {
             Message::Adopt(socket, protocol) => self.host.adopt(socket, protocol),
-            Message::Listen(listeners) => self.host.listen(listeners),
+            Message::Listen(listeners) => self.host.dealer.listen(&mut self.host.driver, listeners),
             Message::Hop(node) => self.take_hop(node),
             Message::Done(node, published) => {
                 // After the reply, and before what its client sent next.
@@ -107,7 +107,9 @@ impl Thread {
                 };
                 if self.host.shared.snapshots.is_cutting() {
                     // That may be why, and will take a moment.
-                    return self.host.hold_back_until_next_slice(conn, retry);
+                    let ThreadHost { connections, snapshot, accounting, .. } = &mut self.host;
+                    let Some(session) = connections.session(conn) else { return };
+                    return snapshot.hold_back(session, retry, accounting.stats());
                 }
                 self.retry(conn, retry);
             }
@@ -259,7 +261,6 @@ impl Thread {
     /// Ends the pause, and runs what it held up.
     pub(crate) fn end_pause(&mut self) {
         self.host.pausing.end();
-        self.host.timers.pause_end_ms = None;
         let postponed = |(conn, session): (ConnId, &mut Session)| {
             session.state.postponed().map(|postponed| (postponed.number, conn))
         };

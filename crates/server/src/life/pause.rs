@@ -7,18 +7,16 @@
 //!
 //! Not here: what runs at the end of a pause (`homecoming.rs`).
 
-use command::{Command, Flag, OwnedArgs, Route};
-use session::Postponed;
-
-use crate::thread::ThreadHost;
+use command::{Command, OwnedArgs};
+use session::{Postponed, Session};
 
 /// A pause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Pause {
+struct Pause {
     /// When it ends, on the monotonic clock.
-    pub(crate) until_ms: u64,
+    until_ms: u64,
     /// Whether all commands wait, or only those that write.
-    pub(crate) all: bool,
+    all: bool,
 }
 
 /// The pause of one thread.
@@ -36,48 +34,55 @@ impl Pausing {
         self.pause.is_some()
     }
 
+    /// When it ends, on the monotonic clock.
+    pub(crate) fn end_ms(&self) -> Option<u64> {
+        self.pause.map(|pause| pause.until_ms)
+    }
+
+    /// Whether a command has to wait, which may write or may not.
+    pub(crate) fn stops(&self, writes: bool) -> bool {
+        self.pause.is_some_and(|pause| pause.all || writes)
+    }
+
+    /// Keeps a command of this client for later.
+    pub(crate) fn postpone(&mut self, session: &mut Session, command: &Command, args: &[&[u8]]) {
+        self.postponed_count += 1;
+        let number = self.postponed_count;
+        session.state.postpone(Postponed { command: command.id, args: OwnedArgs::new(args), number });
+    }
+
+    /// Begins a pause at `now_ms`, or extends the one that is on: the later end and the stricter kind count.
+    pub(crate) fn begin(&mut self, now_ms: u64, pause_ms: u64, all: bool) {
+        let until_ms = now_ms.saturating_add(pause_ms);
+        self.pause = Some(match self.pause {
+            Some(old) => Pause { until_ms: until_ms.max(old.until_ms), all: all || old.all },
+            None => Pause { until_ms, all },
+        });
+    }
+
     /// Commands run again.
     pub(crate) fn end(&mut self) {
         self.pause = None;
     }
 }
 
-impl ThreadHost {
-    /// Keeps the current client's command for later, if it must wait.
-    pub(crate) fn postpone(&mut self, command: &Command, args: &[&[u8]]) -> bool {
-        let Some(pause) = self.pausing.pause else { return false };
-        if !pause.all && !self.may_write(command) {
-            return false;
-        }
-        self.pausing.postponed_count += 1;
-        let number = self.pausing.postponed_count;
-        let postponed = Postponed { command: command.id, args: OwnedArgs::new(args), number };
-        self.session().state.postpone(postponed);
-        // As in Redis, where this is one way to be blocked.
-        self.accounting.stats().blocked_clients.add(1);
-        true
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn may_write(&mut self, command: &Command) -> bool {
-        self.runs(command, |command| command.is_write() || command.has(Flag::MayReplicate))
-    }
-
-    /// Whether a command of the current client is such a one, or EXEC that runs one.
-    pub(crate) fn runs(&mut self, command: &Command, is_such: fn(&Command) -> bool) -> bool {
-        let table = &self.shared.table;
-        let queued = self.session().multi.as_ref().filter(|_| command.entry.route == Route::Queued);
-        is_such(command)
-            || queued.is_some_and(|multi| multi.queued.iter().any(|(id, _)| is_such(table.get(*id))))
-    }
-
-    /// Begins a pause of `pause_ms`, or extends the one that is on: the later end and the stricter kind count.
-    pub(crate) fn begin_pause(&mut self, pause_ms: u64, all: bool) {
-        let until_ms = self.driver.clock().monotonic_ms().saturating_add(pause_ms);
-        let pause = match self.pausing.pause {
-            Some(old) => Pause { until_ms: until_ms.max(old.until_ms), all: all || old.all },
-            None => Pause { until_ms, all },
-        };
-        self.pausing.pause = Some(pause);
-        self.timers.pause_end_ms = Some(pause.until_ms);
+    #[test]
+    fn the_later_end_and_the_stricter_kind_count() {
+        let mut pausing = Pausing::default();
+        assert!(!pausing.stops(true) && pausing.end_ms().is_none());
+        pausing.begin(1000, 500, false);
+        assert!(pausing.stops(true) && !pausing.stops(false));
+        pausing.begin(1100, 100, true);
+        assert!(pausing.stops(false));
+        assert_eq!(pausing.end_ms(), Some(1500));
+        pausing.begin(1200, 500, false);
+        assert!(pausing.stops(false));
+        assert_eq!(pausing.end_ms(), Some(1700));
+        pausing.end();
+        assert!(!pausing.is_on());
     }
 }

@@ -82,7 +82,7 @@ impl Thread {
 
     /// Ends the waits whose time has come.
     pub(crate) fn run_timers(&mut self) {
-        if self.host.timers.pause_end_ms.is_some_and(|end_ms| end_ms <= self.host.now_ms) {
+        if self.host.pausing.end_ms().is_some_and(|end_ms| end_ms <= self.host.now_ms) {
             self.end_pause();
         }
         let now_ms = self.host.now_ms;

@@ -10,16 +10,17 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use command::{Command, Flag, Group, Located, Needs, OwnedArgs, Route, Rule, Task, Wait};
+use command::{Command, Flag, Group, Located, Needs, OwnedArgs, Route, Rule, Tx};
 use keyspace::Db;
-use persistence::{Saving, Scribe};
+use observe::ThreadStats;
+use persistence::Saving;
 use proactor::{Clock, ConnId};
-use process::processors;
-use session::Retry;
-use shard::{Hold, ShardId};
+use session::{Multi, Retry, Session};
+use shard::ShardId;
 
-use super::save_settings;
+use super::{Loaded, points};
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 
@@ -29,8 +30,10 @@ const SLICE_NS: u64 = 50_000;
 const SIMULATED_TURNS: u64 = 8;
 
 /// What a thread has to do with the snapshot that is being saved.
-#[derive(Default)]
 pub(crate) struct Share {
+    clock: Clock,
+    /// Records of a slice of work.
+    records_max: usize,
     saving: Option<Arc<Saving>>,
     /// Shards at home here that may have records to be taken.
     shards: VecDeque<ShardId>,
@@ -39,6 +42,11 @@ pub(crate) struct Share {
 }
 
 impl Share {
+    /// None so far; slices go by this clock, and have so many records at most.
+    pub(crate) fn new(clock: Clock, records_max: usize) -> Share {
+        Share { clock, records_max, saving: None, shards: VecDeque::new(), held_back: VecDeque::new() }
+    }
+
     fn is_full(&self) -> bool {
         self.saving.as_ref().is_some_and(|saving| saving.is_full())
     }
@@ -54,16 +62,82 @@ impl Share {
         !self.is_full()
     }
 
+    /// Takes note of a snapshot that begins, with shards that are at home here, or is over.
+    pub(crate) fn look(&mut self, current: Option<Arc<Saving>>, at_home: impl Iterator<Item = ShardId>) {
+        let is_known = match (&self.saving, &current) {
+            (Some(known), Some(current)) => Arc::ptr_eq(known, current),
+            (known, current) => known.is_none() && current.is_none(),
+        };
+        if !is_known {
+            self.shards = if current.is_some() { at_home.collect() } else { VecDeque::new() };
+            self.saving = current;
+        }
+    }
+
     /// What says whether a slice that begins now may go on.
-    pub(crate) fn slice(&self, clock: &Clock, records_max: usize) -> impl FnMut() -> bool + use<> {
-        let (clock, saving) = (clock.clone(), self.saving.clone());
+    pub(crate) fn slice(&self) -> impl FnMut() -> bool + use<> {
+        let (clock, saving) = (self.clock.clone(), self.saving.clone());
         let end_ns = clock.monotonic_ns() + SLICE_NS;
-        let mut left = records_max;
+        let mut left = self.records_max;
         move || {
             left = left.saturating_sub(1);
             let is_full = saving.as_ref().is_some_and(|saving| saving.is_full());
             left > 0 && !is_full && clock.monotonic_ns() < end_ns
         }
+    }
+
+    /// A command of this client, which is ready, waits for the snapshot to come further.
+    pub(crate) fn hold_back(&mut self, session: &mut Session, retry: Retry, stats: &ThreadStats) {
+        session.state.hold_back(retry);
+        stats.held_back.add(1);
+        self.held_back.push_back(ConnId::from_bits(session.client.connection));
+    }
+
+    /// Whether a command must not run yet because it would change a key that the snapshot cannot take at once. Helps with it.
+    pub(crate) fn stops(&self, tx: &mut Tx<'_>, command: &Command, args: &[&[u8]], db: u32) -> bool {
+        let writes = command.is_write()
+            || command.has(Flag::MayReplicate)
+            || command.entry.group == Group::Scripting && !command.has(Flag::ReadOnly);
+        let (placement, now) = (tx.hold.shards().placement(), tx.now);
+        let mut must_wait = false;
+        for key in command.keys(args).unwrap_or_default() {
+            let key = args[key.index];
+            let (id, hash) = placement.locate(key);
+            if !tx.hold.has(id) {
+                continue;
+            }
+            let Some(db) = tx.hold.shard_mut(id).dbs.get_mut(db as usize).filter(|db| db.is_cut()) else {
+                continue;
+            };
+            // To look at what has expired is to take it away.
+            let is_due = |record: keyspace::RecordRef<'_>| {
+                record.expired(now) || record.value().first_field_expiry().is_some_and(|first| first < now)
+            };
+            if !writes && !db.find(hash, key).is_some_and(is_due) {
+                continue;
+            }
+            if db.holds_back(hash, key) {
+                let mut has_time = self.slice();
+                while has_time() && !db.continue_cut(&mut has_time) {}
+                must_wait |= db.holds_back(hash, key);
+            }
+        }
+        must_wait
+    }
+
+    /// The same for the commands that EXEC would run, with `db` selected.
+    fn stops_exec(&self, tx: &mut Tx<'_>, multi: &Multi, mut db: u32) -> bool {
+        let mut must_wait = false;
+        for (id, args) in &multi.queued {
+            let (command, args) = (tx.table.get(*id), args.slices());
+            if command.entry.is_under(Rule::SelectsDb)
+                && let Some(number) = args.get(1).and_then(|arg| ds::num::parse_i64(arg))
+            {
+                db = number as u32;
+            }
+            must_wait |= self.stops(tx, command, &args, db);
+        }
+        must_wait
     }
 }
 
@@ -79,62 +153,12 @@ fn continue_cuts(dbs: &mut [Db], has_time: &mut dyn FnMut() -> bool) -> bool {
     })
 }
 
-impl ThreadHost {
-    /// Begins to save what is there now; all shards are entered, and no other save is under way. The error is for the log.
-    pub(crate) fn begin_background_save(&mut self, hold: &mut Hold<'_, Task, Wait>) -> std::io::Result<()> {
-        let shared = self.shared;
-        let content = shared.content(hold)?;
-        let tell = move || shared.broadcast(|| Message::Snapshot);
-        let settings = save_settings(&shared.settings, &shared.machine.disk);
-        let (saving, writer) =
-            shared.snapshots.begin(settings, &content, shared.shards.changes(), Box::new(tell))?;
-        shared.snapshots.run_writer(writer, move || processors::place_writer(&shared.settings))?;
-        for id in shared.shards.ids() {
-            for (number, db) in (0..).zip(&mut hold.shard_mut(id).dbs) {
-                if !db.is_empty() {
-                    db.begin_cut(Box::new(Scribe::new(&saving, number, shared.shards.home(id))));
-                }
-            }
-        }
-        shared.snapshots.began(&saving);
-        tell();
-        saving.close_one();
-        tracing::info!("Background saving started");
-        Ok(())
-    }
-
-    fn note_held_back(&mut self, conn: ConnId) {
-        self.accounting.stats().held_back.add(1);
-        self.snapshot.held_back.push_back(conn);
-    }
-
-    /// A command that came home without having run waits for its turn.
-    pub(crate) fn hold_back_until_next_slice(&mut self, conn: ConnId, retry: Retry) {
-        if let Some(session) = self.connections.session(conn) {
-            session.state.hold_back(retry);
-            self.note_held_back(conn);
-        }
-    }
-}
-
 impl Thread {
     /// Takes note of a snapshot that begins or is over.
     pub(crate) fn look_at_snapshot(&mut self) {
         let (shared, own) = (self.host.shared, self.host.id);
-        let current = shared.snapshots.current();
-        let share = &mut self.host.snapshot;
-        let is_known = match (&share.saving, &current) {
-            (Some(known), Some(current)) => Arc::ptr_eq(known, current),
-            (known, current) => known.is_none() && current.is_none(),
-        };
-        if !is_known {
-            share.shards = if current.is_some() {
-                shared.shards.ids().filter(|id| shared.shards.home(*id) == own).collect()
-            } else {
-                VecDeque::new()
-            };
-            share.saving = current;
-        }
+        let at_home = shared.shards.ids().filter(|id| shared.shards.home(*id) == own);
+        self.host.snapshot.look(shared.snapshots.current(), at_home);
     }
 
     /// A slice of the snapshot, if one is being saved, and what waits for it.
@@ -145,17 +169,14 @@ impl Thread {
                 return;
             }
         }
-        let share = &mut self.host.snapshot;
-        if share.is_full() {
+        if self.host.snapshot.is_full() {
             return;
         }
-        for conn in std::mem::take(&mut share.held_back) {
+        for conn in std::mem::take(&mut self.host.snapshot.held_back) {
             self.try_again(conn);
         }
-        let share = &mut self.host.snapshot;
-        let mut has_time =
-            share.slice(self.host.driver.clock(), self.host.shared.machine.tuning.slice_records_max);
-        for _ in 0..share.shards.len() {
+        let mut has_time = self.host.snapshot.slice();
+        for _ in 0..self.host.snapshot.shards.len() {
             let Some(id) = self.host.snapshot.shards.pop_front() else { return };
             let mut is_done = false;
             if self.tx.hold.try_enter(id) {
@@ -174,71 +195,19 @@ impl Thread {
     /// Whether a command whose shards are entered must wait for the snapshot; then that is seen to.
     #[cold]
     pub(crate) fn hold_back(&mut self, command: &'static Command, args: &[&[u8]]) -> bool {
-        let client = self.host.session().client;
-        let must_wait = match command.entry.route {
-            Route::Queued => self.transaction_waits(client.db),
-            _ => self.waits_for_snapshot(command, args, client.db),
+        let ThreadHost { snapshot, current, accounting, .. } = &mut self.host;
+        let session = current.as_deref_mut().expect("a command runs for a client");
+        let db = session.client.db;
+        let must_wait = match (command.entry.route, &session.multi) {
+            (Route::Queued, Some(multi)) => snapshot.stops_exec(&mut self.tx, multi, db),
+            (Route::Queued, None) => false,
+            _ => snapshot.stops(&mut self.tx, command, args, db),
         };
         if must_wait {
             self.tx.located = Located::default();
             let args = OwnedArgs::new(args);
             let retry = Retry { command: command.id, args, needs: Needs::Nothing, tries: 0 };
-            self.host.session().state.hold_back(retry);
-            self.host.note_held_back(ConnId::from_bits(client.connection));
-        }
-        must_wait
-    }
-
-    /// The same for the commands that EXEC of the current client would run.
-    fn transaction_waits(&mut self, mut db: u32) -> bool {
-        let Some(multi) = self.host.session().multi.take() else { return false };
-        let mut must_wait = false;
-        for (id, args) in &multi.queued {
-            let (command, args) = (self.host.shared.table.get(*id), args.slices());
-            if command.entry.is_under(Rule::SelectsDb)
-                && let Some(number) = args.get(1).and_then(|arg| ds::num::parse_i64(arg))
-            {
-                db = number as u32;
-            }
-            must_wait |= self.waits_for_snapshot(command, &args, db);
-        }
-        self.host.session().multi = Some(multi);
-        must_wait
-    }
-
-    /// Whether a command must not run yet because it would change a key that the snapshot cannot take at once. Helps with it.
-    pub(crate) fn waits_for_snapshot(&mut self, command: &Command, args: &[&[u8]], db: u32) -> bool {
-        let writes = command.is_write()
-            || command.has(Flag::MayReplicate)
-            || command.entry.group == Group::Scripting && !command.has(Flag::ReadOnly);
-        let placement = self.host.shared.shards.placement();
-        let mut must_wait = false;
-        for key in command.keys(args).unwrap_or_default() {
-            let key = args[key.index];
-            let (id, hash) = placement.locate(key);
-            if !self.tx.hold.has(id) {
-                continue;
-            }
-            let Some(db) = self.tx.hold.shard_mut(id).dbs.get_mut(db as usize).filter(|db| db.is_cut())
-            else {
-                continue;
-            };
-            let now = self.tx.now;
-            // To look at what has expired is to take it away.
-            let is_due = |record: keyspace::RecordRef<'_>| {
-                record.expired(now) || record.value().first_field_expiry().is_some_and(|first| first < now)
-            };
-            if !writes && !db.find(hash, key).is_some_and(is_due) {
-                continue;
-            }
-            if db.holds_back(hash, key) {
-                let mut has_time = self
-                    .host
-                    .snapshot
-                    .slice(self.host.driver.clock(), self.host.shared.machine.tuning.slice_records_max);
-                while has_time() && !db.continue_cut(&mut has_time) {}
-                must_wait |= db.holds_back(hash, key);
-            }
+            snapshot.hold_back(session, retry, accounting.stats());
         }
         must_wait
     }
@@ -257,17 +226,100 @@ impl Thread {
         has_all
     }
 
-    /// Begins to save in the background, unless shards are taken for long.
-    pub(super) fn try_to_begin_save(&mut self) -> bool {
-        let shared = self.host.shared;
-        let has_all = self.enters_all();
-        if has_all
-            && shared.snapshots.current().is_none()
-            && let Err(error) = self.host.begin_background_save(&mut self.tx.hold)
-        {
-            shared.snapshots.note_failure(&error.to_string());
+    /// Begins to save in the background if it is time to, unless shards are taken for long; the first thread looks ten
+    /// times a second.
+    pub(crate) fn save_if_due(&mut self) {
+        let (shared, now_seconds) = (self.host.shared, self.host.driver.clock().now_ms() / 1000);
+        let changes = || shared.shards.changes();
+        if !points::is_due(&shared.snapshots, &shared.settings, changes, now_seconds) {
+            return;
+        }
+        if self.enters_all() {
+            if shared.snapshots.current().is_none()
+                && let Err(error) = shared.save_in_background(&mut self.tx.hold)
+            {
+                shared.snapshots.note_failure(&error.to_string());
+            }
+            shared.snapshots.is_scheduled.store(false, Ordering::Relaxed);
         }
         self.leave_all();
-        has_all
+    }
+
+    /// Puts what was read at the start in its place, and serves all commands from now on.
+    pub(crate) fn install(&mut self, mut loaded: Box<Loaded>) {
+        let shared = self.host.shared;
+        if !self.enters_all() {
+            self.host.mailroom.put_off(Message::Loaded(loaded));
+            return;
+        }
+        let (installed, is_imported) = (loaded.installed.take(), loaded.is_imported);
+        loaded.put_in_place(&mut self.tx, &shared.scripts, &shared.snapshots);
+        if is_imported {
+            // The sooner it is in a snapshot the better.
+            self.tx.hold.shard_mut(ShardId(0)).stats.changes.add(1);
+            shared.snapshots.is_scheduled.store(true, Ordering::Relaxed);
+        }
+        self.tx.finish(&mut self.host);
+        self.leave_all();
+        self.post_all();
+        if !shared.is_simulated() {
+            shared.broadcast(|| Message::OwnHeap);
+        }
+        shared.snapshots.progress.end();
+        // Whoever waits for it has gone if the server ends.
+        let _ = installed.map(|installed| installed.send(()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use command::{Client, Local};
+    use keyspace::{RecordRef, Taken, Witness};
+    use resp::Proto;
+
+    use super::*;
+
+    /// What takes a snapshot, and has no room.
+    struct Full;
+
+    impl Witness for Full {
+        fn take(&mut self, _: RecordRef<'_>, at_once: bool) -> Taken {
+            if at_once { Taken::All } else { Taken::Nothing }
+        }
+
+        fn is_full(&self) -> bool {
+            true
+        }
+
+        fn is_large(&self, _: RecordRef<'_>) -> bool {
+            false
+        }
+
+        fn end(self: Box<Self>) {}
+    }
+
+    #[test]
+    fn what_would_change_a_key_waits_while_there_is_no_room_for_it() {
+        let mut local = Local::new(commands::FAMILIES);
+        local.line("SET a 1");
+        let share = Share::new(Clock::real(), 10);
+        local.with_store(Client::internal(0, Proto::Resp2), |store| {
+            let tx = &mut *store.tx;
+            let ids: Vec<ShardId> = tx.hold.shards().ids().collect();
+            let check = |tx: &mut Tx<'_>, line: &str, expected: bool| {
+                let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+                let command = tx.table.resolve(&args).expect("there is such a command");
+                assert_eq!(share.stops(tx, command, &args, 0), expected, "{line}");
+            };
+            check(tx, "SET a 2", false);
+            for id in ids {
+                tx.hold.shard_mut(id).dbs[0].begin_cut(Box::new(Full));
+            }
+            check(tx, "SET a 2", true);
+            check(tx, "GET a", false);
+            check(tx, "MSET b 1 a 2", true);
+            // A key that the snapshot has nothing to see of.
+            check(tx, "SET b 2", false);
+        });
     }
 }

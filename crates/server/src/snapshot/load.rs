@@ -13,7 +13,7 @@ use persistence::{Choice, Import, Load, Names, Snapshots, Source, on_heap_to_ser
 use proactor::Clock;
 use scripting::Scripts;
 use settings::{AOF_LOAD_TRUNCATED, PROTO_MAX_BULK_LEN, RDBCHECKSUM, Settings};
-use shard::{Placement, ShardId};
+use shard::Placement;
 
 use super::loaded::{Found, Loaded};
 use super::names;
@@ -22,7 +22,6 @@ use crate::error::Error;
 use crate::mailroom::Remote;
 use crate::message::Message;
 use crate::shared::Shared;
-use crate::thread::Thread;
 
 /// No argument that Redis takes by default is longer: files may have such, whatever is configured here.
 const ARGUMENT_BYTES_MAX: i64 = 512 << 20;
@@ -176,33 +175,6 @@ impl<'s> Loader<'s> {
     /// Where libraries go that are found.
     fn found(&self) -> Found<'_> {
         Found::new(self.clock, self.scripts, self.settings.script_memory_bytes_max())
-    }
-}
-
-impl Thread {
-    /// Puts what was read at the start in its place, and serves all commands from now on.
-    pub(crate) fn install(&mut self, mut loaded: Box<Loaded>) {
-        let shared = self.host.shared;
-        if !self.enters_all() {
-            self.host.mailroom.put_off(Message::Loaded(loaded));
-            return;
-        }
-        let (installed, is_imported) = (loaded.installed.take(), loaded.is_imported);
-        loaded.put_in_place(&mut self.tx, &shared.scripts, &shared.snapshots);
-        if is_imported {
-            // The sooner it is in a snapshot the better.
-            self.tx.hold.shard_mut(ShardId(0)).stats.changes.add(1);
-            shared.snapshots.is_scheduled.store(true, Ordering::Relaxed);
-        }
-        self.tx.finish(&mut self.host);
-        self.leave_all();
-        self.post_all();
-        if !shared.is_simulated() {
-            shared.broadcast(|| Message::OwnHeap);
-        }
-        shared.snapshots.progress.end();
-        // Whoever waits for it has gone if the server ends.
-        let _ = installed.map(|installed| installed.send(()));
     }
 }
 

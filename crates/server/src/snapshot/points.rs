@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::thread::Thread;
 use config::Schedule;
+use persistence::Snapshots;
 use settings::{SAVE, SNAPSHOT_CRON, Settings};
 
 /// After a save that failed the next one comes at the earliest after so many seconds.
@@ -21,36 +21,70 @@ fn is_reached(settings: &Settings, seconds: u64, changes: impl FnOnce() -> u64) 
     due.iter().find(|point| changes >= point[1]).map(|point| (changes, point[0]))
 }
 
-impl Thread {
-    /// Saves in the background if it is time to; the first thread looks ten times a second.
-    pub(crate) fn save_if_due(&mut self) {
-        let shared = self.host.shared;
-        let snapshots = &shared.snapshots;
-        if snapshots.progress.is_loading() || snapshots.current().is_some() {
-            return;
-        }
-        let now_seconds = self.host.driver.clock().now_ms() / 1000;
-        if !snapshots.is_scheduled.load(Ordering::Relaxed) {
-            if snapshots.looked_at_seconds.swap(now_seconds, Ordering::Relaxed) == now_seconds {
-                return;
-            }
-            let since_try = now_seconds.saturating_sub(snapshots.last_try_seconds.load(Ordering::Relaxed));
-            let may_try = since_try > RETRY_SECONDS || !snapshots.last_failed.load(Ordering::Relaxed);
-            let since_save = now_seconds.saturating_sub(snapshots.last_save_seconds());
-            let reached =
-                is_reached(&shared.settings, since_save, || snapshots.changes_since(shared.shards.changes()));
-            if let Some((changes, seconds)) = reached.filter(|_| may_try) {
-                tracing::info!("{changes} changes in {seconds} seconds. Saving...");
-                snapshots.is_scheduled.store(true, Ordering::Relaxed);
-            } else if Schedule::parse(&shared.settings.text(SNAPSHOT_CRON))
-                .is_ok_and(|schedule| schedule.is_due(now_seconds))
-                && snapshots.last_try_seconds.load(Ordering::Relaxed) / 60 < now_seconds / 60
-            {
-                snapshots.is_scheduled.store(true, Ordering::Relaxed);
-            }
-        }
-        if snapshots.is_scheduled.load(Ordering::Relaxed) && self.try_to_begin_save() {
-            snapshots.is_scheduled.store(false, Ordering::Relaxed);
-        }
+/// Whether it is time to save in the background, at `now_seconds`; from then on it is until that was begun.
+pub(super) fn is_due(
+    snapshots: &Snapshots,
+    settings: &Settings,
+    changes: impl FnOnce() -> u64,
+    now_seconds: u64,
+) -> bool {
+    if snapshots.progress.is_loading() || snapshots.current().is_some() {
+        return false;
+    }
+    if snapshots.is_scheduled.load(Ordering::Relaxed) {
+        return true;
+    }
+    if snapshots.looked_at_seconds.swap(now_seconds, Ordering::Relaxed) == now_seconds {
+        return false;
+    }
+    let last_try_seconds = snapshots.last_try_seconds.load(Ordering::Relaxed);
+    let since_try = now_seconds.saturating_sub(last_try_seconds);
+    let may_try = since_try > RETRY_SECONDS || !snapshots.last_failed.load(Ordering::Relaxed);
+    let since_save = now_seconds.saturating_sub(snapshots.last_save_seconds());
+    let reached = is_reached(settings, since_save, || snapshots.changes_since(changes()));
+    let is_due = if let Some((changes, seconds)) = reached.filter(|_| may_try) {
+        tracing::info!("{changes} changes in {seconds} seconds. Saving...");
+        true
+    } else {
+        Schedule::parse(&settings.text(SNAPSHOT_CRON)).is_ok_and(|schedule| schedule.is_due(now_seconds))
+            && last_try_seconds / 60 < now_seconds / 60
+    };
+    // Somebody else may have wanted one meanwhile.
+    snapshots.is_scheduled.fetch_or(is_due, Ordering::Relaxed);
+    is_due
+}
+
+#[cfg(test)]
+mod tests {
+    use proactor::Clock;
+
+    use super::*;
+    use crate::tests::settings;
+    use crate::tuning::Tuning;
+
+    /// Whether it is time after so many seconds and changes, with these arguments.
+    fn check(args: &[&str], seconds: u64, changes: u64, has_failed: bool, expected: bool) {
+        let snapshots = Snapshots::new(Clock::real(), true, Tuning::BUILT.persistence);
+        let started = snapshots.last_save_seconds();
+        snapshots.last_failed.store(has_failed, Ordering::Relaxed);
+        snapshots.last_try_seconds.store(started, Ordering::Relaxed);
+        let is_due = || is_due(&snapshots, &settings(args), || changes, started + seconds);
+        assert_eq!(is_due(), expected, "{args:?} {seconds} {changes}");
+        // It stays, until that was begun.
+        assert_eq!(is_due(), expected);
+        snapshots.is_scheduled.store(false, Ordering::Relaxed);
+        assert!(!is_due(), "it was looked at in this second");
+    }
+
+    #[test]
+    fn a_save_is_due_when_a_point_is_reached() {
+        let points = &["--save", "60 2 3 100"];
+        check(points, 61, 2, false, true);
+        check(points, 60, 2, false, false);
+        check(points, 61, 1, false, false);
+        check(points, 4, 100, false, true);
+        check(points, RETRY_SECONDS, 100, true, false);
+        check(points, RETRY_SECONDS + 1, 100, true, true);
+        check(&["--save", ""], 1000, 1000, false, false);
     }
 }

@@ -4,7 +4,8 @@ use std::io;
 
 use command::{Task, Wait};
 use keyspace::UnixMs;
-use persistence::{Content, STATE_AUX, Saved, Usage};
+use persistence::{Content, STATE_AUX, Saved, Scribe, Usage};
+use process::processors;
 use rdb::Encoder;
 use scripting::ROAMED_AUX;
 use settings::{DBFILENAME, Settings};
@@ -12,6 +13,7 @@ use shard::Hold;
 
 use super::{save_settings, style};
 use crate::error::Error;
+use crate::message::Message;
 use crate::shared::Shared;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
 use keyspace::eviction::Rank;
@@ -36,6 +38,28 @@ impl Shared {
                 Err(error)
             }
         }
+    }
+
+    /// Begins to save what is there now; all shards are entered, and no other save is under way. The error is for the log.
+    pub(crate) fn save_in_background(&'static self, hold: &mut Hold<'_, Task, Wait>) -> io::Result<()> {
+        let content = self.content(hold)?;
+        let tell = || self.broadcast(|| Message::Snapshot);
+        let settings = save_settings(&self.settings, &self.machine.disk);
+        let (saving, writer) =
+            self.snapshots.begin(settings, &content, self.shards.changes(), Box::new(tell))?;
+        self.snapshots.run_writer(writer, move || processors::place_writer(&self.settings))?;
+        for id in self.shards.ids() {
+            for (number, db) in (0..).zip(&mut hold.shard_mut(id).dbs) {
+                if !db.is_empty() {
+                    db.begin_cut(Box::new(Scribe::new(&saving, number, self.shards.home(id))));
+                }
+            }
+        }
+        self.snapshots.began(&saving);
+        tell();
+        saving.close_one();
+        tracing::info!("Background saving started");
+        Ok(())
     }
 
     /// All keys are gone from the shards, all of which are entered: with save points, they are to be gone from the disk, too.

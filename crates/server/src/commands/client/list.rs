@@ -39,7 +39,8 @@ impl ThreadHost {
         // Its buffers are out: what they hold is at least this command.
         let usage = Usage { input_bytes: bytes, input_capacity_bytes: bytes, ..Usage::default() };
         let (now_ms, table) = (self.now_ms, &self.shared.table);
-        line(self.caller(), usage, argument_bytes, now_ms, table)
+        let current = self.current.as_deref().expect("a command runs for a client");
+        line(self.aside.caller(current), usage, argument_bytes, now_ms, table)
     }
 }
 

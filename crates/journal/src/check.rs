@@ -10,6 +10,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ds::calendar::date;
+
 use crate::error::{Error, ErrorKind};
 use crate::folder::{Contents, Folder, LockedFolder};
 use crate::journal::Journal;
@@ -108,10 +110,20 @@ impl fmt::Display for Report {
             let name = SegmentName { journal_id: *id, number: *number };
             let [slices, positions, times] =
                 [slices, positions, unix_ms].map(|(from, to)| format!("{from} to {to}"));
-            writeln!(formatter, "{name}: slices {slices}, positions {positions}, unix ms {times}")?;
+            let (from, to) = (time(unix_ms.0), time(unix_ms.1));
+            let times = format!("unix ms {times} ({from} to {to} UTC)");
+            writeln!(formatter, "{name}: slices {slices}, positions {positions}, {times}")?;
         }
         write!(formatter, "{}", self.end)
     }
+}
+
+/// Date and time of day, in UTC.
+fn time(unix_ms: u64) -> String {
+    let (year, month, day) = date(unix_ms / 86_400_000);
+    let seconds = unix_ms / 1_000 % 86_400;
+    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 
 impl fmt::Display for End {

@@ -268,7 +268,7 @@ fn a_check_tells_what_there_is_and_a_repair_cuts_at_the_damage() {
     let sample = Sample::new();
     let report = check(&folder(&sample.disk)).unwrap().to_string();
     assert!(report.contains("journal 000000000000abcd: term 1, 16 databases"), "{report}");
-    assert!(report.contains("-1.seg: slices 1 to 4, positions 0 to 12310, unix ms 1001 to 1004"), "{report}");
+    assert!(report.contains("-1.seg: slices 1 to 4, positions 0 to 12310, unix ms 1001 to 1004 (1970-01-01 00:00:01 to 1970-01-01 00:00:01 UTC)"), "{report}");
     assert!(report.contains("clean: the log ends behind slice 9, position 45015"), "{report}");
     let lock: Arc<_> = folder(&sample.disk).lock().unwrap().into();
     assert!(truncate(&lock, TUNING).unwrap().join("\n").contains("nothing is cut"));

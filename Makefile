@@ -5,7 +5,7 @@ PORT ?= 6379
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds crash power-failure scaling demo gates gate-memcached clean setup
+.PHONY: help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal crash power-failure scaling demo gates gate-memcached clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -97,6 +97,9 @@ bench-resident: release ## What the process takes: after FLUSHALL, MEMORY PURGE,
 
 bench-holds: release ## How long single commands hold a shard when a key has a million elements, beside redis-server
 	scripts/holds
+
+bench-journal: release ## What appendfsync no, everysec and always cost: rates, latencies and CPU, beside redis-server on the same disk
+	scripts/bench-journal
 
 crash: ## kill -9 for MINUTES (10), from SEED on (fresh), of SERVER (Darter with appendfsync always); TOLERANCE_MS: what it may lose (0)
 	$(CARGO) build --release -p server -p blackbox

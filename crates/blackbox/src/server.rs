@@ -107,14 +107,14 @@ impl Server {
     /// Starts any server that reads redis-server's options: `words` are the program and its first options, `more` come behind
     /// those of this type.
     pub fn of(words: &[String], more: &[&str]) -> Result<Server, StartError> {
-        let (program, options) = split(words, more);
-        Server::attempt(&[program], &options, false)
+        let (program, options) = split(words, more)?;
+        Server::attempt(&[&program], &options, false)
     }
 
     /// The same without waiting for anything.
     pub fn begin(words: &[String], more: &[&str]) -> Result<Server, StartError> {
-        let (program, options) = split(words, more);
-        Server::spawn(&[program], &options)
+        let (program, options) = split(words, more)?;
+        Server::spawn(&[&program], &options)
     }
 
     fn attempt(words: &[&Path], options: &[&str], may_load: bool) -> Result<Server, StartError> {
@@ -287,10 +287,11 @@ impl Drop for Server {
     }
 }
 
-/// A program, and its options with `more` behind them.
-fn split<'a>(words: &'a [String], more: &[&'a str]) -> (&'a Path, Vec<&'a str>) {
+/// A program, and its options with `more` behind them. It is started elsewhere, so a path is made whole.
+fn split<'a>(words: &'a [String], more: &[&'a str]) -> io::Result<(PathBuf, Vec<&'a str>)> {
     let (program, options) = words.split_first().expect("a server has a program");
-    (Path::new(program), options.iter().map(String::as_str).chain(more.iter().copied()).collect())
+    let program = if program.contains('/') { std::path::absolute(program)? } else { program.into() };
+    Ok((program, options.iter().map(String::as_str).chain(more.iter().copied()).collect()))
 }
 
 /// The snapshot of a server on this port that was told nothing else.

@@ -141,6 +141,9 @@ impl Recorded {
     fn moment(&self, random: &mut Random) -> Moment {
         let (begin, end) = self.served;
         let any = begin + random.below(end - begin);
+        if self.events.is_empty() {
+            return any;
+        }
         let event = &self.events[random.below(self.events.len() as u64) as usize];
         let moment = match random.below(6) {
             0 => event.begin - 1,
@@ -180,8 +183,8 @@ fn command(trial: &Trial, folder: &Path, port: u16, log: &Path) -> io::Result<Co
     let log = File::create(log)?;
     let mut command = Command::new(program);
     command
-        .args(words)
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+        .args(words)
         .args(options(&Trial { folder: folder.to_owned(), ..trial.clone() }))
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)

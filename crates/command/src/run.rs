@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
-use resp::{Output, Reply};
+use resp::{Mark, Output, Reply};
 use shard::{Ready, ShardId, Subscriber, Tracker, Waiter};
+use smallvec::SmallVec;
 
 use crate::ctx::{Ctx, Host};
 use crate::entry::{Flag, Group, Run};
@@ -103,24 +104,53 @@ impl<'t> Tx<'t> {
         debug_assert!(self.hold.entered().iter().all(is_done), "a key came to be and nobody was told");
     }
 
-    /// Whether there is something to be told when the shards are left: messages, or what was recorded.
+    /// Whether there is something to be told when the shards are left: messages, or what was recorded, or seen.
     #[inline]
     pub fn has_news(&self) -> bool {
-        !self.posts.is_empty() | self.hold.has_unpublished()
+        !self.posts.is_empty() | self.hold.has_unpublished() | self.holds_replies
     }
 
     /// Publishes what was recorded. To be called before a shard is left: nobody may see a change whose place among those of
-    /// other threads is not fixed.
+    /// other threads is not fixed. What is to be told of it waits for the slices that it depends on, if replies do.
     #[inline]
     pub fn commit(&mut self) {
         if self.hold.has_unpublished() {
             self.publish();
         }
+        if self.holds_replies {
+            self.hold_posts();
+        }
+    }
+
+    #[cold]
+    fn hold_posts(&mut self) {
+        let roaming = self.hold.shards().roaming();
+        let entered = self.hold.entered().iter().filter(|id| **id != roaming);
+        let slices = entered.map(|id| self.hold.shard(*id).last_slice);
+        self.seen = slices.fold(self.seen, u64::max);
+        for post in &mut self.posts {
+            match post {
+                Post::Served { parcel, .. } => parcel.reply.hold_from(Mark::START, self.seen),
+                Post::Published(published) => published.held_for = published.held_for.max(self.seen),
+                Post::Free(_) | Post::Broadcast { .. } | Post::Event { .. } => {}
+                Post::Flushed | Post::ServeLater { .. } => {}
+            }
+        }
     }
 
     #[cold]
     fn publish(&mut self) {
-        self.record.commit();
+        let roaming = self.hold.shards().roaming();
+        let entered: SmallVec<[ShardId; 8]> =
+            self.hold.entered().iter().copied().filter(|id| *id != roaming).collect();
+        let after = entered.iter().map(|id| self.hold.shard(*id).last_stamp).max().unwrap_or(0);
+        if let Some(place) = self.record.commit(after) {
+            for id in entered {
+                let shard = self.hold.shard_mut(id);
+                (shard.last_stamp, shard.last_slice) = (place.stamp, place.slice);
+            }
+            self.committed = place.slice;
+        }
         self.hold.note_unpublished(false);
     }
 

@@ -43,6 +43,13 @@ pub struct Tx<'t> {
     pub(crate) blocked: Option<Box<Blocked>>,
     /// Records for waits to come.
     pub idle_waits: IdleWaits,
+    /// The slice of what was committed last, until somebody sets it to 0.
+    pub committed: u64,
+    /// Replies wait until what they show is durable: [`seen`](Self::seen) is kept.
+    pub holds_replies: bool,
+    /// The last slice of which something was seen or changed since somebody set it to 0. Of the shards that are held, what
+    /// was seen counts when they are left.
+    pub seen: u64,
     /// What undoes the pop of the command that ran last, if it said so.
     pub restore: Option<Restore>,
     /// Memory for its arguments.
@@ -98,6 +105,9 @@ impl<'t> Tx<'t> {
             record: Recorder::default(),
             blocked: None,
             idle_waits: IdleWaits::default(),
+            committed: 0,
+            holds_replies: false,
+            seen: 0,
             restore: None,
             spare_args: OwnedArgs::default(),
             parcels: Parcels::default(),

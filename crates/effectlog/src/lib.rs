@@ -7,24 +7,33 @@
 //! record has no place in the order yet.
 //!
 //! ```text
-//!   commands ──state──▶ Recorder ──commit──▶ Sink (a Tape) ──take──▶ records in order ──▶ Stream (bytes of replication)
+//!   commands ──state──▶ Recorder ──commit──▶ lane of the Log ──▶ Collector ──▶ Slice, Slice, … (bytes of replication)
+//!                          ×  threads                         one, merges
 //! ```
+//!
+//! A *slice* is a piece of the stream that is written, sent and applied as a whole. The [`Log`] gives each record its place
+//! as it is committed, the [`Collector`] closes slices. (Tests also record on a [`Tape`], which keeps all in memory.)
 //!
 //! Invariants: a record is whole or not there; two records that met in a shard are in the order in which they did; an
 //! effect depends neither on the clock nor on chance, nor on anything but the effects before it.
 //!
-//! Not here: I/O, clocks, rings between threads, files. Who states effects: crate `command`.
+//! Not here: I/O, clocks, files. Who states effects: crate `command`.
 
 #![forbid(unsafe_code)]
 
+mod collector;
+mod log;
 mod record;
 mod recorder;
 mod slice;
 mod stream;
+mod sync;
 mod tape;
 
+pub use collector::{Closing, Collector};
+pub use log::{LaneEnds, Log, Mutant, Ticks};
 pub use record::{Effect, Effects, Record, Unit, Units};
-pub use recorder::{Recorder, Sink};
+pub use recorder::{Place, Recorder, Sink};
 pub use slice::Slice;
 pub use stream::Stream;
 pub use tape::Tape;

@@ -59,6 +59,11 @@ impl Record {
         self.bytes.is_empty()
     }
 
+    /// Bytes that it takes.
+    pub fn byte_count(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Its units. All must have ended.
     pub fn units(&self) -> Units<'_> {
         debug_assert!(self.open.is_none(), "a unit that is not complete is nobody's business");

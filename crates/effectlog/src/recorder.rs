@@ -11,7 +11,23 @@ const KEPT_BYTES_MAX: usize = 64 * 1024;
 pub trait Sink: Send {
     /// `record` is complete. The shards that it changed are still held: what is given to it here as its place in the order
     /// is larger than that of every record that changed them before.
-    fn publish(&mut self, record: &Record);
+    /// `after` is the largest stamp of these shards.
+    /// What is left in `record` is not read.
+    fn publish(&mut self, record: &mut Record, after: u64) -> Place;
+
+    /// Whether anything is to be recorded now.
+    fn is_on(&self) -> bool {
+        true
+    }
+}
+
+/// The place of a record in the order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The slice that it is in.
+    pub slice: u64,
+    /// Where in that slice.
+    pub stamp: u64,
 }
 
 /// Encodes the effects of one thread's transactions.
@@ -30,7 +46,7 @@ impl Recorder {
     /// Whether effects are recorded: spares stating them.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.sink.is_some()
+        self.sink.as_ref().is_some_and(|sink| sink.is_on())
     }
 
     /// States that running `args` against database `db` makes a change that was made.
@@ -44,13 +60,11 @@ impl Recorder {
     }
 
     /// Hands over what was recorded. To be called before any shard is left that it changed.
-    pub fn commit(&mut self) {
+    pub fn commit(&mut self, after: u64) -> Option<Place> {
         self.record.end_unit();
-        if let Some(sink) = &mut self.sink
-            && !self.record.is_empty()
-        {
-            sink.publish(&self.record);
-        }
+        let sink = self.sink.as_mut().filter(|_| !self.record.is_empty());
+        let place = sink.map(|sink| sink.publish(&mut self.record, after));
         self.record.clear(KEPT_BYTES_MAX);
+        place
     }
 }

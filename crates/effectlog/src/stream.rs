@@ -22,6 +22,11 @@ impl Stream {
         Stream { is_for_redis: true, ..Stream::default() }
     }
 
+    /// The database that the reader has selected.
+    pub fn db(&self) -> Option<u32> {
+        self.db
+    }
+
     /// Appends `record` to `out`.
     pub fn write(&mut self, record: &Record, out: &mut Vec<u8>) {
         let is_for_redis = self.is_for_redis;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::record::Record;
-use crate::recorder::Sink;
+use crate::recorder::{Place, Sink};
 
 /// A record and its place in the order.
 type Stamped = (u64, Record);
@@ -50,10 +50,11 @@ impl Tape {
 }
 
 impl Sink for Track {
-    fn publish(&mut self, record: &Record) {
+    fn publish(&mut self, record: &mut Record, _after: u64) -> Place {
         // Relaxed: the batons already order those that met.
         let stamp = self.tape.0.last_stamp.fetch_add(1, Ordering::Relaxed);
         locked(&self.records).push((stamp, record.clone()));
+        Place { slice: 0, stamp }
     }
 }
 
@@ -72,8 +73,8 @@ mod tests {
         let mut threads = [Recorder::new(tape.track()), Recorder::new(tape.track())];
         for (number, thread) in [0, 1, 1, 0].into_iter().enumerate() {
             threads[thread].push(number as u32, &[b"A"]);
-            threads[thread].commit();
-            threads[thread].commit();
+            threads[thread].commit(0);
+            threads[thread].commit(0);
         }
         let dbs: Vec<u32> = tape
             .take()

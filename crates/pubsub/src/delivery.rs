@@ -72,7 +72,9 @@ pub fn deliver_to(
     for receiver in published.to.extract_if(.., is_for_it).collect::<Vec<_>>() {
         let pattern = receiver.pattern.as_deref();
         if subscriptions.has(scope, &published.channel, pattern) {
+            let mark = out.mark();
             out.push_shared(encode(published, scope, pattern, proto));
+            out.hold_from(mark, published.held_for);
         }
     }
 }

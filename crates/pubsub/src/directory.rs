@@ -84,8 +84,8 @@ impl Directory {
     }
 
     /// Takes the keyspace events out of `posts`, and has those sent that somebody subscribed to. To be called while the changed
-    /// keys are held: whoever changes them next sends their events after these.
-    pub fn send_events(&self, posts: &mut Vec<Post>, mut send: impl FnMut(Published)) {
+    /// keys are held: whoever changes them next sends their events after these. Nobody sees them before slice `held_for` is durable.
+    pub fn send_events(&self, posts: &mut Vec<Post>, held_for: u64, mut send: impl FnMut(Published)) {
         let events: Vec<Post> = posts.extract_if(.., |post| matches!(post, Post::Event { .. })).collect();
         if events.is_empty() || self.patterns.len() + self.event_channels.len() == 0 {
             return;
@@ -99,7 +99,7 @@ impl Directory {
             to.extend(matching(&patterns, &channel));
             let medium = Medium::Channel(Scope::Global);
             let (channel, message) = (channel.into(), message.into());
-            send(Published { to, medium, channel, message, held_for: 0 });
+            send(Published { to, medium, channel, message, held_for });
         }
     }
 
@@ -132,7 +132,7 @@ mod tests {
         let event = Post::Event { channel: channel.as_bytes().into(), message: (*b"set").into() };
         let mut posts = vec![event, Post::Flushed];
         let mut sent = Vec::new();
-        directory.send_events(&mut posts, |published| sent.extend(published.to));
+        directory.send_events(&mut posts, 0, |published| sent.extend(published.to));
         assert!(matches!(posts[..], [Post::Flushed]));
         let shown = |receiver: &Receiver| {
             let pattern =

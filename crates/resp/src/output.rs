@@ -99,6 +99,11 @@ impl Piece {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(u64);
 
+impl Mark {
+    /// The beginning of an output of which nothing was taken yet.
+    pub const START: Mark = Mark(0);
+}
+
 /// A queue of bytes: appended at one end, taken in chunks at the other.
 #[derive(Debug, Default)]
 pub struct Output {

@@ -9,6 +9,7 @@ mod commands;
 mod crash;
 mod error;
 mod help;
+mod journal;
 mod life;
 mod mailroom;
 mod memcached;

@@ -23,6 +23,7 @@ use upkeep::eviction::Exceeded;
 use crate::clients::cross_protocol::AttackLog;
 use crate::clients::listeners::Listeners;
 use crate::clients::registry::Registry;
+use crate::journal::Journal;
 use crate::mailroom::Remote;
 use crate::message::Message;
 use crate::reports::observe_settings;
@@ -75,6 +76,7 @@ pub(crate) struct Shared {
     pub(crate) observed: Observed,
     pub(crate) attack_log: AttackLog,
     pub(crate) snapshots: Snapshots,
+    pub(crate) journal: Journal,
     /// When database 0 is to be emptied, because a `flush_all` of memcached's protocol said so.
     pub(crate) flush_at: AtomicI64,
     pub(crate) migrations: Migrations,
@@ -110,6 +112,7 @@ impl Shared {
         let shards = Shards::new(placement, thread_count, settings.databases(), seed);
         let data_config = AtomicPtr::new(Box::into_raw(Box::new(settings.data_config())));
         let observed = Observed::new(wakers.len(), table.len(), observe_settings(&settings));
+        let journal = Journal::new(wakers.clone(), machine.clock.clone());
         let threads: Box<[Remote]> = wakers.into_iter().map(Remote::new).collect();
         Box::leak(Box::new(Shared {
             shards,
@@ -134,6 +137,7 @@ impl Shared {
                 driver_name == SIMULATED,
                 machine.tuning.persistence,
             ),
+            journal,
             machine,
             flush_at: AtomicI64::new(i64::MAX),
             migrations: Migrations::default(),

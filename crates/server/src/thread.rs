@@ -152,8 +152,10 @@ impl Thread {
         let lua = States::new(&shared.scripts, usize::from(id), driver.clock().clone(), lua_bytes_max);
         let stats = &shared.observed.threads()[usize::from(id)];
         let clock = driver.clock().clone();
+        let mut tx = Tx::new(hold, &shared.table, shared.data_config(), now);
+        tx.record = shared.journal.take_recorder(id);
         Thread {
-            tx: Tx::new(hold, &shared.table, shared.data_config(), now),
+            tx,
             host: ThreadHost {
                 id,
                 shared,
@@ -235,6 +237,9 @@ impl Thread {
             delivery.send_broadcasts(&mut around);
             self.look_at_written();
         }
+        if std::mem::take(&mut self.tx.committed) > 0 {
+            self.host.shared.journal.progress.nudge();
+        }
         self.host.mailroom.balance(&mut self.tx.parcels, &self.host.shared.spares);
         self.host.has_blocks_to_sort = heap::settle();
         self.host.accounting.stats().writes_processed.set(self.host.driver.send_count());
@@ -255,6 +260,9 @@ impl Thread {
 
     /// How long the next turn may sleep.
     fn wait(&mut self, timeout: Option<Duration>) -> Option<Duration> {
+        if !self.release_held() {
+            return Some(Duration::ZERO);
+        }
         let busy = !self.tx.hold.kept().is_empty()
             || self.host.mailroom.is_busy()
             || !self.host.unserved.is_empty()
@@ -285,6 +293,7 @@ impl Thread {
     /// Reads the clock and the settings: commands that run from here on run at this time, and as these say.
     pub(crate) fn tick(&mut self) {
         self.tx.config = self.host.shared.data_config();
+        self.tx.holds_replies = self.host.shared.journal.holds_replies();
         self.tx.now = self.host.driver.clock().now_ms() as i64;
         self.host.now_ms = self.host.driver.clock().monotonic_ms();
     }

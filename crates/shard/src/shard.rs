@@ -45,6 +45,10 @@ pub struct Shard<W> {
     pub stats: Arc<Figures>,
     /// The cas number that was given out last.
     pub last_cas: u64,
+    /// The stamp and the slice of the record that was committed last while this shard was held.
+    pub last_stamp: u64,
+    /// See there.
+    pub last_slice: u64,
     /// Chance for `SPOP`, `RANDOMKEY` and the like.
     pub random: Random,
 }
@@ -63,6 +67,8 @@ impl<W> Shard<W> {
             subscribers: Subscribers::new(seed, &stats),
             stats,
             last_cas: 0,
+            last_stamp: 0,
+            last_slice: 0,
             random: Random::new(seed ^ u64::from(id.0)),
         }
     }

@@ -11,5 +11,4 @@ pub(crate) mod descriptors;
 pub(crate) mod lifecycle;
 pub(crate) mod listeners;
 pub(crate) mod registry;
-pub(crate) mod sizes;
 pub(crate) mod watchlist;

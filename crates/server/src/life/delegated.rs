@@ -58,15 +58,19 @@ impl Thread {
         debug_assert!(entered, "a thread may enter the shard that it keeps");
         // It may have been sent when CONFIG SET was answered, and this turn have begun before.
         self.tx.config = self.host.shared.data_config();
+        self.tx.holds_replies = self.host.shared.journal.holds_replies();
         let origin = node.task.client.thread;
+        let (mark, outer) = (node.task.reply.mark(), std::mem::take(&mut self.tx.seen));
         let answers = self.perform(id, &mut node.task);
-        let (shared, mailroom) = (self.host.shared, &mut self.host.mailroom);
-        shared.directory.send_events(&mut self.tx.posts, |published| mailroom.publish(published));
+        self.tx.commit();
+        let (shared, mailroom, seen) = (self.host.shared, &mut self.host.mailroom, self.tx.seen);
+        shared.directory.send_events(&mut self.tx.posts, seen, |published| mailroom.publish(published));
+        self.hold(mark, &mut node.task.reply);
         // What the task published goes first, so that nothing that its client does next overtakes it; what its own
         // thread has to deliver goes with the reply, because the client's own messages come after that.
         let published =
             if answers { pubsub::take_for_thread(&mut self.tx.posts, origin) } else { Vec::new() };
-        self.tx.commit();
+        self.tx.seen = outer;
         self.tx.hold.keep(id);
         self.post_all();
         if answers && published.is_empty() {

@@ -355,8 +355,8 @@ impl Thread {
             return;
         }
         self.tx.commit();
-        let (shared, mailroom) = (self.host.shared, &mut self.host.mailroom);
-        shared.directory.send_events(&mut self.tx.posts, |published| mailroom.publish(published));
+        let (shared, mailroom, seen) = (self.host.shared, &mut self.host.mailroom, self.tx.seen);
+        shared.directory.send_events(&mut self.tx.posts, seen, |published| mailroom.publish(published));
         // Ahead of the other posts, and while the shards are held.
         for post in self.tx.posts.extract_if(.., |post| matches!(post, Post::Published(_))) {
             if let Post::Published(published) = post {

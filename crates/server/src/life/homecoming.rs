@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use command::{Needs, Outcome, Post, Task, Work};
 use migrate::Returned;
 use proactor::{CloseMode, ConnId};
-use resp::{Output, Reply};
+use resp::{Mark, Output, Reply};
 use session::{Answer, Part, ReplyMode, Retry, Session};
 use shard::Node;
 
@@ -191,8 +191,10 @@ impl Thread {
         // A command that is not read from the input cannot be put off, to be read again.
         session.state.forbid_putting_off();
         let outer = self.host.current.replace(session);
-        let mut out = Output::new();
+        let (mut out, outer_seen) = (Output::new(), std::mem::take(&mut self.tx.seen));
         act(self, &mut out);
+        self.hold(Mark::START, &mut out);
+        self.tx.seen = outer_seen;
         let session = self.host.current.take().expect("the session is put back where it was");
         self.host.current = outer;
         let close_mode = session.close_mode();

@@ -84,13 +84,15 @@ impl Thread {
         };
         self.host.current = Some(session);
         self.host.accounting.begin_lap(self.host.driver.clock());
-        let output_bytes = io.output.len();
+        let (output_bytes, mark) = (io.output.len(), io.output.mark());
+        self.tx.seen = 0;
         let (input, output) = (io.input.as_slice(), &mut io.output);
         let consumed = match &mut *parser {
             Parser::Redis(parser) => self.serve_input(parser, input, output, conn),
             Parser::Memcached(parser) => self.serve_memcached(parser, input, output, conn),
         };
         self.leave_all();
+        self.hold(mark, &mut io.output);
         self.host.accounting.stats().count_io(consumed, io.output.len() - output_bytes);
         io.input.consume(consumed);
         io.input.expect(parser.bytes_wanted());

@@ -1,0 +1,268 @@
+//! The log of all threads: where records go, and how each gets its place in the one order.
+//!
+//! The order is by the number of the slice, then by stamp. Both are read or made while the changed shards are held:
+//!
+//! ```text
+//!   a thread commits                              the collector closes a slice
+//!   1 busy = true; fence        own line          1 old = slice; slice = old + 1; fence
+//!   2 read slice                mostly read       2 each thread: wait while it is busy
+//!   3 stamp = max(ticks, own last + 1,            3 each thread: take its records up to `old`
+//!       last of every entered shard + 1)          4 merge them by stamp, then by thread
+//!   4 send the record
+//!   5 busy = false (Release)
+//! ```
+//!
+//! * A thread that is seen not to be busy reads the new number next time: so slice `old` is complete.
+//! * Of two records that met in a shard, the later one reads a slice number at least as large and takes a larger stamp, also after
+//!   one that only read there. So the order is one in which the transactions could have run.
+//! * Between slices the order is that of real time. Inside a slice ticks give it as far as the counters of the cores agree.
+//!
+//! No line is written by two threads in turn: a thread writes its own, the collector writes the number, which is mostly read.
+//!
+//! Not here: how slices are made of records (`collector.rs`), and what keeps a thread from committing too much.
+
+use crate::record::Record;
+use crate::recorder::{Place, Recorder, Sink};
+use crate::sync::{
+    Arc, AtomicBool, AtomicU64, Ordering, Receiver, Sender, SpareSender, channel, fence, spare_channel,
+};
+
+/// Memory of one record that is kept for a later one.
+const KEPT_BYTES_MAX: usize = 16 * 1024;
+
+/// What a commit leaves out: tests ask the model checker whether it finds out.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mutant {
+    /// Nothing.
+    None,
+    /// The fence of who commits.
+    NoFenceAtCommit,
+    /// The fence of who closes.
+    NoFenceAtClose,
+    /// Being busy.
+    NotBusy,
+    /// That a stamp is above those of the shards.
+    StampOfItsOwn,
+    /// That the record is sent before the thread says that it is not busy.
+    SentTooLate,
+}
+
+/// A counter that goes with real time.
+pub type Ticks = Box<dyn Fn() -> u64 + Send + Sync>;
+
+/// Something on cache lines of its own.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Line<T>(T);
+
+/// What a thread and the collector tell each other.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    /// The thread is committing, and may have read the number of a slice that is being closed.
+    busy: Line<AtomicBool>,
+    /// Bytes of all records that it has sent.
+    sent_bytes: Line<AtomicU64>,
+    /// Bytes of those that were merged.
+    merged_bytes: Line<AtomicU64>,
+}
+
+/// See the head of this file.
+pub struct Log {
+    /// The number of the slice that is open.
+    slice: Line<AtomicU64>,
+    /// What threads commit is recorded. Changed while all shards are held by one thread.
+    is_on: AtomicBool,
+    /// The last slice that was ended by a cut.
+    last_cut: AtomicU64,
+    lanes: Box<[Lane]>,
+    ticks: Ticks,
+    mutant: Mutant,
+}
+
+/// A record, where it belongs.
+pub(crate) struct Placed {
+    pub(crate) place: Place,
+    pub(crate) record: Record,
+}
+
+/// The collector's end of a lane.
+pub(crate) struct LaneEnd {
+    records: Receiver<Placed>,
+    spares: SpareSender<Record>,
+}
+
+/// A thread's end of its lane.
+struct Track {
+    log: Arc<Log>,
+    lane: usize,
+    last_stamp: u64,
+    to_collector: Sender<Placed>,
+    spares: Receiver<Record>,
+}
+
+impl Log {
+    /// A log of so many threads, which is off, with what records for each of them, and what a [`Collector`](crate::Collector) is made of. `ticks`
+    /// counts with real time, as far as the cores agree.
+    pub fn new(threads: usize, ticks: Ticks) -> (Arc<Log>, Vec<Recorder>, LaneEnds) {
+        Log::with_mutant(threads, ticks, Mutant::None)
+    }
+
+    /// The same with something left out.
+    #[doc(hidden)]
+    pub fn with_mutant(threads: usize, ticks: Ticks, mutant: Mutant) -> (Arc<Log>, Vec<Recorder>, LaneEnds) {
+        let lane = |_| Lane {
+            busy: Line(AtomicBool::new(false)),
+            sent_bytes: Line(AtomicU64::new(0)),
+            merged_bytes: Line(AtomicU64::new(0)),
+        };
+        let log = Arc::new(Log {
+            slice: Line(AtomicU64::new(0)),
+            is_on: AtomicBool::new(false),
+            last_cut: AtomicU64::new(0),
+            lanes: (0..threads).map(lane).collect(),
+            ticks,
+            mutant,
+        });
+        let (mut recorders, mut ends) = (Vec::new(), Vec::new());
+        for lane in 0..threads {
+            let (to_collector, records) = channel();
+            let (to_thread, spares) = spare_channel();
+            let track = Track { log: Arc::clone(&log), lane, last_stamp: 0, to_collector, spares };
+            recorders.push(Recorder::new(Box::new(track)));
+            ends.push(LaneEnd { records, spares: to_thread });
+        }
+        (log, recorders, LaneEnds(ends))
+    }
+
+    /// From now on what is committed is recorded, in slices from `first` on. All shards are held by the caller. Returns the slice that was
+    /// open: what was committed before is in it or before it.
+    pub fn turn_on(&self, first: u64) -> u64 {
+        let open = self.slice.0.swap(first, Ordering::SeqCst);
+        assert!(open < first, "slice {first} was before");
+        self.is_on.store(true, Ordering::Release);
+        open
+    }
+
+    /// From now on nothing is recorded. All shards are held by the caller. Returns the slice that was open, as for a [`cut`](Self::cut).
+    pub fn turn_off(&self) -> u64 {
+        self.is_on.store(false, Ordering::Release);
+        self.cut()
+    }
+
+    /// Whether what is committed is recorded.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// The number of the slice that is open.
+    pub fn slice(&self) -> u64 {
+        self.slice.0.load(Ordering::Relaxed)
+    }
+
+    /// Ends the slice that is open, and returns its number: what was committed is in it or before it, and everything else comes later. All
+    /// shards are held by the caller, so nobody is committing.
+    pub fn cut(&self) -> u64 {
+        loop {
+            let open = self.slice();
+            // Before it ends: whoever closes it is to know that it is one.
+            self.last_cut.store(open, Ordering::Relaxed);
+            let ended = self.slice.0.compare_exchange(open, open + 1, Ordering::SeqCst, Ordering::Relaxed);
+            if ended.is_ok() {
+                return open;
+            }
+        }
+    }
+
+    /// Whether `slice`, which was closed just now, may have been ended by a cut. It says so of every one that was.
+    pub fn may_be_cut(&self, slice: u64) -> bool {
+        self.last_cut.load(Ordering::Relaxed) == slice
+    }
+
+    /// Whether something was sent that is in no slice yet.
+    pub fn has_pending(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.pending_bytes() > 0)
+    }
+
+    /// Bytes of what was sent and is in no slice yet.
+    pub fn pending_bytes(&self) -> u64 {
+        self.lanes.iter().map(Lane::pending_bytes).sum()
+    }
+
+    /// Ends the slice `open`, unless a cut has done that: step 1 of closing.
+    pub(crate) fn end(&self, open: u64) {
+        let _ = self.slice.0.compare_exchange(open, open + 1, Ordering::SeqCst, Ordering::Relaxed);
+        if self.mutant != Mutant::NoFenceAtClose {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Whether thread number `lane` is committing, perhaps into a slice that has ended: step 2 of closing.
+    pub(crate) fn is_busy(&self, lane: usize) -> bool {
+        self.lanes[lane].busy.0.load(Ordering::Acquire)
+    }
+
+    /// What was recorded by thread number `lane` is in a slice.
+    pub(crate) fn note_merged(&self, lane: usize, bytes: u64) {
+        let merged = &self.lanes[lane].merged_bytes.0;
+        merged.store(merged.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+    }
+}
+
+impl Lane {
+    fn pending_bytes(&self) -> u64 {
+        // In this order: what is merged was sent before.
+        let merged = self.merged_bytes.0.load(Ordering::Acquire);
+        self.sent_bytes.0.load(Ordering::Acquire).saturating_sub(merged)
+    }
+}
+
+/// The collector's ends of all lanes, by thread.
+pub struct LaneEnds(pub(crate) Vec<LaneEnd>);
+
+impl LaneEnd {
+    /// The next record, if there is one.
+    pub(crate) fn take(&mut self) -> Option<Placed> {
+        self.records.try_recv().ok()
+    }
+
+    /// Gives the memory of a record back to the thread.
+    pub(crate) fn give_back(&mut self, mut record: Record) {
+        record.clear(KEPT_BYTES_MAX);
+        self.spares.give(record);
+    }
+}
+
+impl Sink for Track {
+    fn is_on(&self) -> bool {
+        self.log.is_on()
+    }
+
+    fn publish(&mut self, record: &mut Record, after: u64) -> Place {
+        let Track { log, lane, .. } = self;
+        let (lane, mutant) = (&log.lanes[*lane], log.mutant);
+        if mutant != Mutant::NotBusy {
+            lane.busy.0.store(true, Ordering::Relaxed);
+        }
+        if mutant != Mutant::NoFenceAtCommit {
+            fence(Ordering::SeqCst);
+        }
+        let slice = log.slice.0.load(Ordering::Relaxed);
+        let met = if mutant == Mutant::StampOfItsOwn { 0 } else { after + 1 };
+        let stamp = (log.ticks)().max(self.last_stamp + 1).max(met);
+        self.last_stamp = stamp;
+        let place = Place { slice, stamp };
+        let next = if cfg!(loom) { Record::default() } else { self.spares.try_recv().unwrap_or_default() };
+        let record = std::mem::replace(record, next);
+        let sent = &lane.sent_bytes.0;
+        sent.store(sent.load(Ordering::Relaxed) + record.byte_count() as u64, Ordering::Relaxed);
+        if mutant == Mutant::SentTooLate {
+            lane.busy.0.store(false, Ordering::Release);
+        }
+        // The collector lives as long as anything is recorded.
+        let _ = self.to_collector.send(Placed { place, record });
+        lane.busy.0.store(false, Ordering::Release);
+        place
+    }
+}

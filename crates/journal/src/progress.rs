@@ -1,0 +1,251 @@
+//! How far the journal is: words that the log thread writes and all threads read.
+//!
+//! A thread that holds replies back for a slice says so before it sleeps ([`Progress::awaits`]), and is woken when that slice is durable.
+//! The log thread sleeps when there is nothing to do, and whoever has committed something wakes it ([`Progress::nudge`]). Both
+//! go the same way: who is to sleep says so, then looks once more; who has news makes them known, then looks who sleeps. The fences
+//! between the two keep both from missing each other.
+//!
+//! Not here: what is written, and where.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
+use std::time::Duration;
+
+use crate::writer::Policy;
+
+/// Why commands that write are refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// They are not.
+    None,
+    /// The disk has no room for a segment.
+    NoRoom,
+    /// A write or a sync has failed. Only a checkpoint into new files ends that.
+    Failed,
+}
+
+/// A word on a cache line of its own.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Line(AtomicU64);
+
+/// Wakes a thread for which something waits.
+pub type Wake = Box<dyn Fn(usize) + Send + Sync>;
+
+/// See the head of this file.
+pub struct Progress {
+    /// Which policy is in force, as a number.
+    policy: AtomicU8,
+    refusal: AtomicU8,
+    /// So much waits that commands that write are held back.
+    is_full: AtomicBool,
+    written: Line,
+    durable: Line,
+    /// For each thread the first slice that it waits for; 0: none.
+    awaited: Box<[Line]>,
+    wake: Wake,
+    /// The log thread sleeps, and is to be woken.
+    is_asleep: AtomicBool,
+    log_thread: OnceLock<Thread>,
+    why: Mutex<String>,
+    /// Writes of slices, and how long they took in all, in microseconds.
+    pub write_count: AtomicU64,
+    /// See there.
+    pub write_us: AtomicU64,
+    /// When the write or sync that is under way began, on the monotonic clock in milliseconds; 0: none is.
+    pub busy_since_ms: AtomicU64,
+    /// Syncs that are under way.
+    pub syncs_pending: AtomicU64,
+    /// Syncs that took longer than they may.
+    pub syncs_delayed: AtomicU64,
+    /// Bytes in segments that the base does not have.
+    pub log_bytes: AtomicU64,
+    /// Bytes of the base.
+    pub base_bytes: AtomicU64,
+    /// Where the stream ends.
+    pub position: AtomicU64,
+}
+
+impl Progress {
+    /// Of a journal of which everything up to `slice` is durable; `wake` wakes one of `threads` threads.
+    pub fn new(threads: usize, slice: u64, policy: Policy, wake: Wake) -> Progress {
+        Progress {
+            policy: AtomicU8::new(policy as u8),
+            refusal: AtomicU8::new(Refusal::None as u8),
+            is_full: AtomicBool::new(false),
+            written: Line(AtomicU64::new(slice)),
+            durable: Line(AtomicU64::new(slice)),
+            awaited: (0..threads).map(|_| Line::default()).collect(),
+            wake,
+            is_asleep: AtomicBool::new(false),
+            log_thread: OnceLock::new(),
+            why: Mutex::default(),
+            write_count: AtomicU64::new(0),
+            write_us: AtomicU64::new(0),
+            busy_since_ms: AtomicU64::new(0),
+            syncs_pending: AtomicU64::new(0),
+            syncs_delayed: AtomicU64::new(0),
+            log_bytes: AtomicU64::new(0),
+            base_bytes: AtomicU64::new(0),
+            position: AtomicU64::new(0),
+        }
+    }
+
+    /// The policy in force.
+    #[inline]
+    pub fn policy(&self) -> Policy {
+        match self.policy.load(Ordering::Relaxed) {
+            0 => Policy::Always,
+            1 => Policy::Everysec,
+            _ => Policy::No,
+        }
+    }
+
+    /// From now on that one is. What replies wait for already they still wait for.
+    pub fn set_policy(&self, policy: Policy) {
+        self.policy.store(policy as u8, Ordering::Relaxed);
+    }
+
+    /// Why commands that write are refused.
+    #[inline]
+    pub fn refusal(&self) -> Refusal {
+        match self.refusal.load(Ordering::Relaxed) {
+            0 => Refusal::None,
+            1 => Refusal::NoRoom,
+            _ => Refusal::Failed,
+        }
+    }
+
+    /// The same in words, for the one who asks.
+    pub fn why(&self) -> String {
+        self.lock_why().clone()
+    }
+
+    /// They are refused from now on, or not any more.
+    pub fn set_refusal(&self, refusal: Refusal, why: &str) {
+        why.clone_into(&mut self.lock_why());
+        self.refusal.store(refusal as u8, Ordering::Relaxed);
+    }
+
+    fn lock_why(&self) -> MutexGuard<'_, String> {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether commands that write are to wait, because more is pending than may be.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    /// Takes note whether they are; true if that has changed.
+    pub fn set_full(&self, is_full: bool) -> bool {
+        self.is_full.swap(is_full, Ordering::Relaxed) != is_full
+    }
+
+    /// The last slice that was given to the system.
+    pub fn written(&self) -> u64 {
+        self.written.0.load(Ordering::Acquire)
+    }
+
+    /// The log thread has given all slices up to this one to the system.
+    pub fn note_written(&self, slice: u64) {
+        assert!(slice >= self.written(), "slice {slice} is written after a later one");
+        self.written.0.store(slice, Ordering::Release);
+    }
+
+    /// The last slice that a power failure leaves, with all before it.
+    #[inline]
+    pub fn durable(&self) -> u64 {
+        self.durable.0.load(Ordering::Acquire)
+    }
+
+    /// All slices up to this one are durable: wakes who waits for that.
+    pub fn note_durable(&self, slice: u64) {
+        assert!(slice <= self.written(), "slice {slice} is durable and was never written");
+        // Two threads may sync, and the later one need not be the one that covers more.
+        self.durable.0.fetch_max(slice, Ordering::Release);
+        fence(Ordering::SeqCst);
+        for (thread, awaited) in self.awaited.iter().enumerate() {
+            let wanted = awaited.0.load(Ordering::Relaxed);
+            if wanted != 0 && wanted <= slice && awaited.0.swap(0, Ordering::Relaxed) != 0 {
+                (self.wake)(thread);
+            }
+        }
+    }
+
+    /// A thread is to be woken when `slice` is durable. False: it is already.
+    pub fn awaits(&self, thread: usize, slice: u64) -> bool {
+        self.awaited[thread].0.store(slice, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.durable() < slice
+    }
+
+    /// The thread that calls is the one to be woken by [`nudge`](Self::nudge).
+    pub fn set_log_thread(&self) {
+        // A simulation has many on one thread, none of which sleeps.
+        let _ = self.log_thread.set(std::thread::current());
+    }
+
+    /// Somebody has committed something, and the log thread may not know.
+    #[inline]
+    pub fn nudge(&self) {
+        fence(Ordering::SeqCst);
+        if self.is_asleep.load(Ordering::Relaxed) {
+            self.wake_log_thread();
+        }
+    }
+
+    /// The same for what cannot wait until the log thread looks by itself.
+    #[cold]
+    pub fn wake_log_thread(&self) {
+        self.is_asleep.store(false, Ordering::Relaxed);
+        if let Some(thread) = self.log_thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// The log thread sleeps until somebody nudges it, at most so long, unless `has_work` by now.
+    pub fn sleep(&self, timeout: Duration, has_work: impl FnOnce() -> bool) {
+        self.is_asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if !has_work() {
+            std::thread::park_timeout(timeout);
+        }
+        self.is_asleep.store(false, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn threads_are_woken_once_when_what_they_wait_for_is_durable() {
+        let woken: Arc<[AtomicUsize; 2]> = Arc::default();
+        let bell = Arc::clone(&woken);
+        let wake = Box::new(move |thread: usize| {
+            bell[thread].fetch_add(1, Ordering::Relaxed);
+        });
+        let progress = Progress::new(2, 10, Policy::Always, wake);
+        assert!(!progress.awaits(0, 10), "that is durable already");
+        assert!(progress.awaits(0, 11) && progress.awaits(1, 13));
+        let counts = || [0, 1].map(|thread: usize| woken[thread].load(Ordering::Relaxed));
+        progress.note_written(12);
+        assert_eq!(counts(), [0, 0], "what is written is not durable");
+        progress.note_durable(12);
+        assert_eq!((counts(), progress.durable()), ([1, 0], 12));
+        progress.note_written(13);
+        progress.note_durable(13);
+        progress.note_durable(13);
+        assert_eq!(counts(), [1, 1]);
+    }
+
+    #[test]
+    #[should_panic(expected = "never written")]
+    fn nothing_is_durable_that_was_not_written() {
+        Progress::new(1, 3, Policy::Always, Box::new(|_| {})).note_durable(4);
+    }
+}

@@ -11,7 +11,7 @@
 //! - *nothing is invented*: nothing is there that had not been sent;
 //! - *what is there is a prefix in real time*: if a step is there, so is each that had been acknowledged before that one was
 //!   sent, whoever sent them. It holds for every policy, also for what may be lost;
-//! - what was read of counters is not taken back, and a queue's element is in one place ([`queue`]).
+//! - what was read of counters, or heard in a message, is not taken back, and a queue's element is in one place ([`queue`]).
 //!
 //! Not here: who sends (`crate::crash`), and how a server comes to crash.
 
@@ -23,6 +23,8 @@ mod owner;
 mod plan;
 pub mod queue;
 mod shared;
+#[cfg(test)]
+mod tests;
 
 pub use deed::Deed;
 pub use found::Found;
@@ -33,7 +35,7 @@ pub use owner::Owner;
 pub(crate) use plan::version_key;
 pub use plan::{Form, Planner, Step};
 pub use queue::{Doing, Queue, Worker};
-pub use shared::{COUNTER, Counter, Raiser, Reader};
+pub use shared::{CHANNEL, COUNTER, Counter, Raiser, Reader};
 
 /// The database that is emptied now and then.
 const FLUSHED_DB: u32 = DATABASES[2];
@@ -49,6 +51,8 @@ pub struct Account {
     pub counter: Counter,
     /// Who reads what others write.
     pub readers: Vec<Reader>,
+    /// Who hears messages that say what the counter has become.
+    pub listeners: Vec<Reader>,
 }
 
 impl Default for Account {
@@ -64,7 +68,13 @@ impl Default for Account {
             Queue::new(queue::POPPED, &["p0", "p1", "p2", "p3"]),
             Queue::new(queue::MOVED, &["m0", "m1", "m2"]),
         ];
-        Account { owners, queues, counter: Counter::new(2), readers: vec![Reader::default()] }
+        Account {
+            owners,
+            queues,
+            counter: Counter::new(2),
+            readers: vec![Reader::default()],
+            listeners: vec![Reader::default()],
+        }
     }
 }
 
@@ -95,7 +105,9 @@ impl Account {
             }
         }
         complaints.extend(self.counter.check(found, crash).err());
-        complaints.extend(self.readers.iter().filter_map(|reader| reader.check(found, crash).err()));
+        complaints.extend(
+            self.readers.iter().chain(&self.listeners).filter_map(|reader| reader.check(found, crash).err()),
+        );
         complaints.extend(self.strangers(found));
         if let (Some((sent, keeper)), Some((acked, loser))) = (kept, lost)
             && acked < sent
@@ -128,7 +140,7 @@ impl Account {
         }
         self.queues.iter_mut().for_each(|queue| queue.adopt(found));
         self.counter.adopt(found);
-        self.readers.iter_mut().for_each(|reader| reader.history.clear());
+        self.readers.iter_mut().chain(&mut self.listeners).for_each(|reader| reader.history.clear());
     }
 
     /// Steps, pushes, pops and raises that were acknowledged.

@@ -1,13 +1,16 @@
 //! Counters that several clients raise, and what clients have read.
 //!
 //! A counter only grows. So it must be at least what any acknowledged `INCR` made of it, and at least what any `GET` has
-//! shown: in `appendfsync always` nobody sees what a crash can take back.
+//! shown or a message has said: in `appendfsync always` nobody sees what a crash can take back.
 
 use super::found::Found;
 use super::moment::{Crash, Moment, Span};
 
 /// The counter that everybody raises, in database 0.
 pub const COUNTER: &str = "shared:n";
+
+/// The channel on which those who raise it say what it has become.
+pub const CHANNEL: &str = "news";
 
 /// Who raises the shared counter.
 #[derive(Debug, Default)]
@@ -16,7 +19,7 @@ pub struct Raiser {
     pub history: Vec<(Span, u64)>,
 }
 
-/// Who reads counters.
+/// Who reads counters, or hears of them.
 #[derive(Debug, Default)]
 pub struct Reader {
     /// When it had an answer; from which database and key; which number.
@@ -64,7 +67,7 @@ impl Reader {
         {
             let there = found.number(*db, key);
             if there < *number {
-                return Err(format!("{key} was read as {number} ({moment}), and now it is {there}"));
+                return Err(format!("{key} was seen as {number} ({moment}), and now it is {there}"));
             }
         }
         Ok(())

@@ -6,6 +6,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use ds::random::Random;
 use resp::Value;
@@ -13,7 +14,7 @@ use transcript::Socket;
 
 use crate::account::queue::{MOVED, POPPED};
 use crate::account::{
-    Account, Bytes, COUNTER, DATABASES, Doing, Owner, Raiser, Reader, Span, Timeline, Worker, call,
+    Account, Bytes, CHANNEL, COUNTER, DATABASES, Doing, Owner, Raiser, Reader, Span, Timeline, Worker, call,
     version_key,
 };
 
@@ -23,6 +24,10 @@ const QUEUE_LONG: i64 = 100;
 const WAIT: &str = "0.2";
 /// Pushes elements.
 const PUSH_SCRIPT: &str = "return redis.call('LPUSH', KEYS[1], unpack(ARGV))";
+/// Raises a counter and says so.
+const RAISE_SCRIPT: &str = "local n = redis.call('INCR', KEYS[1]) redis.call('PUBLISH', ARGV[1], n) return n";
+/// How long a listener waits before it looks whether it is to stop.
+const LISTEN_MAX: Duration = Duration::from_millis(200);
 
 /// What clients share.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +76,9 @@ pub fn work<T>(account: &mut Account, field: Field<'_>, meanwhile: impl FnOnce()
     }
     for reader in &mut account.readers {
         jobs.push((0, Box::new(|line| read(reader, line))));
+    }
+    for listener in &mut account.listeners {
+        jobs.push((0, Box::new(|line| listen(listener, line))));
     }
     thread::scope(|scope| {
         let mut threads = Vec::new();
@@ -239,7 +247,11 @@ fn finish(worker: &mut Worker, line: &mut Line<'_>, element: Bytes) -> Result<()
 fn raise(raiser: &mut Raiser, line: &mut Line<'_>) -> Result<(), End> {
     while line.is_to_go_on() {
         raiser.history.push((Span::from(line.field.timeline.moment()), 0));
-        line.socket.send(&[vec![b"INCR".to_vec(), COUNTER.as_bytes().to_vec()]])?;
+        let words = match line.random.below(2) {
+            0 => vec!["INCR", COUNTER],
+            _ => vec!["EVAL", RAISE_SCRIPT, "1", COUNTER, CHANNEL],
+        };
+        line.socket.send(&[words.into_iter().map(|word| word.as_bytes().to_vec()).collect()])?;
         let Value::Int(number) = line.receive()? else {
             return Err(End::Strange("INCR: no number".to_owned()));
         };
@@ -267,6 +279,30 @@ fn read(reader: &mut Reader, line: &mut Line<'_>) -> Result<(), End> {
                 reader.history.push((moment, DATABASES[0], key.clone(), number));
             }
         }
+    }
+    Ok(())
+}
+
+/// Hears what the shared counter has become.
+fn listen(listener: &mut Reader, line: &mut Line<'_>) -> Result<(), End> {
+    call(&mut line.socket, &["SUBSCRIBE", CHANNEL])?;
+    line.socket.stream.set_read_timeout(Some(LISTEN_MAX))?;
+    while line.is_to_go_on() {
+        let message = match line.socket.receive() {
+            Ok(message) => message,
+            // What has come of a message is kept.
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let moment = line.field.timeline.moment();
+        let Value::Array(parts) = &message else { return Err(End::Strange(format!("a message: {message}"))) };
+        let Some(Value::Bulk(text)) = parts.last() else {
+            return Err(End::Strange(format!("a message: {message}")));
+        };
+        let number = String::from_utf8_lossy(text).parse().unwrap_or(u64::MAX);
+        listener.history.push((moment, DATABASES[0], COUNTER.to_owned(), number));
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::folder::{Contents, Folder, LockedFolder};
 use crate::journal::Journal;
 use crate::manifest::Manifest;
 use crate::scan::{End, Scan, Verdict};
-use crate::segment::{Place, SegmentName, SegmentStart, Tuning};
+use crate::segment::{Place, SegmentName, Tuning};
 use crate::writer::Policy;
 
 /// What there is to tell of a folder. Shown, it is some lines of text.
@@ -166,27 +166,8 @@ pub fn truncate(folder: &Arc<LockedFolder>, tuning: Tuning) -> Result<Vec<String
         end.place = Place { slice, position, checksum: 0, is_within_slice: false };
         end.segments.clear();
     }
-    // Nothing of a segment in which no slice counts is kept.
-    end.segments.pop_if(|last| last.place == end.place);
-    let aside = format!("before-repair-{}", manifest.term);
-    let keep = folder.path().join(format!("journal.manifest.{aside}"));
-    folder.disk().replace(&keep, manifest.encode().as_bytes()).map_err(Error::io(&keep, "write it"))?;
-    lines.push(format!("the manifest as it was: {}", keep.display()));
-    let goes = |number: &u64| end.segments.iter().all(|kept| kept.number != *number);
-    let all = manifest.segments.iter().map(|start| start.number).chain(manifest.spares.iter().copied());
-    for number in all.filter(goes) {
-        let path = folder.segment(manifest.id, number);
-        let mut to = path.clone().into_os_string();
-        to.push(format!(".{aside}"));
-        if folder.disk().has(&path) {
-            folder.disk().rename(&path, to.as_ref()).map_err(Error::io(&path, "rename it"))?;
-            lines.push(format!("set aside: {}", to.display()));
-        }
-    }
-    folder.sync_names()?;
-    let kept: Vec<SegmentStart> = end.segments.clone();
-    let rest = Manifest { segments: kept, spares: Vec::new(), ..manifest };
-    Journal::begin_term(Arc::clone(folder), tuning, Policy::No, &rest, &end)?;
+    let (.., aside) = Journal::cut(Arc::clone(folder), tuning, Policy::No, &manifest, end.clone())?;
+    lines.extend(aside.iter().map(|path| format!("set aside: {}", path.display())));
     lines.push(format!("cut: the log ends behind slice {}", end.place.last_slice()));
     Ok(lines)
 }

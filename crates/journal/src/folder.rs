@@ -23,7 +23,7 @@ use proactor::{Disk, DiskLock, Open};
 use crate::error::{Error, ErrorKind};
 use crate::manifest::{MANIFEST_BYTES_MAX, Manifest, NotAManifest};
 use crate::scan::Scan;
-use crate::segment::SegmentName;
+use crate::segment::{SegmentName, SegmentStart};
 
 const MANIFEST: &str = "journal.manifest";
 const PENDING: &str = "journal.manifest.pending";
@@ -290,6 +290,30 @@ impl LockedFolder {
             }
         }
         Ok(())
+    }
+
+    /// Gives other names to all segments but those that are kept, and keeps the manifest as it is under another one, too; their paths.
+    pub(crate) fn set_aside(
+        &self,
+        manifest: &Manifest,
+        kept: &[SegmentStart],
+    ) -> Result<Vec<PathBuf>, Error> {
+        let suffix = format!("cut-{}", manifest.term);
+        let copy = self.path.join(format!("{MANIFEST}.{suffix}"));
+        self.disk.replace(&copy, manifest.encode().as_bytes()).map_err(Error::io(&copy, "write it"))?;
+        let mut paths = vec![copy];
+        let all = manifest.segments.iter().map(|start| start.number).chain(manifest.spares.iter().copied());
+        for number in all.filter(|number| kept.iter().all(|kept| kept.number != *number)) {
+            let path = self.segment(manifest.id, number);
+            let aside =
+                self.path.join(format!("{}.{suffix}", SegmentName { journal_id: manifest.id, number }));
+            if self.disk.has(&path) {
+                self.disk.rename(&path, &aside).map_err(Error::io(&path, "rename it"))?;
+                paths.push(aside);
+            }
+        }
+        self.sync_names()?;
+        Ok(paths)
     }
 
     /// Removes a base with what lies beside it.

@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::folder::{Contents, LockedFolder};
 use crate::manifest::{Base, Manifest};
 use crate::mutant::{self, Mutant};
-use crate::scan::End;
+use crate::scan::{End, Verdict};
 use crate::segment::{Place, SegmentName, SegmentStart, Tuning};
 use crate::writer::{Policy, Writer};
 
@@ -182,8 +182,8 @@ impl Journal {
         Journal::open(folder, tuning, policy, manifest, data == Data::Coming)
     }
 
-    /// Goes on behind the `end` that [`LockedFolder::recover`] has found, in a new term: what comes behind that end is given
-    /// up. Refuses if something durable would be.
+    /// Goes on behind the `end` that [`LockedFolder::recover`] has found, in a new term. What a power failure left
+    /// behind that end is given up; what was cut off at a time is set aside; damage is refused.
     pub fn resume(
         folder: Arc<LockedFolder>,
         tuning: Tuning,
@@ -194,10 +194,30 @@ impl Journal {
         if let Some(damage) = end.damage() {
             return Err(damage);
         }
+        if end.verdict == Verdict::Until {
+            let (journal, writer, _) = Journal::cut(folder, tuning, policy, manifest, end.clone())?;
+            return Ok((journal, writer));
+        }
         Journal::begin_term(folder, tuning, policy, manifest, end)
     }
 
-    pub(crate) fn begin_term(
+    /// Goes on behind `end` although something durable comes behind it: all files with that are set aside under these names.
+    pub(crate) fn cut(
+        folder: Arc<LockedFolder>,
+        tuning: Tuning,
+        policy: Policy,
+        manifest: &Manifest,
+        mut end: End,
+    ) -> Result<(Journal, Writer, Vec<PathBuf>), Error> {
+        // Nothing of a segment in which no slice counts is kept.
+        end.segments.pop_if(|last| last.place == end.place);
+        let aside = folder.set_aside(manifest, &end.segments)?;
+        let rest = Manifest { segments: end.segments.clone(), spares: Vec::new(), ..manifest.clone() };
+        let (journal, writer) = Journal::begin_term(folder, tuning, policy, &rest, &end)?;
+        Ok((journal, writer, aside))
+    }
+
+    fn begin_term(
         folder: Arc<LockedFolder>,
         tuning: Tuning,
         policy: Policy,

@@ -297,6 +297,25 @@ fn a_check_tells_what_there_is_and_a_repair_cuts_at_the_damage() {
     assert_eq!((slices.len(), end.verdict), (3, Verdict::Clean));
 }
 
+#[test]
+fn what_comes_behind_a_time_is_set_aside() {
+    for until in 1_000..1_010 {
+        let sample = Sample::new();
+        let lock = folder(&sample.disk).lock().unwrap();
+        let (slices, end) = read(lock.recover(&sample.manifest()).unwrap().until(until));
+        assert_eq!(slices.len() as u64, (until - 1_000).min(9));
+        let before = sample.all_bytes();
+        let (_, mut writer) =
+            Journal::resume(lock.into(), TUNING, Policy::Always, &sample.manifest(), &end).unwrap();
+        let next = slice(&writer, 0, writer.next().1, 50);
+        let written = writer.append(&[next], 0).unwrap();
+        let after = sample.all_bytes();
+        assert!(until > 1_008 || before.iter().all(|bytes| after.contains(bytes)), "nothing is lost");
+        let (slices, end) = read(Scan::behind_base(&folder(&sample.disk), &sample.manifest()).unwrap());
+        assert_eq!((slices.len() as u64, end.verdict), (written, Verdict::Clean));
+    }
+}
+
 impl Sample {
     /// What all files hold, but for the manifest.
     fn all_bytes(&self) -> Vec<Vec<u8>> {

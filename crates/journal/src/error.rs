@@ -1,4 +1,5 @@
-//! What can be wrong with a journal's files: one line that says which file, where in it, what, and the way out.
+//! What can be wrong with a journal's files: one line that says which file, where in it, what, and the way out. And what that means for
+//! whoever wanted something of them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -81,5 +82,44 @@ impl Error {
     pub fn is_no_room(&self) -> bool {
         let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];
         matches!(self.kind, ErrorKind::Io(kind) if full.contains(&kind))
+    }
+}
+
+/// Why something was not done.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Trouble {
+    /// So many spare segments have to be ready. Nothing was written: prepare them, and try again.
+    #[error("{needed} spare segments are needed")]
+    NoSpare {
+        /// How many.
+        needed: usize,
+    },
+    /// No spare segment could be made. What was written is as it was; to be tried again when there may be room.
+    #[error("{0}")]
+    NotReady(Error),
+    /// The log has not come to the end of the base yet: to be tried again.
+    #[error("the journal has not written everything that the base contains")]
+    Behind,
+    /// A write or a sync has failed, now or before. Nothing more is durable, and nothing may be tried again: a server that
+    /// promises durability ends, another one begins a new journal ([`Data::Coming`](crate::Data::Coming)) and refuses writes until that has its base.
+    #[error("{0}")]
+    Failed(Error),
+}
+
+impl Trouble {
+    /// What is wrong with which file, if that is the trouble.
+    pub fn error(&self) -> Option<&Error> {
+        match self {
+            Trouble::NotReady(error) | Trouble::Failed(error) => Some(error),
+            Trouble::NoSpare { .. } | Trouble::Behind => None,
+        }
+    }
+
+    /// Whether the journal is at its end.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Trouble::Failed(_) => true,
+            Trouble::NoSpare { .. } | Trouble::NotReady(_) | Trouble::Behind => false,
+        }
     }
 }

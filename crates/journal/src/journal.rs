@@ -12,7 +12,7 @@
 //! * Nothing is reported durable before the sync of it and of everything before it has succeeded. After one failure nothing is.
 //! * The thread that writes never takes the lock that is held over I/O.
 //!
-//! Not here: frames and their order (`writer.rs`), when to do what.
+//! Not here: how it begins (`life.rs`), frames and their order (`writer.rs`), when to do what.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -21,58 +21,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use proactor::{DiskFile, Open};
 
-use crate::error::Error;
-use crate::folder::{Contents, LockedFolder};
+use crate::error::{Error, Trouble};
+use crate::folder::LockedFolder;
 use crate::manifest::{Base, Manifest};
 use crate::mutant::{self, Mutant};
-use crate::scan::{End, Verdict};
 use crate::segment::{Place, SegmentName, SegmentStart, Tuning};
-use crate::writer::{Policy, Writer};
-
-/// Why something was not done.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum Trouble {
-    /// So many spare segments have to be ready. Nothing was written: prepare them, and try again.
-    #[error("{needed} spare segments are needed")]
-    NoSpare {
-        /// How many.
-        needed: usize,
-    },
-    /// No spare segment could be made. What was written is as it was; to be tried again when there may be room.
-    #[error("{0}")]
-    NotReady(Error),
-    /// The log has not come to the end of the base yet: to be tried again.
-    #[error("the journal has not written everything that the base contains")]
-    Behind,
-    /// A write or a sync has failed, now or before. Nothing more is durable, and nothing may be tried again: a server that
-    /// promises durability ends, another one begins a new journal ([`Data::Coming`]) and refuses writes until that has its base.
-    #[error("{0}")]
-    Failed(Error),
-}
-
-/// How a new journal begins.
-#[derive(Clone, Copy, Debug)]
-pub struct Beginning {
-    /// A random number.
-    pub id: u64,
-    /// How many databases the server has.
-    pub databases: u32,
-    /// The last slice before it.
-    pub slice: u64,
-    /// Where in the stream that ends.
-    pub position: u64,
-    /// What its slices are applied to.
-    pub data: Data,
-}
-
-/// What the slices of a new journal are applied to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Data {
-    /// There are none.
-    None,
-    /// A base that is still to be written. Until [`Journal::set_base`] the folder's journal is the one that was there before, if any.
-    Coming,
-}
 
 /// What there is to see of a journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -149,148 +102,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Journal {
-    /// Begins a new journal. One that is in the folder is superseded: at once if there are no data, and otherwise when the base is there.
-    pub fn create(
-        folder: Arc<LockedFolder>,
-        tuning: Tuning,
-        policy: Policy,
-        beginning: Beginning,
-    ) -> Result<(Journal, Writer), Error> {
-        let former = match folder.contents()? {
-            Contents::Journal(former) => Some(former),
-            Contents::Nothing | Contents::RedisAof(_) => None,
-        };
-        folder.remove_leftovers(former.as_ref())?;
-        let Beginning { id, databases, slice, position, data } = beginning;
-        let place = Place { slice: slice + 1, position, checksum: 0, is_within_slice: false };
-        let manifest = Manifest {
-            id,
-            term: 1,
-            databases,
-            former: former.map(|former| [vec![former.id], former.former].concat()).unwrap_or_default(),
-            base: Base { slice, position, file: None },
-            segments: vec![SegmentStart { number: 1, term: 1, place }],
-            spares: Vec::new(),
-        };
-        folder.write_manifest(&manifest, true)?;
-        make_segment(&folder, &tuning, id, 1)?;
-        sync_names(&folder)?;
-        if data == Data::None {
-            folder.write_manifest(&manifest, false)?;
-            folder.remove_leftovers(Some(&manifest))?;
-        }
-        Journal::open(folder, tuning, policy, manifest, data == Data::Coming)
-    }
-
-    /// Goes on behind the `end` that [`LockedFolder::recover`] has found, in a new term. What a power failure left
-    /// behind that end is given up; what was cut off at a time is set aside; damage is refused.
-    pub fn resume(
-        folder: Arc<LockedFolder>,
-        tuning: Tuning,
-        policy: Policy,
-        manifest: &Manifest,
-        end: &End,
-    ) -> Result<(Journal, Writer), Error> {
-        if let Some(damage) = end.damage() {
-            return Err(damage);
-        }
-        if end.verdict == Verdict::Until {
-            let (journal, writer, _) = Journal::cut(folder, tuning, policy, manifest, end.clone())?;
-            return Ok((journal, writer));
-        }
-        Journal::begin_term(folder, tuning, policy, manifest, end)
-    }
-
-    /// Goes on behind `end` although something durable comes behind it: all files with that are set aside under these names.
-    pub(crate) fn cut(
-        folder: Arc<LockedFolder>,
-        tuning: Tuning,
-        policy: Policy,
-        manifest: &Manifest,
-        mut end: End,
-    ) -> Result<(Journal, Writer, Vec<PathBuf>), Error> {
-        // Nothing of a segment in which no slice counts is kept.
-        end.segments.pop_if(|last| last.place == end.place);
-        let aside = folder.set_aside(manifest, &end.segments)?;
-        let rest = Manifest { segments: end.segments.clone(), spares: Vec::new(), ..manifest.clone() };
-        let (journal, writer) = Journal::begin_term(folder, tuning, policy, &rest, &end)?;
-        Ok((journal, writer, aside))
-    }
-
-    fn begin_term(
-        folder: Arc<LockedFolder>,
-        tuning: Tuning,
-        policy: Policy,
-        manifest: &Manifest,
-        end: &End,
-    ) -> Result<(Journal, Writer), Error> {
-        folder.remove_leftovers(Some(manifest))?;
-        // What is gone stays gone when the manifest says no more whose it was.
-        sync_names(&folder)?;
-        let mut segments = end.segments.clone();
-        let mut ready: Vec<u64> =
-            segments.pop_if(|last| last.place == end.place).iter().map(|last| last.number).collect();
-        let last_number = segments.last().map_or(0, |last| last.number);
-        let later = manifest.segments.iter().map(|start| start.number).chain(manifest.spares.iter().copied());
-        ready.extend(later.filter(|number| *number > last_number));
-        ready.sort_unstable();
-        ready.dedup();
-        ready.retain(|number| {
-            let info = folder.disk().info(&folder.segment(manifest.id, *number));
-            info.is_ok_and(|info| info.bytes == tuning.segment_bytes)
-        });
-        if ready.is_empty() {
-            let number = manifest.last_number() + 1;
-            make_segment(&folder, &tuning, manifest.id, number)?;
-            sync_names(&folder)?;
-            ready.push(number);
-        }
-        let first = ready.remove(0);
-        let term = manifest.term + if mutant::is_on(Mutant::NoTerm) { 0 } else { 1 };
-        segments.push(SegmentStart { number: first, term, place: end.place });
-        let next = Manifest { term, former: Vec::new(), segments, spares: ready, ..manifest.clone() };
-        if !mutant::is_on(Mutant::NoTerm) {
-            folder.write_manifest(&next, false)?;
-        }
-        Journal::open(folder, tuning, policy, next, false)
-    }
-
-    fn open(
-        folder: Arc<LockedFolder>,
-        tuning: Tuning,
-        policy: Policy,
-        manifest: Manifest,
-        is_pending: bool,
-    ) -> Result<(Journal, Writer), Error> {
-        tuning.check();
-        let last = *manifest.segments.last().expect("a journal has a segment");
-        let durable = last.place.last_slice();
-        let in_use = InUse {
-            segments: manifest.segments.clone(),
-            spares: manifest.spares.iter().copied().collect(),
-            unsynced: Vec::new(),
-            term: manifest.term,
-            base: manifest.base.clone(),
-            is_pending,
-            failure: None,
-        };
-        let number_max = manifest.last_number();
-        let kept = Kept { manifest, is_pending, unlisted: None, free: Vec::new(), number_max };
-        let shared = Arc::new(Shared {
-            folder,
-            tuning,
-            id: kept.manifest.id,
-            written_slice: AtomicU64::new(durable),
-            written_position: AtomicU64::new(last.place.position),
-            durable_slice: AtomicU64::new(durable),
-            has_failed: AtomicBool::new(false),
-            in_use: Mutex::new(in_use),
-            kept: Mutex::new(kept),
-        });
-        let writer = Writer::begin(&shared, policy, last)?;
-        Ok((Journal(shared), writer))
-    }
-
     /// The last slice that was written.
     pub fn written_slice(&self) -> u64 {
         self.0.written_slice.load(Ordering::Acquire)
@@ -385,6 +196,40 @@ impl Journal {
 }
 
 impl Shared {
+    /// The journal with this manifest, of which nothing was written in its last segment.
+    pub(crate) fn new(
+        folder: Arc<LockedFolder>,
+        tuning: Tuning,
+        manifest: Manifest,
+        is_pending: bool,
+    ) -> Shared {
+        tuning.check();
+        let last = *manifest.segments.last().expect("a journal has a segment");
+        let durable = last.place.last_slice();
+        let in_use = InUse {
+            segments: manifest.segments.clone(),
+            spares: manifest.spares.iter().copied().collect(),
+            unsynced: Vec::new(),
+            term: manifest.term,
+            base: manifest.base.clone(),
+            is_pending,
+            failure: None,
+        };
+        let number_max = manifest.last_number();
+        let kept = Kept { manifest, is_pending, unlisted: None, free: Vec::new(), number_max };
+        Shared {
+            folder,
+            tuning,
+            id: kept.manifest.id,
+            written_slice: AtomicU64::new(durable),
+            written_position: AtomicU64::new(last.place.position),
+            durable_slice: AtomicU64::new(durable),
+            has_failed: AtomicBool::new(false),
+            in_use: Mutex::new(in_use),
+            kept: Mutex::new(kept),
+        }
+    }
+
     /// Fails if something has before.
     pub(crate) fn check(&self) -> Result<(), Trouble> {
         if !self.has_failed.load(Ordering::Acquire) {
@@ -547,12 +392,17 @@ impl Shared {
     }
 }
 
-fn sync_names(folder: &LockedFolder) -> Result<(), Error> {
+pub(crate) fn sync_names(folder: &LockedFolder) -> Result<(), Error> {
     if mutant::is_on(Mutant::UnsyncedNames) { Ok(()) } else { folder.sync_names() }
 }
 
 /// Makes a segment whose bytes are durable; its name is not.
-fn make_segment(folder: &LockedFolder, tuning: &Tuning, id: u64, number: u64) -> Result<(), Error> {
+pub(crate) fn make_segment(
+    folder: &LockedFolder,
+    tuning: &Tuning,
+    id: u64,
+    number: u64,
+) -> Result<(), Error> {
     let path = folder.segment(id, number);
     let make = || folder.disk().open(&path, Open::Empty)?.pre_write(tuning.segment_bytes);
     make().map_err(|error| {
@@ -560,22 +410,4 @@ fn make_segment(folder: &LockedFolder, tuning: &Tuning, id: u64, number: u64) ->
         let _ = folder.disk().remove(&path);
         Error::io(&path, "make a segment")(error)
     })
-}
-
-impl Trouble {
-    /// What is wrong with which file, if that is the trouble.
-    pub fn error(&self) -> Option<&Error> {
-        match self {
-            Trouble::NotReady(error) | Trouble::Failed(error) => Some(error),
-            Trouble::NoSpare { .. } | Trouble::Behind => None,
-        }
-    }
-
-    /// Whether the journal is at its end.
-    pub fn is_final(&self) -> bool {
-        match self {
-            Trouble::Failed(_) => true,
-            Trouble::NoSpare { .. } | Trouble::NotReady(_) | Trouble::Behind => false,
-        }
-    }
 }

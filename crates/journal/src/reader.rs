@@ -16,6 +16,8 @@ const READ_BYTES: usize = 1 << 20;
 pub(crate) struct SegmentReader {
     pub(crate) path: PathBuf,
     file: DiskFile,
+    /// How long it was when it was opened.
+    file_bytes: u64,
     /// Where in the file `bytes` begins.
     from: u64,
     bytes: Vec<u8>,
@@ -29,10 +31,13 @@ impl SegmentReader {
         number: u64,
     ) -> Result<Option<SegmentReader>, Error> {
         let path = folder.segment(journal_id, number);
-        match folder.disk().open(&path, Open::Read) {
+        let opened = folder.disk().open(&path, Open::Read).and_then(|file| Ok((file.size_bytes()?, file)));
+        match opened {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::io(&path, "open it")(error)),
-            Ok(file) => Ok(Some(SegmentReader { path, file, from: 0, bytes: Vec::new() })),
+            Ok((file_bytes, file)) => {
+                Ok(Some(SegmentReader { path, file, file_bytes, from: 0, bytes: Vec::new() }))
+            }
         }
     }
 
@@ -54,8 +59,12 @@ impl SegmentReader {
         }
         self.from = offset;
         let mut filled = self.bytes.len();
-        self.bytes.resize(filled + count.max(READ_BYTES), 0);
+        let left = self.file_bytes.saturating_sub(offset + filled as u64);
+        self.bytes.resize(filled + left.min(count.max(READ_BYTES) as u64) as usize, 0);
         let read = loop {
+            if filled == self.bytes.len() {
+                break Ok(());
+            }
             match self.file.read_at(offset + filled as u64, &mut self.bytes[filled..]) {
                 Ok(0) => break Ok(()),
                 Ok(count) => filled += count,

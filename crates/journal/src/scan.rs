@@ -14,7 +14,7 @@
 //! The manifest tells more: a log that does not reach a segment that the manifest knows to have begun behind durable slices is damaged,
 //! and so is one that does not reach its base. It also says where each term but the last ended: what lies behind that is not read.
 //!
-//! One slice is in memory at a time. Not here: what slices mean, and when a server begins a new term (`journal.rs`).
+//! One slice is in memory at a time. Not here: what slices mean, and when a server begins a new term (`life.rs`).
 
 use std::path::PathBuf;
 

@@ -19,9 +19,9 @@ use effectlog::Slice;
 use proactor::Open;
 
 use crate::buffer::Buffer;
-use crate::error::Error;
+use crate::error::{Error, Trouble};
 use crate::frame::{Frame, padded_bytes};
-use crate::journal::{SegmentFile, Shared, Trouble};
+use crate::journal::{SegmentFile, Shared};
 use crate::mutant::{self, Mutant};
 use crate::segment::{Place, SegmentStart};
 

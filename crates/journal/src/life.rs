@@ -1,0 +1,162 @@
+//! How a journal begins, and how it goes on in another life of the server.
+//!
+//! A new journal is pending until its base is there. One that is found goes on behind the end that a scan has found, in a new term
+//! and in a segment that has nothing of that term, so what an earlier life left behind that end never continues this one. The
+//! manifest that says so is durable before anything is written.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::folder::{Contents, LockedFolder};
+use crate::journal::{Journal, Shared, make_segment, sync_names};
+use crate::manifest::{Base, Manifest};
+use crate::mutant::{self, Mutant};
+use crate::scan::{End, Verdict};
+use crate::segment::{Place, SegmentStart, Tuning};
+use crate::writer::{Policy, Writer};
+
+/// How a new journal begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning {
+    /// A random number.
+    pub id: u64,
+    /// How many databases the server has.
+    pub databases: u32,
+    /// The last slice before it.
+    pub slice: u64,
+    /// Where in the stream that ends.
+    pub position: u64,
+    /// What its slices are applied to.
+    pub data: Data,
+}
+
+/// What the slices of a new journal are applied to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Data {
+    /// There are none.
+    None,
+    /// A base that is still to be written. Until [`Journal::set_base`] the folder's journal is the one that was there before, if any.
+    Coming,
+}
+
+impl Journal {
+    /// Begins a new journal. One that is in the folder is superseded: at once if there are no data, and otherwise when the base is there.
+    pub fn create(
+        folder: Arc<LockedFolder>,
+        tuning: Tuning,
+        policy: Policy,
+        beginning: Beginning,
+    ) -> Result<(Journal, Writer), Error> {
+        let former = match folder.contents()? {
+            Contents::Journal(former) => Some(former),
+            Contents::Nothing | Contents::RedisAof(_) => None,
+        };
+        folder.remove_leftovers(former.as_ref())?;
+        let Beginning { id, databases, slice, position, data } = beginning;
+        let place = Place { slice: slice + 1, position, checksum: 0, is_within_slice: false };
+        let manifest = Manifest {
+            id,
+            term: 1,
+            databases,
+            former: former.map(|former| [vec![former.id], former.former].concat()).unwrap_or_default(),
+            base: Base { slice, position, file: None },
+            segments: vec![SegmentStart { number: 1, term: 1, place }],
+            spares: Vec::new(),
+        };
+        folder.write_manifest(&manifest, true)?;
+        make_segment(&folder, &tuning, id, 1)?;
+        sync_names(&folder)?;
+        if data == Data::None {
+            folder.write_manifest(&manifest, false)?;
+            folder.remove_leftovers(Some(&manifest))?;
+        }
+        Journal::open(folder, tuning, policy, manifest, data == Data::Coming)
+    }
+
+    /// Goes on behind the `end` that [`LockedFolder::recover`] has found, in a new term. What a power failure left
+    /// behind that end is given up; what was cut off at a time is set aside; damage is refused.
+    pub fn resume(
+        folder: Arc<LockedFolder>,
+        tuning: Tuning,
+        policy: Policy,
+        manifest: &Manifest,
+        end: &End,
+    ) -> Result<(Journal, Writer), Error> {
+        if let Some(damage) = end.damage() {
+            return Err(damage);
+        }
+        if end.verdict == Verdict::Until {
+            let (journal, writer, _) = Journal::cut(folder, tuning, policy, manifest, end.clone())?;
+            return Ok((journal, writer));
+        }
+        Journal::begin_term(folder, tuning, policy, manifest, end)
+    }
+
+    /// Goes on behind `end` although something durable comes behind it: all files with that are set aside under these names.
+    pub(crate) fn cut(
+        folder: Arc<LockedFolder>,
+        tuning: Tuning,
+        policy: Policy,
+        manifest: &Manifest,
+        mut end: End,
+    ) -> Result<(Journal, Writer, Vec<PathBuf>), Error> {
+        // Nothing of a segment in which no slice counts is kept.
+        end.segments.pop_if(|last| last.place == end.place);
+        let aside = folder.set_aside(manifest, &end.segments)?;
+        let rest = Manifest { segments: end.segments.clone(), spares: Vec::new(), ..manifest.clone() };
+        let (journal, writer) = Journal::begin_term(folder, tuning, policy, &rest, &end)?;
+        Ok((journal, writer, aside))
+    }
+
+    fn begin_term(
+        folder: Arc<LockedFolder>,
+        tuning: Tuning,
+        policy: Policy,
+        manifest: &Manifest,
+        end: &End,
+    ) -> Result<(Journal, Writer), Error> {
+        folder.remove_leftovers(Some(manifest))?;
+        // What is gone stays gone when the manifest says no more whose it was.
+        sync_names(&folder)?;
+        let mut segments = end.segments.clone();
+        let mut ready: Vec<u64> =
+            segments.pop_if(|last| last.place == end.place).iter().map(|last| last.number).collect();
+        let last_number = segments.last().map_or(0, |last| last.number);
+        let later = manifest.segments.iter().map(|start| start.number).chain(manifest.spares.iter().copied());
+        ready.extend(later.filter(|number| *number > last_number));
+        ready.sort_unstable();
+        ready.dedup();
+        ready.retain(|number| {
+            let info = folder.disk().info(&folder.segment(manifest.id, *number));
+            info.is_ok_and(|info| info.bytes == tuning.segment_bytes)
+        });
+        if ready.is_empty() {
+            let number = manifest.last_number() + 1;
+            make_segment(&folder, &tuning, manifest.id, number)?;
+            sync_names(&folder)?;
+            ready.push(number);
+        }
+        let first = ready.remove(0);
+        let term = manifest.term + if mutant::is_on(Mutant::NoTerm) { 0 } else { 1 };
+        segments.push(SegmentStart { number: first, term, place: end.place });
+        let next = Manifest { term, former: Vec::new(), segments, spares: ready, ..manifest.clone() };
+        if !mutant::is_on(Mutant::NoTerm) {
+            folder.write_manifest(&next, false)?;
+        }
+        Journal::open(folder, tuning, policy, next, false)
+    }
+
+    fn open(
+        folder: Arc<LockedFolder>,
+        tuning: Tuning,
+        policy: Policy,
+        manifest: Manifest,
+        is_pending: bool,
+    ) -> Result<(Journal, Writer), Error> {
+        let last = *manifest.segments.last().expect("a journal has a segment");
+        let shared = Arc::new(Shared::new(folder, tuning, manifest, is_pending));
+        let writer = Writer::begin(&shared, policy, last)?;
+        Ok((Journal(shared), writer))
+    }
+}

@@ -260,7 +260,7 @@ impl Thread {
 
     /// How long the next turn may sleep.
     fn wait(&mut self, timeout: Option<Duration>) -> Option<Duration> {
-        if !self.release_held() {
+        if !self.host.shared.journal.release(self.host.id, &mut self.host.driver) {
             return Some(Duration::ZERO);
         }
         let busy = !self.tx.hold.kept().is_empty()

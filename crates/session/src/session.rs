@@ -152,6 +152,12 @@ impl Session {
             || queued.is_some_and(|multi| multi.queued.iter().any(|(id, _)| is_such(table.get(*id))))
     }
 
+    /// How long it has said nothing, though it could; a client that waits, or that listens, may be silent.
+    pub fn idle_ms(&self, now_ms: u64) -> u64 {
+        let may_be_silent = self.monitor || self.is_subscriber() || self.state.is_waiting();
+        if may_be_silent { 0 } else { now_ms.saturating_sub(self.active_ms) }
+    }
+
     /// Whether it came from the machine itself.
     pub fn is_local(&self) -> bool {
         self.is_unix || self.peer.starts_with("127.") || self.peer.starts_with("[::1]")

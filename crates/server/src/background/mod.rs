@@ -3,19 +3,21 @@
 //! Not here: the work itself, each kind of which has its place (the crate `upkeep`, and `snapshot/`), and when it is due
 //! (`upkeep`'s `cron.rs`).
 
-mod clients;
 mod room;
 
 use std::sync::atomic::Ordering;
 
 use ds::random::Random;
+use proactor::CloseMode;
 use settings::{
     ACTIVE_DEFRAG_CYCLE_MAX, ACTIVE_DEFRAG_CYCLE_MIN, ACTIVE_DEFRAG_IGNORE_BYTES,
-    ACTIVE_DEFRAG_THRESHOLD_LOWER, ACTIVE_DEFRAG_THRESHOLD_UPPER, ACTIVEDEFRAG, Settings,
+    ACTIVE_DEFRAG_THRESHOLD_LOWER, ACTIVE_DEFRAG_THRESHOLD_UPPER, ACTIVEDEFRAG, MAXMEMORY_CLIENTS, Settings,
 };
 use upkeep::defrag::{self, CREDIT_NS, Surroundings};
+use upkeep::eviction::client_bytes_max;
 use upkeep::expiry::Round;
 
+use crate::clients::sizes::Sizes;
 use crate::thread::Thread;
 
 /// Pieces of large values and databases freed in one turn.
@@ -115,6 +117,40 @@ impl Thread {
             let ns = defrag.work(&around, chance, self);
             self.host.defrag = defrag;
             self.host.accounting.note_event("active-defrag-cycle", ns, self.host.driver.clock());
+        }
+    }
+
+    /// Adds up what the clients take, every second, or ten times a second where there is a limit; disconnects those that
+    /// are too much.
+    fn look_at_client_memory(&mut self, is_second: bool) {
+        let host = &mut self.host;
+        let (settings, observed) = (&host.shared.settings, &host.shared.observed);
+        let bytes_max = client_bytes_max(settings.number(MAXMEMORY_CLIENTS), settings.memory_bytes_max());
+        if bytes_max.is_none() && !is_second {
+            return;
+        }
+        let mut peaks = [0, 0];
+        let mut sizes = Sizes::of(host.connections.iter_mut().map(|(conn, session)| {
+            let usage = host.driver.usage(conn);
+            peaks[0] = usage.input_capacity_bytes.max(peaks[0]);
+            peaks[1] = usage.output_capacity_bytes.max(peaks[1]);
+            (session.memory_bytes(usage) as u64, conn, !session.no_evict && !session.monitor)
+        }));
+        let peaks = host.cron.recent_peaks.note(host.now_ms / 1000, peaks);
+        host.accounting.stats().recent_input_bytes_max.set(peaks[0] as u64);
+        host.accounting.stats().recent_output_bytes_max.set(peaks[1] as u64);
+        loop {
+            let stats = self.host.accounting.stats();
+            stats.client_bytes.set(sizes.sum());
+            stats.largest_client_bytes.set(sizes.largest());
+            let of_threads = observed.threads().iter().map(|stats| stats.largest_client_bytes.get());
+            let largest_of_all = of_threads.max().unwrap_or(0);
+            let Some(bytes_max) = bytes_max else { return };
+            let excess = sizes.pop_excess(observed.client_bytes(), bytes_max, largest_of_all);
+            let Some((bytes, conn)) = excess else { return };
+            tracing::info!(bytes, "a client is disconnected: the clients are beyond maxmemory-clients");
+            stats.evicted_clients.add(1);
+            self.close(conn, CloseMode::Now);
         }
     }
 

@@ -10,9 +10,10 @@
 
 use std::net::IpAddr;
 
+use acl::Users;
 use proactor::{CloseMode, ConnId, Socket};
 use resp::Output;
-use session::Session;
+use settings::Settings;
 
 use crate::clients::watchlist::Verdict;
 use crate::thread::{Thread, ThreadHost};
@@ -37,20 +38,6 @@ const PROTECTED: &str = "DENIED Redis is running in protected mode because prote
     the outside.";
 
 impl ThreadHost {
-    /// Why the new client, which makes it `client_count`, is sent away: there are too many, or protected mode keeps
-    /// strangers out.
-    pub(crate) fn refusal(&self, socket: &Socket, client_count: u64) -> Option<&'static str> {
-        let shared = self.shared;
-        let is_outsider = !socket.is_unix() && !is_loopback(socket.peer());
-        if client_count > shared.settings.clients_max() {
-            Some(TOO_MANY_CLIENTS)
-        } else if is_outsider && shared.settings.is_protected() && shared.users.takes_any_password() {
-            Some(PROTECTED)
-        } else {
-            None
-        }
-    }
-
     /// Whether a client must read before more of its commands run; then it is looked at again later.
     #[inline]
     pub(crate) fn must_read_first(&mut self, conn: ConnId) -> bool {
@@ -101,24 +88,12 @@ impl Thread {
 
     #[cold]
     fn check_large_output(&mut self, conn: ConnId, pending_bytes: usize) {
-        let now_ms = self.host.now_ms;
-        let Some(session) = self.host.connections.session(conn) else { return };
+        let ThreadHost { connections, watchlist, shared, now_ms, .. } = &mut self.host;
+        let Some(session) = connections.session(conn) else { return };
         session.output_bytes_peak = session.output_bytes_peak.max(pending_bytes);
-        let limit = self.host.shared.settings.output_limit(session.output_class() as usize);
-        let is_above = |bytes: u64| bytes > 0 && pending_bytes as u64 > bytes;
-        let mut is_over = is_above(limit.hard_bytes);
-        if is_above(limit.soft_bytes) {
-            match session.over_soft_limit_since_ms {
-                None => {
-                    session.over_soft_limit_since_ms = Some(now_ms);
-                    self.host.watchlist.add_over_soft_limit(conn);
-                }
-                Some(since_ms) => is_over |= now_ms.saturating_sub(since_ms) > limit.soft_seconds * 1000,
-            }
-        } else {
-            session.over_soft_limit_since_ms = None;
-        }
-        if is_over {
+        let limit = shared.settings.output_limit(session.output_class() as usize);
+        let since_ms = &mut session.over_soft_limit_since_ms;
+        if watchlist.judge_output(conn, pending_bytes as u64, since_ms, &limit, *now_ms) {
             let id = session.client.id;
             tracing::warn!(id, pending_bytes, "a client is disconnected: it is beyond its output limit");
             self.close(conn, CloseMode::Now);
@@ -167,27 +142,31 @@ impl Thread {
             }
         }
         let idle_ms_max = self.host.shared.settings.idle_seconds_max().saturating_mul(1000);
-        if idle_ms_max > 0 {
-            self.close_idle(idle_ms_max);
-        }
-    }
-
-    fn close_idle(&mut self, idle_ms_max: u64) {
         let now_ms = self.host.now_ms;
-        let is_idle = |session: &Session| {
-            let may_be_silent = session.monitor || session.is_subscriber() || session.state.is_waiting();
-            !may_be_silent && now_ms.saturating_sub(session.active_ms) > idle_ms_max
-        };
-        let idle: Vec<ConnId> = self
-            .host
-            .connections
-            .iter_mut()
-            .filter_map(|(conn, session)| is_idle(session).then_some(conn))
-            .collect();
-        for conn in idle {
+        let sessions = self.host.connections.iter_mut();
+        let idle = sessions.filter(|(_, session)| idle_ms_max > 0 && session.idle_ms(now_ms) > idle_ms_max);
+        for conn in idle.map(|(conn, _)| conn).collect::<Vec<_>>() {
             tracing::debug!("closing an idle client");
             self.close(conn, CloseMode::Now);
         }
+    }
+}
+
+/// Why the new client, which makes it `client_count`, is sent away: there are too many, or protected mode keeps
+/// strangers out.
+pub(crate) fn refusal(
+    settings: &Settings,
+    users: &Users,
+    socket: &Socket,
+    client_count: u64,
+) -> Option<&'static str> {
+    let is_outsider = !socket.is_unix() && !is_loopback(socket.peer());
+    if client_count > settings.clients_max() {
+        Some(TOO_MANY_CLIENTS)
+    } else if is_outsider && settings.is_protected() && users.takes_any_password() {
+        Some(PROTECTED)
+    } else {
+        None
     }
 }
 

@@ -6,6 +6,7 @@ use resp::{Proto, Reply};
 use session::{Parser, Protocol, Session};
 use shard::Subscriber;
 
+use crate::clients::bounds::refusal;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
@@ -13,7 +14,7 @@ impl ThreadHost {
     pub(crate) fn adopt(&mut self, socket: Socket, protocol: Protocol) {
         let shared = self.shared;
         let client_count = shared.registry.knock();
-        if let Some(refusal) = self.refusal(&socket, client_count) {
+        if let Some(refusal) = refusal(&shared.settings, &shared.users, &socket, client_count) {
             shared.registry.leave(None);
             self.accounting.stats().rejected_connections.add(1);
             let conn = self.driver.adopt(socket);

@@ -11,4 +11,5 @@ pub(crate) mod descriptors;
 pub(crate) mod lifecycle;
 pub(crate) mod listeners;
 pub(crate) mod registry;
+pub(crate) mod sizes;
 pub(crate) mod watchlist;

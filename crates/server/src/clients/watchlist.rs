@@ -3,6 +3,7 @@
 //! Not here: the limits, and what becomes of those who are beyond them (`bounds.rs`).
 
 use proactor::ConnId;
+use settings::OutputLimit;
 
 /// How long as many replies as `client_unread_bytes_max` may lie unread.
 const UNREAD_MS_MAX: u64 = 60_000;
@@ -57,6 +58,32 @@ impl Watchlist {
         judged
     }
 
+    /// Whether a client with so much output is to be disconnected, at `now_ms`: it is above the hard limit, or has been
+    /// above the soft one since `since_ms` for too long.
+    pub(crate) fn judge_output(
+        &mut self,
+        conn: ConnId,
+        bytes: u64,
+        since_ms: &mut Option<u64>,
+        limit: &OutputLimit,
+        now_ms: u64,
+    ) -> bool {
+        let is_above = |limit_bytes: u64| limit_bytes > 0 && bytes > limit_bytes;
+        if !is_above(limit.soft_bytes) {
+            *since_ms = None;
+            return is_above(limit.hard_bytes);
+        }
+        let over_ms = match *since_ms {
+            None => {
+                *since_ms = Some(now_ms);
+                self.add_over_soft_limit(conn);
+                0
+            }
+            Some(since_ms) => now_ms.saturating_sub(since_ms),
+        };
+        is_above(limit.hard_bytes) || over_ms > limit.soft_seconds * 1000
+    }
+
     /// A client is above the soft limit of its output.
     pub(crate) fn add_over_soft_limit(&mut self, conn: ConnId) {
         if !self.over_soft_limit.contains(&conn) {
@@ -73,6 +100,23 @@ impl Watchlist {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn output_may_be_above_the_soft_limit_for_a_time_and_never_above_the_hard_one() {
+        let (mut list, conn) = (Watchlist::default(), ConnId::from_bits(1));
+        let limit = OutputLimit { hard_bytes: 1000, soft_bytes: 100, soft_seconds: 2 };
+        let mut since_ms = None;
+        let mut judge = |bytes, now_ms| {
+            let is_over = list.judge_output(conn, bytes, &mut since_ms, &limit, now_ms);
+            (is_over, since_ms, list.take_over_soft_limit().len())
+        };
+        assert_eq!(judge(100, 10), (false, None, 0));
+        assert_eq!(judge(101, 20), (false, Some(20), 1));
+        assert_eq!(judge(500, 2020), (false, Some(20), 0));
+        assert_eq!(judge(101, 2021), (true, Some(20), 0));
+        assert_eq!(judge(50, 2022), (false, None, 0));
+        assert_eq!(judge(1001, 2023), (true, Some(2023), 1));
+    }
 
     #[test]
     fn who_reads_is_served_again_and_who_does_not_is_given_up_in_the_end() {

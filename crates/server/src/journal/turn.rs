@@ -1,35 +1,36 @@
-//! What the journal is to a turn of a thread: replies wait for it, and it is told what was committed.
+//! What the journal is to a turn of a thread: replies wait for it.
 //!
 //! With `appendfsync always` nobody sees what a power failure could undo. While commands run, `Tx::seen` gathers the last slice of which
 //! something was seen or changed. What they reply to one client, in one go, waits for that slice as a whole: a mark for each
 //! reply would let go only what the slice before it made durable a moment earlier. Everything else goes on: the thread, other
 //! clients, and other commands of the same client.
 
+use command::Tx;
+use proactor::Driver;
 use resp::{Mark, Output};
 
-use crate::thread::Thread;
+use super::Journal;
 
-impl Thread {
-    /// Has what was written to `out` since `mark` wait until everything that it tells of is durable.
+impl Journal {
+    /// Has what was written to `out` since `mark` wait until everything that it tells of, which `tx` has seen, is durable.
     #[inline]
-    pub(crate) fn hold(&mut self, mark: Mark, out: &mut Output) {
-        if self.tx.seen > 0 {
-            let slice = std::mem::take(&mut self.tx.seen);
-            if slice > self.host.shared.journal.progress.durable() {
+    pub(crate) fn hold(&self, tx: &mut Tx, mark: Mark, out: &mut Output) {
+        if tx.seen > 0 {
+            let slice = std::mem::take(&mut tx.seen);
+            if slice > self.progress.durable() {
                 out.hold_from(mark, slice);
             }
         }
     }
 
-    /// Lets go what waited for slices that are durable by now. False: even more is by now, so the thread must not sleep.
-    pub(crate) fn release_held(&mut self) -> bool {
-        let progress = &self.host.shared.journal.progress;
-        if self.host.driver.held_for().is_none() {
+    /// Has thread number `thread` send what waited for slices that are durable by now. False: even more is by now, so it must not sleep.
+    pub(crate) fn release(&self, thread: u16, driver: &mut Driver) -> bool {
+        if driver.held_for().is_none() {
             return true;
         }
-        self.host.driver.release(progress.durable());
-        match self.host.driver.held_for() {
-            Some(slice) => progress.awaits(usize::from(self.host.id), slice),
+        driver.release(self.progress.durable());
+        match driver.held_for() {
+            Some(slice) => self.progress.awaits(usize::from(thread), slice),
             None => true,
         }
     }

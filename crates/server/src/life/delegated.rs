@@ -65,7 +65,7 @@ impl Thread {
         self.tx.commit();
         let (shared, mailroom, seen) = (self.host.shared, &mut self.host.mailroom, self.tx.seen);
         shared.directory.send_events(&mut self.tx.posts, seen, |published| mailroom.publish(published));
-        self.hold(mark, &mut node.task.reply);
+        shared.journal.hold(&mut self.tx, mark, &mut node.task.reply);
         // What the task published goes first, so that nothing that its client does next overtakes it; what its own
         // thread has to deliver goes with the reply, because the client's own messages come after that.
         let published =

@@ -193,7 +193,7 @@ impl Thread {
         let outer = self.host.current.replace(session);
         let (mut out, outer_seen) = (Output::new(), std::mem::take(&mut self.tx.seen));
         act(self, &mut out);
-        self.hold(Mark::START, &mut out);
+        self.host.shared.journal.hold(&mut self.tx, Mark::START, &mut out);
         self.tx.seen = outer_seen;
         let session = self.host.current.take().expect("the session is put back where it was");
         self.host.current = outer;

@@ -92,7 +92,7 @@ impl Thread {
             Parser::Memcached(parser) => self.serve_memcached(parser, input, output, conn),
         };
         self.leave_all();
-        self.hold(mark, &mut io.output);
+        self.host.shared.journal.hold(&mut self.tx, mark, &mut io.output);
         self.host.accounting.stats().count_io(consumed, io.output.len() - output_bytes);
         io.input.consume(consumed);
         io.input.expect(parser.bytes_wanted());

@@ -41,6 +41,37 @@ pub enum Error {
         /// A part of a sentence.
         why: String,
     },
+    /// A slice of the journal that cannot be applied.
+    #[error("cannot load {name}: slice {slice}, at position {position} of the stream: {why}")]
+    Slice {
+        /// The path of the file.
+        name: String,
+        /// The number of the slice.
+        slice: u64,
+        /// In the stream, in bytes.
+        position: u64,
+        /// A part of a sentence.
+        why: String,
+    },
+    /// A command in the journal that cannot be run.
+    #[error(
+        "cannot load {name}: the command {command} of slice {slice}, at position {position} of the stream: {why}"
+    )]
+    SliceCommand {
+        /// The path of the file.
+        name: String,
+        /// The first bytes of the command's name.
+        command: String,
+        /// The number of the slice.
+        slice: u64,
+        /// Of the command in the stream, in bytes.
+        position: u64,
+        /// A part of a sentence.
+        why: String,
+    },
+    /// The journal cannot be read.
+    #[error("{0}")]
+    Journal(String),
     /// There are an append-only file and a snapshot, and a person has to say which counts.
     #[error("{0}")]
     Undecided(String),

@@ -1,4 +1,4 @@
-//! Snapshots on disk: how they are saved, how they and Redis' append-only files are loaded, and what is known of them.
+//! Snapshots on disk: how they are saved, how they, Redis' append-only files and journals are loaded, and what is known of them.
 //!
 //! What it needs is passed in: the settings as they are when a save begins ([`Settings`]) or a load does ([`Load`]), the disk (in
 //! [`Names`]), the clock, and, to save, the databases of the shards, which whoever calls has entered. It knows no threads of a server and sends no messages.
@@ -8,12 +8,13 @@
 //!   Snapshots::begin  only for the cut          databases ── Scribe ── Chunk ──▶ Writer ──▶ Output ──▶ files
 //!   Load::snapshot    nobody has them yet       databases ◀── load/ ────────────────────── files
 //!   Load::append_only the same                  databases ◀── import/replay.rs ─────────── files
+//!   Load::journal     the same                  databases ◀── load/, then recover/ ─────── base, slices
 //! ```
 //!
 //! Invariant: until a new snapshot is durable and has its name, the one before is there, and whatever goes wrong leaves it (`output.rs`).
 //!
 //! A load reads into databases that belong to nobody yet, and gives all of them or none ([`Loaded`]). `import/` finds Redis' append-only
-//! files, decides whether they or the snapshot count, and runs their commands.
+//! files, decides whether they or the snapshot count, and runs their commands. `recover/` applies the slices of the journal to its base.
 //!
 //! Not here: the bytes of values (`encoded`) and of files (`rdb`, `aof`), who saves when, and how
 //! what was loaded takes its place in a server.
@@ -26,6 +27,8 @@ mod load;
 mod names;
 mod output;
 mod progress;
+mod recover;
+mod runner;
 mod scribe;
 mod snapshots;
 mod superseded;
@@ -33,11 +36,13 @@ mod tuning;
 mod writer;
 
 pub use error::Error;
-pub use import::{Choice, Files, Import, Role, Source, Wanted, Wish};
+pub use import::{Choice, Files, Import, Source, Wanted, Wish};
 pub use load::{Extras, Load, Loaded, on_heap_to_serve};
 pub use names::{Names, moment, part_name};
 pub use output::Form;
 pub use progress::{Figures, Progress};
+pub use recover::{FoundSlice, Recovery};
+pub use runner::Role;
 pub use scribe::{Saving, Scribe, Usage};
 pub use snapshots::{Content, Saved, Settings, Snapshots};
 pub use superseded::{STATE_AUX, superseded_before};

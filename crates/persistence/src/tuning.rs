@@ -11,7 +11,7 @@ pub struct Tuning {
     pub whole_len_max: usize,
     /// Bytes of a part; about 20 us, some more where strings can be compressed.
     pub part_bytes: u64,
-    /// A piece that is loaded has at least so many bytes, but for the last one.
+    /// A piece that is loaded has at least so many bytes, but for the last one, and so have slices that are applied together.
     pub piece_bytes_min: usize,
     /// One that has so many is handed over before it is complete.
     pub piece_bytes_max: usize,

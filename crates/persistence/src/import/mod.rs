@@ -9,4 +9,4 @@ mod replay;
 
 pub use choice::{Choice, Source, Wanted, Wish};
 pub use files::Files;
-pub use replay::{Import, Role};
+pub use replay::Import;

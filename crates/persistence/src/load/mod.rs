@@ -98,6 +98,19 @@ impl Load<'_> {
         extras: &mut dyn Extras,
     ) -> Result<Option<Loaded>, Error> {
         let target = Target::new(self, name, now);
+        let mut others = Others::new(&target, extras);
+        let read = self.read_snapshot(name, &mut others);
+        let superseded_aof = others.superseded_aof;
+        // There may have been nobody any more to send what comes.
+        if self.is_stopped() {
+            return Ok(None);
+        }
+        read.map(|()| Some(target.loaded(superseded_aof)))
+    }
+
+    /// Reads all of the snapshot `name`.
+    pub(crate) fn read_snapshot(&self, name: &str, others: &mut Others<'_, '_>) -> Result<(), Error> {
+        let target = others.target;
         let opened = self.names.reader(name).and_then(|mut file| {
             let mut head = Vec::new();
             (&mut file).take(MANIFEST_MAGIC.len() as u64).read_to_end(&mut head)?;
@@ -107,18 +120,11 @@ impl Load<'_> {
             opened.map_err(|cause| target.error(rdb::Error { offset: 0, why: cause.into() }))?;
         self.progress.begin_file(file.size_bytes().unwrap_or_default());
         let has_parts = head == MANIFEST_MAGIC;
-        let file = Counted::behind(Cursor::new(head), file, &target);
-        let mut others = Others::new(&target, extras);
-        let read = match has_parts {
+        let file = Counted::behind(Cursor::new(head), file, target);
+        match has_parts {
             true => others.read_parts(file),
             false => others.read_file(file).map(|_| ()).map_err(|error| target.error(error)),
-        };
-        let superseded_aof = others.superseded_aof;
-        // There may have been nobody any more to send what comes.
-        if self.is_stopped() {
-            return Ok(None);
         }
-        read.map(|()| Some(target.loaded(superseded_aof)))
     }
 
     pub(crate) fn is_stopped(&self) -> bool {

@@ -30,6 +30,8 @@ pub(crate) struct Target<'a> {
     /// The name of what is loaded.
     pub(crate) name: &'a str,
     now: UnixMs,
+    /// Commands come after what is read, and they say what had expired.
+    keeps_due: bool,
     /// By shard, then by number.
     dbs: Vec<Mutex<Vec<Db>>>,
     key_count: AtomicU64,
@@ -46,7 +48,12 @@ impl<'a> Target<'a> {
         let dbs = (0..shard_count).map(|_| Mutex::new(new_dbs(load.db_count, &seed))).collect();
         let (key_count, expired_count) = (AtomicU64::new(0), AtomicU64::new(0));
         let next_ms = AtomicU64::new(load.clock.monotonic_ms() + PROGRESS_MS);
-        Target { load, name, now, dbs, key_count, expired_count, next_ms }
+        Target { load, name, now, keeps_due: false, dbs, key_count, expired_count, next_ms }
+    }
+
+    /// The same for what commands go on with: what is due stays, for one of them may give it more time.
+    pub(crate) fn of_stream(load: &'a Load<'a>, name: &'a str, now: UnixMs) -> Target<'a> {
+        Target { keeps_due: true, ..Target::new(load, name, now) }
     }
 
     /// The error of a file of the snapshot that is this one unless it is told.
@@ -69,7 +76,7 @@ impl<'a> Target<'a> {
     }
 
     /// Takes note that so much was read, and says so now and then.
-    fn note_read(&self, bytes: u64) {
+    pub(crate) fn note_read(&self, bytes: u64) {
         let progress = self.load.progress;
         let loaded_bytes = progress.loaded_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let (now_ms, due_ms) = (self.load.clock.monotonic_ms(), self.next_ms.load(Ordering::Relaxed));
@@ -173,7 +180,9 @@ impl<'a> Target<'a> {
         read.map_err(|error| error.in_value_of(&item.key))?;
         // Redis could write collections without elements, and leaves them out, too.
         let Some(value) = builder.finish() else { return Ok(None) };
-        if item.expiry_ms.is_some_and(|expiry| expiry < self.now) || value.lend().is_due(self.now) {
+        let is_due =
+            || item.expiry_ms.is_some_and(|expiry| expiry < self.now) || value.lend().is_due(self.now);
+        if !self.keeps_due && is_due() {
             self.expired_count.fetch_add(1, Ordering::Relaxed);
             return Ok(None);
         }

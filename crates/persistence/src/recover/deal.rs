@@ -1,0 +1,341 @@
+//! Taking the commands of slices apart, and dealing them out to groups of shards.
+//!
+//! Commands are not copied: a [`Step`] says where its words are in the payload of its slice.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use command::{Command, CommandId, Needs, Table};
+use shard::{Placement, ShardId};
+use smallvec::SmallVec;
+
+use super::FoundSlice;
+use super::crew::Meeting;
+use crate::error::Error;
+use crate::runner::{Role, Roles, selected, shown_name};
+
+/// Words of a command that take no memory of their own.
+const WORDS_INLINE: usize = 16;
+
+/// The words of a command.
+pub(super) type Words<'a> = SmallVec<[&'a [u8]; WORDS_INLINE]>;
+
+/// Slices that are dealt out together.
+#[derive(Default)]
+pub(super) struct Batch {
+    slices: Vec<FoundSlice>,
+    bytes: usize,
+}
+
+impl Batch {
+    pub(super) fn add(&mut self, found: FoundSlice) {
+        self.bytes += found.slice.payload.len();
+        self.slices.push(found);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it has so many bytes. Slices without commands count, too: they take memory.
+    pub(super) fn has(&self, bytes: usize) -> bool {
+        self.bytes + self.slices.len() * size_of::<FoundSlice>() >= bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.slices.is_empty()
+    }
+}
+
+/// A command that is to be run.
+pub(super) struct Step {
+    pub(super) command: CommandId,
+    pub(super) db: u32,
+    /// Where its only key lies, if it has just one, and which word that is.
+    pub(super) key: Option<(usize, (ShardId, u64))>,
+    /// The place of its slice in the batch.
+    slice: u32,
+    /// Where it begins in the slice.
+    offset: usize,
+    words: Range<usize>,
+    /// Where all groups meet whose shards it needs, if there are several.
+    pub(super) meeting: Option<Arc<Meeting>>,
+}
+
+/// What is wrong with a command or a slice.
+pub(super) struct Failure {
+    /// The name of the command, for people.
+    pub(super) command: Option<String>,
+    /// Where in the stream.
+    pub(super) position: u64,
+    /// A part of a sentence.
+    pub(super) why: String,
+}
+
+impl Failure {
+    pub(super) fn error(self, found: &FoundSlice) -> Error {
+        let (name, slice) = (found.file.to_string(), found.slice.number);
+        let Failure { command, position, why } = self;
+        match command {
+            Some(command) => Error::SliceCommand { name, command, slice, position, why },
+            None => Error::Slice { name, slice, position, why },
+        }
+    }
+}
+
+/// A batch that was dealt out.
+pub(super) struct Dealt {
+    batch: Batch,
+    pub(super) steps: Vec<Step>,
+    /// Where the words of the steps are in their slices.
+    words: Vec<Range<usize>>,
+    /// For each group its steps, by their places.
+    pub(super) lists: Vec<Vec<u32>>,
+    /// Steps that change the libraries of functions.
+    pub(super) libraries: Vec<u32>,
+    /// The database that is selected at the end; `None` if nothing says so.
+    pub(super) selected: Option<u32>,
+}
+
+impl Dealt {
+    /// Whether it goes on with the database that batches before it have `selected`, which is changed to what it leaves selected.
+    pub(super) fn check_selected(&self, selected: &mut Option<u32>) -> Result<(), Error> {
+        if let Some(found) = self.batch.slices.first()
+            && let Err(why) = check_selected(*selected, found.slice.db)
+        {
+            return Err(Failure { command: None, position: found.slice.position, why }.error(found));
+        }
+        *selected = self.selected.or(*selected);
+        Ok(())
+    }
+
+    pub(super) fn words(&self, step: &Step) -> Words<'_> {
+        let payload = &self.batch.slices[step.slice as usize].slice.payload;
+        self.words[step.words.clone()].iter().map(|word| &payload[word.clone()]).collect()
+    }
+
+    /// The error of a step that cannot be run.
+    #[cold]
+    pub(super) fn error(&self, step: &Step, why: String) -> Error {
+        let found = &self.batch.slices[step.slice as usize];
+        let command = Some(shown_name(&self.words(step)));
+        Failure { command, position: found.slice.position + step.offset as u64, why }.error(found)
+    }
+}
+
+/// Deals out batches.
+#[derive(Clone, Copy)]
+pub(super) struct Dealer<'a> {
+    pub(super) table: &'a Table,
+    pub(super) roles: Roles<'a>,
+    pub(super) placement: &'a Placement,
+    pub(super) db_count: u32,
+    pub(super) group_count: usize,
+}
+
+impl Dealer<'_> {
+    pub(super) fn deal(&self, batch: Batch) -> Result<Dealt, Error> {
+        let mut lists: Vec<Vec<u32>> = (0..self.group_count).map(|_| Vec::new()).collect();
+        // As many as there are if commands are short, so that memory is asked for once.
+        lists.iter_mut().for_each(|list| list.reserve(batch.bytes / 64 / self.group_count));
+        let mut dealt = Dealt {
+            batch: Batch::default(),
+            steps: Vec::new(),
+            words: Vec::new(),
+            lists,
+            libraries: Vec::new(),
+            selected: None,
+        };
+        let mut selected: Option<u32> = None;
+        for (index, found) in (0..).zip(&batch.slices) {
+            let slice = &found.slice;
+            if let Err(why) = check_selected(selected, slice.db) {
+                return Err(Failure { command: None, position: slice.position, why }.error(found));
+            }
+            let db = self.deal_slice(index, &slice.payload, slice.db, &mut dealt).map_err(|failure| {
+                Failure { position: slice.position + failure.position, ..failure }.error(found)
+            })?;
+            selected = db.or(selected);
+        }
+        dealt.selected = selected;
+        dealt.batch = batch;
+        Ok(dealt)
+    }
+
+    /// Deals out the commands of one slice, before which `db` is selected; which one is after it. Positions in errors are in the slice.
+    fn deal_slice(
+        &self,
+        index: u32,
+        payload: &[u8],
+        mut db: Option<u32>,
+        dealt: &mut Dealt,
+    ) -> Result<Option<u32>, Failure> {
+        let fail = |offset: usize, command: Option<String>, why: String| Failure {
+            command,
+            position: offset as u64,
+            why,
+        };
+        if let Some(number) = db.filter(|number| *number >= self.db_count) {
+            return Err(fail(
+                0,
+                None,
+                format!("database {number} is selected, and the setting databases is {}", self.db_count),
+            ));
+        }
+        let mut offset = 0;
+        let mut multi_at = None;
+        while offset < payload.len() {
+            let first_word = dealt.words.len();
+            let end = read_command(payload, offset, &mut dealt.words)
+                .map_err(|why| fail(offset, None, why.to_owned()))?;
+            let range = first_word..dealt.words.len();
+            let words: Words<'_> =
+                dealt.words[range.clone()].iter().map(|word| &payload[word.clone()]).collect();
+            let broken = |why: String| fail(offset, Some(shown_name(&words)), why);
+            let command = self.table.resolve(&words).map_err(|error| broken(error.to_string()))?;
+            let mut keeps = false;
+            match (self.roles.of(command.id), multi_at) {
+                (Role::Data | Role::Libraries, _) => keeps = true,
+                (Role::Select, _) => {
+                    db = Some(selected(words[1], self.db_count).map_err(|why| broken(why.to_owned()))?)
+                }
+                (Role::Begin, None) => multi_at = Some(offset),
+                (Role::End, Some(_)) => multi_at = None,
+                (Role::Begin, Some(_)) => return Err(broken("a transaction in another one".to_owned())),
+                (Role::End, None) => {
+                    return Err(broken("the end of a transaction that did not begin".to_owned()));
+                }
+                (Role::Nothing, _) => {}
+                (Role::Refused(why), _) => return Err(broken(why.to_owned())),
+            }
+            if keeps {
+                let Some(db) = db else { return Err(broken("no database is selected".to_owned())) };
+                let step = Step {
+                    command: command.id,
+                    db,
+                    key: None,
+                    slice: index,
+                    offset,
+                    words: range,
+                    meeting: None,
+                };
+                self.deal_command(
+                    command,
+                    &words,
+                    step,
+                    &mut dealt.steps,
+                    &mut dealt.lists,
+                    &mut dealt.libraries,
+                );
+            } else {
+                dealt.words.truncate(first_word);
+            }
+            offset = end;
+        }
+        match multi_at {
+            Some(at) => Err(fail(at, None, "it ends inside the transaction that begins there".to_owned())),
+            None => Ok(db),
+        }
+    }
+
+    /// Gives a command to all groups that it needs.
+    fn deal_command(
+        &self,
+        command: &Command,
+        words: &[&[u8]],
+        mut step: Step,
+        steps: &mut Vec<Step>,
+        lists: &mut [Vec<u32>],
+        libraries: &mut Vec<u32>,
+    ) {
+        let place = steps.len() as u32;
+        if self.roles.of(command.id) == Role::Libraries {
+            libraries.push(place);
+        } else if let Some(index) = command.lone_key(words) {
+            let located = self.placement.locate(words[index]);
+            step.key = Some((index, located));
+            lists[group_of(located.0, self.group_count)].push(place);
+        } else {
+            let ids: SmallVec<[ShardId; 8]> = match Needs::of_no_lone_key(command, words, self.placement) {
+                Needs::Nothing => SmallVec::new(),
+                Needs::One(id) => SmallVec::from_slice(&[id]),
+                Needs::Several(ids) => ids,
+                Needs::All => (0..self.placement.shard_count()).map(ShardId).collect(),
+            };
+            let mut groups: SmallVec<[usize; 8]> =
+                ids.iter().map(|id| group_of(*id, self.group_count)).collect();
+            groups.sort_unstable();
+            groups.dedup();
+            match groups.as_slice() {
+                [] => lists[0].push(place),
+                [only] => lists[*only].push(place),
+                several => {
+                    several.iter().for_each(|group| lists[*group].push(place));
+                    step.meeting = Some(Arc::new(Meeting::new(several.len(), ids)));
+                }
+            }
+        }
+        steps.push(step);
+    }
+}
+
+/// Whether what a slice says is selected before it agrees with what the slices before it have selected.
+fn check_selected(before: Option<u32>, said: Option<u32>) -> Result<(), String> {
+    match (before, said) {
+        (Some(before), Some(said)) if before != said => {
+            Err(format!("database {said} is said to be selected, and slices before it select {before}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The group of a shard.
+pub(super) fn group_of(id: ShardId, group_count: usize) -> usize {
+    id.index() % group_count
+}
+
+/// Reads the command that begins at `offset`: adds where its words are; where it ends.
+fn read_command(payload: &[u8], offset: usize, words: &mut Vec<Range<usize>>) -> Result<usize, &'static str> {
+    let (count, mut at) = read_number(payload, offset, b'*')?;
+    if count == 0 {
+        return Err("a command of no words");
+    }
+    for _ in 0..count {
+        let (length, start) = read_number(payload, at, b'$')?;
+        let end = start.checked_add(length).ok_or("a word that reaches over the end of the slice")?;
+        match payload.get(end..).and_then(|rest| rest.get(..2)) {
+            Some(b"\r\n") => {}
+            Some(_) => return Err("no line end where a word ends"),
+            None => return Err("a word that reaches over the end of the slice"),
+        }
+        words.push(start..end);
+        at = end + 2;
+    }
+    Ok(at)
+}
+
+/// Reads a line of `sign` and a number; the number, and where the line ends.
+#[inline]
+fn read_number(payload: &[u8], offset: usize, sign: u8) -> Result<(usize, usize), &'static str> {
+    const NO_COMMAND: &str = "what is there is no command";
+    let Some((first, rest)) = payload.get(offset..).and_then(<[u8]>::split_first) else {
+        return Err("it ends inside a command");
+    };
+    if *first != sign {
+        return Err(NO_COMMAND);
+    }
+    let mut number: usize = 0;
+    for (index, byte) in rest.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' => {
+                let digit = usize::from(byte - b'0');
+                number = number.checked_mul(10).and_then(|tens| tens.checked_add(digit)).ok_or(NO_COMMAND)?;
+            }
+            b'\r' if index > 0 && rest.get(index + 1) == Some(&b'\n') => {
+                return Ok((number, offset + index + 3));
+            }
+            _ => return Err(NO_COMMAND),
+        }
+    }
+    Err("it ends inside a command")
+}

@@ -1,0 +1,189 @@
+//! Recovery: the base of a journal is loaded like any snapshot, and its slices are applied, in order, each once and as a whole.
+//!
+//! ```text
+//!                     ┌─ batch ─▶ deal.rs ─▶ lists, one for each group of shards ─▶ apply.rs ─┐
+//!   slices ─ checked ─┼─ batch ─▶ …                                                           ├─▶ databases
+//!                     └─ batch ─▶ …                                                           ─┘
+//! ```
+//!
+//! Consecutive slices make a *batch*. Dealing one takes its commands apart, without copying them, and lists them by the group of
+//! shards that they need. Alone, one thread does all of it, with one group. Otherwise there are as many groups as threads
+//! (`crew.rs`): each takes the lists of its group in the order of the stream, and deals out batches when it has none.
+//!
+//! What must hold, or the start fails: slices continue each other, in number and position; a slice never ends inside a transaction; its
+//! database is the one that the slice before left selected; every command is known and succeeds. Commands of a transaction run singly,
+//! because nobody reads.
+//!
+//! Not here: reading slices from files (`journal`), running a command (`runner.rs`), and what comes after the last slice.
+
+mod apply;
+mod crew;
+mod deal;
+
+use std::sync::Arc;
+
+use command::Table;
+use effectlog::Slice;
+
+use crate::error::Error;
+use crate::load::{Extras, Load, Loaded, Others, Target, on_heap_to_serve};
+use crate::runner::{Role, Roles, Runner, Stage};
+use apply::{Applier, change_libraries};
+use deal::{Batch, Dealer, Failure};
+
+/// Batches that are under way at the same time, for each thread.
+const UNDER_WAY_MAX: usize = 4;
+
+/// What the journal says of what is to be loaded, and how its commands are run.
+#[derive(Clone, Copy)]
+pub struct Recovery<'a> {
+    /// For people: the folder.
+    pub name: &'a str,
+    /// The base, in the folder of the load's [`Names`](crate::Names); none if the slices begin with no data.
+    pub base: Option<&'a str>,
+    /// The number of the last slice that is part of the base.
+    pub slice: u64,
+    /// Where in the stream the slice after it begins.
+    pub position: u64,
+    /// So many bytes of slices are expected, for whoever wants to know how far it is.
+    pub slice_bytes: u64,
+    /// The commands that there are, with the names with which they were declared: those are in the journal.
+    pub table: &'a Table,
+    /// What becomes of each command of the table.
+    pub roles: &'a [Role],
+}
+
+/// A slice, and where it was found.
+#[derive(Clone, Debug)]
+pub struct FoundSlice {
+    /// The slice.
+    pub slice: Slice,
+    /// The path of its file.
+    pub file: Arc<str>,
+}
+
+/// Gives slices, one after the other, until there are no more; an error is a line for people.
+pub(crate) type Source<'a> = dyn FnMut() -> Result<Option<FoundSlice>, String> + 'a;
+
+impl Load<'_> {
+    /// What a journal holds: its base and then everything that `slices` gives; `None` if the load was stopped.
+    ///
+    /// # Errors
+    /// If the base is not complete, if the slices do not continue it and each other, or if a command cannot be run. Nothing is
+    /// loaded then.
+    pub fn journal(
+        &self,
+        recovery: &Recovery<'_>,
+        slices: &mut dyn FnMut() -> Result<Option<FoundSlice>, String>,
+        extras: &mut dyn Extras,
+    ) -> Result<Option<Loaded>, Error> {
+        assert_eq!(recovery.roles.len(), recovery.table.all().len(), "each command has a role");
+        let name = recovery.base.unwrap_or(recovery.name);
+        let target = Target::of_stream(self, name, self.clock.now_ms() as i64);
+        let mut others = Others::new(&target, extras);
+        if let Some(base) = recovery.base {
+            match self.thread_count {
+                0 => on_heap_to_serve(|| self.read_snapshot(base, &mut others))?,
+                _ => self.read_snapshot(base, &mut others)?,
+            }
+        }
+        let superseded_aof = others.superseded_aof.take();
+        self.progress.begin_file(recovery.slice_bytes);
+        let stage = Stage::new(&target);
+        stage.exchange();
+        if !self.is_stopped() {
+            let input = Input::new(recovery, &stage, slices);
+            match self.thread_count {
+                0 => on_heap_to_serve(|| apply_alone(input, &mut *others.extras))?,
+                count => crew::apply_with(count, input, &mut *others.extras)?,
+            }
+        }
+        if self.is_stopped() {
+            return Ok(None);
+        }
+        let key_count = stage.exchange();
+        drop(stage);
+        target.set_key_count(key_count);
+        Ok(Some(target.loaded(superseded_aof)))
+    }
+}
+
+/// Slices as they come, each of which is checked to continue the one before.
+struct Input<'a> {
+    recovery: &'a Recovery<'a>,
+    stage: &'a Stage<'a>,
+    source: &'a mut Source<'a>,
+    /// The number of the last slice.
+    slice: u64,
+    /// Where the next one begins.
+    position: u64,
+    is_ended: bool,
+}
+
+impl<'a> Input<'a> {
+    fn new(recovery: &'a Recovery<'a>, stage: &'a Stage<'a>, source: &'a mut Source<'a>) -> Input<'a> {
+        let Recovery { slice, position, .. } = *recovery;
+        Input { recovery, stage, source, slice, position, is_ended: false }
+    }
+
+    fn dealer(&self, group_count: usize) -> Dealer<'a> {
+        let load = self.stage.target.load;
+        let roles = Roles(self.recovery.roles);
+        Dealer {
+            table: self.recovery.table,
+            roles,
+            placement: &load.placement,
+            db_count: load.db_count,
+            group_count,
+        }
+    }
+
+    /// The next batch; `None` at the end, or if the load was stopped.
+    fn next_batch(&mut self) -> Result<Option<Batch>, Error> {
+        let mut batch = Batch::default();
+        let enough = self.stage.target.load.tuning.piece_bytes_min;
+        while !batch.has(enough) && !self.is_ended && !self.stage.target.is_stopped() {
+            match (self.source)().map_err(Error::Journal)? {
+                Some(found) => batch.add(self.check(found)?),
+                None => self.is_ended = true,
+            }
+        }
+        self.stage.target.note_read(batch.bytes() as u64);
+        Ok((!batch.is_empty()).then_some(batch))
+    }
+
+    /// Nothing is applied twice, and nothing is skipped.
+    fn check(&mut self, found: FoundSlice) -> Result<FoundSlice, Error> {
+        let slice = &found.slice;
+        let why = if self.slice.checked_add(1) != Some(slice.number) {
+            Some(format!("slice {} comes before it", self.slice))
+        } else if slice.position != self.position {
+            Some(format!("the slice before it ends at position {}", self.position))
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            return Err(Failure { command: None, position: slice.position, why }.error(&found));
+        }
+        (self.slice, self.position) = (slice.number, slice.end());
+        Ok(found)
+    }
+}
+
+/// Applies everything on this thread.
+fn apply_alone(mut input: Input<'_>, extras: &mut dyn Extras) -> Result<(), Error> {
+    let (stage, table) = (input.stage, input.recovery.table);
+    let dealer = input.dealer(1);
+    let mut applier =
+        Applier { runner: Runner::new(stage, table, |_| true), table, group: 0, group_count: 1 };
+    let mut selected = None;
+    while let Some(batch) = input.next_batch()? {
+        let dealt = dealer.deal(batch)?;
+        dealt.check_selected(&mut selected)?;
+        applier.apply(&dealt, &|| false)?;
+        change_libraries(&dealt, table, extras)?;
+        applier.runner.settle(stage);
+        stage.target.set_key_count(applier.runner.key_count());
+    }
+    Ok(())
+}

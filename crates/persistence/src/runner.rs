@@ -1,0 +1,195 @@
+//! Running a stream of commands that says what was done to data: an append-only file of Redis, or the slices of a journal.
+//!
+//! Commands run on a [`Stage`]: shards that nobody else knows, through the table of commands like those of clients. But nothing
+//! expires meanwhile, nothing is evicted, nobody is served, and nothing is recorded: what had gone was deleted by a command of its own.
+//! A command that fails ends the loading: the data would not be those that there were.
+//!
+//! Not here: where commands come from, transactions, and which database is selected (`import/replay.rs`, `recover/`).
+
+use command::{Client, Command, CommandId, Located, Outcome, Shards, Table, Tx};
+use keyspace::{Config, Db, UnixMs};
+use resp::{Output, Proto};
+use shard::{Hold, ShardId};
+
+use crate::load::Target;
+
+/// What becomes of a command in such a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// It is about data, and runs.
+    Data,
+    /// Its argument is the database of the commands after it.
+    Select,
+    /// It begins a transaction.
+    Begin,
+    /// It ends the transaction.
+    End,
+    /// It changes the libraries of functions.
+    Libraries,
+    /// It leaves nothing behind that is kept.
+    Nothing,
+    /// It cannot be run, for this reason.
+    Refused(&'static str),
+}
+
+/// Why a database cannot be selected.
+pub(crate) const NO_SUCH_DB: &str = "more databases than the setting databases allows";
+
+/// What becomes of each command of a table, by its number.
+#[derive(Clone, Copy)]
+pub(crate) struct Roles<'a>(pub(crate) &'a [Role]);
+
+impl Roles<'_> {
+    pub(crate) fn of(self, id: CommandId) -> Role {
+        self.0[usize::from(id.0)]
+    }
+}
+
+/// The database that `SELECT` names, if there are so many.
+pub(crate) fn selected(arg: &[u8], db_count: u32) -> Result<u32, &'static str> {
+    let number = ds::num::parse_i64(arg).and_then(|number| u32::try_from(number).ok());
+    number.filter(|number| *number < db_count).ok_or(NO_SUCH_DB)
+}
+
+/// The beginning of the name of a command, for people.
+pub(crate) fn shown_name(args: &[&[u8]]) -> String {
+    const SHOWN_BYTES_MAX: usize = 64;
+    let name = args.first().copied().unwrap_or_default();
+    name[..name.len().min(SHOWN_BYTES_MAX)].escape_ascii().to_string()
+}
+
+/// Shards on which commands run before there is a server that has them.
+pub(crate) struct Stage<'a> {
+    pub(crate) target: &'a Target<'a>,
+    pub(crate) shards: Shards,
+    config: Config,
+}
+
+impl<'a> Stage<'a> {
+    pub(crate) fn new(target: &'a Target<'a>) -> Stage<'a> {
+        let shards = Shards::new(target.load.placement.clone(), 1, target.load.db_count, 0);
+        let config = Config { notify: 0, ..target.load.config.clone() };
+        Stage { target, shards, config }
+    }
+
+    /// Exchanges the databases of these shards with those of the target, while no runner has them; how many keys these had.
+    pub(crate) fn exchange(&self) -> u64 {
+        let mut hold = Hold::new(&self.shards);
+        let mut key_count = 0;
+        for id in self.shards.ids() {
+            let entered = hold.try_enter(id);
+            assert!(entered, "nobody else knows these shards");
+            let dbs = &mut hold.shard_mut(id).dbs;
+            key_count += dbs.iter().map(|db| db.len() as u64).sum::<u64>();
+            self.target.exchange(id, dbs);
+        }
+        leave(&mut hold, |_| true);
+        key_count
+    }
+
+    fn now(&self) -> UnixMs {
+        self.target.load.clock.now_ms() as UnixMs
+    }
+}
+
+/// Runs commands on some of the shards of a stage, which it has entered.
+pub(crate) struct Runner<'s> {
+    tx: Tx<'s>,
+    client: Client,
+    out: Output,
+}
+
+impl<'s> Runner<'s> {
+    /// One that has entered the shards for which `is_own` is true.
+    pub(crate) fn new(stage: &'s Stage<'_>, table: &'s Table, is_own: impl Fn(ShardId) -> bool) -> Self {
+        let hold = Hold::new(&stage.shards);
+        let mut tx = Tx::new(hold, table, &stage.config, stage.now());
+        tx.keeps_due = true;
+        let client = Client { no_touch: false, ..Client::internal(0, Proto::Resp2) };
+        let mut runner = Runner { tx, client, out: Output::new() };
+        runner.enter(stage.shards.ids().filter(|id| is_own(*id)));
+        runner
+    }
+
+    /// Enters shards that no other runner has.
+    pub(crate) fn enter(&mut self, ids: impl Iterator<Item = ShardId>) {
+        for id in ids {
+            let entered = self.tx.hold.try_enter(id);
+            assert!(entered, "nobody else has these shards");
+        }
+    }
+
+    /// Leaves the entered shards for which `is_left` is true.
+    pub(crate) fn leave(&mut self, is_left: impl Fn(ShardId) -> bool) {
+        leave(&mut self.tx.hold, is_left);
+    }
+
+    /// Takes a break between commands.
+    pub(crate) fn settle(&mut self, stage: &Stage<'_>) {
+        self.tx.now = stage.now();
+        heap::settle();
+    }
+
+    /// Keys on the shards that it has entered.
+    pub(crate) fn key_count(&self) -> u64 {
+        let ids = self.tx.hold.entered().iter();
+        ids.flat_map(|id| &self.tx.hold.shard(*id).dbs).map(|db: &Db| db.len() as u64).sum()
+    }
+
+    /// Asks for the memory where the record with this hash is found, soon.
+    #[inline]
+    pub(crate) fn prefetch_place(&self, db: u32, (shard, hash): (ShardId, u64)) {
+        self.tx.hold.shard(shard).dbs[db as usize].prefetch_place(hash);
+    }
+
+    /// The same for the record itself, whose place is there by now.
+    #[inline]
+    pub(crate) fn prefetch_record(&self, db: u32, (shard, hash): (ShardId, u64)) {
+        self.tx.hold.shard(shard).dbs[db as usize].prefetch_record(hash);
+    }
+
+    /// Runs a command, of which `located` says where its only key lies. The error is a part of a sentence.
+    pub(crate) fn run(
+        &mut self,
+        command: &'s Command,
+        args: &[&[u8]],
+        db: u32,
+        located: Option<Located>,
+    ) -> Result<(), String> {
+        self.client.db = db;
+        if let Some(located) = located {
+            self.tx.hold.focus(located.shard());
+            self.tx.located = located;
+        }
+        let outcome = self.tx.run(command, args, &self.client, &mut (), &mut self.out);
+        self.tx.finish(&mut ());
+        self.tx.posts.clear();
+        self.tx.restore = None;
+        let failure = match outcome {
+            Outcome::Done => None,
+            Outcome::Failed => {
+                let text = self.out.to_vec();
+                Some(String::from_utf8_lossy(text.trim_ascii()).trim_start_matches('-').to_owned())
+            }
+            Outcome::Blocked(_) | Outcome::Again(_) => Some("it would have to wait".to_owned()),
+        };
+        self.out.clear();
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Runner<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.leave(|_| true);
+        }
+    }
+}
+
+fn leave<T, W>(hold: &mut Hold<'_, T, W>, is_left: impl Fn(ShardId) -> bool) {
+    let ids: Vec<ShardId> = hold.entered().iter().rev().copied().filter(|id| is_left(*id)).collect();
+    for id in ids {
+        let left = hold.leave_or_keep(id);
+        assert!(left, "nobody else knows these shards");
+    }
+}

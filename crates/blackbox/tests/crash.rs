@@ -75,10 +75,7 @@ fn a_tail_that_is_gone_is_missed() {
 #[test]
 fn darter_keeps_what_it_acknowledged() {
     let options = ["--appendonly", "yes", "--appendfsync", "always"];
-    let probe = Scratch::new("crash-probe");
-    let keeps_a_journal = Server::darter(&[&options[..], &["--dir", &probe.path("")]].concat())
-        .is_ok_and(|server| server.client().info("persistence", "aof_enabled") == "1");
-    if !keeps_a_journal {
+    if !Server::darter_keeps_a_journal(&Scratch::new("crash-probe").path("")) {
         println!("SKIPPED: this server keeps no journal");
         return;
     }

@@ -23,6 +23,7 @@ use keyspace::{Lfu, Marks, RecordRef, StrRef, Taken, UnixMs, ValueRef, Witness};
 use rdb::{Encoder, Style, ValueType};
 
 use crate::output::Form;
+use crate::purpose::Purpose;
 use crate::tuning::Tuning;
 
 /// Values of more bytes are taken in parts.
@@ -100,6 +101,8 @@ pub(crate) enum Chunk {
 /// A snapshot being saved.
 pub struct Saving {
     to_writer: Sender<Chunk>,
+    /// What it is for.
+    pub purpose: Purpose,
     /// In milliseconds since 1970.
     pub started_ms: u64,
     /// How many changes there had been at the cut.
@@ -129,6 +132,7 @@ pub struct Saving {
 impl Saving {
     pub(crate) fn new(
         to_writer: Sender<Chunk>,
+        purpose: Purpose,
         started_ms: u64,
         (changes, key_count): (u64, u64),
         (form, usage): (Form, Usage),
@@ -137,6 +141,7 @@ impl Saving {
     ) -> Saving {
         Saving {
             to_writer,
+            purpose,
             started_ms,
             changes,
             key_count,

@@ -15,6 +15,7 @@ use rdb::{Encoder, Style};
 use crate::names::Names;
 use crate::output::{Form, Output};
 use crate::progress::Progress;
+use crate::purpose::{Checkpoints, NoCheckpoint, Purpose};
 use crate::scribe::{Chunk, Saving, Usage, write_record};
 use crate::superseded;
 use crate::tuning::Tuning;
@@ -26,6 +27,8 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(5);
 /// What the settings say of a save, as it begins, whatever they say later.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// What it is for.
+    pub purpose: Purpose,
     /// Where it goes, and its name.
     pub names: Names,
     /// How values are encoded.
@@ -50,8 +53,8 @@ pub struct Content<'a> {
     pub about: Vec<u8>,
 }
 
-/// A snapshot that was saved while all waited.
-#[derive(Debug)]
+/// A snapshot that was saved.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Saved {
     /// Its length.
     pub bytes: u64,
@@ -137,6 +140,8 @@ pub struct Snapshots {
     pub last_took_seconds: AtomicI64,
     /// The most that waited in memory to be written in the last one.
     pub last_peak_bytes: AtomicU64,
+    /// What is known of those that are bases of a journal, which count nowhere else.
+    pub checkpoints: Checkpoints,
 }
 
 impl Snapshots {
@@ -166,11 +171,12 @@ impl Snapshots {
             looked_at_seconds: AtomicU64::new(0),
             last_took_seconds: AtomicI64::new(-1),
             last_peak_bytes: AtomicU64::new(0),
+            checkpoints: Checkpoints::default(),
         }
     }
 
-    /// Saves a snapshot; all shards are entered, and `changes` is how many there were. What is being saved in the background is given
-    /// up: it is older. `is_aborted` says whether it is not wanted any more.
+    /// Saves a snapshot; all shards are entered, and `changes` is how many there were. The snapshot that is being saved in the background
+    /// is given up: it is older. A checkpoint goes on. `is_aborted` says whether it is not wanted any more.
     pub fn save(
         &self,
         settings: Settings,
@@ -178,9 +184,12 @@ impl Snapshots {
         changes: u64,
         is_aborted: &dyn Fn() -> bool,
     ) -> io::Result<Saved> {
-        self.give_up("another save overtook it");
-        if !self.is_simulated {
-            self.await_room();
+        assert_eq!(settings.purpose, Purpose::Snapshot, "nobody waits for a checkpoint");
+        if self.saving_snapshot().is_some() {
+            self.give_up("another save overtook it");
+            if !self.is_simulated {
+                self.await_room();
+            }
         }
         let started_ms = self.clock.now_ms();
         let form = Form::wanted(&settings, started_ms, content.thread_count);
@@ -233,14 +242,18 @@ impl Snapshots {
     ) -> io::Result<(Arc<Saving>, Writer)> {
         assert!(self.current().is_none(), "two saves would write to the same files");
         let now_ms = self.clock.now_ms();
-        self.last_try_seconds.store(now_ms / 1000, Ordering::Relaxed);
+        let purpose = settings.purpose;
+        if purpose == Purpose::Snapshot {
+            self.last_try_seconds.store(now_ms / 1000, Ordering::Relaxed);
+        }
         let form = Form::wanted(&settings, now_ms, content.thread_count);
         let head = content.head(form)?;
         let (to_writer, chunks) = channel();
         let counts = (changes, content.key_count());
         let threads = content.thread_count.into();
-        let saving =
-            Arc::new(Saving::new(to_writer, now_ms, counts, (form, content.usage), self.tuning, threads));
+        let (form, tuning) = ((form, content.usage), self.tuning);
+        let saving = Saving::new(to_writer, purpose, now_ms, counts, form, tuning, threads);
+        let saving = Arc::new(saving);
         let writer = Writer::new(self, settings, (Arc::clone(&saving), chunks), head, tell);
         Ok((saving, writer))
     }
@@ -253,6 +266,16 @@ impl Snapshots {
     /// The one that is being saved in the background.
     pub fn current(&self) -> Option<Arc<Saving>> {
         lock(&self.current).clone()
+    }
+
+    /// The same if it is to be the snapshot, not a checkpoint.
+    pub fn saving_snapshot(&self) -> Option<Arc<Saving>> {
+        self.current().filter(|saving| saving.purpose == Purpose::Snapshot)
+    }
+
+    /// The same if it is a checkpoint.
+    pub fn saving_checkpoint(&self) -> Option<Arc<Saving>> {
+        self.current().filter(|saving| saving.purpose == Purpose::Checkpoint)
     }
 
     fn set_current(&self, saving: Option<Arc<Saving>>) {
@@ -312,7 +335,8 @@ impl Snapshots {
             return Err(io::Error::other(why));
         }
         names.rename(temporary, name)?;
-        if let Some(state) = self.superseded_aof() {
+        let is_checkpoint = saving.is_some_and(|saving| saving.purpose == Purpose::Checkpoint);
+        if !is_checkpoint && let Some(state) = self.superseded_aof() {
             superseded::note(names, &state);
         }
         Ok(())
@@ -328,6 +352,13 @@ impl Snapshots {
         let now_ms = self.clock.now_ms();
         let took_ms = now_ms.saturating_sub(saving.started_ms);
         let peak_bytes = saving.peak_bytes.load(Ordering::Relaxed) as u64;
+        if saving.purpose == Purpose::Checkpoint {
+            let ended = saved.map(|(bytes, name)| Saved { bytes, name, took_ms });
+            let ended = ended.map_err(|why| NoCheckpoint { why, is_given_up: saving.is_given_up() });
+            self.checkpoints.note_end(ended, took_ms, peak_bytes);
+            self.set_current(None);
+            return;
+        }
         match saved {
             Ok((bytes, name)) => {
                 tracing::info!(
@@ -417,6 +448,6 @@ impl Snapshots {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,8 +9,8 @@ use command::{Command, Entry, Rule, Run, Table};
 use ds::hashing::Seed;
 use keyspace::{Config, Db};
 use persistence::{
-    Choice, Content, Error, Extras, Files, Import, Load, Loaded, Names, Progress, Role, STATE_AUX, Settings,
-    Snapshots, Source, Tuning, Usage, Wanted, Wish,
+    Choice, Content, Error, Extras, Files, Import, Load, Loaded, Names, Progress, Purpose, Role, STATE_AUX,
+    Settings, Snapshots, Source, Tuning, Usage, Wanted, Wish,
 };
 use proactor::{Clock, Disk, Open, SimConfig, SimDisk, SimNet};
 use rdb::{Encoder, Style};
@@ -204,6 +204,7 @@ impl World {
     ) -> Snapshots {
         let snapshots = Snapshots::new(self.clock.clone(), true, Tuning::SMALL);
         let settings = Settings {
+            purpose: Purpose::Snapshot,
             names: self.names.clone(),
             style: STYLE,
             has_own_format,

@@ -13,8 +13,8 @@ use ds::random::Random;
 use effectlog::Slice;
 use keyspace::{Config, Db};
 use persistence::{
-    Content, Extras, FoundSlice, Load, Loaded, Names, Progress, Recovery, Role, Settings, Snapshots, Tuning,
-    Usage,
+    Content, Extras, FoundSlice, Load, Loaded, Names, Progress, Purpose, Recovery, Role, Scribe, Settings,
+    Snapshots, Tuning, Usage, WriterStep,
 };
 use proactor::{Clock, Disk, Open, SimConfig, SimDisk, SimNet};
 use rdb::{Encoder, Style};
@@ -272,24 +272,33 @@ impl World {
         found
     }
 
-    /// Makes the base of what effects say that are applied before.
-    fn save_base(&self, slices: &[Slice], has_own_format: bool) {
-        let (there, _) = self.recover(0, (None, 0, 0), slices).expect("the slices are right");
-        let snapshots = Snapshots::new(self.clock.clone(), true, Tuning::SMALL);
-        let settings = Settings {
-            names: self.names.clone(),
+    fn settings(&self, purpose: Purpose, name: &str, has_own_format: bool) -> Settings {
+        Settings {
+            purpose,
+            names: Names::new(self.names.disk(), ".", name),
             style: STYLE,
             has_own_format,
             has_checksum: true,
             begins_early: false,
-        };
-        let content = Content {
-            shards: there.dbs.iter().enumerate().map(|(shard, dbs)| (shard as u16 % 2, &dbs[..])).collect(),
-            thread_count: 2,
-            usage: Usage { is_idle_wanted: false, lfu: None, now: 0 },
-            about: Encoder::of_chunks(STYLE).finish().expect("memory takes all"),
-        };
-        snapshots.save(settings, &content, 0, &|| false).expect("the disk has room");
+        }
+    }
+
+    /// Makes the base of what effects say that are applied before.
+    fn save_base(&self, slices: &[Slice], has_own_format: bool) {
+        let (there, _) = self.recover(0, (None, 0, 0), slices).expect("the slices are right");
+        let snapshots = Snapshots::new(self.clock.clone(), true, Tuning::SMALL);
+        let settings = self.settings(Purpose::Snapshot, BASE, has_own_format);
+        snapshots.save(settings, &content(&there.dbs), 0, &|| false).expect("the disk has room");
+    }
+}
+
+/// What is saved of these databases.
+fn content(dbs: &[Vec<Db>]) -> Content<'_> {
+    Content {
+        shards: dbs.iter().enumerate().map(|(shard, dbs)| (shard as u16 % 2, &dbs[..])).collect(),
+        thread_count: 2,
+        usage: Usage { is_idle_wanted: false, lfu: None, now: 0 },
+        about: Encoder::of_chunks(STYLE).finish().expect("memory takes all"),
     }
 }
 
@@ -484,5 +493,62 @@ fn a_source_that_fails_ends_it() {
         };
         let error = load.journal(&recovery, &mut || Err("the disk is gone".to_owned()), &mut Seen::default());
         assert_eq!(error.err().expect("it fails").to_string(), "the disk is gone");
+    }
+}
+
+#[test]
+fn a_checkpoint_becomes_a_base_and_nothing_else() {
+    let disk = SimDisk::new(1).disk();
+    let world = World::new(&disk, 4);
+    let first = slice(1, 0, 0, &["SET a 1", "SET b 1", "RPUSH c 1 2", "SELECT 3", "SET a 1"]);
+    for (is_given_up, is_overtaken) in [(true, false), (false, true), (false, false)] {
+        let (mut there, _) =
+            world.recover(0, (None, 0, 0), std::slice::from_ref(&first)).expect("it is right");
+        let snapshots: &'static Snapshots =
+            Box::leak(Box::new(Snapshots::new(world.clock.clone(), true, Tuning::SMALL)));
+        snapshots.set_superseded_aof(Some("0123".to_owned()));
+        let before = (snapshots.last_save_seconds(), snapshots.changes_since(7));
+        let settings = world.settings(Purpose::Checkpoint, BASE, true);
+        let begun = snapshots.begin(settings, &content(&there.dbs), 7, Box::new(|| ()));
+        let (saving, mut writer) = begun.expect("memory takes all");
+        for dbs in &mut there.dbs {
+            for (number, db) in (0..).zip(dbs) {
+                db.begin_cut(Box::new(Scribe::new(&saving, number, 0)));
+            }
+        }
+        snapshots.began(&saving);
+        saving.close_one();
+        assert!(snapshots.saving_checkpoint().is_some() && snapshots.saving_snapshot().is_none());
+        if is_overtaken {
+            let settings = world.settings(Purpose::Snapshot, "dump.rdb", false);
+            snapshots.save(settings, &content(&there.dbs), 7, &|| false).expect("there is room");
+        }
+        if is_given_up {
+            snapshots.give_up("it is not wanted");
+        }
+        for db in there.dbs.iter_mut().flatten() {
+            while !db.continue_cut(&mut || true) {}
+        }
+        while writer.step() != WriterStep::Ended {}
+        assert!(snapshots.current().is_none());
+        let ended = snapshots.checkpoints.take_ended().expect("it has ended");
+        assert_eq!(snapshots.checkpoints.take_ended(), None, "it is told once");
+        let (count, failures) = (&snapshots.checkpoints.count, &snapshots.checkpoints.consecutive_failures);
+        assert_eq!((count.load(RELAXED), failures.load(RELAXED)), (u64::from(!is_given_up), 0));
+        let saves = u64::from(is_overtaken);
+        assert_eq!(snapshots.save_count.load(RELAXED), saves);
+        if is_given_up {
+            assert!(ended.is_err_and(|error| error.is_given_up), "somebody gave it up");
+            assert!(!disk.has(&world.names.path(BASE)));
+            continue;
+        }
+        assert_eq!(ended.expect("it succeeded").name, BASE);
+        let (mut loaded, _) = world.recover(2, (Some(BASE), 1, first.end()), &[]).expect("the base is right");
+        assert_eq!(world.digest(&mut loaded.dbs), world.digest(&mut there.dbs));
+        if !is_overtaken {
+            assert_eq!((snapshots.last_save_seconds(), snapshots.changes_since(7)), before);
+            assert_eq!(snapshots.last_took_seconds.load(RELAXED), -1);
+            assert!(!disk.has(&world.names.path(&format!("{BASE}.aof-state"))));
+        }
     }
 }

@@ -164,7 +164,7 @@ const SAVE: Entry = Entry {
 /// Everybody waits, as in Redis.
 fn save(ctx: &mut Ctx) -> CommandResult {
     let shared = ctx.host.shared;
-    if shared.snapshots.current().is_some() {
+    if shared.snapshots.saving_snapshot().is_some() {
         return Err(CommandError::new(IN_PROGRESS));
     }
     shared.save(&ctx.store.tx.hold).map_err(|error| CommandError::new(format!("ERR {error}")))?;

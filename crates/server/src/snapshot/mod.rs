@@ -12,7 +12,7 @@ mod save;
 
 use std::sync::atomic::Ordering;
 
-use persistence::{Choice, Names, Snapshots, Wanted, Wish};
+use persistence::{Choice, Names, Purpose, Snapshots, Wanted, Wish};
 use proactor::Disk;
 use rdb::Style;
 
@@ -53,6 +53,7 @@ pub(crate) fn choose(settings: &Settings, disk: &Disk) -> Result<Choice, Error> 
 /// What the settings say of a save that begins now.
 fn save_settings(settings: &Settings, disk: &Disk) -> persistence::Settings {
     persistence::Settings {
+        purpose: Purpose::Snapshot,
         names: names(settings, disk),
         style: style(settings),
         has_own_format: settings.is_on(SNAPSHOT_FORMAT),

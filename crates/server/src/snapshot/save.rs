@@ -19,7 +19,7 @@ use crate::version::{DARTER_VERSION, REDIS_VERSION};
 use keyspace::eviction::Rank;
 
 impl Shared {
-    /// Saves a snapshot; all shards are entered. What is being saved in the background is given up: it is older.
+    /// Saves a snapshot; all shards are entered. One that is being saved in the background is given up: it is older.
     pub(crate) fn save(&'static self, hold: &Hold<'_, Task, Wait>) -> Result<(), Error> {
         let saved = self.content(hold).and_then(|content| {
             let is_aborted = || self.shutdown.is_aborted();

@@ -1,0 +1,91 @@
+//! What a save in the background is for, and what is known of checkpoints.
+//!
+//! A checkpoint is written like any snapshot, but under the name of a journal's base. It has figures and lines of the log of its own: it is not
+//! what `LASTSAVE` and `rdb_*` tell of, and does not count as saved what changed.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use crate::snapshots::{Saved, lock};
+
+/// See the head of this file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// The snapshot that users know.
+    Snapshot,
+    /// The base of a journal.
+    Checkpoint,
+}
+
+/// Why a checkpoint came to nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NoCheckpoint {
+    /// A sentence.
+    pub why: String,
+    /// Nothing went wrong: somebody gave it up.
+    pub is_given_up: bool,
+}
+
+/// What is known of checkpoints.
+#[derive(Debug)]
+pub struct Checkpoints {
+    /// Those that succeeded.
+    pub count: AtomicU64,
+    /// Those that failed since the last that did not.
+    pub consecutive_failures: AtomicU64,
+    /// Whether the last one failed.
+    pub last_failed: AtomicBool,
+    /// How long the last one took; -1 if there was none.
+    pub last_took_seconds: AtomicI64,
+    /// The most that waited in memory to be written in the last one.
+    pub last_peak_bytes: AtomicU64,
+    /// How the one that ended last did, until somebody has taken note.
+    ended: Mutex<Option<Result<Saved, NoCheckpoint>>>,
+}
+
+impl Default for Checkpoints {
+    fn default() -> Self {
+        Checkpoints {
+            count: AtomicU64::new(0),
+            consecutive_failures: AtomicU64::new(0),
+            last_failed: AtomicBool::new(false),
+            last_took_seconds: AtomicI64::new(-1),
+            last_peak_bytes: AtomicU64::new(0),
+            ended: Mutex::default(),
+        }
+    }
+}
+
+impl Checkpoints {
+    /// How the one that ended did, once: its files are durable and have their names, or are gone. Whoever began it asks when it is told.
+    pub fn take_ended(&self) -> Option<Result<Saved, NoCheckpoint>> {
+        lock(&self.ended).take()
+    }
+
+    /// One could not be begun, or what was to be done with its files failed.
+    pub fn note_failure(&self, why: &str) {
+        tracing::warn!("Background append only file rewriting error: {why}");
+        self.last_failed.store(true, Ordering::Relaxed);
+        self.consecutive_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_end(&self, ended: Result<Saved, NoCheckpoint>, took_ms: u64, peak_bytes: u64) {
+        match &ended {
+            Ok(Saved { bytes, name, .. }) => {
+                tracing::info!(
+                    "Background append only file rewriting wrote {bytes} bytes to {name}, {took_ms} ms, {peak_bytes} bytes waited at most"
+                );
+                self.count.fetch_add(1, Ordering::Relaxed);
+                self.last_failed.store(false, Ordering::Relaxed);
+                self.consecutive_failures.store(0, Ordering::Relaxed);
+            }
+            Err(NoCheckpoint { why, is_given_up: true }) => {
+                tracing::warn!("Background append only file rewriting given up: {why}");
+            }
+            Err(NoCheckpoint { why, .. }) => self.note_failure(why),
+        }
+        self.last_took_seconds.store((took_ms / 1000) as i64, Ordering::Relaxed);
+        self.last_peak_bytes.store(peak_bytes, Ordering::Relaxed);
+        *lock(&self.ended) = Some(ended);
+    }
+}

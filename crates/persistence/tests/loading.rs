@@ -425,6 +425,21 @@ fn files_may_begin_with_a_snapshot() {
 }
 
 #[test]
+fn what_is_due_in_a_snapshot_may_get_more_time_from_a_command() {
+    let world = World::simulated();
+    let there = world.imported(&commands_of(&["SET a 1", "PEXPIREAT a 1000", "SET b 1", "PEXPIREAT b 1000"]));
+    world.save(&there.dbs, false, &|_| ());
+    let mut both = world.read("dump.rdb");
+    both.extend(commands_of(&["PERSIST a", "DEL b"]));
+    world.names.disk().remove(&world.names.path("dump.rdb")).expect("it is there");
+    let found = keys(&world.imported(&both));
+    assert_eq!(
+        found.into_iter().map(|(key, (_, expiry))| (key.1, expiry)).collect::<Vec<_>>(),
+        [(b"a".to_vec(), None)]
+    );
+}
+
+#[test]
 fn the_newer_of_the_two_counts() {
     let world = World::simulated();
     let source = |wanted| world.choose(wanted).map(|choice| choice.source);

@@ -170,46 +170,40 @@ impl Dealer<'_> {
         mut db: Option<u32>,
         dealt: &mut Dealt,
     ) -> Result<Option<u32>, Failure> {
-        let fail = |offset: usize, command: Option<String>, why: String| Failure {
+        let fail = |offset: usize, command: Option<String>, why: &str| Failure {
             command,
             position: offset as u64,
-            why,
+            why: why.to_owned(),
         };
-        if let Some(number) = db.filter(|number| *number >= self.db_count) {
-            return Err(fail(
-                0,
-                None,
-                format!("database {number} is selected, and the setting databases is {}", self.db_count),
-            ));
+        let db_count = self.db_count;
+        if let Some(number) = db.filter(|number| *number >= db_count) {
+            let why = format!("database {number} is selected, and the setting databases is {db_count}");
+            return Err(fail(0, None, &why));
         }
         let mut offset = 0;
         let mut multi_at = None;
         while offset < payload.len() {
             let first_word = dealt.words.len();
-            let end = read_command(payload, offset, &mut dealt.words)
-                .map_err(|why| fail(offset, None, why.to_owned()))?;
+            let read = read_command(payload, offset, &mut dealt.words);
+            let end = read.map_err(|why| fail(offset, None, why))?;
             let range = first_word..dealt.words.len();
             let words: Words<'_> =
                 dealt.words[range.clone()].iter().map(|word| &payload[word.clone()]).collect();
-            let broken = |why: String| fail(offset, Some(shown_name(&words)), why);
-            let command = self.table.resolve(&words).map_err(|error| broken(error.to_string()))?;
+            let broken = |why: &str| fail(offset, Some(shown_name(&words)), why);
+            let command = self.table.resolve(&words).map_err(|error| broken(&error.to_string()))?;
             let mut keeps = false;
             match (self.roles.of(command.id), multi_at) {
                 (Role::Data | Role::Libraries, _) => keeps = true,
-                (Role::Select, _) => {
-                    db = Some(selected(words[1], self.db_count).map_err(|why| broken(why.to_owned()))?)
-                }
+                (Role::Select, _) => db = Some(selected(words[1], db_count).map_err(broken)?),
                 (Role::Begin, None) => multi_at = Some(offset),
                 (Role::End, Some(_)) => multi_at = None,
-                (Role::Begin, Some(_)) => return Err(broken("a transaction in another one".to_owned())),
-                (Role::End, None) => {
-                    return Err(broken("the end of a transaction that did not begin".to_owned()));
-                }
+                (Role::Begin, Some(_)) => return Err(broken("a transaction in another one")),
+                (Role::End, None) => return Err(broken("the end of a transaction that did not begin")),
                 (Role::Nothing, _) => {}
-                (Role::Refused(why), _) => return Err(broken(why.to_owned())),
+                (Role::Refused(why), _) => return Err(broken(why)),
             }
             if keeps {
-                let Some(db) = db else { return Err(broken("no database is selected".to_owned())) };
+                let Some(db) = db else { return Err(broken("no database is selected")) };
                 let step = Step {
                     command: command.id,
                     db,
@@ -233,7 +227,7 @@ impl Dealer<'_> {
             offset = end;
         }
         match multi_at {
-            Some(at) => Err(fail(at, None, "it ends inside the transaction that begins there".to_owned())),
+            Some(at) => Err(fail(at, None, "it ends inside the transaction that begins there")),
             None => Ok(db),
         }
     }

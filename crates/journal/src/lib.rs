@@ -15,11 +15,13 @@
 mod buffer;
 mod check;
 mod checksum;
+mod disk_thread;
 mod error;
 mod folder;
 mod frame;
 mod journal;
 mod life;
+mod log_thread;
 mod manifest;
 mod mutant;
 mod progress;
@@ -31,11 +33,13 @@ mod tests;
 mod writer;
 
 pub use check::{Report, check, truncate};
+pub use disk_thread::{DiskOrders, DiskThread, OnBase, OnFailure};
 pub use error::{Error, ErrorKind, Trouble};
 pub use folder::{Contents, Folder, LockedFolder};
 pub use frame::{BLOCK_BYTES, Frame, HEAD_BYTES, Head, NoFrame, PAYLOAD_BYTES_MAX, padded_bytes};
 pub use journal::{Facts, Journal};
 pub use life::{Beginning, Data};
+pub use log_thread::{LogThread, Order, Step};
 pub use manifest::{Base, MANIFEST_BYTES_MAX, Manifest, NotAManifest};
 pub use progress::{Progress, Refusal, Wake};
 pub use scan::{End, Scan, Scanned, Verdict};

@@ -7,6 +7,7 @@
 //!
 //! Not here: what is written, and where.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
@@ -24,6 +25,9 @@ pub enum Refusal {
     /// A write or a sync has failed. Only a checkpoint into new files ends that.
     Failed,
 }
+
+/// Cuts that are remembered.
+const CUTS_KEPT: usize = 64;
 
 /// A word on a cache line of its own.
 #[repr(align(128))]
@@ -49,20 +53,20 @@ pub struct Progress {
     is_asleep: AtomicBool,
     log_thread: OnceLock<Thread>,
     why: Mutex<String>,
+    /// The last cuts: the slices that ended there, and where in the stream.
+    cuts: Mutex<VecDeque<(u64, u64)>>,
     /// Writes of slices, and how long they took in all, in microseconds.
     pub write_count: AtomicU64,
     /// See there.
     pub write_us: AtomicU64,
-    /// When the write or sync that is under way began, on the monotonic clock in milliseconds; 0: none is.
-    pub busy_since_ms: AtomicU64,
-    /// Syncs that are under way.
-    pub syncs_pending: AtomicU64,
+    /// When the write that is under way began, on the monotonic clock in milliseconds; 0: none is.
+    pub write_since_ms: AtomicU64,
+    /// The same of the sync.
+    pub sync_since_ms: AtomicU64,
     /// Syncs that took longer than they may.
     pub syncs_delayed: AtomicU64,
-    /// Bytes in segments that the base does not have.
-    pub log_bytes: AtomicU64,
-    /// Bytes of the base.
-    pub base_bytes: AtomicU64,
+    /// Bytes that were committed and not written.
+    pub pending_bytes: AtomicU64,
     /// Where the stream ends.
     pub position: AtomicU64,
 }
@@ -83,11 +87,11 @@ impl Progress {
             why: Mutex::default(),
             write_count: AtomicU64::new(0),
             write_us: AtomicU64::new(0),
-            busy_since_ms: AtomicU64::new(0),
-            syncs_pending: AtomicU64::new(0),
+            write_since_ms: AtomicU64::new(0),
+            sync_since_ms: AtomicU64::new(0),
             syncs_delayed: AtomicU64::new(0),
-            log_bytes: AtomicU64::new(0),
-            base_bytes: AtomicU64::new(0),
+            pending_bytes: AtomicU64::new(0),
+            cuts: Mutex::default(),
             position: AtomicU64::new(0),
         }
     }
@@ -181,6 +185,33 @@ impl Progress {
         self.durable() < slice
     }
 
+    /// A journal was opened in which everything up to `slice`, which ends at `position`, is durable.
+    pub fn begin(&self, slice: u64, position: u64) {
+        self.written.0.store(slice, Ordering::Release);
+        self.durable.0.store(slice, Ordering::Release);
+        self.position.store(position, Ordering::Relaxed);
+    }
+
+    /// A cut may have ended `slice`, which ends at `position` of the stream.
+    pub fn note_cut(&self, slice: u64, position: u64) {
+        let mut cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
+        cuts.push_back((slice, position));
+        if cuts.len() > CUTS_KEPT {
+            cuts.pop_front();
+        }
+    }
+
+    /// Where in the stream the slice ends that a cut has ended, once it was closed.
+    pub fn end_of_cut(&self, slice: u64) -> Option<u64> {
+        let cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
+        cuts.iter().find(|(cut, _)| *cut == slice).map(|(_, position)| *position)
+    }
+
+    /// Wakes all threads: commands may be held back now, or not any more.
+    pub fn wake_all(&self) {
+        (0..self.awaited.len()).for_each(|thread| (self.wake)(thread));
+    }
+
     /// The thread that calls is the one to be woken by [`nudge`](Self::nudge).
     pub fn set_log_thread(&self) {
         // A simulation has many on one thread, none of which sleeps.
@@ -219,6 +250,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::VecDeque;
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
 

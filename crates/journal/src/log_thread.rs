@@ -1,0 +1,319 @@
+//! The log thread: closes slices of what threads commit, and writes them.
+//!
+//! ```text
+//!   threads ──lanes──▶ collect ──▶ closed slices ──▶ append ──▶ durable (always)
+//!                                                          └──▶ written, and later durable (disk_thread.rs)
+//! ```
+//!
+//! While a write is under way the next slices fill: that is the group commit, and there is no timer for it. Where nobody waits
+//! for a write there is one at most every [`PAUSE_NS`], so that a thread is not woken for each command.
+//!
+//! It is a machine of steps, which a thread of its own or a simulation runs. Nothing but [`Writer::append`] blocks it.
+//!
+//! Not here: spares, syncs and bases (`disk_thread.rs`), and what anybody does about a failure.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use effectlog::{Closing, Collector, Log, Slice};
+use proactor::Clock;
+
+use crate::disk_thread::{DiskOrders, OnFailure};
+use crate::error::Trouble;
+use crate::journal::Journal;
+use crate::progress::{Progress, Refusal};
+use crate::writer::{Policy, Writer};
+
+/// Between two writes that nobody waits for.
+const PAUSE_NS: u64 = 200_000;
+/// With nothing to write it looks around this often.
+const LOOK: Duration = Duration::from_millis(100);
+/// How soon it tries again what could not be done at once.
+const RETRY: Duration = Duration::from_millis(1);
+/// After so long without a write the last slice that has something in it is confirmed by an empty one.
+const CONFIRM_MS: u64 = 1000;
+/// A sync that takes longer than this holds back commands that write.
+const LATE_SYNC_MS: u64 = 2000;
+/// Payloads that are kept for slices to come, and of what size.
+const SPARE_PAYLOADS: usize = 16;
+const SPARE_PAYLOAD_BYTES_MAX: usize = 1 << 20;
+/// Bytes of closed slices that are written at once.
+const BATCH_BYTES: usize = 2 << 20;
+
+/// What the log thread is told.
+pub enum Order {
+    /// The journal into which slices behind the one with this number go. What comes up to it is still the former one's, if there was one.
+    Begin(u64, Box<(Journal, Writer)>),
+    /// The slices up to this one are the last that are written.
+    End(u64),
+    /// Slices become durable in another way.
+    Policy(Policy),
+    /// More may wait than this before commands that write are held back.
+    PendingMax(u64),
+    /// What there is is written, and then it ends.
+    Stop,
+}
+
+/// What a step has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Something; there may be more to do.
+    Worked,
+    /// Nothing: until somebody nudges it, or so long.
+    Waits(Duration),
+    /// Nothing: for so long, whoever nudges it.
+    Rests(Duration),
+    /// It is over.
+    Ended,
+}
+
+/// See the head of this file.
+pub struct LogThread {
+    log: Arc<Log>,
+    collector: Collector,
+    progress: Arc<Progress>,
+    clock: Clock,
+    orders: Receiver<Order>,
+    disk: DiskOrders,
+    on_failure: OnFailure,
+    policy: Policy,
+    pending_bytes_max: u64,
+    open: Option<(Journal, Writer)>,
+    /// What is open behind this slice.
+    next: Option<(u64, Option<(Journal, Writer)>)>,
+    /// Not written yet.
+    closed: Vec<Slice>,
+    closed_bytes: usize,
+    spare_payloads: Vec<Vec<u8>>,
+    /// On the monotonic clock.
+    wrote_ns: u64,
+    is_stopping: bool,
+}
+
+impl LogThread {
+    /// Writes what `collector` collects from `log`, as it is ordered to. Nothing is open.
+    pub fn new(
+        (log, collector): (&Arc<Log>, Collector),
+        progress: &Arc<Progress>,
+        clock: &Clock,
+        orders: Receiver<Order>,
+        disk: DiskOrders,
+        on_failure: OnFailure,
+    ) -> LogThread {
+        LogThread {
+            log: Arc::clone(log),
+            collector,
+            progress: Arc::clone(progress),
+            clock: clock.clone(),
+            orders,
+            disk,
+            on_failure,
+            policy: progress.policy(),
+            pending_bytes_max: u64::MAX,
+            open: None,
+            next: None,
+            closed: Vec::new(),
+            closed_bytes: 0,
+            spare_payloads: Vec::new(),
+            wrote_ns: 0,
+            is_stopping: false,
+        }
+    }
+
+    /// Runs until it is stopped.
+    pub fn run(mut self) {
+        self.progress.set_log_thread();
+        loop {
+            match self.step() {
+                Step::Worked => {}
+                Step::Waits(timeout) => self.progress.sleep(timeout, || self.log.has_pending()),
+                Step::Rests(time) => std::thread::sleep(time),
+                Step::Ended => return,
+            }
+        }
+    }
+
+    /// Does what there is to do, at most one write.
+    pub fn step(&mut self) -> Step {
+        while self.next.is_none()
+            && let Ok(order) = self.orders.try_recv()
+        {
+            self.obey(order);
+        }
+        let now_ns = self.clock.monotonic_ns();
+        self.look_at_pending(now_ns / 1_000_000);
+        let since_ns = now_ns.saturating_sub(self.wrote_ns);
+        let is_paced = self.policy != Policy::Always && !self.is_stopping && self.next.is_none();
+        if is_paced && since_ns < PAUSE_NS && self.closed.is_empty() {
+            return Step::Rests(Duration::from_nanos(PAUSE_NS - since_ns));
+        }
+        let is_busy = self.collect();
+        if self.closed.is_empty() && self.wants_confirmation(since_ns / 1_000_000) {
+            self.close(true);
+        }
+        if !self.closed.is_empty() {
+            return self.write();
+        }
+        if is_busy {
+            return Step::Rests(Duration::ZERO);
+        }
+        if self.change_over() {
+            return Step::Worked;
+        }
+        if self.is_stopping {
+            return Step::Ended;
+        }
+        Step::Waits(LOOK)
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Begin(last, opened) => self.next = Some((last, Some(*opened))),
+            Order::End(last) => self.next = Some((last, None)),
+            Order::PendingMax(bytes) => self.pending_bytes_max = bytes,
+            Order::Stop => self.is_stopping = true,
+            Order::Policy(policy) => {
+                self.policy = policy;
+                let changed = self.open.as_mut().map(|(_, writer)| writer.set_policy(policy));
+                if let Some(Err(trouble)) = changed {
+                    self.fail(&trouble);
+                }
+                self.progress.set_policy(policy);
+                self.note_durable();
+            }
+        }
+    }
+
+    /// Whether so much waits, or for so long, that commands that write are held back.
+    fn look_at_pending(&mut self, now_ms: u64) {
+        let since_ms = self.progress.sync_since_ms.load(Ordering::Relaxed);
+        let is_late =
+            self.policy == Policy::Everysec && since_ms > 0 && now_ms.saturating_sub(since_ms) > LATE_SYNC_MS;
+        let pending_bytes = self.log.pending_bytes() + self.closed_bytes as u64;
+        self.progress.pending_bytes.store(pending_bytes, Ordering::Relaxed);
+        // Not at every byte to and fro.
+        let max = if self.progress.is_full() { self.pending_bytes_max / 2 } else { self.pending_bytes_max };
+        let is_full = is_late || pending_bytes > max;
+        if self.progress.set_full(is_full) {
+            if is_full && is_late {
+                self.progress.syncs_delayed.fetch_add(1, Ordering::Relaxed);
+            }
+            self.progress.wake_all();
+        }
+    }
+
+    /// Closes slices, up to the next change of journals; whether a thread that commits was in the way.
+    fn collect(&mut self) -> bool {
+        while self.closed_bytes < BATCH_BYTES {
+            if self.next.as_ref().is_some_and(|(last, _)| self.collector.next() > *last) {
+                return false;
+            }
+            match self.close(false) {
+                Closing::Done(_) => {}
+                Closing::Busy => return true,
+                Closing::Nothing => return false,
+            }
+        }
+        false
+    }
+
+    /// Closes the next slice, which is taken out of the answer.
+    fn close(&mut self, may_be_empty: bool) -> Closing {
+        let payload = self.spare_payloads.pop().unwrap_or_default();
+        let mut closing = self.collector.close(may_be_empty, payload);
+        if let Closing::Done(slice) = &mut closing {
+            let slice = std::mem::take(slice);
+            if self.log.may_be_cut(slice.number) {
+                self.progress.note_cut(slice.number, slice.end());
+            }
+            self.closed_bytes += slice.payload.len();
+            self.closed.push(slice);
+        }
+        closing
+    }
+
+    fn wants_confirmation(&self, since_ms: u64) -> bool {
+        let is_wanted = self.open.as_ref().is_some_and(|(_, writer)| writer.wants_confirmation());
+        is_wanted && self.next.is_none() && since_ms >= CONFIRM_MS
+    }
+
+    /// Writes what is closed. Where no journal is open it goes.
+    fn write(&mut self) -> Step {
+        let started_ns = self.clock.monotonic_ns();
+        if let Some((_, writer)) = &mut self.open {
+            self.progress.write_since_ms.store((started_ns / 1_000_000).max(1), Ordering::Relaxed);
+            let appended = writer.append(&self.closed, self.clock.now_ms());
+            self.progress.write_since_ms.store(0, Ordering::Relaxed);
+            match appended {
+                Ok(last) => {
+                    self.progress.position.store(writer.next().1, Ordering::Relaxed);
+                    self.progress.note_written(last);
+                    self.note_durable();
+                }
+                Err(Trouble::NoSpare { needed }) => {
+                    self.disk.want_spares(needed);
+                    return Step::Rests(RETRY);
+                }
+                Err(trouble) => self.fail(&trouble),
+            }
+        }
+        self.wrote_ns = self.clock.monotonic_ns();
+        self.progress.write_count.fetch_add(1, Ordering::Relaxed);
+        let took_us = self.wrote_ns.saturating_sub(started_ns) / 1000;
+        self.progress.write_us.fetch_add(took_us, Ordering::Relaxed);
+        self.closed_bytes = 0;
+        for Slice { mut payload, .. } in self.closed.drain(..) {
+            if self.spare_payloads.len() < SPARE_PAYLOADS {
+                payload.clear();
+                payload.shrink_to(SPARE_PAYLOAD_BYTES_MAX);
+                self.spare_payloads.push(payload);
+            }
+        }
+        Step::Worked
+    }
+
+    /// What is durable without a sync.
+    fn note_durable(&self) {
+        if let Some((journal, _)) = &self.open {
+            self.progress.note_durable(journal.durable_slice());
+        }
+    }
+
+    /// Everything of the former journal is written: that is durable, and the next one is open. False: there is no other.
+    fn change_over(&mut self) -> bool {
+        if self.next.as_ref().is_none_or(|(last, _)| self.collector.next() <= *last) {
+            return false;
+        }
+        let Some((_, next)) = self.next.take() else { return false };
+        if let Some((former, _)) = self.open.take() {
+            match former.sync() {
+                Ok(durable) => self.progress.note_durable(durable),
+                Err(trouble) => self.fail(&trouble),
+            }
+        }
+        if let Some((journal, mut writer)) = next {
+            let (first, position) = writer.next();
+            self.collector.begin(first, position);
+            self.progress.begin(first - 1, position);
+            if writer.policy() != self.policy
+                && let Err(trouble) = writer.set_policy(self.policy)
+            {
+                self.fail(&trouble);
+            }
+            self.disk.open(&journal);
+            self.open = Some((journal, writer));
+        } else {
+            self.disk.end();
+        }
+        true
+    }
+
+    /// Nothing more is written.
+    fn fail(&mut self, trouble: &Trouble) {
+        self.open = None;
+        self.progress.set_refusal(Refusal::Failed, &trouble.to_string());
+        (self.on_failure)(trouble);
+    }
+}

@@ -28,7 +28,8 @@ impl Clock {
         Clock(Source::Real { counter, start })
     }
 
-    pub(crate) fn simulated(now_ns: Arc<AtomicU64>) -> Clock {
+    /// A clock that shows this many nanoseconds since its beginning: whoever has the other end moves it.
+    pub fn simulated(now_ns: Arc<AtomicU64>) -> Clock {
         Clock(Source::Simulated { now_ns })
     }
 

@@ -5,5 +5,6 @@ mod damage;
 mod folders;
 
 mod mutants;
+mod threads;
 mod world;
 mod writing;

@@ -1,0 +1,232 @@
+//! The log thread and the disk thread, stepped as chance has it, with threads that commit, on disks that crash and fail.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+
+use effectlog::{Collector, Log, Recorder};
+use proactor::{Clock, DiskFaults, Entropy, Fault, SimDisk};
+
+use super::world::{BEGINNING, TUNING, folder, read};
+use crate::{
+    Base, Beginning, Contents, Data, DiskOrders, DiskThread, Journal, LogThread, OnFailure, Order, Policy,
+    Progress, Refusal, Scan, Step, Verdict,
+};
+
+/// Two threads that commit, and what writes what they do.
+struct House {
+    sim: SimDisk,
+    clock: Clock,
+    now_ns: Arc<AtomicU64>,
+    log: Arc<Log>,
+    recorders: Vec<Recorder>,
+    last_stamp: u64,
+    progress: Arc<Progress>,
+    log_thread: LogThread,
+    disk_thread: DiskThread,
+    orders: Sender<Order>,
+    disk: DiskOrders,
+    has_failed: Arc<AtomicBool>,
+    /// Of each commit the slice, and the number that it has.
+    commits: Vec<u64>,
+}
+
+impl House {
+    fn new(seed: u64, policy: Policy) -> House {
+        let (sim, now_ns) = (SimDisk::new(seed), Arc::new(AtomicU64::new(1)));
+        let clock = Clock::simulated(Arc::clone(&now_ns));
+        let (log, recorders, ends) = Log::new(2, Box::new(|| 0));
+        let progress = Arc::new(Progress::new(2, 0, policy, Box::new(|_| {})));
+        let has_failed = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&has_failed);
+        let on_failure: OnFailure = Arc::new(move |_| flag.store(true, Ordering::Relaxed));
+        let (disk, disk_thread) = DiskThread::new(&progress, &clock, Arc::clone(&on_failure));
+        let (orders, obeyed) = channel();
+        let collector = Collector::new(&log, ends);
+        let log_thread =
+            LogThread::new((&log, collector), &progress, &clock, obeyed, disk.clone(), on_failure);
+        House {
+            sim,
+            clock,
+            now_ns,
+            log,
+            recorders,
+            last_stamp: 0,
+            progress,
+            log_thread,
+            disk_thread,
+            orders,
+            disk,
+            has_failed,
+            commits: Vec::new(),
+        }
+    }
+
+    /// Begins a journal whose first slice is `first`.
+    fn begin(&mut self, id: u64, first: u64, data: Data) {
+        let lock = Arc::new(folder(&self.sim.disk()).lock().expect("nobody else has it"));
+        let beginning = Beginning { id, slice: first - 1, data, ..BEGINNING };
+        let opened =
+            Journal::create(lock, TUNING, self.progress.policy(), beginning).expect("the disk works");
+        let last = self.log.turn_on(first);
+        self.orders.send(Order::Begin(last, Box::new(opened))).expect("it is there");
+    }
+
+    fn commit(&mut self, thread: usize) {
+        let number = self.commits.len();
+        self.recorders[thread].push(0, &[b"SET", number.to_string().as_bytes()]);
+        let place = self.recorders[thread].commit(self.last_stamp).expect("it is on");
+        self.last_stamp = place.stamp;
+        self.commits.push(place.slice);
+    }
+
+    /// One step of one of them; time goes on.
+    fn step(&mut self, of_disk: bool) -> Step {
+        self.now_ns.fetch_add(50_000, Ordering::Relaxed);
+        let step = if of_disk { self.disk_thread.step() } else { self.log_thread.step() };
+        if let Step::Waits(time) | Step::Rests(time) = step {
+            self.now_ns.fetch_add(time.as_nanos() as u64 / 3, Ordering::Relaxed);
+        }
+        step
+    }
+
+    /// Runs both until neither has anything to do.
+    fn settle(&mut self) {
+        for _ in 0..10_000 {
+            let steps = [self.step(false), self.step(true)];
+            let is_idle = |step: &Step| matches!(step, Step::Waits(_) | Step::Ended);
+            if steps.iter().all(is_idle) && !self.log.has_pending() {
+                return;
+            }
+        }
+        panic!("they come to no end");
+    }
+
+    /// The numbers of what is in the folder's journal, in order.
+    fn found(&self) -> Vec<usize> {
+        let folder = folder(&self.sim.disk());
+        let Contents::Journal(manifest) = folder.contents().expect("it can be read") else {
+            return Vec::new();
+        };
+        let (slices, end) = read(Scan::behind_base(&folder, &manifest).expect("it can be read"));
+        assert!(!matches!(end.verdict, Verdict::Damaged { .. }), "{:?}", end.verdict);
+        let bytes: Vec<u8> = slices.into_iter().flat_map(|scanned| scanned.slice.payload).collect();
+        let text = String::from_utf8(bytes).expect("it is text");
+        let words: Vec<&str> = text.split("\r\n").collect();
+        let sets = words.windows(3).filter(|words| words[0] == "SET");
+        sets.map(|words| words[2].parse().expect("a number")).collect()
+    }
+
+    /// How many commits are in slices up to the one that is durable.
+    fn durable_count(&self) -> usize {
+        self.commits.iter().filter(|slice| **slice <= self.progress.durable()).count()
+    }
+}
+
+/// What was reported durable is there after a crash at any moment, and what is there is the beginning of what was committed.
+#[test]
+fn what_is_durable_survives_and_nothing_is_in_another_order() {
+    for seed in 0..300 {
+        let mut entropy = Entropy::from_seed(seed);
+        let policy = [Policy::Always, Policy::Everysec, Policy::No][entropy.below(3) as usize];
+        let mut house = House::new(seed, policy);
+        house.begin(7, 1, Data::None);
+        if entropy.one_in(3) {
+            house.sim.set_faults(DiskFaults { short_write_one_in: 5, ..DiskFaults::default() });
+        }
+        for _ in 0..entropy.below(400) {
+            match entropy.below(6) {
+                0 | 1 => house.commit(entropy.below(2) as usize),
+                2 => drop(house.step(true)),
+                _ => drop(house.step(false)),
+            }
+        }
+        let durable = house.durable_count();
+        house.sim.crash();
+        let found = house.found();
+        assert!(found.iter().copied().eq(0..found.len()), "seed {seed}: {found:?}");
+        assert!(found.len() >= durable, "seed {seed}: {durable} were durable and {} are there", found.len());
+    }
+}
+
+#[test]
+fn after_a_failure_nothing_more_is_durable() {
+    for (policy, fault) in [(Policy::Always, Fault::SyncError), (Policy::Everysec, Fault::WriteError)] {
+        let mut house = House::new(1, policy);
+        house.begin(7, 1, Data::None);
+        house.commit(0);
+        house.settle();
+        let durable = house.durable_count();
+        house.sim.plan(0, fault);
+        house.commit(1);
+        house.settle();
+        assert!(house.has_failed.load(Ordering::Relaxed), "{policy:?}");
+        assert_eq!(house.progress.refusal(), Refusal::Failed);
+        house.commit(0);
+        house.settle();
+        assert_eq!(house.durable_count(), durable, "{policy:?}");
+    }
+}
+
+#[test]
+fn without_room_it_waits_and_goes_on_by_itself() {
+    let mut house = House::new(1, Policy::Always);
+    house.begin(7, 1, Data::None);
+    house.settle();
+    house.sim.set_faults(DiskFaults { room_bytes: 1, ..DiskFaults::default() });
+    while house.progress.refusal() == Refusal::None {
+        house.commit(0);
+        for _ in 0..20 {
+            house.step(false);
+            house.step(true);
+        }
+    }
+    assert!(house.progress.why().contains("make room"), "{}", house.progress.why());
+    assert!(house.durable_count() < house.commits.len());
+    house.sim.set_faults(DiskFaults::default());
+    house.settle();
+    assert_eq!((house.progress.refusal(), house.durable_count()), (Refusal::None, house.commits.len()));
+    house.sim.crash();
+    assert_eq!(house.found().len(), house.commits.len());
+}
+
+/// One journal follows another, as when it was off meanwhile: what was committed before is in the former one.
+#[test]
+fn a_journal_follows_another_one() {
+    let mut house = House::new(1, Policy::Everysec);
+    house.begin(7, 1, Data::None);
+    (0..5).for_each(|_| house.commit(0));
+    house.step(false);
+    (0..5).for_each(|_| house.commit(1));
+    let last = house.log.turn_off();
+    house.orders.send(Order::End(last)).expect("it is there");
+    house.settle();
+    assert_eq!(house.found().len(), 10, "turning it off makes everything durable");
+    house.begin(8, 100, Data::Coming);
+    (0..3).for_each(|_| house.commit(0));
+    let cut = house.log.cut();
+    house.commit(1);
+    house.settle();
+    assert_eq!(house.found().len(), 10, "until the new one has its base the old one counts");
+    let position = house.progress.end_of_cut(cut).expect("it was closed");
+    let file = "base-0000000000000008-1.rdb".to_owned();
+    let path = Path::new("data/appendonlydir").join(&file);
+    house.sim.disk().replace(&path, b"the base").expect("the disk works");
+    let is_set = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&is_set);
+    let then = Box::new(move |outcome: Result<(), crate::Trouble>| {
+        outcome.expect("the disk works");
+        flag.store(true, Ordering::Relaxed);
+    });
+    house.disk.set_base(Base { slice: cut, position, file: Some(file) }, then);
+    house.settle();
+    assert!(is_set.load(Ordering::Relaxed));
+    house.sim.crash();
+    assert_eq!(house.found(), [13], "what the base has is not told");
+    house.orders.send(Order::Stop).expect("it is there");
+    assert!((0..10).any(|_| house.step(false) == Step::Ended));
+    house.disk.stop();
+    assert!((0..10).any(|_| house.step(true) == Step::Ended));
+    assert!(house.clock.monotonic_ms() > 0);
+}

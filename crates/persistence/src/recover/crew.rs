@@ -7,7 +7,7 @@
 //!
 //! Each worker has the shards of one group, and applies the lists of that group in order. When its next list is not there, it
 //! deals out a batch that nobody has dealt out yet, and if there is none, it sleeps. At most [`UNDER_WAY_MAX`] batches for
-//! each worker are in memory.
+//! each worker are in memory, and nothing is read after a large one before it was applied.
 //!
 //! A step that needs several groups stands in the list of each, with a [`Meeting`]: whoever comes leaves the shards that it needs, the last
 //! one enters all of them and runs it. All lists have one order, so nobody waits in a circle: of all steps that are waited for, the first
@@ -30,6 +30,8 @@ use crate::error::Error;
 use crate::load::{Extras, on_heap_to_serve};
 use crate::runner::{Runner, Stage};
 
+/// No more is read until a batch of more bytes was applied.
+const LARGE_BYTES: usize = 4 * 1024 * 1024;
 /// Looks at a meeting before the thread sleeps.
 const SPINS_MAX: u32 = 200;
 /// How long it sleeps there before it looks whether others have failed.
@@ -219,6 +221,7 @@ impl Crew {
         loop {
             let batch = input.next_batch()?;
             let is_last = batch.is_none();
+            let is_large = batch.as_ref().is_some_and(|batch| batch.bytes() > LARGE_BYTES);
             let mut state = lock(&self.state);
             if let Some(batch) = batch {
                 let number = state.next();
@@ -227,7 +230,7 @@ impl Crew {
             }
             state.is_ended |= is_last;
             self.changed.notify_all();
-            let left_max = if is_last { 0 } else { under_way_max - 1 };
+            let left_max = if is_last || is_large { 0 } else { under_way_max - 1 };
             loop {
                 while state.applied.iter().all(|applied| *applied > state.first) {
                     let dealt = state.dealt.pop_front().flatten().expect("all have applied it");

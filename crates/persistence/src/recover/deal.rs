@@ -14,6 +14,8 @@ use super::crew::Meeting;
 use crate::error::Error;
 use crate::runner::{Role, Roles, selected, shown_name};
 
+/// Bytes of a usual command.
+const USUAL_BYTES: usize = 128;
 /// Words of a command that take no memory of their own.
 const WORDS_INLINE: usize = 16;
 
@@ -136,16 +138,12 @@ pub(super) struct Dealer<'a> {
 impl Dealer<'_> {
     pub(super) fn deal(&self, batch: Batch) -> Result<Dealt, Error> {
         let mut lists: Vec<Vec<u32>> = (0..self.group_count).map(|_| Vec::new()).collect();
-        // As many as there are if commands are short, so that memory is asked for once.
-        lists.iter_mut().for_each(|list| list.reserve(batch.bytes / 64 / self.group_count));
-        let mut dealt = Dealt {
-            batch: Batch::default(),
-            steps: Vec::new(),
-            words: Vec::new(),
-            lists,
-            libraries: Vec::new(),
-            selected: None,
-        };
+        // So many if commands are of the usual length: then memory is asked for once.
+        let step_count = batch.bytes / USUAL_BYTES + 1;
+        lists.iter_mut().for_each(|list| list.reserve(step_count / self.group_count + 1));
+        let (steps, words) = (Vec::with_capacity(step_count), Vec::with_capacity(step_count * 3));
+        let mut dealt =
+            Dealt { batch: Batch::default(), steps, words, lists, libraries: Vec::new(), selected: None };
         let mut selected: Option<u32> = None;
         for (index, found) in (0..).zip(&batch.slices) {
             let slice = &found.slice;

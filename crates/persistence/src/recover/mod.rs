@@ -132,7 +132,7 @@ impl<'a> Input<'a> {
         Dealer {
             table: self.recovery.table,
             roles,
-            placement: &load.placement,
+            placement: load.placement,
             db_count: load.db_count,
             group_count,
         }

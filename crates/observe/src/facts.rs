@@ -89,8 +89,8 @@ pub struct Clients {
     pub tracking: usize,
 }
 
-/// What becomes of snapshots.
-#[derive(Clone, Copy, Debug, Default)]
+/// What becomes of snapshots and of the journal.
+#[derive(Clone, Debug, Default)]
 pub struct Persistence {
     /// The load that is under way.
     pub loading: Option<Loading>,
@@ -112,6 +112,56 @@ pub struct Persistence {
     pub expired_key_count: u64,
     /// Keys that were loaded.
     pub loaded_key_count: u64,
+    /// The checkpoints of the journal.
+    pub checkpoints: Checkpoints,
+    /// The journal, if it is on.
+    pub journal: Option<Journal>,
+    /// What a crash at this moment would lose, in words.
+    pub at_risk: String,
+}
+
+/// What becomes of the checkpoints of the journal.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Checkpoints {
+    /// For how long the one that is under way has gone on.
+    pub current_seconds: Option<u64>,
+    /// One is to come as soon as possible.
+    pub is_scheduled: bool,
+    /// How long the last one took.
+    pub last_took_seconds: Option<u64>,
+    /// Those since the start, failed ones included.
+    pub count: u64,
+    /// Those that failed since one did not.
+    pub failures: u64,
+    /// The most memory that the last one took.
+    pub last_peak_bytes: u64,
+}
+
+/// What becomes of the journal.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Journal {
+    /// Its base and all that came after it.
+    pub size_bytes: u64,
+    /// Its base.
+    pub base_bytes: u64,
+    /// What was changed and waits to be written.
+    pub pending_bytes: u64,
+    /// Syncs that are under way.
+    pub syncs_pending: u64,
+    /// Syncs that took longer than they may.
+    pub syncs_delayed: u64,
+    /// The last slice, and the last one that is durable.
+    pub slice: u64,
+    /// See there.
+    pub durable_slice: u64,
+    /// Where the stream of changes ends, in bytes.
+    pub position: u64,
+    /// Writes, and what they took in microseconds.
+    pub write_count: u64,
+    /// See there.
+    pub write_us: u64,
+    /// It cannot be written.
+    pub has_failed: bool,
 }
 
 /// A save that is under way.

@@ -31,7 +31,9 @@ pub use accounting::{Accounting, Call, Caller};
 pub use commands::ENTRIES;
 pub use door::{Ctx, Door, Entry, Function};
 pub use durations::Durations;
-pub use facts::{Clients, CpuTime, Facts, Loading, Persistence, Saving, Server, Span, Spans};
+pub use facts::{
+    Checkpoints, Clients, CpuTime, Facts, Journal, Loading, Persistence, Saving, Server, Span, Spans,
+};
 pub use memory::Memory;
 pub use monitors::{Monitors, Source, line};
 pub use observed::{Observed, Rate};

@@ -47,6 +47,6 @@ pub use recover::{FoundSlice, Recovery};
 pub use runner::Role;
 pub use scribe::{Saving, Scribe, Usage};
 pub use snapshots::{Content, Saved, Settings, Snapshots};
-pub use superseded::{STATE_AUX, superseded_before};
+pub use superseded::{STATE_AUX, VERSION_AUX, superseded_before};
 pub use tuning::Tuning;
 pub use writer::{Tell, Writer, WriterStep};

@@ -8,6 +8,9 @@ use crate::names::Names;
 /// The name of what a snapshot says about the append-only file that it supersedes.
 pub const STATE_AUX: &str = "darter-superseded-aof";
 
+/// The name of what a snapshot says about the Darter that wrote it.
+pub const VERSION_AUX: &str = "darter-ver";
+
 fn state_path(names: &Names) -> PathBuf {
     names.path(&format!("{}.aof-state", names.pattern()))
 }

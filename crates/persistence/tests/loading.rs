@@ -167,6 +167,7 @@ impl World {
             folder: "appendonlydir".to_owned(),
             file: "appendonly.aof".to_owned(),
             has_save_points: true,
+            has_journal: false,
         };
         Choice::at_start(&self.names, &wish)
     }

@@ -31,6 +31,9 @@ pub(crate) enum Error {
     /// What is on the disk cannot be loaded.
     #[error(transparent)]
     Loading(#[from] persistence::Error),
+    /// The journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] journal::Error),
     /// The process.
     #[error(transparent)]
     Process(#[from] process::Error),

@@ -12,9 +12,8 @@ use resp::{Output, Proto, Reply};
 use scripting::{Answer, Door, Settings, States};
 use session::{Part, Session};
 
-use crate::life::admit::MISCONF;
+use crate::life::admit::refuses_writes;
 use crate::message::Message;
-use crate::snapshot::refuses_writes;
 use crate::thread::ThreadHost;
 
 impl Door for ThreadHost {
@@ -73,7 +72,7 @@ impl Door for ThreadHost {
     }
 
     fn refuses_writes(&self) -> Option<CommandError> {
-        refuses_writes(&self.shared.snapshots, &self.shared.settings).then(|| CommandError::fixed(MISCONF))
+        refuses_writes(self.shared)
     }
 
     fn run<'t>(

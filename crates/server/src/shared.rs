@@ -112,7 +112,7 @@ impl Shared {
         let shards = Shards::new(placement, thread_count, settings.databases(), seed);
         let data_config = AtomicPtr::new(Box::into_raw(Box::new(settings.data_config())));
         let observed = Observed::new(wakers.len(), table.len(), observe_settings(&settings));
-        let journal = Journal::new(wakers.clone(), machine.clock.clone());
+        let journal = Journal::new(wakers.clone(), &machine.clock, &settings);
         let threads: Box<[Remote]> = wakers.into_iter().map(Remote::new).collect();
         Box::leak(Box::new(Shared {
             shards,
@@ -148,6 +148,12 @@ impl Shared {
             data_config,
             table,
         }))
+    }
+
+    /// Whether there may be a command that has to wait for a snapshot or the journal.
+    #[inline]
+    pub(crate) fn may_hold_back(&self) -> bool {
+        self.snapshots.is_cutting() || self.journal.progress.is_full()
     }
 
     /// Whether the threads are none, but steps of a simulation.

@@ -74,7 +74,8 @@ pub fn simulate(
         _lease: lease.clone(),
     };
     let threads = (0..).zip(drivers).map(thread).collect();
-    let loader = Loader::of(shared);
+    let mut loader = Loader::of(shared);
+    loader.begin(&choice, &shared.journal).unwrap_or_else(|error| panic!("{error}"));
     loader.load_simulated(&shared.threads[0], &choice).unwrap_or_else(|error| panic!("{error}"));
     (SimulatedServer(lease), threads)
 }

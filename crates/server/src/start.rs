@@ -132,8 +132,9 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     let places: Vec<String> = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();
     let pid_file = PidFile::write(&shared.settings, background.is_on());
     background.end_start();
-    let loader = Loader::of(shared);
-    loader.begin(&choice);
+    let mut loader = Loader::of(shared);
+    loader.begin(&choice, &shared.journal)?;
+    shared.journal.run().map_err(|source| Error::Io { what: "cannot start a thread".to_owned(), source })?;
     let threads = start_threads(shared, threads, listeners);
     let is_loading = shared.snapshots.progress.is_loading();
     let ticker = is_loading.then(|| {
@@ -151,6 +152,7 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
             shared.stop();
         }
     }
+    shared.journal.stop();
     loaded?;
     shared.snapshots.end_writer();
     drop(pid_file);

@@ -180,7 +180,11 @@ impl Thread {
                 events: VecDeque::new(),
                 garbage: Bin::default(),
                 has_blocks_to_sort: false,
-                snapshot: crate::snapshot::Share::new(clock, shared.machine.tuning.slice_records_max),
+                snapshot: crate::snapshot::Share::new(
+                    clock,
+                    shared.machine.tuning.slice_records_max,
+                    shared.journal.progress.clone(),
+                ),
                 unserved: VecDeque::new(),
                 dealer: Dealer::default(),
                 now_ms,

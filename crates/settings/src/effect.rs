@@ -19,4 +19,6 @@ pub enum Effect {
     Listen,
     /// The default user gets another password.
     Password,
+    /// The journal is turned on or off, or becomes durable at other times.
+    Journal,
 }

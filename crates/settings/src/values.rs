@@ -367,11 +367,7 @@ mod tests {
 
     #[test]
     fn what_says_the_default_is_nothing_to_tell() {
-        check_lines(
-            "hz 10\nauto-aof-rewrite-min-size 64mb\nrepl-backlog-size 10mb\nrepl-timeout 60",
-            &[],
-            &[],
-        );
+        check_lines("hz 10\nrepl-backlog-size 10mb\nrepl-timeout 60", &[], &[]);
         check_lines("lazyfree-lazy-expire yes\nhide-user-data-from-log yes\nreplicaof no one", &[], &[]);
         check_lines(
             "hz 100\nhz 10\nrepl-backlog-size 2mb\nrepl-timeout 61",

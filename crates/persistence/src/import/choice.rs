@@ -20,17 +20,27 @@
 //! | there | nothing, but one before it did: another state | any | nothing: both have something new |
 //! | there | nothing | `yes` | the append-only file |
 //! | there | nothing | `no` | the snapshot |
+//!
+//! That is so with `appendonly no`. With `appendonly yes` there may be a journal:
+//!
+//! | `appendonly` | journal | taken |
+//! |---|---|---|
+//! | `yes` | there | the journal; nothing, if somebody else wrote an append-only file or a snapshot since |
+//! | `yes` | none | as above, with `import-aof yes` for `ask`, and the snapshot where there is no append-only file |
+//! | `no` | there | nothing; the snapshot with `import-aof no` |
 
 use std::io::{Cursor, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rdb::{FileReader, FrameReader, Item, MANIFEST_BYTES_MAX, MANIFEST_MAGIC, Manifest};
 
 use super::files::{Files, shown};
 use crate::error::Error;
 use crate::names::{Names, moment, part_name};
-use crate::superseded::{STATE_AUX, superseded_before};
+use crate::superseded::{STATE_AUX, VERSION_AUX, superseded_before};
 
+/// The name of what names the parts of a journal.
+const JOURNAL_MANIFEST: &str = "journal.manifest";
 /// The state where there is no append-only file. To be noted by those who wanted one left aside: their next one must not be.
 const NO_STATE: &str = "none";
 
@@ -56,12 +66,19 @@ pub struct Wish {
     pub file: String,
     /// The server saves snapshots, as the setting `save` says.
     pub has_save_points: bool,
+    /// The server keeps a journal: `appendonly`.
+    pub has_journal: bool,
 }
 
 impl Wish {
     /// The path of what names the files in the folder.
     pub(super) fn manifest(&self, names: &Names) -> PathBuf {
         names.path(&self.folder).join(format!("{}.manifest", self.file))
+    }
+
+    /// The path of what names the parts of a journal.
+    fn journal(&self, names: &Names) -> PathBuf {
+        names.path(&self.folder).join(JOURNAL_MANIFEST)
     }
 }
 
@@ -74,6 +91,8 @@ pub enum Source {
     Snapshot,
     /// The append-only file.
     AppendOnly(Files),
+    /// The journal in the folder of append-only files.
+    Journal,
 }
 
 /// What was decided.
@@ -106,6 +125,9 @@ impl Choice {
         let snapshot = names.disk().has(&path).then_some(path);
         let source = if snapshot.is_some() { Source::Snapshot } else { Source::Nothing };
         let ever = superseded_before(names);
+        if names.disk().has(&wish.journal(names)) && !leaves_journal(names, wish)? {
+            return Ok(Choice { source: Source::Journal, superseded: ever });
+        }
         let files = match Files::find(wish, names) {
             Err(error) if wish.wanted == Wanted::No => {
                 tracing::warn!("{error}. It is left aside, because import-aof is no");
@@ -114,7 +136,7 @@ impl Choice {
             found => found?,
         };
         let Some(files) = files else {
-            if wish.wanted == Wanted::Yes && ever.is_none() {
+            if wish.wanted == Wanted::Yes && ever.is_none() && !wish.has_journal {
                 return Err(Error::Undecided(format!(
                     "import-aof is yes, and there is no append-only file to be loaded: neither {} nor {}. Without import-aof the \
                      server starts from the snapshot, if there is one",
@@ -128,11 +150,16 @@ impl Choice {
         let by_snapshot = snapshot.is_some().then(|| superseded_by(names)).flatten();
         let known = Known { names, snapshot, by_snapshot, ever };
         let superseded = Some(files.state.clone());
-        if !known.wants_import(wish.wanted, &files)? {
+        let wanted = match wish.wanted {
+            // Whoever wants the journal means what Redis does with this setting.
+            Wanted::Ask if wish.has_journal => Wanted::Yes,
+            wanted => wanted,
+        };
+        if !known.wants_import(wanted, &files)? {
             known.say_what_counts(&files);
             return Ok(Choice { source, superseded });
         }
-        if !wish.has_save_points {
+        if !wish.has_save_points && !wish.has_journal {
             return Err(Error::Undecided(format!(
                 "import-aof is yes, and save is empty: nothing that {} holds, and nothing that comes later, would be saved when \
                  the server stops. Give save points, as with --save '3600 1 300 100 60 10000'",
@@ -146,6 +173,45 @@ impl Choice {
     pub fn has_data(&self) -> bool {
         !matches!(self.source, Source::Nothing)
     }
+}
+
+/// Whether the journal, which is there, is left aside.
+fn leaves_journal(names: &Names, wish: &Wish) -> Result<bool, Error> {
+    let journal = wish.journal(names);
+    let refuse = |why: String| Err(Error::Undecided(why));
+    if !wish.has_journal && wish.wanted == Wanted::No {
+        tracing::warn!("{} is left aside, because import-aof and appendonly are no", shown(&journal));
+        return Ok(true);
+    }
+    if !wish.has_journal {
+        return refuse(format!(
+            "{} names a journal, and appendonly is no: the snapshot may lack what is in it. --appendonly yes goes on with the journal; \
+             --appendonly no --import-aof no leaves it aside and starts from the snapshot, if there is one",
+            shown(&journal)
+        ));
+    }
+    if let Some(files) = Files::find(wish, names)?
+        && superseded_before(names).as_ref() != Some(&files.state)
+    {
+        return refuse(format!(
+            "{} was written by Redis (last {}) beside the journal that {} names, and each may have something that the other has not. \
+             Move one of them elsewhere",
+            files.name(),
+            files.changed(),
+            shown(&journal)
+        ));
+    }
+    let snapshot = names.path(&names.name_to_load());
+    let changed = |path: &Path| names.disk().info(path).ok().and_then(|info| info.modified);
+    if changed(&snapshot) > changed(&journal) && is_foreign(names) {
+        return refuse(format!(
+            "{} was written by another server than Darter after the journal that {} names, and each may have something that the \
+             other has not. Move one of them elsewhere",
+            shown(&snapshot),
+            shown(&journal)
+        ));
+    }
+    Ok(false)
 }
 
 impl Known<'_> {
@@ -219,6 +285,17 @@ impl Known<'_> {
 /// The state of the append-only file that the snapshot supersedes, as it says in its beginning. What is wrong with it is said when it
 /// is loaded.
 fn superseded_by(names: &Names) -> Option<String> {
+    let (_, value) = fields(names)?.into_iter().find(|(name, _)| name == STATE_AUX.as_bytes())?;
+    String::from_utf8(value).ok()
+}
+
+/// Whether there is a snapshot that Darter has not written.
+fn is_foreign(names: &Names) -> bool {
+    fields(names).is_some_and(|fields| !fields.iter().any(|(name, _)| name == VERSION_AUX.as_bytes()))
+}
+
+/// What the snapshot says of itself in its beginning, if it can be read.
+fn fields(names: &Names) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let name = names.name_to_load();
     if !names.disk().is_file(&names.path(&name)) {
         return None;
@@ -227,20 +304,19 @@ fn superseded_by(names: &Names) -> Option<String> {
     let mut file = names.reader(&name).ok()?;
     (&mut file).take(MANIFEST_MAGIC.len() as u64).read_to_end(&mut head).ok()?;
     if head != MANIFEST_MAGIC {
-        return state_in(FileReader::new(Cursor::new(head).chain(file), false).ok()?);
+        return Some(fields_in(FileReader::new(Cursor::new(head).chain(file), false).ok()?));
     }
     file.take(MANIFEST_BYTES_MAX as u64).read_to_end(&mut head).ok()?;
     let manifest = Manifest::decode(&head).ok()?;
     let (number, bytes) = *manifest.parts.first()?;
     let part = names.reader(&part_name(&name, manifest.id, number)).ok()?;
-    state_in(FileReader::of_part(FrameReader::new(part, manifest.id, number, bytes), 0, false))
+    Some(fields_in(FileReader::of_part(FrameReader::new(part, manifest.id, number, bytes), 0, false)))
 }
 
-fn state_in<R: Read>(mut snapshot: FileReader<R>) -> Option<String> {
+fn fields_in<R: Read>(mut snapshot: FileReader<R>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut fields = Vec::new();
     while let Ok(Item::Aux(name, value)) = snapshot.next_item() {
-        if name == STATE_AUX.as_bytes() {
-            return String::from_utf8(value).ok();
-        }
+        fields.push((name, value));
     }
-    None
+    fields
 }

@@ -151,6 +151,7 @@ fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(
             Some(Effect::Password) => has_password = true,
             Some(Effect::Memory) => has_memory = true,
             Some(Effect::Listen) => listens = listens.or(Some(id)),
+            Some(Effect::Journal) => shared.journal.obey_settings(&shared.settings),
             Some(Effect::LogLevel) => log::show(&shared.settings),
             Some(Effect::MaxClients) => {
                 let wanted = shared.settings.number(MAXCLIENTS) as u64;

@@ -11,6 +11,7 @@ use resp::Reply;
 use session::Part;
 
 use crate::commands::own::{Ctx, Entry, Run};
+use crate::snapshot::save_settings;
 use crate::version::REDIS_VERSION;
 
 /// These commands.
@@ -209,7 +210,8 @@ fn bgsave(ctx: &mut Ctx) -> CommandResult {
     if ctx.store.entered().len() < shared.shards.len() {
         return Err(CommandError::again(shared.shards.ids()));
     }
-    let begun = shared.save_in_background(&mut ctx.store.tx.hold);
+    let settings = save_settings(&shared.settings, &shared.machine.disk);
+    let begun = shared.save_in_background(&mut ctx.store.tx.hold, settings);
     begun.map_err(|error| CommandError::new(format!("ERR {error}")))?;
     ctx.reply.simple("Background saving started");
     Ok(())
@@ -227,8 +229,19 @@ const BGREWRITEAOF: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-fn bgrewriteaof(_ctx: &mut Ctx) -> CommandResult {
-    Err(CommandError::new("ERR This server has no append-only file yet"))
+fn bgrewriteaof(ctx: &mut Ctx) -> CommandResult {
+    let shared = ctx.host.shared;
+    if !shared.journal.is_on() {
+        return Err(CommandError::new("ERR There is no journal to rewrite: appendonly is no"));
+    }
+    if shared.snapshots.saving_checkpoint().is_some() {
+        return Err(CommandError::new("ERR Background append only file rewriting already in progress"));
+    }
+    let is_saving = shared.snapshots.current().is_some();
+    shared.journal.is_scheduled.store(true, Ordering::Relaxed);
+    let state = if is_saving { "scheduled" } else { "started" };
+    ctx.reply.simple(&format!("Background append only file rewriting {state}"));
+    Ok(())
 }
 
 const WAIT: Entry = Entry {

@@ -1,36 +1,107 @@
 //! The journal of a server: `effectlog` orders what threads commit, `journal` writes it. Here both are wired to the server.
+//!
+//! Not here: how it is opened at the start (`opening.rs`), checkpoints (`checkpoint.rs`), what it is to a turn (`turn.rs`).
 
+mod checkpoint;
+mod facts;
+mod opening;
 mod turn;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
-use effectlog::{Log, Recorder};
-use journal::{Policy, Progress};
+use effectlog::{Collector, Log, Recorder};
+use journal::{
+    DiskOrders, DiskThread, LockedFolder, LogThread, OnFailure, Order, Policy, Progress, Refusal, Trouble,
+    Writer,
+};
 use proactor::{Clock, Waker};
+use settings::{APPENDFSYNC, JOURNAL_PENDING_MAX, SYNC_ALWAYS, SYNC_NEVER, Settings};
+
+pub(crate) use opening::Opening;
+
+/// An open journal, and what writes into it.
+pub(crate) type Opened = Box<(journal::Journal, Writer)>;
 
 /// What all threads know of the journal.
 pub(crate) struct Journal {
-    pub(crate) progress: Progress,
+    pub(crate) progress: Arc<Progress>,
     /// What threads commit while it is on.
     log: Arc<Log>,
     /// What records for each thread, until that thread takes it.
     recorders: Mutex<Vec<Recorder>>,
+    orders: Sender<Order>,
+    disk: DiskOrders,
+    /// What writes, until it runs.
+    idle: Mutex<Option<(LogThread, DiskThread)>>,
+    running: Mutex<Vec<JoinHandle<()>>>,
+    files: Mutex<Option<Files>>,
+    /// Somebody wants a checkpoint as soon as possible.
+    pub(crate) is_scheduled: AtomicBool,
+    /// What was loaded counts as loaded when the journal has its base.
+    is_first_base: AtomicBool,
+}
+
+/// The journal that is open.
+struct Files {
+    folder: Arc<LockedFolder>,
+    id: u64,
+    /// The slice and the file of the checkpoint that is under way.
+    checkpoint: Option<(u64, String)>,
+    /// Bytes of the base, and where the stream was when it was made.
+    base_bytes: u64,
+    base_position: u64,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What `appendfsync` says.
+pub(crate) fn policy(settings: &Settings) -> Policy {
+    match settings.number(APPENDFSYNC) {
+        SYNC_ALWAYS => Policy::Always,
+        SYNC_NEVER => Policy::No,
+        _ => Policy::Everysec,
+    }
 }
 
 impl Journal {
     /// That of threads that these wake; it is off.
-    pub(crate) fn new(wakers: Vec<Arc<Waker>>, clock: Clock) -> Journal {
+    pub(crate) fn new(wakers: Vec<Arc<Waker>>, clock: &Clock, settings: &Settings) -> Journal {
         let threads = wakers.len();
-        let (log, recorders, _ends) = Log::new(threads, Box::new(move || clock.ticks()));
+        let ticks = clock.clone();
+        let (log, recorders, ends) = Log::new(threads, Box::new(move || ticks.ticks()));
         let wake = Box::new(move |thread: usize| wakers[thread].wake());
-        let progress = Progress::new(threads, 0, Policy::Everysec, wake);
-        Journal { progress, log, recorders: Mutex::new(recorders) }
+        let progress = Arc::new(Progress::new(threads, 0, policy(settings), wake));
+        let failed = Arc::clone(&progress);
+        let on_failure: OnFailure = Arc::new(move |trouble| note_failure(&failed, trouble));
+        let (disk, disk_thread) = DiskThread::new(&progress, clock, Arc::clone(&on_failure));
+        let (orders, obeyed) = channel();
+        let collector = Collector::new(&log, ends);
+        let log_thread =
+            LogThread::new((&log, collector), &progress, clock, obeyed, disk.clone(), on_failure);
+        let journal = Journal {
+            progress,
+            log,
+            recorders: Mutex::new(recorders),
+            orders,
+            disk,
+            idle: Mutex::new(Some((log_thread, disk_thread))),
+            running: Mutex::default(),
+            files: Mutex::default(),
+            is_scheduled: AtomicBool::new(false),
+            is_first_base: AtomicBool::new(false),
+        };
+        journal.obey_settings(settings);
+        journal
     }
 
     /// What records for thread number `thread`, which asks once.
     pub(crate) fn take_recorder(&self, thread: u16) -> Recorder {
-        let mut recorders = self.recorders.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut recorders[usize::from(thread)])
+        std::mem::take(&mut locked(&self.recorders)[usize::from(thread)])
     }
 
     /// Whether replies wait until what they tell of is durable.
@@ -38,4 +109,79 @@ impl Journal {
     pub(crate) fn holds_replies(&self) -> bool {
         self.log.is_on() && self.progress.policy() == Policy::Always
     }
+
+    /// Whether what is committed goes into it.
+    pub(crate) fn is_on(&self) -> bool {
+        self.log.is_on()
+    }
+
+    /// Tells what writes what the settings say by now.
+    pub(crate) fn obey_settings(&self, settings: &Settings) {
+        self.order(Order::PendingMax(settings.number(JOURNAL_PENDING_MAX) as u64));
+        self.order(Order::Policy(policy(settings)));
+    }
+
+    fn order(&self, order: Order) {
+        // It has ended if the server has.
+        let _ = self.orders.send(order);
+        self.progress.wake_log_thread();
+    }
+
+    /// From now on everything that is committed goes into this journal. All shards are held, or nobody serves yet.
+    pub(crate) fn begin(&self, folder: Arc<LockedFolder>, opened: Opened) {
+        let (first, position) = opened.1.next();
+        let facts = opened.0.facts();
+        *locked(&self.files) =
+            Some(Files { folder, id: facts.id, checkpoint: None, base_bytes: 0, base_position: position });
+        let last = self.log.turn_on(first);
+        self.is_scheduled.store(facts.is_pending, Ordering::Relaxed);
+        self.is_first_base.store(facts.is_pending, Ordering::Relaxed);
+        self.order(Order::Begin(last, opened));
+    }
+
+    /// Whether what was loaded is still to become the base.
+    pub(crate) fn awaits_first_base(&self) -> bool {
+        self.is_first_base.load(Ordering::Relaxed)
+    }
+
+    /// Gives what writes threads of their own.
+    pub(crate) fn run(&self) -> std::io::Result<()> {
+        let Some((log_thread, disk_thread)) = locked(&self.idle).take() else { return Ok(()) };
+        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new().name(name.to_owned()).spawn(work)
+        };
+        let log_thread = spawn("journal", Box::new(move || log_thread.run()))?;
+        let disk_thread = spawn("journal-disk", Box::new(move || disk_thread.run()))?;
+        locked(&self.running).extend([log_thread, disk_thread]);
+        Ok(())
+    }
+
+    /// Writes what there is, makes it durable, and ends. Nobody commits any more.
+    pub(crate) fn stop(&self) {
+        if self.log.is_on() {
+            let last = self.log.turn_off();
+            self.order(Order::End(last));
+        }
+        self.order(Order::Stop);
+        let mut running = locked(&self.running);
+        let mut end_first = |count: usize| {
+            for thread in running.drain(..count) {
+                // If it panicked, it said so.
+                let _ = thread.join();
+            }
+        };
+        end_first(1);
+        self.disk.stop();
+        end_first(1);
+    }
+}
+
+/// A write or a sync has failed. Whoever was promised that replies are durable gets no more of them.
+fn note_failure(progress: &Progress, trouble: &Trouble) {
+    tracing::error!("the journal cannot be written: {trouble}");
+    if progress.policy() == Policy::Always {
+        tracing::error!("appendfsync is always, so the server ends: what was acknowledged is on the disk");
+        std::process::exit(1);
+    }
+    debug_assert_eq!(progress.refusal(), Refusal::Failed);
 }

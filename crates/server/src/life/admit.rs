@@ -2,10 +2,12 @@
 //! if not.
 
 use command::{Command, CommandError, CommandId, Flag, OwnedArgs, Route, Rule, Shape};
+use journal::Refusal;
 use resp::{Output, Proto, Reply};
 use session::ReplyMode;
 
-use crate::snapshot::refuses_writes;
+use crate::shared::Shared;
+use crate::snapshot;
 use crate::thread::ThreadHost;
 
 /// What becomes of a command before it is run.
@@ -24,7 +26,16 @@ pub(crate) enum Admission {
 const MULTI_BYTES_MAX: usize = 1 << 30;
 
 /// What commands that write are answered while snapshots cannot be saved.
-pub(crate) const MISCONF: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
+const MISCONF: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
+
+/// Why commands that write are refused, if they are: what they change could not be kept.
+pub(crate) fn refuses_writes(shared: &Shared) -> Option<CommandError> {
+    if shared.journal.progress.refusal() != Refusal::None {
+        let why = shared.journal.progress.why();
+        return Some(CommandError::new(format!("MISCONF Errors writing to the AOF file: {why}")));
+    }
+    snapshot::refuses_writes(&shared.snapshots, &shared.settings).then(|| CommandError::fixed(MISCONF))
+}
 
 impl ThreadHost {
     pub(crate) fn admit(&mut self, command: &Command, args: &[&[u8]]) -> Admission {
@@ -53,11 +64,11 @@ impl ThreadHost {
                 return Admission::Later;
             }
         }
-        if refuses_writes(&self.shared.snapshots, &self.shared.settings)
+        if let Some(error) = refuses_writes(self.shared)
             && (self.session().runs(table, command, Command::is_write)
                 || command.entry.is_under(Rule::TellsOfFailedSaves))
         {
-            return Admission::Refused(CommandError::fixed(MISCONF));
+            return Admission::Refused(error);
         }
         let session = self.session();
         if let Some(multi) = &mut session.multi

@@ -95,7 +95,7 @@ impl Thread {
                 let args = task.args.slices();
                 let is_for_a_client = matches!(task.work, Work::Run(_));
                 if is_for_a_client
-                    && self.host.shared.snapshots.is_cutting()
+                    && self.host.shared.may_hold_back()
                     && self.host.snapshot.stops(&mut self.tx, command, &args, task.client.db)
                 {
                     // It is held back at home.

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use command::{
     Client, Command, CommandError, Flag, Located, Mode, Needs, Outcome, OwnedArgs, Post, Route, Task, Work,
 };
+use journal::Refusal;
 use resp::{Output, Reply};
 use session::Retry;
 use settings::EntryMode;
@@ -99,6 +100,7 @@ impl Thread {
             || self.host.monitors.are_there()
             || self.host.shared.scripts.is_busy()
             || self.host.shared.snapshots.last_failed.load(Ordering::Relaxed)
+            || self.host.shared.journal.progress.refusal() != Refusal::None
             || self.host.shared.snapshots.progress.is_loading())
     }
 
@@ -308,7 +310,7 @@ impl Thread {
     /// Runs a command whose shards are entered.
     #[inline]
     fn run_here(&mut self, command: &'static Command, args: &[&[u8]], out: &mut Output) {
-        if self.host.shared.snapshots.is_cutting() && self.hold_back(command, args) {
+        if self.host.shared.may_hold_back() && self.hold_back(command, args) {
             return;
         }
         let session = self.host.session();

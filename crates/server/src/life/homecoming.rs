@@ -105,7 +105,7 @@ impl Thread {
                     needs: Needs::several(ids.into_vec().into()),
                     tries: 0,
                 };
-                if self.host.shared.snapshots.is_cutting() {
+                if self.host.shared.may_hold_back() {
                     // That may be why, and will take a moment.
                     let ThreadHost { connections, snapshot, accounting, .. } = &mut self.host;
                     let Some(session) = connections.session(conn) else { return };

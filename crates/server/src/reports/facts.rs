@@ -6,7 +6,9 @@ use ::settings::{
     BIND, EntryMode, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, UNIXSOCKET,
 };
 use command::{Shards, Table};
-use observe::{Clients, CpuTime, Facts, Loading, Memory, Observed, Persistence, Saving, Server, Span, Spans};
+use observe::{
+    Checkpoints, Clients, CpuTime, Facts, Loading, Memory, Observed, Persistence, Saving, Server, Span, Spans,
+};
 use process::supervisor::Supervisor;
 use process::system;
 use upkeep::eviction::Exceeded;
@@ -101,6 +103,9 @@ impl Facts for Asked {
             last_peak_bytes: snapshots.last_peak_bytes.load(Ordering::Relaxed),
             expired_key_count: snapshots.expired_key_count.load(Ordering::Relaxed),
             loaded_key_count: snapshots.loaded_key_count.load(Ordering::Relaxed),
+            checkpoints: checkpoints(snapshots, now_ms),
+            journal: self.shared.journal.facts(),
+            at_risk: self.shared.at_risk(),
         }
     }
 
@@ -126,6 +131,19 @@ impl Facts for Asked {
     fn latency_percents(&self) -> Vec<f64> {
         let percents = self.shared.settings.text(LATENCY_PERCENTILES);
         percents.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+    }
+}
+
+fn checkpoints(snapshots: &persistence::Snapshots, now_ms: u64) -> Checkpoints {
+    let known = &snapshots.checkpoints;
+    let saving = snapshots.saving_checkpoint();
+    Checkpoints {
+        current_seconds: saving.map(|saving| now_ms.saturating_sub(saving.started_ms) / 1000),
+        is_scheduled: false,
+        last_took_seconds: u64::try_from(known.last_took_seconds.load(Ordering::Relaxed)).ok(),
+        count: known.count.load(Ordering::Relaxed),
+        failures: known.consecutive_failures.load(Ordering::Relaxed),
+        last_peak_bytes: known.last_peak_bytes.load(Ordering::Relaxed),
     }
 }
 

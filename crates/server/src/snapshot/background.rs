@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use command::{Command, Flag, Group, Located, Needs, OwnedArgs, Route, Rule, Tx};
+use journal::Progress;
 use keyspace::Db;
 use observe::ThreadStats;
 use persistence::Saving;
@@ -20,6 +21,7 @@ use proactor::{Clock, ConnId};
 use session::{Multi, Retry, Session};
 use shard::ShardId;
 
+use super::save_settings;
 use super::{Loaded, points};
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
@@ -39,16 +41,19 @@ pub(crate) struct Share {
     shards: VecDeque<ShardId>,
     /// Clients whose commands are held back.
     held_back: VecDeque<ConnId>,
+    /// How far the journal is, which holds commands back, too.
+    journal: Arc<Progress>,
 }
 
 impl Share {
     /// None so far; slices go by this clock, and have so many records at most.
-    pub(crate) fn new(clock: Clock, records_max: usize) -> Share {
-        Share { clock, records_max, saving: None, shards: VecDeque::new(), held_back: VecDeque::new() }
+    pub(crate) fn new(clock: Clock, records_max: usize, journal: Arc<Progress>) -> Share {
+        let (shards, held_back) = (VecDeque::new(), VecDeque::new());
+        Share { clock, records_max, saving: None, shards, held_back, journal }
     }
 
     fn is_full(&self) -> bool {
-        self.saving.as_ref().is_some_and(|saving| saving.is_full())
+        self.journal.is_full() || self.saving.as_ref().is_some_and(|saving| saving.is_full())
     }
 
     /// Whether there is something that can be done now.
@@ -93,11 +98,15 @@ impl Share {
         self.held_back.push_back(ConnId::from_bits(session.client.connection));
     }
 
-    /// Whether a command must not run yet because it would change a key that the snapshot cannot take at once. Helps with it.
+    /// Whether a command must not run yet because it would change a key that the snapshot cannot take at once, or
+    /// because too much waits for the journal. Helps with the snapshot.
     pub(crate) fn stops(&self, tx: &mut Tx<'_>, command: &Command, args: &[&[u8]], db: u32) -> bool {
         let writes = command.is_write()
             || command.has(Flag::MayReplicate)
             || command.entry.group == Group::Scripting && !command.has(Flag::ReadOnly);
+        if writes && self.journal.is_full() {
+            return true;
+        }
         let (placement, now) = (tx.hold.shards().placement(), tx.now);
         let mut must_wait = false;
         for key in command.keys(args).unwrap_or_default() {
@@ -231,12 +240,23 @@ impl Thread {
     pub(crate) fn save_if_due(&mut self) {
         let (shared, now_seconds) = (self.host.shared, self.host.driver.clock().now_ms() / 1000);
         let changes = || shared.shards.changes();
+        shared.end_checkpoint();
+        if shared.wants_checkpoint(now_seconds) {
+            if self.enters_all()
+                && shared.snapshots.current().is_none()
+                && let Err(error) = shared.begin_checkpoint(&mut self.tx.hold)
+            {
+                shared.snapshots.checkpoints.note_failure(&error.to_string());
+            }
+            return self.leave_all();
+        }
         if !points::is_due(&shared.snapshots, &shared.settings, changes, now_seconds) {
             return;
         }
         if self.enters_all() {
+            let settings = save_settings(&shared.settings, &shared.machine.disk);
             if shared.snapshots.current().is_none()
-                && let Err(error) = shared.save_in_background(&mut self.tx.hold)
+                && let Err(error) = shared.save_in_background(&mut self.tx.hold, settings)
             {
                 shared.snapshots.note_failure(&error.to_string());
             }
@@ -253,8 +273,11 @@ impl Thread {
             return;
         }
         let (installed, is_imported) = (loaded.installed.take(), loaded.is_imported);
+        let journal = loaded.journal.take();
         loaded.put_in_place(&mut self.tx, &shared.scripts, &shared.snapshots);
-        if is_imported {
+        if let Some((folder, opened)) = journal {
+            shared.journal.begin(folder, opened);
+        } else if is_imported {
             // The sooner it is in a snapshot the better.
             self.tx.hold.shard_mut(ShardId(0)).stats.changes.add(1);
             shared.snapshots.is_scheduled.store(true, Ordering::Relaxed);
@@ -265,7 +288,9 @@ impl Thread {
         if !shared.is_simulated() {
             shared.broadcast(|| Message::OwnHeap);
         }
-        shared.snapshots.progress.end();
+        if !shared.journal.awaits_first_base() {
+            shared.snapshots.progress.end();
+        }
         // Whoever waits for it has gone if the server ends.
         let _ = installed.map(|installed| installed.send(()));
     }
@@ -302,7 +327,8 @@ mod tests {
     fn what_would_change_a_key_waits_while_there_is_no_room_for_it() {
         let mut local = Local::new(commands::FAMILIES);
         local.line("SET a 1");
-        let share = Share::new(Clock::real(), 10);
+        let journal = Progress::new(1, 0, journal::Policy::No, Box::new(|_| {}));
+        let share = Share::new(Clock::real(), 10, Arc::new(journal));
         local.with_store(Client::internal(0, Proto::Resp2), |store| {
             let tx = &mut *store.tx;
             let ids: Vec<ShardId> = tx.hold.shards().ids().collect();

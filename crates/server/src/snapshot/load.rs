@@ -8,17 +8,19 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use command::Table;
+use journal::Data;
 use keyspace::{Config, UnixMs};
-use persistence::{Choice, Import, Load, Names, Snapshots, Source, on_heap_to_serve};
+use persistence::{Choice, Import, Load, Names, Recovery, Snapshots, Source, on_heap_to_serve};
 use proactor::Clock;
 use scripting::Scripts;
-use settings::{AOF_LOAD_TRUNCATED, PROTO_MAX_BULK_LEN, RDBCHECKSUM, Settings};
+use settings::{AOF_LOAD_TRUNCATED, APPENDONLY, PROTO_MAX_BULK_LEN, RDBCHECKSUM, Settings};
 use shard::Placement;
 
 use super::loaded::{Found, Loaded};
 use super::names;
 use super::roles::roles;
 use crate::error::Error;
+use crate::journal::{Journal, Opened, Opening};
 use crate::mailroom::Remote;
 use crate::message::Message;
 use crate::shared::Shared;
@@ -51,6 +53,10 @@ pub(crate) struct Loader<'s> {
     /// Whether steps of a simulation do what threads do.
     is_simulated: bool,
     tuning: persistence::Tuning,
+    /// The journal that is wanted.
+    opening: Option<Opening>,
+    /// The id of a new one.
+    journal_id: u64,
 }
 
 impl<'s> Loader<'s> {
@@ -68,16 +74,28 @@ impl<'s> Loader<'s> {
             is_stopped: &shared.stopping,
             is_simulated: shared.is_simulated(),
             tuning: shared.machine.tuning.persistence,
+            opening: None,
+            journal_id: u64::from_str_radix(&shared.run_id[..16], 16).expect("it is hexadecimal"),
         }
     }
 
-    /// Prepares for loading what was chosen: if there is anything, the server is loading from now on.
-    pub(crate) fn begin(&self, choice: &Choice) {
+    /// Prepares for loading what was chosen: if there is anything, the server is loading from now on. A journal of an empty server is on.
+    pub(crate) fn begin(&mut self, choice: &Choice, journal: &Journal) -> Result<(), Error> {
+        if self.settings.is_on(APPENDONLY) {
+            self.opening = Some(Opening::new(self.settings, self.names.disk())?);
+        }
+        if !choice.has_data()
+            && let Some(opening) = &self.opening
+        {
+            let opened = opening.create(self.settings, self.journal_id, Data::None)?;
+            journal.begin(opening.folder.clone(), opened);
+        }
         self.names.remove_leftovers();
         self.snapshots.set_superseded_aof(choice.superseded.clone());
         if choice.has_data() {
             self.snapshots.progress.begin(self.clock.now_ms());
         }
+        Ok(())
     }
 
     /// Loads what was chosen while `threads` serve; the first of them puts it in its place. False: the server was stopped
@@ -108,7 +126,6 @@ impl<'s> Loader<'s> {
 
     /// The same in a simulation: it is read at once, and `first` puts it in its place when it comes to it.
     pub(crate) fn load_simulated(&self, first: &Remote, choice: &Choice) -> Result<(), Error> {
-        self.begin(choice);
         if let Some((_, loaded)) = self.read(choice, 0)? {
             first.send(Message::Loaded(Box::new(loaded)));
         }
@@ -120,12 +137,13 @@ impl<'s> Loader<'s> {
         let mut found = self.found();
         let data = self.load(0).snapshot(&self.names.name_to_load(), now, &mut found)?;
         let libraries = found.libraries;
-        Ok(data.map(|data| Loaded { data, libraries, is_imported: false, installed: None }))
+        Ok(data.map(|data| Loaded { data, libraries, is_imported: false, journal: None, installed: None }))
     }
 
     /// What was chosen, and its name; `None` if there is nothing, or if the server was stopped meanwhile.
     fn read(&self, choice: &Choice, loader_count: usize) -> Result<Option<(String, Loaded)>, Error> {
         let (load, mut found) = (self.load(loader_count), self.found());
+        let mut journal = None;
         let (name, data) = match &choice.source {
             Source::Nothing => return Ok(None),
             Source::Snapshot => {
@@ -147,13 +165,55 @@ impl<'s> Loader<'s> {
                 };
                 (files.name(), load.append_only(&import, &mut found)?)
             }
+            Source::Journal => {
+                let opening = self.opening.as_ref().expect("it is chosen where it is wanted");
+                let (data, opened) = self.recover(opening, load, &mut found)?;
+                journal = opened;
+                (opening.folder.path().display().to_string(), data)
+            }
         };
         let Some(mut data) = data else { return Ok(None) };
         if let Some(state) = data.superseded_aof.take() {
             self.snapshots.set_superseded_aof(Some(state));
         }
         let is_imported = matches!(choice.source, Source::AppendOnly(_));
-        Ok(Some((name, Loaded { data, libraries: found.libraries, is_imported, installed: None })))
+        if let Some(opening) = self.opening.as_ref().filter(|_| journal.is_none()) {
+            journal = Some(opening.create(self.settings, self.journal_id, Data::Coming)?);
+        }
+        let journal =
+            journal.zip(self.opening.as_ref()).map(|(opened, opening)| (opening.folder.clone(), opened));
+        Ok(Some((name, Loaded { data, libraries: found.libraries, is_imported, journal, installed: None })))
+    }
+
+    /// What the journal holds, and the journal, which goes on from there.
+    fn recover(
+        &self,
+        opening: &Opening,
+        load: Load<'_>,
+        found: &mut Found<'_>,
+    ) -> Result<(Option<persistence::Loaded>, Option<Opened>), Error> {
+        let manifest = opening.manifest.as_ref().expect("it is chosen if it is there");
+        let folder = opening.folder.path().display().to_string();
+        let names = Names::new(opening.folder.disk(), &folder, "base");
+        names.remove_leftovers();
+        // What it holds has the names that commands were declared with.
+        let table = crate::commands::table();
+        let mut slices = opening.scan(manifest)?;
+        let recovery = Recovery {
+            name: &folder,
+            base: manifest.base.file.as_deref(),
+            slice: manifest.base.slice,
+            position: manifest.base.position,
+            slice_bytes: 0,
+            table: &table,
+            roles: &roles(&table),
+        };
+        let data = Load { names: &names, ..load }.journal(&recovery, &mut || slices.next(), found)?;
+        if data.is_none() {
+            return Ok((None, None));
+        }
+        let opened = opening.resume(self.settings, manifest, &slices.end()?)?;
+        Ok((data, Some(opened)))
     }
 
     /// What a load is told that begins now.
@@ -203,7 +263,7 @@ mod tests {
         let settings = settings(&["--import-aof", if files.is_empty() { "no" } else { "yes" }]);
         let clock = Clock::real();
         let snapshots = Snapshots::new(clock.clone(), true, Tuning::BUILT.persistence);
-        let loader = Loader {
+        let mut loader = Loader {
             names: names(&settings, &disk),
             config: Box::leak(Box::new(settings.data_config())),
             settings: &settings,
@@ -215,9 +275,12 @@ mod tests {
             is_stopped: &AtomicBool::new(false),
             is_simulated: true,
             tuning: Tuning::BUILT.persistence,
+            opening: None,
+            journal_id: 1,
         };
         let choice = choose(&settings, &disk).expect("it is clear what is to be loaded");
-        loader.begin(&choice);
+        let journal = Journal::new(Vec::new(), &clock, &settings);
+        loader.begin(&choice, &journal).expect("no journal is wanted");
         assert_eq!(snapshots.progress.is_loading(), expected.is_some());
         let loaded = loader.read(&choice, 0).expect("it can be read");
         let figures =

@@ -1,10 +1,13 @@
 //! What was loaded, on its way to the thread that puts it in its place, and what stands in files beside keys: libraries of functions, and
 //! which scripts roamed.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
+use crate::journal::Opened;
 use command::{Command, Garbage, Post, Tx};
+use journal::LockedFolder;
 use keyspace::{Db, Kind};
 use persistence::{Extras, Snapshots};
 use proactor::Clock;
@@ -18,6 +21,8 @@ pub(crate) struct Loaded {
     pub(super) libraries: LibrarySet,
     /// No snapshot has it yet.
     pub(super) is_imported: bool,
+    /// The journal that goes on from it.
+    pub(super) journal: Option<(Arc<LockedFolder>, Opened)>,
     /// Told when it is in its place.
     pub(super) installed: Option<Sender<()>>,
 }

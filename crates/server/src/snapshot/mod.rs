@@ -21,8 +21,8 @@ pub(crate) use load::{Loader, loading_progress};
 pub(crate) use loaded::Loaded;
 
 use settings::{
-    APPENDDIRNAME, APPENDFILENAME, DBFILENAME, DIR, IMPORT_AOF, IMPORT_ASK, IMPORT_NO, IMPORT_YES,
-    RDB_SAVE_INCREMENTAL_FSYNC, RDB_VERSION, RDBCHECKSUM, RDBCOMPRESSION, SNAPSHOT_FORMAT,
+    APPENDDIRNAME, APPENDFILENAME, APPENDONLY, DBFILENAME, DIR, IMPORT_AOF, IMPORT_ASK, IMPORT_NO,
+    IMPORT_YES, RDB_SAVE_INCREMENTAL_FSYNC, RDB_VERSION, RDBCHECKSUM, RDBCOMPRESSION, SNAPSHOT_FORMAT,
     STOP_WRITES_ON_BGSAVE_ERROR, Settings,
 };
 
@@ -46,12 +46,13 @@ pub(crate) fn choose(settings: &Settings, disk: &Disk) -> Result<Choice, Error> 
         folder: settings.text(APPENDDIRNAME).to_string(),
         file: settings.text(APPENDFILENAME).to_string(),
         has_save_points: settings.has_save_points(),
+        has_journal: settings.is_on(APPENDONLY),
     };
     Ok(Choice::at_start(&names(settings, disk), &wish)?)
 }
 
 /// What the settings say of a save that begins now.
-fn save_settings(settings: &Settings, disk: &Disk) -> persistence::Settings {
+pub(crate) fn save_settings(settings: &Settings, disk: &Disk) -> persistence::Settings {
     persistence::Settings {
         purpose: Purpose::Snapshot,
         names: names(settings, disk),

@@ -4,7 +4,7 @@ use std::io;
 
 use command::{Task, Wait};
 use keyspace::UnixMs;
-use persistence::{Content, STATE_AUX, Saved, Scribe, Usage};
+use persistence::{Content, STATE_AUX, Saved, Scribe, Usage, VERSION_AUX};
 use process::processors;
 use rdb::Encoder;
 use scripting::ROAMED_AUX;
@@ -41,10 +41,13 @@ impl Shared {
     }
 
     /// Begins to save what is there now; all shards are entered, and no other save is under way. The error is for the log.
-    pub(crate) fn save_in_background(&'static self, hold: &mut Hold<'_, Task, Wait>) -> io::Result<()> {
+    pub(crate) fn save_in_background(
+        &'static self,
+        hold: &mut Hold<'_, Task, Wait>,
+        settings: persistence::Settings,
+    ) -> io::Result<()> {
         let content = self.content(hold)?;
         let tell = || self.broadcast(|| Message::Snapshot);
-        let settings = save_settings(&self.settings, &self.machine.disk);
         let (saving, writer) =
             self.snapshots.begin(settings, &content, self.shards.changes(), Box::new(tell))?;
         self.snapshots.run_writer(writer, move || processors::place_writer(&self.settings))?;
@@ -86,7 +89,7 @@ impl Shared {
     /// What comes before the databases.
     fn write_about<W: io::Write>(&self, encoder: &mut Encoder<W>, now_ms: u64) -> io::Result<()> {
         encoder.aux("redis-ver", REDIS_VERSION.as_bytes())?;
-        encoder.aux("darter-ver", DARTER_VERSION.as_bytes())?;
+        encoder.aux(VERSION_AUX, DARTER_VERSION.as_bytes())?;
         encoder.aux("redis-bits", b"64")?;
         encoder.aux("ctime", (now_ms / 1000).to_string().as_bytes())?;
         encoder.aux("used-mem", heap::allocated_bytes().to_string().as_bytes())?;

@@ -139,7 +139,7 @@ settings! {
         kind: special::FILE_NAME,
         default: "appendonlydir",
         change: Change::AtStart,
-        doc: "Folder in the working directory in which Redis 7 and later keep the append-only file",
+        doc: "Folder of the journal in the working directory; Redis 7 and later keep the append-only file there",
         ..Setting::of(group::PROCESS)
     };
     APPENDFILENAME = Setting {
@@ -161,12 +161,51 @@ settings! {
         name: "appendonly",
         kind: Kind::Bool,
         default: "no",
-        doc: "There is no append-only file yet: with --appendonly no --import-aof yes that of Redis is loaded once",
+        doc: "The journal is not ready for use yet: with --appendonly no --import-aof yes the append-only file of Redis is loaded once",
         refused: "there is no append-only file yet; --appendonly no --import-aof yes loads that of Redis once, and `save` points keep what follows",
+        ..Setting::of(group::PROCESS)
+    };
+    APPENDFSYNC = Setting {
+        name: "appendfsync",
+        kind: Kind::Choice(&[("no", SYNC_NEVER), ("everysec", SYNC_EACH_SECOND), ("always", SYNC_ALWAYS)]),
+        default: "everysec",
+        effect: Some(Effect::Journal),
+        doc: "When the journal is durable: before anybody sees a reply (always), within two seconds (everysec), when the system likes (no)",
+        ..Setting::of(group::PROCESS)
+    };
+    AUTO_AOF_REWRITE_PERCENTAGE = Setting {
+        name: "auto-aof-rewrite-percentage",
+        kind: Kind::Integer { min: 0, max: i32::MAX as i64 },
+        default: "100",
+        unit: "percent",
+        doc: "The journal gets a new base when it has grown by so much over its base; 0: never",
+        ..Setting::of(group::PROCESS)
+    };
+    AUTO_AOF_REWRITE_MIN_SIZE = Setting {
+        name: "auto-aof-rewrite-min-size",
+        kind: Kind::Memory { min: 0, max: i64::MAX },
+        default: "64mb",
+        unit: "bytes",
+        doc: "A journal that is smaller than this gets no new base by itself",
+        ..Setting::of(group::PROCESS)
+    };
+    JOURNAL_PENDING_MAX = Setting {
+        name: "journal-pending-max",
+        kind: Kind::Memory { min: 1 << 20, max: i64::MAX },
+        default: "64mb",
+        unit: "bytes",
+        effect: Some(Effect::Journal),
+        doc: "Commands that write are held back while more than this waits for the disk",
         ..Setting::of(group::PROCESS)
     };
 }
 
+/// `appendfsync`: nobody asks the disk.
+pub const SYNC_NEVER: i64 = 0;
+/// `appendfsync`: once a second.
+pub const SYNC_EACH_SECOND: i64 = 1;
+/// `appendfsync`: before anybody sees a reply.
+pub const SYNC_ALWAYS: i64 = 2;
 /// `import-aof`: refuse to start with an append-only file that nobody has said anything about.
 pub const IMPORT_ASK: i64 = 0;
 /// `import-aof`: load it.

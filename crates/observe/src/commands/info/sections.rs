@@ -5,7 +5,7 @@ use shard::Scope;
 
 use super::{Report, Value};
 use crate::durations::Durations;
-use crate::facts::Span;
+use crate::facts::{Persistence, Span};
 use crate::observed::Observed;
 use crate::stats::{Counter, Denial, EntryType, ThreadStats, WIDTH_BUCKETS};
 
@@ -131,13 +131,7 @@ pub(super) fn persistence(report: &mut Report) {
     report.number("rdb_last_cow_size", known.last_peak_bytes);
     report.number("rdb_last_load_keys_expired", known.expired_key_count);
     report.number("rdb_last_load_keys_loaded", known.loaded_key_count);
-    report.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
-    report.number("aof_last_rewrite_time_sec", -1);
-    report.number("aof_current_rewrite_time_sec", -1);
-    report.text("aof_last_bgrewrite_status", "ok");
-    report.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
-    report.text("aof_last_write_status", "ok");
-    report.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+    journal(report, &known);
     if let Some(loading) = known.loading {
         report.number("loading_start_time", loading.started_seconds);
         report.number("loading_total_bytes", loading.total_bytes);
@@ -146,6 +140,38 @@ pub(super) fn persistence(report: &mut Report) {
         report.ratio("loading_loaded_perc", loading.percent);
         report.number("loading_eta_seconds", loading.seconds_left);
     }
+}
+
+/// What Redis says of its append-only file is said of the journal.
+fn journal(report: &mut Report, known: &Persistence) {
+    let (journal, checkpoints) = (known.journal, known.checkpoints);
+    report.number("aof_enabled", u8::from(journal.is_some()));
+    report.number("aof_rewrite_in_progress", u8::from(checkpoints.current_seconds.is_some()));
+    report.number("aof_rewrite_scheduled", u8::from(checkpoints.is_scheduled));
+    let seconds = |seconds: Option<u64>| seconds.map_or(-1, |seconds| seconds as i64);
+    report.number("aof_last_rewrite_time_sec", seconds(checkpoints.last_took_seconds));
+    report.number("aof_current_rewrite_time_sec", seconds(checkpoints.current_seconds));
+    report.text("aof_last_bgrewrite_status", if checkpoints.failures > 0 { "err" } else { "ok" });
+    report.number("aof_rewrites", checkpoints.count);
+    report.number("aof_rewrites_consecutive_failures", checkpoints.failures);
+    let has_failed = journal.is_some_and(|journal| journal.has_failed);
+    report.text("aof_last_write_status", if has_failed { "err" } else { "ok" });
+    report.number("aof_last_cow_size", checkpoints.last_peak_bytes);
+    report.zeros(&["module_fork_in_progress", "module_fork_last_cow_size"]);
+    if let Some(journal) = journal {
+        report.number("aof_current_size", journal.size_bytes);
+        report.number("aof_base_size", journal.base_bytes);
+        report.number("aof_pending_rewrite", 0);
+        report.number("aof_buffer_length", journal.pending_bytes);
+        report.number("aof_pending_bio_fsync", journal.syncs_pending);
+        report.number("aof_delayed_fsync", journal.syncs_delayed);
+        report.number("journal_slice", journal.slice);
+        report.number("journal_durable_slice", journal.durable_slice);
+        report.number("journal_position", journal.position);
+        report.number("journal_commits", journal.write_count);
+        report.number("journal_commit_usec", journal.write_us);
+    }
+    report.text("crash_now_loses", &known.at_risk);
 }
 
 pub(super) fn stats(report: &mut Report) {

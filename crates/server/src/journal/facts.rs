@@ -1,0 +1,55 @@
+//! What INFO tells of the journal, and in one line what a crash now would lose.
+
+use std::sync::atomic::Ordering;
+
+use journal::{Policy, Refusal};
+
+use super::{Files, Journal, locked};
+use crate::shared::Shared;
+
+impl Journal {
+    /// Its figures, if it is on.
+    pub(crate) fn facts(&self) -> Option<observe::Journal> {
+        let files = locked(&self.files);
+        let Files { base_bytes, base_position, .. } = files.as_ref()?;
+        let progress = &self.progress;
+        let number = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
+        let position = number(&progress.position);
+        Some(observe::Journal {
+            size_bytes: base_bytes + position.saturating_sub(*base_position),
+            base_bytes: *base_bytes,
+            pending_bytes: number(&progress.pending_bytes),
+            syncs_pending: u64::from(number(&progress.sync_since_ms) > 0),
+            syncs_delayed: number(&progress.syncs_delayed),
+            slice: progress.written(),
+            durable_slice: progress.durable(),
+            position,
+            write_count: number(&progress.write_count),
+            write_us: number(&progress.write_us),
+            has_failed: progress.refusal() != Refusal::None,
+        })
+    }
+}
+
+impl Shared {
+    /// What a crash at this moment would lose.
+    pub(crate) fn at_risk(&self) -> String {
+        if self.journal.is_on() {
+            let what = match self.journal.progress.policy() {
+                Policy::Always => "nothing that was acknowledged",
+                Policy::Everysec => {
+                    "with the power at most the last two seconds, with the process some 0.2 ms"
+                }
+                Policy::No => {
+                    "with the power what the system has not written yet, with the process some 0.2 ms"
+                }
+            };
+            return what.to_owned();
+        }
+        let changes = self.snapshots.changes_since(self.shards.changes());
+        match changes {
+            0 => "nothing".to_owned(),
+            _ => format!("{changes} changes that no snapshot has"),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Opening the journal at the start: one that is there is read and gone on with, or a new one begins with what was loaded.
+
+use std::sync::Arc;
+
+use effectlog::Slice;
+use journal::{
+    Beginning, Contents, Data, End, Folder, LockedFolder, Manifest, Scan, Scanned, Tuning, Verdict,
+};
+use persistence::FoundSlice;
+use proactor::Disk;
+use settings::{APPENDDIRNAME, DIR, Settings};
+
+use super::{Opened, policy};
+
+/// The folder of a journal, which is this server's now.
+pub(crate) struct Opening {
+    pub(crate) folder: Arc<LockedFolder>,
+    /// The journal that is there.
+    pub(crate) manifest: Option<Manifest>,
+}
+
+/// Where the journal is.
+pub(crate) fn path(settings: &Settings) -> std::path::PathBuf {
+    let directory = settings.text(DIR);
+    let directory = if directory.is_empty() { "." } else { &*directory };
+    std::path::Path::new(directory).join(&*settings.text(APPENDDIRNAME))
+}
+
+impl Opening {
+    /// Takes the folder.
+    pub(crate) fn new(settings: &Settings, disk: &Disk) -> Result<Opening, journal::Error> {
+        let folder = Folder::new(disk.clone(), &path(settings));
+        let manifest = match folder.contents()? {
+            Contents::Journal(manifest) => Some(manifest),
+            Contents::Nothing | Contents::RedisAof(_) => None,
+        };
+        Ok(Opening { folder: Arc::new(folder.lock()?), manifest })
+    }
+
+    /// The slices of the journal that is there.
+    pub(crate) fn scan(&self, manifest: &Manifest) -> Result<Slices, journal::Error> {
+        Ok(Slices { scan: self.folder.recover(manifest)?, folder: self.folder.clone(), id: manifest.id })
+    }
+
+    /// Goes on with the journal that is there, behind its end.
+    pub(crate) fn resume(
+        &self,
+        settings: &Settings,
+        manifest: &Manifest,
+        end: &End,
+    ) -> Result<Opened, journal::Error> {
+        if let Verdict::Torn { dropped_bytes, .. } = end.verdict {
+            tracing::warn!(
+                "the last write to the journal was not complete: {dropped_bytes} bytes that were never acknowledged as durable are left out"
+            );
+        }
+        let folder = self.folder.clone();
+        let opened = journal::Journal::resume(folder, Tuning::default(), policy(settings), manifest, end)?;
+        Ok(Box::new(opened))
+    }
+
+    /// Begins a new one, with a random id.
+    pub(crate) fn create(&self, settings: &Settings, id: u64, data: Data) -> Result<Opened, journal::Error> {
+        let beginning = Beginning { id, databases: settings.databases(), slice: 0, position: 0, data };
+        let folder = self.folder.clone();
+        let opened = journal::Journal::create(folder, Tuning::default(), policy(settings), beginning)?;
+        Ok(Box::new(opened))
+    }
+}
+
+/// Reads slices, for recovery.
+pub(crate) struct Slices {
+    scan: Scan,
+    folder: Arc<LockedFolder>,
+    id: u64,
+}
+
+impl Slices {
+    /// The next one.
+    pub(crate) fn next(&mut self) -> Result<Option<FoundSlice>, String> {
+        let found = self.scan.next_slice().map_err(|error| error.to_string())?;
+        Ok(found.map(|Scanned { slice, segment, .. }| self.found(slice, segment)))
+    }
+
+    fn found(&self, slice: Slice, segment: u64) -> FoundSlice {
+        let file = self.folder.segment(self.id, segment).display().to_string();
+        FoundSlice { slice, file: file.into() }
+    }
+
+    /// How they end.
+    pub(crate) fn end(self) -> Result<End, journal::Error> {
+        self.scan.end()
+    }
+}

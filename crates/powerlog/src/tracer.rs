@@ -32,6 +32,16 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// Whether programs can be recorded here: a sandbox may forbid processes to trace their children. Says so if not.
+    pub fn is_possible() -> bool {
+        let tried = Recording::start(Command::new("true"), &std::env::temp_dir(), || 0);
+        let outcome = tried.and_then(Recording::finish);
+        if let Err(error) = &outcome {
+            println!("SKIPPED: this system lets no process trace its children: {error}");
+        }
+        outcome.is_ok()
+    }
+
     /// Starts `command` and records what it does to files in `folder`, which is empty. `moment` tells a later moment each time.
     pub fn start(
         command: Command,

@@ -49,6 +49,9 @@ fn every_call_is_seen_however_it_is_made() {
     if let Some(folder) = std::env::var_os(FOLDER) {
         return be_recorded(Path::new(&folder));
     }
+    if !Recording::is_possible() {
+        return;
+    }
     let (folder, seen) = record("own", |folder| {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "every_call_is_seen_however_it_is_made"]).env(FOLDER, folder);
@@ -69,6 +72,9 @@ fn every_call_is_seen_however_it_is_made() {
 
 #[test]
 fn children_are_recorded_too() {
+    if !Recording::is_possible() {
+        return;
+    }
     let script =
         "echo one > a; mkdir d; (echo two >> a; ln a d/b; echo three > d/b); mv d/b c; rm a; : > c; false";
     let (folder, seen) = record("shell", |folder| {

@@ -22,7 +22,7 @@
 //! Not here: how slices are made of records (`collector.rs`), and what keeps a thread from committing too much.
 
 use crate::record::Record;
-use crate::recorder::{Place, Recorder, Sink};
+use crate::recorder::{Place, Recorder, Sink, Switch};
 use crate::sync::{
     Arc, AtomicBool, AtomicU64, Ordering, Receiver, Sender, SpareSender, channel, fence, spare_channel,
 };
@@ -72,7 +72,7 @@ pub struct Log {
     /// The number of the slice that is open.
     slice: Line<AtomicU64>,
     /// What threads commit is recorded. Changed while all shards are held by one thread.
-    is_on: AtomicBool,
+    is_on: Switch,
     /// The last slice that was ended by a cut.
     last_cut: AtomicU64,
     lanes: Box<[Lane]>,
@@ -118,7 +118,7 @@ impl Log {
         };
         let log = Arc::new(Log {
             slice: Line(AtomicU64::new(0)),
-            is_on: AtomicBool::new(false),
+            is_on: Arc::new(AtomicBool::new(false)),
             last_cut: AtomicU64::new(0),
             lanes: (0..threads).map(lane).collect(),
             ticks,
@@ -129,7 +129,7 @@ impl Log {
             let (to_collector, records) = channel();
             let (to_thread, spares) = spare_channel();
             let track = Track { log: Arc::clone(&log), lane, last_stamp: 0, to_collector, spares };
-            recorders.push(Recorder::new(Box::new(track)));
+            recorders.push(Recorder::with_switch(Box::new(track), Arc::clone(&log.is_on)));
             ends.push(LaneEnd { records, spares: to_thread });
         }
         (log, recorders, LaneEnds(ends))
@@ -235,10 +235,6 @@ impl LaneEnd {
 }
 
 impl Sink for Track {
-    fn is_on(&self) -> bool {
-        self.log.is_on()
-    }
-
     fn publish(&mut self, record: &mut Record, after: u64) -> Place {
         let Track { log, lane, .. } = self;
         let (lane, mutant) = (&log.lanes[*lane], log.mutant);

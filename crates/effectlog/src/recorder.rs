@@ -3,23 +3,20 @@
 //! It records if it was given a [`Sink`]. If not, [`Recorder::is_on`] is the only thing that anybody asks of it.
 
 use crate::record::Record;
+use crate::sync::{Arc, AtomicBool, Ordering};
 
 /// Memory that is kept for the next record.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
 /// Takes the records of one thread.
 pub trait Sink: Send {
-    /// `record` is complete. The shards that it changed are still held: what is given to it here as its place in the order
-    /// is larger than that of every record that changed them before.
-    /// `after` is the largest stamp of these shards.
-    /// What is left in `record` is not read.
+    /// `record` is complete. The shards that it changed are still held, and `after` is the largest of their stamps: what is given to it here as
+    /// its place in the order is larger than that of every record that changed them before. What is left in `record` is not read.
     fn publish(&mut self, record: &mut Record, after: u64) -> Place;
-
-    /// Whether anything is to be recorded now.
-    fn is_on(&self) -> bool {
-        true
-    }
 }
+
+/// Whether what is committed is recorded: read by every transaction, changed while all shards are held.
+pub(crate) type Switch = Arc<AtomicBool>;
 
 /// The place of a record in the order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,19 +31,26 @@ pub struct Place {
 #[derive(Default)]
 pub struct Recorder {
     sink: Option<Box<dyn Sink>>,
+    switch: Option<Switch>,
     record: Record,
 }
 
 impl Recorder {
     /// A recorder whose records go to `sink`.
     pub fn new(sink: Box<dyn Sink>) -> Self {
-        Recorder { sink: Some(sink), record: Record::default() }
+        Recorder::with_switch(sink, Arc::new(AtomicBool::new(true)))
+    }
+
+    /// The same while `switch` is on.
+    pub(crate) fn with_switch(sink: Box<dyn Sink>, switch: Switch) -> Self {
+        Recorder { sink: Some(sink), switch: Some(switch), record: Record::default() }
     }
 
     /// Whether effects are recorded: spares stating them.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.sink.as_ref().is_some_and(|sink| sink.is_on())
+        // Relaxed: whoever has changed it held the shards that this thread holds now.
+        self.switch.as_ref().is_some_and(|switch| switch.load(Ordering::Relaxed))
     }
 
     /// States that running `args` against database `db` makes a change that was made.

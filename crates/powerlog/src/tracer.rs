@@ -123,7 +123,7 @@ fn trace(leader: pid_t, folder: PathBuf, moment: &dyn Fn() -> u64) -> io::Result
         let call = threads.entry(thread).or_default();
         let (signal, what) = (libc::WSTOPSIG(status), status >> 16);
         if what == libc::PTRACE_EVENT_SECCOMP {
-            let info = call_info(thread)?;
+            let Some(info) = call_info(thread)? else { continue };
             // SAFETY: at this stop the kernel fills in this member.
             let asked = unsafe { info.u.seccomp };
             *call = files.asked(thread, asked.nr as c_long, asked.args).map(|asked| (moment(), asked));
@@ -131,7 +131,7 @@ fn trace(leader: pid_t, folder: PathBuf, moment: &dyn Fn() -> u64) -> io::Result
             go_on(how, thread, 0);
         } else if signal == libc::SIGTRAP | 0x80 {
             if let Some((begin, asked)) = call.take() {
-                let info = call_info(thread)?;
+                let Some(info) = call_info(thread)? else { continue };
                 // SAFETY: at this stop the kernel fills in this member.
                 let result = unsafe { info.u.exit.sval };
                 if let Some(what) = files.done(thread, asked, result) {
@@ -172,12 +172,15 @@ fn wait_for(which: pid_t) -> io::Result<Option<(pid_t, c_int)>> {
 }
 
 /// What call a stopped thread is in.
-fn call_info(thread: pid_t) -> io::Result<libc::ptrace_syscall_info> {
+fn call_info(thread: pid_t) -> io::Result<Option<libc::ptrace_syscall_info>> {
     let mut info = MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
     let bytes = size_of::<libc::ptrace_syscall_info>();
-    ptrace(libc::PTRACE_GET_SYSCALL_INFO, thread, bytes, info.as_mut_ptr() as usize)?;
+    match ptrace(libc::PTRACE_GET_SYSCALL_INFO, thread, bytes, info.as_mut_ptr() as usize) {
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
+        outcome => outcome?,
+    }
     // SAFETY: plain numbers, which were zeros before the kernel wrote its own over them.
-    Ok(unsafe { info.assume_init() })
+    Ok(Some(unsafe { info.assume_init() }))
 }
 
 fn ptrace(request: c_uint, thread: pid_t, address: usize, data: usize) -> io::Result<()> {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use resp::{Mark, Output, Reply};
+use resp::{Output, Reply};
 use shard::{Ready, ShardId, Subscriber, Tracker, Waiter};
 use smallvec::SmallVec;
 
@@ -130,7 +130,7 @@ impl<'t> Tx<'t> {
         self.seen = slices.fold(self.seen, u64::max);
         for post in &mut self.posts {
             match post {
-                Post::Served { parcel, .. } => parcel.reply.hold_from(Mark::START, self.seen),
+                Post::Served { parcel, .. } => parcel.reply.hold_all(self.seen),
                 Post::Published(published) => published.held_for = published.held_for.max(self.seen),
                 Post::Free(_) | Post::Broadcast { .. } | Post::Event { .. } => {}
                 Post::Flushed | Post::ServeLater { .. } => {}

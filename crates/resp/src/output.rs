@@ -99,11 +99,6 @@ impl Piece {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(u64);
 
-impl Mark {
-    /// The beginning of an output of which nothing was taken yet.
-    pub const START: Mark = Mark(0);
-}
-
 /// A queue of bytes: appended at one end, taken in chunks at the other.
 #[derive(Debug, Default)]
 pub struct Output {
@@ -344,6 +339,11 @@ impl Output {
             self.chunks.insert(index, Piece::Chunk(Chunk::Owned(rest)));
         }
         self.chunks.insert(index, Piece::Hold(slice));
+    }
+
+    /// The same for all that waits here.
+    pub fn hold_all(&mut self, slice: u64) {
+        self.hold_from(Mark(self.gone_bytes), slice);
     }
 
     /// Drops the holds for slices up to `slice`, as far as no other stands in front of them. Returns the slice for which

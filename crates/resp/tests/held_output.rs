@@ -56,6 +56,19 @@ fn a_hold_travels_with_its_bytes() {
 }
 
 #[test]
+fn all_of_an_output_is_held_that_was_used_before() {
+    let (mut used, mut target) = (Output::new(), Output::new());
+    for slice in 1..4 {
+        used.extend_from_slice(b"+OK\r\n");
+        used.hold_all(slice);
+        target.append(&mut used);
+        assert!(used.is_empty() && target.take_chunk().is_none(), "it waits for slice {slice}");
+        assert_eq!(target.release(slice), None);
+        assert!(target.take_chunk().is_some());
+    }
+}
+
+#[test]
 fn brackets_work_behind_holds_and_round_them() {
     let mut out = Output::new();
     reply(&mut out, b"one ", 1);

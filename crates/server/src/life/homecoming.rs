@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use command::{Needs, Outcome, Post, Task, Work};
 use migrate::Returned;
 use proactor::{CloseMode, ConnId};
-use resp::{Mark, Output, Reply};
+use resp::{Output, Reply};
 use session::{Answer, Part, ReplyMode, Retry, Session};
 use shard::Node;
 
@@ -192,8 +192,9 @@ impl Thread {
         session.state.forbid_putting_off();
         let outer = self.host.current.replace(session);
         let (mut out, outer_seen) = (Output::new(), std::mem::take(&mut self.tx.seen));
+        let mark = out.mark();
         act(self, &mut out);
-        self.host.shared.journal.hold(&mut self.tx, Mark::START, &mut out);
+        self.host.shared.journal.hold(&mut self.tx, mark, &mut out);
         self.tx.seen = outer_seen;
         let session = self.host.current.take().expect("the session is put back where it was");
         self.host.current = outer;

@@ -85,7 +85,9 @@ impl Recorded {
         });
         let end = timeline.moment();
         let pid = Pid::from_raw(recording.process_id() as i32).expect("processes have numbers above 0");
-        kill_process(pid, Signal::KILL).map_err(io::Error::from)?;
+        if kill_process(pid, Signal::KILL).is_err() {
+            return Err(Failure::Broken(vec!["it ended by itself:".to_owned(), fs::read_to_string(log)?]));
+        }
         let events = recording.finish()?;
         if !complaints.is_empty() {
             return Err(Failure::Broken(complaints));

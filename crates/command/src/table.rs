@@ -396,11 +396,16 @@ fn unknown_command(args: &[&[u8]]) -> CommandError {
 }
 
 fn unknown_subcommand(args: &[&[u8]]) -> CommandError {
-    subcommand_error("ERR unknown subcommand '", args)
+    about_subcommand("ERR unknown subcommand '", args)
+}
+
+/// The error of a subcommand in `args` that is unknown where it is called, or has arguments that it cannot have.
+pub fn subcommand_error(args: &[&[u8]]) -> CommandError {
+    about_subcommand("ERR unknown subcommand or wrong number of arguments for '", args)
 }
 
 /// The error `what` about the subcommand in `args`, and where there is help.
-pub fn subcommand_error(what: &str, args: &[&[u8]]) -> CommandError {
+fn about_subcommand(what: &str, args: &[&[u8]]) -> CommandError {
     let container = String::from_utf8_lossy(args[0]).to_uppercase();
     CommandError::quoting(what, shown(args[1], QUOTED_BYTES_MAX), &format!("'. Try {container} HELP."))
 }

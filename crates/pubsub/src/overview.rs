@@ -1,13 +1,10 @@
 //! PUBSUB: which channels have subscribers, and how many.
 
 use command::Flag::*;
-use command::{CommandResult, Group, Mode, Route, Shape, pattern, string};
+use command::{CommandResult, Group, Mode, Route, Shape, pattern, string, subcommand_error};
 use shard::Scope;
 
 use crate::{Ctx, Entry, Run};
-
-/// How the error of a subcommand begins that has arguments which it cannot have.
-const UNKNOWN: &str = "ERR unknown subcommand or wrong number of arguments for '";
 
 /// What there is to know of channels and their subscribers.
 pub(crate) const PUBSUB: Entry = Entry {
@@ -56,7 +53,7 @@ fn pubsub_channels(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     let wanted = match *ctx.args {
         [_, _] => None,
         [_, _, wanted] => Some(wanted),
-        _ => return Err(command::subcommand_error(UNKNOWN, ctx.args)),
+        _ => return Err(subcommand_error(ctx.args)),
     };
     let mark = ctx.reply.deferred();
     let mut count = 0;

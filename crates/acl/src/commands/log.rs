@@ -1,8 +1,8 @@
 //! ACL LOG: what clients were not allowed to do.
 
-use command::{CommandResult, Shape, integer, keyword_is, oneof, token};
+use command::{CommandResult, Shape, integer, keyword_is, oneof, subcommand_error, token};
 
-use super::{Ctx, Entry, Run, SUBCOMMAND, subcommand_error};
+use super::{Ctx, Entry, Run, SUBCOMMAND};
 use crate::denial_log::LogEntry;
 
 /// Entries that it shows unless told otherwise.

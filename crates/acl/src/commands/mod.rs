@@ -4,7 +4,9 @@ mod log;
 mod users;
 
 use command::Flag::*;
-use command::{Acl, CommandError, CommandResult, Group, Mode, Shape, Table, integer, string};
+use command::{
+    Acl, CommandError, CommandResult, Group, Mode, Shape, Table, integer, string, subcommand_error,
+};
 
 use crate::door::{Door, Settings};
 use crate::storage::Storage;
@@ -54,11 +56,6 @@ impl Settings {
     fn grammar<'t>(&self, table: &'t Table) -> Grammar<'t> {
         Grammar { table, all_channels: self.all_channels }
     }
-}
-
-/// The error of a subcommand with arguments that it cannot have.
-fn subcommand_error(args: &[&[u8]]) -> CommandError {
-    command::subcommand_error("ERR unknown subcommand or wrong number of arguments for '", args)
 }
 
 /// What the subcommands have in common; some do without [`Admin`].

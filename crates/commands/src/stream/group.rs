@@ -20,7 +20,6 @@ const NO_KEY: &str = "ERR The XGROUP subcommand requires the key to exist. Note 
      use the MKSTREAM option to create an empty stream automatically.";
 const EXISTS: &str = "BUSYGROUP Consumer Group name already exists";
 const ENTRIES_READ_NEGATIVE: &str = "ERR value for ENTRIESREAD must be positive or -1";
-const SYNTAX: &str = "ERR unknown subcommand or wrong number of arguments for '";
 /// Arguments of the longest CREATE.
 const CREATE_ARGS_MAX: usize = 8;
 
@@ -69,7 +68,7 @@ fn create(ctx: &mut Ctx) -> CommandResult {
         return Err(CommandError::new(NO_KEY));
     }
     if ctx.args.len() > CREATE_ARGS_MAX {
-        return Err(subcommand_error(SYNTAX, ctx.args));
+        return Err(subcommand_error(ctx.args));
     }
     let last_id = match ctx.args[4] {
         b"$" => last.unwrap_or_default(),
@@ -111,7 +110,7 @@ fn set_id(ctx: &mut Ctx) -> CommandResult {
     let options = Options::parse(ctx.args, false)?;
     let (last, group) = existing_group(&mut ctx.store, ctx.args)?;
     if !matches!(ctx.args.len(), 5 | 7) {
-        return Err(subcommand_error(SYNTAX, ctx.args));
+        return Err(subcommand_error(ctx.args));
     }
     group.last_id = match ctx.args[4] {
         b"$" => last,
@@ -261,7 +260,7 @@ impl Options {
                     };
                     rest
                 }
-                _ => return Err(subcommand_error(SYNTAX, args)),
+                _ => return Err(subcommand_error(args)),
             };
         }
         Ok(options)

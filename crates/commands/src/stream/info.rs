@@ -12,7 +12,6 @@ use resp::Reply;
 
 use super::{quoting_two, reply_entries, reply_entry, reply_id};
 
-const SYNTAX: &str = "ERR unknown subcommand or wrong number of arguments for '";
 /// Entries, and pending entries of each group and consumer, that `FULL` shows unless it says otherwise.
 const FULL_COUNT_DEFAULT: usize = 10;
 
@@ -205,7 +204,7 @@ fn parse_full(args: &[&[u8]]) -> Result<Option<usize>, CommandError> {
         [word, count, number] if keyword_is(word, "full") && keyword_is(count, "count") => {
             Ok(Some(usize::try_from(parse_i64(number)?).unwrap_or(FULL_COUNT_DEFAULT)))
         }
-        _ => Err(subcommand_error(SYNTAX, args)),
+        _ => Err(subcommand_error(args)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! SLOWLOG: the commands that took long.
 
 use command::Flag::*;
-use command::{CommandError, CommandResult, Group, Shape, integer};
+use command::{CommandError, CommandResult, Group, Shape, integer, subcommand_error};
 
 use crate::door::{Ctx, Entry, Run};
 
@@ -52,7 +52,7 @@ fn slowlog_get(ctx: &mut Ctx) -> CommandResult {
             Some(count) if count >= 0 => count as usize,
             _ => return Err(CommandError::new("ERR count should be greater than or equal to -1")),
         },
-        _ => return Err(wrong_subcommand(ctx.args)),
+        _ => return Err(subcommand_error(ctx.args)),
     };
     let log = ctx.host.observed().slow_log();
     ctx.reply.array(count.min(log.entries.len()));
@@ -69,10 +69,6 @@ fn slowlog_get(ctx: &mut Ctx) -> CommandResult {
         ctx.reply.bulk(&command.caller.name);
     }
     Ok(())
-}
-
-fn wrong_subcommand(args: &[&[u8]]) -> CommandError {
-    command::subcommand_error("ERR unknown subcommand or wrong number of arguments for '", args)
 }
 
 const SLOWLOG_LEN: Entry = Entry {

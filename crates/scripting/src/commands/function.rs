@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use command::Flag::*;
 use command::{
-    Acl, CommandError, CommandResult, Group, Mode, Route, Shape, keyword_is, oneof, string, token,
+    Acl, CommandError, CommandResult, Group, Mode, Route, Shape, keyword_is, oneof, string, subcommand_error,
+    token,
 };
 use rdb::{Encoder, NoLibrary};
 use resp::Reply;
 use script::{FunctionEngine, Library, LibrarySet};
 
-use super::{Ctx, Entry, Run, kill, once_scripts_passed, refuse_source, subcommand_error};
+use super::{Ctx, Entry, Run, kill, once_scripts_passed, refuse_source};
 use crate::libraries::Loading;
 use crate::program::Failure;
 use crate::scripts::Scripts;

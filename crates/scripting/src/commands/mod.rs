@@ -4,7 +4,7 @@ mod calls;
 mod function;
 mod script;
 
-use command::{CommandError, CommandResult};
+use command::CommandResult;
 use resp::Reply;
 
 use crate::door::Door;
@@ -33,11 +33,6 @@ pub const ENTRIES: &[Entry] = &[
     function::FUNCTION,
     script::SCRIPT,
 ];
-
-/// The error of a subcommand with arguments that it cannot have.
-fn subcommand_error(args: &[&[u8]]) -> CommandError {
-    command::subcommand_error("ERR unknown subcommand or wrong number of arguments for '", args)
-}
 
 /// Answers why a source is no script or library.
 fn refuse_source(ctx: &mut Ctx, failure: Failure) -> CommandResult {

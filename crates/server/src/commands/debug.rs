@@ -7,12 +7,15 @@
 use std::time::Duration;
 
 use command::Flag::*;
-use command::{CommandError, CommandResult, Group, Mode, Route, Shape, keyword_is, parse_count, parse_i64};
+use command::{
+    CommandError, CommandResult, Group, Mode, Route, Shape, keyword_is, parse_count, parse_i64,
+    subcommand_error,
+};
 use commands::keys::digest;
 use process::crash;
 use settings::ENABLE_DEBUG_COMMAND;
 
-use super::{not_allowed, subcommand_error};
+use super::not_allowed;
 use crate::commands::config::client_may;
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::populate::Population;

@@ -83,11 +83,6 @@ pub(crate) fn functions() -> &'static Functions {
     &ALL
 }
 
-/// The error of a subcommand with arguments that it cannot have.
-fn subcommand_error(args: &[&[u8]]) -> CommandError {
-    command::subcommand_error("ERR unknown subcommand or wrong number of arguments for '", args)
-}
-
 /// The error of a command that a setting of the start protects.
 fn not_allowed(command: &str, setting: &str) -> CommandError {
     CommandError::new(format!(

@@ -1,5 +1,10 @@
 //! What the report of a crash tells of the server.
 //!
+//! It has a short list of its own and does not ask for `observe::Facts`, which `INFO` shows. Those are behind locks: the texts of
+//! settings, the script cache, the libraries of functions, the save that is under way, the journal's files. The thread that crashed may hold
+//! any of them and stands still until the report is written, so the report would not come. Each figure here is read
+//! from an atomic number, or asked of the system.
+//!
 //! Not here: how a crash is noticed and reported (`process::crash`).
 
 use std::fmt::Write;

@@ -1,11 +1,11 @@
 //! Making room before a command runs and in the background, and refusing what would need more.
 //!
-//! Not here: how keys are evicted, and which (`upkeep`'s `eviction/`).
+//! Not here: whether keys are evicted, which, and how (`upkeep`'s `eviction/`).
 
 use command::{Client, Command, Flag, Route, Rule};
 use keyspace::eviction::Policy;
 use settings::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
-use upkeep::eviction::{Limits, Room};
+use upkeep::eviction::{Limits, Plan, Room, Shortage};
 
 use crate::thread::{Thread, ThreadHost};
 
@@ -61,23 +61,25 @@ impl Thread {
         }
     }
 
-    /// Evicts keys until no more memory is used than `bytes_max`, for a limited time.
+    /// Makes room, for a limited time, if there is none and keys may be evicted.
     #[cold]
     fn make_room(&mut self, bytes_max: u64) -> Room {
-        // Where clients are paused nothing changes, and a slow script holds shards.
-        if self.host.pausing.is_on() || self.host.shared.scripts.is_busy() {
-            self.host.eviction.note(Room::Enough);
-            return Room::Enough;
-        }
-        let is_over = self.host.eviction.is_over(bytes_max);
-        let room = match self.host.shared.settings.policy() {
-            _ if !is_over => Room::Enough,
-            None => Room::None,
-            Some(policy) => self.evict_down_to(bytes_max, policy),
+        let shared = self.host.shared;
+        let shortage = Shortage {
+            bytes_max,
+            policy: shared.settings.policy(),
+            is_held_up: self.host.pausing.is_on() || shared.scripts.is_busy(),
+            exceeded: &shared.exceeded,
+            now_ms: self.host.now_ms,
         };
-        self.host.eviction.note(room);
-        self.host.shared.exceeded.note(room != Room::Enough, self.host.now_ms);
-        room
+        match self.host.eviction.plan(&shortage) {
+            Plan::Leave(room) => room,
+            Plan::Evict(policy) => {
+                let room = self.evict_down_to(bytes_max, policy);
+                self.host.eviction.note(room, &shortage);
+                room
+            }
+        }
     }
 
     fn evict_down_to(&mut self, bytes_max: u64, policy: Policy) -> Room {

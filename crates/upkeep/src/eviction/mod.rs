@@ -41,6 +41,30 @@ pub enum Room {
     None,
 }
 
+/// What is to be done where there may be too little room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Plan {
+    /// Nothing: this is how it is.
+    Leave(Room),
+    /// Keys are to be evicted.
+    Evict(Policy),
+}
+
+/// What it depends on whether keys are evicted.
+#[derive(Clone, Copy, Debug)]
+pub struct Shortage<'e> {
+    /// More memory may not be in use; 0: there is no limit.
+    pub bytes_max: u64,
+    /// Which keys may go; `None`: none may.
+    pub policy: Option<Policy>,
+    /// Nothing can change now: clients are paused, or a slow script holds shards.
+    pub is_held_up: bool,
+    /// Where all threads note for how long there was too little room.
+    pub exceeded: &'e Exceeded,
+    /// On the monotonic clock.
+    pub now_ms: u64,
+}
+
 /// What one thread knows of the memory.
 #[derive(Debug)]
 pub struct Eviction {
@@ -129,14 +153,28 @@ impl Eviction {
         }
     }
 
-    /// Whether more is used than `bytes_max`, by a close look; 0 is without a limit.
-    pub fn is_over(&mut self, bytes_max: u64) -> bool {
-        bytes_max > 0 && self.gauge.read() > bytes_max
+    /// Decides, by a close look, whether keys are to be evicted. If so, [`evict`](Self::evict) does that, and what becomes of it
+    /// is to be [noted](Self::note).
+    pub fn plan(&mut self, shortage: &Shortage<'_>) -> Plan {
+        let bytes_max = shortage.bytes_max;
+        if shortage.is_held_up {
+            self.room = Room::Enough;
+            return Plan::Leave(Room::Enough);
+        }
+        let is_over = bytes_max > 0 && self.gauge.read() > bytes_max;
+        let room = match shortage.policy {
+            Some(policy) if is_over => return Plan::Evict(policy),
+            None if is_over => Room::None,
+            _ => Room::Enough,
+        };
+        self.note(room, shortage);
+        Plan::Leave(room)
     }
 
-    /// What became of the last attempt.
-    pub fn note(&mut self, room: Room) {
+    /// What became of an attempt to make room.
+    pub fn note(&mut self, room: Room, shortage: &Shortage<'_>) {
         self.room = room;
+        shortage.exceeded.note(room != Room::Enough, shortage.now_ms);
     }
 
     /// Evicts keys until no more memory is used than `limits` say, for a limited time. `free_slice` frees a slice of what was
@@ -228,8 +266,29 @@ mod tests {
             (Room::None, plenty, false, true),
         ] {
             eviction.gauge.read();
-            eviction.note(room);
+            eviction.room = room;
             assert_eq!(eviction.is_due(bytes_max, is_round), is_due, "{room:?} {bytes_max} {is_round}");
+        }
+    }
+
+    #[test]
+    fn keys_are_evicted_where_they_may_be_and_there_is_too_little_room() {
+        let exceeded = Exceeded::default();
+        let tight =
+            Shortage { bytes_max: 1, policy: Some(ANY), is_held_up: false, exceeded: &exceeded, now_ms: 100 };
+        let later = |ms| exceeded.current_and_total_ms(ms).0;
+        for (shortage, plan, exceeded_ms, is_behind) in [
+            (tight, Plan::Evict(ANY), 0, true),
+            (Shortage { policy: None, ..tight }, Plan::Leave(Room::None), 50, false),
+            // Nobody looks, so nothing is known of how long it has been so.
+            (Shortage { is_held_up: true, ..tight }, Plan::Leave(Room::Enough), 50, false),
+            (Shortage { bytes_max: 0, ..tight }, Plan::Leave(Room::Enough), 0, false),
+            (Shortage { bytes_max: u64::MAX, policy: None, ..tight }, Plan::Leave(Room::Enough), 0, false),
+        ] {
+            let mut eviction = Eviction::new(7, 8);
+            eviction.room = Room::Soon;
+            assert_eq!(eviction.plan(&shortage), plan, "{shortage:?}");
+            assert_eq!((later(150), eviction.is_behind()), (exceeded_ms, is_behind), "{shortage:?}");
         }
     }
 

@@ -4,41 +4,51 @@
 //! more. One that waits with a command that its user may not run any more gets the error at once, and what it was served
 //! with meanwhile goes back.
 
-use acl::{Context, Lack};
+use acl::{Context, Lack, Latest};
 use command::CommandError;
 use proactor::{CloseMode, ConnId};
 
+use crate::clients::connections::Connections;
 use crate::thread::Thread;
 use crate::users::permission::follow;
+
+/// The clients of a thread to whom a change of users means something at once.
+#[derive(PartialEq, Eq, Debug, Default)]
+struct Concerned {
+    /// They are to be disconnected.
+    gone: Vec<ConnId>,
+    /// They wait with a command, of which it is still to be asked whether they may run it.
+    waiting: Vec<ConnId>,
+}
+
+impl Concerned {
+    /// Those of `connections`, all of which act as the `latest` users say from here on.
+    fn of(connections: &mut Connections, latest: &Latest) -> Concerned {
+        let mut concerned = Concerned::default();
+        for (conn, session) in connections.iter_mut().filter(|(_, session)| !session.access.is_of(latest)) {
+            if !follow(session, latest) {
+                concerned.gone.push(conn);
+            } else if session.state.wait().is_some() {
+                concerned.waiting.push(conn);
+            }
+        }
+        concerned
+    }
+}
 
 impl Thread {
     /// Looks after the clients of this thread.
     pub(crate) fn follow_users(&mut self) {
         let latest = self.host.shared.users.latest();
-        let (mut gone, mut waiting) = (Vec::new(), Vec::new());
-        for (conn, session) in self.host.connections.iter_mut() {
-            if session.access.is_of(&latest) {
-                continue;
-            }
-            if !follow(session, &latest) {
-                gone.push(conn);
-            } else if session.state.wait().is_some() {
-                waiting.push(conn);
-            }
-        }
+        let Concerned { gone, waiting } = Concerned::of(&mut self.host.connections, &latest);
         for conn in gone {
             self.close(conn, CloseMode::AfterFlush);
         }
         for conn in waiting {
-            self.end_forbidden_wait(conn);
-        }
-    }
-
-    /// Ends the wait of a client whose user may not run its command any more, unless it is being served at this moment:
-    /// then it is looked at when that is known.
-    fn end_forbidden_wait(&mut self, conn: ConnId) {
-        if let Some(error) = self.wait_error(conn) {
-            self.time_out(conn, Some(&error));
+            if let Some(error) = self.wait_error(conn) {
+                // If it is being served at this moment, it is looked at when that is known.
+                self.time_out(conn, Some(&error));
+            }
         }
     }
 
@@ -63,5 +73,70 @@ impl Thread {
         let session = std::mem::replace(&mut self.host.current, outer).expect("it was put there above");
         self.host.connections.put_back(conn, parser, session);
         error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use acl::{Access, Grammar};
+    use command::{Blocked, Client, OwnedArgs, When};
+    use resp::Proto;
+    use session::{Parser, Protocol, Session, Wait};
+    use settings::Settings;
+    use shard::{Claim, Waiter};
+
+    use super::*;
+
+    /// A client that acts as this.
+    fn session(access: Access) -> Session {
+        Session::new(Client::internal(0, Proto::Resp2), access, 0)
+    }
+
+    /// What a client waits for.
+    fn wait() -> Wait {
+        let wait = command::Wait {
+            client: Client::internal(0, Proto::Resp2),
+            args: OwnedArgs::default(),
+            when: When::Is(|_, _, _| true),
+            also: None,
+            serve: |_, _| Ok(true),
+        };
+        let waiter = Arc::new(Waiter { claim: Claim::default(), wait, heeds_loss: false });
+        let (tickets, said) = Default::default();
+        let blocked = Blocked { waiter, tickets, timeout_ms: 0, null_array: false, said, ran_ns: 0 };
+        Wait { blocked: Box::new(blocked), deadline_ms: None }
+    }
+
+    #[test]
+    fn those_who_lose_their_user_or_a_subscription_go_and_those_who_wait_are_looked_at() {
+        let table = crate::commands::table();
+        let grammar = Grammar { table: &table, all_channels: true };
+        let users = super::super::default_users(&Settings::default(), &table);
+        let may_all: &[&[u8]] = &[b"on", b"nopass", b"~*", b"&*", b"+@all"];
+        let mut connections = Connections::default();
+        let names = ["stays", "removed", "listens", "listens to others", "waits", "waits unchanged"];
+        let conns: Vec<ConnId> = (0..names.len() as u64).map(ConnId::from_bits).collect();
+        for (name, conn) in names.iter().zip(&conns) {
+            let name = name.replace(' ', "_");
+            users.set(grammar, name.as_bytes(), may_all).expect("these are rules");
+            let mut session =
+                session(users.authenticate(name.as_bytes(), b"").expect("any password will do"));
+            if name.starts_with("listens") {
+                session.subscriptions.add_pattern(&Arc::from(&b"news.*"[..]));
+            }
+            if name.starts_with("waits") {
+                session.state.block(wait());
+            }
+            connections.add(*conn, Box::new(Parser::new(Protocol::Redis)), Box::new(session));
+        }
+        assert_eq!(Concerned::of(&mut connections, &users.latest()), Concerned::default());
+        users.remove(&[b"removed"]);
+        users.set(grammar, b"listens", &[b"resetchannels"]).expect("it is a rule");
+        users.set(grammar, b"listens_to_others", &[b"resetchannels", b"&news.*"]).expect("these are rules");
+        users.set(grammar, b"waits", &[b"-blpop"]).expect("it is a rule");
+        let concerned = Concerned { gone: vec![conns[1], conns[2]], waiting: vec![conns[4]] };
+        assert_eq!(Concerned::of(&mut connections, &users.latest()), concerned);
     }
 }

@@ -1,4 +1,5 @@
 //! The commands of memcached's text and meta protocol: those on items (`items/`), and those about the server (`service.rs`).
+//! Beside them stand what a client is told that has not said its password (`credentials.rs`), and a `flush_all` that is to come (`later_flush.rs`).
 //!
 //! They have entries like the others, but no name that a Redis client could call: a connection of memcached's protocol finds
 //! them by their [`Verb`]. They write their replies as they are sent, errors included, and ask themselves whether the client
@@ -9,14 +10,18 @@
 
 #![forbid(unsafe_code)]
 
+mod credentials;
 mod items;
+mod later_flush;
 mod service;
 
 use command::{HostFn, Store};
 use keyspace::UnixMs;
 use resp::memcached::Verb;
 
+pub use crate::credentials::reply_to_stranger;
 pub use crate::items::entry as item_entry;
+pub use crate::later_flush::LaterFlush;
 pub use crate::service::{Figures, Limits};
 
 /// What a command about the server asks of the thread that runs it.

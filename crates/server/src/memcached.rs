@@ -1,15 +1,12 @@
 //! Connections on which memcached's protocol is spoken: from input to commands, and what the commands about the server
 //! (`memcached::Door`) need of the thread.
 //!
-//! The same as `life/pipeline.rs` does for Redis' protocol, without windows. Where a password is required, a client says
-//! `set <anything> 0 0 <bytes>␍␊<user> <password>␍␊` first, as memcached has it.
-
-use std::sync::atomic::Ordering;
+//! The same as `life/pipeline.rs` does for Redis' protocol, without windows.
 
 use command::{Client, Store};
 use heap::allocated_bytes;
 use keyspace::UnixMs;
-use memcached::{Door, Figures, Limits};
+use memcached::{Door, Figures, Limits, reply_to_stranger};
 use proactor::{CloseMode, ConnId};
 use process::system;
 use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Verb, Words};
@@ -105,34 +102,20 @@ impl Thread {
     /// A request of a client that has not said its password: only that will do.
     #[cold]
     fn take_credentials(&mut self, verb: Verb, words: &[&[u8]], out: &mut Output) {
-        let reply: &[u8] = match (verb, words.last()) {
-            (Verb::Quit, _) => {
-                self.host.session().state.close(CloseMode::AfterFlush);
-                return;
-            }
-            (Verb::Set, Some(value)) => {
-                let mut parts = value.split(|&byte| byte == b' ').filter(|part| !part.is_empty());
-                match (parts.next(), parts.next()) {
-                    (Some(user), Some(password)) if self.host.authenticate(user, password, words).is_ok() => {
-                        b"STORED\r\n"
-                    }
-                    (Some(_), Some(_)) => b"CLIENT_ERROR authentication failure\r\n",
-                    _ => b"CLIENT_ERROR bad authentication token format\r\n",
-                }
-            }
-            _ => b"CLIENT_ERROR unauthenticated\r\n",
-        };
-        out.extend_from_slice(reply);
+        let admits = |user: &[u8], password: &[u8]| self.host.authenticate(user, password, words).is_ok();
+        match reply_to_stranger(verb, words, admits) {
+            Some(reply) => out.extend_from_slice(reply),
+            None => self.host.session().state.close(CloseMode::AfterFlush),
+        }
     }
 
     /// Empties database 0 if a `flush_all` wanted that by now; where shards are taken for long, at the next try.
     pub(crate) fn flush_if_due(&mut self) {
         let shared = self.host.shared;
-        if shared.flush_at.load(Ordering::Relaxed) > self.tx.now {
+        if !shared.later_flush.is_due(self.tx.now) {
             return;
         }
-        if self.enters_all() {
-            shared.flush_at.store(UnixMs::MAX, Ordering::Relaxed);
+        if self.enters_all() && shared.later_flush.take_due(self.tx.now) {
             let command = shared.table.declared(b"flushdb").expect("there is such a command");
             let (client, mut out) = (Client::internal(0, Proto::Resp2), Output::new());
             self.tx.run(command, &[b"flushdb"], &client, &mut self.host, &mut out);
@@ -156,7 +139,7 @@ impl Door for ThreadHost {
         if at.is_none() {
             commands::keys::flush_selected(store);
         }
-        self.shared.flush_at.store(at.unwrap_or(UnixMs::MAX), Ordering::Relaxed);
+        self.shared.later_flush.set(at);
     }
 
     fn reset_figures(&mut self) {

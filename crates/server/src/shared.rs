@@ -4,11 +4,12 @@
 //! simulation.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use acl::Users;
 use command::{Client, Shards, Table};
 use keyspace::Config;
+use memcached::LaterFlush;
 use migrate::Migrations;
 use observe::Observed;
 use persistence::Snapshots;
@@ -78,7 +79,7 @@ pub(crate) struct Shared {
     pub(crate) snapshots: Snapshots,
     pub(crate) journal: Journal,
     /// When database 0 is to be emptied, because a `flush_all` of memcached's protocol said so.
-    pub(crate) flush_at: AtomicI64,
+    pub(crate) later_flush: LaterFlush,
     pub(crate) migrations: Migrations,
     /// For how long more memory was used than is allowed.
     pub(crate) exceeded: Exceeded,
@@ -139,7 +140,7 @@ impl Shared {
             ),
             journal,
             machine,
-            flush_at: AtomicI64::new(i64::MAX),
+            later_flush: LaterFlush::default(),
             migrations: Migrations::default(),
             exceeded: Exceeded::default(),
             fragmented: Exceeded::default(),

@@ -55,6 +55,8 @@ pub(crate) struct Connections<L> {
     released: u64,
     /// Who has output that waits for a slice, and for which.
     holding: Vec<(u64, ConnId)>,
+    /// Somebody has come to those in this turn: whoever waits for slices is to know before the thread sleeps.
+    pub(crate) is_held_anew: bool,
     pub(crate) pool: BufferPool,
     pub(crate) turn: u64,
     /// How often something was sent.
@@ -82,6 +84,7 @@ impl<L> Connections<L> {
             closing: VecDeque::new(),
             released: 0,
             holding: Vec::new(),
+            is_held_anew: false,
             pool: BufferPool::default(),
             turn: 0,
             send_count: 0,
@@ -266,6 +269,11 @@ impl<L> Connections<L> {
 
     // What the driver does.
 
+    pub(crate) fn begin_turn(&mut self) {
+        self.turn += 1;
+        self.is_held_anew = false;
+    }
+
     pub(crate) fn mark_dirty(&mut self, slot: u32) {
         if let Some(connection) = self.slots[slot as usize].occupant.as_mut()
             && !connection.is_dirty
@@ -325,6 +333,7 @@ impl<L> Connections<L> {
                 connection.is_excused = true;
                 if !std::mem::replace(&mut connection.is_holding, true) {
                     self.holding.push((slice, id));
+                    self.is_held_anew = true;
                 }
                 false
             }

@@ -151,7 +151,7 @@ impl Driver {
         each!(self, inner => inner.connections().release(slice));
     }
 
-    /// The lowest slice for which a turn that is over left output unsent.
+    /// The lowest slice for which a turn that is over left output unsent. A turn that finds more of it does not sleep.
     pub fn held_for(&mut self) -> Option<u64> {
         each!(self, inner => inner.connections().held_for())
     }

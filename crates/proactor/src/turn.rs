@@ -10,6 +10,9 @@
 //!                          announce the sleep ─▶ block ─▶ rise
 //! ```
 //!
+//! Output that turns out to be held ends the turn, too: whoever knows when it may go has to be told what is waited for before the
+//! thread sleeps ([`Driver::held_for`](crate::Driver::held_for)).
+//!
 //! A turn does bounded work: drivers take a bounded number of readiness events and bytes from the kernel, and what is left
 //! over makes the next turn not wait.
 
@@ -95,11 +98,14 @@ pub(crate) fn run<B: Backend>(
     events: &mut Vec<Event>,
 ) -> io::Result<()> {
     events.clear();
-    backend.connections().turn += 1;
+    backend.connections().begin_turn();
     let start_ns = backend.thread().clock.monotonic_ns();
     backend.flush(start_ns, events);
     let deadline_ns = timeout.map(|wait| start_ns.saturating_add(nanoseconds(wait)));
-    let is_at_rest = events.is_empty() && !backend.has_more() && deadline_ns != Some(start_ns);
+    let is_at_rest = events.is_empty()
+        && !backend.has_more()
+        && !backend.connections().is_held_anew
+        && deadline_ns != Some(start_ns);
     if !is_at_rest || backend.thread().waker.is_notified() {
         backend.collect(Some(Duration::ZERO), events)?;
     } else {
@@ -123,8 +129,9 @@ fn poll<B: Backend>(
 ) -> io::Result<bool> {
     loop {
         backend.collect(Some(Duration::ZERO), events)?;
+        let is_held_anew = backend.connections().is_held_anew;
         let thread = backend.thread();
-        if !events.is_empty() || thread.waker.is_notified() {
+        if !events.is_empty() || is_held_anew || thread.waker.is_notified() {
             thread.idle.poll_paid();
             return Ok(true);
         }
@@ -155,9 +162,10 @@ fn sleep<B: Backend>(
         let deadline_ns = [deadline_ns, backend.next_deadline_ns()].into_iter().flatten().min();
         let wait = deadline_ns.map(|deadline_ns| Duration::from_nanos(deadline_ns.saturating_sub(now_ns)));
         let outcome = backend.collect(wait, events);
+        let is_held_anew = backend.connections().is_held_anew;
         let thread = backend.thread();
         now_ns = thread.clock.monotonic_ns();
-        let is_over = deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns);
+        let is_over = is_held_anew || deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns);
         if outcome.is_err() || !events.is_empty() || is_over || thread.waker.is_notified() {
             break outcome;
         }

@@ -2,10 +2,13 @@
 
 mod world;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proactor::{CloseMode, Config, ConnId};
 use world::{Client, Ending, World, over_all_drivers, over_all_drivers_with};
+
+/// A test that fails takes that long.
+const LONG: Duration = Duration::from_secs(10);
 
 impl World {
     /// Queues a reply that waits for `slice`.
@@ -14,6 +17,16 @@ impl World {
         let mark = output.mark();
         output.extend_from_slice(bytes);
         output.hold_from(mark, slice);
+    }
+
+    /// Turns, and would sleep for long each time.
+    fn turn_until_held_for(&mut self, slice: u64) {
+        let start = Instant::now();
+        let mut events = Vec::new();
+        while self.driver.held_for() != Some(slice) {
+            self.driver.turn(Some(LONG), &mut events).expect("the driver works");
+            assert!(start.elapsed() < LONG, "it slept");
+        }
     }
 
     /// Turns a few times, and receives.
@@ -49,6 +62,22 @@ fn a_held_reply_and_those_behind_it_wait_and_count() {
         assert_eq!(world.driver.held_for(), None);
         world.reply_held(conn, b"e", 9);
         assert_eq!(world.receive(&mut client, 1), b"e", "what is released is not held");
+    });
+}
+
+/// Whoever says what may go has to hear of it before the thread sleeps: at first, and when a part has gone.
+#[test]
+fn a_turn_that_finds_held_output_does_not_sleep() {
+    over_all_drivers(|world| {
+        world.is_echo = false;
+        let (mut client, conn) = world.connect();
+        world.look(&mut client);
+        world.reply_held(conn, b"one", 1);
+        world.reply_held(conn, b"two", 2);
+        world.turn_until_held_for(1);
+        world.driver.release(1);
+        world.turn_until_held_for(2);
+        assert_eq!(world.receive(&mut client, 3), b"one");
     });
 }
 

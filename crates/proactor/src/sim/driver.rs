@@ -108,7 +108,7 @@ impl SimDriver {
 
     pub(crate) fn turn(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         events.clear();
-        self.connections.turn += 1;
+        self.connections.begin_turn();
         self.net.begin_turn(self.index);
         self.thread.waker.rise();
         let now_ns = self.thread.clock.monotonic_ns();
@@ -122,7 +122,8 @@ impl SimDriver {
         if self.thread.waker.take_notice() {
             events.push(Event::Wake);
         }
-        let has_done_something = !events.is_empty() || self.connections.has_dirty();
+        let has_done_something =
+            !events.is_empty() || self.connections.has_dirty() || self.connections.is_held_anew;
         let timeout_ns = timeout.map(|wait| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
         let deadlines =
             [timeout_ns.map(|wait_ns| now_ns.saturating_add(wait_ns)), self.connections.next_deadline_ns()];

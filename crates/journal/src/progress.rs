@@ -238,12 +238,22 @@ impl Progress {
 
     /// The log thread sleeps until somebody nudges it, at most so long, unless `has_work` by now.
     pub fn sleep(&self, timeout: Duration, has_work: impl FnOnce() -> bool) {
-        self.is_asleep.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        if !has_work() {
+        if self.fall_asleep(has_work) {
             std::thread::park_timeout(timeout);
         }
         self.is_asleep.store(false, Ordering::Relaxed);
+    }
+
+    /// The log thread is to be woken from now on; false: it `has_work` by now. What comes of that is up to the one who steps it.
+    pub fn fall_asleep(&self, has_work: impl FnOnce() -> bool) -> bool {
+        self.is_asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        !has_work()
+    }
+
+    /// Whether the log thread sleeps, and nobody has woken it.
+    pub fn is_asleep(&self) -> bool {
+        self.is_asleep.load(Ordering::Relaxed)
     }
 }
 

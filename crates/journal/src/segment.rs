@@ -29,17 +29,20 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning {
-            segment_bytes: 64 << 20,
-            payload_bytes_max: PAYLOAD_BYTES_MAX,
-            spares: 2,
-            free_max: 4,
-            write_bytes: 2 << 20,
-        }
+        Tuning::BUILT
     }
 }
 
 impl Tuning {
+    /// That of a server.
+    pub const BUILT: Tuning = Tuning {
+        segment_bytes: 64 << 20,
+        payload_bytes_max: PAYLOAD_BYTES_MAX,
+        spares: 2,
+        free_max: 4,
+        write_bytes: 2 << 20,
+    };
+
     pub(crate) fn check(&self) {
         assert!((1..=PAYLOAD_BYTES_MAX).contains(&self.payload_bytes_max));
         assert!(

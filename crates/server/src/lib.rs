@@ -28,8 +28,9 @@ mod tuning;
 mod users;
 mod version;
 
+pub use ::journal::Step as JournalStep;
 pub use persistence::WriterStep;
-pub use simulated::{SimulatedServer, SimulatedThread, SimulatedWriter, simulate};
+pub use simulated::{SimulatedJournal, SimulatedServer, SimulatedThread, SimulatedWriter, simulate};
 pub use start::run;
 
 /// All commands of the server: for tests that go by their declarations.

@@ -113,7 +113,7 @@ impl Shared {
         let shards = Shards::new(placement, thread_count, settings.databases(), seed);
         let data_config = AtomicPtr::new(Box::into_raw(Box::new(settings.data_config())));
         let observed = Observed::new(wakers.len(), table.len(), observe_settings(&settings));
-        let journal = Journal::new(wakers.clone(), &machine.clock, &settings);
+        let journal = Journal::new(wakers.clone(), &machine.clock, &settings, driver_name == SIMULATED);
         let threads: Box<[Remote]> = wakers.into_iter().map(Remote::new).collect();
         Box::leak(Box::new(Shared {
             shards,

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use config::Invocation;
 use effectlog::{Recorder, Sink};
+use journal::{DiskThread, LogThread, Step};
 use persistence::{Writer, WriterStep};
 use proactor::{SimDisk, SimNet};
 use process::processors::ThreadCount;
@@ -43,21 +44,47 @@ impl SimulatedWriter {
     }
 }
 
+/// One of the two threads that write the journal of a simulated server.
+pub struct SimulatedJournal {
+    machine: Machines,
+    lease: Rc<Lease>,
+}
+
+enum Machines {
+    Log(LogThread),
+    Disk(DiskThread),
+}
+
+impl SimulatedJournal {
+    /// Does what there is to do. One that waits and is the log thread sleeps until it is nudged, see [`SimulatedServer::has_nudged_journal`].
+    pub fn step(&mut self) -> Step {
+        match &mut self.machine {
+            Machines::Log(thread) => {
+                let step = thread.step();
+                let waits = matches!(step, Step::Waits(_));
+                if waits && !self.lease.0.journal.fall_asleep() { Step::Worked } else { step }
+            }
+            Machines::Disk(thread) => thread.step(),
+        }
+    }
+}
+
 /// Starts a server on `net`, as the command line `args` says; its first thread accepts at `address`. Thread numbers are
 /// those of `net`, which must have no other drivers. What there is on `disk` is loaded; the first thread puts it in its place.
+/// Fails, with a sentence, if it refuses to start with what there is on the disk, or cannot read it.
 ///
 /// # Panics
-/// If the command line is wrong, or if it refuses to start with what there is on the disk.
+/// If the command line is wrong.
 pub fn simulate(
     args: &[String],
     net: &SimNet,
     disk: &SimDisk,
     address: &str,
-) -> (SimulatedServer, Vec<SimulatedThread>) {
+) -> Result<(SimulatedServer, Vec<SimulatedThread>), String> {
     let (settings, found) = settings(args);
     let tuning = Tuning::drawn(&mut net.entropy());
     let machine = Machine { clock: net.clock(), disk: disk.disk(), tuning };
-    let choice = crate::snapshot::choose(&settings, &machine.disk).unwrap_or_else(|error| panic!("{error}"));
+    let choice = crate::snapshot::choose(&settings, &machine.disk).map_err(|error| error.to_string())?;
     let config = settings.driver_config();
     let mut drivers: Vec<_> = (0..ThreadCount::of(&settings).count).map(|_| net.driver(&config)).collect();
     drivers[0].listen(net.listener(address)).expect("a simulated driver listens on a simulated address");
@@ -68,23 +95,24 @@ pub fn simulate(
     let users = default_users(&settings, &table);
     let shared = Shared::create(settings, table, users, wakers, drivers[0].name(), seed, machine);
     shared.observed.note_startup();
-    let lease = Rc::new(Lease(shared));
+    let server = SimulatedServer(Rc::new(Lease(shared)));
     let thread = |(id, driver)| SimulatedThread {
         thread: Thread::new(id as u16, shared, driver),
-        _lease: lease.clone(),
+        _lease: server.0.clone(),
     };
     let threads = (0..).zip(drivers).map(thread).collect();
     let mut loader = Loader::of(shared);
-    loader.begin(&choice, &shared.journal).unwrap_or_else(|error| panic!("{error}"));
-    loader.load_simulated(&shared.threads[0], &choice).unwrap_or_else(|error| panic!("{error}"));
-    (SimulatedServer(lease), threads)
+    loader.begin(&choice, &shared.journal).map_err(|error| error.to_string())?;
+    loader.load_simulated(&shared.threads[0], &choice).map_err(|error| error.to_string())?;
+    Ok((server, threads))
 }
 
 fn settings(args: &[String]) -> (Settings, Found) {
     match Invocation::parse(&TABLE, args) {
         Ok(Invocation::Serve(arguments)) => {
             let (settings, mut found) = Settings::read(&arguments).unwrap_or_else(|error| panic!("{error}"));
-            found.check().unwrap_or_else(|error| panic!("{error}"));
+            // What is refused of the journal while that is new may be simulated.
+            let _ = found.check();
             (settings, found)
         }
         other => panic!("no command line of a server: {other:?}"),
@@ -138,6 +166,23 @@ impl SimulatedServer {
     pub fn take_writer(&self) -> Option<SimulatedWriter> {
         let writer = self.0.0.snapshots.take_simulated_writer()?;
         Some(SimulatedWriter { writer, _lease: self.0.clone() })
+    }
+
+    /// What writes the journal: the log thread, then the disk thread. They are given out once.
+    pub fn take_journal(&self) -> Option<[SimulatedJournal; 2]> {
+        let (log, disk) = self.0.0.journal.take_machines()?;
+        let machine = |machine| SimulatedJournal { machine, lease: self.0.clone() };
+        Some([machine(Machines::Log(log)), machine(Machines::Disk(disk))])
+    }
+
+    /// Whether the log thread has something to do, and does not sleep any more.
+    pub fn has_nudged_journal(&self) -> bool {
+        !self.0.0.journal.progress.is_asleep()
+    }
+
+    /// Whether the process has ended because its journal could not be written.
+    pub fn has_ended(&self) -> bool {
+        self.0.0.journal.has_ended()
     }
 
     /// Whether the data are not there yet with which it starts.

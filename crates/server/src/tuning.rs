@@ -7,6 +7,7 @@ use proactor::Entropy;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tuning {
     pub(crate) persistence: persistence::Tuning,
+    pub(crate) journal: journal::Tuning,
     /// Records of a slice of work for a snapshot.
     pub(crate) slice_records_max: usize,
     /// Keys in a shard, from which on their records are rarely found in a cache near by.
@@ -14,14 +15,23 @@ pub(crate) struct Tuning {
 }
 
 impl Tuning {
-    const LARGE: Tuning =
-        Tuning { persistence: persistence::Tuning::LARGE, slice_records_max: 1000, keys_min: 512 };
-    const SMALL: Tuning =
-        Tuning { persistence: persistence::Tuning::SMALL, slice_records_max: 6, keys_min: 1 };
+    const LARGE: Tuning = Tuning {
+        persistence: persistence::Tuning::LARGE,
+        journal: journal::Tuning::BUILT,
+        slice_records_max: 1000,
+        keys_min: 512,
+    };
+    /// But for the journal, whose segments are files that users see.
+    const SMALL: Tuning = Tuning {
+        persistence: persistence::Tuning::SMALL,
+        slice_records_max: 6,
+        keys_min: 1,
+        ..Tuning::LARGE
+    };
     /// That of this build.
     pub(crate) const BUILT: Tuning = if cfg!(debug_assertions) { Tuning::SMALL } else { Tuning::LARGE };
 
-    /// For a simulation: each is small more often than not, else large.
+    /// For a simulation: each is small more often than not, else large. Segments of the journal are always small.
     pub(crate) fn drawn(entropy: &mut Entropy) -> Tuning {
         let (small, large) = (Tuning::SMALL, Tuning::LARGE);
         let mut from = |small: usize, large: usize| if entropy.below(3) < 2 { small } else { large };
@@ -38,6 +48,19 @@ impl Tuning {
             },
             slice_records_max: from(small.slice_records_max, large.slice_records_max),
             keys_min: from(small.keys_min, large.keys_min),
+            journal: segments(entropy),
         }
+    }
+}
+
+/// Segments that are full soon: of some frames, and some that hold no whole slice.
+fn segments(entropy: &mut Entropy) -> journal::Tuning {
+    let payload_bytes_max = [100, 1_000, 8_000][entropy.below(3) as usize];
+    journal::Tuning {
+        segment_bytes: [12_288, 16_384, 65_536][entropy.below(3) as usize],
+        payload_bytes_max,
+        spares: 1 + entropy.below(2) as usize,
+        free_max: entropy.below(3) as usize,
+        write_bytes: [4_096, 40_000][entropy.below(2) as usize],
     }
 }

@@ -37,5 +37,5 @@ mod world;
 
 pub use client::{Client, Departure, Request, request};
 pub use seeds::for_each_seed;
-pub use setup::{ENTRIES, Entry, OFF_CORE_EVENTS_MAX, Setup};
+pub use setup::{ENTRIES, Entry, Journal, OFF_CORE_EVENTS_MAX, Setup, Sync};
 pub use world::World;

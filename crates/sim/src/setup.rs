@@ -20,6 +20,58 @@ pub const ENTRIES: [Entry; 3] = [Entry::Roam, Entry::HomeOneHop, Entry::HomeTwoH
 /// The most events for which a thread is off its core: what others do in many turns.
 pub const OFF_CORE_EVENTS_MAX: u64 = 3_000;
 
+/// What a journal promises, as `appendfsync` says it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sync {
+    /// `always`
+    Always,
+    /// `everysec`
+    EverySecond,
+    /// `no`
+    Never,
+}
+
+/// A journal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Journal {
+    /// When it is durable.
+    pub sync: Sync,
+    /// By how many percent of its base it grows until it gets a new one.
+    pub rewrite_percentage: u64,
+    /// The least bytes of both for that.
+    pub rewrite_bytes_min: u64,
+    /// Bytes that may wait to be written before commands that write wait, too.
+    pub pending_bytes_max: u64,
+}
+
+impl Journal {
+    /// Any of all with this promise.
+    pub fn any(entropy: &mut Entropy, sync: Sync) -> Journal {
+        let mut pick = |choices: &[u64]| choices[entropy.below(choices.len() as u64) as usize];
+        Journal {
+            sync,
+            rewrite_percentage: pick(&[0, 20, 100]),
+            rewrite_bytes_min: pick(&[100, 2_000, 20_000]),
+            pending_bytes_max: pick(&[1 << 20, 64 << 20]),
+        }
+    }
+
+    fn args(&self) -> [String; 5] {
+        let sync = match self.sync {
+            Sync::Always => "always",
+            Sync::EverySecond => "everysec",
+            Sync::Never => "no",
+        };
+        [
+            "--appendonly=yes".to_owned(),
+            format!("--appendfsync={sync}"),
+            format!("--auto-aof-rewrite-percentage={}", self.rewrite_percentage),
+            format!("--auto-aof-rewrite-min-size={}", self.rewrite_bytes_min),
+            format!("--journal_pending_max={}", self.pending_bytes_max),
+        ]
+    }
+}
+
 /// A kind of world.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -46,6 +98,8 @@ pub struct Setup {
     pub has_own_format: bool,
     /// Where its threads record what they change.
     pub tape: Option<Tape>,
+    /// What is kept of that on the disk.
+    pub journal: Option<Journal>,
 }
 
 impl Setup {
@@ -68,6 +122,7 @@ impl Setup {
             script_trusted_after: pick(&[0, 3, 1_000]),
             has_own_format: false,
             tape: None,
+            journal: None,
         }
     }
 
@@ -83,7 +138,7 @@ impl Setup {
             Entry::HomeOneHop => ("home", true),
             Entry::HomeTwoHops => ("home", false),
         };
-        vec![
+        let args = [
             "--protected-mode=no".to_owned(),
             "--databases=16".to_owned(),
             "--save=".to_owned(),
@@ -94,6 +149,7 @@ impl Setup {
             format!("--shard_entry={entry}"),
             format!("--singlehop_blocking={is_single_hop}"),
             format!("--script_trusted_after={}", self.script_trusted_after),
-        ]
+        ];
+        args.into_iter().chain(self.journal.iter().flat_map(Journal::args)).collect()
     }
 }

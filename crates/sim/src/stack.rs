@@ -1,4 +1,4 @@
-//! A thread of the server, or what writes its snapshot, on a stack of its own, so that it can be interrupted anywhere.
+//! A thread of the server, or what writes its snapshot or its journal, on a stack of its own, so that it can be interrupted anywhere.
 //!
 //! ```text
 //!   world ──resume──▶ turn ── takes a baton, runs a command ── interrupt? ──▶ back to the world, baton held
@@ -11,10 +11,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use proactor::Entropy;
-use server::{SimulatedThread, SimulatedWriter, WriterStep};
+use proactor::{Clock, Entropy};
+use server::{JournalStep, SimulatedJournal, SimulatedThread, SimulatedWriter, WriterStep};
 
 /// Why a stack came back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +28,23 @@ pub(crate) enum Pause {
     TurnOver,
     /// The same, and it has nothing to do.
     Idle,
+    /// The same until so many nanoseconds on the world's clock, unless somebody wakes it.
+    Asleep(u64),
+    /// The same, whoever wants to wake it.
+    Resting(u64),
+}
+
+/// Whose stack it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A thread of the server, by its number.
+    Thread(usize),
+    /// What writes the journal.
+    Log,
+    /// What does for the journal what may take longer.
+    Disk,
+    /// What writes a snapshot.
+    Writer,
 }
 
 type Handle = Yielder<(), Pause>;
@@ -82,8 +100,9 @@ pub(crate) fn on_disk(until_ns: Option<u64>) -> bool {
     true
 }
 
-/// A thread of the server, or its writer.
+/// A thread of the server, or what writes for it.
 pub(crate) struct Stack {
+    pub(crate) kind: Kind,
     /// None only while it is dropped.
     coroutine: Option<Coroutine<(), Pause, ()>>,
     handle: Rc<Cell<*const Handle>>,
@@ -94,15 +113,27 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    pub(crate) fn of_thread(thread: SimulatedThread) -> Stack {
+    pub(crate) fn of_thread(number: usize, thread: SimulatedThread) -> Stack {
         // A stack begins with no more than a page of what is moved to it.
         let mut thread = Box::new(thread);
-        Stack::new(move || thread.turn().then_some(Pause::TurnOver))
+        Stack::new(Kind::Thread(number), move || thread.turn().then_some(Pause::TurnOver))
+    }
+
+    /// What writes a journal, by this clock.
+    pub(crate) fn of_journal(kind: Kind, journal: SimulatedJournal, clock: Clock) -> Stack {
+        let mut journal = Box::new(journal);
+        let after = move |time: Duration| clock.monotonic_ns() + time.as_nanos() as u64;
+        Stack::new(kind, move || match journal.step() {
+            JournalStep::Worked => Some(Pause::TurnOver),
+            JournalStep::Waits(time) => Some(Pause::Asleep(after(time))),
+            JournalStep::Rests(time) => Some(Pause::Resting(after(time))),
+            JournalStep::Ended => None,
+        })
     }
 
     pub(crate) fn of_writer(writer: SimulatedWriter) -> Stack {
         let mut writer = Box::new(writer);
-        Stack::new(move || match writer.step() {
+        Stack::new(Kind::Writer, move || match writer.step() {
             WriterStep::Wrote => Some(Pause::TurnOver),
             WriterStep::Waits => Some(Pause::Idle),
             WriterStep::Ended => None,
@@ -110,7 +141,7 @@ impl Stack {
     }
 
     /// Takes one turn after the other until there is none.
-    fn new(mut turn: impl FnMut() -> Option<Pause> + 'static) -> Stack {
+    fn new(kind: Kind, mut turn: impl FnMut() -> Option<Pause> + 'static) -> Stack {
         let handle = Rc::new(Cell::new(std::ptr::null()));
         let own = handle.clone();
         let coroutine = Coroutine::new(move |yielder: &Handle, ()| {
@@ -120,7 +151,7 @@ impl Stack {
                 yielder.suspend(pause);
             }
         });
-        Stack { coroutine: Some(coroutine), handle, pause: Some(Pause::TurnOver), stalled_until: 0 }
+        Stack { kind, coroutine: Some(coroutine), handle, pause: Some(Pause::TurnOver), stalled_until: 0 }
     }
 
     /// Lets it run to its next interruption or the end of its turn.

@@ -13,7 +13,7 @@ use server::SimulatedServer;
 
 use crate::client::{Client, Request};
 use crate::setup::{OFF_CORE_EVENTS_MAX, Setup};
-use crate::stack::{self, Pause, Stack};
+use crate::stack::{self, Kind, Pause, Stack};
 
 const ADDRESS: &str = "10.0.0.1:6379";
 /// A world that needs more events than this for what a test waits for is stuck.
@@ -33,9 +33,8 @@ pub struct World {
     pub disk: SimDisk,
     net: SimNet,
     setup: Setup,
-    /// The threads of the server, then writers of snapshots.
+    /// The threads of the server, then what writes its journal, then writers of snapshots.
     stacks: Vec<Stack>,
-    thread_count: usize,
     stalls_take_time: bool,
     /// How many events there were.
     pub event: u64,
@@ -44,12 +43,20 @@ pub struct World {
 }
 
 /// Starts a server with what is on the disk.
-fn start(setup: &Setup, net: &SimNet, disk: &SimDisk) -> (SimulatedServer, Vec<Stack>) {
-    let (server, mut threads) = server::simulate(&setup.args(), net, disk, ADDRESS);
+fn start(setup: &Setup, net: &SimNet, disk: &SimDisk) -> Result<(SimulatedServer, Vec<Stack>), String> {
+    let (server, mut threads) = server::simulate(&setup.args(), net, disk, ADDRESS)?;
     if let Some(tape) = &setup.tape {
         threads.iter_mut().for_each(|thread| thread.record(tape.track()));
     }
-    (server, threads.into_iter().map(Stack::of_thread).collect())
+    let threads = threads.into_iter().enumerate();
+    let mut stacks: Vec<Stack> = threads.map(|(number, thread)| Stack::of_thread(number, thread)).collect();
+    if setup.journal.is_some()
+        && let Some([log, disk]) = server.take_journal()
+    {
+        stacks.push(Stack::of_journal(Kind::Log, log, net.clock()));
+        stacks.push(Stack::of_journal(Kind::Disk, disk, net.clock()));
+    }
+    Ok((server, stacks))
 }
 
 impl World {
@@ -60,14 +67,13 @@ impl World {
         let disk = net.disk(!seed);
         disk.on_operation(stack::on_disk);
         stack::interrupt_one_in(setup.interrupt_one_in, net.entropy());
-        let (server, stacks) = start(setup, &net, &disk);
+        let (server, stacks) = start(setup, &net, &disk).unwrap_or_else(|error| panic!("{error}"));
         World {
             entropy,
             server,
             disk,
             net,
             setup: setup.clone(),
-            thread_count: stacks.len(),
             stacks,
             stalls_take_time: setup.stalls_take_time,
             event: 0,
@@ -84,7 +90,8 @@ impl World {
         self.stacks.clear();
         self.net.crash();
         self.disk.crash();
-        (self.server, self.stacks) = start(&self.setup, &self.net, &self.disk);
+        (self.server, self.stacks) =
+            start(&self.setup, &self.net, &self.disk).unwrap_or_else(|error| panic!("{error}"));
         while self.server.is_loading() {
             self.step();
         }
@@ -130,6 +137,9 @@ impl World {
                 let now_ns = self.now_ns();
                 let hanging = self.stacks.iter().filter_map(|stack| match stack.pause {
                     Some(Pause::Hanging(until_ns)) => Some(until_ns),
+                    Some(Pause::Asleep(until_ns) | Pause::Resting(until_ns)) if until_ns < end_ns => {
+                        Some(until_ns)
+                    }
                     _ => None,
                 });
                 // What hangs is waited for even after the end.
@@ -142,12 +152,19 @@ impl World {
     /// Lets a thread or a writer go on.
     fn resume(&mut self, number: usize) {
         self.stacks[number].resume();
-        if number < self.thread_count {
-            // There may be something for them now.
-            for writer in &mut self.stacks[self.thread_count..] {
-                if writer.pause == Some(Pause::Idle) {
-                    writer.pause = Some(Pause::TurnOver);
+        let kind = self.stacks[number].kind;
+        // There may be something for them now.
+        for stack in &mut self.stacks {
+            let wakes = match (kind, stack.pause) {
+                (Kind::Thread(_), Some(Pause::Idle)) => true,
+                // It is told by messages, and soon looks for them.
+                (Kind::Thread(_) | Kind::Log, Some(Pause::Asleep(_))) if stack.kind == Kind::Disk => {
+                    self.entropy.one_in(4)
                 }
+                _ => false,
+            };
+            if wakes {
+                stack.pause = Some(Pause::TurnOver);
             }
         }
         match self.stacks[number].pause {
@@ -155,8 +172,9 @@ impl World {
                 self.interruptions += 1;
                 self.stacks[number].stalled_until = self.event + self.stall_events();
             }
-            Some(Pause::Hanging(_) | Pause::TurnOver | Pause::Idle) => {}
-            None if number < self.thread_count => panic!("the server stopped"),
+            Some(Pause::Hanging(_) | Pause::Asleep(_) | Pause::Resting(_)) => {}
+            Some(Pause::TurnOver | Pause::Idle) => {}
+            None if kind != Kind::Writer => panic!("the server stopped"),
             None => drop(self.stacks.remove(number)),
         }
         self.stacks.extend(self.server.take_writer().map(Stack::of_writer));
@@ -174,11 +192,15 @@ impl World {
 
     fn next_stack(&mut self) -> Option<usize> {
         let (runnable, now_ns) = (self.net.runnable(), self.now_ns());
-        let can_go_on = |number: &usize| match self.stacks[*number].pause {
-            Some(Pause::Interrupted) => true,
-            Some(Pause::Hanging(until_ns)) => until_ns <= now_ns,
-            Some(Pause::TurnOver) => *number >= self.thread_count || runnable.contains(number),
-            Some(Pause::Idle) | None => false,
+        let can_go_on = |number: &usize| match (self.stacks[*number].pause, self.stacks[*number].kind) {
+            (Some(Pause::Interrupted), _) => true,
+            (Some(Pause::Asleep(_)), Kind::Log) if self.server.has_nudged_journal() => true,
+            (Some(Pause::Hanging(until_ns) | Pause::Asleep(until_ns) | Pause::Resting(until_ns)), _) => {
+                until_ns <= now_ns
+            }
+            (Some(Pause::TurnOver), Kind::Thread(number)) => runnable.contains(&number),
+            (Some(Pause::TurnOver), _) => true,
+            (Some(Pause::Idle) | None, _) => false,
         };
         let is_stalled = |number: &usize| {
             let stack = &self.stacks[*number];
@@ -228,10 +250,14 @@ impl World {
     }
 
     fn next_thread_is_there(&self) -> bool {
-        let writes = |writer: &Stack| writer.pause != Some(Pause::Idle);
+        let has_work = |stack: &Stack| match stack.kind {
+            Kind::Thread(_) => false,
+            Kind::Log => !matches!(stack.pause, Some(Pause::Asleep(_))) || self.server.has_nudged_journal(),
+            Kind::Disk => stack.pause == Some(Pause::TurnOver),
+            Kind::Writer => stack.pause != Some(Pause::Idle),
+        };
         !self.net.runnable().is_empty()
-            || self.stacks.iter().any(Stack::is_interrupted)
-            || self.stacks[self.thread_count..].iter().any(writes)
+            || self.stacks.iter().any(|stack| stack.is_interrupted() || has_work(stack))
     }
 
     /// Sends a request and waits for its reply, whatever else happens.

@@ -99,6 +99,9 @@ struct State {
     /// What is locked, and in which life.
     locked: Vec<(PathBuf, u64)>,
     on_operation: Option<OnOperation>,
+    /// The operation at which the power fails.
+    power_fails_at: Option<u64>,
+    has_power: bool,
 }
 
 /// What somebody wants of the disk.
@@ -159,6 +162,8 @@ impl SimDisk {
             files: Vec::new(),
             locked: Vec::new(),
             on_operation: None,
+            power_fails_at: None,
+            has_power: true,
         })))
     }
 
@@ -204,9 +209,36 @@ impl SimDisk {
         self.state().on_operation = Some(Arc::new(act));
     }
 
-    /// The power fails, and comes back.
+    /// The power fails, unless it has before, and comes back.
     pub fn crash(&self) {
+        if self.has_power() {
+            self.lose_power();
+        }
         let mut state = self.state();
+        (state.has_power, state.power_fails_at) = (true, None);
+    }
+
+    /// The power fails when the next operation begins after `spared` ones. Until [`crash`](Self::crash) brings it back nothing can be done.
+    pub fn fail_power_after(&self, spared: u64) {
+        let mut state = self.state();
+        state.power_fails_at = Some(state.operations + spared + 1);
+    }
+
+    /// Whether it can be used.
+    pub fn has_power(&self) -> bool {
+        self.state().has_power
+    }
+
+    /// The process that used it has ended, and the system goes on: files are closed, and what was written stays to be read.
+    pub fn end_process(&self) {
+        let mut state = self.state();
+        state.life += 1;
+        state.locked.clear();
+    }
+
+    fn lose_power(&self) {
+        let mut state = self.state();
+        state.has_power = false;
         let State { names, files, entropy, .. } = &mut *state;
         names.crash(entropy);
         files.iter_mut().for_each(|file| file.crash(entropy));
@@ -235,6 +267,14 @@ impl SimDisk {
     fn begin(&self, operation: Operation) -> io::Result<Option<Fault>> {
         let mut state = self.state();
         state.operations += 1;
+        if state.has_power && state.power_fails_at.is_some_and(|at| state.operations >= at) {
+            drop(state);
+            self.lose_power();
+            return Err(closed());
+        }
+        if !state.has_power {
+            return Err(closed());
+        }
         let fault = state.fault_of(operation);
         let begun_ns = state.now_ns.load(Ordering::Relaxed);
         let until_ns = if let Some(Fault::Hang(ns)) = fault { Some(begun_ns + ns) } else { None };
@@ -255,6 +295,9 @@ impl SimDisk {
     }
 
     pub(super) fn open(&self, path: &Path, how: Open) -> io::Result<SimFile> {
+        if !self.has_power() {
+            return Err(closed());
+        }
         let number = self.state().names.get(path);
         let number = match (number, how) {
             (None, Open::Read) => return Err(io::ErrorKind::NotFound.into()),
@@ -280,6 +323,9 @@ impl SimDisk {
 
     /// The number of the file at `path`.
     fn number(&self, path: &Path) -> io::Result<usize> {
+        if !self.has_power() {
+            return Err(closed());
+        }
         self.state().names.get(path).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 

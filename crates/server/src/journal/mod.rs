@@ -42,6 +42,8 @@ pub(crate) struct Journal {
     pub(crate) is_scheduled: AtomicBool,
     /// What was loaded counts as loaded when the journal has its base.
     is_first_base: AtomicBool,
+    /// In a simulation: the process has ended because the journal cannot be written.
+    has_ended: Arc<AtomicBool>,
 }
 
 /// The journal that is open.
@@ -70,14 +72,27 @@ pub(crate) fn policy(settings: &Settings) -> Policy {
 
 impl Journal {
     /// That of threads that these wake; it is off.
-    pub(crate) fn new(wakers: Vec<Arc<Waker>>, clock: &Clock, settings: &Settings) -> Journal {
+    pub(crate) fn new(
+        wakers: Vec<Arc<Waker>>,
+        clock: &Clock,
+        settings: &Settings,
+        is_simulated: bool,
+    ) -> Journal {
         let threads = wakers.len();
         let ticks = clock.clone();
         let (log, recorders, ends) = Log::new(threads, Box::new(move || ticks.ticks()));
         let wake = Box::new(move |thread: usize| wakers[thread].wake());
         let progress = Arc::new(Progress::new(threads, 0, policy(settings), wake));
-        let failed = Arc::clone(&progress);
-        let on_failure: OnFailure = Arc::new(move |trouble| note_failure(&failed, trouble));
+        let (failed, has_ended) = (Arc::clone(&progress), Arc::<AtomicBool>::default());
+        let ended = Arc::clone(&has_ended);
+        let on_failure: OnFailure = Arc::new(move |trouble| {
+            if note_failure(&failed, trouble) {
+                if !is_simulated {
+                    std::process::exit(1);
+                }
+                ended.store(true, Ordering::Relaxed);
+            }
+        });
         let (disk, disk_thread) = DiskThread::new(&progress, clock, Arc::clone(&on_failure));
         let (orders, obeyed) = channel();
         let collector = Collector::new(&log, ends);
@@ -94,6 +109,7 @@ impl Journal {
             files: Mutex::default(),
             is_scheduled: AtomicBool::new(false),
             is_first_base: AtomicBool::new(false),
+            has_ended,
         };
         journal.obey_settings(settings);
         journal
@@ -156,6 +172,21 @@ impl Journal {
         Ok(())
     }
 
+    /// The same for a simulation, which runs them step by step.
+    pub(crate) fn take_machines(&self) -> Option<(LogThread, DiskThread)> {
+        locked(&self.idle).take()
+    }
+
+    /// In a simulation: whether the process has ended because the journal cannot be written.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// Has the log thread of a simulation sleep until somebody nudges it; false: there is something to do already.
+    pub(crate) fn fall_asleep(&self) -> bool {
+        self.progress.fall_asleep(|| self.log.has_pending())
+    }
+
     /// Writes what there is, makes it durable, and ends. Nobody commits any more.
     pub(crate) fn stop(&self) {
         if self.log.is_on() {
@@ -176,12 +207,14 @@ impl Journal {
     }
 }
 
-/// A write or a sync has failed. Whoever was promised that replies are durable gets no more of them.
-fn note_failure(progress: &Progress, trouble: &Trouble) {
+/// A write or a sync has failed: whether the process ends. Whoever was promised that replies are durable gets no more of them.
+fn note_failure(progress: &Progress, trouble: &Trouble) -> bool {
     tracing::error!("the journal cannot be written: {trouble}");
-    if progress.policy() == Policy::Always {
+    let ends = progress.policy() == Policy::Always;
+    if ends {
         tracing::error!("appendfsync is always, so the server ends: what was acknowledged is on the disk");
-        std::process::exit(1);
+    } else {
+        debug_assert_eq!(progress.refusal(), Refusal::Failed);
     }
-    debug_assert_eq!(progress.refusal(), Refusal::Failed);
+    ends
 }

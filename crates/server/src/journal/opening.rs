@@ -17,6 +17,7 @@ pub(crate) struct Opening {
     pub(crate) folder: Arc<LockedFolder>,
     /// The journal that is there.
     pub(crate) manifest: Option<Manifest>,
+    tuning: Tuning,
 }
 
 /// Where the journal is.
@@ -28,13 +29,13 @@ pub(crate) fn path(settings: &Settings) -> std::path::PathBuf {
 
 impl Opening {
     /// Takes the folder.
-    pub(crate) fn new(settings: &Settings, disk: &Disk) -> Result<Opening, journal::Error> {
+    pub(crate) fn new(settings: &Settings, disk: &Disk, tuning: Tuning) -> Result<Opening, journal::Error> {
         let folder = Folder::new(disk.clone(), &path(settings));
         let manifest = match folder.contents()? {
             Contents::Journal(manifest) => Some(manifest),
             Contents::Nothing | Contents::RedisAof(_) => None,
         };
-        Ok(Opening { folder: Arc::new(folder.lock()?), manifest })
+        Ok(Opening { folder: Arc::new(folder.lock()?), manifest, tuning })
     }
 
     /// The slices of the journal that is there.
@@ -55,7 +56,7 @@ impl Opening {
             );
         }
         let folder = self.folder.clone();
-        let opened = journal::Journal::resume(folder, Tuning::default(), policy(settings), manifest, end)?;
+        let opened = journal::Journal::resume(folder, self.tuning, policy(settings), manifest, end)?;
         Ok(Box::new(opened))
     }
 
@@ -63,7 +64,7 @@ impl Opening {
     pub(crate) fn create(&self, settings: &Settings, id: u64, data: Data) -> Result<Opened, journal::Error> {
         let beginning = Beginning { id, databases: settings.databases(), slice: 0, position: 0, data };
         let folder = self.folder.clone();
-        let opened = journal::Journal::create(folder, Tuning::default(), policy(settings), beginning)?;
+        let opened = journal::Journal::create(folder, self.tuning, policy(settings), beginning)?;
         Ok(Box::new(opened))
     }
 }

@@ -24,6 +24,7 @@ use crate::journal::{Journal, Opened, Opening};
 use crate::mailroom::Remote;
 use crate::message::Message;
 use crate::shared::Shared;
+use crate::tuning::Tuning;
 
 /// No argument that Redis takes by default is longer: files may have such, whatever is configured here.
 const ARGUMENT_BYTES_MAX: i64 = 512 << 20;
@@ -52,7 +53,7 @@ pub(crate) struct Loader<'s> {
     is_stopped: &'s AtomicBool,
     /// Whether steps of a simulation do what threads do.
     is_simulated: bool,
-    tuning: persistence::Tuning,
+    tuning: Tuning,
     /// The journal that is wanted.
     opening: Option<Opening>,
     /// The id of a new one.
@@ -73,7 +74,7 @@ impl<'s> Loader<'s> {
             snapshots: &shared.snapshots,
             is_stopped: &shared.stopping,
             is_simulated: shared.is_simulated(),
-            tuning: shared.machine.tuning.persistence,
+            tuning: shared.machine.tuning,
             opening: None,
             journal_id: u64::from_str_radix(&shared.run_id[..16], 16).expect("it is hexadecimal"),
         }
@@ -82,7 +83,7 @@ impl<'s> Loader<'s> {
     /// Prepares for loading what was chosen: if there is anything, the server is loading from now on. A journal of an empty server is on.
     pub(crate) fn begin(&mut self, choice: &Choice, journal: &Journal) -> Result<(), Error> {
         if self.settings.is_on(APPENDONLY) {
-            self.opening = Some(Opening::new(self.settings, self.names.disk())?);
+            self.opening = Some(Opening::new(self.settings, self.names.disk(), self.tuning.journal)?);
         }
         if !choice.has_data()
             && let Some(opening) = &self.opening
@@ -228,7 +229,7 @@ impl<'s> Loader<'s> {
             progress: &self.snapshots.progress,
             is_stopped: self.is_stopped,
             thread_count,
-            tuning: self.tuning,
+            tuning: self.tuning.persistence,
         }
     }
 
@@ -249,7 +250,6 @@ mod tests {
     use super::*;
     use crate::snapshot::choose;
     use crate::tests::settings;
-    use crate::tuning::Tuning;
 
     const AOF: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*3\r\n$5\r\nRPUSH\r\n$1\r\nb\r\n$1\r\n2\r\n\
         *3\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD\r\n$66\r\n#!lua name=l\nredis.register_function('f', function() return 1 end)\r\n";
@@ -274,12 +274,12 @@ mod tests {
             snapshots: &snapshots,
             is_stopped: &AtomicBool::new(false),
             is_simulated: true,
-            tuning: Tuning::BUILT.persistence,
+            tuning: Tuning::BUILT,
             opening: None,
             journal_id: 1,
         };
         let choice = choose(&settings, &disk).expect("it is clear what is to be loaded");
-        let journal = Journal::new(Vec::new(), &clock, &settings);
+        let journal = Journal::new(Vec::new(), &clock, &settings, true);
         loader.begin(&choice, &journal).expect("no journal is wanted");
         assert_eq!(snapshots.progress.is_loading(), expected.is_some());
         let loaded = loader.read(&choice, 0).expect("it can be read");

@@ -10,9 +10,6 @@ use crate::slice::Slice;
 use crate::stream::Stream;
 use crate::sync::Arc;
 
-/// How often a thread that commits is looked at before the caller is to come back: some hundred nanoseconds, longer than a commit takes.
-const SPINS_MAX: u32 = if cfg!(loom) { 1 } else { 64 };
-
 /// What came of closing a slice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Closing {
@@ -77,8 +74,7 @@ impl Collector {
             }
             self.log.end(self.next);
         }
-        let is_busy = |lane| (0..SPINS_MAX).all(|_| self.log.is_busy(lane));
-        if (0..self.lanes.len()).any(is_busy) {
+        if !self.log.is_complete() {
             return Closing::Busy;
         }
         let (db, position) = (self.stream.db(), self.position);

@@ -4,15 +4,19 @@
 //!
 //! ```text
 //!   a thread commits                              the collector closes a slice
-//!   1 busy = true; fence        own line          1 old = slice; slice = old + 1; fence
-//!   2 read slice                mostly read       2 each thread: wait while it is busy
+//!   1 busy = true; fence        own line          1 slice = old + 1, unless a cut has ended it; fence
+//!   2 read slice                mostly read       2 each thread: wait while it is busy (Acquire)
 //!   3 stamp = max(ticks, own last + 1,            3 each thread: take its records up to `old`
 //!       last of every entered shard + 1)          4 merge them by stamp, then by thread
 //!   4 send the record
 //!   5 busy = false (Release)
 //! ```
 //!
-//! * A thread that is seen not to be busy reads the new number next time: so slice `old` is complete.
+//! * The fences are of one order, so one of two things is true of a commit and a close. The commit's fence comes first: then
+//!   the collector sees that the thread is busy, or that it no longer is, and with that the record. Or the collector's fence comes
+//!   first: then the commit reads a number that is at least the one that the collector saw. So slice `old` is complete. It does not
+//!   matter who wrote that number: a slice that a [cut](Log::cut) has ended needs the same fence, between seeing that it has ended and
+//!   looking at the threads.
 //! * Of two records that met in a shard, the later one reads a slice number at least as large and takes a larger stamp, also after
 //!   one that only read there. So the order is one in which the transactions could have run.
 //! * Between slices the order is that of real time. Inside a slice ticks give it as far as the counters of the cores agree.
@@ -27,6 +31,9 @@ use crate::sync::{
     Arc, AtomicBool, AtomicU64, Ordering, Receiver, Sender, SpareSender, channel, fence, spare_channel,
 };
 
+/// How often the collector looks at a thread that commits before its caller is to come back: some hundred nanoseconds, longer than a
+/// commit takes.
+const SPINS_MAX: u32 = if cfg!(loom) { 1 } else { 64 };
 /// Memory of one record that is kept for a later one.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
 
@@ -38,8 +45,10 @@ pub enum Mutant {
     None,
     /// The fence of who commits.
     NoFenceAtCommit,
-    /// The fence of who closes.
+    /// The fence of the collector.
     NoFenceAtClose,
+    /// The fence of the collector where a cut has ended the slice.
+    NoFenceAfterCut,
     /// Being busy.
     NotBusy,
     /// That a stamp is above those of the shards.
@@ -190,17 +199,22 @@ impl Log {
         self.lanes.iter().map(Lane::pending_bytes).sum()
     }
 
-    /// Ends the slice `open`, unless a cut has done that: step 1 of closing.
+    /// Ends the slice `open`, unless a cut does so first.
     pub(crate) fn end(&self, open: u64) {
         let _ = self.slice.0.compare_exchange(open, open + 1, Ordering::SeqCst, Ordering::Relaxed);
-        if self.mutant != Mutant::NoFenceAtClose {
+        if self.mutant == Mutant::NoFenceAfterCut {
             fence(Ordering::SeqCst);
         }
     }
 
-    /// Whether thread number `lane` is committing, perhaps into a slice that has ended: step 2 of closing.
-    pub(crate) fn is_busy(&self, lane: usize) -> bool {
-        self.lanes[lane].busy.0.load(Ordering::Acquire)
+    /// Whether the slice that the caller saw to have ended is complete: every record in it was sent, and will be received. If not, a thread is
+    /// committing at this moment. Steps 1 and 2 of closing, see the head of this file.
+    pub(crate) fn is_complete(&self) -> bool {
+        if !matches!(self.mutant, Mutant::NoFenceAtClose | Mutant::NoFenceAfterCut) {
+            fence(Ordering::SeqCst);
+        }
+        let is_busy = |lane: &Lane| (0..SPINS_MAX).all(|_| lane.busy.0.load(Ordering::Acquire));
+        !self.lanes.iter().any(is_busy)
     }
 
     /// What was recorded by thread number `lane` is in a slice.

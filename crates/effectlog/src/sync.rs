@@ -36,20 +36,33 @@ mod queue {
     }
 }
 
-/// The same in the model: whether there is something is a thing that threads may see in any order, which it is not with the checker's own channels.
+/// The same in the model. What was sent lies where the checker does not look; how much that is, is an atomic number, which a receiver may see
+/// late. (With the checker's own channels and locks, an empty queue would be a fact that no order of the threads can change.)
 #[cfg(loom)]
 mod modelled {
     use std::collections::VecDeque;
+    use std::sync::{Mutex, PoisonError};
 
-    use loom::sync::{Arc, Mutex};
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicU64, Ordering};
 
-    pub(crate) struct Sender<T>(Arc<Mutex<VecDeque<T>>>);
-    pub(crate) struct Receiver<T>(Arc<Mutex<VecDeque<T>>>);
+    struct Queue<T> {
+        items: Mutex<VecDeque<T>>,
+        sent: AtomicU64,
+    }
+
+    pub(crate) struct Sender<T>(Arc<Queue<T>>);
+
+    pub(crate) struct Receiver<T> {
+        queue: Arc<Queue<T>>,
+        received: u64,
+    }
+
     pub(crate) struct SpareSender<T>(Sender<T>);
 
     pub(crate) fn channel<T>() -> (Sender<T>, Receiver<T>) {
-        let queue = Arc::new(Mutex::new(VecDeque::new()));
-        (Sender(queue.clone()), Receiver(queue))
+        let queue = Arc::new(Queue { items: Mutex::default(), sent: AtomicU64::new(0) });
+        (Sender(queue.clone()), Receiver { queue, received: 0 })
     }
 
     pub(crate) fn spare_channel<T>() -> (SpareSender<T>, Receiver<T>) {
@@ -59,14 +72,19 @@ mod modelled {
 
     impl<T> Sender<T> {
         pub(crate) fn send(&self, value: T) -> Result<(), T> {
-            self.0.lock().unwrap().push_back(value);
+            self.0.items.lock().unwrap_or_else(PoisonError::into_inner).push_back(value);
+            self.0.sent.store(self.0.sent.load(Ordering::Relaxed) + 1, Ordering::Release);
             Ok(())
         }
     }
 
     impl<T> Receiver<T> {
-        pub(crate) fn try_recv(&self) -> Result<T, ()> {
-            self.0.lock().unwrap().pop_front().ok_or(())
+        pub(crate) fn try_recv(&mut self) -> Result<T, ()> {
+            if self.queue.sent.load(Ordering::Acquire) == self.received {
+                return Err(());
+            }
+            self.received += 1;
+            self.queue.items.lock().unwrap_or_else(PoisonError::into_inner).pop_front().ok_or(())
         }
     }
 

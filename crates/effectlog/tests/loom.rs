@@ -6,6 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use effectlog::{Closing, Collector, LaneEnds, Log, Mutant, Recorder, Slice};
+use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Arc, Mutex, MutexGuard};
 use loom::thread;
 
@@ -74,6 +75,51 @@ fn a_slice_is_complete(mutant: Mutant) {
         slices.iter().filter(|slice| !slice.payload.is_empty()).map(|slice| slice.number).collect();
     assert_eq!(found, [in_slice], "the record is in its slice, once");
     assert_eq!(slices[1].position, slices[0].end());
+}
+
+/// One thread commits and another one cuts, each while it holds the shard, and a third closes slices meanwhile. The record is before the cut
+/// if its thread held the shard first. With `holds_none` the committing thread holds no shard, and its record is still in the slice that it
+/// read.
+fn a_cut_is_complete(mutant: Mutant, holds_none: bool) {
+    let (log, mut recorders, ends) = log(1, mutant);
+    let mut collector = Collector::new(&log, ends);
+    let shard = Arc::new(Mutex::new(Shard::default()));
+    let committing = {
+        let (mut recorder, shard) = (recorders.remove(0), shard.clone());
+        thread::spawn(move || match holds_none {
+            true => commit(&mut recorder, 7, &mut []),
+            false => commit(&mut recorder, 7, &mut [shard.lock().unwrap()]),
+        })
+    };
+    let has_cut = Arc::new(AtomicBool::new(false));
+    let cutting = {
+        let has_cut = has_cut.clone();
+        thread::spawn(move || {
+            let held = shard.lock().unwrap();
+            let cut = log.cut();
+            has_cut.store(true, Ordering::Relaxed);
+            (cut, held.last_slice > 0)
+        })
+    };
+    // Makes the checker try to close after the cut. It would not by itself: of several threads that load one number it considers only the
+    // last. Relaxed: it orders nothing.
+    has_cut.load(Ordering::Relaxed);
+    let mut slices = Vec::new();
+    if let Closing::Done(slice) = collector.close(false, Vec::new()) {
+        slices.push(slice);
+    }
+    let in_slice = committing.join().expect("it commits");
+    let (cut, is_before) = cutting.join().expect("it cuts");
+    while collector.next() <= in_slice.max(cut) {
+        slices.push(close(&mut collector));
+    }
+    let found: Vec<u64> =
+        slices.iter().filter(|slice| !slice.payload.is_empty()).map(|slice| slice.number).collect();
+    assert_eq!(found, [in_slice], "the record is in its slice, once");
+    assert!(
+        holds_none || is_before == (in_slice <= cut),
+        "a cut is between what was before and what comes later"
+    );
 }
 
 /// Two threads meet in a shard: the stream has them in that order. `leaves_first` leaves the shard and commits then.
@@ -146,6 +192,21 @@ fn slices_are_complete() {
 fn slices_would_not_be_complete() {
     for mutant in [Mutant::NoFenceAtCommit, Mutant::NoFenceAtClose, Mutant::NotBusy, Mutant::SentTooLate] {
         assert!(is_caught(move || a_slice_is_complete(mutant)), "{mutant:?}");
+    }
+}
+
+#[test]
+fn slices_that_a_cut_has_ended_are_complete() {
+    for holds_none in [false, true] {
+        model(move || a_cut_is_complete(Mutant::None, holds_none));
+    }
+}
+
+#[test]
+fn slices_that_a_cut_has_ended_would_not_be_complete() {
+    for holds_none in [false, true] {
+        let is_wrong = is_caught(move || a_cut_is_complete(Mutant::NoFenceAfterCut, holds_none));
+        assert!(is_wrong, "no shard: {holds_none}");
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   darter [--test-config] [/path/to/redis.conf | -] [--directive value …]… [--directive=value]…
+//!   darter --check-journal DIR and the like: folder_task.rs
 //! ```
 //!
 //! A flag takes all words up to the next one that begins with `--`. What stands on the command line comes after the file and
@@ -10,6 +11,7 @@
 use std::path::PathBuf;
 
 use crate::error::Error;
+use crate::folder_task::FolderTask;
 use crate::source::{Directive, Reading};
 use crate::table::Table;
 
@@ -22,6 +24,8 @@ pub enum Invocation {
     Version,
     /// Judge the configuration.
     Test(Arguments),
+    /// Do something with the folder of a journal.
+    Folder(FolderTask),
     /// Run a server.
     Serve(Arguments),
 }
@@ -68,6 +72,9 @@ impl Invocation {
         }
         if args.iter().any(|arg| arg == "--version") || first == Some("-v") {
             return Ok(Invocation::Version);
+        }
+        if let Some(task) = FolderTask::parse(args)? {
+            return Ok(Invocation::Folder(task));
         }
         let is_test = first == Some(TEST);
         let args = if is_test { &args[1..] } else { args };

@@ -80,6 +80,9 @@ pub enum Error {
     /// A flag of redis-server for another program than the server.
     #[error("'{0}' is not something that this program does")]
     NoSuchProgram(String),
+    /// Flags of work on a journal's folder that make no sense.
+    #[error("{0}")]
+    FolderTask(String),
     /// A word that belongs to no flag.
     #[error("unexpected argument '{0}'")]
     StrayArgument(String),

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   Table { settings, foreign, groups, others }           declared once, in constants; E: what a change entails
-//!   Invocation::parse(table, args)       ─▶ help, version, or arguments that lead to a configuration
+//!   Invocation::parse(table, args)       ─▶ help, version, work on a folder, or arguments that lead to a configuration
 //!   arguments.read(table)                ─▶ directives: files, what they include, the command line last
 //!   Values::new(table)                   ─▶ the defaults
 //!   values.apply(directives, other)      ─▶ what has no effect and what is wrong; directives that are no settings go to `other`
@@ -22,6 +22,7 @@ mod command_line;
 mod error;
 #[cfg(test)]
 mod example;
+mod folder_task;
 mod foreign;
 mod help;
 mod kind;
@@ -35,6 +36,7 @@ mod values;
 
 pub use command_line::{Arguments, Configuration, Invocation};
 pub use error::{Error, Refusal, shown};
+pub use folder_task::{Export, FolderTask};
 pub use foreign::Foreign;
 pub use kind::{Kind, Read, Special, Value, memory_bytes};
 pub use merge::{Found, WithoutEffect};

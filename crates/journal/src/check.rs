@@ -1,24 +1,27 @@
-//! What `--check-journal` tells of a folder, and what `--journal-repair truncate` does to it.
+//! What `--check-journal` tells of a folder.
 //!
 //! A check only reads, takes no lock, and may look at a folder that a server is writing to. There it can meet a log that grows
-//! while it looks for what comes behind its end, and segments that go. So what looks like damage is looked at again, and
-//! believed if nothing has moved.
+//! while it looks for what comes behind its end, and segments that go when the journal gets another base. So what looks like a torn
+//! tail or like damage is looked at again:
 //!
-//! A repair gives up what comes behind the last whole slice, and overwrites nothing: segments behind it, and the manifest as it was,
-//! stay in the folder under other names.
+//! * The frame counts now: the log has grown, and everything that was there when the check began was read.
+//! * The manifest has another base: all is read again, from the new one.
+//! * Otherwise it is believed.
+//!
+//! Not here: whether the base can be loaded (`persistence`), and what is done about damage (`repair.rs`).
 
 use std::fmt;
-use std::sync::Arc;
 
 use ds::calendar::date;
 
-use crate::error::{Error, ErrorKind};
-use crate::folder::{Contents, Folder, LockedFolder};
-use crate::journal::Journal;
+use crate::error::Error;
+use crate::folder::Folder;
 use crate::manifest::Manifest;
-use crate::scan::{End, Scan, Verdict};
-use crate::segment::{Place, SegmentName, Tuning};
-use crate::writer::Policy;
+use crate::scan::{End, Rest, Scan, Scanned, Verdict};
+use crate::segment::{Place, SegmentName};
+
+/// How often all is read again because the journal got another base meanwhile.
+const BASES_MAX: usize = 5;
 
 /// What there is to tell of a folder. Shown, it is some lines of text.
 #[derive(Clone, Debug)]
@@ -26,6 +29,8 @@ pub struct Report {
     manifest: Manifest,
     segments: Vec<SegmentReport>,
     end: End,
+    rest: Rest,
+    is_growing: bool,
 }
 
 /// The slices that begin in a segment.
@@ -37,59 +42,61 @@ struct SegmentReport {
     unix_ms: (u64, u64),
 }
 
-/// Reads all of the folder's journal.
-pub fn check(folder: &Folder) -> Result<Report, Error> {
-    let mut report = check_once(folder)?;
-    for _ in 0..3 {
-        if report.end.damage().is_none() {
-            break;
-        }
-        let before = std::mem::replace(&mut report, check_once(folder)?);
-        if before.manifest == report.manifest && before.end == report.end {
-            break;
+/// Reads all of the folder's journal, and shows each slice to `watch`; slices come again if the journal gets another base meanwhile.
+pub fn check(folder: &Folder, watch: &mut dyn FnMut(&Scanned)) -> Result<Report, Error> {
+    for _ in 1..BASES_MAX {
+        let report = check_once(folder, watch)?;
+        if report.end.damage().is_none() || !has_another_base(folder, &report.manifest)? {
+            return Ok(report);
         }
     }
-    Ok(report)
+    check_once(folder, watch)
 }
 
-fn check_once(folder: &Folder) -> Result<Report, Error> {
-    let manifest = the_manifest(folder)?;
+/// Whether segments of this manifest may have gone since it was read.
+pub(crate) fn has_another_base(folder: &Folder, known: &Manifest) -> Result<bool, Error> {
+    let now = folder.journal()?;
+    Ok((now.id, now.term) != (known.id, known.term) || now.base != known.base)
+}
+
+fn check_once(folder: &Folder, watch: &mut dyn FnMut(&Scanned)) -> Result<Report, Error> {
+    let manifest = folder.journal()?;
     let mut scan = Scan::everything(folder, &manifest)?;
     let mut segments: Vec<SegmentReport> = Vec::new();
     while let Some(scanned) = scan.next_slice()? {
-        let (slice, unix_ms) = (&scanned.slice, scanned.unix_ms);
-        match segments.last_mut().filter(|last| last.number == scanned.segment) {
-            Some(last) => {
-                last.slices.1 = slice.number;
-                last.positions.1 = slice.end();
-                last.unix_ms = (last.unix_ms.0.min(unix_ms), last.unix_ms.1.max(unix_ms));
-            }
-            None => segments.push(SegmentReport {
-                number: scanned.segment,
-                slices: (slice.number, slice.number),
-                positions: (slice.position, slice.end()),
-                unix_ms: (unix_ms, unix_ms),
-            }),
-        }
+        watch(&scanned);
+        note(&scanned, &mut segments);
     }
-    Ok(Report { manifest, segments, end: scan.end()? })
+    let (end, is_growing) = end_of_live(&mut scan)?;
+    let rest = if end.verdict == Verdict::Clean { Rest::default() } else { scan.rest()? };
+    Ok(Report { manifest, segments, rest, end, is_growing })
 }
 
-fn the_manifest(folder: &Folder) -> Result<Manifest, Error> {
-    match folder.contents()? {
-        Contents::Journal(manifest) => Ok(manifest),
-        Contents::Nothing => Err(Error::new(
-            ErrorKind::Foreign,
-            folder.path(),
-            "there is no journal here",
-            "name the folder with journal.manifest, which is appenddirname within dir",
-        )),
-        Contents::RedisAof(path) => Err(Error::new(
-            ErrorKind::Foreign,
-            &path,
-            "these are Redis' append-only files, not a journal",
-            "check them with redis-check-aof",
-        )),
+/// How a log ends that somebody may be writing to, and whether somebody is.
+pub(crate) fn end_of_live(scan: &mut Scan) -> Result<(End, bool), Error> {
+    let mut end = scan.conclude()?;
+    let is_growing =
+        matches!(end.verdict, Verdict::Torn { .. } | Verdict::Damaged { .. }) && scan.has_grown()?;
+    if is_growing {
+        end.verdict = Verdict::Clean;
+    }
+    Ok((end, is_growing))
+}
+
+fn note(scanned: &Scanned, segments: &mut Vec<SegmentReport>) {
+    let (slice, unix_ms) = (&scanned.slice, scanned.unix_ms);
+    match segments.last_mut().filter(|last| last.number == scanned.segment) {
+        Some(last) => {
+            last.slices.1 = slice.number;
+            last.positions.1 = slice.end();
+            last.unix_ms = (last.unix_ms.0.min(unix_ms), last.unix_ms.1.max(unix_ms));
+        }
+        None => segments.push(SegmentReport {
+            number: scanned.segment,
+            slices: (slice.number, slice.number),
+            positions: (slice.position, slice.end()),
+            unix_ms: (unix_ms, unix_ms),
+        }),
     }
 }
 
@@ -98,11 +105,54 @@ impl Report {
     pub fn end(&self) -> &End {
         &self.end
     }
+
+    /// What the folder's manifest says.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Whether somebody wrote to the journal meanwhile.
+    pub fn is_growing(&self) -> bool {
+        self.is_growing
+    }
+
+    /// What a start would do, in a line.
+    pub fn outlook(&self) -> String {
+        let slices = self.end.place.last_slice().saturating_sub(self.manifest.base.slice);
+        let base = if self.manifest.base.file.is_some() { "the base and " } else { "" };
+        let loads = format!("a start loads {base}{} behind it", count(slices, "slice"));
+        let loads = if base.is_empty() { loads.replace(" behind it", "") } else { loads };
+        match self.end.verdict {
+            Verdict::Clean | Verdict::Until if self.is_growing => {
+                format!("{loads}, and what a server is writing at this moment")
+            }
+            Verdict::Clean | Verdict::Until => loads,
+            Verdict::Torn { .. } => format!("{loads}, and drops the torn tail"),
+            Verdict::Damaged { .. } => format!(
+                "a start is refused: restore the file from a copy, or give up {} with --journal-repair truncate",
+                self.rest
+            ),
+        }
+    }
+}
+
+fn count(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+impl fmt::Display for Rest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Rest { slices, bytes, unix_ms } = *self;
+        write!(formatter, "{} ({})", count(slices, "slice"), count(bytes, "byte"))?;
+        let Some((from, to)) = unix_ms else { return Ok(()) };
+        let (first, last) = (time(from), time(to));
+        write!(formatter, " written from unix ms {from} to {to} ({first} to {last} UTC)")
+    }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Manifest { id, term, databases, base, .. } = &self.manifest;
+        let Manifest { id, term, databases, base, spares, .. } = &self.manifest;
         writeln!(formatter, "journal {id:016x}: term {term}, {databases} databases")?;
         let file = base.file.as_deref().unwrap_or("no data");
         writeln!(formatter, "base: {file}, up to slice {}, position {}", base.slice, base.position)?;
@@ -114,12 +164,20 @@ impl fmt::Display for Report {
             let times = format!("unix ms {times} ({from} to {to} UTC)");
             writeln!(formatter, "{name}: slices {slices}, positions {positions}, {times}")?;
         }
+        let begun = |number: &&u64| self.segments.iter().all(|segment| segment.number != **number);
+        let spares: Vec<String> = spares.iter().filter(begun).map(u64::to_string).collect();
+        if !spares.is_empty() {
+            writeln!(formatter, "spare segments: {}", spares.join(", "))?;
+        }
+        if self.end.damage().is_some() {
+            writeln!(formatter, "behind that there are {}", self.rest)?;
+        }
         write!(formatter, "{}", self.end)
     }
 }
 
 /// Date and time of day, in UTC.
-fn time(unix_ms: u64) -> String {
+pub fn time(unix_ms: u64) -> String {
     let (year, month, day) = date(unix_ms / 86_400_000);
     let seconds = unix_ms / 1_000 % 86_400;
     let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
@@ -147,27 +205,4 @@ impl fmt::Display for End {
             }
         }
     }
-}
-
-/// Gives up what comes behind the last slice that is whole; says what that was, in a line for each file. The folder has to be locked,
-/// so no server uses it.
-pub fn truncate(folder: &Arc<LockedFolder>, tuning: Tuning) -> Result<Vec<String>, Error> {
-    let manifest = the_manifest(folder)?;
-    let mut scan = folder.recover(&manifest)?;
-    while scan.next_slice()?.is_some() {}
-    let mut end = scan.end()?;
-    let mut lines = vec![end.to_string()];
-    if !matches!(end.verdict, Verdict::Damaged { .. }) {
-        lines.push("nothing is cut: a server starts from this".to_owned());
-        return Ok(lines);
-    }
-    if end.place.slice <= manifest.base.slice || end.place.is_within_slice {
-        let (slice, position) = (manifest.base.slice + 1, manifest.base.position);
-        end.place = Place { slice, position, checksum: 0, is_within_slice: false };
-        end.segments.clear();
-    }
-    let (.., aside) = Journal::cut(Arc::clone(folder), tuning, Policy::No, &manifest, end.clone())?;
-    lines.extend(aside.iter().map(|path| format!("set aside: {}", path.display())));
-    lines.push(format!("cut: the log ends behind slice {}", end.place.last_slice()));
-    Ok(lines)
 }

@@ -109,6 +109,25 @@ impl Folder {
         Ok(Contents::Nothing)
     }
 
+    /// The manifest of the journal that has to be there.
+    pub fn journal(&self) -> Result<Manifest, Error> {
+        match self.contents()? {
+            Contents::Journal(manifest) => Ok(manifest),
+            Contents::Nothing => Err(Error::new(
+                ErrorKind::Foreign,
+                &self.path,
+                "there is no journal here",
+                "name the folder with journal.manifest, which is appenddirname within dir",
+            )),
+            Contents::RedisAof(path) => Err(Error::new(
+                ErrorKind::Foreign,
+                &path,
+                "these are Redis' append-only files, not a journal",
+                "check them with redis-check-aof",
+            )),
+        }
+    }
+
     /// The journal's manifest, if there is one.
     pub fn manifest(&self) -> Result<Option<Manifest>, Error> {
         let path = self.manifest_path();
@@ -292,21 +311,25 @@ impl LockedFolder {
         Ok(())
     }
 
+    /// The path that a file gets that is set aside in the life that `manifest` is of.
+    pub(crate) fn aside(&self, path: &Path, manifest: &Manifest) -> PathBuf {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        self.path.join(format!("{name}.cut-{}", manifest.term))
+    }
+
     /// Gives other names to all segments but those that are kept, and keeps the manifest as it is under another one, too; their paths.
     pub(crate) fn set_aside(
         &self,
         manifest: &Manifest,
         kept: &[SegmentStart],
     ) -> Result<Vec<PathBuf>, Error> {
-        let suffix = format!("cut-{}", manifest.term);
-        let copy = self.path.join(format!("{MANIFEST}.{suffix}"));
+        let copy = self.aside(&self.manifest_path(), manifest);
         self.disk.replace(&copy, manifest.encode().as_bytes()).map_err(Error::io(&copy, "write it"))?;
         let mut paths = vec![copy];
         let all = manifest.segments.iter().map(|start| start.number).chain(manifest.spares.iter().copied());
         for number in all.filter(|number| kept.iter().all(|kept| kept.number != *number)) {
             let path = self.segment(manifest.id, number);
-            let aside =
-                self.path.join(format!("{}.{suffix}", SegmentName { journal_id: manifest.id, number }));
+            let aside = self.aside(&path, manifest);
             if self.disk.has(&path) {
                 self.disk.rename(&path, &aside).map_err(Error::io(&path, "rename it"))?;
                 paths.push(aside);

@@ -18,6 +18,7 @@
 mod buffer;
 mod check;
 mod checksum;
+mod copy;
 mod disk_thread;
 mod error;
 mod folder;
@@ -29,13 +30,14 @@ mod manifest;
 mod mutant;
 mod progress;
 mod reader;
+mod repair;
 mod scan;
 mod segment;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-pub use check::{Report, check, truncate};
+pub use check::{Report, check, time};
 pub use disk_thread::{DiskOrders, DiskThread, OnBase, OnFailure};
 pub use error::{Error, ErrorKind, Trouble};
 pub use folder::{Contents, Folder, LockedFolder};
@@ -45,6 +47,7 @@ pub use life::{Beginning, Data};
 pub use log_thread::{LogThread, Order, Step};
 pub use manifest::{Base, MANIFEST_BYTES_MAX, Manifest, NotAManifest};
 pub use progress::{Progress, Refusal, Wake};
-pub use scan::{End, Scan, Scanned, Verdict};
+pub use repair::Repair;
+pub use scan::{End, Rest, Scan, Scanned, Verdict};
 pub use segment::{Place, SegmentName, SegmentStart, Tuning};
 pub use writer::{Policy, Writer};

@@ -88,6 +88,17 @@ impl End {
     }
 }
 
+/// What lies behind the end of a log and was once part of it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Rest {
+    /// How many slices, as far as any can be read.
+    pub slices: u64,
+    /// Bytes of their payload.
+    pub bytes: u64,
+    /// When the first and the last of them were written, in milliseconds since 1970.
+    pub unix_ms: Option<(u64, u64)>,
+}
+
 /// Why a frame does not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Misfit {
@@ -324,11 +335,62 @@ impl Scan {
         Ok(self.open.take())
     }
 
+    /// Whether the log goes on where it ended a moment ago: somebody writes to it.
+    ///
+    /// Only for a folder that is looked at without its lock. With it nobody writes, and a frame that counts at a second look
+    /// is a reason to trust the disk less, not to go on.
+    pub(crate) fn has_grown(&self) -> Result<bool, Error> {
+        let begins = [(self.at.index, self.at.offset), (self.at.index + 1, 0)];
+        for (index, offset) in begins {
+            let Some((number, start)) = self.segment(index) else { continue };
+            let at = Mark { offset, ..self.at };
+            if start.is_some_and(|start| start.term != at.term) {
+                continue;
+            }
+            if let Some(mut reader) = SegmentReader::open(&self.folder, self.manifest.id, number)?
+                && examine(&mut reader, self.manifest.id, &at)?.is_ok()
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What of this journal lies behind the last whole slice, in this life of it and later ones. After the last slice.
+    pub(crate) fn rest(&self) -> Result<Rest, Error> {
+        let (mut rest, mut last) = (Rest::default(), None);
+        let (mut index, mut offset) = (self.whole.index, self.whole.offset);
+        while let Some((number, _)) = self.segment(index) {
+            if let Some(mut reader) = SegmentReader::open(&self.folder, self.manifest.id, number)? {
+                while let Some(bytes) = reader.bytes(offset, HEAD_BYTES)?.first_chunk() {
+                    offset += BLOCK_BYTES as u64;
+                    let Ok(Head { frame, payload_bytes, .. }) = Head::decode(bytes) else { continue };
+                    let is_ours = frame.journal_id == self.manifest.id && frame.term >= self.whole.term;
+                    if !is_ours || frame.slice < self.whole.place.slice {
+                        continue;
+                    }
+                    rest.slices += u64::from(last.replace(frame.slice) != Some(frame.slice));
+                    rest.bytes += payload_bytes as u64;
+                    let (from, to) = rest.unix_ms.unwrap_or((frame.unix_ms, frame.unix_ms));
+                    rest.unix_ms = Some((from.min(frame.unix_ms), to.max(frame.unix_ms)));
+                    offset += (padded_bytes(payload_bytes) - BLOCK_BYTES) as u64;
+                }
+            }
+            (index, offset) = (index + 1, 0);
+        }
+        Ok(rest)
+    }
+
     /// What there is to say after the last slice.
     ///
     /// # Panics
     /// If [`next_slice`](Scan::next_slice) has not returned `None`.
     pub fn end(mut self) -> Result<End, Error> {
+        self.conclude()
+    }
+
+    /// The same, and something may be asked of the scan then.
+    pub(crate) fn conclude(&mut self) -> Result<End, Error> {
         let stop = self.stopped.expect("all slices were read");
         let verdict = match stop {
             Stop::Until => Verdict::Until,

@@ -13,14 +13,24 @@ pub(crate) fn version_line() -> String {
     )
 }
 
+/// What can be done with the folder of a journal: `dir`, or `appenddirname` in it.
+const FOLDER_TASKS: &str = "
+The folder of a journal (appendonly yes)
+  --check-journal DIR          Tell what is in it, and what a start would do; also while a server runs. Exit status: 0: a server
+                               starts from it; 2: a start is refused, because something is damaged; 1: it cannot be checked
+  --journal-repair truncate    With --check-journal: give up what comes behind damage. What is cut is kept in the folder under
+                               other names. No server may use the folder
+";
+
 /// What `--help` prints.
 pub(crate) fn help() -> String {
     format!(
         "A multi-threaded in-memory store that speaks the Redis protocol.\n\n\
-         Usage: darter [--test-config] [/path/to/redis.conf | -] [--setting value]... [--setting=value]...\n\n\
+         Usage: darter [--test-config] [/path/to/redis.conf | -] [--setting value]... [--setting=value]...\n\
+         \x20      darter --check-journal DIR [--journal-repair truncate]\n\n\
          Every directive of redis.conf is a flag; - and _ are alike. Flags win over the file.\n\
          {}\n  -h, --help     This text\n  -v, --version  The version\n  --test-config  Say what of the configuration has \
-         no effect, and what is refused\n\n\
+         no effect, and what is refused\n{FOLDER_TASKS}\n\
          Memory may have a unit: 1k is 1000 bytes, 1kb is 1024; likewise m, mb, g, gb.\n\
          {} more directives of redis.conf are accepted without effect; see docs/settings.md.\n",
         TABLE.flags(),

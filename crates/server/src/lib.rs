@@ -14,6 +14,7 @@ mod life;
 mod mailroom;
 mod memcached;
 mod message;
+mod offline;
 mod populate;
 mod reports;
 mod scripts;

@@ -19,6 +19,7 @@ use crate::clients::descriptors;
 use crate::clients::listeners::Listening;
 use crate::error::Error;
 use crate::help::{help, version_line};
+use crate::offline;
 use crate::shared::{Machine, Shared};
 use crate::snapshot::{Loader, loading_progress};
 use crate::thread::Thread;
@@ -40,6 +41,10 @@ pub fn run(args: &[String]) -> ExitCode {
         Ok(Invocation::Test(arguments)) => {
             read(&arguments).and_then(|(settings, found)| judge(&settings, &found))
         }
+        Ok(Invocation::Folder(task)) => match offline::run(&task) {
+            Ok(status) => return status,
+            Err(error) => Err(error),
+        },
         Ok(Invocation::Serve(arguments)) => {
             read(&arguments).and_then(|(settings, found)| serve(settings, found))
         }
@@ -69,7 +74,7 @@ fn read(arguments: &Arguments) -> Result<(Settings, Found), Error> {
     Ok(Settings::read(arguments)?)
 }
 
-fn print(text: &str) -> Result<(), Error> {
+pub(crate) fn print(text: &str) -> Result<(), Error> {
     use std::io::Write;
     let printed = std::io::stdout().write_all(text.as_bytes());
     printed.map_err(|source| Error::Io { what: "cannot write to standard output".to_owned(), source })

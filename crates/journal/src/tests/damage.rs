@@ -8,7 +8,7 @@ use proactor::{Disk, Open, SimDisk};
 
 use super::world::{BEGINNING, TUNING, folder, read, slice};
 use crate::frame::{BLOCK_BYTES, Frame, HEAD_BYTES, Head, padded_bytes};
-use crate::{Contents, ErrorKind, Journal, Manifest, Policy, Scan, Verdict, check, truncate};
+use crate::{Contents, ErrorKind, Journal, Manifest, Policy, Repair, Report, Scan, Verdict};
 
 /// A journal that ended well: its slices, and where the frames of each lie.
 struct Sample {
@@ -263,29 +263,41 @@ fn a_damaged_manifest_is_refused_and_never_replaced() {
     assert!(error.to_string().contains("a newer version of Darter"), "{error}");
 }
 
+fn check(disk: &Disk) -> Report {
+    crate::check(&folder(disk), &mut |_| {}).unwrap()
+}
+
 #[test]
 fn a_check_tells_what_there_is_and_a_repair_cuts_at_the_damage() {
     let sample = Sample::new();
-    let report = check(&folder(&sample.disk)).unwrap().to_string();
+    let report = check(&sample.disk).to_string();
     assert!(report.contains("journal 000000000000abcd: term 1, 16 databases"), "{report}");
     assert!(report.contains("-1.seg: slices 1 to 4, positions 0 to 12310, unix ms 1001 to 1004 (1970-01-01 00:00:01 to 1970-01-01 00:00:01 UTC)"), "{report}");
     assert!(report.contains("clean: the log ends behind slice 9, position 45015"), "{report}");
     let lock: Arc<_> = folder(&sample.disk).lock().unwrap().into();
-    assert!(truncate(&lock, TUNING).unwrap().join("\n").contains("nothing is cut"));
+    assert!(Repair::plan(&lock).unwrap().is_none(), "nothing is to be cut");
+    assert_eq!(check(&sample.disk).outlook(), "a start loads 9 slices");
 
     // Slice 3 has several frames; the second one is damaged.
     let frame = sample.frames.iter().position(|frame| frame.2.frame.slice == 3).unwrap() + 1;
     sample.put(frame, 100, b"damage");
-    let report = check(&folder(&sample.disk)).unwrap().to_string();
+    let report = check(&sample.disk).to_string();
     assert!(
         report.contains("damaged: data/appendonlydir/journal-000000000000abcd-1.seg at byte"),
         "{report}"
     );
+    let rest = "7 slices (45005 bytes) written from unix ms 1003 to 1009 (1970-01-01 00:00:01 to 1970-01-01 00:00:01 UTC)";
+    let outlook = format!(
+        "a start is refused: restore the file from a copy, or give up {rest} with --journal-repair truncate"
+    );
+    assert_eq!(check(&sample.disk).outlook(), outlook);
     let before = sample.all_bytes();
-    let lines = truncate(&lock, TUNING).unwrap().join("\n");
-    assert!(lines.contains("cut: the log ends behind slice 2"), "{lines}");
+    let repair = Repair::plan(&lock).unwrap().expect("it is damaged");
+    assert_eq!((repair.last_slice(), repair.rest().to_string().as_str()), (2, rest));
+    let aside = repair.cut(TUNING).unwrap();
+    assert!(aside.iter().any(|path| path.ends_with("journal-000000000000abcd-1.seg.cut-1")), "{aside:?}");
     let after = sample.all_bytes();
-    assert!(before.iter().all(|bytes| after.contains(bytes)), "nothing is lost: {lines}");
+    assert!(before.iter().all(|bytes| after.contains(bytes)), "nothing is lost: {aside:?}");
     let manifest = sample.manifest();
     assert_eq!(manifest.term, 2);
     let (slices, end) = read(Scan::behind_base(&folder(&sample.disk), &manifest).unwrap());

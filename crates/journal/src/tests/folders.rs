@@ -64,7 +64,7 @@ fn a_folder_of_somebody_else_is_recognised() {
     put(&disk, "appendonly.aof.manifest");
     let manifest = folder(&disk).path().join("appendonly.aof.manifest");
     assert_eq!(folder(&disk).contents().unwrap(), Contents::RedisAof(manifest));
-    let error = crate::check(&folder(&disk)).unwrap_err();
+    let error = crate::check(&folder(&disk), &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("redis-check-aof"), "{error}");
     // A journal may begin beside them, and then the folder is its own.
     let lock = folder(&disk).lock().unwrap();

@@ -3,7 +3,7 @@
 mod crashes;
 mod damage;
 mod folders;
-
+mod live;
 mod mutants;
 mod threads;
 mod world;

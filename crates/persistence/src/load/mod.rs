@@ -10,6 +10,7 @@
 //!
 //! Not here: how the databases take their place in the shards, and who is served meanwhile (`server`).
 
+mod examine;
 mod parts;
 mod pieces;
 mod target;
@@ -29,6 +30,7 @@ use crate::progress::Progress;
 use crate::superseded::STATE_AUX;
 use crate::tuning::Tuning;
 
+pub use examine::{Examined, examine};
 pub(crate) use target::{Counted, Target};
 
 /// What a load is told, as it begins, by whoever wants the data.

@@ -1,0 +1,69 @@
+//! What `--journal-repair truncate` does to a journal that is damaged: it ends before the damage from then on.
+//!
+//! Nothing is overwritten or removed. Segments behind the damage, and the manifest as it was, stay in the folder under other
+//! names (`….cut-<term>`), and so does a copy of the segment with the damage: the journal keeps what is whole in that one, and recycles it one
+//! day. The folder has to be locked, so no server uses it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::copy::copy_file;
+use crate::error::Error;
+use crate::folder::LockedFolder;
+use crate::journal::Journal;
+use crate::manifest::Manifest;
+use crate::scan::{End, Rest, Verdict};
+use crate::segment::{Place, Tuning};
+use crate::writer::Policy;
+
+/// A repair that was not done yet.
+#[derive(Debug)]
+pub struct Repair {
+    folder: Arc<LockedFolder>,
+    manifest: Manifest,
+    end: End,
+    rest: Rest,
+}
+
+impl Repair {
+    /// Finds out what is to be done; `None` if nothing is, because a server starts from this.
+    pub fn plan(folder: &Arc<LockedFolder>) -> Result<Option<Repair>, Error> {
+        let manifest = folder.journal()?;
+        let mut scan = folder.recover(&manifest)?;
+        while scan.next_slice()?.is_some() {}
+        let end = scan.conclude()?;
+        if !matches!(end.verdict, Verdict::Damaged { .. }) {
+            return Ok(None);
+        }
+        Ok(Some(Repair { folder: Arc::clone(folder), manifest, end, rest: scan.rest()? }))
+    }
+
+    /// What is given up.
+    pub fn rest(&self) -> &Rest {
+        &self.rest
+    }
+
+    /// The last slice that stays.
+    pub fn last_slice(&self) -> u64 {
+        self.end.place.last_slice().max(self.manifest.base.slice)
+    }
+
+    /// Does it; the paths of what was set aside.
+    pub fn cut(self, tuning: Tuning) -> Result<Vec<PathBuf>, Error> {
+        let Repair { folder, manifest, mut end, .. } = self;
+        if end.place.slice <= manifest.base.slice || end.place.is_within_slice {
+            let (slice, position) = (manifest.base.slice + 1, manifest.base.position);
+            end.place = Place { slice, position, checksum: 0, is_within_slice: false };
+            end.segments.clear();
+        }
+        let kept = end.segments.last().filter(|last| last.place != end.place);
+        let damaged =
+            kept.map(|last| folder.segment(manifest.id, last.number)).filter(|path| *path == end.file);
+        let copy = damaged.as_ref().map(|path| folder.aside(path, &manifest));
+        if let Some((path, copy)) = damaged.as_ref().zip(copy.as_ref()) {
+            copy_file(folder.disk(), path, copy)?;
+        }
+        let (.., aside) = Journal::cut(folder, tuning, Policy::No, &manifest, end)?;
+        Ok(aside.into_iter().chain(copy).collect())
+    }
+}

@@ -1,0 +1,65 @@
+//! Folders that somebody looks at while a server writes to them.
+
+use proactor::{Disk, SimDisk};
+
+use super::world::{BEGINNING, TUNING, folder, slice};
+use crate::{Base, Journal, Policy, Verdict, Writer, check};
+
+fn append(journal: &Journal, writer: &mut Writer, count: usize) {
+    for _ in 0..count {
+        while journal.prepare_spare(0).unwrap() {}
+        let next = slice(writer, 0, writer.next().1, 9_000);
+        writer.append(&[next], 1_000 + writer.next().0).unwrap();
+    }
+}
+
+fn journal(disk: &Disk, count: usize) -> (Journal, Writer) {
+    let lock = folder(disk).lock().unwrap();
+    let (journal, mut writer) = Journal::create(lock.into(), TUNING, Policy::Always, BEGINNING).unwrap();
+    append(&journal, &mut writer, count);
+    (journal, writer)
+}
+
+#[test]
+fn a_log_that_grows_while_it_is_checked_is_not_damaged() {
+    let mut grown = 0;
+    for count in 1..8 {
+        let disk = SimDisk::new(1).disk();
+        let (journal, mut writer) = journal(&disk, count);
+        let mut has_grown = false;
+        let report = check(&folder(&disk), &mut |scanned| {
+            if scanned.slice.number == count as u64 {
+                has_grown = true;
+                append(&journal, &mut writer, 3);
+            }
+        });
+        let report = report.unwrap();
+        assert!(has_grown && report.end().verdict == Verdict::Clean, "{report}");
+        assert!(report.end().place.last_slice() >= count as u64, "{report}");
+        let outlook = report.outlook();
+        assert_eq!(outlook.ends_with(", and what a server is writing at this moment"), report.is_growing());
+        // Of what has a segment of its own the reader has not read anything before.
+        assert!(report.is_growing() || report.end().place.last_slice() > count as u64, "{outlook}");
+        grown += u32::from(report.is_growing());
+    }
+    assert!(grown > 0, "some end was looked at twice");
+}
+
+#[test]
+fn segments_that_go_while_they_are_checked_are_not_damaged() {
+    let disk = SimDisk::new(1).disk();
+    let (journal, mut writer) = journal(&disk, 6);
+    let mut bases = 0;
+    let report = check(&folder(&disk), &mut |_| {
+        if bases < 2 {
+            let (next, position) = writer.next();
+            journal.set_base(&Base { slice: next - 1, position, file: None }, 0).unwrap();
+            append(&journal, &mut writer, 9);
+            bases += 1;
+        }
+    });
+    let report = report.unwrap();
+    assert_eq!(report.end().verdict, Verdict::Clean, "{report}");
+    assert_eq!((report.manifest().base.slice, bases), (15, 2));
+    assert_eq!(report.end().place.last_slice(), 24);
+}

@@ -1,0 +1,53 @@
+//! What an operator does with a journal's folder without running a server.
+//!
+//! `check.rs` tells what there is and repairs. The folder may be that of a running server, unless something is changed.
+
+mod check;
+mod meter;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use config::FolderTask;
+use journal::Folder;
+use proactor::Disk;
+
+use crate::error::Error;
+
+/// The journal's folder if `appenddirname` is not set.
+const FOLDER: &str = "appendonlydir";
+/// What lies in one.
+const MANIFEST: &str = "journal.manifest";
+
+/// Does it. The exit status says what was found, if that is something else than an error.
+pub(crate) fn run(task: &FolderTask) -> Result<ExitCode, Error> {
+    let disk = Disk::real();
+    match task {
+        FolderTask::Check { folder, repairs } => {
+            let folder = find(&disk, folder);
+            if *repairs { check::repair(&folder) } else { check::check(&folder) }
+        }
+        FolderTask::Copy(_) | FolderTask::ExportAof(_) => {
+            let error = config::Error::NoSuchProgram("--copy-journal, --export-aof".to_owned());
+            Err(settings::Error::from(error).into())
+        }
+    }
+}
+
+/// The journal's folder: this one, or the one in it.
+fn find(disk: &Disk, folder: &Path) -> Folder {
+    let has_journal = |path: &PathBuf| disk.is_file(&path.join(MANIFEST));
+    let mut inner: Vec<PathBuf> =
+        disk.list(folder).unwrap_or_default().iter().map(|name| folder.join(name)).collect();
+    inner.sort_unstable();
+    let usual = folder.join(FOLDER);
+    let candidates = [folder.to_owned(), usual.clone()].into_iter().chain(inner);
+    let found = candidates.into_iter().find(has_journal);
+    let otherwise = || if disk.has(&usual) { usual } else { folder.to_owned() };
+    Folder::new(disk.clone(), &found.unwrap_or_else(otherwise))
+}
+
+/// A line for whoever runs the program.
+fn say(line: &str) -> Result<(), Error> {
+    crate::start::print(&format!("{line}\n"))
+}

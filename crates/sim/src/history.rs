@@ -70,6 +70,8 @@ pub struct Transaction {
     pub sent: u64,
     /// The event at which its reply was there; None if it never came.
     pub answered: Option<u64>,
+    /// The event after which it did nothing any more, although no reply came: the server died.
+    pub over: Option<u64>,
     /// What it did, as far as that is known.
     pub accesses: Vec<Access>,
 }
@@ -101,6 +103,80 @@ impl History {
                 return Ok(());
             }
         }
+    }
+
+    /// The server has died at the event `died`, and the lists are as they `survived`. What was done since the event `begun`, when it had
+    /// started, may be lost from some moment on: takes the transactions out of the history that did something that is lost, or
+    /// saw such. Returns when the replies to those came, at most one for each. Whoever writes appends to a list at least.
+    ///
+    /// The error says why what is left is not what was there at one moment.
+    pub fn lose(
+        &mut self,
+        begun: u64,
+        died: u64,
+        survived: &BTreeMap<usize, Vec<Written>>,
+    ) -> Result<Vec<u64>, String> {
+        let survived: BTreeSet<Written> = survived.values().flatten().copied().collect();
+        let is_of_this_life = |transaction: &Transaction| (begun..=died).contains(&transaction.sent);
+        let mut lost_values = BTreeSet::new();
+        let mut is_lost = vec![false; self.transactions.len()];
+        for (number, transaction) in self.transactions.iter().enumerate() {
+            if !is_of_this_life(transaction) {
+                continue;
+            }
+            let is_append = |access: &&Access| matches!(access, Access::Append { .. });
+            let appended = transaction.accesses.iter().filter(is_append).filter_map(Access::written);
+            let (there, gone): (Vec<Written>, Vec<Written>) =
+                appended.partition(|value| survived.contains(value));
+            if !there.is_empty() && !gone.is_empty() {
+                return Err(format!(
+                    "of one transaction {there:?} are there and {gone:?} are not: {}",
+                    self.name(number)
+                ));
+            }
+            if !gone.is_empty() {
+                is_lost[number] = true;
+                lost_values.extend(transaction.accesses.iter().filter_map(Access::written));
+            }
+        }
+        for (number, transaction) in self.transactions.iter().enumerate() {
+            let saw_lost = transaction.accesses.iter().any(|access| access.saw_any(&lost_values));
+            if saw_lost
+                && !is_lost[number]
+                && transaction.accesses.iter().any(|access| access.written().is_some())
+            {
+                return Err(format!("it saw what is lost and is there: {}", self.name(number)));
+            }
+            is_lost[number] |= saw_lost;
+        }
+        self.are_last(&is_lost, is_of_this_life)?;
+        let mut is_lost = is_lost.into_iter();
+        let lost = self.transactions.extract_if(.., |_| is_lost.next().unwrap_or(false));
+        Ok(lost.filter_map(|transaction| transaction.answered).collect())
+    }
+
+    /// Nothing that is there comes after something that is lost.
+    fn are_last(&self, is_lost: &[bool], is_meant: impl Fn(&Transaction) -> bool) -> Result<(), String> {
+        let writes = |number: usize| {
+            let transaction: &Transaction = &self.transactions[number];
+            is_meant(transaction) && transaction.accesses.iter().any(|access| access.written().is_some())
+        };
+        let writers = || (0..self.transactions.len()).filter(|number| writes(*number));
+        for there in writers().filter(|number| !is_lost[*number]) {
+            for lost in writers().filter(|number| is_lost[*number]) {
+                let (earlier, later) = (&self.transactions[lost], &self.transactions[there]);
+                let is_session = earlier.client == later.client && earlier.sent < later.sent;
+                if earlier.answered.is_some_and(|answered| answered < later.sent)
+                    || is_session && later.answered.is_some()
+                {
+                    let (lost, there) = (self.name(lost), self.name(there));
+                    return Err(format!(
+                        "an earlier one is lost and a later one is there:\n  {lost}\n  {there}"
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Who wrote a value: at most one transaction. Those without a reply that nobody saw anything of are left out.
@@ -157,7 +233,8 @@ impl History {
         for (after, later) in self.transactions.iter().enumerate() {
             for (before, earlier) in self.transactions[..after].iter().enumerate() {
                 let is_session = earlier.client == later.client;
-                if is_session || earlier.answered.is_some_and(|answered| answered < later.sent) {
+                let ended = earlier.answered.or(earlier.over);
+                if is_session || ended.is_some_and(|ended| ended < later.sent) {
                     graph.add(before, after, if is_session { "same client" } else { "real time" });
                 }
             }
@@ -230,7 +307,7 @@ impl History {
     }
 
     fn name(&self, number: usize) -> String {
-        let Transaction { name, client, sent, answered, accesses } = &self.transactions[number];
+        let Transaction { name, client, sent, answered, accesses, .. } = &self.transactions[number];
         format!("#{number} of client {client}, sent {sent}, answered {answered:?}: {name} → {accesses:?}")
     }
 
@@ -242,6 +319,14 @@ impl History {
 }
 
 impl Access {
+    fn saw_any(&self, values: &BTreeSet<Written>) -> bool {
+        match self {
+            Access::Read { seen, .. } => seen.iter().any(|value| values.contains(value)),
+            Access::Get { seen, .. } => seen.is_some_and(|value| values.contains(&value)),
+            Access::Append { .. } | Access::Set { .. } => false,
+        }
+    }
+
     fn written(&self) -> Option<Written> {
         match self {
             Access::Append { value, .. } | Access::Set { value, .. } => Some(*value),
@@ -357,7 +442,7 @@ mod tests {
     fn at(times: (u64, u64), client: usize, accesses: &[Access]) -> Transaction {
         let (sent, answered) = times;
         let accesses = accesses.to_vec();
-        Transaction { name: String::new(), client, sent, answered: Some(answered), accesses }
+        Transaction { name: String::new(), client, sent, answered: Some(answered), over: None, accesses }
     }
 
     fn append(key: usize, value: Written) -> Access {

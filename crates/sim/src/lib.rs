@@ -33,9 +33,10 @@ pub mod history;
 mod seeds;
 mod setup;
 mod stack;
+pub mod transactions;
 mod world;
 
 pub use client::{Client, Departure, Request, request};
 pub use seeds::for_each_seed;
 pub use setup::{ENTRIES, Entry, Journal, OFF_CORE_EVENTS_MAX, Setup, Sync};
-pub use world::World;
+pub use world::{Death, World};

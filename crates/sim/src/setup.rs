@@ -100,6 +100,8 @@ pub struct Setup {
     pub tape: Option<Tape>,
     /// What is kept of that on the disk.
     pub journal: Option<Journal>,
+    /// One in so many starts ends in a power failure; 0 is none.
+    pub dies_in_start_one_in: u64,
 }
 
 impl Setup {
@@ -123,6 +125,7 @@ impl Setup {
             has_own_format: false,
             tape: None,
             journal: None,
+            dies_in_start_one_in: 0,
         }
     }
 

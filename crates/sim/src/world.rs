@@ -20,6 +20,8 @@ const ADDRESS: &str = "10.0.0.1:6379";
 const EVENTS_MAX: u64 = 3_000_000;
 /// Long enough for every timeout of the tests.
 const SETTLE_MS: u64 = 3_000;
+/// Operations of the disk before which a server dies that dies while it starts.
+const START_OPERATIONS_MAX: usize = 40;
 /// The clock moves no further in one event: threads with nothing to do work in the background ten times a second.
 const MOVE_NS_MAX: u64 = 100_000_000;
 
@@ -40,6 +42,23 @@ pub struct World {
     pub event: u64,
     /// How often a thread was interrupted.
     pub interruptions: u64,
+    /// How many saves and checkpoints began in the background.
+    pub saves: u64,
+    /// How often the server died, of the power, of itself because its journal could not be written, or as it was told.
+    pub life: u64,
+    /// When it did so last.
+    pub died_at: u64,
+    /// How often it did so while it started.
+    pub deaths_in_start: u64,
+}
+
+/// How a server dies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Death {
+    /// The power fails: the disk has what was made durable, and of the rest what it likes.
+    Power,
+    /// The process ends, and the system goes on: what was written is there.
+    Process,
 }
 
 /// Starts a server with what is on the disk.
@@ -78,6 +97,10 @@ impl World {
             stalls_take_time: setup.stalls_take_time,
             event: 0,
             interruptions: 0,
+            saves: 0,
+            life: 0,
+            died_at: 0,
+            deaths_in_start: 0,
         }
     }
 
@@ -87,14 +110,60 @@ impl World {
     /// # Panics
     /// If the server refuses to start.
     pub fn crash(&mut self) {
+        self.restart(Death::Power);
+    }
+
+    /// The server dies that way and starts anew, on a disk that is well again. It may die of another power failure while it
+    /// does, if the setup wants that.
+    ///
+    /// # Panics
+    /// If the server refuses to start.
+    pub fn restart(&mut self, death: Death) {
+        self.died_at = self.event;
+        self.die(death);
+        while !self.starts() {
+            self.deaths_in_start += 1;
+            self.die(Death::Power);
+        }
+    }
+
+    fn die(&mut self, death: Death) {
+        self.life += 1;
         self.stacks.clear();
         self.net.crash();
-        self.disk.crash();
-        (self.server, self.stacks) =
-            start(&self.setup, &self.net, &self.disk).unwrap_or_else(|error| panic!("{error}"));
-        while self.server.is_loading() {
-            self.step();
+        match death {
+            Death::Power => self.disk.crash(),
+            Death::Process => self.disk.end_process(),
         }
+        self.disk.heal();
+    }
+
+    /// Starts the server, until it has loaded what there is; false if it died meanwhile.
+    fn starts(&mut self) -> bool {
+        let one_in = self.setup.dies_in_start_one_in;
+        if one_in > 0 && self.one_in(one_in) {
+            let spared = self.below(START_OPERATIONS_MAX);
+            self.disk.fail_power_after(spared as u64);
+        }
+        match start(&self.setup, &self.net, &self.disk) {
+            Ok(started) => (self.server, self.stacks) = started,
+            Err(_) if !self.disk.has_power() => return false,
+            Err(error) => panic!("{error}"),
+        }
+        while self.server.is_loading() {
+            self.event += 1;
+            assert!(self.event < EVENTS_MAX, "it does not come to an end of loading");
+            self.move_on(self.now_ns() + MOVE_NS_MAX);
+            if self.is_dead() {
+                return false;
+            }
+        }
+        self.disk.keep_power();
+        !self.is_dead()
+    }
+
+    fn is_dead(&self) -> bool {
+        !self.disk.has_power() || self.server.has_ended()
     }
 
     /// A number below `bound`.
@@ -131,6 +200,13 @@ impl World {
     fn step_to(&mut self, end_ns: u64) {
         self.event += 1;
         assert!(self.event < EVENTS_MAX, "the world is stuck");
+        self.move_on(end_ns);
+        if self.is_dead() {
+            self.restart(if self.disk.has_power() { Death::Process } else { Death::Power });
+        }
+    }
+
+    fn move_on(&mut self, end_ns: u64) {
         match self.next_stack() {
             Some(number) => self.resume(number),
             None => {
@@ -177,7 +253,10 @@ impl World {
             None if kind != Kind::Writer => panic!("the server stopped"),
             None => drop(self.stacks.remove(number)),
         }
-        self.stacks.extend(self.server.take_writer().map(Stack::of_writer));
+        if let Some(writer) = self.server.take_writer() {
+            self.saves += 1;
+            self.stacks.push(Stack::of_writer(writer));
+        }
     }
 
     /// For how many events an interrupted thread sits still.

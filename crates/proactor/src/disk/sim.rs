@@ -224,6 +224,11 @@ impl SimDisk {
         state.power_fails_at = Some(state.operations + spared + 1);
     }
 
+    /// It does not, after all.
+    pub fn keep_power(&self) {
+        self.state().power_fails_at = None;
+    }
+
     /// Whether it can be used.
     pub fn has_power(&self) -> bool {
         self.state().has_power

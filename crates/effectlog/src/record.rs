@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   record   unit, unit, …
-//!   unit     count of effects, u32 │ bytes of effects, u32 │ effect, effect, …
-//!   effect   database, u32 │ bytes of command, u32 │ command: `*<count>\r\n`, and `$<bytes>\r\n<bytes>\r\n` for each argument
+//!   unit     count of effects, u32 │ bytes of effects, u64 │ effect, effect, …
+//!   effect   database, u32 │ bytes of command, u64 │ command: `*<count>\r\n`, and `$<bytes>\r\n<bytes>\r\n` for each argument
 //! ```
 //!
 //! Numbers are little-endian. A command is encoded as the replication stream has it, so whoever writes the stream only
@@ -13,7 +13,10 @@
 const OWN: &[u8] = b"DARTER.";
 
 /// Bytes of the two numbers before a unit, and before an effect.
-const HEAD_BYTES: usize = 8;
+const HEAD_BYTES: usize = 12;
+/// Bytes of a command beyond those of its arguments, as far as is to be expected: for itself, and for each argument.
+const COMMAND_BYTES: usize = 8;
+const ARG_BYTES: usize = 12;
 
 /// Effects in the order in which they happened.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -25,17 +28,18 @@ pub struct Record {
 
 impl Record {
     /// Adds the effect of running `args` against database `db` to the last unit; begins one if none is open.
-    ///
-    /// # Panics
-    /// If the effects of one unit or the arguments of one effect take 4 GiB.
     pub fn push(&mut self, db: u32, args: &[&[u8]]) {
         let bytes = &mut self.bytes;
+        // At once: a record begins without memory, and most have one effect.
+        let arg_bytes: usize = args.iter().map(|arg| arg.len() + ARG_BYTES).sum();
+        bytes.reserve(2 * HEAD_BYTES + COMMAND_BYTES + arg_bytes);
         let (_, count) = self.open.get_or_insert_with(|| {
             let start = bytes.len();
             bytes.extend_from_slice(&[0; HEAD_BYTES]);
             (start, 0)
         });
-        *count += 1;
+        // Nobody asks for more than whether there are several.
+        *count = count.saturating_add(1);
         let head = bytes.len();
         bytes.extend_from_slice(&[0; HEAD_BYTES]);
         write_number(bytes, b'*', args.len());
@@ -80,16 +84,16 @@ impl Record {
 
 /// Writes the head at `head`: `number`, and how many bytes have come after the head.
 fn fill(bytes: &mut [u8], head: usize, number: u32) {
-    let length = u32::try_from(bytes.len() - head - HEAD_BYTES).expect("an effect is smaller than 4 GiB");
+    let length = (bytes.len() - head - HEAD_BYTES) as u64;
     bytes[head..][..4].copy_from_slice(&number.to_le_bytes());
-    bytes[head + 4..][..4].copy_from_slice(&length.to_le_bytes());
+    bytes[head + 4..][..8].copy_from_slice(&length.to_le_bytes());
 }
 
 /// Takes what begins with a head off the front of `bytes`: its number, and the bytes after the head.
 fn split<'r>(bytes: &mut &'r [u8]) -> Option<(u32, &'r [u8])> {
     let (number, rest) = bytes.split_first_chunk::<4>()?;
-    let (length, rest) = rest.split_first_chunk::<4>()?;
-    let (body, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    let (length, rest) = rest.split_first_chunk::<8>()?;
+    let (body, rest) = rest.split_at_checked(u64::from_le_bytes(*length) as usize)?;
     *bytes = rest;
     Some((u32::from_le_bytes(*number), body))
 }

@@ -5,6 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::boundary::Boundary;
 use crate::log::{LaneEnds, Log, Placed};
 use crate::slice::Slice;
 use crate::stream::Stream;
@@ -30,6 +31,8 @@ pub struct Collector {
     /// Where in the stream it begins.
     position: u64,
     stream: Stream,
+    /// The log was turned on behind slice `next - 1`: this comes next, and waits until [`Collector::begin`] says where in the stream.
+    awaited: Option<u64>,
     /// Of the slice that is being closed: the first record of each lane that has one, by stamp.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
 }
@@ -50,35 +53,49 @@ impl Collector {
             next: log.slice(),
             position: 0,
             stream: Stream::default(),
+            awaited: None,
             heads: BinaryHeap::new(),
         }
     }
 
-    /// The log was turned on with slice `first`, which begins at `position` of the stream. All that was open before must be closed.
+    /// Slice `first` is closed next, and begins at `position` of the stream: the log was [turned on](Log::turn_on) with it, or will be. All slices
+    /// that were open before must be closed.
+    ///
+    /// # Panics
+    /// If slice `first` was closed, or the log was turned on with another one.
     pub fn begin(&mut self, first: u64, position: u64) {
         assert!(first >= self.next, "slice {first} was closed before");
-        (self.next, self.position, self.stream) = (first, position, Stream::default());
+        assert!(
+            self.awaited.is_none_or(|awaited| awaited == first),
+            "the log does not go on with slice {first}"
+        );
+        (self.next, self.position, self.stream, self.awaited) = (first, position, Stream::default(), None);
     }
 
-    /// The number of the slice that is closed next.
+    /// The number of the slice that is closed next. Behind the last slice before the log is turned on: that slice's number and 1, until
+    /// [`begin`](Self::begin).
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Closes the next slice if there is something in it, if a cut has ended it, or if it may be empty; `payload` is what its bytes are
-    /// appended to.
-    pub fn close(&mut self, may_be_empty: bool, payload: Vec<u8>) -> Closing {
-        if self.log.slice() == self.next {
-            if !may_be_empty && !self.log.has_pending() && self.lanes.iter().all(|lane| lane.head.is_none()) {
+    /// Closes the next slice if there is something in it, if it has ended, or if it may be empty; its bytes are appended to what
+    /// `payload` returns.
+    pub fn close(&mut self, may_be_empty: bool, payload: impl FnOnce() -> Vec<u8>) -> Closing {
+        let open = self.log.slice();
+        if self.awaited.is_some() || open < self.next {
+            return Closing::Nothing;
+        }
+        if open == self.next {
+            if !may_be_empty && !self.log.has_pending() {
                 return Closing::Nothing;
             }
-            self.log.end(self.next);
+            self.log.end(open);
         }
         if !self.log.is_complete() {
             return Closing::Busy;
         }
         let (db, position) = (self.stream.db(), self.position);
-        let mut slice = Slice { number: self.next, position, db, payload };
+        let mut slice = Slice { number: self.next, position, db, payload: payload() };
         for lane in 0..self.lanes.len() {
             self.find_head(lane);
         }
@@ -88,8 +105,12 @@ impl Collector {
             };
             self.stream.write(&record, &mut slice.payload);
             self.log.note_merged(lane, record.byte_count() as u64);
-            self.lanes[lane].end.give_back(record);
             self.find_head(lane);
+        }
+        match self.log.take_boundary(slice.number) {
+            Some(Boundary::Cut(cut)) => cut.set_end(slice.end()),
+            Some(Boundary::TurnedOn { first, .. }) => self.awaited = Some(first),
+            None => {}
         }
         self.next += 1;
         self.position = slice.end();
@@ -135,7 +156,7 @@ mod tests {
     }
 
     fn selected(collector: &mut Collector) -> Option<(u64, Vec<u32>)> {
-        let Closing::Done(slice) = collector.close(false, Vec::new()) else { return None };
+        let Closing::Done(slice) = collector.close(false, Vec::new) else { return None };
         let text = String::from_utf8(slice.payload).expect("it is text");
         let words: Vec<&str> = text.split("\r\n").collect();
         let dbs = words.windows(3).filter(|words| words[0] == "SELECT");
@@ -160,12 +181,12 @@ mod tests {
     fn a_cut_is_between_two_slices() {
         let (log, mut threads, mut collector) = log(1);
         commit(&mut threads[0], 1, 0);
-        assert_eq!(log.cut(), 1);
+        assert_eq!(log.cut().slice(), 1);
         commit(&mut threads[0], 2, 0);
         assert_eq!(selected(&mut collector), Some((1, vec![1])));
-        assert_eq!(log.cut(), 2);
+        assert_eq!(log.cut().slice(), 2);
         assert_eq!(selected(&mut collector), Some((2, vec![2])));
-        assert_eq!(log.cut(), 3);
+        assert_eq!(log.cut().slice(), 3);
         assert_eq!(
             selected(&mut collector),
             Some((3, vec![])),
@@ -180,10 +201,81 @@ mod tests {
         collector.begin(1, 1000);
         commit(&mut threads[0], 3, 0);
         assert!(log.pending_bytes() > 0);
-        let Closing::Done(first) = collector.close(false, Vec::new()) else { panic!("there is something") };
+        let Closing::Done(first) = collector.close(false, Vec::new) else { panic!("there is something") };
         assert_eq!((first.position, first.db, log.pending_bytes()), (1000, None, 0));
-        let Closing::Done(second) = collector.close(true, Vec::new()) else { panic!("it may be empty") };
+        let Closing::Done(second) = collector.close(true, Vec::new) else { panic!("it may be empty") };
         assert_eq!((second.position, second.db, second.payload.len()), (first.end(), Some(3), 0));
+    }
+
+    #[test]
+    fn any_number_of_cuts_may_be_under_way() {
+        let (log, mut threads, mut collector) = log(2);
+        let mut cuts = Vec::new();
+        for number in 0..100 {
+            commit(&mut threads[0], number, 0);
+            cuts.push(log.cut());
+            if number % 3 == 0 {
+                // Two slices end at one moment.
+                cuts.push(log.cut());
+            }
+        }
+        commit(&mut threads[1], 0, 0);
+        for cut in cuts {
+            assert_eq!((collector.next(), cut.end()), (cut.slice(), None), "its slice is not closed yet");
+            let Closing::Done(slice) = collector.close(false, Vec::new) else { panic!("it has ended") };
+            assert_eq!((slice.number, Some(slice.end())), (cut.slice(), cut.end()));
+        }
+        let Closing::Done(slice) = collector.close(false, Vec::new) else { panic!("there is something") };
+        assert!(slice.number > 100 && !slice.payload.is_empty());
+    }
+
+    #[test]
+    fn a_log_that_is_turned_on_waits_for_its_beginning() {
+        let (log, mut threads, mut collector) = log(1);
+        commit(&mut threads[0], 1, 0);
+        let cut = log.cut();
+        let far = 1 << 60;
+        assert_eq!(log.turn_on(far), 2);
+        commit(&mut threads[0], 2, 0);
+        let later = log.cut();
+        let closed: Vec<Slice> = std::iter::from_fn(|| match collector.close(true, Vec::new) {
+            Closing::Done(slice) => Some(slice),
+            Closing::Busy | Closing::Nothing => None,
+        })
+        .collect();
+        let numbers: Vec<u64> = closed.iter().map(|slice| slice.number).collect();
+        assert_eq!(
+            (numbers, collector.next()),
+            (vec![1, 2], 3),
+            "no slice between, and none of those behind"
+        );
+        assert_eq!(cut.end(), Some(closed[0].end()));
+        collector.begin(far, 7000);
+        let Closing::Done(slice) = collector.close(false, Vec::new) else { panic!("there is something") };
+        assert_eq!((slice.number, slice.position, slice.db), (far, 7000, None));
+        assert_eq!(later.end(), Some(slice.end()));
+        assert_eq!(selected(&mut collector), None);
+    }
+
+    #[test]
+    fn a_beginning_may_come_before_the_log_is_turned_on() {
+        let (log, mut threads, mut collector) = log(1);
+        assert_eq!(log.turn_off(), 1);
+        assert_eq!(selected(&mut collector), Some((1, vec![])));
+        collector.begin(50, 0);
+        assert_eq!(collector.close(true, Vec::new), Closing::Nothing, "it has not begun");
+        assert_eq!(log.turn_on(50), 2);
+        commit(&mut threads[0], 3, 0);
+        assert_eq!(selected(&mut collector), Some((50, vec![3])));
+    }
+
+    #[test]
+    #[should_panic(expected = "does not go on with slice 8")]
+    fn a_log_begins_with_the_slice_that_it_was_turned_on_with() {
+        let (log, _threads, mut collector) = log(1);
+        log.turn_on(7);
+        assert_eq!(selected(&mut collector), Some((1, vec![])));
+        collector.begin(8, 0);
     }
 
     #[test]

@@ -21,7 +21,9 @@
 
 #![forbid(unsafe_code)]
 
+mod boundary;
 mod collector;
+mod line;
 mod log;
 mod record;
 mod recorder;
@@ -30,6 +32,7 @@ mod stream;
 mod sync;
 mod tape;
 
+pub use boundary::Cut;
 pub use collector::{Closing, Collector};
 pub use log::{LaneEnds, Log, Mutant, Ticks};
 pub use record::{Effect, Effects, Record, Unit, Units};

@@ -1,15 +1,14 @@
 //! The log of all threads: where records go, and how each gets its place in the one order.
 //!
-//! The order is by the number of the slice, then by stamp. Both are read or made while the changed shards are held:
+//! The order is by the number of the slice, then by stamp, which is max(ticks, the thread's last + 1, last of every entered shard + 1).
+//! Both are read or made while the changed shards are held:
 //!
 //! ```text
 //!   a thread commits                              the collector closes a slice
 //!   1 busy = true; fence        own line          1 slice = old + 1, unless a cut has ended it; fence
 //!   2 read slice                mostly read       2 each thread: wait while it is busy (Acquire)
-//!   3 stamp = max(ticks, own last + 1,            3 each thread: take its records up to `old`
-//!       last of every entered shard + 1)          4 merge them by stamp, then by thread
-//!   4 send the record
-//!   5 busy = false (Release)
+//!   3 send the record                             3 each thread: take its records up to `old`
+//!   4 busy = false (Release)                      4 merge them by stamp, then by thread
 //! ```
 //!
 //! * The fences are of one order, so one of two things is true of a commit and a close. The commit's fence comes first: then
@@ -23,19 +22,20 @@
 //!
 //! No line is written by two threads in turn: a thread writes its own, the collector writes the number, which is mostly read.
 //!
+//! A commit never waits: it sends to a queue that has no largest size, and takes nothing that another thread might be about to put there. Nothing
+//! between 1 and 4 can panic, so a thread does not stay busy.
+//!
 //! Not here: how slices are made of records (`collector.rs`), and what keeps a thread from committing too much.
 
+use crate::boundary::{Boundaries, Boundary, Cut};
+use crate::line::Line;
 use crate::record::Record;
 use crate::recorder::{Place, Recorder, Sink, Switch};
-use crate::sync::{
-    Arc, AtomicBool, AtomicU64, Ordering, Receiver, Sender, SpareSender, channel, fence, spare_channel,
-};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering, Receiver, Sender, channel, fence};
 
 /// How often the collector looks at a thread that commits before its caller is to come back: some hundred nanoseconds, longer than a
 /// commit takes.
 const SPINS_MAX: u32 = if cfg!(loom) { 1 } else { 64 };
-/// Memory of one record that is kept for a later one.
-const KEPT_BYTES_MAX: usize = 16 * 1024;
 
 /// What a commit leaves out: tests ask the model checker whether it finds out.
 #[doc(hidden)]
@@ -60,30 +60,30 @@ pub enum Mutant {
 /// A counter that goes with real time.
 pub type Ticks = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// Something on cache lines of its own.
-#[repr(align(128))]
-#[derive(Debug, Default)]
-struct Line<T>(T);
-
 /// What a thread and the collector tell each other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Lane {
-    /// The thread is committing, and may have read the number of a slice that is being closed.
-    busy: Line<AtomicBool>,
-    /// Bytes of all records that it has sent.
-    sent_bytes: Line<AtomicU64>,
-    /// Bytes of those that were merged.
+    thread: Line<ThreadSide>,
+    /// Bytes of the records that are in a slice: what the collector writes.
     merged_bytes: Line<AtomicU64>,
+}
+
+/// What the thread writes.
+#[derive(Debug, Default)]
+struct ThreadSide {
+    /// The thread is committing, and may have read the number of a slice that is being closed.
+    busy: AtomicBool,
+    /// Bytes of all records that it has sent.
+    sent_bytes: AtomicU64,
 }
 
 /// See the head of this file.
 pub struct Log {
     /// The number of the slice that is open.
     slice: Line<AtomicU64>,
-    /// What threads commit is recorded. Changed while all shards are held by one thread.
+    /// Whether what threads commit is recorded. Changed while one thread holds all shards.
     is_on: Switch,
-    /// The last slice that was ended by a cut.
-    last_cut: AtomicU64,
+    boundaries: Boundaries,
     lanes: Box<[Lane]>,
     ticks: Ticks,
     mutant: Mutant,
@@ -96,10 +96,7 @@ pub(crate) struct Placed {
 }
 
 /// The collector's end of a lane.
-pub(crate) struct LaneEnd {
-    records: Receiver<Placed>,
-    spares: SpareSender<Record>,
-}
+pub(crate) struct LaneEnd(Receiver<Placed>);
 
 /// A thread's end of its lane.
 struct Track {
@@ -107,7 +104,6 @@ struct Track {
     lane: usize,
     last_stamp: u64,
     to_collector: Sender<Placed>,
-    spares: Receiver<Record>,
 }
 
 impl Log {
@@ -120,49 +116,51 @@ impl Log {
     /// The same with something left out.
     #[doc(hidden)]
     pub fn with_mutant(threads: usize, ticks: Ticks, mutant: Mutant) -> (Arc<Log>, Vec<Recorder>, LaneEnds) {
-        let lane = |_| Lane {
-            busy: Line(AtomicBool::new(false)),
-            sent_bytes: Line(AtomicU64::new(0)),
-            merged_bytes: Line(AtomicU64::new(0)),
-        };
         let log = Arc::new(Log {
-            slice: Line(AtomicU64::new(0)),
-            is_on: Arc::new(AtomicBool::new(false)),
-            last_cut: AtomicU64::new(0),
-            lanes: (0..threads).map(lane).collect(),
+            slice: Line::default(),
+            is_on: Switch::default(),
+            boundaries: Boundaries::default(),
+            lanes: (0..threads).map(|_| Lane::default()).collect(),
             ticks,
             mutant,
         });
         let (mut recorders, mut ends) = (Vec::new(), Vec::new());
         for lane in 0..threads {
             let (to_collector, records) = channel();
-            let (to_thread, spares) = spare_channel();
-            let track = Track { log: Arc::clone(&log), lane, last_stamp: 0, to_collector, spares };
+            let track = Track { log: Arc::clone(&log), lane, last_stamp: 0, to_collector };
             recorders.push(Recorder::with_switch(Box::new(track), Arc::clone(&log.is_on)));
-            ends.push(LaneEnd { records, spares: to_thread });
+            ends.push(LaneEnd(records));
         }
         (log, recorders, LaneEnds(ends))
     }
 
-    /// From now on what is committed is recorded, in slices from `first` on. All shards are held by the caller. Returns the slice that was
-    /// open: what was committed before is in it or before it.
+    /// From now on what is committed is recorded, in slices from `first` on. The caller holds all shards. Returns the slice that was
+    /// open: what was committed before is in it or before it. The collector closes that one, and nothing more until it
+    /// [begins](crate::Collector::begin) with `first`.
+    ///
+    /// # Panics
+    /// If slice `first` was open before.
     pub fn turn_on(&self, first: u64) -> u64 {
-        let open = self.slice.0.swap(first, Ordering::SeqCst);
-        assert!(open < first, "slice {first} was before");
-        self.is_on.store(true, Ordering::Release);
-        open
+        let last = self.boundaries.turn_on(first, || {
+            let open = self.slice.0.swap(first, Ordering::SeqCst);
+            assert!(open < first, "slice {first} was before");
+            open
+        });
+        self.is_on.0.store(true, Ordering::Release);
+        last
     }
 
-    /// From now on nothing is recorded. All shards are held by the caller. Returns the slice that was open, as for a [`cut`](Self::cut).
+    /// From now on nothing is recorded. The caller holds all shards. Returns the last slice of what was recorded; it ends as by a
+    /// [`cut`](Self::cut).
     pub fn turn_off(&self) -> u64 {
-        self.is_on.store(false, Ordering::Release);
-        self.cut()
+        self.is_on.0.store(false, Ordering::Release);
+        self.cut().slice()
     }
 
     /// Whether what is committed is recorded.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.is_on.load(Ordering::Relaxed)
+        self.is_on.0.load(Ordering::Relaxed)
     }
 
     /// The number of the slice that is open.
@@ -170,23 +168,10 @@ impl Log {
         self.slice.0.load(Ordering::Relaxed)
     }
 
-    /// Ends the slice that is open, and returns its number: what was committed is in it or before it, and everything else comes later. All
-    /// shards are held by the caller, so nobody is committing.
-    pub fn cut(&self) -> u64 {
-        loop {
-            let open = self.slice();
-            // Before it ends: whoever closes it is to know that it is one.
-            self.last_cut.store(open, Ordering::Relaxed);
-            let ended = self.slice.0.compare_exchange(open, open + 1, Ordering::SeqCst, Ordering::Relaxed);
-            if ended.is_ok() {
-                return open;
-            }
-        }
-    }
-
-    /// Whether `slice`, which was closed just now, may have been ended by a cut. It says so of every one that was.
-    pub fn may_be_cut(&self, slice: u64) -> bool {
-        self.last_cut.load(Ordering::Relaxed) == slice
+    /// Ends the slice that is open. The caller holds all shards, so nobody is committing. There may be any number of cuts before the collector
+    /// has closed the slice of the first.
+    pub fn cut(&self) -> Cut {
+        self.boundaries.cut(|| self.slice.0.fetch_add(1, Ordering::SeqCst))
     }
 
     /// Whether something was sent that is in no slice yet.
@@ -199,7 +184,12 @@ impl Log {
         self.lanes.iter().map(Lane::pending_bytes).sum()
     }
 
-    /// Ends the slice `open`, unless a cut does so first.
+    /// The boundary after `slice`, which has ended, if somebody else than the collector ended it. To be asked once.
+    pub(crate) fn take_boundary(&self, slice: u64) -> Option<Boundary> {
+        self.boundaries.take(slice)
+    }
+
+    /// Ends the slice `open`, unless somebody else does so first.
     pub(crate) fn end(&self, open: u64) {
         let _ = self.slice.0.compare_exchange(open, open + 1, Ordering::SeqCst, Ordering::Relaxed);
         if self.mutant == Mutant::NoFenceAfterCut {
@@ -213,7 +203,7 @@ impl Log {
         if !matches!(self.mutant, Mutant::NoFenceAtClose | Mutant::NoFenceAfterCut) {
             fence(Ordering::SeqCst);
         }
-        let is_busy = |lane: &Lane| (0..SPINS_MAX).all(|_| lane.busy.0.load(Ordering::Acquire));
+        let is_busy = |lane: &Lane| (0..SPINS_MAX).all(|_| lane.thread.0.busy.load(Ordering::Acquire));
         !self.lanes.iter().any(is_busy)
     }
 
@@ -228,7 +218,7 @@ impl Lane {
     fn pending_bytes(&self) -> u64 {
         // In this order: what is merged was sent before.
         let merged = self.merged_bytes.0.load(Ordering::Acquire);
-        self.sent_bytes.0.load(Ordering::Acquire).saturating_sub(merged)
+        self.thread.0.sent_bytes.load(Ordering::Acquire).saturating_sub(merged)
     }
 }
 
@@ -238,41 +228,34 @@ pub struct LaneEnds(pub(crate) Vec<LaneEnd>);
 impl LaneEnd {
     /// The next record, if there is one.
     pub(crate) fn take(&mut self) -> Option<Placed> {
-        self.records.try_recv().ok()
-    }
-
-    /// Gives the memory of a record back to the thread.
-    pub(crate) fn give_back(&mut self, mut record: Record) {
-        record.clear(KEPT_BYTES_MAX);
-        self.spares.give(record);
+        self.0.try_recv().ok()
     }
 }
 
 impl Sink for Track {
     fn publish(&mut self, record: &mut Record, after: u64) -> Place {
         let Track { log, lane, .. } = self;
-        let (lane, mutant) = (&log.lanes[*lane], log.mutant);
+        let (ThreadSide { busy, sent_bytes }, mutant) = (&log.lanes[*lane].thread.0, log.mutant);
+        let met = if mutant == Mutant::StampOfItsOwn { 0 } else { after + 1 };
+        let stamp = (log.ticks)().max(self.last_stamp + 1).max(met);
+        self.last_stamp = stamp;
+        let record = std::mem::take(record);
+        let sent = sent_bytes.load(Ordering::Relaxed) + record.byte_count() as u64;
         if mutant != Mutant::NotBusy {
-            lane.busy.0.store(true, Ordering::Relaxed);
+            busy.store(true, Ordering::Relaxed);
         }
         if mutant != Mutant::NoFenceAtCommit {
             fence(Ordering::SeqCst);
         }
-        let slice = log.slice.0.load(Ordering::Relaxed);
-        let met = if mutant == Mutant::StampOfItsOwn { 0 } else { after + 1 };
-        let stamp = (log.ticks)().max(self.last_stamp + 1).max(met);
-        self.last_stamp = stamp;
-        let place = Place { slice, stamp };
-        let next = if cfg!(loom) { Record::default() } else { self.spares.try_recv().unwrap_or_default() };
-        let record = std::mem::replace(record, next);
-        let sent = &lane.sent_bytes.0;
-        sent.store(sent.load(Ordering::Relaxed) + record.byte_count() as u64, Ordering::Relaxed);
+        let place = Place { slice: log.slice.0.load(Ordering::Relaxed), stamp };
+        // Within: a collector that sees that something is pending, and nobody busy, has it.
+        sent_bytes.store(sent, Ordering::Relaxed);
         if mutant == Mutant::SentTooLate {
-            lane.busy.0.store(false, Ordering::Release);
+            busy.store(false, Ordering::Release);
         }
         // The collector lives as long as anything is recorded.
         let _ = self.to_collector.send(Placed { place, record });
-        lane.busy.0.store(false, Ordering::Release);
+        busy.store(false, Ordering::Release);
         place
     }
 }

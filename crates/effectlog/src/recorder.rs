@@ -2,6 +2,7 @@
 //!
 //! It records if it was given a [`Sink`]. If not, [`Recorder::is_on`] is the only thing that anybody asks of it.
 
+use crate::line::Line;
 use crate::record::Record;
 use crate::sync::{Arc, AtomicBool, Ordering};
 
@@ -15,8 +16,9 @@ pub trait Sink: Send {
     fn publish(&mut self, record: &mut Record, after: u64) -> Place;
 }
 
-/// Whether what is committed is recorded: read by every transaction, changed while all shards are held.
-pub(crate) type Switch = Arc<AtomicBool>;
+/// Whether what is committed is recorded: read by every transaction, changed while one thread holds all shards. Every thread would wait for a
+/// line that holds it beside something that is written often.
+pub(crate) type Switch = Arc<Line<AtomicBool>>;
 
 /// The place of a record in the order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +40,7 @@ pub struct Recorder {
 impl Recorder {
     /// A recorder whose records go to `sink`.
     pub fn new(sink: Box<dyn Sink>) -> Self {
-        Recorder::with_switch(sink, Arc::new(AtomicBool::new(true)))
+        Recorder::with_switch(sink, Arc::new(Line(AtomicBool::new(true))))
     }
 
     /// The same while `switch` is on.
@@ -50,7 +52,7 @@ impl Recorder {
     #[inline]
     pub fn is_on(&self) -> bool {
         // Relaxed: whoever has changed it held the shards that this thread holds now.
-        self.switch.as_ref().is_some_and(|switch| switch.load(Ordering::Relaxed))
+        self.switch.as_ref().is_some_and(|switch| switch.0.load(Ordering::Relaxed))
     }
 
     /// States that running `args` against database `db` makes a change that was made.

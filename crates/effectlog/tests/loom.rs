@@ -45,7 +45,7 @@ fn commit(recorder: &mut Recorder, db: u32, held: &mut [Held<'_>]) -> u64 {
 
 fn close(collector: &mut Collector) -> Slice {
     loop {
-        match collector.close(true, Vec::new()) {
+        match collector.close(true, Vec::new) {
             Closing::Done(slice) => return slice,
             Closing::Busy => thread::yield_now(),
             Closing::Nothing => unreachable!("it may be empty"),
@@ -96,7 +96,7 @@ fn a_cut_is_complete(mutant: Mutant, holds_none: bool) {
         let has_cut = has_cut.clone();
         thread::spawn(move || {
             let held = shard.lock().unwrap();
-            let cut = log.cut();
+            let cut = log.cut().slice();
             has_cut.store(true, Ordering::Relaxed);
             (cut, held.last_slice > 0)
         })
@@ -105,7 +105,7 @@ fn a_cut_is_complete(mutant: Mutant, holds_none: bool) {
     // last. Relaxed: it orders nothing.
     has_cut.load(Ordering::Relaxed);
     let mut slices = Vec::new();
-    if let Closing::Done(slice) = collector.close(false, Vec::new()) {
+    if let Closing::Done(slice) = collector.close(false, Vec::new) {
         slices.push(slice);
     }
     let in_slice = committing.join().expect("it commits");

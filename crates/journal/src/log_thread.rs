@@ -221,13 +221,10 @@ impl LogThread {
 
     /// Closes the next slice, which is taken out of the answer.
     fn close(&mut self, may_be_empty: bool) -> Closing {
-        let payload = self.spare_payloads.pop().unwrap_or_default();
-        let mut closing = self.collector.close(may_be_empty, payload);
+        let spares = &mut self.spare_payloads;
+        let mut closing = self.collector.close(may_be_empty, || spares.pop().unwrap_or_default());
         if let Closing::Done(slice) = &mut closing {
             let slice = std::mem::take(slice);
-            if self.log.may_be_cut(slice.number) {
-                self.progress.note_cut(slice.number, slice.end());
-            }
             self.closed_bytes += slice.payload.len();
             self.closed.push(slice);
         }

@@ -7,7 +7,6 @@
 //!
 //! Not here: what is written, and where.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
@@ -25,9 +24,6 @@ pub enum Refusal {
     /// A write or a sync has failed. Only a checkpoint into new files ends that.
     Failed,
 }
-
-/// Cuts that are remembered.
-const CUTS_KEPT: usize = 64;
 
 /// A word on a cache line of its own.
 #[repr(align(128))]
@@ -53,8 +49,6 @@ pub struct Progress {
     is_asleep: AtomicBool,
     log_thread: OnceLock<Thread>,
     why: Mutex<String>,
-    /// The last cuts: the slices that ended there, and where in the stream.
-    cuts: Mutex<VecDeque<(u64, u64)>>,
     /// Writes of slices, and how long they took in all, in microseconds.
     pub write_count: AtomicU64,
     /// See there.
@@ -91,7 +85,6 @@ impl Progress {
             sync_since_ms: AtomicU64::new(0),
             syncs_delayed: AtomicU64::new(0),
             pending_bytes: AtomicU64::new(0),
-            cuts: Mutex::default(),
             position: AtomicU64::new(0),
         }
     }
@@ -190,21 +183,6 @@ impl Progress {
         self.written.0.store(slice, Ordering::Release);
         self.durable.0.store(slice, Ordering::Release);
         self.position.store(position, Ordering::Relaxed);
-    }
-
-    /// A cut may have ended `slice`, which ends at `position` of the stream.
-    pub fn note_cut(&self, slice: u64, position: u64) {
-        let mut cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
-        cuts.push_back((slice, position));
-        if cuts.len() > CUTS_KEPT {
-            cuts.pop_front();
-        }
-    }
-
-    /// Where in the stream the slice ends that a cut has ended, once it was closed.
-    pub fn end_of_cut(&self, slice: u64) -> Option<u64> {
-        let cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
-        cuts.iter().find(|(cut, _)| *cut == slice).map(|(_, position)| *position)
     }
 
     /// Wakes all threads: commands may be held back now, or not any more.

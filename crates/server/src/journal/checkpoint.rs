@@ -79,12 +79,12 @@ impl Shared {
         let mut files = locked(&self.journal.files);
         let Some(Files { checkpoint, base_bytes, base_position, .. }) = files.as_mut() else { return };
         let Some((cut, name)) = checkpoint.clone() else { return };
-        let Some(position) = self.journal.progress.end_of_cut(cut) else { return };
+        let Some(position) = cut.end() else { return };
         let Some(ended) = self.snapshots.checkpoints.take_ended() else { return };
         *checkpoint = None;
         let Ok(saved) = ended else { return };
         (*base_bytes, *base_position) = (saved.bytes, position);
-        let base = Base { slice: cut, position, file: Some(name) };
+        let base = Base { slice: cut.slice(), position, file: Some(name) };
         let then = move |outcome: Result<(), Trouble>| match outcome {
             Ok(()) => {
                 tracing::info!("Background append only file rewriting terminated with success");

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use effectlog::{Collector, Log, Recorder};
+use effectlog::{Collector, Cut, Log, Recorder};
 use journal::{
     DiskOrders, DiskThread, LockedFolder, LogThread, OnFailure, Order, Policy, Progress, Refusal, Trouble,
     Writer,
@@ -50,8 +50,8 @@ pub(crate) struct Journal {
 struct Files {
     folder: Arc<LockedFolder>,
     id: u64,
-    /// The slice and the file of the checkpoint that is under way.
-    checkpoint: Option<(u64, String)>,
+    /// The cut and the file of the checkpoint that is under way.
+    checkpoint: Option<(Cut, String)>,
     /// Bytes of the base, and where the stream was when it was made.
     base_bytes: u64,
     base_position: u64,

@@ -1,9 +1,10 @@
-//! What an operator does with the folder of a journal: checks, repairs.
+//! What an operator does with the folder of a journal: checks, repairs, copies.
 
 use std::fs;
 use std::process::Output;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use blackbox::{Scratch, Server, run};
+use blackbox::{Scratch, Server, eventually, run};
 use rustix::process::Signal;
 
 /// A folder for a journal; `None` if servers keep none.
@@ -127,4 +128,87 @@ fn what_is_no_journal_is_told_in_a_line() {
     fs::remove_file(scratch.path("journal.manifest")).unwrap();
     scratch.file("appendonly.aof.manifest", "file appendonly.aof.1.incr.aof seq 1 type i\n");
     check(&["--check-journal", &path], "check them with redis-check-aof");
+}
+
+/// The time at which the first flush was written.
+fn before_flush(data: &str) -> String {
+    let text = check(&["--check-journal", data], 0, &["FLUSHALL in slice "]);
+    let (_, rest) = text.split_once("--journal-until ").expect("it says how to come back");
+    rest.split(' ').next().unwrap().to_owned()
+}
+
+#[test]
+fn a_flush_by_mistake_is_taken_back_in_a_copy() {
+    let Some((scratch, data)) = folder("journal-until") else { return };
+    let running = server(&data, &["--appendfsync", "always"]);
+    let mut client = running.client();
+    assert_eq!(client.show("SET before 1"), "OK");
+    assert_eq!(client.show("BGREWRITEAOF"), "Background append only file rewriting started");
+    let manifest = format!("{data}/appendonlydir/journal.manifest");
+    eventually("it has a base", || fs::read_to_string(&manifest).unwrap().contains(".rdb"));
+    for number in 0..50 {
+        assert_eq!(client.show(&format!("RPUSH list {number}")), format!("(integer) {}", number + 1));
+    }
+    let digest = client.show("DEBUG DIGEST");
+    // What was answered is written. The flush is in a millisecond of its own.
+    assert_eq!(client.show("DEBUG SLEEP 0.01"), "OK");
+    assert_eq!(client.show("FLUSHALL"), "OK");
+    assert_eq!(client.show("SET after 1"), "OK");
+    let until = before_flush(&data);
+    let copy = scratch.path("copy");
+    let parts = ["copied: ", "left out: ", "start it with: darter --appendonly yes --dir "];
+    check(&["--journal-until", &until, "--copy-journal", &data, "--to", &copy], 0, &parts);
+    let refused = check(&["--copy-journal", &data, "--to", &copy], 1, &["copy is not empty: name a folder"]);
+    assert_eq!(refused.lines().count(), 1, "{refused}");
+    check(
+        &["--copy-journal", &data, "--to", &scratch.path("early"), "--journal-until", "1000"],
+        1,
+        &["the journal begins at"],
+    );
+    let restored = server(&copy, &[]);
+    assert_eq!(restored.client().show("DEBUG DIGEST"), digest);
+    assert_eq!(client.show("KEYS *"), "1) \"after\"", "the original is as it was");
+}
+
+#[test]
+fn copies_that_are_taken_while_a_server_writes_are_prefixes() {
+    let Some((scratch, data)) = folder("journal-copies") else { return };
+    let running =
+        server(&data, &["--auto-aof-rewrite-min-size", "1", "--auto-aof-rewrite-percentage", "100"]);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let load = scope.spawn(|| {
+            let mut client = running.client();
+            let mut number = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                number += 1;
+                assert_eq!(client.show(&format!("MSET first {number} second {number}")), "OK");
+                assert_eq!(client.show(&format!("RPUSH list {number}")), format!("(integer) {number}"));
+            }
+        });
+        let mut last = 0;
+        for round in 0..3 {
+            let copy = scratch.path(&format!("copy-{round}"));
+            check(&["--copy-journal", &data, "--to", &copy], 0, &["clean: the log ends behind slice "]);
+            check(&["--check-journal", &data], 0, &["a start loads "]);
+            let restored = server(&copy, &[]);
+            let mut client = restored.client();
+            let number = |text: String| {
+                text.trim_matches('"').trim_start_matches("(integer) ").parse().unwrap_or(0_u64)
+            };
+            let (first, second) = (number(client.show("GET first")), number(client.show("GET second")));
+            let length = number(client.show("LLEN list"));
+            assert!(
+                first == second && (first == length || first == length + 1),
+                "{first}, {second}, {length}"
+            );
+            assert!(first >= last, "{first} after {last}");
+            last = first;
+            drop(restored);
+            fs::remove_dir_all(&copy).unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        load.join().unwrap();
+        assert!(last > 0, "something was written");
+    });
 }

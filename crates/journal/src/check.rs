@@ -21,7 +21,7 @@ use crate::scan::{End, Rest, Scan, Scanned, Verdict};
 use crate::segment::{Place, SegmentName};
 
 /// How often all is read again because the journal got another base meanwhile.
-const BASES_MAX: usize = 5;
+pub(crate) const BASES_MAX: usize = 5;
 
 /// What there is to tell of a folder. Shown, it is some lines of text.
 #[derive(Clone, Debug)]

@@ -1,14 +1,173 @@
-//! Copies of files.
+//! A copy of a journal, which is a journal of its own: what a start would load, and nothing else.
+//!
+//! ```text
+//!   base-<id>-5.rdb, …      ── copied ─────────▶ base-<new id>-5.rdb, …
+//!   slices behind the base  ── written again ──▶ journal-<new id>-1.seg, …
+//! ```
+//!
+//! The original is only read, without its lock, so a server may be writing to it: what is copied is what was there when the copy
+//! began, and something of what came meanwhile. If the original gets another base, so that files go, the copy begins again.
+//! Until the copy is complete and durable its manifest has another name, so it is never half loaded.
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use proactor::{Disk, Open};
 
-use crate::error::Error;
+use crate::check::{BASES_MAX, end_of_live, has_another_base};
+use crate::error::{Error, ErrorKind, Trouble};
+use crate::folder::{Folder, LockedFolder};
+use crate::journal::Journal;
+use crate::life::{Beginning, Data};
+use crate::manifest::{Base, Manifest};
+use crate::scan::{End, Rest, Scan, Scanned};
+use crate::segment::Tuning;
+use crate::writer::{Policy, Writer};
 
 /// How much is copied at once.
 const COPY_BYTES: usize = 1 << 20;
+
+/// What is to be copied, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Copying {
+    /// The random number that the copy gets.
+    pub id: u64,
+    /// Ends before the first slice behind the base that was written after this time, in milliseconds since 1970.
+    pub until_unix_ms: Option<u64>,
+    /// Sizes of the copy's segments.
+    pub tuning: Tuning,
+}
+
+/// What was copied.
+#[derive(Clone, Debug)]
+pub struct Copied {
+    /// How many slices behind the base.
+    pub slices: u64,
+    /// How the original ends, or where it was cut.
+    pub end: End,
+    /// What was left out.
+    pub rest: Rest,
+}
+
+impl Copying {
+    /// Copies the journal in `from` to a folder without one, and shows each slice to `watch`.
+    pub fn copy(
+        &self,
+        from: &Folder,
+        to: &Arc<LockedFolder>,
+        watch: &mut dyn FnMut(&Scanned),
+    ) -> Result<Copied, Error> {
+        let mut rounds = 1..BASES_MAX;
+        loop {
+            let manifest = from.journal()?;
+            let copied = self.copy_once(from, &manifest, to, watch);
+            if copied.is_ok() || rounds.next().is_none() || !has_another_base(from, &manifest)? {
+                return copied;
+            }
+        }
+    }
+
+    fn copy_once(
+        &self,
+        from: &Folder,
+        manifest: &Manifest,
+        to: &Arc<LockedFolder>,
+        watch: &mut dyn FnMut(&Scanned),
+    ) -> Result<Copied, Error> {
+        let mut scan = Scan::behind_base(from, manifest)?;
+        if let Some(until) = self.until_unix_ms {
+            reaches_back(from, manifest, until)?;
+            scan = scan.until(until);
+        }
+        let Base { slice, position, .. } = manifest.base;
+        let beginning =
+            Beginning { id: self.id, databases: manifest.databases, slice, position, data: Data::Coming };
+        let (journal, mut writer) = Journal::create(Arc::clone(to), self.tuning, Policy::No, beginning)?;
+        let file = self.copy_base(from, manifest, to)?;
+        let (mut slices, mut last_ms) = (0, 0);
+        while let Some(scanned) = scan.next_slice()? {
+            watch(&scanned);
+            append(&journal, &mut writer, &scanned)?;
+            (slices, last_ms) = (slices + 1, scanned.unix_ms);
+        }
+        let (end, _) = end_of_live(&mut scan)?;
+        if let Some(damage) = end.damage() {
+            return Err(damage);
+        }
+        let rest = if self.until_unix_ms.is_some() { scan.rest()? } else { Rest::default() };
+        journal.sync().map_err(in_files)?;
+        if slices > 0 {
+            // It confirms the last one: damage to that is told from a torn tail then.
+            let (number, position) = writer.next();
+            let slice = effectlog::Slice { number, position, db: None, payload: Vec::new() };
+            append(&journal, &mut writer, &Scanned { slice, unix_ms: last_ms, segment: 0, offset: 0 })?;
+            journal.sync().map_err(in_files)?;
+        }
+        journal.set_base(&Base { slice, position, file }, 0).map_err(in_files)?;
+        Ok(Copied { slices, end, rest })
+    }
+
+    /// Copies the base with all that lies beside it; its new name.
+    fn copy_base(
+        &self,
+        from: &Folder,
+        manifest: &Manifest,
+        to: &Arc<LockedFolder>,
+    ) -> Result<Option<String>, Error> {
+        let Some(old) = &manifest.base.file else { return Ok(None) };
+        let new = format!("base-{:016x}-{}.rdb", self.id, manifest.base.slice);
+        let beside = format!("{old}.");
+        copy_file(from.disk(), &from.path().join(old), &to.path().join(&new))?;
+        for name in from.names()? {
+            if let Some(rest) = name.strip_prefix(&beside) {
+                let path = to.path().join(format!("{new}.{rest}"));
+                copy_file(from.disk(), &from.path().join(&name), &path)?;
+            }
+        }
+        Ok(Some(new))
+    }
+}
+
+/// Writes a slice again, with its time.
+fn append(journal: &Journal, writer: &mut Writer, scanned: &Scanned) -> Result<(), Error> {
+    let slices = std::slice::from_ref(&scanned.slice);
+    loop {
+        match writer.append(slices, scanned.unix_ms) {
+            Ok(_) => return Ok(()),
+            Err(Trouble::NoSpare { needed }) => while journal.prepare_spare(needed).map_err(in_files)? {},
+            Err(trouble) => return Err(in_files(trouble)),
+        }
+    }
+}
+
+fn in_files(trouble: Trouble) -> Error {
+    trouble.error().expect("spares were prepared, and the log has come to the end of its base").clone()
+}
+
+/// Whether the journal knows the data at a time: what its base has cannot be taken back.
+pub(crate) fn reaches_back(folder: &Folder, manifest: &Manifest, until: u64) -> Result<(), Error> {
+    let base = &manifest.base;
+    let (mut in_base, mut behind) = (None, None);
+    let mut scan = Scan::everything(folder, manifest)?;
+    while let Some(scanned) = scan.next_slice()? {
+        if scanned.slice.number > base.slice {
+            behind = Some(scanned.unix_ms);
+            break;
+        }
+        in_base = in_base.max(Some(scanned.unix_ms));
+    }
+    let earliest = in_base.or(behind.filter(|_| base.file.is_some()));
+    match earliest.filter(|earliest| *earliest > until) {
+        None => Ok(()),
+        Some(earliest) => Err(Error::new(
+            ErrorKind::Later,
+            &folder.manifest_path(),
+            format!("the journal begins at unix ms {earliest}, and its base has everything before"),
+            "ask for a later time, or take an older copy of the folder",
+        )),
+    }
+}
 
 /// Copies a file, durably but for its name, over one that may be there.
 pub(crate) fn copy_file(disk: &Disk, from: &Path, to: &Path) -> Result<u64, Error> {

@@ -32,6 +32,8 @@ pub enum ErrorKind {
     Damaged,
     /// The folder belongs to something else.
     Foreign,
+    /// The journal begins later than was asked for.
+    Later,
 }
 
 impl fmt::Display for Error {

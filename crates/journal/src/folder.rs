@@ -150,7 +150,7 @@ impl Folder {
     }
 
     /// The names of all that is in it; none if it is not there.
-    fn names(&self) -> Result<Vec<String>, Error> {
+    pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
         let names = match self.disk.list(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             names => names.map_err(Error::io(&self.path, "read the folder"))?,

@@ -38,6 +38,7 @@ mod tests;
 mod writer;
 
 pub use check::{Report, check, time};
+pub use copy::{Copied, Copying};
 pub use disk_thread::{DiskOrders, DiskThread, OnBase, OnFailure};
 pub use error::{Error, ErrorKind, Trouble};
 pub use folder::{Contents, Folder, LockedFolder};

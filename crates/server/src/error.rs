@@ -34,6 +34,9 @@ pub(crate) enum Error {
     /// The journal cannot be used.
     #[error(transparent)]
     Journal(#[from] journal::Error),
+    /// What is made is made in a folder of its own.
+    #[error("{0} is not empty: name a folder that is not there yet")]
+    TargetInUse(String),
     /// The process.
     #[error(transparent)]
     Process(#[from] process::Error),

@@ -1,5 +1,6 @@
 //! Tests over all of the crate, on simulated disks that fail.
 
+mod copies;
 mod crashes;
 mod damage;
 mod folders;

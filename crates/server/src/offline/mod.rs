@@ -1,8 +1,9 @@
 //! What an operator does with a journal's folder without running a server.
 //!
-//! `check.rs` tells what there is and repairs. The folder may be that of a running server, unless something is changed.
+//! `check.rs` tells what there is and repairs, `copy.rs` makes a copy. The folder may be that of a running server, unless something is changed.
 
 mod check;
+mod copy;
 mod meter;
 
 use std::path::{Path, PathBuf};
@@ -27,8 +28,9 @@ pub(crate) fn run(task: &FolderTask) -> Result<ExitCode, Error> {
             let folder = find(&disk, folder);
             if *repairs { check::repair(&folder) } else { check::check(&folder) }
         }
-        FolderTask::Copy(_) | FolderTask::ExportAof(_) => {
-            let error = config::Error::NoSuchProgram("--copy-journal, --export-aof".to_owned());
+        FolderTask::Copy(export) => copy::copy(&find(&disk, &export.folder), export),
+        FolderTask::ExportAof(_) => {
+            let error = config::Error::NoSuchProgram("--export-aof".to_owned());
             Err(settings::Error::from(error).into())
         }
     }

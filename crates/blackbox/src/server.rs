@@ -104,16 +104,6 @@ impl Server {
         Server::attempt(&[Path::new("redis-server")], &options, may_load)
     }
 
-    /// Whether `darter` takes `appendonly yes`. One that takes it and does not start is a failure of the test.
-    #[track_caller]
-    pub fn darter_keeps_a_journal(folder: &str) -> bool {
-        match Server::darter(&["--appendonly", "yes", "--dir", folder]) {
-            Ok(server) => server.client().info("persistence", "aof_enabled") == "1",
-            Err(StartError::Failed { log, .. }) if log.contains("there is no append-only file yet") => false,
-            Err(error) => panic!("{error}"),
-        }
-    }
-
     /// Starts any server that reads redis-server's options: `words` are the program and its first options, `more` come behind
     /// those of this type.
     pub fn of(words: &[String], more: &[&str]) -> Result<Server, StartError> {

@@ -29,7 +29,11 @@ pub type OnFailure = Arc<dyn Fn(&Trouble) + Send + Sync>;
 /// Called when a base is set, or cannot be.
 pub type OnBase = Box<dyn FnOnce(Result<(), Trouble>) + Send>;
 
+/// Something that takes long.
+pub type DiskWork = Box<dyn FnOnce() + Send>;
+
 enum DiskOrder {
+    Run(DiskWork),
     Open(Journal),
     Spares(usize),
     Base(Base, OnBase),
@@ -45,6 +49,11 @@ impl DiskOrders {
     /// This base is complete and durable; `then` hears whether the journal begins with it now.
     pub fn set_base(&self, base: Base, then: OnBase) {
         self.send(DiskOrder::Base(base, then));
+    }
+
+    /// The thread does this, beside what it does by itself.
+    pub fn run(&self, work: DiskWork) {
+        self.send(DiskOrder::Run(work));
     }
 
     /// What is ordered is done, and then it ends.
@@ -143,7 +152,12 @@ impl DiskThread {
 
     fn obey(&mut self, order: DiskOrder) {
         match order {
-            DiskOrder::Open(journal) => self.journal = Some(journal),
+            DiskOrder::Run(work) => work(),
+            DiskOrder::Open(journal) => {
+                self.journal = Some(journal);
+                // Those were for the one before it.
+                self.bases.clear();
+            }
             DiskOrder::Spares(count) => self.wanted_spares = count,
             DiskOrder::Base(base, then) => self.bases.push_back((base, then)),
             DiskOrder::End => self.journal = None,
@@ -167,7 +181,7 @@ impl DiskThread {
             }
             Err(Trouble::NotReady(error)) => {
                 // As long as there are others nobody has to know.
-                if self.wanted_spares > 0 {
+                if self.wanted_spares > 0 && self.progress.refusal() == Refusal::None {
                     self.progress.set_refusal(Refusal::NoRoom, &error.to_string());
                 }
                 self.retry_ms = now_ms + RETRY_MS;

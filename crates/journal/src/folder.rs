@@ -161,6 +161,13 @@ impl Folder {
         Ok(names)
     }
 
+    /// How long a base is, with what lies beside it, as far as that can be told.
+    pub fn base_bytes(&self, file: &str) -> u64 {
+        let names = self.names().unwrap_or_default();
+        let infos = names.iter().filter(|name| is_of_base(name, file));
+        infos.filter_map(|name| self.disk.info(&self.path.join(name)).ok()).map(|info| info.bytes).sum()
+    }
+
     /// Makes the folder, if need be, and takes it for this process.
     pub fn lock(&self) -> Result<LockedFolder, Error> {
         self.disk.create_directory(&self.path).map_err(Error::io(&self.path, "make the folder"))?;
@@ -297,6 +304,16 @@ impl LockedFolder {
         Ok(())
     }
 
+    /// Removes the journal that is there: a snapshot has what it has. If that is cut short, the rest goes when the next one begins.
+    pub fn retire(&self) -> Result<(), Error> {
+        let Some(manifest) = self.manifest()? else { return Ok(()) };
+        self.remove_leftovers(Some(&manifest))?;
+        let (path, pending) = (self.manifest_path(), self.path.join(PENDING));
+        self.disk.rename(&path, &pending).map_err(Error::io(&path, "rename it"))?;
+        self.sync_names()?;
+        self.remove_files_of(&[vec![manifest.id], manifest.former].concat())
+    }
+
     /// Removes the files of journals that are not needed any more, and the manifest of one that is complete.
     pub(crate) fn remove_files_of(&self, former: &[u64]) -> Result<(), Error> {
         for name in self.names()? {
@@ -341,13 +358,7 @@ impl LockedFolder {
 
     /// Removes a base with what lies beside it.
     pub(crate) fn remove_base(&self, file: &str) -> Result<(), Error> {
-        let beside = format!("{file}.");
-        for name in self.names()? {
-            if name == file || name.starts_with(&beside) {
-                self.remove(&name)?;
-            }
-        }
-        Ok(())
+        self.names()?.iter().filter(|name| is_of_base(name, file)).try_for_each(|name| self.remove(name))
     }
 
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
@@ -368,7 +379,10 @@ fn needs(manifest: &Manifest, name: &str) -> bool {
             || manifest.segments.iter().any(|start| start.number == number);
     }
     let base = manifest.base.file.as_deref();
-    base.is_some_and(|base| {
-        name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    })
+    base.is_some_and(|base| is_of_base(name, base))
+}
+
+/// Whether a file is the base with this name, or lies beside it.
+fn is_of_base(name: &str, base: &str) -> bool {
+    name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

@@ -39,7 +39,7 @@ mod writer;
 
 pub use check::{Report, check, time};
 pub use copy::{Copied, Copying};
-pub use disk_thread::{DiskOrders, DiskThread, OnBase, OnFailure};
+pub use disk_thread::{DiskOrders, DiskThread, DiskWork, OnBase, OnFailure};
 pub use error::{Error, ErrorKind, Trouble};
 pub use folder::{Contents, Folder, LockedFolder};
 pub use frame::{BLOCK_BYTES, Frame, HEAD_BYTES, Head, NoFrame, PAYLOAD_BYTES_MAX, padded_bytes};

@@ -114,6 +114,8 @@ pub struct Persistence {
     pub loaded_key_count: u64,
     /// The checkpoints of the journal.
     pub checkpoints: Checkpoints,
+    /// Whether a journal is wanted.
+    pub has_journal: bool,
     /// The journal, if it is on.
     pub journal: Option<Journal>,
     /// What a crash at this moment would lose, in words.

@@ -336,10 +336,17 @@ impl Snapshots {
         }
         names.rename(temporary, name)?;
         let is_checkpoint = saving.is_some_and(|saving| saving.purpose == Purpose::Checkpoint);
-        if !is_checkpoint && let Some(state) = self.superseded_aof() {
-            superseded::note(names, &state);
+        if !is_checkpoint {
+            self.note_superseded(names);
         }
         Ok(())
+    }
+
+    /// Notes beside the snapshot that an append-only file is superseded, if there is one: what took its place is durable.
+    pub fn note_superseded(&self, names: &Names) {
+        if let Some(state) = self.superseded_aof() {
+            superseded::note(names, &state);
+        }
     }
 
     /// A save in the background is over: its length and name, or why it came to nothing.

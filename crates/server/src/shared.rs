@@ -113,7 +113,10 @@ impl Shared {
         let shards = Shards::new(placement, thread_count, settings.databases(), seed);
         let data_config = AtomicPtr::new(Box::into_raw(Box::new(settings.data_config())));
         let observed = Observed::new(wakers.len(), table.len(), observe_settings(&settings));
-        let journal = Journal::new(wakers.clone(), &machine.clock, &settings, driver_name == SIMULATED);
+        let run_id = run_id(seed);
+        let journal_id = u64::from_str_radix(&run_id[..16], 16).expect("it is hexadecimal");
+        let is_simulated = driver_name == SIMULATED;
+        let journal = Journal::new(wakers.clone(), &machine.clock, &settings, journal_id, is_simulated);
         let threads: Box<[Remote]> = wakers.into_iter().map(Remote::new).collect();
         Box::leak(Box::new(Shared {
             shards,
@@ -128,7 +131,7 @@ impl Shared {
             registry: Registry::default(),
             scripts: Scripts::new(usize::from(thread_count), log::script_line),
             started_ms: now_ms,
-            run_id: run_id(seed),
+            run_id,
             stopping: AtomicBool::new(false),
             shutdown: Shutdown::new(usize::from(thread_count)),
             observed,

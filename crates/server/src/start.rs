@@ -147,6 +147,8 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     });
     let loaded = loader.load_for(&shared.threads, &choice);
     drop(ticker);
+    // It holds the journal's folder, which may be given up later.
+    drop(loader);
     match loaded {
         Ok(true) => announce(shared, &places),
         Ok(false) => {}

@@ -134,7 +134,6 @@ fn what_redis_left_is_there() {
             &[],
             "--import-aof yes loads it once in the place of the snapshot; --import-aof no leaves it aside",
         );
-        refused(&scratch, &["--appendonly", "yes"], "--appendonly no --import-aof yes");
         refused(&scratch, &["--import-aof", "yes", "--save", ""], "save is empty");
         let server = import(&scratch);
         assert_eq!(state(&mut server.client()), expected);

@@ -391,7 +391,6 @@ mod tests {
             "tls-cluster yes",
             "loadmodule /usr/lib/x.so",
             "cluster-enabled yes",
-            "appendonly yes",
             "rdma-port 1",
             "import-mode yes",
             "socket-mark-id 1",

@@ -136,6 +136,7 @@ pub(crate) fn change(
         return Err(failed(TABLE.setting(id).name, &why));
     }
     store.tx.config = shared.data_config();
+    store.tx.holds_replies = shared.journal.holds_replies();
     Ok(())
 }
 
@@ -151,7 +152,10 @@ fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(
             Some(Effect::Password) => has_password = true,
             Some(Effect::Memory) => has_memory = true,
             Some(Effect::Listen) => listens = listens.or(Some(id)),
-            Some(Effect::Journal) => shared.journal.obey_settings(&shared.settings),
+            Some(Effect::Journal) => {
+                shared.prepare_journal().map_err(|error| (id, error.to_string()))?;
+                shared.journal.obey_settings(&shared.settings);
+            }
             Some(Effect::LogLevel) => log::show(&shared.settings),
             Some(Effect::MaxClients) => {
                 let wanted = shared.settings.number(MAXCLIENTS) as u64;

@@ -190,19 +190,26 @@ const BGSAVE: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// It needs all shards for the cut, and runs again with them. In a transaction it comes when that is over.
+const REWRITE_IN_PROGRESS: &str = "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.";
+
+/// It needs all shards for the cut, and runs again with them. In a transaction, or with SCHEDULE while there is a checkpoint, it comes
+/// when that is over.
 fn bgsave(ctx: &mut Ctx) -> CommandResult {
-    match &ctx.args[1..] {
-        [] => {}
-        [word] if keyword_is(word, "schedule") => {}
+    let may_wait = match &ctx.args[1..] {
+        [] => false,
+        [word] if keyword_is(word, "schedule") => true,
         _ => return Err(CommandError::SYNTAX),
-    }
+    };
     let host = &mut *ctx.host;
     let shared = host.shared;
-    if shared.snapshots.current().is_some() {
+    if shared.snapshots.saving_snapshot().is_some() {
         return Err(CommandError::new(IN_PROGRESS));
     }
-    if ctx.store.client.deny_blocking {
+    let must_wait = shared.snapshots.current().is_some();
+    if must_wait && !may_wait {
+        return Err(CommandError::fixed(REWRITE_IN_PROGRESS));
+    }
+    if must_wait || ctx.store.client.deny_blocking {
         shared.snapshots.is_scheduled.store(true, Ordering::Relaxed);
         ctx.reply.simple("Background saving scheduled");
         return Ok(());
@@ -224,23 +231,32 @@ const BGREWRITEAOF: Entry = Entry {
     group: Group::Server,
     arity: 1,
     flags: &[Admin, NoScript, NoAsyncLoading],
+    mode: Mode::Session,
     reply: Shape::AnyStatus,
     run: Run::Function(bgrewriteaof),
     ..Entry::DEFAULT
 };
 
+/// Like BGSAVE it needs all shards.
 fn bgrewriteaof(ctx: &mut Ctx) -> CommandResult {
     let shared = ctx.host.shared;
     if !shared.journal.is_on() {
         return Err(CommandError::new("ERR There is no journal to rewrite: appendonly is no"));
     }
-    if shared.snapshots.saving_checkpoint().is_some() {
+    if shared.journal.checkpoint_started_ms().is_some() {
         return Err(CommandError::new("ERR Background append only file rewriting already in progress"));
     }
-    let is_saving = shared.snapshots.current().is_some();
-    shared.journal.is_scheduled.store(true, Ordering::Relaxed);
-    let state = if is_saving { "scheduled" } else { "started" };
-    ctx.reply.simple(&format!("Background append only file rewriting {state}"));
+    if shared.snapshots.current().is_some() || ctx.store.client.deny_blocking {
+        shared.journal.is_scheduled.store(true, Ordering::Relaxed);
+        ctx.reply.simple("Background append only file rewriting scheduled");
+        return Ok(());
+    }
+    if ctx.store.entered().len() < shared.shards.len() {
+        return Err(CommandError::again(shared.shards.ids()));
+    }
+    let begun = shared.begin_checkpoint(&mut ctx.store.tx.hold);
+    begun.map_err(|error| CommandError::new(format!("ERR {error}")))?;
+    ctx.reply.simple("Background append only file rewriting started");
     Ok(())
 }
 

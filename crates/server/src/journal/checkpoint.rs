@@ -7,14 +7,14 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use command::{Task, Wait};
-use journal::{Base, Trouble};
-use persistence::{Names, Purpose};
+use journal::{Base, Refusal, Trouble};
+use persistence::{Names, Purpose, Saved};
 use settings::{AUTO_AOF_REWRITE_MIN_SIZE, AUTO_AOF_REWRITE_PERCENTAGE, Settings};
 use shard::Hold;
 
-use super::{Files, Journal, locked};
+use super::{Checkpoint, Files, Journal, locked};
 use crate::shared::Shared;
-use crate::snapshot::save_settings;
+use crate::snapshot::{names, save_settings};
 
 /// After one that failed the next one comes at the earliest after so many seconds.
 const RETRY_SECONDS: u64 = 5;
@@ -32,11 +32,16 @@ impl Journal {
             && log_bytes * 100 / base_bytes.max(1) >= percentage
     }
 
+    /// When the checkpoint that is under way began.
+    pub(crate) fn checkpoint_started_ms(&self) -> Option<u64> {
+        locked(&self.files).as_ref()?.checkpoint.as_ref().map(|checkpoint| checkpoint.started_ms)
+    }
+
     /// The name of the next base, and where it goes.
     fn next_base(&self) -> Option<(std::path::PathBuf, String)> {
-        let files = locked(&self.files);
-        let Files { folder, id, .. } = files.as_ref()?;
-        Some((folder.path().to_owned(), format!("base-{id:016x}-{}.rdb", self.log.slice())))
+        let id = locked(&self.files).as_ref()?.id;
+        let folder = locked(&self.folder).as_ref()?.path().to_owned();
+        Some((folder, format!("base-{id:016x}-{}.rdb", self.log.slice())))
     }
 }
 
@@ -45,13 +50,15 @@ impl Shared {
     pub(crate) fn wants_checkpoint(&self, now_seconds: u64) -> bool {
         let snapshots = &self.snapshots;
         let is_loading = snapshots.progress.is_loading() && !self.journal.awaits_first_base();
-        if !self.journal.is_on() || is_loading || snapshots.current().is_some() {
+        let is_under_way = self.journal.checkpoint_started_ms().is_some();
+        if !self.journal.is_on() || is_loading || is_under_way || snapshots.current().is_some() {
             return false;
         }
         let checkpoints = &snapshots.checkpoints;
         let since_try = now_seconds.saturating_sub(snapshots.last_try_seconds.load(Ordering::Relaxed));
         let may_try = !checkpoints.last_failed.load(Ordering::Relaxed) || since_try > RETRY_SECONDS;
-        self.journal.is_scheduled.load(Ordering::Relaxed) || may_try && self.journal.has_grown(&self.settings)
+        let is_due = || self.journal.awaits_first_base() || self.journal.has_grown(&self.settings);
+        self.journal.is_scheduled.load(Ordering::Relaxed) || may_try && is_due()
     }
 
     /// Begins one; all shards are entered, and nothing is being saved.
@@ -65,11 +72,13 @@ impl Shared {
             has_own_format: true,
             ..save_settings(&self.settings, disk)
         };
+        // One for a journal before this may have ended since.
+        let _ = self.snapshots.checkpoints.take_ended();
         let cut = self.journal.log.cut();
         self.journal.progress.wake_log_thread();
         self.save_in_background(hold, settings)?;
         if let Some(files) = locked(&self.journal.files).as_mut() {
-            files.checkpoint = Some((cut, name));
+            files.checkpoint = Some(Checkpoint { cut, name, started_ms: self.machine.clock.now_ms() });
         }
         Ok(())
     }
@@ -77,23 +86,41 @@ impl Shared {
     /// If a checkpoint has ended, the journal begins with it.
     pub(crate) fn end_checkpoint(&'static self) {
         let mut files = locked(&self.journal.files);
-        let Some(Files { checkpoint, base_bytes, base_position, .. }) = files.as_mut() else { return };
-        let Some((cut, name)) = checkpoint.clone() else { return };
+        let Some(Files { checkpoint: under_way, .. }) = files.as_mut() else { return };
+        let Some(Checkpoint { cut, name, .. }) = under_way.as_ref() else { return };
         let Some(position) = cut.end() else { return };
-        let Some(ended) = self.snapshots.checkpoints.take_ended() else { return };
-        *checkpoint = None;
-        let Ok(saved) = ended else { return };
-        (*base_bytes, *base_position) = (saved.bytes, position);
-        let base = Base { slice: cut.slice(), position, file: Some(name) };
-        let then = move |outcome: Result<(), Trouble>| match outcome {
-            Ok(()) => {
-                tracing::info!("Background append only file rewriting terminated with success");
-                if self.journal.is_first_base.swap(false, Ordering::Relaxed) {
-                    self.snapshots.progress.end();
-                }
-            }
-            Err(trouble) => self.snapshots.checkpoints.note_failure(&trouble.to_string()),
+        let saved = match self.snapshots.checkpoints.take_ended() {
+            // It goes on, or that was one of a journal before this.
+            None => return,
+            Some(Ok(saved)) if saved.name != *name => return,
+            Some(ended) => ended,
         };
+        let Ok(saved) = saved else {
+            *under_way = None;
+            return;
+        };
+        let base = Base { slice: cut.slice(), position, file: Some(name.clone()) };
+        let then = move |outcome: Result<(), Trouble>| self.note_base(&saved, position, outcome);
         self.journal.disk.set_base(base, Box::new(then));
+    }
+
+    /// The journal begins with this checkpoint, which ends at `position` of the stream, or cannot.
+    fn note_base(&self, saved: &Saved, position: u64, outcome: Result<(), Trouble>) {
+        let mut files = locked(&self.journal.files);
+        let is_its = |files: &&mut Files| files.checkpoint.as_ref().is_some_and(|own| own.name == saved.name);
+        let Some(files) = files.as_mut().filter(is_its) else { return };
+        files.checkpoint = None;
+        if let Err(trouble) = outcome {
+            return self.snapshots.checkpoints.note_failure(&trouble.to_string());
+        }
+        tracing::info!("Background append only file rewriting terminated with success");
+        (files.base_bytes, files.base_position) = (saved.bytes, position);
+        if self.journal.progress.refusal() == Refusal::Failed {
+            self.journal.progress.set_refusal(Refusal::None, "");
+        }
+        if self.journal.is_first_base.swap(false, Ordering::Relaxed) {
+            self.snapshots.note_superseded(&names(&self.settings, &self.machine.disk));
+            self.snapshots.progress.end();
+        }
     }
 }

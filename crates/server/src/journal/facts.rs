@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use journal::{Policy, Refusal};
+use settings::APPENDONLY;
 
 use super::{Files, Journal, locked};
 use crate::shared::Shared;
@@ -34,7 +35,8 @@ impl Journal {
 impl Shared {
     /// What a crash at this moment would lose.
     pub(crate) fn at_risk(&self) -> String {
-        if self.journal.is_on() {
+        let is_wanted = self.settings.is_on(APPENDONLY);
+        if is_wanted && self.journal.is_on() && !self.journal.awaits_first_base() {
             let what = match self.journal.progress.policy() {
                 Policy::Always => "nothing that was acknowledged",
                 Policy::Everysec => {

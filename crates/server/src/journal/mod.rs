@@ -1,13 +1,15 @@
 //! The journal of a server: `effectlog` orders what threads commit, `journal` writes it. Here both are wired to the server.
 //!
-//! Not here: how it is opened at the start (`opening.rs`), checkpoints (`checkpoint.rs`), what it is to a turn (`turn.rs`).
+//! Not here: how it is opened at the start (`opening.rs`), turned on and off later (`switch.rs`), checkpoints (`checkpoint.rs`), what it is to a
+//! turn (`turn.rs`).
 
 mod checkpoint;
 mod facts;
 mod opening;
+mod switch;
 mod turn;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -20,7 +22,9 @@ use journal::{
 use proactor::{Clock, Waker};
 use settings::{APPENDFSYNC, JOURNAL_PENDING_MAX, SYNC_ALWAYS, SYNC_NEVER, Settings};
 
-pub(crate) use opening::Opening;
+use switch::{Ended, Making};
+
+pub(crate) use opening::{Opening, Start};
 
 /// An open journal, and what writes into it.
 pub(crate) type Opened = Box<(journal::Journal, Writer)>;
@@ -37,7 +41,15 @@ pub(crate) struct Journal {
     /// What writes, until it runs.
     idle: Mutex<Option<(LogThread, DiskThread)>>,
     running: Mutex<Vec<JoinHandle<()>>>,
+    /// The folder that no other server may use, as long as it is needed.
+    folder: Mutex<Option<Arc<LockedFolder>>>,
     files: Mutex<Option<Files>>,
+    making: Mutex<Making>,
+    ended: Mutex<Option<Ended>>,
+    /// Of the journal that is made next.
+    next_id: AtomicU64,
+    /// When one could not be made, in seconds since 1970.
+    failed_seconds: AtomicU64,
     /// Somebody wants a checkpoint as soon as possible.
     pub(crate) is_scheduled: AtomicBool,
     /// What was loaded counts as loaded when the journal has its base.
@@ -48,13 +60,20 @@ pub(crate) struct Journal {
 
 /// The journal that is open.
 struct Files {
-    folder: Arc<LockedFolder>,
     id: u64,
-    /// The cut and the file of the checkpoint that is under way.
-    checkpoint: Option<(Cut, String)>,
+    /// The checkpoint that is under way, until its file is the base.
+    checkpoint: Option<Checkpoint>,
     /// Bytes of the base, and where the stream was when it was made.
     base_bytes: u64,
     base_position: u64,
+}
+
+/// A checkpoint that is under way.
+struct Checkpoint {
+    cut: Cut,
+    /// Its file.
+    name: String,
+    started_ms: u64,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -71,11 +90,12 @@ pub(crate) fn policy(settings: &Settings) -> Policy {
 }
 
 impl Journal {
-    /// That of threads that these wake; it is off.
+    /// That of threads that these wake; it is off. The first one that is made gets this id, which is random.
     pub(crate) fn new(
         wakers: Vec<Arc<Waker>>,
         clock: &Clock,
         settings: &Settings,
+        id: u64,
         is_simulated: bool,
     ) -> Journal {
         let threads = wakers.len();
@@ -106,7 +126,12 @@ impl Journal {
             disk,
             idle: Mutex::new(Some((log_thread, disk_thread))),
             running: Mutex::default(),
+            folder: Mutex::default(),
             files: Mutex::default(),
+            making: Mutex::default(),
+            ended: Mutex::default(),
+            next_id: AtomicU64::new(id),
+            failed_seconds: AtomicU64::new(0),
             is_scheduled: AtomicBool::new(false),
             is_first_base: AtomicBool::new(false),
             has_ended,
@@ -145,14 +170,24 @@ impl Journal {
 
     /// From now on everything that is committed goes into this journal. All shards are held, or nobody serves yet.
     pub(crate) fn begin(&self, folder: Arc<LockedFolder>, opened: Opened) {
-        let (first, position) = opened.1.next();
+        let (first, _) = opened.1.next();
         let facts = opened.0.facts();
-        *locked(&self.files) =
-            Some(Files { folder, id: facts.id, checkpoint: None, base_bytes: 0, base_position: position });
-        let last = self.log.turn_on(first);
-        self.is_scheduled.store(facts.is_pending, Ordering::Relaxed);
+        let base_bytes = facts.base.file.as_ref().map_or(0, |file| folder.base_bytes(file));
+        let base_position = facts.base.position;
+        *locked(&self.files) = Some(Files { id: facts.id, checkpoint: None, base_bytes, base_position });
+        *locked(&self.folder) = Some(folder);
         self.is_first_base.store(facts.is_pending, Ordering::Relaxed);
+        let last = self.log.turn_on(first);
         self.order(Order::Begin(last, opened));
+    }
+
+    /// From now on nothing goes into it. All shards are held, or nobody serves any more.
+    fn end(&self) {
+        let last = self.log.turn_off();
+        self.order(Order::End(last));
+        *locked(&self.files) = None;
+        self.is_scheduled.store(false, Ordering::Relaxed);
+        self.is_first_base.store(false, Ordering::Relaxed);
     }
 
     /// Whether what was loaded is still to become the base.
@@ -190,8 +225,7 @@ impl Journal {
     /// Writes what there is, makes it durable, and ends. Nobody commits any more.
     pub(crate) fn stop(&self) {
         if self.log.is_on() {
-            let last = self.log.turn_off();
-            self.order(Order::End(last));
+            self.end();
         }
         self.order(Order::Stop);
         let mut running = locked(&self.running);

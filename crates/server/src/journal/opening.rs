@@ -27,15 +27,39 @@ pub(crate) fn path(settings: &Settings) -> std::path::PathBuf {
     std::path::Path::new(directory).join(&*settings.text(APPENDDIRNAME))
 }
 
+/// Where a new journal begins.
+#[derive(Clone, Copy)]
+pub(crate) struct Start {
+    /// The last slice before it, and where in the stream that ends.
+    pub(crate) slice: u64,
+    pub(crate) position: u64,
+    /// What its slices are applied to.
+    pub(crate) data: Data,
+}
+
+impl Start {
+    /// That of a log in which there was nothing before.
+    pub(crate) fn first(data: Data) -> Start {
+        Start { slice: 0, position: 0, data }
+    }
+}
+
 impl Opening {
     /// Takes the folder.
     pub(crate) fn new(settings: &Settings, disk: &Disk, tuning: Tuning) -> Result<Opening, journal::Error> {
         let folder = Folder::new(disk.clone(), &path(settings));
+        // What is not ours is not touched, not even for the lock.
+        folder.contents()?;
+        Opening::again(Arc::new(folder.lock()?), tuning)
+    }
+
+    /// Looks once more what there is in a folder that was taken.
+    pub(crate) fn again(folder: Arc<LockedFolder>, tuning: Tuning) -> Result<Opening, journal::Error> {
         let manifest = match folder.contents()? {
             Contents::Journal(manifest) => Some(manifest),
             Contents::Nothing | Contents::RedisAof(_) => None,
         };
-        Ok(Opening { folder: Arc::new(folder.lock()?), manifest, tuning })
+        Ok(Opening { folder, manifest, tuning })
     }
 
     /// The slices of the journal that is there.
@@ -61,8 +85,14 @@ impl Opening {
     }
 
     /// Begins a new one, with a random id.
-    pub(crate) fn create(&self, settings: &Settings, id: u64, data: Data) -> Result<Opened, journal::Error> {
-        let beginning = Beginning { id, databases: settings.databases(), slice: 0, position: 0, data };
+    pub(crate) fn create(
+        &self,
+        settings: &Settings,
+        id: u64,
+        start: Start,
+    ) -> Result<Opened, journal::Error> {
+        let Start { slice, position, data } = start;
+        let beginning = Beginning { id, databases: settings.databases(), slice, position, data };
         let folder = self.folder.clone();
         let opened = journal::Journal::create(folder, self.tuning, policy(settings), beginning)?;
         Ok(Box::new(opened))

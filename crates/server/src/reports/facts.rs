@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use ::settings::{
-    BIND, EntryMode, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT, UNIXSOCKET,
+    APPENDONLY, BIND, EntryMode, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT,
+    UNIXSOCKET,
 };
 use command::{Shards, Table};
 use observe::{
@@ -103,7 +104,8 @@ impl Facts for Asked {
             last_peak_bytes: snapshots.last_peak_bytes.load(Ordering::Relaxed),
             expired_key_count: snapshots.expired_key_count.load(Ordering::Relaxed),
             loaded_key_count: snapshots.loaded_key_count.load(Ordering::Relaxed),
-            checkpoints: checkpoints(snapshots, now_ms),
+            checkpoints: checkpoints(self.shared, now_ms),
+            has_journal: self.shared.settings.is_on(APPENDONLY),
             journal: self.shared.journal.facts(),
             at_risk: self.shared.at_risk(),
         }
@@ -134,12 +136,15 @@ impl Facts for Asked {
     }
 }
 
-fn checkpoints(snapshots: &persistence::Snapshots, now_ms: u64) -> Checkpoints {
-    let known = &snapshots.checkpoints;
-    let saving = snapshots.saving_checkpoint();
+fn checkpoints(shared: &Shared, now_ms: u64) -> Checkpoints {
+    let known = &shared.snapshots.checkpoints;
+    let (journal, has_journal) = (&shared.journal, shared.settings.is_on(APPENDONLY));
+    // One that is to begin has its first base coming.
+    let is_coming = has_journal && (!journal.is_on() || journal.awaits_first_base());
+    let started_ms = journal.checkpoint_started_ms().or(is_coming.then_some(now_ms));
     Checkpoints {
-        current_seconds: saving.map(|saving| now_ms.saturating_sub(saving.started_ms) / 1000),
-        is_scheduled: false,
+        current_seconds: started_ms.map(|started_ms| now_ms.saturating_sub(started_ms) / 1000),
+        is_scheduled: journal.is_scheduled.load(Ordering::Relaxed),
         last_took_seconds: u64::try_from(known.last_took_seconds.load(Ordering::Relaxed)).ok(),
         count: known.count.load(Ordering::Relaxed),
         failures: known.consecutive_failures.load(Ordering::Relaxed),

@@ -240,13 +240,11 @@ impl Thread {
     pub(crate) fn save_if_due(&mut self) {
         let (shared, now_seconds) = (self.host.shared, self.host.driver.clock().now_ms() / 1000);
         let changes = || shared.shards.changes();
-        shared.end_checkpoint();
-        if shared.wants_checkpoint(now_seconds) {
-            if self.enters_all()
-                && shared.snapshots.current().is_none()
-                && let Err(error) = shared.begin_checkpoint(&mut self.tx.hold)
-            {
-                shared.snapshots.checkpoints.note_failure(&error.to_string());
+        if let Some(step) = shared.next_step(now_seconds) {
+            if self.enters_all() {
+                shared.take_step(step, &mut self.tx.hold);
+            } else {
+                shared.put_off(step);
             }
             return self.leave_all();
         }

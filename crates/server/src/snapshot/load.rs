@@ -20,7 +20,7 @@ use super::loaded::{Found, Loaded};
 use super::names;
 use super::roles::roles;
 use crate::error::Error;
-use crate::journal::{Journal, Opened, Opening};
+use crate::journal::{Journal, Opened, Opening, Start};
 use crate::mailroom::Remote;
 use crate::message::Message;
 use crate::shared::Shared;
@@ -76,7 +76,7 @@ impl<'s> Loader<'s> {
             is_simulated: shared.is_simulated(),
             tuning: shared.machine.tuning,
             opening: None,
-            journal_id: u64::from_str_radix(&shared.run_id[..16], 16).expect("it is hexadecimal"),
+            journal_id: shared.journal.next_id(),
         }
     }
 
@@ -88,7 +88,7 @@ impl<'s> Loader<'s> {
         if !choice.has_data()
             && let Some(opening) = &self.opening
         {
-            let opened = opening.create(self.settings, self.journal_id, Data::None)?;
+            let opened = opening.create(self.settings, self.journal_id, Start::first(Data::None))?;
             journal.begin(opening.folder.clone(), opened);
         }
         self.names.remove_leftovers();
@@ -179,7 +179,7 @@ impl<'s> Loader<'s> {
         }
         let is_imported = matches!(choice.source, Source::AppendOnly(_));
         if let Some(opening) = self.opening.as_ref().filter(|_| journal.is_none()) {
-            journal = Some(opening.create(self.settings, self.journal_id, Data::Coming)?);
+            journal = Some(opening.create(self.settings, self.journal_id, Start::first(Data::Coming))?);
         }
         let journal =
             journal.zip(self.opening.as_ref()).map(|(opened, opening)| (opening.folder.clone(), opened));
@@ -279,7 +279,7 @@ mod tests {
             journal_id: 1,
         };
         let choice = choose(&settings, &disk).expect("it is clear what is to be loaded");
-        let journal = Journal::new(Vec::new(), &clock, &settings, true);
+        let journal = Journal::new(Vec::new(), &clock, &settings, 1, true);
         loader.begin(&choice, &journal).expect("no journal is wanted");
         assert_eq!(snapshots.progress.is_loading(), expected.is_some());
         let loaded = loader.read(&choice, 0).expect("it can be read");

@@ -4,7 +4,7 @@ use std::io;
 
 use command::{Task, Wait};
 use keyspace::UnixMs;
-use persistence::{Content, STATE_AUX, Saved, Scribe, Usage, VERSION_AUX};
+use persistence::{Content, Purpose, STATE_AUX, Saved, Scribe, Usage, VERSION_AUX};
 use process::processors;
 use rdb::Encoder;
 use scripting::ROAMED_AUX;
@@ -47,6 +47,10 @@ impl Shared {
         settings: persistence::Settings,
     ) -> io::Result<()> {
         let content = self.content(hold)?;
+        let what = match settings.purpose {
+            Purpose::Snapshot => "saving",
+            Purpose::Checkpoint => "append only file rewriting",
+        };
         let tell = || self.broadcast(|| Message::Snapshot);
         let (saving, writer) =
             self.snapshots.begin(settings, &content, self.shards.changes(), Box::new(tell))?;
@@ -61,7 +65,7 @@ impl Shared {
         self.snapshots.began(&saving);
         tell();
         saving.close_one();
-        tracing::info!("Background saving started");
+        tracing::info!("Background {what} started");
         Ok(())
     }
 

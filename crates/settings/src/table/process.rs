@@ -161,8 +161,8 @@ settings! {
         name: "appendonly",
         kind: Kind::Bool,
         default: "no",
-        doc: "The journal is not ready for use yet: with --appendonly no --import-aof yes the append-only file of Redis is loaded once",
-        refused: "there is no append-only file yet; --appendonly no --import-aof yes loads that of Redis once, and `save` points keep what follows",
+        effect: Some(Effect::Journal),
+        doc: "Everything that changes goes into a journal, so that nothing is lost when the process or the machine fails; see appendfsync",
         ..Setting::of(group::PROCESS)
     };
     APPENDFSYNC = Setting {

@@ -145,7 +145,7 @@ pub(super) fn persistence(report: &mut Report) {
 /// What Redis says of its append-only file is said of the journal.
 fn journal(report: &mut Report, known: &Persistence) {
     let (journal, checkpoints) = (known.journal, known.checkpoints);
-    report.number("aof_enabled", u8::from(journal.is_some()));
+    report.number("aof_enabled", u8::from(known.has_journal));
     report.number("aof_rewrite_in_progress", u8::from(checkpoints.current_seconds.is_some()));
     report.number("aof_rewrite_scheduled", u8::from(checkpoints.is_scheduled));
     let seconds = |seconds: Option<u64>| seconds.map_or(-1, |seconds| seconds as i64);

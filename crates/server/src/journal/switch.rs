@@ -1,0 +1,230 @@
+//! `appendonly` while the server runs.
+//!
+//! ```text
+//!              yes: the disk thread makes the files             all shards are held: begin
+//!   no journal ────────────────────────────▶ Making ──▶ Made ──────────────────────────────▶ it is on, and gets its first base
+//!       ▲                                       ▲                                                │        │
+//!       │ a snapshot is newer: it is retired    └── a write has failed, and replies do not wait ─┘        │ no: all shards are held
+//!       └──────────────────────────────────────────── Ended ◀─────────────────────────────────────────────┘
+//! ```
+//!
+//! The first thread looks ten times a second whether the journal is what the setting says, and takes the next step. Until its first base is
+//! durable a new journal does not count: a start goes on with the one that was there before, if there was one. One that has
+//! ended stays until a snapshot has all of it, so that nothing is lost if the server is started with it again.
+//!
+//! Not here: the start (`opening.rs`), and the steps of a checkpoint (`checkpoint.rs`).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use command::{Task, Wait};
+use journal::{Data, LockedFolder, Policy, Refusal};
+use settings::APPENDONLY;
+use shard::Hold;
+
+use super::opening::{Opening, Start};
+use super::{Journal, Opened, locked};
+use crate::shared::Shared;
+
+/// After a failure it is tried again after so many seconds.
+const RETRY_SECONDS: u64 = 5;
+/// Numbers of slices, and bytes of the stream, between a journal that has failed and the next: what is committed meanwhile has some of them.
+const GAP: u64 = 1 << 32;
+
+/// How far a new journal is.
+#[derive(Default)]
+pub(super) enum Making {
+    #[default]
+    No,
+    /// The disk thread makes its files.
+    Making,
+    /// They are made, or cannot be.
+    Made(Result<Opened, journal::Error>),
+}
+
+/// A journal that has ended, while its files are there.
+pub(super) struct Ended {
+    /// How many snapshots must have been saved until one of them has all that it has.
+    saves: u64,
+}
+
+/// What is to be done next, with all shards held.
+pub(crate) enum Step {
+    /// A journal goes on from here.
+    Begin(Opened),
+    /// The journal ends here.
+    End,
+    /// The journal is to have a new base.
+    Checkpoint,
+}
+
+impl Journal {
+    /// Whether one is on, of which no write has failed that is to be tried in new files.
+    fn is_in_order(&self) -> bool {
+        let is_lost = self.progress.refusal() == Refusal::Failed && self.progress.policy() != Policy::Always;
+        self.is_on() && (!is_lost || self.awaits_first_base())
+    }
+
+    /// The id of the next one that is made.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Where a new journal begins.
+    fn start(&self, data: Data) -> Start {
+        let gap = if self.is_on() { GAP } else { 0 };
+        Start {
+            slice: self.log.slice() + gap,
+            position: self.progress.position.load(Ordering::Relaxed) + gap,
+            data,
+        }
+    }
+}
+
+impl Shared {
+    /// Looks whether the journal can be turned on or off as `appendonly` says by now: whether its folder can be used.
+    pub(crate) fn prepare_journal(&self) -> Result<(), journal::Error> {
+        if self.settings.is_on(APPENDONLY) && !self.journal.is_on() {
+            self.take_folder()?;
+        }
+        Ok(())
+    }
+
+    /// The folder of the journal, which is this server's from now on.
+    fn take_folder(&self) -> Result<Arc<LockedFolder>, journal::Error> {
+        let mut own = locked(&self.journal.folder);
+        let path = super::opening::path(&self.settings);
+        if let Some(folder) = own.as_ref().filter(|folder| folder.path() == path) {
+            return Ok(folder.clone());
+        }
+        let folder = Opening::new(&self.settings, &self.machine.disk, self.machine.tuning.journal)?.folder;
+        Ok(own.insert(folder).clone())
+    }
+
+    /// The next step to be taken, if there is one; sees to what needs no shards.
+    pub(crate) fn next_step(&'static self, now_seconds: u64) -> Option<Step> {
+        self.end_checkpoint();
+        let journal = &self.journal;
+        if self.snapshots.progress.is_loading() && !journal.awaits_first_base() {
+            return None;
+        }
+        let mut making = locked(&journal.making);
+        if !self.settings.is_on(APPENDONLY) {
+            if matches!(*making, Making::Made(_)) {
+                *making = Making::No;
+            }
+            if journal.is_on() {
+                return Some(Step::End);
+            }
+            if journal.progress.refusal() != Refusal::None {
+                journal.progress.set_refusal(Refusal::None, "");
+            }
+            self.retire_journal();
+            return None;
+        }
+        match std::mem::take(&mut *making) {
+            Making::Making => *making = Making::Making,
+            Making::Made(Ok(opened)) => return Some(Step::Begin(opened)),
+            Making::Made(Err(error)) => self.note_no_journal(&error, now_seconds),
+            Making::No if journal.is_in_order() => {
+                return self.wants_checkpoint(now_seconds).then_some(Step::Checkpoint);
+            }
+            Making::No => {
+                let since_failure =
+                    now_seconds.saturating_sub(journal.failed_seconds.load(Ordering::Relaxed));
+                if since_failure > RETRY_SECONDS && self.snapshots.saving_checkpoint().is_none() {
+                    *making = Making::Making;
+                    drop(making);
+                    self.make_journal(now_seconds);
+                }
+            }
+        }
+        None
+    }
+
+    /// Has the disk thread make the files of a new journal.
+    fn make_journal(&'static self, now_seconds: u64) {
+        let journal = &self.journal;
+        let opening =
+            self.take_folder().and_then(|folder| Opening::again(folder, self.machine.tuning.journal));
+        let opening = match opening {
+            Ok(opening) => opening,
+            Err(error) => {
+                *locked(&journal.making) = Making::No;
+                return self.note_no_journal(&error, now_seconds);
+            }
+        };
+        tracing::info!("a journal is begun in {}", opening.folder.path().display());
+        let id = journal.next_id();
+        let start = journal.start(Data::Coming);
+        journal.disk.run(Box::new(move || {
+            *locked(&self.journal.making) = Making::Made(opening.create(&self.settings, id, start));
+        }));
+    }
+
+    fn note_no_journal(&self, error: &journal::Error, now_seconds: u64) {
+        self.journal.failed_seconds.store(now_seconds, Ordering::Relaxed);
+        self.snapshots.checkpoints.note_failure(&error.to_string());
+    }
+
+    /// Takes a step; all shards are entered, and what is being saved is what was when the step was named.
+    pub(crate) fn take_step(&'static self, step: Step, hold: &mut Hold<'_, Task, Wait>) {
+        match step {
+            Step::Begin(opened) => {
+                // It was taken when the files were made.
+                let Some(folder) = locked(&self.journal.folder).clone() else { return };
+                *locked(&self.journal.ended) = None;
+                self.journal.begin(folder, opened);
+            }
+            Step::End => self.end_journal(),
+            Step::Checkpoint if self.snapshots.current().is_some() => {}
+            Step::Checkpoint => {
+                if let Err(error) = self.begin_checkpoint(hold) {
+                    self.snapshots.checkpoints.note_failure(&error.to_string());
+                }
+            }
+        }
+    }
+
+    /// A step could not be taken now: it comes again.
+    pub(crate) fn put_off(&self, step: Step) {
+        if let Step::Begin(opened) = step {
+            *locked(&self.journal.making) = Making::Made(Ok(opened));
+        }
+    }
+
+    fn end_journal(&self) {
+        self.journal.end();
+        if self.snapshots.saving_checkpoint().is_some() {
+            self.snapshots.give_up("appendonly is no");
+        }
+        let is_saving = self.snapshots.saving_snapshot().is_some();
+        let saves = self.snapshots.save_count.load(Ordering::Relaxed) + u64::from(is_saving);
+        *locked(&self.journal.ended) = Some(Ended { saves });
+        if self.settings.has_save_points() {
+            self.snapshots.is_scheduled.store(true, Ordering::Relaxed);
+            tracing::info!(
+                "the journal ends here: appendonly is no. It goes when a snapshot has what it has"
+            );
+        } else {
+            tracing::warn!(
+                "the journal ends here: appendonly is no. There are no save points, so it stays until somebody saves a snapshot"
+            );
+        }
+    }
+
+    /// The files of a journal that has ended go when a snapshot has all that it has.
+    fn retire_journal(&'static self) {
+        let save_count = self.snapshots.save_count.load(Ordering::Relaxed);
+        let mut ended = locked(&self.journal.ended);
+        if ended.as_ref().is_none_or(|ended| save_count <= ended.saves) {
+            return;
+        }
+        *ended = None;
+        let Some(folder) = locked(&self.journal.folder).take() else { return };
+        self.journal.disk.run(Box::new(move || match folder.retire() {
+            Ok(()) => tracing::info!("a snapshot has what the journal had: its files are gone"),
+            Err(error) => tracing::warn!("the journal that has ended cannot be removed: {error}"),
+        }));
+    }
+}

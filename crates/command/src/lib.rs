@@ -21,6 +21,8 @@ mod garbage;
 mod key_spec;
 mod key_use;
 mod local;
+#[doc(hidden)]
+pub mod mutant;
 mod parse;
 mod route;
 mod run;

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use crate::ctx::{Ctx, Host};
 use crate::entry::{Flag, Group, Run};
 use crate::error::CommandError;
+use crate::mutant::{self, Mutant};
 use crate::store::Store;
 use crate::table::Command;
 use crate::task::{Client, Outcome, Post, Wait, When};
@@ -127,9 +128,14 @@ impl<'t> Tx<'t> {
         let roaming = self.hold.shards().roaming();
         let entered = self.hold.entered().iter().filter(|id| **id != roaming);
         let slices = entered.map(|id| self.hold.shard(*id).last_slice);
-        self.seen = slices.fold(self.seen, u64::max);
+        let last = slices.fold(0, u64::max);
+        if last == self.committed || !mutant::is_on(Mutant::ReadAtOnce) {
+            self.seen = self.seen.max(last);
+        }
         for post in &mut self.posts {
             match post {
+                Post::Served { .. } if mutant::is_on(Mutant::ServedAtOnce) => {}
+                Post::Published(_) if mutant::is_on(Mutant::PublishedAtOnce) => {}
                 Post::Served { parcel, .. } => parcel.reply.hold_all(self.seen),
                 Post::Published(published) => published.held_for = published.held_for.max(self.seen),
                 Post::Free(_) | Post::Broadcast { .. } | Post::Event { .. } => {}
@@ -140,6 +146,9 @@ impl<'t> Tx<'t> {
 
     #[cold]
     fn publish(&mut self) {
+        if mutant::is_on(Mutant::CommitsLate) {
+            return self.hold.note_unpublished(false);
+        }
         let roaming = self.hold.shards().roaming();
         let entered: SmallVec<[ShardId; 8]> =
             self.hold.entered().iter().copied().filter(|id| *id != roaming).collect();
@@ -152,6 +161,17 @@ impl<'t> Tx<'t> {
             self.committed = place.slice;
         }
         self.hold.note_unpublished(false);
+    }
+
+    /// What [`Mutant::CommitsLate`] does when the shards have been left.
+    #[cold]
+    #[doc(hidden)]
+    pub fn commit_late(&mut self) {
+        shard::interrupt();
+        if let Some(place) = self.record.commit(0) {
+            self.committed = place.slice;
+            self.seen = self.seen.max(place.slice);
+        }
     }
 
     #[cold]

@@ -2,9 +2,9 @@
 //!
 //! [`World`] makes a server, steps its threads in an order that follows from the seed, and interrupts them while they hold
 //! batons, so that the others meet taken ones (`stack.rs`). The network delays, cuts and shortens. The disk fails, hangs, and
-//! loses what was not made durable when the power fails ([`World::crash`]). What is checked stands
-//! in `tests/`: transcripts, snapshots and crashes, serializability (`history.rs`), queues, channels, timeouts, commands that run again,
-//! what is recorded, starvation. Each
+//! loses what was not made durable when the power fails ([`World::restart`]). What is checked stands
+//! in `tests/`: transcripts, snapshots and crashes, serializability (`transactions.rs`, `history.rs`), also over crashes of a server with a journal,
+//! queues, the account of their elements over crashes, channels, timeouts, commands that run again, what is recorded, starvation. Each
 //! runs a fixed number of seeds, or for `DARTER_SECONDS` from `DARTER_SEED` on; a failure prints its seed, and the same
 //! seed gives the same run.
 //!
@@ -21,6 +21,8 @@
 //! - by commands that run again: what they published the first time is sent; they begin in the database where they ended;
 //! - by all: a delegated reply is now and then not sent;
 //! - by starvation, in minutes: nobody gets the patience token.
+//!
+//! Of the journal such mistakes are kept (`command::mutant`), and tests see that each still shows.
 //!
 //! Not here: what happens between two instructions of one thread and another (loom, in `shard` and `proactor`).
 

@@ -207,6 +207,8 @@ pub struct Load {
     next_client: usize,
     pipeline_max: usize,
     departs_one_in: u64,
+    /// A run is over after one in so many replies; 0: none.
+    pub ends_at_reply_one_in: u64,
 }
 
 impl Load {
@@ -225,6 +227,7 @@ impl Load {
             next_client: 0,
             pipeline_max: 1,
             departs_one_in: 0,
+            ends_at_reply_one_in: 0,
         }
     }
 
@@ -285,10 +288,12 @@ impl Load {
         actor.pending.push(pending);
     }
 
-    /// What came, at this event if it is not now.
-    fn receive(&mut self, world: &mut World, actor: &mut Actor, at: Option<u64>) {
+    /// What came, at this event if it is not now: how many replies.
+    fn receive(&mut self, world: &mut World, actor: &mut Actor, at: Option<u64>) -> usize {
         let answered = Some(at.unwrap_or(world.event));
-        for reply in world.pump(&mut actor.client) {
+        let replies = world.pump(&mut actor.client);
+        let count = replies.len();
+        for reply in replies {
             let pending = actor.pending.first_mut().expect("a reply belongs to a request");
             pending.replies.push(reply);
             if pending.replies.len() < pending.reply_count {
@@ -299,6 +304,7 @@ impl Load {
                 self.note(actor.number, &pending, answered, None, accesses);
             }
         }
+        count
     }
 
     fn note(
@@ -359,8 +365,11 @@ impl Load {
                 return;
             }
             let mut actors = std::mem::take(&mut self.actors);
+            let mut is_over = false;
             for actor in &mut actors {
-                self.receive(world, actor, None);
+                let replies = self.receive(world, actor, None);
+                is_over |= self.ends_at_reply_one_in > 0
+                    && (0..replies).any(|_| world.one_in(self.ends_at_reply_one_in));
                 let is_time = self.started < count && world.one_in(6);
                 if is_time && actor.pending.len() < self.pipeline_max {
                     self.start(world, actor);
@@ -372,6 +381,9 @@ impl Load {
                 }
             }
             self.actors = actors;
+            if is_over {
+                return;
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! acknowledged or seen is there, what was not is there as a whole or not at all. With `everysec` and `no` a crash takes some of the last
 //! transactions away, and none that comes before one that is there.
 
+use command::mutant::{self, Mutant};
 use proactor::{DiskFaults, Entropy, Fault};
 use sim::transactions::Load;
 use sim::{Client, Death, Journal, Setup, Sync, World, for_each_seed, request};
@@ -20,7 +21,18 @@ struct Totals {
     ends: u64,
     failures: u64,
     saves: u64,
+    answered: u64,
     lost: usize,
+}
+
+impl Totals {
+    /// Everything that is to happen has happened to some.
+    fn assert(&self) {
+        println!("{self:?}");
+        let Totals { power_failures, deaths_in_start, ends, failures, saves, answered, lost: _ } = self;
+        let all = [power_failures, deaths_in_start, ends, failures, saves, answered];
+        assert!(std::env::var("DARTER_SEED").is_ok() || all.into_iter().all(|count| *count > 0));
+    }
 }
 
 /// What may go wrong with the disk in this life.
@@ -79,6 +91,7 @@ fn simulate(mut entropy: Entropy, sync: Sync, totals: &mut Totals) -> Result<(),
     let mut load = Load::new(&mut world);
     world.settle(|_| {});
     load.is_lossy = sync != Sync::Always;
+    load.ends_at_reply_one_in = [0, 10, 100][world.below(3)];
     let mut begun = 0;
     for _ in 0..LIVES {
         live(&mut world, &mut load, totals);
@@ -92,6 +105,8 @@ fn simulate(mut entropy: Entropy, sync: Sync, totals: &mut Totals) -> Result<(),
     }
     load.finish(&mut world);
     totals.saves += world.saves;
+    let answered = load.history.transactions.iter().filter(|transaction| transaction.answered.is_some());
+    totals.answered += answered.count() as u64;
     totals.deaths_in_start += world.deaths_in_start;
     load.history.check().map_err(|problem| format!("{setup:?}: {problem}"))
 }
@@ -100,7 +115,7 @@ fn simulate(mut entropy: Entropy, sync: Sync, totals: &mut Totals) -> Result<(),
 fn what_was_acknowledged_or_seen_is_there() {
     let mut totals = Totals::default();
     for_each_seed("always", 25, |entropy| simulate(entropy, Sync::Always, &mut totals).unwrap());
-    println!("{totals:?}");
+    totals.assert();
 }
 
 #[test]
@@ -109,8 +124,23 @@ fn what_is_lost_is_what_came_last() {
     for_each_seed("everysec", 20, |entropy| {
         simulate(entropy, Sync::EverySecond, &mut totals).unwrap();
     });
-    println!("{totals:?}");
+    totals.assert();
+    assert!(std::env::var("DARTER_SEED").is_ok() || totals.lost > 0, "a crash takes something");
     let mut totals = Totals::default();
     for_each_seed("no", 10, |entropy| simulate(entropy, Sync::Never, &mut totals).unwrap());
-    println!("{totals:?}");
+    totals.assert();
+}
+
+/// Each mistake shows.
+#[test]
+fn what_is_answered_too_soon_shows() {
+    for mistake in [Mutant::ReplyAtOnce, Mutant::DelegatedAtOnce, Mutant::ReadAtOnce, Mutant::CommitsLate] {
+        mutant::switch(Some(mistake));
+        let found = (1..=400).find_map(|seed| {
+            let problem = simulate(Entropy::from_seed(seed), Sync::Always, &mut Totals::default()).err()?;
+            Some(format!("seed {seed}: {}", problem.split_once("}: ").map_or(&*problem, |(_, rest)| rest)))
+        });
+        mutant::switch(None);
+        println!("{mistake:?}: {}", found.unwrap_or_else(|| panic!("{mistake:?} does not show")));
+    }
 }

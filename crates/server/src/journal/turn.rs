@@ -6,6 +6,7 @@
 //! clients, and other commands of the same client.
 
 use command::Tx;
+use command::mutant::{self, Mutant};
 use proactor::Driver;
 use resp::{Mark, Output};
 
@@ -17,7 +18,7 @@ impl Journal {
     pub(crate) fn hold(&self, tx: &mut Tx, mark: Mark, out: &mut Output) {
         if tx.seen > 0 {
             let slice = std::mem::take(&mut tx.seen);
-            if slice > self.progress.durable() {
+            if slice > self.progress.durable() && !mutant::is_on(Mutant::ReplyAtOnce) {
                 out.hold_from(mark, slice);
             }
         }

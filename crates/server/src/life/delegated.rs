@@ -1,6 +1,7 @@
 //! What was delegated: tasks of other threads' clients, which run here because this thread holds their shards, or is their
 //! home; and tasks that this thread runs at a shard, or leaves with its holder.
 
+use command::mutant::{self, Mutant};
 use command::{Client, Forget, Outcome, OwnedArgs, Task, Work};
 use resp::Proto;
 use shard::{Node, ShardId};
@@ -65,13 +66,18 @@ impl Thread {
         self.tx.commit();
         let (shared, mailroom, seen) = (self.host.shared, &mut self.host.mailroom, self.tx.seen);
         shared.directory.send_events(&mut self.tx.posts, seen, |published| mailroom.publish(published));
-        shared.journal.hold(&mut self.tx, mark, &mut node.task.reply);
+        if !mutant::is_on(Mutant::DelegatedAtOnce) {
+            shared.journal.hold(&mut self.tx, mark, &mut node.task.reply);
+        }
         // What the task published goes first, so that nothing that its client does next overtakes it; what its own
         // thread has to deliver goes with the reply, because the client's own messages come after that.
         let published =
             if answers { pubsub::take_for_thread(&mut self.tx.posts, origin) } else { Vec::new() };
         self.tx.seen = outer;
         self.tx.hold.keep(id);
+        if mutant::is_on(Mutant::CommitsLate) {
+            self.tx.commit_late();
+        }
         self.post_all();
         if answers && published.is_empty() {
             self.host.mailroom.send(origin, Message::Done(node, published));

@@ -11,6 +11,7 @@
 
 use std::sync::atomic::Ordering;
 
+use command::mutant::{self, Mutant};
 use command::{
     Client, Command, CommandError, Flag, Located, Mode, Needs, Outcome, OwnedArgs, Post, Route, Task, Work,
 };
@@ -358,6 +359,7 @@ impl Thread {
         }
         self.tx.commit();
         let (shared, mailroom, seen) = (self.host.shared, &mut self.host.mailroom, self.tx.seen);
+        let seen = if mutant::is_on(Mutant::EventAtOnce) { 0 } else { seen };
         shared.directory.send_events(&mut self.tx.posts, seen, |published| mailroom.publish(published));
         // Ahead of the other posts, and while the shards are held.
         for post in self.tx.posts.extract_if(.., |post| matches!(post, Post::Published(_))) {
@@ -366,6 +368,9 @@ impl Thread {
             }
         }
         let all_left = self.tx.hold.leave_or_keep_all();
+        if mutant::is_on(Mutant::CommitsLate) {
+            self.tx.commit_late();
+        }
         self.host.mailroom.wake_sleepers();
         // Before anything of this client is delegated: its messages keep their order.
         self.post_all();

@@ -1,10 +1,11 @@
-//! What an operator does with the folder of a journal: checks, repairs, copies.
+//! What an operator does with the folder of a journal: checks, repairs, copies, files for Redis.
 
 use std::fs;
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use blackbox::{Scratch, Server, eventually, run};
+use blackbox::{Client, Scratch, Server, eventually, oracle, run, samples};
+use resp::Value;
 use rustix::process::Signal;
 
 /// A folder for a journal; `None` if servers keep none.
@@ -211,4 +212,67 @@ fn copies_that_are_taken_while_a_server_writes_are_prefixes() {
         load.join().unwrap();
         assert!(last > 0, "something was written");
     });
+}
+
+#[test]
+fn redis_loads_what_is_exported() {
+    let Some(redis) = oracle() else { return };
+    drop(redis);
+    let Some((scratch, data)) = folder("journal-export") else { return };
+    let running = server(&data, &[]);
+    let mut client = running.client();
+    let samples = samples();
+    let (first, second) = samples.split_at(samples.len() / 2);
+    let write = |client: &mut Client, requests: &[Vec<Vec<u8>>]| {
+        for request in requests {
+            client.send_args(&request.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            let reply = client.receive();
+            assert!(!matches!(reply, Value::Error(_)), "{reply}");
+        }
+    };
+    write(&mut client, first);
+    assert_eq!(client.show("BGREWRITEAOF"), "Background append only file rewriting started");
+    let manifest = format!("{data}/appendonlydir/journal.manifest");
+    eventually("it has a base", || fs::read_to_string(&manifest).unwrap().contains(".rdb"));
+    write(&mut client, second);
+    for line in
+        ["SELECT 9", "SET other 1 EX 100000", "MULTI", "LPUSH queue 1 2 3", "RPOPLPUSH queue taken", "EXEC"]
+    {
+        assert!(!client.show(line).starts_with("(error)"), "{line}");
+    }
+    client.send_args(&[
+        b"FUNCTION",
+        b"LOAD",
+        b"#!lua name=lib\nredis.register_function('answer', function() return 42 end)",
+    ]);
+    assert_eq!(client.receive(), Value::Bulk(b"lib".to_vec()));
+    let digest = client.show("DEBUG DIGEST");
+    // What Redis 7.0 does not know.
+    for line in ["HSET expiring field 1", "HEXPIRE expiring 1000 FIELDS 1 field"] {
+        assert!(!client.show(line).starts_with("(error)"), "{line}");
+    }
+    drop(client);
+    stop(running);
+
+    let aof = scratch.path("aof");
+    let parts = [
+        "exported: ",
+        "1 libraries",
+        "the expiry of 1 fields",
+        "start it with: redis-server --appendonly yes --dir ",
+    ];
+    check(&["--export-aof", &data, "--to", &aof], 0, &parts);
+    let redis =
+        Server::redis_with(&["--appendonly", "yes", "--dir", &aof]).unwrap_or_else(|error| panic!("{error}"));
+    let mut theirs = redis.client();
+    assert_eq!(theirs.show("SELECT 9"), "OK");
+    assert_eq!(
+        (theirs.show("HGET expiring field"), theirs.show("DEL expiring")),
+        ("\"1\"".to_owned(), "(integer) 1".to_owned())
+    );
+    assert_eq!(theirs.show("DEBUG DIGEST"), digest);
+    assert_eq!(theirs.show("FCALL answer 0"), "(integer) 42");
+    assert_eq!(theirs.show("TTL other").len(), "(integer) 99999".len());
+    // It goes on from there.
+    assert_eq!(theirs.show("SET more 1"), "OK");
 }

@@ -15,7 +15,7 @@ use ds::packed::Packed;
 use ds::set::Set;
 use ds::stream::{Stream, StreamLimits};
 use ds::zset::{ZSet, ZSetRef};
-use keyspace::{Config, SHARED_BYTES_MIN, Str, Value, ValueRef};
+use keyspace::{Config, SHARED_BYTES_MIN, Str, UnixMs, Value, ValueRef};
 use rdb::{Encoder, Kind, Part, StreamPart, Style, ValueType};
 
 /// Collections that take more memory are not packed: that takes it a second time.
@@ -34,7 +34,7 @@ pub fn value_type(value: ValueRef<'_>, style: Style) -> ValueType {
         ValueRef::Set(_) => ValueType::Set,
         ValueRef::ZSet(zset) if zset.packed().is_some_and(is_short) => ValueType::ZSetListpack,
         ValueRef::ZSet(_) => ValueType::ZSet,
-        ValueRef::Hash(hash) if hash.first_expiry().is_some() => ValueType::HashExpiring,
+        ValueRef::Hash(hash) if first_expiry(hash, style).is_some() => ValueType::HashExpiring,
         ValueRef::Hash(hash) if hash.packed().is_some_and(is_short) => ValueType::HashListpack,
         ValueRef::Hash(_) => ValueType::Hash,
         ValueRef::Stream(_) => style.stream_type(),
@@ -65,6 +65,11 @@ pub fn write<W: Write>(value: ValueRef<'_>, encoder: &mut Encoder<W>) -> io::Res
         }
         ValueRef::Stream(stream) => encoder.stream(stream),
     }
+}
+
+/// When the first field expires, if that is written.
+fn first_expiry(hash: HashRef<'_>, style: Style) -> Option<UnixMs> {
+    hash.first_expiry().filter(|_| style.expires_fields)
 }
 
 fn write_expiring<W: Write>(hash: HashRef<'_>, encoder: &mut Encoder<W>) -> io::Result<()> {
@@ -117,7 +122,7 @@ impl InParts {
             ValueRef::List(_) => ValueType::List,
             ValueRef::Set(_) => ValueType::Set,
             ValueRef::ZSet(_) => ValueType::ZSet,
-            ValueRef::Hash(hash) if hash.first_expiry().is_some() => ValueType::HashExpiring,
+            ValueRef::Hash(hash) if first_expiry(hash, style).is_some() => ValueType::HashExpiring,
             ValueRef::Hash(_) => ValueType::Hash,
             ValueRef::Stream(_) => style.stream_type(),
         }
@@ -136,7 +141,10 @@ impl InParts {
             self.of_stream = next.unwrap_or_default();
             return Ok(is_done);
         }
-        let expiring = if let ValueRef::Hash(hash) = value { hash.first_expiry() } else { None };
+        let expiring = match value {
+            ValueRef::Hash(hash) => first_expiry(hash, encoder.style()),
+            _ => None,
+        };
         if !self.has_begun {
             self.has_begun = true;
             if let Some(earliest) = expiring {

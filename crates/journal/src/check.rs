@@ -17,6 +17,7 @@ use ds::calendar::date;
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::manifest::Manifest;
+use crate::reading::has_another_base;
 use crate::scan::{End, Rest, Scan, Scanned, Verdict};
 use crate::segment::{Place, SegmentName};
 
@@ -51,12 +52,6 @@ pub fn check(folder: &Folder, watch: &mut dyn FnMut(&Scanned)) -> Result<Report,
         }
     }
     check_once(folder, watch)
-}
-
-/// Whether segments of this manifest may have gone since it was read.
-pub(crate) fn has_another_base(folder: &Folder, known: &Manifest) -> Result<bool, Error> {
-    let now = folder.journal()?;
-    Ok((now.id, now.term) != (known.id, known.term) || now.base != known.base)
 }
 
 fn check_once(folder: &Folder, watch: &mut dyn FnMut(&Scanned)) -> Result<Report, Error> {

@@ -15,13 +15,14 @@ use std::sync::Arc;
 
 use proactor::{Disk, Open};
 
-use crate::check::{BASES_MAX, end_of_live, has_another_base};
-use crate::error::{Error, ErrorKind, Trouble};
+use crate::check::BASES_MAX;
+use crate::error::{Error, Trouble};
 use crate::folder::{Folder, LockedFolder};
 use crate::journal::Journal;
 use crate::life::{Beginning, Data};
 use crate::manifest::{Base, Manifest};
-use crate::scan::{End, Rest, Scan, Scanned};
+use crate::reading::Reading;
+use crate::scan::{End, Rest, Scanned};
 use crate::segment::Tuning;
 use crate::writer::{Policy, Writer};
 
@@ -46,7 +47,7 @@ pub struct Copied {
     pub slices: u64,
     /// How the original ends, or where it was cut.
     pub end: End,
-    /// What was left out.
+    /// What lies behind that, and was left out.
     pub rest: Rest,
 }
 
@@ -60,9 +61,9 @@ impl Copying {
     ) -> Result<Copied, Error> {
         let mut rounds = 1..BASES_MAX;
         loop {
-            let manifest = from.journal()?;
-            let copied = self.copy_once(from, &manifest, to, watch);
-            if copied.is_ok() || rounds.next().is_none() || !has_another_base(from, &manifest)? {
+            let mut reading = Reading::begin(from, self.until_unix_ms)?;
+            let copied = self.copy_once(from, &mut reading, to, watch);
+            if copied.is_ok() || rounds.next().is_none() || !reading.is_outdated()? {
                 return copied;
             }
         }
@@ -71,31 +72,23 @@ impl Copying {
     fn copy_once(
         &self,
         from: &Folder,
-        manifest: &Manifest,
+        reading: &mut Reading,
         to: &Arc<LockedFolder>,
         watch: &mut dyn FnMut(&Scanned),
     ) -> Result<Copied, Error> {
-        let mut scan = Scan::behind_base(from, manifest)?;
-        if let Some(until) = self.until_unix_ms {
-            reaches_back(from, manifest, until)?;
-            scan = scan.until(until);
-        }
+        let manifest = &reading.manifest().clone();
         let Base { slice, position, .. } = manifest.base;
         let beginning =
             Beginning { id: self.id, databases: manifest.databases, slice, position, data: Data::Coming };
         let (journal, mut writer) = Journal::create(Arc::clone(to), self.tuning, Policy::No, beginning)?;
         let file = self.copy_base(from, manifest, to)?;
         let (mut slices, mut last_ms) = (0, 0);
-        while let Some(scanned) = scan.next_slice()? {
+        while let Some(scanned) = reading.next_slice()? {
             watch(&scanned);
             append(&journal, &mut writer, &scanned)?;
             (slices, last_ms) = (slices + 1, scanned.unix_ms);
         }
-        let (end, _) = end_of_live(&mut scan)?;
-        if let Some(damage) = end.damage() {
-            return Err(damage);
-        }
-        let rest = if self.until_unix_ms.is_some() { scan.rest()? } else { Rest::default() };
+        let (end, rest) = reading.end()?;
         journal.sync().map_err(in_files)?;
         if slices > 0 {
             // It confirms the last one: damage to that is told from a torn tail then.
@@ -143,30 +136,6 @@ fn append(journal: &Journal, writer: &mut Writer, scanned: &Scanned) -> Result<(
 
 fn in_files(trouble: Trouble) -> Error {
     trouble.error().expect("spares were prepared, and the log has come to the end of its base").clone()
-}
-
-/// Whether the journal knows the data at a time: what its base has cannot be taken back.
-pub(crate) fn reaches_back(folder: &Folder, manifest: &Manifest, until: u64) -> Result<(), Error> {
-    let base = &manifest.base;
-    let (mut in_base, mut behind) = (None, None);
-    let mut scan = Scan::everything(folder, manifest)?;
-    while let Some(scanned) = scan.next_slice()? {
-        if scanned.slice.number > base.slice {
-            behind = Some(scanned.unix_ms);
-            break;
-        }
-        in_base = in_base.max(Some(scanned.unix_ms));
-    }
-    let earliest = in_base.or(behind.filter(|_| base.file.is_some()));
-    match earliest.filter(|earliest| *earliest > until) {
-        None => Ok(()),
-        Some(earliest) => Err(Error::new(
-            ErrorKind::Later,
-            &folder.manifest_path(),
-            format!("the journal begins at unix ms {earliest}, and its base has everything before"),
-            "ask for a later time, or take an older copy of the folder",
-        )),
-    }
 }
 
 /// Copies a file, durably but for its name, over one that may be there.

@@ -18,7 +18,7 @@ use shard::Placement;
 
 const SHARD_COUNT: u16 = 5;
 const DB_COUNT: u32 = 3;
-const STYLE: Style = Style { compresses: true, version: 11 };
+const STYLE: Style = Style { compresses: true, version: 11, expires_fields: true };
 
 const SELECT: Entry = Entry {
     name: "select",

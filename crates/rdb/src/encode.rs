@@ -23,12 +23,14 @@ pub struct Style {
     pub compresses: bool,
     /// Who knows this version can read it, but for fields that expire.
     pub version: u32,
+    /// Fields of hashes keep their expiry, so nobody before Redis 7.4 reads such a hash. Without it they stay for ever.
+    pub expires_fields: bool,
 }
 
 impl Style {
     /// The style that all known servers read.
     pub fn of(compresses: bool) -> Style {
-        Style { compresses, version: VERSION }
+        Style { compresses, version: VERSION, expires_fields: true }
     }
 
     /// How streams are encoded.

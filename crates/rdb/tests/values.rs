@@ -421,7 +421,7 @@ fn encoded_stream(value_type: ValueType) -> Vec<u8> {
 }
 
 fn encoder_type(version: u32) -> ValueType {
-    Style { compresses: false, version }.stream_type()
+    Style { compresses: false, version, expires_fields: true }.stream_type()
 }
 
 #[test]
@@ -457,7 +457,10 @@ fn all_forms_of_streams_are_read() {
         assert_eq!(pending, ["1-1 one 1795284632681 1", "2-0 two 7 3"]);
         assert!(group.consumers().map(|consumer| consumer.active_ms).eq(active), "{group:?}");
         // All of it is written for those who know it.
-        let mut encoder = Encoder::styled(Vec::new(), Style { compresses: false, version: VERSION_OF_7_2 });
+        let mut encoder = Encoder::styled(
+            Vec::new(),
+            Style { compresses: false, version: VERSION_OF_7_2, expires_fields: true },
+        );
         encoder.stream(&stream).expect("memory takes it");
         let (written, value_type) =
             (encoder.finish().expect("memory takes it"), encoder_type(VERSION_OF_7_2));

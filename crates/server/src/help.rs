@@ -21,6 +21,7 @@ The folder of a journal (appendonly yes)
   --journal-repair truncate    With --check-journal: give up what comes behind damage. What is cut is kept in the folder under
                                other names. No server may use the folder
   --copy-journal DIR --to NEW  Make the folder NEW with a copy that a server starts from; also while a server runs
+  --export-aof DIR --to NEW    Make the folder NEW with an append-only file that redis-server 7.0 and later load
   --journal-until MS           What is made ends with the last slice that was written at this time, in milliseconds since 1970
 ";
 
@@ -30,7 +31,8 @@ pub(crate) fn help() -> String {
         "A multi-threaded in-memory store that speaks the Redis protocol.\n\n\
          Usage: darter [--test-config] [/path/to/redis.conf | -] [--setting value]... [--setting=value]...\n\
          \x20      darter --check-journal DIR [--journal-repair truncate]\n\
-         \x20      darter --copy-journal DIR --to NEW [--journal-until MS]\n\n\
+         \x20      darter --copy-journal DIR --to NEW [--journal-until MS]\n\
+         \x20      darter --export-aof DIR --to NEW [--journal-until MS]\n\n\
          Every directive of redis.conf is a flag; - and _ are alike. Flags win over the file.\n\
          {}\n  -h, --help     This text\n  -v, --version  The version\n  --test-config  Say what of the configuration has \
          no effect, and what is refused\n{FOLDER_TASKS}\n\

@@ -1,9 +1,10 @@
 //! What an operator does with a journal's folder without running a server.
 //!
-//! `check.rs` tells what there is and repairs, `copy.rs` makes a copy. The folder may be that of a running server, unless something is changed.
+//! `check.rs` tells what there is and repairs, `copy.rs` makes a copy, `export.rs` files for Redis. The folder may be that of a running server, unless something is changed.
 
 mod check;
 mod copy;
+mod export;
 mod meter;
 
 use std::path::{Path, PathBuf};
@@ -29,10 +30,7 @@ pub(crate) fn run(task: &FolderTask) -> Result<ExitCode, Error> {
             if *repairs { check::repair(&folder) } else { check::check(&folder) }
         }
         FolderTask::Copy(export) => copy::copy(&find(&disk, &export.folder), export),
-        FolderTask::ExportAof(_) => {
-            let error = config::Error::NoSuchProgram("--export-aof".to_owned());
-            Err(settings::Error::from(error).into())
-        }
+        FolderTask::ExportAof(export) => export::export(&find(&disk, &export.folder), export),
     }
 }
 

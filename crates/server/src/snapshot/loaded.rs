@@ -69,18 +69,18 @@ fn replace(tx: &mut Tx, id: ShardId, db: u32, new: Db) {
 }
 
 /// The libraries that were found so far.
-pub(super) struct Found<'a> {
+pub(crate) struct Found<'a> {
     clock: &'a Clock,
     scripts: &'a Scripts,
     /// What libraries may use while they are loaded.
     memory_bytes_max: usize,
-    pub(super) libraries: LibrarySet,
+    pub(crate) libraries: LibrarySet,
     /// Loads libraries, which every thread then loads for itself.
     functions: Option<FunctionEngine>,
 }
 
 impl<'a> Found<'a> {
-    pub(super) fn new(clock: &'a Clock, scripts: &'a Scripts, memory_bytes_max: usize) -> Found<'a> {
+    pub(crate) fn new(clock: &'a Clock, scripts: &'a Scripts, memory_bytes_max: usize) -> Found<'a> {
         Found { clock, scripts, memory_bytes_max, libraries: LibrarySet::default(), functions: None }
     }
 

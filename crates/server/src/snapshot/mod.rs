@@ -18,7 +18,8 @@ use rdb::Style;
 
 pub(crate) use background::Share;
 pub(crate) use load::{Loader, loading_progress};
-pub(crate) use loaded::Loaded;
+pub(crate) use loaded::{Found, Loaded};
+pub(crate) use roles::roles;
 
 use settings::{
     APPENDDIRNAME, APPENDFILENAME, APPENDONLY, DBFILENAME, DIR, IMPORT_AOF, IMPORT_ASK, IMPORT_NO,
@@ -65,7 +66,8 @@ pub(crate) fn save_settings(settings: &Settings, disk: &Disk) -> persistence::Se
 
 /// How snapshots are encoded.
 fn style(settings: &Settings) -> Style {
-    Style { compresses: settings.is_on(RDBCOMPRESSION), version: settings.number(RDB_VERSION) as u32 }
+    let (compresses, version) = (settings.is_on(RDBCOMPRESSION), settings.number(RDB_VERSION) as u32);
+    Style { compresses, version, expires_fields: true }
 }
 
 /// Whether commands that write are refused, because the last save failed.

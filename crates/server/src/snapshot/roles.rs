@@ -5,7 +5,7 @@ use persistence::Role;
 use scripting::change_of;
 
 /// By the commands' numbers.
-pub(super) fn roles(table: &Table) -> Vec<Role> {
+pub(crate) fn roles(table: &Table) -> Vec<Role> {
     table.all().iter().map(role_of).collect()
 }
 

@@ -1,0 +1,83 @@
+//! What a start would read of a journal, from a folder that is only looked at: its server may be writing to it.
+
+use crate::check::end_of_live;
+use crate::error::{Error, ErrorKind};
+use crate::folder::Folder;
+use crate::manifest::Manifest;
+use crate::scan::{End, Rest, Scan, Scanned};
+
+/// Reads the slices behind the base, up to a time if one is given.
+#[derive(Debug)]
+pub struct Reading {
+    folder: Folder,
+    manifest: Manifest,
+    scan: Scan,
+}
+
+impl Reading {
+    /// Begins; ends before the first slice behind the base that was written after `until_unix_ms`, in milliseconds since 1970.
+    pub fn begin(folder: &Folder, until_unix_ms: Option<u64>) -> Result<Reading, Error> {
+        let manifest = folder.journal()?;
+        let mut scan = Scan::behind_base(folder, &manifest)?;
+        if let Some(until) = until_unix_ms {
+            reaches_back(folder, &manifest, until)?;
+            scan = scan.until(until);
+        }
+        Ok(Reading { folder: folder.clone(), manifest, scan })
+    }
+
+    /// What the folder's manifest said at the beginning.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The next slice.
+    pub fn next_slice(&mut self) -> Result<Option<Scanned>, Error> {
+        self.scan.next_slice()
+    }
+
+    /// After the last one: where that was, and what lies behind it. Damage is an error.
+    pub fn end(&mut self) -> Result<(End, Rest), Error> {
+        let (end, is_growing) = end_of_live(&mut self.scan)?;
+        match end.damage() {
+            Some(damage) => Err(damage),
+            None if is_growing => Ok((end, Rest::default())),
+            None => Ok((end, self.scan.rest()?)),
+        }
+    }
+
+    /// Whether files of this journal may have gone since the beginning: it has another base. What failed is to be tried again then.
+    pub fn is_outdated(&self) -> Result<bool, Error> {
+        has_another_base(&self.folder, &self.manifest)
+    }
+}
+
+/// Whether segments of this manifest may have gone since it was read.
+pub(crate) fn has_another_base(folder: &Folder, known: &Manifest) -> Result<bool, Error> {
+    let now = folder.journal()?;
+    Ok((now.id, now.term) != (known.id, known.term) || now.base != known.base)
+}
+
+/// Whether the journal knows the data at a time: what its base has cannot be taken back.
+fn reaches_back(folder: &Folder, manifest: &Manifest, until: u64) -> Result<(), Error> {
+    let base = &manifest.base;
+    let (mut in_base, mut behind) = (None, None);
+    let mut scan = Scan::everything(folder, manifest)?;
+    while let Some(scanned) = scan.next_slice()? {
+        if scanned.slice.number > base.slice {
+            behind = Some(scanned.unix_ms);
+            break;
+        }
+        in_base = in_base.max(Some(scanned.unix_ms));
+    }
+    let earliest = in_base.or(behind.filter(|_| base.file.is_some()));
+    match earliest.filter(|earliest| *earliest > until) {
+        None => Ok(()),
+        Some(earliest) => Err(Error::new(
+            ErrorKind::Later,
+            &folder.manifest_path(),
+            format!("the journal begins at unix ms {earliest}, and its base has everything before"),
+            "ask for a later time, or take an older copy of the folder",
+        )),
+    }
+}

@@ -8,18 +8,12 @@ use blackbox::{Client, Scratch, Server, eventually, oracle, run, samples};
 use resp::Value;
 use rustix::process::Signal;
 
-/// A folder for a journal; `None` if servers keep none.
-fn folder(test: &str) -> Option<(Scratch, String)> {
+/// An empty folder.
+fn folder(test: &str) -> (Scratch, String) {
     let scratch = Scratch::new(test);
-    let probe = scratch.path("probe");
-    fs::create_dir(&probe).unwrap();
-    if !Server::darter_keeps_a_journal(&probe) {
-        println!("SKIPPED: there is no journal yet");
-        return None;
-    }
     let data = scratch.path("data");
     fs::create_dir(&data).unwrap();
-    Some((scratch, data))
+    (scratch, data)
 }
 
 fn server(folder: &str, more: &[&str]) -> Server {
@@ -59,7 +53,7 @@ fn segment(folder: &str) -> String {
 
 #[test]
 fn a_folder_is_checked_and_repaired() {
-    let Some((_scratch, data)) = folder("journal-check") else { return };
+    let (_scratch, data) = folder("journal-check");
     let running = server(&data, &["--appendfsync", "always"]);
     let mut client = running.client();
     for number in 0..20 {
@@ -140,7 +134,7 @@ fn before_flush(data: &str) -> String {
 
 #[test]
 fn a_flush_by_mistake_is_taken_back_in_a_copy() {
-    let Some((scratch, data)) = folder("journal-until") else { return };
+    let (scratch, data) = folder("journal-until");
     let running = server(&data, &["--appendfsync", "always"]);
     let mut client = running.client();
     assert_eq!(client.show("SET before 1"), "OK");
@@ -171,14 +165,11 @@ fn a_flush_by_mistake_is_taken_back_in_a_copy() {
     assert_eq!(client.show("KEYS *"), "1) \"after\"", "the original is as it was");
 }
 
-#[test]
-fn copies_that_are_taken_while_a_server_writes_are_prefixes() {
-    let Some((scratch, data)) = folder("journal-copies") else { return };
-    let running =
-        server(&data, &["--auto-aof-rewrite-min-size", "1", "--auto-aof-rewrite-percentage", "100"]);
+/// Has one client write for as long as `work` takes.
+fn under_load(running: &Server, work: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let load = scope.spawn(|| {
+        scope.spawn(|| {
             let mut client = running.client();
             let mut number = 0;
             while !is_over.load(Ordering::Relaxed) {
@@ -187,30 +178,78 @@ fn copies_that_are_taken_while_a_server_writes_are_prefixes() {
                 assert_eq!(client.show(&format!("RPUSH list {number}")), format!("(integer) {number}"));
             }
         });
-        let mut last = 0;
-        for round in 0..3 {
+        let end = EndOnDrop(&is_over);
+        work();
+        drop(end);
+    });
+}
+
+/// Ends the load, also if the test fails.
+struct EndOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How many rounds of [`under_load`] the server in this folder has, which starts there: no round is torn.
+fn rounds(copy: &str) -> u64 {
+    let restored = server(copy, &[]);
+    let mut client = restored.client();
+    let number = |text: String| text.trim_matches('"').trim_start_matches("(integer) ").parse().unwrap_or(0);
+    let (first, second) = (number(client.show("GET first")), number(client.show("GET second")));
+    let length = number(client.show("LLEN list"));
+    assert!(first == second && (first == length || first == length + 1), "{first}, {second}, {length}");
+    first
+}
+
+#[test]
+fn copies_that_are_taken_while_a_server_writes_are_prefixes() {
+    let (scratch, data) = folder("journal-copies");
+    // The journal gets new bases all the time.
+    let running =
+        server(&data, &["--auto-aof-rewrite-min-size", "1", "--auto-aof-rewrite-percentage", "100"]);
+    let mut last = 0;
+    under_load(&running, || {
+        for round in 0..2 {
             let copy = scratch.path(&format!("copy-{round}"));
             check(&["--copy-journal", &data, "--to", &copy], 0, &["clean: the log ends behind slice "]);
             check(&["--check-journal", &data], 0, &["a start loads "]);
-            let restored = server(&copy, &[]);
-            let mut client = restored.client();
-            let number = |text: String| {
-                text.trim_matches('"').trim_start_matches("(integer) ").parse().unwrap_or(0_u64)
-            };
-            let (first, second) = (number(client.show("GET first")), number(client.show("GET second")));
-            let length = number(client.show("LLEN list"));
-            assert!(
-                first == second && (first == length || first == length + 1),
-                "{first}, {second}, {length}"
-            );
-            assert!(first >= last, "{first} after {last}");
-            last = first;
-            drop(restored);
+            let found = rounds(&copy);
+            assert!(found > last, "{found} after {last}");
+            last = found;
             fs::remove_dir_all(&copy).unwrap();
         }
-        is_over.store(true, Ordering::Relaxed);
-        load.join().unwrap();
-        assert!(last > 0, "something was written");
+    });
+}
+
+/// That is no backup: files are of different moments. But whatever starts from it has a prefix, and whatever does not says so in a line.
+#[test]
+fn files_that_are_copied_one_by_one_while_a_server_writes_are_a_prefix_or_refused() {
+    let (scratch, data) = folder("journal-cp");
+    let running =
+        server(&data, &["--auto-aof-rewrite-min-size", "1", "--auto-aof-rewrite-percentage", "100"]);
+    under_load(&running, || {
+        for round in 0..3 {
+            let copy = scratch.path(&format!("copy-{round}"));
+            fs::create_dir_all(format!("{copy}/appendonlydir")).unwrap();
+            for entry in fs::read_dir(format!("{data}/appendonlydir")).unwrap() {
+                let name = entry.unwrap().file_name().into_string().unwrap();
+                // Some have gone meanwhile.
+                let _ =
+                    fs::copy(format!("{data}/appendonlydir/{name}"), format!("{copy}/appendonlydir/{name}"));
+            }
+            let (text, status) = told(&["--check-journal", &copy]);
+            if status == 0 {
+                rounds(&copy);
+            } else {
+                let line = text.lines().last().unwrap_or_default();
+                assert!(line.contains(&copy) || line.starts_with("a start is refused: "), "{text}");
+                assert!(Server::darter(&["--appendonly", "yes", "--dir", &copy]).is_err(), "{text}");
+            }
+            fs::remove_dir_all(&copy).unwrap();
+        }
     });
 }
 
@@ -218,7 +257,7 @@ fn copies_that_are_taken_while_a_server_writes_are_prefixes() {
 fn redis_loads_what_is_exported() {
     let Some(redis) = oracle() else { return };
     drop(redis);
-    let Some((scratch, data)) = folder("journal-export") else { return };
+    let (scratch, data) = folder("journal-export");
     let running = server(&data, &[]);
     let mut client = running.client();
     let samples = samples();

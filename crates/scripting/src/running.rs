@@ -285,8 +285,11 @@ impl<'t> Run<'_, 't> {
     /// Waits for a shard for as long as it takes: what the script has written cannot be undone, so it must go on.
     fn wait_for(&mut self, id: ShardId) {
         let Some(mut waiting) = Waiting::begin(&mut self.tx.hold, id) else { return };
-        // It may lend what it has changed, so what it did so far has to come before what the borrower does.
-        self.tx.commit();
+        if id == self.tx.hold.shards().roaming() {
+            // It lends what it has changed, so what it did so far has to come before what the borrower does. This is the one place where
+            // a script is more than one unit, and a crash may keep only the first. Its next run enters the roaming shard at once.
+            self.tx.commit();
+        }
         self.tx.hold.shards().note_asker(true);
         let mut lent_count = 0;
         while !waiting.look(&mut self.tx.hold) {

@@ -6,6 +6,7 @@
 //!   journal.lock                locked by the server that uses the folder
 //!   journal-<id>-<number>.seg   segments
 //!   base-<id>-…                 bases, with further files beside them
+//!   temp-….rdb                  bases that are being written
 //! ```
 //!
 //! Files of a journal whose manifest is not there are never touched: somebody has lost something. What a crash leaves behind is
@@ -217,8 +218,14 @@ impl Owner {
         }
         let may_be_anywhere =
             [LOCK, MANIFEST, PENDING, NEXT, "lost+found"].contains(&name) || name.starts_with('.');
+        let may_be_anywhere = may_be_anywhere || is_temporary(name);
         if may_be_anywhere { Owner::Nobody } else { Owner::Somebody }
     }
+}
+
+/// Whether that is a base to which somebody has not come to the end.
+fn is_temporary(name: &str) -> bool {
+    name.starts_with("temp-") && name.ends_with(".rdb")
 }
 
 /// A folder that no other server uses.
@@ -291,7 +298,7 @@ impl LockedFolder {
             (Owner::Journal(id), manifest) => {
                 Some(id) == pending_id || manifest.is_some_and(|manifest| manifest.former.contains(&id))
             }
-            (Owner::Nobody | Owner::Somebody, _) => name == NEXT,
+            (Owner::Nobody | Owner::Somebody, _) => name == NEXT || is_temporary(name),
         };
         for name in self.names()?.into_iter().filter(|name| goes(name)) {
             self.remove(&name)?;
@@ -308,6 +315,8 @@ impl LockedFolder {
     pub fn retire(&self) -> Result<(), Error> {
         let Some(manifest) = self.manifest()? else { return Ok(()) };
         self.remove_leftovers(Some(&manifest))?;
+        // What is gone stays gone when no manifest says any more whose it was.
+        self.sync_names()?;
         let (path, pending) = (self.manifest_path(), self.path.join(PENDING));
         self.disk.rename(&path, &pending).map_err(Error::io(&path, "rename it"))?;
         self.sync_names()?;
@@ -317,13 +326,16 @@ impl LockedFolder {
     /// Removes the files of journals that are not needed any more, and the manifest of one that is complete.
     pub(crate) fn remove_files_of(&self, former: &[u64]) -> Result<(), Error> {
         for name in self.names()? {
-            let goes = match Owner::of(&name) {
-                Owner::Journal(id) => former.contains(&id),
-                Owner::Nobody | Owner::Somebody => name == PENDING,
-            };
-            if goes {
+            if let Owner::Journal(id) = Owner::of(&name)
+                && former.contains(&id)
+            {
                 self.remove(&name)?;
             }
+        }
+        // The last one: it may be what says whose the others are.
+        if self.disk.has(&self.path.join(PENDING)) {
+            self.sync_names()?;
+            self.remove(PENDING)?;
         }
         Ok(())
     }

@@ -111,8 +111,7 @@ fn settings(args: &[String]) -> (Settings, Found) {
     match Invocation::parse(&TABLE, args) {
         Ok(Invocation::Serve(arguments)) => {
             let (settings, mut found) = Settings::read(&arguments).unwrap_or_else(|error| panic!("{error}"));
-            // What is refused of the journal while that is new may be simulated.
-            let _ = found.check();
+            found.check().unwrap_or_else(|error| panic!("{error}"));
             (settings, found)
         }
         other => panic!("no command line of a server: {other:?}"),

@@ -11,8 +11,9 @@ use sim::{Client, Death, Journal, Setup, Sync, World, for_each_seed, request};
 
 /// Lives of one server.
 const LIVES: usize = 4;
-/// Transactions of each.
+/// Transactions of each, and in how many bursts they come: in between it may rest.
 const TRANSACTIONS: usize = 60;
+const BURSTS: usize = 3;
 
 #[derive(Default, Debug)]
 struct Totals {
@@ -22,6 +23,7 @@ struct Totals {
     failures: u64,
     saves: u64,
     answered: u64,
+    promises: u64,
     lost: usize,
 }
 
@@ -29,7 +31,8 @@ impl Totals {
     /// Everything that is to happen has happened to some.
     fn assert(&self) {
         println!("{self:?}");
-        let Totals { power_failures, deaths_in_start, ends, failures, saves, answered, lost: _ } = self;
+        let Totals { power_failures, deaths_in_start, ends, failures, saves, answered, promises: _, lost: _ } =
+            self;
         let all = [power_failures, deaths_in_start, ends, failures, saves, answered];
         assert!(std::env::var("DARTER_SEED").is_ok() || all.into_iter().all(|count| *count > 0));
     }
@@ -39,10 +42,12 @@ impl Totals {
 fn spoil(world: &mut World) {
     if world.one_in(3) {
         let hang_ns_max = [10_000, 50_000_000][world.below(2)];
+        let room_bytes = [u64::MAX, u64::MAX, 150_000, 400_000][world.below(4)];
         world.disk.set_faults(DiskFaults {
             short_write_one_in: 3,
             hang_one_in: 10,
             hang_ns_max,
+            room_bytes,
             ..DiskFaults::default()
         });
     }
@@ -57,31 +62,79 @@ fn spoil(world: &mut World) {
     }
 }
 
-/// One life of the server, to its death; when it had begun.
-fn live(world: &mut World, load: &mut Load, totals: &mut Totals) {
-    let life = world.life;
-    let mut admin: Client = world.connect();
-    let (crash_at, count) = (world.event + world.below(6_000) as u64, load.started + TRANSACTIONS);
-    spoil(world);
-    load.run(world, count, |world| {
-        if world.one_in(500) && admin.unanswered() == 0 {
-            let command = ["BGREWRITEAOF", "BGREWRITEAOF", "BGSAVE"][world.below(3)];
-            admin.send(&request(command, [""; 0]));
+/// Somebody who looks after the server, and hears what it promises.
+struct Admin {
+    client: Client,
+    /// Turns the journal off and on.
+    switches: bool,
+    /// When INFO was sent that was not answered yet.
+    asked: Option<u64>,
+    /// What was answered before this is there, whenever a crash comes: INFO said so.
+    promised: u64,
+}
+
+impl Admin {
+    fn act(&mut self, world: &mut World) {
+        for reply in world.pump(&mut self.client) {
+            let Some(asked) = self.asked.take() else { continue };
+            if reply.to_string().contains("crash_now_loses:nothing that was acknowledged") {
+                self.promised = asked;
+            }
         }
-        world.pump(&mut admin);
-        world.event >= crash_at
-    });
-    if world.life != life {
-        totals.failures += 1;
-        return;
+        if self.client.unanswered() > 0 || !world.one_in(300) {
+            return;
+        }
+        let plain = ["BGREWRITEAOF", "BGREWRITEAOF", "BGSAVE"][world.below(3)];
+        let setting = ["appendonly", "appendonly", "appendonly", "appendfsync"][world.below(4)];
+        let is_more = world.one_in(2);
+        let value = match setting {
+            "appendonly" => ["no", "yes"][usize::from(is_more)],
+            _ => ["everysec", "always"][usize::from(is_more)],
+        };
+        match world.below(3) {
+            0 if self.switches => self.client.send(&request("CONFIG", ["SET", setting, value])),
+            1 if self.switches => {
+                self.client.send(&request("INFO", ["persistence"]));
+                self.asked = Some(world.event);
+            }
+            _ => self.client.send(&request(plain, [""; 0])),
+        }
+    }
+}
+
+/// One life of the server, to its death; until when it has promised that nothing is lost.
+fn live(world: &mut World, load: &mut Load, totals: &mut Totals, switches: bool) -> u64 {
+    let life = world.life;
+    let mut admin = Admin { client: world.connect(), switches, asked: None, promised: 0 };
+    let crash_at = world.event + world.below(8_000) as u64;
+    spoil(world);
+    for _ in 0..BURSTS {
+        let count = load.started + TRANSACTIONS / BURSTS;
+        load.run(world, count, |world| {
+            admin.act(world);
+            world.event >= crash_at
+        });
+        if world.life == life && world.event < crash_at && world.one_in(2) {
+            let rest_ms = world.below(1_500) as u64;
+            world.run_for(rest_ms, |world| admin.act(world));
+        }
+        if world.life != life {
+            totals.failures += 1;
+            return admin.promised;
+        }
+        if world.event >= crash_at {
+            break;
+        }
     }
     let death = [Death::Power, Death::Power, Death::Process][world.below(3)];
     *(if death == Death::Power { &mut totals.power_failures } else { &mut totals.ends }) += 1;
     world.restart(death);
+    admin.promised
 }
 
 /// A world that has seen some lives, and what clients saw of them.
-fn simulate(mut entropy: Entropy, sync: Sync, totals: &mut Totals) -> Result<(), String> {
+fn simulate(mut entropy: Entropy, sync: Sync, switches: bool, totals: &mut Totals) -> Result<(), String> {
+    let is_lossy = switches || sync != Sync::Always;
     let mut setup = Setup::any(&mut entropy);
     setup.script_trusted_after = setup.script_trusted_after.max(1_000);
     setup.journal = Some(Journal::any(&mut entropy, sync));
@@ -90,16 +143,23 @@ fn simulate(mut entropy: Entropy, sync: Sync, totals: &mut Totals) -> Result<(),
     let mut world = World::new(entropy, &setup);
     let mut load = Load::new(&mut world);
     world.settle(|_| {});
-    load.is_lossy = sync != Sync::Always;
+    load.is_lossy = is_lossy;
     load.ends_at_reply_one_in = [0, 10, 100][world.below(3)];
     let mut begun = 0;
     for _ in 0..LIVES {
-        live(&mut world, &mut load, totals);
+        let promised = live(&mut world, &mut load, totals, switches);
         load.note_death(&mut world);
         let died = world.died_at;
         let survived = load.look(&mut world);
-        if sync != Sync::Always {
-            totals.lost += load.history.lose(begun, died, &survived)?.len();
+        if is_lossy {
+            let lost = load.history.lose(begun, died, &survived)?;
+            if let Some(answered) = lost.iter().find(|answered| **answered < promised) {
+                return Err(format!(
+                    "what was answered at {answered} is lost, and was safe at {promised}: {setup:?}"
+                ));
+            }
+            totals.lost += lost.len();
+            totals.promises += u64::from(promised > 0);
         }
         begun = died + 1;
     }
@@ -114,7 +174,7 @@ fn simulate(mut entropy: Entropy, sync: Sync, totals: &mut Totals) -> Result<(),
 #[test]
 fn what_was_acknowledged_or_seen_is_there() {
     let mut totals = Totals::default();
-    for_each_seed("always", 25, |entropy| simulate(entropy, Sync::Always, &mut totals).unwrap());
+    for_each_seed("always", 25, |entropy| simulate(entropy, Sync::Always, false, &mut totals).unwrap());
     totals.assert();
 }
 
@@ -122,13 +182,22 @@ fn what_was_acknowledged_or_seen_is_there() {
 fn what_is_lost_is_what_came_last() {
     let mut totals = Totals::default();
     for_each_seed("everysec", 20, |entropy| {
-        simulate(entropy, Sync::EverySecond, &mut totals).unwrap();
+        simulate(entropy, Sync::EverySecond, false, &mut totals).unwrap();
     });
     totals.assert();
     assert!(std::env::var("DARTER_SEED").is_ok() || totals.lost > 0, "a crash takes something");
     let mut totals = Totals::default();
-    for_each_seed("no", 10, |entropy| simulate(entropy, Sync::Never, &mut totals).unwrap());
+    for_each_seed("no", 10, |entropy| simulate(entropy, Sync::Never, false, &mut totals).unwrap());
     totals.assert();
+}
+
+/// `appendonly` and `appendfsync` change all the time.
+#[test]
+fn what_info_calls_safe_is_there() {
+    let mut totals = Totals::default();
+    for_each_seed("switches", 25, |entropy| simulate(entropy, Sync::Always, true, &mut totals).unwrap());
+    totals.assert();
+    assert!(std::env::var("DARTER_SEED").is_ok() || totals.promises > 0, "INFO says that all is safe");
 }
 
 /// Each mistake shows.
@@ -137,7 +206,8 @@ fn what_is_answered_too_soon_shows() {
     for mistake in [Mutant::ReplyAtOnce, Mutant::DelegatedAtOnce, Mutant::ReadAtOnce, Mutant::CommitsLate] {
         mutant::switch(Some(mistake));
         let found = (1..=400).find_map(|seed| {
-            let problem = simulate(Entropy::from_seed(seed), Sync::Always, &mut Totals::default()).err()?;
+            let problem =
+                simulate(Entropy::from_seed(seed), Sync::Always, false, &mut Totals::default()).err()?;
             Some(format!("seed {seed}: {}", problem.split_once("}: ").map_or(&*problem, |(_, rest)| rest)))
         });
         mutant::switch(None);

@@ -156,7 +156,11 @@ impl<'t> Tx<'t> {
         if let Some(place) = self.record.commit(after) {
             for id in entered {
                 let shard = self.hold.shard_mut(id);
-                (shard.last_stamp, shard.last_slice) = (place.stamp, place.slice);
+                shard.last_stamp = place.stamp;
+                // Who only reads where this transaction only read has seen nothing of it.
+                if std::mem::take(&mut shard.is_written) {
+                    shard.last_slice = place.slice;
+                }
             }
             self.committed = place.slice;
         }

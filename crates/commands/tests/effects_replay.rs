@@ -5,7 +5,7 @@
 //! not depend on the clock or on chance, or be missing. Commands of every family take part as soon as they are declared. What the
 //! digest leaves out of streams is compared beside it: their groups, and what they count, but no times.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use command::{Arg, ArgKind, Client, Command, Effect, Group, Local, Run};
 use commands::{FAMILIES, keys};
@@ -183,6 +183,32 @@ fn digest_at(local: &mut Local, now: i64) -> keys::digest::Digest {
     digest
 }
 
+/// What is in a shard, by database and key; `None`: time is about to change it.
+type Contents = BTreeMap<(u32, Vec<u8>), Option<keys::digest::Digest>>;
+
+/// What is in each shard of `local`, and the slice of the last record that told of a change there.
+fn shards_of(local: &mut Local) -> Vec<(Contents, u64)> {
+    let mut shards: Vec<(Contents, u64)> = Vec::new();
+    for db in 0..DB_COUNT as u32 {
+        local.with_store(Client::internal(db, Proto::Resp2), |store| {
+            for (index, id) in store.entered().into_iter().enumerate() {
+                let shard = store.tx.hold.shard(id);
+                if shards.len() <= index {
+                    shards.push((BTreeMap::new(), shard.last_slice));
+                }
+                for record in shard.dbs[db as usize].iter() {
+                    let is_due = record.value().first_field_expiry().is_some_and(|at| at < store.now());
+                    let digest = keys::digest::digest_value(store, record.key());
+                    if digest != keys::digest::Digest::default() {
+                        shards[index].0.insert((db, record.key().to_vec()), (!is_due).then_some(digest));
+                    }
+                }
+            }
+        });
+    }
+    shards
+}
+
 /// What the digest leaves out of the streams of `local` at the time `now`.
 fn streams_at(local: &mut Local, now: i64) -> Vec<Value> {
     let before = std::mem::replace(&mut local.now, now);
@@ -269,7 +295,18 @@ fn run(seed: u64, always: &[&str], noted: &mut BTreeSet<String>, takes_part: imp
             round.push(shown(db, &request));
             let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
             let mut out = Output::new();
+            let before = workload.percent(20).then(|| shards_of(&mut original));
             original.run(Client::internal(db, Proto::Resp2), &args, &mut (), &mut out);
+            if let Some(before) = before {
+                for ((was, last_slice), (is, slice)) in before.into_iter().zip(shards_of(&mut original)) {
+                    let differs =
+                        |(key, digest): (_, &Option<_>)| digest.is_some() && is.get(key) != Some(digest);
+                    let is_changed = was.iter().any(differs) || is.keys().any(|key| !was.contains_key(key));
+                    if is_changed && last_slice == slice {
+                        fail(seed, "a shard was changed, and who reads there does not wait", &round, &[]);
+                    }
+                }
+            }
             let had = original.take_effects();
             if !had.is_empty() {
                 noted.insert(name.clone());
@@ -322,6 +359,39 @@ fn effects_replay() {
         .map(|command| &*command.full_name)
         .collect();
     assert!(missing.is_empty(), "these write commands never had an effect: {missing:?}");
+}
+
+#[test]
+fn who_reads_waits_only_for_what_was_written() {
+    let mut local = store();
+    local.record_effects();
+    for (line, key, is_written) in [
+        ("SADD from a b", "from", true),
+        ("SADD also b c", "also", true),
+        ("SINTERSTORE to from also", "to", true),
+        ("SINTERSTORE to from also", "from", false),
+        ("SINTERSTORE to from also", "also", false),
+        ("RENAME from other", "from", true),
+        ("RENAME other from", "from", true),
+        ("RPUSH list a b", "list", true),
+        ("LMOVE list to2 LEFT LEFT", "list", true),
+        ("LMOVE list to2 LEFT LEFT", "to2", true),
+        ("SCARD from", "from", false),
+        ("FLUSHALL", "from", true),
+    ] {
+        let slice = |local: &mut Local| {
+            local.with_store(Client::internal(0, Proto::Resp2), |store| {
+                let (id, _) = store.locate(key.as_bytes());
+                store.tx.hold.shard(id).last_slice
+            })
+        };
+        let before = slice(&mut local);
+        local.line(line);
+        assert_eq!(slice(&mut local) > before, is_written, "{line}: {key}");
+        if key == "list" && line.starts_with("LMOVE") {
+            local.line("RPUSH list c");
+        }
+    }
 }
 
 /// Only commands of streams, and some on keys: it takes several of them to have something pending.

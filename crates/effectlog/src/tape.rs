@@ -54,7 +54,8 @@ impl Sink for Track {
         // Relaxed: the batons already order those that met.
         let stamp = self.tape.0.last_stamp.fetch_add(1, Ordering::Relaxed);
         locked(&self.records).push((stamp, record.clone()));
-        Place { slice: 0, stamp }
+        // Each record is a slice of its own; the first one is 1, as 0 is before all.
+        Place { slice: stamp + 1, stamp }
     }
 }
 

@@ -45,10 +45,12 @@ pub struct Shard<W> {
     pub stats: Arc<Figures>,
     /// The cas number that was given out last.
     pub last_cas: u64,
-    /// The stamp and the slice of the record that was committed last while this shard was held.
+    /// The stamp of the record that was committed last while this shard was held.
     pub last_stamp: u64,
-    /// See there.
+    /// The slice of the record that was committed last and told of a change of this shard: what is seen here is durable when that slice is.
     pub last_slice: u64,
+    /// What is recorded, and not committed yet, tells of a change of this shard.
+    pub is_written: bool,
     /// Chance for `SPOP`, `RANDOMKEY` and the like.
     pub random: Random,
 }
@@ -69,6 +71,7 @@ impl<W> Shard<W> {
             last_cas: 0,
             last_stamp: 0,
             last_slice: 0,
+            is_written: false,
             random: Random::new(seed ^ u64::from(id.0)),
         }
     }

@@ -8,6 +8,7 @@
 use crate::change::Change;
 use crate::task::Post;
 use keyspace::Class;
+use shard::ShardId;
 
 use super::Store;
 
@@ -15,21 +16,34 @@ impl Store<'_, '_> {
     /// Says that `key` was changed, and that running `effect` does the same to another store.
     #[inline(always)]
     pub fn changed(&mut self, key: &[u8], change: Change, effect: &[&[u8]]) {
-        self.also_changed(key, change);
-        self.effect(effect);
+        self.tell(key, change);
+        self.effect_with(|store| {
+            store.note_written(key);
+            store.effect(effect);
+        });
     }
 
     /// The same with effects that take some building: `state` states them ([`Store::effect`]), and is called only if somebody
     /// records them.
     #[inline(always)]
     pub fn changed_with(&mut self, key: &[u8], change: Change, state: impl FnOnce(&mut Self)) {
-        self.also_changed(key, change);
-        self.effect_with(state);
+        self.tell(key, change);
+        self.effect_with(|store| {
+            store.note_written(key);
+            state(store);
+        });
     }
 
     /// Says that `key` was changed as part of something whose effect another call states, or that needs none.
     #[inline(always)]
     pub fn also_changed(&mut self, key: &[u8], change: Change) {
+        self.tell(key, change);
+        self.effect_with(|store| store.note_written(key));
+    }
+
+    /// Says it to everybody but those who record effects.
+    #[inline(always)]
+    pub(super) fn tell(&mut self, key: &[u8], change: Change) {
         if change.is_told {
             self.touched(key, change.count);
         } else {
@@ -91,16 +105,32 @@ impl Store<'_, '_> {
         }
     }
 
-    /// States an effect: the command that does to another store what was done to this one. For [`Store::changed_with`], and for
-    /// changes that are of no key.
+    /// Notes that what is recorded tells of a change of `key`: who reads in its shard waits until that is durable.
+    #[cold]
+    pub(super) fn note_written(&mut self, key: &[u8]) {
+        let id = self.entered_shard(key);
+        self.tx.hold.shard_mut(id).is_written = true;
+    }
+
+    /// States the effect of a change that is of no key: of everything in the entered shards, or of what all shards share.
+    pub fn effect_everywhere(&mut self, args: &[&[u8]]) {
+        for id in self.entered() {
+            self.tx.hold.shard_mut(id).is_written = true;
+        }
+        self.effect(args);
+    }
+
+    /// States an effect: the command that does to another store what was done to this one. For [`Store::changed_with`].
     #[inline]
     pub fn effect(&mut self, args: &[&[u8]]) {
         if self.tx.record.is_on() && !self.tx.is_silent {
+            let is_written = |&id: &ShardId| self.tx.hold.shard(id).is_written;
+            debug_assert!(self.tx.hold.entered().iter().any(is_written), "of what shard is this a change?");
             self.tx.state(self.client.db, args);
         }
     }
 
-    /// States what time did, of which no script can be silent.
+    /// States what time did, of which no script can be silent. It is no reason to wait: time does it again.
     #[inline]
     pub(super) fn effect_of_time(&mut self, args: &[&[u8]]) {
         if self.tx.record.is_on() {

@@ -8,7 +8,10 @@ impl Store<'_, '_> {
     /// Marks the item at `key`, if there is one, with its effect.
     pub fn mark(&mut self, key: &[u8], marks: Marks) {
         self.set_marks(key, marks);
-        self.effect_with(|store| store.effect_of_marks(key));
+        self.effect_with(|store| {
+            store.note_written(key);
+            store.effect_of_marks(key);
+        });
     }
 
     /// States the marks of the item at `key`, if it has some: after an effect that sets its value as Redis does, which knows

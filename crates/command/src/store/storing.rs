@@ -218,7 +218,8 @@ impl Store<'_, '_> {
         let Some(Value::Hash(fields)) = due.map(RecordMut::into_value) else { return 0 };
         let taken = fields.take_due(now, count_max);
         self.tx.hold.shard_mut(id).stats.expired_fields.add(taken.len() as u64);
-        self.changed_with(key, Change::new(Class::Hash, "hexpired").times(0), |store| {
+        self.tell(key, Change::new(Class::Hash, "hexpired").times(0));
+        self.effect_with(|store| {
             for some in taken.chunks(EFFECT_FIELDS_MAX) {
                 let fields = some.iter().map(|field| &**field);
                 let effect: Vec<&[u8]> = [&b"HDEL"[..], key].into_iter().chain(fields).collect();
@@ -264,7 +265,7 @@ impl Store<'_, '_> {
             self.free(record.into_value());
         }
         // Redis does not count it.
-        self.also_changed(key, Change::new(class, event).times(0));
+        self.tell(key, Change::new(class, event).times(0));
         self.effect_of_time(&[b"DEL", key]);
     }
 }

@@ -73,7 +73,7 @@ pub fn flush_selected(store: &mut Store) {
     for id in store.entered() {
         flush(store, id, store.client.db);
     }
-    store.effect(&[b"FLUSHDB"]);
+    store.effect_everywhere(&[b"FLUSHDB"]);
     store.flushed();
 }
 
@@ -92,7 +92,7 @@ fn flushall(ctx: &mut Ctx) -> CommandResult {
             flush(&mut ctx.store, id, db);
         }
     }
-    ctx.store.effect(&[b"FLUSHALL"]);
+    ctx.store.effect_everywhere(&[b"FLUSHALL"]);
     ctx.host.flushed_all(&ctx.store.tx.hold);
     ctx.store.flushed();
     ctx.reply.ok();
@@ -156,7 +156,7 @@ fn swapdb(ctx: &mut Ctx) -> CommandResult {
         for id in ids {
             swap(ctx, id, one, other);
         }
-        ctx.store.effect(ctx.args);
+        ctx.store.effect_everywhere(ctx.args);
     }
     ctx.reply.ok();
     Ok(())

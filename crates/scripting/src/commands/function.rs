@@ -99,7 +99,7 @@ fn note_change(ctx: &mut Ctx) {
     let first = ctx.store.entered()[0];
     ctx.store.tx.wrote = true;
     ctx.store.tx.hold.shard_mut(first).stats.changes.add(1);
-    ctx.store.effect(ctx.args);
+    ctx.store.effect_everywhere(ctx.args);
 }
 
 const FUNCTION_LOAD: Entry = Entry {

@@ -36,6 +36,7 @@ enum DiskOrder {
     Run(DiskWork),
     Open(Journal),
     Spares(usize),
+    Sync,
     Base(Base, OnBase),
     End,
     Stop,
@@ -69,6 +70,10 @@ impl DiskOrders {
         self.send(DiskOrder::Spares(count));
     }
 
+    pub(crate) fn sync(&self) {
+        self.send(DiskOrder::Sync);
+    }
+
     pub(crate) fn end(&self) {
         self.send(DiskOrder::End);
     }
@@ -89,6 +94,8 @@ pub struct DiskThread {
     /// How many spares the log thread waits for; 0: it does not.
     wanted_spares: usize,
     bases: VecDeque<(Base, OnBase)>,
+    /// Somebody waits for a sync.
+    is_asked: bool,
     /// On the monotonic clock.
     synced_ms: u64,
     retry_ms: u64,
@@ -107,6 +114,7 @@ impl DiskThread {
             journal: None,
             wanted_spares: 0,
             bases: VecDeque::new(),
+            is_asked: false,
             synced_ms: 0,
             retry_ms: 0,
             is_stopping: false,
@@ -158,6 +166,7 @@ impl DiskThread {
                 // Those were for the one before it.
                 self.bases.clear();
             }
+            DiskOrder::Sync => self.is_asked = true,
             DiskOrder::Spares(count) => self.wanted_spares = count,
             DiskOrder::Base(base, then) => self.bases.push_back((base, then)),
             DiskOrder::End => self.journal = None,
@@ -193,7 +202,8 @@ impl DiskThread {
 
     fn syncs(&mut self, journal: &Journal, now_ms: u64) -> bool {
         let is_due = self.progress.policy() == Policy::Everysec && now_ms >= self.synced_ms + SYNC_MS;
-        if !is_due || journal.written_slice() == journal.durable_slice() {
+        let is_asked = std::mem::take(&mut self.is_asked);
+        if !(is_due || is_asked) || journal.written_slice() == journal.durable_slice() {
             return false;
         }
         self.synced_ms = now_ms;

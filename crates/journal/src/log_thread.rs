@@ -150,7 +150,8 @@ impl LogThread {
             return Step::Rests(Duration::from_nanos(PAUSE_NS - since_ns));
         }
         let is_busy = self.collect();
-        if self.closed.is_empty() && self.wants_confirmation(since_ns / 1_000_000) {
+        let is_asked = self.open.is_some() && self.progress.asked() >= self.collector.next();
+        if self.closed.is_empty() && (is_asked || self.wants_confirmation(since_ns / 1_000_000)) {
             self.close(true);
         }
         if !self.closed.is_empty() {
@@ -248,6 +249,9 @@ impl LogThread {
                     self.progress.position.store(writer.next().1, Ordering::Relaxed);
                     self.progress.note_written(last);
                     self.note_durable();
+                    if self.progress.asked() > self.progress.durable() {
+                        self.disk.sync();
+                    }
                 }
                 Err(Trouble::NoSpare { needed }) => {
                     self.disk.want_spares(needed);

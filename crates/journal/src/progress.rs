@@ -42,6 +42,8 @@ pub struct Progress {
     is_full: AtomicBool,
     written: Line,
     durable: Line,
+    /// Somebody waits until this slice is durable, whatever the policy.
+    asked: AtomicU64,
     /// For each thread the first slice that it waits for; 0: none.
     awaited: Box<[Line]>,
     wake: Wake,
@@ -74,6 +76,7 @@ impl Progress {
             is_full: AtomicBool::new(false),
             written: Line(AtomicU64::new(slice)),
             durable: Line(AtomicU64::new(slice)),
+            asked: AtomicU64::new(0),
             awaited: (0..threads).map(|_| Line::default()).collect(),
             wake,
             is_asleep: AtomicBool::new(false),
@@ -176,6 +179,17 @@ impl Progress {
         self.awaited[thread].0.store(slice, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.durable() < slice
+    }
+
+    /// Somebody waits until this slice, which may be open and have nothing in it, is durable. It is written and synced at once.
+    pub fn ask_for(&self, slice: u64) {
+        self.asked.fetch_max(slice, Ordering::Relaxed);
+        self.wake_log_thread();
+    }
+
+    /// The last slice that somebody waits for.
+    pub(crate) fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
     }
 
     /// A journal was opened in which everything up to `slice`, which ends at `position`, is durable.

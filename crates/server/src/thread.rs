@@ -28,6 +28,7 @@ use crate::clients::dealing::Dealer;
 use crate::clients::watchlist::Watchlist;
 use crate::commands::own::Functions;
 use crate::life::pause::Pausing;
+use crate::life::syncing::Syncing;
 use crate::mailroom::Mailroom;
 use crate::message::Message;
 use crate::shared::Shared;
@@ -73,6 +74,8 @@ pub(crate) struct ThreadHost {
     /// Clients that are beyond a bound.
     pub(crate) watchlist: Watchlist,
     pub(crate) pausing: Pausing,
+    /// Clients that wait for the journal.
+    pub(crate) syncing: Syncing,
     /// Connections that get a line for every command.
     pub(crate) monitors: Monitors,
     /// What it counts and notes of commands.
@@ -174,6 +177,7 @@ impl Thread {
                 eviction: Eviction::new(shared.started_ms ^ u64::from(id), shared.shards.len()),
                 watchlist: Watchlist::default(),
                 pausing: Pausing::default(),
+                syncing: Syncing::default(),
                 monitors: Monitors::new(stats, &shared.observed),
                 accounting: Accounting::new(stats, &shared.observed),
                 delivery: Delivery::default(),
@@ -233,6 +237,9 @@ impl Thread {
         }
         self.drain_kept();
         self.run_timers();
+        if self.host.syncing.first().is_some() {
+            self.end_syncs();
+        }
         self.background();
         self.forget_watches();
         self.take_mail();
@@ -264,7 +271,8 @@ impl Thread {
 
     /// How long the next turn may sleep.
     fn wait(&mut self, timeout: Option<Duration>) -> Option<Duration> {
-        if !self.host.shared.journal.release(self.host.id, &mut self.host.driver) {
+        let awaited = self.host.syncing.first();
+        if !self.host.shared.journal.release(self.host.id, &mut self.host.driver, awaited) {
             return Some(Duration::ZERO);
         }
         let busy = !self.tx.hold.kept().is_empty()

@@ -15,4 +15,4 @@ mod state;
 pub use parser::{Parser, Protocol};
 pub use question::{Answer, Class, Filter, Listed, Question, Request, Subject};
 pub use session::{Aside, Multi, OutputClass, ReplyMode, Session, Watching};
-pub use state::{Finish, Gathering, Part, Postponed, Retry, State, Wait};
+pub use state::{Finish, Gathering, Part, Postponed, Retry, State, SyncWait, Wait};

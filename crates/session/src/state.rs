@@ -3,7 +3,7 @@
 //! ```text
 //!                         ┌────────────────────── the reply, or the next try ───────────────────────┐
 //!                         ▼                                                                         │
-//!   bytes ─▶ ready ─▶ runs here ─▶ reply          put off │ away │ queued │ held back │ blocked │ postponed │ gathering
+//!   bytes ─▶ ready ─▶ runs here ─▶ reply          put off │ away │ queued │ held back │ blocked │ syncing │ postponed │ gathering
 //!               │                                                                                   ▲
 //!               └──────────────────────── cannot run now, or has no reply yet ──────────────────────┘
 //! ```
@@ -18,12 +18,14 @@
 //! | ready | queued | one of its shards stayed taken, and a note was left there | `dispatch.rs` |
 //! | ready | held back | it would change too much of what a snapshot has yet to see | `snapshot/background.rs` |
 //! | ready | blocked | a blocking command found nothing | `wait.rs` |
+//! | ready | syncing | `WAITAOF` waits until what was written is durable | `syncing.rs` |
 //! | ready | postponed | `CLIENT PAUSE` is on | `pause.rs` |
 //! | ready | gathering | the answers of other threads make its reply | `gather.rs` |
 //! | away | ready | the command came home, with its reply, to run again, or to wait | `homecoming.rs` |
 //! | queued | ready | the note came back: next try | `homecoming.rs` |
 //! | held back | ready | the snapshot has come further: next try | `homecoming.rs` |
 //! | blocked | ready | served, timed out, or ended by `CLIENT UNBLOCK` or a change of users | `wait.rs` |
+//! | syncing | ready | it is durable, or ended as a blocking command is | `syncing.rs` |
 //! | postponed | ready | the pause is over: it runs | `homecoming.rs` |
 //! | gathering | ready | all answers are there | `homecoming.rs` |
 //! | ready | closing | its input cannot be read, it speaks HTTP, or it said `quit` to memcached's protocol | `pipeline.rs`, `memcached.rs`, `clients/cross_protocol.rs` |
@@ -34,8 +36,8 @@
 //!
 //! Files are those of `server`, in `life/` where no folder is named.
 //!
-//! A reply that has to wait for a journal or for replicas is no state of its command, which has run: it will be a mark in
-//! the connection's output, up to which is sent.
+//! A reply that has to wait for the journal is no state of its command, which has run: it is a mark in the connection's
+//! output, up to which is sent.
 
 use command::{Blocked, CommandId, Needs, OwnedArgs};
 use proactor::CloseMode;
@@ -67,6 +69,8 @@ enum Stage {
     HeldBack(Retry),
     /// A blocking command waits.
     Blocked(Wait),
+    /// The command waits until something is durable.
+    Syncing(SyncWait),
     /// The command waits for the end of `CLIENT PAUSE`.
     Postponed(Postponed),
     /// The command waits for answers of other threads.
@@ -94,6 +98,15 @@ pub struct Wait {
     /// What waits in the shards.
     pub blocked: Box<Blocked>,
     /// When it times out, on the monotonic clock; `None`: never.
+    pub deadline_ms: Option<u64>,
+}
+
+/// A command that waits for the journal.
+#[derive(Clone, Copy, Debug)]
+pub struct SyncWait {
+    /// This slice, and all before it, is to be durable.
+    pub slice: u64,
+    /// As in [`Wait`].
     pub deadline_ms: Option<u64>,
 }
 
@@ -214,6 +227,32 @@ impl State {
         Some(wait)
     }
 
+    /// The command waits for the journal.
+    pub fn sync(&mut self, wait: SyncWait) {
+        self.change_to(Stage::Syncing(wait));
+    }
+
+    /// What of the journal the command waits for.
+    pub fn sync_wait(&self) -> Option<SyncWait> {
+        if let Stage::Syncing(wait) = &self.stage { Some(*wait) } else { None }
+    }
+
+    /// Its wait for the journal, which is over.
+    pub fn take_sync_wait(&mut self) -> Option<SyncWait> {
+        let wait = self.sync_wait()?;
+        self.change_to(Stage::Ready);
+        Some(wait)
+    }
+
+    /// When the command that waits, for keys or for the journal, times out.
+    pub fn deadline_ms(&self) -> Option<u64> {
+        match &self.stage {
+            Stage::Blocked(wait) => wait.deadline_ms,
+            Stage::Syncing(wait) => wait.deadline_ms,
+            _ => None,
+        }
+    }
+
     /// The command waits for the end of a pause.
     pub fn postpone(&mut self, postponed: Postponed) {
         self.change_to(Stage::Postponed(postponed));
@@ -287,7 +326,7 @@ impl State {
 
     /// Whether the command waits for something that may never come: its client's hang-up ends that.
     pub fn is_waiting(&self) -> bool {
-        matches!(self.stage, Stage::Blocked(_) | Stage::Postponed(_))
+        matches!(self.stage, Stage::Blocked(_) | Stage::Syncing(_) | Stage::Postponed(_))
     }
 
     /// Bytes of arguments that are kept for a command that waits.
@@ -296,7 +335,12 @@ impl State {
             Stage::Queued(retry) | Stage::HeldBack(retry) => retry.args.memory_bytes(),
             Stage::Blocked(wait) => wait.blocked.waiter.wait.args.memory_bytes(),
             Stage::Postponed(postponed) => postponed.args.memory_bytes(),
-            Stage::Ready | Stage::PutOff | Stage::Away | Stage::Gathering(_) | Stage::Closing(_) => 0,
+            Stage::Ready
+            | Stage::PutOff
+            | Stage::Away
+            | Stage::Syncing(_)
+            | Stage::Gathering(_)
+            | Stage::Closing(_) => 0,
         }
     }
 }
@@ -310,6 +354,7 @@ impl Stage {
             Stage::Queued(_) => "queued",
             Stage::HeldBack(_) => "held back",
             Stage::Blocked(_) => "blocked",
+            Stage::Syncing(_) => "syncing",
             Stage::Postponed(_) => "postponed",
             Stage::Gathering(_) => "gathering",
             Stage::Closing(_) => "closing",
@@ -325,6 +370,7 @@ impl Stage {
             | Stage::Queued(_)
             | Stage::HeldBack(_)
             | Stage::Blocked(_)
+            | Stage::Syncing(_)
             | Stage::Postponed(_)
             | Stage::Gathering(_) => matches!(next, Stage::Ready),
             Stage::Closing(_) => false,
@@ -395,6 +441,7 @@ mod tests {
             Stage::Queued(retry()),
             Stage::HeldBack(retry()),
             Stage::Blocked(Wait { blocked: Box::new(blocked), deadline_ms: None }),
+            Stage::Syncing(SyncWait { slice: 1, deadline_ms: None }),
             Stage::Postponed(Postponed { command, args: args(), number: 0 }),
             Stage::Gathering(Gathering { parts: Vec::new(), expected: 1, finish: Box::new(|_, _| {}) }),
             Stage::Closing(CloseMode::Now),

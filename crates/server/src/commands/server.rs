@@ -10,7 +10,10 @@ use process::shutdown::How;
 use resp::Reply;
 use session::Part;
 
+use settings::APPENDONLY;
+
 use crate::commands::own::{Ctx, Entry, Run};
+use crate::life::syncing::write_counts;
 use crate::snapshot::save_settings;
 use crate::version::REDIS_VERSION;
 
@@ -310,13 +313,20 @@ fn waitaof(ctx: &mut Ctx) -> CommandResult {
         return Err(CommandError::OUT_OF_RANGE_POSITIVE);
     }
     check_timeout(ctx.args[3])?;
-    if local > 0 {
+    let shared = ctx.host.shared;
+    let has_journal = shared.settings.is_on(APPENDONLY);
+    if local > 0 && !has_journal {
         let text = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
         return Err(CommandError::new(text));
     }
-    ctx.reply.array(2);
-    ctx.reply.int(0);
-    ctx.reply.int(0);
+    // What this client wrote before may not be committed yet.
+    ctx.store.tx.commit();
+    match shared.journal.unkept() {
+        Some(slice) if local > 0 && !ctx.store.client.deny_blocking => {
+            ctx.host.await_sync(slice, parse_i64(ctx.args[3])? as u64);
+        }
+        unkept => write_counts(&mut ctx.reply, has_journal && unkept.is_none()),
+    }
     Ok(())
 }
 

@@ -121,6 +121,7 @@ impl Shared {
         if self.journal.is_first_base.swap(false, Ordering::Relaxed) {
             self.snapshots.note_superseded(&names(&self.settings, &self.machine.disk));
             self.snapshots.progress.end();
+            self.journal.progress.wake_all();
         }
     }
 }

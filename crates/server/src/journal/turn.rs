@@ -24,15 +24,29 @@ impl Journal {
         }
     }
 
-    /// Has thread number `thread` send what waited for slices that are durable by now. False: even more is by now, so it must not sleep.
-    pub(crate) fn release(&self, thread: u16, driver: &mut Driver) -> bool {
-        if driver.held_for().is_none() {
-            return true;
+    /// Has thread number `thread`, which waits for slice `awaited` itself, send what waited for slices that are durable by now. False: even
+    /// more is by now, so it must not sleep.
+    pub(crate) fn release(&self, thread: u16, driver: &mut Driver, awaited: Option<u64>) -> bool {
+        if driver.held_for().is_some() {
+            driver.release(self.progress.durable());
         }
-        driver.release(self.progress.durable());
-        match driver.held_for() {
+        // That a journal has its first base all threads hear.
+        let awaited = awaited.filter(|_| !self.awaits_first_base());
+        match [driver.held_for(), awaited].into_iter().flatten().min() {
             Some(slice) => self.progress.awaits(usize::from(thread), slice),
             None => true,
         }
+    }
+
+    /// The last slice that a crash leaves, with all before it. As long as a journal has no base it leaves none.
+    pub(crate) fn kept(&self) -> u64 {
+        if self.awaits_first_base() { 0 } else { self.progress.durable() }
+    }
+
+    /// The slice for which somebody has to wait who wants everything that was committed before to be durable; `None`: it is. A journal that
+    /// is still to begin keeps nothing.
+    pub(crate) fn unkept(&self) -> Option<u64> {
+        let open = self.log.slice();
+        (!self.is_on() || self.log.has_pending() || self.kept() + 1 < open).then_some(open)
     }
 }

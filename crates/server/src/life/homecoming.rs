@@ -309,6 +309,8 @@ impl Thread {
             // If it is served at this moment, its reply comes too late, and is undone.
             let _is_unserved = wait.blocked.waiter.claim.end();
             self.end_wait(conn, wait);
+        } else if let Some(wait) = session.state.take_sync_wait() {
+            self.host.note_sync_end(wait);
         } else if session.state.take_postponed().is_some() {
             self.host.accounting.stats().blocked_clients.sub(1);
         }

@@ -25,4 +25,5 @@ pub(crate) mod homecoming;
 pub(crate) mod pause;
 pub(crate) mod pipeline;
 pub(crate) mod stock;
+pub(crate) mod syncing;
 pub(crate) mod wait;

@@ -89,7 +89,7 @@ impl Thread {
         while let Some(conn) = self.host.timers.pop_due(now_ms) {
             let ThreadHost { connections, timers, .. } = &mut self.host;
             let Some(session) = connections.session(conn) else { continue };
-            match session.state.wait().and_then(|wait| wait.deadline_ms) {
+            match session.state.deadline_ms() {
                 Some(deadline_ms) if deadline_ms <= now_ms => drop(self.time_out(conn, None)),
                 Some(deadline_ms) => timers.set(&mut session.alarm, conn, deadline_ms, now_ms),
                 None => {}
@@ -100,6 +100,9 @@ impl Thread {
     /// Ends a wait with the reply of a timeout, or with this error; false if it had ended already.
     pub(crate) fn time_out(&mut self, conn: ConnId, error: Option<&CommandError>) -> bool {
         let Some(session) = self.host.connections.session(conn) else { return false };
+        if session.state.sync_wait().is_some() {
+            return self.end_sync(conn, error);
+        }
         let Some(wait) = session.state.wait() else { return false };
         if !wait.blocked.waiter.claim.end() {
             // It is being served at this moment; the reply is on the way.

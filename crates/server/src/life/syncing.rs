@@ -1,0 +1,109 @@
+//! Clients that wait until what they wrote is durable: `WAITAOF`.
+//!
+//! Such a client waits for the slice that was open when it asked, which has everything that was acknowledged to it. The log
+//! thread is asked to write that slice now, and the disk thread to sync it, whatever `appendfsync` says; many who ask at once
+//! share one sync.
+//!
+//! Not here: replies that wait by themselves (`journal/turn.rs`).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use command::CommandError;
+use proactor::ConnId;
+use resp::{Output, Reply};
+use session::SyncWait;
+
+use crate::thread::{Thread, ThreadHost};
+
+/// The clients of a thread that wait for slices.
+#[derive(Default)]
+pub(crate) struct Syncing {
+    /// Also some whose wait has ended in another way.
+    waits: BinaryHeap<Reverse<(u64, u64)>>,
+}
+
+impl Syncing {
+    fn add(&mut self, slice: u64, conn: ConnId) {
+        self.waits.push(Reverse((slice, conn.to_bits())));
+    }
+
+    /// The first slice that one of them waits for.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.waits.peek().map(|Reverse((slice, _))| *slice)
+    }
+
+    /// One that waits for nothing behind slice `durable`.
+    fn pop(&mut self, durable: u64) -> Option<ConnId> {
+        if self.first()? > durable {
+            return None;
+        }
+        self.waits.pop().map(|Reverse((_, conn))| ConnId::from_bits(conn))
+    }
+}
+
+impl ThreadHost {
+    /// The current client waits until this slice is durable, or so many milliseconds; 0: for ever.
+    pub(crate) fn await_sync(&mut self, slice: u64, timeout_ms: u64) {
+        // This millisecond has begun already.
+        let deadline_ms = (timeout_ms > 0).then(|| self.now_ms.saturating_add(timeout_ms).saturating_add(1));
+        let session = self.session();
+        let conn = ConnId::from_bits(session.client.connection);
+        session.state.sync(SyncWait { slice, deadline_ms });
+        self.syncing.add(slice, conn);
+        let stats = self.accounting.stats();
+        stats.clients_with_timeout.add(u64::from(deadline_ms.is_some()));
+        stats.blocked_clients.add(1);
+        if let (Some(deadline_ms), Some(session)) = (deadline_ms, &mut self.current) {
+            self.timers.set(&mut session.alarm, conn, deadline_ms, self.now_ms);
+        }
+        self.shared.journal.progress.ask_for(slice);
+    }
+
+    /// A client that waited for the journal waits no more.
+    pub(crate) fn note_sync_end(&mut self, wait: SyncWait) {
+        let stats = self.accounting.stats();
+        stats.clients_with_timeout.sub(u64::from(wait.deadline_ms.is_some()));
+        stats.blocked_clients.sub(1);
+    }
+}
+
+impl Thread {
+    /// Answers those who waited for what is durable by now.
+    pub(crate) fn end_syncs(&mut self) {
+        let durable = self.host.shared.journal.kept();
+        while let Some(conn) = self.host.syncing.pop(durable) {
+            let state = self.host.connections.session(conn).map(|session| &session.state);
+            // It may wait again, for more.
+            if state.and_then(|state| state.sync_wait()).is_some_and(|wait| wait.slice <= durable) {
+                self.end_sync(conn, None);
+            }
+        }
+    }
+
+    /// Ends a client's wait for the journal: the reply says what is durable, or is this error. False: it does not wait.
+    pub(crate) fn end_sync(&mut self, conn: ConnId, error: Option<&CommandError>) -> bool {
+        let Some(session) = self.host.connections.session(conn) else { return false };
+        let Some(wait) = session.state.take_sync_wait() else { return false };
+        let (client, last_command) = (session.client, session.last_command);
+        self.host.note_sync_end(wait);
+        let mut out = Output::new();
+        let mut reply = Reply::new(&mut out, client.proto);
+        match error {
+            Some(error) => {
+                reply.error(error.text());
+                self.host.accounting.count_failed_wait(last_command, error);
+            }
+            None => write_counts(&mut reply, self.host.shared.journal.kept() >= wait.slice),
+        }
+        self.reply_and_go_on(conn, &mut out);
+        true
+    }
+}
+
+/// What `WAITAOF` replies: how many journals, this server's and those of replicas, have it on disk.
+pub(crate) fn write_counts(reply: &mut Reply<'_>, is_durable: bool) {
+    reply.array(2);
+    reply.int(i64::from(is_durable));
+    reply.int(0);
+}

@@ -20,7 +20,9 @@ pub(crate) struct SegmentReader {
     file_bytes: u64,
     /// Where in the file `bytes` begins.
     from: u64,
+    /// What was read is at its front. It never gets shorter, so that it is not filled with zeros for each read.
     bytes: Vec<u8>,
+    filled: usize,
 }
 
 impl SegmentReader {
@@ -36,43 +38,45 @@ impl SegmentReader {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::io(&path, "open it")(error)),
             Ok((file_bytes, file)) => {
-                Ok(Some(SegmentReader { path, file, file_bytes, from: 0, bytes: Vec::new() }))
+                Ok(Some(SegmentReader { path, file, file_bytes, from: 0, bytes: Vec::new(), filled: 0 }))
             }
         }
     }
 
     /// The `count` bytes at `offset`; fewer at the end of the file.
     pub(crate) fn bytes(&mut self, offset: u64, count: usize) -> Result<&[u8], Error> {
-        let is_there = offset >= self.from && offset + count as u64 <= self.from + self.bytes.len() as u64;
+        let is_there = offset >= self.from && offset + count as u64 <= self.from + self.filled as u64;
         if !is_there {
             self.read(offset, count).map_err(|error| Error::io(&self.path, "read it")(error).at(offset))?;
         }
-        let rest = &self.bytes[(offset - self.from) as usize..];
+        let rest = &self.bytes[(offset - self.from) as usize..self.filled];
         Ok(&rest[..count.min(rest.len())])
     }
 
     fn read(&mut self, offset: u64, count: usize) -> io::Result<()> {
-        let known = offset.checked_sub(self.from).filter(|known| *known <= self.bytes.len() as u64);
-        match known {
-            Some(known) => drop(self.bytes.drain(..known as usize)),
-            None => self.bytes.clear(),
+        let known = offset.checked_sub(self.from).filter(|known| *known <= self.filled as u64);
+        match known.map(|known| known as usize) {
+            Some(known) => {
+                self.bytes.copy_within(known..self.filled, 0);
+                self.filled -= known;
+            }
+            None => self.filled = 0,
         }
         self.from = offset;
-        let mut filled = self.bytes.len();
-        let left = self.file_bytes.saturating_sub(offset + filled as u64);
-        self.bytes.resize(filled + left.min(count.max(READ_BYTES) as u64) as usize, 0);
-        let read = loop {
-            if filled == self.bytes.len() {
-                break Ok(());
-            }
-            match self.file.read_at(offset + filled as u64, &mut self.bytes[filled..]) {
-                Ok(0) => break Ok(()),
-                Ok(count) => filled += count,
+        let left = self.file_bytes.saturating_sub(offset + self.filled as u64);
+        let wanted = self.filled + left.min(count.max(READ_BYTES) as u64) as usize;
+        if self.bytes.len() < wanted {
+            self.bytes.resize(wanted, 0);
+        }
+        while self.filled < wanted {
+            let at = offset + self.filled as u64;
+            match self.file.read_at(at, &mut self.bytes[self.filled..wanted]) {
+                Ok(0) => break,
+                Ok(count) => self.filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => break Err(error),
+                Err(error) => return Err(error),
             }
-        };
-        self.bytes.truncate(filled);
-        read
+        }
+        Ok(())
     }
 }

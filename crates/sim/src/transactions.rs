@@ -207,6 +207,8 @@ pub struct Load {
     next_client: usize,
     pipeline_max: usize,
     departs_one_in: u64,
+    /// When the replies of an event came, in nanoseconds on the world's clock.
+    pub answered_ns: BTreeMap<u64, u64>,
     /// A run is over after one in so many replies; 0: none.
     pub ends_at_reply_one_in: u64,
 }
@@ -227,6 +229,7 @@ impl Load {
             next_client: 0,
             pipeline_max: 1,
             departs_one_in: 0,
+            answered_ns: BTreeMap::new(),
             ends_at_reply_one_in: 0,
         }
     }
@@ -290,7 +293,9 @@ impl Load {
 
     /// What came, at this event if it is not now: how many replies.
     fn receive(&mut self, world: &mut World, actor: &mut Actor, at: Option<u64>) -> usize {
-        let answered = Some(at.unwrap_or(world.event));
+        let (event, now_ns) = at.map_or((world.event, world.now_ns()), |at| (at, world.died_ns));
+        let answered = Some(event);
+        self.answered_ns.insert(event, now_ns);
         let replies = world.pump(&mut actor.client);
         let count = replies.len();
         for reply in replies {

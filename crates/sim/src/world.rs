@@ -48,6 +48,8 @@ pub struct World {
     pub life: u64,
     /// When it did so last.
     pub died_at: u64,
+    /// The same on the world's clock, in nanoseconds.
+    pub died_ns: u64,
     /// How often it did so while it started.
     pub deaths_in_start: u64,
 }
@@ -100,6 +102,7 @@ impl World {
             saves: 0,
             life: 0,
             died_at: 0,
+            died_ns: 0,
             deaths_in_start: 0,
         }
     }
@@ -119,12 +122,17 @@ impl World {
     /// # Panics
     /// If the server refuses to start.
     pub fn restart(&mut self, death: Death) {
-        self.died_at = self.event;
+        (self.died_at, self.died_ns) = (self.event, self.now_ns());
         self.die(death);
         while !self.starts() {
             self.deaths_in_start += 1;
             self.die(Death::Power);
         }
+    }
+
+    /// When the server starts next, it is of this kind.
+    pub fn change_setup(&mut self, change: impl FnOnce(&mut Setup)) {
+        change(&mut self.setup);
     }
 
     fn die(&mut self, death: Death) {

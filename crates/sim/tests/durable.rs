@@ -14,6 +14,8 @@ const LIVES: usize = 4;
 /// Transactions of each, and in how many bursts they come: in between it may rest.
 const TRANSACTIONS: usize = 60;
 const BURSTS: usize = 3;
+/// What everysec may lose where nothing is slow.
+const EVERYSEC_NS_MAX: u64 = 2_000_000_000;
 
 #[derive(Default, Debug)]
 struct Totals {
@@ -25,22 +27,26 @@ struct Totals {
     answered: u64,
     promises: u64,
     lost: usize,
+    /// How long before a crash something was answered that it took.
+    oldest_ms: u64,
 }
 
 impl Totals {
     /// Everything that is to happen has happened to some.
     fn assert(&self) {
         println!("{self:?}");
-        let Totals { power_failures, deaths_in_start, ends, failures, saves, answered, promises: _, lost: _ } =
-            self;
+        let Totals { power_failures, deaths_in_start, ends, failures, saves, answered, .. } = self;
         let all = [power_failures, deaths_in_start, ends, failures, saves, answered];
         assert!(std::env::var("DARTER_SEED").is_ok() || all.into_iter().all(|count| *count > 0));
     }
 }
 
 /// What may go wrong with the disk in this life.
-fn spoil(world: &mut World) {
-    if world.one_in(3) {
+fn spoil(world: &mut World, is_steady: bool) {
+    if is_steady {
+        let short_write_one_in = [0, 3][world.below(2)];
+        world.disk.set_faults(DiskFaults { short_write_one_in, ..DiskFaults::default() });
+    } else if world.one_in(3) {
         let hang_ns_max = [10_000, 50_000_000][world.below(2)];
         let room_bytes = [u64::MAX, u64::MAX, 150_000, 400_000][world.below(4)];
         world.disk.set_faults(DiskFaults {
@@ -51,7 +57,7 @@ fn spoil(world: &mut World) {
             ..DiskFaults::default()
         });
     }
-    if world.one_in(4) {
+    if !is_steady && world.one_in(4) {
         let faults = [Fault::WriteError, Fault::SyncError, Fault::NoRoom, Fault::Hang(3_000_000_000)];
         let (spared, fault) = (world.below(60) as u64, faults[world.below(4)]);
         world.disk.plan(spared, fault);
@@ -103,11 +109,11 @@ impl Admin {
 }
 
 /// One life of the server, to its death; until when it has promised that nothing is lost.
-fn live(world: &mut World, load: &mut Load, totals: &mut Totals, switches: bool) -> u64 {
+fn live(world: &mut World, load: &mut Load, totals: &mut Totals, (switches, is_steady): (bool, bool)) -> u64 {
     let life = world.life;
     let mut admin = Admin { client: world.connect(), switches, asked: None, promised: 0 };
     let crash_at = world.event + world.below(8_000) as u64;
-    spoil(world);
+    spoil(world, is_steady);
     for _ in 0..BURSTS {
         let count = load.started + TRANSACTIONS / BURSTS;
         load.run(world, count, |world| {
@@ -140,6 +146,9 @@ fn simulate(mut entropy: Entropy, sync: Sync, switches: bool, totals: &mut Total
     setup.journal = Some(Journal::any(&mut entropy, sync));
     setup.has_own_format = entropy.one_in(2);
     setup.dies_in_start_one_in = 3;
+    // Neither disk nor threads take their time, so what everysec promises can be told to the second.
+    let is_steady = sync == Sync::EverySecond && entropy.one_in(2);
+    setup.stalls_take_time &= !is_steady;
     let mut world = World::new(entropy, &setup);
     let mut load = Load::new(&mut world);
     world.settle(|_| {});
@@ -147,7 +156,7 @@ fn simulate(mut entropy: Entropy, sync: Sync, switches: bool, totals: &mut Total
     load.ends_at_reply_one_in = [0, 10, 100][world.below(3)];
     let mut begun = 0;
     for _ in 0..LIVES {
-        let promised = live(&mut world, &mut load, totals, switches);
+        let promised = live(&mut world, &mut load, totals, (switches, is_steady));
         load.note_death(&mut world);
         let died = world.died_at;
         let survived = load.look(&mut world);
@@ -158,7 +167,12 @@ fn simulate(mut entropy: Entropy, sync: Sync, switches: bool, totals: &mut Total
                     "what was answered at {answered} is lost, and was safe at {promised}: {setup:?}"
                 ));
             }
+            let oldest = lost.iter().min().map(|answered| world.died_ns - load.answered_ns[answered]);
+            if is_steady && let Some(age_ns) = oldest.filter(|age_ns| *age_ns > EVERYSEC_NS_MAX) {
+                return Err(format!("what was answered {} ms before is lost: {setup:?}", age_ns / 1_000_000));
+            }
             totals.lost += lost.len();
+            totals.oldest_ms = totals.oldest_ms.max(oldest.unwrap_or(0) / 1_000_000);
             totals.promises += u64::from(promised > 0);
         }
         begun = died + 1;

@@ -61,3 +61,33 @@ fn what_was_written_is_there_after_a_crash() {
     });
     println!("{rewrites} checkpoints");
 }
+
+/// A server that had snapshots only is to keep a journal: whatever happens at that start, it has what the snapshot has, and from then on
+/// what was written.
+#[test]
+fn a_journal_takes_the_place_of_a_snapshot() {
+    let mut deaths_in_start = 0;
+    for_each_seed("first bases", 40, |mut entropy| {
+        let mut setup = Setup::any(&mut entropy);
+        setup.has_own_format = entropy.one_in(2);
+        let journal = Journal::any(&mut entropy, Sync::Always);
+        let mut world = World::new(entropy, &setup);
+        let mut client = world.connect();
+        for number in 0..40 {
+            world.call(&mut client, &request("RPUSH", [format!("list:{}", number % 7), number.to_string()]));
+        }
+        world.call(&mut client, &request("SAVE", [""; 0]));
+        let saved = digest(&mut world, &mut client);
+        world.change_setup(|setup| (setup.journal, setup.dies_in_start_one_in) = (Some(journal), 2));
+        world.crash();
+        let mut client = world.connect();
+        assert_eq!(digest(&mut world, &mut client), saved, "{setup:?}");
+        world.call(&mut client, &request("SET", ["later", "1"]));
+        let later = digest(&mut world, &mut client);
+        world.crash();
+        let mut client = world.connect();
+        assert_eq!(digest(&mut world, &mut client), later, "{setup:?}");
+        deaths_in_start += world.deaths_in_start;
+    });
+    println!("{deaths_in_start} crashes while it started");
+}

@@ -170,6 +170,12 @@ impl<L> Connections<L> {
         self.holding = holding;
     }
 
+    /// Whether output of a connection waits for a slice.
+    #[inline]
+    pub(crate) fn is_holding(&self) -> bool {
+        !self.holding.is_empty()
+    }
+
     /// The lowest slice that output of a connection waits for.
     pub(crate) fn held_for(&self) -> Option<u64> {
         self.holding.iter().map(|&(slice, _)| slice).min()

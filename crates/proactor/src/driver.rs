@@ -151,6 +151,12 @@ impl Driver {
         each!(self, inner => inner.connections().release(slice));
     }
 
+    /// Whether a turn that is over left output unsent because it is held.
+    #[inline]
+    pub fn is_holding(&mut self) -> bool {
+        each!(self, inner => inner.connections().is_holding())
+    }
+
     /// The lowest slice for which a turn that is over left output unsent. A turn that finds more of it does not sleep.
     pub fn held_for(&mut self) -> Option<u64> {
         each!(self, inner => inner.connections().held_for())

@@ -235,13 +235,17 @@ impl Thread {
                 self.serve(conn);
             }
         }
-        self.drain_kept();
+        if !self.tx.hold.kept().is_empty() {
+            self.drain_kept();
+        }
         self.run_timers();
         if self.host.syncing.first().is_some() {
             self.end_syncs();
         }
         self.background();
-        self.forget_watches();
+        if !self.host.stale_watches.is_empty() {
+            self.forget_watches();
+        }
         self.take_mail();
         if !self.host.delivery.broadcasts.is_empty() {
             let (delivery, _, mut around) = self.host.delivery();

@@ -29,8 +29,20 @@ impl Bin {
     }
 
     /// Frees a slice, or shows it to the snapshot as long as the slice of time that `time` begins; false if nothing is left.
+    #[inline]
     pub fn free_slice<F: FnMut() -> bool>(&mut self, time: impl FnOnce() -> F, stats: &ThreadStats) -> bool {
-        let Some(mut garbage) = self.pieces.pop_front() else { return false };
+        let Some(garbage) = self.pieces.pop_front() else { return false };
+        self.free_slice_of(garbage, time, stats);
+        true
+    }
+
+    #[cold]
+    fn free_slice_of<F: FnMut() -> bool>(
+        &mut self,
+        mut garbage: Garbage,
+        time: impl FnOnce() -> F,
+        stats: &ThreadStats,
+    ) {
         if garbage.is_cut() {
             garbage.continue_cut(&mut time());
             self.pieces.push_back(garbage);
@@ -42,7 +54,6 @@ impl Bin {
             }
         }
         stats.garbage.set(self.pieces.len() as u64);
-        true
     }
 }
 

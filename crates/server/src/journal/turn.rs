@@ -26,8 +26,14 @@ impl Journal {
 
     /// Has thread number `thread`, which waits for slice `awaited` itself, send what waited for slices that are durable by now. False: even
     /// more is by now, so it must not sleep.
+    #[inline]
     pub(crate) fn release(&self, thread: u16, driver: &mut Driver, awaited: Option<u64>) -> bool {
-        if driver.held_for().is_some() {
+        (!driver.is_holding() && awaited.is_none()) || self.release_durable(thread, driver, awaited)
+    }
+
+    #[inline(never)]
+    fn release_durable(&self, thread: u16, driver: &mut Driver, awaited: Option<u64>) -> bool {
+        if driver.is_holding() {
             driver.release(self.progress.durable());
         }
         // That a journal has its first base all threads hear.

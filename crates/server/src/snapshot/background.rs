@@ -62,6 +62,12 @@ impl Share {
         waits && !self.is_full()
     }
 
+    /// Whether there is nothing to be done, now or when there is room.
+    #[inline]
+    fn is_idle(&self) -> bool {
+        self.saving.is_none() && self.held_back.is_empty()
+    }
+
     /// Whether flushed databases can be looked at now.
     pub(crate) fn has_room(&self) -> bool {
         !self.is_full()
@@ -172,6 +178,9 @@ impl Thread {
 
     /// A slice of the snapshot, if one is being saved, and what waits for it.
     pub(crate) fn save_slice(&mut self) {
+        if self.host.snapshot.is_idle() {
+            return;
+        }
         if self.host.snapshot.saving.is_some() && self.host.shared.is_simulated() {
             let mut entropy = self.host.driver.entropy().expect("a simulated driver has chance");
             if !entropy.one_in(SIMULATED_TURNS) {

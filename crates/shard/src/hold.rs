@@ -293,7 +293,6 @@ impl<'s, T, W> Hold<'s, T, W> {
     }
 
     /// Puts the baton of `id` back; if tasks were delegated meanwhile, keeps it instead, and the answer is false.
-    #[inline]
     pub fn leave_or_keep(&mut self, id: ShardId) -> bool {
         self.check_published();
         interrupt();

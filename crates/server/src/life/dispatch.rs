@@ -38,6 +38,13 @@ impl ThreadHost {
         }
     }
 
+    /// Where the only key of a call lies, if there is just one.
+    #[inline]
+    fn locate_lone_key(&self, command: &Command, args: &[&[u8]]) -> Option<Located> {
+        let key = args[command.lone_key(args)?];
+        Some(Located::new(key, self.shared.shards.placement().locate(key)))
+    }
+
     /// The same for a call that has not just one key.
     #[inline]
     fn needs_of_no_lone_key(&mut self, command: &Command, args: &[&[u8]]) -> Needs {
@@ -87,9 +94,10 @@ impl Thread {
         if !self.runs_plainly() {
             return self.special_command(command, args, out);
         }
-        match located {
+        // Here and not in `execute`, which nearly all commands so do without.
+        match located.or_else(|| self.host.locate_lone_key(command, args)) {
             Some(located) => self.execute_one(command, args, located.shard(), located, 0, out),
-            None => self.execute(command, args, Needs::Nothing, 0, out),
+            None => self.execute_otherwise(command, args, Needs::Nothing, 0, out),
         }
     }
 
@@ -129,7 +137,6 @@ impl Thread {
     }
 
     /// Runs `command` with its shards, and `more` beside them, entered; or delegates or queues it.
-    #[inline]
     pub(crate) fn execute(
         &mut self,
         command: &'static Command,
@@ -138,15 +145,26 @@ impl Thread {
         tries: u32,
         out: &mut Output,
     ) {
+        match self.host.locate_lone_key(command, args).filter(|_| more == Needs::Nothing) {
+            Some(located) => self.execute_one(command, args, located.shard(), located, tries, out),
+            None => self.execute_otherwise(command, args, more, tries, out),
+        }
+    }
+
+    /// The same for a call that has not just one key, or needs more than that.
+    fn execute_otherwise(
+        &mut self,
+        command: &'static Command,
+        args: &[&[u8]],
+        more: Needs,
+        tries: u32,
+        out: &mut Output,
+    ) {
         let shared = self.host.shared;
-        let placement = shared.shards.placement();
         let needs = if more != Needs::Nothing {
             self.host.needs(command, args).and(more)
-        } else if let Some(index) = command.lone_key(args) {
-            let located = Located::new(args[index], placement.locate(args[index]));
-            return self.execute_one(command, args, located.shard(), located, tries, out);
         } else if command.entry.route == Route::KeysInTurn {
-            Needs::of_first_key(command, args, placement)
+            Needs::of_first_key(command, args, shared.shards.placement())
         } else {
             self.host.needs_of_no_lone_key(command, args)
         };
@@ -193,7 +211,10 @@ impl Thread {
                 if !travels {
                     return self.execute_wide(command, args, &[id], &Needs::One(id), tries, out);
                 }
-                if self.puts_off() {
+                // Rather than delegated now: its thread has other clients to serve and replies to send, and the shard is rarely
+                // taken for longer than that.
+                let may_be_put_off = self.runs_plainly();
+                if self.host.session().state.put_off(may_be_put_off) {
                     return;
                 }
                 let node = Node::new(self.task(Work::Run(command.id), id, args));
@@ -216,13 +237,6 @@ impl Thread {
             let entry_type = if home == self.host.id { EntryType::Inline } else { EntryType::Quick };
             self.host.accounting.stats().count_entry(entry_type, 1);
         }
-    }
-
-    /// Whether the current client's command, whose shard is taken, is put off rather than delegated now. Its thread has
-    /// other clients to serve and replies to send, and the shard is rarely taken for longer than that.
-    fn puts_off(&mut self) -> bool {
-        let may = self.runs_plainly();
-        self.host.session().state.put_off(may)
     }
 
     /// Whether a command goes to the home thread of its shard: always in home mode, heavy ones if it is awake.
@@ -351,31 +365,37 @@ impl Thread {
     /// Leaves every shard of the running transaction, and runs what was delegated meanwhile.
     #[inline]
     pub(crate) fn leave_all(&mut self) {
-        if !self.tx.has_news() {
-            if !self.tx.hold.leave_or_keep_all() {
-                self.drain_kept();
-            }
-            return;
+        if self.tx.has_news() {
+            return leave_with_news(self);
         }
-        self.tx.commit();
-        let (shared, mailroom, seen) = (self.host.shared, &mut self.host.mailroom, self.tx.seen);
-        let seen = if mutant::is_on(Mutant::EventAtOnce) { 0 } else { seen };
-        shared.directory.send_events(&mut self.tx.posts, seen, |published| mailroom.publish(published));
-        // Ahead of the other posts, and while the shards are held.
-        for post in self.tx.posts.extract_if(.., |post| matches!(post, Post::Published(_))) {
-            if let Post::Published(published) = post {
-                mailroom.publish(published);
-            }
-        }
-        let all_left = self.tx.hold.leave_or_keep_all();
-        if mutant::is_on(Mutant::CommitsLate) {
-            self.tx.commit_late();
-        }
-        self.host.mailroom.wake_sleepers();
-        // Before anything of this client is delegated: its messages keep their order.
-        self.post_all();
-        if !all_left {
+        if !self.tx.hold.leave_or_keep_all() {
             self.drain_kept();
         }
+    }
+}
+
+/// The same where there is something to be told, or to be recorded. A function of its own: most transactions have no news.
+#[inline(never)]
+fn leave_with_news(thread: &mut Thread) {
+    let Thread { tx, host, .. } = thread;
+    tx.commit();
+    let (shared, mailroom, seen) = (host.shared, &mut host.mailroom, tx.seen);
+    let seen = if mutant::is_on(Mutant::EventAtOnce) { 0 } else { seen };
+    shared.directory.send_events(&mut tx.posts, seen, |published| mailroom.publish(published));
+    // Ahead of the other posts, and while the shards are held.
+    for post in tx.posts.extract_if(.., |post| matches!(post, Post::Published(_))) {
+        if let Post::Published(published) = post {
+            mailroom.publish(published);
+        }
+    }
+    let all_left = tx.hold.leave_or_keep_all();
+    if mutant::is_on(Mutant::CommitsLate) {
+        tx.commit_late();
+    }
+    mailroom.wake_sleepers();
+    // Before anything of this client is delegated: its messages keep their order.
+    thread.post_all();
+    if !all_left {
+        thread.drain_kept();
     }
 }

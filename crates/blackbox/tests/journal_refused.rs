@@ -178,3 +178,29 @@ fn a_folder_without_rights_is_refused() {
     set(&inner, 0o755);
     assert_eq!(fs::read_dir(&inner).unwrap().count(), 0, "nothing is left there");
 }
+
+#[test]
+fn a_file_system_that_is_read_only_is_refused_and_can_be_checked() {
+    let works = std::process::Command::new("unshare").args(["-rm", "true"]).output();
+    if !works.is_ok_and(|ran| ran.status.success()) {
+        println!("SKIPPED: no file system can be mounted");
+        return;
+    }
+    let scratch = Scratch::new("journal-read-only");
+    let data = journal(&scratch);
+    // Where it is, seen by the server alone.
+    let script =
+        format!("mount --bind {data} {data} && mount -o remount,bind,ro {data} && exec \"$0\" \"$@\"");
+    let launcher = ["unshare", "-rm", "sh", "-c", &script];
+    let line = refused(&launcher, &data);
+    assert!(line.contains("journal.lock: cannot lock it: Read-only file system"), "{line}");
+    assert!(line.contains("(mount the file system for writing, or choose another folder)"), "{line}");
+    let copy = scratch.path("copy");
+    for args in [&["--check-journal", &data][..], &["--copy-journal", &data, "--to", &copy]] {
+        let output = run(&launcher, args);
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(output.status.success() && text.contains("a start loads the base and "), "{text}");
+    }
+    let server = Server::start(1, "auto", &options(&copy));
+    assert_eq!(server.client().show("DBSIZE"), "(integer) 20");
+}

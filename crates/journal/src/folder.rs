@@ -114,6 +114,12 @@ impl Folder {
     pub fn journal(&self) -> Result<Manifest, Error> {
         match self.contents()? {
             Contents::Journal(manifest) => Ok(manifest),
+            Contents::Nothing if self.disk.has(&self.path.join(PENDING)) => Err(Error::new(
+                ErrorKind::Foreign,
+                &self.path.join(PENDING),
+                "this journal has no base yet, so a start does without it",
+                "wait until the server has saved its base, or move the folder away",
+            )),
             Contents::Nothing => Err(Error::new(
                 ErrorKind::Foreign,
                 &self.path,

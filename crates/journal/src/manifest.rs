@@ -33,6 +33,8 @@ use crate::segment::{Place, SegmentStart};
 /// Nobody writes a longer one.
 pub const MANIFEST_BYTES_MAX: usize = 64 << 20;
 
+/// Frames have room for so many numbers.
+const DATABASES_MAX: u32 = u16::MAX as u32;
 const MAGIC: &str = "DARTER-JOURNAL ";
 const VERSION: u32 = 1;
 const CHECKSUM_LINE_BYTES: usize = "crc64 \n".len() + 16;
@@ -141,6 +143,9 @@ impl Manifest {
         let Some((first, last)) = self.segments.first().zip(self.segments.last()) else {
             return Err("it has no segment");
         };
+        if !(1..=DATABASES_MAX).contains(&self.databases) {
+            return Err("it has a number of databases that no server has");
+        }
         if self.term == 0 || last.term != self.term {
             return Err("its last segment is not of its term");
         }
@@ -384,6 +389,8 @@ mod tests {
             ("databases 16\n", "databases 16\ndatabases 16\n", "it is not as anybody writes it"),
             ("base-0000019a8b7c6d5e-2.rdb", "../dump.rdb", "a line is not one of a manifest"),
             ("base-0000019a8b7c6d5e-2.rdb", ".", "a line is not one of a manifest"),
+            ("databases 16", "databases 0", "it has a number of databases that no server has"),
+            ("databases 16", "databases 65536", "it has a number of databases that no server has"),
             ("base 4711", "base 4698", "its segments begin behind its base"),
             ("base 4711", "base 4699", "its first segment and its base are not at one position"),
             ("segment 13 2", "segment 11 2", "its segments are not in order"),

@@ -85,7 +85,7 @@ fn check_base(
     let mut watch = |bytes: u64| meter.show(|| format!("base, {bytes} bytes"));
     match examine(&names, base, &mut watch) {
         Ok(found) => Ok(Some(format!(
-            "the base is complete: {} keys, {} bytes; its checksums are right",
+            "the base is complete, and its checksums are right: keys: {}, bytes: {}",
             found.key_count, found.bytes
         ))),
         // A server that runs has another one by now.

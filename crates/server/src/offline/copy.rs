@@ -1,32 +1,32 @@
 //! `--copy-journal`: a copy that a server starts from, up to a time if one is given.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use config::Export;
 use journal::{Copied, Copying, Folder, Tuning, time};
-use proactor::{Disk, Entropy};
+use proactor::Entropy;
 
 use super::meter::Meter;
-use super::{FOLDER, check, say};
+use super::{check, in_new_folder, say};
 use crate::error::Error;
 
 /// Makes the copy, and tells what is in it.
 pub(super) fn copy(from: &Folder, export: &Export) -> Result<ExitCode, Error> {
     from.journal()?;
-    make_folder(from.disk(), &export.to)?;
-    let folder = Folder::new(from.disk().clone(), &export.to.join(FOLDER));
     let id = random_id()?;
     let copying = Copying { id, until_unix_ms: export.until_unix_ms, tuning: Tuning::default() };
-    let mut meter = Meter::new();
-    let locked = Arc::new(folder.lock()?);
-    let copied = copying.copy(from, &locked, &mut |scanned| {
-        meter.show(|| format!("slice {}, {}", scanned.slice.number, time(scanned.unix_ms)));
-    });
-    meter.end();
-    drop(locked);
-    let Copied { slices, end, rest } = copied?;
+    let (folder, copied) = in_new_folder(from.disk(), &export.to, |path| {
+        let folder = Folder::new(from.disk().clone(), path);
+        let locked = Arc::new(folder.lock()?);
+        let mut meter = Meter::new();
+        let copied = copying.copy(from, &locked, &mut |scanned| {
+            meter.show(|| format!("slice {}, {} UTC", scanned.slice.number, time(scanned.unix_ms)));
+        });
+        meter.end();
+        Ok((folder, copied?))
+    })?;
+    let Copied { slices, end, rest } = copied;
     let status = check::check(&folder)?;
     say(&format!("copied: {slices} slices behind the base, up to slice {}", end.place.last_slice()))?;
     if export.until_unix_ms.is_some() {
@@ -34,17 +34,6 @@ pub(super) fn copy(from: &Folder, export: &Export) -> Result<ExitCode, Error> {
     }
     say(&format!("start it with: darter --appendonly yes --dir {}", export.to.display()))?;
     Ok(status)
-}
-
-/// Makes a folder that nothing is in.
-pub(super) fn make_folder(disk: &Disk, path: &Path) -> Result<(), Error> {
-    let failed = |source| Error::Io { what: format!("cannot write to {}", path.display()), source };
-    disk.create_directory(path).map_err(failed)?;
-    let names = disk.list(path).map_err(failed)?;
-    match names.first() {
-        None => Ok(()),
-        Some(_) => Err(Error::TargetInUse(path.display().to_string())),
-    }
 }
 
 fn random_id() -> Result<u64, Error> {

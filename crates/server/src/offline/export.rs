@@ -22,9 +22,8 @@ use rdb::{Encoder, Style};
 use scripting::Scripts;
 use shard::Placement;
 
-use super::copy::make_folder;
 use super::meter::Meter;
-use super::{FOLDER, say};
+use super::{in_new_folder, say};
 use crate::error::Error;
 use crate::snapshot::{Found, roles};
 use crate::version::REDIS_VERSION;
@@ -62,21 +61,17 @@ struct Lost {
 /// Writes the files, and tells what is in them.
 pub(super) fn export(from: &Folder, export: &Export) -> Result<ExitCode, Error> {
     from.journal()?;
-    let disk = from.disk();
-    make_folder(disk, &export.to)?;
-    let folder = export.to.join(FOLDER);
-    let failed = |what: &str| {
-        let what = format!("cannot {what} in {}", folder.display());
-        move |source| Error::Io { what, source }
-    };
-    disk.create_directory(&folder).map_err(failed("make files"))?;
-    let clock = Clock::real();
-    let data = load(from, export.until_unix_ms, &clock)?;
-    let names = Names::new(disk, &folder.display().to_string(), BASE);
-    let bytes = save(&data, &names, &clock).map_err(failed("save the base"))?;
-    disk.replace(&names.path(INCREMENT), b"").map_err(failed("write"))?;
-    let manifest = format!("file {BASE} seq 1 type b\nfile {INCREMENT} seq 1 type i\n");
-    disk.replace(&names.path(MANIFEST), manifest.as_bytes()).map_err(failed("write"))?;
+    let (data, bytes) = in_new_folder(from.disk(), &export.to, |folder| {
+        let clock = Clock::real();
+        let data = load(from, export.until_unix_ms, &clock)?;
+        let failed = |source| Error::Io { what: format!("cannot write to {}", folder.display()), source };
+        let names = Names::new(from.disk(), &folder.display().to_string(), BASE);
+        let bytes = save(&data, &names, &clock).map_err(failed)?;
+        names.disk().replace(&names.path(INCREMENT), b"").map_err(failed)?;
+        let manifest = format!("file {BASE} seq 1 type b\nfile {INCREMENT} seq 1 type i\n");
+        names.disk().replace(&names.path(MANIFEST), manifest.as_bytes()).map_err(failed)?;
+        Ok((data, bytes))
+    })?;
     tell(&data, bytes)?;
     let databases = match data.databases {
         count if count > DATABASES_OF_REDIS => format!(" --databases {count}"),

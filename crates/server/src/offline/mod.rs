@@ -47,6 +47,25 @@ fn find(disk: &Disk, folder: &Path) -> Folder {
     Folder::new(disk.clone(), &found.unwrap_or_else(otherwise))
 }
 
+/// Does `work` in a folder for files of a journal or of Redis that is made in `path`, in which nothing is. If it fails the folder goes.
+fn in_new_folder<R>(
+    disk: &Disk,
+    path: &Path,
+    work: impl FnOnce(&Path) -> Result<R, Error>,
+) -> Result<R, Error> {
+    let failed = |source| Error::Io { what: format!("cannot write to {}", path.display()), source };
+    disk.create_directory(path).map_err(failed)?;
+    if !disk.list(path).map_err(failed)?.is_empty() {
+        return Err(Error::TargetInUse(path.display().to_string()));
+    }
+    let folder = path.join(FOLDER);
+    disk.create_directory(&folder).map_err(failed)?;
+    work(&folder).inspect_err(|_| {
+        // What cannot be removed is found by whoever tries again.
+        let _ = std::fs::remove_dir_all(&folder);
+    })
+}
+
 /// A line for whoever runs the program.
 fn say(line: &str) -> Result<(), Error> {
     crate::start::print(&format!("{line}\n"))

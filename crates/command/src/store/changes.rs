@@ -17,10 +17,9 @@ impl Store<'_, '_> {
     #[inline(always)]
     pub fn changed(&mut self, key: &[u8], change: Change, effect: &[&[u8]]) {
         self.tell(key, change);
-        self.effect_with(|store| {
-            store.note_written(key);
-            store.effect(effect);
-        });
+        if self.tx.record.is_on() {
+            self.effect_of(key, effect);
+        }
     }
 
     /// The same with effects that take some building: `state` states them ([`Store::effect`]), and is called only if somebody
@@ -28,17 +27,19 @@ impl Store<'_, '_> {
     #[inline(always)]
     pub fn changed_with(&mut self, key: &[u8], change: Change, state: impl FnOnce(&mut Self)) {
         self.tell(key, change);
-        self.effect_with(|store| {
-            store.note_written(key);
-            state(store);
-        });
+        if self.tx.record.is_on() {
+            self.note_written(key);
+            state(self);
+        }
     }
 
     /// Says that `key` was changed as part of something whose effect another call states, or that needs none.
     #[inline(always)]
     pub fn also_changed(&mut self, key: &[u8], change: Change) {
         self.tell(key, change);
-        self.effect_with(|store| store.note_written(key));
+        if self.tx.record.is_on() {
+            self.note_written(key);
+        }
     }
 
     /// Says it to everybody but those who record effects.
@@ -103,6 +104,14 @@ impl Store<'_, '_> {
         if self.tx.record.is_on() {
             state(self);
         }
+    }
+
+    /// States the effect of a change of `key`. Out of line, so that nothing is prepared for it where nothing is recorded.
+    #[cold]
+    #[inline(never)]
+    fn effect_of(&mut self, key: &[u8], effect: &[&[u8]]) {
+        self.note_written(key);
+        self.effect(effect);
     }
 
     /// Notes that what is recorded tells of a change of `key`: who reads in its shard waits until that is durable.

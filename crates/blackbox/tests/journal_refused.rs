@@ -111,7 +111,7 @@ fn what_a_check_says_a_start_does() {
     flip(&segment, 15 * 4096 + 60);
     let name = base.display().to_string();
     flip(&base, 40);
-    check("a changed base", 2, &[&name]);
+    check("a changed base", 2, &[&name, "wrong checksum at offset 20", "(restore the base from a copy"]);
     flip(&base, 40);
     flip(&manifest, 30);
     check("a changed manifest", 1, &["journal.manifest at byte ", "restore it from a copy"]);

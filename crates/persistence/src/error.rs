@@ -13,6 +13,9 @@ pub enum Error {
         /// What is wrong with it, and where.
         source: rdb::Error,
     },
+    /// The base of a journal that cannot be loaded.
+    #[error("{0} (restore the base from a copy of the journal's folder, or start the version that wrote it)")]
+    Base(Box<Error>),
     /// An append-only file that cannot be loaded.
     #[error("cannot load {name}: {source}")]
     AppendOnly {

@@ -82,10 +82,11 @@ impl Load<'_> {
         let target = Target::of_stream(self, name, self.clock.now_ms() as i64);
         let mut others = Others::new(&target, extras);
         if let Some(base) = recovery.base {
-            match self.thread_count {
-                0 => on_heap_to_serve(|| self.read_snapshot(base, &mut others))?,
-                _ => self.read_snapshot(base, &mut others)?,
-            }
+            let read = match self.thread_count {
+                0 => on_heap_to_serve(|| self.read_snapshot(base, &mut others)),
+                _ => self.read_snapshot(base, &mut others),
+            };
+            read.map_err(|error| Error::Base(Box::new(error)))?;
         }
         let superseded_aof = others.superseded_aof.take();
         self.progress.begin_file(recovery.slice_bytes);

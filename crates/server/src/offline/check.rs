@@ -39,7 +39,7 @@ pub(super) fn check(folder: &Folder) -> Result<ExitCode, Error> {
     meter.end();
     match base {
         Err(why) => {
-            say(&format!("a start is refused: {why} (restore the base from a copy of the folder)"))?;
+            say(&format!("a start is refused: {}", persistence::Error::Base(Box::new(why))))?;
             Ok(DAMAGED.into())
         }
         Ok(line) => {

@@ -22,6 +22,8 @@ const EVENTS_MAX: u64 = 3_000_000;
 const SETTLE_MS: u64 = 3_000;
 /// Operations of the disk before which a server dies that dies while it starts.
 const START_OPERATIONS_MAX: usize = 40;
+/// So long an interruption may take while the disk hangs.
+const WAIT_NS: u64 = 200_000;
 /// The clock moves no further in one event: threads with nothing to do work in the background ten times a second.
 const MOVE_NS_MAX: u64 = 100_000_000;
 
@@ -207,7 +209,10 @@ impl World {
     /// One event, but the clock moves no further than `end_ns`.
     fn step_to(&mut self, end_ns: u64) {
         self.event += 1;
-        assert!(self.event < EVENTS_MAX, "the world is stuck");
+        if self.event >= EVENTS_MAX {
+            let stacks: Vec<_> = self.stacks.iter().map(|stack| (stack.kind, stack.pause)).collect();
+            panic!("the world is stuck at {} ns: {stacks:?}", self.now_ns());
+        }
         self.move_on(end_ns);
         if self.is_dead() {
             self.restart(if self.disk.has_power() { Death::Process } else { Death::Power });
@@ -255,6 +260,11 @@ impl World {
             Some(Pause::Interrupted) => {
                 self.interruptions += 1;
                 self.stacks[number].stalled_until = self.event + self.stall_events();
+                // It may wait for the one for whom the disk hangs, and nothing else moves the clock.
+                let hangs = |stack: &Stack| matches!(stack.pause, Some(Pause::Hanging(_)));
+                if self.stacks.iter().any(hangs) && self.one_in(2) {
+                    self.net.advance_to(self.now_ns() + WAIT_NS);
+                }
             }
             Some(Pause::Hanging(_) | Pause::Asleep(_) | Pause::Resting(_)) => {}
             Some(Pause::TurnOver | Pause::Idle) => {}

@@ -14,6 +14,8 @@ const LIVES: usize = 4;
 /// Transactions of each, and in how many bursts they come: in between it may rest.
 const TRANSACTIONS: usize = 60;
 const BURSTS: usize = 3;
+/// Writes so much that a slice takes several segments, or that writes have to wait for the disk.
+const LARGE: &str = "return redis.call('SET', KEYS[1], string.rep('x', tonumber(ARGV[1])))";
 /// What everysec may lose where nothing is slow.
 const EVERYSEC_NS_MAX: u64 = 2_000_000_000;
 
@@ -89,6 +91,11 @@ impl Admin {
         }
         if self.client.unanswered() > 0 || !world.one_in(300) {
             return;
+        }
+        if world.one_in(4) {
+            let bytes = [2_000, 60_000, 400_000][world.below(3)].to_string();
+            let key = format!("large:{}", world.below(3));
+            return self.client.send(&request("EVAL", [LARGE, "1", &key, &bytes]));
         }
         let plain = ["BGREWRITEAOF", "BGREWRITEAOF", "BGSAVE"][world.below(3)];
         let setting = ["appendonly", "appendonly", "appendonly", "appendfsync"][world.below(4)];

@@ -364,8 +364,12 @@ impl LockedFolder {
         let all = manifest.segments.iter().map(|start| start.number).chain(manifest.spares.iter().copied());
         for number in all.filter(|number| kept.iter().all(|kept| kept.number != *number)) {
             let path = self.segment(manifest.id, number);
-            let aside = self.aside(&path, manifest);
+            let mut aside = self.aside(&path, manifest);
             if self.disk.has(&path) {
+                // After a crash in the middle of this, what is there is not what was set aside then.
+                while self.disk.has(&aside) {
+                    aside.as_mut_os_string().push(".more");
+                }
                 self.disk.rename(&path, &aside).map_err(Error::io(&path, "rename it"))?;
                 paths.push(aside);
             }

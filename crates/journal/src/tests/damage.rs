@@ -12,6 +12,7 @@ use crate::{Contents, ErrorKind, Journal, Manifest, Policy, Repair, Report, Scan
 
 /// A journal that ended well: its slices, and where the frames of each lie.
 struct Sample {
+    sim: SimDisk,
     disk: Disk,
     slices: Vec<Slice>,
     frames: Vec<(PathBuf, u64, Head)>,
@@ -21,7 +22,8 @@ const SIZES: [usize; 9] = [10, 0, 12_000, 300, 9_000, 3_000, 20_000, 5, 700];
 
 impl Sample {
     fn new() -> Sample {
-        let disk = SimDisk::new(1).disk();
+        let sim = SimDisk::new(1);
+        let disk = sim.disk();
         let lock = folder(&disk).lock().unwrap();
         let (journal, mut writer) = Journal::create(lock.into(), TUNING, Policy::Always, BEGINNING).unwrap();
         while journal.prepare_spare(3).unwrap() {}
@@ -31,7 +33,7 @@ impl Sample {
             writer.append(std::slice::from_ref(&next), 1_000 + next.number).unwrap();
             slices.push(next);
         }
-        let mut sample = Sample { disk, slices, frames: Vec::new() };
+        let mut sample = Sample { sim, disk, slices, frames: Vec::new() };
         sample.frames = sample.all_frames();
         assert!(sample.frames.len() > 12 && sample.frames.iter().any(|frame| frame.0 != sample.frames[0].0));
         sample
@@ -307,6 +309,39 @@ fn a_check_tells_what_there_is_and_a_repair_cuts_at_the_damage() {
     assert_eq!(writer.append(&[next], 0).unwrap(), 3);
     let (slices, end) = read(Scan::behind_base(&folder(&sample.disk), &sample.manifest()).unwrap());
     assert_eq!((slices.len(), end.verdict), (3, Verdict::Clean));
+}
+
+#[test]
+fn a_repair_in_which_the_power_fails_is_done_again() {
+    let mut spared = 0;
+    loop {
+        let sample = Sample::new();
+        let frame = sample.frames.iter().position(|frame| frame.2.frame.slice == 3).unwrap() + 1;
+        sample.put(frame, 100, b"damage");
+        // What lies there is on the disk.
+        for path in sample.frames.iter().map(|frame| &frame.0) {
+            sample.disk.open(path, Open::Write).unwrap().sync().unwrap();
+        }
+        let before = sample.all_bytes();
+        let repair = || -> Result<bool, crate::Error> {
+            let lock = Arc::new(folder(&sample.disk).lock()?);
+            Ok(Repair::plan(&lock)?.map(|repair| repair.cut(TUNING)).transpose()?.is_some())
+        };
+        sample.sim.fail_power_after(spared);
+        let is_done = repair().is_ok();
+        sample.sim.crash();
+        let again = repair().unwrap();
+        assert!(!is_done || !again, "{spared}: what was repaired is durable");
+        let (slices, end) = read(Scan::behind_base(&folder(&sample.disk), &sample.manifest()).unwrap());
+        assert_eq!((slices.len(), end.verdict), (2, Verdict::Clean), "{spared}");
+        let after = sample.all_bytes();
+        assert!(before.iter().all(|bytes| after.contains(bytes)), "{spared}: something is lost");
+        if is_done {
+            break;
+        }
+        spared += 1;
+    }
+    assert!(spared > 10, "it fails everywhere: {spared}");
 }
 
 #[test]

@@ -1,18 +1,17 @@
 //! The hash type: fields with values.
 //!
 //! A small hash is one [`Listpack`], field and value in turn, in the order fields came. When it has too
-//! many entries or too long an item it becomes a [`CompactTable`] of records, for good. A record is one
+//! many entries or too long an item it becomes a [`BlobTable`] of records, for good. A record is one
 //! blob: its field's length, the field, the value. A value of the same length is written over in
 //! place, which is what counters do most of the time.
 //!
 //! Fields may expire ([`FieldExpiries`]). The hash reads no clock: whoever looks into it takes out first what is due.
 
 use crate::blob::Blob;
-use crate::compact_table::CompactTable;
+use crate::blob_table::{BlobTable, Keyed};
 use crate::hash_expiry::FieldExpiries;
-use crate::hashing::ObjectSeed;
 use crate::listpack::{Listpack, ListpackRef, item_range, prefix_bytes, push_prefix};
-use crate::mover::{Mover, Place, move_box};
+use crate::mover::{Mover, Place};
 use crate::packed::Packed;
 use crate::random::reduce;
 
@@ -52,31 +51,19 @@ enum FormRef<'a> {
     Big(&'a Big),
 }
 
-struct Big {
-    /// Each a record.
-    table: CompactTable<Blob>,
-    seed: ObjectSeed,
-    record_bytes: usize,
-}
-
-impl Clone for Big {
-    fn clone(&self) -> Self {
-        Self { table: self.table.cloned_by(Blob::new), ..*self }
-    }
-}
-
 /// A field and its value.
 fn record(field: &[u8], value: &[u8]) -> Blob {
-    Blob::written(prefix_bytes(field.len()) + field.len() + value.len(), |bytes| {
+    Blob::written(record_len(field, value), |bytes| {
         push_prefix(bytes, field.len());
         bytes.extend_from_slice(field);
         bytes.extend_from_slice(value);
     })
 }
 
+/// The bytes of that.
 #[inline]
-fn field_of(record: &[u8]) -> &[u8] {
-    &record[item_range(record, 0)]
+fn record_len(field: &[u8], value: &[u8]) -> usize {
+    prefix_bytes(field.len()) + field.len() + value.len()
 }
 
 #[inline]
@@ -85,42 +72,33 @@ fn pair(record: &[u8]) -> (&[u8], &[u8]) {
     (&record[field.clone()], &record[field.end..])
 }
 
-impl Big {
-    fn new() -> Box<Self> {
-        Box::new(Self { table: CompactTable::new(), seed: ObjectSeed::next(), record_bytes: 0 })
-    }
+/// The records of a large hash.
+enum Pairs {}
 
+type Big = BlobTable<Pairs>;
+
+impl Keyed for Pairs {
+    #[inline]
+    fn key(record: &[u8]) -> &[u8] {
+        &record[item_range(record, 0)]
+    }
+}
+
+impl Big {
     fn get(&self, field: &[u8]) -> Option<&[u8]> {
-        let record = self.table.find(self.seed.hash(field), |record| field_of(record) == field)?;
-        Some(pair(record).1)
+        Some(pair(self.find(field)?).1)
     }
 
     fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
-        let seed = self.seed;
-        let (mut held, is_new) = self.table.find_or_insert_with(
-            seed.hash(field),
-            |record| field_of(record) == field,
-            || record(field, value),
-            |record| seed.hash(field_of(record)),
-        );
-        if !is_new {
-            let old_bytes = held.get().len();
-            let value_at = item_range(held.get(), 0).end;
-            if old_bytes - value_at == value.len() {
-                Blob::bytes_mut(&mut held)[value_at..].copy_from_slice(value);
-                return false;
+        let write_over = |old: &mut [u8]| {
+            let value_at = item_range(old, 0).end;
+            let is_as_long = old.len() - value_at == value.len();
+            if is_as_long {
+                old[value_at..].copy_from_slice(value);
             }
-            self.record_bytes -= Blob::memory_bytes(old_bytes);
-            held.replace(|_| record(field, value));
-        }
-        self.record_bytes += Blob::memory_bytes(held.get().len());
-        is_new
-    }
-
-    fn remove(&mut self, field: &[u8]) -> bool {
-        let removed = self.table.remove(self.seed.hash(field), |record| field_of(record) == field);
-        self.record_bytes -= removed.as_ref().map_or(0, |record| Blob::memory_bytes(record.len()));
-        removed.is_some()
+            is_as_long
+        };
+        self.put(field, record_len(field, value), || record(field, value), write_over)
     }
 }
 
@@ -155,7 +133,7 @@ impl<'a> HashRef<'a> {
     pub fn len(self) -> usize {
         match self.form {
             FormRef::Small(pack) => pack.len() / 2,
-            FormRef::Big(big) => big.table.len(),
+            FormRef::Big(big) => big.len(),
         }
     }
 
@@ -211,12 +189,12 @@ impl<'a> HashRef<'a> {
     pub fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let (small, big) = match self.form {
             FormRef::Small(pack) => (Some(pairs(pack)), None),
-            FormRef::Big(big) => (None, Some(big.table.iter().map(pair))),
+            FormRef::Big(big) => (None, Some(big.iter().map(pair))),
         };
         small.into_iter().flatten().chain(big.into_iter().flatten())
     }
 
-    /// Visits fields from `cursor` on with the promises of [`CompactTable::scan`]; a small hash in one go. Returns
+    /// Visits fields from `cursor` on with the promises of [`CompactTable::scan`](crate::compact_table::CompactTable::scan); a small hash in one go. Returns
     /// the next cursor, 0 at the end.
     pub fn scan(self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], &'a [u8])) -> u64 {
         match self.form {
@@ -224,7 +202,7 @@ impl<'a> HashRef<'a> {
                 pairs(pack).for_each(|(field, value)| visit(field, value));
                 0
             }
-            FormRef::Big(big) => big.table.scan(cursor, count, &mut |record| {
+            FormRef::Big(big) => big.scan(cursor, count, &mut |record| {
                 let (field, value) = pair(record);
                 visit(field, value);
             }),
@@ -236,7 +214,7 @@ impl<'a> HashRef<'a> {
         match self.form {
             FormRef::Small(pack) if pack.is_empty() => None,
             FormRef::Small(pack) => pairs(pack).nth(reduce(random, pack.len() / 2)),
-            FormRef::Big(big) => big.table.random(random, random2).map(pair),
+            FormRef::Big(big) => big.random(random, random2).map(pair),
         }
     }
 
@@ -382,10 +360,7 @@ impl Hash {
     pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
         match &mut self.form {
             Form::Small(pack) => pack.relocate(mover),
-            Form::Big(big) => {
-                move_box(big, mover);
-                return big.table.defragment(place, mover, &mut Blob::relocate);
-            }
+            Form::Big(big) => return big.defragment(place, mover),
         }
         true
     }
@@ -395,11 +370,7 @@ impl Hash {
         self.expiries = None;
         match &mut self.form {
             Form::Small(pack) => *pack = Listpack::new(),
-            Form::Big(big) => {
-                let piece = big.table.drain_segment().unwrap_or_default();
-                big.record_bytes -=
-                    piece.iter().map(|record| Blob::memory_bytes(record.len())).sum::<usize>();
-            }
+            Form::Big(big) => big.free_slice(),
         }
         !self.lend().is_empty()
     }
@@ -410,7 +381,7 @@ impl Hash {
             self.expiries.as_ref().map_or(0, |expiries| size_of::<FieldExpiries>() + expiries.memory_bytes());
         let of_form = match &self.form {
             Form::Small(pack) => pack.memory_bytes(),
-            Form::Big(big) => size_of::<Big>() + big.table.memory_bytes() + big.record_bytes,
+            Form::Big(big) => big.memory_bytes(),
         };
         of_form + of_expiries
     }
@@ -424,11 +395,7 @@ impl Hash {
                 pack.debug_validate();
                 assert_eq!(pack.lend().len() % 2, 0);
             }
-            Form::Big(big) => {
-                big.table.debug_validate(|record| big.seed.hash(field_of(record)));
-                let bytes = big.table.iter().map(|record| Blob::memory_bytes(record.len())).sum::<usize>();
-                assert_eq!(bytes, big.record_bytes);
-            }
+            Form::Big(big) => big.debug_validate(),
         }
     }
 }

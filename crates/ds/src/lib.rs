@@ -1,6 +1,7 @@
 //! Data structures: no I/O, no clock.
 
 mod blob;
+mod blob_table;
 pub mod calendar;
 pub mod compact_table;
 pub mod geohash;

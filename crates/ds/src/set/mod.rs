@@ -6,7 +6,7 @@
 //!      +---- too many members, or too long a one ---> hashtable <---+
 //! ```
 //!
-//! A set of integers is an [`Intset`], a small set of strings a [`Listpack`], any other a [`CompactTable`] with
+//! A set of integers is an [`Intset`], a small set of strings a [`Listpack`], any other a [`BlobTable`] with
 //! one allocation per member. Forms change when a member is added, as in Redis 7.2, and never back.
 
 mod member;
@@ -14,11 +14,10 @@ mod member;
 pub use member::Member;
 
 use crate::blob::Blob;
-use crate::compact_table::CompactTable;
-use crate::hashing::ObjectSeed;
+use crate::blob_table::{BlobTable, Keyed};
 use crate::intset::{Intset, IntsetRef, Width, parse_canonical};
 use crate::listpack::{Listpack, ListpackRef};
-use crate::mover::{Mover, Place, move_box};
+use crate::mover::{Mover, Place};
 use crate::packed::Packed;
 use crate::random::reduce;
 
@@ -68,39 +67,21 @@ enum FormRef<'a> {
     Big(&'a Big),
 }
 
-struct Big {
-    table: CompactTable<Blob>,
-    seed: ObjectSeed,
-    member_bytes: usize,
-}
+/// The records of a large set: its members.
+enum Members {}
 
-impl Clone for Big {
-    fn clone(&self) -> Self {
-        Self { table: self.table.cloned_by(Blob::new), ..*self }
+type Big = BlobTable<Members>;
+
+impl Keyed for Members {
+    #[inline]
+    fn key(record: &[u8]) -> &[u8] {
+        record
     }
 }
 
 impl Big {
-    fn new() -> Box<Self> {
-        Box::new(Self { table: CompactTable::new(), seed: ObjectSeed::next(), member_bytes: 0 })
-    }
-
     fn insert(&mut self, member: &[u8]) -> bool {
-        let seed = self.seed;
-        let (_, is_new) = self.table.find_or_insert_with(
-            seed.hash(member),
-            |found| found == member,
-            || Blob::new(member),
-            |found| seed.hash(found),
-        );
-        self.member_bytes += if is_new { Blob::memory_bytes(member.len()) } else { 0 };
-        is_new
-    }
-
-    fn remove(&mut self, member: &[u8]) -> bool {
-        let removed = self.table.remove(self.seed.hash(member), |found| found == member);
-        self.member_bytes -= removed.as_ref().map_or(0, |member| Blob::memory_bytes(member.len()));
-        removed.is_some()
+        self.put(member, member.len(), || Blob::new(member), |_| true)
     }
 }
 
@@ -137,7 +118,7 @@ impl<'a> SetRef<'a> {
         match self.form {
             FormRef::Integers(integers) => integers.len(),
             FormRef::Small(pack) => pack.len(),
-            FormRef::Big(big) => big.table.len(),
+            FormRef::Big(big) => big.len(),
         }
     }
 
@@ -162,7 +143,7 @@ impl<'a> SetRef<'a> {
                 parse_canonical(member).is_some_and(|number| integers.contains(number))
             }
             FormRef::Small(pack) => pack.iter().any(|item| item == member),
-            FormRef::Big(big) => big.table.find(big.seed.hash(member), |found| found == member).is_some(),
+            FormRef::Big(big) => big.find(member).is_some(),
         }
     }
 
@@ -171,13 +152,13 @@ impl<'a> SetRef<'a> {
         let (integers, small, big) = match self.form {
             FormRef::Integers(integers) => (Some(integers.iter().map(Member::integer)), None, None),
             FormRef::Small(pack) => (None, Some(pack.iter().map(Member::bytes)), None),
-            FormRef::Big(big) => (None, None, Some(big.table.iter().map(Member::bytes))),
+            FormRef::Big(big) => (None, None, Some(big.iter().map(Member::bytes))),
         };
         let small_forms = integers.into_iter().flatten().chain(small.into_iter().flatten());
         small_forms.chain(big.into_iter().flatten())
     }
 
-    /// Visits members from `cursor` on with the promises of [`CompactTable::scan`]; a small set in one go. Returns
+    /// Visits members from `cursor` on with the promises of [`CompactTable::scan`](crate::compact_table::CompactTable::scan); a small set in one go. Returns
     /// the next cursor, 0 at the end.
     pub fn scan(self, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8])) -> u64 {
         match self.form {
@@ -185,7 +166,7 @@ impl<'a> SetRef<'a> {
                 self.iter().for_each(|member| visit(&member));
                 0
             }
-            FormRef::Big(big) => big.table.scan(cursor, count, &mut |member| visit(member)),
+            FormRef::Big(big) => big.scan(cursor, count, &mut |member| visit(member)),
         }
     }
 
@@ -197,7 +178,7 @@ impl<'a> SetRef<'a> {
         match self.form {
             FormRef::Integers(integers) => integers.get(reduce(random, integers.len())).map(Member::integer),
             FormRef::Small(pack) => pack.iter().nth(reduce(random, pack.len())).map(Member::bytes),
-            FormRef::Big(big) => big.table.random(random, random2).map(Member::bytes),
+            FormRef::Big(big) => big.random(random, random2).map(Member::bytes),
         }
     }
 
@@ -338,10 +319,7 @@ impl Set {
         match &mut self.form {
             Form::Integers(integers) => integers.relocate(mover),
             Form::Small(pack) => pack.relocate(mover),
-            Form::Big(big) => {
-                move_box(big, mover);
-                return big.table.defragment(place, mover, &mut Blob::relocate);
-            }
+            Form::Big(big) => return big.defragment(place, mover),
         }
         true
     }
@@ -351,11 +329,7 @@ impl Set {
         match &mut self.form {
             Form::Integers(integers) => *integers = Intset::new(),
             Form::Small(pack) => *pack = Listpack::new(),
-            Form::Big(big) => {
-                let piece = big.table.drain_segment().unwrap_or_default();
-                big.member_bytes -=
-                    piece.iter().map(|member| Blob::memory_bytes(member.len())).sum::<usize>();
-            }
+            Form::Big(big) => big.free_slice(),
         }
         !self.lend().is_empty()
     }
@@ -365,7 +339,7 @@ impl Set {
         match &self.form {
             Form::Integers(integers) => integers.memory_bytes(),
             Form::Small(pack) => pack.memory_bytes(),
-            Form::Big(big) => size_of::<Big>() + big.table.memory_bytes() + big.member_bytes,
+            Form::Big(big) => big.memory_bytes(),
         }
     }
 
@@ -374,11 +348,7 @@ impl Set {
         match &self.form {
             Form::Integers(integers) => integers.debug_validate(),
             Form::Small(pack) => pack.debug_validate(),
-            Form::Big(big) => {
-                big.table.debug_validate(|member| big.seed.hash(member));
-                let bytes = big.table.iter().map(|member| Blob::memory_bytes(member.len())).sum::<usize>();
-                assert_eq!(bytes, big.member_bytes);
-            }
+            Form::Big(big) => big.debug_validate(),
         }
     }
 }

@@ -17,9 +17,10 @@ run: release ## Build and start the server on PORT (6379)
 	@echo "    redis-cli -p $(PORT) lpush queue:default job"
 	@echo "    REDIS_URL=redis://127.0.0.1:$(PORT)/0 bundle exec sidekiq"
 	@echo "    make demo          (real Sidekiq workers against Darter)"
-	@echo "Ctrl-C stops it."
+	@echo "Data are in data/: with the journal nothing is lost but at most the last two seconds before a power failure. Ctrl-C stops it."
 	@echo
-	target/release/darter --port $(PORT)
+	@mkdir -p data
+	target/release/darter --port $(PORT) --dir data --appendonly yes
 
 build: ## Build for tests
 	$(CARGO) build --workspace

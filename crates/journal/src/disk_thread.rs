@@ -190,7 +190,7 @@ impl DiskThread {
             }
             Err(Trouble::NotReady(error)) => {
                 // As long as there are others nobody has to know.
-                if self.wanted_spares > 0 && self.progress.refusal() == Refusal::None {
+                if self.wanted_spares > 0 && self.progress.refusal() != Refusal::Failed {
                     self.progress.set_refusal(Refusal::NoRoom, &error.to_string());
                 }
                 self.retry_ms = now_ms + RETRY_MS;
@@ -208,7 +208,10 @@ impl DiskThread {
         }
         self.synced_ms = now_ms;
         self.progress.sync_since_ms.store(now_ms.max(1), Ordering::Relaxed);
+        let started_ns = self.clock.monotonic_ns();
         let synced = journal.sync();
+        let took_ns = self.clock.monotonic_ns().saturating_sub(started_ns);
+        self.progress.slowest_sync_ns.fetch_max(took_ns, Ordering::Relaxed);
         self.progress.sync_since_ms.store(0, Ordering::Relaxed);
         match synced {
             Ok(durable) => self.progress.note_durable(durable),

@@ -262,8 +262,9 @@ impl LogThread {
         }
         self.wrote_ns = self.clock.monotonic_ns();
         self.progress.write_count.fetch_add(1, Ordering::Relaxed);
-        let took_us = self.wrote_ns.saturating_sub(started_ns) / 1000;
-        self.progress.write_us.fetch_add(took_us, Ordering::Relaxed);
+        let took_ns = self.wrote_ns.saturating_sub(started_ns);
+        self.progress.write_us.fetch_add(took_ns / 1000, Ordering::Relaxed);
+        self.progress.slowest_write_ns.fetch_max(took_ns, Ordering::Relaxed);
         self.closed_bytes = 0;
         for Slice { mut payload, .. } in self.closed.drain(..) {
             if self.spare_payloads.len() < SPARE_PAYLOADS {

@@ -19,6 +19,8 @@ use crate::writer::Policy;
 pub enum Refusal {
     /// They are not.
     None,
+    /// They are not, but a write or a sync takes longer than it may. Those who ask whether all is well are told.
+    Stalled,
     /// The disk has no room for a segment.
     NoRoom,
     /// A write or a sync has failed. Only a checkpoint into new files ends that.
@@ -55,6 +57,10 @@ pub struct Progress {
     pub write_count: AtomicU64,
     /// See there.
     pub write_us: AtomicU64,
+    /// The longest write since somebody took it, in nanoseconds.
+    pub slowest_write_ns: AtomicU64,
+    /// The same of syncs.
+    pub slowest_sync_ns: AtomicU64,
     /// When the write that is under way began, on the monotonic clock in milliseconds; 0: none is.
     pub write_since_ms: AtomicU64,
     /// The same of the sync.
@@ -84,6 +90,8 @@ impl Progress {
             why: Mutex::default(),
             write_count: AtomicU64::new(0),
             write_us: AtomicU64::new(0),
+            slowest_write_ns: AtomicU64::new(0),
+            slowest_sync_ns: AtomicU64::new(0),
             write_since_ms: AtomicU64::new(0),
             sync_since_ms: AtomicU64::new(0),
             syncs_delayed: AtomicU64::new(0),
@@ -112,9 +120,33 @@ impl Progress {
     pub fn refusal(&self) -> Refusal {
         match self.refusal.load(Ordering::Relaxed) {
             0 => Refusal::None,
-            1 => Refusal::NoRoom,
+            1 => Refusal::Stalled,
+            2 => Refusal::NoRoom,
             _ => Refusal::Failed,
         }
+    }
+
+    /// The disk has not answered for so long that those who ask are to know, or is not late any more (`None`).
+    pub fn note_stall(&self, late_ms: Option<u64>) {
+        match (self.refusal(), late_ms) {
+            (Refusal::None | Refusal::Stalled, Some(late_ms)) => {
+                self.set_refusal(Refusal::Stalled, &format!("the disk has not answered for {late_ms} ms"));
+            }
+            (Refusal::Stalled, None) => self.set_refusal(Refusal::None, ""),
+            _ => {}
+        }
+    }
+
+    /// For how long the write or the sync that is under way has been, if one is; `now_ms` is on the monotonic clock.
+    pub fn waits_for_disk_ms(&self, now_ms: u64) -> u64 {
+        let since =
+            [&self.write_since_ms, &self.sync_since_ms].map(|since_ms| since_ms.load(Ordering::Relaxed));
+        since
+            .into_iter()
+            .filter(|since_ms| *since_ms > 0)
+            .map(|since_ms| now_ms.saturating_sub(since_ms))
+            .max()
+            .unwrap_or(0)
     }
 
     /// The same in words, for the one who asks.

@@ -209,6 +209,7 @@ fn announce(shared: &Shared, places: &[String]) {
         shared.driver_name,
         shared.shards.len()
     );
+    tracing::info!("a crash now would lose: {}", shared.at_risk());
     supervisor::ready(&shared.settings);
 }
 

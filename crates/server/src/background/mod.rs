@@ -62,6 +62,8 @@ impl Thread {
             self.host.shared.observed.sample(now_ms);
             self.flush_if_due();
             self.save_if_due();
+            let (accounting, clock) = (&self.host.accounting, self.host.driver.clock());
+            self.host.shared.watch_journal(now_ms, |event, ns| accounting.note_event(event, ns, clock));
             if due.is_second {
                 process::log::follow();
             }

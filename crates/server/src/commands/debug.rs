@@ -156,6 +156,8 @@ fn populate(ctx: &mut Ctx, words: &[&[u8]]) -> CommandResult {
     Ok(())
 }
 
+const BEHIND_THE_JOURNAL: &str = "ERR the snapshot may be older than the journal, which goes on from what is there now: CONFIG SET appendonly no first";
+
 /// Saves and loads again what was saved; with NOSAVE loads what there is.
 fn reload(ctx: &mut Ctx, options: &[&[u8]]) -> CommandResult {
     if !options.iter().all(|word| keyword_is(word, "NOSAVE")) {
@@ -163,6 +165,9 @@ fn reload(ctx: &mut Ctx, options: &[&[u8]]) -> CommandResult {
     }
     let shared = ctx.host.shared;
     let failed = |error| CommandError::new(format!("ERR {error}"));
+    if shared.journal.is_on() && !options.is_empty() {
+        return Err(CommandError::fixed(BEHIND_THE_JOURNAL));
+    }
     if options.is_empty() {
         shared.save(&ctx.store.tx.hold).map_err(failed)?;
     }

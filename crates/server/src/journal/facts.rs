@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use journal::{Policy, Refusal};
-use settings::APPENDONLY;
+use settings::{APPENDONLY, JOURNAL_STALL_MS};
 
 use super::{Files, Journal, locked};
 use crate::shared::Shared;
@@ -27,12 +27,29 @@ impl Journal {
             position,
             write_count: number(&progress.write_count),
             write_us: number(&progress.write_us),
-            has_failed: progress.refusal() != Refusal::None,
+            has_failed: !matches!(progress.refusal(), Refusal::None | Refusal::Stalled),
         })
     }
 }
 
 impl Shared {
+    /// Ten times a second: says if the disk is late, and what took long since the last time, by the event of the latency monitor.
+    pub(crate) fn watch_journal(&self, now_ms: u64, mut note: impl FnMut(&'static str, u64)) {
+        let progress = &self.journal.progress;
+        let stall_ms = self.settings.number(JOURNAL_STALL_MS) as u64;
+        let late_ms = progress.waits_for_disk_ms(now_ms);
+        progress.note_stall((stall_ms > 0 && late_ms > stall_ms).then_some(late_ms));
+        let is_synced = progress.policy() == Policy::Always;
+        let write = if is_synced { "aof-fsync-always" } else { "aof-write" };
+        for (event, slowest_ns) in
+            [(write, &progress.slowest_write_ns), ("aof-fsync", &progress.slowest_sync_ns)]
+        {
+            if slowest_ns.load(Ordering::Relaxed) > 0 {
+                note(event, slowest_ns.swap(0, Ordering::Relaxed));
+            }
+        }
+    }
+
     /// What a crash at this moment would lose.
     pub(crate) fn at_risk(&self) -> String {
         let is_wanted = self.settings.is_on(APPENDONLY);

@@ -53,6 +53,9 @@ impl Journal {
     /// is still to begin keeps nothing.
     pub(crate) fn unkept(&self) -> Option<u64> {
         let open = self.log.slice();
-        (!self.is_on() || self.log.has_pending() || self.kept() + 1 < open).then_some(open)
+        if !self.is_on() {
+            return Some(open.max(self.progress.durable() + 1));
+        }
+        (self.log.has_pending() || self.kept() + 1 < open).then_some(open)
     }
 }

@@ -30,11 +30,14 @@ const MISCONF: &str = "MISCONF Redis is configured to save RDB snapshots, but it
 
 /// Why commands that write are refused, if they are: what they change could not be kept.
 pub(crate) fn refuses_writes(shared: &Shared) -> Option<CommandError> {
-    if shared.journal.progress.refusal() != Refusal::None {
-        let why = shared.journal.progress.why();
-        return Some(CommandError::new(format!("MISCONF Errors writing to the AOF file: {why}")));
+    if !matches!(shared.journal.progress.refusal(), Refusal::None | Refusal::Stalled) {
+        return Some(journal_error(shared));
     }
     snapshot::refuses_writes(&shared.snapshots, &shared.settings).then(|| CommandError::fixed(MISCONF))
+}
+
+fn journal_error(shared: &Shared) -> CommandError {
+    CommandError::new(format!("MISCONF Errors writing to the AOF file: {}", shared.journal.progress.why()))
 }
 
 impl ThreadHost {
@@ -64,9 +67,12 @@ impl ThreadHost {
                 return Admission::Later;
             }
         }
+        let tells = command.entry.is_under(Rule::TellsOfFailedSaves);
+        if tells && self.shared.journal.progress.refusal() == Refusal::Stalled {
+            return Admission::Refused(journal_error(self.shared));
+        }
         if let Some(error) = refuses_writes(self.shared)
-            && (self.session().runs(table, command, Command::is_write)
-                || command.entry.is_under(Rule::TellsOfFailedSaves))
+            && (self.session().runs(table, command, Command::is_write) || tells)
         {
             return Admission::Refused(error);
         }

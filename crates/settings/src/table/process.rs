@@ -198,6 +198,14 @@ settings! {
         doc: "Commands that write are held back while more than this waits for the disk",
         ..Setting::of(group::PROCESS)
     };
+    JOURNAL_STALL_MS = Setting {
+        name: "journal-stall-ms",
+        kind: Kind::Integer { min: 0, max: i64::MAX },
+        default: "0",
+        unit: "milliseconds",
+        doc: "When the disk has not answered for so long, PING is answered with MISCONF, so that whoever watches takes the server for down; 0: never",
+        ..Setting::of(group::PROCESS)
+    };
 }
 
 /// `appendfsync`: nobody asks the disk.

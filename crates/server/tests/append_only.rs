@@ -199,6 +199,8 @@ enum Turn {
     /// Redis with snapshots.
     Snapshots,
     Darter,
+    /// Darter with a journal.
+    Kept,
 }
 
 /// How somebody starts Darter.
@@ -212,7 +214,7 @@ enum Habit {
 
 /// Starts Redis; its append-only file is begun with what there is, as one has to.
 fn redis_turn(scratch: &Scratch, turn: Turn) -> Server {
-    let has_journal = Path::new(&scratch.path("appendonlydir")).exists();
+    let has_journal = Path::new(&scratch.path("appendonlydir/appendonly.aof.manifest")).exists();
     let journal = ["--appendonly", if turn != Turn::Snapshots && has_journal { "yes" } else { "no" }];
     let save = ["--save", if turn == Turn::Journal { "" } else { "3600 1" }];
     let redis = start_redis(scratch, &[journal, save].concat());
@@ -225,6 +227,75 @@ fn redis_turn(scratch: &Scratch, turn: Turn) -> Server {
         });
     }
     redis
+}
+
+/// Starts Darter with or without a journal, as the errors say.
+fn kept_turn(scratch: &Scratch, turn: Turn, last: Turn) -> Server {
+    let mut options: &[&str] = if turn == Turn::Kept { &["--appendonly", "yes"] } else { &[] };
+    loop {
+        let log = match start(scratch, options) {
+            Ok(server) => return server,
+            Err(log) => log,
+        };
+        if log.contains("--appendonly yes goes on with the journal") && options.is_empty() {
+            options = &["--appendonly", "yes"];
+        } else if log.contains("Move one of them elsewhere") {
+            move_unwanted(scratch, last, log.contains("the journal"));
+        } else {
+            let is_aof = matches!(last, Turn::Journal | Turn::Both);
+            assert!(log.contains("--import-aof") && options.is_empty(), "{turn:?} behind {last:?}: {log}");
+            options = if is_aof { &["--import-aof", "yes"] } else { &["--import-aof", "no"] };
+        }
+    }
+}
+
+/// Moves away what is older than what the last server left.
+fn move_unwanted(scratch: &Scratch, last: Turn, is_journal: bool) {
+    let away =
+        |name: &str| fs::rename(scratch.path(name), scratch.path(&format!("old-{}", name.replace('/', "-"))));
+    match last {
+        Turn::Snapshots | Turn::Darter => away("appendonlydir"),
+        Turn::Journal | Turn::Both if !is_journal => away("dump.rdb"),
+        Turn::Journal | Turn::Both => away("appendonlydir/journal.manifest"),
+        Turn::Kept => away("appendonlydir/appendonly.aof.manifest"),
+    }
+    .expect("it is there");
+}
+
+#[test]
+fn a_journal_takes_part_and_no_job_is_lost() {
+    if oracle().is_none() {
+        return;
+    }
+    use Turn::*;
+    let redis = [Journal, Both, Snapshots];
+    let mut orders = Vec::new();
+    for first in redis {
+        orders.extend([
+            vec![first, Kept, Kept],
+            vec![first, Kept, Darter],
+            vec![first, Darter, Kept, Darter],
+        ]);
+        orders.extend(redis.map(|third| vec![first, Kept, third, Kept, Kept]));
+        orders.push(vec![first, Kept, Snapshots, Darter]);
+    }
+    for (number, order) in orders.into_iter().enumerate() {
+        let scratch = Scratch::new(&format!("kept-order-{number}"));
+        let (mut last, mut left) = (order[0], Vec::new());
+        for (job, turn) in order.iter().copied().enumerate() {
+            let is_ours = matches!(turn, Darter | Kept);
+            let server = if is_ours { kept_turn(&scratch, turn, last) } else { redis_turn(&scratch, turn) };
+            let mut client = server.client();
+            let mut there = jobs(&mut client);
+            if is_ours {
+                assert_eq!(there, left, "{order:?}, turn {job}");
+            }
+            client.call(&format!("RPUSH jobs {job}"));
+            there.push(job.to_string());
+            (last, left) = (turn, there);
+            stop(server);
+        }
+    }
 }
 
 /// Starts Darter as the errors say, wanting what the one who ran last left.

@@ -221,10 +221,19 @@ impl Shared {
             return;
         }
         *ended = None;
-        let Some(folder) = locked(&self.journal.folder).take() else { return };
-        self.journal.disk.run(Box::new(move || match folder.retire() {
-            Ok(()) => tracing::info!("a snapshot has what the journal had: its files are gone"),
-            Err(error) => tracing::warn!("the journal that has ended cannot be removed: {error}"),
+        let Some(folder) = locked(&self.journal.folder).clone() else { return };
+        self.journal.disk.run(Box::new(move || {
+            match folder.retire() {
+                Ok(()) => tracing::info!("a snapshot has what the journal had: its files are gone"),
+                Err(error) => tracing::warn!("the journal that has ended cannot be removed: {error}"),
+            }
+            // Unless it is wanted again.
+            let mut own = locked(&self.journal.folder);
+            if !self.settings.is_on(APPENDONLY) {
+                *own = None;
+            }
+            // While nobody else may look: whoever finds none takes the lock of its files.
+            drop(folder);
         }));
     }
 }

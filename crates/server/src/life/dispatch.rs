@@ -13,7 +13,8 @@ use std::sync::atomic::Ordering;
 
 use command::mutant::{self, Mutant};
 use command::{
-    Client, Command, CommandError, Flag, Located, Mode, Needs, Outcome, OwnedArgs, Post, Route, Task, Work,
+    Client, Command, CommandError, Flag, Located, Mode, Needs, Outcome, OwnedArgs, Post, Route, Shards, Task,
+    Work,
 };
 use journal::Refusal;
 use resp::{Output, Reply};
@@ -29,6 +30,13 @@ use observe::EntryType;
 /// Commands of a pipeline that run under one baton before others are let in.
 const RUN_MAX: u32 = 32;
 
+/// Where the only key of a call lies, if there is just one.
+#[inline]
+fn locate_lone_key(shards: &Shards, command: &Command, args: &[&[u8]]) -> Option<Located> {
+    let key = args[command.lone_key(args)?];
+    Some(Located::new(key, shards.placement().locate(key)))
+}
+
 impl ThreadHost {
     /// The shards that a command of the current client needs.
     pub(crate) fn needs(&mut self, command: &Command, args: &[&[u8]]) -> Needs {
@@ -36,13 +44,6 @@ impl ThreadHost {
             Some(index) => Needs::One(self.shared.shards.placement().shard(args[index])),
             None => self.needs_of_no_lone_key(command, args),
         }
-    }
-
-    /// Where the only key of a call lies, if there is just one.
-    #[inline]
-    fn locate_lone_key(&self, command: &Command, args: &[&[u8]]) -> Option<Located> {
-        let key = args[command.lone_key(args)?];
-        Some(Located::new(key, self.shared.shards.placement().locate(key)))
     }
 
     /// The same for a call that has not just one key.
@@ -95,7 +96,7 @@ impl Thread {
             return self.special_command(command, args, out);
         }
         // Here and not in `execute`, which nearly all commands so do without.
-        match located.or_else(|| self.host.locate_lone_key(command, args)) {
+        match located.or_else(|| locate_lone_key(&self.host.shared.shards, command, args)) {
             Some(located) => self.execute_one(command, args, located.shard(), located, 0, out),
             None => self.execute_otherwise(command, args, Needs::Nothing, 0, out),
         }
@@ -145,7 +146,7 @@ impl Thread {
         tries: u32,
         out: &mut Output,
     ) {
-        match self.host.locate_lone_key(command, args).filter(|_| more == Needs::Nothing) {
+        match locate_lone_key(&self.host.shared.shards, command, args).filter(|_| more == Needs::Nothing) {
             Some(located) => self.execute_one(command, args, located.shard(), located, tries, out),
             None => self.execute_otherwise(command, args, more, tries, out),
         }

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! One thread starts the program and traces all its threads and children, because the kernel takes requests from that thread only.
-//! When it ends, the program is killed.
+//! When it ends, the program is killed. Whoever wants that earlier says so ([`Recording::kill`]), and no thread is within such a call then: what a call
+//! did that never returned nobody would know.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -15,7 +16,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::ptr;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 use libc::{c_int, c_long, c_uint, c_void, pid_t};
@@ -28,6 +30,7 @@ use crate::event::Event;
 #[derive(Debug)]
 pub struct Recording {
     process_id: u32,
+    is_to_end: Arc<AtomicBool>,
     thread: JoinHandle<io::Result<Vec<Event>>>,
 }
 
@@ -50,6 +53,8 @@ impl Recording {
     ) -> io::Result<Recording> {
         let folder = folder.canonicalize()?;
         let (sender, receiver) = mpsc::channel();
+        let is_to_end = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&is_to_end);
         let thread = thread::spawn(move || {
             let begun = spawn(command);
             let (pid, error) = match begun {
@@ -59,10 +64,10 @@ impl Recording {
             let is_begun = error.is_none();
             // Nobody is waiting any more only if the caller has panicked.
             let _ = sender.send(error.map_or(Ok(pid as u32), Err));
-            if is_begun { trace(pid, folder, &moment) } else { Ok(Vec::new()) }
+            if is_begun { trace(pid, folder, &moment, &ends) } else { Ok(Vec::new()) }
         });
         let process_id = receiver.recv().map_err(io::Error::other)??;
-        Ok(Recording { process_id, thread })
+        Ok(Recording { process_id, is_to_end, thread })
     }
 
     /// The program's process.
@@ -73,6 +78,15 @@ impl Recording {
     /// Whether the program and all that it started have ended.
     pub fn is_over(&self) -> bool {
         self.thread.is_finished()
+    }
+
+    /// Kills the program, between calls that are recorded. An error: it has ended by itself.
+    pub fn kill(&self) -> io::Result<()> {
+        self.is_to_end.store(true, Ordering::Relaxed);
+        // It does nothing to the program, but its tracer hears of it.
+        // SAFETY: sends a signal.
+        let sent = unsafe { libc::kill(self.process_id as pid_t, libc::SIGURG) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     /// Waits until the program has ended: all that it did.
@@ -98,7 +112,12 @@ fn spawn(mut command: Command) -> io::Result<pid_t> {
 }
 
 /// Follows the program and all that it starts until all have ended.
-fn trace(leader: pid_t, folder: PathBuf, moment: &dyn Fn() -> u64) -> io::Result<Vec<Event>> {
+fn trace(
+    leader: pid_t,
+    folder: PathBuf,
+    moment: &dyn Fn() -> u64,
+    is_to_end: &AtomicBool,
+) -> io::Result<Vec<Event>> {
     let mut events = Vec::new();
     let mut files = Files::new(folder);
     // Each thread with the call that it is in.
@@ -121,8 +140,11 @@ fn trace(leader: pid_t, folder: PathBuf, moment: &dyn Fn() -> u64) -> io::Result
         }
         let is_new = !threads.contains_key(&thread);
         let call = threads.entry(thread).or_default();
+        let is_ending = is_to_end.load(Ordering::Relaxed);
         let (signal, what) = (libc::WSTOPSIG(status), status >> 16);
-        if what == libc::PTRACE_EVENT_SECCOMP {
+        if what == libc::PTRACE_EVENT_SECCOMP && is_ending {
+            // It does not come to that.
+        } else if what == libc::PTRACE_EVENT_SECCOMP {
             let Some(info) = call_info(thread)? else { continue };
             // SAFETY: at this stop the kernel fills in this member.
             let asked = unsafe { info.u.seccomp };
@@ -143,6 +165,12 @@ fn trace(leader: pid_t, folder: PathBuf, moment: &dyn Fn() -> u64) -> io::Result
             go_on(libc::PTRACE_CONT, thread, 0);
         } else {
             go_on(libc::PTRACE_CONT, thread, signal as usize);
+        }
+        if is_ending && threads.values().all(Option::is_none) {
+            for thread in threads.keys() {
+                // SAFETY: sends a signal to a thread that is not forgotten before this one has heard of its end, and to its process.
+                unsafe { libc::kill(*thread, libc::SIGKILL) };
+            }
         }
     }
     Ok(events)

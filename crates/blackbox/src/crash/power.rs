@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 use ds::random::Random;
 use powerlog::{Disk, Event, Promise, Recording};
 use resp::Value;
-use rustix::process::{Pid, Signal, kill_process};
 use transcript::{Runner, Socket};
 
 use super::clients::{Field, work};
@@ -84,8 +83,7 @@ impl Recorded {
             stop.store(true, Ordering::Relaxed);
         });
         let end = timeline.moment();
-        let pid = Pid::from_raw(recording.process_id() as i32).expect("processes have numbers above 0");
-        if kill_process(pid, Signal::KILL).is_err() {
+        if recording.kill().is_err() {
             return Err(Failure::Broken(vec!["it ended by itself:".to_owned(), fs::read_to_string(log)?]));
         }
         let events = recording.finish()?;

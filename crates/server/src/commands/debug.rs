@@ -47,7 +47,7 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
     }
     let word = ctx.args[1].to_ascii_lowercase();
     match (&*word, &ctx.args[2..]) {
-        (b"populate" | b"reload", _) if ctx.host.shared.snapshots.progress.is_loading() => {
+        (b"loadaof" | b"populate" | b"reload", _) if ctx.host.shared.snapshots.progress.is_loading() => {
             Err(CommandError::LOADING)
         }
         (b"assert" | b"oom" | b"panic" | b"segfault", []) => crash(&word),
@@ -67,6 +67,7 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
         }
         (b"error", [text]) => Err(CommandError::new(*text)),
         (b"help", []) => help(ctx),
+        (b"loadaof", []) => load_journal(ctx),
         (b"log", [text]) => {
             tracing::warn!("DEBUG LOG: {}", process::log::one_line(text));
             ok(ctx)
@@ -178,6 +179,19 @@ fn reload(ctx: &mut Ctx, options: &[&[u8]]) -> CommandResult {
     ok(ctx)
 }
 
+/// Loads what the journal holds, in the place of what is there, which is the same.
+fn load_journal(ctx: &mut Ctx) -> CommandResult {
+    let shared = ctx.host.shared;
+    let failed = |error| CommandError::new(format!("ERR {error}"));
+    let tx = &mut *ctx.store.tx;
+    tx.commit();
+    let opening = shared.settled_journal().map_err(failed)?;
+    if let Some(loaded) = Loader::of(shared).read_journal(&opening).map_err(failed)? {
+        loaded.put_in_place(tx, &shared.scripts, &shared.snapshots);
+    }
+    ok(ctx)
+}
+
 fn stringmatch(ctx: &mut Ctx, length: &[u8], pattern: &[u8]) -> CommandResult {
     let length = usize::try_from(parse_i64(length)?).map_err(|_| CommandError::OUT_OF_RANGE_POSITIVE)?;
     if length as u64 > ctx.store.config().string_bytes_max {
@@ -259,6 +273,8 @@ fn help(ctx: &mut Ctx) -> CommandResult {
         "    true, false.",
         "QUICKLIST-PACKED-THRESHOLD <size>",
         "    Does nothing.",
+        "LOADAOF",
+        "    Wait until everything is in the journal, and load it.",
         "RELOAD [NOSAVE]",
         "    Save the snapshot and load it again, or only load it. Nothing changes if",
         "    that fails.",

@@ -24,7 +24,7 @@ use settings::{APPENDFSYNC, JOURNAL_PENDING_MAX, SYNC_ALWAYS, SYNC_NEVER, Settin
 
 use switch::{Ended, Making};
 
-pub(crate) use opening::{Opening, Start};
+pub(crate) use opening::{Opening, Slices, Start};
 
 /// An open journal, and what writes into it.
 pub(crate) type Opened = Box<(journal::Journal, Writer)>;

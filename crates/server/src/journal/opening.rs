@@ -1,16 +1,23 @@
 //! Opening the journal at the start: one that is there is read and gone on with, or a new one begins with what was loaded.
 
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use effectlog::Slice;
 use journal::{
-    Beginning, Contents, Data, End, Folder, LockedFolder, Manifest, Scan, Scanned, Tuning, Verdict,
+    Beginning, Contents, Data, End, Folder, LockedFolder, Manifest, Refusal, Scan, Scanned, Tuning, Verdict,
 };
 use persistence::FoundSlice;
 use proactor::Disk;
 use settings::{APPENDDIRNAME, DIR, Settings};
 
-use super::{Opened, policy};
+use super::{Opened, locked, policy};
+use crate::error::Error;
+use crate::shared::Shared;
+
+/// How often it is looked whether the last slice is durable.
+const SETTLE_LOOK: Duration = Duration::from_millis(1);
 
 /// The folder of a journal, which is this server's now.
 pub(crate) struct Opening {
@@ -68,12 +75,8 @@ impl Opening {
     }
 
     /// Goes on with the journal that is there, behind its end.
-    pub(crate) fn resume(
-        &self,
-        settings: &Settings,
-        manifest: &Manifest,
-        end: &End,
-    ) -> Result<Opened, journal::Error> {
+    pub(crate) fn resume(&self, settings: &Settings, end: &End) -> Result<Opened, journal::Error> {
+        let manifest = self.manifest.as_ref().expect("it was read");
         if let Verdict::Torn { dropped_bytes, .. } = end.verdict {
             tracing::warn!(
                 "the last write to the journal was not complete: {dropped_bytes} bytes that were never acknowledged as durable are left out"
@@ -96,6 +99,32 @@ impl Opening {
         let folder = self.folder.clone();
         let opened = journal::Journal::create(folder, self.tuning, policy(settings), beginning)?;
         Ok(Box::new(opened))
+    }
+}
+
+impl Shared {
+    /// The journal that is on, to be read while all wait: all shards are entered, and everything that was committed is durable in it.
+    pub(crate) fn settled_journal(&self) -> Result<Opening, Error> {
+        let (journal, progress) = (&self.journal, &self.journal.progress);
+        let failed = |why: &str| {
+            Err(Error::Io { what: "cannot load the journal".to_owned(), source: io::Error::other(why) })
+        };
+        if !journal.is_on() || journal.awaits_first_base() || self.is_simulated() {
+            return failed("there is none, or it has no base yet");
+        }
+        if journal.checkpoint_started_ms().is_some() {
+            return failed("it is being rewritten");
+        }
+        let slice = journal.log.cut().slice();
+        progress.ask_for(slice);
+        while progress.durable() < slice {
+            if progress.refusal() == Refusal::Failed {
+                return failed(&progress.why());
+            }
+            std::thread::sleep(SETTLE_LOOK);
+        }
+        let folder = locked(&journal.folder).clone().expect("what is on has a folder");
+        Ok(Opening::again(folder, self.machine.tuning.journal)?)
     }
 }
 

@@ -195,9 +195,6 @@ impl Shared {
 
     fn end_journal(&self) {
         self.journal.end();
-        if self.snapshots.saving_checkpoint().is_some() {
-            self.snapshots.give_up("appendonly is no");
-        }
         let is_saving = self.snapshots.saving_snapshot().is_some();
         let saves = self.snapshots.save_count.load(Ordering::Relaxed) + u64::from(is_saving);
         *locked(&self.journal.ended) = Some(Ended { saves });

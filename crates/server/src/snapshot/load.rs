@@ -20,7 +20,7 @@ use super::loaded::{Found, Loaded};
 use super::names;
 use super::roles::roles;
 use crate::error::Error;
-use crate::journal::{Journal, Opened, Opening, Start};
+use crate::journal::{Journal, Opening, Slices, Start};
 use crate::mailroom::Remote;
 use crate::message::Message;
 use crate::shared::Shared;
@@ -168,8 +168,11 @@ impl<'s> Loader<'s> {
             }
             Source::Journal => {
                 let opening = self.opening.as_ref().expect("it is chosen where it is wanted");
-                let (data, opened) = self.recover(opening, load, &mut found)?;
-                journal = opened;
+                Self::journal_names(opening).remove_leftovers();
+                let (data, slices) = self.recover(opening, load, &mut found)?;
+                if data.is_some() {
+                    journal = Some(opening.resume(self.settings, &slices.end()?)?);
+                }
                 (opening.folder.path().display().to_string(), data)
             }
         };
@@ -186,17 +189,29 @@ impl<'s> Loader<'s> {
         Ok(Some((name, Loaded { data, libraries: found.libraries, is_imported, journal, installed: None })))
     }
 
-    /// What the journal holds, and the journal, which goes on from there.
+    /// What the journal holds that is on, to take the place of what a server that serves has. All of it is durable.
+    pub(crate) fn read_journal(&self, opening: &Opening) -> Result<Option<Loaded>, Error> {
+        let mut found = self.found();
+        let (data, slices) = self.recover(opening, self.load(0), &mut found)?;
+        slices.end()?;
+        let libraries = found.libraries;
+        Ok(data.map(|data| Loaded { data, libraries, is_imported: false, journal: None, installed: None }))
+    }
+
+    fn journal_names(opening: &Opening) -> Names {
+        Names::new(opening.folder.disk(), &opening.folder.path().display().to_string(), "base")
+    }
+
+    /// What the journal holds, and what has read it to its end; no data if the server was stopped meanwhile.
     fn recover(
         &self,
         opening: &Opening,
         load: Load<'_>,
         found: &mut Found<'_>,
-    ) -> Result<(Option<persistence::Loaded>, Option<Opened>), Error> {
+    ) -> Result<(Option<persistence::Loaded>, Slices), Error> {
         let manifest = opening.manifest.as_ref().expect("it is chosen if it is there");
         let folder = opening.folder.path().display().to_string();
-        let names = Names::new(opening.folder.disk(), &folder, "base");
-        names.remove_leftovers();
+        let names = Self::journal_names(opening);
         // What it holds has the names that commands were declared with.
         let table = crate::commands::table();
         let mut slices = opening.scan(manifest)?;
@@ -210,11 +225,7 @@ impl<'s> Loader<'s> {
             roles: &roles(&table),
         };
         let data = Load { names: &names, ..load }.journal(&recovery, &mut || slices.next(), found)?;
-        if data.is_none() {
-            return Ok((None, None));
-        }
-        let opened = opening.resume(self.settings, manifest, &slices.end()?)?;
-        Ok((data, Some(opened)))
+        Ok((data, slices))
     }
 
     /// What a load is told that begins now.

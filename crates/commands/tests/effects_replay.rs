@@ -262,6 +262,15 @@ fn fail(seed: u64, problem: &str, requests: &[String], effects: &[String]) -> ! 
     panic!("seed {seed}: {problem}\n{requests}\neffects:\n{effects}");
 }
 
+/// Whether a shard was changed from `before` to `after`, and whoever reads there would not wait for that.
+fn hides_a_change(before: Vec<(Contents, u64)>, after: Vec<(Contents, u64)>) -> bool {
+    before.into_iter().zip(after).any(|((was, last_slice), (is, slice))| {
+        let differs = |(key, digest): (_, &Option<_>)| digest.is_some() && is.get(key) != Some(digest);
+        let is_changed = was.iter().any(differs) || is.keys().any(|key| !was.contains_key(key));
+        is_changed && last_slice == slice
+    })
+}
+
 /// Plays the commands that `takes_part` finds good, and `always` again and again; those that had effects are `noted`.
 fn run(seed: u64, always: &[&str], noted: &mut BTreeSet<String>, takes_part: impl Fn(&Command) -> bool) {
     let (mut original, mut replayed) = (store(), store());
@@ -297,15 +306,8 @@ fn run(seed: u64, always: &[&str], noted: &mut BTreeSet<String>, takes_part: imp
             let mut out = Output::new();
             let before = workload.percent(20).then(|| shards_of(&mut original));
             original.run(Client::internal(db, Proto::Resp2), &args, &mut (), &mut out);
-            if let Some(before) = before {
-                for ((was, last_slice), (is, slice)) in before.into_iter().zip(shards_of(&mut original)) {
-                    let differs =
-                        |(key, digest): (_, &Option<_>)| digest.is_some() && is.get(key) != Some(digest);
-                    let is_changed = was.iter().any(differs) || is.keys().any(|key| !was.contains_key(key));
-                    if is_changed && last_slice == slice {
-                        fail(seed, "a shard was changed, and who reads there does not wait", &round, &[]);
-                    }
-                }
+            if before.is_some_and(|before| hides_a_change(before, shards_of(&mut original))) {
+                fail(seed, "a shard was changed, and who reads there does not wait", &round, &[]);
             }
             let had = original.take_effects();
             if !had.is_empty() {

@@ -19,6 +19,7 @@ use crate::clients::descriptors;
 use crate::clients::listeners::Listening;
 use crate::error::Error;
 use crate::help::{help, version_line};
+use crate::journal::Keeper;
 use crate::offline;
 use crate::shared::{Machine, Shared};
 use crate::snapshot::{Loader, loading_progress};
@@ -202,14 +203,14 @@ fn open_log(settings: &Settings, found: &Found) -> Result<(), Error> {
 }
 
 /// Says that all commands are served now.
-fn announce(shared: &Shared, places: &[String]) {
+fn announce(shared: &'static Shared, places: &[String]) {
     tracing::info!(
         "ready to accept connections on {} ({}, {} shards)",
         places.join(", "),
         shared.driver_name,
         shared.shards.len()
     );
-    tracing::info!("a crash now would lose: {}", shared.at_risk());
+    tracing::info!("a crash now would lose: {}", Keeper(shared).at_risk());
     supervisor::ready(&shared.settings);
 }
 

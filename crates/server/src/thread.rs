@@ -28,7 +28,7 @@ use crate::clients::dealing::Dealer;
 use crate::clients::watchlist::Watchlist;
 use crate::commands::own::Functions;
 use crate::life::pause::Pausing;
-use crate::life::syncing::Syncing;
+use crate::life::syncing::{Syncing, end_syncs};
 use crate::mailroom::Mailroom;
 use crate::message::Message;
 use crate::shared::Shared;
@@ -240,7 +240,7 @@ impl Thread {
         }
         self.run_timers();
         if self.host.syncing.first().is_some() {
-            self.end_syncs();
+            end_syncs(self);
         }
         self.background();
         if !self.host.stale_watches.is_empty() {

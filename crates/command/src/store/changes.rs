@@ -16,9 +16,9 @@ impl Store<'_, '_> {
     /// Says that `key` was changed, and that running `effect` does the same to another store.
     #[inline(always)]
     pub fn changed(&mut self, key: &[u8], change: Change, effect: &[&[u8]]) {
-        self.tell(key, change);
+        tell(self, key, change);
         if self.tx.record.is_on() {
-            self.effect_of(key, effect);
+            effect_of(self, key, effect);
         }
     }
 
@@ -26,9 +26,9 @@ impl Store<'_, '_> {
     /// records them.
     #[inline(always)]
     pub fn changed_with(&mut self, key: &[u8], change: Change, state: impl FnOnce(&mut Self)) {
-        self.tell(key, change);
+        tell(self, key, change);
         if self.tx.record.is_on() {
-            self.note_written(key);
+            note_written(self, key);
             state(self);
         }
     }
@@ -36,22 +36,9 @@ impl Store<'_, '_> {
     /// Says that `key` was changed as part of something whose effect another call states, or that needs none.
     #[inline(always)]
     pub fn also_changed(&mut self, key: &[u8], change: Change) {
-        self.tell(key, change);
+        tell(self, key, change);
         if self.tx.record.is_on() {
-            self.note_written(key);
-        }
-    }
-
-    /// Says it to everybody but those who record effects.
-    #[inline(always)]
-    pub(super) fn tell(&mut self, key: &[u8], change: Change) {
-        if change.is_told {
-            self.touched(key, change.count);
-        } else {
-            self.counted(key, change.count);
-        }
-        if let Some((class, event)) = change.event {
-            self.notify(class, event, key);
+            note_written(self, key);
         }
     }
 
@@ -106,21 +93,6 @@ impl Store<'_, '_> {
         }
     }
 
-    /// States the effect of a change of `key`. Out of line, so that nothing is prepared for it where nothing is recorded.
-    #[cold]
-    #[inline(never)]
-    fn effect_of(&mut self, key: &[u8], effect: &[&[u8]]) {
-        self.note_written(key);
-        self.effect(effect);
-    }
-
-    /// Notes that what is recorded tells of a change of `key`: who reads in its shard waits until that is durable.
-    #[cold]
-    pub(super) fn note_written(&mut self, key: &[u8]) {
-        let id = self.entered_shard(key);
-        self.tx.hold.shard_mut(id).is_written = true;
-    }
-
     /// States the effect of a change that is of no key: of everything in the entered shards, or of what all shards share.
     pub fn effect_everywhere(&mut self, args: &[&[u8]]) {
         for id in self.entered() {
@@ -138,13 +110,41 @@ impl Store<'_, '_> {
             self.tx.state(self.client.db, args);
         }
     }
+}
 
-    /// States what time did, of which no script can be silent. It is no reason to wait: time does it again.
-    #[inline]
-    pub(super) fn effect_of_time(&mut self, args: &[&[u8]]) {
-        if self.tx.record.is_on() {
-            self.tx.state(self.client.db, args);
-        }
+/// Says it to everybody but those who record effects.
+#[inline(always)]
+pub(super) fn tell(store: &mut Store<'_, '_>, key: &[u8], change: Change) {
+    if change.is_told {
+        store.touched(key, change.count);
+    } else {
+        store.counted(key, change.count);
+    }
+    if let Some((class, event)) = change.event {
+        store.notify(class, event, key);
+    }
+}
+
+/// States the effect of a change of `key`. Out of line, so that nothing is prepared for it where nothing is recorded.
+#[cold]
+#[inline(never)]
+fn effect_of(store: &mut Store<'_, '_>, key: &[u8], effect: &[&[u8]]) {
+    note_written(store, key);
+    store.effect(effect);
+}
+
+/// Notes that what is recorded tells of a change of `key`: who reads in its shard waits until that is durable.
+#[cold]
+pub(super) fn note_written(store: &mut Store<'_, '_>, key: &[u8]) {
+    let id = store.entered_shard(key);
+    store.tx.hold.shard_mut(id).is_written = true;
+}
+
+/// States what time did, of which no script can be silent. It is no reason to wait: time does it again.
+#[inline]
+pub(super) fn effect_of_time(store: &mut Store<'_, '_>, args: &[&[u8]]) {
+    if store.tx.record.is_on() {
+        store.tx.state(store.client.db, args);
     }
 }
 

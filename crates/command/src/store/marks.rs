@@ -3,13 +3,14 @@
 use keyspace::{Marks, RecordRef};
 
 use super::Store;
+use super::changes::note_written;
 
 impl Store<'_, '_> {
     /// Marks the item at `key`, if there is one, with its effect.
     pub fn mark(&mut self, key: &[u8], marks: Marks) {
         self.set_marks(key, marks);
         self.effect_with(|store| {
-            store.note_written(key);
+            note_written(store, key);
             store.effect_of_marks(key);
         });
     }

@@ -9,6 +9,7 @@ use keyspace::{Config, Kind, Record, RecordMut, Str, UnixMs, Value, ValueRef};
 use shard::{Ready, ShardId};
 
 use super::Store;
+use super::changes::{effect_of_time, tell};
 use super::lookup::note_access;
 use crate::change::Change;
 use crate::garbage::Garbage;
@@ -218,12 +219,12 @@ impl Store<'_, '_> {
         let Some(Value::Hash(fields)) = due.map(RecordMut::into_value) else { return 0 };
         let taken = fields.take_due(now, count_max);
         self.tx.hold.shard_mut(id).stats.expired_fields.add(taken.len() as u64);
-        self.tell(key, Change::new(Class::Hash, "hexpired").times(0));
+        tell(self, key, Change::new(Class::Hash, "hexpired").times(0));
         self.effect_with(|store| {
             for some in taken.chunks(EFFECT_FIELDS_MAX) {
                 let fields = some.iter().map(|field| &**field);
                 let effect: Vec<&[u8]> = [&b"HDEL"[..], key].into_iter().chain(fields).collect();
-                store.effect_of_time(&effect);
+                effect_of_time(store, &effect);
             }
         });
         self.delete_if_empty(key);
@@ -265,8 +266,8 @@ impl Store<'_, '_> {
             self.free(record.into_value());
         }
         // Redis does not count it.
-        self.tell(key, Change::new(class, event).times(0));
-        self.effect_of_time(&[b"DEL", key]);
+        tell(self, key, Change::new(class, event).times(0));
+        effect_of_time(self, &[b"DEL", key]);
     }
 }
 

@@ -18,6 +18,7 @@ use upkeep::eviction::client_bytes_max;
 use upkeep::expiry::Round;
 
 use crate::clients::sizes::Sizes;
+use crate::journal::Keeper;
 use crate::thread::Thread;
 
 /// Pieces of large values and databases freed in one turn.
@@ -63,7 +64,8 @@ impl Thread {
             self.flush_if_due();
             self.save_if_due();
             let (accounting, clock) = (&self.host.accounting, self.host.driver.clock());
-            self.host.shared.watch_journal(now_ms, |event, ns| accounting.note_event(event, ns, clock));
+            Keeper(self.host.shared)
+                .watch_journal(now_ms, |event, ns| accounting.note_event(event, ns, clock));
             if due.is_second {
                 process::log::follow();
             }

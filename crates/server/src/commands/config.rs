@@ -10,6 +10,7 @@ use settings::{BIND, DIR, ENABLE_PROTECTED_CONFIGS, Effect, MAXCLIENTS, Settings
 use crate::clients::descriptors;
 use crate::clients::listeners::ADDRESS_COUNT_MAX;
 use crate::commands::own::{Ctx, Entry, Run};
+use crate::journal::Keeper;
 use crate::message::Message;
 use crate::reports::observe_settings;
 use crate::shared::Shared;
@@ -153,7 +154,7 @@ fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(
             Some(Effect::Memory) => has_memory = true,
             Some(Effect::Listen) => listens = listens.or(Some(id)),
             Some(Effect::Journal) => {
-                shared.prepare_journal().map_err(|error| (id, error.to_string()))?;
+                Keeper(shared).prepare_journal().map_err(|error| (id, error.to_string()))?;
                 shared.journal.obey_settings(&shared.settings);
             }
             Some(Effect::LogLevel) => log::show(&shared.settings),

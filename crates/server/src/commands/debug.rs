@@ -18,6 +18,7 @@ use settings::ENABLE_DEBUG_COMMAND;
 use super::not_allowed;
 use crate::commands::config::client_may;
 use crate::commands::own::{Ctx, Entry, Run};
+use crate::journal::Keeper;
 use crate::populate::Population;
 use crate::snapshot::Loader;
 
@@ -185,7 +186,7 @@ fn load_journal(ctx: &mut Ctx) -> CommandResult {
     let failed = |error| CommandError::new(format!("ERR {error}"));
     let tx = &mut *ctx.store.tx;
     tx.commit();
-    let opening = shared.settled_journal().map_err(failed)?;
+    let opening = Keeper(shared).settled_journal().map_err(failed)?;
     if let Some(loaded) = Loader::of(shared).read_journal(&opening).map_err(failed)? {
         loaded.put_in_place(tx, &shared.scripts, &shared.snapshots);
     }
@@ -258,6 +259,8 @@ fn help(ctx: &mut Ctx) -> CommandResult {
         "ERROR <string>",
         "    Return a Redis protocol error with <string> as message. Useful for clients",
         "    unit tests to simulate Redis errors.",
+        "LOADAOF",
+        "    Wait until everything is in the journal, and load it.",
         "LOG <message>",
         "    Write <message> to the server log.",
         "OBJECT <key>",
@@ -273,8 +276,6 @@ fn help(ctx: &mut Ctx) -> CommandResult {
         "    true, false.",
         "QUICKLIST-PACKED-THRESHOLD <size>",
         "    Does nothing.",
-        "LOADAOF",
-        "    Wait until everything is in the journal, and load it.",
         "RELOAD [NOSAVE]",
         "    Save the snapshot and load it again, or only load it. Nothing changes if",
         "    that fails.",

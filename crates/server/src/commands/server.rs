@@ -13,7 +13,8 @@ use session::Part;
 use settings::APPENDONLY;
 
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::life::syncing::write_counts;
+use crate::journal::Keeper;
+use crate::life::syncing::{begin_sync, write_counts};
 use crate::snapshot::save_settings;
 use crate::version::REDIS_VERSION;
 
@@ -257,7 +258,7 @@ fn bgrewriteaof(ctx: &mut Ctx) -> CommandResult {
     if ctx.store.entered().len() < shared.shards.len() {
         return Err(CommandError::again(shared.shards.ids()));
     }
-    let begun = shared.begin_checkpoint(&mut ctx.store.tx.hold);
+    let begun = Keeper(shared).begin_checkpoint(&mut ctx.store.tx.hold);
     begun.map_err(|error| CommandError::new(format!("ERR {error}")))?;
     ctx.reply.simple("Background append only file rewriting started");
     Ok(())
@@ -323,7 +324,7 @@ fn waitaof(ctx: &mut Ctx) -> CommandResult {
     ctx.store.tx.commit();
     match shared.journal.unkept() {
         Some(slice) if local > 0 && !ctx.store.client.deny_blocking => {
-            ctx.host.await_sync(slice, parse_i64(ctx.args[3])? as u64);
+            begin_sync(ctx.host, slice, parse_i64(ctx.args[3])? as u64);
         }
         unkept => write_counts(&mut ctx.reply, has_journal && unkept.is_none()),
     }

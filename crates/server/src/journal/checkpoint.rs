@@ -12,8 +12,7 @@ use persistence::{Names, Purpose, Saved};
 use settings::{AUTO_AOF_REWRITE_MIN_SIZE, AUTO_AOF_REWRITE_PERCENTAGE, Settings};
 use shard::Hold;
 
-use super::{Checkpoint, Files, Journal, locked};
-use crate::shared::Shared;
+use super::{Checkpoint, Files, Journal, Keeper, locked};
 use crate::snapshot::{names, save_settings};
 
 /// After one that failed the next one comes at the earliest after so many seconds.
@@ -45,7 +44,7 @@ impl Journal {
     }
 }
 
-impl Shared {
+impl Keeper {
     /// Whether a checkpoint is to be begun.
     pub(crate) fn wants_checkpoint(&self, now_seconds: u64) -> bool {
         let snapshots = &self.snapshots;
@@ -62,7 +61,7 @@ impl Shared {
     }
 
     /// Begins one; all shards are entered, and nothing is being saved.
-    pub(crate) fn begin_checkpoint(&'static self, hold: &mut Hold<'_, Task, Wait>) -> io::Result<()> {
+    pub(crate) fn begin_checkpoint(self, hold: &mut Hold<'_, Task, Wait>) -> io::Result<()> {
         self.journal.is_scheduled.store(false, Ordering::Relaxed);
         let Some((folder, name)) = self.journal.next_base() else { return Ok(()) };
         let disk = &self.machine.disk;
@@ -76,7 +75,7 @@ impl Shared {
         let _ = self.snapshots.checkpoints.take_ended();
         let cut = self.journal.log.cut();
         self.journal.progress.wake_log_thread();
-        self.save_in_background(hold, settings)?;
+        self.0.save_in_background(hold, settings)?;
         if let Some(files) = locked(&self.journal.files).as_mut() {
             files.checkpoint = Some(Checkpoint { cut, name, started_ms: self.machine.clock.now_ms() });
         }
@@ -84,7 +83,7 @@ impl Shared {
     }
 
     /// If a checkpoint has ended, the journal begins with it.
-    pub(crate) fn end_checkpoint(&'static self) {
+    pub(crate) fn end_checkpoint(self) {
         let mut files = locked(&self.journal.files);
         let Some(Files { checkpoint: under_way, .. }) = files.as_mut() else { return };
         let Some(Checkpoint { cut, name, .. }) = under_way.as_ref() else { return };

@@ -5,8 +5,7 @@ use std::sync::atomic::Ordering;
 use journal::{Policy, Refusal};
 use settings::{APPENDONLY, JOURNAL_STALL_MS};
 
-use super::{Files, Journal, locked};
-use crate::shared::Shared;
+use super::{Files, Journal, Keeper, locked};
 
 impl Journal {
     /// Its figures, if it is on.
@@ -32,7 +31,7 @@ impl Journal {
     }
 }
 
-impl Shared {
+impl Keeper {
     /// Ten times a second: says if the disk is late, and what took long since the last time, by the event of the latency monitor.
     pub(crate) fn watch_journal(&self, now_ms: u64, mut note: impl FnMut(&'static str, u64)) {
         let progress = &self.journal.progress;

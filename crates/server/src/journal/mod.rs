@@ -24,10 +24,24 @@ use settings::{APPENDFSYNC, JOURNAL_PENDING_MAX, SYNC_ALWAYS, SYNC_NEVER, Settin
 
 use switch::{Ended, Making};
 
+use crate::shared::Shared;
+
 pub(crate) use opening::{Opening, Slices, Start};
 
 /// An open journal, and what writes into it.
 pub(crate) type Opened = Box<(journal::Journal, Writer)>;
+
+/// What a server does for its journal beside what its threads do: it opens and ends it, and gives it bases.
+#[derive(Clone, Copy)]
+pub(crate) struct Keeper(pub(crate) &'static Shared);
+
+impl std::ops::Deref for Keeper {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        self.0
+    }
+}
 
 /// What all threads know of the journal.
 pub(crate) struct Journal {

@@ -12,9 +12,8 @@ use persistence::FoundSlice;
 use proactor::Disk;
 use settings::{APPENDDIRNAME, DIR, Settings};
 
-use super::{Opened, locked, policy};
+use super::{Keeper, Opened, locked, policy};
 use crate::error::Error;
-use crate::shared::Shared;
 
 /// How often it is looked whether the last slice is durable.
 const SETTLE_LOOK: Duration = Duration::from_millis(1);
@@ -102,7 +101,7 @@ impl Opening {
     }
 }
 
-impl Shared {
+impl Keeper {
     /// The journal that is on, to be read while all wait: all shards are entered, and everything that was committed is durable in it.
     pub(crate) fn settled_journal(&self) -> Result<Opening, Error> {
         let (journal, progress) = (&self.journal, &self.journal.progress);

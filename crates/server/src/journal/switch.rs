@@ -23,8 +23,7 @@ use settings::APPENDONLY;
 use shard::Hold;
 
 use super::opening::{Opening, Start};
-use super::{Journal, Opened, locked};
-use crate::shared::Shared;
+use super::{Journal, Keeper, Opened, locked};
 
 /// After a failure it is tried again after so many seconds.
 const RETRY_SECONDS: u64 = 5;
@@ -81,7 +80,7 @@ impl Journal {
     }
 }
 
-impl Shared {
+impl Keeper {
     /// Looks whether the journal can be turned on or off as `appendonly` says by now: whether its folder can be used.
     pub(crate) fn prepare_journal(&self) -> Result<(), journal::Error> {
         if self.settings.is_on(APPENDONLY) && !self.journal.is_on() {
@@ -102,7 +101,7 @@ impl Shared {
     }
 
     /// The next step to be taken, if there is one; sees to what needs no shards.
-    pub(crate) fn next_step(&'static self, now_seconds: u64) -> Option<Step> {
+    pub(crate) fn next_step(self, now_seconds: u64) -> Option<Step> {
         self.end_checkpoint();
         let journal = &self.journal;
         if self.snapshots.progress.is_loading() && !journal.awaits_first_base() {
@@ -143,7 +142,7 @@ impl Shared {
     }
 
     /// Has the disk thread make the files of a new journal.
-    fn make_journal(&'static self, now_seconds: u64) {
+    fn make_journal(self, now_seconds: u64) {
         let journal = &self.journal;
         let opening =
             self.take_folder().and_then(|folder| Opening::again(folder, self.machine.tuning.journal));
@@ -168,7 +167,7 @@ impl Shared {
     }
 
     /// Takes a step; all shards are entered, and what is being saved is what was when the step was named.
-    pub(crate) fn take_step(&'static self, step: Step, hold: &mut Hold<'_, Task, Wait>) {
+    pub(crate) fn take_step(self, step: Step, hold: &mut Hold<'_, Task, Wait>) {
         match step {
             Step::Begin(opened) => {
                 // It was taken when the files were made.
@@ -211,7 +210,7 @@ impl Shared {
     }
 
     /// The files of a journal that has ended go when a snapshot has all that it has.
-    fn retire_journal(&'static self) {
+    fn retire_journal(self) {
         let save_count = self.snapshots.save_count.load(Ordering::Relaxed);
         let mut ended = locked(&self.journal.ended);
         if ended.as_ref().is_none_or(|ended| save_count <= ended.saves) {

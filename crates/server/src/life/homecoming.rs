@@ -9,6 +9,7 @@ use resp::{Output, Reply};
 use session::{Answer, Part, ReplyMode, Retry, Session};
 use shard::Node;
 
+use crate::life::syncing::Syncing;
 use crate::message::{Message, News};
 use crate::thread::{Thread, ThreadHost};
 
@@ -310,7 +311,7 @@ impl Thread {
             let _is_unserved = wait.blocked.waiter.claim.end();
             self.end_wait(conn, wait);
         } else if let Some(wait) = session.state.take_sync_wait() {
-            self.host.note_sync_end(wait);
+            Syncing::note_end(wait, self.host.accounting.stats());
         } else if session.state.take_postponed().is_some() {
             self.host.accounting.stats().blocked_clients.sub(1);
         }

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use command::CommandError;
+use observe::ThreadStats;
 use proactor::ConnId;
 use resp::{Output, Reply};
 use session::SyncWait;
@@ -24,8 +25,15 @@ pub(crate) struct Syncing {
 }
 
 impl Syncing {
+    /// A client's wait has begun.
     fn add(&mut self, slice: u64, conn: ConnId) {
         self.waits.push(Reverse((slice, conn.to_bits())));
+    }
+
+    /// A client's wait has ended, and is counted no more in `stats`.
+    pub(crate) fn note_end(wait: SyncWait, stats: &ThreadStats) {
+        stats.clients_with_timeout.sub(u64::from(wait.deadline_ms.is_some()));
+        stats.blocked_clients.sub(1);
     }
 
     /// The first slice that one of them waits for.
@@ -42,63 +50,52 @@ impl Syncing {
     }
 }
 
-impl ThreadHost {
-    /// The current client waits until this slice is durable, or so many milliseconds; 0: for ever.
-    pub(crate) fn await_sync(&mut self, slice: u64, timeout_ms: u64) {
-        // This millisecond has begun already.
-        let deadline_ms = (timeout_ms > 0).then(|| self.now_ms.saturating_add(timeout_ms).saturating_add(1));
-        let session = self.session();
-        let conn = ConnId::from_bits(session.client.connection);
-        session.state.sync(SyncWait { slice, deadline_ms });
-        self.syncing.add(slice, conn);
-        let stats = self.accounting.stats();
-        stats.clients_with_timeout.add(u64::from(deadline_ms.is_some()));
-        stats.blocked_clients.add(1);
-        if let (Some(deadline_ms), Some(session)) = (deadline_ms, &mut self.current) {
-            self.timers.set(&mut session.alarm, conn, deadline_ms, self.now_ms);
-        }
-        self.shared.journal.progress.ask_for(slice);
+/// The current client waits until this slice is durable, or so many milliseconds; 0: for ever.
+pub(crate) fn begin_sync(host: &mut ThreadHost, slice: u64, timeout_ms: u64) {
+    // This millisecond has begun already.
+    let deadline_ms = (timeout_ms > 0).then(|| host.now_ms.saturating_add(timeout_ms).saturating_add(1));
+    let session = host.session();
+    let conn = ConnId::from_bits(session.client.connection);
+    session.state.sync(SyncWait { slice, deadline_ms });
+    host.syncing.add(slice, conn);
+    let stats = host.accounting.stats();
+    stats.clients_with_timeout.add(u64::from(deadline_ms.is_some()));
+    stats.blocked_clients.add(1);
+    if let (Some(deadline_ms), Some(session)) = (deadline_ms, &mut host.current) {
+        host.timers.set(&mut session.alarm, conn, deadline_ms, host.now_ms);
     }
+    host.shared.journal.progress.ask_for(slice);
+}
 
-    /// A client that waited for the journal waits no more.
-    pub(crate) fn note_sync_end(&mut self, wait: SyncWait) {
-        let stats = self.accounting.stats();
-        stats.clients_with_timeout.sub(u64::from(wait.deadline_ms.is_some()));
-        stats.blocked_clients.sub(1);
+/// Answers those who waited for what is durable by now.
+pub(crate) fn end_syncs(thread: &mut Thread) {
+    let durable = thread.host.shared.journal.kept();
+    while let Some(conn) = thread.host.syncing.pop(durable) {
+        let state = thread.host.connections.session(conn).map(|session| &session.state);
+        // It may wait again, for more.
+        if state.and_then(|state| state.sync_wait()).is_some_and(|wait| wait.slice <= durable) {
+            end_sync(thread, conn, None);
+        }
     }
 }
 
-impl Thread {
-    /// Answers those who waited for what is durable by now.
-    pub(crate) fn end_syncs(&mut self) {
-        let durable = self.host.shared.journal.kept();
-        while let Some(conn) = self.host.syncing.pop(durable) {
-            let state = self.host.connections.session(conn).map(|session| &session.state);
-            // It may wait again, for more.
-            if state.and_then(|state| state.sync_wait()).is_some_and(|wait| wait.slice <= durable) {
-                self.end_sync(conn, None);
-            }
+/// Ends a client's wait for the journal: the reply says what is durable, or is this error. False: it does not wait.
+pub(crate) fn end_sync(thread: &mut Thread, conn: ConnId, error: Option<&CommandError>) -> bool {
+    let Some(session) = thread.host.connections.session(conn) else { return false };
+    let Some(wait) = session.state.take_sync_wait() else { return false };
+    let (client, last_command) = (session.client, session.last_command);
+    Syncing::note_end(wait, thread.host.accounting.stats());
+    let mut out = Output::new();
+    let mut reply = Reply::new(&mut out, client.proto);
+    match error {
+        Some(error) => {
+            reply.error(error.text());
+            thread.host.accounting.count_failed_wait(last_command, error);
         }
+        None => write_counts(&mut reply, thread.host.shared.journal.kept() >= wait.slice),
     }
-
-    /// Ends a client's wait for the journal: the reply says what is durable, or is this error. False: it does not wait.
-    pub(crate) fn end_sync(&mut self, conn: ConnId, error: Option<&CommandError>) -> bool {
-        let Some(session) = self.host.connections.session(conn) else { return false };
-        let Some(wait) = session.state.take_sync_wait() else { return false };
-        let (client, last_command) = (session.client, session.last_command);
-        self.host.note_sync_end(wait);
-        let mut out = Output::new();
-        let mut reply = Reply::new(&mut out, client.proto);
-        match error {
-            Some(error) => {
-                reply.error(error.text());
-                self.host.accounting.count_failed_wait(last_command, error);
-            }
-            None => write_counts(&mut reply, self.host.shared.journal.kept() >= wait.slice),
-        }
-        self.reply_and_go_on(conn, &mut out);
-        true
-    }
+    thread.reply_and_go_on(conn, &mut out);
+    true
 }
 
 /// What `WAITAOF` replies: how many journals, this server's and those of replicas, have it on disk.

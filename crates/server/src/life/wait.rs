@@ -17,6 +17,7 @@ use resp::{Output, Proto, Reply};
 use session::Wait;
 use shard::{Ready, ShardId, Waiter};
 
+use crate::life::syncing::end_sync;
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 
@@ -101,7 +102,7 @@ impl Thread {
     pub(crate) fn time_out(&mut self, conn: ConnId, error: Option<&CommandError>) -> bool {
         let Some(session) = self.host.connections.session(conn) else { return false };
         if session.state.sync_wait().is_some() {
-            return self.end_sync(conn, error);
+            return end_sync(self, conn, error);
         }
         let Some(wait) = session.state.wait() else { return false };
         if !wait.blocked.waiter.claim.end() {

@@ -23,6 +23,7 @@ use shard::ShardId;
 
 use super::save_settings;
 use super::{Loaded, points};
+use crate::journal::Keeper;
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 
@@ -249,11 +250,12 @@ impl Thread {
     pub(crate) fn save_if_due(&mut self) {
         let (shared, now_seconds) = (self.host.shared, self.host.driver.clock().now_ms() / 1000);
         let changes = || shared.shards.changes();
-        if let Some(step) = shared.next_step(now_seconds) {
+        let keeper = Keeper(shared);
+        if let Some(step) = keeper.next_step(now_seconds) {
             if self.enters_all() {
-                shared.take_step(step, &mut self.tx.hold);
+                keeper.take_step(step, &mut self.tx.hold);
             } else {
-                shared.put_off(step);
+                keeper.put_off(step);
             }
             return self.leave_all();
         }

@@ -9,6 +9,7 @@ use session::Session;
 use settings::ACLLOG_MAX_LEN;
 use shard::Scope;
 
+use crate::commands::client::current_line;
 use crate::thread::ThreadHost;
 
 impl ThreadHost {
@@ -88,7 +89,7 @@ impl ThreadHost {
             Reason::Channel => observe::Denial::Channel,
         };
         self.accounting.stats().denied[what as usize].add(1);
-        let client = self.client_info(args);
+        let client = current_line(self, args);
         let now_ms = self.driver.clock().now_ms();
         let len_max = self.shared.settings.number(ACLLOG_MAX_LEN) as usize;
         self.shared.users.log().add(denial, client, now_ms, len_max);

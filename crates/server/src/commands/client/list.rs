@@ -27,21 +27,19 @@ pub(super) const CLIENT_INFO: Entry = Entry {
 };
 
 fn client_info(ctx: &mut Ctx) -> CommandResult {
-    let line = ctx.host.client_info(ctx.args);
+    let line = current_line(ctx.host, ctx.args);
     ctx.reply.verbatim("txt", line.as_bytes());
     Ok(())
 }
 
-impl ThreadHost {
-    /// What `CLIENT INFO` says of the client whose command, with these arguments, runs or called the script that does.
-    pub(crate) fn client_info(&mut self, args: &[&[u8]]) -> String {
-        let Request { bytes, argument_bytes } = Request::of(args);
-        // Its buffers are out: what they hold is at least this command.
-        let usage = Usage { input_bytes: bytes, input_capacity_bytes: bytes, ..Usage::default() };
-        let (now_ms, table) = (self.now_ms, &self.shared.table);
-        let current = self.current.as_deref().expect("a command runs for a client");
-        line(self.aside.caller(current), usage, argument_bytes, now_ms, table)
-    }
+/// What `CLIENT INFO` says of the client whose command, with these arguments, runs on `host` or called the script that does.
+pub(crate) fn current_line(host: &ThreadHost, args: &[&[u8]]) -> String {
+    let Request { bytes, argument_bytes } = Request::of(args);
+    // Its buffers are out: what they hold is at least this command.
+    let usage = Usage { input_bytes: bytes, input_capacity_bytes: bytes, ..Usage::default() };
+    let (now_ms, table) = (host.now_ms, &host.shared.table);
+    let current = host.current.as_deref().expect("a command runs for a client");
+    line(host.aside.caller(current), usage, argument_bytes, now_ms, table)
 }
 
 pub(super) const CLIENT_LIST: Entry = Entry {

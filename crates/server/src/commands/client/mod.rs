@@ -6,7 +6,7 @@ mod list;
 mod tracking;
 mod wait;
 
-pub(crate) use list::line;
+pub(crate) use list::{current_line, line};
 pub(super) use tracking::stop_tracking;
 
 use command::Flag::*;

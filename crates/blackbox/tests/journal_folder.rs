@@ -311,7 +311,7 @@ fn redis_loads_what_is_exported() {
     );
     assert_eq!(theirs.show("DEBUG DIGEST"), digest);
     assert_eq!(theirs.show("FCALL answer 0"), "(integer) 42");
-    assert_eq!(theirs.show("TTL other").len(), "(integer) 99999".len());
+    assert_ne!(theirs.show("TTL other"), "(integer) -1");
     // It goes on from there.
     assert_eq!(theirs.show("SET more 1"), "OK");
 }

@@ -2,6 +2,10 @@
 
 use std::io;
 
+/// What to do about a slice that checks out and cannot be applied.
+const WAY_OUT: &str = "start the version that wrote it; or darter --copy-journal DIR --to NEW --journal-until MS makes a journal that ends \
+    before it: darter --check-journal DIR tells the times";
+
 /// What is on the disk cannot be loaded, or is not to be.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -45,7 +49,7 @@ pub enum Error {
         why: String,
     },
     /// A slice of the journal that cannot be applied.
-    #[error("cannot load {name}: slice {slice}, at position {position} of the stream: {why}")]
+    #[error("cannot load {name}: slice {slice}, at position {position} of the stream: {why} ({WAY_OUT})")]
     Slice {
         /// The path of the file.
         name: String,
@@ -58,7 +62,7 @@ pub enum Error {
     },
     /// A command in the journal that cannot be run.
     #[error(
-        "cannot load {name}: the command {command} of slice {slice}, at position {position} of the stream: {why}"
+        "cannot load {name}: the command {command} of slice {slice}, at position {position} of the stream: {why} ({WAY_OUT})"
     )]
     SliceCommand {
         /// The path of the file.

@@ -379,7 +379,9 @@ fn check_refused(slices: &[Slice], why: &str) {
     for thread_count in [0, 1, 2] {
         let world = World::new(&SimDisk::new(1).disk(), 8);
         let error = world.recover(thread_count, (None, 0, 0), slices).err().expect("something is wrong");
+        let (error, way_out) = error.split_once(" (").expect("it names a way out");
         assert_eq!(error, format!("cannot load segment-7: {why}"), "{thread_count} threads");
+        assert!(way_out.contains("--journal-until"), "{way_out}");
     }
 }
 

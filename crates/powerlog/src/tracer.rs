@@ -97,6 +97,10 @@ impl Recording {
 
 /// Starts the program; it waits for its tracer at its first instruction.
 fn spawn(mut command: Command) -> io::Result<pid_t> {
+    // Its child could not say so: the filter takes calls from it that nobody sees to yet.
+    if !is_there(Path::new(command.get_program())) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
     let rules: BTreeMap<i64, Vec<_>> = CALLS.iter().map(|call| (*call, Vec::new())).collect();
     let arch = std::env::consts::ARCH.try_into().map_err(io::Error::other)?;
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Trace(0), arch);
@@ -109,6 +113,14 @@ fn spawn(mut command: Command) -> io::Result<pid_t> {
     unsafe { command.pre_exec(prepare) };
     let child = command.spawn()?;
     Ok(child.id() as pid_t)
+}
+
+/// Whether a program can be found.
+fn is_there(program: &Path) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    program.is_file()
+        || program.components().count() == 1
+            && std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 /// Follows the program and all that it starts until all have ended.

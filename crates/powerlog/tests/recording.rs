@@ -104,3 +104,11 @@ fn what_was_not_recorded_is_noticed() {
     assert_eq!(disk.differences(&folder).unwrap(), ["a: differs from byte 0 on", "b: nobody removed it"]);
     fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+fn a_program_that_is_not_there_is_an_error() {
+    for name in ["/nowhere/at-all", "no-such-program-anywhere"] {
+        let started = Recording::start(Command::new(name), &std::env::temp_dir(), || 0);
+        assert_eq!(started.err().map(|error| error.kind()), Some(std::io::ErrorKind::NotFound), "{name}");
+    }
+}

@@ -51,7 +51,7 @@ pub struct SimulatedJournal {
 }
 
 enum Machines {
-    Log(LogThread),
+    Log(Box<LogThread>),
     Disk(DiskThread),
 }
 
@@ -171,7 +171,7 @@ impl SimulatedServer {
     pub fn take_journal(&self) -> Option<[SimulatedJournal; 2]> {
         let (log, disk) = self.0.0.journal.take_machines()?;
         let machine = |machine| SimulatedJournal { machine, lease: self.0.clone() };
-        Some([machine(Machines::Log(log)), machine(Machines::Disk(disk))])
+        Some([machine(Machines::Log(Box::new(log))), machine(Machines::Disk(disk))])
     }
 
     /// Whether the log thread has something to do, and does not sleep any more.

@@ -283,7 +283,7 @@ fn systemd_hears_how_far_the_server_is() {
         let mut server = Server::launch(&["env", &variable], &options).unwrap();
         let heard = hear("READY=1\n");
         // The first time there is nothing to load.
-        assert_eq!(heard.contains("STATUS=Loading the snapshot, "), round == 1, "{heard}");
+        assert_eq!(heard.contains("STATUS=Loading, "), round == 1, "{heard}");
         assert_eq!(heard.contains("EXTEND_TIMEOUT_USEC="), round == 1, "{heard}");
         let mut client = server.client();
         assert_eq!(client.info("server", "process_supervised"), "systemd");

@@ -68,6 +68,13 @@ impl Opening {
         Ok(Opening { folder, manifest, tuning })
     }
 
+    /// About how many bytes of slices the journal that is there has behind its base, and hardly more: the last segment is not full.
+    pub(crate) fn slice_bytes(&self) -> u64 {
+        let Some(manifest) = &self.manifest else { return 0 };
+        let last = manifest.segments.last().map_or(0, |last| last.place.position);
+        last.saturating_sub(manifest.base.position) + self.tuning.segment_bytes
+    }
+
     /// The slices of the journal that is there.
     pub(crate) fn scan(&self, manifest: &Manifest) -> Result<Slices, journal::Error> {
         Ok(Slices { scan: self.folder.recover(manifest)?, folder: self.folder.clone(), id: manifest.id })

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!              yes: the disk thread makes the files             all shards are held: begin
-//!   no journal ────────────────────────────▶ Making ──▶ Made ──────────────────────────────▶ it is on, and gets its first base
+//!   no journal ──────────────────────────▶ UnderWay ──▶ Made ──────────────────────────────▶ it is on, and gets its first base
 //!       ▲                                       ▲                                                │        │
 //!       │ a snapshot is newer: it is retired    └── a write has failed, and replies do not wait ─┘        │ no: all shards are held
 //!       └──────────────────────────────────────────── Ended ◀─────────────────────────────────────────────┘
@@ -36,7 +36,7 @@ pub(super) enum Making {
     #[default]
     No,
     /// The disk thread makes its files.
-    Making,
+    UnderWay,
     /// They are made, or cannot be.
     Made(Result<Opened, journal::Error>),
 }
@@ -122,7 +122,7 @@ impl Keeper {
             return None;
         }
         match std::mem::take(&mut *making) {
-            Making::Making => *making = Making::Making,
+            Making::UnderWay => *making = Making::UnderWay,
             Making::Made(Ok(opened)) => return Some(Step::Begin(opened)),
             Making::Made(Err(error)) => self.note_no_journal(&error, now_seconds),
             Making::No if journal.is_in_order() => {
@@ -132,7 +132,7 @@ impl Keeper {
                 let since_failure =
                     now_seconds.saturating_sub(journal.failed_seconds.load(Ordering::Relaxed));
                 if since_failure > RETRY_SECONDS && self.snapshots.saving_checkpoint().is_none() {
-                    *making = Making::Making;
+                    *making = Making::UnderWay;
                     drop(making);
                     self.make_journal(now_seconds);
                 }

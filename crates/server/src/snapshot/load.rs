@@ -35,7 +35,7 @@ const STOP_LOOK_MS: u64 = 1000;
 pub(crate) fn loading_progress(snapshots: &Snapshots, clock: &Clock) -> String {
     let figures = snapshots.progress.figures(clock.now_ms());
     figures.map_or_else(String::new, |figures| {
-        format!("Loading the snapshot, {:.0} % of {} bytes", figures.percent, figures.total_bytes)
+        format!("Loading, {:.0} % of {} bytes", figures.percent, figures.total_bytes)
     })
 }
 
@@ -220,7 +220,7 @@ impl<'s> Loader<'s> {
             base: manifest.base.file.as_deref(),
             slice: manifest.base.slice,
             position: manifest.base.position,
-            slice_bytes: 0,
+            slice_bytes: opening.slice_bytes(),
             table: &table,
             roles: &roles(&table),
         };

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 fn folder(test: &str) -> (Scratch, String) {
     let scratch = Scratch::new(test);
     let data = scratch.path("data");
-    fs::create_dir(&data).unwrap();
+    fs::create_dir(&data).expect("the folder can be made");
     (scratch, data)
 }
 
@@ -29,7 +29,7 @@ fn stop(mut server: Server) {
 fn told(args: &[&str]) -> (String, i32) {
     let Output { status, stdout, stderr } = run(&[], args);
     let text = [stdout, stderr].concat();
-    (String::from_utf8(text).unwrap(), status.code().expect("it ends by itself"))
+    (String::from_utf8(text).expect("it is text"), status.code().expect("it ends by itself"))
 }
 
 #[track_caller]
@@ -43,8 +43,8 @@ fn check(args: &[&str], status: i32, parts: &[&str]) -> String {
 /// The path of the journal's only segment that has slices.
 fn segment(folder: &str) -> String {
     let mut names: Vec<String> = fs::read_dir(format!("{folder}/appendonlydir"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path().display().to_string())
+        .expect("the folder can be read")
+        .map(|entry| entry.expect("the folder can be read").path().display().to_string())
         .filter(|path| path.ends_with("-1.seg"))
         .collect();
     assert_eq!(names.len(), 1);
@@ -129,7 +129,7 @@ fn what_is_no_journal_is_told_in_a_line() {
 fn before_flush(data: &str) -> String {
     let text = check(&["--check-journal", data], 0, &["FLUSHALL in slice "]);
     let (_, rest) = text.split_once("--journal-until ").expect("it says how to come back");
-    rest.split(' ').next().unwrap().to_owned()
+    rest.split(' ').next().expect("there is a word").to_owned()
 }
 
 #[test]

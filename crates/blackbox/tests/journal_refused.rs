@@ -31,14 +31,14 @@ fn refused(launcher: &[&str], folder: &str) -> String {
 /// The exit status of a check, and its last line.
 fn checked(folder: &str) -> (i32, String) {
     let output = run(&[], &["--check-journal", folder]);
-    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).expect("it is text");
     (output.status.code().expect("it ends by itself"), text.lines().last().unwrap_or_default().to_owned())
 }
 
 /// A folder with a journal that has a base, and slices before and behind it.
 fn journal(scratch: &Scratch) -> String {
     let data = scratch.path("data");
-    fs::create_dir(&data).unwrap();
+    fs::create_dir(&data).expect("the folder can be made");
     let mut server = Server::start(2, "auto", &options(&data));
     let mut client = server.client();
     for number in 0..20 {
@@ -46,7 +46,9 @@ fn journal(scratch: &Scratch) -> String {
         if number == 9 {
             assert_eq!(client.show("BGREWRITEAOF"), "Background append only file rewriting started");
             let manifest = format!("{data}/appendonlydir/journal.manifest");
-            eventually("it has a base", || fs::read_to_string(&manifest).unwrap().contains(".rdb"));
+            eventually("it has a base", || {
+                fs::read_to_string(&manifest).expect("the file is there").contains(".rdb")
+            });
         }
     }
     drop(client);
@@ -57,13 +59,13 @@ fn journal(scratch: &Scratch) -> String {
 
 /// All files of the journal with their lengths, and the bytes of the short ones.
 fn files(data: &str) -> BTreeMap<PathBuf, (u64, Vec<u8>)> {
-    let entries = fs::read_dir(Path::new(data).join("appendonlydir")).unwrap();
+    let entries = fs::read_dir(Path::new(data).join("appendonlydir")).expect("the folder can be read");
     let file = |path: PathBuf| {
-        let length = fs::metadata(&path).unwrap().len();
-        let bytes = if length < 1 << 20 { fs::read(&path).unwrap() } else { Vec::new() };
+        let length = fs::metadata(&path).expect("the file is there").len();
+        let bytes = if length < 1 << 20 { fs::read(&path).expect("the file is there") } else { Vec::new() };
         (path, (length, bytes))
     };
-    entries.map(|entry| file(entry.unwrap().path())).collect()
+    entries.map(|entry| file(entry.expect("the folder can be read").path())).collect()
 }
 
 /// The only file whose name ends like that.
@@ -76,9 +78,9 @@ fn file(data: &str, end: &str) -> PathBuf {
 }
 
 fn flip(path: &Path, at: usize) {
-    let mut bytes = fs::read(path).unwrap();
+    let mut bytes = fs::read(path).expect("the file is there");
     bytes[at] ^= 1;
-    fs::write(path, bytes).unwrap();
+    fs::write(path, bytes).expect("the file can be written");
 }
 
 #[test]
@@ -174,7 +176,7 @@ fn a_folder_without_rights_is_refused() {
     );
     set(&inner, 0o000);
     let line = refused(launcher, &data);
-    assert!(line.contains(&format!("{inner}")) && line.contains("Permission denied"), "{line}");
+    assert!(line.contains(&inner) && line.contains("Permission denied"), "{line}");
     set(&inner, 0o755);
     assert_eq!(fs::read_dir(&inner).unwrap().count(), 0, "nothing is left there");
 }

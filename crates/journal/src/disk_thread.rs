@@ -20,8 +20,8 @@ use crate::writer::Policy;
 
 /// Between two syncs.
 const SYNC_MS: u64 = 1000;
-/// How soon it tries again to make a spare for which there was no room, or to set a base that the log has not reached.
-const RETRY_MS: u64 = 100;
+/// How soon it tries again to make a spare for which there was no room: until it knows that, it fills what is left.
+const RETRY_MS: u64 = 1000;
 
 /// Called when a write or a sync has failed, and nothing more is durable.
 pub type OnFailure = Arc<dyn Fn(&Trouble) + Send + Sync>;
@@ -236,6 +236,8 @@ impl DiskThread {
                     Err(trouble @ Trouble::Failed(_)) => Some(trouble.clone()),
                     _ => None,
                 };
+                // It may have left segments that can be used again.
+                self.retry_ms = 0;
                 then(outcome);
                 if let Some(trouble) = failed {
                     self.fail(&trouble);

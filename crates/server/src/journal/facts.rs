@@ -38,6 +38,16 @@ impl Keeper {
         let stall_ms = self.settings.number(JOURNAL_STALL_MS) as u64;
         let late_ms = progress.waits_for_disk_ms(now_ms);
         progress.note_stall((stall_ms > 0 && late_ms > stall_ms).then_some(late_ms));
+        let refusal = progress.refusal();
+        if self.journal.told.swap(refusal as u8, Ordering::Relaxed) != refusal as u8 {
+            match refusal {
+                Refusal::None => tracing::info!("the journal goes on: nothing is refused any more"),
+                Refusal::Stalled => tracing::warn!("the journal waits: {}", progress.why()),
+                Refusal::NoRoom => tracing::warn!("commands that write are refused: {}", progress.why()),
+                // Whoever noticed has said so.
+                Refusal::Failed => {}
+            }
+        }
         let is_synced = progress.policy() == Policy::Always;
         let write = if is_synced { "aof-fsync-always" } else { "aof-write" };
         for (event, slowest_ns) in

@@ -9,7 +9,7 @@ mod opening;
 mod switch;
 mod turn;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -64,6 +64,8 @@ pub(crate) struct Journal {
     next_id: AtomicU64,
     /// When one could not be made, in seconds since 1970.
     failed_seconds: AtomicU64,
+    /// What of it the log has told: a [`Refusal`].
+    told: AtomicU8,
     /// Somebody wants a checkpoint as soon as possible.
     pub(crate) is_scheduled: AtomicBool,
     /// What was loaded counts as loaded when the journal has its base.
@@ -146,6 +148,7 @@ impl Journal {
             ended: Mutex::default(),
             next_id: AtomicU64::new(id),
             failed_seconds: AtomicU64::new(0),
+            told: AtomicU8::new(Refusal::None as u8),
             is_scheduled: AtomicBool::new(false),
             is_first_base: AtomicBool::new(false),
             has_ended,

@@ -129,4 +129,19 @@ fn waitaof_waits_for_the_disk() {
     check(&mut client, "CONFIG SET appendonly no", "OK");
     let error = "(error) ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
     check(&mut client, "WAITAOF 1 0 0", error);
+    eventually("it has ended", || server.log_end().contains("the journal ends here"));
+    // A journal that ends before it has a base has kept nothing, and whoever waits for it hears so.
+    let mut other = server.client();
+    for _ in 0..5 {
+        check(&mut client, "CONFIG SET appendonly yes", "OK");
+        check(&mut client, "SET a 3", "OK");
+        client.send("WAITAOF 1 0 0");
+        check(&mut other, "CONFIG SET appendonly no", "OK");
+        let answer = client.receive().to_string();
+        if answer == kept {
+            assert!(server.log_end().contains("rewriting terminated with success"));
+            break;
+        }
+        assert_eq!(answer, error);
+    }
 }

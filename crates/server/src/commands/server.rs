@@ -14,7 +14,7 @@ use settings::APPENDONLY;
 
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::journal::Keeper;
-use crate::life::syncing::{begin_sync, write_counts};
+use crate::life::syncing::{NO_JOURNAL, begin_sync, write_counts};
 use crate::snapshot::save_settings;
 use crate::version::REDIS_VERSION;
 
@@ -317,8 +317,7 @@ fn waitaof(ctx: &mut Ctx) -> CommandResult {
     let shared = ctx.host.shared;
     let has_journal = shared.settings.is_on(APPENDONLY);
     if local > 0 && !has_journal {
-        let text = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
-        return Err(CommandError::new(text));
+        return Err(NO_JOURNAL);
     }
     // What this client wrote before may not be committed yet.
     ctx.store.tx.commit();

@@ -204,7 +204,8 @@ impl Journal {
         self.order(Order::End(last));
         *locked(&self.files) = None;
         self.is_scheduled.store(false, Ordering::Relaxed);
-        self.is_first_base.store(false, Ordering::Relaxed);
+        // One that ends before it has its base keeps nothing: that does not change until another one has a base.
+        self.progress.wake_all();
     }
 
     /// Whether what was loaded is still to become the base.

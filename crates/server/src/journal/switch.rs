@@ -194,6 +194,8 @@ impl Keeper {
 
     fn end_journal(&self) {
         self.journal.end();
+        // If the server has begun with it, what was loaded waits for its base no more.
+        self.snapshots.progress.end();
         let is_saving = self.snapshots.saving_snapshot().is_some();
         let saves = self.snapshots.save_count.load(Ordering::Relaxed) + u64::from(is_saving);
         *locked(&self.journal.ended) = Some(Ended { saves });

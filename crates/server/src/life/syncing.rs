@@ -14,8 +14,13 @@ use observe::ThreadStats;
 use proactor::ConnId;
 use resp::{Output, Reply};
 use session::SyncWait;
+use settings::APPENDONLY;
 
 use crate::thread::{Thread, ThreadHost};
+
+/// What `WAITAOF` answers where there is no journal.
+pub(crate) const NO_JOURNAL: CommandError =
+    CommandError::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
 
 /// The clients of a thread that wait for slices.
 #[derive(Default)]
@@ -67,9 +72,15 @@ pub(crate) fn begin_sync(host: &mut ThreadHost, slice: u64, timeout_ms: u64) {
     host.shared.journal.progress.ask_for(slice);
 }
 
-/// Answers those who waited for what is durable by now.
+/// Answers those who waited for what is durable by now; if there is no journal any more, all.
 pub(crate) fn end_syncs(thread: &mut Thread) {
-    let durable = thread.host.shared.journal.kept();
+    let shared = thread.host.shared;
+    let durable = shared.journal.kept();
+    if !shared.settings.is_on(APPENDONLY) && !shared.journal.is_on() {
+        while let Some(conn) = thread.host.syncing.pop(u64::MAX) {
+            end_sync(thread, conn, Some(&NO_JOURNAL));
+        }
+    }
     while let Some(conn) = thread.host.syncing.pop(durable) {
         let state = thread.host.connections.session(conn).map(|session| &session.state);
         // It may wait again, for more.

@@ -5,19 +5,20 @@ PORT ?= 6379
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal crash power-failure scaling demo gates gate-memcached clean setup
+.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal crash crash-sidekiq power-failure scaling demo gates gate-memcached clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
 
 run: release ## Build and start the server on PORT (6379)
 	@echo
-	@echo "Darter listens on port $(PORT). In another terminal, try:"
-	@echo "    redis-cli -p $(PORT) ping"
+	@echo "Starting Darter on port $(PORT). In another terminal, try:"
+	@echo "    redis-cli -p $(PORT) ping            (redis-cli is in Debian's redis-tools)"
 	@echo "    redis-cli -p $(PORT) lpush queue:default job"
-	@echo "    REDIS_URL=redis://127.0.0.1:$(PORT)/0 bundle exec sidekiq"
-	@echo "    make demo          (real Sidekiq workers against Darter)"
-	@echo "Data are in data/: with the journal nothing is lost but at most the last two seconds before a power failure. Ctrl-C stops it."
+	@echo "    redis-cli -p $(PORT) brpop queue:default 5"
+	@echo "    REDIS_URL=redis://127.0.0.1:$(PORT)/0 bundle exec sidekiq      (in your application)"
+	@echo "    make demo          (real Sidekiq workers drain Darter)"
+	@echo "Data are kept in data/, with a journal: a power failure costs at most the last two seconds. Ctrl-C stops the server."
 	@echo
 	@mkdir -p data
 	target/release/darter --port $(PORT) --dir data --appendonly yes
@@ -25,11 +26,12 @@ run: release ## Build and start the server on PORT (6379)
 build: ## Build for tests
 	$(CARGO) build --workspace
 
-release: scripts/rust-is-there ## Build for use: target/release/darter
+release: compilers-are-there ## Build for use: target/release/darter
 	$(CARGO) build --release -p server -p bench
 
-scripts/rust-is-there:
+compilers-are-there:
 	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: see https://rustup.rs, then run make again"; exit 1; }
+	@command -v cc >/dev/null || { echo "A C compiler is missing: apt-get install build-essential, then run make again"; exit 1; }
 
 setup: ## Install what the tests need (Debian, as root)
 	scripts/setup
@@ -100,13 +102,18 @@ bench-resident: release ## What the process takes: after FLUSHALL, MEMORY PURGE,
 bench-holds: release ## How long single commands hold a shard when a key has a million elements, beside redis-server
 	scripts/holds
 
-bench-journal: release ## What appendfsync no, everysec and always cost: rates, latencies and CPU, beside redis-server on the same disk
-	scripts/bench-journal
+bench-journal: release ## What appendfsync no, everysec and always cost, and BGREWRITEAOF, beside redis-server on the same disk; ONLY=set,reads,paced,busy,sidekiq,base
+	gates/sidekiq/setup $(SIDEKIQ)
+	scripts/bench-journal --sidekiq $(SIDEKIQ) $(if $(ONLY),--only $(ONLY))
 
 crash: ## kill -9 for MINUTES (10), from SEED on (fresh), of SERVER (Darter with appendfsync always); TOLERANCE_MS: what it may lose (0)
 	$(CARGO) build --release -p server -p blackbox
 	target/release/crash --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) --tolerance-ms $(or $(TOLERANCE_MS),0) \
 		$(or $(SERVER),target/release/darter --appendonly yes --appendfsync always)
+
+crash-sidekiq: release ## kill -9 for MINUTES (10) of SERVER (Darter with appendfsync always) under real Sidekiq (SIDEKIQ=6 or 7); SEED, TOLERANCE_MS as for crash
+	gates/sidekiq/setup $(SIDEKIQ)
+	gates/sidekiq/crash --sidekiq $(SIDEKIQ) --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) --tolerance-ms $(or $(TOLERANCE_MS),0) $(SERVER)
 
 power-failure: ## Power failures at POINTS (2000) moments of one run of SERVER, DISK=any (default) or ordered; SEED, SECONDS_RUN (3), TOLERANCE_MS
 	$(CARGO) build --release -p server -p blackbox

@@ -6,7 +6,7 @@
 #   event  jid  class  queue  unix time  detail
 #
 # event: start, done, fail (raised), cut (stopped by a shutdown, must come back), step (one step of Stepwise).
-# GATE_RECORD=tally is for measuring: then only the indexes of the NoOp jobs are kept, in memory, and written at exit.
+# GATE_RECORD=witness adds what witness.rb writes. GATE_RECORD=tally is for measuring: then only the indexes of the NoOp jobs are kept, in memory, and written at exit.
 # GATE_BEAT_SECONDS makes the workers report more often than every 5 (Sidekiq 6) or 10 seconds (7).
 
 require "sidekiq"
@@ -167,5 +167,9 @@ Sidekiq.configure_server do |config|
     end
   else
     config.server_middleware { |chain| chain.add Gate::Recorder }
+    if ENV["GATE_RECORD"] == "witness"
+      require_relative "witness"
+      config.on(:startup) { Gate.touch("ready-#{Process.pid}") }
+    end
   end
 end

@@ -20,6 +20,8 @@ class Processes
   # a worker that gives up sooner, or just then, pushes its unfinished jobs back while its own idle thread is still first in
   # the queue's line, is handed one of them, and ends with it. That loses the job, against redis-server as well.
   TERM_SECONDS = 4
+  # How long a server may take to start: machines are busy.
+  START_SECONDS_MAX = 60
 
   attr_reader :folder
 
@@ -51,11 +53,10 @@ class Processes
     start(name, *command, env: env)
   end
 
-  # Starts a server command that takes `--port N`, on a free port, and waits until it answers PING.
-  def start_store(name, *command)
-    port = Processes.free_port
+  # Starts a server command that takes `--port N`, on a free port unless one is named, and waits until it answers PING.
+  def start_store(name, *command, port: Processes.free_port)
     pid = start(name, *command, "--port", port.to_s)
-    answered = reached_within?(10) { running?(pid) ? pong?(port) : give_up(pid, "#{name} ended at once") }
+    answered = reached_within?(START_SECONDS_MAX) { running?(pid) ? pong?(port) : give_up(pid, "#{name} ended at once") }
     answered or give_up(pid, "#{name} does not answer on port #{port}")
     [pid, port]
   end
@@ -78,6 +79,12 @@ class Processes
     pids.each { |pid| signal("KILL", pid) }
     reached_within?(5) { pids.none? { |pid| running?(pid) } }
     false
+  end
+
+  # KILL, at once.
+  def kill(pid)
+    signal("KILL", pid)
+    reached_within?(5, every_seconds: 0.001) { !running?(pid) } or give_up(pid, "#{pid} does not end on KILL")
   end
 
   # Ends the script, showing the end of the log of the process that is to blame.

@@ -2,6 +2,8 @@
 
 module Store
   CONNECTION_ERROR = Gate::SIX ? Redis::BaseConnectionError : RedisClient::ConnectionError
+  # Whatever the client may raise, also when the store answers with an error.
+  ERROR = Gate::SIX ? Redis::BaseError : RedisClient::Error
 
   # Turns Sidekiq's client to the store. Ends the script unless it answers and is empty, or may be emptied.
   def self.open(url, flush:)

@@ -11,7 +11,7 @@ const NS_MAX: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;
 
 /// A kind of request: an index into the names that the mode gives.
-pub(crate) type Kind = usize;
+pub(crate) type Series = usize;
 
 /// Times by kind, in nanoseconds.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ impl Latencies {
     }
 
     /// Notes `count` requests that took `ns` each.
-    pub(crate) fn record(&mut self, kind: Kind, ns: u64, count: u64) {
+    pub(crate) fn record(&mut self, kind: Series, ns: u64, count: u64) {
         self.0[kind].saturating_record_n(ns, count);
     }
 
@@ -33,12 +33,12 @@ impl Latencies {
         }
     }
 
-    pub(crate) fn of(&self, kind: Kind) -> &Histogram<u64> {
+    pub(crate) fn of(&self, kind: Series) -> &Histogram<u64> {
         &self.0[kind]
     }
 
     /// Several kinds in one.
-    pub(crate) fn joined(&self, kinds: &[Kind]) -> Histogram<u64> {
+    pub(crate) fn joined(&self, kinds: &[Series]) -> Histogram<u64> {
         let mut joined = empty();
         for &kind in kinds {
             joined.add(&self.0[kind]).expect("all histograms have the same range");

@@ -23,7 +23,7 @@ use std::time::Duration;
 use proactor::{Clock, CloseMode, Codec, Config, ConnId, Driver, Event, Socket};
 
 use crate::control::{Control, Errors};
-use crate::histogram::{Kind, Latencies};
+use crate::histogram::{Latencies, Series};
 
 /// How often a thread says what it has measured.
 pub(crate) const INTERVAL_NS: u64 = 250_000_000;
@@ -46,9 +46,9 @@ pub(crate) enum Step {
 pub(crate) enum Counted {
     No,
     /// Its latency is that of its requests.
-    As(Kind),
+    As(Series),
     /// Its latency counts from another time.
-    Since(Kind, u64),
+    Since(Series, u64),
 }
 
 /// What the clients of one thread send, and what they make of the replies. Times are nanoseconds from the start.

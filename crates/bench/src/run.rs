@@ -12,7 +12,7 @@ use proactor::Clock;
 use serde::Serialize;
 
 use crate::control::{Control, Errors, Limits};
-use crate::histogram::{Kind, Latencies};
+use crate::histogram::{Latencies, Series};
 use crate::line::{Info, Line};
 use crate::load::{Finished, INTERVAL_NS, Load, Sample, Seat, Workload};
 use crate::number::grouped;
@@ -33,7 +33,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) label: &'a str,
     /// The kinds of requests, and which of them make the rate.
     pub(crate) kinds: &'static [&'static str],
-    pub(crate) rate: &'static [Kind],
+    pub(crate) rate: &'static [Series],
     /// How long new requests may begin; None: until all are sent.
     pub(crate) duration: Option<Duration>,
     pub(crate) limits: Limits,

@@ -84,3 +84,17 @@ fn darter_keeps_what_it_acknowledged() {
         crashes.round().unwrap_or_else(|failure| panic!("seed 4, after {kills} kills: {failure}"));
     }
 }
+
+/// The last moment may be lost, and then everything that was acknowledged after the first thing that is.
+#[test]
+fn darter_with_everysec_keeps_a_prefix() {
+    let scratch = Scratch::new("crash-everysec");
+    let binary = std::env::var("DARTER").expect("the tests name the server");
+    let server = [binary.as_str(), "--appendonly", "yes", "--appendfsync", "everysec"];
+    let trial = Trial { tolerance: Duration::from_millis(500), ..trial(&scratch, 5, &server) };
+    let mut crashes = crashes(trial).expect("it was just started");
+    while crashes.kills < 20 {
+        let kills = crashes.kills;
+        crashes.round().unwrap_or_else(|failure| panic!("seed 5, after {kills} kills: {failure}"));
+    }
+}

@@ -158,11 +158,77 @@ fn a_flush_by_mistake_is_taken_back_in_a_copy() {
     check(
         &["--copy-journal", &data, "--to", &scratch.path("early"), "--journal-until", "1000"],
         1,
-        &["the journal begins at"],
+        &["the journal begins at unix ms ", "its base has everything before", "looks like seconds"],
     );
     let restored = server(&copy, &[]);
     assert_eq!(restored.client().show("DEBUG DIGEST"), digest);
     assert_eq!(client.show("KEYS *"), "1) \"after\"", "the original is as it was");
+}
+
+/// What was before the first thing in a journal without a base: nothing, and that is no copy of anything.
+#[test]
+fn a_time_before_the_first_thing_is_refused() {
+    let (scratch, data) = folder("journal-before");
+    let running = server(&data, &[]);
+    let mut client = running.client();
+    assert_eq!(client.show("SET a 1"), "OK");
+    assert_eq!(client.show("WAITAOF 1 0 0"), "1) (integer) 1\n2) (integer) 0");
+    let text = check(&["--check-journal", &data], 0, &["base: no data"]);
+    let (_, rest) = text.split_once("unix ms ").expect("it says when it begins");
+    let begin: u64 = rest.split(' ').next().expect("there is a word").parse().expect("it is a number");
+    for (target, flag) in [("copy", "--copy-journal"), ("aof", "--export-aof")] {
+        let to = scratch.path(target);
+        let until = |ms: u64| ms.to_string();
+        let begins = format!("the journal begins at unix ms {begin} (");
+        for (until, hint) in
+            [(begin - 1, "ask for that time, in milliseconds"), (begin / 1000, "add three digits")]
+        {
+            let until = until.to_string();
+            let text = check(&[flag, &data, "--to", &to, "--journal-until", &until], 1, &[&begins, hint]);
+            assert_eq!(text.lines().count(), 1, "{text}");
+        }
+        check(&[flag, &data, "--to", &to, "--journal-until", &until(begin)], 0, &["start it with: "]);
+    }
+}
+
+#[test]
+fn what_is_made_is_no_part_of_what_it_is_made_of() {
+    let (scratch, data) = folder("journal-inside");
+    stop(server(&data, &["--appendfsync", "always"]));
+    let (inner, link) = (format!("{data}/appendonlydir"), scratch.path("link"));
+    std::os::unix::fs::symlink(&inner, &link).expect("a link can be made");
+    let names = || fs::read_dir(&data).expect("the folder can be read").count();
+    let before = names();
+    for flag in ["--copy-journal", "--export-aof"] {
+        for to in [&data, &inner, &format!("{data}/new"), &format!("{link}/new/er")] {
+            let text = check(&[flag, &data, "--to", to], 1, &["which is only read: name a folder"]);
+            assert_eq!(text.lines().count(), 1, "{text}");
+        }
+        check(&[flag, &inner, "--to", &format!("{inner}/new")], 1, &["which is only read"]);
+        check(&[flag, &link, "--to", &scratch.path(&flag[2..])], 0, &["start it with: "]);
+    }
+    assert_eq!((names(), fs::exists(format!("{inner}/new")).expect("it can be looked at")), (before, false));
+}
+
+/// Checks of the original and of the copy, and the one who copies, count the same slices in the same words.
+#[test]
+fn a_copy_is_told_in_the_words_of_a_check() {
+    let (scratch, data) = folder("journal-words");
+    let running = server(&data, &["--appendfsync", "always"]);
+    assert_eq!(running.client().show("SET a 1"), "OK");
+    stop(running);
+    let last = |text: &str, start: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(start)).expect("the line is there");
+        line.split([',', ';']).next().expect("there is a word").to_owned()
+    };
+    let text = check(&["--check-journal", &data], 0, &["spare segments: ", "made in advance for what comes"]);
+    let loads = last(&text, "a start loads ");
+    let copy = scratch.path("copy");
+    let text = check(&["--copy-journal", &data, "--to", &copy], 0, &[]);
+    assert_eq!(last(&text, "copied: "), loads, "{text}");
+    if !text.contains("which is empty and confirms it") {
+        assert_eq!(last(&text, "a start loads "), loads, "{text}");
+    }
 }
 
 /// Has one client write for as long as `work` takes.

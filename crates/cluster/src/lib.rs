@@ -17,14 +17,14 @@ mod tests;
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, HostFn, Shape};
 
-pub use crate::node::Node;
+pub use crate::node::ClusterNode;
 
 /// What a command asks of the thread that runs it.
 pub trait Door {
     /// Whether clients are answered as by a cluster.
     fn is_cluster(&self) -> bool;
     /// The one node, as the client whose command runs sees it.
-    fn node(&mut self) -> Node;
+    fn node(&mut self) -> ClusterNode;
 }
 
 /// A call of a command of this crate.

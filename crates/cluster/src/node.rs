@@ -9,7 +9,7 @@ const BUS_PORT_OFFSET: u32 = 10_000;
 
 /// The one node as the client of a command sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Node {
+pub struct ClusterNode {
     /// 40 hexadecimal digits.
     pub id: String,
     /// The address at which the client reached the server, without brackets; empty: by no network.
@@ -18,17 +18,17 @@ pub struct Node {
     pub port: u32,
 }
 
-impl Node {
+impl ClusterNode {
     /// The node that is reached at `address`, `host:port`; `None`: by no network.
-    pub fn at(id: &str, address: Option<&str>) -> Node {
+    pub fn at(id: &str, address: Option<&str>) -> ClusterNode {
         let (host, port) = address.and_then(|address| address.rsplit_once(':')).unwrap_or(("", "0"));
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        Node { id: id.to_owned(), host: host.to_owned(), port: port.parse().unwrap_or(0) }
+        ClusterNode { id: id.to_owned(), host: host.to_owned(), port: port.parse().unwrap_or(0) }
     }
 }
 
 /// The one node, or an error if there is no cluster.
-pub(crate) fn node(ctx: &mut Ctx) -> Result<Node, CommandError> {
+pub(crate) fn node(ctx: &mut Ctx) -> Result<ClusterNode, CommandError> {
     check_mode(ctx)?;
     Ok(ctx.host.node())
 }
@@ -74,7 +74,7 @@ pub(crate) const CLUSTER_NODES: Entry = Entry {
 };
 
 fn cluster_nodes(ctx: &mut Ctx) -> CommandResult {
-    let Node { id, host, port } = node(ctx)?;
+    let ClusterNode { id, host, port } = node(ctx)?;
     let bus = port + BUS_PORT_OFFSET;
     let line = format!("{id} {host}:{port}@{bus} myself,master - 0 0 0 connected 0-{}\n", SLOTS - 1);
     ctx.reply.verbatim("txt", line.as_bytes());
@@ -123,7 +123,7 @@ pub(crate) const CLUSTER_SHARDS: Entry = Entry {
 };
 
 fn cluster_shards(ctx: &mut Ctx) -> CommandResult {
-    let Node { id, host, port } = node(ctx)?;
+    let ClusterNode { id, host, port } = node(ctx)?;
     let reply = &mut ctx.reply;
     reply.array(1);
     reply.map(2);

@@ -3,7 +3,7 @@
 use command::{Client, CommandResult, Entry, Host, Local, OwnCall, Run};
 use resp::{Output, Proto};
 
-use crate::{CLUSTER, Door, ENTRIES, Node};
+use crate::{CLUSTER, ClusterNode, Door, ENTRIES};
 
 /// A thread that knows its one node, and whether there is a cluster.
 struct Thread {
@@ -16,8 +16,8 @@ impl Door for Thread {
         self.is_cluster
     }
 
-    fn node(&mut self) -> Node {
-        Node::at("0123", self.address)
+    fn node(&mut self) -> ClusterNode {
+        ClusterNode::at("0123", self.address)
     }
 }
 

@@ -114,6 +114,11 @@ pub trait Host {
     /// All keys of all databases were deleted; all shards are entered.
     fn flushed_all(&mut self, _hold: &Hold<'_, Task, Wait>) {}
 
+    /// The last slice that may hold a change of which a command tells that entered none of its shards; 0: it is durable.
+    fn newest_slice(&mut self) -> u64 {
+        0
+    }
+
     /// The wait of this blocking command ended with an error, when it was served.
     fn wait_failed(&mut self, _command: CommandId, _error: &CommandError) {}
 }

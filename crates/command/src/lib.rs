@@ -43,7 +43,7 @@ pub use garbage::Garbage;
 pub use key_spec::{Begin, Find, KeyFlag, KeyRef, KeySpec};
 pub use key_use::KeyUse;
 pub use keyspace::Class;
-pub use local::{Effect, Local};
+pub use local::{Local, OwnedEffect};
 pub use parse::{keyword_is, parse_count, parse_cursor, parse_f64, parse_i64, parse_timeout_ms};
 pub use route::{Cursor, Needs};
 pub use secrets::Secrets;

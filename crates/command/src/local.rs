@@ -16,7 +16,7 @@ use crate::tx::Tx;
 
 /// An effect as a test looks at it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Effect {
+pub struct OwnedEffect {
     /// The database.
     pub db: u32,
     /// The command and its arguments.
@@ -131,10 +131,10 @@ impl Local {
     }
 
     /// Takes the effects recorded so far, in order.
-    pub fn take_effects(&mut self) -> Vec<Effect> {
+    pub fn take_effects(&mut self) -> Vec<OwnedEffect> {
         let records = self.tape.take();
         let units = records.iter().flat_map(|record| record.units());
-        let owned = |effect: effectlog::Effect| Effect {
+        let owned = |effect: effectlog::Effect| OwnedEffect {
             db: effect.db,
             args: effect.args().into_iter().map(Box::from).collect(),
         };
@@ -142,7 +142,7 @@ impl Local {
     }
 
     /// Runs effects.
-    pub fn replay(&mut self, effects: &[Effect]) -> Result<(), CommandError> {
+    pub fn replay(&mut self, effects: &[OwnedEffect]) -> Result<(), CommandError> {
         for effect in effects {
             let args: Vec<&[u8]> = effect.args.iter().map(|arg| &**arg).collect();
             let mut out = Output::new();

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use resp::{Output, Reply};
 use shard::{Ready, ShardId, Subscriber, Tracker, Waiter};
-use smallvec::SmallVec;
 
 use crate::ctx::{Ctx, Host};
 use crate::entry::{Flag, Group, Run};
@@ -123,12 +122,19 @@ impl<'t> Tx<'t> {
         }
     }
 
+    /// What the running command replies tells nothing of the data in the shards that it needs, so it does not wait for them. All
+    /// of them were entered for this command alone.
+    pub fn tell_nothing(&mut self) {
+        self.tells_nothing = self.holds_replies;
+    }
+
     #[cold]
     fn hold_posts(&mut self) {
-        let roaming = self.hold.shards().roaming();
-        let entered = self.hold.entered().iter().filter(|id| **id != roaming);
-        let slices = entered.map(|id| self.hold.shard(*id).last_slice);
-        let last = slices.fold(0, u64::max);
+        if std::mem::take(&mut self.tells_nothing) {
+            return;
+        }
+        let mut last = 0;
+        self.hold.for_each_entered(|shard| last = last.max(shard.last_slice));
         if last == self.committed || !mutant::is_on(Mutant::ReadAtOnce) {
             self.seen = self.seen.max(last);
         }
@@ -149,20 +155,22 @@ impl<'t> Tx<'t> {
         if mutant::is_on(Mutant::CommitsLate) {
             return self.hold.note_unpublished(false);
         }
-        let roaming = self.hold.shards().roaming();
-        let entered: SmallVec<[ShardId; 8]> =
-            self.hold.entered().iter().copied().filter(|id| *id != roaming).collect();
-        let after = entered.iter().map(|id| self.hold.shard(*id).last_stamp).max().unwrap_or(0);
+        let mut after = 0;
+        self.hold.for_each_entered(|shard| after = after.max(shard.last_stamp));
         if let Some(place) = self.record.commit(after) {
-            for id in entered {
-                let shard = self.hold.shard_mut(id);
+            self.hold.for_each_entered(|shard| {
                 shard.last_stamp = place.stamp;
                 // Who only reads where this transaction only read has seen nothing of it.
                 if std::mem::take(&mut shard.is_written) {
                     shard.last_slice = place.slice;
                 }
+            });
+            (self.committed, self.written) = (place.slice, place.slice);
+            for post in &mut self.posts {
+                if let Post::Served { parcel, .. } = post {
+                    parcel.written = place.slice;
+                }
             }
-            self.committed = place.slice;
         }
         self.hold.note_unpublished(false);
     }
@@ -180,7 +188,9 @@ impl<'t> Tx<'t> {
 
     #[cold]
     fn complete(&mut self, host: &mut dyn Host) {
-        self.serve_ready(host);
+        if std::mem::take(&mut self.has_ready) {
+            self.serve_ready(host);
+        }
         self.record.end_unit();
         self.is_unfinished = false;
     }

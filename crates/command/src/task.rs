@@ -128,12 +128,23 @@ pub struct Task {
     pub outcome: Outcome,
     /// What undoes it, should the client be gone.
     pub restore: Option<Restore>,
+    /// The slice of the journal with what it wrote; 0: it wrote nothing.
+    pub written: u64,
 }
 
 impl Task {
     /// A task that has not run yet.
     pub fn new(work: Work, shard: ShardId, client: Client, args: OwnedArgs) -> Task {
-        Task { work, shard, client, args, reply: Output::new(), outcome: Outcome::Done, restore: None }
+        Task {
+            work,
+            shard,
+            client,
+            args,
+            reply: Output::new(),
+            outcome: Outcome::Done,
+            restore: None,
+            written: 0,
+        }
     }
 }
 
@@ -290,6 +301,8 @@ pub struct Parcel {
     pub reply: Output,
     /// What undoes it.
     pub restore: Option<Restore>,
+    /// The slice of the journal with what was taken for the client; 0: nothing is recorded.
+    pub written: u64,
     /// Memory for the arguments of the next `restore`.
     pub(crate) spare_args: OwnedArgs,
 }
@@ -316,6 +329,7 @@ impl Parcels {
             parcel.spare_args = restore.args;
         }
         parcel.reply.clear();
+        parcel.written = 0;
         let memory_bytes = parcel.reply.capacity_bytes() + parcel.spare_args.memory_bytes();
         if self.idle.len() < IDLE_MAX && memory_bytes <= PARCEL_BYTES_MAX {
             self.idle.push(parcel);

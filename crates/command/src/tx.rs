@@ -36,8 +36,10 @@ pub struct Tx<'t> {
     pub is_silent: bool,
     /// Where the key of the command to be run next lies, if that was found out on the way to its shard.
     pub located: Located,
-    /// Whether [`Tx::finish`] has something to do: somebody waits for a key that came to be, or effects were stated.
+    /// Whether [`Tx::finish`] has something to do: effects were stated, or it `has_ready`.
     pub is_unfinished: bool,
+    /// Whether keys came to be for which somebody waits.
+    pub has_ready: bool,
     /// Where effects are stated.
     pub record: Recorder,
     pub(crate) blocked: Option<Box<Blocked>>,
@@ -50,6 +52,10 @@ pub struct Tx<'t> {
     /// The last slice of which something was seen or changed since somebody set it to 0. Of the shards that are held, what
     /// was seen counts when they are left.
     pub seen: u64,
+    /// The slice of what was committed last, until somebody takes it for the client that it was done for.
+    pub written: u64,
+    /// What is to be replied tells nothing of the shards that are held: they do not count as seen when they are left.
+    pub(crate) tells_nothing: bool,
     /// What undoes the pop of the command that ran last, if it said so.
     pub restore: Option<Restore>,
     /// Memory for its arguments.
@@ -102,12 +108,15 @@ impl<'t> Tx<'t> {
             is_silent: false,
             located: Located::default(),
             is_unfinished: false,
+            has_ready: false,
             record: Recorder::default(),
             blocked: None,
             idle_waits: IdleWaits::default(),
             committed: 0,
             holds_replies: false,
             seen: 0,
+            written: 0,
+            tells_nothing: false,
             restore: None,
             spare_args: OwnedArgs::default(),
             parcels: Parcels::default(),
@@ -130,6 +139,12 @@ impl<'t> Tx<'t> {
         let (medium, channel) = (Medium::Invalidation, Arc::default());
         let published = Published { to, medium, channel, message: key.into(), held_for: 0 };
         self.posts.push(Post::Published(published));
+    }
+
+    /// Takes note whether a shard says that keys came to be for which somebody waits.
+    pub fn note_ready(&mut self, has_ready: bool) {
+        self.has_ready |= has_ready;
+        self.is_unfinished |= has_ready;
     }
 
     #[cold]

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use command::{Arg, ArgKind, Client, Command, Effect, Group, Local, Run};
+use command::{Arg, ArgKind, Client, Command, Group, Local, OwnedEffect, Run};
 use commands::{FAMILIES, keys};
 use ds::random::Random;
 use resp::{Output, Proto, Value};
@@ -288,7 +288,7 @@ fn run(seed: u64, always: &[&str], noted: &mut BTreeSet<String>, takes_part: imp
     let mut done = 0;
     while done < REQUESTS_PER_SEED {
         let mut round = Vec::new();
-        let mut effects: Vec<Effect> = Vec::new();
+        let mut effects: Vec<OwnedEffect> = Vec::new();
         for line in always {
             original.line(line);
             round.push((*line).to_owned());

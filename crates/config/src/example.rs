@@ -1,7 +1,7 @@
 //! A small table for the tests.
 
 use crate::foreign::Foreign;
-use crate::kind::{Kind, Read, Special, Value};
+use crate::kind::{Read, SettingKind, Special, Value};
 use crate::setting::{Change, Id, Setting};
 use crate::table::Table;
 
@@ -16,11 +16,11 @@ pub(crate) const COUNT: usize = 9;
 
 /// What follows from a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Effect {
+pub(crate) enum Consequence {
     Listen,
 }
 
-const NUMBER: Kind = Kind::Integer { min: 0, max: 99_999 };
+const NUMBER: SettingKind = SettingKind::Integer { min: 0, max: 99_999 };
 
 fn sums(words: &[&str], current: &str) -> Result<Value, String> {
     match words.iter().find(|word| word.parse::<u32>().is_err()) {
@@ -29,26 +29,26 @@ fn sums(words: &[&str], current: &str) -> Result<Value, String> {
     }
 }
 
-const SUMS: Kind = Kind::Special(&Special {
+const SUMS: SettingKind = SettingKind::Special(&Special {
     placeholder: "numbers",
     read: Read::Words(sums),
     may_be_bare: true,
     lines_add_up: true,
 });
 
-pub(crate) static TABLE: Table<Effect> = Table {
+pub(crate) static TABLE: Table<Consequence> = Table {
     settings: &[
         Setting {
             name: "port",
             kind: NUMBER,
             default: "6379",
-            effect: Some(Effect::Listen),
+            effect: Some(Consequence::Listen),
             doc: "Where to listen",
             ..Setting::of("Network")
         },
         Setting {
             name: "bind",
-            kind: Kind::Words,
+            kind: SettingKind::Words,
             default: "* -::*",
             doc: "Addresses",
             ..Setting::of("Network")
@@ -81,14 +81,14 @@ pub(crate) static TABLE: Table<Effect> = Table {
         Setting { name: "dir", change: Change::Protected, doc: "Where to save", ..Setting::of("Process") },
         Setting {
             name: "pin",
-            kind: Kind::Switch,
+            kind: SettingKind::Switch,
             default: "yes",
             doc: "Stay there",
             ..Setting::of("Process")
         },
         Setting {
             name: "appendonly",
-            kind: Kind::Bool,
+            kind: SettingKind::Bool,
             default: "no",
             doc: "A file",
             refused: "there is no file",
@@ -96,9 +96,9 @@ pub(crate) static TABLE: Table<Effect> = Table {
         },
     ],
     foreign: &[
-        Foreign::of("activerehashing", Kind::Bool, "yes").any(),
+        Foreign::of("activerehashing", SettingKind::Bool, "yes").any(),
         Foreign::of("hz", NUMBER, "10").also("20"),
-        Foreign::of("replicaof", Kind::Words, "").also("no one").refused("there is no replication"),
+        Foreign::of("replicaof", SettingKind::Words, "").also("no one").refused("there is no replication"),
     ],
     groups: &["Process", "Network"],
     others: &["user", "rename-command"],

@@ -5,14 +5,14 @@
 //! another value than their default, because then somebody expects something of them; where no value makes a difference
 //! ([`Foreign::any`]), nothing is said.
 
-use crate::kind::Kind;
+use crate::kind::SettingKind;
 use crate::setting::Setting;
 
 /// A directive of other servers.
 #[derive(Clone, Copy, Debug)]
 pub struct Foreign {
     pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SettingKind,
     pub(crate) default: &'static str,
     /// The default of other versions; empty: there is none.
     pub(crate) other_default: &'static str,
@@ -24,7 +24,7 @@ pub struct Foreign {
 
 impl Foreign {
     /// A directive with the default that it has elsewhere.
-    pub const fn of(name: &'static str, kind: Kind, default: &'static str) -> Foreign {
+    pub const fn of(name: &'static str, kind: SettingKind, default: &'static str) -> Foreign {
         Foreign { name, kind, default, other_default: "", is_any_fine: false, refused: "" }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::kind::Kind;
+use crate::kind::SettingKind;
 use crate::setting::{Change, Setting};
 use crate::table::Table;
 
@@ -74,7 +74,7 @@ impl<E: Copy> Table<E> {
 
 fn argument<E>(setting: &Setting<E>) -> String {
     match setting.kind {
-        Kind::Choice(choices) => choices.iter().map(|(name, _)| *name).collect::<Vec<_>>().join("|"),
+        SettingKind::Choice(choices) => choices.iter().map(|(name, _)| *name).collect::<Vec<_>>().join("|"),
         _ if setting.unit.is_empty() => setting.kind.placeholder().to_owned(),
         _ => setting.unit.to_owned(),
     }

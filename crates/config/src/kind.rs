@@ -8,7 +8,7 @@
 
 /// What a setting may be.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum SettingKind {
     /// `yes` or `no`.
     Bool,
     /// The same; a line may also say `true`, `false`, `1` or `0`. For settings that Redis does not have.
@@ -72,7 +72,7 @@ pub struct Value {
     pub text: String,
 }
 
-impl Kind {
+impl SettingKind {
     /// Reads `words`; `current` is what kinds that add to something add to.
     ///
     /// # Errors
@@ -81,8 +81,8 @@ impl Kind {
         // CONFIG SET has all words in one, without quotes, and the text that is kept has none either.
         let several = || -> Vec<&str> { words.iter().flat_map(|word| word.split_whitespace()).collect() };
         match (self, words) {
-            (Kind::Words, _) => Ok(Value::text(several().join(" "))),
-            (Kind::Special(Special { read: Read::Words(read), .. }), _) => read(&several(), current),
+            (SettingKind::Words, _) => Ok(Value::text(several().join(" "))),
+            (SettingKind::Special(Special { read: Read::Words(read), .. }), _) => read(&several(), current),
             (_, [word]) => self.parse_word(word),
             _ => Err("wrong number of arguments".to_owned()),
         }
@@ -90,17 +90,17 @@ impl Kind {
 
     fn parse_word(self, word: &str) -> Result<Value, String> {
         match self {
-            Kind::Bool | Kind::Switch => match word.to_ascii_lowercase().as_str() {
+            SettingKind::Bool | SettingKind::Switch => match word.to_ascii_lowercase().as_str() {
                 "yes" => Ok(Value { number: 1, text: "yes".to_owned() }),
                 "no" => Ok(Value { number: 0, text: "no".to_owned() }),
                 _ => Err("argument must be 'yes' or 'no'".to_owned()),
             },
-            Kind::Integer { min, max } => {
+            SettingKind::Integer { min, max } => {
                 let number = ds::num::parse_i64(word.as_bytes())
                     .ok_or("argument couldn't be parsed into an integer")?;
                 Value::within(number, min, max)
             }
-            Kind::Octal => {
+            SettingKind::Octal => {
                 let number = i64::from_str_radix(word, 8)
                     .map_err(|_| "argument couldn't be parsed as an octal number")?;
                 if !(0..=0o777).contains(&number) {
@@ -108,60 +108,65 @@ impl Kind {
                 }
                 Ok(Value { number, text: format!("{number:o}") })
             }
-            Kind::Memory { min, max } => {
+            SettingKind::Memory { min, max } => {
                 Value::within(memory_bytes(word).ok_or("argument must be a memory value")?, min, max)
             }
-            Kind::MemoryOrPercent => memory_or_percent(word),
-            Kind::Choice(choices) => {
+            SettingKind::MemoryOrPercent => memory_or_percent(word),
+            SettingKind::Choice(choices) => {
                 let found = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
                 found.map(|&(name, number)| Value { number, text: name.to_owned() }).ok_or_else(|| {
                     let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
                     format!("argument(s) must be one of the following: {}", names.join(", "))
                 })
             }
-            Kind::Special(Special { read: Read::Word(read), .. }) => read(word),
-            Kind::Special(Special { read: Read::Words(read), .. }) => read(&[word], ""),
-            Kind::Text | Kind::Words => Ok(Value::text(word.to_owned())),
+            SettingKind::Special(Special { read: Read::Word(read), .. }) => read(word),
+            SettingKind::Special(Special { read: Read::Words(read), .. }) => read(&[word], ""),
+            SettingKind::Text | SettingKind::Words => Ok(Value::text(word.to_owned())),
         }
     }
 
-    /// The words of a line as [`Kind::parse`] wants them: some directives may stand alone, or have more words for yes and
+    /// The words of a line as [`SettingKind::parse`] wants them: some directives may stand alone, or have more words for yes and
     /// no than `CONFIG SET` takes.
     pub(crate) fn words_of_line<'a>(self, words: &[&'a str]) -> Vec<&'a str> {
         match (self, words) {
-            (Kind::Bool | Kind::Switch, []) => vec!["yes"],
-            (Kind::Switch, [word]) => match word.to_ascii_lowercase().as_str() {
+            (SettingKind::Bool | SettingKind::Switch, []) => vec!["yes"],
+            (SettingKind::Switch, [word]) => match word.to_ascii_lowercase().as_str() {
                 "true" | "1" => vec!["yes"],
                 "false" | "0" => vec!["no"],
                 _ => vec![*word],
             },
-            (Kind::Text | Kind::Words | Kind::Special(Special { may_be_bare: true, .. }), []) => vec![""],
+            (
+                SettingKind::Text
+                | SettingKind::Words
+                | SettingKind::Special(Special { may_be_bare: true, .. }),
+                [],
+            ) => vec![""],
             _ => words.to_vec(),
         }
     }
 
     /// Whether the lines of a configuration add up, rather than that the last one wins.
     pub(crate) fn lines_add_up(self) -> bool {
-        matches!(self, Kind::Special(Special { lines_add_up: true, .. }))
+        matches!(self, SettingKind::Special(Special { lines_add_up: true, .. }))
     }
 
     /// Whether its text is made of words, which a configuration line has without quotes.
     pub(crate) fn has_words(self) -> bool {
-        matches!(self, Kind::Words | Kind::Special(Special { read: Read::Words(_), .. }))
+        matches!(self, SettingKind::Words | SettingKind::Special(Special { read: Read::Words(_), .. }))
     }
 
     /// How the help calls its argument.
     pub(crate) fn placeholder(self) -> &'static str {
         match self {
-            Kind::Bool | Kind::Switch => "yes|no",
-            Kind::Integer { .. } => "number",
-            Kind::Octal => "octal",
-            Kind::Memory { .. } => "memory",
-            Kind::MemoryOrPercent => "memory or %",
-            Kind::Choice(_) => "choice",
-            Kind::Text => "text",
-            Kind::Words => "words",
-            Kind::Special(special) => special.placeholder,
+            SettingKind::Bool | SettingKind::Switch => "yes|no",
+            SettingKind::Integer { .. } => "number",
+            SettingKind::Octal => "octal",
+            SettingKind::Memory { .. } => "memory",
+            SettingKind::MemoryOrPercent => "memory or %",
+            SettingKind::Choice(_) => "choice",
+            SettingKind::Text => "text",
+            SettingKind::Words => "words",
+            SettingKind::Special(special) => special.placeholder,
         }
     }
 }
@@ -215,7 +220,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(kind: Kind, word: &str, expected: Result<&str, &str>) {
+    fn check(kind: SettingKind, word: &str, expected: Result<&str, &str>) {
         let parsed = kind.parse(&[word], "");
         assert_eq!(
             parsed.as_ref().map(|value| value.text.as_str()).map_err(String::as_str),
@@ -226,7 +231,7 @@ mod tests {
 
     #[test]
     fn memory_has_units() {
-        let kind = Kind::Memory { min: 0, max: i64::MAX };
+        let kind = SettingKind::Memory { min: 0, max: i64::MAX };
         for (word, bytes) in [
             ("0", 0),
             ("7b", 7),
@@ -246,7 +251,7 @@ mod tests {
 
     #[test]
     fn memory_may_be_a_share() {
-        let kind = Kind::MemoryOrPercent;
+        let kind = SettingKind::MemoryOrPercent;
         for (word, text, number) in
             [("1kb", "1024", 1024), ("0", "0", 0), ("5%", "5%", -5), ("100%", "100%", -100)]
         {
@@ -261,15 +266,15 @@ mod tests {
 
     #[test]
     fn numbers_choices_and_switches_name_what_they_want() {
-        check(Kind::Bool, "YES", Ok("yes"));
-        check(Kind::Bool, "1", Err("argument must be 'yes' or 'no'"));
-        let port = Kind::Integer { min: 0, max: 65535 };
+        check(SettingKind::Bool, "YES", Ok("yes"));
+        check(SettingKind::Bool, "1", Err("argument must be 'yes' or 'no'"));
+        let port = SettingKind::Integer { min: 0, max: 65535 };
         check(port, "6379", Ok("6379"));
         check(port, "70000", Err("argument must be between 0 and 65535 inclusive"));
         check(port, "1e3", Err("argument couldn't be parsed into an integer"));
-        check(Kind::Octal, "700", Ok("700"));
-        check(Kind::Octal, "800", Err("argument couldn't be parsed as an octal number"));
-        let choice = Kind::Choice(&[("roam", 0), ("home", 1)]);
+        check(SettingKind::Octal, "700", Ok("700"));
+        check(SettingKind::Octal, "800", Err("argument couldn't be parsed as an octal number"));
+        let choice = SettingKind::Choice(&[("roam", 0), ("home", 1)]);
         check(choice, "HOME", Ok("home"));
         check(choice, "x", Err("argument(s) must be one of the following: roam, home"));
     }
@@ -282,7 +287,7 @@ mod tests {
                 .try_fold(current.len() as i64, |sum, word| Some(sum + word.parse::<i64>().ok()?));
             number.map(|number| Value { number, text: words.join("+") }).ok_or_else(|| "no sum".to_owned())
         }
-        const SUM: Kind = Kind::Special(&Special {
+        const SUM: SettingKind = SettingKind::Special(&Special {
             placeholder: "numbers",
             read: Read::Words(sum),
             may_be_bare: true,
@@ -297,11 +302,11 @@ mod tests {
 
     #[test]
     fn lines_may_say_more_than_config_set() {
-        assert_eq!(Kind::Switch.words_of_line(&["TRUE"]), ["yes"]);
-        assert_eq!(Kind::Bool.words_of_line(&["true"]), ["true"]);
-        assert_eq!(Kind::Bool.words_of_line(&[]), ["yes"]);
-        assert_eq!(Kind::Text.words_of_line(&[]), [""]);
-        assert!(Kind::Octal.words_of_line(&[]).is_empty());
-        check(Kind::Switch, "true", Err("argument must be 'yes' or 'no'"));
+        assert_eq!(SettingKind::Switch.words_of_line(&["TRUE"]), ["yes"]);
+        assert_eq!(SettingKind::Bool.words_of_line(&["true"]), ["true"]);
+        assert_eq!(SettingKind::Bool.words_of_line(&[]), ["yes"]);
+        assert_eq!(SettingKind::Text.words_of_line(&[]), [""]);
+        assert!(SettingKind::Octal.words_of_line(&[]).is_empty());
+        check(SettingKind::Switch, "true", Err("argument must be 'yes' or 'no'"));
     }
 }

@@ -38,7 +38,7 @@ pub use command_line::{Arguments, Configuration, Invocation};
 pub use error::{Error, Refusal, shown};
 pub use folder_task::{Export, FolderTask};
 pub use foreign::Foreign;
-pub use kind::{Kind, Read, Special, Value, memory_bytes};
+pub use kind::{Read, SettingKind, Special, Value, memory_bytes};
 pub use merge::{Found, WithoutEffect};
 pub use schedule::Schedule;
 pub use setting::{Change, Id, Setting};

@@ -110,10 +110,10 @@ impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::example::{BIND, COUNT, Effect, PIN, PORT, REQUIREPASS, SAVE, TABLE};
+    use crate::example::{BIND, COUNT, Consequence, PIN, PORT, REQUIREPASS, SAVE, TABLE};
     use crate::source::directives;
 
-    type Read = (Values<Effect, COUNT>, Found<Error>, Vec<Directive>);
+    type Read = (Values<Consequence, COUNT>, Found<Error>, Vec<Directive>);
 
     fn read(lines: &str) -> Read {
         let (mut values, mut others) = (Values::new(&TABLE), Vec::new());

@@ -117,10 +117,10 @@ fn quoted(word: &str) -> String {
 mod tests {
     use super::*;
     use crate::error::Error;
-    use crate::example::{COUNT, Effect, REQUIREPASS, TABLE};
+    use crate::example::{COUNT, Consequence, REQUIREPASS, TABLE};
     use crate::source::directives;
 
-    fn loaded(text: &str) -> Values<Effect, COUNT> {
+    fn loaded(text: &str) -> Values<Consequence, COUNT> {
         let mut values = Values::new(&TABLE);
         let directives = directives(&TABLE, text.as_bytes(), "x.conf").expect(text);
         let found = values.apply(directives, |_| Ok::<(), Error>(()));

@@ -1,6 +1,6 @@
 //! What a setting is: the words of a table's blocks.
 
-use crate::kind::Kind;
+use crate::kind::SettingKind;
 
 /// The number of a setting in its table; those without effect have the numbers behind the others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -32,7 +32,7 @@ pub struct Setting<E> {
     /// An older name for the same.
     pub alias: Option<&'static str>,
     /// What it may be.
-    pub kind: Kind,
+    pub kind: SettingKind,
     /// What its number counts, as the help says it; empty: the kind says enough.
     pub unit: &'static str,
     /// What it is unless told otherwise.
@@ -55,7 +55,7 @@ impl<E> Setting<E> {
         Setting {
             name: "",
             alias: None,
-            kind: Kind::Text,
+            kind: SettingKind::Text,
             unit: "",
             default: "",
             change: Change::Anytime,

@@ -164,7 +164,7 @@ mod tests {
 
     #[track_caller]
     fn check(
-        values: &Values<crate::example::Effect, COUNT>,
+        values: &Values<crate::example::Consequence, COUNT>,
         pairs: &[(&str, &str)],
         expected: Result<(), &str>,
     ) {

@@ -11,6 +11,7 @@ pub mod hash_expiry;
 pub mod hashing;
 pub mod hll;
 mod intset;
+mod kind;
 pub mod list;
 mod listpack;
 pub mod mover;
@@ -22,3 +23,5 @@ pub mod random;
 pub mod set;
 pub mod stream;
 pub mod zset;
+
+pub use kind::Kind;

@@ -6,7 +6,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::boundary::Boundary;
-use crate::log::{LaneEnds, Log, Placed};
+use crate::lane::LaneEnd;
+use crate::log::{LaneEnds, Log};
 use crate::slice::Slice;
 use crate::stream::Stream;
 use crate::sync::Arc;
@@ -25,7 +26,7 @@ pub enum Closing {
 /// See the head of this file.
 pub struct Collector {
     log: Arc<Log>,
-    lanes: Vec<Lane>,
+    lanes: Vec<LaneEnd>,
     /// The number of the slice that is closed next.
     next: u64,
     /// Where in the stream it begins.
@@ -33,23 +34,16 @@ pub struct Collector {
     stream: Stream,
     /// The log was turned on behind slice `next - 1`: this comes next, and waits until [`Collector::begin`] says where in the stream.
     awaited: Option<u64>,
-    /// Of the slice that is being closed: the first record of each lane that has one, by stamp.
+    /// Of the slice that is being closed: the lanes that have more of it, by the stamp of what comes next there.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
-}
-
-struct Lane {
-    end: crate::log::LaneEnd,
-    /// The record that comes next.
-    head: Option<Placed>,
 }
 
 impl Collector {
     /// Closes the slices of `log`, none of which was closed before.
     pub fn new(log: &Arc<Log>, ends: LaneEnds) -> Collector {
-        let lanes = ends.0.into_iter().map(|end| Lane { end, head: None }).collect();
         Collector {
             log: Arc::clone(log),
-            lanes,
+            lanes: ends.0,
             next: log.slice(),
             position: 0,
             stream: Stream::default(),
@@ -97,15 +91,14 @@ impl Collector {
         let (db, position) = (self.stream.db(), self.position);
         let mut slice = Slice { number: self.next, position, db, payload: payload() };
         for lane in 0..self.lanes.len() {
-            self.find_head(lane);
+            self.lanes[lane].look();
+            self.add_head(lane);
         }
         while let Some(Reverse((_, lane))) = self.heads.pop() {
-            let Some(Placed { record, .. }) = self.lanes[lane].head.take() else {
-                unreachable!("a lane is among the heads if it has one")
-            };
-            self.stream.write(&record, &mut slice.payload);
-            self.log.note_merged(lane, record.byte_count() as u64);
-            self.find_head(lane);
+            let stream = &mut self.stream;
+            let bytes = self.lanes[lane].take(|units| stream.write(units, &mut slice.payload));
+            self.log.note_merged(lane, bytes as u64);
+            self.add_head(lane);
         }
         match self.log.take_boundary(slice.number) {
             Some(Boundary::Cut(cut)) => cut.set_end(slice.end()),
@@ -117,21 +110,15 @@ impl Collector {
         Closing::Done(slice)
     }
 
-    /// Looks for the next record of a lane that is in the slice that is being closed.
-    fn find_head(&mut self, number: usize) {
-        let lane = &mut self.lanes[number];
-        if lane.head.is_none() {
-            lane.head = lane.end.take();
-        }
-        if let Some(Placed { place, .. }) = &lane.head
-            && place.slice <= self.next
-        {
+    /// Adds a lane to the heads if what comes next there is in the slice that is being closed.
+    fn add_head(&mut self, lane: usize) {
+        if let Some(place) = self.lanes[lane].next().filter(|place| place.slice <= self.next) {
             assert!(
                 place.slice == self.next,
                 "a record of slice {} comes after that was closed",
                 place.slice
             );
-            self.heads.push(Reverse((place.stamp, number)));
+            self.heads.push(Reverse((place.stamp, lane)));
         }
     }
 }

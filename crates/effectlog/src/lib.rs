@@ -23,6 +23,7 @@
 
 mod boundary;
 mod collector;
+mod lane;
 mod line;
 mod log;
 mod record;

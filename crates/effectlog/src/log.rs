@@ -22,16 +22,16 @@
 //!
 //! No line is written by two threads in turn: a thread writes its own, the collector writes the number, which is mostly read.
 //!
-//! A commit never waits: it sends to a queue that has no largest size, and takes nothing that another thread might be about to put there. Nothing
-//! between 1 and 4 can panic, so a thread does not stay busy.
+//! A commit never waits, see `lane.rs`. Nothing between 1 and 4 can panic, so a thread does not stay busy.
 //!
 //! Not here: how slices are made of records (`collector.rs`), and what keeps a thread from committing too much.
 
 use crate::boundary::{Boundaries, Boundary, Cut};
+use crate::lane::{LaneEnd, LaneStart, lane};
 use crate::line::Line;
 use crate::record::Record;
 use crate::recorder::{Place, Recorder, Sink, Switch};
-use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering, Receiver, Sender, channel, fence};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering, fence};
 
 /// How often the collector looks at a thread that commits before its caller is to come back: some hundred nanoseconds, longer than a
 /// commit takes.
@@ -60,9 +60,9 @@ pub enum Mutant {
 /// A counter that goes with real time.
 pub type Ticks = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// What a thread and the collector tell each other.
+/// What a thread and the collector tell each other beside the records.
 #[derive(Debug, Default)]
-pub(crate) struct Lane {
+pub(crate) struct Account {
     thread: Line<ThreadSide>,
     /// Bytes of the records that are in a slice: what the collector writes.
     merged_bytes: Line<AtomicU64>,
@@ -84,26 +84,17 @@ pub struct Log {
     /// Whether what threads commit is recorded. Changed while one thread holds all shards.
     is_on: Switch,
     boundaries: Boundaries,
-    lanes: Box<[Lane]>,
+    accounts: Box<[Account]>,
     ticks: Ticks,
     mutant: Mutant,
 }
 
-/// A record, where it belongs.
-pub(crate) struct Placed {
-    pub(crate) place: Place,
-    pub(crate) record: Record,
-}
-
-/// The collector's end of a lane.
-pub(crate) struct LaneEnd(Receiver<Placed>);
-
-/// A thread's end of its lane.
+/// What a thread commits through.
 struct Track {
     log: Arc<Log>,
-    lane: usize,
+    thread: usize,
     last_stamp: u64,
-    to_collector: Sender<Placed>,
+    lane: LaneStart,
 }
 
 impl Log {
@@ -120,16 +111,16 @@ impl Log {
             slice: Line::default(),
             is_on: Switch::default(),
             boundaries: Boundaries::default(),
-            lanes: (0..threads).map(|_| Lane::default()).collect(),
+            accounts: (0..threads).map(|_| Account::default()).collect(),
             ticks,
             mutant,
         });
         let (mut recorders, mut ends) = (Vec::new(), Vec::new());
-        for lane in 0..threads {
-            let (to_collector, records) = channel();
-            let track = Track { log: Arc::clone(&log), lane, last_stamp: 0, to_collector };
+        for thread in 0..threads {
+            let (start, end) = lane();
+            let track = Track { log: Arc::clone(&log), thread, last_stamp: 0, lane: start };
             recorders.push(Recorder::with_switch(Box::new(track), Arc::clone(&log.is_on)));
-            ends.push(LaneEnd(records));
+            ends.push(end);
         }
         (log, recorders, LaneEnds(ends))
     }
@@ -176,12 +167,12 @@ impl Log {
 
     /// Whether something was sent that is in no slice yet.
     pub fn has_pending(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.pending_bytes() > 0)
+        self.accounts.iter().any(|account| account.pending_bytes() > 0)
     }
 
     /// Bytes of what was sent and is in no slice yet.
     pub fn pending_bytes(&self) -> u64 {
-        self.lanes.iter().map(Lane::pending_bytes).sum()
+        self.accounts.iter().map(Account::pending_bytes).sum()
     }
 
     /// The boundary after `slice`, which has ended, if somebody else than the collector ended it. To be asked once.
@@ -203,18 +194,19 @@ impl Log {
         if !matches!(self.mutant, Mutant::NoFenceAtClose | Mutant::NoFenceAfterCut) {
             fence(Ordering::SeqCst);
         }
-        let is_busy = |lane: &Lane| (0..SPINS_MAX).all(|_| lane.thread.0.busy.load(Ordering::Acquire));
-        !self.lanes.iter().any(is_busy)
+        let is_busy =
+            |account: &Account| (0..SPINS_MAX).all(|_| account.thread.0.busy.load(Ordering::Acquire));
+        !self.accounts.iter().any(is_busy)
     }
 
-    /// What was recorded by thread number `lane` is in a slice.
-    pub(crate) fn note_merged(&self, lane: usize, bytes: u64) {
-        let merged = &self.lanes[lane].merged_bytes.0;
+    /// So much of what `thread` has recorded is in a slice.
+    pub(crate) fn note_merged(&self, thread: usize, bytes: u64) {
+        let merged = &self.accounts[thread].merged_bytes.0;
         merged.store(merged.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
     }
 }
 
-impl Lane {
+impl Account {
     fn pending_bytes(&self) -> u64 {
         // In this order: what is merged was sent before.
         let merged = self.merged_bytes.0.load(Ordering::Acquire);
@@ -225,21 +217,13 @@ impl Lane {
 /// The collector's ends of all lanes, by thread.
 pub struct LaneEnds(pub(crate) Vec<LaneEnd>);
 
-impl LaneEnd {
-    /// The next record, if there is one.
-    pub(crate) fn take(&mut self) -> Option<Placed> {
-        self.0.try_recv().ok()
-    }
-}
-
 impl Sink for Track {
     fn publish(&mut self, record: &mut Record, after: u64) -> Place {
-        let Track { log, lane, .. } = self;
-        let (ThreadSide { busy, sent_bytes }, mutant) = (&log.lanes[*lane].thread.0, log.mutant);
+        let Track { log, thread, .. } = self;
+        let (ThreadSide { busy, sent_bytes }, mutant) = (&log.accounts[*thread].thread.0, log.mutant);
         let met = if mutant == Mutant::StampOfItsOwn { 0 } else { after + 1 };
         let stamp = (log.ticks)().max(self.last_stamp + 1).max(met);
         self.last_stamp = stamp;
-        let record = std::mem::take(record);
         let sent = sent_bytes.load(Ordering::Relaxed) + record.byte_count() as u64;
         if mutant != Mutant::NotBusy {
             busy.store(true, Ordering::Relaxed);
@@ -253,8 +237,7 @@ impl Sink for Track {
         if mutant == Mutant::SentTooLate {
             busy.store(false, Ordering::Release);
         }
-        // The collector lives as long as anything is recorded.
-        let _ = self.to_collector.send(Placed { place, record });
+        self.lane.send(place, record);
         busy.store(false, Ordering::Release);
         place
     }

@@ -70,8 +70,13 @@ impl Record {
 
     /// Its units. All must have ended.
     pub fn units(&self) -> Units<'_> {
+        Units::of(self.bytes())
+    }
+
+    /// The same as [`Units::of`] reads them.
+    pub(crate) fn bytes(&self) -> &[u8] {
         debug_assert!(self.open.is_none(), "a unit that is not complete is nobody's business");
-        Units(&self.bytes)
+        &self.bytes
     }
 
     /// Empties it; keeps at most `bytes_max` of memory.
@@ -100,6 +105,16 @@ fn split<'r>(bytes: &mut &'r [u8]) -> Option<(u32, &'r [u8])> {
 
 /// Writes `<sign><number>\r\n`.
 pub(crate) fn write_number(bytes: &mut Vec<u8>, sign: u8, number: usize) {
+    // Most are short, and there are two for each argument.
+    if number < 1000 {
+        let digit = |unit: usize| b'0' + (number / unit % 10) as u8;
+        let line = [sign, digit(100), digit(10), digit(1), b'\r', b'\n'];
+        return match number {
+            100.. => bytes.extend_from_slice(&line),
+            10.. => bytes.extend_from_slice(&[sign, line[2], line[3], b'\r', b'\n']),
+            _ => bytes.extend_from_slice(&[sign, line[3], b'\r', b'\n']),
+        };
+    }
     bytes.push(sign);
     bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     bytes.extend_from_slice(b"\r\n");
@@ -108,6 +123,13 @@ pub(crate) fn write_number(bytes: &mut Vec<u8>, sign: u8, number: usize) {
 /// The units of a record, oldest first.
 #[derive(Clone, Debug)]
 pub struct Units<'r>(&'r [u8]);
+
+impl<'r> Units<'r> {
+    /// Those of the record whose bytes these are.
+    pub(crate) fn of(bytes: &'r [u8]) -> Units<'r> {
+        Units(bytes)
+    }
+}
 
 impl<'r> Iterator for Units<'r> {
     type Item = Unit<'r>;

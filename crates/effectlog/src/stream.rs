@@ -1,6 +1,6 @@
 //! The stream of replication: records as the bytes that a Redis replica reads and an append-only file holds.
 
-use crate::record::{Record, write_number};
+use crate::record::{Units, write_number};
 
 /// Writes records one behind the other: `SELECT` where the database changes, `MULTI` and `EXEC` around units of several
 /// effects.
@@ -27,10 +27,10 @@ impl Stream {
         self.db
     }
 
-    /// Appends `record` to `out`.
-    pub fn write(&mut self, record: &Record, out: &mut Vec<u8>) {
+    /// Appends the units of a record to `out`.
+    pub fn write(&mut self, units: Units<'_>, out: &mut Vec<u8>) {
         let is_for_redis = self.is_for_redis;
-        for unit in record.units() {
+        for unit in units {
             let effects = || unit.effects().filter(|effect| !is_for_redis || !effect.is_darters_own());
             let is_transaction = effects().nth(1).is_some();
             if is_transaction {
@@ -58,6 +58,7 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Record;
 
     #[test]
     fn a_stream_selects_databases_and_keeps_units_together() {
@@ -67,11 +68,11 @@ mod tests {
         record.push(0, &[b"B"]);
         record.push(12, &[b"C", b"xy"]);
         record.end_unit();
-        stream.write(&record, &mut out);
+        stream.write(record.units(), &mut out);
         let mut next = Record::default();
         next.push(12, &[b"D"]);
         next.end_unit();
-        stream.write(&next, &mut out);
+        stream.write(next.units(), &mut out);
         let expected = "*2 $6 SELECT $1 0 *1 $1 A *1 $5 MULTI *1 $1 B *2 $6 SELECT $2 12 *2 $1 C $2 xy *1 $4 EXEC \
             *1 $1 D ";
         assert_eq!(String::from_utf8(out).unwrap().replace("\r\n", " "), expected);
@@ -97,7 +98,7 @@ mod tests {
         }
         let written = |mut stream: Stream| {
             let mut out = Vec::new();
-            stream.write(&record, &mut out);
+            stream.write(record.units(), &mut out);
             String::from_utf8(out).unwrap().replace("\r\n", " ")
         };
         let expected = "*2 $6 SELECT $1 2 *1 $1 A *1 $5 MULTI *2 $6 DARTER $11 DARTER.MARK *1 $8 DARTERS. *1 $4 EXEC *1 $0  ";

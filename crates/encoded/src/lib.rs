@@ -9,6 +9,7 @@
 
 use std::io::{self, Write};
 
+use ds::Kind;
 use ds::hash::{Hash, HashRef};
 use ds::list::{End, List};
 use ds::packed::Packed;
@@ -16,7 +17,7 @@ use ds::set::Set;
 use ds::stream::{Stream, StreamLimits};
 use ds::zset::{ZSet, ZSetRef};
 use keyspace::{Config, SHARED_BYTES_MIN, Str, UnixMs, Value, ValueRef};
-use rdb::{Encoder, Kind, Part, StreamPart, Style, ValueType};
+use rdb::{Encoder, Part, StreamPart, Style, ValueType};
 
 /// Collections that take more memory are not packed: that takes it a second time.
 const PACKED_BYTES_MAX: usize = 64 * 1024;

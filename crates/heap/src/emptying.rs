@@ -98,7 +98,10 @@ impl Emptying {
 
     /// Does a bounded piece of it; the number of slabs to be emptied once it is done.
     pub fn advance(&mut self) -> Option<u32> {
-        let Some(local) = owned::local() else { return Some(0) };
+        owned::with_local(|local| self.advance_on(local)).unwrap_or(Some(0))
+    }
+
+    fn advance_on(&mut self, local: &mut Local) -> Option<u32> {
         let end = local.slab_count();
         let slice = self.next..end.min(self.next.saturating_add(SLABS_PER_SLICE));
         self.next = slice.end;

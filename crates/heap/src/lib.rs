@@ -40,8 +40,8 @@ use crate::free::Free;
 pub use crate::general::keep_freed;
 pub use crate::kept::kept_bytes;
 use crate::local::Local;
-use crate::owned::local;
 pub use crate::owned::{disown, own};
+use crate::owned::{has_local, with_local};
 pub use crate::purging::{ROUND_MS, Round, keep_at_most, purge, purge_at_once};
 
 /// The most that small blocks are aligned to: there is a size for each multiple of it.
@@ -50,7 +50,7 @@ const SMALL_ALIGN: usize = 64;
 /// Posts the blocks of other threads' heaps that this thread freed, and takes back some of its own; true if more of those wait.
 #[inline]
 pub fn settle() -> bool {
-    local().is_some_and(Local::settle)
+    with_local(Local::settle).unwrap_or_default()
 }
 
 /// Whether the block at this address lies in a slab that is to be [emptied](Emptying): a block of the same size that is allocated
@@ -118,30 +118,26 @@ impl Source {
 #[inline]
 fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
     if let Some(class) = class_of(layout)
-        && let Some(local) = local()
+        && let Some(block) = with_local(|local| local.allocate(class))
+        && !block.is_null()
     {
-        let block = local.allocate(class);
-        if !block.is_null() {
-            count(class.bytes() as i64, true);
-            if zeroed {
-                // SAFETY: the block is that long.
-                unsafe { block.write_bytes(0, layout.size()) };
-            }
-            return block;
+        count(class.bytes() as i64, true);
+        if zeroed {
+            // SAFETY: the block is that long.
+            unsafe { block.write_bytes(0, layout.size()) };
         }
+        return block;
     }
     if let Some(class) = large_class_of(layout)
-        && let Some(local) = local()
+        && let Some(block) = with_local(|local| local.allocate_large(class))
+        && !block.is_null()
     {
-        let block = local.allocate_large(class);
-        if !block.is_null() {
-            count(class.bytes() as i64, false);
-            if zeroed {
-                // SAFETY: the block is that long.
-                unsafe { block.write_bytes(0, layout.size()) };
-            }
-            return block;
+        count(class.bytes() as i64, false);
+        if zeroed {
+            // SAFETY: the block is that long.
+            unsafe { block.write_bytes(0, layout.size()) };
         }
+        return block;
     }
     let block = general::allocate(layout, zeroed);
     if !block.is_null() {
@@ -173,18 +169,22 @@ unsafe impl GlobalAlloc for Allocator {
         count(-(source.bytes(layout) as i64), matches!(source, Source::Slab));
         let free: *mut Free = block.cast();
         match source {
-            Source::Slab => match local() {
+            Source::Slab => {
                 // SAFETY: by what the caller promises.
-                Some(local) => unsafe { local.free(block) },
+                let freed = with_local(|local| unsafe { local.free(block) });
+                if freed.is_none() {
+                    // SAFETY: by what the caller promises.
+                    unsafe { mail::post(region::owner_of(block), free, free) };
+                }
+            }
+            Source::Chunk(_) => {
                 // SAFETY: by what the caller promises.
-                None => unsafe { mail::post(region::owner_of(block), free, free) },
-            },
-            Source::Chunk(_) => match local() {
-                // SAFETY: by what the caller promises.
-                Some(local) => unsafe { local.free_large(block) },
-                // SAFETY: by what the caller promises.
-                None => unsafe { mail::post_large(chunks::owner_of(block), free) },
-            },
+                let freed = with_local(|local| unsafe { local.free_large(block) });
+                if freed.is_none() {
+                    // SAFETY: by what the caller promises.
+                    unsafe { mail::post_large(chunks::owner_of(block), free) };
+                }
+            }
             // SAFETY: what is in no slab or chunk is the general allocator's; the rest by what the caller promises.
             Source::General => unsafe { general::free(block, layout) },
         }
@@ -198,7 +198,7 @@ unsafe impl GlobalAlloc for Allocator {
             Source::Slab if class_of(wanted) == class_of(layout) => return block,
             Source::Chunk(class) if large_class_of(wanted) == Some(class) => return block,
             Source::General
-                if class_of(wanted).is_none() && (large_class_of(wanted).is_none() || local().is_none()) =>
+                if class_of(wanted).is_none() && (large_class_of(wanted).is_none() || !has_local()) =>
             {
                 // SAFETY: it is the general allocator's; the rest by what the caller promises.
                 let moved = unsafe { general::reallocate(block, layout, size) };

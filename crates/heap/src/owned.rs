@@ -42,11 +42,11 @@ pub fn own() {
 
 /// Takes this thread's heap from it; the next thread that asks for one gets it with all that is in it.
 pub fn disown() {
-    if let Some(local) = local() {
+    with_local(|local| {
         while local.settle() {}
         // Nobody sees to it until another thread has it.
         while local.cool_large(true) {}
-    }
+    });
     let heap = LOCAL.replace(ptr::null_mut());
     if !heap.is_null() {
         let mut heaps = HEAPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -54,10 +54,17 @@ pub fn disown() {
     }
 }
 
-/// This thread's heap.
+/// Whether this thread has a heap.
 #[inline]
-pub(crate) fn local() -> Option<&'static mut Local> {
-    // SAFETY: the heap lives for ever, only this thread has it, and nothing that has this reference asks for it again:
-    // heaps do not allocate.
-    unsafe { LOCAL.get().as_mut() }
+pub(crate) fn has_local() -> bool {
+    !LOCAL.get().is_null()
+}
+
+/// Does `work` on this thread's heap; `None` if it has none.
+#[inline(always)]
+pub(crate) fn with_local<R>(work: impl FnOnce(&mut Local) -> R) -> Option<R> {
+    // SAFETY: the heap lives for ever, only this thread has it, and `work`, which alone has this reference, does not ask for it
+    // again: heaps do not allocate.
+    let local = unsafe { LOCAL.get().as_mut() };
+    local.map(work)
 }

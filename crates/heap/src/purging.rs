@@ -4,7 +4,7 @@
 //! the pool; then mimalloc looks at what it has. Rounds come as often as [`ROUND_MS`] says, so freed memory is kept for once to twice
 //! as long.
 
-use crate::owned::local;
+use crate::owned::with_local;
 use crate::{general, kept, region};
 
 /// From the beginning of one round to that of the next. What is used again within it costs nothing; what is used again later is got back
@@ -45,7 +45,7 @@ impl Round {
         match self.stage {
             Stage::Resting => {}
             Stage::Large => {
-                if !local().is_some_and(|local| local.cool_large(false)) {
+                if with_local(|local| local.cool_large(false)) != Some(true) {
                     general::collect(false);
                     self.stage = if self.with_pool { Stage::Cooling } else { Stage::Resting };
                 }
@@ -75,11 +75,11 @@ pub fn purge() {
 
 /// Gives everything back in which no block lies: what this thread's heap has, the pool, and mimalloc's.
 pub fn purge_at_once() {
-    if let Some(local) = local() {
+    with_local(|local| {
         while local.settle() {}
         local.let_go();
         while local.cool_large(true) {}
-    }
+    });
     general::collect(true);
     if let Some(region) = region::get() {
         while region.cool_some() {}

@@ -114,9 +114,7 @@ impl Report {
     /// What a start would do, in a line.
     pub fn outlook(&self) -> String {
         let slices = self.end.place.last_slice().saturating_sub(self.manifest.base.slice);
-        let base = if self.manifest.base.file.is_some() { "the base and " } else { "" };
-        let loads = format!("a start loads {base}{} behind it", count(slices, "slice"));
-        let loads = if base.is_empty() { loads.replace(" behind it", "") } else { loads };
+        let loads = format!("a start loads {}", content(self.manifest.base.file.is_some(), slices));
         match self.end.verdict {
             Verdict::Clean | Verdict::Until if self.is_growing => {
                 format!("{loads}, and what a server is writing at this moment")
@@ -129,6 +127,12 @@ impl Report {
             ),
         }
     }
+}
+
+/// What a journal has: a base, if it has one, and so many slices behind it.
+pub fn content(has_base: bool, slices: u64) -> String {
+    let slices = count(slices, "slice");
+    if has_base { format!("the base and {slices} behind it") } else { slices }
 }
 
 fn count(number: u64, what: &str) -> String {
@@ -162,7 +166,11 @@ impl fmt::Display for Report {
         let begun = |number: &&u64| self.segments.iter().all(|segment| segment.number != **number);
         let spares: Vec<String> = spares.iter().filter(begun).map(u64::to_string).collect();
         if !spares.is_empty() {
-            writeln!(formatter, "spare segments: {}", spares.join(", "))?;
+            let spares = spares.join(", ");
+            writeln!(
+                formatter,
+                "spare segments: {spares} (made in advance for what comes, with nothing in them)"
+            )?;
         }
         if self.end.damage().is_some() {
             writeln!(formatter, "behind that there are {}", self.rest)?;

@@ -43,8 +43,12 @@ pub struct Copying {
 /// What was copied.
 #[derive(Clone, Debug)]
 pub struct Copied {
-    /// How many slices behind the base.
+    /// Whether there is a base.
+    pub has_base: bool,
+    /// How many slices of the original, behind the base.
     pub slices: u64,
+    /// An empty slice was added behind them, because the last of them is not empty: it confirms that one.
+    pub is_confirmed: bool,
     /// How the original ends, or where it was cut.
     pub end: End,
     /// What lies behind that, and was left out.
@@ -82,23 +86,25 @@ impl Copying {
             Beginning { id: self.id, databases: manifest.databases, slice, position, data: Data::Coming };
         let (journal, mut writer) = Journal::create(Arc::clone(to), self.tuning, Policy::No, beginning)?;
         let file = self.copy_base(from, manifest, to)?;
-        let (mut slices, mut last_ms) = (0, 0);
+        let (mut slices, mut last_ms, mut is_confirmed) = (0, 0, false);
         while let Some(scanned) = reading.next_slice()? {
             watch(&scanned);
             append(&journal, &mut writer, &scanned)?;
             (slices, last_ms) = (slices + 1, scanned.unix_ms);
+            is_confirmed = !scanned.slice.payload.is_empty();
         }
         let (end, rest) = reading.end()?;
         journal.sync().map_err(in_files)?;
-        if slices > 0 {
+        if is_confirmed {
             // It confirms the last one: damage to that is told from a torn tail then.
             let (number, position) = writer.next();
             let slice = effectlog::Slice { number, position, db: None, payload: Vec::new() };
             append(&journal, &mut writer, &Scanned { slice, unix_ms: last_ms, segment: 0, offset: 0 })?;
             journal.sync().map_err(in_files)?;
         }
+        let has_base = file.is_some();
         journal.set_base(&Base { slice, position, file }, 0).map_err(in_files)?;
-        Ok(Copied { slices, end, rest })
+        Ok(Copied { has_base, slices, is_confirmed, end, rest })
     }
 
     /// Copies the base with all that lies beside it; its new name.

@@ -91,14 +91,19 @@ pub struct DiskThread {
     orders: Receiver<DiskOrder>,
     on_failure: OnFailure,
     journal: Option<Journal>,
-    /// How many spares the log thread waits for; 0: it does not.
+    /// How many spares there have to be, or commands that write are refused while there is no room for them. The log thread waits
+    /// for them, or writes to the last segment, which has room for what is under way; 0: all is well.
     wanted_spares: usize,
+    /// Why the last attempt to make one came to nothing.
+    no_room: Option<String>,
     bases: VecDeque<(Base, OnBase)>,
     /// Somebody waits for a sync.
     is_asked: bool,
     /// On the monotonic clock.
     synced_ms: u64,
+    /// Before that no spare is tried again, and no base.
     retry_ms: u64,
+    base_retry_ms: u64,
     is_stopping: bool,
 }
 
@@ -113,10 +118,12 @@ impl DiskThread {
             on_failure,
             journal: None,
             wanted_spares: 0,
+            no_room: None,
             bases: VecDeque::new(),
             is_asked: false,
             synced_ms: 0,
             retry_ms: 0,
+            base_retry_ms: 0,
             is_stopping: false,
         };
         (DiskOrders(sender), thread)
@@ -153,9 +160,11 @@ impl DiskThread {
         if self.is_stopping {
             return Step::Ended;
         }
-        let due_ms =
-            (self.synced_ms + SYNC_MS).min(if self.retry_ms > now_ms { self.retry_ms } else { u64::MAX });
-        Step::Waits(Duration::from_millis(due_ms.saturating_sub(now_ms).clamp(1, SYNC_MS)))
+        // A sync that was due found nothing to do, so what is written from now on is a second old when this looks again.
+        let due_ms = [self.synced_ms + SYNC_MS, self.retry_ms, self.base_retry_ms];
+        let due_ms = due_ms.into_iter().filter(|due_ms| *due_ms > now_ms).min();
+        let wait_ms = due_ms.map_or(SYNC_MS, |due_ms| due_ms - now_ms);
+        Step::Waits(Duration::from_millis(wait_ms))
     }
 
     fn obey(&mut self, order: DiskOrder) {
@@ -165,6 +174,7 @@ impl DiskThread {
                 self.journal = Some(journal);
                 // Those were for the one before it.
                 self.bases.clear();
+                self.no_room = None;
             }
             DiskOrder::Sync => self.is_asked = true,
             DiskOrder::Spares(count) => self.wanted_spares = count,
@@ -175,28 +185,39 @@ impl DiskThread {
     }
 
     fn prepares_spare(&mut self, journal: &Journal, now_ms: u64) -> bool {
+        self.refuse_without_room(journal);
         if self.is_stopping && self.wanted_spares == 0 || now_ms < self.retry_ms {
             return false;
         }
         match journal.prepare_spare(self.wanted_spares) {
             Ok(has_made) => {
-                if !has_made && std::mem::take(&mut self.wanted_spares) > 0 {
+                self.no_room = None;
+                if self.wanted_spares > 0 && journal.spare_count() >= self.wanted_spares {
+                    self.wanted_spares = 0;
                     self.progress.wake_log_thread();
                 }
-                if self.progress.refusal() == Refusal::NoRoom {
+                if self.wanted_spares == 0 && self.progress.refusal() == Refusal::NoRoom {
                     self.progress.set_refusal(Refusal::None, "");
                 }
                 has_made
             }
             Err(Trouble::NotReady(error)) => {
-                // As long as there are others nobody has to know.
-                if self.wanted_spares > 0 && self.progress.refusal() != Refusal::Failed {
-                    self.progress.set_refusal(Refusal::NoRoom, &error.to_string());
-                }
+                self.no_room = Some(error.to_string());
+                self.refuse_without_room(journal);
                 self.retry_ms = now_ms + RETRY_MS;
                 false
             }
             Err(trouble) => self.fail(&trouble),
+        }
+    }
+
+    /// As long as there are spares nobody has to know that no more can be made.
+    fn refuse_without_room(&self, journal: &Journal) {
+        if let Some(why) = &self.no_room
+            && journal.spare_count() < self.wanted_spares
+            && !matches!(self.progress.refusal(), Refusal::NoRoom | Refusal::Failed)
+        {
+            self.progress.set_refusal(Refusal::NoRoom, why);
         }
     }
 
@@ -207,12 +228,12 @@ impl DiskThread {
             return false;
         }
         self.synced_ms = now_ms;
-        self.progress.sync_since_ms.store(now_ms.max(1), Ordering::Relaxed);
+        self.progress.counts.sync_since_ms.store(now_ms.max(1), Ordering::Relaxed);
         let started_ns = self.clock.monotonic_ns();
         let synced = journal.sync();
         let took_ns = self.clock.monotonic_ns().saturating_sub(started_ns);
-        self.progress.slowest_sync_ns.fetch_max(took_ns, Ordering::Relaxed);
-        self.progress.sync_since_ms.store(0, Ordering::Relaxed);
+        self.progress.counts.slowest_sync_ns.fetch_max(took_ns, Ordering::Relaxed);
+        self.progress.counts.sync_since_ms.store(0, Ordering::Relaxed);
         match synced {
             Ok(durable) => self.progress.note_durable(durable),
             Err(trouble) => return self.fail(&trouble),
@@ -221,14 +242,14 @@ impl DiskThread {
     }
 
     fn sets_base(&mut self, journal: &Journal, now_ms: u64) -> bool {
-        if now_ms < self.retry_ms {
+        if now_ms < self.base_retry_ms {
             return false;
         }
         let Some((base, then)) = self.bases.pop_front() else { return false };
         match journal.set_base(&base, 0) {
             Err(Trouble::Behind) => {
                 self.bases.push_front((base, then));
-                self.retry_ms = now_ms + 1;
+                self.base_retry_ms = now_ms + 1;
                 return false;
             }
             outcome => {

@@ -6,7 +6,7 @@
 //!   checkpoint     set_base ───────────────▶
 //! ```
 //!
-//! * A spare is written full of zeros, or was a segment before; its name is made durable; the manifest that lists it is
+//! * A spare has its room, or was a segment before; its name is made durable; the manifest that lists it is
 //!   made durable; only then may the log go on into it. So whatever the log uses is listed.
 //! * A segment goes only when a manifest that does not list it is durable.
 //! * Nothing is reported durable before the sync of it and of everything before it has succeeded. After one failure nothing is.
@@ -26,6 +26,7 @@ use crate::folder::LockedFolder;
 use crate::manifest::{Base, Manifest};
 use crate::mutant::{self, Mutant};
 use crate::segment::{Place, SegmentName, SegmentStart, Tuning};
+use crate::writer::Policy;
 
 /// What there is to see of a journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,6 +67,8 @@ pub(crate) struct Shared {
 /// What the log thread has part in.
 #[derive(Debug)]
 struct InUse {
+    /// How the log writes.
+    policy: Policy,
     /// Oldest first; the last one is being written.
     segments: Vec<SegmentStart>,
     spares: VecDeque<u64>,
@@ -136,6 +139,11 @@ impl Journal {
         self.0.sync()
     }
 
+    /// How many segments are ready behind the one in use.
+    pub fn spare_count(&self) -> usize {
+        locked(&self.0.in_use).spares.len()
+    }
+
     /// Makes one spare segment, if fewer than `wanted` (or the usual number) are ready; whether it made one. For a thread that may wait.
     pub fn prepare_spare(&self, wanted: usize) -> Result<bool, Trouble> {
         let shared = &*self.0;
@@ -200,6 +208,7 @@ impl Shared {
     pub(crate) fn new(
         folder: Arc<LockedFolder>,
         tuning: Tuning,
+        policy: Policy,
         manifest: Manifest,
         is_pending: bool,
     ) -> Shared {
@@ -207,6 +216,7 @@ impl Shared {
         let last = *manifest.segments.last().expect("a journal has a segment");
         let durable = last.place.last_slice();
         let in_use = InUse {
+            policy,
             segments: manifest.segments.clone(),
             spares: manifest.spares.iter().copied().collect(),
             unsynced: Vec::new(),
@@ -301,6 +311,11 @@ impl Shared {
         locked(&self.in_use).unsynced.push(Arc::clone(segment));
     }
 
+    /// The log writes in this way from now on.
+    pub(crate) fn note_policy(&self, policy: Policy) {
+        locked(&self.in_use).policy = policy;
+    }
+
     /// All that was written is synced, and what is written from now on needs no sync.
     pub(crate) fn forget_unsynced(&self) {
         locked(&self.in_use).unsynced.clear();
@@ -315,7 +330,10 @@ impl Shared {
                 let old = self.folder.path().join(old);
                 self.folder.disk().rename(&old, &path).map_err(Error::io(&old, "rename it"))
             }
-            None => make_segment(&self.folder, &self.tuning, self.id, number),
+            None => {
+                let policy = locked(&self.in_use).policy;
+                make_segment(&self.folder, &self.tuning, policy, self.id, number)
+            }
         };
         made.map_err(Trouble::NotReady)?;
         sync_names(&self.folder).map_err(|error| self.fail(error))?;
@@ -396,15 +414,23 @@ pub(crate) fn sync_names(folder: &LockedFolder) -> Result<(), Error> {
     if mutant::is_on(Mutant::UnsyncedNames) { Ok(()) } else { folder.sync_names() }
 }
 
-/// Makes a segment whose bytes are durable; its name is not.
+/// Makes a segment of zeros, which are durable; its name is not.
 pub(crate) fn make_segment(
     folder: &LockedFolder,
     tuning: &Tuning,
+    policy: Policy,
     id: u64,
     number: u64,
 ) -> Result<(), Error> {
     let path = folder.segment(id, number);
-    let make = || folder.disk().open(&path, Open::Empty)?.pre_write(tuning.segment_bytes);
+    let make = || {
+        let file = folder.disk().open(&path, Open::Empty)?;
+        match policy {
+            Policy::Always => file.pre_write(tuning.segment_bytes),
+            // To write everything twice would be dearer than a sync that takes longer, for which nobody waits.
+            Policy::Everysec | Policy::No => file.reserve(tuning.segment_bytes),
+        }
+    };
     make().map_err(|error| {
         // The error that is reported is the first one.
         let _ = folder.disk().remove(&path);

@@ -38,7 +38,7 @@ mod segment;
 mod tests;
 mod writer;
 
-pub use check::{Report, check, time};
+pub use check::{Report, check, content, time};
 pub use copy::{Copied, Copying};
 pub use disk_thread::{DiskOrders, DiskThread, DiskWork, OnBase, OnFailure};
 pub use error::{Error, ErrorKind, Trouble};
@@ -48,7 +48,7 @@ pub use journal::{Facts, Journal};
 pub use life::{Beginning, Data};
 pub use log_thread::{LogThread, Order, Step};
 pub use manifest::{Base, MANIFEST_BYTES_MAX, Manifest, NotAManifest};
-pub use progress::{Progress, Refusal, Wake};
+pub use progress::{Counts, Progress, Refusal, Wake};
 pub use reading::Reading;
 pub use repair::Repair;
 pub use scan::{End, Rest, Scan, Scanned, Verdict};

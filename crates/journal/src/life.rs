@@ -65,7 +65,7 @@ impl Journal {
             spares: Vec::new(),
         };
         folder.write_manifest(&manifest, true)?;
-        make_segment(&folder, &tuning, id, 1)?;
+        make_segment(&folder, &tuning, policy, id, 1)?;
         sync_names(&folder)?;
         if data == Data::None {
             folder.write_manifest(&manifest, false)?;
@@ -133,7 +133,7 @@ impl Journal {
         });
         if ready.is_empty() {
             let number = manifest.last_number() + 1;
-            make_segment(&folder, &tuning, manifest.id, number)?;
+            make_segment(&folder, &tuning, policy, manifest.id, number)?;
             sync_names(&folder)?;
             ready.push(number);
         }
@@ -155,7 +155,7 @@ impl Journal {
         is_pending: bool,
     ) -> Result<(Journal, Writer), Error> {
         let last = *manifest.segments.last().expect("a journal has a segment");
-        let shared = Arc::new(Shared::new(folder, tuning, manifest, is_pending));
+        let shared = Arc::new(Shared::new(folder, tuning, policy, manifest, is_pending));
         let writer = Writer::begin(&shared, policy, last)?;
         Ok((Journal(shared), writer))
     }

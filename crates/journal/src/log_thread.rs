@@ -27,7 +27,7 @@ use crate::progress::{Progress, Refusal};
 use crate::writer::{Policy, Writer};
 
 /// Between two writes that nobody waits for.
-const PAUSE_NS: u64 = 200_000;
+const PAUSE_NS: u64 = 500_000;
 /// With nothing to write it looks around this often.
 const LOOK: Duration = Duration::from_millis(100);
 /// How soon it tries again what could not be done at once.
@@ -189,20 +189,28 @@ impl LogThread {
 
     /// Whether so much waits, or for so long, that commands that write are held back.
     fn look_at_pending(&mut self, now_ms: u64) {
-        let since_ms = self.progress.sync_since_ms.load(Ordering::Relaxed);
+        let since_ms = self.progress.counts.sync_since_ms.load(Ordering::Relaxed);
         let is_late =
             self.policy == Policy::Everysec && since_ms > 0 && now_ms.saturating_sub(since_ms) > LATE_SYNC_MS;
         let pending_bytes = self.log.pending_bytes() + self.closed_bytes as u64;
-        self.progress.pending_bytes.store(pending_bytes, Ordering::Relaxed);
+        self.progress.counts.pending_bytes.store(pending_bytes, Ordering::Relaxed);
         // Not at every byte to and fro.
         let max = if self.progress.is_full() { self.pending_bytes_max / 2 } else { self.pending_bytes_max };
-        let is_full = is_late || pending_bytes > max;
+        let is_full = is_late || pending_bytes > max || self.is_tight(pending_bytes);
         if self.progress.set_full(is_full) {
             if is_full && is_late {
-                self.progress.syncs_delayed.fetch_add(1, Ordering::Relaxed);
+                self.progress.counts.syncs_delayed.fetch_add(1, Ordering::Relaxed);
             }
             self.progress.wake_all();
         }
+    }
+
+    /// Whether so little room is ready that what is committed soon might have none, while it is not known yet whether there will be more. (If there
+    /// will be none, commands that write are refused.)
+    fn is_tight(&self, pending_bytes: u64) -> bool {
+        let Some((_, writer)) = &self.open else { return false };
+        let is_known = matches!(self.progress.refusal(), Refusal::NoRoom | Refusal::Failed);
+        !is_known && pending_bytes + writer.margin_bytes() > writer.room_bytes()
     }
 
     /// Closes slices, up to the next change of journals; whether a thread that commits was in the way.
@@ -240,14 +248,18 @@ impl LogThread {
     /// Writes what is closed. Where no journal is open it goes.
     fn write(&mut self) -> Step {
         let started_ns = self.clock.monotonic_ns();
-        if let Some((_, writer)) = &mut self.open {
-            self.progress.write_since_ms.store((started_ns / 1_000_000).max(1), Ordering::Relaxed);
+        if let Some((journal, writer)) = &mut self.open {
+            self.progress.counts.write_since_ms.store((started_ns / 1_000_000).max(1), Ordering::Relaxed);
             let appended = writer.append(&self.closed, self.clock.now_ms());
-            self.progress.write_since_ms.store(0, Ordering::Relaxed);
+            self.progress.counts.write_since_ms.store(0, Ordering::Relaxed);
             match appended {
                 Ok(last) => {
-                    self.progress.position.store(writer.next().1, Ordering::Relaxed);
+                    self.progress.counts.position.store(writer.next().1, Ordering::Relaxed);
                     self.progress.note_written(last);
+                    // Not only when this segment is full: what has been answered by then is to have room.
+                    if journal.spare_count() == 0 {
+                        self.disk.want_spares(1);
+                    }
                     self.note_durable();
                     if self.progress.asked() > self.progress.durable() {
                         self.disk.sync();
@@ -261,10 +273,10 @@ impl LogThread {
             }
         }
         self.wrote_ns = self.clock.monotonic_ns();
-        self.progress.write_count.fetch_add(1, Ordering::Relaxed);
+        self.progress.counts.write_count.fetch_add(1, Ordering::Relaxed);
         let took_ns = self.wrote_ns.saturating_sub(started_ns);
-        self.progress.write_us.fetch_add(took_ns / 1000, Ordering::Relaxed);
-        self.progress.slowest_write_ns.fetch_max(took_ns, Ordering::Relaxed);
+        self.progress.counts.write_us.fetch_add(took_ns / 1000, Ordering::Relaxed);
+        self.progress.counts.slowest_write_ns.fetch_max(took_ns, Ordering::Relaxed);
         self.closed_bytes = 0;
         for Slice { mut payload, .. } in self.closed.drain(..) {
             if self.spare_payloads.len() < SPARE_PAYLOADS {
@@ -288,7 +300,7 @@ impl LogThread {
         if self.next.as_ref().is_none_or(|(last, _)| self.collector.next() <= *last) {
             return false;
         }
-        let Some((_, next)) = self.next.take() else { return false };
+        let Some((last, next)) = self.next.take() else { return false };
         if let Some((former, _)) = self.open.take() {
             match former.sync() {
                 Ok(durable) => self.progress.note_durable(durable),
@@ -308,6 +320,7 @@ impl LogThread {
             self.open = Some((journal, writer));
         } else {
             self.disk.end();
+            self.progress.note_ended(last);
         }
         true
     }

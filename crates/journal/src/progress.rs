@@ -30,29 +30,13 @@ pub enum Refusal {
 /// A word on a cache line of its own.
 #[repr(align(128))]
 #[derive(Debug, Default)]
-struct Line(AtomicU64);
+struct Line<T>(T);
 
-/// Wakes a thread for which something waits.
-pub type Wake = Box<dyn Fn(usize) + Send + Sync>;
-
-/// See the head of this file.
-pub struct Progress {
-    /// Which policy is in force, as a number.
-    policy: AtomicU8,
-    refusal: AtomicU8,
-    /// So much waits that commands that write are held back.
-    is_full: AtomicBool,
-    written: Line,
-    durable: Line,
-    /// Somebody waits until this slice is durable, whatever the policy.
-    asked: AtomicU64,
-    /// For each thread the first slice that it waits for; 0: none.
-    awaited: Box<[Line]>,
-    wake: Wake,
-    /// The log thread sleeps, and is to be woken.
-    is_asleep: AtomicBool,
-    log_thread: OnceLock<Thread>,
-    why: Mutex<String>,
+/// What the log thread and the disk thread count and others look at now and then. On lines of its own: it changes with each write, and beside
+/// it lies what all threads read all the time.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+pub struct Counts {
     /// Writes of slices, and how long they took in all, in microseconds.
     pub write_count: AtomicU64,
     /// See there.
@@ -73,6 +57,33 @@ pub struct Progress {
     pub position: AtomicU64,
 }
 
+/// Wakes a thread for which something waits.
+pub type Wake = Box<dyn Fn(usize) + Send + Sync>;
+
+/// See the head of this file.
+pub struct Progress {
+    /// Which policy is in force, as a number.
+    policy: AtomicU8,
+    refusal: AtomicU8,
+    /// So much waits that commands that write are held back.
+    is_full: AtomicBool,
+    written: Line<AtomicU64>,
+    durable: Line<AtomicU64>,
+    /// The last slice of the journal that ended last.
+    ended: AtomicU64,
+    /// Somebody waits until this slice is durable, whatever the policy.
+    asked: AtomicU64,
+    /// For each thread the first slice that it waits for; 0: none.
+    awaited: Box<[Line<AtomicU64>]>,
+    wake: Wake,
+    /// The log thread sleeps, and is to be woken.
+    is_asleep: Line<AtomicBool>,
+    log_thread: OnceLock<Thread>,
+    why: Mutex<String>,
+    /// What there is to see.
+    pub counts: Counts,
+}
+
 impl Progress {
     /// Of a journal of which everything up to `slice` is durable; `wake` wakes one of `threads` threads.
     pub fn new(threads: usize, slice: u64, policy: Policy, wake: Wake) -> Progress {
@@ -82,21 +93,14 @@ impl Progress {
             is_full: AtomicBool::new(false),
             written: Line(AtomicU64::new(slice)),
             durable: Line(AtomicU64::new(slice)),
+            ended: AtomicU64::new(0),
             asked: AtomicU64::new(0),
             awaited: (0..threads).map(|_| Line::default()).collect(),
             wake,
-            is_asleep: AtomicBool::new(false),
+            is_asleep: Line::default(),
             log_thread: OnceLock::new(),
             why: Mutex::default(),
-            write_count: AtomicU64::new(0),
-            write_us: AtomicU64::new(0),
-            slowest_write_ns: AtomicU64::new(0),
-            slowest_sync_ns: AtomicU64::new(0),
-            write_since_ms: AtomicU64::new(0),
-            sync_since_ms: AtomicU64::new(0),
-            syncs_delayed: AtomicU64::new(0),
-            pending_bytes: AtomicU64::new(0),
-            position: AtomicU64::new(0),
+            counts: Counts::default(),
         }
     }
 
@@ -139,8 +143,8 @@ impl Progress {
 
     /// For how long the write or the sync that is under way has been, if one is; `now_ms` is on the monotonic clock.
     pub fn waits_for_disk_ms(&self, now_ms: u64) -> u64 {
-        let since =
-            [&self.write_since_ms, &self.sync_since_ms].map(|since_ms| since_ms.load(Ordering::Relaxed));
+        let since = [&self.counts.write_since_ms, &self.counts.sync_since_ms]
+            .map(|since_ms| since_ms.load(Ordering::Relaxed));
         since
             .into_iter()
             .filter(|since_ms| *since_ms > 0)
@@ -224,11 +228,21 @@ impl Progress {
         self.asked.load(Ordering::Relaxed)
     }
 
+    /// Whether the journal that ends with `slice` has ended, and neither the log thread nor the disk thread does anything with its files any more.
+    pub fn has_ended(&self, slice: u64) -> bool {
+        self.ended.load(Ordering::Acquire) >= slice
+    }
+
+    /// It has.
+    pub(crate) fn note_ended(&self, slice: u64) {
+        self.ended.store(slice, Ordering::Release);
+    }
+
     /// A journal was opened in which everything up to `slice`, which ends at `position`, is durable.
     pub fn begin(&self, slice: u64, position: u64) {
         self.written.0.store(slice, Ordering::Release);
         self.durable.0.store(slice, Ordering::Release);
-        self.position.store(position, Ordering::Relaxed);
+        self.counts.position.store(position, Ordering::Relaxed);
     }
 
     /// Wakes all threads: commands may be held back now, or not any more.
@@ -246,7 +260,7 @@ impl Progress {
     #[inline]
     pub fn nudge(&self) {
         fence(Ordering::SeqCst);
-        if self.is_asleep.load(Ordering::Relaxed) {
+        if self.is_asleep.0.load(Ordering::Relaxed) {
             self.wake_log_thread();
         }
     }
@@ -254,7 +268,7 @@ impl Progress {
     /// The same for what cannot wait until the log thread looks by itself.
     #[cold]
     pub fn wake_log_thread(&self) {
-        self.is_asleep.store(false, Ordering::Relaxed);
+        self.is_asleep.0.store(false, Ordering::Relaxed);
         if let Some(thread) = self.log_thread.get() {
             thread.unpark();
         }
@@ -265,19 +279,19 @@ impl Progress {
         if self.fall_asleep(has_work) {
             std::thread::park_timeout(timeout);
         }
-        self.is_asleep.store(false, Ordering::Relaxed);
+        self.is_asleep.0.store(false, Ordering::Relaxed);
     }
 
     /// The log thread is to be woken from now on; false: it `has_work` by now. What comes of that is up to the one who steps it.
     pub fn fall_asleep(&self, has_work: impl FnOnce() -> bool) -> bool {
-        self.is_asleep.store(true, Ordering::Relaxed);
+        self.is_asleep.0.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         !has_work()
     }
 
     /// Whether the log thread sleeps, and nobody has woken it.
     pub fn is_asleep(&self) -> bool {
-        self.is_asleep.load(Ordering::Relaxed)
+        self.is_asleep.0.load(Ordering::Relaxed)
     }
 }
 

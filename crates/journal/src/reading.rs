@@ -1,10 +1,13 @@
 //! What a start would read of a journal, from a folder that is only looked at: its server may be writing to it.
 
-use crate::check::end_of_live;
+use crate::check::{end_of_live, time};
 use crate::error::{Error, ErrorKind};
 use crate::folder::Folder;
 use crate::manifest::Manifest;
 use crate::scan::{End, Rest, Scan, Scanned};
+
+/// A time before this one, which is in 1973, was given in seconds.
+const MS_MIN: u64 = 100_000_000_000;
 
 /// Reads the slices behind the base, up to a time if one is given.
 #[derive(Debug)]
@@ -58,7 +61,7 @@ pub(crate) fn has_another_base(folder: &Folder, known: &Manifest) -> Result<bool
     Ok((now.id, now.term) != (known.id, known.term) || now.base != known.base)
 }
 
-/// Whether the journal knows the data at a time: what its base has cannot be taken back.
+/// Whether the journal knows the data at a time: what its base has cannot be taken back, and before the first slice there was nothing.
 fn reaches_back(folder: &Folder, manifest: &Manifest, until: u64) -> Result<(), Error> {
     let base = &manifest.base;
     let (mut in_base, mut behind) = (None, None);
@@ -70,14 +73,17 @@ fn reaches_back(folder: &Folder, manifest: &Manifest, until: u64) -> Result<(), 
         }
         in_base = in_base.max(Some(scanned.unix_ms));
     }
-    let earliest = in_base.or(behind.filter(|_| base.file.is_some()));
-    match earliest.filter(|earliest| *earliest > until) {
-        None => Ok(()),
-        Some(earliest) => Err(Error::new(
-            ErrorKind::Later,
-            &folder.manifest_path(),
-            format!("the journal begins at unix ms {earliest}, and its base has everything before"),
-            "ask for a later time, or take an older copy of the folder",
-        )),
-    }
+    let Some(earliest) = in_base.or(behind).filter(|earliest| *earliest > until) else { return Ok(()) };
+    let before = if base.file.is_some() { ", and its base has everything before" } else { "" };
+    let way_out = if until < MS_MIN {
+        "times are in milliseconds since 1970, and this one looks like seconds: add three digits"
+    } else {
+        "ask for that time, in milliseconds since 1970, or a later one, or take an older copy of the folder"
+    };
+    Err(Error::new(
+        ErrorKind::Later,
+        &folder.manifest_path(),
+        format!("the journal begins at unix ms {earliest} ({} UTC){before}", time(earliest)),
+        way_out,
+    ))
 }

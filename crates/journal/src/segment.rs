@@ -1,8 +1,9 @@
 //! A segment: one file of frames.
 //!
 //! Its name is `journal-<id>-<number>.seg`, the journal's id with 16 hexadecimal digits, the number as decimal. Segments of one
-//! journal are read in the order of their numbers. One is written full of zeros, with its name durable, before the
-//! manifest lists it and before it is used, so writing to it later asks for no room and changes no length; one that
+//! journal are read in the order of their numbers. One has its room and its length, with its name durable, before the
+//! manifest lists it and before it is used; where each slice is durable before it is answered it is also written full of zeros, as that
+//! makes the writes that come later cheaper to make durable. One that
 //! is not needed any more gets another name and is used again as it is: its old frames are behind in slice and chain.
 //!
 //! Not here: frames (`frame.rs`), which segments there are (`manifest.rs`).

@@ -25,6 +25,9 @@ use crate::journal::{SegmentFile, Shared};
 use crate::mutant::{self, Mutant};
 use crate::segment::{Place, SegmentStart};
 
+/// See [`Writer::margin_bytes`]. Threads know within a millisecond, if the log thread gets a core.
+const MARGIN_BYTES: u64 = 16 << 20;
+
 /// What is promised of a slice that was written: `appendfsync`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
@@ -124,7 +127,19 @@ impl Writer {
             self.segment = segment;
         }
         self.policy = policy;
+        self.shared.note_policy(policy);
         Ok(())
+    }
+
+    /// Bytes of segments that are ready to be written, the rest of the open one included.
+    pub(crate) fn room_bytes(&self) -> u64 {
+        let spares = self.shared.spares() as u64;
+        self.segment_bytes - self.offset + spares * self.shared.tuning.segment_bytes
+    }
+
+    /// So much room is to be left when nothing more may be committed: what is committed until all threads know has to fit.
+    pub(crate) fn margin_bytes(&self) -> u64 {
+        MARGIN_BYTES.min(self.shared.tuning.segment_bytes / 4)
     }
 
     fn reopen(&self, policy: Policy) -> Result<(Arc<SegmentFile>, u64), Trouble> {

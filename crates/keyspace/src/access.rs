@@ -11,7 +11,7 @@
 
 use ds::random::Random;
 
-use crate::config::UnixMs;
+use crate::data_config::UnixMs;
 
 /// The counter of a new record: enough not to be evicted at once.
 const NEW_COUNT: u8 = 5;

@@ -84,7 +84,8 @@ mod tests {
     use crate::db::Db;
     use crate::marks::Marks;
     use crate::string::Str;
-    use crate::value::{Kind, Type, Value, ValueRef};
+    use crate::value::{Type, Value, ValueRef};
+    use ds::Kind;
 
     const LIMITS: CollectionLimits = CollectionLimits { entries_max: 128, value_bytes_max: 64 };
     const ALL_MARKS: Marks = Marks { flags: 7, cas: u64::MAX, is_stale: true, was_token_sent: true };

@@ -8,8 +8,8 @@ use ds::compact_table::{CompactTable, Sampling};
 use ds::hashing::{self, Seed};
 use ds::mover::{Mover, Place};
 
-use crate::config::UnixMs;
 use crate::cut::{Cut, Taken, Witness};
+use crate::data_config::UnixMs;
 use crate::record::{Record, RecordMut, RecordRef};
 use crate::tally::Tally;
 use crate::value::Value;

@@ -8,8 +8,8 @@
 
 pub mod access;
 mod changing;
-mod config;
 mod cut;
+mod data_config;
 mod db;
 mod events;
 pub mod eviction;
@@ -21,12 +21,13 @@ mod value;
 
 pub use access::Lfu;
 pub use changing::Changing;
-pub use config::{Config, UnixMs};
 pub use cut::{Taken, Witness};
+pub use data_config::{Config, UnixMs};
 pub use db::Db;
+pub use ds::Kind;
 pub use events::Class;
 pub use marks::Marks;
 pub use record::{Record, RecordMut, RecordRef};
 pub use string::{SHARED_BYTES_MIN, Str, StrRef};
 pub use tally::{Figure, Tally};
-pub use value::{Kind, Packable, Type, Value, ValueRef};
+pub use value::{Packable, Type, Value, ValueRef};

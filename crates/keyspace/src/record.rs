@@ -38,7 +38,7 @@ use layout::{
     Parts, WIDE_HEAD_BYTES, Word,
 };
 
-use crate::config::UnixMs;
+use crate::data_config::UnixMs;
 use crate::marks::{MARKS_BYTES, Marks};
 use crate::string::StrRef;
 use crate::value::{PACKED_FORMS, PACKED_TAGS, Packable, Value, ValueRef};

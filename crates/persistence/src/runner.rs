@@ -6,44 +6,15 @@
 //!
 //! Not here: where commands come from, transactions, and which database is selected (`import/replay.rs`, `recover/`).
 
-use command::{Client, Command, CommandId, Located, Outcome, Shards, Table, Tx};
+use command::{Client, Command, Located, Outcome, Shards, Table, Tx};
 use keyspace::{Config, Db, UnixMs};
 use resp::{Output, Proto};
 use shard::{Hold, ShardId};
 
 use crate::load::Target;
 
-/// What becomes of a command in such a stream.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
-    /// It is about data, and runs.
-    Data,
-    /// Its argument is the database of the commands after it.
-    Select,
-    /// It begins a transaction.
-    Begin,
-    /// It ends the transaction.
-    End,
-    /// It changes the libraries of functions.
-    Libraries,
-    /// It leaves nothing behind that is kept.
-    Nothing,
-    /// It cannot be run, for this reason.
-    Refused(&'static str),
-}
-
 /// Why a database cannot be selected.
 pub(crate) const NO_SUCH_DB: &str = "more databases than the setting databases allows";
-
-/// What becomes of each command of a table, by its number.
-#[derive(Clone, Copy)]
-pub(crate) struct Roles<'a>(pub(crate) &'a [Role]);
-
-impl Roles<'_> {
-    pub(crate) fn of(self, id: CommandId) -> Role {
-        self.0[usize::from(id.0)]
-    }
-}
 
 /// The database that `SELECT` names, if there are so many.
 pub(crate) fn selected(arg: &[u8], db_count: u32) -> Result<u32, &'static str> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use command::{Client, Command, Effect, Entry, Local, Rule, Run, Shards, Store, Table, Tx};
+use command::{Client, Command, Entry, Local, OwnedEffect, Rule, Run, Shards, Store, Table, Tx};
 use commands::keys::digest::{Digest, digest};
 use ds::hashing::Seed;
 use ds::random::Random;
@@ -93,7 +93,7 @@ impl Original {
         pattern.split(' ').map(&mut word).collect()
     }
 
-    fn effects(&mut self, request_count: usize) -> Vec<Effect> {
+    fn effects(&mut self, request_count: usize) -> Vec<OwnedEffect> {
         let mut effects = Vec::new();
         for _ in 0..request_count {
             let requests = if self.random.below(300) == 0 { RARE_REQUESTS } else { REQUESTS };
@@ -132,7 +132,7 @@ struct Cutter {
 }
 
 impl Cutter {
-    fn slices(&mut self, effects: &[Effect]) -> Vec<Slice> {
+    fn slices(&mut self, effects: &[OwnedEffect]) -> Vec<Slice> {
         let mut slices = Vec::new();
         let mut effects = effects.iter().peekable();
         while effects.peek().is_some() {
@@ -303,7 +303,7 @@ fn content(dbs: &[Vec<Db>]) -> Content<'_> {
 }
 
 /// Slices as a journal would have them.
-fn slices_of(seed: u64, effects: &[Effect]) -> Vec<Slice> {
+fn slices_of(seed: u64, effects: &[OwnedEffect]) -> Vec<Slice> {
     Cutter { random: Random::new(seed), number: 0, position: 0, db: None }.slices(effects)
 }
 

@@ -24,23 +24,23 @@ use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 
 /// A message and the link that strings it into an inbox.
 #[derive(Debug)]
-pub struct Node<T> {
-    next: AtomicPtr<Node<T>>,
+pub struct Envelope<T> {
+    next: AtomicPtr<Envelope<T>>,
     /// The message.
     pub value: T,
 }
 
-impl<T> Node<T> {
+impl<T> Envelope<T> {
     /// A node that can be sent, received, written to and sent again.
-    pub fn new(value: T) -> Box<Node<T>> {
-        Box::new(Node { next: AtomicPtr::new(std::ptr::null_mut()), value })
+    pub fn new(value: T) -> Box<Envelope<T>> {
+        Box::new(Envelope { next: AtomicPtr::new(std::ptr::null_mut()), value })
     }
 }
 
 /// A stack of nodes that is pushed to by anybody and taken whole.
 #[derive(Debug)]
 struct Stack<T> {
-    head: AtomicPtr<Node<T>>,
+    head: AtomicPtr<Envelope<T>>,
 }
 
 impl<T> Stack<T> {
@@ -52,7 +52,7 @@ impl<T> Stack<T> {
         self.head.load(Ordering::Relaxed).is_null()
     }
 
-    fn push(&self, node: Box<Node<T>>) {
+    fn push(&self, node: Box<Envelope<T>>) {
         let node = Box::into_raw(node);
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
@@ -110,13 +110,13 @@ impl<T: Send> Inbox<T> {
     /// Leaves a message. True if the receiver sleeps and the caller must [`ring`](Inbox::ring): at once, or once at the end
     /// of its turn for everything it has sent.
     #[must_use = "a sleeping receiver stays asleep until someone rings"]
-    pub fn push(&self, node: Box<Node<T>>) -> bool {
+    pub fn push(&self, node: Box<Envelope<T>>) -> bool {
         self.stack.push(node);
         self.waker.notify()
     }
 
     /// Leaves a message and wakes the receiver if it sleeps.
-    pub fn send(&self, node: Box<Node<T>>) {
+    pub fn send(&self, node: Box<Envelope<T>>) {
         if self.push(node) {
             self.ring();
         }
@@ -154,7 +154,7 @@ impl<T: Send> Spares<T> {
     }
 
     /// Gives a node away; it is freed if there are enough.
-    pub fn give(&self, node: Box<Node<T>>) {
+    pub fn give(&self, node: Box<Envelope<T>>) {
         if self.count.fetch_add(1, Ordering::Relaxed) < self.count_max {
             self.stack.push(node);
         } else {
@@ -178,13 +178,13 @@ impl<T: Send> Spares<T> {
 /// The messages taken from an inbox, oldest first. What is not taken from it is dropped with it.
 #[derive(Debug)]
 pub struct Mail<T> {
-    oldest: *mut Node<T>,
+    oldest: *mut Envelope<T>,
 }
 
 impl<T> Iterator for Mail<T> {
-    type Item = Box<Node<T>>;
+    type Item = Box<Envelope<T>>;
 
-    fn next(&mut self) -> Option<Box<Node<T>>> {
+    fn next(&mut self) -> Option<Box<Envelope<T>>> {
         if self.oldest.is_null() {
             return None;
         }
@@ -209,7 +209,7 @@ mod tests {
     fn messages_come_out_in_the_order_they_went_in() {
         let inbox = Inbox::new(Arc::new(Waker::without_bell()));
         for i in 0..5 {
-            let _ = inbox.push(Node::new(i));
+            let _ = inbox.push(Envelope::new(i));
         }
         assert_eq!(inbox.take_all().map(|node| node.value).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
         assert!(inbox.is_empty());
@@ -220,13 +220,13 @@ mod tests {
     fn only_the_first_message_to_a_sleeper_has_to_ring() {
         let waker = Arc::new(Waker::without_bell());
         let inbox = Inbox::new(waker.clone());
-        assert!(!inbox.push(Node::new(1)), "awake");
+        assert!(!inbox.push(Envelope::new(1)), "awake");
         assert!(!waker.try_sleep(), "there is a notice");
         assert!(waker.take_notice());
         assert_eq!(inbox.take_all().count(), 1);
         assert!(waker.try_sleep());
-        assert!(inbox.push(Node::new(2)));
-        assert!(!inbox.push(Node::new(3)));
+        assert!(inbox.push(Envelope::new(2)));
+        assert!(!inbox.push(Envelope::new(3)));
         waker.rise();
         assert!(waker.take_notice());
         assert_eq!(inbox.take_all().count(), 2);
@@ -237,13 +237,13 @@ mod tests {
         let alive = Arc::new(());
         let inbox = Inbox::new(Arc::new(Waker::without_bell()));
         for _ in 0..3 {
-            let _ = inbox.push(Node::new(alive.clone()));
+            let _ = inbox.push(Envelope::new(alive.clone()));
         }
         let mut mail = inbox.take_all();
         drop(mail.next());
         assert_eq!(Arc::strong_count(&alive), 3);
         drop(mail);
-        let _ = inbox.push(Node::new(alive.clone()));
+        let _ = inbox.push(Envelope::new(alive.clone()));
         drop(inbox);
         assert_eq!(Arc::strong_count(&alive), 1);
     }
@@ -252,10 +252,10 @@ mod tests {
     fn spares_are_bounded_and_taken_whole() {
         let alive = Arc::new(());
         let spares = Spares::new(3);
-        (0..5).for_each(|_| spares.give(Node::new(alive.clone())));
+        (0..5).for_each(|_| spares.give(Envelope::new(alive.clone())));
         assert_eq!(Arc::strong_count(&alive), 4);
         assert_eq!((spares.take_all().count(), spares.is_empty()), (3, true));
-        spares.give(Node::new(alive.clone()));
+        spares.give(Envelope::new(alive.clone()));
         drop(spares);
         assert_eq!(Arc::strong_count(&alive), 1);
     }
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_node_travels_without_being_allocated_again() {
         let inbox = Inbox::new(Arc::new(Waker::without_bell()));
-        let node = Node::new(1);
+        let node = Envelope::new(1);
         let address = &raw const *node;
         let _ = inbox.push(node);
         let back = inbox.take_all().next().expect("one message");

@@ -15,11 +15,11 @@ mod acceptor;
 mod affinity;
 mod clock;
 mod codec;
-mod config;
 mod connection;
 mod connections;
 mod disk;
 mod driver;
+mod driver_config;
 mod entropy;
 mod epoll;
 mod error;
@@ -41,18 +41,18 @@ mod waker;
 pub use affinity::{CpuSet, allowed_cpus, cpu_quota};
 pub use clock::Clock;
 pub use codec::{Codec, HANDSHAKE_BYTES_MAX, Heard, PLAIN_BYTES_MAX};
-pub use config::{Config, IoChoice};
 pub use connection::{Io, Usage};
 pub use disk::{
     DIRECT_BYTES, Disk, DiskFaults, DiskFile, DiskLock, DiskReader, DiskWriter, Fault, FileInfo, Open,
     SimDisk,
 };
 pub use driver::Driver;
+pub use driver_config::{Config, IoChoice};
 pub use entropy::Entropy;
 pub use epoll::EpollDriver;
 pub use error::Error;
 pub use event::{CloseMode, ConnId, Event};
-pub use inbox::{Inbox, Mail, Node, Spares};
+pub use inbox::{Envelope, Inbox, Mail, Spares};
 pub use input::InputBuffer;
 pub use listener::{Listener, Stop, listen_tcp, listen_tcp_at_once, listen_unix};
 pub use sim::{SimClient, SimConfig, SimDriver, SimNet, SimReceived, SimStep, SimTap};

@@ -10,7 +10,7 @@ use std::sync::Arc as StdArc;
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Notify};
 use loom::thread;
-use proactor::{Inbox, Node, Spares, Waker};
+use proactor::{Envelope, Inbox, Spares, Waker};
 
 /// A payload whose reads and writes loom checks for a happens-before.
 struct Tracked(UnsafeCell<u32>);
@@ -47,7 +47,7 @@ fn shared() -> Arc<Shared> {
 
 fn produce(shared: &Shared, values: &[u32]) {
     for &value in values {
-        if shared.inbox.push(Node::new(Tracked::new(value))) {
+        if shared.inbox.push(Envelope::new(Tracked::new(value))) {
             shared.bell.notify();
         }
     }
@@ -110,7 +110,7 @@ fn spares_have_one_owner_each_and_are_no_more_than_they_may_be() {
         let spares = Arc::new(Spares::new(2));
         let givers = [1, 2].map(|value| {
             let spares = spares.clone();
-            thread::spawn(move || spares.give(Node::new(Tracked::new(value))))
+            thread::spawn(move || spares.give(Envelope::new(Tracked::new(value))))
         });
         let mut seen: Vec<u32> = spares.take_all().map(|node| node.value.get()).collect();
         for giver in givers {
@@ -119,7 +119,7 @@ fn spares_have_one_owner_each_and_are_no_more_than_they_may_be() {
         seen.extend(spares.take_all().map(|node| node.value.get()));
         seen.sort_unstable();
         assert_eq!(seen, [1, 2]);
-        (0..5).for_each(|value| spares.give(Node::new(Tracked::new(value))));
+        (0..5).for_each(|value| spares.give(Envelope::new(Tracked::new(value))));
         assert_eq!(spares.take_all().count(), 2);
     });
 }

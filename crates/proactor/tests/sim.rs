@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proactor::{
-    CloseMode, Config, Driver, Event, Inbox, Node, SimClient, SimConfig, SimNet, SimReceived, SimStep, Socket,
+    CloseMode, Config, Driver, Envelope, Event, Inbox, SimClient, SimConfig, SimNet, SimReceived, SimStep,
+    Socket,
 };
 
 const ADDRESS: &str = "10.0.0.1:6379";
@@ -32,7 +33,7 @@ impl Servers {
             writeln!(trace, "{} {thread} {event:?}", driver.clock().monotonic_ns()).expect("strings grow");
             match event {
                 Event::Accepted { socket, .. } if socket.peer().ends_with(['1', '3', '5', '7', '9']) => {
-                    self.handed.send(Node::new(socket));
+                    self.handed.send(Envelope::new(socket));
                 }
                 Event::Accepted { socket, .. } => drop(driver.adopt(socket)),
                 Event::Wake if thread == 1 => {

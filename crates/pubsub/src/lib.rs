@@ -13,11 +13,12 @@
 //!
 //! Not here: the connections. Who is told comes out as values (`Published`, [`Way`]), and what is told as bytes; the server
 //! brings them to the connections of its threads. The subcommands of CLIENT are the server's; what they do is in
-//! `tracking.rs`.
+//! `caching.rs`.
 
 #![forbid(unsafe_code)]
 
 mod broadcasts;
+mod caching;
 mod commands;
 mod delivery;
 mod directory;
@@ -27,18 +28,17 @@ mod patterns;
 mod subscriptions;
 #[cfg(test)]
 mod tests;
-mod tracking;
 
 use command::HostFn;
 use resp::Reply;
 
 pub use crate::broadcasts::{Broadcasts, Keys};
+pub use crate::caching::{Caching, ClientTracking, Request, Way};
 pub use crate::commands::{ENTRIES, leave_all};
 pub use crate::delivery::{Encodings, deliver_to, split_by_thread, take_for_thread};
 pub use crate::directory::Directory;
 pub use crate::news::{write_broken_redirect, write_news};
 pub use crate::subscriptions::Subscriptions;
-pub use crate::tracking::{Caching, ClientTracking, Request, Way};
 
 /// What a command asks of the thread that runs it.
 pub trait Door {

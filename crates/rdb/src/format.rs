@@ -1,5 +1,7 @@
 //! The numbers of the format.
 
+use ds::Kind;
+
 use crate::error::Why;
 use crate::{VALKEY_VERSION_MAX, VERSION_MAX};
 
@@ -32,23 +34,6 @@ impl Family {
             _ => Err(Why::Version),
         }
     }
-}
-
-/// What a value is, whatever its encoding.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// A string.
-    Str,
-    /// A list.
-    List,
-    /// A set.
-    Set,
-    /// A sorted set.
-    ZSet,
-    /// A hash.
-    Hash,
-    /// A stream.
-    Stream,
 }
 
 /// How a value is encoded, by the byte before it.

@@ -40,7 +40,7 @@ pub use decode::{Build, Part, read_value};
 pub use encode::{Encoder, Style};
 pub use error::{Error, Why};
 pub use file::{Checksum, FileReader, Item, KeyItem};
-pub use format::{Family, Kind, ValueType};
+pub use format::{Family, ValueType};
 pub use frames::{FRAME_BYTES_MAX, FrameReader, part_head, write_frames};
 pub use manifest::{MANIFEST_BYTES_MAX, MANIFEST_MAGIC, Manifest};
 pub use payload::{Libraries, NoLibrary, open_payload, seal_payload};

@@ -20,7 +20,7 @@ use resp::{Mark, Proto, Reply};
 use smallvec::SmallVec;
 
 use crate::error::until_zero;
-use crate::raw::{Failure, Kind, Stack, integer_of};
+use crate::raw::{Failure, LuaKind, Stack, integer_of};
 
 /// The largest reply. A small table that contains itself twice would otherwise make an endless one.
 const REPLY_BYTES_MAX: usize = 512 * 1024 * 1024;
@@ -127,7 +127,7 @@ fn advance(stack: &mut Stack<'_>, level: &mut Level) -> Result<bool, Failure> {
         Shape::Array => {
             let position = i32::try_from(level.count + 1).map_err(|_| Failure::Memory)?;
             stack.get_item(level.table, position)?;
-            if stack.kind(-1) == Kind::Nil {
+            if stack.kind(-1) == LuaKind::Nil {
                 stack.pop(1);
                 return Ok(false);
             }
@@ -183,12 +183,17 @@ fn write_value(
         return Ok(None);
     }
     match stack.kind(-1) {
-        Kind::String => reply.bulk(stack.bytes(-1).unwrap_or_default()),
-        Kind::Number => reply.int(integer_of(stack.number(-1))),
-        Kind::Boolean if stack.is_resp3() => reply.bool(stack.boolean(-1)),
-        Kind::Boolean if stack.boolean(-1) => reply.int(1),
-        Kind::Table => return write_table(stack, reply, errors),
-        Kind::None | Kind::Nil | Kind::Boolean | Kind::Pointer | Kind::Function | Kind::Other => reply.null(),
+        LuaKind::String => reply.bulk(stack.bytes(-1).unwrap_or_default()),
+        LuaKind::Number => reply.int(integer_of(stack.number(-1))),
+        LuaKind::Boolean if stack.is_resp3() => reply.bool(stack.boolean(-1)),
+        LuaKind::Boolean if stack.boolean(-1) => reply.int(1),
+        LuaKind::Table => return write_table(stack, reply, errors),
+        LuaKind::None
+        | LuaKind::Nil
+        | LuaKind::Boolean
+        | LuaKind::Pointer
+        | LuaKind::Function
+        | LuaKind::Other => reply.null(),
     }
     Ok(None)
 }
@@ -199,11 +204,11 @@ fn write_table(
     errors: &mut Errors,
 ) -> Result<Option<Level>, Failure> {
     type Scalar = fn(&Stack<'_>, &mut Reply<'_>);
-    const SCALARS: [(&str, Kind, Scalar); 4] = [
-        ("err", Kind::String, |stack, reply| write_line(reply, b'-', stack.bytes(-1).unwrap_or_default())),
-        ("ok", Kind::String, |stack, reply| write_line(reply, b'+', stack.bytes(-1).unwrap_or_default())),
-        ("double", Kind::Number, |stack, reply| reply.double(stack.number(-1))),
-        ("big_number", Kind::String, |stack, reply| {
+    const SCALARS: [(&str, LuaKind, Scalar); 4] = [
+        ("err", LuaKind::String, |stack, reply| write_line(reply, b'-', stack.bytes(-1).unwrap_or_default())),
+        ("ok", LuaKind::String, |stack, reply| write_line(reply, b'+', stack.bytes(-1).unwrap_or_default())),
+        ("double", LuaKind::Number, |stack, reply| reply.double(stack.number(-1))),
+        ("big_number", LuaKind::String, |stack, reply| {
             write_big_number(reply, stack.bytes(-1).unwrap_or_default());
         }),
     ];
@@ -215,7 +220,7 @@ fn write_table(
             if name == "err" {
                 let text = stack.bytes(-1).unwrap_or_default().to_vec();
                 stack.get_field(-2, COUNTED)?;
-                errors.note(&text, stack.kind(-1) == Kind::Boolean && stack.boolean(-1));
+                errors.note(&text, stack.kind(-1) == LuaKind::Boolean && stack.boolean(-1));
                 stack.pop(1);
             }
         }
@@ -225,14 +230,14 @@ fn write_table(
         }
     }
     stack.get_field(-1, "verbatim_string")?;
-    let is_verbatim = stack.kind(-1) == Kind::Table && write_verbatim(stack, reply)?;
+    let is_verbatim = stack.kind(-1) == LuaKind::Table && write_verbatim(stack, reply)?;
     stack.pop(1);
     if is_verbatim {
         return Ok(None);
     }
     for (name, shape) in [("map", Shape::Map { at_key: true }), ("set", Shape::Set)] {
         stack.get_field(-1, name)?;
-        if stack.kind(-1) == Kind::Table {
+        if stack.kind(-1) == LuaKind::Table {
             let level = Level { table: stack.top(), mark: reply.deferred(), count: 0, shape };
             stack.push_nil()?;
             return Ok(Some(level));

@@ -1,7 +1,7 @@
 //! The table `redis` (without the calls of commands, see `raw::command`), and `math.random`.
 
 use crate::error::raise;
-use crate::raw::{Failure, Kind, Native, Stack, integer_of};
+use crate::raw::{Failure, LuaKind, Native, Stack, integer_of};
 use crate::script::sha1_hex;
 use crate::{error, register};
 
@@ -88,7 +88,7 @@ fn set_version(stack: &mut Stack<'_>) -> Result<(), Failure> {
 
 /// Whether the only argument is a string; otherwise pushes the error table that is returned instead.
 fn check_one_string(stack: &mut Stack<'_>) -> Result<bool, Failure> {
-    let is_valid = stack.arg_count() == 1 && stack.kind(1) == Kind::String;
+    let is_valid = stack.arg_count() == 1 && stack.kind(1) == LuaKind::String;
     if !is_valid {
         error::push(stack, b"ERR wrong number or type of arguments")?;
     }

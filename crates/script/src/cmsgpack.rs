@@ -7,7 +7,7 @@
 
 use smallvec::SmallVec;
 
-use crate::raw::{Failure, Kind, Native, Stack, integer_of};
+use crate::raw::{Failure, LuaKind, Native, Stack, integer_of};
 
 /// A table this deep is written as nil.
 const NESTING_MAX: usize = 16;
@@ -52,11 +52,16 @@ fn pack(stack: &mut Stack<'_>) -> Result<i32, Failure> {
 /// Writes the value on top. Recurses at most [`NESTING_MAX`] deep.
 fn write(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Failure> {
     match stack.kind(-1) {
-        Kind::String => write_text(out, stack.bytes(-1).unwrap_or_default()),
-        Kind::Boolean => out.push(if stack.boolean(-1) { 0xc3 } else { 0xc2 }),
-        Kind::Number => write_number(out, stack.number(-1)),
-        Kind::Table if depth < NESTING_MAX => return write_table(stack, out, depth),
-        Kind::None | Kind::Nil | Kind::Table | Kind::Pointer | Kind::Function | Kind::Other => out.push(0xc0),
+        LuaKind::String => write_text(out, stack.bytes(-1).unwrap_or_default()),
+        LuaKind::Boolean => out.push(if stack.boolean(-1) { 0xc3 } else { 0xc2 }),
+        LuaKind::Number => write_number(out, stack.number(-1)),
+        LuaKind::Table if depth < NESTING_MAX => return write_table(stack, out, depth),
+        LuaKind::None
+        | LuaKind::Nil
+        | LuaKind::Table
+        | LuaKind::Pointer
+        | LuaKind::Function
+        | LuaKind::Other => out.push(0xc0),
     }
     // A small table that contains others many times over makes endless text.
     stack.claim_memory(out.len())
@@ -146,7 +151,7 @@ fn measure(stack: &mut Stack<'_>, table: i32) -> Result<(usize, bool), Failure> 
     while stack.next(table)? {
         stack.pop(1);
         count += 1;
-        let key = if stack.kind(-1) == Kind::Number { stack.number(-1) } else { 0.0 };
+        let key = if stack.kind(-1) == LuaKind::Number { stack.number(-1) } else { 0.0 };
         is_array &= key > 0.0 && f64::from(key as i32) == key;
         key_max = key_max.max(key as i32);
     }
@@ -159,7 +164,7 @@ fn unpack(stack: &mut Stack<'_>) -> Result<i32, Failure> {
 
 /// An argument as a C `int`, or 0.
 fn int_or_zero(stack: &Stack<'_>, position: i32) -> Result<i32, Failure> {
-    if stack.arg_count() < position || stack.kind(position) == Kind::Nil {
+    if stack.arg_count() < position || stack.kind(position) == LuaKind::Nil {
         return Ok(0);
     }
     Ok(stack.arg_integer(position)? as i32)

@@ -8,7 +8,7 @@ use resp::Reply;
 use crate::answer::Errors;
 use crate::flags::Flags;
 use crate::host::Host;
-use crate::raw::{Ending, Failure, Function, Kind, Stack, State};
+use crate::raw::{Ending, Failure, Function, LuaKind, Stack, State};
 use crate::script::{Script, ScriptError, Sha1Hex};
 use crate::{answer, api, bit, cjson, cmsgpack, error, structure};
 
@@ -154,7 +154,7 @@ pub(crate) fn install_libraries(stack: &mut Stack<'_>) {
 /// Writes the error on top of the stack, with the name of the script or function and the line where it is known.
 pub(crate) fn write_error(stack: &mut Stack<'_>, name: &[u8], reply: &mut Reply<'_>) -> Outcome {
     // Without a table the error handler did not run: memory or stack was used up.
-    let (text, is_counted) = if stack.kind(-1) == Kind::Table {
+    let (text, is_counted) = if stack.kind(-1) == LuaKind::Table {
         describe(stack, name).unwrap_or_else(|_| (b"ERR unknown error".to_vec(), false))
     } else {
         let message = stack.bytes(-1).unwrap_or(b"execution failure");
@@ -173,8 +173,8 @@ fn describe(stack: &mut Stack<'_>, script: &[u8]) -> Result<(Vec<u8>, bool), Fai
     let mut text_of = |name| {
         stack.get_field(table, name)?;
         let text = match stack.kind(-1) {
-            Kind::String => stack.bytes(-1).map(|text| error::until_zero(text).to_vec()),
-            Kind::Number => {
+            LuaKind::String => stack.bytes(-1).map(|text| error::until_zero(text).to_vec()),
+            LuaKind::Number => {
                 let mut text = Vec::new();
                 cjson::write_number(&mut text, stack.number(-1));
                 Some(text)
@@ -191,7 +191,7 @@ fn describe(stack: &mut Stack<'_>, script: &[u8]) -> Result<(Vec<u8>, bool), Fai
         }
     }
     stack.get_field(table, answer::COUNTED)?;
-    let is_counted = stack.kind(-1) == Kind::Boolean && stack.boolean(-1);
+    let is_counted = stack.kind(-1) == LuaKind::Boolean && stack.boolean(-1);
     stack.pop(1);
     Ok((text, is_counted))
 }

@@ -7,7 +7,7 @@
 
 use crate::error::{self, raise};
 use crate::flags::Flags;
-use crate::raw::{Failure, Kind, Stack};
+use crate::raw::{Failure, LuaKind, Stack};
 use crate::registry::{Registered, is_valid_name};
 
 const BAD_NAME: &[u8] = b"ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
@@ -46,7 +46,7 @@ fn read_positional(stack: &mut Stack<'_>) -> Result<Wanted, Failure> {
     let Some(name) = stack.text(1).map(<[u8]>::to_vec) else {
         return Err(raise(stack, b"ERR first argument to redis.register_function must be a string"));
     };
-    if stack.kind(2) != Kind::Function {
+    if stack.kind(2) != LuaKind::Function {
         return Err(raise(stack, b"ERR second argument to redis.register_function must be a function"));
     }
     stack.push_copy(2)?;
@@ -54,7 +54,7 @@ fn read_positional(stack: &mut Stack<'_>) -> Result<Wanted, Failure> {
 }
 
 fn read_named(stack: &mut Stack<'_>) -> Result<Wanted, Failure> {
-    if stack.kind(1) != Kind::Table {
+    if stack.kind(1) != LuaKind::Table {
         let text = b"ERR calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments).";
         return Err(raise(stack, text));
     }
@@ -65,8 +65,10 @@ fn read_named(stack: &mut Stack<'_>) -> Result<Wanted, Failure> {
     stack.push_nil()?;
     while stack.next(1)? {
         let key = match stack.kind(-2) {
-            Kind::String => stack.bytes(-2).map(error::until_zero).unwrap_or_default().to_ascii_lowercase(),
-            Kind::Number => Vec::new(),
+            LuaKind::String => {
+                stack.bytes(-2).map(error::until_zero).unwrap_or_default().to_ascii_lowercase()
+            }
+            LuaKind::Number => Vec::new(),
             _ => {
                 let text = b"ERR named argument key given to redis.register_function is not a string";
                 return Err(raise(stack, text));
@@ -85,13 +87,13 @@ fn read_named(stack: &mut Stack<'_>) -> Result<Wanted, Failure> {
                 (wanted.description.is_none())
                     .then_some(b"ERR description argument given to redis.register_function must be a string")
             }
-            b"callback" if stack.kind(-1) == Kind::Function => {
+            b"callback" if stack.kind(-1) == LuaKind::Function => {
                 stack.push_copy(-1)?;
                 stack.replace(callback);
                 None
             }
             b"callback" => Some(b"ERR callback argument given to redis.register_function must be a function"),
-            b"flags" if stack.kind(-1) == Kind::Table => match read_flags(stack)? {
+            b"flags" if stack.kind(-1) == LuaKind::Table => match read_flags(stack)? {
                 Some(flags) => {
                     wanted.flags = flags;
                     None
@@ -111,7 +113,7 @@ fn read_named(stack: &mut Stack<'_>) -> Result<Wanted, Failure> {
     let Some(name) = name else {
         return Err(raise(stack, b"ERR redis.register_function must get a function name argument"));
     };
-    if stack.kind(callback) != Kind::Function {
+    if stack.kind(callback) != LuaKind::Function {
         return Err(raise(stack, b"ERR redis.register_function must get a callback argument"));
     }
     Ok(Wanted { name, ..wanted })
@@ -122,7 +124,7 @@ fn read_flags(stack: &mut Stack<'_>) -> Result<Option<Flags>, Failure> {
     let (table, mut flags) = (stack.top(), Flags::default());
     for position in 1.. {
         stack.get_item(table, position)?;
-        let is_end = stack.kind(-1) == Kind::Nil;
+        let is_end = stack.kind(-1) == LuaKind::Nil;
         let name = stack.bytes(-1).map(|name| error::until_zero(name).to_ascii_lowercase());
         stack.pop(1);
         if is_end {

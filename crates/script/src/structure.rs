@@ -9,7 +9,7 @@
 //! | `in` `In` | n bytes, by default 4, at most 32 | `x` | one byte of padding |
 //! | `<` `>` | byte order from here on | `!n` | alignment from here on, by default 8 |
 
-use crate::raw::{Failure, Kind, Native, Stack, integer_of};
+use crate::raw::{Failure, LuaKind, Native, Stack, integer_of};
 
 /// The widest integer.
 const INTEGER_BYTES_MAX: i32 = 32;
@@ -213,7 +213,7 @@ fn unpack(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     let mut format = Format::new(stack.arg_bytes(1)?);
     let data = stack.arg_bytes(2)?;
     let offset =
-        if stack.arg_count() < 3 || stack.kind(3) == Kind::Nil { 1 } else { stack.arg_integer(3)? };
+        if stack.arg_count() < 3 || stack.kind(3) == LuaKind::Nil { 1 } else { stack.arg_integer(3)? };
     if offset == 0 {
         return Err(Failure::argument(3, "offset must be 1 or greater"));
     }
@@ -248,7 +248,7 @@ fn unpack(stack: &mut Stack<'_>) -> Result<i32, Failure> {
             }
             b'c' => {
                 if item.size == 0 {
-                    if stack.top() == first_result || stack.kind(-1) != Kind::Number {
+                    if stack.top() == first_result || stack.kind(-1) != LuaKind::Number {
                         return Err(Failure::message("format 'c0' needs a previous size"));
                     }
                     item.size = unsigned_of(stack.number(-1)) as usize;

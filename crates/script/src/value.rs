@@ -16,7 +16,7 @@
 //! not a panic.
 
 use crate::error;
-use crate::raw::{Failure, Kind, Stack};
+use crate::raw::{Failure, LuaKind, Stack};
 
 /// Commands nest their replies a few levels deep.
 const NESTING_MAX: usize = 64;
@@ -187,7 +187,7 @@ fn push_pairs(
 
 /// Stores the key and value on top in the table below them; a key that Lua does not allow is dropped.
 fn store(stack: &mut Stack<'_>) -> Result<(), Failure> {
-    if stack.kind(-2) == Kind::Nil {
+    if stack.kind(-2) == LuaKind::Nil {
         stack.pop(2);
         return Ok(());
     }

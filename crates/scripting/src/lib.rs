@@ -19,6 +19,7 @@
 
 mod commands;
 mod door;
+mod found;
 mod libraries;
 mod program;
 mod roamed;
@@ -30,6 +31,7 @@ mod states;
 
 pub use commands::{Change, ENTRIES, Entry, Function, change_of};
 pub use door::{Answer, Door, Settings};
+pub use found::Found;
 pub use libraries::{Libraries, Loading};
 pub use program::{Failure, Program};
 pub use roamed::{ROAMED_AUX, Roamed};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use command::{Client, OwnedArgs, Task, Wait as Waiter, Work};
 use resp::Proto;
-use shard::{Answer, Asked, Hold, Node, Ready, ShardId};
+use shard::{Answer, Asked, Delegated, Hold, Ready, ShardId};
 
 type Held<'t> = Hold<'t, Task, Waiter>;
 
@@ -136,10 +136,10 @@ impl Lent {
 }
 
 /// A task that asks for `id`.
-fn request(id: ShardId) -> (Asked, Box<Node<Task>>) {
+fn request(id: ShardId) -> (Asked, Box<Delegated<Task>>) {
     let (asked, hand_over) = Asked::new();
     let client = Client::internal(0, Proto::Resp2);
-    (asked, Node::new(Task::new(Work::HandOver(hand_over), id, client, OwnedArgs::default())))
+    (asked, Delegated::new(Task::new(Work::HandOver(hand_over), id, client, OwnedArgs::default())))
 }
 
 /// Asks for `id`; `None`: it was free, and is entered.

@@ -285,10 +285,13 @@ impl<'t> Run<'_, 't> {
     /// Waits for a shard for as long as it takes: what the script has written cannot be undone, so it must go on.
     fn wait_for(&mut self, id: ShardId) {
         let Some(mut waiting) = Waiting::begin(&mut self.tx.hold, id) else { return };
+        let mut written = 0;
         if id == self.tx.hold.shards().roaming() {
             // It lends what it has changed, so what it did so far has to come before what the borrower does. This is the one place where
             // a script is more than one unit, and a crash may keep only the first. Its next run enters the roaming shard at once.
             self.tx.commit();
+            // Something may be served meanwhile, and what was committed is its client's.
+            written = std::mem::take(&mut self.tx.written);
         }
         self.tx.hold.shards().note_asker(true);
         let mut lent_count = 0;
@@ -301,5 +304,10 @@ impl<'t> Run<'_, 't> {
         }
         self.tx.hold.shards().note_asker(false);
         self.door.note_lent(lent_count);
+        if written > 0 {
+            // Looked at when the shards are left, also if nothing is recorded any more.
+            self.tx.written = written;
+            self.tx.hold.note_unpublished(true);
+        }
     }
 }

@@ -74,7 +74,7 @@ fn facts(shared: &Shared) -> String {
     field("uptime_in_seconds", &(now_ms.saturating_sub(shared.started_ms) / 1000));
     field("threads", &shared.threads.len());
     field("shards", &shared.shards.len());
-    field("connected_clients", &shared.registry.len());
+    field("connected_clients", &shared.registry.client_count());
     field("blocked_clients", &sum(|stats| stats.blocked_clients.get()));
     field("used_memory", &heap::allocated_bytes());
     field("used_memory_rss", &system::resident_bytes());

@@ -22,9 +22,9 @@ pub(crate) enum Error {
     /// The configuration was judged, and what is wrong with it was said.
     #[error("the configuration is refused")]
     BadConfiguration,
-    /// Neither port nor socket.
-    #[error("configured to listen nowhere: set port or unixsocket")]
-    NowhereToListen,
+    /// There is nowhere that clients can come in.
+    #[error(transparent)]
+    Clients(#[from] clients::Error),
     /// Sockets and drivers.
     #[error(transparent)]
     Network(#[from] proactor::Error),
@@ -34,9 +34,9 @@ pub(crate) enum Error {
     /// The journal cannot be used.
     #[error(transparent)]
     Journal(#[from] journal::Error),
-    /// What is made is made in a folder of its own.
-    #[error("{0} is not empty: name a folder that is not there yet")]
-    TargetInUse(String),
+    /// What an operator wanted of a folder cannot be done.
+    #[error(transparent)]
+    Offline(#[from] offline::Error),
     /// The process.
     #[error(transparent)]
     Process(#[from] process::Error),

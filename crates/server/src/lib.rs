@@ -4,8 +4,8 @@
 //! queued) → its function → the connection's output, or `life/homecoming.rs` if it ran on another thread.
 
 mod background;
-mod clients;
 mod commands;
+mod connections;
 mod crash;
 mod error;
 mod help;
@@ -14,8 +14,6 @@ mod life;
 mod mailroom;
 mod memcached;
 mod message;
-mod offline;
-mod populate;
 mod reports;
 mod scripts;
 mod shared;

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use command::{Client, Parcels, Published};
-use proactor::{Inbox, Node, Spares, Waker};
+use proactor::{Envelope, Inbox, Spares, Waker};
 use session::{Answer, Part};
 
 use crate::life::stock::Stock;
@@ -36,7 +36,7 @@ impl Remote {
 
     /// Sends a message; wakes the thread if it sleeps.
     pub(crate) fn send(&self, message: Message) {
-        self.inbox.send(Node::new(message));
+        self.inbox.send(Envelope::new(message));
     }
 
     /// Whether something was sent that it has not taken.
@@ -107,7 +107,7 @@ impl Mailroom {
     /// Sends a published message to the threads of its receivers, but wakes none.
     pub(crate) fn publish(&mut self, published: Published) {
         pubsub::split_by_thread(published, |thread, published| {
-            let node = Node::new(Message::Deliver(published));
+            let node = Envelope::new(Message::Deliver(published));
             if self.threads[usize::from(thread)].inbox.push(node) {
                 self.sleepers.push(thread);
             }

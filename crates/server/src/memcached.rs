@@ -13,8 +13,8 @@ use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Verb, Words};
 use resp::{Output, Proto};
 use settings::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
 
-use crate::clients::bounds::is_enough_output;
 use crate::commands::config;
+use crate::connections::bounds::is_enough_output;
 use crate::life::pipeline::{ROUNDS_PER_TURN, leave_rest};
 use crate::thread::{Thread, ThreadHost};
 
@@ -160,7 +160,7 @@ impl Door for ThreadHost {
             now_s: now_ms / 1000,
             version: crate::version::DARTER_VERSION,
             connections_max: shared.settings.number(MAXCLIENTS),
-            connections: shared.registry.len(),
+            connections: shared.registry.client_count(),
             connections_received: shared.observed.sum(|stats| &stats.connections_received),
             connections_rejected: shared.observed.sum(|stats| &stats.rejected_connections),
             hits: shared.observed.over_shards(&shared.shards, |figures| &figures.keyspace_hits),

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use clients::Listening;
 use command::{Client, Parcel, Post, Published, Task};
+use commands::keys::populate::Share;
 use migrate::Returned;
 use proactor::Socket;
 use pubsub::Keys;
 use session::{Answer, Protocol, Question};
-use shard::Node;
+use shard::Delegated;
 
-use crate::clients::listeners::Listening;
 use crate::life::stock::Emptied;
-use crate::populate::Share;
 use crate::snapshot::Loaded;
 
 /// A message in a thread's inbox.
@@ -21,9 +21,9 @@ pub(crate) enum Message {
     /// Accept connections on these as well. Only for the first thread.
     Listen(Listening),
     /// A command to run here: its shard is at home here.
-    Hop(Box<Node<Task>>),
+    Hop(Box<Delegated<Task>>),
     /// A delegated task that was run elsewhere comes home, with what it published for subscribers of this thread.
-    Done(Box<Node<Task>>, Vec<Published>),
+    Done(Box<Delegated<Task>>, Vec<Published>),
     /// Something that happened in a transaction and concerns this thread's connections.
     Post(Post),
     /// A message for channel subscribers of this thread.

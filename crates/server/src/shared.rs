@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use acl::Users;
+use clients::{AttackLog, Listeners, Registry};
 use command::{Client, Shards, Table};
 use keyspace::Config;
 use memcached::LaterFlush;
@@ -21,9 +22,6 @@ use settings::{EntryMode, Settings};
 use shard::Placement;
 use upkeep::eviction::Exceeded;
 
-use crate::clients::cross_protocol::AttackLog;
-use crate::clients::listeners::Listeners;
-use crate::clients::registry::Registry;
 use crate::journal::Journal;
 use crate::mailroom::Remote;
 use crate::message::Message;

@@ -7,22 +7,21 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
+use std::time::UNIX_EPOCH;
 
 use acl::{UserLine, Users};
-use config::{Arguments, Directive, Invocation, WithoutEffect};
+use clients::{Dealer, Listening};
+use config::{Arguments, Directive, FolderTask, Invocation, WithoutEffect};
+use offline::Program;
 use proactor::{Disk, Driver, Waker};
 use process::daemon::Background;
-use settings::{DIR, DISABLE_THP, Found, PIDFILE, Rename, Settings, TABLE};
+use settings::{APPENDONLY, DIR, DISABLE_THP, Found, PIDFILE, Rename, Settings, TABLE};
 
-use crate::clients::dealing::Dealer;
-use crate::clients::descriptors;
-use crate::clients::listeners::Listening;
 use crate::error::Error;
 use crate::help::{help, version_line};
 use crate::journal::Keeper;
-use crate::offline;
 use crate::shared::{Machine, Shared};
-use crate::snapshot::{Loader, loading_progress};
+use crate::snapshot::{Loader, loading_progress, save_settings};
 use crate::thread::Thread;
 use crate::users::users_at_start;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
@@ -42,7 +41,7 @@ pub fn run(args: &[String]) -> ExitCode {
         Ok(Invocation::Test(arguments)) => {
             read(&arguments).and_then(|(settings, found)| judge(&settings, &found))
         }
-        Ok(Invocation::Folder(task)) => match offline::run(&task) {
+        Ok(Invocation::Folder(task)) => match run_offline(&task) {
             Ok(status) => return status,
             Err(error) => Err(error),
         },
@@ -59,6 +58,11 @@ pub fn run(args: &[String]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn run_offline(task: &FolderTask) -> Result<ExitCode, Error> {
+    let table = crate::commands::table();
+    Ok(offline::run(task, &Program { table: &table, redis_version: REDIS_VERSION })?)
 }
 
 /// A thread that meets a broken invariant ends the process: going on without it would leave its clients hanging.
@@ -126,7 +130,7 @@ fn serve(settings: Settings, mut found: Found) -> Result<(), Error> {
     open_log(&settings, &found)?;
     let machine = Machine::real();
     let users = users_at_start(&table, &settings, &user_lines(&found), &machine.disk)?;
-    descriptors::lower_maxclients(&settings);
+    clients::lower_maxclients(&settings);
     let choice = crate::snapshot::choose(&settings, &machine.disk)?;
     system::hold_signals();
     let (shared, threads) = open_threads(settings, table, users, machine)?;
@@ -211,7 +215,24 @@ fn announce(shared: &'static Shared, places: &[String]) {
         shared.shards.len()
     );
     tracing::info!("a crash now would lose: {}", Keeper(shared).at_risk());
+    if !shared.settings.is_on(APPENDONLY) && !shared.settings.has_save_points() {
+        tracing::info!("appendonly is no and there are no save points: {}", after_restart(shared));
+    }
     supervisor::ready(&shared.settings);
+}
+
+/// With what a server comes back that keeps nothing by itself.
+fn after_restart(shared: &Shared) -> String {
+    let names = save_settings(&shared.settings, &shared.machine.disk).names;
+    let path = names.path(&names.name_to_load());
+    let saved = path.metadata().and_then(|found| found.modified()).ok();
+    match saved.and_then(|saved| saved.duration_since(UNIX_EPOCH).ok()) {
+        None => "a restart comes back with nothing, unless somebody saves a snapshot".to_owned(),
+        Some(saved) => {
+            let (path, saved) = (path.display(), journal::time(saved.as_millis() as u64));
+            format!("a restart comes back with what {path} had at {saved} UTC, or a later snapshot")
+        }
+    }
 }
 
 /// A thread that has its driver and waits for the shared part.

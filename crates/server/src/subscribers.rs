@@ -14,11 +14,11 @@ use proactor::{ConnId, Driver};
 use pubsub::{Broadcasts, Directory, Door, Encodings, Keys, Subscriptions, Way};
 use resp::{Output, Proto, Reply};
 
-use crate::clients::connections::Connections;
-use crate::clients::registry::Registry;
+use crate::connections::Connections;
 use crate::mailroom::Mailroom;
 use crate::message::{Message, News};
 use crate::thread::ThreadHost;
+use clients::Registry;
 
 /// What clients are told that they did not ask for just now, and what that made of their outputs.
 #[derive(Default)]

@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use clients::{Dealer, Watchlist};
 use command::{CommandError, CommandId, CommandResult, Host, OwnCall, Tx};
 use observe::{Accounting, Monitors};
 use proactor::{ConnId, Driver, Event};
@@ -23,10 +24,8 @@ use session::{Aside, Session, Watching};
 use shard::{Hold, ShardId};
 use upkeep::Visits;
 
-use crate::clients::connections::Connections;
-use crate::clients::dealing::Dealer;
-use crate::clients::watchlist::Watchlist;
 use crate::commands::own::Functions;
+use crate::connections::Connections;
 use crate::life::pause::Pausing;
 use crate::life::syncing::{Syncing, end_syncs};
 use crate::mailroom::Mailroom;
@@ -105,6 +104,10 @@ impl Host for ThreadHost {
 
     fn flushed_all(&mut self, hold: &Hold<'_, command::Task, command::Wait>) {
         self.shared.save_nothing(hold);
+    }
+
+    fn newest_slice(&mut self) -> u64 {
+        self.shared.journal.newest()
     }
 
     fn wait_failed(&mut self, command: CommandId, error: &CommandError) {

@@ -120,6 +120,18 @@ fn waitaof_waits_for_the_disk() {
     check(&mut client, "WAITAOF 1 0 0", "QUEUED");
     let [set, waited] = ["OK", &not_yet.replace('\n', "\n   ")];
     check(&mut client, "EXEC", &format!("1) {set}\n2) {waited}"));
+    // What came before it in a transaction is not torn off by it.
+    for (line, reply) in [("MULTI", "OK"), ("SET b 1", "QUEUED"), ("WAITAOF 0 0 0", "QUEUED")] {
+        check(&mut client, line, reply);
+    }
+    check(&mut client, "SET c 1", "QUEUED");
+    check(&mut client, "EXEC", &format!("1) {set}\n2) {waited}\n3) OK"));
+    check(&mut client, "WAITAOF 1 0 0", &kept);
+    let folder = fs::read_dir(scratch.path("appendonlydir")).expect("it can be read");
+    let files = folder.map(|entry| fs::read(entry.expect("it can be read").path()).expect("it can be read"));
+    let unit = b"MULTI\r\n*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1\r\n1\r\n*3\r\n$3\r\nSET\r\n$1\r\nc\r\n";
+    let has_unit = |bytes: Vec<u8>| bytes.windows(unit.len()).any(|window| window == unit);
+    assert!({ files }.any(has_unit), "the transaction is one unit");
     for (line, error) in [
         ("WAITAOF 2 0 0", "ERR value is out of range, value must between 0 and 1"),
         ("WAITAOF 1 0 -1", "ERR timeout is negative"),
@@ -144,4 +156,16 @@ fn waitaof_waits_for_the_disk() {
         }
         assert_eq!(answer, error);
     }
+}
+
+#[test]
+fn a_start_that_keeps_nothing_says_what_a_restart_has() {
+    let scratch = Scratch::new("journal-none");
+    let server = start(&scratch, &["--save", ""]);
+    eventually("it says so", || server.log_end().contains("a restart comes back with nothing"));
+    check(&mut server.client(), "SAVE", "OK");
+    kill(server);
+    let server = start(&scratch, &["--save", ""]);
+    let says = || server.log_end().contains("/dump.rdb had at 20");
+    eventually("it names the snapshot and its moment", says);
 }

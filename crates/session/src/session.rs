@@ -92,6 +92,8 @@ pub struct Session {
     pub active_ms: u64,
     /// The command that ran last.
     pub last_command: Option<CommandId>,
+    /// The last slice of the journal with something that it wrote; 0: it has written nothing.
+    pub written_slice: u64,
     /// Since when its output is above the soft limit.
     pub over_soft_limit_since_ms: Option<u64>,
     /// The most output that ever waited for it.
@@ -131,6 +133,7 @@ impl Session {
             created_ms: now_ms,
             active_ms: now_ms,
             last_command: None,
+            written_slice: 0,
             over_soft_limit_since_ms: None,
             output_bytes_peak: 0,
             close_after_reply: false,

@@ -6,7 +6,7 @@
 //! default, because then somebody expects something of them; where no value makes a difference here ([`Foreign::any`]), it
 //! says nothing.
 
-use config::{Foreign, Kind};
+use config::{Foreign, SettingKind};
 
 const REPLICATION: &str = "there is no replication, so this would be an independent server that takes writes; remove the line, \
                            and load a snapshot of the other server if it is to take its place";
@@ -22,25 +22,25 @@ const SOCKET_GROUP: &str =
     "the socket's group is not set; put the socket into a directory of that group, and remove the line";
 
 const fn yes_no(name: &'static str, default: &'static str) -> Foreign {
-    Foreign::of(name, Kind::Bool, default)
+    Foreign::of(name, SettingKind::Bool, default)
 }
 
 const fn number(name: &'static str, default: &'static str) -> Foreign {
-    Foreign::of(name, Kind::Integer { min: i64::MIN, max: i64::MAX }, default)
+    Foreign::of(name, SettingKind::Integer { min: i64::MIN, max: i64::MAX }, default)
 }
 
 const fn memory(name: &'static str, default: &'static str) -> Foreign {
-    Foreign::of(name, Kind::Memory { min: 0, max: i64::MAX }, default)
+    Foreign::of(name, SettingKind::Memory { min: 0, max: i64::MAX }, default)
 }
 
 /// Several words, which a line has without quotes.
 const fn words(name: &'static str, default: &'static str) -> Foreign {
-    Foreign::of(name, Kind::Words, default)
+    Foreign::of(name, SettingKind::Words, default)
 }
 
 /// One word, which a line has in quotes if there are spaces in it.
 const fn text(name: &'static str, default: &'static str) -> Foreign {
-    Foreign::of(name, Kind::Text, default)
+    Foreign::of(name, SettingKind::Text, default)
 }
 
 /// Each with its default in Redis 7.2, or in the version that brought it.

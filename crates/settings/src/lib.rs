@@ -13,7 +13,7 @@
 
 #![forbid(unsafe_code)]
 
-mod effect;
+mod consequence;
 mod error;
 mod found;
 mod ignored;
@@ -21,7 +21,7 @@ mod special;
 mod table;
 mod values;
 
-pub use effect::Effect;
+pub use consequence::Consequence;
 pub use error::Error;
 pub use found::{Found, Rename};
 pub use special::{OutputLimit, SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAVE};

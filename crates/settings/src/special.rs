@@ -1,62 +1,62 @@
 //! Kinds of settings that only one part of the server understands: letters of events, save points, limits of output …
 //!
-//! The texts of errors are those of Redis. Not here: the kinds that any setting may have (`config::Kind`).
+//! The texts of errors are those of Redis. Not here: the kinds that any setting may have (`config::SettingKind`).
 
-use config::{Kind, Read, Schedule, Special, Value, memory_bytes};
+use config::{Read, Schedule, SettingKind, Special, Value, memory_bytes};
 use keyspace::Class;
 use proactor::CpuSet;
 
 /// Letters of keyspace events; the number has the bits of [`Class`].
-pub(crate) const EVENT_CLASSES: Kind = Kind::Special(&Special {
+pub(crate) const EVENT_CLASSES: SettingKind = SettingKind::Special(&Special {
     placeholder: "letters",
     read: Read::Word(event_classes),
     may_be_bare: true,
     lines_add_up: false,
 });
 /// Limits of output buffers per class of clients: what is given replaces that of its class.
-pub(crate) const OUTPUT_LIMITS: Kind = Kind::Special(&Special {
+pub(crate) const OUTPUT_LIMITS: SettingKind = SettingKind::Special(&Special {
     placeholder: "class hard soft seconds …",
     read: Read::Words(output_limits),
     may_be_bare: false,
     lines_add_up: false,
 });
 /// Pairs of seconds and changes; what is given is added to what was there.
-pub(crate) const SAVE_POINTS: Kind = Kind::Special(&Special {
+pub(crate) const SAVE_POINTS: SettingKind = SettingKind::Special(&Special {
     placeholder: "seconds changes …",
     read: Read::Words(save_points),
     may_be_bare: true,
     lines_add_up: true,
 });
 /// Numbers from 0 to 100.
-pub(crate) const PERCENTILES: Kind = Kind::Special(&Special {
+pub(crate) const PERCENTILES: SettingKind = SettingKind::Special(&Special {
     placeholder: "percentages",
     read: Read::Words(percentiles),
     may_be_bare: true,
     lines_add_up: false,
 });
 /// When something is done, as cron has it; empty: never.
-pub(crate) const SCHEDULE: Kind = Kind::Special(&Special {
+pub(crate) const SCHEDULE: SettingKind = SettingKind::Special(&Special {
     placeholder: "fields",
     read: Read::Word(schedule),
     may_be_bare: false,
     lines_add_up: false,
 });
 /// Words of `SHUTDOWN`, or `default`; the number has a bit for each.
-pub(crate) const SHUTDOWN_FLAGS: Kind = Kind::Special(&Special {
+pub(crate) const SHUTDOWN_FLAGS: SettingKind = SettingKind::Special(&Special {
     placeholder: "words",
     read: Read::Words(shutdown_flags),
     may_be_bare: false,
     lines_add_up: false,
 });
 /// Processors; empty: any.
-pub(crate) const CPUS: Kind = Kind::Special(&Special {
+pub(crate) const CPUS: SettingKind = SettingKind::Special(&Special {
     placeholder: "processors",
     read: Read::Word(cpus),
     may_be_bare: false,
     lines_add_up: false,
 });
 /// The name of a file, without a directory.
-pub(crate) const FILE_NAME: Kind = Kind::Special(&Special {
+pub(crate) const FILE_NAME: SettingKind = SettingKind::Special(&Special {
     placeholder: "text",
     read: Read::Word(file_name),
     may_be_bare: false,
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(kind: Kind, word: &str, expected: Result<&str, &str>) {
+    fn check(kind: SettingKind, word: &str, expected: Result<&str, &str>) {
         let parsed = kind.parse(&[word], "");
         assert_eq!(
             parsed.as_ref().map(|value| value.text.as_str()).map_err(String::as_str),

@@ -6,15 +6,15 @@
 //! Those about the process and its files are in `table/process.rs`. Directives of `redis.conf` that mean nothing here are in
 //! `ignored.rs`.
 
-use config::{Change, Id, Kind, Table};
+use config::{Change, Id, SettingKind, Table};
 use keyspace::eviction::Policy;
 
-use crate::effect::Effect;
+use crate::consequence::Consequence;
 use crate::ignored::IGNORED;
 use crate::special;
 
 /// A setting of this server.
-type Setting = config::Setting<Effect>;
+type Setting = config::Setting<Consequence>;
 
 /// The directive that declares a user.
 pub const USER: &str = "user";
@@ -24,7 +24,7 @@ pub(crate) const RENAME_COMMAND: &str = "rename-command";
 pub(crate) const LOADMODULE: &str = "loadmodule";
 
 /// All settings, and the directives that are none.
-pub static TABLE: Table<Effect> = Table {
+pub static TABLE: Table<Consequence> = Table {
     settings: EFFECTIVE,
     foreign: IGNORED,
     groups: &group::SHOWN,
@@ -97,17 +97,17 @@ settings! {
 
     PORT = Setting {
         name: "port",
-        kind: Kind::Integer { min: 0, max: 65535 },
+        kind: SettingKind::Integer { min: 0, max: 65535 },
         default: "6379",
-        effect: Some(Effect::Listen),
+        effect: Some(Consequence::Listen),
         doc: "TCP port to listen on; 0: none",
         ..Setting::of(group::NETWORK)
     };
     BIND = Setting {
         name: "bind",
-        kind: Kind::Words,
+        kind: SettingKind::Words,
         default: "* -::*",
-        effect: Some(Effect::Listen),
+        effect: Some(Consequence::Listen),
         doc: "Addresses to listen on; * is all of IPv4, ::* all of IPv6, a - before one lets it be missing",
         ..Setting::of(group::NETWORK)
     };
@@ -119,7 +119,7 @@ settings! {
     };
     UNIXSOCKETPERM = Setting {
         name: "unixsocketperm",
-        kind: Kind::Octal,
+        kind: SettingKind::Octal,
         default: "0",
         change: Change::AtStart,
         doc: "Permissions of the Unix socket's file; 0: as the umask says",
@@ -127,7 +127,7 @@ settings! {
     };
     TCP_BACKLOG = Setting {
         name: "tcp-backlog",
-        kind: Kind::Integer { min: 0, max: INT },
+        kind: SettingKind::Integer { min: 0, max: INT },
         unit: "connections",
         default: "511",
         change: Change::AtStart,
@@ -136,7 +136,7 @@ settings! {
     };
     TCP_KEEPALIVE = Setting {
         name: "tcp-keepalive",
-        kind: Kind::Integer { min: 0, max: INT },
+        kind: SettingKind::Integer { min: 0, max: INT },
         unit: "seconds",
         default: "300",
         doc: "After how long a silent connection is probed; 0: never",
@@ -144,7 +144,7 @@ settings! {
     };
     TIMEOUT = Setting {
         name: "timeout",
-        kind: Kind::Integer { min: 0, max: INT },
+        kind: SettingKind::Integer { min: 0, max: INT },
         unit: "seconds",
         default: "0",
         doc: "After how long an idle client is disconnected; 0: never",
@@ -152,16 +152,16 @@ settings! {
     };
     MAXCLIENTS = Setting {
         name: "maxclients",
-        kind: Kind::Integer { min: 1, max: u32::MAX as i64 },
+        kind: SettingKind::Integer { min: 1, max: u32::MAX as i64 },
         unit: "clients",
         default: "10000",
-        effect: Some(Effect::MaxClients),
+        effect: Some(Consequence::MaxClients),
         doc: "Clients that may be connected at once; lowered at the start if the system does not allow so many files",
         ..Setting::of(group::NETWORK)
     };
     CLIENT_QUERY_BUFFER_LIMIT = Setting {
         name: "client-query-buffer-limit",
-        kind: Kind::Memory { min: 1 << 20, max: LONG },
+        kind: SettingKind::Memory { min: 1 << 20, max: LONG },
         unit: "bytes",
         default: "1073741824",
         doc: "The longest request that is collected for a client",
@@ -176,7 +176,7 @@ settings! {
     };
     CLIENT_UNREAD_BYTES_MAX = Setting {
         name: "client_unread_bytes_max",
-        kind: Kind::Memory { min: 1 << 20, max: LONG },
+        kind: SettingKind::Memory { min: 1 << 20, max: LONG },
         unit: "bytes",
         default: "1073741824",
         doc: "Unsent replies at which a client is not served until it reads them, and is disconnected after a minute",
@@ -184,7 +184,7 @@ settings! {
     };
     MEMCACHED_PORT = Setting {
         name: "memcached-port",
-        kind: Kind::Integer { min: 0, max: 65535 },
+        kind: SettingKind::Integer { min: 0, max: 65535 },
         default: "0",
         change: Change::AtStart,
         doc: "TCP port for clients of memcached's text and meta protocol, on the addresses of bind; 0: none",
@@ -198,26 +198,26 @@ settings! {
     };
     MEMCACHED_ITEM_SIZE_MAX = Setting {
         name: "memcached-item-size-max",
-        kind: Kind::Memory { min: 1 << 10, max: 1 << 30 },
+        kind: SettingKind::Memory { min: 1 << 10, max: 1 << 30 },
         unit: "bytes",
         default: "1048576",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "The largest item that memcached's commands store, reckoned as memcached does with key and head",
         ..Setting::of(group::NETWORK)
     };
     PROTO_MAX_BULK_LEN = Setting {
         name: "proto-max-bulk-len",
-        kind: Kind::Memory { min: 1 << 20, max: resp::BULK_BYTES_LIMIT as i64 },
+        kind: SettingKind::Memory { min: 1 << 20, max: resp::BULK_BYTES_LIMIT as i64 },
         unit: "bytes",
         default: "536870912",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "The longest argument of a request, and the longest string",
         ..Setting::of(group::NETWORK)
     };
 
     CLUSTER_MODE = Setting {
         name: "cluster-mode",
-        kind: Kind::Choice(&[("no", 0), ("emulated", 1)]),
+        kind: SettingKind::Choice(&[("no", 0), ("emulated", 1)]),
         default: "no",
         change: Change::AtStart,
         doc: "emulated: CLUSTER answers as a cluster of one node that has all slots",
@@ -228,7 +228,7 @@ settings! {
 
     PROACTOR_THREADS = Setting {
         name: "proactor_threads",
-        kind: Kind::Integer { min: 0, max: 1024 },
+        kind: SettingKind::Integer { min: 0, max: 1024 },
         unit: "threads",
         default: "0",
         change: Change::AtStart,
@@ -237,7 +237,7 @@ settings! {
     };
     IO_THREADS = Setting {
         name: "io-threads",
-        kind: Kind::Integer { min: 1, max: 128 },
+        kind: SettingKind::Integer { min: 1, max: 128 },
         unit: "threads",
         default: "1",
         change: Change::AtStart,
@@ -246,7 +246,7 @@ settings! {
     };
     NUM_SHARDS = Setting {
         name: "num_shards",
-        kind: Kind::Integer { min: 0, max: 32767 },
+        kind: SettingKind::Integer { min: 0, max: 32767 },
         unit: "shards",
         default: "0",
         change: Change::AtStart,
@@ -255,7 +255,7 @@ settings! {
     };
     SHARD_ENTRY = Setting {
         name: "shard_entry",
-        kind: Kind::Choice(&[("roam", 0), ("home", 1)]),
+        kind: SettingKind::Choice(&[("roam", 0), ("home", 1)]),
         default: "roam",
         change: Change::AtStart,
         doc: "roam: the thread that has a command enters the shard of its key; home: it sends the command to the thread that the shard belongs to",
@@ -269,7 +269,7 @@ settings! {
     };
     SINGLEHOP_BLOCKING = Setting {
         name: "singlehop_blocking",
-        kind: Kind::Switch,
+        kind: SettingKind::Switch,
         default: "yes",
         change: Change::AtStart,
         doc: "With shard_entry home: a blocking pop looks and pops in one hop rather than two",
@@ -277,7 +277,7 @@ settings! {
     };
     IO = Setting {
         name: "io",
-        kind: Kind::Choice(&[("auto", 0), ("uring", 1), ("epoll", 2)]),
+        kind: SettingKind::Choice(&[("auto", 0), ("uring", 1), ("epoll", 2)]),
         default: "auto",
         change: Change::AtStart,
         doc: "How bytes are moved; auto: by io_uring where it works, otherwise by epoll",
@@ -285,7 +285,7 @@ settings! {
     };
     POLL_US = Setting {
         name: "poll_us",
-        kind: Kind::Integer { min: 0, max: 1_000_000 },
+        kind: SettingKind::Integer { min: 0, max: 1_000_000 },
         unit: "microseconds",
         default: "30",
         change: Change::AtStart,
@@ -309,7 +309,7 @@ settings! {
     };
     PIN = Setting {
         name: "pin",
-        kind: Kind::Switch,
+        kind: SettingKind::Switch,
         default: "no",
         change: Change::AtStart,
         doc: "Each thread stays on one processor, of those of server_cpulist in turn: for measurements that repeat, on a machine with nothing else to do",
@@ -317,7 +317,7 @@ settings! {
     };
     DISABLE_THP = Setting {
         name: "disable-thp",
-        kind: Kind::Switch,
+        kind: SettingKind::Switch,
         default: "yes",
         change: Change::AtStart,
         doc: "Take no huge pages from the kernel: clearing one holds a command up for more than a millisecond",
@@ -328,7 +328,7 @@ settings! {
 
     DATABASES = Setting {
         name: "databases",
-        kind: Kind::Integer { min: 1, max: 16384 },
+        kind: SettingKind::Integer { min: 1, max: 16384 },
         unit: "databases",
         default: "16",
         change: Change::AtStart,
@@ -337,24 +337,24 @@ settings! {
     };
     MAXMEMORY = Setting {
         name: "maxmemory",
-        kind: Kind::Memory { min: 0, max: LONG },
+        kind: SettingKind::Memory { min: 0, max: LONG },
         unit: "bytes",
         default: "0",
-        effect: Some(Effect::Memory),
+        effect: Some(Consequence::Memory),
         doc: "Memory from which on keys are evicted, or what would need more is refused; 0: no limit",
         ..Setting::of(group::MEMORY)
     };
     MAXMEMORY_POLICY = Setting {
         name: "maxmemory-policy",
-        kind: Kind::Choice(Policy::CHOICES),
+        kind: SettingKind::Choice(Policy::CHOICES),
         default: "noeviction",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "Which keys are evicted: any (allkeys) or only those that expire (volatile); the least recently used (lru) or least frequently used (lfu) ones, any (random), or those that expire first (ttl)",
         ..Setting::of(group::MEMORY)
     };
     MAXMEMORY_SAMPLES = Setting {
         name: "maxmemory-samples",
-        kind: Kind::Integer { min: 1, max: INT },
+        kind: SettingKind::Integer { min: 1, max: INT },
         unit: "keys",
         default: "5",
         doc: "Keys that are looked at to find one to evict; beyond 64 it makes no difference",
@@ -362,14 +362,14 @@ settings! {
     };
     MAXMEMORY_EVICTION_TENACITY = Setting {
         name: "maxmemory-eviction-tenacity",
-        kind: Kind::Integer { min: 0, max: 100 },
+        kind: SettingKind::Integer { min: 0, max: 100 },
         default: "10",
         doc: "How long a command may be held up by evictions: up to 10 so many times 50 µs, then 15 % more each, 100: as long as it takes; the rest is done in the background",
         ..Setting::of(group::MEMORY)
     };
     MAXMEMORY_CLIENTS = Setting {
         name: "maxmemory-clients",
-        kind: Kind::MemoryOrPercent,
+        kind: SettingKind::MemoryOrPercent,
         unit: "bytes or percent",
         default: "0",
         doc: "Memory of all clients, also in percent of maxmemory, from which on the largest are disconnected; 0: no limit",
@@ -377,14 +377,14 @@ settings! {
     };
     ACTIVEDEFRAG = Setting {
         name: "activedefrag",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "yes",
         doc: "Move what lies scattered together when much of the memory taken from the system is not in use, so that it goes back",
         ..Setting::of(group::MEMORY)
     };
     ACTIVE_DEFRAG_IGNORE_BYTES = Setting {
         name: "active-defrag-ignore-bytes",
-        kind: Kind::Memory { min: 1, max: LONG },
+        kind: SettingKind::Memory { min: 1, max: LONG },
         unit: "bytes",
         default: "2097152",
         doc: "Unused memory that is left alone",
@@ -392,7 +392,7 @@ settings! {
     };
     ACTIVE_DEFRAG_THRESHOLD_LOWER = Setting {
         name: "active-defrag-threshold-lower",
-        kind: Kind::Integer { min: 0, max: 1000 },
+        kind: SettingKind::Integer { min: 0, max: 1000 },
         unit: "percent",
         default: "3",
         doc: "Unused memory, as a part of what is used, from which on it is seen to",
@@ -400,7 +400,7 @@ settings! {
     };
     ACTIVE_DEFRAG_THRESHOLD_UPPER = Setting {
         name: "active-defrag-threshold-upper",
-        kind: Kind::Integer { min: 0, max: 1000 },
+        kind: SettingKind::Integer { min: 0, max: 1000 },
         unit: "percent",
         default: "100",
         doc: "The same, from which on that gets the most time",
@@ -408,7 +408,7 @@ settings! {
     };
     ACTIVE_DEFRAG_CYCLE_MIN = Setting {
         name: "active-defrag-cycle-min",
-        kind: Kind::Integer { min: 1, max: 99 },
+        kind: SettingKind::Integer { min: 1, max: 99 },
         unit: "percent",
         default: "1",
         doc: "The part of each thread's time that it gets at the lower threshold, and while clients keep the thread busy",
@@ -416,7 +416,7 @@ settings! {
     };
     ACTIVE_DEFRAG_CYCLE_MAX = Setting {
         name: "active-defrag-cycle-max",
-        kind: Kind::Integer { min: 1, max: 99 },
+        kind: SettingKind::Integer { min: 1, max: 99 },
         unit: "percent",
         default: "25",
         doc: "The same at the upper one, of a thread that has time; more while keys are evicted and what is unused exceeds `maxmemory`",
@@ -424,146 +424,146 @@ settings! {
     };
     LFU_LOG_FACTOR = Setting {
         name: "lfu-log-factor",
-        kind: Kind::Integer { min: 0, max: INT },
+        kind: SettingKind::Integer { min: 0, max: INT },
         default: "10",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "How much more rarely the counter of a key grows when it is larger; with 10 it is full after a million uses",
         ..Setting::of(group::MEMORY)
     };
     LFU_DECAY_TIME = Setting {
         name: "lfu-decay-time",
-        kind: Kind::Integer { min: 0, max: INT },
+        kind: SettingKind::Integer { min: 0, max: INT },
         unit: "minutes",
         default: "1",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "After how long without use the counter of a key goes down by one; 0: never",
         ..Setting::of(group::MEMORY)
     };
     LIST_COMPRESS_DEPTH = Setting {
         name: "list-compress-depth",
-        kind: Kind::Integer { min: 0, max: 1 << 30 },
+        kind: SettingKind::Integer { min: 0, max: 1 << 30 },
         unit: "nodes",
         default: "0",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "A list is compressed but for so many runs of 8 KiB at either end; 0: as `list_compress_bytes_min` says",
         ..Setting::of(group::DATA)
     };
     LIST_COMPRESS_BYTES_MIN = Setting {
         name: "list_compress_bytes_min",
-        kind: Kind::Memory { min: 0, max: 1 << 40 },
+        kind: SettingKind::Memory { min: 0, max: 1 << 40 },
         unit: "bytes",
         default: "131072",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "A list of so many bytes is compressed but for a sixty-fourth, and 512 KiB at most, at either end; 0: none is",
         ..Setting::of(group::DATA)
     };
     HASH_ENTRIES = Setting {
         name: "hash-max-listpack-entries",
         alias: Some("hash-max-ziplist-entries"),
-        kind: Kind::Integer { min: 0, max: LONG },
+        kind: SettingKind::Integer { min: 0, max: LONG },
         unit: "fields",
         default: "512",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "Fields of a hash up to which it is kept small",
         ..Setting::of(group::DATA)
     };
     HASH_VALUE = Setting {
         name: "hash-max-listpack-value",
         alias: Some("hash-max-ziplist-value"),
-        kind: Kind::Memory { min: 0, max: LONG },
+        kind: SettingKind::Memory { min: 0, max: LONG },
         unit: "bytes",
         default: "64",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "Length of a field or value up to which a hash is kept small",
         ..Setting::of(group::DATA)
     };
     SET_INTSET_ENTRIES = Setting {
         name: "set-max-intset-entries",
-        kind: Kind::Integer { min: 0, max: LONG },
+        kind: SettingKind::Integer { min: 0, max: LONG },
         unit: "members",
         default: "512",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "Members of a set of integers up to which it is kept as an array",
         ..Setting::of(group::DATA)
     };
     SET_ENTRIES = Setting {
         name: "set-max-listpack-entries",
-        kind: Kind::Integer { min: 0, max: LONG },
+        kind: SettingKind::Integer { min: 0, max: LONG },
         unit: "members",
         default: "128",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "Members of a set up to which it is kept small",
         ..Setting::of(group::DATA)
     };
     SET_VALUE = Setting {
         name: "set-max-listpack-value",
-        kind: Kind::Memory { min: 0, max: LONG },
+        kind: SettingKind::Memory { min: 0, max: LONG },
         unit: "bytes",
         default: "64",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "Length of a member up to which a set is kept small",
         ..Setting::of(group::DATA)
     };
     ZSET_ENTRIES = Setting {
         name: "zset-max-listpack-entries",
         alias: Some("zset-max-ziplist-entries"),
-        kind: Kind::Integer { min: 0, max: LONG },
+        kind: SettingKind::Integer { min: 0, max: LONG },
         unit: "members",
         default: "128",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "Members of a sorted set up to which it is kept small",
         ..Setting::of(group::DATA)
     };
     ZSET_VALUE = Setting {
         name: "zset-max-listpack-value",
         alias: Some("zset-max-ziplist-value"),
-        kind: Kind::Memory { min: 0, max: LONG },
+        kind: SettingKind::Memory { min: 0, max: LONG },
         unit: "bytes",
         default: "64",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "Length of a member up to which a sorted set is kept small",
         ..Setting::of(group::DATA)
     };
     HLL_SPARSE_MAX_BYTES = Setting {
         name: "hll-sparse-max-bytes",
-        kind: Kind::Memory { min: 0, max: LONG },
+        kind: SettingKind::Memory { min: 0, max: LONG },
         unit: "bytes",
         default: "3000",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "Length of a HyperLogLog up to which it is kept sparse",
         ..Setting::of(group::DATA)
     };
     TRACKING_TABLE_MAX_KEYS = Setting {
         name: "tracking-table-max-keys",
-        kind: Kind::Integer { min: 0, max: LONG },
+        kind: SettingKind::Integer { min: 0, max: LONG },
         unit: "keys",
         default: "1000000",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "Keys that CLIENT TRACKING remembers; beyond that some are reported as changed; 0: any number",
         ..Setting::of(group::DATA)
     };
     STREAM_NODE_BYTES = Setting {
         name: "stream-node-max-bytes",
-        kind: Kind::Memory { min: 0, max: LONG },
+        kind: SettingKind::Memory { min: 0, max: LONG },
         unit: "bytes",
         default: "4096",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "Bytes of the runs in which entries of streams are kept, as Redis counts them; 0: up to 1 GiB",
         ..Setting::of(group::DATA)
     };
     STREAM_NODE_ENTRIES = Setting {
         name: "stream-node-max-entries",
-        kind: Kind::Integer { min: 0, max: LONG },
+        kind: SettingKind::Integer { min: 0, max: LONG },
         unit: "entries",
         default: "100",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "Entries of such a run; 0: any number",
         ..Setting::of(group::DATA)
     };
     BUSY_REPLY_THRESHOLD = Setting {
         name: "busy-reply-threshold",
         alias: Some("lua-time-limit"),
-        kind: Kind::Integer { min: 0, max: LONG },
+        kind: SettingKind::Integer { min: 0, max: LONG },
         unit: "milliseconds",
         default: "5000",
         doc: "After how long a script is called slow: others are answered BUSY, and it may be killed; 0: never",
@@ -571,7 +571,7 @@ settings! {
     };
     SCRIPT_TRUSTED_AFTER = Setting {
         name: "script_trusted_after",
-        kind: Kind::Integer { min: 0, max: INT },
+        kind: SettingKind::Integer { min: 0, max: INT },
         unit: "runs",
         default: "1000",
         doc: "After how many runs within its declared keys a script may run beside those that touch others; 0: at once",
@@ -579,7 +579,7 @@ settings! {
     };
     SCRIPT_MEMORY_BYTES_MAX = Setting {
         name: "script_memory_bytes_max",
-        kind: Kind::Memory { min: 1 << 20, max: 2 << 30 },
+        kind: SettingKind::Memory { min: 1 << 20, max: 2 << 30 },
         unit: "bytes",
         default: "268435456",
         change: Change::AtStart,
@@ -591,7 +591,7 @@ settings! {
 
     REQUIREPASS = Setting {
         name: "requirepass",
-        effect: Some(Effect::Password),
+        effect: Some(Consequence::Password),
         doc: "The password of the user `default`, as whom clients act unless they say otherwise; empty: none",
         ..Setting::of(group::SECURITY)
     };
@@ -603,14 +603,14 @@ settings! {
     };
     ACL_PUBSUB_DEFAULT = Setting {
         name: "acl-pubsub-default",
-        kind: Kind::Choice(&[("allchannels", 1), ("resetchannels", 0)]),
+        kind: SettingKind::Choice(&[("allchannels", 1), ("resetchannels", 0)]),
         default: "resetchannels",
         doc: "Whether new users may use all channels or none",
         ..Setting::of(group::SECURITY)
     };
     ACLLOG_MAX_LEN = Setting {
         name: "acllog-max-len",
-        kind: Kind::Integer { min: 0, max: LONG },
+        kind: SettingKind::Integer { min: 0, max: LONG },
         unit: "entries",
         default: "128",
         doc: "Entries that ACL LOG keeps",
@@ -618,14 +618,14 @@ settings! {
     };
     PROTECTED_MODE = Setting {
         name: "protected-mode",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "yes",
         doc: "While there is no password, only clients on this machine are served",
         ..Setting::of(group::SECURITY)
     };
     ENABLE_DEBUG_COMMAND = Setting {
         name: "enable-debug-command",
-        kind: Kind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
+        kind: SettingKind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
         default: "no",
         change: Change::AtStart,
         doc: "Whether DEBUG may be called: no, yes, or by clients on this machine",
@@ -633,7 +633,7 @@ settings! {
     };
     ENABLE_PROTECTED_CONFIGS = Setting {
         name: "enable-protected-configs",
-        kind: Kind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
+        kind: SettingKind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
         default: "no",
         change: Change::AtStart,
         doc: "Whether CONFIG SET may change where files are written: no, yes, or by clients on this machine",
@@ -641,7 +641,7 @@ settings! {
     };
     ENABLE_MODULE_COMMAND = Setting {
         name: "enable-module-command",
-        kind: Kind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
+        kind: SettingKind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
         default: "no",
         change: Change::AtStart,
         doc: "Whether MODULE LOAD may be called, which then says that there are no modules: no, yes, or by clients on this machine",
@@ -649,7 +649,7 @@ settings! {
     };
     CLUSTER_ENABLED = Setting {
         name: "cluster-enabled",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "no",
         change: Change::AtStart,
         doc: "There is no cluster mode",
@@ -661,9 +661,9 @@ settings! {
 
     LOGLEVEL = Setting {
         name: "loglevel",
-        kind: Kind::Choice(&[("debug", 4), ("verbose", 4), ("notice", 3), ("warning", 2), ("nothing", 0)]),
+        kind: SettingKind::Choice(&[("debug", 4), ("verbose", 4), ("notice", 3), ("warning", 2), ("nothing", 0)]),
         default: "notice",
-        effect: Some(Effect::LogLevel),
+        effect: Some(Consequence::LogLevel),
         doc: "What the log tells: debug and verbose everything, notice what an operator wants to know, warning what went wrong",
         ..Setting::of(group::WATCHING)
     };
@@ -675,14 +675,14 @@ settings! {
     };
     CRASH_LOG_ENABLED = Setting {
         name: "crash-log-enabled",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "yes",
         doc: "A crash writes a report to the log: where it was, which command ran, what the server was like",
         ..Setting::of(group::WATCHING)
     };
     SYSLOG_ENABLED = Setting {
         name: "syslog-enabled",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "no",
         change: Change::AtStart,
         doc: "The log goes to the system's log as well",
@@ -697,7 +697,7 @@ settings! {
     };
     SYSLOG_FACILITY = Setting {
         name: "syslog-facility",
-        kind: Kind::Choice(&[
+        kind: SettingKind::Choice(&[
             ("user", 1),
             ("local0", 16),
             ("local1", 17),
@@ -716,36 +716,36 @@ settings! {
     SLOWLOG_LOG_SLOWER_THAN = Setting {
         name: "slowlog-log-slower-than",
         alias: Some("commandlog-execution-slower-than"),
-        kind: Kind::Integer { min: -1, max: LONG },
+        kind: SettingKind::Integer { min: -1, max: LONG },
         unit: "microseconds",
         default: "10000",
-        effect: Some(Effect::Observed),
+        effect: Some(Consequence::Observed),
         doc: "Commands that take longer are kept in the slow log; 0: all, -1: none",
         ..Setting::of(group::WATCHING)
     };
     SLOWLOG_MAX_LEN = Setting {
         name: "slowlog-max-len",
         alias: Some("commandlog-slow-execution-max-len"),
-        kind: Kind::Integer { min: 0, max: LONG },
+        kind: SettingKind::Integer { min: 0, max: LONG },
         unit: "commands",
         default: "128",
-        effect: Some(Effect::Observed),
+        effect: Some(Consequence::Observed),
         doc: "Commands that the slow log keeps",
         ..Setting::of(group::WATCHING)
     };
     LATENCY_TRACKING = Setting {
         name: "latency-tracking",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "yes",
-        effect: Some(Effect::Observed),
+        effect: Some(Consequence::Observed),
         doc: "Counts the commands by duration, for LATENCY HISTOGRAM and INFO latencystats",
         ..Setting::of(group::WATCHING)
     };
     LATENCY_MONITOR_THRESHOLD = Setting {
         name: "latency-monitor-threshold",
-        kind: Kind::Integer { min: 0, max: i64::MAX },
+        kind: SettingKind::Integer { min: 0, max: i64::MAX },
         default: "0",
-        effect: Some(Effect::Observed),
+        effect: Some(Consequence::Observed),
         doc: "What takes so many milliseconds is noted for LATENCY LATEST, HISTORY, GRAPH and DOCTOR; 0: nothing",
         ..Setting::of(group::WATCHING)
     };
@@ -760,7 +760,7 @@ settings! {
     NOTIFY_KEYSPACE_EVENTS = Setting {
         name: "notify-keyspace-events",
         kind: special::EVENT_CLASSES,
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "Which changes are published: K and E say on which channels, A or letters of g$lshzxetdnm say which; empty: none",
         ..Setting::of(group::WATCHING)
     };

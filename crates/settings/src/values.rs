@@ -15,7 +15,7 @@ use keyspace::eviction::{Policy, Rank};
 use keyspace::{Config, Lfu};
 use resp::Limits;
 
-use crate::Effect;
+use crate::Consequence;
 use crate::special::{OutputLimit, parse_output_limits};
 use crate::table::*;
 
@@ -32,7 +32,7 @@ const SHARDS_PER_THREAD: u16 = 32;
 /// has no number.
 #[derive(Debug)]
 pub struct Settings {
-    values: Values<Effect, EFFECTIVE_COUNT>,
+    values: Values<Consequence, EFFECTIVE_COUNT>,
     /// Hard bytes, soft bytes and soft seconds of each class of clients.
     output_limits: [[AtomicU64; 3]; 3],
     /// Whether `io-threads` says how many threads there are.
@@ -52,7 +52,7 @@ impl Default for Settings {
 }
 
 impl Deref for Settings {
-    type Target = Values<Effect, EFFECTIVE_COUNT>;
+    type Target = Values<Consequence, EFFECTIVE_COUNT>;
 
     #[inline]
     fn deref(&self) -> &Self::Target {
@@ -70,7 +70,7 @@ pub enum EntryMode {
 }
 
 impl Settings {
-    pub(crate) fn values_mut(&mut self) -> &mut Values<Effect, EFFECTIVE_COUNT> {
+    pub(crate) fn values_mut(&mut self) -> &mut Values<Consequence, EFFECTIVE_COUNT> {
         &mut self.values
     }
 

@@ -24,20 +24,20 @@ const HELD: usize = 1;
 /// A delegated task with the link of the mailbox. Boxed by whoever delegates.
 #[derive(Debug)]
 #[repr(align(8))]
-pub struct Node<T> {
-    next: *mut Node<T>,
+pub struct Delegated<T> {
+    next: *mut Delegated<T>,
     /// What is to be run.
     pub task: T,
 }
 
 // SAFETY: the link is written by the sender before the node is published and read by the one taker after;
 // a node is otherwise an owned box.
-unsafe impl<T: Send> Send for Node<T> {}
+unsafe impl<T: Send> Send for Delegated<T> {}
 
-impl<T> Node<T> {
+impl<T> Delegated<T> {
     /// A node to delegate.
     pub fn new(task: T) -> Box<Self> {
-        Box::new(Node { next: std::ptr::null_mut(), task })
+        Box::new(Delegated { next: std::ptr::null_mut(), task })
     }
 }
 
@@ -45,7 +45,7 @@ impl<T> Node<T> {
 #[derive(Debug)]
 pub struct Baton<T> {
     word: AtomicUsize,
-    tasks: std::marker::PhantomData<fn(Box<Node<T>>)>,
+    tasks: std::marker::PhantomData<fn(Box<Delegated<T>>)>,
 }
 
 impl<T> Default for Baton<T> {
@@ -73,7 +73,7 @@ impl<T> Baton<T> {
     ///
     /// `Some(node)`: entered, the node comes back. `None`: delegated, the holder will run it.
     #[must_use = "an entered baton must be left again"]
-    pub fn enter_or_delegate(&self, node: Box<Node<T>>) -> Option<Box<Node<T>>> {
+    pub fn enter_or_delegate(&self, node: Box<Delegated<T>>) -> Option<Box<Delegated<T>>> {
         let raw = Box::into_raw(node);
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -86,7 +86,7 @@ impl<T> Baton<T> {
                 continue;
             }
             // SAFETY: `raw` is still ours alone.
-            unsafe { (*raw).next = (word & !HELD) as *mut Node<T> };
+            unsafe { (*raw).next = (word & !HELD) as *mut Delegated<T> };
             match self.word.compare_exchange(word, raw as usize | HELD, Ordering::Release, Ordering::Relaxed)
             {
                 Ok(_) => return None,
@@ -107,7 +107,7 @@ impl<T> Baton<T> {
     pub fn take(&self) -> Fifo<T> {
         let word = self.word.swap(HELD, Ordering::Acquire);
         debug_assert!(word != FREE, "only the holder may empty the mailbox");
-        let mut stack = (word & !HELD) as *mut Node<T>;
+        let mut stack = (word & !HELD) as *mut Delegated<T>;
         let mut oldest_first = std::ptr::null_mut();
         while !stack.is_null() {
             // SAFETY: every node on the stack was published by `enter_or_delegate` and belongs to the taker now.
@@ -132,13 +132,13 @@ impl<T> Drop for Baton<T> {
 /// Tasks taken out of a mailbox, oldest first.
 #[derive(Debug)]
 pub struct Fifo<T> {
-    head: *mut Node<T>,
+    head: *mut Delegated<T>,
 }
 
 impl<T> Iterator for Fifo<T> {
-    type Item = Box<Node<T>>;
+    type Item = Box<Delegated<T>>;
 
-    fn next(&mut self) -> Option<Box<Node<T>>> {
+    fn next(&mut self) -> Option<Box<Delegated<T>>> {
         if self.head.is_null() {
             return None;
         }
@@ -165,12 +165,12 @@ mod tests {
         assert!(baton.try_enter());
         assert!(!baton.try_enter());
         for number in 0..3 {
-            assert!(baton.enter_or_delegate(Node::new(number)).is_none());
+            assert!(baton.enter_or_delegate(Delegated::new(number)).is_none());
         }
         assert!(!baton.try_leave());
         assert_eq!(baton.take().map(|node| node.task).collect::<Vec<_>>(), [0, 1, 2]);
         assert!(baton.try_leave());
-        assert_eq!(baton.enter_or_delegate(Node::new(9)).expect("free").task, 9);
+        assert_eq!(baton.enter_or_delegate(Delegated::new(9)).expect("free").task, 9);
         assert!(baton.try_leave());
     }
 
@@ -178,7 +178,7 @@ mod tests {
     fn what_is_left_in_the_mailbox_is_freed() {
         let baton = Baton::default();
         assert!(baton.try_enter());
-        assert!(baton.enter_or_delegate(Node::new(vec![1, 2, 3])).is_none());
+        assert!(baton.enter_or_delegate(Delegated::new(vec![1, 2, 3])).is_none());
         drop(baton);
     }
 }

@@ -29,7 +29,7 @@
 
 use smallvec::SmallVec;
 
-use crate::baton::Node;
+use crate::baton::Delegated;
 use crate::handover::HandOver;
 use crate::interrupt::interrupt;
 use crate::placement::ShardId;
@@ -148,7 +148,7 @@ impl<'s, T, W> Hold<'s, T, W> {
 
     /// Enters `id`, or leaves `node` with its holder: then `None`.
     #[must_use]
-    pub fn enter_or_delegate(&mut self, id: ShardId, node: Box<Node<T>>) -> Option<Box<Node<T>>> {
+    pub fn enter_or_delegate(&mut self, id: ShardId, node: Box<Delegated<T>>) -> Option<Box<Delegated<T>>> {
         if self.has(id) || self.kept.contains(&id) {
             self.add(id);
             return Some(node);
@@ -220,6 +220,16 @@ impl<'s, T, W> Hold<'s, T, W> {
         unsafe { &mut *self.shards.shard_ptr(id) }
     }
 
+    /// Shows `visit` the data of every shard of the running transaction. (The roaming one has none.)
+    #[inline]
+    pub fn for_each_entered(&mut self, mut visit: impl FnMut(&mut Shard<W>)) {
+        let roaming = self.shards.roaming();
+        for &id in self.entered.iter().filter(|id| **id != roaming) {
+            // SAFETY: this thread holds the baton of what is entered, and `&mut self` is the only way to the data.
+            visit(unsafe { &mut *self.shards.shard_ptr(id) });
+        }
+    }
+
     /// Gives `id`, which this thread holds, to whoever asked for it, with its mailbox and backlog.
     pub fn hand_over(&mut self, id: ShardId, to: HandOver) {
         assert!(self.has(id) || self.kept.contains(&id), "only a held shard can be given");
@@ -237,7 +247,7 @@ impl<'s, T, W> Hold<'s, T, W> {
     }
 
     /// The first task delegated to `id`, which this thread holds, that is `wanted`: taken out.
-    pub fn take_first(&mut self, id: ShardId, wanted: impl Fn(&T) -> bool) -> Option<Box<Node<T>>> {
+    pub fn take_first(&mut self, id: ShardId, wanted: impl Fn(&T) -> bool) -> Option<Box<Delegated<T>>> {
         assert!(self.has(id) || self.kept.contains(&id), "only the holder sees what was delegated");
         let tasks = self.shards.baton(id).take();
         let backlog = self.backlog(id);
@@ -247,14 +257,14 @@ impl<'s, T, W> Hold<'s, T, W> {
     }
 
     /// Puts `node` before the tasks that wait at `id`, which this thread holds.
-    pub fn put_first(&mut self, id: ShardId, node: Box<Node<T>>) {
+    pub fn put_first(&mut self, id: ShardId, node: Box<Delegated<T>>) {
         assert!(self.has(id) || self.kept.contains(&id), "only the holder has a backlog");
         self.backlog(id).push_front(node);
     }
 
     /// The next delegated task of `id`, which this thread holds; `None`: there was none, the baton was put back
     /// and `id` is not held any more.
-    pub fn next_task_or_leave(&mut self, id: ShardId) -> Option<Box<Node<T>>> {
+    pub fn next_task_or_leave(&mut self, id: ShardId) -> Option<Box<Delegated<T>>> {
         assert!(self.has(id) || self.kept.contains(&id), "only a held shard can be left");
         loop {
             if let Some(node) = self.backlog(id).pop_front() {
@@ -272,7 +282,7 @@ impl<'s, T, W> Hold<'s, T, W> {
     }
 
     /// Puts `node` behind the tasks that wait at `id`, which this thread holds.
-    pub fn put_off(&mut self, id: ShardId, node: Box<Node<T>>) {
+    pub fn put_off(&mut self, id: ShardId, node: Box<Delegated<T>>) {
         assert!(self.has(id) || self.kept.contains(&id), "only the holder has a backlog");
         let tasks = self.shards.baton(id).take();
         self.backlog(id).extend(tasks);
@@ -280,7 +290,11 @@ impl<'s, T, W> Hold<'s, T, W> {
     }
 
     /// Shows everything that was delegated to `id`, which this thread holds, to `sift`; what that returns stays.
-    pub fn sift_tasks(&mut self, id: ShardId, sift: impl FnMut(Box<Node<T>>) -> Option<Box<Node<T>>>) {
+    pub fn sift_tasks(
+        &mut self,
+        id: ShardId,
+        sift: impl FnMut(Box<Delegated<T>>) -> Option<Box<Delegated<T>>>,
+    ) {
         assert!(self.has(id) || self.kept.contains(&id), "only the holder sees what was delegated");
         let tasks = self.shards.baton(id).take();
         let backlog = self.backlog(id);
@@ -363,11 +377,11 @@ mod tests {
         let id = ShardId(0);
         let request = |name| {
             let (asked, wish) = Asked::new();
-            (asked, Node::new((name, Some(wish))))
+            (asked, Delegated::new((name, Some(wish))))
         };
         assert!(lender.try_enter(id));
         let (asked, node) = request("other");
-        assert!(other.enter_or_delegate(id, Node::new(("plain", None))).is_none());
+        assert!(other.enter_or_delegate(id, Delegated::new(("plain", None))).is_none());
         assert!(other.enter_or_delegate(id, node).is_none());
         let node = lender.take_first(id, |(_, wish)| wish.is_some()).expect("somebody asked");
         let (back, wish) = request("lender");

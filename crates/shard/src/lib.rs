@@ -16,6 +16,7 @@
 //! Not here: what a task is (the type parameter `T`), threads, sockets.
 
 mod baton;
+mod cached_keys;
 mod figures;
 mod handover;
 mod hold;
@@ -26,11 +27,11 @@ mod shard;
 mod shards;
 mod subscribers;
 mod sync;
-mod tracking;
 mod waiters;
 mod watches;
 
-pub use baton::{Baton, Fifo, Node};
+pub use baton::{Baton, Delegated, Fifo};
+pub use cached_keys::{Told, Tracker, Tracking};
 pub use figures::Figures;
 pub use handover::{Answer, Asked, HandOver};
 pub use hold::{Hold, PATIENCE_AFTER, Patience};
@@ -41,6 +42,5 @@ pub use placement::{Placement, ShardId, hash_tag};
 pub use shard::{Ready, Shard};
 pub use shards::{Backlog, Shards};
 pub use subscribers::{Scope, Subscriber, Subscribers};
-pub use tracking::{Told, Tracker, Tracking};
 pub use waiters::{Claim, Waiter, Waiters};
 pub use watches::{WatchFlag, Watches};

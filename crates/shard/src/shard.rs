@@ -7,10 +7,10 @@ use ds::random::Random;
 use keyspace::Db;
 use smallvec::SmallVec;
 
+use crate::cached_keys::Tracking;
 use crate::figures::Figures;
 use crate::placement::ShardId;
 use crate::subscribers::Subscribers;
-use crate::tracking::Tracking;
 use crate::waiters::Waiters;
 use crate::watches::Watches;
 

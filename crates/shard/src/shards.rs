@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use ds::random::Random;
 use keyspace::Tally;
 
-use crate::baton::{Baton, Node};
+use crate::baton::{Baton, Delegated};
 use crate::figures::Figures;
 use crate::hold::Patience;
 use crate::placement::{Placement, ShardId};
@@ -16,7 +16,7 @@ use crate::shard::Shard;
 use crate::sync::{AtomicUsize, Ordering};
 
 /// Tasks taken out of a shard's mailbox and not run yet, oldest first.
-pub type Backlog<T> = VecDeque<Box<Node<T>>>;
+pub type Backlog<T> = VecDeque<Box<Delegated<T>>>;
 
 /// One shard with its baton. Two cache lines apart from the next, because the prefetcher fetches pairs.
 #[repr(align(128))]

@@ -10,7 +10,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use shard::{Answer, Asked, Baton, HandOver, Hold, Node, Placement, ShardId, Shards};
+use shard::{Answer, Asked, Baton, Delegated, HandOver, Hold, Placement, ShardId, Shards};
 
 /// A command's argument in plain memory that the checker watches: written by the sender, read by whoever runs it.
 struct Command(UnsafeCell<usize>);
@@ -50,7 +50,7 @@ impl Guarded {
 
     /// One command: run here, or left with the holder, who runs it before it leaves.
     fn command(&self, number: usize) {
-        let Some(node) = self.baton.enter_or_delegate(Node::new(Command::new(number))) else { return };
+        let Some(node) = self.baton.enter_or_delegate(Delegated::new(Command::new(number))) else { return };
         self.run(&node.task);
         while !self.baton.try_leave() {
             for node in self.baton.take() {
@@ -107,7 +107,7 @@ fn enter_all(hold: &mut Hold<'_, Notice, ()>, ids: &[ShardId], patient: bool) {
             Err(taken) => {
                 leave(hold);
                 let told = Arc::new(AtomicUsize::new(0));
-                if hold.enter_or_delegate(taken, Node::new(Notice(told.clone()))).is_some() {
+                if hold.enter_or_delegate(taken, Delegated::new(Notice(told.clone()))).is_some() {
                     continue;
                 }
                 while told.load(Ordering::Acquire) == 0 {
@@ -185,7 +185,7 @@ fn leave_or_give(hold: &mut Hold<'_, Wish, ()>) {
 /// Asks for `id`, and lends `lends` to whoever asks for it meanwhile; returns when it holds both.
 fn ask(hold: &mut Hold<'_, Wish, ()>, id: ShardId, lends: Option<ShardId>) {
     let (asked, wish) = Asked::new();
-    if hold.enter_or_delegate(id, Node::new(Wish(wish))).is_some() {
+    if hold.enter_or_delegate(id, Delegated::new(Wish(wish))).is_some() {
         return;
     }
     let mut lent: Option<Asked> = None;
@@ -204,7 +204,7 @@ fn ask(hold: &mut Hold<'_, Wish, ()>, id: ShardId, lends: Option<ShardId>) {
             && let Some(node) = hold.take_first(lends, |_| true)
         {
             let (back, wish) = Asked::new();
-            hold.put_first(lends, Node::new(Wish(wish)));
+            hold.put_first(lends, Delegated::new(Wish(wish)));
             hold.hand_over(lends, node.task.0);
             lent = Some(back);
         }

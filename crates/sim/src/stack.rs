@@ -36,7 +36,7 @@ pub(crate) enum Pause {
 
 /// Whose stack it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum StackOf {
     /// A thread of the server, by its number.
     Thread(usize),
     /// What writes the journal.
@@ -102,7 +102,7 @@ pub(crate) fn on_disk(until_ns: Option<u64>) -> bool {
 
 /// A thread of the server, or what writes for it.
 pub(crate) struct Stack {
-    pub(crate) kind: Kind,
+    pub(crate) kind: StackOf,
     /// None only while it is dropped.
     coroutine: Option<Coroutine<(), Pause, ()>>,
     handle: Rc<Cell<*const Handle>>,
@@ -116,11 +116,11 @@ impl Stack {
     pub(crate) fn of_thread(number: usize, thread: SimulatedThread) -> Stack {
         // A stack begins with no more than a page of what is moved to it.
         let mut thread = Box::new(thread);
-        Stack::new(Kind::Thread(number), move || thread.turn().then_some(Pause::TurnOver))
+        Stack::new(StackOf::Thread(number), move || thread.turn().then_some(Pause::TurnOver))
     }
 
     /// What writes a journal, by this clock.
-    pub(crate) fn of_journal(kind: Kind, journal: SimulatedJournal, clock: Clock) -> Stack {
+    pub(crate) fn of_journal(kind: StackOf, journal: SimulatedJournal, clock: Clock) -> Stack {
         let mut journal = Box::new(journal);
         let after = move |time: Duration| clock.monotonic_ns() + time.as_nanos() as u64;
         Stack::new(kind, move || match journal.step() {
@@ -133,7 +133,7 @@ impl Stack {
 
     pub(crate) fn of_writer(writer: SimulatedWriter) -> Stack {
         let mut writer = Box::new(writer);
-        Stack::new(Kind::Writer, move || match writer.step() {
+        Stack::new(StackOf::Writer, move || match writer.step() {
             WriterStep::Wrote => Some(Pause::TurnOver),
             WriterStep::Waits => Some(Pause::Idle),
             WriterStep::Ended => None,
@@ -141,7 +141,7 @@ impl Stack {
     }
 
     /// Takes one turn after the other until there is none.
-    fn new(kind: Kind, mut turn: impl FnMut() -> Option<Pause> + 'static) -> Stack {
+    fn new(kind: StackOf, mut turn: impl FnMut() -> Option<Pause> + 'static) -> Stack {
         let handle = Rc::new(Cell::new(std::ptr::null()));
         let own = handle.clone();
         let coroutine = Coroutine::new(move |yielder: &Handle, ()| {

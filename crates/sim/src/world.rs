@@ -13,7 +13,7 @@ use server::SimulatedServer;
 
 use crate::client::{Client, Request};
 use crate::setup::{OFF_CORE_EVENTS_MAX, Setup};
-use crate::stack::{self, Kind, Pause, Stack};
+use crate::stack::{self, Pause, Stack, StackOf};
 
 const ADDRESS: &str = "10.0.0.1:6379";
 /// A world that needs more events than this for what a test waits for is stuck.
@@ -76,8 +76,8 @@ fn start(setup: &Setup, net: &SimNet, disk: &SimDisk) -> Result<(SimulatedServer
     if setup.journal.is_some()
         && let Some([log, disk]) = server.take_journal()
     {
-        stacks.push(Stack::of_journal(Kind::Log, log, net.clock()));
-        stacks.push(Stack::of_journal(Kind::Disk, disk, net.clock()));
+        stacks.push(Stack::of_journal(StackOf::Log, log, net.clock()));
+        stacks.push(Stack::of_journal(StackOf::Disk, disk, net.clock()));
     }
     Ok((server, stacks))
 }
@@ -245,9 +245,11 @@ impl World {
         // There may be something for them now.
         for stack in &mut self.stacks {
             let wakes = match (kind, stack.pause) {
-                (Kind::Thread(_), Some(Pause::Idle)) => true,
+                (StackOf::Thread(_), Some(Pause::Idle)) => true,
                 // It is told by messages, and soon looks for them.
-                (Kind::Thread(_) | Kind::Log, Some(Pause::Asleep(_))) if stack.kind == Kind::Disk => {
+                (StackOf::Thread(_) | StackOf::Log, Some(Pause::Asleep(_)))
+                    if stack.kind == StackOf::Disk =>
+                {
                     self.entropy.one_in(4)
                 }
                 _ => false,
@@ -268,7 +270,7 @@ impl World {
             }
             Some(Pause::Hanging(_) | Pause::Asleep(_) | Pause::Resting(_)) => {}
             Some(Pause::TurnOver | Pause::Idle) => {}
-            None if kind != Kind::Writer => panic!("the server stopped"),
+            None if kind != StackOf::Writer => panic!("the server stopped"),
             None => drop(self.stacks.remove(number)),
         }
         if let Some(writer) = self.server.take_writer() {
@@ -291,11 +293,11 @@ impl World {
         let (runnable, now_ns) = (self.net.runnable(), self.now_ns());
         let can_go_on = |number: &usize| match (self.stacks[*number].pause, self.stacks[*number].kind) {
             (Some(Pause::Interrupted), _) => true,
-            (Some(Pause::Asleep(_)), Kind::Log) if self.server.has_nudged_journal() => true,
+            (Some(Pause::Asleep(_)), StackOf::Log) if self.server.has_nudged_journal() => true,
             (Some(Pause::Hanging(until_ns) | Pause::Asleep(until_ns) | Pause::Resting(until_ns)), _) => {
                 until_ns <= now_ns
             }
-            (Some(Pause::TurnOver), Kind::Thread(number)) => runnable.contains(&number),
+            (Some(Pause::TurnOver), StackOf::Thread(number)) => runnable.contains(&number),
             (Some(Pause::TurnOver), _) => true,
             (Some(Pause::Idle) | None, _) => false,
         };
@@ -348,10 +350,12 @@ impl World {
 
     fn next_thread_is_there(&self) -> bool {
         let has_work = |stack: &Stack| match stack.kind {
-            Kind::Thread(_) => false,
-            Kind::Log => !matches!(stack.pause, Some(Pause::Asleep(_))) || self.server.has_nudged_journal(),
-            Kind::Disk => stack.pause == Some(Pause::TurnOver),
-            Kind::Writer => stack.pause != Some(Pause::Idle),
+            StackOf::Thread(_) => false,
+            StackOf::Log => {
+                !matches!(stack.pause, Some(Pause::Asleep(_))) || self.server.has_nudged_journal()
+            }
+            StackOf::Disk => stack.pause == Some(Pause::TurnOver),
+            StackOf::Writer => stack.pause != Some(Pause::Idle),
         };
         !self.net.runnable().is_empty()
             || self.stacks.iter().any(|stack| stack.is_interrupted() || has_work(stack))

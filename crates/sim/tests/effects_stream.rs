@@ -352,7 +352,7 @@ fn what_was_recorded_makes_the_same_data_elsewhere() {
         let records = tape.take();
         let written = |mut writer: Stream| {
             let mut stream = Vec::new();
-            records.iter().for_each(|record| writer.write(record, &mut stream));
+            records.iter().for_each(|record| writer.write(record.units(), &mut stream));
             stream
         };
         transactions += records.iter().flat_map(Record::units).filter(|unit| unit.is_transaction()).count();

@@ -1,6 +1,8 @@
 //! The journal in the world: threads go on while it is written, nobody waits for longer than the disk takes, and what was
 //! written is there when the server starts again.
 
+use proactor::Fault;
+use resp::Value;
 use sim::{Client, Journal, Setup, Sync, World, for_each_seed, request};
 
 const SYNCS: [Sync; 3] = [Sync::Always, Sync::EverySecond, Sync::Never];
@@ -90,4 +92,117 @@ fn a_journal_takes_the_place_of_a_snapshot() {
         deaths_in_start += world.deaths_in_start;
     });
     println!("{deaths_in_start} crashes while it started");
+}
+
+/// Some milliseconds pass, and what hangs goes on hanging; the replies that come to `client` meanwhile.
+fn wait(world: &mut World, client: &mut Client) -> Vec<Value> {
+    let end_ns = world.now_ns() + 1_000_000_000;
+    let mut replies = world.pump(client);
+    while world.now_ns() < end_ns {
+        world.step();
+        replies.extend(world.pump(client));
+    }
+    replies
+}
+
+/// Sends a request of a new client, and lets some milliseconds pass: its reply, if there is one by then.
+fn soon(world: &mut World, line: &str) -> Option<String> {
+    let mut client = world.connect();
+    let mut words = line.split(' ');
+    let name = words.next().expect("there is a word");
+    client.send(&request(name, words));
+    wait(world, &mut client).pop().map(|reply| reply.to_string())
+}
+
+/// A world in which files are written only where a test has them written.
+fn steady(entropy: &mut proactor::Entropy, sync: Sync) -> Setup {
+    let mut setup = quick(entropy, sync);
+    let journal = setup.journal.expect("it has a journal");
+    setup.journal = Some(Journal { rewrite_percentage: 0, ..journal });
+    setup
+}
+
+/// A world in which a client has written something that a disk that hangs does not take.
+fn hanging(mut entropy: proactor::Entropy) -> (World, Client) {
+    let setup = steady(&mut entropy, Sync::Always);
+    let mut world = World::new(entropy, &setup);
+    let mut writer = world.connect();
+    world.call(&mut writer, &request("SET", ["a", "1"]));
+    world.settle(|_| {});
+    world.disk.plan(0, Fault::Hang(20_000_000_000));
+    writer.send(&request("SET", ["b", "1"]));
+    assert_eq!(wait(&mut world, &mut writer), [], "what was written waits");
+    (world, writer)
+}
+
+/// To be told that a checkpoint or a snapshot has begun tells nothing of the data.
+#[test]
+fn who_begins_a_checkpoint_or_a_snapshot_does_not_wait_for_the_disk() {
+    for_each_seed("begun while the disk hangs", 15, |entropy| {
+        let (mut world, _writer) = hanging(entropy);
+        assert_eq!(soon(&mut world, "GET b"), None);
+        let begins = ["BGREWRITEAOF", "BGSAVE"][world.below(2)];
+        let answer = soon(&mut world, begins).unwrap_or_else(|| panic!("{begins}"));
+        assert!(answer.ends_with("started"), "{answer}");
+    });
+}
+
+/// In a transaction the other replies, which come with it, do tell.
+#[test]
+fn a_transaction_that_begins_a_snapshot_waits_for_the_disk() {
+    for_each_seed("begun in a transaction", 15, |entropy| {
+        let (mut world, _writer) = hanging(entropy);
+        let mut client = world.connect();
+        for line in ["MULTI", "FLUSHALL", "BGSAVE", "EXEC"] {
+            let words: Vec<&str> = line.split(' ').collect();
+            client.send(&request(words[0], words[1..].iter().copied()));
+        }
+        let replies = wait(&mut world, &mut client);
+        assert!(replies.len() < 4, "{replies:?}");
+    });
+}
+
+/// DBSIZE enters no shard, and is held all the same.
+#[test]
+fn what_a_count_of_all_keys_tells_is_durable() {
+    for_each_seed("counted while the disk hangs", 15, |entropy| {
+        let (mut world, _writer) = hanging(entropy);
+        assert_eq!(soon(&mut world, "DBSIZE"), None);
+    });
+}
+
+/// Who wrote nothing waits for nobody else's writes; who wrote something, in whatever way, waits for that.
+#[test]
+fn waitaof_waits_for_what_its_client_wrote() {
+    type Lines = &'static [&'static [&'static str]];
+    const BLOCKED: Lines = &[&["BLPOP", "list", "0"]];
+    const WAYS: [(Lines, Lines); 4] = [
+        (&[], &[&["SET", "b", "1"]]),
+        (&[], &[&["EVAL", "return redis.call('SET', KEYS[1], 1)", "1", "b"]]),
+        (&[], &[&["MULTI"], &["SET", "b", "1"], &["SET", "c", "1"], &["EXEC"]]),
+        (BLOCKED, &[&["RPUSH", "list", "1"]]),
+    ];
+    for_each_seed("asked while the disk hangs", 40, |mut entropy| {
+        let (first, then) = WAYS[entropy.below(4) as usize];
+        let setup = steady(&mut entropy, Sync::EverySecond);
+        let mut world = World::new(entropy, &setup);
+        world.settle(|_| {});
+        world.disk.plan(0, Fault::Hang(20_000_000_000));
+        let [mut writer, mut popper] = [(); 2].map(|()| world.connect());
+        let send = |world: &mut World, client: &mut Client, lines: &[&[&str]]| {
+            lines.iter().for_each(|words| client.send(&request(words[0], words[1..].iter().copied())));
+            wait(world, client).pop().map(|reply| reply.to_string())
+        };
+        let waits: &[&[&str]] = &[&["WAITAOF", "1", "0", "0"]];
+        assert_eq!(send(&mut world, &mut popper, first), None);
+        assert!(send(&mut world, &mut writer, then).is_some());
+        assert_eq!(send(&mut world, &mut writer, waits), None);
+        let answer = send(&mut world, &mut popper, waits);
+        let kept = "1) (integer) 1\n2) (integer) 0".to_owned();
+        if first.is_empty() {
+            assert_eq!(answer, Some(kept));
+        } else {
+            assert_eq!(answer.as_deref(), Some("1) \"list\"\n2) \"1\""), "it has what it popped");
+        }
+    });
 }

@@ -9,18 +9,18 @@ use proactor::{Clock, Entropy};
 use super::account::Account;
 use super::payload::{self, Form, Job};
 use super::process::Process;
-use crate::histogram::Kind;
+use crate::histogram::Series;
 use crate::load::{Counted, Step, Workload};
 use crate::pace::Pace;
 
 /// The kinds of requests.
 pub(crate) const KINDS: &[&str] = &["fetch", "push", "push to pickup", "process"];
 /// A fetch that found a job at once, as in a drain.
-pub(crate) const FETCH: Kind = 0;
-pub(crate) const PUSH: Kind = 1;
+pub(crate) const FETCH: Series = 0;
+pub(crate) const PUSH: Series = 1;
 /// From when a job was due to be pushed until a worker had it.
-pub(crate) const PICKUP: Kind = 2;
-const PROCESS: Kind = 3;
+pub(crate) const PICKUP: Series = 2;
+const PROCESS: Series = 3;
 
 /// Orders of queues that weighted workers choose from.
 const ORDERS: usize = 64;

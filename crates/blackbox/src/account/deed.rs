@@ -41,8 +41,10 @@ pub enum Deed {
     Append(String, u64, Bytes),
     /// `XTRIM … MINID`.
     Trim(String, u64),
-    /// `PEXPIREAT`, far in the future.
+    /// `PEXPIREAT`: until so many milliseconds since 1970.
     Expire(String, u64),
+    /// `EXISTS`, which said that the key's time has come: what follows begins with nothing.
+    SeeExpired(String),
     /// `PERSIST`.
     Persist(String),
     /// `RENAME` of a key that is there.
@@ -83,6 +85,7 @@ impl Deed {
             Deed::Append(key, id, value) => with(&["XADD", key, &format!("{id}-0"), "v"], &[value]),
             Deed::Trim(key, id) => words(&["XTRIM", key, "MINID", &id.to_string()]),
             Deed::Expire(key, at) => words(&["PEXPIREAT", key, &at.to_string()]),
+            Deed::SeeExpired(key) => words(&["EXISTS", key]),
             Deed::Persist(key) => words(&["PERSIST", key]),
             Deed::Rename(from, to) => words(&["RENAME", from, to]),
             Deed::Flush => words(&["FLUSHDB"]),
@@ -110,6 +113,7 @@ impl Deed {
             | Deed::Append(key, ..)
             | Deed::Trim(key, _)
             | Deed::Expire(key, _)
+            | Deed::SeeExpired(key)
             | Deed::Persist(key) => vec![key],
             Deed::Flush => Vec::new(),
         }
@@ -123,6 +127,7 @@ impl Deed {
             Deed::SetUntil(key, value, at) => drop(model.insert(key.clone(), text(value, Some(*at)))),
             Deed::Increment(key, by) => change(model, key, |body| increment(body, *by)),
             Deed::Delete(keys) => keys.iter().for_each(|key| drop(model.remove(key))),
+            Deed::SeeExpired(key) => drop(model.remove(key)),
             Deed::Expire(key, at) => drop(model.get_mut(key).map(|contents| contents.expires_at = Some(*at))),
             Deed::Persist(key) => drop(model.get_mut(key).map(|contents| contents.expires_at = None)),
             Deed::Rename(from, to) => {

@@ -8,6 +8,8 @@ use ds::random::Random;
 use super::deed::Deed;
 use super::model::{Body, Bytes, Model};
 
+/// What keys are called, behind their client's name, that are made anew whenever they have expired: a counter and a list.
+const MORTAL: [&str; 2] = ["e1", "l2"];
 /// Elements of a collection from which on more are taken out than put in.
 const ELEMENTS_MANY: usize = 24;
 /// Runs the commands that are among its arguments, each behind its length.
@@ -122,10 +124,11 @@ impl Planner {
     /// One command that can run now, done to the model ahead.
     fn deed(&mut self, random: &mut Random) -> Deed {
         self.number += 1;
-        let deed = match random.below(12) {
+        let deed = match random.below(13) {
             0..3 => self.string(random),
             3..5 => self.list(random),
             11 => self.expiry(random),
+            12 => self.mortal(random),
             _ => self.member(random),
         };
         deed.apply(&mut self.ahead);
@@ -189,6 +192,33 @@ impl Planner {
             return Deed::Persist(key);
         }
         Deed::Expire(key, now_ms() + 1_000_000_000 + self.number)
+    }
+
+    /// Changes a key that is to expire soon, and leaves it alone from then on: what it holds cannot be foretold.
+    fn mortal(&self, random: &mut Random) -> Deed {
+        let name = MORTAL[random.below(2) as usize];
+        let key = self.key(name);
+        let expires_at = self.ahead.get(&key).map(|contents| contents.expires_at);
+        match (expires_at, name) {
+            (Some(Some(_)), _) => Deed::Increment(self.key("n0"), 1),
+            (Some(None), _) if random.below(3) == 0 => Deed::Expire(key, now_ms() + random.below(100)),
+            (_, "e1") => Deed::Increment(key, 1 + random.below(9) as i64),
+            _ => Deed::PushTail(key, self.value(random)),
+        }
+    }
+
+    /// A key whose time should have come: whether it has the server says.
+    pub fn due(&self) -> Option<Deed> {
+        let now_ms = now_ms();
+        let is_due = |key: &String| {
+            self.ahead.get(key).and_then(|contents| contents.expires_at).is_some_and(|at| at <= now_ms)
+        };
+        MORTAL.map(|name| self.key(name)).into_iter().find(is_due).map(Deed::SeeExpired)
+    }
+
+    /// That has been done, beside the steps.
+    pub fn note(&mut self, deed: &Deed) {
+        deed.apply(&mut self.ahead);
     }
 
     fn count(&self, key: &str) -> usize {

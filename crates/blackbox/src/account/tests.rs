@@ -96,6 +96,22 @@ fn keys_go_when_their_time_has_come_and_not_before() {
 }
 
 #[test]
+fn what_has_been_seen_to_expire_begins_with_nothing() {
+    let raise = |by| Deed::Increment("c0:e1".to_owned(), by);
+    let until = |at| Deed::Expire("c0:e1".to_owned(), at);
+    let fill = |account: &mut Account| {
+        let deeds = [raise(3), until(900), Deed::SeeExpired("c0:e1".to_owned()), raise(4)];
+        let steps = deeds.into_iter().zip(0..);
+        account.owners[0].history =
+            steps.map(|(deed, at)| (step(&[deed]), span(10 * at + 1, 10 * at + 2))).collect();
+    };
+    check(CRASH, fill, &found(&[raise(4)]), None);
+    check(CRASH, fill, &found(&[raise(7)]), Some("never made"));
+    check(CRASH, fill, &found(&[]), Some("lost"));
+    check(Crash { at: 25, promised: 25 }, fill, &found(&[]), None);
+}
+
+#[test]
 fn what_survives_is_a_prefix_over_all_clients() {
     let lenient = Crash { at: 100, promised: 0 };
     let fill = |account: &mut Account| {

@@ -14,14 +14,16 @@ use transcript::Socket;
 
 use crate::account::queue::{MOVED, POPPED};
 use crate::account::{
-    Account, Bytes, CHANNEL, COUNTER, DATABASES, Doing, Owner, Raiser, Reader, Span, Timeline, Worker, call,
-    version_key,
+    Account, Bytes, CHANNEL, COUNTER, DATABASES, Doing, Form, Owner, Raiser, Reader, Span, Step, Timeline,
+    Worker, call, version_key,
 };
 
 /// The length of a queue from which on its producers take from it, too.
 const QUEUE_LONG: i64 = 100;
 /// How long a blocking pop waits, in seconds.
 const WAIT: &str = "0.2";
+/// How long a producer rests after a push at most, if it does.
+const PAUSE_US_MAX: u64 = 4000;
 /// Pushes elements.
 const PUSH_SCRIPT: &str = "return redis.call('LPUSH', KEYS[1], unpack(ARGV))";
 /// Raises a counter and says so.
@@ -131,9 +133,18 @@ impl<'a> Line<'a> {
 
     /// Does one thing to a queue, and notes it.
     fn doing(&mut self, worker: &mut Worker, doing: Doing, words: &[&[u8]]) -> Result<Value, End> {
+        self.doing_all(worker, doing, &[words])
+    }
+
+    /// The same with several requests, of which the last one's reply is the answer.
+    fn doing_all(&mut self, worker: &mut Worker, doing: Doing, requests: &[&[&[u8]]]) -> Result<Value, End> {
         worker.history.push((doing, Span::from(self.field.timeline.moment())));
-        let request: Vec<Bytes> = words.iter().map(|word| word.to_vec()).collect();
-        self.socket.send(&[request])?;
+        let requests: Vec<Vec<Bytes>> =
+            requests.iter().map(|words| words.iter().map(|word| word.to_vec()).collect()).collect();
+        self.socket.send(&requests)?;
+        for _ in 1..requests.len() {
+            self.receive()?;
+        }
         let value = self.receive()?;
         let (doing, span) = worker.history.last_mut().expect("it was just noted");
         span.acked = Some(self.field.timeline.moment());
@@ -154,6 +165,7 @@ impl<'a> Line<'a> {
 /// Changes keys of its own, in windows.
 fn own(owner: &mut Owner, line: &mut Line<'_>) -> Result<(), End> {
     while line.is_to_go_on() {
+        see_expired(owner, line)?;
         let first = owner.history.len();
         let count = 1 + line.random.below(owner.window as u64);
         let steps: Vec<_> = (0..count).map(|_| owner.planner.step(&mut line.random)).collect();
@@ -171,9 +183,24 @@ fn own(owner: &mut Owner, line: &mut Line<'_>) -> Result<(), End> {
     Ok(())
 }
 
+/// Asks for a key whose time should have come. If the server says so, the next change of it begins with nothing, after a crash too.
+fn see_expired(owner: &mut Owner, line: &mut Line<'_>) -> Result<(), End> {
+    let Some(deed) = owner.planner.due() else { return Ok(()) };
+    let sent = line.field.timeline.moment();
+    line.socket.send(&[deed.request()])?;
+    if line.receive()? == Value::Int(0) {
+        owner.planner.note(&deed);
+        let span = Span { sent, acked: Some(line.field.timeline.moment()) };
+        owner.history.push((Step { deeds: vec![deed], form: Form::Alone }, span));
+    }
+    Ok(())
+}
+
 /// Works on a queue. The first half of a queue's workers push, the others take.
 fn serve(worker: &mut Worker, line: &mut Line<'_>) -> Result<(), End> {
     let pushes = matches!(worker.name.as_str(), "p0" | "p1" | "m0");
+    // In every other life there is less to take than is asked for: who takes waits, and is handed what is pushed.
+    let pause_us = if line.field.seed.is_multiple_of(2) { PAUSE_US_MAX } else { 0 };
     while line.is_to_go_on() {
         for element in std::mem::take(&mut worker.held) {
             finish(worker, line, element)?;
@@ -186,6 +213,9 @@ fn serve(worker: &mut Worker, line: &mut Line<'_>) -> Result<(), End> {
             for _ in 0..3 {
                 take(worker, line, false)?;
             }
+        }
+        if pause_us > 0 {
+            thread::sleep(Duration::from_micros(line.random.below(pause_us)));
         }
     }
     Ok(())
@@ -202,15 +232,34 @@ fn push(worker: &mut Worker, line: &mut Line<'_>) -> Result<i64, End> {
         })
         .collect();
     let key = worker.queue.as_bytes();
-    let mut words: Vec<&[u8]> = if line.random.below(4) == 0 {
-        vec![b"EVAL", PUSH_SCRIPT.as_bytes(), b"1", key]
-    } else {
-        vec![b"LPUSH", key]
+    let doing = Doing::Push(elements.clone());
+    let answer = match line.random.below(4) {
+        0 => {
+            let script: [&[u8]; 4] = [b"EVAL", PUSH_SCRIPT.as_bytes(), b"1", key];
+            let words: Vec<&[u8]> = script.into_iter().chain(elements.iter().map(Vec::as_slice)).collect();
+            line.doing(worker, doing, &words)?
+        }
+        1 => {
+            let pushes: Vec<[&[u8]; 3]> = elements.iter().map(|element| [b"LPUSH", key, element]).collect();
+            let begin: &[&[u8]] = &[b"MULTI"];
+            let end: &[&[u8]] = &[b"EXEC"];
+            let requests: Vec<&[&[u8]]> =
+                [begin].into_iter().chain(pushes.iter().map(|words| &words[..])).chain([end]).collect();
+            line.doing_all(worker, doing, &requests)?
+        }
+        _ => {
+            let words: Vec<&[u8]> =
+                [b"LPUSH", key].into_iter().chain(elements.iter().map(Vec::as_slice)).collect();
+            line.doing(worker, doing, &words)?
+        }
     };
-    words.extend(elements.iter().map(Vec::as_slice));
-    match line.doing(worker, Doing::Push(elements.clone()), &words)? {
-        Value::Int(length) => Ok(length),
-        other => Err(End::Strange(format!("LPUSH: {other}"))),
+    let length = match &answer {
+        Value::Array(lengths) => lengths.last(),
+        length => Some(length),
+    };
+    match length {
+        Some(Value::Int(length)) => Ok(*length),
+        _ => Err(End::Strange(format!("LPUSH: {answer}"))),
     }
 }
 

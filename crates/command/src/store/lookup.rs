@@ -125,7 +125,7 @@ impl Store<'_, '_> {
         let (id, hash) = self.locate(key);
         self.expire_if_due(id, hash, key);
         let (db, touch) = (self.client.db, !self.client.no_touch);
-        let Tx { hold, config, posts, now, is_unfinished, .. } = &mut *self.tx;
+        let Tx { hold, config, posts, now, is_unfinished, has_ready, .. } = &mut *self.tx;
         let shard = hold.shard_mut(id);
         let waiters = &mut shard.waiters;
         let (mut record, is_new) = shard.dbs[db as usize].find_or_insert(hash, key, |key| {
@@ -136,7 +136,7 @@ impl Store<'_, '_> {
             record.set_access(access::created(config.lfu, *now));
             if shard.waiters.any(db, key) {
                 shard.ready.push(Ready { db, key: key.into(), was_lost: false });
-                *is_unfinished = true;
+                (*is_unfinished, *has_ready) = (true, true);
             }
             if config.notify & Class::New as u32 != 0 {
                 post_event(posts, config.notify, db, "new", key);

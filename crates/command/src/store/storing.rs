@@ -112,7 +112,7 @@ impl Store<'_, '_> {
             if shard.ready.last() != Some(&ready) {
                 shard.ready.push(ready);
             }
-            self.tx.is_unfinished = true;
+            self.tx.note_ready(true);
         }
     }
 

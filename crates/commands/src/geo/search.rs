@@ -65,7 +65,7 @@ pub(super) const GEOSEARCH: Entry = Entry {
     args: &[key("key", 0), FROM, BY, ORDER, COUNT, WITHCOORD, WITHDIST, WITHHASH],
     history: &[("7.0.0", "Added support for uppercase unit names.")],
     reply: FOUND,
-    run: Run::Function(|ctx| search(ctx, Kind::Search)),
+    run: Run::Function(|ctx| search(ctx, GeoCommand::Search)),
     ..Entry::DEFAULT
 };
 
@@ -85,7 +85,7 @@ pub(super) const GEOSEARCHSTORE: Entry = Entry {
         token("storedist", "STOREDIST").optional(),
     ],
     reply: Shape::Int,
-    run: Run::Function(|ctx| search(ctx, Kind::SearchStore)),
+    run: Run::Function(|ctx| search(ctx, GeoCommand::SearchStore)),
     ..GEOSEARCH
 };
 
@@ -124,7 +124,7 @@ pub(super) const GEORADIUS: Entry = Entry {
     ],
     deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument")),
     reply: Shape::OneOf(&[FOUND, Shape::Int]),
-    run: Run::Function(|ctx| search(ctx, Kind::Radius)),
+    run: Run::Function(|ctx| search(ctx, GeoCommand::Radius)),
     ..Entry::DEFAULT
 };
 
@@ -150,7 +150,7 @@ pub(super) const GEORADIUS_RO: Entry = Entry {
     history: &[("6.2.0", "Added the `ANY` option for `COUNT`.")],
     deprecated: Some(("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument")),
     reply: FOUND,
-    run: Run::Function(|ctx| search(ctx, Kind::RadiusRo)),
+    run: Run::Function(|ctx| search(ctx, GeoCommand::RadiusRo)),
     ..GEORADIUS
 };
 
@@ -179,7 +179,7 @@ pub(super) const GEORADIUSBYMEMBER: Entry = Entry {
         "6.2.0",
         "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments",
     )),
-    run: Run::Function(|ctx| search(ctx, Kind::RadiusByMember)),
+    run: Run::Function(|ctx| search(ctx, GeoCommand::RadiusByMember)),
     ..GEORADIUS
 };
 
@@ -204,13 +204,13 @@ pub(super) const GEORADIUSBYMEMBER_RO: Entry = Entry {
     history: &[],
     deprecated: Some(("6.2.0", "`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments")),
     reply: FOUND,
-    run: Run::Function(|ctx| search(ctx, Kind::RadiusByMemberRo)),
+    run: Run::Function(|ctx| search(ctx, GeoCommand::RadiusByMemberRo)),
     ..GEORADIUSBYMEMBER
 };
 
 /// Which of the commands it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum GeoCommand {
     Search,
     SearchStore,
     Radius,
@@ -219,9 +219,9 @@ pub(super) enum Kind {
     RadiusByMemberRo,
 }
 
-impl Kind {
+impl GeoCommand {
     fn is_search(self) -> bool {
-        matches!(self, Kind::Search | Kind::SearchStore)
+        matches!(self, GeoCommand::Search | GeoCommand::SearchStore)
     }
 }
 
@@ -268,9 +268,9 @@ pub(super) struct Found {
     pub(super) distance: f64,
 }
 
-fn search(ctx: &mut Ctx, kind: Kind) -> CommandResult {
+fn search(ctx: &mut Ctx, kind: GeoCommand) -> CommandResult {
     let args = ctx.args;
-    let source = args[if kind == Kind::SearchStore { 2 } else { 1 }];
+    let source = args[if kind == GeoCommand::SearchStore { 2 } else { 1 }];
     let zset = ctx.store.read_as::<ZSet>(source)?;
     let query = Query::parse(args, kind, zset)?;
     let (Some(zset), Some(center), Some(area)) = (zset, query.center, query.area) else {
@@ -321,23 +321,27 @@ fn find(zset: ZSetRef<'_>, center: Point, area: Area, count_max: Option<usize>) 
 }
 
 impl<'a> Query<'a> {
-    fn parse(args: &'a [&'a [u8]], kind: Kind, zset: Option<ZSetRef<'_>>) -> Result<Query<'a>, CommandError> {
+    fn parse(
+        args: &'a [&'a [u8]],
+        kind: GeoCommand,
+        zset: Option<ZSetRef<'_>>,
+    ) -> Result<Query<'a>, CommandError> {
         let mut query = Query::default();
         let mut rest = match kind {
-            Kind::Radius | Kind::RadiusRo => {
+            GeoCommand::Radius | GeoCommand::RadiusRo => {
                 query.center = Some(parse_point(args[2], args[3])?);
                 query.set_circle(args[4], args[5])?;
                 &args[6..]
             }
-            Kind::RadiusByMember | Kind::RadiusByMemberRo => {
+            GeoCommand::RadiusByMember | GeoCommand::RadiusByMemberRo => {
                 if zset.is_some() {
                     query.center = place_of(zset, args[2])?;
                     query.set_circle(args[3], args[4])?;
                 }
                 &args[5..]
             }
-            Kind::Search => &args[2..],
-            Kind::SearchStore => {
+            GeoCommand::Search => &args[2..],
+            GeoCommand::SearchStore => {
                 query.target = Some(args[1]);
                 &args[3..]
             }
@@ -354,11 +358,11 @@ impl<'a> Query<'a> {
         &mut self,
         word: &[u8],
         after: &'a [&'a [u8]],
-        kind: Kind,
+        kind: GeoCommand,
         zset: Option<ZSetRef<'_>>,
     ) -> Result<&'a [&'a [u8]], CommandError> {
         let is = |name| keyword_is(word, name);
-        let may_store = matches!(kind, Kind::Radius | Kind::RadiusByMember);
+        let may_store = matches!(kind, GeoCommand::Radius | GeoCommand::RadiusByMember);
         match after {
             _ if is("withdist") => self.with_distance = true,
             _ if is("withhash") => self.with_hash = true,
@@ -379,7 +383,7 @@ impl<'a> Query<'a> {
                 self.stores_distance = is("storedist");
                 return Ok(rest);
             }
-            _ if kind == Kind::SearchStore && is("storedist") => self.stores_distance = true,
+            _ if kind == GeoCommand::SearchStore && is("storedist") => self.stores_distance = true,
             _ if kind.is_search() => return self.search_option(word, after, zset),
             _ => return Err(CommandError::SYNTAX),
         }
@@ -444,7 +448,7 @@ impl<'a> Query<'a> {
     }
 
     /// Refuses what does not go together.
-    fn check(&self, name: &[u8], kind: Kind) -> CommandResult {
+    fn check(&self, name: &[u8], kind: GeoCommand) -> CommandResult {
         if self.target.is_some() && (self.with_distance || self.with_hash || self.with_coordinates) {
             let what = if kind.is_search() { "GEOSEARCHSTORE" } else { "STORE option in GEORADIUS" };
             let text = format!("ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options");

@@ -6,7 +6,7 @@ use command::{Change, Class, CommandResult, Ctx};
 use ds::partial_sort::partial_sort;
 use ds::zset::ZSet;
 
-use super::search::{Found, Kind, Order};
+use super::search::{Found, GeoCommand, Order};
 use crate::keys::rebuild;
 use crate::zset::put_result;
 
@@ -35,14 +35,14 @@ pub(super) fn store(
     target: &[u8],
     found: &[Found],
     with_distance: bool,
-    kind: Kind,
+    kind: GeoCommand,
 ) -> CommandResult {
     let limits = &ctx.store.config().zset;
     let mut result = ZSet::new();
     for found in found {
         result.insert(&found.member, if with_distance { found.distance } else { found.score }, limits);
     }
-    let event = if kind == Kind::SearchStore { "geosearchstore" } else { "georadiusstore" };
+    let event = if kind == GeoCommand::SearchStore { "geosearchstore" } else { "georadiusstore" };
     let change = Change::new(Class::ZSet, event).times(found.len());
     // Not the request: another store might calculate distances a little differently, or put equal ones in another order.
     put_result(ctx, target, result, change, |store| rebuild::record(store, target))

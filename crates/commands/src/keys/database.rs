@@ -27,10 +27,16 @@ pub(super) const DBSIZE: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// Holds no shard. What the client itself has done is counted, also by the transaction that is under way.
+/// Holds no shard. What the client itself has done is counted, also by the transaction that is under way. Where replies wait for what they
+/// tell of, this one waits for all that was committed before.
 fn dbsize(ctx: &mut Ctx) -> CommandResult {
     let tallies = ctx.store.tx.hold.shards().tallies(ctx.store.client.db);
     let count: u64 = tallies.map(|tally| tally.keys.get()).sum();
+    if ctx.store.tx.holds_replies {
+        // After the counting: what was counted was committed before, but for what is changing at this moment.
+        let newest = ctx.host.newest_slice();
+        ctx.store.tx.seen = ctx.store.tx.seen.max(newest);
+    }
     ctx.reply.int(count as i64);
     Ok(())
 }
@@ -122,7 +128,8 @@ fn flush(store: &mut Store, id: ShardId, db: u32) {
     shard.watches.touch_all(db, |key| taken.find(placement.hash(key), key).is_some());
     let lost = shard.waiters.keys(db).filter(|key| has_stream(&taken, placement.hash(key), key));
     shard.ready.extend(lost.map(|key| Ready { db, key: key.into(), was_lost: true }));
-    tx.is_unfinished |= !shard.ready.is_empty();
+    let has_ready = !shard.ready.is_empty();
+    tx.note_ready(has_ready);
     tx.wrote = true;
     tx.posts.push(Post::Free(Garbage::Db(taken)));
 }
@@ -186,6 +193,7 @@ fn swap(ctx: &mut Ctx, id: ShardId, one: u32, other: u32) {
                 shard.ready.push(Ready { db, key: key.into(), was_lost });
             }
         }
-        tx.is_unfinished |= !shard.ready.is_empty();
     }
+    let has_ready = !shard.ready.is_empty();
+    tx.note_ready(has_ready);
 }

@@ -11,6 +11,7 @@ mod dump;
 mod expiry;
 mod mark;
 mod object;
+pub mod populate;
 mod presence;
 pub mod rebuild;
 mod relocate;

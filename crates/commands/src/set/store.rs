@@ -85,7 +85,7 @@ fn store(ctx: &mut Ctx, result: Set, event: &'static str) -> CommandResult {
 
 #[cfg(test)]
 mod tests {
-    use command::{Effect, Local};
+    use command::{Local, OwnedEffect};
 
     fn local() -> Local {
         let mut local = Local::new(&[super::super::ENTRIES]);
@@ -96,7 +96,7 @@ mod tests {
         local
     }
 
-    fn text(effect: &Effect) -> String {
+    fn text(effect: &OwnedEffect) -> String {
         let args: Vec<_> = effect.args.iter().map(|arg| String::from_utf8_lossy(arg)).collect();
         args.join(" ")
     }

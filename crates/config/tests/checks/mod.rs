@@ -1,8 +1,8 @@
 //! What holds of configuration files whatever they are, checked by tests and by the fuzzer.
 
-use config::{Change, Error, Foreign, Kind, Read, Setting, Special, Table, Value, Values, directives};
+use config::{Change, Error, Foreign, Read, Setting, SettingKind, Special, Table, Value, Values, directives};
 
-const NUMBER: Kind = Kind::Integer { min: -5, max: 99_999 };
+const NUMBER: SettingKind = SettingKind::Integer { min: -5, max: 99_999 };
 const COUNT: usize = 8;
 
 fn numbers(words: &[&str], current: &str) -> Result<Value, String> {
@@ -13,7 +13,7 @@ fn numbers(words: &[&str], current: &str) -> Result<Value, String> {
 }
 
 /// Whose lines add up.
-const NUMBERS: Kind = Kind::Special(&Special {
+const NUMBERS: SettingKind = SettingKind::Special(&Special {
     placeholder: "numbers",
     read: Read::Words(numbers),
     may_be_bare: true,
@@ -26,20 +26,32 @@ static TABLE: Table<()> = Table {
         Setting { name: "number", kind: NUMBER, default: "7", ..Setting::of("") },
         Setting {
             name: "memory",
-            kind: Kind::Memory { min: 0, max: i64::MAX },
+            kind: SettingKind::Memory { min: 0, max: i64::MAX },
             default: "1024",
             ..Setting::of("")
         },
-        Setting { name: "switch", kind: Kind::Switch, default: "yes", ..Setting::of("") },
-        Setting { name: "words", kind: Kind::Words, default: "a b", ..Setting::of("") },
+        Setting { name: "switch", kind: SettingKind::Switch, default: "yes", ..Setting::of("") },
+        Setting { name: "words", kind: SettingKind::Words, default: "a b", ..Setting::of("") },
         Setting { name: "text", alias: Some("another-text"), ..Setting::of("") },
         Setting { name: "numbers", kind: NUMBERS, default: "1 2", ..Setting::of("") },
-        Setting { name: "mode", kind: Kind::Octal, default: "0", change: Change::AtStart, ..Setting::of("") },
-        Setting { name: "promise", kind: Kind::Bool, default: "no", refused: "nobody", ..Setting::of("") },
+        Setting {
+            name: "mode",
+            kind: SettingKind::Octal,
+            default: "0",
+            change: Change::AtStart,
+            ..Setting::of("")
+        },
+        Setting {
+            name: "promise",
+            kind: SettingKind::Bool,
+            default: "no",
+            refused: "nobody",
+            ..Setting::of("")
+        },
     ],
     foreign: &[
         Foreign::of("foreign", NUMBER, "10").also("20"),
-        Foreign::of("foreign-promise", Kind::Words, "").also("no one").refused("nobody"),
+        Foreign::of("foreign-promise", SettingKind::Words, "").also("no one").refused("nobody"),
     ],
     groups: &[""],
     others: &["user"],

@@ -13,7 +13,7 @@
 //! for as long as it is read; a change expands it and compresses it again. Where compressing does not help, it is tried ever
 //! more seldom.
 
-use super::node::{NODE_BYTES_MAX, Node};
+use super::node::{ListNode, NODE_BYTES_MAX};
 use super::{End, List};
 
 /// Neighbours that become one compressed node in a long list.
@@ -158,7 +158,7 @@ impl List {
         if group().any(|node| node.is_compressed() || node.capacity_bytes() > NODE_BYTES_MAX) {
             return false;
         }
-        let mut joined = Node::on(Box::new_uninit_slice(group().map(Node::used_bytes).sum()));
+        let mut joined = ListNode::on(Box::new_uninit_slice(group().map(ListNode::used_bytes).sum()));
         group().for_each(|node| joined.append(node));
         if joined.compress().is_none() {
             return false;
@@ -175,7 +175,7 @@ impl List {
         if is_end || self.nodes[at].is_compressed() || self.nodes[at].is_large() {
             return false;
         }
-        let buffer = self.change(at, Node::compress);
+        let buffer = self.change(at, ListNode::compress);
         buffer.map(|buffer| self.keep_spare(buffer)).is_some()
     }
 
@@ -183,7 +183,7 @@ impl List {
     pub(super) fn expand(&mut self, at: usize) -> bool {
         let is_compressed = self.nodes[at].is_compressed();
         if is_compressed {
-            self.change(at, Node::expand);
+            self.change(at, ListNode::expand);
         }
         is_compressed
     }

@@ -1,6 +1,6 @@
 //! Changes other than push and pop: replacing, inserting, removing by value, trimming.
 
-use super::node::{NODE_BYTES_MAX, Node, is_large};
+use super::node::{ListNode, NODE_BYTES_MAX, is_large};
 use super::{End, List, entry, imprint};
 
 /// Neighbours that need no more than this together are merged, which leaves room for as much again.
@@ -96,7 +96,7 @@ impl List {
             self.add_node(at + 1, right);
             at + 1
         };
-        let has_space = |node: &Node| !node.is_compressed() && node.has_space(value.len());
+        let has_space = |node: &ListNode| !node.is_compressed() && node.has_space(value.len());
         if at > 0 && has_space(&self.nodes[at - 1]) {
             self.change(at - 1, |node| node.push(End::Tail, value));
         } else if has_space(&self.nodes[at]) {
@@ -224,10 +224,10 @@ impl List {
                 _ => self.nodes.push_back(node),
             }
         }
-        self.buffer_bytes = self.nodes.iter().map(Node::capacity_bytes).sum();
+        self.buffer_bytes = self.nodes.iter().map(ListNode::capacity_bytes).sum();
     }
 }
 
-fn may_merge(left: &Node, right: &Node) -> bool {
+fn may_merge(left: &ListNode, right: &ListNode) -> bool {
     left.used_bytes() + right.used_bytes() <= MERGE_BYTES_MAX
 }

@@ -207,11 +207,11 @@ impl DoubleEndedIterator for Entries<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::list::{End, node::Node};
+    use crate::list::{End, node::ListNode};
 
     /// The bytes of the entry for `value`.
     fn written(value: &[u8]) -> Vec<u8> {
-        let mut node = Node::on(Box::new_uninit_slice(entry_bytes(value.len())));
+        let mut node = ListNode::on(Box::new_uninit_slice(entry_bytes(value.len())));
         node.push(End::Tail, value);
         node.bytes().to_vec()
     }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use super::element::Element;
 use super::entry::{self, Entries};
-use super::node::Node;
+use super::node::ListNode;
 use super::row::Row;
 
 /// The elements of a list from some index on, in either direction.
@@ -17,7 +17,7 @@ pub struct Iter<'a> {
     /// What is left of the node being read.
     entries: NodeEntries<'a>,
     /// All nodes, if there are any, and the index of that node.
-    nodes: Option<&'a Row<Node>>,
+    nodes: Option<&'a Row<ListNode>>,
     at: usize,
     reverse: bool,
     remaining: usize,
@@ -39,11 +39,11 @@ impl Default for NodeEntries<'_> {
 
 impl<'a> NodeEntries<'a> {
     #[inline]
-    fn new(node: &'a Node, last: Self) -> Self {
+    fn new(node: &'a ListNode, last: Self) -> Self {
         if node.is_compressed() { Self::copied(node, last) } else { Self::Lent(node.entries()) }
     }
 
-    fn copied(node: &Node, last: Self) -> Self {
+    fn copied(node: &ListNode, last: Self) -> Self {
         let mut bytes = match last {
             Self::Copied(copy, _) => Rc::into_inner(copy).unwrap_or_default(),
             Self::Lent(_) => Vec::new(),
@@ -82,7 +82,7 @@ fn next_copied<'a>(copy: &Rc<Vec<u8>>, rest: &mut Range<usize>, from_tail: bool)
 impl<'a> Iter<'a> {
     /// Begins at an existing element, from which there are so many to the tail and to the head, itself included.
     pub(super) fn new(
-        nodes: &'a Row<Node>,
+        nodes: &'a Row<ListNode>,
         (at, index): (usize, usize),
         to_tail: usize,
         to_head: usize,

@@ -38,8 +38,8 @@ use deep::{GROUP_NODES, Tried};
 pub use element::Element;
 pub use entry::back_bytes;
 pub use iter::Iter;
+use node::ListNode;
 pub use node::NODE_BYTES_MAX;
-use node::Node;
 use row::Row;
 use std::mem::MaybeUninit;
 
@@ -66,7 +66,7 @@ pub enum End {
 /// An ordered sequence of byte strings.
 #[derive(Clone, Default)]
 pub struct List {
-    nodes: Row<Node>,
+    nodes: Row<ListNode>,
     len: usize,
     /// Bytes of the buffers of all nodes.
     buffer_bytes: usize,
@@ -112,7 +112,7 @@ impl List {
     #[inline]
     pub fn expect_growth(&mut self, value_bytes: usize) {
         if !self.is_quicklist {
-            let listpack_bytes: usize = self.nodes.iter().map(Node::listpack_bytes).sum();
+            let listpack_bytes: usize = self.nodes.iter().map(ListNode::listpack_bytes).sum();
             self.is_quicklist = LISTPACK_FRAME_BYTES + listpack_bytes + value_bytes > NODE_BYTES_MAX;
         }
     }
@@ -254,14 +254,14 @@ impl List {
         }
     }
 
-    fn end_node(&self, end: End) -> Option<&Node> {
+    fn end_node(&self, end: End) -> Option<&ListNode> {
         match end {
             End::Head => self.nodes.get(0),
             End::Tail => self.nodes.back(),
         }
     }
 
-    fn end_node_mut(&mut self, end: End) -> Option<&mut Node> {
+    fn end_node_mut(&mut self, end: End) -> Option<&mut ListNode> {
         match end {
             End::Head => self.nodes.get_mut(0),
             End::Tail => self.nodes.back_mut(),
@@ -276,7 +276,7 @@ impl List {
         } else {
             self.full_buffer()
         };
-        self.add_node(at, Node::on(buffer));
+        self.add_node(at, ListNode::on(buffer));
     }
 
     fn full_buffer(&mut self) -> node::Buffer {
@@ -288,13 +288,13 @@ impl List {
 
     // All other changes to nodes go through the following three, which keep `buffer_bytes`.
 
-    fn add_node(&mut self, at: usize, node: Node) {
+    fn add_node(&mut self, at: usize, node: ListNode) {
         self.buffer_bytes += node.capacity_bytes();
         self.tried.add(at);
         self.nodes.insert(at, node);
     }
 
-    fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut Node) -> R) -> R {
+    fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut ListNode) -> R) -> R {
         let node = &mut self.nodes[at];
         let before = node.capacity_bytes();
         let result = change(node);
@@ -322,13 +322,13 @@ impl List {
         if !self.is_quicklist || self.nodes.len() > 1 {
             return;
         }
-        let listpack_bytes = self.nodes.get(0).map_or(0, Node::listpack_bytes);
+        let listpack_bytes = self.nodes.get(0).map_or(0, ListNode::listpack_bytes);
         if listpack_bytes + LISTPACK_FRAME_BYTES <= NODE_BYTES_MAX / 2 {
             self.is_quicklist = false;
             self.spare = None;
             self.nodes.shrink_to_fit();
             if !self.nodes.is_empty() {
-                self.change(0, Node::shrink);
+                self.change(0, ListNode::shrink);
             }
         }
     }
@@ -365,8 +365,8 @@ impl List {
             assert!(node.used_bytes() <= GROUP_NODES * NODE_BYTES_MAX || node.count() == 1);
             assert!(node.capacity_bytes() <= GROUP_NODES * NODE_BYTES_MAX || node.count() == 1);
         }
-        assert_eq!(self.nodes.iter().map(Node::count).sum::<usize>(), self.len);
-        assert_eq!(self.nodes.iter().map(Node::capacity_bytes).sum::<usize>(), self.buffer_bytes);
+        assert_eq!(self.nodes.iter().map(ListNode::count).sum::<usize>(), self.len);
+        assert_eq!(self.nodes.iter().map(ListNode::capacity_bytes).sum::<usize>(), self.buffer_bytes);
         assert!(self.spare.is_none() || self.is_quicklist);
     }
 }

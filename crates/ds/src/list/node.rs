@@ -43,7 +43,7 @@ const LINES_AHEAD_MAX: usize = 8;
 pub(crate) type Buffer = Box<[MaybeUninit<u8>]>;
 
 #[derive(Clone, Default)]
-pub(crate) struct Node {
+pub(crate) struct ListNode {
     buffer: Buffer,
     start: u32,
     end: u32,
@@ -65,7 +65,7 @@ fn packed_bytes(value: &[u8]) -> usize {
     entry::listpack_bytes(value, entry::entry_bytes(value.len()))
 }
 
-impl Node {
+impl ListNode {
     /// An empty node on the given buffer.
     pub(crate) fn on(buffer: Buffer) -> Self {
         Self { buffer, ..Self::default() }

@@ -244,7 +244,7 @@ fn a_compressed_backlog_is_small_and_drains_from_both_ends() {
 fn few_compressed_nodes_are_expanded_to_look_for_an_element() {
     let count = 20_000;
     let list = compressed_jobs(count);
-    let compressed: Vec<&Node> = list.nodes.iter().filter(|node| node.is_compressed()).collect();
+    let compressed: Vec<&ListNode> = list.nodes.iter().filter(|node| node.is_compressed()).collect();
     let may_have =
         |element: &[u8]| compressed.iter().filter(|node| node.may_have(imprint::hash(element))).count();
     for index in (0..count).step_by(97) {
@@ -347,7 +347,7 @@ fn many_values_at_once_are_compressed_little_by_little() {
     list.debug_validate();
     let plain = list.nodes.len() - compressed(&list);
     assert!((2 * 4..2 * (4 + GROUP_NODES)).contains(&plain), "{plain}");
-    let nodes: Vec<bool> = list.nodes.iter().map(Node::is_compressed).collect();
+    let nodes: Vec<bool> = list.nodes.iter().map(ListNode::is_compressed).collect();
     let ends = 4 + GROUP_NODES - 1;
     assert!(!nodes[3] && nodes[ends] && nodes[nodes.len() - 1 - ends] && !nodes[nodes.len() - 4]);
 }

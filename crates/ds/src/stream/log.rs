@@ -13,13 +13,13 @@ use std::collections::{BTreeMap, VecDeque, btree_map};
 use super::StreamLimits;
 use super::group::Group;
 use super::id::StreamId;
-use super::node::{Fields, NODE_BYTES_MAX, Node};
+use super::node::{Fields, NODE_BYTES_MAX, StreamNode};
 use crate::mover::{Mover, Place, move_small_map};
 
 /// The entries of a stream; see the head of this file.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    nodes: BTreeMap<StreamId, Node>,
+    nodes: BTreeMap<StreamId, StreamNode>,
     len: usize,
     /// The largest id that was ever given; new entries get larger ones.
     pub last_id: StreamId,
@@ -138,7 +138,7 @@ impl Log {
                 if let Some(mut full) = full {
                     full.get_mut().finish();
                 }
-                self.nodes.insert(id, Node::new(id, pairs));
+                self.nodes.insert(id, StreamNode::new(id, pairs));
             }
         }
         self.note_added(id);
@@ -310,8 +310,8 @@ impl Log {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let of_nodes: usize = self.nodes.values().map(Node::memory_bytes).sum();
-        of_nodes + self.nodes.len() * size_of::<(StreamId, Node)>()
+        let of_nodes: usize = self.nodes.values().map(StreamNode::memory_bytes).sum();
+        of_nodes + self.nodes.len() * size_of::<(StreamId, StreamNode)>()
     }
 
     /// Panics if the log contradicts itself; for tests.
@@ -333,7 +333,7 @@ impl Log {
 }
 
 /// Deletes entries at the front of `node` until `keep` holds for a log of `len` entries; their number.
-fn trim_node(node: &mut Node, keep: Keep, len: usize) -> usize {
+fn trim_node(node: &mut StreamNode, keep: Keep, len: usize) -> usize {
     let goes = |id, gone| match keep {
         Keep::Newest(kept) => len - gone > kept,
         Keep::From(first) => id < first,
@@ -355,13 +355,13 @@ fn trim_node(node: &mut Node, keep: Keep, len: usize) -> usize {
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     /// Nodes that neither end has come to.
-    nodes: btree_map::Range<'a, StreamId, Node>,
+    nodes: btree_map::Range<'a, StreamId, StreamNode>,
     start: StreamId,
     end: StreamId,
     /// The node that the front has come to, and where in it.
-    front: Option<(&'a Node, usize)>,
+    front: Option<(&'a StreamNode, usize)>,
     /// The node that the back has come to, and where in it the entries that are left lie.
-    back: Option<(&'a Node, VecDeque<usize>)>,
+    back: Option<(&'a StreamNode, VecDeque<usize>)>,
 }
 
 impl<'a> Iterator for Entries<'a> {

@@ -12,7 +12,7 @@
 //! that of what follows it. A deleted entry stays with a flag until the whole node goes.
 //!
 //! When a node is full is decided as Redis decides it, because that is what an approximate trim leaves behind: by the
-//! number of entries, deleted ones included, and by the bytes that Redis' listpack would take ([`Node::listpack_bytes`]).
+//! number of entries, deleted ones included, and by the bytes that Redis' listpack would take ([`StreamNode::listpack_bytes`]).
 
 use smallvec::SmallVec;
 
@@ -32,7 +32,7 @@ const LISTPACK_FRAME_BYTES: usize = 7;
 
 /// A run of entries; see the head of this file.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct StreamNode {
     bytes: Vec<u8>,
     entries_at: usize,
     live_count: u32,
@@ -54,9 +54,9 @@ pub(super) struct RawEntry<'a> {
     pub(super) fields: Fields<'a>,
 }
 
-impl Node {
+impl StreamNode {
     /// A node of this one entry.
-    pub(super) fn new(id: StreamId, pairs: &[&[u8]]) -> Node {
+    pub(super) fn new(id: StreamId, pairs: &[&[u8]]) -> StreamNode {
         let mut bytes = Bytes::new();
         let count = pairs.len() / 2;
         push_number(&mut bytes, count as u64);
@@ -66,7 +66,7 @@ impl Node {
             listpack_bytes += text_bytes(field);
         }
         let entries_at = bytes.len();
-        let mut node = Node {
+        let mut node = StreamNode {
             bytes: bytes.to_vec(),
             entries_at,
             live_count: 0,
@@ -142,7 +142,7 @@ impl Node {
         self.last = id;
     }
 
-    /// Nodes are many: a full allocation grows by half, and [`Node::finish`] gives back what was too much.
+    /// Nodes are many: a full allocation grows by half, and [`StreamNode::finish`] gives back what was too much.
     fn reserve(&mut self, bytes: usize) {
         if self.bytes.capacity() - self.bytes.len() < bytes {
             self.bytes.reserve_exact(bytes + self.bytes.len() / 2);
@@ -364,7 +364,7 @@ mod tests {
     /// `XADD s 1-1 field value`, then `XADD s 2-0 field 12 other x`: lengths of the listpacks that `DUMP` shows.
     #[test]
     fn a_node_is_as_long_as_redis_has_it() {
-        let mut node = Node::new(StreamId { ms: 1, seq: 1 }, &[b"field", b"value"]);
+        let mut node = StreamNode::new(StreamId { ms: 1, seq: 1 }, &[b"field", b"value"]);
         assert_eq!(node.listpack_bytes(), 0x25);
         node.append(StreamId { ms: 2, seq: 0 }, &[b"field", b"12", b"other", b"x"]);
         assert_eq!(node.listpack_bytes(), 0x43);

@@ -91,6 +91,14 @@ impl House {
         step
     }
 
+    /// So many of both.
+    fn steps(&mut self, count: usize) {
+        for _ in 0..count {
+            self.step(false);
+            self.step(true);
+        }
+    }
+
     /// Runs both until neither has anything to do.
     fn settle(&mut self) {
         for _ in 0..10_000 {
@@ -169,26 +177,100 @@ fn after_a_failure_nothing_more_is_durable() {
     }
 }
 
+/// Commands that write are refused while there is still room for what has been committed by then. Where more than that comes, it waits.
 #[test]
-fn without_room_it_waits_and_goes_on_by_itself() {
+fn without_room_it_refuses_in_time_and_goes_on_by_itself() {
+    for (policy, late) in [(Policy::Always, 0), (Policy::Everysec, 0), (Policy::Always, 2000)] {
+        let mut house = House::new(1, policy);
+        house.begin(7, 1, Data::None);
+        house.settle();
+        house.sim.set_faults(DiskFaults { room_bytes: 1, ..DiskFaults::default() });
+        let work = |house: &mut House| {
+            house.commit(0);
+            house.steps(20);
+        };
+        while house.progress.refusal() == Refusal::None {
+            work(&mut house);
+        }
+        assert_eq!(house.progress.refusal(), Refusal::NoRoom);
+        assert!(house.progress.why().contains("make room"), "{}", house.progress.why());
+        assert!(house.progress.written() >= *house.commits.last().expect("there are some"), "{policy:?}");
+        (0..late).for_each(|_| work(&mut house));
+        assert!(late == 0 || house.durable_count() < house.commits.len());
+        house.sim.set_faults(DiskFaults::default());
+        house.settle();
+        // Once a second, where nobody waits for it.
+        house.now_ns.fetch_add(2_000_000_000, Ordering::Relaxed);
+        house.settle();
+        assert_eq!((house.progress.refusal(), house.durable_count()), (Refusal::None, house.commits.len()));
+        house.sim.crash();
+        assert_eq!(house.found().len(), house.commits.len());
+    }
+}
+
+/// While it is not known whether there will be more room, commands that write wait before what is left is too little.
+#[test]
+fn what_is_committed_has_room() {
+    let mut house = House::new(1, Policy::Everysec);
+    house.begin(7, 1, Data::None);
+    house.settle();
+    // The disk thread is busy with something else.
+    while !house.progress.is_full() {
+        house.commit(0);
+        for _ in 0..20 {
+            house.step(false);
+        }
+        assert_eq!(house.progress.written(), *house.commits.last().expect("there are some"));
+    }
+    assert_eq!(house.progress.refusal(), Refusal::None);
+    house.commit(0);
+    house.settle();
+    assert!(!house.progress.is_full(), "there is another segment");
+}
+
+/// Two spares are what is usual, and one is enough to go on.
+#[test]
+fn room_for_one_segment_is_enough() {
     let mut house = House::new(1, Policy::Always);
     house.begin(7, 1, Data::None);
     house.settle();
     house.sim.set_faults(DiskFaults { room_bytes: 1, ..DiskFaults::default() });
     while house.progress.refusal() == Refusal::None {
         house.commit(0);
-        for _ in 0..20 {
-            house.step(false);
-            house.step(true);
-        }
+        house.steps(40);
     }
-    assert!(house.progress.why().contains("make room"), "{}", house.progress.why());
-    assert!(house.durable_count() < house.commits.len());
-    house.sim.set_faults(DiskFaults::default());
-    house.settle();
+    let room_bytes = TUNING.segment_bytes * 9 / 2;
+    house.sim.set_faults(DiskFaults { room_bytes, ..DiskFaults::default() });
+    house.steps(100);
+    assert_eq!(house.progress.refusal(), Refusal::None);
+    house.commit(0);
+    house.steps(100);
     assert_eq!((house.progress.refusal(), house.durable_count()), (Refusal::None, house.commits.len()));
-    house.sim.crash();
-    assert_eq!(house.found().len(), house.commits.len());
+}
+
+/// A base takes little, and leaves segments that are used again.
+#[test]
+fn a_base_makes_room() {
+    let mut house = House::new(1, Policy::Always);
+    house.begin(7, 1, Data::None);
+    house.settle();
+    house.sim.set_faults(DiskFaults { room_bytes: TUNING.segment_bytes * 7 / 2, ..DiskFaults::default() });
+    while house.progress.refusal() == Refusal::None {
+        house.commit(0);
+        house.steps(40);
+    }
+    let cut = house.log.cut();
+    house.steps(100);
+    let (position, file) = (cut.end().expect("it was closed"), "base-0000000000000007-9.rdb".to_owned());
+    house
+        .sim
+        .disk()
+        .replace(&Path::new("data/appendonlydir").join(&file), b"the base")
+        .expect("there is room");
+    let then = Box::new(|outcome: Result<(), crate::Trouble>| outcome.expect("there is room"));
+    house.disk.set_base(Base { slice: cut.slice(), position, file: Some(file) }, then);
+    house.steps(100);
+    assert_eq!(house.progress.refusal(), Refusal::None);
 }
 
 /// One journal follows another, as when it was off meanwhile: what was committed before is in the former one.

@@ -8,7 +8,7 @@ use ds::mover::{Mover, Place};
 use super::content::Content;
 use super::layout::{COLLECTION, INT, MARKED, NARROW_LENGTHS_AT, Parts, expiry_form};
 use super::{Record, RecordRef, Wide, write, write_expiry, write_word};
-use crate::config::UnixMs;
+use crate::data_config::UnixMs;
 use crate::marks::Marks;
 use crate::string::{Str, parse_int};
 use crate::value::{Value, ValueRef};

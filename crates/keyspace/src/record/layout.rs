@@ -2,7 +2,7 @@
 
 use std::alloc::Layout;
 
-use crate::config::UnixMs;
+use crate::data_config::UnixMs;
 use crate::marks::MARKS_BYTES;
 
 /// Bytes of the expiry by its form: none, one of the next 8,900 years, any, any with marks behind it.

@@ -85,7 +85,7 @@ fn other_values_come_and_go() {
     assert!(matches!(record.replace_value(list()), Value::Str(_)));
     assert!(matches!(record.set_string(b"5"), Some(Value::List(_))));
     assert!(matches!(record.replace_value(list()), Value::Str(Str::Int(5))));
-    assert_eq!(record.lend().value().kind(), crate::value::Kind::List);
+    assert_eq!(record.lend().value().kind(), ds::Kind::List);
     *record.into_value() = Value::Str(Str::Int(9));
     assert_eq!(read(&db, b"key").0, b"9");
 }

@@ -18,7 +18,8 @@ use shard::Placement;
 use super::files::{Files, shown};
 use crate::error::Error;
 use crate::load::{Counted, Extras, Load, Loaded, Others, Target, on_heap_to_serve};
-use crate::runner::{Role, Roles, Runner, Stage, selected, shown_name};
+use crate::role::{Role, Roles};
+use crate::runner::{Runner, Stage, selected, shown_name};
 
 /// Commands after which other things are looked at.
 const RUN_MAX: u64 = 4096;

@@ -12,7 +12,8 @@ use smallvec::SmallVec;
 use super::FoundSlice;
 use super::crew::Meeting;
 use crate::error::Error;
-use crate::runner::{Role, Roles, selected, shown_name};
+use crate::role::{Role, Roles};
+use crate::runner::{selected, shown_name};
 
 /// Bytes of a usual command.
 const USUAL_BYTES: usize = 128;

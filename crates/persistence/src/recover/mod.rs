@@ -27,7 +27,8 @@ use effectlog::Slice;
 
 use crate::error::Error;
 use crate::load::{Extras, Load, Loaded, Others, Target, on_heap_to_serve};
-use crate::runner::{Role, Roles, Runner, Stage};
+use crate::role::{Role, Roles};
+use crate::runner::{Runner, Stage};
 use apply::{Applier, change_libraries};
 use deal::{Batch, Dealer, Failure};
 

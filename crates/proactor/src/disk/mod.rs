@@ -5,7 +5,7 @@
 //! | after | a crash leaves |
 //! |---|---|
 //! | [`DiskFile::write_at`], a [`DiskWriter`] | any of the sectors, each whole, old or in pieces; any length between the old and the new one |
-//! | [`DiskFile::sync`], [`DiskFile::pre_write`] | all that was written to the file before |
+//! | [`DiskFile::sync`], [`DiskFile::reserve`], [`DiskFile::pre_write`] | all that was written to the file before |
 //! | [`DiskFile::write_durably_at`] | these bytes; nothing is known of others |
 //! | creation, [`Disk::rename`], [`Disk::remove`] | the name as it was before or as it is after, each change for itself |
 //! | [`Disk::sync_directory`] | all changes of names in the directory before |
@@ -295,9 +295,16 @@ impl DiskFile {
         }
     }
 
-    /// Writes the file full of zeros once, up to `bytes`, and makes that durable: writing there later changes no length and
-    /// asks for no space, so it is faster and cannot fail for want of room.
+    /// Takes the room for `bytes` of zeros, which the file begins with, and makes that durable: writing there later changes no length
+    /// and cannot fail for want of room. Where the file system cannot do that the zeros [are written](Self::pre_write).
+    pub fn reserve(&self, bytes: u64) -> io::Result<()> {
+        if self.takes_room(bytes)? { self.sync() } else { self.pre_write(bytes) }
+    }
+
+    /// The same, and the zeros are written: what is written there later changes nothing but those bytes, so it is durable sooner.
     pub fn pre_write(&self, bytes: u64) -> io::Result<()> {
+        // If there is no room for all of it that is known at once, and not when the disk is full.
+        self.takes_room(bytes)?;
         let zeros = vec![0; PRE_WRITE_BYTES.min(bytes as usize)];
         let mut offset = 0;
         while offset < bytes {
@@ -306,6 +313,14 @@ impl DiskFile {
             offset += count;
         }
         self.sync()
+    }
+
+    /// Whether the file has the room now, which is not durable; false: nobody knows.
+    fn takes_room(&self, bytes: u64) -> io::Result<bool> {
+        match &self.file {
+            File::Real(file) => real::take_room(file, bytes),
+            File::Simulated(_) => Ok(false),
+        }
     }
 
     /// Has the system begin to write this part to the disk, so that a sync later has less to do. Nothing is durable by that.

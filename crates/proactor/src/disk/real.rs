@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{FileInfo, Open, directory_of};
@@ -52,6 +52,17 @@ pub(super) fn write_durably_at(file: &File, offset: u64, bytes: &[u8]) -> io::Re
             Ok(write()?)
         }
         written => Ok(written?),
+    }
+}
+
+/// Takes the room for the file's first `bytes`; false if the file system does not do that.
+pub(super) fn take_room(file: &File, bytes: u64) -> io::Result<bool> {
+    loop {
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
+            Err(Errno::INTR) => {}
+            Err(Errno::NOSYS | Errno::OPNOTSUPP) => return Ok(false),
+            taken => return Ok(taken.map(|()| true)?),
+        }
     }
 }
 

@@ -35,7 +35,7 @@ use crate::turn::{Backend, Flush, Thread};
 use crate::{CloseMode, Config, Error, Listener, sys};
 use buffers::BufferRing;
 use message::Message;
-use ring::{Completion, Kind, Ring, Tag, ToSend};
+use ring::{Completion, OpKind, Ring, Tag, ToSend};
 
 /// Events after which a turn stops asking the kernel for more.
 const EVENTS_MAX: usize = 256;
@@ -75,7 +75,7 @@ impl UringDriver {
             .map_err(Error::setup("a ring of receive buffers"))?;
         let thread = Thread::new(config.poll_us)?;
         if let Some(bell) = thread.waker.bell() {
-            ring.watch_bell(bell.as_fd().as_raw_fd(), Tag::numbered(Kind::Bell, 0));
+            ring.watch_bell(bell.as_fd().as_raw_fd(), Tag::numbered(OpKind::Bell, 0));
         }
         let connections = Connections::new(limits);
         let acceptor = Acceptor::default();
@@ -93,7 +93,7 @@ impl UringDriver {
 
     fn accept(&mut self, number: usize) {
         if let Some(fd) = self.acceptor.listener(number).and_then(Listener::fd) {
-            self.ring.accept(fd.as_raw_fd(), Tag::numbered(Kind::Accept, number as u32));
+            self.ring.accept(fd.as_raw_fd(), Tag::numbered(OpKind::Accept, number as u32));
         }
     }
 
@@ -144,7 +144,7 @@ impl UringDriver {
         if connection.link.under_way > 0 {
             connection.link.under_way += 1;
             let fd = connection.link.fd.as_raw_fd();
-            self.ring.cancel_all(fd, Tag::new(Kind::Cancel, id));
+            self.ring.cancel_all(fd, Tag::new(OpKind::Cancel, id));
         } else {
             self.connections.free(slot);
         }
@@ -164,17 +164,17 @@ impl UringDriver {
             (true, false) => {
                 link.is_receiving = true;
                 link.under_way += 1;
-                self.ring.receive(fd, Tag::new(Kind::Receive, id));
+                self.ring.receive(fd, Tag::new(OpKind::Receive, id));
             }
             (false, true) if !link.is_stopping => {
                 link.is_stopping = true;
                 link.under_way += 1;
-                self.ring.cancel(Tag::new(Kind::Receive, id), Tag::new(Kind::Cancel, id));
+                self.ring.cancel(Tag::new(OpKind::Receive, id), Tag::new(OpKind::Cancel, id));
             }
             (false, false) if !link.is_watching => {
                 link.is_watching = true;
                 link.under_way += 1;
-                self.ring.watch_hang_up(fd, Tag::new(Kind::HangUp, id));
+                self.ring.watch_hang_up(fd, Tag::new(OpKind::HangUp, id));
             }
             // As wanted, or on its way there: the completion of what is under way asks again.
             (true, true) | (false, _) => {}
@@ -205,7 +205,7 @@ impl UringDriver {
         let fd = connection.link.fd.as_raw_fd();
         // SAFETY: `sending` and `message` belong to the slot and are not touched while `is_sending`; the slot is not freed
         // before the completion, and the ring is dropped before the slots.
-        unsafe { self.ring.send(fd, what, Tag::new(Kind::Send, id)) };
+        unsafe { self.ring.send(fd, what, Tag::new(OpKind::Send, id)) };
     }
 
     /// Starts sending output that was held until now; if there is none, a closing connection goes on.
@@ -240,9 +240,9 @@ impl UringDriver {
     fn on_completion(&mut self, completion: Completion, events: &mut Vec<Event>) {
         let Completion { tag, .. } = completion;
         match tag.kind {
-            Kind::Accept => return self.on_accept(tag.id.slot as usize, completion, events),
-            Kind::Bell => return self.on_bell(completion),
-            Kind::Receive | Kind::Send | Kind::HangUp | Kind::Cancel => {}
+            OpKind::Accept => return self.on_accept(tag.id.slot as usize, completion, events),
+            OpKind::Bell => return self.on_bell(completion),
+            OpKind::Receive | OpKind::Send | OpKind::HangUp | OpKind::Cancel => {}
         }
         let slot = tag.id.slot;
         assert!(tag.is_of(self.connections.name(slot)), "a slot is reused only after its last completion");
@@ -251,10 +251,10 @@ impl UringDriver {
             connection.link.under_way -= 1;
         }
         match tag.kind {
-            Kind::Receive => self.on_receive(slot, completion, events),
-            Kind::Send => self.on_send(slot, completion, events),
-            Kind::HangUp => self.on_hang_up(slot, completion, events),
-            Kind::Cancel | Kind::Accept | Kind::Bell => {}
+            OpKind::Receive => self.on_receive(slot, completion, events),
+            OpKind::Send => self.on_send(slot, completion, events),
+            OpKind::HangUp => self.on_hang_up(slot, completion, events),
+            OpKind::Cancel | OpKind::Accept | OpKind::Bell => {}
         }
         if let Some(connection) = self.connections.occupant(slot)
             && connection.state == State::Dead

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::buffers::BufferRing;
-use super::ring::{Kind, Ring, Tag};
+use super::ring::{OpKind, Ring, Tag};
 
 /// The step that failed and how.
 pub(super) fn multishot_receive() -> Result<(), (&'static str, io::Error)> {
@@ -18,7 +18,7 @@ pub(super) fn multishot_receive() -> Result<(), (&'static str, io::Error)> {
     let mut ring = Ring::open().map_err(at("io_uring_setup"))?;
     let buffers = BufferRing::register(&ring.submitter(), 2).map_err(at("provided buffer ring"))?;
     let (ours, mut theirs) = UnixStream::pair().map_err(at("socket pair"))?;
-    ring.receive(ours.as_raw_fd(), Tag::numbered(Kind::Receive, 0));
+    ring.receive(ours.as_raw_fd(), Tag::numbered(OpKind::Receive, 0));
     theirs.write_all(b"!").map_err(at("socket pair"))?;
     ring.enter(Some(Duration::from_secs(1))).map_err(at("io_uring_enter"))?;
     let mut completions = Vec::new();

@@ -37,7 +37,7 @@ const TAKEN_MAX: usize = 1024;
 /// What an operation was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum OpKind {
     Accept,
     Receive,
     Send,
@@ -46,26 +46,27 @@ pub(super) enum Kind {
     Bell,
 }
 
-impl Kind {
-    const ALL: [Kind; 6] = [Kind::Accept, Kind::Receive, Kind::Send, Kind::HangUp, Kind::Cancel, Kind::Bell];
+impl OpKind {
+    const ALL: [OpKind; 6] =
+        [OpKind::Accept, OpKind::Receive, OpKind::Send, OpKind::HangUp, OpKind::Cancel, OpKind::Bell];
 }
 
 /// Which operation of which connection (or listener) a completion belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
-    pub(super) kind: Kind,
+    pub(super) kind: OpKind,
     pub(super) id: ConnId,
 }
 
 impl Tag {
     const GENERATION_MASK: u32 = (1 << 28) - 1;
 
-    pub(super) fn new(kind: Kind, id: ConnId) -> Tag {
+    pub(super) fn new(kind: OpKind, id: ConnId) -> Tag {
         Tag { kind, id: ConnId { slot: id.slot, generation: id.generation & Self::GENERATION_MASK } }
     }
 
     /// For operations that belong to no connection.
-    pub(super) fn numbered(kind: Kind, number: u32) -> Tag {
+    pub(super) fn numbered(kind: OpKind, number: u32) -> Tag {
         Tag { kind, id: ConnId { slot: number, generation: 0 } }
     }
 
@@ -79,7 +80,7 @@ impl Tag {
     }
 
     fn unpack(bits: u64) -> Tag {
-        let kind = Kind::ALL[(bits >> 60) as usize];
+        let kind = OpKind::ALL[(bits >> 60) as usize];
         let generation = (bits >> 32) as u32 & Self::GENERATION_MASK;
         Tag { kind, id: ConnId { slot: bits as u32, generation } }
     }
@@ -279,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_tag_survives_the_kernel() {
-        for kind in Kind::ALL {
+        for kind in OpKind::ALL {
             let id = ConnId { slot: 0xfedc_ba98, generation: 0xffff_fff7 };
             let tag = Tag::new(kind, id);
             assert_eq!(Tag::unpack(tag.pack()), tag);

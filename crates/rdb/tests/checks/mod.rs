@@ -2,10 +2,11 @@
 
 use std::io::Read;
 
+use ds::Kind;
 use ds::stream::{Stream, StreamLimits};
 use rdb::{
-    Checksum, Encoder, Error, Family, FileReader, FrameReader, Item, Kind, Libraries, Manifest, NoLibrary,
-    Part, Reader, ValueType, Why, part_head, read_value, write_frames,
+    Checksum, Encoder, Error, Family, FileReader, FrameReader, Item, Libraries, Manifest, NoLibrary, Part,
+    Reader, ValueType, Why, part_head, read_value, write_frames,
 };
 
 /// Bytes that come of one byte of input at most: LZF makes 264 of 3, and elements have a length of their own.

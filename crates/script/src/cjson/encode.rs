@@ -1,7 +1,7 @@
 //! Lua values to JSON.
 
 use super::{NESTING_MAX, Settings, number};
-use crate::raw::{Failure, Kind, Stack};
+use crate::raw::{Failure, LuaKind, Stack};
 
 pub(super) fn encode(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     if stack.arg_count() != 1 {
@@ -26,14 +26,14 @@ impl Encoder<'_, '_> {
     /// Appends the value on top.
     fn value(&mut self, depth: i32) -> Result<(), Failure> {
         match self.stack.kind(-1) {
-            Kind::String => self.text(-1),
-            Kind::Number => return self.number(-1),
-            Kind::Boolean if self.stack.boolean(-1) => self.out.extend_from_slice(b"true"),
-            Kind::Boolean => self.out.extend_from_slice(b"false"),
-            Kind::Nil => self.out.extend_from_slice(b"null"),
-            Kind::Pointer if self.stack.is_null(-1) => self.out.extend_from_slice(b"null"),
-            Kind::Table => return self.table(depth + 1),
-            Kind::None | Kind::Pointer | Kind::Function | Kind::Other => {
+            LuaKind::String => self.text(-1),
+            LuaKind::Number => return self.number(-1),
+            LuaKind::Boolean if self.stack.boolean(-1) => self.out.extend_from_slice(b"true"),
+            LuaKind::Boolean => self.out.extend_from_slice(b"false"),
+            LuaKind::Nil => self.out.extend_from_slice(b"null"),
+            LuaKind::Pointer if self.stack.is_null(-1) => self.out.extend_from_slice(b"null"),
+            LuaKind::Table => return self.table(depth + 1),
+            LuaKind::None | LuaKind::Pointer | LuaKind::Function | LuaKind::Other => {
                 return Err(self.refuse(-1, "type not supported"));
             }
         }
@@ -96,7 +96,7 @@ impl Encoder<'_, '_> {
         let (mut length, mut item_count) = (0_i32, 0_i32);
         self.stack.push_nil()?;
         while self.stack.next(table)? {
-            let key = if self.stack.kind(-2) == Kind::Number { self.stack.number(-2) } else { 0.0 };
+            let key = if self.stack.kind(-2) == LuaKind::Number { self.stack.number(-2) } else { 0.0 };
             if key < 1.0 || key.floor() != key {
                 self.stack.pop(2);
                 return Ok(None);
@@ -144,12 +144,12 @@ impl Encoder<'_, '_> {
             }
             is_first = false;
             match self.stack.kind(-2) {
-                Kind::Number => {
+                LuaKind::Number => {
                     self.out.push(b'"');
                     self.number(-2)?;
                     self.out.push(b'"');
                 }
-                Kind::String => self.text(-2),
+                LuaKind::String => self.text(-2),
                 _ => return Err(self.refuse(-2, "table key must be a number or string")),
             }
             self.out.push(b':');

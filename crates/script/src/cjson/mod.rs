@@ -7,7 +7,7 @@ mod decode;
 mod encode;
 mod number;
 
-use crate::raw::{Failure, Kind, Native, Stack};
+use crate::raw::{Failure, LuaKind, Native, Stack};
 
 /// No table is followed deeper, whatever the settings allow: encoder and decoder recurse.
 const NESTING_MAX: i32 = 2000;
@@ -157,7 +157,7 @@ fn check_arg_count(stack: &Stack<'_>, count_max: i32) -> Result<(), Failure> {
 }
 
 fn is_given(stack: &Stack<'_>, position: i32) -> bool {
-    position <= stack.arg_count() && stack.kind(position) != Kind::Nil
+    position <= stack.arg_count() && stack.kind(position) != LuaKind::Nil
 }
 
 /// Takes an integer argument, if given, into `setting`. The original blames the first argument in every case.
@@ -181,7 +181,7 @@ fn take_integer(
 /// Takes a boolean or one of `names`, if given, into `setting`.
 fn take_choice(stack: &Stack<'_>, position: i32, setting: &mut i32, names: &[&str]) -> Result<(), Failure> {
     if is_given(stack, position) {
-        *setting = if stack.kind(position) == Kind::Boolean {
+        *setting = if stack.kind(position) == LuaKind::Boolean {
             i32::from(stack.boolean(position))
         } else {
             let given = stack.arg_bytes(position)?;

@@ -15,5 +15,5 @@ mod stack;
 mod state;
 
 pub(crate) use lua::Function;
-pub(crate) use stack::{Failure, Kind, Native, Stack, integer_of};
+pub(crate) use stack::{Failure, LuaKind, Native, Stack, integer_of};
 pub(crate) use state::{Ending, LoadFailure, State};

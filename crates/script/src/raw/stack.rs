@@ -52,7 +52,7 @@ impl Failure {
 
 /// What kind of value a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum LuaKind {
     /// Above the top.
     None,
     Nil,
@@ -163,20 +163,20 @@ impl<'a> Stack<'a> {
     // Reading.
 
     #[inline]
-    pub(crate) fn kind(&self, index: c_int) -> Kind {
+    pub(crate) fn kind(&self, index: c_int) -> LuaKind {
         if index > self.top {
-            return Kind::None;
+            return LuaKind::None;
         }
         self.check_index(index);
         match self.lua.kind(index) {
-            ffi::LUA_TNIL => Kind::Nil,
-            ffi::LUA_TBOOLEAN => Kind::Boolean,
-            ffi::LUA_TNUMBER => Kind::Number,
-            ffi::LUA_TSTRING => Kind::String,
-            ffi::LUA_TTABLE => Kind::Table,
-            ffi::LUA_TLIGHTUSERDATA => Kind::Pointer,
-            ffi::LUA_TFUNCTION => Kind::Function,
-            _ => Kind::Other,
+            ffi::LUA_TNIL => LuaKind::Nil,
+            ffi::LUA_TBOOLEAN => LuaKind::Boolean,
+            ffi::LUA_TNUMBER => LuaKind::Number,
+            ffi::LUA_TSTRING => LuaKind::String,
+            ffi::LUA_TTABLE => LuaKind::Table,
+            ffi::LUA_TLIGHTUSERDATA => LuaKind::Pointer,
+            ffi::LUA_TFUNCTION => LuaKind::Function,
+            _ => LuaKind::Other,
         }
     }
 
@@ -188,12 +188,12 @@ impl<'a> Stack<'a> {
     /// The bytes of a string, and of nothing else.
     #[inline]
     pub(crate) fn bytes(&self, index: c_int) -> Option<&[u8]> {
-        (self.kind(index) == Kind::String).then(|| self.lua.bytes(index).expect("the slot holds a string"))
+        (self.kind(index) == LuaKind::String).then(|| self.lua.bytes(index).expect("the slot holds a string"))
     }
 
     /// The bytes of a string, or of a number, which becomes a string in its slot.
     pub(crate) fn text(&self, index: c_int) -> Option<&[u8]> {
-        matches!(self.kind(index), Kind::String | Kind::Number)
+        matches!(self.kind(index), LuaKind::String | LuaKind::Number)
             .then(|| self.lua.bytes(index).expect("a string or a number has a text"))
     }
 
@@ -211,7 +211,7 @@ impl<'a> Stack<'a> {
 
     /// Whether a pointer value is the null pointer.
     pub(crate) fn is_null(&self, index: c_int) -> bool {
-        self.kind(index) == Kind::Pointer && self.lua.to_pointer(index).is_null()
+        self.kind(index) == LuaKind::Pointer && self.lua.to_pointer(index).is_null()
     }
 
     // Pushing.
@@ -343,7 +343,7 @@ impl<'a> Stack<'a> {
 
     /// Takes the function on top and keeps it beyond this call.
     pub(crate) fn keep(&mut self) -> Result<Function, Failure> {
-        assert!(self.kind(-1) == Kind::Function && self.top > self.arg_count, "a function is kept");
+        assert!(self.kind(-1) == LuaKind::Function && self.top > self.arg_count, "a function is kept");
         self.claim_memory(ITEM_BYTES)?;
         self.top -= 1;
         Ok(Function(self.lua.keep()))
@@ -361,7 +361,7 @@ impl<'a> Stack<'a> {
 
     #[inline]
     fn check_table(&self, index: c_int) {
-        assert!(self.kind(index) == Kind::Table, "a table is expected");
+        assert!(self.kind(index) == LuaKind::Table, "a table is expected");
     }
 
     /// The border of a table: its length where it has no holes.
@@ -414,8 +414,8 @@ impl<'a> Stack<'a> {
         self.check_table(table);
         self.claim_memory(FIELD_BYTES)?;
         match self.kind(-2) {
-            Kind::Nil => return Err(self.refuse_key("table index is nil")),
-            Kind::Number if self.lua.to_number(-2).is_nan() => {
+            LuaKind::Nil => return Err(self.refuse_key("table index is nil")),
+            LuaKind::Number if self.lua.to_number(-2).is_nan() => {
                 return Err(self.refuse_key("table index is NaN"));
             }
             _ => {}

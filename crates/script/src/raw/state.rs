@@ -12,7 +12,7 @@ use super::command;
 use super::context::{Context, Running};
 use super::guard;
 use super::lua::{CFunction, Function, Lua, REGISTRY, lua_State};
-use super::stack::{Kind, Stack};
+use super::stack::{LuaKind, Stack};
 use crate::host::{Host, Interrupt};
 use crate::registry::{Registered, Registry};
 use crate::{TICK_INSTRUCTION_COUNT, error};
@@ -268,7 +268,7 @@ fn push_array(lua: Lua, items: &[&[u8]]) {
 
 /// The text of the error on top, with which a library ended.
 fn load_error(stack: &mut Stack<'_>) -> Vec<u8> {
-    if stack.kind(-1) == Kind::Table && stack.get_field(-1, "err").is_ok() {
+    if stack.kind(-1) == LuaKind::Table && stack.get_field(-1, "err").is_ok() {
         return error::until_zero(stack.text(-1).unwrap_or(b"ERR unknown error")).to_vec();
     }
     [b"ERR ", error::until_zero(stack.text(-1).unwrap_or(b"unknown error"))].concat()

@@ -17,9 +17,9 @@ use upkeep::defrag::{self, CREDIT_NS, Surroundings};
 use upkeep::eviction::client_bytes_max;
 use upkeep::expiry::Round;
 
-use crate::clients::sizes::Sizes;
 use crate::journal::Keeper;
 use crate::thread::Thread;
+use clients::Sizes;
 
 /// Pieces of large values and databases freed in one turn.
 const GARBAGE_SLICES_PER_TURN: usize = 4;

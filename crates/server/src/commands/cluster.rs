@@ -1,6 +1,6 @@
 //! What CLUSTER needs of the thread that runs it (`cluster`).
 
-use cluster::{Door, Node};
+use cluster::{ClusterNode, Door};
 use settings::CLUSTER_MODE;
 
 use crate::thread::ThreadHost;
@@ -10,9 +10,9 @@ impl Door for ThreadHost {
         self.shared.settings.is_on(CLUSTER_MODE)
     }
 
-    fn node(&mut self) -> Node {
+    fn node(&mut self) -> ClusterNode {
         let id = &self.shared.run_id;
         let session = self.current.as_deref().expect("a command runs for a client");
-        Node::at(id, (!session.is_unix).then_some(&*session.local))
+        ClusterNode::at(id, (!session.is_unix).then_some(&*session.local))
     }
 }

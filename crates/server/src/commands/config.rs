@@ -5,10 +5,8 @@ use command::{CommandError, CommandResult, Group, Mode, Secrets, Shape, Store, b
 use config::{Id, Refusal};
 use process::log;
 use session::Session;
-use settings::{BIND, DIR, ENABLE_PROTECTED_CONFIGS, Effect, MAXCLIENTS, Settings, TABLE, USER};
+use settings::{BIND, Consequence, DIR, ENABLE_PROTECTED_CONFIGS, MAXCLIENTS, Settings, TABLE, USER};
 
-use crate::clients::descriptors;
-use crate::clients::listeners::ADDRESS_COUNT_MAX;
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::journal::Keeper;
 use crate::message::Message;
@@ -148,24 +146,24 @@ fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(
     for id in ids {
         match TABLE.setting(id).effect {
             None => {}
-            Some(Effect::Data) => has_data = true,
-            Some(Effect::Observed) => has_observed = true,
-            Some(Effect::Password) => has_password = true,
-            Some(Effect::Memory) => has_memory = true,
-            Some(Effect::Listen) => listens = listens.or(Some(id)),
-            Some(Effect::Journal) => {
+            Some(Consequence::Data) => has_data = true,
+            Some(Consequence::Observed) => has_observed = true,
+            Some(Consequence::Password) => has_password = true,
+            Some(Consequence::Memory) => has_memory = true,
+            Some(Consequence::Listen) => listens = listens.or(Some(id)),
+            Some(Consequence::Journal) => {
                 Keeper(shared).prepare_journal().map_err(|error| (id, error.to_string()))?;
                 shared.journal.obey_settings(&shared.settings);
             }
-            Some(Effect::LogLevel) => log::show(&shared.settings),
-            Some(Effect::MaxClients) => {
+            Some(Consequence::LogLevel) => log::show(&shared.settings),
+            Some(Consequence::MaxClients) => {
                 let wanted = shared.settings.number(MAXCLIENTS) as u64;
-                descriptors::make_room(&shared.settings, wanted).map_err(|possible| {
+                clients::make_room(&shared.settings, wanted).map_err(|possible| {
                     let why = "The operating system is not able to handle the specified number of clients, try with";
                     (id, format!("{why} {possible}"))
                 })?;
             }
-            Some(Effect::Directory) => {
+            Some(Consequence::Directory) => {
                 std::env::set_current_dir(&*shared.settings.text(DIR))
                     .map_err(|error| (id, reason(&error)))?;
                 shared.settings.note_directory();
@@ -192,7 +190,7 @@ fn apply(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(
 
 /// Listens on other addresses or another port; with an error, in Redis' words, where it did before.
 fn listen_anew(shared: &Shared, changed: Id) -> Result<(), &'static str> {
-    if shared.settings.text(BIND).split_whitespace().count() > ADDRESS_COUNT_MAX {
+    if shared.settings.text(BIND).split_whitespace().count() > clients::ADDRESS_COUNT_MAX {
         return Err("Too many bind addresses specified.");
     }
     let (listeners, outcome) = shared.listeners.change(&shared.settings);

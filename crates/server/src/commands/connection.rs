@@ -108,7 +108,8 @@ const RESET: Entry = Entry {
 fn reset(ctx: &mut Ctx) -> CommandResult {
     let (call, host) = ctx.split();
     pubsub::leave_all(&mut call.on::<dyn pubsub::Door>(host));
-    super::client::stop_tracking(ctx);
+    let (call, host) = ctx.split();
+    clients::stop_tracking(&mut call.on::<dyn clients::Door>(host));
     let host = &mut *ctx.host;
     host.unwatch();
     let mut session = host.current.take().expect("a command runs for a client");

@@ -12,14 +12,14 @@ use command::{
     subcommand_error,
 };
 use commands::keys::digest;
-use process::crash;
+use commands::keys::populate::Population;
+use process::{crash, system};
 use settings::ENABLE_DEBUG_COMMAND;
 
 use super::not_allowed;
 use crate::commands::config::client_may;
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::journal::Keeper;
-use crate::populate::Population;
 use crate::snapshot::Loader;
 
 /// The family of DEBUG.
@@ -147,8 +147,11 @@ fn populate(ctx: &mut Ctx, words: &[&[u8]]) -> CommandResult {
     }
     let count = parse_count(words[0])? as u64;
     let host = &mut *ctx.host;
-    let settings = &host.shared.settings;
-    let population = Population::new(ctx.store.client.db, prefix, count, value_bytes, settings)?;
+    let bytes_max = match host.shared.settings.memory_bytes_max() {
+        0 => system::machine_bytes(),
+        limit => limit,
+    };
+    let population = Population::new(ctx.store.client.db, prefix, count, value_bytes, bytes_max)?;
     if ctx.store.client.deny_blocking {
         let ids: Vec<_> = host.shared.shards.ids().collect();
         population.fill(ctx.store.tx, &ids)?;

@@ -3,12 +3,11 @@
 use std::sync::LazyLock;
 
 use command::{CommandError, Table};
+use persistence::Role;
 use resp::memcached::Verb;
 
 use self::own::{Family, Functions};
 
-mod authentication;
-pub(crate) mod client;
 mod cluster;
 #[cfg(test)]
 mod complete;
@@ -19,15 +18,13 @@ mod migrate;
 mod module;
 pub(crate) mod own;
 mod populate;
-mod replication;
 mod server;
 mod transactions;
 
 /// The families of commands that are not on data alone.
 const OWN_FAMILIES: &[Family] = &[
     Family::Acl(acl::ENTRIES),
-    Family::Server(authentication::ENTRIES),
-    Family::Server(client::ENTRIES),
+    Family::Clients(clients::ENTRIES),
     Family::Cluster(::cluster::ENTRIES),
     Family::Server(config::ENTRIES),
     Family::Server(connection::ENTRIES),
@@ -35,7 +32,6 @@ const OWN_FAMILIES: &[Family] = &[
     Family::Migrate(::migrate::ENTRIES),
     Family::Server(module::ENTRIES),
     Family::PubSub(pubsub::ENTRIES),
-    Family::Server(replication::ENTRIES),
     Family::Scripting(scripting::ENTRIES),
     Family::Server(server::ENTRIES),
     Family::Server(transactions::ENTRIES),
@@ -44,7 +40,7 @@ const OWN_FAMILIES: &[Family] = &[
 
 /// The families of commands that need nothing of their thread.
 fn families_of_store() -> impl Iterator<Item = &'static [command::Entry]> {
-    commands::FAMILIES.iter().copied().chain([catalog::ENTRIES])
+    commands::FAMILIES.iter().copied().chain([catalog::ENTRIES, replication::ENTRIES])
 }
 
 /// The entries of all families as the table of commands has them, the data commands first.
@@ -63,6 +59,11 @@ pub(crate) fn table() -> Table {
     let of_data = |verb: &Verb| memcached::item_entry(*verb);
     let entries = Verb::ALL.iter().zip(OWN.iter()).filter_map(|(verb, own)| own.as_ref().or(of_data(verb)));
     Table::new(&families()).with_protocol(&container, entries)
+}
+
+/// What becomes of each command of `table` where a stream of them is loaded, by their numbers.
+pub(crate) fn roles(table: &Table) -> Vec<Role> {
+    persistence::roles(table, commands::FAMILIES, |name| scripting::change_of(name).is_some())
 }
 
 /// The functions of all commands that are not on data alone, whatever these are called.
@@ -112,6 +113,31 @@ mod tests {
         for entry in families_of_store().flatten() {
             let command = table.declared(entry.name.as_bytes()).expect("the table has all families");
             assert!(!functions.has(command), "{} is no command of the server", entry.name);
+        }
+    }
+
+    #[test]
+    fn roles_follow_from_what_commands_are() {
+        let table = table();
+        let roles = roles(&table);
+        let role = |name: &str| {
+            let command = table.by_full_name(name.as_bytes()).expect("there is such a command");
+            roles[usize::from(command.id.0)]
+        };
+        for name in ["set", "del", "xgroup|create", "zadd", "restore", "sort"] {
+            assert_eq!(role(name), Role::Data, "{name}");
+        }
+        for name in ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "discard", "info"] {
+            assert!(matches!(role(name), Role::Refused(_)), "{name}");
+        }
+        for name in ["function|load", "function|restore", "function|delete", "function|flush"] {
+            assert_eq!(role(name), Role::Libraries, "{name}");
+        }
+        for name in ["ping", "publish", "spublish", "script|load", "script|flush"] {
+            assert_eq!(role(name), Role::Nothing, "{name}");
+        }
+        for (name, only) in [("select", Role::Select), ("multi", Role::Begin), ("exec", Role::End)] {
+            assert_eq!((role(name), roles.iter().filter(|role| **role == only).count()), (only, 1), "{name}");
         }
     }
 }

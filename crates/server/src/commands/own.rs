@@ -72,6 +72,7 @@ families! {
     Acl: dyn acl::Door;
     Scripting: dyn scripting::Door;
     Server: ThreadHost;
+    Clients: dyn clients::Door;
     Cluster: dyn cluster::Door;
     Migrate: dyn migrate::Door;
     Memcached: dyn memcached::Door;

@@ -1,15 +1,15 @@
 //! DEBUG POPULATE on all threads: each makes the keys of the shards at home with it, in slices.
 //!
-//! Not here: the keys, and which of them are still to be made (`populate.rs`).
+//! Not here: the keys, and which of them are still to be made (`commands/keys/populate.rs`).
 
 use std::sync::Arc;
 
 use command::CommandError;
+use commands::keys::populate::{Population, Share};
 use proactor::ConnId;
 use session::Part;
 
 use crate::message::Message;
-use crate::populate::{Population, Share};
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {

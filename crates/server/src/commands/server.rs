@@ -14,7 +14,7 @@ use settings::APPENDONLY;
 
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::journal::Keeper;
-use crate::life::syncing::{NO_JOURNAL, begin_sync, write_counts};
+use crate::life::syncing::{NO_JOURNAL, begin_sync, note_written, write_counts};
 use crate::snapshot::save_settings;
 use crate::version::REDIS_VERSION;
 
@@ -166,12 +166,20 @@ const SAVE: Entry = Entry {
     ..Entry::DEFAULT
 };
 
+/// The reply tells nothing of the data, unless those of other commands of a transaction do, which come with it.
+fn tell_nothing(ctx: &mut Ctx) {
+    if !ctx.store.client.deny_blocking {
+        ctx.store.tx.tell_nothing();
+    }
+}
+
 /// Everybody waits, as in Redis.
 fn save(ctx: &mut Ctx) -> CommandResult {
     let shared = ctx.host.shared;
     if shared.snapshots.saving_snapshot().is_some() {
         return Err(CommandError::new(IN_PROGRESS));
     }
+    tell_nothing(ctx);
     shared.save(&ctx.store.tx.hold).map_err(|error| CommandError::new(format!("ERR {error}")))?;
     ctx.reply.ok();
     Ok(())
@@ -221,6 +229,7 @@ fn bgsave(ctx: &mut Ctx) -> CommandResult {
     if ctx.store.entered().len() < shared.shards.len() {
         return Err(CommandError::again(shared.shards.ids()));
     }
+    tell_nothing(ctx);
     let settings = save_settings(&shared.settings, &shared.machine.disk);
     let begun = shared.save_in_background(&mut ctx.store.tx.hold, settings);
     begun.map_err(|error| CommandError::new(format!("ERR {error}")))?;
@@ -258,6 +267,7 @@ fn bgrewriteaof(ctx: &mut Ctx) -> CommandResult {
     if ctx.store.entered().len() < shared.shards.len() {
         return Err(CommandError::again(shared.shards.ids()));
     }
+    tell_nothing(ctx);
     let begun = Keeper(shared).begin_checkpoint(&mut ctx.store.tx.hold);
     begun.map_err(|error| CommandError::new(format!("ERR {error}")))?;
     ctx.reply.simple("Background append only file rewriting started");
@@ -319,13 +329,18 @@ fn waitaof(ctx: &mut Ctx) -> CommandResult {
     if local > 0 && !has_journal {
         return Err(NO_JOURNAL);
     }
-    // What this client wrote before may not be committed yet.
-    ctx.store.tx.commit();
-    match shared.journal.unkept() {
-        Some(slice) if local > 0 && !ctx.store.client.deny_blocking => {
+    let (may_wait, tx) = (!ctx.store.client.deny_blocking, &mut *ctx.store.tx);
+    if may_wait {
+        // What this client wrote before may not be committed yet. In a transaction it is committed with the rest.
+        tx.commit();
+        note_written(tx, ctx.host.current.as_deref_mut());
+    }
+    let is_committed = !tx.hold.has_unpublished();
+    match shared.journal.unkept(ctx.host.session().written_slice) {
+        Some(slice) if local > 0 && may_wait => {
             begin_sync(ctx.host, slice, parse_i64(ctx.args[3])? as u64);
         }
-        unkept => write_counts(&mut ctx.reply, has_journal && unkept.is_none()),
+        unkept => write_counts(&mut ctx.reply, has_journal && is_committed && unkept.is_none()),
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ impl Journal {
     fn has_grown(&self, settings: &Settings) -> bool {
         let files = locked(&self.files);
         let Some(Files { base_bytes, base_position, .. }) = *files else { return false };
-        let log_bytes = self.progress.position.load(Ordering::Relaxed).saturating_sub(base_position);
+        let log_bytes = self.progress.counts.position.load(Ordering::Relaxed).saturating_sub(base_position);
         let percentage = settings.number(AUTO_AOF_REWRITE_PERCENTAGE) as u64;
         let size_bytes = base_bytes + log_bytes;
         percentage > 0

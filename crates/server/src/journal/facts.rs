@@ -14,18 +14,18 @@ impl Journal {
         let Files { base_bytes, base_position, .. } = files.as_ref()?;
         let progress = &self.progress;
         let number = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
-        let position = number(&progress.position);
+        let position = number(&progress.counts.position);
         Some(observe::Journal {
             size_bytes: base_bytes + position.saturating_sub(*base_position),
             base_bytes: *base_bytes,
-            pending_bytes: number(&progress.pending_bytes),
-            syncs_pending: u64::from(number(&progress.sync_since_ms) > 0),
-            syncs_delayed: number(&progress.syncs_delayed),
+            pending_bytes: number(&progress.counts.pending_bytes),
+            syncs_pending: u64::from(number(&progress.counts.sync_since_ms) > 0),
+            syncs_delayed: number(&progress.counts.syncs_delayed),
             slice: progress.written(),
             durable_slice: progress.durable(),
             position,
-            write_count: number(&progress.write_count),
-            write_us: number(&progress.write_us),
+            write_count: number(&progress.counts.write_count),
+            write_us: number(&progress.counts.write_us),
             has_failed: !matches!(progress.refusal(), Refusal::None | Refusal::Stalled),
         })
     }
@@ -40,6 +40,7 @@ impl Keeper {
         progress.note_stall((stall_ms > 0 && late_ms > stall_ms).then_some(late_ms));
         let refusal = progress.refusal();
         if self.journal.told.swap(refusal as u8, Ordering::Relaxed) != refusal as u8 {
+            self.journal.told_ms.store(self.machine.clock.now_ms(), Ordering::Relaxed);
             match refusal {
                 Refusal::None => tracing::info!("the journal goes on: nothing is refused any more"),
                 Refusal::Stalled => tracing::warn!("the journal waits: {}", progress.why()),
@@ -51,7 +52,7 @@ impl Keeper {
         let is_synced = progress.policy() == Policy::Always;
         let write = if is_synced { "aof-fsync-always" } else { "aof-write" };
         for (event, slowest_ns) in
-            [(write, &progress.slowest_write_ns), ("aof-fsync", &progress.slowest_sync_ns)]
+            [(write, &progress.counts.slowest_write_ns), ("aof-fsync", &progress.counts.slowest_sync_ns)]
         {
             if slowest_ns.load(Ordering::Relaxed) > 0 {
                 note(event, slowest_ns.swap(0, Ordering::Relaxed));
@@ -59,17 +60,38 @@ impl Keeper {
         }
     }
 
-    /// What a crash at this moment would lose.
+    /// What a crash at this moment would lose, and, if commands that write are refused, since when and why.
     pub(crate) fn at_risk(&self) -> String {
+        let lost = self.lost_by_crash();
+        let progress = &self.journal.progress;
+        if matches!(progress.refusal(), Refusal::None | Refusal::Stalled) {
+            let is_refused = crate::snapshot::refuses_writes(&self.snapshots, &self.settings);
+            let why = "; commands that write are refused, because the last snapshot could not be saved";
+            return if is_refused { lost + why } else { lost };
+        }
+        let waiting = match (progress.policy(), progress.counts.pending_bytes.load(Ordering::Relaxed)) {
+            (Policy::Always, _) | (_, 0) => String::new(),
+            (_, bytes) => format!(", and {bytes} bytes of changes that could not be written"),
+        };
+        let since = match self.journal.told.load(Ordering::Relaxed) == progress.refusal() as u8 {
+            true => self.journal.told_ms.load(Ordering::Relaxed),
+            // It was not looked at yet.
+            false => self.machine.clock.now_ms(),
+        };
+        let (since, why) = (journal::time(since), progress.why());
+        format!("{lost}{waiting}; commands that write are refused since {since} UTC: {why}")
+    }
+
+    fn lost_by_crash(&self) -> String {
         let is_wanted = self.settings.is_on(APPENDONLY);
         if is_wanted && self.journal.is_on() && !self.journal.awaits_first_base() {
             let what = match self.journal.progress.policy() {
                 Policy::Always => "nothing that was acknowledged",
                 Policy::Everysec => {
-                    "with the power at most the last two seconds, with the process some 0.2 ms"
+                    "with the power at most the last two seconds, with the process about half a millisecond"
                 }
                 Policy::No => {
-                    "with the power what the system has not written yet, with the process some 0.2 ms"
+                    "with the power what the system has not written yet, with the process about half a millisecond"
                 }
             };
             return what.to_owned();

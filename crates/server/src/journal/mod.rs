@@ -66,6 +66,8 @@ pub(crate) struct Journal {
     failed_seconds: AtomicU64,
     /// What of it the log has told: a [`Refusal`].
     told: AtomicU8,
+    /// Since when that is so, in milliseconds since 1970.
+    told_ms: AtomicU64,
     /// Somebody wants a checkpoint as soon as possible.
     pub(crate) is_scheduled: AtomicBool,
     /// What was loaded counts as loaded when the journal has its base.
@@ -149,6 +151,7 @@ impl Journal {
             next_id: AtomicU64::new(id),
             failed_seconds: AtomicU64::new(0),
             told: AtomicU8::new(Refusal::None as u8),
+            told_ms: AtomicU64::new(0),
             is_scheduled: AtomicBool::new(false),
             is_first_base: AtomicBool::new(false),
             has_ended,
@@ -198,14 +201,15 @@ impl Journal {
         self.order(Order::Begin(last, opened));
     }
 
-    /// From now on nothing goes into it. All shards are held, or nobody serves any more.
-    fn end(&self) {
+    /// From now on nothing goes into it. All shards are held, or nobody serves any more. Returns its last slice.
+    fn end(&self) -> u64 {
         let last = self.log.turn_off();
         self.order(Order::End(last));
         *locked(&self.files) = None;
         self.is_scheduled.store(false, Ordering::Relaxed);
         // One that ends before it has its base keeps nothing: that does not change until another one has a base.
         self.progress.wake_all();
+        last
     }
 
     /// Whether what was loaded is still to become the base.

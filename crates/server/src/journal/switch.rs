@@ -43,6 +43,8 @@ pub(super) enum Making {
 
 /// A journal that has ended, while its files are there.
 pub(super) struct Ended {
+    /// Its last slice.
+    last: u64,
     /// How many snapshots must have been saved until one of them has all that it has.
     saves: u64,
 }
@@ -74,7 +76,7 @@ impl Journal {
         let gap = if self.is_on() { GAP } else { 0 };
         Start {
             slice: self.log.slice() + gap,
-            position: self.progress.position.load(Ordering::Relaxed) + gap,
+            position: self.progress.counts.position.load(Ordering::Relaxed) + gap,
             data,
         }
     }
@@ -193,12 +195,12 @@ impl Keeper {
     }
 
     fn end_journal(&self) {
-        self.journal.end();
+        let last = self.journal.end();
         // If the server has begun with it, what was loaded waits for its base no more.
         self.snapshots.progress.end();
         let is_saving = self.snapshots.saving_snapshot().is_some();
         let saves = self.snapshots.save_count.load(Ordering::Relaxed) + u64::from(is_saving);
-        *locked(&self.journal.ended) = Some(Ended { saves });
+        *locked(&self.journal.ended) = Some(Ended { last, saves });
         if self.settings.has_save_points() {
             self.snapshots.is_scheduled.store(true, Ordering::Relaxed);
             tracing::info!(
@@ -215,7 +217,9 @@ impl Keeper {
     fn retire_journal(self) {
         let save_count = self.snapshots.save_count.load(Ordering::Relaxed);
         let mut ended = locked(&self.journal.ended);
-        if ended.as_ref().is_none_or(|ended| save_count <= ended.saves) {
+        let progress = &self.journal.progress;
+        let is_needless = |ended: &Ended| save_count > ended.saves && progress.has_ended(ended.last);
+        if !ended.as_ref().is_some_and(is_needless) {
             return;
         }
         *ended = None;

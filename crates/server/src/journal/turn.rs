@@ -44,18 +44,35 @@ impl Journal {
         }
     }
 
+    /// Somebody waits until `slice` is durable. If it is written already, the sync comes with the one behind it, which is written for that.
+    pub(crate) fn ask_for(&self, slice: u64) {
+        self.progress.ask_for(slice.max(self.log.slice()));
+    }
+
     /// The last slice that a crash leaves, with all before it. As long as a journal has no base it leaves none.
     pub(crate) fn kept(&self) -> u64 {
         if self.awaits_first_base() { 0 } else { self.progress.durable() }
     }
 
-    /// The slice for which somebody has to wait who wants everything that was committed before to be durable; `None`: it is. A journal that
-    /// is still to begin keeps nothing.
-    pub(crate) fn unkept(&self) -> Option<u64> {
-        let open = self.log.slice();
-        if !self.is_on() {
-            return Some(open.max(self.progress.durable() + 1));
+    /// The last slice with something that was committed before; 0: all of it is durable.
+    pub(crate) fn newest(&self) -> u64 {
+        // In this order: what is no longer pending by now is in a slice before the one that is open then.
+        let is_pending = self.log.has_pending();
+        let newest = self.log.slice() - u64::from(!is_pending);
+        if newest <= self.progress.durable() {
+            return 0;
         }
-        (self.log.has_pending() || self.kept() + 1 < open).then_some(open)
+        // That slice may be empty, and so not be written by itself.
+        self.progress.ask_for(newest);
+        newest
+    }
+
+    /// The slice for which a client has to wait that wants what it wrote, at last in slice `written`, to be durable; `None`: it is. A
+    /// journal that is still to begin, or that has no base, keeps nothing of what was there before.
+    pub(crate) fn unkept(&self, written: u64) -> Option<u64> {
+        if !self.is_on() || self.awaits_first_base() {
+            return Some(self.log.slice().max(self.progress.durable() + 1));
+        }
+        (written > self.kept()).then_some(written)
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! Not here: the questions (`question.rs`), and what becomes of the answers (`homecoming.rs`).
 
+use clients::line;
 use command::CommandError;
 use proactor::{CloseMode, ConnId};
 use session::{Class, Filter, Listed, Part, Question, Session, Subject};
 
-use crate::commands::client::line;
 use crate::thread::Thread;
 
 impl Thread {

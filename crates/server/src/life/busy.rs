@@ -10,7 +10,7 @@ use command::{ArgSlices, Flag, Needs, Outcome, Task, Tx, Work};
 use proactor::{CloseMode, ConnId, Event};
 use resp::{Output, Parsed, Reply, RequestParser};
 use session::{Parser, Part};
-use shard::Node;
+use shard::Delegated;
 
 use crate::life::admit::Admission;
 use crate::message::Message;
@@ -54,7 +54,7 @@ impl ThreadHost {
     }
 
     /// Answers a task of a client that came before the script was slow; what is no client's comes back.
-    fn refuse_task(&mut self, mut node: Box<Node<Task>>) -> Option<Box<Node<Task>>> {
+    fn refuse_task(&mut self, mut node: Box<Delegated<Task>>) -> Option<Box<Delegated<Task>>> {
         let task = &mut node.task;
         match task.work {
             Work::Run(command) | Work::Look(command) => {

@@ -4,7 +4,7 @@
 use command::mutant::{self, Mutant};
 use command::{Client, Forget, Outcome, OwnedArgs, Task, Work};
 use resp::Proto;
-use shard::{Node, ShardId};
+use shard::{Delegated, ShardId};
 use smallvec::SmallVec;
 
 use crate::message::Message;
@@ -15,7 +15,7 @@ const DRAIN_MAX: usize = 16;
 
 impl Thread {
     /// Runs a task that hopped here, its home; if its shard is taken, its holder does.
-    pub(crate) fn take_hop(&mut self, node: Box<Node<Task>>) {
+    pub(crate) fn take_hop(&mut self, node: Box<Delegated<Task>>) {
         let id = node.task.shard;
         self.leave_all();
         if let Some(node) = self.tx.hold.enter_or_delegate(id, node) {
@@ -50,7 +50,7 @@ impl Thread {
     }
 
     /// Runs a delegated task at `id`, which this thread holds, and sends it home.
-    pub(crate) fn run_task(&mut self, id: ShardId, mut node: Box<Node<Task>>) {
+    pub(crate) fn run_task(&mut self, id: ShardId, mut node: Box<Delegated<Task>>) {
         if matches!(node.task.work, Work::HandOver(_)) {
             let Work::HandOver(to) = node.task.work else { unreachable!("looked at above") };
             return self.tx.hold.hand_over(id, to);
@@ -62,8 +62,10 @@ impl Thread {
         self.tx.holds_replies = self.host.shared.journal.holds_replies();
         let origin = node.task.client.thread;
         let (mark, outer) = (node.task.reply.mark(), std::mem::take(&mut self.tx.seen));
+        let outer_written = std::mem::take(&mut self.tx.written);
         let answers = self.perform(id, &mut node.task);
         self.tx.commit();
+        node.task.written = std::mem::replace(&mut self.tx.written, outer_written);
         let (shared, mailroom, seen) = (self.host.shared, &mut self.host.mailroom, self.tx.seen);
         shared.directory.send_events(&mut self.tx.posts, seen, |published| mailroom.publish(published));
         if !mutant::is_on(Mutant::DelegatedAtOnce) {
@@ -150,7 +152,7 @@ impl Thread {
     /// Runs a task at `id` now, or leaves it with the shard's holder.
     pub(crate) fn send_task(&mut self, id: ShardId, task: Task) {
         self.leave_all();
-        if let Some(node) = self.tx.hold.enter_or_delegate(id, Node::new(task)) {
+        if let Some(node) = self.tx.hold.enter_or_delegate(id, Delegated::new(task)) {
             self.run_task(id, node);
             self.drain_kept();
             self.post_all();

@@ -20,9 +20,10 @@ use journal::Refusal;
 use resp::{Output, Reply};
 use session::Retry;
 use settings::EntryMode;
-use shard::{Node, PATIENCE_AFTER, ShardId};
+use shard::{Delegated, PATIENCE_AFTER, ShardId};
 
 use crate::life::admit::Admission;
+use crate::life::syncing::note_written;
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 use observe::EntryType;
@@ -218,7 +219,7 @@ impl Thread {
                 if self.host.session().state.put_off(may_be_put_off) {
                     return;
                 }
-                let node = Node::new(self.task(Work::Run(command.id), id, args));
+                let node = Delegated::new(self.task(Work::Run(command.id), id, args));
                 if self.tx.hold.enter_or_delegate(id, node).is_none() {
                     self.host.session().state.go_away();
                     return self.host.accounting.stats().count_entry(EntryType::Hop, 1);
@@ -258,7 +259,7 @@ impl Thread {
             && !self.host.shared.singlehop_blocking
             && command.has(Flag::Blocking);
         let work = if looks_first { Work::Look(command.id) } else { Work::Run(command.id) };
-        let node = Node::new(self.task(work, id, args));
+        let node = Delegated::new(self.task(work, id, args));
         self.host.session().state.go_away();
         self.host.accounting.stats().count_entry(EntryType::Hop, 1);
         self.host.mailroom.send(self.host.shared.shards.home(id), Message::Hop(node));
@@ -309,7 +310,7 @@ impl Thread {
                 Err(taken) => {
                     self.leave_all();
                     let task = Task::new(Work::Notify, taken, client, OwnedArgs::default());
-                    if self.tx.hold.enter_or_delegate(taken, Node::new(task)).is_some() {
+                    if self.tx.hold.enter_or_delegate(taken, Delegated::new(task)).is_some() {
                         // It came free at this moment: it is entered already.
                         continue;
                     }
@@ -380,6 +381,7 @@ impl Thread {
 fn leave_with_news(thread: &mut Thread) {
     let Thread { tx, host, .. } = thread;
     tx.commit();
+    note_written(tx, host.current.as_deref_mut());
     let (shared, mailroom, seen) = (host.shared, &mut host.mailroom, tx.seen);
     let seen = if mutant::is_on(Mutant::EventAtOnce) { 0 } else { seen };
     shared.directory.send_events(&mut tx.posts, seen, |published| mailroom.publish(published));

@@ -7,7 +7,7 @@ use migrate::Returned;
 use proactor::{CloseMode, ConnId};
 use resp::{Output, Reply};
 use session::{Answer, Part, ReplyMode, Retry, Session};
-use shard::Node;
+use shard::Delegated;
 
 use crate::life::syncing::Syncing;
 use crate::message::{Message, News};
@@ -56,7 +56,7 @@ impl Thread {
     }
 
     /// A task of one of our clients comes home.
-    fn come_home(&mut self, node: Node<Task>) {
+    fn come_home(&mut self, node: Delegated<Task>) {
         let mut task = node.task;
         let conn = ConnId::from_bits(task.client.connection);
         if self.host.connections.session(conn).is_none() {
@@ -66,6 +66,7 @@ impl Thread {
             Work::Run(command) => {
                 if let Some(session) = self.host.connections.session(conn) {
                     session.last_command = Some(command);
+                    session.written_slice = session.written_slice.max(task.written);
                     session.state.come_home();
                 }
                 self.take_outcome(conn, task);
@@ -75,7 +76,7 @@ impl Thread {
                 task.work = Work::Run(command);
                 self.host
                     .mailroom
-                    .send(self.host.shared.shards.home(task.shard), Message::Hop(Node::new(task)));
+                    .send(self.host.shared.shards.home(task.shard), Message::Hop(Delegated::new(task)));
             }
             Work::Notify => self.try_again(conn),
             Work::Forget(_) | Work::Restore(_) | Work::HandOver(_) => {}

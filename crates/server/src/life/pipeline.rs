@@ -12,7 +12,7 @@ use session::Parser;
 use settings::EntryMode;
 use smallvec::SmallVec;
 
-use crate::clients::bounds::is_enough_output;
+use crate::connections::bounds::is_enough_output;
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 

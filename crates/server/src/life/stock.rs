@@ -12,7 +12,7 @@
 //! and allocated where nothing is left.
 
 use command::{Parcel, Parcels};
-use proactor::{Node, Spares};
+use proactor::{Envelope, Spares};
 
 /// Nodes that a thread keeps.
 const NODES_MAX: usize = 64;
@@ -29,7 +29,7 @@ pub(crate) trait Emptied: Send {
 }
 
 /// The nodes that a thread has for messages.
-pub(crate) struct Stock<M>(Vec<Box<Node<M>>>);
+pub(crate) struct Stock<M>(Vec<Box<Envelope<M>>>);
 
 impl<M> Default for Stock<M> {
     fn default() -> Self {
@@ -39,18 +39,18 @@ impl<M> Default for Stock<M> {
 
 impl<M: Emptied> Stock<M> {
     /// A node with this message.
-    pub(crate) fn wrap(&mut self, message: M) -> Box<Node<M>> {
+    pub(crate) fn wrap(&mut self, message: M) -> Box<Envelope<M>> {
         match self.0.pop() {
             Some(mut node) => {
                 node.value = message;
                 node
             }
-            None => Node::new(message),
+            None => Envelope::new(message),
         }
     }
 
     /// The message of a node that has arrived.
-    pub(crate) fn unwrap(&mut self, mut node: Box<Node<M>>) -> M {
+    pub(crate) fn unwrap(&mut self, mut node: Box<Envelope<M>>) -> M {
         let message = std::mem::replace(&mut node.value, M::emptied(None));
         if self.0.len() < NODES_MAX {
             self.0.push(node);
@@ -140,7 +140,7 @@ mod tests {
         let spares = Spares::<Message>::new(8);
         let (mut stock, mut parcels) = (Stock::default(), Parcels::default());
         for _ in 0..10 * NODES_MAX {
-            assert!(stock.unwrap(Node::new(None)).is_none());
+            assert!(stock.unwrap(Envelope::new(None)).is_none());
             stock.balance(&mut parcels, &spares);
         }
         assert!(stock.0.len() <= NODES_MAX);

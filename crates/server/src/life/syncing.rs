@@ -1,7 +1,7 @@
 //! Clients that wait until what they wrote is durable: `WAITAOF`.
 //!
-//! Such a client waits for the slice that was open when it asked, which has everything that was acknowledged to it. The log
-//! thread is asked to write that slice now, and the disk thread to sync it, whatever `appendfsync` says; many who ask at once
+//! Such a client waits for the last slice with something that it wrote itself, be it by a transaction or a script, or that was popped for it while
+//! it waited. One that wrote nothing does not wait. The log thread is asked to write that slice now, and the disk thread to sync it, whatever `appendfsync` says; many who ask at once
 //! share one sync.
 //!
 //! Not here: replies that wait by themselves (`journal/turn.rs`).
@@ -9,11 +9,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use command::CommandError;
+use command::{CommandError, Tx};
 use observe::ThreadStats;
 use proactor::ConnId;
 use resp::{Output, Reply};
-use session::SyncWait;
+use session::{Session, SyncWait};
 use settings::APPENDONLY;
 
 use crate::thread::{Thread, ThreadHost};
@@ -55,6 +55,16 @@ impl Syncing {
     }
 }
 
+/// What `tx` has committed was done for the client of this session.
+pub(crate) fn note_written(tx: &mut Tx<'_>, session: Option<&mut Session>) {
+    let written = std::mem::take(&mut tx.written);
+    if written > 0
+        && let Some(session) = session
+    {
+        session.written_slice = written;
+    }
+}
+
 /// The current client waits until this slice is durable, or so many milliseconds; 0: for ever.
 pub(crate) fn begin_sync(host: &mut ThreadHost, slice: u64, timeout_ms: u64) {
     // This millisecond has begun already.
@@ -69,7 +79,7 @@ pub(crate) fn begin_sync(host: &mut ThreadHost, slice: u64, timeout_ms: u64) {
     if let (Some(deadline_ms), Some(session)) = (deadline_ms, &mut host.current) {
         host.timers.set(&mut session.alarm, conn, deadline_ms, host.now_ms);
     }
-    host.shared.journal.progress.ask_for(slice);
+    host.shared.journal.ask_for(slice);
 }
 
 /// Answers those who waited for what is durable by now; if there is no journal any more, all.

@@ -62,6 +62,7 @@ impl Thread {
             self.count_failed_wait(conn, &error);
         }
         let Some(session) = self.host.connections.session(conn) else { return };
+        session.written_slice = session.written_slice.max(parcel.written);
         let mut wait = session.state.take_wait().expect("only a waiting client is served");
         wait.blocked.tickets.retain(|other| (other.shard, other.number) != ticket);
         drop(waiter);

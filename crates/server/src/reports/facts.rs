@@ -69,7 +69,7 @@ impl Facts for Asked {
 
     fn clients(&self) -> Clients {
         Clients {
-            connected: self.shared.registry.len(),
+            connected: self.shared.registry.client_count(),
             max: self.shared.settings.number(MAXCLIENTS) as u64,
             tracking: self.shared.directory.tracking_count(),
         }

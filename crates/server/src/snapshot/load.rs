@@ -12,13 +12,12 @@ use journal::Data;
 use keyspace::{Config, UnixMs};
 use persistence::{Choice, Import, Load, Names, Recovery, Snapshots, Source, on_heap_to_serve};
 use proactor::Clock;
-use scripting::Scripts;
+use scripting::{Found, Scripts};
 use settings::{AOF_LOAD_TRUNCATED, APPENDONLY, PROTO_MAX_BULK_LEN, RDBCHECKSUM, Settings};
 use shard::Placement;
 
-use super::loaded::{Found, Loaded};
+use super::loaded::Loaded;
 use super::names;
-use super::roles::roles;
 use crate::error::Error;
 use crate::journal::{Journal, Opening, Slices, Start};
 use crate::mailroom::Remote;
@@ -159,7 +158,7 @@ impl<'s> Loader<'s> {
                 let import = Import {
                     files,
                     table: self.table,
-                    roles: &roles(self.table),
+                    roles: &crate::commands::roles(self.table),
                     argument_bytes_max: self.settings.number(PROTO_MAX_BULK_LEN).max(ARGUMENT_BYTES_MAX)
                         as u64,
                     may_be_torn: self.settings.is_on(AOF_LOAD_TRUNCATED),
@@ -222,7 +221,7 @@ impl<'s> Loader<'s> {
             position: manifest.base.position,
             slice_bytes: opening.slice_bytes(),
             table: &table,
-            roles: &roles(&table),
+            roles: &crate::commands::roles(&table),
         };
         let data = Load { names: &names, ..load }.journal(&recovery, &mut || slices.next(), found)?;
         Ok((data, slices))

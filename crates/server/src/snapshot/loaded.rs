@@ -1,18 +1,16 @@
-//! What was loaded, on its way to the thread that puts it in its place, and what stands in files beside keys: libraries of functions, and
-//! which scripts roamed.
+//! What was loaded, on its way to the thread that puts it in its place.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
 use crate::journal::Opened;
-use command::{Command, Garbage, Post, Tx};
+use command::{Garbage, Post, Tx};
 use journal::LockedFolder;
 use keyspace::{Db, Kind};
-use persistence::{Extras, Snapshots};
-use proactor::Clock;
-use script::{FunctionEngine, LibrarySet};
-use scripting::{Loading, ROAMED_AUX, Scripts, change_of};
+use persistence::Snapshots;
+use script::LibrarySet;
+use scripting::Scripts;
 use shard::{Ready, ShardId};
 
 /// What was loaded.
@@ -61,56 +59,10 @@ fn replace(tx: &mut Tx, id: ShardId, db: u32, new: Db) {
             shard.ready.push(Ready { db, key: key.into(), was_lost });
         }
     }
-    tx.is_unfinished |= !shard.ready.is_empty();
+    let has_ready = !shard.ready.is_empty();
+    tx.note_ready(has_ready);
     tx.wrote = true;
     if !old.is_empty() || old.is_cut() {
         tx.posts.push(Post::Free(Garbage::Db(old)));
-    }
-}
-
-/// The libraries that were found so far.
-pub(crate) struct Found<'a> {
-    clock: &'a Clock,
-    scripts: &'a Scripts,
-    /// What libraries may use while they are loaded.
-    memory_bytes_max: usize,
-    pub(crate) libraries: LibrarySet,
-    /// Loads libraries, which every thread then loads for itself.
-    functions: Option<FunctionEngine>,
-}
-
-impl<'a> Found<'a> {
-    pub(crate) fn new(clock: &'a Clock, scripts: &'a Scripts, memory_bytes_max: usize) -> Found<'a> {
-        Found { clock, scripts, memory_bytes_max, libraries: LibrarySet::default(), functions: None }
-    }
-
-    /// Has `change` change the libraries. They may take as long as they want: they were loaded before.
-    fn change<R>(
-        &mut self,
-        change: impl FnOnce(&mut LibrarySet, &mut FunctionEngine, &mut Loading) -> R,
-    ) -> R {
-        let functions = self.functions.get_or_insert_with(|| FunctionEngine::new(self.memory_bytes_max));
-        let mut loading = Loading::unlimited(self.clock, self.scripts);
-        change(&mut self.libraries, functions, &mut loading)
-    }
-}
-
-impl Extras for Found<'_> {
-    fn field(&mut self, name: &[u8], value: &[u8]) {
-        if name == ROAMED_AUX.as_bytes() {
-            self.scripts.roamed.restore(value);
-        }
-    }
-
-    fn library(&mut self, code: &[u8]) -> Result<(), String> {
-        let loaded = self.change(|set, functions, loading| set.load(code, false, functions, loading));
-        loaded.map(|_| ()).map_err(|error| error.to_string())
-    }
-
-    fn change_libraries(&mut self, command: &Command, args: &[&[u8]]) -> Result<(), String> {
-        let change =
-            change_of(&command.full_name).expect("only commands that change libraries have this role");
-        let changed = self.change(|set, functions, loading| change(args, set, functions, loading));
-        changed.map(|_| ()).map_err(|failure| failure.to_string())
     }
 }

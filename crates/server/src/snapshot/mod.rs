@@ -7,7 +7,6 @@ mod background;
 mod load;
 mod loaded;
 mod points;
-mod roles;
 mod save;
 
 use std::sync::atomic::Ordering;
@@ -18,8 +17,7 @@ use rdb::Style;
 
 pub(crate) use background::Share;
 pub(crate) use load::{Loader, loading_progress};
-pub(crate) use loaded::{Found, Loaded};
-pub(crate) use roles::roles;
+pub(crate) use loaded::Loaded;
 
 use settings::{
     APPENDDIRNAME, APPENDFILENAME, APPENDONLY, DBFILENAME, DIR, IMPORT_AOF, IMPORT_ASK, IMPORT_NO,

@@ -8,7 +8,7 @@ use acl::{Context, Lack, Latest};
 use command::CommandError;
 use proactor::{CloseMode, ConnId};
 
-use crate::clients::connections::Connections;
+use crate::connections::Connections;
 use crate::thread::Thread;
 use crate::users::permission::follow;
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use acl::{Context, Denial, Lack, Latest, Reason, WRONG_PASSWORD};
+use clients::Door;
 use command::{Command, CommandError, CommandResult, Route};
 use resp::Output;
 use session::Session;
 use settings::ACLLOG_MAX_LEN;
 use shard::Scope;
 
-use crate::commands::client::current_line;
 use crate::thread::ThreadHost;
 
 impl ThreadHost {
@@ -89,7 +89,7 @@ impl ThreadHost {
             Reason::Channel => observe::Denial::Channel,
         };
         self.accounting.stats().denied[what as usize].add(1);
-        let client = current_line(self, args);
+        let client = self.current_line(args);
         let now_ms = self.driver.clock().now_ms();
         let len_max = self.shared.settings.number(ACLLOG_MAX_LEN) as usize;
         self.shared.users.log().add(denial, client, now_ms, len_max);

@@ -1,9 +1,9 @@
 //! Settings about the process, and the files that it reads and writes.
 
-use config::{Change, Id, Kind};
+use config::{Change, Id, SettingKind};
 
 use super::{INT, SERVING, Setting, group};
-use crate::effect::Effect;
+use crate::consequence::Consequence;
 use crate::special;
 
 settings! {
@@ -11,7 +11,7 @@ settings! {
 
     DAEMONIZE = Setting {
         name: "daemonize",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "no",
         change: Change::AtStart,
         doc: "The server runs in the background: the command ends when it listens. Under systemd (see supervised) it stays in the foreground",
@@ -19,7 +19,7 @@ settings! {
     };
     SUPERVISED = Setting {
         name: "supervised",
-        kind: Kind::Choice(&[("no", 0), ("upstart", 1), ("systemd", 2), ("auto", 3)]),
+        kind: SettingKind::Choice(&[("no", 0), ("upstart", 1), ("systemd", 2), ("auto", 3)]),
         default: "no",
         change: Change::AtStart,
         doc: "The service manager that is told when the server is ready, how far it is with loading and saving, and when it stops; auto: the one whose variables are set",
@@ -27,7 +27,7 @@ settings! {
     };
     SHUTDOWN_TIMEOUT = Setting {
         name: "shutdown-timeout",
-        kind: Kind::Integer { min: 0, max: INT },
+        kind: SettingKind::Integer { min: 0, max: INT },
         unit: "seconds",
         default: "10",
         doc: "How long a shutdown waits for scripts before it ends those that have written nothing, and gives up those that do not come back; at least 1",
@@ -56,7 +56,7 @@ settings! {
     DIR = Setting {
         name: "dir",
         change: Change::Protected,
-        effect: Some(Effect::Directory),
+        effect: Some(Consequence::Directory),
         doc: "Working directory; empty: where it was started",
         ..Setting::of(group::PROCESS)
     };
@@ -70,7 +70,7 @@ settings! {
     };
     RDBCHECKSUM = Setting {
         name: "rdbchecksum",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "yes",
         change: Change::AtStart,
         doc: "Snapshots end with a checksum, which is compared when they are loaded",
@@ -78,36 +78,36 @@ settings! {
     };
     RDBCOMPRESSION = Setting {
         name: "rdbcompression",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "yes",
-        effect: Some(Effect::Data),
+        effect: Some(Consequence::Data),
         doc: "Strings in snapshots and in the replies of DUMP are compressed",
         ..Setting::of(group::PROCESS)
     };
     SNAPSHOT_FORMAT = Setting {
         name: "snapshot_format",
-        kind: Kind::Choice(&[("rdb", 0), ("darter", 1)]),
+        kind: SettingKind::Choice(&[("rdb", 0), ("darter", 1)]),
         default: "rdb",
         doc: "How snapshots are saved: rdb: one file that Redis loads; darter: one file for each thread, which are loaded in parallel, and dbfilename names them",
         ..Setting::of(group::PROCESS)
     };
     RDB_VERSION = Setting {
         name: "rdb_version",
-        kind: Kind::Integer { min: rdb::VERSION as i64, max: rdb::VERSION_WRITTEN_MAX as i64 },
+        kind: SettingKind::Integer { min: rdb::VERSION as i64, max: rdb::VERSION_WRITTEN_MAX as i64 },
         default: "10",
         doc: "Version of the format of snapshots: 10 for Redis 7.0 and later, 11 for 7.2, 12 for 7.4",
         ..Setting::of(group::PROCESS)
     };
     RDB_SAVE_INCREMENTAL_FSYNC = Setting {
         name: "rdb-save-incremental-fsync",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "yes",
         doc: "The disk begins with what was written of a snapshot long before the end",
         ..Setting::of(group::PROCESS)
     };
     STOP_WRITES_ON_BGSAVE_ERROR = Setting {
         name: "stop-writes-on-bgsave-error",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "yes",
         doc: "Commands that write are refused after a save that failed, if there are save points",
         ..Setting::of(group::PROCESS)
@@ -128,7 +128,7 @@ settings! {
     };
     IMPORT_AOF = Setting {
         name: "import-aof",
-        kind: Kind::Choice(&[("ask", IMPORT_ASK), ("yes", IMPORT_YES), ("no", IMPORT_NO)]),
+        kind: SettingKind::Choice(&[("ask", IMPORT_ASK), ("yes", IMPORT_YES), ("no", IMPORT_NO)]),
         default: "ask",
         change: Change::AtStart,
         doc: "An append-only file of Redis in the working directory is loaded once in the place of the snapshot (yes) or left aside (no); ask: refuse to start",
@@ -152,30 +152,30 @@ settings! {
     };
     AOF_LOAD_TRUNCATED = Setting {
         name: "aof-load-truncated",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "yes",
         doc: "An append-only file that ends in the middle of a command is loaded up to there",
         ..Setting::of(group::PROCESS)
     };
     APPENDONLY = Setting {
         name: "appendonly",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "no",
-        effect: Some(Effect::Journal),
+        effect: Some(Consequence::Journal),
         doc: "Everything that changes goes into a journal, so that nothing is lost when the process or the machine fails; see appendfsync",
         ..Setting::of(group::PROCESS)
     };
     APPENDFSYNC = Setting {
         name: "appendfsync",
-        kind: Kind::Choice(&[("no", SYNC_NEVER), ("everysec", SYNC_EACH_SECOND), ("always", SYNC_ALWAYS)]),
+        kind: SettingKind::Choice(&[("no", SYNC_NEVER), ("everysec", SYNC_EACH_SECOND), ("always", SYNC_ALWAYS)]),
         default: "everysec",
-        effect: Some(Effect::Journal),
+        effect: Some(Consequence::Journal),
         doc: "When the journal is durable: before anybody sees a reply (always), within two seconds (everysec), when the system likes (no)",
         ..Setting::of(group::PROCESS)
     };
     AUTO_AOF_REWRITE_PERCENTAGE = Setting {
         name: "auto-aof-rewrite-percentage",
-        kind: Kind::Integer { min: 0, max: i32::MAX as i64 },
+        kind: SettingKind::Integer { min: 0, max: i32::MAX as i64 },
         default: "100",
         unit: "percent",
         doc: "The journal gets a new base when it has grown by so much over its base; 0: never",
@@ -183,7 +183,7 @@ settings! {
     };
     AUTO_AOF_REWRITE_MIN_SIZE = Setting {
         name: "auto-aof-rewrite-min-size",
-        kind: Kind::Memory { min: 0, max: i64::MAX },
+        kind: SettingKind::Memory { min: 0, max: i64::MAX },
         default: "64mb",
         unit: "bytes",
         doc: "A journal that is smaller than this gets no new base by itself",
@@ -191,16 +191,16 @@ settings! {
     };
     JOURNAL_PENDING_MAX = Setting {
         name: "journal-pending-max",
-        kind: Kind::Memory { min: 1 << 20, max: i64::MAX },
+        kind: SettingKind::Memory { min: 1 << 20, max: i64::MAX },
         default: "64mb",
         unit: "bytes",
-        effect: Some(Effect::Journal),
+        effect: Some(Consequence::Journal),
         doc: "Commands that write are held back while more than this waits for the disk",
         ..Setting::of(group::PROCESS)
     };
     JOURNAL_STALL_MS = Setting {
         name: "journal-stall-ms",
-        kind: Kind::Integer { min: 0, max: i64::MAX },
+        kind: SettingKind::Integer { min: 0, max: i64::MAX },
         default: "0",
         unit: "milliseconds",
         doc: "When the disk has not answered for so long, PING is answered with MISCONF, so that whoever watches takes the server for down; 0: never",

@@ -1,0 +1,288 @@
+//! A disk that runs full under the journal: a small file system, seen by the process that has mounted it and by servers that enter its
+//! name space.
+//!
+//! ```text
+//! three segments of 64 MiB │ a little for the rest │ ballast: room for a segment │ ballast: room for a segment
+//! ```
+//!
+//! Commands that write are refused and say why, reads go on, nothing that was acknowledged is lost by kill -9, and writes go on by
+//! themselves when there is room: without the ballast, or with segments that a new base has left.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use blackbox::{PATIENCE, Scratch, Server, StartError, eventually};
+use resp::Value;
+use rustix::process::Signal;
+use transcript::Socket;
+
+const MIB: usize = 1 << 20;
+const BALLAST_BYTES: usize = 66 * MIB;
+const DISK_BYTES: usize = (3 * 64 + 4) * MIB + 2 * BALLAST_BYTES;
+const VALUE_BYTES: usize = MIB;
+/// Keys that are written in turn.
+const KEYS: usize = 20;
+/// More writes than all segments have room for.
+const WRITES_MAX: usize = 400;
+/// What a server that only waits for room may ask of the system in two seconds; one that tries all the time asks a hundred times as much.
+const CALLS_MAX: u64 = 3_000;
+/// A reply that has not come within this is one that waits for the disk.
+const HELD: Duration = Duration::from_millis(300);
+
+/// A file system of its own. It is gone with the process that has mounted it.
+struct SmallDisk {
+    holder: Child,
+    _scratch: Scratch,
+    folder: String,
+    /// What starts a program that sees it.
+    launcher: Vec<String>,
+}
+
+impl SmallDisk {
+    /// `None` where nothing can be mounted.
+    fn mount(test: &str) -> Option<SmallDisk> {
+        let scratch = Scratch::new(test);
+        let folder = scratch.path("disk");
+        fs::create_dir(&folder).expect("the folder can be made");
+        // As a user with a name space of its own, or as root.
+        for (words, enter) in [("-rm", &["--user", "--preserve-credentials"][..]), ("-m", &[])] {
+            let script =
+                format!("mount -t tmpfs -o size={DISK_BYTES} none {folder} && echo ready && exec cat");
+            let spawned = Command::new("unshare")
+                .args([words, "sh", "-c", &script])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn();
+            let Ok(mut holder) = spawned else { break };
+            let mut line = String::new();
+            let output = holder.stdout.take().expect("it is piped");
+            if BufReader::new(output).read_line(&mut line).is_ok() && line == "ready\n" {
+                let target = holder.id().to_string();
+                let launcher = [&["nsenter", "--target", &target, "--mount"], enter].concat();
+                let launcher = launcher.into_iter().map(str::to_owned).collect();
+                let disk = SmallDisk { holder, _scratch: scratch, folder, launcher };
+                (0..2).for_each(|number| {
+                    fs::write(disk.ballast(number), vec![0; BALLAST_BYTES]).expect("there is room");
+                });
+                return Some(disk);
+            }
+            holder.wait().expect("it is our child");
+        }
+        println!("SKIPPED: no file system can be mounted, neither in a name space of a user nor as root");
+        None
+    }
+
+    fn ballast(&self, number: usize) -> String {
+        format!("/proc/{}/root{}/ballast-{number}", self.holder.id(), self.folder)
+    }
+
+    /// Makes room for a segment.
+    fn relieve(&self, number: usize) {
+        fs::remove_file(self.ballast(number)).expect("it is there");
+    }
+
+    /// A server that makes no base by itself.
+    fn start(&self, policy: &str) -> Result<Server, StartError> {
+        // Where the log thread is slow, as in a build for debugging, what waits for it would fill the room that is made later.
+        let bounds = ["--auto-aof-rewrite-percentage", "0", "--journal-pending-max", "2mb"];
+        let words = [&["--appendonly", "yes", "--appendfsync", policy], &bounds[..]].concat();
+        let options = [&words[..], &["--proactor_threads=2", "--dir", &self.folder]].concat();
+        Server::launch(&self.launcher.iter().map(String::as_str).collect::<Vec<_>>(), &options)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// What was acknowledged of each key, and what was sent and not.
+#[derive(Default)]
+struct Account {
+    acknowledged: BTreeMap<usize, usize>,
+    held: Option<(usize, usize)>,
+    sent: usize,
+}
+
+fn value(number: usize) -> Vec<u8> {
+    let mut value = format!("{number} ").into_bytes();
+    value.resize(VALUE_BYTES, b'v');
+    value
+}
+
+/// The reply; `None` if it does not come for a while.
+#[track_caller]
+fn reply(socket: &mut Socket, patience: Duration) -> Option<Value> {
+    socket.stream.set_read_timeout(Some(patience)).expect("sockets have a timeout");
+    match socket.receive() {
+        Ok(value) => Some(value),
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => None,
+        Err(error) => panic!("no reply: {error}"),
+    }
+}
+
+/// The number that a key holds, as far as it is told now; `Some(None)`: there is no such key.
+#[track_caller]
+fn number(server: &Server, key: usize, patience: Duration) -> Option<Option<usize>> {
+    let mut socket = server.connect().expect("it listens");
+    socket.send(&[vec![b"GET".to_vec(), format!("key:{key}").into_bytes()]]).expect("it listens");
+    match reply(&mut socket, patience)? {
+        Value::Bulk(text) => {
+            let end = text.iter().position(|byte| *byte == b' ').expect("there is a blank");
+            Some(String::from_utf8_lossy(&text[..end]).parse().ok())
+        }
+        Value::Null => Some(None),
+        other => panic!("key:{key}: {other}"),
+    }
+}
+
+impl Account {
+    /// Writes until the disk is full. With `always` the last write has no reply then: who sent it.
+    fn fill(&mut self, server: &Server) -> Option<Socket> {
+        let mut writer = server.connect().expect("it listens");
+        let mut probe = server.client();
+        for _ in 0..WRITES_MAX {
+            self.sent += 1;
+            let (key, number) = (self.sent % KEYS, self.sent);
+            let request = vec![b"SET".to_vec(), format!("key:{key}").into_bytes(), value(number)];
+            writer.send(&[request]).expect("it listens");
+            let answer = loop {
+                let answer = reply(&mut writer, HELD);
+                if answer.is_some() || probe.show("PING").contains("MISCONF") {
+                    break answer;
+                }
+            };
+            match answer {
+                Some(Value::Simple(text)) if text == b"OK" => drop(self.acknowledged.insert(key, number)),
+                Some(refusal) => {
+                    let refusal = refusal.to_string();
+                    assert!(
+                        refusal.starts_with("(error) MISCONF Errors writing to the AOF file: "),
+                        "{refusal}"
+                    );
+                    assert!(refusal.contains("No space left on device"), "{refusal}");
+                    let lost = probe.info("persistence", "crash_now_loses");
+                    assert!(lost.contains("; commands that write are refused since 20"), "{lost}");
+                    assert!(lost.contains("No space left on device"), "{lost}");
+                    return None;
+                }
+                None => {
+                    self.held = Some((key, number));
+                    return Some(writer);
+                }
+            }
+        }
+        panic!("the disk has room for everything");
+    }
+
+    /// The reply that was waited for has come.
+    #[track_caller]
+    fn settle(&mut self, writer: Option<Socket>) {
+        let Some(mut writer) = writer else { return };
+        let answer = reply(&mut writer, PATIENCE).map(|value| value.to_string());
+        assert_eq!(answer.as_deref(), Some("OK"), "a write that waited for room");
+        let (key, number) = self.held.take().expect("a write waited");
+        self.acknowledged.insert(key, number);
+    }
+
+    /// All that was acknowledged is there, and nothing else but what has no reply. How many keys are told of now.
+    #[track_caller]
+    fn check(&self, server: &Server, patience: Duration) -> usize {
+        let mut told = 0;
+        for (key, acknowledged) in &self.acknowledged {
+            let Some(found) = number(server, *key, patience) else { continue };
+            told += 1;
+            let held = self.held.filter(|(held, _)| held == key).map(|(_, number)| number);
+            assert!(
+                found == Some(*acknowledged) || held.is_some() && found == held,
+                "key:{key} is {found:?}: {acknowledged} was acknowledged, {held:?} has no reply"
+            );
+        }
+        told
+    }
+}
+
+/// How often the server's process has asked the system to write something.
+fn write_calls(server: &Server) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{}/io", server.process_id())).expect("it runs");
+    let line = text.lines().find_map(|line| line.strip_prefix("syscw: ")).expect("there is a count");
+    line.parse().expect("it is a number")
+}
+
+#[track_caller]
+fn expect_writes(server: &Server) {
+    let mut client = server.client();
+    eventually("writes go on", || client.show("SET other x") == "OK");
+}
+
+fn runs_full_and_goes_on(policy: &str) {
+    let Some(disk) = SmallDisk::mount(&format!("journal-full-{policy}")) else { return };
+    let mut account = Account::default();
+    let mut server = disk.start(policy).unwrap_or_else(|error| panic!("{error}"));
+    let writer = account.fill(&server);
+    let calls = write_calls(&server);
+    // With `always` a write that waits keeps reads of its shard waiting.
+    let told = account.check(&server, HELD);
+    assert!(told > KEYS / 2, "reads go on: {told} of {KEYS} keys are told of");
+    std::thread::sleep(Duration::from_secs(2));
+    let calls = write_calls(&server) - calls;
+    assert!(calls < CALLS_MAX, "{calls} calls that write");
+    let log = server.log_end();
+    assert_eq!(log.matches("commands that write are refused: ").count(), 1, "{log}");
+
+    // Room comes.
+    disk.relieve(0);
+    expect_writes(&server);
+    account.settle(writer);
+    eventually("the log says so", || {
+        server.log_end().contains("the journal goes on: nothing is refused any more")
+    });
+    assert_eq!(account.check(&server, PATIENCE), KEYS);
+
+    // Full again, and killed.
+    drop(account.fill(&server));
+    if policy == "everysec" {
+        // What was answered has room, and is written soon.
+        eventually("all is written", || server.client().info("persistence", "aof_buffer_length") == "0");
+    }
+    server.signal(Signal::KILL);
+    server.wait();
+    match disk.start(policy) {
+        Err(StartError::Failed { log, .. }) => {
+            assert!(
+                log.contains("cannot make a segment") && log.contains("(make room on the disk)"),
+                "{log}"
+            );
+        }
+        other => panic!("a start needs a segment of its own: {other:?}"),
+    }
+    disk.relieve(1);
+    let server = disk.start(policy).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(account.check(&server, PATIENCE), KEYS);
+    account.held = None;
+    expect_writes(&server);
+
+    // A new base leaves segments that are used again.
+    let writer = account.fill(&server);
+    let reply = server.client().show("BGREWRITEAOF");
+    assert_eq!(reply, "Background append only file rewriting started");
+    expect_writes(&server);
+    account.settle(writer);
+    assert_eq!(account.check(&server, PATIENCE), KEYS);
+}
+
+#[test]
+fn a_full_disk_with_always() {
+    runs_full_and_goes_on("always");
+}
+
+#[test]
+fn a_full_disk_with_everysec() {
+    runs_full_and_goes_on("everysec");
+}

@@ -1,0 +1,51 @@
+//! Web pages that try to command the server through a browser (cross-protocol scripting).
+//!
+//! A connection on which somebody speaks HTTP is closed before the body of the request is read, without a reply, and the
+//! log says so: at most once in [`QUIET_S`], as in Redis, so that nobody can fill the log.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Seconds after a line in the log during which there is no other.
+const QUIET_S: u64 = 60;
+
+/// When the log last told of an attempt.
+#[derive(Debug, Default)]
+pub struct AttackLog {
+    /// Seconds since 1970; 0 if it never did.
+    logged_s: AtomicU64,
+}
+
+impl AttackLog {
+    /// Logs the attempt of `peer` at `now_s`, unless one was logged a moment ago.
+    pub fn note(&self, now_s: u64, peer: &str) {
+        if self.is_due(now_s) {
+            tracing::warn!(
+                "Possible SECURITY ATTACK detected: somebody sends POST or Host: as a command, which is what a web \
+                 page does that tries to command this server through a browser (cross-protocol scripting). \
+                 Connection from {peer} aborted."
+            );
+        }
+    }
+
+    fn is_due(&self, now_s: u64) -> bool {
+        let logged_s = self.logged_s.load(Ordering::Relaxed);
+        now_s.abs_diff(logged_s) > QUIET_S
+            && self.logged_s.compare_exchange(logged_s, now_s, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_line_for_the_first_attempt_and_then_one_a_minute() {
+        let log = AttackLog::default();
+        let due: Vec<bool> =
+            [1_000_000, 1_000_000, 1_000_060, 1_000_061, 1_000_062, 1_000_000, 900_000, 900_001]
+                .map(|now_s| log.is_due(now_s))
+                .into();
+        // A clock that was set back does not silence it.
+        assert_eq!(due, [true, false, false, true, false, true, true, false]);
+    }
+}

@@ -1,0 +1,171 @@
+//! CLIENT LIST and CLIENT INFO: a line about each connection.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use command::Flag::*;
+use command::{CommandError, CommandResult, Rule, Shape, Table, integer, keyword_is, oneof, token};
+use proactor::Usage;
+use pubsub::ClientTracking;
+use resp::Proto;
+use session::{Class, Listed, Part, Protocol, Request, Session, Subject};
+use shard::Scope;
+
+use super::SUBCOMMAND;
+use crate::{Ctx, Entry, Run};
+
+pub(super) const CLIENT_INFO: Entry = Entry {
+    name: "info",
+    summary: "Returns information about the connection.",
+    since: "6.2.0",
+    arity: 2,
+    tips: &["nondeterministic_output"],
+    reply: Shape::Verbatim,
+    run: Run::Function(client_info),
+    ..SUBCOMMAND
+};
+
+fn client_info(ctx: &mut Ctx) -> CommandResult {
+    let line = ctx.host.current_line(ctx.args);
+    ctx.reply.verbatim("txt", line.as_bytes());
+    Ok(())
+}
+
+pub(super) const CLIENT_LIST: Entry = Entry {
+    name: "list",
+    summary: "Lists open connections.",
+    complexity: "O(N) where N is the number of client connections",
+    since: "2.4.0",
+    arity: -2,
+    flags: &[Admin, NoScript, Loading, Stale],
+    rules: &[Rule::KeepsCaching, Rule::AsksThreads],
+    args: &[
+        oneof(
+            "client-type",
+            &[
+                token("normal", "NORMAL"),
+                token("master", "MASTER"),
+                token("replica", "REPLICA"),
+                token("pubsub", "PUBSUB"),
+            ],
+        )
+        .token("TYPE")
+        .optional()
+        .since("5.0.0"),
+        integer("client-id").token("ID").optional().multiple().since("6.2.0"),
+    ],
+    history: &[
+        ("2.8.12", "Added unique client `id` field."),
+        ("5.0.0", "Added optional `TYPE` filter."),
+        ("6.0.0", "Added `user` field."),
+        ("6.2.0", "Added `argv-mem`, `tot-mem`, `laddr` and `redir` fields and the optional `ID` filter."),
+        ("7.0.0", "Added `resp`, `multi-mem`, `rbs` and `rbp` fields."),
+        ("7.0.3", "Added `ssub` field."),
+    ],
+    tips: &["nondeterministic_output"],
+    reply: Shape::Verbatim,
+    run: Run::Function(client_list),
+    ..SUBCOMMAND
+};
+
+fn client_list(ctx: &mut Ctx) -> CommandResult {
+    let mut class = None;
+    let mut ids: Option<Vec<u64>> = None;
+    match &ctx.args[2..] {
+        [] => {}
+        [option, name] if keyword_is(option, "TYPE") => class = Some(Class::parse(name)?),
+        [option, wanted @ ..] if keyword_is(option, "ID") && !wanted.is_empty() => {
+            let parse =
+                |arg: &&[u8]| ds::num::parse_i64(arg).ok_or(CommandError::new("ERR Invalid client ID"));
+            let parsed: Result<Vec<i64>, CommandError> = wanted.iter().map(parse).collect();
+            ids = Some(parsed?.into_iter().map(|id| id as u64).collect());
+        }
+        _ => return Err(CommandError::SYNTAX),
+    }
+    let listed = Listed { class, ids: ids.clone(), asked: Request::of(ctx.args) };
+    let finish = move |parts: Vec<Part>, reply: &mut resp::Reply<'_>| {
+        let mut lines = Part::sorted_lines(parts);
+        if let Some(ids) = ids {
+            let find = |id: &u64| lines.binary_search_by_key(id, |(id, _)| *id).ok();
+            lines = ids.iter().filter_map(find).map(|index| lines[index].clone()).collect();
+        }
+        let text: Vec<u8> = lines.into_iter().flat_map(|(_, line)| line).collect();
+        reply.verbatim("txt", &text);
+    };
+    ctx.host.ask(&Subject::List(Arc::new(listed)), Box::new(finish));
+    Ok(())
+}
+
+/// The bytes that Redis' fixed reply buffer takes: what exceeds it is counted as a list of blocks.
+const REPLY_BUFFER_BYTES: usize = 16 * 1024;
+
+/// What `CLIENT LIST` says of a client.
+pub fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64, table: &Table) -> String {
+    let age_seconds = now_ms.saturating_sub(session.created_ms) / 1000;
+    let idle_seconds = now_ms.saturating_sub(session.active_ms) / 1000;
+    let (queued, multi_bytes) = match &session.multi {
+        None => (-1, 0),
+        Some(multi) => (multi.queued.len() as i64, multi.memory_bytes),
+    };
+    let listed_bytes = usage.output_bytes.saturating_sub(REPLY_BUFFER_BYTES);
+    let total_bytes = session.memory_bytes(usage) - session.state.argument_bytes() + argument_bytes;
+    let address = |text: &str| if session.is_unix { format!("{text}:0") } else { text.to_owned() };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut line = String::with_capacity(400);
+    let _ = writeln!(
+        line,
+        "id={} addr={} laddr={} fd={} name={} age={age_seconds} idle={idle_seconds} flags={} db={} sub={} psub={} \
+         ssub={} multi={queued} watch={} qbuf={} qbuf-free={} argv-mem={argument_bytes} multi-mem={multi_bytes} \
+         rbs={} rbp={} obl={} oll={} omem={listed_bytes} tot-mem={total_bytes} events={} cmd={} user={} \
+         redir={} resp={} lib-name={} lib-ver={}",
+        session.client.id,
+        address(&session.peer),
+        address(&session.local),
+        session.descriptor,
+        text(&session.name),
+        flags(session),
+        session.client.db,
+        session.subscriptions.channels(Scope::Global).len(),
+        session.subscriptions.patterns().len(),
+        session.subscriptions.channels(Scope::Shard).len(),
+        session.watching.keys.len(),
+        usage.input_bytes,
+        usage.input_capacity_bytes - usage.input_bytes.min(usage.input_capacity_bytes),
+        usage.output_capacity_bytes,
+        session.output_bytes_peak.max(usage.output_bytes),
+        usage.output_bytes.min(REPLY_BUFFER_BYTES),
+        listed_bytes.div_ceil(REPLY_BUFFER_BYTES),
+        if usage.output_bytes > 0 { "rw" } else { "r" },
+        session.last_command.map_or("NULL", |id| table.get(id).full_name.as_str()),
+        text(&session.access.user().name),
+        ClientTracking::redirect_of(session.tracking.as_deref()),
+        match (session.protocol, session.client.proto) {
+            (Protocol::Memcached, _) => 0,
+            (Protocol::Redis, Proto::Resp2) => 2,
+            (Protocol::Redis, Proto::Resp3) => 3,
+        },
+        text(&session.lib_name),
+        text(&session.lib_version),
+    );
+    line
+}
+
+/// The letters of `flags=`.
+fn flags(session: &Session) -> String {
+    let letters = [
+        ('O', session.monitor),
+        ('P', session.is_subscriber()),
+        ('x', session.multi.is_some()),
+        ('b', session.state.is_waiting()),
+        ('d', session.watching.flag.is_raised()),
+        ('c', session.close_mode().is_some()),
+        ('U', session.is_unix),
+        ('t', session.tracking.is_some()),
+        ('R', session.tracking.as_ref().is_some_and(|tracking| tracking.is_broken)),
+        ('B', session.tracking.as_ref().is_some_and(|tracking| tracking.broadcasts)),
+        ('e', session.no_evict),
+        ('T', session.client.no_touch),
+    ];
+    let shown: String = letters.iter().filter(|(_, is_set)| *is_set).map(|(letter, _)| *letter).collect();
+    if shown.is_empty() { "N".to_owned() } else { shown }
+}

@@ -1,0 +1,29 @@
+//! File descriptors for as many clients as `maxclients` says.
+
+use config::Value;
+use process::processors::ThreadCount;
+use settings::{MAXCLIENTS, Settings};
+
+use process::system;
+
+/// File descriptors that are needed beside those of clients.
+const RESERVED_FILES: u64 = 32;
+/// File descriptors of one thread.
+const FILES_PER_THREAD: u64 = 4;
+
+/// Makes room for the file descriptors of `maxclients`; lowers it if the system does not allow so many.
+pub fn lower_maxclients(settings: &Settings) {
+    let wanted = settings.number(MAXCLIENTS) as u64;
+    if let Err(possible) = make_room(settings, wanted) {
+        tracing::warn!("maxclients is {possible} rather than {wanted}: the system allows no more open files");
+        settings.force(MAXCLIENTS, &Value { number: possible as i64, text: possible.to_string() });
+    }
+}
+
+/// Makes room for the file descriptors of so many clients; the error is the number that is possible.
+pub fn make_room(settings: &Settings, clients: u64) -> Result<(), u64> {
+    let reserved = RESERVED_FILES + FILES_PER_THREAD * ThreadCount::of(settings).count as u64;
+    let limit = system::raise_file_limit(clients.saturating_add(reserved));
+    let possible = limit.saturating_sub(reserved).max(1);
+    if possible < clients { Err(possible) } else { Ok(()) }
+}

@@ -1,0 +1,22 @@
+//! Why clients cannot come in. Each is a sentence for whoever started the server.
+
+use std::io;
+
+/// The server cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Neither port nor socket.
+    #[error("configured to listen nowhere: set port or unixsocket")]
+    NowhereToListen,
+    /// An address or a socket.
+    #[error(transparent)]
+    Network(#[from] proactor::Error),
+    /// The rest of the system.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What the system says.
+        source: io::Error,
+    },
+}

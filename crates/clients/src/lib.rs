@@ -1,0 +1,76 @@
+//! All clients of a server: where they come in (`listeners.rs`, `dealing.rs`), who they are and how many (`registry.rs`,
+//! `descriptors.rs`), who takes too much of what (`watchlist.rs`, `sizes.rs`), and their own commands: CLIENT, AUTH and HELLO.
+//!
+//! Nothing here knows a thread. The commands ask the one that runs them for what they need ([`Door`]); the other parts are a thread's, or
+//! shared by all, and get in their arguments what they judge.
+//!
+//! Not here: what is known of one client (`session`), its rights (`acl`), and its connection, which the server has.
+
+#![forbid(unsafe_code)]
+
+mod attack_log;
+mod commands;
+mod dealing;
+mod descriptors;
+mod error;
+mod listeners;
+mod registry;
+mod sizes;
+mod watchlist;
+
+use ::acl::Users;
+use command::{CommandResult, HostFn};
+use session::{Finish, Session, Subject};
+use settings::Settings;
+
+pub use attack_log::AttackLog;
+pub use commands::{ENTRIES, line, stop_tracking};
+pub use dealing::Dealer;
+pub use descriptors::{lower_maxclients, make_room};
+pub use error::Error;
+pub use listeners::{ADDRESS_COUNT_MAX, Listeners, Listening};
+pub use registry::Registry;
+pub use sizes::Sizes;
+pub use watchlist::{Verdict, Watchlist};
+
+/// What the commands of this crate need of the thread that runs them.
+pub trait Door {
+    /// The client whose command runs.
+    fn session(&mut self) -> &mut Session;
+
+    /// What all threads know.
+    fn server(&self) -> Server;
+
+    /// Asks all threads on behalf of the client, which gets the reply that `finish` writes when all have answered.
+    fn ask(&mut self, subject: &Subject, finish: Finish);
+
+    /// Has the client act as a user from here on. What is wrong is counted and logged, with the command's arguments.
+    fn authenticate(&mut self, user: &[u8], password: &[u8], args: &[&[u8]]) -> CommandResult;
+
+    /// What `CLIENT INFO` says of the client, whose command has these arguments, or which called the script that does.
+    fn current_line(&self, args: &[&[u8]]) -> String;
+}
+
+/// What all threads know, as far as clients are concerned.
+#[derive(Clone, Copy)]
+pub struct Server {
+    /// The users whom clients may act as.
+    pub users: &'static Users,
+    /// The settings as they are now.
+    pub settings: &'static Settings,
+    /// Where each client is.
+    pub registry: &'static Registry,
+    /// Who has subscribed to what, and whether anybody tracks keys.
+    pub directory: &'static pubsub::Directory,
+    /// The version of Redis that clients are told.
+    pub redis_version: &'static str,
+}
+
+/// A call of a command of this crate.
+pub type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+/// The function of a command of this crate.
+pub type Function = HostFn<dyn Door>;
+/// The declaration of a command of this crate.
+pub type Entry = command::Entry<Function>;
+/// What runs a command of this crate.
+type Run = command::Run<Function>;

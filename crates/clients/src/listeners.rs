@@ -1,0 +1,138 @@
+//! Where the server listens, and how that changes while it runs.
+//!
+//! The first thread accepts for all, and its driver has the listeners. Beside that each TCP listener is noted here with a means
+//! to stop it, so that `CONFIG SET` on any thread can see at once whether the new addresses do: what is listened on
+//! already stays, what is new is bound, and what is not wanted any more is stopped. Where old and new get in each other's way
+//! (`127.0.0.1` and `*` on one port) the old ones are stopped first, and opened again if the new ones fail. Connections are
+//! not touched by any of this.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use proactor::{Listener, Stop};
+use session::Protocol;
+use settings::{
+    BIND, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET, PORT, Settings, TCP_BACKLOG, UNIXSOCKET, UNIXSOCKETPERM,
+};
+
+use crate::error::Error;
+
+/// The addresses of `bind` that there may be, as in Redis.
+pub const ADDRESS_COUNT_MAX: usize = 16;
+
+/// Listeners, each with what is spoken there.
+pub type Listening = Vec<(Protocol, Listener)>;
+
+/// An address on which the server is to listen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Place {
+    protocol: Protocol,
+    /// As `bind` has it, with a `-` if it may be missing.
+    address: String,
+    port: u16,
+}
+
+/// The TCP addresses on which the server listens; `None` in a simulation, which has no sockets.
+#[derive(Debug, Default)]
+pub struct Listeners(Mutex<Option<Vec<(Place, Stop)>>>);
+
+/// How an address is bound.
+type Bind = fn(&str, u16, i32) -> Result<Listener, proactor::Error>;
+
+impl Listeners {
+    /// Opens all sockets that the settings name.
+    pub fn open(&self, settings: &Settings) -> Result<Listening, Error> {
+        let (noted, mut listeners) = bind_all(&places(settings), settings, proactor::listen_tcp)?;
+        for (protocol, path) in [(Protocol::Redis, UNIXSOCKET), (Protocol::Memcached, MEMCACHED_UNIXSOCKET)] {
+            let path = settings.text(path);
+            if path.is_empty() {
+                continue;
+            }
+            let permissions =
+                Some(settings.number(UNIXSOCKETPERM) as u32).filter(|permissions| *permissions != 0);
+            let path = std::path::absolute(&*path).unwrap_or_else(|_| PathBuf::from(&*path));
+            let backlog = settings.number(TCP_BACKLOG) as i32;
+            listeners.push((protocol, proactor::listen_unix(&path, permissions, backlog)?));
+        }
+        if listeners.is_empty() {
+            return Err(Error::NowhereToListen);
+        }
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(noted);
+        Ok(listeners)
+    }
+
+    /// Listens where the settings say now, or, with an error, where it did before. The listeners are for the first thread,
+    /// in either case.
+    pub fn change(&self, settings: &Settings) -> (Listening, Result<(), Error>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = known.as_mut() else { return (Vec::new(), Err(Error::NowhereToListen)) };
+        let wanted = places(settings);
+        let is_known = |place: &&Place| known.iter().any(|(open, _)| open == *place);
+        let new: Vec<Place> = wanted.iter().filter(|place| !is_known(place)).cloned().collect();
+        let (mut now, old): (Vec<_>, Vec<_>) =
+            std::mem::take(known).into_iter().partition(|(place, _)| wanted.contains(place));
+        let mut bound = bind_all(&new, settings, proactor::listen_tcp_at_once);
+        if bound.is_ok() || !old.is_empty() {
+            old.iter().for_each(|(_, stop)| stop.stop());
+        }
+        if bound.is_err() && !old.is_empty() {
+            bound = bind_all(&new, settings, proactor::listen_tcp_at_once);
+        }
+        let (opened, outcome) = match bound {
+            Ok(opened) => (opened, Ok(())),
+            Err(error) => {
+                let places: Vec<Place> = old.into_iter().map(|(place, _)| place).collect();
+                let opened = bind_all(&places, settings, proactor::listen_tcp).unwrap_or_else(|error| {
+                    tracing::error!("cannot listen any more where the server did: {error}");
+                    Default::default()
+                });
+                (opened, Err(error))
+            }
+        };
+        let (noted, listeners) = opened;
+        now.extend(noted);
+        *known = now;
+        (listeners, outcome)
+    }
+}
+
+/// The TCP addresses that the settings name.
+fn places(settings: &Settings) -> Vec<Place> {
+    let addresses = settings.text(BIND);
+    let ports = [(Protocol::Redis, PORT), (Protocol::Memcached, MEMCACHED_PORT)];
+    let ports = ports.map(|(protocol, port)| (protocol, settings.number(port) as u16));
+    let used = ports.into_iter().filter(|(_, port)| *port != 0);
+    used.flat_map(|(protocol, port)| {
+        let place = move |address: &str| Place { protocol, address: address.to_owned(), port };
+        addresses.split_whitespace().map(place).collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+/// Listens on all of `places`, or on none.
+fn bind_all(
+    places: &[Place],
+    settings: &Settings,
+    bind: Bind,
+) -> Result<(Vec<(Place, Stop)>, Listening), Error> {
+    let backlog = settings.number(TCP_BACKLOG) as i32;
+    let (mut noted, mut listeners) = (Vec::new(), Vec::new());
+    for place in places {
+        let (address, may_be_missing) = match place.address.strip_prefix('-') {
+            Some(address) => (address, true),
+            None => (&*place.address, false),
+        };
+        let listener = match bind(address, place.port, backlog) {
+            Ok(listener) => listener,
+            Err(proactor::Error::NoSuchAddress { .. } | proactor::Error::Listen { .. }) if may_be_missing => {
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let stop = listener.stopper().expect("it is TCP");
+        let stop = stop.map_err(|source| Error::Io { what: "cannot keep a socket".to_owned(), source })?;
+        noted.push((place.clone(), stop));
+        listeners.push((place.protocol, listener));
+    }
+    Ok((noted, listeners))
+}

@@ -1,0 +1,77 @@
+//! All clients of the server: how many there are, and where each is.
+//!
+//! Not here: their sessions, which their threads have (`connections.rs`).
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use shard::Subscriber;
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub struct Registry {
+    /// The connections of clients by their ids. Rarely asked for.
+    places: Mutex<HashMap<u64, Subscriber>>,
+    /// Ids that were given out.
+    id_count: AtomicU64,
+    /// Clients that are there, or are about to be.
+    client_count: AtomicU64,
+}
+
+impl Registry {
+    /// Somebody wants to be a client; returns which one that makes it. It [enters](Self::enter), or [leaves](Self::leave) again.
+    pub fn knock(&self) -> u64 {
+        self.client_count.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// It becomes a client with a connection; returns its id.
+    pub fn enter(&self, place: Subscriber) -> u64 {
+        let id = self.id_count.fetch_add(1, Ordering::Relaxed) + 1;
+        self.places().insert(id, place);
+        id
+    }
+
+    /// It is gone, or did not become a client (`None`).
+    pub fn leave(&self, id: Option<u64>) {
+        self.client_count.fetch_sub(1, Ordering::Relaxed);
+        if let Some(id) = id {
+            self.places().remove(&id);
+        }
+    }
+
+    /// Where the client of this id is, if there is one.
+    pub fn place(&self, id: u64) -> Option<Subscriber> {
+        self.places().get(&id).copied()
+    }
+
+    /// How many clients there are.
+    pub fn client_count(&self) -> u64 {
+        self.client_count.load(Ordering::Relaxed)
+    }
+
+    fn places(&self) -> MutexGuard<'_, HashMap<u64, Subscriber>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_id_is_given_out_twice() {
+        let registry = Registry::default();
+        let place = |connection| Subscriber { thread: 1, connection };
+        let arrive = |connection| (registry.knock(), registry.enter(place(connection)));
+        assert_eq!([arrive(7), arrive(8)], [(1, 1), (2, 2)]);
+        registry.leave(Some(1));
+        assert_eq!((registry.place(1), registry.place(2)), (None, Some(place(8))));
+        // One that is sent away is counted while it is looked at.
+        assert_eq!((registry.knock(), registry.client_count()), (2, 2));
+        registry.leave(None);
+        assert_eq!(registry.client_count(), 1);
+        registry.knock();
+        assert_eq!(registry.enter(place(7)), 3);
+    }
+}

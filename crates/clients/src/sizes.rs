@@ -1,0 +1,80 @@
+//! `maxmemory-clients`: which clients are to be disconnected when all of them together take too much memory.
+//!
+//! Every thread adds up what its own clients take, and the one whose largest client is the largest of all disconnects
+//! it; so they need not wait for each other.
+//!
+//! Not here: when that is looked at (`background/mod.rs`).
+
+use proactor::ConnId;
+
+/// How much memory the clients of one thread take.
+#[derive(Debug, Default)]
+pub struct Sizes {
+    /// Those that may be disconnected, the largest last.
+    evictable: Vec<(u64, ConnId)>,
+    sum: u64,
+}
+
+impl Sizes {
+    /// Adds up what clients take: bytes, connection, and whether it may be disconnected.
+    pub fn of(clients: impl Iterator<Item = (u64, ConnId, bool)>) -> Sizes {
+        let mut sizes = Sizes::default();
+        for (bytes, conn, may_go) in clients {
+            sizes.sum += bytes;
+            if may_go {
+                sizes.evictable.push((bytes, conn));
+            }
+        }
+        sizes.evictable.sort_unstable_by_key(|(bytes, _)| *bytes);
+        sizes
+    }
+
+    /// All of them.
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// The largest that may be disconnected; 0 if there is none.
+    pub fn largest(&self) -> u64 {
+        self.evictable.last().map_or(0, |(bytes, _)| *bytes)
+    }
+
+    /// Takes out the client to be disconnected, if any, where the clients of all threads take `all_bytes`, more than
+    /// `bytes_max` is too much, and no client of theirs takes more than `largest_of_all`.
+    pub fn pop_excess(
+        &mut self,
+        all_bytes: u64,
+        bytes_max: u64,
+        largest_of_all: u64,
+    ) -> Option<(u64, ConnId)> {
+        let (bytes, conn) = *self.evictable.last()?;
+        if all_bytes <= bytes_max || bytes < largest_of_all {
+            return None;
+        }
+        self.evictable.pop();
+        self.sum -= bytes;
+        Some((bytes, conn))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_of_all_goes_until_the_rest_have_room() {
+        let conns = [1, 2, 3, 4].map(ConnId::from_bits);
+        let bytes = [100, 400, 300, 900];
+        // The largest of all must stay.
+        let clients = bytes.into_iter().zip(conns).map(|(bytes, conn)| (bytes, conn, bytes != 900));
+        let mut sizes = Sizes::of(clients);
+        assert_eq!((sizes.sum(), sizes.largest()), (1700, 400));
+        assert_eq!(sizes.pop_excess(2000, 1500, 500), None, "that of another thread goes first");
+        assert_eq!(sizes.pop_excess(2000, 1500, 400), Some((400, conns[1])));
+        assert_eq!((sizes.sum(), sizes.largest()), (1300, 300));
+        assert_eq!(sizes.pop_excess(1600, 1500, 300), Some((300, conns[2])));
+        assert_eq!(sizes.pop_excess(1300, 1500, 100), None);
+        assert_eq!(sizes.pop_excess(1600, 1500, 100), Some((100, conns[0])));
+        assert_eq!(sizes.pop_excess(1600, 1500, 0), None, "there is nobody left who may go");
+    }
+}

@@ -1,0 +1,137 @@
+//! Clients of one thread that are looked at again and again, because they do not take their output as fast as it comes.
+//!
+//! Not here: the limits, and what becomes of those who are beyond them (`bounds.rs`).
+
+use proactor::ConnId;
+use settings::OutputLimit;
+
+/// How long as many replies as `client_unread_bytes_max` may lie unread.
+const UNREAD_MS_MAX: u64 = 60_000;
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub struct Watchlist {
+    /// Above the soft limit of their output.
+    over_soft_limit: Vec<ConnId>,
+    /// Not served because they do not read their replies, and since when.
+    unread: Vec<(ConnId, u64)>,
+}
+
+/// What becomes of a client that did not read its replies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It has read them.
+    Serve,
+    /// It has not for too long.
+    GiveUp,
+}
+
+impl Watchlist {
+    /// A client does not read its replies and is not served; true if that is news.
+    pub fn add_unread(&mut self, conn: ConnId, now_ms: u64) -> bool {
+        let is_new = !self.unread.iter().any(|(known, _)| *known == conn);
+        if is_new {
+            self.unread.push((conn, now_ms));
+        }
+        is_new
+    }
+
+    /// Takes out those who are served again, because they have read all but `enough_bytes`, and those who are given up.
+    pub fn judge_unread(
+        &mut self,
+        enough_bytes: usize,
+        now_ms: u64,
+        mut pending_bytes: impl FnMut(ConnId) -> usize,
+    ) -> Vec<(ConnId, Verdict)> {
+        let mut judged = Vec::new();
+        self.unread.retain(|&(conn, since_ms)| {
+            let verdict = if pending_bytes(conn) <= enough_bytes {
+                Verdict::Serve
+            } else if now_ms.saturating_sub(since_ms) > UNREAD_MS_MAX {
+                Verdict::GiveUp
+            } else {
+                return true;
+            };
+            judged.push((conn, verdict));
+            false
+        });
+        judged
+    }
+
+    /// Whether a client with so much output is to be disconnected, at `now_ms`: it is above the hard limit, or has been
+    /// above the soft one since `since_ms` for too long.
+    pub fn judge_output(
+        &mut self,
+        conn: ConnId,
+        bytes: u64,
+        since_ms: &mut Option<u64>,
+        limit: &OutputLimit,
+        now_ms: u64,
+    ) -> bool {
+        let is_above = |limit_bytes: u64| limit_bytes > 0 && bytes > limit_bytes;
+        if !is_above(limit.soft_bytes) {
+            *since_ms = None;
+            return is_above(limit.hard_bytes);
+        }
+        let over_ms = match *since_ms {
+            None => {
+                *since_ms = Some(now_ms);
+                self.add_over_soft_limit(conn);
+                0
+            }
+            Some(since_ms) => now_ms.saturating_sub(since_ms),
+        };
+        is_above(limit.hard_bytes) || over_ms > limit.soft_seconds * 1000
+    }
+
+    /// A client is above the soft limit of its output.
+    pub fn add_over_soft_limit(&mut self, conn: ConnId) {
+        if !self.over_soft_limit.contains(&conn) {
+            self.over_soft_limit.push(conn);
+        }
+    }
+
+    /// Takes out all who were above the soft limit of their output.
+    pub fn take_over_soft_limit(&mut self) -> Vec<ConnId> {
+        std::mem::take(&mut self.over_soft_limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_may_be_above_the_soft_limit_for_a_time_and_never_above_the_hard_one() {
+        let (mut list, conn) = (Watchlist::default(), ConnId::from_bits(1));
+        let limit = OutputLimit { hard_bytes: 1000, soft_bytes: 100, soft_seconds: 2 };
+        let mut since_ms = None;
+        let mut judge = |bytes, now_ms| {
+            let is_over = list.judge_output(conn, bytes, &mut since_ms, &limit, now_ms);
+            (is_over, since_ms, list.take_over_soft_limit().len())
+        };
+        assert_eq!(judge(100, 10), (false, None, 0));
+        assert_eq!(judge(101, 20), (false, Some(20), 1));
+        assert_eq!(judge(500, 2020), (false, Some(20), 0));
+        assert_eq!(judge(101, 2021), (true, Some(20), 0));
+        assert_eq!(judge(50, 2022), (false, None, 0));
+        assert_eq!(judge(1001, 2023), (true, Some(2023), 1));
+    }
+
+    #[test]
+    fn who_reads_is_served_again_and_who_does_not_is_given_up_in_the_end() {
+        let [quick, slow, dead] = [1, 2, 3].map(ConnId::from_bits);
+        let mut list = Watchlist::default();
+        assert!([quick, slow, dead].into_iter().all(|conn| list.add_unread(conn, 1000)));
+        assert!(!list.add_unread(slow, 9000));
+        let mut judge = |now_ms, bytes: [usize; 3]| {
+            list.judge_unread(100, now_ms, |conn| bytes[conn.to_bits() as usize - 1])
+        };
+        assert_eq!(judge(1100, [101, 500, 900]), []);
+        assert_eq!(judge(2000, [100, 400, 900]), [(quick, Verdict::Serve)]);
+        let end_ms = 1000 + UNREAD_MS_MAX;
+        assert_eq!(judge(end_ms, [0, 400, 900]), []);
+        assert_eq!(judge(end_ms + 1, [0, 90, 900]), [(slow, Verdict::Serve), (dead, Verdict::GiveUp)]);
+        assert_eq!(judge(end_ms + 2, [0, 0, 0]), []);
+    }
+}

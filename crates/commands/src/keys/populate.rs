@@ -1,0 +1,238 @@
+//! DEBUG POPULATE: makes many keys, each thread those of the shards at home with it.
+//!
+//! Every thread goes through all numbers in blocks, sorts the keys of a block by shard, and then fills one shard after the
+//! other, so that a shard is entered once per block. A block is a slice of work: after it the thread serves its clients, and
+//! the rest of its share comes back to it as a message.
+//!
+//! It ends before its end when the client that asked is gone, or has only closed its sending side, and when there is no
+//! more room in memory.
+//!
+//! Not here: when a thread comes to its share (`server`).
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use command::{Change, Client, CommandError, CommandResult, Shards, Store, Tx};
+use resp::Proto;
+use shard::ShardId;
+
+/// Numbers that are sorted by shard at a time, and bytes of values.
+const BLOCK: u64 = 2 * 1024;
+const BLOCK_BYTES: u64 = 4 << 20;
+/// What a key takes at least beside itself and its value.
+const ENTRY_BYTES_MIN: u64 = 16;
+
+/// The keys `prefix:0` to `prefix:count-1`.
+#[derive(Debug)]
+pub struct Population {
+    db: u32,
+    prefix: Vec<u8>,
+    count: u64,
+    /// The values are cut or filled with zeros to this size.
+    pub value_bytes: Option<usize>,
+    /// More memory may not be in use: `maxmemory`, or what the machine has.
+    bytes_max: u64,
+    /// There was no room for all of them.
+    lacks_room: AtomicBool,
+    /// Nobody waits for it any more.
+    is_given_up: AtomicBool,
+}
+
+/// What one thread has left to do of it.
+pub struct Share {
+    population: Arc<Population>,
+    /// Who waits for it.
+    pub asker: Client,
+    /// The number that comes next.
+    next: u64,
+    /// Numbers before that whose keys are to be made, by shard.
+    by_shard: Vec<Vec<u64>>,
+}
+
+impl Share {
+    /// All that a thread has to do of it.
+    pub fn new(population: Arc<Population>, asker: Client) -> Share {
+        Share { population, asker, next: 0, by_shard: Vec::new() }
+    }
+
+    /// Nobody waits for it any more: no thread goes on.
+    pub fn give_up(&self) {
+        self.population.is_given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nothing is left to be done, or nothing more can be.
+    pub fn is_over(&self) -> bool {
+        let is_done = self.next == self.population.count && self.by_shard.iter().all(Vec::is_empty);
+        self.population.is_given_up() || !self.population.has_room() || is_done
+    }
+
+    /// Makes the keys of one block that lie on the shards at home with `thread`. `visit` calls what it is given with a shard
+    /// entered, or is false if that is taken: its keys are made in the next slice.
+    pub fn make_slice(
+        &mut self,
+        shards: &Shards,
+        thread: u16,
+        mut visit: impl FnMut(ShardId, &mut dyn FnMut(&mut Tx)) -> bool,
+    ) {
+        let population = &*self.population;
+        self.by_shard.resize_with(shards.len(), Vec::new);
+        if self.by_shard.iter().all(Vec::is_empty) {
+            let numbers = population.block_from(self.next);
+            self.next = numbers.end;
+            population.each_key(numbers, |number, key| {
+                let id = shards.placement().shard(key);
+                if shards.home(id) == thread {
+                    self.by_shard[id.index()].push(number);
+                }
+            });
+        }
+        for (id, numbers) in shards.ids().zip(&mut self.by_shard).filter(|(_, numbers)| !numbers.is_empty()) {
+            let is_made = visit(id, &mut |tx| {
+                for number in &*numbers {
+                    population.each_key(*number..number + 1, |number, key| population.make(tx, number, key));
+                }
+            });
+            if is_made {
+                numbers.clear();
+            }
+        }
+    }
+}
+
+impl Population {
+    /// Keys to be made; an error if they do not fit into `bytes_max`, whatever is there already.
+    pub fn new(
+        db: u32,
+        prefix: &[u8],
+        count: u64,
+        value_bytes: Option<usize>,
+        bytes_max: u64,
+    ) -> Result<Population, CommandError> {
+        let entry_bytes = ENTRY_BYTES_MIN + (prefix.len() + value_bytes.unwrap_or(0)) as u64;
+        if count.saturating_mul(entry_bytes) > bytes_max {
+            return Err(CommandError::OUT_OF_MEMORY);
+        }
+        let (lacks_room, is_given_up) = Default::default();
+        Ok(Population { db, prefix: prefix.to_vec(), count, value_bytes, bytes_max, lacks_room, is_given_up })
+    }
+
+    /// Makes the keys that lie on `ids`, all of which are entered, in one go.
+    pub fn fill(&self, tx: &mut Tx, ids: &[ShardId]) -> CommandResult {
+        let placement = tx.hold.shards().placement();
+        for start in (0..self.count).step_by(self.block() as usize) {
+            if !self.has_room() {
+                return Err(CommandError::OUT_OF_MEMORY);
+            }
+            self.each_key(self.block_from(start), |number, key| {
+                if ids.contains(&placement.shard(key)) {
+                    self.make(tx, number, key);
+                }
+            });
+        }
+        Ok(())
+    }
+
+    fn block(&self) -> u64 {
+        BLOCK_BYTES.checked_div(self.value_bytes.unwrap_or(0) as u64).unwrap_or(BLOCK).clamp(1, BLOCK)
+    }
+
+    fn block_from(&self, start: u64) -> Range<u64> {
+        start..start.saturating_add(self.block()).min(self.count)
+    }
+
+    /// Whether there was no room for all of them.
+    pub fn lacks_room(&self) -> bool {
+        self.lacks_room.load(Ordering::Relaxed)
+    }
+
+    /// Whether it was [given up](Share::give_up).
+    pub fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is room for more.
+    fn has_room(&self) -> bool {
+        if heap::allocated_bytes() > self.bytes_max {
+            self.lacks_room.store(true, Ordering::Relaxed);
+        }
+        !self.lacks_room()
+    }
+
+    /// Calls `visit` with the keys of these numbers.
+    fn each_key(&self, numbers: Range<u64>, mut visit: impl FnMut(u64, &[u8])) {
+        let mut key = [&self.prefix, b":".as_slice()].concat();
+        let prefix_bytes = key.len();
+        let mut digits = itoa::Buffer::new();
+        for number in numbers {
+            key.truncate(prefix_bytes);
+            key.extend_from_slice(digits.format(number).as_bytes());
+            visit(number, &key);
+        }
+    }
+
+    /// Makes one key unless it is there.
+    fn make(&self, tx: &mut Tx, number: u64, key: &[u8]) {
+        let mut store = Store::new(tx, Client::internal(self.db, Proto::Resp2));
+        if store.exists(key) {
+            return;
+        }
+        let mut value = b"value:".to_vec();
+        value.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        if let Some(bytes) = self.value_bytes {
+            value.resize(bytes, 0);
+        }
+        store.set_string(key, &value, None);
+        store.changed(key, Change::UNNAMED, &[b"SET", key, &value]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use command::Local;
+
+    use super::*;
+
+    #[test]
+    fn a_share_is_made_block_by_block_and_what_is_taken_comes_later() {
+        let mut local = Local::new(crate::FAMILIES);
+        let client = Client::internal(0, Proto::Resp2);
+        let (lacks_room, is_given_up) = Default::default();
+        let population = Arc::new(Population {
+            db: 0,
+            prefix: b"key".to_vec(),
+            count: 2 * BLOCK + 1,
+            value_bytes: None,
+            bytes_max: u64::MAX,
+            lacks_room,
+            is_given_up,
+        });
+        let mut share = Share::new(population.clone(), client);
+        let mut slice = |share: &mut Share, is_taken: bool| {
+            local.with_store(client, |store| {
+                let tx = &mut *store.tx;
+                let (shards, taken) = (tx.hold.shards(), is_taken.then_some(ShardId(0)));
+                share.make_slice(shards, 0, |id, work| {
+                    let is_free = taken != Some(id);
+                    if is_free {
+                        work(tx);
+                    }
+                    is_free
+                });
+                let sizes = shards.ids().map(|id| tx.hold.shard(id).dbs[0].len() as u64);
+                sizes.sum::<u64>()
+            })
+        };
+        let first = slice(&mut share, true);
+        assert!(0 < first && first < BLOCK, "a part of the first block");
+        assert_eq!(slice(&mut share, false), BLOCK, "the rest of it");
+        assert_eq!(slice(&mut share, false), 2 * BLOCK);
+        assert!(!share.is_over());
+        assert_eq!(slice(&mut share, false), 2 * BLOCK + 1);
+        assert!(share.is_over());
+        let another = Share::new(population, client);
+        assert!(!another.is_over());
+        share.give_up();
+        assert!(another.is_over(), "of all threads");
+    }
+}

@@ -1,0 +1,105 @@
+//! What an operator does with a journal's folder without running a server.
+//!
+//! `check.rs` tells what there is and repairs, `copy.rs` makes a copy, `export.rs` files for Redis. The folder may be that of a running server, unless something is changed.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod copy;
+mod error;
+mod export;
+mod meter;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use command::Table;
+use config::{Export, FolderTask};
+use journal::Folder;
+use proactor::Disk;
+
+pub use crate::error::Error;
+
+/// The journal's folder if `appenddirname` is not set.
+const FOLDER: &str = "appendonlydir";
+/// What lies in one.
+const MANIFEST: &str = "journal.manifest";
+
+/// What files say of the program that made them, and which commands it knows.
+pub struct Program<'p> {
+    /// All its commands, by the names that they were declared with.
+    pub table: &'p Table,
+    /// The version of Redis whose behaviour it has.
+    pub redis_version: &'p str,
+}
+
+/// Does it. The exit status says what was found, if that is something else than an error.
+pub fn run(task: &FolderTask, program: &Program) -> Result<ExitCode, Error> {
+    let disk = Disk::real();
+    match task {
+        FolderTask::Check { folder, repairs } => {
+            let folder = find(&disk, folder);
+            if *repairs { check::repair(&folder) } else { check::check(&folder) }
+        }
+        FolderTask::Copy(export) => copy::copy(&find(&disk, &export.folder), export),
+        FolderTask::ExportAof(export) => export::export(&find(&disk, &export.folder), export, program),
+    }
+}
+
+/// The journal's folder: this one, or the one in it.
+fn find(disk: &Disk, folder: &Path) -> Folder {
+    let has_journal = |path: &PathBuf| disk.is_file(&path.join(MANIFEST));
+    let mut inner: Vec<PathBuf> =
+        disk.list(folder).unwrap_or_default().iter().map(|name| folder.join(name)).collect();
+    inner.sort_unstable();
+    let usual = folder.join(FOLDER);
+    let candidates = [folder.to_owned(), usual.clone()].into_iter().chain(inner);
+    let found = candidates.into_iter().find(has_journal);
+    let otherwise = || if disk.has(&usual) { usual } else { folder.to_owned() };
+    Folder::new(disk.clone(), &found.unwrap_or_else(otherwise))
+}
+
+/// Does `work` in a folder for files of a journal or of Redis that is made in the target, in which nothing is and which is no part of what
+/// is read. If it fails the folder goes.
+fn in_new_folder<R>(
+    from: &Folder,
+    export: &Export,
+    work: impl FnOnce(&Path) -> Result<R, Error>,
+) -> Result<R, Error> {
+    let (disk, path) = (from.disk(), &*export.to);
+    let target = resolved(path);
+    for source in [&*export.folder, from.path()] {
+        if target.starts_with(resolved(source)) {
+            return Err(Error::TargetInside(path.display().to_string(), source.display().to_string()));
+        }
+    }
+    let failed = |source| Error::Io { what: format!("cannot write to {}", path.display()), source };
+    disk.create_directory(path).map_err(failed)?;
+    if !disk.list(path).map_err(failed)?.is_empty() {
+        return Err(Error::TargetInUse(path.display().to_string()));
+    }
+    let folder = path.join(FOLDER);
+    disk.create_directory(&folder).map_err(failed)?;
+    work(&folder).inspect_err(|_| {
+        // What cannot be removed is found by whoever tries again.
+        let _ = std::fs::remove_dir_all(&folder);
+    })
+}
+
+/// Where a path leads that need not be there yet, as far as can be said.
+fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let known = path.ancestors().find_map(|ancestor| Some((ancestor, ancestor.canonicalize().ok()?)));
+    let Some((ancestor, found)) = known else { return path };
+    match path.strip_prefix(ancestor) {
+        Ok(rest) if !rest.as_os_str().is_empty() => found.join(rest),
+        _ => found,
+    }
+}
+
+/// A line for whoever runs the program.
+fn say(line: &str) -> Result<(), Error> {
+    let printed = std::io::stdout().write_all(format!("{line}\n").as_bytes());
+    printed.map_err(|source| Error::Io { what: "cannot write to standard output".to_owned(), source })
+}

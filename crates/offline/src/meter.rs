@@ -1,0 +1,45 @@
+//! How far long work is, on a terminal.
+
+use std::io::{IsTerminal, Write, stderr};
+
+use proactor::Clock;
+
+/// Between two updates.
+const UPDATE_MS: u64 = 1000;
+
+/// Updates one line of the terminal, from the second second on. Where standard error is no terminal it does nothing.
+pub(crate) struct Meter {
+    clock: Clock,
+    is_terminal: bool,
+    next_ms: u64,
+    has_line: bool,
+}
+
+impl Meter {
+    pub(crate) fn new() -> Meter {
+        let clock = Clock::real();
+        let next_ms = clock.monotonic_ms() + UPDATE_MS;
+        Meter { clock, is_terminal: stderr().is_terminal(), next_ms, has_line: false }
+    }
+
+    /// Shows how far it is, if that is due.
+    pub(crate) fn show(&mut self, what: impl FnOnce() -> String) {
+        if !self.is_terminal {
+            return;
+        }
+        let now_ms = self.clock.monotonic_ms();
+        if now_ms >= self.next_ms {
+            self.next_ms = now_ms + UPDATE_MS;
+            self.has_line = true;
+            // Whoever does not see it misses little.
+            let _ = write!(stderr(), "\r\x1b[K{}", what());
+        }
+    }
+
+    /// The line goes.
+    pub(crate) fn end(&mut self) {
+        if std::mem::take(&mut self.has_line) {
+            let _ = write!(stderr(), "\r\x1b[K");
+        }
+    }
+}

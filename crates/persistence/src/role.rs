@@ -1,0 +1,64 @@
+//! What becomes of each command that stands in an append-only file of Redis or in a journal.
+
+use command::{Command, CommandId, Entry, Route, Rule, Table};
+
+/// What becomes of a command in a stream that is loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// It is about data, and runs.
+    Data,
+    /// Its argument is the database of the commands after it.
+    Select,
+    /// It begins a transaction.
+    Begin,
+    /// It ends the transaction.
+    End,
+    /// It changes the libraries of functions.
+    Libraries,
+    /// It leaves nothing behind that is kept.
+    Nothing,
+    /// It cannot be run, for this reason.
+    Refused(&'static str),
+}
+
+/// What becomes of each command of a table, by its number.
+#[derive(Clone, Copy)]
+pub(crate) struct Roles<'a>(pub(crate) &'a [Role]);
+
+impl Roles<'_> {
+    pub(crate) fn of(self, id: CommandId) -> Role {
+        self.0[usize::from(id.0)]
+    }
+}
+
+/// The roles of all commands of `table`, by their numbers. The entries `of_data` are on data, and `changes_libraries` knows the full names of
+/// those that change libraries of functions.
+pub fn roles(table: &Table, of_data: &[&[Entry]], changes_libraries: impl Fn(&str) -> bool) -> Vec<Role> {
+    table.all().iter().map(|command| role_of(command, of_data, &changes_libraries)).collect()
+}
+
+fn role_of(command: &Command, of_data: &[&[Entry]], changes_libraries: impl Fn(&str) -> bool) -> Role {
+    let (name, entry) = (command.full_name.as_str(), command.entry);
+    let container = name.split('|').next();
+    let is_of_data = || of_data.iter().copied().flatten().any(|entry| Some(entry.name) == container);
+    if entry.is_under(Rule::SelectsDb) {
+        Role::Select
+    } else if entry.is_under(Rule::BeginsMulti) {
+        Role::Begin
+    } else if entry.route == Route::Queued {
+        Role::End
+    } else if entry.is_under(Rule::LeavesNothing) {
+        Role::Nothing
+    } else if matches!(entry.route, Route::Script(_)) {
+        Role::Refused(
+            "scripts stand here in the place of what they did, as Redis 6 and before may write it; BGREWRITEAOF there makes a file \
+             without them",
+        )
+    } else if changes_libraries(name) {
+        Role::Libraries
+    } else if is_of_data() {
+        Role::Data
+    } else {
+        Role::Refused("it is no command that changes data")
+    }
+}

@@ -1,0 +1,60 @@
+//! What stands in files beside keys: libraries of functions, and which scripts roamed.
+
+use command::Command;
+use persistence::Extras;
+use proactor::Clock;
+use script::{FunctionEngine, LibrarySet};
+
+use crate::commands::change_of;
+use crate::libraries::Loading;
+use crate::roamed::ROAMED_AUX;
+use crate::scripts::Scripts;
+
+/// The libraries that were found so far.
+pub struct Found<'a> {
+    clock: &'a Clock,
+    scripts: &'a Scripts,
+    /// What libraries may use while they are loaded.
+    memory_bytes_max: usize,
+    /// The libraries themselves.
+    pub libraries: LibrarySet,
+    /// Loads libraries, which every thread then loads for itself.
+    functions: Option<FunctionEngine>,
+}
+
+impl<'a> Found<'a> {
+    /// None yet. While one is loaded it may use so many bytes.
+    pub fn new(clock: &'a Clock, scripts: &'a Scripts, memory_bytes_max: usize) -> Found<'a> {
+        Found { clock, scripts, memory_bytes_max, libraries: LibrarySet::default(), functions: None }
+    }
+
+    /// Has `change` change the libraries. They may take as long as they want: they were loaded before.
+    fn change<R>(
+        &mut self,
+        change: impl FnOnce(&mut LibrarySet, &mut FunctionEngine, &mut Loading) -> R,
+    ) -> R {
+        let functions = self.functions.get_or_insert_with(|| FunctionEngine::new(self.memory_bytes_max));
+        let mut loading = Loading::unlimited(self.clock, self.scripts);
+        change(&mut self.libraries, functions, &mut loading)
+    }
+}
+
+impl Extras for Found<'_> {
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        if name == ROAMED_AUX.as_bytes() {
+            self.scripts.roamed.restore(value);
+        }
+    }
+
+    fn library(&mut self, code: &[u8]) -> Result<(), String> {
+        let loaded = self.change(|set, functions, loading| set.load(code, false, functions, loading));
+        loaded.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn change_libraries(&mut self, command: &Command, args: &[&[u8]]) -> Result<(), String> {
+        let change =
+            change_of(&command.full_name).expect("only commands that change libraries have this role");
+        let changed = self.change(|set, functions, loading| change(args, set, functions, loading));
+        changed.map(|_| ()).map_err(|failure| failure.to_string())
+    }
+}

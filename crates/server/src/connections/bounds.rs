@@ -1,0 +1,203 @@
+//! What keeps the memory of clients bounded, and disconnects those who overdo it.
+//!
+//! - Input: nothing is read from a client whose command waits, and one that sends a request longer than
+//!   `client-query-buffer-limit` is disconnected.
+//! - Output: `client-output-buffer-limit`, looked at after commands and after deliveries. Whatever it says, a client
+//!   that lets `client_unread_bytes_max` of replies lie is not served until it reads, and is disconnected if it does not.
+//! - Number: `maxclients`, `timeout`, and protected mode.
+//!
+//! Not here: limits of single requests (`resp::Limits`), the commands queued by MULTI (`life/admit.rs`).
+
+use std::net::IpAddr;
+
+use acl::Users;
+use clients::Verdict;
+use proactor::{CloseMode, ConnId, Socket};
+use resp::Output;
+use settings::Settings;
+
+use crate::thread::{Thread, ThreadHost};
+
+/// Output of one client after which the others get their turn, and the kernel some of it.
+const TURN_OUTPUT_BYTES_MAX: usize = 4 << 20;
+/// Output that no limit forbids: spares looking.
+const OUTPUT_BYTES_FREE: usize = 16 * 1024;
+
+const TOO_MANY_CLIENTS: &str = "ERR max number of clients reached";
+const PROTECTED: &str = "DENIED Redis is running in protected mode because protected mode is enabled and no \
+    password is set for the default user. In this mode connections are only accepted from the loopback interface. \
+    If you want to connect from external computers to Redis you may adopt one of the following solutions: \
+    1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface \
+    by connecting to Redis from the same host the server is running, however MAKE SURE Redis is not publicly \
+    accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. \
+    2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and setting \
+    the protected mode option to 'no', and then restarting the server. \
+    3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. \
+    4) Set up an authentication password for the default user. \
+    NOTE: You only need to do one of the above things in order for the server to start accepting connections from \
+    the outside.";
+
+impl ThreadHost {
+    /// Whether a client must read before more of its commands run; then it is looked at again later.
+    #[inline]
+    pub(crate) fn must_read_first(&mut self, conn: ConnId) -> bool {
+        let pending_bytes = self.driver.output_pending_bytes(conn);
+        if pending_bytes <= OUTPUT_BYTES_FREE || pending_bytes <= self.shared.settings.unread_bytes_max() {
+            return false;
+        }
+        if self.watchlist.add_unread(conn, self.now_ms) {
+            self.driver.pause_reading(conn);
+        }
+        true
+    }
+}
+
+impl Thread {
+    /// What follows every serving of a client and every reply that came for it from elsewhere.
+    pub(crate) fn settle(&mut self, conn: ConnId) {
+        let Some(session) = self.host.connections.session(conn) else { return };
+        let reads = session.state.is_between_commands();
+        if session.has_hung_up {
+            let is_over = reads && !self.host.unserved.contains(&conn);
+            if is_over || session.state.is_waiting() {
+                return self.close(conn, CloseMode::AfterFlush);
+            }
+        }
+        if !reads && !session.is_reading_paused {
+            session.is_reading_paused = true;
+            self.host.driver.pause_reading(conn);
+        }
+        self.check_output(conn);
+    }
+
+    /// The same for all that were sent something beside their replies.
+    pub(crate) fn look_at_written(&mut self) {
+        while let Some(conn) = self.host.delivery.pop_written() {
+            self.check_output(conn);
+        }
+    }
+
+    /// Disconnects a client whose output is beyond its limit.
+    #[inline]
+    pub(crate) fn check_output(&mut self, conn: ConnId) {
+        let pending_bytes = self.host.driver.output_pending_bytes(conn);
+        if pending_bytes > OUTPUT_BYTES_FREE {
+            self.check_large_output(conn, pending_bytes);
+        }
+    }
+
+    #[cold]
+    fn check_large_output(&mut self, conn: ConnId, pending_bytes: usize) {
+        let ThreadHost { connections, watchlist, shared, now_ms, .. } = &mut self.host;
+        let Some(session) = connections.session(conn) else { return };
+        session.output_bytes_peak = session.output_bytes_peak.max(pending_bytes);
+        let limit = shared.settings.output_limit(session.output_class() as usize);
+        let since_ms = &mut session.over_soft_limit_since_ms;
+        if watchlist.judge_output(conn, pending_bytes as u64, since_ms, &limit, *now_ms) {
+            let id = session.client.id;
+            tracing::warn!(id, pending_bytes, "a client is disconnected: it is beyond its output limit");
+            self.close(conn, CloseMode::Now);
+        }
+    }
+
+    /// Disconnects a client whose request is longer than it may be.
+    pub(crate) fn check_input(&mut self, conn: ConnId, input_bytes: usize) {
+        if input_bytes > self.host.shared.settings.query_bytes_max() {
+            tracing::warn!(input_bytes, "a client is disconnected: it is beyond its query buffer limit");
+            self.close(conn, CloseMode::Now);
+        }
+    }
+
+    /// Goes on with clients that have read their replies; gives up those who do not.
+    pub(crate) fn look_at_unread(&mut self) {
+        let enough_bytes = self.host.shared.settings.unread_bytes_max() / 2;
+        let ThreadHost { watchlist, driver, now_ms, .. } = &mut self.host;
+        let judged = watchlist.judge_unread(enough_bytes, *now_ms, |conn| driver.output_pending_bytes(conn));
+        for (conn, verdict) in judged {
+            match verdict {
+                Verdict::Serve => {
+                    self.host.driver.resume_reading(conn);
+                    self.serve(conn);
+                }
+                Verdict::GiveUp => {
+                    tracing::warn!("a client is disconnected: it does not read its replies");
+                    self.close(conn, CloseMode::Now);
+                }
+            }
+        }
+    }
+
+    /// What is looked at every second: idle clients, output buffers.
+    pub(crate) fn each_second(&mut self) {
+        for conn in self.host.watchlist.take_over_soft_limit() {
+            let pending_bytes = self.host.driver.output_pending_bytes(conn);
+            self.check_large_output(conn, pending_bytes);
+            let still_over = self
+                .host
+                .connections
+                .session(conn)
+                .is_some_and(|session| session.over_soft_limit_since_ms.is_some());
+            if still_over {
+                self.host.watchlist.add_over_soft_limit(conn);
+            }
+        }
+        let idle_ms_max = self.host.shared.settings.idle_seconds_max().saturating_mul(1000);
+        let now_ms = self.host.now_ms;
+        let sessions = self.host.connections.iter_mut();
+        let idle = sessions.filter(|(_, session)| idle_ms_max > 0 && session.idle_ms(now_ms) > idle_ms_max);
+        for conn in idle.map(|(conn, _)| conn).collect::<Vec<_>>() {
+            tracing::debug!("closing an idle client");
+            self.close(conn, CloseMode::Now);
+        }
+    }
+}
+
+/// Why the new client, which makes it `client_count`, is sent away: there are too many, or protected mode keeps
+/// strangers out.
+pub(crate) fn refusal(
+    settings: &Settings,
+    users: &Users,
+    socket: &Socket,
+    client_count: u64,
+) -> Option<&'static str> {
+    let is_outsider = !socket.is_unix() && !is_loopback(socket.peer());
+    if client_count > settings.clients_max() {
+        Some(TOO_MANY_CLIENTS)
+    } else if is_outsider && settings.is_protected() && users.takes_any_password() {
+        Some(PROTECTED)
+    } else {
+        None
+    }
+}
+
+/// Whether the rest of a pipeline has to wait for the next turn.
+#[inline]
+pub(crate) fn is_enough_output(out: &Output) -> bool {
+    out.len() > TURN_OUTPUT_BYTES_MAX
+}
+
+fn is_loopback(peer: &str) -> bool {
+    let ip = peer.rsplit_once(':').map_or(peer, |(ip, _)| ip);
+    let ip = ip.trim_start_matches('[').trim_end_matches(']');
+    ip.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_machine_itself_is_inside() {
+        for (peer, expected) in [
+            ("127.0.0.1:5", true),
+            ("127.9.9.9:5", true),
+            ("[::1]:5", true),
+            ("[::ffff:127.0.0.1]:5", true),
+            ("10.0.0.1:5", false),
+            ("[2001:db8::1]:5", false),
+            ("?:0", false),
+        ] {
+            assert_eq!(is_loopback(peer), expected, "{peer}");
+        }
+    }
+}

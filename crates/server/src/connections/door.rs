@@ -1,0 +1,43 @@
+//! What the commands of `clients` get of the thread that runs them.
+
+use clients::{Door, Server};
+use command::CommandResult;
+use proactor::Usage;
+use session::{Finish, Request, Session, Subject};
+
+use crate::thread::ThreadHost;
+use crate::version::REDIS_VERSION;
+
+impl Door for ThreadHost {
+    fn session(&mut self) -> &mut Session {
+        self.session()
+    }
+
+    fn server(&self) -> Server {
+        let shared = self.shared;
+        Server {
+            users: &shared.users,
+            settings: &shared.settings,
+            registry: &shared.registry,
+            directory: &shared.directory,
+            redis_version: REDIS_VERSION,
+        }
+    }
+
+    fn ask(&mut self, subject: &Subject, finish: Finish) {
+        self.ask(subject, finish);
+    }
+
+    fn authenticate(&mut self, user: &[u8], password: &[u8], args: &[&[u8]]) -> CommandResult {
+        self.authenticate(user, password, args)
+    }
+
+    fn current_line(&self, args: &[&[u8]]) -> String {
+        let Request { bytes, argument_bytes } = Request::of(args);
+        // Its buffers are out: what they hold is at least this command.
+        let usage = Usage { input_bytes: bytes, input_capacity_bytes: bytes, ..Usage::default() };
+        let current = self.current.as_deref().expect("a command runs for a client");
+        let client = self.aside.caller(current);
+        clients::line(client, usage, argument_bytes, self.now_ms, &self.shared.table)
+    }
+}

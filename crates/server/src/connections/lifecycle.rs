@@ -1,0 +1,118 @@
+//! Clients come and go: the beginning and the end of a session.
+
+use command::{Client, Forget, OwnedArgs, Task, Work};
+use proactor::{CloseMode, ConnId, Socket};
+use resp::{Proto, Reply};
+use session::{Parser, Protocol, Session};
+use shard::Subscriber;
+
+use crate::connections::bounds::refusal;
+use crate::thread::{Thread, ThreadHost};
+
+impl ThreadHost {
+    /// Takes a new connection, or sends it away.
+    pub(crate) fn adopt(&mut self, socket: Socket, protocol: Protocol) {
+        let shared = self.shared;
+        let client_count = shared.registry.knock();
+        if let Some(refusal) = refusal(&shared.settings, &shared.users, &socket, client_count) {
+            shared.registry.leave(None);
+            self.accounting.stats().rejected_connections.add(1);
+            let conn = self.driver.adopt(socket);
+            if let Some(output) = self.driver.output_mut(conn) {
+                match protocol {
+                    Protocol::Redis => Reply::new(output, Proto::Resp2).error(refusal),
+                    Protocol::Memcached => {
+                        output.extend_from_slice(format!("SERVER_ERROR {refusal}\r\n").as_bytes());
+                    }
+                }
+            }
+            return self.driver.close(conn, CloseMode::AfterFlush);
+        }
+        let (peer, local, is_unix) = (socket.peer().to_owned(), socket.local().to_owned(), socket.is_unix());
+        let descriptor = socket.descriptor();
+        let keepalive = shared.settings.keepalive();
+        if !keepalive.is_zero() {
+            // A socket that refuses the option works without.
+            let _ = socket.set_keepalive(keepalive);
+        }
+        let conn = self.driver.adopt(socket);
+        self.accounting.stats().connections_received.add(1);
+        let place = Subscriber { thread: self.id, connection: conn.to_bits() };
+        let client = Client {
+            id: shared.registry.enter(place),
+            thread: place.thread,
+            connection: place.connection,
+            db: 0,
+            proto: Proto::Resp2,
+            deny_blocking: false,
+            in_script: false,
+            lacks_room: false,
+            no_touch: false,
+            tracks: false,
+            no_loop: false,
+            reads_all_keys: true,
+            may_be_gone: false,
+        };
+        let mut session = Session::new(client, shared.users.access(), self.now_ms);
+        session.peer = peer;
+        session.local = local;
+        session.is_unix = is_unix;
+        session.descriptor = descriptor;
+        session.protocol = protocol;
+        self.connections.add(conn, Box::new(Parser::new(protocol)), Box::new(session));
+    }
+
+    /// The current client speaks HTTP: nothing more of it is read, and its connection is closed at once.
+    #[cold]
+    pub(crate) fn abort_http(&mut self) {
+        let now_s = self.driver.clock().now_ms() / 1000;
+        let shared = self.shared;
+        let session = self.session();
+        session.state.close(CloseMode::Now);
+        shared.attack_log.note(now_s, &session.peer);
+    }
+}
+
+impl Thread {
+    /// What the shards and the server know of a session goes.
+    pub(crate) fn end_session(&mut self, session: &mut Session) {
+        self.host.shared.registry.leave(Some(session.client.id));
+        self.host.monitors.remove(ConnId::from_bits(session.client.connection));
+        self.end_tracking(session);
+        let watching = std::mem::take(&mut session.watching);
+        self.host.stale_watches.push(watching);
+        self.forget_watches();
+        self.end_subscriptions(session);
+    }
+
+    fn end_subscriptions(&mut self, session: &mut Session) {
+        let subscriptions = std::mem::take(&mut session.subscriptions);
+        let subscriber = Subscriber { thread: self.host.id, connection: session.client.connection };
+        self.host.shared.directory.forget(&subscriptions, subscriber);
+        for (scope, channel) in subscriptions.all_channels() {
+            self.forget(0, channel, Forget::Subscription(scope, subscriber));
+        }
+    }
+
+    fn end_tracking(&mut self, session: &mut Session) {
+        let Some(tracking) = session.tracking.take() else { return };
+        self.host.shared.directory.end_tracking();
+        if !tracking.broadcasts {
+            return;
+        }
+        let subscriber = Subscriber { thread: self.host.id, connection: session.client.connection };
+        for id in self.host.shared.shards.ids() {
+            let forget = Work::Forget(Forget::Prefixes(subscriber));
+            self.send_task(id, Task::new(forget, id, session.client, OwnedArgs::default()));
+        }
+    }
+
+    /// Takes ended watches out of the shards.
+    pub(crate) fn forget_watches(&mut self) {
+        while let Some(watching) = self.host.stale_watches.pop() {
+            for (db, key) in &watching.keys {
+                self.forget(*db, key, Forget::Watch(watching.flag.clone()));
+            }
+        }
+    }
+}

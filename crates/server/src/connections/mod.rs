@@ -1,0 +1,73 @@
+//! The connections of one thread, what is allowed to pile up there, the beginning and the end of a session, and what commands about
+//! clients get of the thread.
+//!
+//! Not here: what a session is (crate `session`), all clients of the server (crate `clients`), users (`users/`), and what becomes of
+//! the commands that clients send (`life/`).
+
+pub(crate) mod bounds;
+mod door;
+pub(crate) mod lifecycle;
+
+use proactor::ConnId;
+use session::{Parser, Session};
+
+#[derive(Debug)]
+struct Slot {
+    id: ConnId,
+    /// Both are out while the connection is served.
+    occupant: Option<(Box<Parser>, Box<Session>)>,
+}
+
+/// Parser and session of every connection, by the driver's slot.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    slots: Vec<Option<Slot>>,
+}
+
+impl Connections {
+    /// Adds a new connection.
+    pub(crate) fn add(&mut self, id: ConnId, parser: Box<Parser>, session: Box<Session>) {
+        if self.slots.len() <= id.slot() {
+            self.slots.resize_with(id.slot() + 1, || None);
+        }
+        let old = self.slots[id.slot()].replace(Slot { id, occupant: Some((parser, session)) });
+        debug_assert!(old.is_none(), "the driver gives a slot out again only when its connection was closed");
+    }
+
+    fn slot_mut(&mut self, id: ConnId) -> Option<&mut Slot> {
+        self.slots.get_mut(id.slot())?.as_mut().filter(|slot| slot.id == id)
+    }
+
+    /// Takes parser and session out to serve the connection.
+    #[inline]
+    pub(crate) fn take(&mut self, id: ConnId) -> Option<(Box<Parser>, Box<Session>)> {
+        self.slot_mut(id)?.occupant.take()
+    }
+
+    /// Puts them back.
+    #[inline]
+    pub(crate) fn put_back(&mut self, id: ConnId, parser: Box<Parser>, session: Box<Session>) {
+        if let Some(slot) = self.slot_mut(id) {
+            slot.occupant = Some((parser, session));
+        }
+    }
+
+    /// The session of a connection that is not being served just now.
+    pub(crate) fn session(&mut self, id: ConnId) -> Option<&mut Session> {
+        self.slot_mut(id)?.occupant.as_mut().map(|(_, session)| &mut **session)
+    }
+
+    /// Removes a connection.
+    pub(crate) fn remove(&mut self, id: ConnId) -> Option<Box<Session>> {
+        let slot = self.slots.get_mut(id.slot())?;
+        if slot.as_ref().is_none_or(|slot| slot.id != id) {
+            return None;
+        }
+        slot.take().and_then(|slot| slot.occupant).map(|(_, session)| session)
+    }
+
+    /// Every connection that is not being served just now.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (ConnId, &mut Session)> {
+        self.slots.iter_mut().flatten().filter_map(|slot| Some((slot.id, &mut *slot.occupant.as_mut()?.1)))
+    }
+}

@@ -6,6 +6,7 @@
 //! ```text
 //!   Snapshots::save   all shards are held       databases ─────────────────────────────▶ Output ──▶ files
 //!   Snapshots::begin  only for the cut          databases ── Scribe ── Chunk ──▶ Writer ──▶ Output ──▶ files
+//!   Snapshots::begin_spool  the same            databases ── Scribe ── Chunk ──▶ Writer ──▶ Output ──▶ file ──▶ Spool, read meanwhile
 //!   Load::snapshot    nobody has them yet       databases ◀── load/ ────────────────────── files
 //!   Load::append_only the same                  databases ◀── import/replay.rs ─────────── files
 //!   Load::journal     the same                  databases ◀── load/, then recover/ ─────── base, slices
@@ -33,6 +34,7 @@ mod role;
 mod runner;
 mod scribe;
 mod snapshots;
+mod spool;
 mod superseded;
 mod tuning;
 mod writer;
@@ -48,6 +50,7 @@ pub use recover::{FoundSlice, Recovery};
 pub use role::{Role, roles};
 pub use scribe::{Saving, Scribe, Usage};
 pub use snapshots::{Content, Saved, Settings, Snapshots};
+pub use spool::{Spool, SpoolProgress, SpoolState};
 pub use superseded::{STATE_AUX, VERSION_AUX, superseded_before};
 pub use tuning::Tuning;
 pub use writer::{Tell, Writer, WriterStep};

@@ -5,20 +5,27 @@
 //!   get their names when all of them are durable, and belong to the snapshot when the manifest that names them gets its own.
 //!
 //! Until then all have names of their own, and whatever goes wrong leaves the old snapshot.
+//!
+//! What replicas read is written as in Redis' format, and nothing of it is made durable. Its files lose their names as soon as they are open, so
+//! that they go with the last one who has them open, however the process ends.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Weak;
 
-use proactor::{DiskWriter, Open};
+use proactor::{DiskFile, DiskWriter, Open};
 use rdb::{Encoder, Manifest, Style};
 
 use crate::names::{Names, part_name};
 use crate::scribe::{LANES, Saving};
 use crate::snapshots::{Settings, Snapshots};
+use crate::spool::{Spool, SpoolState};
 
 /// So much is written to a file before the system is told to begin with the writing to disk.
 const SYNCED_BYTES: u64 = 4 * 1024 * 1024;
+/// So much at most is written before those who read it meanwhile are told.
+const SPOOLED_BYTES: usize = 256 * 1024;
 /// The number of the file that becomes the manifest.
 const MANIFEST: u16 = u16::MAX;
 
@@ -74,6 +81,8 @@ pub(crate) struct Output<'a> {
     files: BTreeMap<u16, Encoder<Sink>>,
     /// Parts that have their names.
     named: Vec<PathBuf>,
+    /// Who reads the main file while it is written, if that is what it is for.
+    spool: Option<Weak<Spool>>,
 }
 
 impl<'a> Output<'a> {
@@ -82,8 +91,33 @@ impl<'a> Output<'a> {
         settings: Settings,
         form: Form,
         is_background: bool,
+        spool: Option<Weak<Spool>>,
     ) -> Output<'a> {
-        Output { snapshots, settings, form, is_background, files: BTreeMap::new(), named: Vec::new() }
+        Output { snapshots, settings, form, is_background, files: BTreeMap::new(), named: Vec::new(), spool }
+    }
+
+    /// Whether it is written for readers, and all of them have gone.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.spool.as_ref().is_some_and(|spool| spool.strong_count() == 0)
+    }
+
+    /// Tells those who read it, if there are any, that this is all: it is complete, or comes to nothing.
+    pub(crate) fn end_spool(&mut self, is_complete: bool) {
+        let Some(spool) = &self.spool else { return };
+        self.files.clear();
+        if let Some(spool) = spool.upgrade() {
+            spool.end(if is_complete { SpoolState::Complete } else { SpoolState::Failed });
+        }
+    }
+
+    /// What goes wrong with the files, for the log.
+    pub(crate) fn trouble(&self, error: &io::Error) -> String {
+        match self.spool {
+            None => error.to_string(),
+            Some(_) => {
+                format!("{error}, while a temporary file was written in {}", self.names().path("").display())
+            }
+        }
     }
 
     fn names(&self) -> &Names {
@@ -97,14 +131,14 @@ impl<'a> Output<'a> {
     /// What writes to the file of this number.
     pub(crate) fn file(&mut self, number: u16) -> io::Result<&mut Encoder<Sink>> {
         if !self.files.contains_key(&number) {
-            let path = self.path(number);
-            let mut file = DiskWriter::new(self.names().disk().open(&path, Open::Empty)?);
+            let mut file = DiskWriter::new(self.open(number)?);
             if let Some(id) = self.form.id {
                 file.write_all(&rdb::part_head(id, number.into()))?;
             }
             let is_framed = self.form.id.is_some();
             let begins_early = self.settings.begins_early;
-            let sink = Sink { file, is_framed, begins_early, begun: 0 };
+            let spool = if number == 0 { self.spool.clone() } else { None };
+            let sink = Sink { file, is_framed, begins_early, begun: 0, spool };
             let encoder = match is_framed {
                 true => Encoder::unsummed(sink, self.form.style),
                 false => Encoder::styled(sink, self.form.style),
@@ -114,9 +148,25 @@ impl<'a> Output<'a> {
         Ok(self.files.get_mut(&number).expect("it was just put there"))
     }
 
+    fn open(&self, number: u16) -> io::Result<DiskFile> {
+        let (path, disk) = (self.path(number), self.names().disk());
+        let file = disk.open(&path, Open::Empty)?;
+        if let Some(spool) = &self.spool {
+            let reader = if number == 0 { Some(disk.open(&path, Open::Read)) } else { None };
+            disk.remove(&path)?;
+            if let (Some(reader), Some(spool)) = (reader, spool.upgrade()) {
+                spool.begin(reader?);
+            }
+        }
+        Ok(file)
+    }
+
     /// Makes the files the snapshot, unless `saving` was given up: its length and name.
     pub(crate) fn complete(&mut self, saving: Option<&Saving>) -> io::Result<(u64, String)> {
         self.file(0)?;
+        if self.spool.is_some() {
+            return Ok((self.put_together()?, String::new()));
+        }
         let name = self.names().name_at(self.snapshots.clock.now_ms());
         let (bytes, last) = match self.form.id {
             None => (self.put_together()?, 0),
@@ -135,6 +185,9 @@ impl<'a> Output<'a> {
     /// What did not become the snapshot goes.
     pub(crate) fn discard(&mut self) {
         self.files.clear();
+        if self.spool.is_some() {
+            return;
+        }
         let numbers = (0..=self.form.file_of_lane(LANES)).chain([MANIFEST]);
         for path in numbers.map(|number| self.path(number)).chain(self.named.clone()) {
             // Most are not there.
@@ -142,7 +195,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Makes one durable file of all; its length.
+    /// Makes one file of all, durable if it becomes the snapshot; its length.
     fn put_together(&mut self) -> io::Result<u64> {
         let mut files = std::mem::take(&mut self.files).into_values();
         let mut main = files.next().expect("it was just asked for");
@@ -154,7 +207,9 @@ impl<'a> Output<'a> {
         let bytes = main.offset();
         let file = main.finish()?.file;
         assert_eq!(file.written_bytes(), bytes, "the file lacks something that was encoded for it");
-        file.file().sync()?;
+        if self.spool.is_none() {
+            file.file().sync()?;
+        }
         Ok(bytes)
     }
 
@@ -179,6 +234,13 @@ impl<'a> Output<'a> {
     }
 }
 
+impl Drop for Output<'_> {
+    fn drop(&mut self) {
+        // One that ended has said so.
+        self.end_spool(false);
+    }
+}
+
 /// Where an encoder writes to.
 pub(crate) struct Sink {
     file: DiskWriter,
@@ -187,12 +249,21 @@ pub(crate) struct Sink {
     begins_early: bool,
     /// How many bytes the disk has begun with.
     begun: u64,
+    /// Who reads it meanwhile.
+    spool: Option<Weak<Spool>>,
 }
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.is_framed {
             rdb::write_frames(bytes, &mut self.file)?;
+        } else if let Some(spool) = &self.spool {
+            let bytes = &bytes[..bytes.len().min(SPOOLED_BYTES)];
+            self.file.write_all(bytes)?;
+            if let Some(spool) = spool.upgrade() {
+                spool.advance(self.file.written_bytes());
+            }
+            return Ok(bytes.len());
         } else {
             self.file.write_all(bytes)?;
         }

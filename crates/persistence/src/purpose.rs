@@ -2,6 +2,9 @@
 //!
 //! A checkpoint is written like any snapshot, but under the name of a journal's base. It has figures and lines of the log of its own: it is not
 //! what `LASTSAVE` and `rdb_*` tell of, and does not count as saved what changed.
+//!
+//! What replicas read becomes no file at all (`spool.rs`). As in Redis `rdb_*` tell that it is under way and how long it took, but not whether it
+//! succeeded, and it does not count as a save.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -15,6 +18,19 @@ pub enum Purpose {
     Snapshot,
     /// The base of a journal.
     Checkpoint,
+    /// What replicas begin with.
+    Replicas,
+}
+
+impl Purpose {
+    /// What goes on in the background, in the words of Redis' log.
+    pub fn activity(self) -> &'static str {
+        match self {
+            Purpose::Snapshot => "saving",
+            Purpose::Checkpoint => "append only file rewriting",
+            Purpose::Replicas => "RDB transfer",
+        }
+    }
 }
 
 /// Why a checkpoint came to nothing.

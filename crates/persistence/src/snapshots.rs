@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use crate::output::{Form, Output};
 use crate::progress::Progress;
 use crate::purpose::{Checkpoints, NoCheckpoint, Purpose};
 use crate::scribe::{Chunk, Saving, Usage, write_record};
+use crate::spool::Spool;
 use crate::superseded;
 use crate::tuning::Tuning;
 use crate::writer::{Tell, Writer};
@@ -193,7 +194,7 @@ impl Snapshots {
         }
         let started_ms = self.clock.now_ms();
         let form = Form::wanted(&settings, started_ms, content.thread_count);
-        let mut output = Output::new(self, settings, form, false);
+        let mut output = Output::new(self, settings, form, false, None);
         let saved = self.write(content, &mut output, is_aborted).and_then(|()| output.complete(None));
         output.discard();
         self.keys_to_write.store(0, Ordering::Relaxed);
@@ -240,6 +241,32 @@ impl Snapshots {
         changes: u64,
         tell: Tell,
     ) -> io::Result<(Arc<Saving>, Writer)> {
+        assert_ne!(settings.purpose, Purpose::Replicas, "replicas need a spool to read");
+        self.prepare(settings, content, changes, tell, None)
+    }
+
+    /// The same for what replicas read while it is written. If nobody has the spool any more, it is given up.
+    pub fn begin_spool(
+        &'static self,
+        settings: Settings,
+        content: &Content<'_>,
+        tell: Tell,
+    ) -> io::Result<(Arc<Saving>, Writer, Arc<Spool>)> {
+        let is_one_stream = settings.purpose == Purpose::Replicas && !settings.has_own_format;
+        assert!(is_one_stream, "replicas read one stream of Redis' format");
+        let spool = Arc::new(Spool::new());
+        let (saving, writer) = self.prepare(settings, content, 0, tell, Some(Arc::downgrade(&spool)))?;
+        Ok((saving, writer, spool))
+    }
+
+    fn prepare(
+        &'static self,
+        settings: Settings,
+        content: &Content<'_>,
+        changes: u64,
+        tell: Tell,
+        spool: Option<Weak<Spool>>,
+    ) -> io::Result<(Arc<Saving>, Writer)> {
         assert!(self.current().is_none(), "two saves would write to the same files");
         let now_ms = self.clock.now_ms();
         let purpose = settings.purpose;
@@ -254,7 +281,7 @@ impl Snapshots {
         let (form, tuning) = ((form, content.usage), self.tuning);
         let saving = Saving::new(to_writer, purpose, now_ms, counts, form, tuning, threads);
         let saving = Arc::new(saving);
-        let writer = Writer::new(self, settings, (Arc::clone(&saving), chunks), head, tell);
+        let writer = Writer::new(self, settings, (Arc::clone(&saving), chunks), head, tell, spool);
         Ok((saving, writer))
     }
 
@@ -271,6 +298,11 @@ impl Snapshots {
     /// The same if it is to be the snapshot, not a checkpoint.
     pub fn saving_snapshot(&self) -> Option<Arc<Saving>> {
         self.current().filter(|saving| saving.purpose == Purpose::Snapshot)
+    }
+
+    /// The same if Redis would have a process that writes an RDB: if it is to be the snapshot, or for replicas.
+    pub fn saving_rdb(&self) -> Option<Arc<Saving>> {
+        self.current().filter(|saving| saving.purpose != Purpose::Checkpoint)
     }
 
     /// The same if it is a checkpoint.
@@ -356,30 +388,36 @@ impl Snapshots {
             current.is_some_and(|current| std::ptr::eq(&*current, saving)),
             "the save that ends is not the one that is under way"
         );
-        let now_ms = self.clock.now_ms();
-        let took_ms = now_ms.saturating_sub(saving.started_ms);
+        let took_ms = self.clock.now_ms().saturating_sub(saving.started_ms);
         let peak_bytes = saving.peak_bytes.load(Ordering::Relaxed) as u64;
-        if saving.purpose == Purpose::Checkpoint {
-            let ended = saved.map(|(bytes, name)| Saved { bytes, name, took_ms });
-            let ended = ended.map_err(|why| NoCheckpoint { why, is_given_up: saving.is_given_up() });
-            self.checkpoints.note_end(ended, took_ms, peak_bytes);
-            self.set_current(None);
-            return;
-        }
-        match saved {
-            Ok((bytes, name)) => {
-                tracing::info!(
-                    "DB saved on disk: {bytes} bytes in {name}, {took_ms} ms, {peak_bytes} bytes waited at most"
-                );
-                tracing::info!("Background saving terminated with success");
-                self.note_success(saving.changes, now_ms);
+        let saved = saved.map(|(bytes, name)| Saved { bytes, name, took_ms });
+        match saving.purpose {
+            Purpose::Checkpoint => {
+                let ended = saved.map_err(|why| NoCheckpoint { why, is_given_up: saving.is_given_up() });
+                self.checkpoints.note_end(ended, took_ms, peak_bytes);
+                return self.set_current(None);
             }
-            Err(why) if saving.is_given_up() => tracing::warn!("Background saving given up: {why}"),
-            Err(why) => self.note_failure(&why),
+            Purpose::Snapshot => self.note_snapshot(saving, saved),
+            Purpose::Replicas => note_spool(saving, saved),
         }
         self.last_took_seconds.store((took_ms / 1000) as i64, Ordering::Relaxed);
         self.last_peak_bytes.store(peak_bytes, Ordering::Relaxed);
         self.set_current(None);
+    }
+
+    fn note_snapshot(&self, saving: &Saving, saved: Result<Saved, String>) {
+        match saved {
+            Ok(Saved { bytes, name, took_ms }) => {
+                let peak_bytes = saving.peak_bytes.load(Ordering::Relaxed);
+                tracing::info!(
+                    "DB saved on disk: {bytes} bytes in {name}, {took_ms} ms, {peak_bytes} bytes waited at most"
+                );
+                tracing::info!("Background saving terminated with success");
+                self.note_success(saving.changes, self.clock.now_ms());
+            }
+            Err(why) if saving.is_given_up() => tracing::warn!("Background saving given up: {why}"),
+            Err(why) => self.note_failure(&why),
+        }
     }
 
     fn note_success(&self, changes: u64, now_ms: u64) {
@@ -400,6 +438,16 @@ impl Snapshots {
         let _nobody_renames = self.lock_renaming();
         if let Some(saving) = self.current() {
             saving.fail(why.to_owned(), true);
+        }
+    }
+
+    /// Gives up what replicas read, if that is what is being saved, so that its room is there for what matters more.
+    pub fn give_up_spool(&self, why: &str) {
+        if self.current().is_some_and(|saving| saving.purpose == Purpose::Replicas) {
+            self.give_up(why);
+            if !self.is_simulated {
+                self.await_room();
+            }
         }
     }
 
@@ -452,6 +500,21 @@ impl Snapshots {
     pub fn save_percent(&self) -> Option<f64> {
         let all = self.keys_to_write.load(Ordering::Relaxed);
         (all > 0).then(|| self.keys_written.load(Ordering::Relaxed) as f64 * 100.0 / all as f64)
+    }
+}
+
+/// What replicas read is complete, or came to nothing: that refuses nobody, they ask again.
+fn note_spool(saving: &Saving, saved: Result<Saved, String>) {
+    match saved {
+        Ok(Saved { bytes, took_ms, .. }) => {
+            let peak_bytes = saving.peak_bytes.load(Ordering::Relaxed);
+            tracing::info!(
+                "Snapshot for replicas written: {bytes} bytes, {took_ms} ms, {peak_bytes} bytes waited at most"
+            );
+            tracing::info!("Background RDB transfer terminated with success");
+        }
+        Err(why) if saving.is_given_up() => tracing::warn!("Background transfer given up: {why}"),
+        Err(why) => tracing::warn!("Background transfer error: {why}"),
     }
 }
 

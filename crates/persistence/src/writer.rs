@@ -1,15 +1,16 @@
 //! The one that writes a background snapshot to its files, on a thread of its own.
 //!
 //! It writes chunks as they come, each to the file that it is for. The files become the snapshot when all of it is durable;
-//! whatever goes wrong before leaves the old one.
+//! whatever goes wrong before leaves the old one. What replicas read is theirs as it is written, and is given up when none of them is left.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, Weak};
 
 use crate::output::Output;
 use crate::scribe::{Chunk, Saving};
 use crate::snapshots::{Settings, Snapshots};
+use crate::spool::Spool;
 
 /// What a writer has done that the simulation lets run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,8 +44,9 @@ impl Writer {
         (saving, chunks): (Arc<Saving>, Receiver<Chunk>),
         head: Vec<u8>,
         tell: Tell,
+        spool: Option<Weak<Spool>>,
     ) -> Writer {
-        let output = Output::new(snapshots, settings, saving.form, true);
+        let output = Output::new(snapshots, settings, saving.form, true, spool);
         Writer { snapshots, tell, saving, chunks, output, head }
     }
 
@@ -72,15 +74,23 @@ impl Writer {
     fn take(&mut self, chunk: Chunk) -> bool {
         if let Chunk::GivenUp(_waiting) = chunk {
             assert!(self.saving.has_failed(), "files go of a save that may still become the snapshot");
+            self.output.end_spool(false);
             self.output.discard();
             return false;
         }
         let bytes = chunk.waiting_bytes();
         let is_last = matches!(chunk, Chunk::End | Chunk::Abandoned);
+        if self.output.is_abandoned() {
+            self.saving.fail("no replica reads it any more".to_owned(), true);
+        }
         if !self.saving.has_failed()
             && let Err(error) = self.write(chunk)
         {
-            self.saving.fail(error.to_string(), false);
+            self.saving.fail(self.output.trouble(&error), false);
+        }
+        if self.saving.has_failed() {
+            // The others are to be gone before the last ones come to their end.
+            self.output.end_spool(false);
         }
         if is_last {
             self.finish();
@@ -105,17 +115,19 @@ impl Writer {
         }
     }
 
-    /// The files become the snapshot, or go.
+    /// The files become the snapshot, or are complete for those who read them, or go.
     fn finish(&mut self) {
         let saved = match self.saving.failure() {
             Some(why) => Err(why),
             None => {
                 self.saving.assert_complete();
-                self.output.complete(Some(&self.saving)).map_err(|error| error.to_string())
+                self.output.complete(Some(&self.saving)).map_err(|error| self.output.trouble(&error))
             }
         };
+        let is_complete = saved.is_ok();
         self.output.discard();
         self.snapshots.end_background_save(&self.saving, saved);
+        self.output.end_spool(is_complete);
         (self.tell)();
     }
 }

@@ -28,7 +28,7 @@ mod users;
 mod version;
 
 pub use ::journal::Step as JournalStep;
-pub use persistence::WriterStep;
+pub use persistence::{Spool, SpoolProgress, SpoolState, WriterStep};
 pub use simulated::{SimulatedJournal, SimulatedServer, SimulatedThread, SimulatedWriter, simulate};
 pub use start::run;
 

@@ -187,6 +187,7 @@ impl Ending {
     fn save(&self, hold: &Hold<'_, Task, Wait>) -> bool {
         tracing::info!("Saving the final RDB snapshot before exiting.");
         supervisor::notify_slow(&self.shared.settings, "Saving the final RDB snapshot");
+        self.shared.snapshots.give_up_spool("the server ends");
         // What goes wrong is said there.
         self.shared.save(hold).is_ok()
     }

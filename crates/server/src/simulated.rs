@@ -4,17 +4,19 @@
 //! calls [`SimulatedThread::turn`] decides on their order.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use config::Invocation;
 use effectlog::{Recorder, Sink};
 use journal::{DiskThread, LogThread, Step};
-use persistence::{Writer, WriterStep};
+use persistence::{Spool, Writer, WriterStep};
 use proactor::{SimDisk, SimNet};
 use process::processors::ThreadCount;
 use settings::{Found, Settings, TABLE};
+use shard::{Hold, ShardId};
 
 use crate::shared::{Lease, Machine, Shared};
-use crate::snapshot::Loader;
+use crate::snapshot::{Loader, SpoolSettings};
 use crate::start::rename;
 use crate::thread::Thread;
 use crate::tuning::Tuning;
@@ -165,6 +167,24 @@ impl SimulatedServer {
     pub fn take_writer(&self) -> Option<SimulatedWriter> {
         let writer = self.0.0.snapshots.take_simulated_writer()?;
         Some(SimulatedWriter { writer, _lease: self.0.clone() })
+    }
+
+    /// Begins a snapshot for replicas, with or without the data: `None` if that cannot be now.
+    pub fn begin_spool(&self, stream_offset: u64, has_data: bool) -> Option<Arc<Spool>> {
+        let shared = self.0.0;
+        let ids: Vec<ShardId> = shared.shards.ids().collect();
+        let mut hold = Hold::new(&shared.shards);
+        let settings = SpoolSettings {
+            only_functions: !has_data,
+            replication_id: *b"0123456789abcdef0123456789abcdef01234567",
+            offset: stream_offset,
+            db: 0,
+        };
+        let may_begin = hold.try_enter_all(&ids, false).is_ok() && shared.may_begin_spool();
+        let spool = may_begin.then(|| shared.begin_spool(&mut hold, &settings).expect("memory takes all"));
+        let left = hold.leave_or_keep_all();
+        assert!(left, "no thread runs meanwhile that could have left something to be done");
+        spool
     }
 
     /// What writes the journal: the log thread, then the disk thread. They are given out once.

@@ -10,7 +10,7 @@
 //! | creation, [`Disk::rename`], [`Disk::remove`] | the name as it was before or as it is after, each change for itself |
 //! | [`Disk::sync_directory`] | all changes of names in the directory before |
 //!
-//! * The calls block. They are for threads that may wait, not for those that serve.
+//! * The calls block. They are for threads that may wait, not for those that serve. The exception is [`DiskFile::read_ready_at`].
 //! * **After an error of a sync nothing is durable.** The kernel reports a failed write once and then forgets it, so a second sync that
 //!   succeeds says nothing about what the first one lost. A file of which one sync has failed therefore fails all later ones.
 //! * What is to be there as a whole or not at all gets its name when its bytes are durable ([`Disk::put_in_place`], [`Disk::replace`]).
@@ -251,6 +251,15 @@ impl DiskFile {
         match &self.file {
             File::Real(file) => std::os::unix::fs::FileExt::read_at(file, into, offset),
             File::Simulated(file) => file.read_at(offset, into),
+        }
+    }
+
+    /// The same, for threads that must not wait: `None` if none of it is in memory. The disk was asked for it then, so it is worth trying again
+    /// soon. (A file system that does not say what is in memory is waited for.)
+    pub fn read_ready_at(&self, offset: u64, into: &mut [u8]) -> io::Result<Option<usize>> {
+        match &self.file {
+            File::Real(file) => real::read_ready_at(file, offset, into),
+            File::Simulated(file) => file.read_at(offset, into).map(Some),
         }
     }
 

@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::num::NonZeroU64;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, OFlags};
+use rustix::fs::{Advice, FallocateFlags, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{FileInfo, Open, directory_of};
@@ -55,6 +56,24 @@ pub(super) fn write_durably_at(file: &File, offset: u64, bytes: &[u8]) -> io::Re
     }
 }
 
+/// Reads what is in memory. If nothing of it is, asks the disk for it.
+pub(super) fn read_ready_at(file: &File, offset: u64, into: &mut [u8]) -> io::Result<Option<usize>> {
+    loop {
+        match rustix::io::preadv2(file, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT) {
+            Ok(count) => return Ok(Some(count)),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                rustix::fs::fadvise(file, offset, NonZeroU64::new(into.len() as u64), Advice::WillNeed)?;
+                return Ok(None);
+            }
+            Err(Errno::OPNOTSUPP) => {
+                return std::os::unix::fs::FileExt::read_at(file, into, offset).map(Some);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// Takes the room for the file's first `bytes`; false if the file system does not do that.
 pub(super) fn take_room(file: &File, bytes: u64) -> io::Result<bool> {
     loop {
@@ -89,5 +108,5 @@ pub(super) fn begin_write_out(file: &File, from: u64, to: u64) {
 }
 
 pub(super) fn forget(file: &File) -> io::Result<()> {
-    Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
+    Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)
 }

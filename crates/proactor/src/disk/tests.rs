@@ -70,6 +70,14 @@ fn both_disks_read_what_was_written() {
         assert_eq!(file.read_at(4_095, &mut bytes).unwrap(), 10);
         assert_eq!(&bytes, b"\0duraBLE\0\0");
         assert_eq!(file.read_at(5_000, &mut bytes).unwrap(), 0);
+        // It was just read, so it is in memory.
+        assert_eq!(file.read_ready_at(5_000, &mut bytes).unwrap(), Some(0));
+        assert_eq!(file.read_ready_at(4_095, &mut bytes).unwrap(), Some(10));
+        file.sync_and_forget().unwrap();
+        // It may have to come from the disk now, and then comes without being waited for.
+        let count =
+            std::iter::repeat_with(|| file.read_ready_at(4_096, &mut bytes).unwrap()).flatten().next();
+        assert_eq!(count, Some(10));
         disk.rename(&a, &b).unwrap();
         assert!(!disk.has(&a) && disk.is_file(&b));
         assert_eq!(disk.list(folder).unwrap(), ["b"]);

@@ -176,7 +176,7 @@ fn tell_nothing(ctx: &mut Ctx) {
 /// Everybody waits, as in Redis.
 fn save(ctx: &mut Ctx) -> CommandResult {
     let shared = ctx.host.shared;
-    if shared.snapshots.saving_snapshot().is_some() {
+    if shared.snapshots.saving_rdb().is_some() {
         return Err(CommandError::new(IN_PROGRESS));
     }
     tell_nothing(ctx);
@@ -214,7 +214,7 @@ fn bgsave(ctx: &mut Ctx) -> CommandResult {
     };
     let host = &mut *ctx.host;
     let shared = host.shared;
-    if shared.snapshots.saving_snapshot().is_some() {
+    if shared.snapshots.saving_rdb().is_some() {
         return Err(CommandError::new(IN_PROGRESS));
     }
     let must_wait = shared.snapshots.current().is_some();

@@ -92,7 +92,7 @@ impl Facts for Asked {
                 percent: loading.percent,
                 seconds_left: loading.seconds_left,
             }),
-            saving: snapshots.saving_snapshot().map(|saving| Saving {
+            saving: snapshots.saving_rdb().map(|saving| Saving {
                 keys_done: saving.keys_done.load(Ordering::Relaxed),
                 key_count: saving.key_count,
                 seconds: now_ms.saturating_sub(saving.started_ms) / 1000,

@@ -1,16 +1,18 @@
 //! Saving the snapshot of a server, all at once, and what every snapshot says of it. (How: `persistence`.)
 
 use std::io;
+use std::sync::Arc;
 
 use command::{Task, Wait};
 use keyspace::UnixMs;
-use persistence::{Content, Purpose, STATE_AUX, Saved, Scribe, Usage, VERSION_AUX};
+use persistence::{Content, STATE_AUX, Saved, Saving, Scribe, Usage, VERSION_AUX};
 use process::processors;
 use rdb::Encoder;
 use scripting::ROAMED_AUX;
 use settings::{DBFILENAME, Settings};
 use shard::Hold;
 
+use super::spool::SpoolSettings;
 use super::{save_settings, style};
 use crate::error::Error;
 use crate::message::Message;
@@ -21,7 +23,7 @@ use keyspace::eviction::Rank;
 impl Shared {
     /// Saves a snapshot; all shards are entered. One that is being saved in the background is given up: it is older.
     pub(crate) fn save(&'static self, hold: &Hold<'_, Task, Wait>) -> Result<(), Error> {
-        let saved = self.content(hold).and_then(|content| {
+        let saved = self.content(hold, None).and_then(|content| {
             let is_aborted = || self.shutdown.is_aborted();
             let settings = save_settings(&self.settings, &self.machine.disk);
             self.snapshots.save(settings, &content, self.shards.changes(), &is_aborted)
@@ -46,27 +48,33 @@ impl Shared {
         hold: &mut Hold<'_, Task, Wait>,
         settings: persistence::Settings,
     ) -> io::Result<()> {
-        let content = self.content(hold)?;
-        let what = match settings.purpose {
-            Purpose::Snapshot => "saving",
-            Purpose::Checkpoint => "append only file rewriting",
-        };
+        let content = self.content(hold, None)?;
         let tell = || self.broadcast(|| Message::Snapshot);
         let (saving, writer) =
             self.snapshots.begin(settings, &content, self.shards.changes(), Box::new(tell))?;
         self.snapshots.run_writer(writer, move || processors::place_writer(&self.settings))?;
+        self.cut(hold, &saving);
+        self.begin_saving(&saving);
+        Ok(())
+    }
+
+    /// From now on what is there is saved before it changes; all shards are entered.
+    pub(super) fn cut(&'static self, hold: &mut Hold<'_, Task, Wait>, saving: &Arc<Saving>) {
         for id in self.shards.ids() {
             for (number, db) in (0..).zip(&mut hold.shard_mut(id).dbs) {
                 if !db.is_empty() {
-                    db.begin_cut(Box::new(Scribe::new(&saving, number, self.shards.home(id))));
+                    db.begin_cut(Box::new(Scribe::new(saving, number, self.shards.home(id))));
                 }
             }
         }
-        self.snapshots.began(&saving);
-        tell();
+    }
+
+    /// All that is to be saved is known: the threads begin with it.
+    pub(super) fn begin_saving(&'static self, saving: &Arc<Saving>) {
+        self.snapshots.began(saving);
+        self.broadcast(|| Message::Snapshot);
         saving.close_one();
-        tracing::info!("Background {what} started");
-        Ok(())
+        tracing::info!("Background {} started", saving.purpose.activity());
     }
 
     /// All keys are gone from the shards, all of which are entered: with save points, they are to be gone from the disk, too.
@@ -77,13 +85,28 @@ impl Shared {
         }
     }
 
-    /// What a snapshot holds that is saved now; all shards are entered.
-    pub(super) fn content<'a>(&self, hold: &'a Hold<'_, Task, Wait>) -> io::Result<Content<'a>> {
-        let now_ms = self.machine.clock.now_ms();
-        let mut about = Encoder::of_chunks(style(&self.settings));
-        self.write_about(&mut about, now_ms)?;
+    /// What a snapshot holds that is saved now; all shards are entered. What replicas read says where the stream goes on.
+    pub(super) fn content<'a>(
+        &self,
+        hold: &'a Hold<'_, Task, Wait>,
+        stream: Option<&SpoolSettings>,
+    ) -> io::Result<Content<'a>> {
         Ok(Content {
             shards: self.shards.ids().map(|id| (self.shards.home(id), &hold.shard(id).dbs[..])).collect(),
+            ..self.content_without_data(stream)?
+        })
+    }
+
+    /// The same without the databases.
+    pub(super) fn content_without_data(
+        &self,
+        stream: Option<&SpoolSettings>,
+    ) -> io::Result<Content<'static>> {
+        let now_ms = self.machine.clock.now_ms();
+        let mut about = Encoder::of_chunks(style(&self.settings));
+        self.write_about(&mut about, now_ms, stream)?;
+        Ok(Content {
+            shards: Vec::new(),
             thread_count: self.threads.len() as u16,
             usage: usage(&self.settings, now_ms as UnixMs),
             about: about.finish()?,
@@ -91,14 +114,23 @@ impl Shared {
     }
 
     /// What comes before the databases.
-    fn write_about<W: io::Write>(&self, encoder: &mut Encoder<W>, now_ms: u64) -> io::Result<()> {
+    fn write_about<W: io::Write>(
+        &self,
+        encoder: &mut Encoder<W>,
+        now_ms: u64,
+        stream: Option<&SpoolSettings>,
+    ) -> io::Result<()> {
         encoder.aux("redis-ver", REDIS_VERSION.as_bytes())?;
         encoder.aux(VERSION_AUX, DARTER_VERSION.as_bytes())?;
         encoder.aux("redis-bits", b"64")?;
         encoder.aux("ctime", (now_ms / 1000).to_string().as_bytes())?;
         encoder.aux("used-mem", heap::allocated_bytes().to_string().as_bytes())?;
+        if let Some(stream) = stream {
+            stream.write(encoder)?;
+        }
         encoder.aux("aof-base", b"0")?;
-        if let Some(state) = self.snapshots.superseded_aof() {
+        // An append-only file of this server is none of a replica's.
+        if let Some(state) = self.snapshots.superseded_aof().filter(|_| stream.is_none()) {
             encoder.aux(STATE_AUX, state.as_bytes())?;
         }
         if let Some(names) = self.scripts.roamed.saved() {

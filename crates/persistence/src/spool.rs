@@ -1,0 +1,163 @@
+//! A snapshot that replicas read while it is written.
+//!
+//! ```text
+//!   Writer ──▶ file without a name ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒ bytes so far
+//!                   ▲          ▲                  ▲
+//!               stopped      slow             keeps up         readers, each at its own position
+//! ```
+//!
+//! It goes through a file so that readers need not keep pace: a slow or stopped one takes neither memory nor the writer's time, and any number of
+//! them share one snapshot. The file holds what a snapshot in Redis' format would, from the header to the checksum, and is never synced.
+//!
+//! The writer tells how far it is, then wakes. A reader asks to be woken, then looks: so it misses nothing.
+//!
+//! * While there is a reader it is written to the end. When all have dropped theirs, the writer notices at the next chunk and gives it up.
+//! * The file has lost its name (`output.rs`), and its room is free again when the last reader and the writer have closed it.
+//!
+//! Not here: when one begins, the connections of replicas, and the stream that comes behind it.
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use proactor::DiskFile;
+
+/// Readers are woken when at least so much more may be read.
+const WOKEN_BYTES: u64 = 64 * 1024;
+/// To close a longer file takes so long, as its blocks are freed, that a thread that serves must not do it.
+const CLOSED_AT_ONCE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// What becomes of a spool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum SpoolState {
+    /// More will come.
+    Writing,
+    /// That is all.
+    Complete,
+    /// It stays incomplete, and there is no use in reading on. The log says why.
+    Failed,
+}
+
+/// How far a spool is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SpoolProgress {
+    /// So many may be read; if it is complete, that is its length.
+    pub bytes: u64,
+    /// Whether more will come.
+    pub state: SpoolState,
+}
+
+type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// See the head of this file.
+pub struct Spool {
+    /// There before there are bytes.
+    file: OnceLock<DiskFile>,
+    bytes: AtomicU64,
+    state: AtomicU8,
+    /// When readers were woken last: a matter of the writer alone.
+    woken_bytes: AtomicU64,
+    wakes: Mutex<Vec<Wake>>,
+}
+
+impl fmt::Debug for Spool {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Spool").field("progress", &self.progress()).finish_non_exhaustive()
+    }
+}
+
+impl Spool {
+    pub(crate) fn new() -> Spool {
+        Spool {
+            file: OnceLock::new(),
+            bytes: AtomicU64::new(0),
+            state: AtomicU8::new(SpoolState::Writing as u8),
+            woken_bytes: AtomicU64::new(0),
+            wakes: Mutex::default(),
+        }
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> SpoolProgress {
+        const COMPLETE: u8 = SpoolState::Complete as u8;
+        const FAILED: u8 = SpoolState::Failed as u8;
+        // In this order: one that is complete has all its bytes.
+        let state = match self.state.load(Ordering::Acquire) {
+            COMPLETE => SpoolState::Complete,
+            FAILED => SpoolState::Failed,
+            _ => SpoolState::Writing,
+        };
+        SpoolProgress { bytes: self.bytes.load(Ordering::Acquire), state }
+    }
+
+    /// Reads what there is at `position`: how many bytes, perhaps fewer than there are; 0 if none may be read yet. Does not wait for the disk:
+    /// `None` if it would have to. Then the disk was asked for the bytes, and it is worth trying again soon.
+    pub fn read_at(&self, position: u64, into: &mut [u8]) -> io::Result<Option<usize>> {
+        let left = self.progress().bytes.saturating_sub(position);
+        let count = usize::try_from(left).unwrap_or(usize::MAX).min(into.len());
+        if count == 0 {
+            return Ok(Some(0));
+        }
+        let file = self.file.get().expect("there are bytes, so there is a file");
+        match file.read_ready_at(position, &mut into[..count])? {
+            Some(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            read => Ok(read),
+        }
+    }
+
+    /// Has `wake` called when more may be read, not for every byte but for every 64 KiB, and at the end; at once if that has come. Who wants to
+    /// miss nothing looks at the progress after this. It is called on the thread of the writer and must not wait.
+    pub fn on_progress(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        let wake: Wake = wake.into();
+        self.wakes().push(Arc::clone(&wake));
+        if self.progress().state != SpoolState::Writing {
+            wake();
+        }
+    }
+
+    fn wakes(&self) -> MutexGuard<'_, Vec<Wake>> {
+        self.wakes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake_all(&self) {
+        // Not while the lock is held: what is called may ask to be called.
+        let wakes = self.wakes().clone();
+        wakes.iter().for_each(|wake| wake());
+    }
+
+    /// What is written to its file is read from this.
+    pub(crate) fn begin(&self, file: DiskFile) {
+        assert!(self.file.set(file).is_ok(), "a spool has one file");
+    }
+
+    /// So many bytes were written.
+    pub(crate) fn advance(&self, bytes: u64) {
+        self.bytes.store(bytes, Ordering::Release);
+        if bytes - self.woken_bytes.load(Ordering::Relaxed) >= WOKEN_BYTES {
+            self.woken_bytes.store(bytes, Ordering::Relaxed);
+            self.wake_all();
+        }
+    }
+
+    /// Nothing more will come; the first end counts.
+    pub(crate) fn end(&self, state: SpoolState) {
+        if self.progress().state == SpoolState::Writing {
+            self.state.store(state as u8, Ordering::Release);
+            self.wake_all();
+        }
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        let bytes = self.progress().bytes;
+        if let Some(file) = self.file.take()
+            && bytes > CLOSED_AT_ONCE_BYTES
+        {
+            // Without a thread it is closed here.
+            let _ = std::thread::Builder::new().name("spool".to_owned()).spawn(move || drop(file));
+        }
+    }
+}

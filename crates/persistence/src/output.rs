@@ -115,7 +115,9 @@ impl<'a> Output<'a> {
         match self.spool {
             None => error.to_string(),
             Some(_) => {
-                format!("{error}, while a temporary file was written in {}", self.names().path("").display())
+                let path = self.path(0);
+                let folder = path.parent().expect("a file is in a folder");
+                format!("{error}, while a temporary file was written in {}", folder.display())
             }
         }
     }

@@ -10,7 +10,7 @@ use command::Table;
 use proactor::{DiskFaults, Entropy, Open};
 use resp::Value;
 use server::{Spool, SpoolState};
-use sim::{Client, Request, Setup, World, for_each_seed, request};
+use sim::{Client, Journal, Request, Setup, Sync, World, for_each_seed, request};
 
 /// Batches of random commands before the cut.
 const BATCHES_BEFORE: usize = 60;
@@ -268,6 +268,35 @@ fn a_save_waits_for_what_replicas_read() {
         let at_cut = ok(&mut world, &mut main, "DEBUG DIGEST");
         assert_eq!(load(&mut world, &mut main, &reader.read_all()), at_cut);
     });
+}
+
+#[test]
+fn a_checkpoint_waits_for_what_replicas_read() {
+    let mut scheduled_count = 0;
+    for_each_seed("checkpoints and replicas", 10, |mut entropy| {
+        let mut setup = Setup::any(&mut entropy);
+        setup.journal = Some(Journal::any(&mut entropy, Sync::EverySecond));
+        let mut world = World::new(entropy, &setup);
+        let mut main = world.connect();
+        add_large(&mut world, &mut main);
+        world.settle(|_| {});
+        let spool = loop {
+            match world.server.begin_spool(7, true) {
+                Some(spool) => break spool,
+                None => world.run_for(1, |_| {}),
+            }
+        };
+        let count = world.info(&mut main)["aof_rewrites"];
+        let reply = ok(&mut world, &mut main, "BGREWRITEAOF");
+        if spool.progress().state == SpoolState::Writing {
+            assert_eq!(reply.to_string(), "Background append only file rewriting scheduled");
+            scheduled_count += 1;
+        }
+        world.settle(|_| {});
+        assert_eq!(spool.progress().state, SpoolState::Complete);
+        assert!(world.info(&mut main)["aof_rewrites"] > count, "it did not come after");
+    });
+    assert!(scheduled_count > 0);
 }
 
 #[test]

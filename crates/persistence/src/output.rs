@@ -262,9 +262,7 @@ impl Write for Sink {
         } else if let Some(spool) = &self.spool {
             let bytes = &bytes[..bytes.len().min(SPOOLED_BYTES)];
             self.file.write_all(bytes)?;
-            if let Some(spool) = spool.upgrade() {
-                spool.advance(self.file.written_bytes());
-            }
+            spool.upgrade().ok_or(io::ErrorKind::BrokenPipe)?.advance(self.file.written_bytes());
             return Ok(bytes.len());
         } else {
             self.file.write_all(bytes)?;

@@ -11,7 +11,7 @@
 //!
 //! The writer tells how far it is, then wakes. A reader asks to be woken, then looks: so it misses nothing.
 //!
-//! * While there is a reader it is written to the end. When all have dropped theirs, the writer notices at the next chunk and gives it up.
+//! * While there is a reader it is written to the end. When all have dropped theirs, the writer notices at its next write and gives it up.
 //! * The file has lost its name (`output.rs`), and its room is free again when the last reader and the writer have closed it.
 //!
 //! Not here: when one begins, the connections of replicas, and the stream that comes behind it.

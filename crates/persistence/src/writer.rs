@@ -80,13 +80,10 @@ impl Writer {
         }
         let bytes = chunk.waiting_bytes();
         let is_last = matches!(chunk, Chunk::End | Chunk::Abandoned);
-        if self.output.is_abandoned() {
-            self.saving.fail("no replica reads it any more".to_owned(), true);
-        }
         if !self.saving.has_failed()
             && let Err(error) = self.write(chunk)
         {
-            self.saving.fail(self.output.trouble(&error), false);
+            self.fail(&error);
         }
         if self.saving.has_failed() {
             // The others are to be gone before the last ones come to their end.
@@ -100,7 +97,19 @@ impl Writer {
         is_last
     }
 
+    /// The files cannot be written, or nobody wants what was to be read of them.
+    fn fail(&self, error: &io::Error) {
+        if self.output.is_abandoned() {
+            self.saving.fail("no replica reads it any more".to_owned(), true);
+        } else {
+            self.saving.fail(self.output.trouble(error), false);
+        }
+    }
+
     fn write(&mut self, chunk: Chunk) -> io::Result<()> {
+        if self.output.is_abandoned() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         if !self.head.is_empty() {
             self.output.file(0)?.bytes(&std::mem::take(&mut self.head))?;
         }
@@ -117,13 +126,13 @@ impl Writer {
 
     /// The files become the snapshot, or are complete for those who read them, or go.
     fn finish(&mut self) {
-        let saved = match self.saving.failure() {
-            Some(why) => Err(why),
-            None => {
-                self.saving.assert_complete();
-                self.output.complete(Some(&self.saving)).map_err(|error| self.output.trouble(&error))
-            }
-        };
+        let mut written = None;
+        if !self.saving.has_failed() {
+            self.saving.assert_complete();
+            let completed = self.output.complete(Some(&self.saving));
+            written = completed.inspect_err(|error| self.fail(error)).ok();
+        }
+        let saved = written.ok_or_else(|| self.saving.failure().expect("what has failed says why"));
         let is_complete = saved.is_ok();
         self.output.discard();
         self.snapshots.end_background_save(&self.saving, saved);

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use command::{Client, Command, Local};
 use ds::hashing::Seed;
@@ -362,6 +362,44 @@ fn what_nobody_reads_any_more_is_given_up() {
         assert_eq!(world.files(), [""; 0]);
         assert!(!world.snapshots.last_failed.load(Relaxed));
     }
+}
+
+#[test]
+fn readers_may_go_at_any_moment() {
+    let mut given_up = 0;
+    for count in 1..OPERATIONS_MAX {
+        let (mut world, disk) = World::simulated();
+        let (mut begun, spool) = world.spool();
+        let (spool, operations) = (Mutex::new(Some(spool)), AtomicU64::new(0));
+        let left = Arc::new((spool, operations));
+        let seen = Arc::clone(&left);
+        disk.on_operation(move |_| {
+            if seen.1.fetch_add(1, Relaxed) + 1 == count {
+                seen.0.lock().expect("nobody panics").take();
+            }
+            false
+        });
+        world.finish(&mut begun);
+        assert_eq!(world.files(), [""; 0]);
+        assert!(!world.snapshots.last_failed.load(Relaxed));
+        if let Some(spool) = left.0.lock().expect("nobody panics").take() {
+            assert_eq!(state(&spool), SpoolState::Complete);
+            break;
+        }
+        let after = left.1.load(Relaxed) - count;
+        assert!(after <= 1, "{after} operations after the {count}th, in which the last reader went");
+        given_up += 1;
+    }
+    assert!((10..OPERATIONS_MAX - 1).contains(&given_up), "{given_up}");
+}
+
+#[test]
+fn nothing_of_it_waits_for_the_disk() {
+    let (mut world, disk) = World::simulated();
+    disk.plan(0, Fault::SyncError);
+    let (mut begun, spool) = world.spool();
+    world.finish(&mut begun);
+    assert_eq!((state(&spool), disk.planned()), (SpoolState::Complete, 1), "it was synced");
 }
 
 #[test]

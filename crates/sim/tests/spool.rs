@@ -369,6 +369,11 @@ fn redis_loads_what_replicas_read() {
         let mut client = redis.client();
         check(&mut client, "DEBUG DIGEST", &at_cut.to_string());
         check(&mut client, "FCALL answer 0", "(integer) 42");
+        // It knows where the stream would go on.
+        assert_eq!(
+            ["master_replid2", "second_repl_offset"].map(|field| client.info("replication", field)),
+            ["0123456789abcdef0123456789abcdef01234567", "123457"]
+        );
         world.settle(|world| drop(world.pump(&mut other)));
     });
 }

@@ -45,62 +45,65 @@ pub struct Table {
     commands: Vec<Command>,
     /// Where those of another protocol begin.
     listed_count: usize,
-    /// The commands that are not subcommands by [`name_hash`], open addressing.
+    /// The commands that are not subcommands by [`first_slot`], open addressing.
     by_name: Box<[NameSlot]>,
-    /// Names that no slot has room for, which only renamed commands have.
+    /// Names that no slot has room for: those of few commands.
     long_names: Vec<(Box<[u8]>, CommandId)>,
 }
 
 /// A command's name and number, side by side: one miss of the cache at most.
 #[derive(Clone, Debug, Default)]
 struct NameSlot {
+    /// With the length, all of the name.
+    ends: [u64; 2],
     /// Bytes of the name; 0 if there is no command.
     length: u8,
-    bytes: [u8; NAME_BYTES_MAX],
     id: u16,
 }
 
-/// The longest name that a command may be declared with.
-const NAME_BYTES_MAX: usize = 21;
+/// The longest name that a slot has room for.
+const SLOT_NAME_BYTES_MAX: usize = 16;
 /// Enough to be nearly empty.
 const NAME_SLOTS: usize = 1 << NAME_SLOTS_LOG2;
 const NAME_SLOTS_LOG2: u32 = 11;
 
-impl NameSlot {
-    fn new(name: &[u8], id: CommandId) -> Self {
-        let mut bytes = [0; NAME_BYTES_MAX];
-        bytes[..name.len()].copy_from_slice(name);
-        NameSlot { length: name.len() as u8, bytes, id: id.0 }
-    }
-
-    #[inline]
-    fn name(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.length)]
-    }
-}
-
-/// The slot where the search for a name begins; the same for upper and lower case.
+/// The first and the last bytes of a name, overlapping if there are not so many, in lower case.
 #[inline]
-fn name_hash(name: &[u8]) -> usize {
-    /// The bit that tells the cases of a letter apart, in each byte.
-    const CASE: u64 = 0x2020_2020_2020_2020;
+fn ends(name: &[u8]) -> [u64; 2] {
     let word = |bytes: &[u8]| bytes.first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk));
     let half = |bytes: &[u8]| bytes.first_chunk().map_or(0, |chunk| u64::from(u32::from_le_bytes(*chunk)));
     let length = name.len();
-    // The first and the last bytes, overlapping if there are not so many.
-    let (front, back) = match length {
-        0 => (0, 0),
-        1..4 => (u64::from(name[0]) << 8 | u64::from(name[length / 2]), u64::from(name[length - 1])),
-        4..8 => (half(name), half(&name[length - 4..])),
-        _ => (word(name), word(&name[length - 8..])),
+    let ends = match length {
+        0 => [0, 0],
+        1..4 => [u64::from(name[0]) << 8 | u64::from(name[length / 2]), u64::from(name[length - 1])],
+        4..8 => [half(name), half(&name[length - 4..])],
+        _ => [word(name), word(&name[length - 8..])],
     };
-    let mixed = ((front | CASE) ^ (back | CASE).rotate_left(23)).wrapping_add(length as u64);
+    ends.map(to_lower_case)
+}
+
+/// Makes the capital letters among eight bytes small, all at once: byte by byte costs more than the rest of a search.
+#[inline]
+fn to_lower_case(word: u64) -> u64 {
+    let each = |byte: u8| u64::from_le_bytes([byte; 8]);
+    // The sums of a byte's lower seven bits have the top bit from 'A' on, and past 'Z'. None carries into the next byte.
+    let lower_bits = word & each(0x7F);
+    let (from_a, past_z) = (lower_bits + each(0x80 - b'A'), lower_bits + each(0x7F - b'Z'));
+    let is_capital = from_a & !past_z & !word & each(0x80);
+    // Moved by two, that bit is the one by which small letters differ.
+    word | is_capital >> 2
+}
+
+/// The slot where the search for a name begins.
+#[inline]
+fn first_slot([front, back]: [u64; 2], length: usize) -> usize {
+    let mixed = (front ^ back.rotate_left(23)).wrapping_add(length as u64);
     (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - NAME_SLOTS_LOG2)) as usize
 }
 
 /// Puts a name into the next free slot.
 fn put(slots: &mut [NameSlot], name: NameSlot) {
-    let start = name_hash(name.name());
+    let start = first_slot(name.ends, usize::from(name.length));
     let mut places = (start..NAME_SLOTS).chain(0..start);
     let free = places.find(|&place| slots[place].length == 0);
     slots[free.expect("far fewer commands than slots")] = name;
@@ -115,7 +118,7 @@ impl Table {
             let name = entry.name.as_bytes();
             assert!(table.by_name(name).is_none(), "the command {} is declared twice", entry.name);
             let id = table.add(entry, None);
-            put(&mut table.by_name, NameSlot::new(name, id));
+            table.add_name(name, id);
         }
         table.listed_count = table.commands.len();
         table
@@ -134,30 +137,31 @@ impl Table {
     /// rules of users, statistics and descriptions does not change. The error is Redis' words for it.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), &'static str> {
         let id = self.by_name(from).ok_or("No such command in rename-command")?.id;
-        let mut names: Vec<NameSlot> =
-            self.by_name.iter().filter(|slot| slot.length > 0 && slot.id != id.0).cloned().collect();
-        let is_taken = |name: &[u8]| name.eq_ignore_ascii_case(to);
-        let mut long_names = self.long_names.clone();
-        long_names.retain(|(_, known)| *known != id);
-        if names.iter().any(|slot| is_taken(slot.name())) || long_names.iter().any(|(name, _)| is_taken(name))
-        {
+        if self.by_name(to).is_some_and(|command| command.id != id) {
             return Err("Target command name already exists");
         }
-        match to.len() {
-            0 => {}
-            1..=NAME_BYTES_MAX => names.push(NameSlot::new(to, id)),
-            _ => long_names.push((to.into(), id)),
-        }
+        let mut slots = self.by_name.to_vec();
         self.by_name.fill(NameSlot::default());
-        for name in names {
-            put(&mut self.by_name, name);
+        slots.retain(|slot| slot.length > 0 && slot.id != id.0);
+        slots.into_iter().for_each(|slot| put(&mut self.by_name, slot));
+        self.long_names.retain(|(_, known)| *known != id);
+        if !to.is_empty() {
+            self.add_name(to, id);
         }
-        self.long_names = long_names;
         self.commands[usize::from(id.0)].is_disabled = to.is_empty();
         for index in self.commands[usize::from(id.0)].subcommands.clone() {
             self.commands[usize::from(index.0)].is_disabled = to.is_empty();
         }
         Ok(())
+    }
+
+    /// Lets a command be called by a name.
+    fn add_name(&mut self, name: &[u8], id: CommandId) {
+        if name.len() <= SLOT_NAME_BYTES_MAX {
+            put(&mut self.by_name, NameSlot { ends: ends(name), length: name.len() as u8, id: id.0 });
+        } else {
+            self.long_names.push((name.into(), id));
+        }
     }
 
     fn add(&mut self, entry: &'static Entry, container: Option<&Entry>) -> CommandId {
@@ -244,14 +248,15 @@ impl Table {
     /// A command by the name that it is called by, in any case.
     #[inline]
     pub fn by_name(&self, name: &[u8]) -> Option<&Command> {
-        let mut index = name_hash(name);
+        let (ends, length) = (ends(name), name.len());
+        let mut index = first_slot(ends, length);
         loop {
             let slot = &self.by_name[index];
-            if slot.name().eq_ignore_ascii_case(name) {
-                return (!name.is_empty()).then(|| self.get(CommandId(slot.id)));
-            }
             if slot.length == 0 {
                 return self.by_long_name(name);
+            }
+            if slot.ends == ends && usize::from(slot.length) == length {
+                return Some(self.get(CommandId(slot.id)));
             }
             index = (index + 1) % NAME_SLOTS;
         }
@@ -381,6 +386,7 @@ impl Command {
     }
 }
 
+#[cold]
 fn unknown_command(args: &[&[u8]]) -> CommandError {
     let mut text = b"ERR unknown command '".to_vec();
     text.extend_from_slice(shown(args.first().copied().unwrap_or_default(), QUOTED_BYTES_MAX));
@@ -395,6 +401,7 @@ fn unknown_command(args: &[&[u8]]) -> CommandError {
     CommandError::new(text)
 }
 
+#[cold]
 fn unknown_subcommand(args: &[&[u8]]) -> CommandError {
     about_subcommand("ERR unknown subcommand '", args)
 }
@@ -414,5 +421,85 @@ impl Mode {
     /// Whether the command may run on another thread than its client's.
     pub fn may_travel(self) -> bool {
         self != Mode::Session
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 9] = [
+        "a",
+        "ab",
+        "get",
+        "incr",
+        "lpush",
+        "restore",
+        "zrangebyscore",
+        "zrevrangebyscore",
+        "georadiusbymember",
+    ];
+
+    const fn entry(name: &'static str) -> Entry {
+        Entry { name, arity: 1, ..Entry::DEFAULT }
+    }
+
+    static ENTRIES: [Entry; 9] = {
+        let mut entries = [entry(""); NAMES.len()];
+        let mut index = 0;
+        while index < NAMES.len() {
+            entries[index] = entry(NAMES[index]);
+            index += 1;
+        }
+        entries
+    };
+
+    fn found<'t>(table: &'t Table, name: &str) -> Option<&'t str> {
+        table.by_name(name.as_bytes()).map(|command| &*command.full_name)
+    }
+
+    #[test]
+    fn only_capital_letters_become_small() {
+        for byte in 0..=u8::MAX {
+            let word = u64::from_le_bytes([0xFF, byte, 0, b'Z', byte, byte, b'A', byte]);
+            assert_eq!(to_lower_case(word).to_le_bytes().to_vec(), word.to_le_bytes().to_ascii_lowercase());
+        }
+    }
+
+    #[test]
+    fn a_name_is_found_in_any_case_and_nothing_that_is_like_it() {
+        let table = Table::new(&[&ENTRIES]);
+        for name in NAMES {
+            assert_eq!(found(&table, name), Some(name));
+            assert_eq!(found(&table, &name.to_uppercase()), Some(name));
+            for index in 0..name.len() {
+                let mut like = name.as_bytes().to_vec();
+                for other in [like[index] ^ 0x80, like[index] & 0x1f, b'*'] {
+                    like[index] = other;
+                    assert!(table.by_name(&like).is_none(), "{like:?}");
+                }
+            }
+            for like in [format!("{name}\0"), format!("{name}{name}"), name[1..].to_owned()] {
+                assert!(NAMES.contains(&&*like) || found(&table, &like).is_none(), "{like:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_renamed_command_has_its_new_name_only() {
+        let mut table = Table::new(&[&ENTRIES]);
+        let new_names = ["b", "Exactly16bytes.x", "17 bytes, or more", "[get]", "get"];
+        for (old, new) in ["get"].iter().chain(&new_names).zip(&new_names) {
+            assert_eq!(table.rename(old.as_bytes(), new.as_bytes()), Ok(()));
+            assert_eq!((found(&table, old), found(&table, &new.to_uppercase())), (None, Some("get")));
+        }
+        assert_eq!(table.rename(b"get", b"{GET}"), Ok(()));
+        assert_eq!(found(&table, "[get]"), None);
+        assert_eq!(table.rename(b"incr", b"GeoRadiusByMember"), Err("Target command name already exists"));
+        assert_eq!(table.rename(b"incr", b"LPUSH"), Err("Target command name already exists"));
+        assert_eq!(table.rename(b"incr", b"INCR"), Ok(()));
+        assert_eq!(table.rename(b"incr", b""), Ok(()));
+        assert_eq!(table.rename(b"incr", b"x"), Err("No such command in rename-command"));
+        assert_eq!(found(&table, ""), None);
     }
 }

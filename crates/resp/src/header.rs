@@ -1,40 +1,43 @@
 //! The line `<type byte><integer>\r\n` that opens nearly everything in a reply.
 //!
-//! Integers below 256 (counts, flags, short bulk lengths) come ready from a table of eight-byte entries, so that such a
-//! line costs one eight-byte store; the rest goes through `itoa`.
+//! A line of up to eight bytes is one number in a register, least significant byte first, and costs one store. Those of integers
+//! below 256 (counts, flags, short bulk lengths) come ready from a table, those of others up to five digits are made digit by
+//! digit. The rest goes through `itoa`.
 
 use crate::output::Output;
 
 /// Longest line: the type byte, 20 characters of `i64::MIN`, CR and LF.
 const LINE_BYTES_MAX: usize = 23;
 
-/// Entry n is `n\r\n` behind a zero byte for the type, padded with zeros, as a little-endian number: the type can be or-ed in.
+/// The greatest number whose line has eight bytes.
+const SHORT_MAX: i64 = 99_999;
+
+/// The lines of the least numbers, without their type.
 static SHORT_LINES: [u64; 256] = short_lines();
 
 const fn short_lines() -> [u64; 256] {
     let mut lines = [0; 256];
     let mut number = 0;
     while number < lines.len() {
-        let mut line = [0u8; 8];
-        let mut end = 1;
-        let mut scale = if number >= 100 {
-            100
-        } else if number >= 10 {
-            10
-        } else {
-            1
-        };
-        while scale > 0 {
-            line[end] = b'0' + (number / scale % 10) as u8;
-            end += 1;
-            scale /= 10;
-        }
-        line[end] = b'\r';
-        line[end + 1] = b'\n';
-        lines[number] = u64::from_le_bytes(line);
+        lines[number] = short_line(number as u32).0;
         number += 1;
     }
     lines
+}
+
+/// `number\r\n` behind a zero byte for the type, which can be or-ed in, and the bytes of the line. The number has at most five digits.
+const fn short_line(number: u32) -> (u64, usize) {
+    let mut line = u64::from_le_bytes(*b"\r\n\0\0\0\0\0\0");
+    let (mut rest, mut length) = (number, 3);
+    // From the last digit on: each moves those behind it up by a byte.
+    loop {
+        line = line << 8 | (b'0' as u32 + rest % 10) as u64;
+        length += 1;
+        rest /= 10;
+        if rest == 0 {
+            return (line << 8, length);
+        }
+    }
 }
 
 /// Appends `<kind><number>\r\n` to `out`.
@@ -50,7 +53,12 @@ pub(crate) fn write_header(out: &mut Output, kind: u8, number: i64) {
 }
 
 fn write_long(out: &mut Output, kind: u8, number: i64) {
-    out.extend_from_slice(Header::new(kind, number).as_slice());
+    if (0..=SHORT_MAX).contains(&number) {
+        let (line, length) = short_line(number as u32);
+        out.extend_padded((line | u64::from(kind)).to_le_bytes(), length);
+    } else {
+        out.extend_from_slice(Header::new(kind, number).as_slice());
+    }
 }
 
 /// One header line on the stack, for the places that need it as a slice.
@@ -82,7 +90,7 @@ mod tests {
 
     #[test]
     fn table_and_long_form_agree_with_formatting() {
-        for number in (-300..1200).chain([i64::MIN, i64::MAX]) {
+        for number in (-300..1200).chain(9990..10_010).chain(99_990..100_010).chain([i64::MIN, i64::MAX]) {
             let expected = format!(":{number}\r\n").into_bytes();
             let mut out = Output::new();
             write_header(&mut out, b':', number);

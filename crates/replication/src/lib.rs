@@ -1,8 +1,12 @@
 //! REPLICAOF, FAILOVER, PSYNC and their like: this server replicates nothing, and says so.
 //!
 //! It is a primary without replicas, as `ROLE` answers, so that `REPLICAOF NO ONE` changes nothing and agrees.
+//!
+//! What a replica says to its primary and hears from it is a machine that knows no server: [`link`].
 
 #![forbid(unsafe_code)]
+
+pub mod link;
 
 use command::Flag::*;
 use command::{

@@ -1,0 +1,156 @@
+//! What a replica says before it is sent anything, and how it takes the answers.
+
+use std::fmt;
+
+use super::error::shown;
+use super::{Event, Link, LinkError, Position, ReplicationId, Stage};
+
+/// How a replica gives its password.
+#[derive(Clone)]
+pub struct Credentials {
+    /// The default user if there is none.
+    pub user: Option<String>,
+    /// What proves it.
+    pub password: String,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// What the next answer is about, in the order of the answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Ping,
+    Auth,
+    Port,
+    Address,
+    Capabilities,
+    Psync,
+}
+
+impl Step {
+    /// The option of REPLCONF that the answer is about. An older primary may not know it, and does without.
+    fn option(self) -> Option<&'static str> {
+        match self {
+            Step::Port => Some("listening-port"),
+            Step::Address => Some("ip-address"),
+            Step::Capabilities => Some("capa"),
+            Step::Ping | Step::Auth | Step::Psync => None,
+        }
+    }
+}
+
+impl Link {
+    /// Asks whether the primary is there.
+    pub(super) fn begin_handshake(&mut self) {
+        self.send(&["PING"]);
+        self.stage = Stage::Handshake(Step::Ping);
+    }
+
+    /// Takes the answer to a step.
+    pub(super) fn answered<'e>(
+        &mut self,
+        step: Step,
+        line: &[u8],
+        now_ms: u64,
+    ) -> Result<Option<Event<'e>>, LinkError> {
+        let is_error = line.first() == Some(&b'-');
+        match step {
+            Step::Ping => self.ping_answered(line)?,
+            Step::Auth if is_error => return Err(LinkError::Auth(shown(line))),
+            Step::Auth | Step::Port | Step::Address | Step::Capabilities => self.expect_answer_after(step),
+            Step::Psync => return self.psync_answered(line, now_ms),
+        }
+        let option = step.option().filter(|_| is_error);
+        Ok(option.map(|option| Event::NotUnderstood { option, answer: shown(line) }))
+    }
+
+    fn ping_answered(&mut self, line: &[u8]) -> Result<(), LinkError> {
+        // A primary that wants a password first is there.
+        let alive: [&[u8]; 4] = [b"+", b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted"];
+        if !alive.iter().any(|start| line.starts_with(start)) {
+            return Err(LinkError::Ping(shown(line)));
+        }
+        // All at once: the answers come in the same order.
+        if let Some(Credentials { user, password }) = self.options.credentials.clone() {
+            match user {
+                Some(user) => self.send(&["AUTH", &user, &password]),
+                None => self.send(&["AUTH", &password]),
+            }
+        }
+        let port = self.options.port.to_string();
+        self.send(&["REPLCONF", "listening-port", &port]);
+        if let Some(address) = self.options.address.clone() {
+            self.send(&["REPLCONF", "ip-address", &address]);
+        }
+        self.send(&["REPLCONF", "capa", "eof", "capa", "psync2"]);
+        self.expect_answer_after(Step::Ping);
+        Ok(())
+    }
+
+    /// Expects the answer to what was said after `step`; after the last one, asks for the stream.
+    fn expect_answer_after(&mut self, step: Step) {
+        let next = match step {
+            Step::Ping if self.options.credentials.is_some() => Step::Auth,
+            Step::Ping | Step::Auth => Step::Port,
+            Step::Port if self.options.address.is_some() => Step::Address,
+            Step::Port | Step::Address => Step::Capabilities,
+            Step::Capabilities | Step::Psync => {
+                self.ask_for_stream();
+                Step::Psync
+            }
+        };
+        self.stage = Stage::Handshake(next);
+    }
+
+    fn ask_for_stream(&mut self) {
+        let Some(Position { id, offset }) = self.options.resume else {
+            return self.send(&["PSYNC", "?", "-1"]);
+        };
+        let first = (offset + 1).to_string();
+        let mut args = vec![&b"PSYNC"[..], id.as_bytes(), first.as_bytes()];
+        args.extend(self.options.takes_over.then_some(&b"FAILOVER"[..]));
+        self.send(&args);
+    }
+
+    fn psync_answered<'e>(&mut self, line: &[u8], now_ms: u64) -> Result<Option<Event<'e>>, LinkError> {
+        let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+        match words[..] {
+            // A newline says that the primary is at work.
+            [b""] => Ok(None),
+            [b"+FULLRESYNC", id, offset] => {
+                let offset = resp::parse_integer(offset).and_then(|offset| u64::try_from(offset).ok());
+                let position = ReplicationId::parse(id).zip(offset);
+                let (id, offset) = position.ok_or_else(|| LinkError::Psync(shown(line)))?;
+                (self.id, self.offset) = (Some(id), offset);
+                self.stage = Stage::SnapshotHeader;
+                Ok(Some(Event::FullSync(Some(Position { id, offset }))))
+            }
+            [b"+CONTINUE", ref new_id @ ..] => {
+                let resume = self.options.resume.ok_or_else(|| LinkError::Psync(shown(line)))?;
+                let id = match new_id {
+                    [] => Some(resume.id),
+                    [id] => ReplicationId::parse(id),
+                    _ => None,
+                };
+                let id = id.ok_or_else(|| LinkError::Psync(shown(line)))?;
+                (self.id, self.offset) = (Some(id), resume.offset);
+                self.stage = Stage::Stream;
+                self.acknowledge(now_ms);
+                Ok(Some(Event::Continued(id)))
+            }
+            [b"+FULLRESYNC", ..] => Err(LinkError::Psync(shown(line))),
+            [b"-NOMASTERLINK" | b"-LOADING", ..] => Err(LinkError::TryLater(shown(line))),
+            _ if self.options.takes_over => Err(LinkError::NoFailover(shown(line))),
+            _ => {
+                // It is older than PSYNC, or says so.
+                self.send(&["SYNC"]);
+                self.stage = Stage::SnapshotHeader;
+                Ok(Some(Event::FullSync(None)))
+            }
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! The replica's side of Redis' replication link, as a machine without I/O or clock.
+//!
+//! ```text
+//!  connection ──bytes──▶ received ─▶ [ input ] ─▶ next ──▶ Event ──▶ whoever loads and runs
+//!  connection ◀─bytes── take_output ◀─ handshake, ACKs, newlines
+//! ```
+//!
+//! A [`Link`] is one attempt: it begins with a connection that is being made and ends with that connection. What has to outlive
+//! it, the [`Position`] to resume from, is its owner's.
+//!
+//! ```text
+//!  R PING                                        M +PONG
+//!  R AUTH, REPLCONF …                            M a line for each
+//!  R PSYNC <id> <offset + 1>  |  PSYNC ? -1      M newlines, then
+//!                                                    +CONTINUE [<id>]           the stream
+//!                                                    +FULLRESYNC <id> <offset>  a snapshot, then the stream
+//!  snapshot:  $<length>\r\n <bytes>  |  $EOF:<mark>\r\n <bytes> <mark>
+//! ```
+//!
+//! Events are pulled: [`Link::next`] lends one at a time, and the next call says that the last one was dealt with. So acknowledgements
+//! never promise what was not applied, `REPLCONF GETACK` is answered when everything before it was, and nothing is copied for who runs
+//! commands. If an event cannot be dealt with yet, [`Link::again`] has it lent once more.
+//!
+//! Invariants:
+//! - how the bytes were cut into reads makes no difference;
+//! - the input grows by what is received only. Who calls [`Link::next`] until there is nothing left before receiving more keeps at most one
+//!   command and one read. While [`Link::is_loading`] nothing is lent, so nothing should be received either;
+//! - after an error the link is over.
+//!
+//! Not here: sockets, when to connect again, what becomes of the data.
+
+mod error;
+mod handshake;
+mod input;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use resp::{Limits, Parsed, RequestParser, encode_request};
+use smallvec::SmallVec;
+
+pub use self::error::LinkError;
+use self::error::shown;
+pub use self::handshake::Credentials;
+use self::handshake::Step;
+use self::input::{Input, LineTooLong};
+
+/// How often offsets are acknowledged, and the primary is told during loading that the replica lives.
+const ACK_INTERVAL_MS: u64 = 1000;
+/// The longest line of the handshake, its end included.
+const LINE_BYTES_MAX: usize = 1024;
+/// A snapshot has at least its magic, version and end.
+const SNAPSHOT_BYTES_MIN: u64 = 10;
+/// No snapshot is larger: a pebibyte.
+const SNAPSHOT_BYTES_MAX: u64 = 1 << 50;
+/// Bytes of the mark that ends a snapshot of unknown length.
+const MARK_BYTES: usize = 40;
+
+/// The name of a history of changes: 40 characters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ReplicationId([u8; 40]);
+
+impl fmt::Debug for ReplicationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
+    }
+}
+
+impl ReplicationId {
+    /// The id that `text` is, if it is one.
+    pub fn parse(text: &[u8]) -> Option<ReplicationId> {
+        let id = text.try_into().ok()?;
+        text.iter().all(u8::is_ascii_alphanumeric).then_some(ReplicationId(id))
+    }
+
+    /// Its characters.
+    pub fn as_bytes(&self) -> &[u8; 40] {
+        &self.0
+    }
+}
+
+/// A place in a history: how many bytes of its stream lie before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Whose history.
+    pub id: ReplicationId,
+    /// The bytes before.
+    pub offset: u64,
+}
+
+/// What the link is told by settings.
+#[derive(Clone, Debug)]
+pub struct LinkOptions {
+    /// `masteruser` and `masterauth`.
+    pub credentials: Option<Credentials>,
+    /// The port that the primary shows for this replica.
+    pub port: u16,
+    /// The address that the primary shows for this replica; without one it is that of the connection.
+    pub address: Option<String>,
+    /// Where the data stand, if their history is known.
+    pub resume: Option<Position>,
+    /// Asks the other side to become the primary (`FAILOVER`). It must continue from `resume`; anything else is an error.
+    pub takes_over: bool,
+    /// After how much silence the link is given up (`repl-timeout`).
+    pub timeout_ms: u64,
+    /// What a command of the stream may be.
+    pub limits: Limits,
+}
+
+/// How far a replica has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// There is no primary.
+    None,
+    /// A connection is to be made.
+    Connect,
+    /// It is being made.
+    Connecting,
+    /// The primary is asked for the stream.
+    Handshake,
+    /// A snapshot is received or loaded.
+    Sync,
+    /// The stream flows.
+    Connected,
+}
+
+impl LinkState {
+    /// What ROLE calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            LinkState::None => "none",
+            LinkState::Connect => "connect",
+            LinkState::Connecting => "connecting",
+            LinkState::Handshake => "handshake",
+            LinkState::Sync => "sync",
+            LinkState::Connected => "connected",
+        }
+    }
+}
+
+/// What comes over the link.
+#[derive(Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are pieces of the stream, and none is kept")]
+pub enum Event<'a> {
+    /// The primary does not know an option of the handshake, which does not matter. For the log.
+    NotUnderstood {
+        /// What it was told.
+        option: &'static str,
+        /// Its answer, with escapes.
+        answer: String,
+    },
+    /// The stream continues where the data stand. The history has this id from here on.
+    Continued(ReplicationId),
+    /// All data are replaced: a snapshot follows, which stands at this position. A primary that knows only `SYNC` says none.
+    FullSync(Option<Position>),
+    /// The next bytes of the snapshot.
+    Snapshot {
+        /// At least one.
+        bytes: &'a [u8],
+        /// How many follow, if the primary has said.
+        left: Option<u64>,
+    },
+    /// That was all of it. [`Link::loaded`] is to be called when it is in use.
+    SnapshotEnd,
+    /// A piece of the stream.
+    Stream {
+        /// What came, for the own log.
+        bytes: &'a [u8],
+        /// The command. There is none in the newlines between commands, and in what was meant for the link itself.
+        args: SmallVec<[&'a [u8]; 16]>,
+        /// The offset behind it; 0 is where an unknown history began.
+        end: u64,
+    },
+}
+
+/// What the link expects next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// That the connection is made.
+    Connecting,
+    /// The answer to this.
+    Handshake(Step),
+    /// `$…`
+    SnapshotHeader,
+    /// So many bytes of a snapshot.
+    Counted(u64),
+    /// A snapshot up to this mark.
+    Marked([u8; MARK_BYTES]),
+    /// Nothing, until the snapshot is loaded.
+    Loading,
+    /// Commands.
+    Stream,
+}
+
+/// A replica's connection to its primary.
+#[derive(Debug)]
+pub struct Link {
+    options: LinkOptions,
+    stage: Stage,
+    input: Input,
+    parser: RequestParser,
+    output: Vec<u8>,
+    /// What the stage is when the event that was lent is dealt with.
+    stage_after: Option<Stage>,
+    /// The history that the stream is of, if the primary said.
+    id: Option<ReplicationId>,
+    /// Bytes of it before the input.
+    offset: u64,
+    durable_offset: Option<u64>,
+    heard_ms: u64,
+    said_ms: u64,
+}
+
+impl Link {
+    /// A link whose connection is being made.
+    pub fn new(options: LinkOptions, now_ms: u64) -> Link {
+        Link {
+            options,
+            stage: Stage::Connecting,
+            input: Input::default(),
+            parser: RequestParser::new(),
+            output: Vec::new(),
+            stage_after: None,
+            id: None,
+            offset: 0,
+            durable_offset: None,
+            heard_ms: now_ms,
+            said_ms: now_ms,
+        }
+    }
+
+    /// The connection is made: the handshake begins.
+    pub fn opened(&mut self, now_ms: u64) {
+        assert_eq!(self.stage, Stage::Connecting, "a connection is made once");
+        self.heard_ms = now_ms;
+        self.begin_handshake();
+    }
+
+    /// Bytes have come.
+    pub fn received(&mut self, bytes: &[u8], now_ms: u64) {
+        self.heard_ms = now_ms;
+        self.input.push(bytes);
+    }
+
+    /// What is to be sent now.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.output)
+    }
+
+    /// How far it has come.
+    pub fn state(&self) -> LinkState {
+        match self.stage {
+            Stage::Connecting => LinkState::Connecting,
+            Stage::Handshake(_) => LinkState::Handshake,
+            Stage::SnapshotHeader | Stage::Counted(_) | Stage::Marked(_) | Stage::Loading => LinkState::Sync,
+            Stage::Stream => LinkState::Connected,
+        }
+    }
+
+    /// Whether a snapshot has come whole and [`Link::loaded`] is waited for.
+    pub fn is_loading(&self) -> bool {
+        self.stage == Stage::Loading
+    }
+
+    /// When something was last received.
+    pub fn heard_ms(&self) -> u64 {
+        self.heard_ms
+    }
+
+    /// Where the data stand once the stream flows, everything that was lent and not asked for again included.
+    pub fn position(&self) -> Option<Position> {
+        let id = self.id.filter(|_| self.stage == Stage::Stream)?;
+        Some(Position { id, offset: self.offset + self.input.lent_bytes() as u64 })
+    }
+
+    /// The snapshot is loaded and its data are in use.
+    pub fn loaded(&mut self, now_ms: u64) {
+        self.deal_with_lent();
+        assert_eq!(self.stage, Stage::Loading, "a snapshot is loaded when it has come");
+        self.stage = Stage::Stream;
+        // Nothing is received while a snapshot is loaded.
+        self.heard_ms = now_ms;
+        self.acknowledge(now_ms);
+    }
+
+    /// Everything before `offset` is on disk; that is told with each acknowledgement.
+    pub fn set_durable(&mut self, offset: u64) {
+        self.durable_offset = Some(offset);
+    }
+
+    /// Says what is due, and whether the primary is still there. To be called several times a second.
+    ///
+    /// # Errors
+    /// The primary was silent for too long.
+    pub fn tick(&mut self, now_ms: u64) -> Result<(), LinkError> {
+        if !self.is_loading() && now_ms.saturating_sub(self.heard_ms) > self.options.timeout_ms {
+            return Err(LinkError::Silent { state: self.state(), timeout_ms: self.options.timeout_ms });
+        }
+        if now_ms.saturating_sub(self.said_ms) >= ACK_INTERVAL_MS {
+            match self.stage {
+                Stage::Stream => self.acknowledge(now_ms),
+                Stage::Loading => {
+                    self.output.push(b'\n');
+                    self.said_ms = now_ms;
+                }
+                Stage::Connecting
+                | Stage::Handshake(_)
+                | Stage::SnapshotHeader
+                | Stage::Counted(_)
+                | Stage::Marked(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The next event, if enough has come. The one before has been dealt with.
+    ///
+    /// # Errors
+    /// The primary refuses, or does not speak the protocol.
+    pub fn next(&mut self, now_ms: u64) -> Result<Option<Event<'_>>, LinkError> {
+        self.deal_with_lent();
+        loop {
+            match self.stage {
+                Stage::Connecting | Stage::Loading => return Ok(None),
+                Stage::Handshake(step) => {
+                    let Some(line) = self.line()? else { return Ok(None) };
+                    if let Some(event) = self.answered(step, &line, now_ms)? {
+                        return Ok(Some(event));
+                    }
+                }
+                Stage::SnapshotHeader => {
+                    let Some(line) = self.line()? else { return Ok(None) };
+                    // A newline says that the primary is at work.
+                    if !line.is_empty() {
+                        self.stage = snapshot_stage(&line)?;
+                    }
+                }
+                Stage::Counted(left) => return Ok(self.lend_counted(left)),
+                Stage::Marked(mark) => return Ok(self.lend_marked(&mark)),
+                Stage::Stream => return self.lend_piece(now_ms),
+            }
+        }
+    }
+
+    /// The piece of a snapshot or of the stream that was lent last could not be dealt with yet: the next call of [`Link::next`] lends it
+    /// again.
+    pub fn again(&mut self) {
+        self.input.take_back();
+        self.stage_after = None;
+    }
+
+    fn deal_with_lent(&mut self) {
+        let bytes = self.input.consume_lent();
+        if self.stage == Stage::Stream {
+            self.offset += bytes as u64;
+        }
+        if let Some(stage) = self.stage_after.take() {
+            self.stage = stage;
+        }
+    }
+
+    fn lend_counted(&mut self, left: u64) -> Option<Event<'_>> {
+        if left == 0 {
+            self.stage_after = Some(Stage::Loading);
+            return Some(Event::SnapshotEnd);
+        }
+        let length = self.input.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        if length == 0 {
+            return None;
+        }
+        let left = left - length as u64;
+        self.stage_after = Some(Stage::Counted(left));
+        Some(Event::Snapshot { bytes: self.input.lend(length), left: Some(left) })
+    }
+
+    /// What is left before the mark, but for bytes that may be its beginning.
+    fn lend_marked(&mut self, mark: &[u8; MARK_BYTES]) -> Option<Event<'_>> {
+        let found = memchr::memmem::find(self.input.rest(), mark);
+        if found == Some(0) {
+            self.input.lend(MARK_BYTES);
+            self.stage_after = Some(Stage::Loading);
+            return Some(Event::SnapshotEnd);
+        }
+        let length = found.unwrap_or_else(|| self.input.len().saturating_sub(MARK_BYTES - 1));
+        (length > 0).then(|| Event::Snapshot { bytes: self.input.lend(length), left: None })
+    }
+
+    fn lend_piece(&mut self, now_ms: u64) -> Result<Option<Event<'_>>, LinkError> {
+        let parsed = self.parser.parse(self.input.rest(), &self.options.limits);
+        let (length, is_command) = match parsed {
+            Ok(Parsed::Incomplete) => return Ok(None),
+            Ok(Parsed::Request { consumed }) => (consumed, true),
+            Ok(Parsed::Empty { consumed }) => (consumed, false),
+            Err(error) => return Err(LinkError::Stream { offset: self.offset, error }),
+        };
+        let mut args = SmallVec::new();
+        if is_command {
+            self.parser.args(&self.input.rest()[..length], &mut args);
+        }
+        let is_for_link = is_question_for_offset(&args);
+        drop(args);
+        if is_for_link {
+            self.acknowledge(now_ms);
+        }
+        let end = self.offset + length as u64;
+        let bytes = self.input.lend(length);
+        let mut args = SmallVec::new();
+        if is_command && !is_for_link {
+            self.parser.args(bytes, &mut args);
+        }
+        Ok(Some(Event::Stream { bytes, args, end }))
+    }
+
+    /// Tells the primary how far the stream was applied.
+    fn acknowledge(&mut self, now_ms: u64) {
+        self.said_ms = now_ms;
+        // Who speaks no PSYNC expects none.
+        if self.id.is_none() {
+            return;
+        }
+        let offset = self.offset.to_string();
+        match self.durable_offset.map(|offset| offset.to_string()) {
+            Some(durable) => self.send(&["REPLCONF", "ACK", &offset, "FACK", &durable]),
+            None => self.send(&["REPLCONF", "ACK", &offset]),
+        }
+    }
+
+    fn send(&mut self, args: &[impl AsRef<[u8]>]) {
+        encode_request(args, &mut self.output);
+    }
+
+    fn line(&mut self) -> Result<Option<Vec<u8>>, LinkError> {
+        let state = self.state();
+        self.input.line(LINE_BYTES_MAX).map_err(|LineTooLong| LinkError::LineTooLong { state })
+    }
+}
+
+/// Whether it is `REPLCONF GETACK`.
+fn is_question_for_offset(args: &[&[u8]]) -> bool {
+    matches!(args, [command, option, _]
+        if command.eq_ignore_ascii_case(b"REPLCONF") && option.eq_ignore_ascii_case(b"GETACK"))
+}
+
+/// How the snapshot comes that a line announces.
+fn snapshot_stage(line: &[u8]) -> Result<Stage, LinkError> {
+    let wrong_length = || LinkError::SnapshotLength(shown(line));
+    match line {
+        [b'$', b'E', b'O', b'F', b':', mark @ ..] => {
+            mark.try_into().map(Stage::Marked).map_err(|_| wrong_length())
+        }
+        [b'$', length @ ..] => {
+            let length = resp::parse_integer(length).and_then(|length| u64::try_from(length).ok());
+            let length = length.filter(|length| (SNAPSHOT_BYTES_MIN..=SNAPSHOT_BYTES_MAX).contains(length));
+            length.map(Stage::Counted).ok_or_else(wrong_length)
+        }
+        [b'-', ..] => Err(LinkError::Aborted(shown(line))),
+        _ => Err(LinkError::NoSnapshot(shown(line))),
+    }
+}

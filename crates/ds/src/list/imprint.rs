@@ -1,15 +1,25 @@
 //! What a compressed node tells of its elements without being expanded: whether one may be among them.
 //!
-//! Who looks for an element of a long backlog (LREM, LPOS, LINSERT) would have to expand all of it. So a compressed node begins with an
-//! *imprint*, a Bloom filter: [`BITS_PER_ELEMENT`] bits for each element, of which every element sets [`PROBES`]. One node in
-//! eighteen is then expanded in vain. Elements shorter than [`ELEMENT_BYTES_MIN`] have none: it would be a good part of
+//! To look for an element of a long backlog (LREM, LPOS, LINSERT), all of it would have to be expanded. So a compressed node
+//! begins with an *imprint*, a Bloom filter: [`BITS_PER_ELEMENT`] bits for each element. An element sets [`PROBES`] bits, which all
+//! lie in one word, so that one read and one write are enough:
+//!
+//! ```text
+//! imprint:  [ . . . . . . . . . . . . . . . . ]   bytes
+//!                   [ 8 bytes: a word ]           begins at any byte; the upper half of the hash says where
+//! ```
+//!
+//! One node in twenty is expanded in vain. Elements shorter than [`ELEMENT_BYTES_MIN`] have no imprint: it would be a good part of
 //! what is left of them, and they are looked through as fast.
 
 use super::entry::Entries;
 use crate::hashing::{self, Seed};
 
-const BITS_PER_ELEMENT: usize = 6;
-const PROBES: u64 = 4;
+const BITS_PER_ELEMENT: usize = 7;
+const PROBES: u32 = 3;
+const WORD_BYTES: usize = size_of::<u64>();
+/// What says which bit of a word a probe is.
+const PROBE_BITS: u32 = u64::BITS.ilog2();
 /// Elements of a node must be as long as this on average for it to have an imprint.
 const ELEMENT_BYTES_MIN: usize = 32;
 
@@ -23,7 +33,10 @@ pub(super) fn hash(element: &[u8]) -> u64 {
 
 /// Bytes of the imprint of `count` elements that take `entry_bytes` together.
 pub(super) fn len(count: usize, entry_bytes: usize) -> usize {
-    if entry_bytes < count * ELEMENT_BYTES_MIN { 0 } else { (count * BITS_PER_ELEMENT).div_ceil(8) }
+    if entry_bytes < count * ELEMENT_BYTES_MIN {
+        return 0;
+    }
+    (count * BITS_PER_ELEMENT).div_ceil(8).max(WORD_BYTES)
 }
 
 /// Adds elements to an imprint, which was zeroed; one without bytes stays so.
@@ -32,21 +45,33 @@ pub(super) fn add(imprint: &mut [u8], elements: Entries<'_>) {
         return;
     }
     for element in elements {
-        for bit in bits(imprint.len(), hash(element)) {
-            imprint[bit / 8] |= 1 << (bit % 8);
-        }
+        let hash = hash(element);
+        let at = word_at(imprint.len(), hash);
+        let bytes = imprint[at..].first_chunk_mut().expect("a word begins no later than the last one");
+        *bytes = (u64::from_le_bytes(*bytes) | bits(hash)).to_le_bytes();
     }
 }
 
 /// Whether an element of this hash may be there.
 pub(super) fn may_have(imprint: &[u8], hash: u64) -> bool {
-    imprint.is_empty() || bits(imprint.len(), hash).all(|bit| imprint[bit / 8] & (1 << (bit % 8)) != 0)
+    if imprint.is_empty() {
+        return true;
+    }
+    let bytes = imprint[word_at(imprint.len(), hash)..].first_chunk();
+    let word = u64::from_le_bytes(*bytes.expect("a word begins no later than the last one"));
+    word & bits(hash) == bits(hash)
 }
 
-/// The bits that an element sets.
-fn bits(imprint_bytes: usize, hash: u64) -> impl Iterator<Item = usize> {
-    let bits = imprint_bytes as u64 * 8;
-    let (first, step) = (hash & 0xffff_ffff, (hash >> 32) | 1);
+/// Where the word begins that has an element's bits.
+#[inline]
+fn word_at(imprint_bytes: usize, hash: u64) -> usize {
+    let places = (imprint_bytes - WORD_BYTES + 1) as u64;
     // The upper part of a product of 32 bits spreads evenly.
-    (0..PROBES).map(move |probe| (((first + probe * step) as u32 as u64 * bits) >> 32) as usize)
+    (((hash >> u32::BITS) * places) >> u32::BITS) as usize
+}
+
+/// The bits of that word that an element sets.
+#[inline]
+fn bits(hash: u64) -> u64 {
+    (0..PROBES).fold(0, |bits, probe| bits | 1 << (hash >> (probe * PROBE_BITS) & (u64::from(u64::BITS) - 1)))
 }

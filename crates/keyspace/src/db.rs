@@ -296,7 +296,9 @@ impl Db {
             if let Some(expiry) = record.expiry() {
                 seen_count += 1;
                 if !record.expired(now) {
-                    (ttl_count, ttl_ms) = (ttl_count + 1, ttl_ms + expiry.abs_diff(now));
+                    ttl_count += 1;
+                    // Some expire after the end of time.
+                    ttl_ms = u64::saturating_add(ttl_ms, expiry.abs_diff(now));
                 } else if expired.len() < count_max {
                     expired.push(record.key().into());
                 }

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::boundary::Boundary;
+use crate::dialect::Dialect;
 use crate::lane::LaneEnd;
 use crate::log::{LaneEnds, Log};
 use crate::slice::Slice;
@@ -34,6 +35,8 @@ pub struct Collector {
     stream: Stream,
     /// The log was turned on behind slice `next - 1`: this comes next, and waits until [`Collector::begin`] says where in the stream.
     awaited: Option<u64>,
+    /// What a reader of the slice that was closed last has to know, if anybody wants to know that.
+    dialect: Dialect,
     /// Of the slice that is being closed: the lanes that have more of it, by the stamp of what comes next there.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
 }
@@ -48,6 +51,7 @@ impl Collector {
             position: 0,
             stream: Stream::default(),
             awaited: None,
+            dialect: Dialect::default(),
             heads: BinaryHeap::new(),
         }
     }
@@ -63,7 +67,29 @@ impl Collector {
             self.awaited.is_none_or(|awaited| awaited == first),
             "the log does not go on with slice {first}"
         );
-        (self.next, self.position, self.stream, self.awaited) = (first, position, Stream::default(), None);
+        (self.next, self.position, self.stream, self.awaited) = (first, position, self.stream.anew(), None);
+    }
+
+    /// The log was turned on: its slices begin where the last one that was closed ended.
+    pub fn go_on(&mut self) {
+        if let Some(first) = self.awaited {
+            self.begin(first, self.position);
+        }
+    }
+
+    /// What a reader of the slice that was closed last has to know; to be [told](Self::tell_dialects) before.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// From now on it is noted what readers of slices have to know, or not any more.
+    pub fn tell_dialects(&mut self, tells: bool) {
+        self.stream.tell_dialects(tells);
+    }
+
+    /// Where in the stream the slice begins that is closed next.
+    pub fn position(&self) -> u64 {
+        self.position
     }
 
     /// The number of the slice that is closed next. Behind the last slice before the log is turned on: that slice's number and 1, until
@@ -100,8 +126,13 @@ impl Collector {
             self.log.note_merged(lane, bytes as u64);
             self.add_head(lane);
         }
+        self.dialect = self.stream.take_dialect();
         match self.log.take_boundary(slice.number) {
-            Some(Boundary::Cut(cut)) => cut.set_end(slice.end()),
+            Some(Boundary::Cut(cut)) => {
+                // Whoever begins behind the cut has no database selected.
+                self.stream = self.stream.anew();
+                cut.set_end(slice.end());
+            }
             Some(Boundary::TurnedOn { first, .. }) => self.awaited = Some(first),
             None => {}
         }

@@ -21,8 +21,10 @@
 
 #![forbid(unsafe_code)]
 
+mod backlog;
 mod boundary;
 mod collector;
+mod dialect;
 mod lane;
 mod line;
 mod log;
@@ -33,10 +35,12 @@ mod stream;
 mod sync;
 mod tape;
 
+pub use backlog::{Backlog, Found, Reader};
 pub use boundary::Cut;
 pub use collector::{Closing, Collector};
+pub use dialect::{Dialect, RedisVersion};
 pub use log::{LaneEnds, Log, Mutant, Ticks};
-pub use record::{Effect, Effects, Record, Unit, Units};
+pub use record::{Effect, Effects, NO_DB, Record, Unit, Units};
 pub use recorder::{Place, Recorder, Sink};
 pub use slice::Slice;
 pub use stream::Stream;

@@ -12,6 +12,9 @@
 /// What the names of Darter's own commands begin with, in any case.
 const OWN: &[u8] = b"DARTER.";
 
+/// The database of an effect that is about none, such as `PING`.
+pub const NO_DB: u32 = u32::MAX;
+
 /// Bytes of the two numbers before a unit, and before an effect.
 const HEAD_BYTES: usize = 12;
 /// Bytes of a command beyond those of its arguments, as far as is to be expected: for itself, and for each argument.
@@ -182,12 +185,27 @@ pub struct Effect<'r> {
 }
 
 impl<'r> Effect<'r> {
-    /// Whether it is a command of Darter that Redis does not know.
-    pub fn is_darters_own(self) -> bool {
+    /// The first command of a stream, and what comes behind it. It is about no database that could be known here.
+    pub(crate) fn split_first(stream: &'r [u8]) -> (Effect<'r>, &'r [u8]) {
+        let mut rest = stream;
+        for _ in 0..take_number(&mut rest) {
+            let length = take_number(&mut rest);
+            rest = &rest[length + b"\r\n".len()..];
+        }
+        (Effect { db: NO_DB, command: &stream[..stream.len() - rest.len()] }, rest)
+    }
+
+    /// The name of the command, in any case.
+    pub(crate) fn name(self) -> &'r [u8] {
         let mut rest = self.command;
         let _argument_count = take_number(&mut rest);
-        let _name_bytes = take_number(&mut rest);
-        rest.get(..OWN.len()).is_some_and(|name| name.eq_ignore_ascii_case(OWN))
+        let name_bytes = take_number(&mut rest);
+        &rest[..name_bytes]
+    }
+
+    /// Whether it is a command of Darter that Redis does not know.
+    pub fn is_darters_own(self) -> bool {
+        self.name().get(..OWN.len()).is_some_and(|name| name.eq_ignore_ascii_case(OWN))
     }
 
     /// The command's arguments, its name first.

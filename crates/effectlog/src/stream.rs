@@ -1,6 +1,7 @@
 //! The stream of replication: records as the bytes that a Redis replica reads and an append-only file holds.
 
-use crate::record::{Units, write_number};
+use crate::dialect::Dialect;
+use crate::record::{NO_DB, Units, write_number};
 
 /// Writes records one behind the other: `SELECT` where the database changes, `MULTI` and `EXEC` around units of several
 /// effects.
@@ -13,6 +14,9 @@ pub struct Stream {
     is_for_redis: bool,
     /// The database that the reader has selected; at first it is not known.
     db: Option<u32>,
+    /// What a reader has to know, if it is to be told.
+    tells_dialects: bool,
+    dialect: Dialect,
 }
 
 impl Stream {
@@ -20,6 +24,21 @@ impl Stream {
     /// only around several of the others.
     pub fn for_redis() -> Stream {
         Stream { is_for_redis: true, ..Stream::default() }
+    }
+
+    /// A stream of the same kind whose reader has selected nothing yet.
+    pub(crate) fn anew(&self) -> Stream {
+        Stream { is_for_redis: self.is_for_redis, tells_dialects: self.tells_dialects, ..Stream::default() }
+    }
+
+    /// From now on it is noted what a reader has to know.
+    pub(crate) fn tell_dialects(&mut self, tells: bool) {
+        self.tells_dialects = tells;
+    }
+
+    /// What a reader has to know for what was written since this was asked last.
+    pub(crate) fn take_dialect(&mut self) -> Dialect {
+        std::mem::take(&mut self.dialect)
     }
 
     /// The database that the reader has selected.
@@ -37,7 +56,10 @@ impl Stream {
                 out.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
             }
             for effect in effects() {
-                if self.db != Some(effect.db) {
+                if self.tells_dialects {
+                    self.dialect.add(effect);
+                }
+                if self.db != Some(effect.db) && effect.db != NO_DB {
                     self.db = Some(effect.db);
                     let mut number = itoa::Buffer::new();
                     let number = number.format(effect.db);

@@ -261,6 +261,18 @@ impl Shared {
         self.durable_slice.load(Ordering::Acquire)
     }
 
+    /// It begins at this place. A manifest that says so is written with the base, and does not count before.
+    pub(crate) fn begin_at(&self, place: Place) {
+        let mut in_use = locked(&self.in_use);
+        assert!(in_use.is_pending, "what its slices are applied to is there, and ends elsewhere");
+        in_use.segments[0].place = place;
+        in_use.base = Base { slice: place.last_slice(), position: place.position, file: None };
+        drop(in_use);
+        self.written_slice.store(place.last_slice(), Ordering::Release);
+        self.written_position.store(place.position, Ordering::Release);
+        self.durable_slice.store(place.last_slice(), Ordering::Release);
+    }
+
     /// Everything up to `slice`, which ends there in the stream, was written; it is durable if nothing was only written.
     pub(crate) fn report(&self, slice: u64, position: u64, is_durable: bool) {
         self.written_position.store(position, Ordering::Release);

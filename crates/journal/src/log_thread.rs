@@ -1,8 +1,9 @@
-//! The log thread: closes slices of what threads commit, and writes them.
+//! The log thread: closes slices of what threads commit, writes them, and keeps them for replicas.
 //!
 //! ```text
 //!   threads ──lanes──▶ collect ──▶ closed slices ──▶ append ──▶ durable (always)
-//!                                                          └──▶ written, and later durable (disk_thread.rs)
+//!                                       │                  └──▶ written, and later durable (disk_thread.rs)
+//!                                       └──▶ backlog, read by replicas
 //! ```
 //!
 //! While a write is under way the next slices fill: that is the group commit, and there is no timer for it. Where nobody waits
@@ -17,7 +18,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use effectlog::{Closing, Collector, Log, Slice};
+use effectlog::{Backlog, Closing, Collector, Log, Slice};
 use proactor::Clock;
 
 use crate::disk_thread::{DiskOrders, OnFailure};
@@ -48,6 +49,8 @@ pub enum Order {
     Begin(u64, Box<(Journal, Writer)>),
     /// The slices up to this one are the last that are written.
     End(u64),
+    /// Slices behind this one go into the backlog, too, or not any more.
+    Stream(u64, bool),
     /// Slices become durable in another way.
     Policy(Policy),
     /// More may wait than this before commands that write are held back.
@@ -69,6 +72,13 @@ pub enum Step {
     Ended,
 }
 
+/// What changes at the end of a slice.
+enum Change {
+    Begin(Box<(Journal, Writer)>),
+    End,
+    Stream(bool),
+}
+
 /// See the head of this file.
 pub struct LogThread {
     log: Arc<Log>,
@@ -81,10 +91,13 @@ pub struct LogThread {
     policy: Policy,
     pending_bytes_max: u64,
     open: Option<(Journal, Writer)>,
-    /// What is open behind this slice.
-    next: Option<(u64, Option<(Journal, Writer)>)>,
+    /// Whether slices go into the backlog.
+    is_streaming: bool,
+    backlog: Arc<Backlog>,
+    /// What changes behind this slice.
+    next: Option<(u64, Change)>,
     /// Not written yet.
-    closed: Vec<Slice>,
+    closed: Vec<Arc<Slice>>,
     closed_bytes: usize,
     spare_payloads: Vec<Vec<u8>>,
     /// On the monotonic clock.
@@ -93,9 +106,9 @@ pub struct LogThread {
 }
 
 impl LogThread {
-    /// Writes what `collector` collects from `log`, as it is ordered to. Nothing is open.
+    /// Writes what `collector` collects from `log`, and puts it into `backlog`, as it is ordered to. Nothing is open.
     pub fn new(
-        (log, collector): (&Arc<Log>, Collector),
+        (log, collector, backlog): (&Arc<Log>, Collector, &Arc<Backlog>),
         progress: &Arc<Progress>,
         clock: &Clock,
         orders: Receiver<Order>,
@@ -113,6 +126,8 @@ impl LogThread {
             policy: progress.policy(),
             pending_bytes_max: u64::MAX,
             open: None,
+            is_streaming: false,
+            backlog: Arc::clone(backlog),
             next: None,
             closed: Vec::new(),
             closed_bytes: 0,
@@ -145,7 +160,8 @@ impl LogThread {
         let now_ns = self.clock.monotonic_ns();
         self.look_at_pending(now_ns / 1_000_000);
         let since_ns = now_ns.saturating_sub(self.wrote_ns);
-        let is_paced = self.policy != Policy::Always && !self.is_stopping && self.next.is_none();
+        let is_awaited = self.policy == Policy::Always && self.open.is_some();
+        let is_paced = !is_awaited && !self.is_stopping && self.next.is_none();
         if is_paced && since_ns < PAUSE_NS && self.closed.is_empty() {
             return Step::Rests(Duration::from_nanos(PAUSE_NS - since_ns));
         }
@@ -171,8 +187,9 @@ impl LogThread {
 
     fn obey(&mut self, order: Order) {
         match order {
-            Order::Begin(last, opened) => self.next = Some((last, Some(*opened))),
-            Order::End(last) => self.next = Some((last, None)),
+            Order::Begin(last, opened) => self.next = Some((last, Change::Begin(opened))),
+            Order::End(last) => self.next = Some((last, Change::End)),
+            Order::Stream(last, is_on) => self.next = Some((last, Change::Stream(is_on))),
             Order::PendingMax(bytes) => self.pending_bytes_max = bytes,
             Order::Stop => self.is_stopping = true,
             Order::Policy(policy) => {
@@ -228,13 +245,21 @@ impl LogThread {
         false
     }
 
-    /// Closes the next slice, which is taken out of the answer.
+    /// Closes the next slice, which is taken out of the answer. Replicas may have it at once: whether they or the disk are first is all the same.
     fn close(&mut self, may_be_empty: bool) -> Closing {
         let spares = &mut self.spare_payloads;
         let mut closing = self.collector.close(may_be_empty, || spares.pop().unwrap_or_default());
         if let Closing::Done(slice) = &mut closing {
-            let slice = std::mem::take(slice);
+            let mut slice = std::mem::take(slice);
             self.closed_bytes += slice.payload.len();
+            if self.is_streaming {
+                // It stays for a while.
+                slice.payload.shrink_to_fit();
+            }
+            let slice = Arc::new(slice);
+            if self.is_streaming {
+                self.backlog.push(Arc::clone(&slice), self.collector.dialect());
+            }
             self.closed.push(slice);
         }
         closing
@@ -278,8 +303,10 @@ impl LogThread {
         self.progress.counts.write_us.fetch_add(took_ns / 1000, Ordering::Relaxed);
         self.progress.counts.slowest_write_ns.fetch_max(took_ns, Ordering::Relaxed);
         self.closed_bytes = 0;
-        for Slice { mut payload, .. } in self.closed.drain(..) {
-            if self.spare_payloads.len() < SPARE_PAYLOADS {
+        for slice in self.closed.drain(..) {
+            if self.spare_payloads.len() < SPARE_PAYLOADS
+                && let Some(Slice { mut payload, .. }) = Arc::into_inner(slice)
+            {
                 payload.clear();
                 payload.shrink_to(SPARE_PAYLOAD_BYTES_MAX);
                 self.spare_payloads.push(payload);
@@ -295,34 +322,61 @@ impl LogThread {
         }
     }
 
-    /// Everything of the former journal is written: that is durable, and the next one is open. False: there is no other.
+    /// Everything up to the next change is written: the change is made. False: there is none.
     fn change_over(&mut self) -> bool {
         if self.next.as_ref().is_none_or(|(last, _)| self.collector.next() <= *last) {
             return false;
         }
-        let Some((last, next)) = self.next.take() else { return false };
+        let Some((last, change)) = self.next.take() else { return false };
+        match change {
+            Change::Begin(opened) => self.begin(*opened),
+            Change::End => {
+                self.end_former();
+                self.disk.end();
+                self.progress.note_ended(last);
+            }
+            Change::Stream(is_on) => {
+                self.collector.go_on();
+                self.collector.tell_dialects(is_on);
+                self.is_streaming = is_on;
+                self.backlog.begin(self.collector.position());
+            }
+        }
+        true
+    }
+
+    /// What comes goes into this journal. One that is new begins where the stream is.
+    fn begin(&mut self, (journal, mut writer): (Journal, Writer)) {
+        self.end_former();
+        let (first, position) = writer.next();
+        if first > self.collector.next() {
+            self.collector.begin(first, position);
+        } else {
+            self.collector.go_on();
+            let here = (self.collector.next(), self.collector.position());
+            if writer.next() != here {
+                writer.begin_at(here);
+            }
+        }
+        let (first, position) = writer.next();
+        self.progress.begin(first - 1, position);
+        if writer.policy() != self.policy
+            && let Err(trouble) = writer.set_policy(self.policy)
+        {
+            self.fail(&trouble);
+        }
+        self.disk.open(&journal);
+        self.open = Some((journal, writer));
+    }
+
+    /// What was written to the journal that is open is durable, and it is open no more.
+    fn end_former(&mut self) {
         if let Some((former, _)) = self.open.take() {
             match former.sync() {
                 Ok(durable) => self.progress.note_durable(durable),
                 Err(trouble) => self.fail(&trouble),
             }
         }
-        if let Some((journal, mut writer)) = next {
-            let (first, position) = writer.next();
-            self.collector.begin(first, position);
-            self.progress.begin(first - 1, position);
-            if writer.policy() != self.policy
-                && let Err(trouble) = writer.set_policy(self.policy)
-            {
-                self.fail(&trouble);
-            }
-            self.disk.open(&journal);
-            self.open = Some((journal, writer));
-        } else {
-            self.disk.end();
-            self.progress.note_ended(last);
-        }
-        true
     }
 
     /// Nothing more is written.

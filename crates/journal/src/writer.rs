@@ -13,6 +13,7 @@
 //!
 //! Not here: when there is something to write, who makes spares and who syncs.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use effectlog::Slice;
@@ -87,6 +88,17 @@ impl Writer {
         (self.place.slice, self.place.position)
     }
 
+    /// The journal is new, and begins with this slice at this position.
+    ///
+    /// # Panics
+    /// If something was written, or it has a base.
+    pub fn begin_at(&mut self, (slice, position): (u64, u64)) {
+        assert!(self.offset == 0 && self.buffer.len() == 0, "the journal has begun");
+        (self.place.slice, self.place.position) = (slice, position);
+        (self.last_filled, self.last_confirmed) = (slice - 1, slice - 1);
+        self.shared.begin_at(self.place);
+    }
+
     /// Whether nothing but an empty slice would tell a reader that the last one that was durable.
     pub fn wants_confirmation(&self) -> bool {
         self.last_filled > self.last_confirmed && self.shared.durable_slice() >= self.last_filled
@@ -97,16 +109,18 @@ impl Writer {
     ///
     /// # Panics
     /// If they do not begin where the last one ended.
-    pub fn append(&mut self, slices: &[Slice], unix_ms: u64) -> Result<u64, Trouble> {
+    pub fn append<S: Borrow<Slice>>(&mut self, slices: &[S], unix_ms: u64) -> Result<u64, Trouble> {
         self.shared.check()?;
         let needed = self.spares_needed(slices);
         if needed > 0 && self.shared.spares() < needed {
             return Err(Trouble::NoSpare { needed });
         }
-        if mutant::is_on(Mutant::RewritesBlock) && slices.iter().all(|slice| slice.payload.is_empty()) {
+        if mutant::is_on(Mutant::RewritesBlock)
+            && slices.iter().all(|slice| slice.borrow().payload.is_empty())
+        {
             return self.confirm_in_place();
         }
-        for slice in slices {
+        for slice in slices.iter().map(S::borrow) {
             assert_eq!((slice.number, slice.position), self.next(), "slices have no gap");
             self.append_slice(slice, unix_ms)?;
         }
@@ -147,7 +161,7 @@ impl Writer {
     }
 
     /// How many spares it takes to write these.
-    fn spares_needed(&self, slices: &[Slice]) -> usize {
+    fn spares_needed<S: Borrow<Slice>>(&self, slices: &[S]) -> usize {
         let (mut needed, mut left) = (0, self.segment_bytes - self.offset);
         let max = self.shared.tuning.payload_bytes_max;
         let mut take = |payload_bytes: usize| {
@@ -158,7 +172,7 @@ impl Writer {
             }
             left -= bytes;
         };
-        for slice in slices {
+        for slice in slices.iter().map(S::borrow) {
             (0..slice.payload.len() / max).for_each(|_| take(max));
             let rest = slice.payload.len() % max;
             if rest > 0 || slice.payload.is_empty() {

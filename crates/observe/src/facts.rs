@@ -23,6 +23,8 @@ pub trait Facts {
     fn memory(&self) -> Memory;
     /// What becomes of snapshots.
     fn persistence(&self) -> Persistence;
+    /// What it is to its replicas.
+    fn replication(&self) -> Replication;
     /// What has gone on for how long.
     fn spans(&self) -> Spans;
     /// Patterns to which clients have subscribed.
@@ -31,6 +33,25 @@ pub trait Facts {
     fn cpu(&self) -> [CpuTime; 3];
     /// Which percentiles of the commands' durations are shown.
     fn latency_percents(&self) -> Vec<f64>;
+}
+
+/// What a server is to its replicas.
+#[derive(Clone, Debug, Default)]
+pub struct Replication {
+    /// The id of its stream.
+    pub id: String,
+    /// The one that it had before, and up to which offset; empty: none.
+    pub former: Option<(String, u64)>,
+    /// Where the stream ends.
+    pub offset: u64,
+    /// Where what is kept of it begins; `None`: it is off.
+    pub first: Option<u64>,
+    /// So many bytes are kept at least.
+    pub backlog_bytes: u64,
+    /// Each replica as a line of INFO has it.
+    pub replicas: Vec<String>,
+    /// Full and partial synchronisations, and those that could not be partial.
+    pub syncs: [u64; 3],
 }
 
 /// What a server is, and how it was started.

@@ -103,3 +103,15 @@ fn say(line: &str) -> Result<(), Error> {
     let printed = std::io::stdout().write_all(format!("{line}\n").as_bytes());
     printed.map_err(|source| Error::Io { what: "cannot write to standard output".to_owned(), source })
 }
+
+/// The part of the help about what can be done with the folder of a journal: `dir`, or `appenddirname` in it.
+pub const FOLDER_TASKS: &str = "
+The folder of a journal (appendonly yes)
+  --check-journal DIR          Tell what is in it, and what a start would do; also while a server runs. Exit status: 0: a server
+                               starts from it; 2: a start is refused, because something is damaged; 1: it cannot be checked
+  --journal-repair truncate    With --check-journal: give up what comes behind damage. What is cut is kept in the folder under
+                               other names. No server may use the folder
+  --copy-journal DIR --to NEW  Make the folder NEW with a copy that a server starts from; also while a server runs
+  --export-aof DIR --to NEW    Make the folder NEW with an append-only file that redis-server 7.0 and later load
+  --journal-until MS           What is made ends with the last slice that was written at this time, in milliseconds since 1970
+";

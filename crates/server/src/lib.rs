@@ -14,6 +14,7 @@ mod life;
 mod mailroom;
 mod memcached;
 mod message;
+mod replication;
 mod reports;
 mod scripts;
 mod shared;
@@ -28,6 +29,7 @@ mod users;
 mod version;
 
 pub use ::journal::Step as JournalStep;
+pub use ::replication::Content;
 pub use persistence::{Spool, SpoolProgress, SpoolState, WriterStep};
 pub use simulated::{SimulatedJournal, SimulatedServer, SimulatedThread, SimulatedWriter, simulate};
 pub use start::run;

@@ -17,6 +17,7 @@ use persistence::Snapshots;
 use proactor::{Clock, Disk, Spares, Waker};
 use process::log;
 use process::shutdown::Shutdown;
+use replication::{Primary, random_id};
 use scripting::Scripts;
 use settings::{EntryMode, Settings};
 use shard::Placement;
@@ -76,6 +77,8 @@ pub(crate) struct Shared {
     pub(crate) attack_log: AttackLog,
     pub(crate) snapshots: Snapshots,
     pub(crate) journal: Journal,
+    /// What this server is to its replicas.
+    pub(crate) primary: Primary,
     /// When database 0 is to be emptied, because a `flush_all` of memcached's protocol said so.
     pub(crate) later_flush: LaterFlush,
     pub(crate) migrations: Migrations,
@@ -113,6 +116,7 @@ impl Shared {
         let observed = Observed::new(wakers.len(), table.len(), observe_settings(&settings));
         let run_id = run_id(seed);
         let journal_id = u64::from_str_radix(&run_id[..16], 16).expect("it is hexadecimal");
+        let mut random = ds::random::Random::new(seed ^ 0x5e90);
         let is_simulated = driver_name == SIMULATED;
         let journal = Journal::new(wakers.clone(), &machine.clock, &settings, journal_id, is_simulated);
         let threads: Box<[Remote]> = wakers.into_iter().map(Remote::new).collect();
@@ -140,6 +144,7 @@ impl Shared {
                 machine.tuning.persistence,
             ),
             journal,
+            primary: Primary::new(random_id(|| random.next_u64())),
             machine,
             later_flush: LaterFlush::default(),
             migrations: Migrations::default(),

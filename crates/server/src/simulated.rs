@@ -12,11 +12,12 @@ use journal::{DiskThread, LogThread, Step};
 use persistence::{Spool, Writer, WriterStep};
 use proactor::{SimDisk, SimNet};
 use process::processors::ThreadCount;
+use replication::Content;
 use settings::{Found, Settings, TABLE};
 use shard::{Hold, ShardId};
 
 use crate::shared::{Lease, Machine, Shared};
-use crate::snapshot::{Loader, SpoolSettings};
+use crate::snapshot::Loader;
 use crate::start::rename;
 use crate::thread::Thread;
 use crate::tuning::Tuning;
@@ -169,19 +170,13 @@ impl SimulatedServer {
         Some(SimulatedWriter { writer, _lease: self.0.clone() })
     }
 
-    /// Begins a snapshot for replicas, with or without the data: `None` if that cannot be now.
-    pub fn begin_spool(&self, stream_offset: u64, has_data: bool) -> Option<Arc<Spool>> {
+    /// Begins a snapshot for replicas: `None` if that cannot be now.
+    pub fn begin_spool(&self, content: Content) -> Option<Arc<Spool>> {
         let shared = self.0.0;
         let ids: Vec<ShardId> = shared.shards.ids().collect();
         let mut hold = Hold::new(&shared.shards);
-        let settings = SpoolSettings {
-            only_functions: !has_data,
-            replication_id: *b"0123456789abcdef0123456789abcdef01234567",
-            offset: stream_offset,
-            db: 0,
-        };
         let may_begin = hold.try_enter_all(&ids, false).is_ok() && shared.may_begin_spool();
-        let spool = may_begin.then(|| shared.begin_spool(&mut hold, &settings).expect("memory takes all"));
+        let spool = may_begin.then(|| shared.begin_spool(&mut hold, content).expect("memory takes all"));
         let left = hold.leave_or_keep_all();
         assert!(left, "no thread runs meanwhile that could have left something to be done");
         spool

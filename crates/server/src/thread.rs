@@ -19,6 +19,7 @@ use clients::{Dealer, Watchlist};
 use command::{CommandError, CommandId, CommandResult, Host, OwnCall, Tx};
 use observe::{Accounting, Monitors};
 use proactor::{ConnId, Driver, Event};
+use replication::Replicas;
 use scripting::States;
 use session::{Aside, Session, Watching};
 use shard::{Hold, ShardId};
@@ -73,6 +74,8 @@ pub(crate) struct ThreadHost {
     /// Clients that are beyond a bound.
     pub(crate) watchlist: Watchlist,
     pub(crate) pausing: Pausing,
+    /// Connections that are replicas.
+    pub(crate) replicas: Replicas,
     /// Clients that wait for the journal.
     pub(crate) syncing: Syncing,
     /// Connections that get a line for every command.
@@ -180,6 +183,7 @@ impl Thread {
                 eviction: Eviction::new(shared.started_ms ^ u64::from(id), shared.shards.len()),
                 watchlist: Watchlist::default(),
                 pausing: Pausing::default(),
+                replicas: Replicas::default(),
                 syncing: Syncing::default(),
                 monitors: Monitors::new(stats, &shared.observed),
                 accounting: Accounting::new(stats, &shared.observed),
@@ -293,6 +297,8 @@ impl Thread {
         if busy {
             return Some(Duration::ZERO);
         }
+        let (backlog, thread) = (&self.host.shared.journal.backlog, usize::from(self.host.id));
+        let of_replicas = self.host.replicas.wait(|place| backlog.awaits(thread, place));
         let now_ns = self.host.driver.clock().monotonic_ns();
         let due_ms = [
             self.host.timers.next_ms(),
@@ -303,10 +309,7 @@ impl Thread {
         let due_ms = due_ms.into_iter().flatten().min();
         let until_due = due_ms
             .map(|due_ms| Duration::from_nanos(due_ms.saturating_mul(1_000_000).saturating_sub(now_ns)));
-        match (timeout, until_due) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        [timeout, until_due, of_replicas].into_iter().flatten().min()
     }
 
     /// Reads the clock and the settings: commands that run from here on run at this time, and as these say.

@@ -62,8 +62,10 @@ pub enum Class {
     Normal,
     /// It subscribed to something.
     PubSub,
-    /// A primary or a replica.
-    Replication,
+    /// It follows this server.
+    Replica,
+    /// This server follows it.
+    Primary,
 }
 
 impl Class {
@@ -72,7 +74,8 @@ impl Class {
         match name.to_ascii_lowercase().as_slice() {
             b"normal" => Ok(Class::Normal),
             b"pubsub" => Ok(Class::PubSub),
-            b"master" | b"replica" | b"slave" => Ok(Class::Replication),
+            b"replica" | b"slave" => Ok(Class::Replica),
+            b"master" => Ok(Class::Primary),
             _ => Err(CommandError::quoting("ERR Unknown client type '", name, "'")),
         }
     }

@@ -5,6 +5,7 @@ use command::{Client, Command, CommandId, OwnedArgs, Route, Table};
 use migrate::Migration;
 use proactor::{CloseMode, Usage};
 use pubsub::{Caching, ClientTracking, Subscriptions};
+use replication::Peer;
 use shard::WatchFlag;
 use upkeep::timers::Alarm;
 
@@ -62,6 +63,8 @@ pub struct Session {
     pub tracking: Option<Box<ClientTracking>>,
     /// What its `MIGRATE` has sent so far.
     pub migration: Option<Box<Migration>>,
+    /// What it said of itself as a replica, and what it is sent then.
+    pub replica: Option<Box<Peer>>,
     /// Whether it gets replies.
     pub reply_mode: ReplyMode,
     /// What is spoken with it.
@@ -118,6 +121,7 @@ impl Session {
             subscriptions: Subscriptions::default(),
             tracking: None,
             migration: None,
+            replica: None,
             reply_mode: ReplyMode::On,
             protocol: Protocol::Redis,
             access,
@@ -155,9 +159,14 @@ impl Session {
             || queued.is_some_and(|multi| multi.queued.iter().any(|(id, _)| is_such(table.get(*id))))
     }
 
+    /// Whether it is a replica.
+    pub fn follows(&self) -> bool {
+        self.replica.as_ref().is_some_and(|peer| peer.feed.is_some())
+    }
+
     /// How long it has said nothing, though it could; a client that waits, or that listens, may be silent.
     pub fn idle_ms(&self, now_ms: u64) -> u64 {
-        let may_be_silent = self.monitor || self.is_subscriber() || self.state.is_waiting();
+        let may_be_silent = self.follows() || self.monitor || self.is_subscriber() || self.state.is_waiting();
         if may_be_silent { 0 } else { now_ms.saturating_sub(self.active_ms) }
     }
 

@@ -8,11 +8,12 @@
 
 use config::{Foreign, SettingKind};
 
-const REPLICATION: &str = "there is no replication, so this would be an independent server that takes writes; remove the line, \
+const REPLICATION: &str = "this server cannot follow another one, so it would be an independent one that takes writes; remove the line, \
                            and load a snapshot of the other server if it is to take its place";
-const REPLICA_LOGIN: &str = "there is no replication, and nobody to log in to; remove the line";
+const REPLICA_LOGIN: &str =
+    "this server cannot follow another one, and has nobody to log in to; remove the line";
 const REPLICA_COUNT: &str =
-    "there are no replicas, and writes would be accepted without them; remove the line, or set it to 0";
+    "replicas are not waited for, so writes would be accepted without them; remove the line, or set it to 0";
 const TLS: &str =
     "there is no TLS; put a TLS proxy such as stunnel or HAProxy in front, and set it to 0 or no";
 const RDMA: &str = "there is no RDMA; set it to 0";
@@ -162,18 +163,10 @@ pub(crate) const IGNORED: &[Foreign] = &[
     number("rdma-completion-vector", "-1"),
     number("rdma-port", "0").refused(RDMA),
     memory("rdma-rx-size", "1048576"),
-    memory("repl-backlog-size", "1048576").also("10485760"),
-    number("repl-backlog-ttl", "3600"),
     yes_no("repl-disable-tcp-nodelay", "no"),
     text("repl-diskless-load", "disabled"),
-    yes_no("repl-diskless-sync", "yes"),
-    number("repl-diskless-sync-delay", "5"),
-    number("repl-diskless-sync-max-replicas", "0"),
     yes_no("repl-mptcp", "no"),
-    number("repl-ping-replica-period", "10"),
-    number("repl-ping-slave-period", "10"),
     yes_no("repl-rdb-channel", "no"),
-    number("repl-timeout", "60"),
     text("replica-announce-ip", ""),
     number("replica-announce-port", "0"),
     yes_no("replica-announced", "yes"),

@@ -3,7 +3,7 @@
 //! The command line, `redis.conf`, `CONFIG GET`, `CONFIG SET`, `CONFIG REWRITE`, `--help` and `docs/settings.md` derive from
 //! this table. To add a setting, add a block and read it where it matters.
 //!
-//! Those about the process and its files are in `table/process.rs`. Directives of `redis.conf` that mean nothing here are in
+//! Those about the process and its files are in `table/process.rs`, those about replicas in `table/replication.rs`. Directives of `redis.conf` that mean nothing here are in
 //! `ignored.rs`.
 
 use config::{Change, Id, SettingKind, Table};
@@ -47,9 +47,12 @@ mod group {
     pub(crate) const WATCHING: &str = "Log, statistics and events";
     /// Files and the process.
     pub(crate) const PROCESS: &str = "Process and files";
+    /// Replicas.
+    pub(crate) const REPLICATION: &str = "Replication";
 
     /// All of them, in order.
-    pub(crate) const SHOWN: [&str; 7] = [NETWORK, THREADS, MEMORY, DATA, SECURITY, WATCHING, PROCESS];
+    pub(crate) const SHOWN: [&str; 8] =
+        [NETWORK, THREADS, MEMORY, DATA, SECURITY, WATCHING, PROCESS, REPLICATION];
 }
 
 /// The largest number of a 32-bit setting.
@@ -61,7 +64,7 @@ const LONG: i64 = i64::MAX;
 macro_rules! settings {
     ($list:ident from $first:expr; $($id:ident = $setting:expr;)*) => {
         /// Numbers the settings.
-        #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "each is named like its constant")]
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms, reason = "each is named like its constant")]
         enum Number { $($id),* }
         $(
             #[doc = concat!("`", stringify!($id), "`")]
@@ -74,18 +77,24 @@ macro_rules! settings {
 }
 
 mod process;
+mod replication;
 
 pub use process::*;
+pub use replication::*;
 
-const COUNT: usize = SERVING.len() + PROCESS.len();
+const COUNT: usize = SERVING.len() + PROCESS.len() + REPLICATION.len();
 
 /// The settings that have an effect, each at its number.
 pub(crate) const EFFECTIVE: &[Setting] = &{
     let mut all = [SERVING[0]; COUNT];
-    let mut number = 0;
+    let (mut number, lists) = (0, [SERVING, PROCESS, REPLICATION]);
+    let (mut list, mut place) = (0, 0);
     while number < COUNT {
-        all[number] = if number < SERVING.len() { SERVING[number] } else { PROCESS[number - SERVING.len()] };
-        number += 1;
+        if place == lists[list].len() {
+            (list, place) = (list + 1, 0);
+        }
+        all[number] = lists[list][place];
+        (number, place) = (number + 1, place + 1);
     }
     all
 };

@@ -81,7 +81,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("cluster", 5),
     ("migrate", 5),
     ("pubsub", 5),
-    ("replication", 5),
+    ("replication", 6),
     ("memcached", 5),
     ("observe", 5),
     ("commands", 5),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-use effectlog::{Collector, Log, Recorder};
+use effectlog::{Backlog, Collector, Found, Log, Reader, Recorder};
 use proactor::{Clock, DiskFaults, Entropy, Fault, SimDisk};
 
 use super::world::{BEGINNING, TUNING, folder, read};
@@ -22,6 +22,7 @@ struct House {
     log: Arc<Log>,
     recorders: Vec<Recorder>,
     last_stamp: u64,
+    backlog: Arc<Backlog>,
     progress: Arc<Progress>,
     log_thread: LogThread,
     disk_thread: DiskThread,
@@ -44,8 +45,10 @@ impl House {
         let (disk, disk_thread) = DiskThread::new(&progress, &clock, Arc::clone(&on_failure));
         let (orders, obeyed) = channel();
         let collector = Collector::new(&log, ends);
+        let backlog = Arc::new(Backlog::new(2, Box::new(|_| {})));
+        backlog.set_limits(1 << 20, 1 << 20);
         let log_thread =
-            LogThread::new((&log, collector), &progress, &clock, obeyed, disk.clone(), on_failure);
+            LogThread::new((&log, collector, &backlog), &progress, &clock, obeyed, disk.clone(), on_failure);
         House {
             sim,
             clock,
@@ -53,6 +56,7 @@ impl House {
             log,
             recorders,
             last_stamp: 0,
+            backlog,
             progress,
             log_thread,
             disk_thread,
@@ -311,4 +315,75 @@ fn a_journal_follows_another_one() {
     house.disk.stop();
     assert!((0..10).any(|_| house.step(true) == Step::Ended));
     assert!(house.clock.monotonic_ms() > 0);
+}
+
+/// The numbers of what a replica has read.
+fn heard(reader: &mut Reader) -> Vec<usize> {
+    let mut text = String::new();
+    while let Found::Bytes(bytes) = reader.next(50) {
+        text += std::str::from_utf8(bytes).expect("it is text");
+        let count = bytes.len();
+        reader.advance(count);
+    }
+    let words: Vec<&str> = text.split("\r\n").collect();
+    words
+        .windows(3)
+        .filter(|words| words[0] == "SET")
+        .map(|words| words[2].parse().expect("a number"))
+        .collect()
+}
+
+/// A stream that replicas read goes on, without a gap, whether a journal is on, ends, begins or has failed.
+#[test]
+fn a_stream_goes_on_while_journals_begin_and_end() {
+    let mut house = House::new(1, Policy::Everysec);
+    house.orders.send(Order::Stream(house.log.turn_on(1), true)).expect("it is there");
+    house.commit(0);
+    house.settle();
+    let mut reader = house.backlog.read_from(0, None).expect("it begins there");
+    let lock = Arc::new(folder(&house.sim.disk()).lock().expect("nobody else has it"));
+    for id in 1..4 {
+        let beginning = Beginning { id, slice: 0, data: Data::Coming, ..BEGINNING };
+        let opened = Journal::create(Arc::clone(&lock), TUNING, Policy::Everysec, beginning);
+        let opened = Box::new(opened.expect("the disk works"));
+        house.commit(1);
+        let cut = house.log.cut();
+        house.orders.send(Order::Begin(cut.slice(), opened)).expect("it is there");
+        house.commit(0);
+        house.settle();
+        let position = cut.end().expect("it is closed");
+        let base = Base { slice: cut.slice(), position, file: None };
+        house.disk.set_base(base, Box::new(|outcome| outcome.expect("the disk works")));
+        house.commit(1);
+        house.settle();
+        assert_eq!(house.found().len(), 2, "the two behind its beginning");
+        if id == 2 {
+            let last = house.log.cut().slice();
+            house.orders.send(Order::End(last)).expect("it is there");
+            house.commit(0);
+            house.settle();
+        }
+    }
+    assert_eq!(heard(&mut reader), (0..house.commits.len()).collect::<Vec<usize>>());
+    assert_eq!(reader.position(), house.backlog.end());
+}
+
+/// A stream that is turned off leaves the journal alone, and begins anew where the log is then.
+#[test]
+fn a_stream_begins_where_the_log_is() {
+    let mut house = House::new(2, Policy::Always);
+    house.begin(7, 50, Data::None);
+    house.commit(0);
+    house.settle();
+    let cut = house.log.cut();
+    house.orders.send(Order::Stream(cut.slice(), true)).expect("it is there");
+    house.commit(1);
+    house.settle();
+    let mut reader =
+        house.backlog.read_from(cut.end().expect("it is closed"), None).expect("it begins there");
+    assert_eq!(heard(&mut reader), [1]);
+    house.orders.send(Order::Stream(house.log.cut().slice(), false)).expect("it is there");
+    house.commit(0);
+    house.settle();
+    assert_eq!((heard(&mut reader), house.found()), (vec![], vec![0, 1, 2]));
 }

@@ -18,6 +18,7 @@ use upkeep::eviction::client_bytes_max;
 use upkeep::expiry::Round;
 
 use crate::journal::Keeper;
+use crate::replication::{begin_sync_if_due, feed_replicas, look_after_replicas};
 use crate::thread::Thread;
 use clients::Sizes;
 
@@ -49,6 +50,9 @@ impl Thread {
             }
         }
         self.save_slice();
+        if !self.host.replicas.is_empty() {
+            feed_replicas(self);
+        }
         let (now_ms, is_first) = (self.host.now_ms, self.host.id == 0);
         let due = self.host.cron.begin_turn(now_ms);
         self.make_room_in_background(due.is_round);
@@ -63,6 +67,10 @@ impl Thread {
             self.host.shared.observed.sample(now_ms);
             self.flush_if_due();
             self.save_if_due();
+            begin_sync_if_due(self);
+            if due.is_second {
+                look_after_replicas(self);
+            }
             let (accounting, clock) = (&self.host.accounting, self.host.driver.clock());
             Keeper(self.host.shared)
                 .watch_journal(now_ms, |event, ns| accounting.note_event(event, ns, clock));

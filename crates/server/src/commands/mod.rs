@@ -36,11 +36,12 @@ const OWN_FAMILIES: &[Family] = &[
     Family::Server(server::ENTRIES),
     Family::Server(transactions::ENTRIES),
     Family::Observe(observe::ENTRIES),
+    Family::Replication(::replication::ENTRIES),
 ];
 
 /// The families of commands that need nothing of their thread.
 fn families_of_store() -> impl Iterator<Item = &'static [command::Entry]> {
-    commands::FAMILIES.iter().copied().chain([catalog::ENTRIES, replication::ENTRIES])
+    commands::FAMILIES.iter().copied().chain([catalog::ENTRIES])
 }
 
 /// The entries of all families as the table of commands has them, the data commands first.

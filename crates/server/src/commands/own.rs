@@ -78,6 +78,7 @@ families! {
     Memcached: dyn memcached::Door;
     PubSub: dyn pubsub::Door;
     Observe: dyn observe::Door;
+    Replication: dyn replication::Door;
 }
 
 /// The functions of commands that are not on data alone, by the commands' numbers.

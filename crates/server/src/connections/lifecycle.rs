@@ -1,12 +1,12 @@
 //! Clients come and go: the beginning and the end of a session.
 
+use clients::refusal;
 use command::{Client, Forget, OwnedArgs, Task, Work};
 use proactor::{CloseMode, ConnId, Socket};
 use resp::{Proto, Reply};
 use session::{Parser, Protocol, Session};
 use shard::Subscriber;
 
-use crate::connections::bounds::refusal;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
@@ -77,6 +77,11 @@ impl Thread {
     /// What the shards and the server know of a session goes.
     pub(crate) fn end_session(&mut self, session: &mut Session) {
         self.host.shared.registry.leave(Some(session.client.id));
+        if session.replica.is_some() {
+            let conn = ConnId::from_bits(session.client.connection);
+            self.host.replicas.remove(conn);
+            self.host.shared.primary.leave(session.client.id, self.host.now_ms);
+        }
         self.host.monitors.remove(ConnId::from_bits(session.client.connection));
         self.end_tracking(session);
         let watching = std::mem::take(&mut session.watching);

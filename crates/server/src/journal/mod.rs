@@ -14,7 +14,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use effectlog::{Collector, Cut, Log, Recorder};
+use effectlog::{Backlog, Collector, Cut, Log, Recorder};
 use journal::{
     DiskOrders, DiskThread, LockedFolder, LogThread, OnFailure, Order, Policy, Progress, Refusal, Trouble,
     Writer,
@@ -26,7 +26,7 @@ use switch::{Ended, Making};
 
 use crate::shared::Shared;
 
-pub(crate) use opening::{Opening, Slices, Start};
+pub(crate) use opening::{Opening, Slices};
 
 /// An open journal, and what writes into it.
 pub(crate) type Opened = Box<(journal::Journal, Writer)>;
@@ -46,8 +46,12 @@ impl std::ops::Deref for Keeper {
 /// What all threads know of the journal.
 pub(crate) struct Journal {
     pub(crate) progress: Arc<Progress>,
-    /// What threads commit while it is on.
+    /// What threads commit while it, or the stream for replicas, is on.
     log: Arc<Log>,
+    is_on: AtomicBool,
+    /// What replicas read, while that is on.
+    pub(crate) backlog: Arc<Backlog>,
+    is_streaming: AtomicBool,
     /// What records for each thread, until that thread takes it.
     recorders: Mutex<Vec<Recorder>>,
     orders: Sender<Order>,
@@ -119,8 +123,13 @@ impl Journal {
         let threads = wakers.len();
         let ticks = clock.clone();
         let (log, recorders, ends) = Log::new(threads, Box::new(move || ticks.ticks()));
-        let wake = Box::new(move |thread: usize| wakers[thread].wake());
-        let progress = Arc::new(Progress::new(threads, 0, policy(settings), wake));
+        let wakers = Arc::new(wakers);
+        let wake = || {
+            let wakers = Arc::clone(&wakers);
+            Box::new(move |thread: usize| wakers[thread].wake())
+        };
+        let progress = Arc::new(Progress::new(threads, 0, policy(settings), wake()));
+        let backlog = Arc::new(Backlog::new(threads, wake()));
         let (failed, has_ended) = (Arc::clone(&progress), Arc::<AtomicBool>::default());
         let ended = Arc::clone(&has_ended);
         let on_failure: OnFailure = Arc::new(move |trouble| {
@@ -135,10 +144,13 @@ impl Journal {
         let (orders, obeyed) = channel();
         let collector = Collector::new(&log, ends);
         let log_thread =
-            LogThread::new((&log, collector), &progress, clock, obeyed, disk.clone(), on_failure);
+            LogThread::new((&log, collector, &backlog), &progress, clock, obeyed, disk.clone(), on_failure);
         let journal = Journal {
             progress,
             log,
+            is_on: AtomicBool::new(false),
+            backlog,
+            is_streaming: AtomicBool::new(false),
             recorders: Mutex::new(recorders),
             orders,
             disk,
@@ -168,12 +180,19 @@ impl Journal {
     /// Whether replies wait until what they tell of is durable.
     #[inline]
     pub(crate) fn holds_replies(&self) -> bool {
-        self.log.is_on() && self.progress.policy() == Policy::Always
+        self.is_on() && self.progress.policy() == Policy::Always
     }
 
     /// Whether what is committed goes into it.
+    #[inline]
     pub(crate) fn is_on(&self) -> bool {
-        self.log.is_on()
+        // Relaxed: whoever has changed it held the shards that are held now.
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Whether what is committed goes into the backlog.
+    pub(crate) fn is_streaming(&self) -> bool {
+        self.is_streaming.load(Ordering::Relaxed)
     }
 
     /// Tells what writes what the settings say by now.
@@ -190,26 +209,62 @@ impl Journal {
 
     /// From now on everything that is committed goes into this journal. All shards are held, or nobody serves yet.
     pub(crate) fn begin(&self, folder: Arc<LockedFolder>, opened: Opened) {
-        let (first, _) = opened.1.next();
         let facts = opened.0.facts();
         let base_bytes = facts.base.file.as_ref().map_or(0, |file| folder.base_bytes(file));
         let base_position = facts.base.position;
         *locked(&self.files) = Some(Files { id: facts.id, checkpoint: None, base_bytes, base_position });
         *locked(&self.folder) = Some(folder);
         self.is_first_base.store(facts.is_pending, Ordering::Relaxed);
-        let last = self.log.turn_on(first);
+        let last = if self.log.is_on() {
+            self.log.cut().slice()
+        } else {
+            let (first, _) = opened.1.next();
+            self.log.turn_on(first.max(self.log.slice() + 1))
+        };
+        self.is_on.store(true, Ordering::Relaxed);
         self.order(Order::Begin(last, opened));
     }
 
     /// From now on nothing goes into it. All shards are held, or nobody serves any more. Returns its last slice.
     fn end(&self) -> u64 {
-        let last = self.log.turn_off();
+        let last = if self.is_streaming() { self.log.cut().slice() } else { self.log.turn_off() };
+        self.is_on.store(false, Ordering::Relaxed);
         self.order(Order::End(last));
         *locked(&self.files) = None;
         self.is_scheduled.store(false, Ordering::Relaxed);
         // One that ends before it has its base keeps nothing: that does not change until another one has a base.
         self.progress.wake_all();
         last
+    }
+
+    /// From now on what is committed goes into the backlog, too. All shards are held.
+    fn begin_stream(&self) {
+        let last =
+            if self.log.is_on() { self.log.cut().slice() } else { self.log.turn_on(self.log.slice() + 1) };
+        self.is_streaming.store(true, Ordering::Relaxed);
+        self.order(Order::Stream(last, true));
+    }
+
+    /// From now on nothing goes into the backlog. All shards are held, or nobody serves any more.
+    pub(crate) fn end_stream(&self) {
+        let last = if self.is_on() { self.log.cut().slice() } else { self.log.turn_off() };
+        self.is_streaming.store(false, Ordering::Relaxed);
+        self.order(Order::Stream(last, false));
+    }
+
+    /// Whether what is committed is recorded, for whomever.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.log.is_on()
+    }
+
+    /// The place in the stream where replicas begin with what there is now. All shards are held.
+    pub(crate) fn cut_for_replicas(&self) -> Cut {
+        if !self.is_streaming() {
+            self.begin_stream();
+        }
+        let cut = self.log.cut();
+        self.progress.wake_log_thread();
+        cut
     }
 
     /// Whether what was loaded is still to become the base.
@@ -246,8 +301,11 @@ impl Journal {
 
     /// Writes what there is, makes it durable, and ends. Nobody commits any more.
     pub(crate) fn stop(&self) {
-        if self.log.is_on() {
+        if self.is_on() {
             self.end();
+        }
+        if self.is_streaming() {
+            self.end_stream();
         }
         self.order(Order::Stop);
         let mut running = locked(&self.running);

@@ -33,23 +33,6 @@ pub(crate) fn path(settings: &Settings) -> std::path::PathBuf {
     std::path::Path::new(directory).join(&*settings.text(APPENDDIRNAME))
 }
 
-/// Where a new journal begins.
-#[derive(Clone, Copy)]
-pub(crate) struct Start {
-    /// The last slice before it, and where in the stream that ends.
-    pub(crate) slice: u64,
-    pub(crate) position: u64,
-    /// What its slices are applied to.
-    pub(crate) data: Data,
-}
-
-impl Start {
-    /// That of a log in which there was nothing before.
-    pub(crate) fn first(data: Data) -> Start {
-        Start { slice: 0, position: 0, data }
-    }
-}
-
 impl Opening {
     /// Takes the folder.
     pub(crate) fn new(settings: &Settings, disk: &Disk, tuning: Tuning) -> Result<Opening, journal::Error> {
@@ -93,15 +76,9 @@ impl Opening {
         Ok(Box::new(opened))
     }
 
-    /// Begins a new one, with a random id.
-    pub(crate) fn create(
-        &self,
-        settings: &Settings,
-        id: u64,
-        start: Start,
-    ) -> Result<Opened, journal::Error> {
-        let Start { slice, position, data } = start;
-        let beginning = Beginning { id, databases: settings.databases(), slice, position, data };
+    /// Makes a new one, with a random id, whose slices are applied to `data`. It begins where the log is when it is turned on.
+    pub(crate) fn create(&self, settings: &Settings, id: u64, data: Data) -> Result<Opened, journal::Error> {
+        let beginning = Beginning { id, databases: settings.databases(), slice: 0, position: 0, data };
         let folder = self.folder.clone();
         let opened = journal::Journal::create(folder, self.tuning, policy(settings), beginning)?;
         Ok(Box::new(opened))

@@ -22,13 +22,11 @@ use journal::{Data, LockedFolder, Policy, Refusal};
 use settings::APPENDONLY;
 use shard::Hold;
 
-use super::opening::{Opening, Start};
+use super::opening::Opening;
 use super::{Journal, Keeper, Opened, locked};
 
 /// After a failure it is tried again after so many seconds.
 const RETRY_SECONDS: u64 = 5;
-/// Numbers of slices, and bytes of the stream, between a journal that has failed and the next: what is committed meanwhile has some of them.
-const GAP: u64 = 1 << 32;
 
 /// How far a new journal is.
 #[derive(Default)]
@@ -69,16 +67,6 @@ impl Journal {
     /// The id of the next one that is made.
     pub(crate) fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Where a new journal begins.
-    fn start(&self, data: Data) -> Start {
-        let gap = if self.is_on() { GAP } else { 0 };
-        Start {
-            slice: self.log.slice() + gap,
-            position: self.progress.counts.position.load(Ordering::Relaxed) + gap,
-            data,
-        }
     }
 }
 
@@ -157,9 +145,8 @@ impl Keeper {
         };
         tracing::info!("a journal is begun in {}", opening.folder.path().display());
         let id = journal.next_id();
-        let start = journal.start(Data::Coming);
         journal.disk.run(Box::new(move || {
-            *locked(&self.journal.making) = Making::Made(opening.create(&self.settings, id, start));
+            *locked(&self.journal.making) = Making::Made(opening.create(&self.settings, id, Data::Coming));
         }));
     }
 

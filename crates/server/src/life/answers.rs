@@ -90,9 +90,10 @@ fn purge(thread: &mut Thread) {
 /// Whether a client is of this kind.
 fn is_of(session: &Session, class: Class) -> bool {
     match class {
-        Class::Normal => !session.is_subscriber(),
+        Class::Normal => !session.is_subscriber() && !session.follows(),
         Class::PubSub => session.is_subscriber(),
-        Class::Replication => false,
+        Class::Replica => session.follows(),
+        Class::Primary => false,
     }
 }
 

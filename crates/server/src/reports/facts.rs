@@ -1,14 +1,15 @@
 //! The server's figures, as `INFO` and whatever else shows them want them: taken when somebody asks, without entering a shard.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ::settings::{
     APPENDONLY, BIND, EntryMode, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT,
-    UNIXSOCKET,
+    REPL_BACKLOG_SIZE, UNIXSOCKET,
 };
 use command::{Shards, Table};
 use observe::{
-    Checkpoints, Clients, CpuTime, Facts, Loading, Memory, Observed, Persistence, Saving, Server, Span, Spans,
+    Checkpoints, Clients, CpuTime, Facts, Loading, Memory, Observed, Persistence, Replication, Saving,
+    Server, Span, Spans,
 };
 use process::supervisor::Supervisor;
 use process::system;
@@ -109,6 +110,24 @@ impl Facts for Asked {
             has_journal: self.shared.settings.is_on(APPENDONLY),
             journal: self.shared.journal.facts(),
             at_risk: Keeper(self.shared).at_risk(),
+        }
+    }
+
+    fn replication(&self) -> Replication {
+        let (primary, backlog) = (&self.shared.primary, &self.shared.journal.backlog);
+        let text = |id: &[u8]| String::from_utf8_lossy(id).into_owned();
+        let history = primary.history();
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        // In this order: what is kept only moves on.
+        let first = self.shared.journal.is_streaming().then(|| backlog.first());
+        Replication {
+            id: text(&history.id),
+            former: history.previous.map(|(id, end)| (text(&id), end)),
+            offset: backlog.end(),
+            first,
+            backlog_bytes: self.shared.settings.number(REPL_BACKLOG_SIZE) as u64,
+            replicas: primary.replicas(self.monotonic_ms).iter().map(ToString::to_string).collect(),
+            syncs: [&primary.full_count, &primary.partial_count, &primary.refused_count].map(count),
         }
     }
 

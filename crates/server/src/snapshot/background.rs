@@ -16,13 +16,14 @@ use command::{Command, Flag, Group, Located, Needs, OwnedArgs, Route, Rule, Tx};
 use journal::Progress;
 use keyspace::Db;
 use observe::ThreadStats;
-use persistence::Saving;
+use persistence::{Plan, Saving, is_due};
 use proactor::{Clock, ConnId};
 use session::{Multi, Retry, Session};
+use settings::{SAVE, SNAPSHOT_CRON};
 use shard::ShardId;
 
+use super::Loaded;
 use super::save_settings;
-use super::{Loaded, points};
 use crate::journal::Keeper;
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
@@ -259,7 +260,9 @@ impl Thread {
             }
             return self.leave_all();
         }
-        if !points::is_due(&shared.snapshots, &shared.settings, changes, now_seconds) {
+        let (points, cron) = (shared.settings.text(SAVE), shared.settings.text(SNAPSHOT_CRON));
+        let plan = Plan { points: &points, cron: &cron };
+        if !is_due(&shared.snapshots, plan, changes, now_seconds) {
             return;
         }
         if self.enters_all() {

@@ -19,7 +19,7 @@ use shard::Placement;
 use super::loaded::Loaded;
 use super::names;
 use crate::error::Error;
-use crate::journal::{Journal, Opening, Slices, Start};
+use crate::journal::{Journal, Opening, Slices};
 use crate::mailroom::Remote;
 use crate::message::Message;
 use crate::shared::Shared;
@@ -87,7 +87,7 @@ impl<'s> Loader<'s> {
         if !choice.has_data()
             && let Some(opening) = &self.opening
         {
-            let opened = opening.create(self.settings, self.journal_id, Start::first(Data::None))?;
+            let opened = opening.create(self.settings, self.journal_id, Data::None)?;
             journal.begin(opening.folder.clone(), opened);
         }
         self.names.remove_leftovers();
@@ -181,7 +181,7 @@ impl<'s> Loader<'s> {
         }
         let is_imported = matches!(choice.source, Source::AppendOnly(_));
         if let Some(opening) = self.opening.as_ref().filter(|_| journal.is_none()) {
-            journal = Some(opening.create(self.settings, self.journal_id, Start::first(Data::Coming))?);
+            journal = Some(opening.create(self.settings, self.journal_id, Data::Coming)?);
         }
         let journal =
             journal.zip(self.opening.as_ref()).map(|(opened, opening)| (opening.folder.clone(), opened));

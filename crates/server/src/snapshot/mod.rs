@@ -1,12 +1,11 @@
 //! The snapshot of a server: the file `dbfilename` in `dir`, in Redis' dump format, or in Darter's own, with the parts that it names.
 //!
 //! `persistence` saves and loads it. Here it is wired to the server: `save.rs` saves while all shards are held, `background.rs` while clients are
-//! served, when `points.rs` or somebody wants it, `spool.rs` does the same for replicas, and `load.rs` loads it before commands that need data are served.
+//! served, when `persistence`'s `points.rs` or somebody wants it, `spool.rs` does the same for replicas, and `load.rs` loads it before commands that need data are served.
 
 mod background;
 mod load;
 mod loaded;
-mod points;
 mod save;
 mod spool;
 
@@ -19,7 +18,6 @@ use rdb::Style;
 pub(crate) use background::Share;
 pub(crate) use load::{Loader, loading_progress};
 pub(crate) use loaded::Loaded;
-pub(crate) use spool::SpoolSettings;
 
 use settings::{
     APPENDDIRNAME, APPENDFILENAME, APPENDONLY, DBFILENAME, DIR, IMPORT_AOF, IMPORT_ASK, IMPORT_NO,

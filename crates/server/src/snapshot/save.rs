@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use command::{Task, Wait};
 use keyspace::UnixMs;
-use persistence::{Content, STATE_AUX, Saved, Saving, Scribe, Usage, VERSION_AUX};
+use persistence::{Content, Purpose, STATE_AUX, Saved, Saving, Scribe, Usage, VERSION_AUX};
 use process::processors;
 use rdb::Encoder;
 use scripting::ROAMED_AUX;
 use settings::{DBFILENAME, Settings};
 use shard::Hold;
 
-use super::spool::SpoolSettings;
 use super::{save_settings, style};
 use crate::error::Error;
 use crate::message::Message;
@@ -23,7 +22,7 @@ use keyspace::eviction::Rank;
 impl Shared {
     /// Saves a snapshot; all shards are entered. One that is being saved in the background is given up: it is older.
     pub(crate) fn save(&'static self, hold: &Hold<'_, Task, Wait>) -> Result<(), Error> {
-        let saved = self.content(hold, None).and_then(|content| {
+        let saved = self.content(hold, Purpose::Snapshot).and_then(|content| {
             let is_aborted = || self.shutdown.is_aborted();
             let settings = save_settings(&self.settings, &self.machine.disk);
             self.snapshots.save(settings, &content, self.shards.changes(), &is_aborted)
@@ -48,7 +47,7 @@ impl Shared {
         hold: &mut Hold<'_, Task, Wait>,
         settings: persistence::Settings,
     ) -> io::Result<()> {
-        let content = self.content(hold, None)?;
+        let content = self.content(hold, settings.purpose)?;
         let tell = || self.broadcast(|| Message::Snapshot);
         let (saving, writer) =
             self.snapshots.begin(settings, &content, self.shards.changes(), Box::new(tell))?;
@@ -85,26 +84,23 @@ impl Shared {
         }
     }
 
-    /// What a snapshot holds that is saved now; all shards are entered. What replicas read says where the stream goes on.
+    /// What a snapshot holds that is saved now; all shards are entered.
     pub(super) fn content<'a>(
         &self,
         hold: &'a Hold<'_, Task, Wait>,
-        stream: Option<&SpoolSettings>,
+        purpose: Purpose,
     ) -> io::Result<Content<'a>> {
         Ok(Content {
             shards: self.shards.ids().map(|id| (self.shards.home(id), &hold.shard(id).dbs[..])).collect(),
-            ..self.content_without_data(stream)?
+            ..self.content_without_data(purpose)?
         })
     }
 
     /// The same without the databases.
-    pub(super) fn content_without_data(
-        &self,
-        stream: Option<&SpoolSettings>,
-    ) -> io::Result<Content<'static>> {
+    pub(super) fn content_without_data(&self, purpose: Purpose) -> io::Result<Content<'static>> {
         let now_ms = self.machine.clock.now_ms();
         let mut about = Encoder::of_chunks(style(&self.settings));
-        self.write_about(&mut about, now_ms, stream)?;
+        self.write_about(&mut about, now_ms, purpose)?;
         Ok(Content {
             shards: Vec::new(),
             thread_count: self.threads.len() as u16,
@@ -118,19 +114,16 @@ impl Shared {
         &self,
         encoder: &mut Encoder<W>,
         now_ms: u64,
-        stream: Option<&SpoolSettings>,
+        purpose: Purpose,
     ) -> io::Result<()> {
         encoder.aux("redis-ver", REDIS_VERSION.as_bytes())?;
         encoder.aux(VERSION_AUX, DARTER_VERSION.as_bytes())?;
         encoder.aux("redis-bits", b"64")?;
         encoder.aux("ctime", (now_ms / 1000).to_string().as_bytes())?;
         encoder.aux("used-mem", heap::allocated_bytes().to_string().as_bytes())?;
-        if let Some(stream) = stream {
-            stream.write(encoder)?;
-        }
         encoder.aux("aof-base", b"0")?;
         // An append-only file of this server is none of a replica's.
-        if let Some(state) = self.snapshots.superseded_aof().filter(|_| stream.is_none()) {
+        if let Some(state) = self.snapshots.superseded_aof().filter(|_| purpose != Purpose::Replicas) {
             encoder.aux(STATE_AUX, state.as_bytes())?;
         }
         if let Some(names) = self.scripts.roamed.saved() {

@@ -11,35 +11,13 @@ use std::sync::Arc;
 
 use command::{Task, Wait};
 use persistence::{Purpose, Spool};
-use rdb::{Encoder, Style, VERSION};
+use rdb::{Style, VERSION};
 use shard::Hold;
 
 use super::save_settings;
 use crate::message::Message;
 use crate::shared::Shared;
 use process::processors;
-
-/// What replicas are to read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SpoolSettings {
-    /// The libraries of functions without the data.
-    pub(crate) only_functions: bool,
-    /// Whose stream comes behind it.
-    pub(crate) replication_id: [u8; 40],
-    /// Where the cut is in that stream.
-    pub(crate) offset: u64,
-    /// The database that is selected there.
-    pub(crate) db: u32,
-}
-
-impl SpoolSettings {
-    /// What stands in the snapshot.
-    pub(super) fn write<W: io::Write>(&self, encoder: &mut Encoder<W>) -> io::Result<()> {
-        encoder.aux("repl-stream-db", self.db.to_string().as_bytes())?;
-        encoder.aux("repl-id", &self.replication_id)?;
-        encoder.aux("repl-offset", self.offset.to_string().as_bytes())
-    }
-}
 
 impl Shared {
     /// Whether nothing is being saved or loaded. Who holds all shards knows that it stays so.
@@ -52,26 +30,27 @@ impl Shared {
     pub(crate) fn begin_spool(
         &'static self,
         hold: &mut Hold<'_, Task, Wait>,
-        spool: &SpoolSettings,
+        content: replication::Content,
     ) -> io::Result<Arc<Spool>> {
         let saved = save_settings(&self.settings, &self.machine.disk);
         let settings = persistence::Settings {
             purpose: Purpose::Replicas,
             // Which Redis 7.0 loads, whatever this server's own snapshots are for.
-            style: Style { version: VERSION, ..saved.style },
+            style: Style { version: VERSION, expires_fields: false, ..saved.style },
             has_own_format: false,
             // Nobody waits for its end on the disk.
             begins_early: false,
             ..saved
         };
-        let content = match spool.only_functions {
-            true => self.content_without_data(Some(spool))?,
-            false => self.content(hold, Some(spool))?,
+        let has_data = content == replication::Content::All;
+        let content = match has_data {
+            true => self.content(hold, Purpose::Replicas)?,
+            false => self.content_without_data(Purpose::Replicas)?,
         };
         let tell = || self.broadcast(|| Message::Snapshot);
         let (saving, writer, readers) = self.snapshots.begin_spool(settings, &content, Box::new(tell))?;
         self.snapshots.run_writer(writer, move || processors::place_writer(&self.settings))?;
-        if !spool.only_functions {
+        if has_data {
             self.cut(hold, &saving);
         }
         self.begin_saving(&saving);

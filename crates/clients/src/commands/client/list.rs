@@ -154,6 +154,7 @@ pub fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64,
 fn flags(session: &Session) -> String {
     let letters = [
         ('O', session.monitor),
+        ('S', session.follows()),
         ('P', session.is_subscriber()),
         ('x', session.multi.is_some()),
         ('b', session.state.is_waiting()),

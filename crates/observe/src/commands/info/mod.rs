@@ -185,7 +185,7 @@ mod tests {
     use command::{Shards, Table};
 
     use super::*;
-    use crate::facts::{Clients, CpuTime, Loading, Persistence, Spans};
+    use crate::facts::{Clients, CpuTime, Loading, Persistence, Replication, Spans};
     use crate::memory::Memory;
     use crate::observed::Observed;
     use crate::settings::Settings;
@@ -225,6 +225,10 @@ mod tests {
         fn memory(&self) -> Memory {
             Memory { used_bytes: 2048, rss_bytes: 1024, peak_bytes: 4096, ..Memory::default() }
         }
+        fn replication(&self) -> Replication {
+            Replication { id: "0".repeat(40), ..Replication::default() }
+        }
+
         fn persistence(&self) -> Persistence {
             let loading = Loading { total_bytes: 8, loaded_bytes: 4, percent: 50.0, ..Loading::default() };
             Persistence { loading: Some(loading), last_took_seconds: -1, ..Persistence::default() }

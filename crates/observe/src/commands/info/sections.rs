@@ -188,7 +188,10 @@ pub(super) fn stats(report: &mut Report) {
     report.ratio("instantaneous_input_repl_kbps", 0.0);
     report.ratio("instantaneous_output_repl_kbps", 0.0);
     report.number("rejected_connections", report.sum(|stats| &stats.rejected_connections));
-    report.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    let syncs = report.facts.replication().syncs;
+    for (name, count) in ["sync_full", "sync_partial_ok", "sync_partial_err"].iter().zip(syncs) {
+        report.number(name, count);
+    }
     report.number("expired_subkeys", report.over_shards(|figures| &figures.expired_fields));
     report.number("expired_keys", report.over_shards(|figures| &figures.expired_keys));
     report.ratio("expired_stale_perc", stale_percent(observed));
@@ -263,16 +266,23 @@ fn evictions(report: &mut Report) {
 }
 
 pub(super) fn replication(report: &mut Report) {
+    let facts = report.facts.replication();
     report.text("role", "master");
-    report.number("connected_slaves", 0);
+    report.number("connected_slaves", facts.replicas.len() as u64);
+    for (index, replica) in facts.replicas.iter().enumerate() {
+        report.text(&format!("slave{index}"), replica);
+    }
     report.text("master_failover_state", "no-failover");
-    report.text("master_replid", &report.server.run_id);
-    report.text("master_replid2", &"0".repeat(40));
-    report.number("master_repl_offset", 0);
-    report.number("second_repl_offset", -1);
-    report.number("repl_backlog_active", 0);
-    report.number("repl_backlog_size", 1 << 20);
-    report.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+    let (former, former_end) = facts.former.unwrap_or_else(|| ("0".repeat(40), 0));
+    report.text("master_replid", &facts.id);
+    report.text("master_replid2", &former);
+    report.number("master_repl_offset", facts.offset);
+    report.number("second_repl_offset", if former_end > 0 { former_end as i64 + 1 } else { -1 });
+    report.number("repl_backlog_active", u64::from(facts.first.is_some()));
+    report.number("repl_backlog_size", facts.backlog_bytes);
+    // The first byte is number 1.
+    report.number("repl_backlog_first_byte_offset", facts.first.map_or(0, |first| first + 1));
+    report.number("repl_backlog_histlen", facts.first.map_or(0, |first| facts.offset - first));
 }
 
 pub(super) fn cpu(report: &mut Report) {

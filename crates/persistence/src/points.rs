@@ -2,17 +2,15 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::snapshots::Snapshots;
 use config::Schedule;
-use persistence::Snapshots;
-use settings::{SAVE, SNAPSHOT_CRON, Settings};
 
 /// After a save that failed the next one comes at the earliest after so many seconds.
 const RETRY_SECONDS: u64 = 5;
 
 /// Whether one of the save points is reached: so many seconds since the last save and so many changes.
-fn is_reached(settings: &Settings, seconds: u64, changes: impl FnOnce() -> u64) -> Option<(u64, u64)> {
-    let text = settings.text(SAVE);
-    let numbers: Vec<u64> = text.split(' ').filter_map(|word| word.parse().ok()).collect();
+fn is_reached(points: &str, seconds: u64, changes: impl FnOnce() -> u64) -> Option<(u64, u64)> {
+    let numbers: Vec<u64> = points.split(' ').filter_map(|word| word.parse().ok()).collect();
     let due: Vec<&[u64]> = numbers.chunks_exact(2).filter(|point| seconds > point[0]).collect();
     if due.is_empty() {
         return None;
@@ -21,10 +19,19 @@ fn is_reached(settings: &Settings, seconds: u64, changes: impl FnOnce() -> u64) 
     due.iter().find(|point| changes >= point[1]).map(|point| (changes, point[0]))
 }
 
+/// When snapshots are saved unasked, as the settings of these names say it.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    /// `save`: seconds and changes, in pairs.
+    pub points: &'a str,
+    /// `snapshot_cron`.
+    pub cron: &'a str,
+}
+
 /// Whether it is time to save in the background, at `now_seconds`; from then on it is until that was begun.
-pub(super) fn is_due(
+pub fn is_due(
     snapshots: &Snapshots,
-    settings: &Settings,
+    plan: Plan<'_>,
     changes: impl FnOnce() -> u64,
     now_seconds: u64,
 ) -> bool {
@@ -41,12 +48,12 @@ pub(super) fn is_due(
     let since_try = now_seconds.saturating_sub(last_try_seconds);
     let may_try = since_try > RETRY_SECONDS || !snapshots.last_failed.load(Ordering::Relaxed);
     let since_save = now_seconds.saturating_sub(snapshots.last_save_seconds());
-    let reached = is_reached(settings, since_save, || snapshots.changes_since(changes()));
+    let reached = is_reached(plan.points, since_save, || snapshots.changes_since(changes()));
     let is_due = if let Some((changes, seconds)) = reached.filter(|_| may_try) {
         tracing::info!("{changes} changes in {seconds} seconds. Saving...");
         true
     } else {
-        Schedule::parse(&settings.text(SNAPSHOT_CRON)).is_ok_and(|schedule| schedule.is_due(now_seconds))
+        Schedule::parse(plan.cron).is_ok_and(|schedule| schedule.is_due(now_seconds))
             && last_try_seconds / 60 < now_seconds / 60
     };
     // Somebody else may have wanted one meanwhile.
@@ -59,17 +66,16 @@ mod tests {
     use proactor::Clock;
 
     use super::*;
-    use crate::tests::settings;
     use crate::tuning::Tuning;
 
-    /// Whether it is time after so many seconds and changes, with these arguments.
-    fn check(args: &[&str], seconds: u64, changes: u64, has_failed: bool, expected: bool) {
-        let snapshots = Snapshots::new(Clock::real(), true, Tuning::BUILT.persistence);
+    /// Whether it is time after so many seconds and changes, with these save points.
+    fn check(points: &str, seconds: u64, changes: u64, has_failed: bool, expected: bool) {
+        let snapshots = Snapshots::new(Clock::real(), true, Tuning::LARGE);
         let started = snapshots.last_save_seconds();
         snapshots.last_failed.store(has_failed, Ordering::Relaxed);
         snapshots.last_try_seconds.store(started, Ordering::Relaxed);
-        let is_due = || is_due(&snapshots, &settings(args), || changes, started + seconds);
-        assert_eq!(is_due(), expected, "{args:?} {seconds} {changes}");
+        let is_due = || is_due(&snapshots, Plan { points, cron: "" }, || changes, started + seconds);
+        assert_eq!(is_due(), expected, "{points} {seconds} {changes}");
         // It stays, until that was begun.
         assert_eq!(is_due(), expected);
         snapshots.is_scheduled.store(false, Ordering::Relaxed);
@@ -78,13 +84,13 @@ mod tests {
 
     #[test]
     fn a_save_is_due_when_a_point_is_reached() {
-        let points = &["--save", "60 2 3 100"];
+        let points = "60 2 3 100";
         check(points, 61, 2, false, true);
         check(points, 60, 2, false, false);
         check(points, 61, 1, false, false);
         check(points, 4, 100, false, true);
         check(points, RETRY_SECONDS, 100, true, false);
         check(points, RETRY_SECONDS + 1, 100, true, true);
-        check(&["--save", ""], 1000, 1000, false, false);
+        check("", 1000, 1000, false, false);
     }
 }

@@ -1,0 +1,289 @@
+//! Real redis-servers as replicas: they have the same data, go on after their connection was cut, and hold nothing up when they stop reading.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use blackbox::{
+    Batch, Client, Generator, PATIENCE, Scratch, Server, Signal, StartError, check, eventually, scale,
+};
+use command::{Group, Table};
+use resp::Value;
+
+/// Clients that write while replicas come.
+const WRITERS: u64 = 3;
+/// Batches that each of them sends at least.
+const BATCHES: usize = 300;
+
+/// A primary whose replicas need not wait for others.
+fn primary(threads: usize, io: &str, more: &[&str]) -> Server {
+    Server::start(threads, io, &[&["--repl-diskless-sync-delay", "0"], more].concat())
+}
+
+/// A redis-server that follows, once it is asked to; `None` where there is none.
+fn follower(more: &[&str]) -> Option<Server> {
+    match Server::redis_with(more) {
+        Ok(server) => Some(server),
+        Err(StartError::Missing(name)) if std::env::var("CI").as_deref() != Ok("true") => {
+            println!("SKIPPED: {name} is not installed");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn follow(replica: &Server, primary: &Server) {
+    check(&mut replica.client(), &format!("REPLICAOF 127.0.0.1 {}", primary.port()), "OK");
+}
+
+fn is_up(replica: &Server) -> bool {
+    replica.client().info("replication", "master_link_status") == "up"
+}
+
+/// Waits until the replica has everything, and has the same data; it must not have refused any of it.
+fn expect_same(replica: &Server, primary: &Server) {
+    let (mut theirs, mut ours) = (replica.client(), primary.client());
+    eventually("the replica has the same data", || {
+        let offset = theirs.info("replication", "master_repl_offset");
+        theirs.info("replication", "master_link_status") == "up"
+            && ours.info("replication", "master_repl_offset") == offset
+            && ours.show("DEBUG DIGEST") == theirs.show("DEBUG DIGEST")
+            && ours.info("replication", "master_repl_offset") == offset
+    });
+    assert_eq!(theirs.info("stats", "unexpected_error_replies"), "0");
+    assert_eq!(functions(&mut ours), functions(&mut theirs));
+}
+
+/// What `FUNCTION LIST` says, whose order is by chance.
+fn functions(client: &mut Client) -> Vec<String> {
+    let text = client.show("FUNCTION LIST WITHCODE");
+    let mut words: Vec<String> =
+        text.split_whitespace().map(str::to_owned).filter(|word| !word.ends_with(')')).collect();
+    words.sort_unstable();
+    words
+}
+
+/// Whether the batch is about data only, and each request has one reply soon.
+fn is_about_data(table: &Table, batch: &Batch) -> bool {
+    batch.requests.iter().all(|request| {
+        let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+        table.resolve(&args).is_ok_and(|command| {
+            let group = command.entry.group;
+            !matches!(group, Group::Server | Group::Connection | Group::PubSub | Group::Cluster)
+        })
+    })
+}
+
+/// Sends random commands on data until `is_over`, and so many batches at least.
+fn write(server: &Server, seed: u64, batches: usize, is_over: &AtomicBool) {
+    let table = server::table();
+    let mut generator = Generator::new(seed, &table);
+    let mut client = server.client();
+    let mut sent = 0;
+    while sent < batches || !is_over.load(Ordering::Relaxed) {
+        let batch = generator.batch();
+        if !is_about_data(&table, &batch) {
+            continue;
+        }
+        sent += 1;
+        if batch.is_pipelined {
+            batch.requests.iter().for_each(|request| client.send_args(&slices(request)));
+            batch.requests.iter().for_each(|_| drop(client.receive()));
+        } else {
+            for request in &batch.requests {
+                client.send_args(&slices(request));
+                client.receive();
+            }
+        }
+    }
+}
+
+fn slices(request: &[Vec<u8>]) -> Vec<&[u8]> {
+    request.iter().map(Vec::as_slice).collect()
+}
+
+/// Does `work` while clients write.
+fn while_writing(server: &Server, seed: u64, work: impl FnOnce()) {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let is_over = &is_over;
+            scope.spawn(move || write(server, seed + writer, BATCHES * scale(), is_over));
+        }
+        work();
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn replicas_have_the_same_data() {
+    for (round, (threads, io)) in [(1, "epoll"), (2, "auto"), (4, "epoll")].into_iter().enumerate() {
+        for diskless in ["yes", "no"] {
+            let primary = primary(threads, io, &["--repl-diskless-sync", diskless]);
+            let load = if diskless == "yes" { "swapdb" } else { "disabled" };
+            let replicas = [follower(&["--repl-diskless-load", load]), follower(&[])];
+            let [Some(first), Some(second)] = replicas else { return };
+            let seed = 1000 * (round as u64 + 1);
+            check(
+                &mut primary.client(),
+                "FUNCTION LOAD \"#!lua name=l\\nredis.register_function('f', function() return 1 end)\"",
+                "\"l\"",
+            );
+            while_writing(&primary, seed, || {
+                follow(&first, &primary);
+                eventually("the first one follows", || is_up(&first));
+                follow(&second, &primary);
+                eventually("the second one follows", || is_up(&second));
+            });
+            expect_same(&first, &primary);
+            expect_same(&second, &primary);
+            assert_eq!(primary.client().info("replication", "connected_slaves"), "2");
+        }
+    }
+}
+
+#[test]
+fn replicas_that_come_together_share_a_snapshot() {
+    let primary = Server::start(2, "auto", &["--repl-diskless-sync-delay", "1"]);
+    let replicas = [follower(&[]), follower(&[])];
+    let [Some(first), Some(second)] = replicas else { return };
+    primary.client().call("DEBUG POPULATE 1000 key 100");
+    follow(&first, &primary);
+    follow(&second, &primary);
+    expect_same(&first, &primary);
+    expect_same(&second, &primary);
+    assert!(primary.log_end().contains("a snapshot begins for 2 replicas"), "{}", primary.log_end());
+    assert_eq!(primary.client().info("stats", "sync_full"), "2");
+}
+
+#[test]
+fn a_replica_whose_connection_was_cut_goes_on_where_it_was() {
+    let primary = primary(2, "auto", &["--repl-backlog-size", "64mb"]);
+    let Some(replica) = follower(&[]) else { return };
+    follow(&replica, &primary);
+    eventually("it follows", || is_up(&replica));
+    while_writing(&primary, 7, || {
+        let mut client = primary.client();
+        for cut in 1..4 {
+            assert_eq!(client.call("CLIENT KILL TYPE replica"), Value::Int(1));
+            eventually("it is back", || client.info("stats", "sync_partial_ok") == cut.to_string());
+        }
+    });
+    expect_same(&replica, &primary);
+    let mut client = primary.client();
+    assert_eq!(client.info("stats", "sync_full"), "1");
+    assert!(client.show("CLIENT LIST TYPE replica").contains("flags=S"));
+}
+
+#[test]
+fn a_journal_comes_and_goes_while_replicas_follow() {
+    let scratch = Scratch::new("replicas-journal");
+    let folder = scratch.path("");
+    let primary = primary(2, "epoll", &["--dir", &folder, "--appendonly", "yes"]);
+    let Some(replica) = follower(&[]) else { return };
+    while_writing(&primary, 70, || {
+        follow(&replica, &primary);
+        eventually("it follows", || is_up(&replica));
+        let mut client = primary.client();
+        let rewrites = |client: &mut Client| {
+            client.info("persistence", "aof_rewrites").parse::<u64>().expect("a number")
+        };
+        let is_done = |client: &mut Client, before: u64| {
+            rewrites(client) > before && client.info("persistence", "aof_rewrite_in_progress") == "0"
+        };
+        for round in 1..3 {
+            let before = rewrites(&mut client);
+            client.call("BGREWRITEAOF");
+            eventually("it is rewritten", || is_done(&mut client, before));
+            check(&mut client, "CONFIG SET appendonly no", "OK");
+            eventually("it is off", || primary.log_end().matches("the journal ends here").count() == round);
+            let before = rewrites(&mut client);
+            check(&mut client, "CONFIG SET appendonly yes", "OK");
+            eventually("it is on", || is_done(&mut client, before));
+        }
+    });
+    expect_same(&replica, &primary);
+    assert_eq!(primary.client().info("stats", "sync_full"), "1", "it never lost its place");
+}
+
+#[test]
+fn a_replica_that_stops_reading_is_cut_off_and_holds_nothing_up() {
+    let limit = "replica 8mb 0 0";
+    let primary = primary(2, "auto", &["--client-output-buffer-limit", limit, "--repl-backlog-size", "1mb"]);
+    let Some(replica) = follower(&[]) else { return };
+    follow(&replica, &primary);
+    eventually("it follows", || is_up(&replica));
+    replica.signal(Signal::STOP);
+    let mut client = primary.client();
+    let value = "x".repeat(1 << 20);
+    let before = primary.resident_bytes();
+    for _ in 0..200 {
+        check(&mut client, &format!("SET key {value}"), "OK");
+    }
+    eventually("it is cut off", || client.info("replication", "connected_slaves") == "0");
+    let grown = primary.resident_bytes().saturating_sub(before);
+    assert!(grown < 64 << 20, "the primary grew by {grown} bytes");
+    replica.signal(Signal::CONT);
+    expect_same(&replica, &primary);
+}
+
+#[test]
+fn redis_cli_reads_what_replicas_are_sent() {
+    let scratch = Scratch::new("replicas-cli");
+    let primary = primary(2, "auto", &[]);
+    let mut client = primary.client();
+    client.call("DEBUG POPULATE 20000 key 200");
+    check(
+        &mut client,
+        "FUNCTION LOAD \"#!lua name=l\\nredis.register_function('f', function() return 1 end)\"",
+        "\"l\"",
+    );
+    let digest = client.show("DEBUG DIGEST");
+    for (option, expected) in [("--rdb", digest), ("--functions-rdb", "0".repeat(40))] {
+        let file = scratch.path("read.rdb");
+        let port = primary.port().to_string();
+        let Ok(ran) = Command::new("redis-cli").args(["-p", &port, option, &file]).output() else { return };
+        assert!(ran.status.success(), "{option}: {ran:?}");
+        let Some(loaded) = follower(&["--dir", &scratch.path(""), "--dbfilename", "read.rdb"]) else {
+            return;
+        };
+        let mut theirs = loaded.client();
+        assert!(theirs.show("DEBUG DIGEST").contains(&expected), "{option}");
+        assert_eq!(theirs.show("FUNCTION LIST"), client.show("FUNCTION LIST"), "{option}");
+    }
+    eventually("they are gone", || client.info("replication", "connected_slaves") == "0");
+}
+
+#[test]
+fn what_redis_does_not_know_is_left_out() {
+    let primary = primary(2, "auto", &["--memcached-port", "0"]);
+    let Some(replica) = follower(&[]) else { return };
+    follow(&replica, &primary);
+    eventually("it follows", || is_up(&replica));
+    let mut client = primary.client();
+    for line in [
+        "HSET h f 1 g 2 i 3",
+        "HPEXPIRE h 100 FIELDS 1 f",
+        "HEXPIRE h 1000 FIELDS 1 g",
+        "HSETEX h KEEPTTL FIELDS 1 g 5",
+        "HINCRBY h g 1",
+        "HPERSIST h FIELDS 1 g",
+    ] {
+        client.call(line);
+    }
+    eventually("the field expires", || client.show("HEXISTS h f") == "(integer) 0");
+    let mut theirs = replica.client();
+    eventually("there, too", || theirs.show("HGETALL h") == client.show("HGETALL h"));
+    expect_same(&replica, &primary);
+}
+
+#[test]
+fn a_replica_of_which_nothing_is_heard_is_disconnected() {
+    let primary = primary(1, "epoll", &["--repl-timeout", "1"]);
+    let mut replica = primary.client();
+    check(&mut replica, "REPLCONF capa eof capa psync2", "OK");
+    replica.send("PSYNC ? -1");
+    // It reads everything and says nothing.
+    replica.stream().set_read_timeout(Some(PATIENCE)).expect("sockets have a timeout");
+    std::io::copy(replica.stream(), &mut std::io::sink()).expect("the server closes it");
+    assert!(primary.log_end().contains("repl-timeout"), "{}", primary.log_end());
+}

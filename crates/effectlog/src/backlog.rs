@@ -1,0 +1,331 @@
+//! The backlog: the last slices of the stream, in memory, for replicas.
+//!
+//! ```text
+//!   log thread ──push──▶ slice │ slice │ slice │ slice ──▶ readers, each at its own place
+//!                        ▲ first                    ▲ end
+//!              kept: a fixed number of bytes, and more for readers that are behind, up to a limit
+//! ```
+//!
+//! Readers share the slices, so a replica that is behind costs what it has not fetched, once. One that is further behind than the limit loses
+//! its place ([`Found::Gone`]): nothing is held up for it. A thread that has nothing to read says so before it sleeps and is
+//! woken by the next slice ([`Backlog::awaits`]).
+//!
+//! Not here: sockets, and the journal's segments, which reach further back.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::dialect::{self, Dialect, RedisVersion};
+use crate::line::Line;
+use crate::slice::Slice;
+
+/// See the head of this file.
+pub struct Backlog {
+    kept: Mutex<Kept>,
+    /// Where the stream ends.
+    end: Line<AtomicU64>,
+    /// For each thread, whether the next slice is to wake it.
+    sleepers: Box<[Line<AtomicBool>]>,
+    wake: Box<dyn Fn(usize) + Send + Sync>,
+}
+
+/// What is in memory.
+#[derive(Default)]
+struct Kept {
+    /// Without gaps; those that have nothing in them are left out.
+    slices: VecDeque<Entry>,
+    /// Where the first one begins.
+    first: u64,
+    /// So many bytes are kept for replicas to come.
+    bytes_min: u64,
+    /// So many are kept for those that are behind.
+    bytes_max: u64,
+    /// Where the readers are. Only readers and this list know them: a reader is gone if nobody else does.
+    places: Vec<Arc<AtomicU64>>,
+}
+
+/// A slice, and what its readers have to know.
+#[derive(Clone)]
+struct Entry {
+    slice: Arc<Slice>,
+    dialect: Dialect,
+}
+
+/// What a reader finds.
+#[derive(Debug)]
+pub enum Found<'r> {
+    /// Bytes of the stream, in the dialect of the reader.
+    Bytes(&'r [u8]),
+    /// It has read everything.
+    Nothing,
+    /// What comes next is no longer there.
+    Gone,
+}
+
+/// Reads the stream. What it has not read is kept for it up to the limit.
+pub struct Reader {
+    backlog: Arc<Backlog>,
+    place: Arc<AtomicU64>,
+    /// The release of Redis that it speaks for; `None`: it is Darter, and knows everything.
+    version: Option<RedisVersion>,
+    /// The slice at its place, once found, and how that reads in its dialect if that is different.
+    entry: Option<Entry>,
+    translated: Option<Vec<u8>>,
+}
+
+impl Backlog {
+    /// An empty one for so many threads, of which `wake` wakes one.
+    pub fn new(threads: usize, wake: Box<dyn Fn(usize) + Send + Sync>) -> Backlog {
+        Backlog {
+            kept: Mutex::default(),
+            end: Line::default(),
+            sleepers: (0..threads).map(|_| Line::default()).collect(),
+            wake,
+        }
+    }
+
+    /// So many bytes are kept for replicas to come, and so many for those that are behind.
+    pub fn set_limits(&self, bytes_min: u64, bytes_max: u64) {
+        let mut kept = self.lock();
+        (kept.bytes_min, kept.bytes_max) = (bytes_min, bytes_max.max(bytes_min));
+        let end = self.end();
+        kept.trim(end);
+    }
+
+    /// Forgets everything: the stream goes on, or begins anew, at `position`.
+    pub fn begin(&self, position: u64) {
+        let mut kept = self.lock();
+        kept.slices.clear();
+        kept.first = position;
+        self.end.0.store(position, Ordering::Release);
+        drop(kept);
+        self.wake_sleepers();
+    }
+
+    /// Adds the next slice, whose readers have to know so much.
+    ///
+    /// # Panics
+    /// If it does not begin where the stream ends.
+    pub fn push(&self, slice: Arc<Slice>, dialect: Dialect) {
+        let end = slice.end();
+        assert_eq!(slice.position, self.end(), "slices have no gap");
+        if slice.payload.is_empty() {
+            return;
+        }
+        let mut kept = self.lock();
+        kept.slices.push_back(Entry { slice, dialect });
+        kept.trim(end);
+        self.end.0.store(end, Ordering::Release);
+        drop(kept);
+        self.wake_sleepers();
+    }
+
+    /// Where the stream ends.
+    pub fn end(&self) -> u64 {
+        self.end.0.load(Ordering::Acquire)
+    }
+
+    /// Where what is kept begins.
+    pub fn first(&self) -> u64 {
+        self.lock().first
+    }
+
+    /// Whether what comes behind `position` is kept, all of it.
+    pub fn has(&self, position: u64) -> bool {
+        (self.first()..=self.end()).contains(&position)
+    }
+
+    /// Thread number `thread` has read everything up to `position`, and is to be woken by what comes next. False: that is there already.
+    pub fn awaits(&self, thread: usize, position: u64) -> bool {
+        self.sleepers[thread].0.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.end() <= position
+    }
+
+    /// Reads from `position` on; `None` if that is not kept.
+    pub fn read_from(self: &Arc<Self>, position: u64, version: Option<RedisVersion>) -> Option<Reader> {
+        let mut kept = self.lock();
+        if !(kept.first..=self.end()).contains(&position) {
+            return None;
+        }
+        let place = Arc::new(AtomicU64::new(position));
+        kept.places.push(Arc::clone(&place));
+        drop(kept);
+        Some(Reader { backlog: Arc::clone(self), place, version, entry: None, translated: None })
+    }
+
+    fn wake_sleepers(&self) {
+        fence(Ordering::SeqCst);
+        for (thread, is_asleep) in self.sleepers.iter().enumerate() {
+            if is_asleep.0.load(Ordering::Relaxed) && is_asleep.0.swap(false, Ordering::Relaxed) {
+                (self.wake)(thread);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    /// Forgets what is over the limits, in a stream that ends at `end`.
+    fn trim(&mut self, end: u64) {
+        self.places.retain(|place| Arc::strong_count(place) > 1);
+        let read = self.places.iter().map(|place| place.load(Ordering::Relaxed)).min().unwrap_or(end);
+        let first = read.min(end.saturating_sub(self.bytes_min)).max(end.saturating_sub(self.bytes_max));
+        while let Some(entry) = self.slices.pop_front_if(|entry| entry.slice.end() <= first) {
+            self.first = entry.slice.end();
+        }
+    }
+
+    /// The slice in which `position` is, if it is there.
+    fn find(&self, position: u64) -> Option<&Entry> {
+        let index = self.slices.partition_point(|entry| entry.slice.end() <= position);
+        self.slices.get(index).filter(|entry| entry.slice.position <= position)
+    }
+}
+
+impl Reader {
+    /// Where in the stream it is.
+    pub fn position(&self) -> u64 {
+        self.place.load(Ordering::Relaxed)
+    }
+
+    /// What comes next, at most `bytes_max` of it.
+    pub fn next(&mut self, bytes_max: usize) -> Found<'_> {
+        let position = self.position();
+        if self.entry.as_ref().is_none_or(|entry| entry.slice.end() <= position) {
+            let kept = self.backlog.lock();
+            self.entry = kept.find(position).cloned();
+            let is_kept = position >= kept.first;
+            drop(kept);
+            self.translated = None;
+            let Some(Entry { slice, dialect }) = &self.entry else {
+                return if is_kept { Found::Nothing } else { Found::Gone };
+            };
+            self.translated = self
+                .version
+                .filter(|version| dialect.has_own || dialect.version > *version)
+                .map(|version| dialect::translated(&slice.payload, version));
+        }
+        let slice = &self.entry.as_ref().expect("it was found").slice;
+        let bytes = self.translated.as_ref().unwrap_or(&slice.payload);
+        let rest = &bytes[(position - slice.position) as usize..];
+        Found::Bytes(&rest[..rest.len().min(bytes_max)])
+    }
+
+    /// It has taken so many of the bytes that it found.
+    pub fn advance(&self, bytes: usize) {
+        self.place.store(self.position() + bytes as u64, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    fn backlog(bytes_min: u64, bytes_max: u64) -> (Arc<Backlog>, Arc<AtomicUsize>) {
+        let woken: Arc<AtomicUsize> = Arc::default();
+        let bell = Arc::clone(&woken);
+        let wake = Box::new(move |_thread| {
+            bell.fetch_add(1, Ordering::Relaxed);
+        });
+        let backlog = Backlog::new(2, wake);
+        backlog.set_limits(bytes_min, bytes_max);
+        backlog.begin(1000);
+        (Arc::new(backlog), woken)
+    }
+
+    fn push(backlog: &Backlog, text: &str) {
+        push_in(backlog, text, Dialect::default());
+    }
+
+    fn push_in(backlog: &Backlog, text: &str, dialect: Dialect) {
+        let payload = text.replace(' ', "\r\n").into_bytes();
+        backlog.push(Arc::new(Slice { position: backlog.end(), payload, ..Slice::default() }), dialect);
+    }
+
+    /// Reads all that is there.
+    fn read(reader: &mut Reader, bytes_max: usize) -> Vec<u8> {
+        let mut all = Vec::new();
+        while let Found::Bytes(bytes) = reader.next(bytes_max) {
+            all.extend_from_slice(bytes);
+            let count = bytes.len();
+            reader.advance(count);
+        }
+        all
+    }
+
+    #[test]
+    fn readers_go_through_the_stream_at_their_own_pace() {
+        let (backlog, _) = backlog(10, 1000);
+        let mut slow = backlog.read_from(1000, None).expect("it begins there");
+        push(&backlog, "0123456789");
+        push(&backlog, "");
+        let mut late = backlog.read_from(1005, None).expect("it is kept");
+        push(&backlog, "abcdefghijklm");
+        assert_eq!(read(&mut late, 4), b"56789abcdefghijklm");
+        assert!(matches!(late.next(4), Found::Nothing));
+        assert_eq!((backlog.first(), backlog.end()), (1000, 1023), "all is kept for the slow one");
+        assert_eq!(read(&mut slow, 100), b"0123456789abcdefghijklm");
+        push(&backlog, "x");
+        assert_eq!((backlog.first(), slow.position()), (1010, 1023), "ten bytes and the slice they are in");
+        assert!(backlog.has(1010) && !backlog.has(1009) && backlog.has(1024) && !backlog.has(1025));
+        assert!(backlog.read_from(1009, None).is_none());
+    }
+
+    #[test]
+    fn a_reader_too_far_behind_loses_its_place_and_one_that_is_gone_holds_nothing() {
+        let (backlog, _) = backlog(5, 20);
+        let mut slow = backlog.read_from(1000, None).expect("it begins there");
+        (0..4).for_each(|_| push(&backlog, "0123456789"));
+        assert_eq!(backlog.first(), 1020);
+        assert!(matches!(slow.next(100), Found::Gone));
+        drop(slow);
+        let inside = backlog.read_from(1020, None).expect("it is kept");
+        drop(inside);
+        push(&backlog, "0123456789");
+        assert_eq!(backlog.first(), 1040);
+    }
+
+    #[test]
+    fn a_slice_that_is_being_read_stays_though_it_is_forgotten() {
+        let (backlog, _) = backlog(0, 10);
+        let mut slow = backlog.read_from(1000, None).expect("it begins there");
+        push(&backlog, "0123456789");
+        assert!(matches!(slow.next(3), Found::Bytes(b"012")));
+        slow.advance(3);
+        push(&backlog, "0123456789");
+        assert_eq!(backlog.first(), 1010);
+        assert_eq!(read(&mut slow, 100), b"34567890123456789");
+    }
+
+    #[test]
+    fn each_reader_has_its_dialect_at_the_same_places() {
+        let (backlog, _) = backlog(1000, 1000);
+        let text = "*2 $11 darter.mark $1 k *1 $4 PING ";
+        push_in(&backlog, text, Dialect { has_own: true, ..Dialect::default() });
+        let own_bytes = "*2 $11 darter.mark $1 k ".replace(' ', "\r\n").len();
+        let mut redis = backlog.read_from(1000, Some(RedisVersion::V7_0)).expect("it begins there");
+        let expected = "\n".repeat(own_bytes) + "*1\r\n$4\r\nPING\r\n";
+        assert_eq!(read(&mut redis, 7), expected.as_bytes());
+        let mut darter = backlog.read_from(1000, None).expect("it begins there");
+        assert_eq!(read(&mut darter, 7), text.replace(' ', "\r\n").as_bytes());
+        assert_eq!(redis.position(), darter.position());
+    }
+
+    #[test]
+    fn a_thread_that_has_read_everything_is_woken_once() {
+        let (backlog, woken) = backlog(100, 100);
+        assert!(backlog.awaits(1, 1000));
+        push(&backlog, "");
+        assert_eq!(woken.load(Ordering::Relaxed), 0);
+        push(&backlog, "a");
+        push(&backlog, "b");
+        assert_eq!(woken.load(Ordering::Relaxed), 1);
+        assert!(!backlog.awaits(0, 1001), "there is more already");
+    }
+}

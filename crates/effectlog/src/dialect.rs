@@ -1,0 +1,117 @@
+//! What a reader of the stream has to know, and how the stream reads for one that knows less.
+//!
+//! Offsets in the stream are the same for all, so what a reader does not know is replaced by as many bytes. Redis passes over newlines between commands,
+//! and counts them.
+//!
+//! | not known | instead | what the reader lacks |
+//! |---|---|---|
+//! | `DARTER.MARK` | newlines | flags and cas numbers of memcached's items |
+//! | `HPEXPIREAT`, `HPERSIST` | newlines | when fields expire; that they have expired comes as `HDEL` |
+//! | `HSETEX … KEEPTTL` | `HSET`, newlines | nothing more |
+
+use crate::record::{Effect, write_number};
+
+/// The first release of Redis that knows a command.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub enum RedisVersion {
+    /// All that others can replicate from.
+    #[default]
+    V7_0,
+    /// Fields of hashes expire.
+    V7_4,
+    /// Fields of hashes are written and keep their time.
+    V8_0,
+}
+
+/// See the head of this file.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Dialect {
+    /// The release of Redis that knows all commands but Darter's own.
+    pub version: RedisVersion,
+    /// Whether there are commands of Darter's own.
+    pub has_own: bool,
+}
+
+impl Dialect {
+    /// Takes note of one more command.
+    pub(crate) fn add(&mut self, effect: Effect<'_>) {
+        let name = effect.name();
+        let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+        // Nearly all are told apart by their first letter.
+        match name.first().map(u8::to_ascii_uppercase) {
+            Some(b'D') => self.has_own |= effect.is_darters_own(),
+            Some(b'H') if is(b"HPEXPIREAT") || is(b"HPERSIST") => {
+                self.version = self.version.max(RedisVersion::V7_4)
+            }
+            Some(b'H') if is(b"HSETEX") => self.version = self.version.max(RedisVersion::V8_0),
+            _ => {}
+        }
+    }
+}
+
+/// The commands of a payload as a reader has them that knows this version of Redis: as many bytes.
+pub(crate) fn translated(payload: &[u8], version: RedisVersion) -> Vec<u8> {
+    let mut out = Vec::with_capacity(payload.len());
+    let mut rest = payload;
+    while !rest.is_empty() {
+        let (effect, after) = Effect::split_first(rest);
+        rest = after;
+        let mut dialect = Dialect::default();
+        dialect.add(effect);
+        let end = out.len() + effect.command.len();
+        if dialect.version == RedisVersion::V8_0 && dialect.version > version {
+            write_hset(effect, &mut out);
+        } else if !dialect.has_own && dialect.version <= version {
+            out.extend_from_slice(effect.command);
+        }
+        out.resize(end, b'\n');
+    }
+    out
+}
+
+/// `HSETEX key KEEPTTL FIELDS count field value …` as `HSET key field value …`, which is shorter.
+fn write_hset(effect: Effect<'_>, out: &mut Vec<u8>) {
+    let args = effect.args();
+    let pairs = args.get(5..).unwrap_or_default();
+    write_number(out, b'*', 2 + pairs.len());
+    for arg in [&b"HSET"[..], args[1]].iter().chain(pairs) {
+        write_number(out, b'$', arg.len());
+        out.extend_from_slice(arg);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Record;
+
+    #[test]
+    fn what_a_reader_does_not_know_is_as_long() {
+        let check = |line: &[&[u8]], expected: [&[&[u8]]; 3]| {
+            let encoded = |args: &[&[u8]]| {
+                let mut record = Record::default();
+                record.push(0, args);
+                record.end_unit();
+                let unit = record.units().next().expect("there is one");
+                unit.effects().next().expect("there is one").command.to_vec()
+            };
+            let payload = [encoded(line), encoded(&[b"PING"])].concat();
+            let versions = [RedisVersion::V7_0, RedisVersion::V7_4, RedisVersion::V8_0];
+            for (version, expected) in versions.into_iter().zip(expected) {
+                let command = if expected.is_empty() { Vec::new() } else { encoded(expected) };
+                let newlines = vec![b'\n'; payload.len() - command.len() - encoded(&[b"PING"]).len()];
+                let expected = [command, newlines, encoded(&[b"PING"])].concat();
+                assert_eq!(translated(&payload, version), expected, "{version:?}");
+            }
+        };
+        let expire: &[&[u8]] = &[b"HPEXPIREAT", b"h", b"17", b"FIELDS", b"1", b"f"];
+        let set: &[&[u8]] = &[b"HSETEX", b"h", b"KEEPTTL", b"FIELDS", b"1", b"f", b"\r\n"];
+        let hset: &[&[u8]] = &[b"HSET", b"h", b"f", b"\r\n"];
+        check(&[b"DARTER.MARK", b"k", b"1"], [&[], &[], &[]]);
+        check(expire, [&[], expire, expire]);
+        check(&[b"hpersist", b"h"], [&[], &[b"hpersist", b"h"], &[b"hpersist", b"h"]]);
+        check(set, [hset, hset, set]);
+        check(&[b"HDEL", b"h", b"f"], [&[b"HDEL", b"h", b"f"]; 3]);
+    }
+}

@@ -1,0 +1,286 @@
+//! REPLICAOF, FAILOVER, PSYNC and their like. This server can have replicas, and cannot be one.
+
+use command::Flag::*;
+use command::{
+    Acl, CommandError, CommandResult, Group, Shape, block, integer, keyword_is, oneof, parse_i64, string,
+    token,
+};
+use effectlog::{Reader, RedisVersion};
+
+use crate::feed::Feed;
+use crate::primary::{Content, Replica};
+use crate::{Ctx, Entry, Run};
+
+/// The commands of this crate.
+pub const ENTRIES: &[Entry] = &[FAILOVER, PSYNC, REPLCONF, REPLICAOF, ROLE, SLAVEOF, SYNC];
+
+const NO_REPLICA: CommandError = CommandError::fixed("ERR This server cannot be a replica yet");
+
+const FAILOVER: Entry = Entry {
+    name: "failover",
+    summary: "Starts a coordinated failover from a server to one of its replicas.",
+    since: "6.2.0",
+    group: Group::Server,
+    flags: &[Admin, NoScript, Stale],
+    args: &[
+        block("target", &[string("host"), integer("port"), token("force", "FORCE").optional()])
+            .token("TO")
+            .optional(),
+        token("abort", "ABORT").optional(),
+        integer("milliseconds").token("TIMEOUT").optional(),
+    ],
+    reply: Shape::OK,
+    note: "There are no replicas to fail over to: an error, as in Redis",
+    run: Run::Function(failover),
+    ..Entry::DEFAULT
+};
+
+fn failover(ctx: &mut Ctx) -> CommandResult {
+    let (mut forces, mut has_target, mut has_timeout) = (false, false, false);
+    let mut rest = &ctx.args[1..];
+    while let [word, after @ ..] = rest {
+        rest = after;
+        if keyword_is(word, "TIMEOUT") && !has_timeout && !after.is_empty() {
+            if parse_i64(after[0])? <= 0 {
+                return Err(CommandError::fixed("ERR FAILOVER timeout must be greater than 0"));
+            }
+            has_timeout = true;
+            rest = &after[1..];
+        } else if keyword_is(word, "ABORT") && ctx.args.len() == 2 {
+            return Err(CommandError::fixed("ERR No failover in progress."));
+        } else if keyword_is(word, "TO") && !has_target && after.len() > 1 {
+            parse_i64(after[1])?;
+            has_target = true;
+            rest = &after[2..];
+        } else if keyword_is(word, "FORCE") && !forces {
+            forces = true;
+        } else {
+            return Err(CommandError::SYNTAX);
+        }
+    }
+    Err(CommandError::fixed("ERR FAILOVER requires connected replicas."))
+}
+
+const REPLICAOF: Entry = Entry {
+    name: "replicaof",
+    summary: "Configures a server as replica of another, or promotes it to a master.",
+    since: "5.0.0",
+    group: Group::Server,
+    arity: 3,
+    flags: &[Admin, NoScript, Stale, NoAsyncLoading],
+    args: &[oneof(
+        "args",
+        &[
+            block("host-port", &[string("host"), integer("port")]),
+            block("no-one", &[token("no", "NO"), token("one", "ONE")]),
+        ],
+    )],
+    reply: Shape::OK,
+    note: "`NO ONE` only: there is no replication yet",
+    run: Run::Function(replicaof),
+    ..Entry::DEFAULT
+};
+
+const SLAVEOF: Entry = Entry {
+    name: "slaveof",
+    summary: "Sets a Redis server as a replica of another, or promotes it to being a master.",
+    since: "1.0.0",
+    deprecated: Some(("5.0.0", "`REPLICAOF`")),
+    ..REPLICAOF
+};
+
+fn replicaof(ctx: &mut Ctx) -> CommandResult {
+    if keyword_is(ctx.args[1], "NO") && keyword_is(ctx.args[2], "ONE") {
+        ctx.reply.ok();
+        return Ok(());
+    }
+    match ds::num::parse_i64(ctx.args[2]) {
+        Some(0..=65_535) => Err(NO_REPLICA),
+        _ => Err(CommandError::fixed("ERR Invalid master port")),
+    }
+}
+
+const PSYNC: Entry = Entry {
+    name: "psync",
+    summary: "An internal command used in replication.",
+    complexity: "",
+    since: "2.8.0",
+    group: Group::Server,
+    arity: -3,
+    flags: &[Admin, NoScript, NoAsyncLoading, NoMulti],
+    args: &[string("replicationid"), integer("offset")],
+    run: Run::Function(psync),
+    ..Entry::DEFAULT
+};
+
+const SYNC: Entry = Entry { name: "sync", since: "1.0.0", arity: 1, args: &[], ..PSYNC };
+
+/// It replies nothing: what is to be said the client's [`Feed`] says.
+fn psync(ctx: &mut Ctx) -> CommandResult {
+    let is_announced = ctx.args.len() > 1;
+    if ctx.host.peer().feed.is_some() {
+        return Ok(());
+    }
+    if let Some(word) = ctx.args.get(3) {
+        return Err(if keyword_is(word, "FAILOVER") {
+            CommandError::fixed("ERR PSYNC FAILOVER can't be sent to a master.")
+        } else {
+            CommandError::SYNTAX
+        });
+    }
+    let (primary, now_ms) = (ctx.host.primary(), ctx.host.now_ms());
+    let (client, address) = ctx.host.client();
+    let peer = ctx.host.peer();
+    let (port, content) = (peer.port, peer.content);
+    if content == Content::Functions && !peer.reads_marks {
+        return Err(CommandError::fixed("ERR Filtered replica requires EOF capability"));
+    }
+    let address = peer.address.clone().unwrap_or(address);
+    let replica = |content| primary.enter(Replica::new(client, address.clone(), port, content, now_ms));
+    let continued = if is_announced { place_of(ctx)? } else { None };
+    let (wants_no_stream, reads_marks, names_id) = {
+        let peer = ctx.host.peer();
+        (peer.wants_no_stream, peer.reads_marks, peer.follows_renaming)
+    };
+    let feed = match continued {
+        Some(reader) => {
+            primary.partial_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let id = primary.history().id;
+            let id = if names_id { format!(" {}", String::from_utf8_lossy(&id)) } else { String::new() };
+            ctx.reply.simple(&format!("CONTINUE{id}"));
+            Feed::online(replica(Content::All), reader, now_ms)
+        }
+        None => {
+            let mark = (reads_marks && ctx.host.sends_at_once()).then(|| ctx.host.mark());
+            Feed::waiting(replica(content), is_announced, wants_no_stream, mark, now_ms)
+        }
+    };
+    ctx.host.peer().feed = Some(Box::new(feed));
+    ctx.host.attach();
+    Ok(())
+}
+
+/// Where in the stream the client goes on, if it knows the stream and that is still there.
+fn place_of(ctx: &mut Ctx) -> Result<Option<Reader>, CommandError> {
+    let (id, first) = (ctx.args[1], parse_i64(ctx.args[2])?);
+    let primary = ctx.host.primary();
+    // It names the first byte that it lacks, counted from 1.
+    let reader = u64::try_from(first).ok().and_then(|first| first.checked_sub(1)).and_then(|offset| {
+        let knows = primary.history().knows(id, offset);
+        knows.then(|| ctx.host.backlog().read_from(offset, Some(RedisVersion::V7_0))).flatten()
+    });
+    if reader.is_none() && id != b"?" {
+        primary.refused_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+    Ok(reader)
+}
+
+const REPLCONF: Entry = Entry {
+    name: "replconf",
+    is_system: true,
+    summary: "An internal command for configuring the replication stream.",
+    since: "3.0.0",
+    group: Group::Server,
+    flags: &[Admin, NoScript, Loading, Stale, AllowBusy],
+    reply: Shape::OK,
+    run: Run::Function(replconf),
+    ..Entry::DEFAULT
+};
+
+/// The longest address that a replica may want to be known by.
+const ADDRESS_BYTES_MAX: usize = 255;
+
+fn replconf(ctx: &mut Ctx) -> CommandResult {
+    if ctx.args.len().is_multiple_of(2) {
+        return Err(CommandError::SYNTAX);
+    }
+    let pairs: Vec<(&[u8], &[u8])> = ctx.args[1..].chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    let now_ms = ctx.host.now_ms();
+    for (index, (option, value)) in pairs.iter().enumerate() {
+        let (option, value) = (*option, *value);
+        let peer = ctx.host.peer();
+        if keyword_is(option, "ACK") {
+            // It may be followed by what is durable there. Nobody waits for a reply to this.
+            let durable = pairs.get(index + 1).filter(|(option, _)| keyword_is(option, "FACK"));
+            let number = |text: &[u8]| parse_i64(text).ok().and_then(|number| u64::try_from(number).ok());
+            if let (Some(feed), Some(offset)) = (&peer.feed, number(value)) {
+                let durable = durable.and_then(|(_, value)| number(value));
+                feed.replica().acknowledge(offset, durable, now_ms);
+            }
+            return Ok(());
+        } else if keyword_is(option, "GETACK") {
+            // What a primary asks of its replicas.
+            return Ok(());
+        } else if keyword_is(option, "LISTENING-PORT") {
+            peer.port = parse_i64(value)? as u16;
+        } else if keyword_is(option, "IP-ADDRESS") {
+            if value.len() > ADDRESS_BYTES_MAX {
+                return Err(CommandError::new(format!(
+                    "ERR REPLCONF ip-address provided by replica instance is too long: {} bytes",
+                    value.len()
+                )));
+            }
+            peer.address = Some(String::from_utf8_lossy(value).into_owned());
+        } else if keyword_is(option, "CAPA") {
+            peer.reads_marks |= keyword_is(value, "EOF");
+            peer.follows_renaming |= keyword_is(value, "PSYNC2");
+        } else if keyword_is(option, "RDB-ONLY") {
+            peer.wants_no_stream = match parse_i64(value)? {
+                0 => false,
+                1 => true,
+                _ => {
+                    return Err(CommandError::fixed("ERR value is out of range, value must between 0 and 1"));
+                }
+            };
+        } else if keyword_is(option, "RDB-FILTER-ONLY") {
+            peer.content = content(value)?;
+        } else {
+            let option = String::from_utf8_lossy(option);
+            return Err(CommandError::new(format!("ERR Unrecognized REPLCONF option: {option}")));
+        }
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// What a filter leaves: `functions`, or everything.
+fn content(filter: &[u8]) -> Result<Content, CommandError> {
+    let mut content = Content::All;
+    for word in filter.split(|byte| *byte == b' ').filter(|word| !word.is_empty()) {
+        if !keyword_is(word, "FUNCTIONS") {
+            let word = String::from_utf8_lossy(word);
+            return Err(CommandError::new(format!("ERR Unsupported rdb-filter-only option: {word}")));
+        }
+        content = Content::Functions;
+    }
+    Ok(content)
+}
+
+const ROLE: Entry = Entry {
+    name: "role",
+    summary: "Returns the replication role.",
+    since: "2.8.12",
+    group: Group::Server,
+    arity: 1,
+    flags: &[NoScript, Loading, Stale, Fast],
+    acl: &[Acl::Admin, Acl::Dangerous],
+    reply: Shape::Array(&Shape::Any),
+    run: Run::Function(role),
+    ..Entry::DEFAULT
+};
+
+fn role(ctx: &mut Ctx) -> CommandResult {
+    let replicas = ctx.host.primary().replicas(ctx.host.now_ms());
+    let online = || replicas.iter().filter(|replica| replica.state == "online");
+    ctx.reply.array(3);
+    ctx.reply.bulk(b"master");
+    ctx.reply.int(ctx.host.backlog().end() as i64);
+    ctx.reply.array(online().count());
+    for replica in online() {
+        ctx.reply.array(3);
+        ctx.reply.bulk(replica.address.as_bytes());
+        ctx.reply.bulk(replica.port.to_string().as_bytes());
+        ctx.reply.bulk(replica.offset.to_string().as_bytes());
+    }
+    Ok(())
+}

@@ -1,0 +1,260 @@
+//! What one replica is sent: a machine that its thread steps, which writes into the connection's output.
+//!
+//! It writes no more than [`AHEAD_BYTES`] ahead of what the socket takes, so a replica that does not read takes no memory; what it has not fetched is in
+//! the snapshot's file and in the backlog.
+
+use std::sync::Arc;
+
+use effectlog::{Backlog, Found, Reader, RedisVersion};
+use persistence::{Spool, SpoolState};
+use resp::Output;
+
+use crate::history::ReplicationId;
+use crate::limits::Limits;
+use crate::primary::{Replica, Stage};
+
+/// So much may lie in the output before more is written.
+const AHEAD_BYTES: usize = 1 << 20;
+/// A piece of a snapshot.
+const PIECE_BYTES: usize = 64 * 1024;
+/// While there is nothing else to say, a newline says that the server is alive.
+const NEWLINE_MS: u64 = 1000;
+
+/// What a replica is sent now.
+enum Phase {
+    /// Newlines, until its snapshot begins.
+    Waiting,
+    /// The snapshot, read up to `place`.
+    Sending { spool: Arc<Spool>, place: u64, has_head: bool, reader: Reader },
+    /// Nothing, until it says that it has loaded a snapshot whose length it did not know.
+    Confirming { reader: Reader, ack_count: u64 },
+    /// The stream.
+    Online { reader: Reader },
+    /// Nothing more: it has the snapshot that it wanted.
+    Done,
+}
+
+/// See the head of this file.
+pub struct Feed {
+    replica: Arc<Replica>,
+    phase: Phase,
+    /// It is told where the snapshot begins: it came by PSYNC.
+    is_announced: bool,
+    wants_no_stream: bool,
+    /// What ends the snapshot, if its length is not told before.
+    mark: Option<ReplicationId>,
+    /// When something was written last.
+    wrote_ms: u64,
+    newline_ms: u64,
+    /// Since when it is behind by more than the soft limit.
+    behind_since_ms: Option<u64>,
+}
+
+/// What a feed finds around it.
+pub struct Around<'a> {
+    /// On the monotonic clock.
+    pub now_ms: u64,
+    /// The stream.
+    pub backlog: &'a Arc<Backlog>,
+    /// The id of the stream.
+    pub id: ReplicationId,
+    /// How much patience there is.
+    pub limits: Limits,
+    /// Wakes the thread.
+    pub wake: &'a dyn Fn() -> Box<dyn Fn() + Send + Sync>,
+}
+
+/// What came of a step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// It has written something, and may have more.
+    Wrote,
+    /// It waits for the socket, for the replica, or for a snapshot.
+    Waits,
+    /// It waits for the disk: soon.
+    Soon,
+    /// It has sent the stream up to there.
+    CaughtUp(u64),
+    /// The replica is to be disconnected, for this reason.
+    Ends(&'static str),
+}
+
+impl Feed {
+    /// That of a replica that waits for a snapshot.
+    pub(crate) fn waiting(
+        replica: Arc<Replica>,
+        is_announced: bool,
+        wants_no_stream: bool,
+        mark: Option<ReplicationId>,
+        now_ms: u64,
+    ) -> Feed {
+        Feed {
+            replica,
+            phase: Phase::Waiting,
+            is_announced,
+            wants_no_stream,
+            mark,
+            wrote_ms: now_ms,
+            newline_ms: now_ms,
+            behind_since_ms: None,
+        }
+    }
+
+    /// That of a replica that goes on where it was.
+    pub(crate) fn online(replica: Arc<Replica>, reader: Reader, now_ms: u64) -> Feed {
+        replica.skip_snapshot();
+        replica.set_stage(Stage::Online);
+        let feed = Feed::waiting(replica, true, false, None, now_ms);
+        Feed { phase: Phase::Online { reader }, ..feed }
+    }
+
+    /// Its replica.
+    pub(crate) fn replica(&self) -> &Replica {
+        &self.replica
+    }
+
+    /// Writes what comes next into `output`, of which `pending_bytes` were not sent yet.
+    pub fn step(&mut self, output: &mut Output, pending_bytes: usize, around: &Around<'_>) -> Step {
+        let has_room = pending_bytes < AHEAD_BYTES;
+        let step = match &mut self.phase {
+            Phase::Waiting => self.await_snapshot(output, around),
+            Phase::Sending { .. } if has_room => self.send_snapshot(output, around),
+            Phase::Confirming { ack_count, .. } if self.replica.ack_count() > *ack_count => {
+                self.go_online(around)
+            }
+            Phase::Online { reader } if has_room => match reader.next(AHEAD_BYTES) {
+                Found::Bytes(bytes) => {
+                    output.extend_from_slice(bytes);
+                    let count = bytes.len();
+                    reader.advance(count);
+                    Step::Wrote
+                }
+                Found::Nothing => Step::CaughtUp(reader.position()),
+                Found::Gone => Step::Ends("it is too far behind the stream"),
+            },
+            Phase::Sending { .. } | Phase::Confirming { .. } | Phase::Online { .. } | Phase::Done => {
+                Step::Waits
+            }
+        };
+        if step == Step::Wrote {
+            self.wrote_ms = around.now_ms;
+        }
+        self.reason_to_end(around).map_or(step, Step::Ends)
+    }
+
+    /// Why it is given up, if it is.
+    fn reason_to_end(&mut self, around: &Around<'_>) -> Option<&'static str> {
+        let place = match &self.phase {
+            Phase::Sending { reader, .. } | Phase::Confirming { reader, .. } | Phase::Online { reader } => {
+                reader.position()
+            }
+            Phase::Waiting | Phase::Done => return None,
+        };
+        let alive_ms = match &self.phase {
+            Phase::Online { .. } => self.replica.acked_ms(),
+            _ => self.wrote_ms.max(self.newline_ms),
+        };
+        if around.now_ms.saturating_sub(alive_ms) > around.limits.timeout_ms {
+            return Some("it has not been heard of for repl-timeout");
+        }
+        let behind_bytes = around.backlog.end().saturating_sub(place);
+        if behind_bytes > around.limits.bytes_max {
+            return Some("it is further behind than client-output-buffer-limit allows");
+        }
+        let (bytes, ms) = around.limits.soft?;
+        if behind_bytes <= bytes {
+            self.behind_since_ms = None;
+            return None;
+        }
+        let since_ms = *self.behind_since_ms.get_or_insert(around.now_ms);
+        (around.now_ms.saturating_sub(since_ms) >= ms)
+            .then_some("it is behind for longer than client-output-buffer-limit allows")
+    }
+
+    fn await_snapshot(&mut self, output: &mut Output, around: &Around<'_>) -> Step {
+        let Some((position, spool)) = self.replica.take_start() else {
+            self.write_newline(output, around.now_ms);
+            return Step::Waits;
+        };
+        // From here on nothing behind the cut is forgotten, within the limits.
+        let Some(reader) = around.backlog.read_from(position, Some(RedisVersion::V7_0)) else {
+            return Step::Ends("the stream went on too far before its snapshot began");
+        };
+        if self.is_announced {
+            let id = String::from_utf8_lossy(&around.id);
+            output.extend_from_slice(format!("+FULLRESYNC {id} {position}\r\n").as_bytes());
+        }
+        spool.on_progress((around.wake)());
+        self.replica.set_stage(Stage::Sending);
+        self.phase = Phase::Sending { spool, place: 0, has_head: false, reader };
+        Step::Wrote
+    }
+
+    fn send_snapshot(&mut self, output: &mut Output, around: &Around<'_>) -> Step {
+        let Phase::Sending { spool, place, has_head, .. } = &mut self.phase else { return Step::Waits };
+        let progress = spool.progress();
+        if progress.state == SpoolState::Failed {
+            return Step::Ends("its snapshot could not be written");
+        }
+        if !*has_head {
+            match &self.mark {
+                Some(mark) => output.extend_from_slice(&[b"$EOF:", &mark[..], b"\r\n"].concat()),
+                None if progress.state == SpoolState::Complete => {
+                    output.extend_from_slice(format!("${}\r\n", progress.bytes).as_bytes());
+                }
+                None => {
+                    self.write_newline(output, around.now_ms);
+                    return Step::Waits;
+                }
+            }
+            *has_head = true;
+        }
+        let mut piece = [0; PIECE_BYTES];
+        let start = *place;
+        while *place - start < AHEAD_BYTES as u64 {
+            match spool.read_at(*place, &mut piece) {
+                Ok(Some(0)) => break,
+                Ok(Some(count)) => {
+                    output.extend_from_slice(&piece[..count]);
+                    *place += count as u64;
+                }
+                Ok(None) => return if *place > start { Step::Wrote } else { Step::Soon },
+                Err(_) => return Step::Ends("its snapshot could not be read"),
+            }
+        }
+        if progress.state == SpoolState::Complete && *place == progress.bytes {
+            output.extend_from_slice(self.mark.as_ref().map_or(&[][..], |mark| &mark[..]));
+            self.end_snapshot(around);
+            return Step::Wrote;
+        }
+        if *place > start { Step::Wrote } else { Step::Waits }
+    }
+
+    fn end_snapshot(&mut self, around: &Around<'_>) {
+        let Phase::Sending { reader, .. } = std::mem::replace(&mut self.phase, Phase::Done) else { return };
+        if self.wants_no_stream {
+            return;
+        }
+        let ack_count = self.replica.ack_count();
+        self.phase = Phase::Confirming { reader, ack_count };
+        if self.mark.is_none() {
+            self.go_online(around);
+        }
+    }
+
+    fn go_online(&mut self, around: &Around<'_>) -> Step {
+        if let Phase::Confirming { reader, .. } = std::mem::replace(&mut self.phase, Phase::Done) {
+            self.replica.set_stage(Stage::Online);
+            self.replica.note_alive(around.now_ms);
+            self.phase = Phase::Online { reader };
+        }
+        Step::Wrote
+    }
+
+    fn write_newline(&mut self, output: &mut Output, now_ms: u64) {
+        if now_ms.saturating_sub(self.newline_ms) >= NEWLINE_MS {
+            self.newline_ms = now_ms;
+            output.extend_from_slice(b"\n");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! By which ids the stream is known: two servers that know it by the same one have the same bytes up to where both have any.
+
+/// Forty hexadecimal digits.
+pub type ReplicationId = [u8; 40];
+
+/// A random one, of five random numbers. It is also what ends a snapshot whose length is not told before.
+pub fn random_id(mut number: impl FnMut() -> u64) -> ReplicationId {
+    let text: String = (0..5).map(|_| format!("{:08x}", number() as u32)).collect();
+    text.into_bytes().try_into().expect("it has forty digits")
+}
+
+/// See the head of this file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct History {
+    /// The id of the stream as it goes on.
+    pub id: ReplicationId,
+    /// The id that it had before, and up to which offset.
+    pub previous: Option<(ReplicationId, u64)>,
+}
+
+impl History {
+    /// That of a stream that nobody knows yet.
+    pub fn new(id: ReplicationId) -> History {
+        History { id, previous: None }
+    }
+
+    /// Whether who knows the stream by `id` up to `offset` has nothing that it has not.
+    pub fn knows(&self, id: &[u8], offset: u64) -> bool {
+        id.eq_ignore_ascii_case(&self.id)
+            || self
+                .previous
+                .is_some_and(|(previous, end)| id.eq_ignore_ascii_case(&previous) && offset <= end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_former_id_counts_up_to_where_it_ended() {
+        let (new, old) = ([b'a'; 40], [b'b'; 40]);
+        let history = History { id: new, previous: Some((old, 100)) };
+        for (id, offset, expected) in [
+            (&new[..], 1_000, true),
+            (&[b'A'; 40], 0, true),
+            (&old, 100, true),
+            (&old, 101, false),
+            (b"?", 0, false),
+            (&[b'c'; 40], 0, false),
+        ] {
+            assert_eq!(history.knows(id, offset), expected, "{}", id.escape_ascii());
+        }
+        assert!(!History::new(new).knows(&old, 0));
+    }
+}

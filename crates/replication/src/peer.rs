@@ -1,0 +1,29 @@
+//! What a client has said of itself as a replica, and what it is sent.
+
+use crate::feed::Feed;
+use crate::primary::Content;
+
+/// See the head of this file. Of nearly all clients there is nothing to be known.
+#[derive(Default)]
+pub struct Peer {
+    /// The port at which it listens; 0: it did not say.
+    pub port: u16,
+    /// The address by which it wants to be known.
+    pub address: Option<String>,
+    /// It finds the end of a snapshot whose length is not known before.
+    pub reads_marks: bool,
+    /// It goes on with a stream whose id has changed.
+    pub follows_renaming: bool,
+    /// Which snapshot it wants.
+    pub content: Content,
+    /// It wants the snapshot and nothing behind it.
+    pub wants_no_stream: bool,
+    /// What it is sent, once it follows.
+    pub feed: Option<Box<Feed>>,
+}
+
+impl std::fmt::Debug for Peer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Peer").field("port", &self.port).finish_non_exhaustive()
+    }
+}

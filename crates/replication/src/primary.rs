@@ -1,0 +1,279 @@
+//! What a server is to its replicas, and all threads know: ids, who follows, and who waits for a snapshot.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "nothing of this is on the way of a command: replicas come and go, and are shown"
+)]
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use effectlog::Cut;
+use persistence::Spool;
+
+use crate::history::{History, ReplicationId};
+use crate::limits::Limits;
+
+/// What stands in a snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Content {
+    /// Everything.
+    #[default]
+    All,
+    /// The libraries of functions.
+    Functions,
+}
+
+/// How far a replica is, as INFO says it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Stage {
+    Waiting,
+    Sending,
+    Online,
+}
+
+/// The snapshot that a replica begins with.
+#[derive(Clone)]
+pub struct Start {
+    /// Where in the stream it was taken.
+    pub cut: Cut,
+    /// What it reads.
+    pub spool: Arc<Spool>,
+}
+
+/// One replica: what its thread and others know.
+pub struct Replica {
+    /// The id of its client.
+    pub(crate) client: u64,
+    address: String,
+    port: u16,
+    content: Content,
+    /// On the monotonic clock.
+    since_ms: u64,
+    stage: AtomicU8,
+    start: Mutex<Option<Start>>,
+    /// It was told where its snapshot begins, or that it needs none.
+    has_start: AtomicBool,
+    /// What it has acknowledged: offsets, and when.
+    acked: AtomicU64,
+    acked_durable: AtomicU64,
+    acked_ms: AtomicU64,
+    ack_count: AtomicU64,
+}
+
+/// A replica as it is shown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReplicaFacts {
+    /// Its address.
+    pub address: String,
+    /// The port at which it listens.
+    pub port: u16,
+    /// `wait_bgsave`, `send_bulk` or `online`.
+    pub state: &'static str,
+    /// The offset that it has acknowledged.
+    pub offset: u64,
+    /// Seconds since it did.
+    pub lag_seconds: u64,
+}
+
+impl std::fmt::Display for ReplicaFacts {
+    /// As INFO has it.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ReplicaFacts { address, port, state, offset, lag_seconds } = self;
+        write!(out, "ip={address},port={port},state={state},offset={offset},lag={lag_seconds}")
+    }
+}
+
+/// See the head of this file.
+pub struct Primary {
+    history: Mutex<History>,
+    replicas: Mutex<Vec<Arc<Replica>>>,
+    /// When the last one left, on the monotonic clock.
+    left_ms: AtomicU64,
+    /// Full synchronisations, partial ones, and those that were asked for and could not be.
+    pub full_count: AtomicU64,
+    /// See there.
+    pub partial_count: AtomicU64,
+    /// See there.
+    pub refused_count: AtomicU64,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Primary {
+    /// Of a stream that is known by this id, without replicas.
+    pub fn new(id: ReplicationId) -> Primary {
+        Primary {
+            history: Mutex::new(History::new(id)),
+            replicas: Mutex::default(),
+            left_ms: AtomicU64::new(0),
+            full_count: AtomicU64::new(0),
+            partial_count: AtomicU64::new(0),
+            refused_count: AtomicU64::new(0),
+        }
+    }
+
+    /// By which ids the stream is known.
+    pub fn history(&self) -> History {
+        *locked(&self.history)
+    }
+
+    /// Something was changed and is not in the stream, so it is known by another id from now on.
+    pub fn break_history(&self, id: ReplicationId) {
+        *locked(&self.history) = History::new(id);
+    }
+
+    /// A replica comes. One that needs a snapshot waits for it.
+    pub(crate) fn enter(&self, replica: Replica) -> Arc<Replica> {
+        let replica = Arc::new(replica);
+        locked(&self.replicas).push(Arc::clone(&replica));
+        replica
+    }
+
+    /// A replica has gone.
+    pub fn leave(&self, client: u64, now_ms: u64) {
+        let mut replicas = locked(&self.replicas);
+        let before = replicas.len();
+        replicas.retain(|replica| replica.client != client);
+        if replicas.len() < before {
+            self.left_ms.store(now_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether nobody has followed for so long.
+    pub fn is_deserted(&self, now_ms: u64, for_ms: u64) -> bool {
+        let replicas = locked(&self.replicas);
+        replicas.is_empty() && now_ms.saturating_sub(self.left_ms.load(Ordering::Relaxed)) >= for_ms
+    }
+
+    /// What snapshot is to begin now: those who want it have waited long enough, or are enough.
+    pub fn awaited(&self, now_ms: u64, limits: &Limits) -> Option<Content> {
+        let Limits { delay_ms, enough, .. } = *limits;
+        let replicas = locked(&self.replicas);
+        let waiting = || replicas.iter().filter(|replica| replica.is_waiting());
+        let first = waiting().min_by_key(|replica| replica.since_ms)?;
+        let count = waiting().filter(|replica| replica.content == first.content).count();
+        let is_due = now_ms.saturating_sub(first.since_ms) >= delay_ms || enough > 0 && count >= enough;
+        is_due.then_some(first.content)
+    }
+
+    /// That snapshot has begun: all that wait for it begin with it. How many there are.
+    pub fn begin(&self, content: Content, start: &Start) -> usize {
+        let replicas = locked(&self.replicas);
+        let waiting = replicas.iter().filter(|replica| replica.is_waiting() && replica.content == content);
+        let count = waiting.map(|replica| replica.begin(start.clone())).count();
+        self.full_count.fetch_add(count as u64, Ordering::Relaxed);
+        count
+    }
+
+    /// Those who follow, in the order in which they came.
+    pub fn replicas(&self, now_ms: u64) -> Vec<ReplicaFacts> {
+        locked(&self.replicas).iter().map(|replica| replica.facts(now_ms)).collect()
+    }
+
+    /// How many have acknowledged everything up to `offset`.
+    pub fn acknowledged(&self, offset: u64) -> usize {
+        let has = |replica: &&Arc<Replica>| replica.stage() == Stage::Online && replica.acked() >= offset;
+        locked(&self.replicas).iter().filter(has).count()
+    }
+}
+
+impl Replica {
+    pub(crate) fn new(client: u64, address: String, port: u16, content: Content, now_ms: u64) -> Replica {
+        Replica {
+            client,
+            address,
+            port,
+            content,
+            since_ms: now_ms,
+            stage: AtomicU8::new(Stage::Waiting as u8),
+            start: Mutex::default(),
+            has_start: AtomicBool::new(false),
+            acked: AtomicU64::new(0),
+            acked_durable: AtomicU64::new(0),
+            acked_ms: AtomicU64::new(now_ms),
+            ack_count: AtomicU64::new(0),
+        }
+    }
+
+    fn begin(&self, start: Start) {
+        *locked(&self.start) = Some(start);
+        self.has_start.store(true, Ordering::Release);
+    }
+
+    /// It needs no snapshot.
+    pub(crate) fn skip_snapshot(&self) {
+        self.has_start.store(true, Ordering::Release);
+    }
+
+    fn is_waiting(&self) -> bool {
+        !self.has_start.load(Ordering::Acquire)
+    }
+
+    /// Its snapshot, once that has begun and its place in the stream is known.
+    pub(crate) fn take_start(&self) -> Option<(u64, Arc<Spool>)> {
+        if self.is_waiting() {
+            return None;
+        }
+        let mut start = locked(&self.start);
+        let position = start.as_ref()?.cut.end()?;
+        start.take().map(|start| (position, start.spool))
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::Relaxed) {
+            0 => Stage::Waiting,
+            1 => Stage::Sending,
+            _ => Stage::Online,
+        }
+    }
+
+    pub(crate) fn set_stage(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Relaxed);
+    }
+
+    /// It has everything up to `offset`, and has it on the disk up to `durable`, if it keeps a log.
+    pub(crate) fn acknowledge(&self, offset: u64, durable: Option<u64>, now_ms: u64) {
+        self.acked.fetch_max(offset, Ordering::Relaxed);
+        self.acked_durable.fetch_max(durable.unwrap_or(0), Ordering::Relaxed);
+        self.note_alive(now_ms);
+        self.ack_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_alive(&self, now_ms: u64) {
+        self.acked_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn ack_count(&self) -> u64 {
+        self.ack_count.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn acked(&self) -> u64 {
+        self.acked.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn acked_ms(&self) -> u64 {
+        self.acked_ms.load(Ordering::Relaxed)
+    }
+
+    fn facts(&self, now_ms: u64) -> ReplicaFacts {
+        let stage = self.stage();
+        let state = match stage {
+            Stage::Waiting => "wait_bgsave",
+            Stage::Sending => "send_bulk",
+            Stage::Online => "online",
+        };
+        let silent_ms = now_ms.saturating_sub(self.acked_ms());
+        let lag_seconds = if stage == Stage::Online { silent_ms / 1000 } else { 0 };
+        ReplicaFacts {
+            address: self.address.clone(),
+            port: self.port,
+            state,
+            offset: self.acked(),
+            lag_seconds,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The replicas of one thread, and how long it may sleep because of them.
+
+use std::time::Duration;
+
+use proactor::ConnId;
+use resp::Output;
+
+use crate::feed::{Around, Feed, Step};
+
+/// How soon it is tried again to read what the disk is asked for.
+const SOON: Duration = Duration::from_millis(1);
+
+/// See the head of this file.
+#[derive(Default)]
+pub struct Replicas {
+    conns: Vec<ConnId>,
+    /// How long the thread may sleep; `None`: until there is more in the stream than up to `caught_up`.
+    wait: Option<Duration>,
+    caught_up: Option<u64>,
+}
+
+impl Replicas {
+    /// This connection has a feed.
+    pub fn add(&mut self, conn: ConnId) {
+        self.conns.push(conn);
+    }
+
+    /// It has gone, if it was there.
+    pub fn remove(&mut self, conn: ConnId) {
+        self.conns.retain(|known| *known != conn);
+    }
+
+    /// Whether there is none: then nothing is to be done.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.conns.is_empty()
+    }
+
+    /// How long the next turn may sleep, where `awaits` asks to be woken when there is more than up to a place; `None`: as long as it likes.
+    pub fn wait(&self, awaits: impl FnOnce(u64) -> bool) -> Option<Duration> {
+        let has_more = || self.caught_up.is_some_and(|place| !awaits(place));
+        self.wait.or_else(|| has_more().then_some(Duration::ZERO))
+    }
+
+    /// Steps every feed: `with` calls what it is given with that of a connection, its output, and how many bytes of that were not sent. Those that are
+    /// to be disconnected, and why.
+    pub fn step(
+        &mut self,
+        around: &Around<'_>,
+        mut with: impl FnMut(ConnId, &mut dyn FnMut(&mut Feed, &mut Output, usize)),
+    ) -> Vec<(ConnId, &'static str)> {
+        (self.wait, self.caught_up) = (None, None);
+        let mut ended = Vec::new();
+        for conn in &self.conns {
+            with(*conn, &mut |feed, output, pending_bytes| match feed.step(output, pending_bytes, around) {
+                Step::Wrote => self.wait = Some(Duration::ZERO),
+                Step::Waits => {}
+                Step::Soon => self.wait = self.wait.or(Some(SOON)),
+                Step::CaughtUp(place) => {
+                    self.caught_up = Some(self.caught_up.map_or(place, |other| other.min(place)));
+                }
+                Step::Ends(why) => ended.push((*conn, why)),
+            });
+        }
+        ended
+    }
+}

@@ -1,0 +1,48 @@
+//! What replication's commands need of the thread that runs them.
+
+use std::sync::Arc;
+
+use effectlog::Backlog;
+use proactor::ConnId;
+use replication::{Door, Peer, Primary, ReplicationId, random_id};
+use settings::REPL_DISKLESS_SYNC;
+
+use crate::thread::ThreadHost;
+
+impl Door for ThreadHost {
+    fn primary(&self) -> &'static Primary {
+        &self.shared.primary
+    }
+
+    fn backlog(&self) -> &Arc<Backlog> {
+        &self.shared.journal.backlog
+    }
+
+    fn peer(&mut self) -> &mut Peer {
+        self.session().replica.get_or_insert_default()
+    }
+
+    fn client(&mut self) -> (u64, String) {
+        let session = self.session();
+        let address = session.peer.rsplit_once(':').map_or(&*session.peer, |(address, _)| address);
+        (session.client.id, address.trim_matches(['[', ']']).to_owned())
+    }
+
+    fn attach(&mut self) {
+        let conn = ConnId::from_bits(self.session().client.connection);
+        self.replicas.add(conn);
+    }
+
+    fn sends_at_once(&self) -> bool {
+        self.shared.settings.is_on(REPL_DISKLESS_SYNC)
+    }
+
+    fn mark(&mut self) -> ReplicationId {
+        let mut entropy = self.driver.entropy().expect("the system has randomness");
+        random_id(|| entropy.next_u64())
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+}

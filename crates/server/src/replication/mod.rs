@@ -1,0 +1,97 @@
+//! Replicas of this server: their connections, and when a snapshot begins for them. What they are sent is `replication`'s.
+//!
+//! Not here: the stream (`journal/`), and the snapshot itself (`snapshot/spool.rs`).
+
+mod door;
+
+use std::sync::Arc;
+
+use effectlog::NO_DB;
+use proactor::CloseMode;
+use replication::{Around, Content, Limits, Start, random_id};
+use settings::{REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD};
+
+use crate::thread::{Thread, ThreadHost};
+
+/// Sends replicas what they can take.
+#[cold]
+pub(crate) fn feed_replicas(thread: &mut Thread) {
+    let ThreadHost { replicas, connections, driver, shared, now_ms, .. } = &mut thread.host;
+    let waker = driver.waker();
+    let wake = || -> Box<dyn Fn() + Send + Sync> {
+        let waker = Arc::clone(&waker);
+        Box::new(move || waker.wake())
+    };
+    let around = Around {
+        now_ms: *now_ms,
+        backlog: &shared.journal.backlog,
+        id: shared.primary.history().id,
+        limits: Limits::of(&shared.settings),
+        wake: &wake,
+    };
+    let ended = replicas.step(&around, |conn, step| {
+        let pending_bytes = driver.output_pending_bytes(conn);
+        let feed = connections.session(conn).and_then(|session| session.replica.as_mut()?.feed.as_mut());
+        if let (Some(feed), Some(output)) = (feed, driver.output_mut(conn)) {
+            step(feed, output, pending_bytes);
+        }
+    });
+    for (conn, why) in ended {
+        tracing::warn!("a replica is disconnected: {why}");
+        thread.close(conn, CloseMode::Now);
+    }
+}
+
+/// Begins the snapshot that replicas wait for, if it is time to and nothing else is being saved; the first thread looks ten times a second.
+pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
+    let shared = thread.host.shared;
+    let limits = Limits::of(&shared.settings);
+    let Some(content) = shared.primary.awaited(thread.host.now_ms, &limits) else { return };
+    if shared.may_begin_spool() {
+        if thread.enters_all() && shared.may_begin_spool() {
+            begin_sync(thread, content);
+        }
+        thread.leave_all();
+    }
+}
+
+/// Begins it; all shards are entered.
+fn begin_sync(thread: &mut Thread, content: Content) {
+    let shared = thread.host.shared;
+    if !shared.journal.is_recording() {
+        // What was changed since it was on is in no stream.
+        let mut entropy = thread.host.driver.entropy().expect("the system has randomness");
+        shared.primary.break_history(random_id(|| entropy.next_u64()));
+    }
+    let cut = shared.journal.cut_for_replicas();
+    match shared.begin_spool(&mut thread.tx.hold, content) {
+        Ok(spool) => {
+            let count = shared.primary.begin(content, &Start { cut, spool });
+            tracing::info!("a snapshot begins for {count} replicas");
+        }
+        Err(error) => tracing::error!("the snapshot for replicas cannot begin: {error}"),
+    }
+}
+
+/// What the first thread does each second for replicas.
+pub(crate) fn look_after_replicas(thread: &mut Thread) {
+    let (shared, now_ms) = (thread.host.shared, thread.host.now_ms);
+    let settings = &shared.settings;
+    let backlog_bytes = settings.number(REPL_BACKLOG_SIZE) as u64;
+    shared.journal.backlog.set_limits(backlog_bytes, Limits::of(settings).bytes_max);
+    if !shared.journal.is_streaming() {
+        return;
+    }
+    let ttl_ms = settings.number(REPL_BACKLOG_TTL) as u64 * 1000;
+    if ttl_ms > 0 && shared.primary.is_deserted(now_ms, ttl_ms) {
+        if thread.enters_all() {
+            tracing::info!("no replica has come for repl-backlog-ttl: the stream for them ends");
+            shared.journal.end_stream();
+        }
+        return thread.leave_all();
+    }
+    if (now_ms / 1000).is_multiple_of(settings.number(REPL_PING_REPLICA_PERIOD) as u64) {
+        thread.tx.record.push(NO_DB, &[b"PING"]);
+        thread.tx.committed = thread.tx.record.commit(0).map_or(0, |place| place.slice);
+    }
+}

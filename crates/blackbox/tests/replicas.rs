@@ -1,7 +1,7 @@
 //! Real redis-servers as replicas: they have the same data, go on after their connection was cut, and hold nothing up when they stop reading.
 
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use blackbox::{
     Batch, Client, Generator, PATIENCE, Scratch, Server, Signal, StartError, check, eventually, scale,
@@ -19,10 +19,27 @@ fn primary(threads: usize, io: &str, more: &[&str]) -> Server {
     Server::start(threads, io, &[&["--repl-diskless-sync-delay", "0"], more].concat())
 }
 
-/// A redis-server that follows, once it is asked to; `None` where there is none.
-fn follower(more: &[&str]) -> Option<Server> {
-    match Server::redis_with(more) {
-        Ok(server) => Some(server),
+/// A redis-server that follows, once it is asked to. Its files are in a folder of its own.
+struct Follower {
+    server: Server,
+    _scratch: Scratch,
+}
+
+impl std::ops::Deref for Follower {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
+    }
+}
+
+/// `None` where there is no redis-server.
+fn follower(more: &[&str]) -> Option<Follower> {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let scratch = Scratch::new(&format!("follower-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+    let folder = scratch.path("");
+    match Server::redis_with(&[&["--dir", &folder], more].concat()) {
+        Ok(server) => Some(Follower { server, _scratch: scratch }),
         Err(StartError::Missing(name)) if std::env::var("CI").as_deref() != Ok("true") => {
             println!("SKIPPED: {name} is not installed");
             None

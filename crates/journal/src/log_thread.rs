@@ -165,7 +165,10 @@ impl LogThread {
         if is_paced && since_ns < PAUSE_NS && self.closed.is_empty() {
             return Step::Rests(Duration::from_nanos(PAUSE_NS - since_ns));
         }
+        // What waits may be asked at any time, and is never said to be less than it is.
+        self.note_taken(self.log.pending_bytes());
         let is_busy = self.collect();
+        self.note_taken(0);
         let is_asked = self.open.is_some() && self.progress.asked() >= self.collector.next();
         if self.closed.is_empty() && (is_asked || self.wants_confirmation(since_ns / 1_000_000)) {
             self.close(true);
@@ -210,7 +213,6 @@ impl LogThread {
         let is_late =
             self.policy == Policy::Everysec && since_ms > 0 && now_ms.saturating_sub(since_ms) > LATE_SYNC_MS;
         let pending_bytes = self.log.pending_bytes() + self.closed_bytes as u64;
-        self.progress.counts.pending_bytes.store(pending_bytes, Ordering::Relaxed);
         // Not at every byte to and fro.
         let max = if self.progress.is_full() { self.pending_bytes_max / 2 } else { self.pending_bytes_max };
         let is_full = is_late || pending_bytes > max || self.is_tight(pending_bytes);
@@ -228,6 +230,12 @@ impl LogThread {
         let Some((_, writer)) = &self.open else { return false };
         let is_known = matches!(self.progress.refusal(), Refusal::NoRoom | Refusal::Failed);
         !is_known && pending_bytes + writer.margin_bytes() > writer.room_bytes()
+    }
+
+    /// Closed slices are not written yet, and so much more may be taken in a moment.
+    fn note_taken(&self, soon_bytes: u64) {
+        let taken_bytes = self.closed_bytes as u64 + soon_bytes;
+        self.progress.counts.taken_bytes.store(taken_bytes, Ordering::Release);
     }
 
     /// Closes slices, up to the next change of journals; whether a thread that commits was in the way.
@@ -303,6 +311,7 @@ impl LogThread {
         self.progress.counts.write_us.fetch_add(took_ns / 1000, Ordering::Relaxed);
         self.progress.counts.slowest_write_ns.fetch_max(took_ns, Ordering::Relaxed);
         self.closed_bytes = 0;
+        self.note_taken(0);
         for slice in self.closed.drain(..) {
             if self.spare_payloads.len() < SPARE_PAYLOADS
                 && let Some(Slice { mut payload, .. }) = Arc::into_inner(slice)

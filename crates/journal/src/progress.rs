@@ -51,8 +51,8 @@ pub struct Counts {
     pub sync_since_ms: AtomicU64,
     /// Syncs that took longer than they may.
     pub syncs_delayed: AtomicU64,
-    /// Bytes that were committed and not written.
-    pub pending_bytes: AtomicU64,
+    /// Bytes that the log thread has taken out of the log, or is about to take, and has not written.
+    pub taken_bytes: AtomicU64,
     /// Where the stream ends.
     pub position: AtomicU64,
 }

@@ -99,7 +99,7 @@ fn a_line_whose_one_word_has_spaces_keeps_its_quotes_when_it_is_rewritten() {
 fn promises_are_refused_with_their_line_and_a_way_out() {
     let scratch = Scratch::new("promises");
     let path = scratch.file("redis.conf", "port 0\nreplicaof 10.0.0.1 6379\nmasterauth very-secret\nhz 50\n");
-    let why = "there is no replication, so this would be an independent server that takes writes; remove the line, and load a \
+    let why = "this server cannot follow another one, so it would be an independent one that takes writes; remove the line, and load a \
                snapshot of the other server if it is to take its place";
     check_refused(
         &[&path],
@@ -111,7 +111,7 @@ fn promises_are_refused_with_their_line_and_a_way_out() {
         errors,
         format!(
             "darter: 'replicaof' in {path}, line 2 is refused: {why}\n\
-             darter: 'masterauth' in {path}, line 3 is refused: there is no replication, and nobody to log in to; remove the line\n\
+             darter: 'masterauth' in {path}, line 3 is refused: this server cannot follow another one, and has nobody to log in to; remove the line\n\
              darter: the configuration is refused\n"
         )
     );

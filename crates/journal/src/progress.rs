@@ -12,6 +12,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
+use effectlog::Log;
+
 use crate::writer::Policy;
 
 /// Why commands that write are refused.
@@ -177,6 +179,12 @@ impl Progress {
     /// Takes note whether they are; true if that has changed.
     pub fn set_full(&self, is_full: bool) -> bool {
         self.is_full.swap(is_full, Ordering::Relaxed) != is_full
+    }
+
+    /// Bytes that were committed to `log` and not written.
+    pub fn pending_bytes(&self, log: &Log) -> u64 {
+        // In this order: what has left the log was taken before.
+        log.pending_bytes() + self.counts.taken_bytes.load(Ordering::Acquire)
     }
 
     /// The last slice that was given to the system.

@@ -18,7 +18,7 @@ impl Journal {
         Some(observe::Journal {
             size_bytes: base_bytes + position.saturating_sub(*base_position),
             base_bytes: *base_bytes,
-            pending_bytes: self.pending_bytes(),
+            pending_bytes: progress.pending_bytes(&self.log),
             syncs_pending: u64::from(number(&progress.counts.sync_since_ms) > 0),
             syncs_delayed: number(&progress.counts.syncs_delayed),
             slice: progress.written(),
@@ -28,12 +28,6 @@ impl Journal {
             write_us: number(&progress.counts.write_us),
             has_failed: !matches!(progress.refusal(), Refusal::None | Refusal::Stalled),
         })
-    }
-
-    /// Bytes that were committed and not written.
-    fn pending_bytes(&self) -> u64 {
-        // In this order: what has left the log was taken before.
-        self.log.pending_bytes() + self.progress.counts.taken_bytes.load(Ordering::Acquire)
     }
 }
 
@@ -75,7 +69,7 @@ impl Keeper {
             let why = "; commands that write are refused, because the last snapshot could not be saved";
             return if is_refused { lost + why } else { lost };
         }
-        let waiting = match (progress.policy(), self.journal.pending_bytes()) {
+        let waiting = match (progress.policy(), progress.pending_bytes(&self.journal.log)) {
             (Policy::Always, _) | (_, 0) => String::new(),
             (_, bytes) => format!(", and {bytes} bytes of changes that could not be written"),
         };

@@ -171,6 +171,7 @@ fn without_a_key_to_evict_writes_are_refused_at_once() {
     check(client, "DEBUG POPULATE 300000", "OK");
     check(client, "CONFIG SET maxmemory 1", "OK");
     eventually("refused", || client.show("SET a b").contains("OOM"));
+    client.call("DEL a");
     let refused: Vec<_> = (0..2000).map(|_| words("SET a b")).collect();
     let started = Instant::now();
     let replies = call_all(client, &refused);

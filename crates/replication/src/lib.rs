@@ -9,7 +9,7 @@
 //! [`Feed`], which its thread steps: it reads the snapshot (`persistence`'s spool) and the stream (`effectlog`'s backlog) at the pace at which the
 //! replica takes them. Nothing waits for a replica: one that is too far behind is cut off.
 //!
-//! What a replica says to its primary and hears from it is a machine that knows no server: [`link`].
+//! What all threads know of the own primary, if this server follows one, is [`Following`]. What a replica says to its primary and hears from it is a machine that knows no server: [`link`].
 //!
 //! Not here: when a snapshot begins, and the connections (`server/replication/`).
 
@@ -17,6 +17,7 @@
 
 mod commands;
 mod feed;
+mod following;
 mod history;
 mod limits;
 pub mod link;
@@ -31,6 +32,7 @@ use effectlog::Backlog;
 
 pub use commands::ENTRIES;
 pub use feed::{Around, Feed, Step};
+pub use following::{Address, Following};
 pub use history::{History, ReplicationId, random_id};
 pub use limits::Limits;
 pub use peer::Peer;

@@ -17,7 +17,7 @@ use persistence::Snapshots;
 use proactor::{Clock, Disk, Spares, Waker};
 use process::log;
 use process::shutdown::Shutdown;
-use replication::{Primary, random_id};
+use replication::{Following, Primary, random_id};
 use scripting::Scripts;
 use settings::{EntryMode, Settings};
 use shard::Placement;
@@ -67,7 +67,6 @@ pub(crate) struct Shared {
     /// All clients.
     pub(crate) registry: Registry,
     pub(crate) scripts: Scripts,
-    /// For those who have no driver.
     pub(crate) machine: Machine,
     pub(crate) started_ms: u64,
     pub(crate) run_id: String,
@@ -77,8 +76,8 @@ pub(crate) struct Shared {
     pub(crate) attack_log: AttackLog,
     pub(crate) snapshots: Snapshots,
     pub(crate) journal: Journal,
-    /// What this server is to its replicas.
     pub(crate) primary: Primary,
+    pub(crate) following: Following,
     /// When database 0 is to be emptied, because a `flush_all` of memcached's protocol said so.
     pub(crate) later_flush: LaterFlush,
     pub(crate) migrations: Migrations,
@@ -145,6 +144,7 @@ impl Shared {
             ),
             journal,
             primary: Primary::new(random_id(|| random.next_u64())),
+            following: Following::default(),
             machine,
             later_flush: LaterFlush::default(),
             migrations: Migrations::default(),

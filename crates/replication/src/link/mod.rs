@@ -126,6 +126,20 @@ pub enum LinkState {
 }
 
 impl LinkState {
+    const ALL: [LinkState; 6] = [
+        LinkState::None,
+        LinkState::Connect,
+        LinkState::Connecting,
+        LinkState::Handshake,
+        LinkState::Sync,
+        LinkState::Connected,
+    ];
+
+    /// The state with this number, in the order of their declaration.
+    pub(crate) fn of_number(number: u8) -> LinkState {
+        LinkState::ALL[usize::from(number)]
+    }
+
     /// What ROLE calls it.
     pub fn name(self) -> &'static str {
         match self {

@@ -45,8 +45,8 @@ pub(crate) fn feed_replicas(thread: &mut Thread) {
 /// Begins the snapshot that replicas wait for, if it is time to and nothing else is being saved; the first thread looks ten times a second.
 pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
     let shared = thread.host.shared;
-    let limits = Limits::of(&shared.settings);
-    let Some(content) = shared.primary.awaited(thread.host.now_ms, &limits) else { return };
+    let awaited = shared.primary.awaited(thread.host.now_ms, &Limits::of(&shared.settings));
+    let Some(content) = awaited else { return };
     if shared.may_begin_spool() {
         if thread.enters_all() && shared.may_begin_spool() {
             begin_sync(thread, content);
@@ -77,9 +77,9 @@ fn begin_sync(thread: &mut Thread, content: Content) {
 pub(crate) fn look_after_replicas(thread: &mut Thread) {
     let (shared, now_ms) = (thread.host.shared, thread.host.now_ms);
     let settings = &shared.settings;
-    let backlog_bytes = settings.number(REPL_BACKLOG_SIZE) as u64;
-    shared.journal.backlog.set_limits(backlog_bytes, Limits::of(settings).bytes_max);
-    if !shared.journal.is_streaming() {
+    let bytes = settings.number(REPL_BACKLOG_SIZE) as u64;
+    shared.journal.backlog.set_limits(bytes, Limits::of(settings).bytes_max);
+    if !shared.journal.is_streaming() || shared.following.is_replica() {
         return;
     }
     let ttl_ms = settings.number(REPL_BACKLOG_TTL) as u64 * 1000;

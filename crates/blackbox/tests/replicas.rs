@@ -192,6 +192,23 @@ fn a_replica_whose_connection_was_cut_goes_on_where_it_was() {
 }
 
 #[test]
+fn no_replica_goes_on_with_a_stream_that_has_another_id() {
+    let primary = primary(2, "auto", &["--enable-debug-command", "yes"]);
+    let Some(replica) = follower(&[]) else { return };
+    follow(&replica, &primary);
+    expect_same(&replica, &primary);
+    let mut client = primary.client();
+    let before = client.info("replication", "master_replid");
+    check(&mut client, "DEBUG CHANGE-REPL-ID", "OK");
+    assert_ne!(client.info("replication", "master_replid"), before);
+    assert_eq!(client.info("replication", "master_replid2"), "0".repeat(40));
+    assert_eq!(client.info("replication", "second_repl_offset"), "-1");
+    assert_eq!(client.call("CLIENT KILL TYPE replica"), Value::Int(1));
+    eventually("it is sent a snapshot", || client.info("stats", "sync_full") == "2");
+    expect_same(&replica, &primary);
+}
+
+#[test]
 fn a_journal_comes_and_goes_while_replicas_follow() {
     let scratch = Scratch::new("replicas-journal");
     let folder = scratch.path("");

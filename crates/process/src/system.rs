@@ -130,6 +130,12 @@ pub fn machine_bytes() -> u64 {
     system.totalram as u64 * u64::from(system.mem_unit)
 }
 
+/// The system's words for an error, as Redis quotes them.
+pub fn words_of(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
 /// Name, release and machine of the operating system.
 pub fn name() -> String {
     let read = |what: &str| {

@@ -6,6 +6,7 @@
 mod background;
 mod commands;
 mod connections;
+mod control;
 mod crash;
 mod error;
 mod help;

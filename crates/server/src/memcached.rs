@@ -13,7 +13,6 @@ use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Verb, Words};
 use resp::{Output, Proto};
 use settings::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
 
-use crate::commands::config;
 use crate::connections::bounds::is_enough_output;
 use crate::life::pipeline::{ROUNDS_PER_TURN, leave_rest};
 use crate::thread::{Thread, ThreadHost};
@@ -132,7 +131,7 @@ impl Door for ThreadHost {
     }
 
     fn set_memory_bytes_max(&mut self, store: &mut Store, bytes: u64) -> bool {
-        config::change(self.shared, store, &[("maxmemory", &bytes.to_string())], false).is_ok()
+        control::change(self, store, &[("maxmemory", &bytes.to_string())], false).is_ok()
     }
 
     fn flush(&mut self, store: &mut Store, at: Option<UnixMs>) {

@@ -194,7 +194,7 @@ fn a_failed_consequence_takes_the_change_back() {
 #[test]
 fn the_configuration_file_is_read_and_rewritten() {
     let scratch = Scratch::new("rewrite");
-    let path = scratch.file("redis.conf", "# mine\nmaxclients 100\nrepl-timeout 61\nsave 60 5\n");
+    let path = scratch.file("redis.conf", "# mine\nmaxclients 100\nactive-expire-effort 2\nsave 60 5\n");
     let log = scratch.path("log");
     let server = Server::start(2, "auto", &[&path, "--logfile", &log]);
     let mut client = server.client();
@@ -202,10 +202,10 @@ fn the_configuration_file_is_read_and_rewritten() {
     assert_eq!(ask(&mut client, &["CONFIG", "SET", "maxclients", "50", "requirepass", "a b"]), "+OK");
     assert_eq!(ask(&mut client, &["CONFIG", "REWRITE"]), "+OK");
     let text = std::fs::read_to_string(&path).unwrap();
-    assert!(text.starts_with("# mine\nmaxclients 50\nrepl-timeout 61\nsave 60 5\n"), "{text}");
+    assert!(text.starts_with("# mine\nmaxclients 50\nactive-expire-effort 2\nsave 60 5\n"), "{text}");
     assert!(text.contains("\nrequirepass \"a b\"\n"), "{text}");
     let text = std::fs::read_to_string(&log).unwrap();
-    assert!(text.contains("accepted without effect: repl-timeout"), "{text}");
+    assert!(text.contains("accepted without effect: active-expire-effort"), "{text}");
     assert!(text.contains("ready to accept connections on 127.0.0.1:"), "{text}");
 }
 

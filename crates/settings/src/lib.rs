@@ -9,7 +9,7 @@
 //!   CONFIG SET          ──▶ Settings::change ─▶ Changed      whose Effects the server sees to, or undoes it
 //! ```
 //!
-//! Not here: the mechanism (`config`), and what follows from a change (`server`, `commands/config.rs`).
+//! Not here: the mechanism (`config`), and what follows from a change (`server/control/consequences.rs`).
 
 #![forbid(unsafe_code)]
 

@@ -82,6 +82,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("migrate", 5),
     ("pubsub", 5),
     ("replication", 6),
+    ("control", 6),
     ("memcached", 5),
     ("observe", 5),
     ("commands", 5),

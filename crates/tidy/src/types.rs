@@ -14,7 +14,7 @@ const FILES_MAX: usize = 5;
 
 /// Types that are larger, with their methods and files at most: lower the numbers as these go.
 const LARGE: &[(&str, usize, usize)] =
-    &[("server/thread.rs::Thread", 93, 15), ("server/thread.rs::ThreadHost", 40, 14)];
+    &[("server/thread.rs::Thread", 93, 15), ("server/thread.rs::ThreadHost", 39, 13)];
 /// Methods by which the number in the table may be too high: not every change of a large type has to touch the table.
 const SLACK: usize = 5;
 

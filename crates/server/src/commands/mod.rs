@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use command::{CommandError, Table};
+use command::Table;
 use persistence::Role;
 use resp::memcached::Verb;
 
@@ -11,13 +11,9 @@ use self::own::{Family, Functions};
 mod cluster;
 #[cfg(test)]
 mod complete;
-pub(crate) mod config;
 mod connection;
-mod debug;
 mod migrate;
-mod module;
 pub(crate) mod own;
-mod populate;
 mod server;
 mod transactions;
 
@@ -26,11 +22,9 @@ const OWN_FAMILIES: &[Family] = &[
     Family::Acl(acl::ENTRIES),
     Family::Clients(clients::ENTRIES),
     Family::Cluster(::cluster::ENTRIES),
-    Family::Server(config::ENTRIES),
+    Family::Control(control::ENTRIES),
     Family::Server(connection::ENTRIES),
-    Family::Server(debug::ENTRIES),
     Family::Migrate(::migrate::ENTRIES),
-    Family::Server(module::ENTRIES),
     Family::PubSub(pubsub::ENTRIES),
     Family::Scripting(scripting::ENTRIES),
     Family::Server(server::ENTRIES),
@@ -83,14 +77,6 @@ pub(crate) fn functions() -> &'static Functions {
         functions
     });
     &ALL
-}
-
-/// The error of a command that a setting of the start protects.
-fn not_allowed(command: &str, setting: &str) -> CommandError {
-    CommandError::new(format!(
-        "ERR {command} command not allowed. If the {setting} option is set to \"local\", you can run it from a local \
-         connection, otherwise you need to set this option in the configuration file, and then restart the server."
-    ))
 }
 
 #[cfg(test)]

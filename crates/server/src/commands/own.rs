@@ -74,6 +74,7 @@ families! {
     Server: ThreadHost;
     Clients: dyn clients::Door;
     Cluster: dyn cluster::Door;
+    Control: dyn control::Door;
     Migrate: dyn migrate::Door;
     Memcached: dyn memcached::Door;
     PubSub: dyn pubsub::Door;

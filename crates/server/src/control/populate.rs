@@ -12,28 +12,26 @@ use session::Part;
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 
-impl ThreadHost {
-    /// Lets all threads make keys; the current client is answered when they have.
-    pub(crate) fn populate(&mut self, population: Population) {
-        let population = Arc::new(population);
-        let share = |asker| {
-            let population = population.clone();
-            Message::Populate(Box::new(Share::new(population, asker)))
-        };
-        let asked = population.clone();
-        self.gather(
-            share,
-            Box::new(move |_, reply| {
-                if asked.lacks_room() {
-                    reply.error(CommandError::OUT_OF_MEMORY.text());
-                } else if asked.is_given_up() {
-                    reply.error(b"ERR the keys are not all there, because the client hung up");
-                } else {
-                    reply.ok();
-                }
-            }),
-        );
-    }
+/// Lets all threads make keys; the client whose command runs is answered when they have.
+pub(super) fn begin(host: &mut ThreadHost, population: Population) {
+    let population = Arc::new(population);
+    let share = |asker| {
+        let population = population.clone();
+        Message::Populate(Box::new(Share::new(population, asker)))
+    };
+    let asked = population.clone();
+    host.gather(
+        share,
+        Box::new(move |_, reply| {
+            if asked.lacks_room() {
+                reply.error(CommandError::OUT_OF_MEMORY.text());
+            } else if asked.is_given_up() {
+                reply.error(b"ERR the keys are not all there, because the client hung up");
+            } else {
+                reply.ok();
+            }
+        }),
+    );
 }
 
 impl Thread {

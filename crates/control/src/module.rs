@@ -4,12 +4,10 @@ use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Shape, block, keyword_is, string};
 use settings::ENABLE_MODULE_COMMAND;
 
-use super::not_allowed;
-use crate::commands::config::client_may;
-use crate::commands::own::{Ctx, Entry, Run};
+use crate::{Ctx, Entry, Run, client_may, not_allowed};
 
-/// The family of MODULE.
-pub(crate) const ENTRIES: &[Entry] = &[Entry {
+/// MODULE with its subcommands.
+pub(crate) const MODULE: Entry = Entry {
     name: "module",
     summary: "A container for module commands.",
     complexity: "Depends on subcommand.",
@@ -18,7 +16,7 @@ pub(crate) const ENTRIES: &[Entry] = &[Entry {
     arity: -2,
     subcommands: &[MODULE_HELP, MODULE_LIST, MODULE_LOAD, MODULE_LOADEX, MODULE_UNLOAD],
     ..Entry::DEFAULT
-}];
+};
 
 /// What the subcommands have in common.
 const SUBCOMMAND: Entry = Entry {
@@ -64,7 +62,7 @@ fn module_load(ctx: &mut Ctx) -> CommandResult {
 
 /// Redis looks at this setting before it looks at anything else.
 fn check_setting(ctx: &mut Ctx) -> CommandResult {
-    if client_may(&ctx.host.shared.settings, ENABLE_MODULE_COMMAND, ctx.host.session()) {
+    if client_may(ctx.host, ENABLE_MODULE_COMMAND) {
         Ok(())
     } else {
         Err(not_allowed("MODULE", "enable-module-command"))

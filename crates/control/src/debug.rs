@@ -4,6 +4,7 @@
 //!
 //! Not here: what looks into data structures or files that are not like Redis' (`HTSTATS`, `LISTPACK` …).
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use command::Flag::*;
@@ -16,14 +17,10 @@ use commands::keys::populate::Population;
 use process::{crash, system};
 use settings::ENABLE_DEBUG_COMMAND;
 
-use super::not_allowed;
-use crate::commands::config::client_may;
-use crate::commands::own::{Ctx, Entry, Run};
-use crate::journal::Keeper;
-use crate::snapshot::Loader;
+use crate::{Ctx, Entry, Run, Server, client_may, not_allowed};
 
-/// The family of DEBUG.
-pub(crate) const ENTRIES: &[Entry] = &[Entry {
+/// DEBUG, whose subcommands are words among its arguments.
+pub(crate) const DEBUG: Entry = Entry {
     name: "debug",
     is_system: true,
     summary: "A container for debugging commands.",
@@ -37,22 +34,26 @@ pub(crate) const ENTRIES: &[Entry] = &[Entry {
     reply: Shape::Any,
     run: Run::Function(debug),
     ..Entry::DEFAULT
-}];
+};
 
 /// The longest sleep: more is a mistake.
 const SLEEP_SECONDS_MAX: f64 = 3600.0;
 
 fn debug(ctx: &mut Ctx) -> CommandResult {
-    if !client_may(&ctx.host.shared.settings, ENABLE_DEBUG_COMMAND, ctx.host.session()) {
+    if !client_may(ctx.host, ENABLE_DEBUG_COMMAND) {
         return Err(not_allowed("DEBUG", "enable-debug-command"));
     }
+    let Server { snapshots, active_expire, .. } = ctx.host.server();
     let word = ctx.args[1].to_ascii_lowercase();
     match (&*word, &ctx.args[2..]) {
-        (b"loadaof" | b"populate" | b"reload", _) if ctx.host.shared.snapshots.progress.is_loading() => {
+        (b"loadaof" | b"populate" | b"reload", _) if snapshots.progress.is_loading() => {
             Err(CommandError::LOADING)
         }
         (b"assert" | b"oom" | b"panic" | b"segfault", []) => crash(&word),
-        (b"change-repl-id", []) => ok(ctx),
+        (b"change-repl-id", []) => {
+            ctx.host.change_replication_id();
+            ok(ctx)
+        }
         (b"digest", []) => {
             let digest = digest::digest(&ctx.store);
             reply_digest(ctx, &digest);
@@ -86,8 +87,7 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
         (b"reload", options) => reload(ctx, options),
         (b"set-active-expire", [switch]) => {
             let is_on = parse_i64(switch).unwrap_or(0) != 0;
-            let active_expire = &ctx.host.shared.active_expire;
-            active_expire.store(is_on, std::sync::atomic::Ordering::Relaxed);
+            active_expire.store(is_on, Ordering::Relaxed);
             ok(ctx)
         }
         (b"sleep", [seconds]) => sleep(ctx, seconds),
@@ -146,18 +146,17 @@ fn populate(ctx: &mut Ctx, words: &[&[u8]]) -> CommandResult {
         return Err(CommandError::STRING_TOO_LONG);
     }
     let count = parse_count(words[0])? as u64;
-    let host = &mut *ctx.host;
-    let bytes_max = match host.shared.settings.memory_bytes_max() {
+    let bytes_max = match ctx.host.server().settings.memory_bytes_max() {
         0 => system::machine_bytes(),
         limit => limit,
     };
     let population = Population::new(ctx.store.client.db, prefix, count, value_bytes, bytes_max)?;
     if ctx.store.client.deny_blocking {
-        let ids: Vec<_> = host.shared.shards.ids().collect();
+        let ids: Vec<_> = ctx.store.tx.hold.shards().ids().collect();
         population.fill(ctx.store.tx, &ids)?;
         return ok(ctx);
     }
-    host.populate(population);
+    ctx.host.populate(population);
     Ok(())
 }
 
@@ -168,32 +167,23 @@ fn reload(ctx: &mut Ctx, options: &[&[u8]]) -> CommandResult {
     if !options.iter().all(|word| keyword_is(word, "NOSAVE")) {
         return Err(CommandError::SYNTAX);
     }
-    let shared = ctx.host.shared;
-    let failed = |error| CommandError::new(format!("ERR {error}"));
-    if shared.journal.is_on() && !options.is_empty() {
+    let saves = options.is_empty();
+    if !saves && ctx.host.has_journal() {
         return Err(CommandError::fixed(BEHIND_THE_JOURNAL));
     }
-    if options.is_empty() {
-        shared.save(&ctx.store.tx.hold).map_err(failed)?;
-    }
-    let tx = &mut *ctx.store.tx;
-    if let Some(loaded) = Loader::of(shared).read_snapshot(tx.now).map_err(failed)? {
-        loaded.put_in_place(tx, &shared.scripts, &shared.snapshots);
-    }
+    ctx.host.reload(ctx.store.tx, saves).map_err(failed)?;
     ok(ctx)
 }
 
 /// Loads what the journal holds, in the place of what is there, which is the same.
 fn load_journal(ctx: &mut Ctx) -> CommandResult {
-    let shared = ctx.host.shared;
-    let failed = |error| CommandError::new(format!("ERR {error}"));
-    let tx = &mut *ctx.store.tx;
-    tx.commit();
-    let opening = Keeper(shared).settled_journal().map_err(failed)?;
-    if let Some(loaded) = Loader::of(shared).read_journal(&opening).map_err(failed)? {
-        loaded.put_in_place(tx, &shared.scripts, &shared.snapshots);
-    }
+    ctx.host.reload_journal(ctx.store.tx).map_err(failed)?;
     ok(ctx)
+}
+
+/// The error of what could not be loaded.
+fn failed(why: String) -> CommandError {
+    CommandError::new(format!("ERR {why}"))
 }
 
 fn stringmatch(ctx: &mut Ctx, length: &[u8], pattern: &[u8]) -> CommandResult {
@@ -252,7 +242,7 @@ fn help(ctx: &mut Ctx) -> CommandResult {
         "ASSERT, OOM, PANIC, SEGFAULT",
         "    Crash the server.",
         "CHANGE-REPL-ID",
-        "    Does nothing; there is no replication.",
+        "    Change the id of the stream for replicas, so that none goes on with it.",
         "DICT-RESIZING <0|1>",
         "    Does nothing.",
         "DIGEST",

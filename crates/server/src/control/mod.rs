@@ -1,0 +1,82 @@
+//! What the commands of `control` need of the thread that runs them.
+
+mod consequences;
+mod populate;
+
+use command::{Store, Tx};
+use commands::keys::populate::Population;
+use config::Id;
+use control::{Door, Server};
+use replication::random_id;
+
+use crate::journal::Keeper;
+use crate::snapshot::Loader;
+use crate::thread::ThreadHost;
+use crate::users::user_lines;
+
+impl Door for ThreadHost {
+    fn server(&self) -> Server {
+        let shared = self.shared;
+        Server {
+            settings: &shared.settings,
+            snapshots: &shared.snapshots,
+            disk: &shared.machine.disk,
+            active_expire: &shared.active_expire,
+        }
+    }
+
+    fn is_local(&mut self) -> bool {
+        self.session().is_local()
+    }
+
+    fn obey(&mut self, store: &mut Store, changed: &mut dyn Iterator<Item = Id>) -> Result<(), (Id, String)> {
+        consequences::obey(self.shared, changed)?;
+        store.tx.config = self.shared.data_config();
+        store.tx.holds_replies = self.shared.journal.holds_replies();
+        Ok(())
+    }
+
+    fn user_lines(&self) -> Vec<Vec<u8>> {
+        user_lines(self.shared)
+    }
+
+    fn reset_stats(&mut self) {
+        self.shared.reset_stats();
+    }
+
+    fn populate(&mut self, population: Population) {
+        populate::begin(self, population);
+    }
+
+    fn reload(&mut self, tx: &mut Tx, saves: bool) -> Result<(), String> {
+        let shared = self.shared;
+        if saves {
+            shared.save(&tx.hold).map_err(|error| error.to_string())?;
+        }
+        let read = Loader::of(shared).read_snapshot(tx.now);
+        if let Some(loaded) = read.map_err(|error| error.to_string())? {
+            loaded.put_in_place(tx, &shared.scripts, &shared.snapshots);
+        }
+        Ok(())
+    }
+
+    fn reload_journal(&mut self, tx: &mut Tx) -> Result<(), String> {
+        let shared = self.shared;
+        tx.commit();
+        let opening = Keeper(shared).settled_journal();
+        let read = opening.and_then(|opening| Loader::of(shared).read_journal(&opening));
+        if let Some(loaded) = read.map_err(|error| error.to_string())? {
+            loaded.put_in_place(tx, &shared.scripts, &shared.snapshots);
+        }
+        Ok(())
+    }
+
+    fn has_journal(&self) -> bool {
+        self.shared.journal.is_on()
+    }
+
+    fn change_replication_id(&mut self) {
+        let mut entropy = self.driver.entropy().expect("the system has randomness");
+        self.shared.primary.break_history(random_id(|| entropy.next_u64()));
+    }
+}

@@ -246,8 +246,8 @@ pub enum Rule {
     EndsMulti,
     /// Clients with subscriptions may call it in RESP2, too.
     ForSubscribers,
-    /// Waits for the answers of all threads, which EXEC, holding shards, must not, and which a thread with a slow
-    /// script does not give.
+    /// Waits for the answers of all threads: EXEC runs it when it needs its shards no more. A thread with a slow script does not
+    /// answer.
     AsksThreads,
     /// Is refused where commands that write are, because snapshots cannot be saved.
     TellsOfFailedSaves,

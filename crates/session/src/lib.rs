@@ -11,8 +11,10 @@ mod parser;
 mod question;
 mod session;
 mod state;
+mod transaction;
 
 pub use parser::{Parser, Protocol};
 pub use question::{Answer, Class, Filter, Listed, Question, Request, Subject};
-pub use session::{Aside, Multi, OutputClass, ReplyMode, Session, Watching};
+pub use session::{Aside, OutputClass, ReplyMode, Session, Watching};
 pub use state::{Finish, Gathering, Part, Postponed, Retry, State, SyncWait, Wait};
+pub use transaction::{Executing, Multi};

@@ -1,7 +1,7 @@
 //! What the server knows about one client.
 
 use acl::Access;
-use command::{Client, Command, CommandId, OwnedArgs, Route, Table};
+use command::{Client, Command, CommandId, Route, Table};
 use migrate::Migration;
 use proactor::{CloseMode, Usage};
 use pubsub::{Caching, ClientTracking, Subscriptions};
@@ -11,6 +11,7 @@ use upkeep::timers::Alarm;
 
 use crate::parser::Protocol;
 use crate::state::State;
+use crate::transaction::Multi;
 
 /// Whether replies are sent (`CLIENT REPLY`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -22,17 +23,6 @@ pub enum ReplyMode {
     Off,
     /// The next one is dropped.
     Skip,
-}
-
-/// Commands between MULTI and EXEC.
-#[derive(Debug, Default)]
-pub struct Multi {
-    /// The commands, in order.
-    pub queued: Vec<(CommandId, OwnedArgs)>,
-    /// A command was refused: EXEC aborts.
-    pub refused: bool,
-    /// Bytes that they take.
-    pub memory_bytes: usize,
 }
 
 /// Watched keys of a session.
@@ -159,6 +149,11 @@ impl Session {
             || queued.is_some_and(|multi| multi.queued.iter().any(|(id, _)| is_such(table.get(*id))))
     }
 
+    /// The commands between MULTI and EXEC, or those of an EXEC that waits for answers.
+    pub fn transaction(&self) -> Option<&Multi> {
+        self.multi.as_ref().or_else(|| Some(self.state.executing()?.multi()))
+    }
+
     /// Whether it is a replica.
     pub fn follows(&self) -> bool {
         self.replica.as_ref().is_some_and(|peer| peer.feed.is_some())
@@ -191,7 +186,8 @@ impl Session {
     /// How its connection is to be closed once it has been served; `None`: it stays open.
     #[inline]
     pub fn close_mode(&self) -> Option<CloseMode> {
-        self.state.close_mode().or_else(|| self.close_after_reply.then_some(CloseMode::AfterFlush))
+        let is_over = || self.close_after_reply && self.state.executing().is_none();
+        self.state.close_mode().or_else(|| is_over().then_some(CloseMode::AfterFlush))
     }
 
     /// Whether something sets it apart from a plain ready client, so that the fast path is not for it.
@@ -214,7 +210,7 @@ impl Session {
             + usage.input_capacity_bytes
             + usage.output_capacity_bytes
             + self.state.argument_bytes()
-            + self.multi.as_ref().map_or(0, |multi| multi.memory_bytes)
+            + self.transaction().map_or(0, |multi| multi.memory_bytes)
             + [&self.name, &self.lib_name, &self.lib_version].map(Vec::capacity).iter().sum::<usize>()
     }
 }

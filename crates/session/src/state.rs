@@ -20,14 +20,15 @@
 //! | ready | blocked | a blocking command found nothing | `wait.rs` |
 //! | ready | syncing | `WAITAOF` waits until what was written is durable | `syncing.rs` |
 //! | ready | postponed | `CLIENT PAUSE` is on | `pause.rs` |
-//! | ready | gathering | the answers of other threads make its reply | `gather.rs` |
+//! | ready | gathering | the answers of other threads make its reply, or that of a command of its EXEC | `gather.rs` |
 //! | away | ready | the command came home, with its reply, to run again, or to wait | `homecoming.rs` |
 //! | queued | ready | the note came back: next try | `homecoming.rs` |
 //! | held back | ready | the snapshot has come further: next try | `homecoming.rs` |
 //! | blocked | ready | served, timed out, or ended by `CLIENT UNBLOCK` or a change of users | `wait.rs` |
 //! | syncing | ready | it is durable, or ended as a blocking command is | `syncing.rs` |
 //! | postponed | ready | the pause is over: it runs | `homecoming.rs` |
-//! | gathering | ready | all answers are there | `homecoming.rs` |
+//! | gathering | ready | all answers are there: it replies, or its EXEC goes on | `homecoming.rs`, `executing.rs` |
+//! | gathering | ready | its client is gone: its EXEC goes on unheard | `executing.rs` |
 //! | ready | closing | its input cannot be read, it speaks HTTP, or it said `quit` to memcached's protocol | `pipeline.rs`, `memcached.rs`, `clients/cross_protocol.rs` |
 //! | any | – | the client is gone | `homecoming.rs` |
 //!
@@ -42,6 +43,8 @@
 use command::{Blocked, CommandId, Needs, OwnedArgs};
 use proactor::CloseMode;
 use resp::Reply;
+
+use crate::transaction::Executing;
 
 /// How often a command whose shard is taken is put off before it is delegated (`docs/decisions/putting-off.md`).
 const PUT_OFF_MAX: u8 = 8;
@@ -141,6 +144,8 @@ pub struct Gathering {
     pub expected: usize,
     /// What makes the reply.
     pub finish: Finish,
+    /// The EXEC that goes on then.
+    pub then: Option<Box<Executing>>,
 }
 
 impl State {
@@ -272,9 +277,35 @@ impl State {
         Some(postponed)
     }
 
-    /// The command waits for answers.
-    pub fn gather(&mut self, gathering: Gathering) {
-        self.change_to(Stage::Gathering(gathering));
+    /// The command waits for answers, which come in so many parts.
+    pub fn gather(&mut self, expected: usize, finish: Finish) {
+        self.change_to(Stage::Gathering(Gathering { parts: Vec::new(), expected, finish, then: None }));
+    }
+
+    /// If the command waits for answers: this EXEC, which ran it, goes on then. Else it comes back.
+    pub fn gather_for(&mut self, executing: Box<Executing>) -> Option<Box<Executing>> {
+        let Stage::Gathering(gathering) = &mut self.stage else { return Some(executing) };
+        gathering.then = Some(executing);
+        None
+    }
+
+    /// The EXEC that goes on when the answers are there.
+    pub fn executing(&self) -> Option<&Executing> {
+        if let Stage::Gathering(gathering) = &self.stage { gathering.then.as_deref() } else { None }
+    }
+
+    /// The same, to be changed.
+    pub fn executing_mut(&mut self) -> Option<&mut Executing> {
+        if let Stage::Gathering(gathering) = &mut self.stage { gathering.then.as_deref_mut() } else { None }
+    }
+
+    /// The EXEC that waits for answers, which goes on without them.
+    pub fn take_executing(&mut self) -> Option<Box<Executing>> {
+        self.executing()?;
+        let Stage::Gathering(gathering) = self.change_to(Stage::Ready) else {
+            unreachable!("looked at above")
+        };
+        gathering.then
     }
 
     /// Takes an answer; returns all of them, with what makes the reply, if it is the last.
@@ -443,7 +474,12 @@ mod tests {
             Stage::Blocked(Wait { blocked: Box::new(blocked), deadline_ms: None }),
             Stage::Syncing(SyncWait { slice: 1, deadline_ms: None }),
             Stage::Postponed(Postponed { command, args: args(), number: 0 }),
-            Stage::Gathering(Gathering { parts: Vec::new(), expected: 1, finish: Box::new(|_, _| {}) }),
+            Stage::Gathering(Gathering {
+                parts: Vec::new(),
+                expected: 1,
+                finish: Box::new(|_, _| {}),
+                then: None,
+            }),
             Stage::Closing(CloseMode::Now),
         ]
     }

@@ -15,7 +15,7 @@ mod connection;
 mod migrate;
 pub(crate) mod own;
 mod server;
-mod transactions;
+pub(crate) mod transactions;
 
 /// The families of commands that are not on data alone.
 const OWN_FAMILIES: &[Family] = &[

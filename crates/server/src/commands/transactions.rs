@@ -2,18 +2,24 @@
 //!
 //! EXEC enters the shards of all queued commands and of all watched keys together, so that nothing can change
 //! between looking at the watched keys and running the commands.
+//!
+//! Nothing waits inside a shard, so commands that wait for answers of other threads run when the last command that needs a shard
+//! has run. What stands behind that one runs in order with them, each when the one before it has its answers. EXEC replies
+//! when all have.
 
 use acl::{Context, Lack, Reason};
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
     Acl, Client, CommandError, CommandId, CommandResult, Group, KeySpec, Mode, Needs, Outcome, OwnedArgs,
-    Route, Rule, Shape, key,
+    Route, Rule, Shape, Tx, key,
 };
-use resp::Output;
-use session::Multi;
+use resp::{Output, Reply};
+use session::{Executing, Multi};
+use shard::ShardId;
 
 use crate::commands::own::{Ctx, Entry, Run};
+use crate::life::admit::asks_threads;
 use crate::thread::ThreadHost;
 
 /// The transaction commands.
@@ -157,18 +163,67 @@ fn exec(ctx: &mut Ctx) -> CommandResult {
     }
     let client = host.session().client;
     host.lua.renew_libraries();
+    let table = ctx.store.tx.table;
+    if multi.queued.iter().any(|(id, _)| asks_threads(table.get(*id))) {
+        return exec_asking(ctx, multi);
+    }
     ctx.reply.array(multi.queued.len());
     for (id, args) in &multi.queued {
-        if let Outcome::Again(ids) = run_queued(ctx, *id, args) {
-            // A script wants more shards and nothing was written: all of it runs again with them, in the same database.
-            let session = ctx.host.session();
-            session.client = client;
-            session.multi = Some(multi);
-            return Err(CommandError::again(ids));
+        if let Outcome::Again(ids) = run_queued(ctx.store.tx, ctx.host, *id, args, ctx.reply.out()) {
+            return Err(begin_again(ctx.host, multi, client, ids));
         }
     }
     ctx.host.unwatch();
     Ok(())
+}
+
+/// A script wants more shards and nothing was written: all of the transaction runs again with them, in the same database.
+fn begin_again(host: &mut ThreadHost, multi: Multi, client: Client, ids: Box<[ShardId]>) -> CommandError {
+    let session = host.session();
+    session.client = client;
+    session.multi = Some(multi);
+    CommandError::again(ids)
+}
+
+/// Executes commands of which some ask other threads.
+fn exec_asking(ctx: &mut Ctx, multi: Multi) -> CommandResult {
+    let client = ctx.host.session().client;
+    let behind_shards = behind_shards(ctx.host, &multi);
+    let mut executing = Executing::new(multi);
+    for index in 0..behind_shards {
+        let (id, args) = &executing.multi().queued[index];
+        if asks_threads(ctx.store.tx.table.get(*id)) {
+            continue;
+        }
+        let mut reply = Output::new();
+        if let Outcome::Again(ids) = run_queued(ctx.store.tx, ctx.host, *id, args, &mut reply) {
+            return Err(begin_again(ctx.host, executing.into_multi(), client, ids));
+        }
+        executing.set_reply(index, reply);
+    }
+    ctx.host.unwatch();
+    run_rest(ctx.store.tx, ctx.host, Box::new(executing), ctx.reply.out());
+    Ok(())
+}
+
+/// Runs what is left of a transaction, which needs no shard, until a command waits for answers. If none does, EXEC replies to `out`.
+pub(crate) fn run_rest(
+    tx: &mut Tx<'_>,
+    host: &mut ThreadHost,
+    mut executing: Box<Executing>,
+    out: &mut Output,
+) {
+    while let Some((index, (id, args))) = executing.next() {
+        let mut reply = Output::new();
+        let outcome = run_queued(tx, host, *id, args, &mut reply);
+        debug_assert!(!matches!(outcome, Outcome::Again(_)), "scripts have run with their shards");
+        match host.session().state.gather_for(executing) {
+            Some(back) => executing = back,
+            None => return,
+        }
+        executing.set_reply(index, reply);
+    }
+    executing.reply(&mut Reply::new(out, host.session().client.proto));
 }
 
 /// Whether a watched key has expired since it was watched.
@@ -185,30 +240,34 @@ fn watched_key_expired(ctx: &mut Ctx) -> bool {
     expired
 }
 
-fn run_queued(ctx: &mut Ctx, id: CommandId, args: &OwnedArgs) -> Outcome {
-    let command = ctx.store.tx.table.get(id);
+fn run_queued(
+    tx: &mut Tx<'_>,
+    host: &mut ThreadHost,
+    id: CommandId,
+    args: &OwnedArgs,
+    reply: &mut Output,
+) -> Outcome {
+    let command = tx.table.get(id);
     let args = args.slices();
-    let host = &mut *ctx.host;
     let users = &host.shared.users;
     if host.session().access.needs_check(users)
         && let Err(lack) = host.permit_in(Context::Multi, command, &args)
     {
         let error = CommandError::new([LOST_PERMISSION, what_is_lost(lack)].concat());
         host.accounting.stats().count_error(&error.code());
-        ctx.reply.error(error.text());
+        Reply::new(reply, host.session().client.proto).error(error.text());
         return Outcome::Failed;
     }
     // A queued command may have selected a database or changed the protocol.
     let client = Client { deny_blocking: true, ..host.session().client };
     let mut out = Output::new();
-    let started = ctx.host.driver.clock().ticks();
+    let started = host.driver.clock().ticks();
     let mark = out.mark();
-    let mut outcome = ctx.store.tx.run(command, &args, &client, ctx.host, &mut out);
-    let host = &mut *ctx.host;
+    let mut outcome = tx.run(command, &args, &client, host, &mut out);
     host.count_command(command, &args, &client, started, &mut outcome, mark, &out);
     host.monitor(command, &args, true);
     debug_assert!(!matches!(outcome, Outcome::Blocked(_)), "queued commands do not block");
-    ctx.reply.out().append(&mut out);
+    reply.append(&mut out);
     outcome
 }
 
@@ -226,6 +285,30 @@ fn what_is_lost(lack: Lack) -> &'static str {
     }
 }
 
+fn needs_of_queued(host: &mut ThreadHost, id: CommandId, args: &OwnedArgs) -> Needs {
+    let shared = host.shared;
+    let (command, args) = (shared.table.get(id), args.slices());
+    match command.entry.route {
+        Route::Channels(from) if args.len() <= from => host.subscribed_needs(),
+        Route::Script(callee) => {
+            let trusted_after = shared.settings.script_trusted_after();
+            let touched = host.lua.needs(&args, callee, trusted_after, &shared.shards);
+            Needs::of(command, &args, shared.shards.placement()).and(touched)
+        }
+        _ => Needs::of(command, &args, shared.shards.placement()),
+    }
+}
+
+/// How many commands there are up to the last one that needs a shard, or may find that it does.
+fn behind_shards(host: &mut ThreadHost, multi: &Multi) -> usize {
+    let table = &host.shared.table;
+    let may_need = |(id, args): &(CommandId, OwnedArgs)| {
+        matches!(table.get(*id).entry.route, Route::Script(_))
+            || needs_of_queued(host, *id, args) != Needs::Nothing
+    };
+    multi.queued.iter().rposition(may_need).map_or(0, |index| index + 1)
+}
+
 impl ThreadHost {
     /// The shards that EXEC of the current client needs.
     pub(crate) fn queued_needs(&mut self) -> Needs {
@@ -236,15 +319,7 @@ impl ThreadHost {
         let mut needs = Needs::several(watched);
         let Some(multi) = session.multi.take() else { return needs };
         for (id, args) in &multi.queued {
-            let (command, args) = (shared.table.get(*id), args.slices());
-            needs = needs.and(match command.entry.route {
-                Route::Channels(from) if args.len() <= from => self.subscribed_needs(),
-                _ => Needs::of(command, &args, placement),
-            });
-            if let Route::Script(callee) = command.entry.route {
-                let trusted_after = shared.settings.script_trusted_after();
-                needs = needs.and(self.lua.needs(&args, callee, trusted_after, &shared.shards));
-            }
+            needs = needs.and(needs_of_queued(self, *id, args));
         }
         self.session().multi = Some(multi);
         needs

@@ -40,6 +40,11 @@ fn journal_error(shared: &Shared) -> CommandError {
     CommandError::new(format!("MISCONF Errors writing to the AOF file: {}", shared.journal.progress.why()))
 }
 
+/// Whether a command waits for the answers of all threads.
+pub(crate) fn asks_threads(command: &Command) -> bool {
+    command.entry.is_under(Rule::AsksThreads)
+}
+
 impl ThreadHost {
     pub(crate) fn admit(&mut self, command: &Command, args: &[&[u8]]) -> Admission {
         let table = &self.shared.table;
@@ -80,7 +85,7 @@ impl ThreadHost {
         if let Some(multi) = &mut session.multi
             && !command.entry.is_under(Rule::RunsInMulti)
         {
-            if command.has(Flag::NoMulti) || command.entry.is_under(Rule::AsksThreads) {
+            if command.has(Flag::NoMulti) {
                 return Admission::Refused(CommandError::new("ERR Command not allowed inside a transaction"));
             }
             let args = OwnedArgs::new(args);
@@ -94,7 +99,7 @@ impl ThreadHost {
             return Admission::Queued;
         }
         if self.shared.scripts.is_busy() {
-            let asks_all = command.entry.is_under(Rule::AsksThreads);
+            let asks_all = self.session().runs(table, command, asks_threads);
             let needs = self.needs(command, args);
             if asks_all || self.is_kept_waiting(&needs) {
                 return Admission::Refused(self.shared.scripts.busy_error());

@@ -23,6 +23,7 @@ use settings::EntryMode;
 use shard::{Delegated, PATIENCE_AFTER, ShardId};
 
 use crate::life::admit::Admission;
+use crate::life::executing::note_seen;
 use crate::life::syncing::note_written;
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
@@ -126,6 +127,7 @@ impl Thread {
                 let shown_first = command.has(Flag::SkipMonitor);
                 self.host.monitor(command, args, shown_first);
                 self.execute(command, args, Needs::Nothing, 0, out);
+                note_seen(self);
                 self.host.monitor(command, args, !shown_first);
             }
             Admission::Queued => {

@@ -4,7 +4,7 @@
 //! the parts.
 
 use command::Client;
-use session::{Finish, Gathering, Question, Subject};
+use session::{Finish, Question, Subject};
 
 use crate::message::Message;
 use crate::thread::ThreadHost;
@@ -20,14 +20,14 @@ impl ThreadHost {
         let expected = self.shared.threads.len();
         let session = self.session();
         let asker = session.client;
-        session.state.gather(Gathering { parts: Vec::new(), expected, finish });
+        session.state.gather(expected, finish);
         self.mailroom.send_all(|| message(asker));
     }
 
     /// Has the current client wait until somebody sends its answer.
     pub(crate) fn await_answer(&mut self, finish: Finish) -> Client {
         let session = self.session();
-        session.state.gather(Gathering { parts: Vec::new(), expected: 1, finish });
+        session.state.gather(1, finish);
         session.client
     }
 }

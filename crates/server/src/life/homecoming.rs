@@ -6,9 +6,10 @@ use command::{Needs, Outcome, Post, Task, Work};
 use migrate::Returned;
 use proactor::{CloseMode, ConnId};
 use resp::{Output, Reply};
-use session::{Answer, Part, ReplyMode, Retry, Session};
+use session::{Answer, Gathering, Part, ReplyMode, Retry, Session};
 use shard::Delegated;
 
+use crate::life::executing::{go_on_executing, note_seen, run_unheard};
 use crate::life::syncing::Syncing;
 use crate::message::{Message, News};
 use crate::thread::{Thread, ThreadHost};
@@ -147,6 +148,7 @@ impl Thread {
                 thread.host.refuse(Some(command), &error, out);
             } else {
                 thread.execute(command, &args, retry.needs, retry.tries, out);
+                note_seen(thread);
             }
             thread.host.suppress_reply(Some(command), mode, mark, out);
             thread.leave_all();
@@ -157,7 +159,7 @@ impl Thread {
 
     /// Goes on with what a client sent while its command waited. One that also hears of what others do gets that first, as
     /// far as it is here already: it may have sent the rest because it knows of it.
-    fn go_on(&mut self, conn: ConnId) {
+    pub(crate) fn go_on(&mut self, conn: ConnId) {
         let hears = |session: &mut Session| session.is_subscriber() || session.tracking.is_some();
         if !self.host.mailroom.is_empty() && self.host.connections.session(conn).is_some_and(hears) {
             self.host.unserved.push_back(conn);
@@ -257,10 +259,15 @@ impl Thread {
     pub(crate) fn take_answer(&mut self, answer: Answer) {
         let conn = ConnId::from_bits(answer.asker.connection);
         let Some(session) = self.host.connections.session(conn) else { return };
-        let Some(gathering) = session.state.take_answer(answer.part) else { return };
+        let Some(Gathering { parts, finish, then, .. }) = session.state.take_answer(answer.part) else {
+            return;
+        };
         let mut out = Output::new();
-        (gathering.finish)(gathering.parts, &mut Reply::new(&mut out, answer.asker.proto));
-        self.reply_and_go_on(conn, &mut out);
+        finish(parts, &mut Reply::new(&mut out, answer.asker.proto));
+        match then {
+            Some(executing) => go_on_executing(self, conn, executing, out),
+            None => self.reply_and_go_on(conn, &mut out),
+        }
     }
 
     /// Ends the pause, and runs what it held up.
@@ -307,6 +314,9 @@ impl Thread {
         self.host.driver.close(conn, mode);
         let Some(mut session) = self.host.connections.remove(conn) else { return };
         self.host.timers.unset(&mut session.alarm, conn);
+        if let Some(executing) = session.state.take_executing() {
+            session = run_unheard(self, session, executing);
+        }
         if let Some(wait) = session.state.take_wait() {
             // If it is served at this moment, its reply comes too late, and is undone.
             let _is_unserved = wait.blocked.waiter.claim.end();

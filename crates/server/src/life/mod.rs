@@ -20,6 +20,7 @@ mod answers;
 pub(crate) mod busy;
 pub(crate) mod delegated;
 pub(crate) mod dispatch;
+pub(crate) mod executing;
 pub(crate) mod gather;
 pub(crate) mod homecoming;
 pub(crate) mod pause;

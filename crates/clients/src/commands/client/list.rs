@@ -103,7 +103,7 @@ const REPLY_BUFFER_BYTES: usize = 16 * 1024;
 pub fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64, table: &Table) -> String {
     let age_seconds = now_ms.saturating_sub(session.created_ms) / 1000;
     let idle_seconds = now_ms.saturating_sub(session.active_ms) / 1000;
-    let (queued, multi_bytes) = match &session.multi {
+    let (queued, multi_bytes) = match session.transaction() {
         None => (-1, 0),
         Some(multi) => (multi.queued.len() as i64, multi.memory_bytes),
     };
@@ -156,7 +156,7 @@ fn flags(session: &Session) -> String {
         ('O', session.monitor),
         ('S', session.follows()),
         ('P', session.is_subscriber()),
-        ('x', session.multi.is_some()),
+        ('x', session.transaction().is_some()),
         ('b', session.state.is_waiting()),
         ('d', session.watching.flag.is_raised()),
         ('c', session.close_mode().is_some()),

@@ -321,3 +321,98 @@ fn a_replica_of_which_nothing_is_heard_is_disconnected() {
     std::io::copy(replica.stream(), &mut std::io::sink()).expect("the server closes it");
     assert!(primary.log_end().contains("repl-timeout"), "{}", primary.log_end());
 }
+
+#[test]
+fn replicas_go_on_after_their_primary_was_killed() {
+    let scratch = Scratch::new("replicas-killed");
+    let (folder, former) = (scratch.path("now"), scratch.path("former"));
+    std::fs::create_dir(&folder).expect("there is room");
+    let options =
+        ["--dir", &folder, "--appendonly", "yes", "--appendfsync", "always", "--repl-backlog-size", "64kb"];
+    let mut primary = primary(2, "auto", &options);
+    let Some(replica) = follower(&[]) else { return };
+    follow(&replica, &primary);
+    eventually("it follows", || is_up(&replica));
+    let kill = |primary: &mut Server| {
+        primary.signal(Signal::KILL);
+        primary.wait();
+    };
+    let syncs = |primary: &Server, expected: [&str; 2]| {
+        let mut client = primary.client();
+        let found = ["sync_full", "sync_partial_ok"].map(|field| client.info("stats", field));
+        assert_eq!(found, expected);
+    };
+    while_writing(&primary, 80, || {});
+    expect_same(&replica, &primary);
+    syncs(&primary, ["1", "0"]);
+    kill(&mut primary);
+
+    // It has everything, or lacks so much that no memory has it.
+    primary = self::primary(2, "auto", &options);
+    follow(&replica, &primary);
+    expect_same(&replica, &primary);
+    syncs(&primary, ["0", "1"]);
+    replica.signal(Signal::STOP);
+    while_writing(&primary, 90, || {});
+    let mut client = primary.client();
+    let value = "x".repeat(1 << 20);
+    for number in 0..32 {
+        check(&mut client, &format!("SET large:{} {value}", number % 3), "OK");
+    }
+    kill(&mut primary);
+    replica.signal(Signal::CONT);
+    primary = self::primary(2, "auto", &options);
+    follow(&replica, &primary);
+    expect_same(&replica, &primary);
+    syncs(&primary, ["0", "1"]);
+
+    // What it has is lost here: it begins anew.
+    kill(&mut primary);
+    let copied = Command::new("cp").args(["-r", &folder, &former]).status().expect("cp is everywhere");
+    assert!(copied.success());
+    primary = self::primary(2, "auto", &options);
+    follow(&replica, &primary);
+    while_writing(&primary, 100, || {});
+    expect_same(&replica, &primary);
+    syncs(&primary, ["0", "1"]);
+    kill(&mut primary);
+    primary = self::primary(2, "auto", &[&["--dir", &former], &options[2..]].concat());
+    follow(&replica, &primary);
+    eventually("it follows", || is_up(&replica));
+    expect_same(&replica, &primary);
+    syncs(&primary, ["1", "0"]);
+}
+
+#[test]
+fn a_replica_that_lacks_more_than_memory_has_reads_the_journal() {
+    let scratch = Scratch::new("replicas-behind");
+    let folder = scratch.path("");
+    let options = ["--dir", &folder, "--appendonly", "yes", "--repl-backlog-size", "16kb"];
+    let primary = primary(2, "epoll", &options);
+    let Some(replica) = follower(&[]) else { return };
+    follow(&replica, &primary);
+    eventually("it follows", || is_up(&replica));
+    let mut client = primary.client();
+    for round in 1..=3 {
+        check(&mut replica.client(), "REPLICAOF 127.0.0.1 1", "OK");
+        eventually("it is away", || client.info("replication", "connected_slaves") == "0");
+        while_writing(&primary, 110 + round, || {});
+        // While others write it comes back.
+        while_writing(&primary, 120 + round, || {
+            follow(&replica, &primary);
+            eventually("it follows", || is_up(&replica));
+        });
+        expect_same(&replica, &primary);
+        assert_eq!(client.info("stats", "sync_full"), "1");
+        assert_eq!(client.info("stats", "sync_partial_ok"), round.to_string());
+    }
+    // Only what is behind the base is sure to be there.
+    check(&mut replica.client(), "REPLICAOF 127.0.0.1 1", "OK");
+    eventually("it is away", || client.info("replication", "connected_slaves") == "0");
+    while_writing(&primary, 130, || {});
+    client.call("BGREWRITEAOF");
+    eventually("it is rewritten", || client.info("persistence", "aof_base_size") != "0");
+    follow(&replica, &primary);
+    eventually("it follows", || is_up(&replica));
+    expect_same(&replica, &primary);
+}

@@ -30,12 +30,15 @@ pub struct Backlog {
     wake: Box<dyn Fn(usize) + Send + Sync>,
 }
 
+/// No position is as large.
+const CLOSED: u64 = u64::MAX;
+
 /// What is in memory.
 #[derive(Default)]
 struct Kept {
     /// Without gaps; those that have nothing in them are left out.
     slices: VecDeque<Entry>,
-    /// Where the first one begins.
+    /// Where the first one begins, or would; [`CLOSED`]: nowhere.
     first: u64,
     /// So many bytes are kept for replicas to come.
     bytes_min: u64,
@@ -75,10 +78,10 @@ pub struct Reader {
 }
 
 impl Backlog {
-    /// An empty one for so many threads, of which `wake` wakes one.
+    /// One that is closed, for so many threads, of which `wake` wakes one.
     pub fn new(threads: usize, wake: Box<dyn Fn(usize) + Send + Sync>) -> Backlog {
         Backlog {
-            kept: Mutex::default(),
+            kept: Mutex::new(Kept { first: CLOSED, ..Kept::default() }),
             end: Line::default(),
             sleepers: (0..threads).map(|_| Line::default()).collect(),
             wake,
@@ -101,6 +104,13 @@ impl Backlog {
         self.end.0.store(position, Ordering::Release);
         drop(kept);
         self.wake_sleepers();
+    }
+
+    /// Forgets everything, and nobody can read until it [begins](Self::begin): what is committed meanwhile does not come here.
+    pub fn close(&self) {
+        let mut kept = self.lock();
+        kept.slices.clear();
+        kept.first = CLOSED;
     }
 
     /// Adds the next slice, whose readers have to know so much.
@@ -273,8 +283,11 @@ mod tests {
         assert_eq!(read(&mut slow, 100), b"0123456789abcdefghijklm");
         push(&backlog, "x");
         assert_eq!((backlog.first(), slow.position()), (1010, 1023), "ten bytes and the slice they are in");
+
         assert!(backlog.has(1010) && !backlog.has(1009) && backlog.has(1024) && !backlog.has(1025));
         assert!(backlog.read_from(1009, None).is_none());
+        backlog.close();
+        assert!(!backlog.has(1024) && backlog.end() == 1024, "what comes behind that is not here");
     }
 
     #[test]

@@ -82,8 +82,14 @@ impl Copying {
     ) -> Result<Copied, Error> {
         let manifest = &reading.manifest().clone();
         let Base { slice, position, .. } = manifest.base;
-        let beginning =
-            Beginning { id: self.id, databases: manifest.databases, slice, position, data: Data::Coming };
+        let beginning = Beginning {
+            id: self.id,
+            stream: None,
+            databases: manifest.databases,
+            slice,
+            position,
+            data: Data::Coming,
+        };
         let (journal, mut writer) = Journal::create(Arc::clone(to), self.tuning, Policy::No, beginning)?;
         let file = self.copy_base(from, manifest, to)?;
         let (mut slices, mut last_ms, mut is_confirmed) = (0, 0, false);

@@ -37,9 +37,16 @@ enum DiskOrder {
     Open(Journal),
     Spares(usize),
     Sync,
-    Base(Base, OnBase),
+    Base(NextBase),
     End,
     Stop,
+}
+
+/// See [`DiskOrders::set_base`].
+struct NextBase {
+    base: Base,
+    backlog_bytes: u64,
+    then: OnBase,
 }
 
 /// Where orders for the disk thread go.
@@ -47,9 +54,9 @@ enum DiskOrder {
 pub struct DiskOrders(Sender<DiskOrder>);
 
 impl DiskOrders {
-    /// This base is complete and durable; `then` hears whether the journal begins with it now.
-    pub fn set_base(&self, base: Base, then: OnBase) {
-        self.send(DiskOrder::Base(base, then));
+    /// This base is complete and durable; `then` hears whether the journal begins with it now. About so many bytes of the stream before it are kept.
+    pub fn set_base(&self, base: Base, backlog_bytes: u64, then: OnBase) {
+        self.send(DiskOrder::Base(NextBase { base, backlog_bytes, then }));
     }
 
     /// The thread does this, beside what it does by itself.
@@ -96,7 +103,7 @@ pub struct DiskThread {
     wanted_spares: usize,
     /// Why the last attempt to make one came to nothing.
     no_room: Option<String>,
-    bases: VecDeque<(Base, OnBase)>,
+    bases: VecDeque<NextBase>,
     /// Somebody waits for a sync.
     is_asked: bool,
     /// On the monotonic clock.
@@ -178,7 +185,7 @@ impl DiskThread {
             }
             DiskOrder::Sync => self.is_asked = true,
             DiskOrder::Spares(count) => self.wanted_spares = count,
-            DiskOrder::Base(base, then) => self.bases.push_back((base, then)),
+            DiskOrder::Base(next) => self.bases.push_back(next),
             DiskOrder::End => self.journal = None,
             DiskOrder::Stop => self.is_stopping = true,
         }
@@ -245,10 +252,10 @@ impl DiskThread {
         if now_ms < self.base_retry_ms {
             return false;
         }
-        let Some((base, then)) = self.bases.pop_front() else { return false };
-        match journal.set_base(&base, 0) {
+        let Some(next) = self.bases.pop_front() else { return false };
+        match journal.set_base(&next.base, next.backlog_bytes) {
             Err(Trouble::Behind) => {
-                self.bases.push_front((base, then));
+                self.bases.push_front(next);
                 self.base_retry_ms = now_ms + 1;
                 return false;
             }
@@ -259,7 +266,7 @@ impl DiskThread {
                 };
                 // It may have left segments that can be used again.
                 self.retry_ms = 0;
-                then(outcome);
+                (next.then)(outcome);
                 if let Some(trouble) = failed {
                     self.fail(&trouble);
                 }

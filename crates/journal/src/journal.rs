@@ -21,10 +21,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use proactor::{DiskFile, Open};
 
-use crate::error::{Error, Trouble};
+use crate::error::{Error, ErrorKind, Trouble};
 use crate::folder::LockedFolder;
 use crate::manifest::{Base, Manifest};
 use crate::mutant::{self, Mutant};
+use crate::scan::Scan;
 use crate::segment::{Place, SegmentName, SegmentStart, Tuning};
 use crate::writer::Policy;
 
@@ -142,6 +143,27 @@ impl Journal {
     /// How many segments are ready behind the one in use.
     pub fn spare_count(&self) -> usize {
         locked(&self.0.in_use).spares.len()
+    }
+
+    /// Where in the stream the oldest segment begins.
+    pub fn first_position(&self) -> u64 {
+        locked(&self.0.in_use).segments[0].place.position
+    }
+
+    /// Whether [`read_back`](Self::read_back) finds what comes behind `position`.
+    pub fn reaches_back_to(&self, position: u64) -> bool {
+        (self.first_position()..=self.0.written_position.load(Ordering::Acquire)).contains(&position)
+    }
+
+    pub(crate) fn scan_from(&self, position: u64) -> Result<Scan, Error> {
+        let manifest = locked(&self.0.kept).manifest.clone();
+        Scan::from(&self.0.folder, &manifest, position)
+    }
+
+    /// What is said where the segments with `position` have gone.
+    pub(crate) fn gone(&self, position: u64) -> Error {
+        let what = format!("position {position} of the stream is not there any more");
+        Error::new(ErrorKind::Later, &self.0.folder.manifest_path(), what, "raise repl-backlog-size")
     }
 
     /// Makes one spare segment, if fewer than `wanted` (or the usual number) are ready; whether it made one. For a thread that may wait.

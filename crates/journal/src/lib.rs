@@ -29,6 +29,7 @@ mod log_thread;
 mod manifest;
 mod mutant;
 mod progress;
+mod read_back;
 mod reader;
 mod reading;
 mod repair;
@@ -47,8 +48,9 @@ pub use frame::{BLOCK_BYTES, Frame, HEAD_BYTES, Head, NoFrame, PAYLOAD_BYTES_MAX
 pub use journal::{Facts, Journal};
 pub use life::{Beginning, Data};
 pub use log_thread::{LogThread, Order, Step};
-pub use manifest::{Base, MANIFEST_BYTES_MAX, Manifest, NotAManifest};
+pub use manifest::{Base, MANIFEST_BYTES_MAX, Manifest, NotAManifest, StreamId};
 pub use progress::{Counts, Progress, Refusal, Wake};
+pub use read_back::ReadBack;
 pub use reading::Reading;
 pub use repair::Repair;
 pub use scan::{End, Rest, Scan, Scanned, Verdict};

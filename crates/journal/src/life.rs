@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::folder::{Contents, LockedFolder};
 use crate::journal::{Journal, Shared, make_segment, sync_names};
-use crate::manifest::{Base, Manifest};
+use crate::manifest::{Base, Manifest, StreamId};
 use crate::mutant::{self, Mutant};
 use crate::scan::{End, Verdict};
 use crate::segment::{Place, SegmentStart, Tuning};
@@ -21,6 +21,8 @@ use crate::writer::{Policy, Writer};
 pub struct Beginning {
     /// A random number.
     pub id: u64,
+    /// By which id replicas know the stream.
+    pub stream: Option<StreamId>,
     /// How many databases the server has.
     pub databases: u32,
     /// The last slice before it.
@@ -53,11 +55,12 @@ impl Journal {
             Contents::Nothing | Contents::RedisAof(_) => None,
         };
         folder.remove_leftovers(former.as_ref())?;
-        let Beginning { id, databases, slice, position, data } = beginning;
+        let Beginning { id, stream, databases, slice, position, data } = beginning;
         let place = Place { slice: slice + 1, position, checksum: 0, is_within_slice: false };
         let manifest = Manifest {
             id,
             term: 1,
+            stream,
             databases,
             former: former.map(|former| [vec![former.id], former.former].concat()).unwrap_or_default(),
             base: Base { slice, position, file: None },
@@ -74,7 +77,7 @@ impl Journal {
         Journal::open(folder, tuning, policy, manifest, data == Data::Coming)
     }
 
-    /// Goes on behind the `end` that [`LockedFolder::recover`] has found, in a new term. What a power failure left
+    /// Goes on behind the `end` that [`LockedFolder::recover`] has found, in a new term, in which `stream` is the id of the stream. What a power failure left
     /// behind that end is given up; what was cut off at a time is set aside; damage is refused.
     pub fn resume(
         folder: Arc<LockedFolder>,
@@ -82,7 +85,9 @@ impl Journal {
         policy: Policy,
         manifest: &Manifest,
         end: &End,
+        stream: Option<StreamId>,
     ) -> Result<(Journal, Writer), Error> {
+        let manifest = &Manifest { stream, ..manifest.clone() };
         if let Some(damage) = end.damage() {
             return Err(damage);
         }

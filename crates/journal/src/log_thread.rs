@@ -348,7 +348,11 @@ impl LogThread {
                 self.collector.go_on();
                 self.collector.tell_dialects(is_on);
                 self.is_streaming = is_on;
-                self.backlog.begin(self.collector.position());
+                if is_on {
+                    self.backlog.begin(self.collector.position());
+                } else {
+                    self.backlog.close();
+                }
             }
         }
         true

@@ -4,6 +4,7 @@
 //! DARTER-JOURNAL 1
 //! id 0000019a8b7c6d5e
 //! term 3
+//! stream 76912acb88007d9e10055961e2bd72860bf6f250
 //! databases 16
 //! former 0000019a8b7c0000
 //! base 4711 1048576 base-0000019a8b7c6d5e-2.rdb
@@ -15,6 +16,8 @@
 //! ```
 //!
 //! * `term`: the life of the server that writes now, or wrote last.
+//! * `stream`: by which id replicas know the stream that is written. It comes with the term: a server that lost its tail would otherwise write other
+//!   bytes to places that a replica has already, under the same id. There is none in journals of servers that did not know it.
 //! * `former`: another journal of the folder that is not needed any more; its files may go. Any number of lines.
 //! * `base`: the last slice that it contains, the position of the stream behind it, and its file. Without one the data were empty then.
 //! * `segment`: number, term, and the place before its first frame: slice, position, checksum of the head before, and whether it is
@@ -39,6 +42,9 @@ const MAGIC: &str = "DARTER-JOURNAL ";
 const VERSION: u32 = 1;
 const CHECKSUM_LINE_BYTES: usize = "crc64 \n".len() + 16;
 
+/// By which replicas know a stream: forty hexadecimal digits.
+pub type StreamId = [u8; 40];
+
 /// See the head of this file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manifest {
@@ -46,6 +52,8 @@ pub struct Manifest {
     pub id: u64,
     /// Which life of it, from 1 on.
     pub term: u32,
+    /// By which id replicas know what is written in this life.
+    pub stream: Option<StreamId>,
     /// How many databases the server had.
     pub databases: u32,
     /// Journals whose files may go.
@@ -89,6 +97,9 @@ impl Manifest {
     pub fn encode(&self) -> String {
         let mut text = format!("{MAGIC}{VERSION}\nid {:016x}\nterm {}\n", self.id, self.term);
         // Writing to a string does not fail.
+        if let Some(stream) = &self.stream {
+            let _ = writeln!(text, "stream {}", stream.escape_ascii());
+        }
         let _ = writeln!(text, "databases {}", self.databases);
         for id in &self.former {
             let _ = writeln!(text, "former {id:016x}");
@@ -231,6 +242,7 @@ impl NotAManifest {
 struct Lines {
     id: Option<u64>,
     term: Option<u32>,
+    stream: Option<StreamId>,
     databases: Option<u32>,
     former: Vec<u64>,
     base: Option<Base>,
@@ -246,6 +258,7 @@ impl Lines {
         match name {
             "id" => self.id = Some(u64::from_str_radix(rest, 16).ok()?),
             "term" => self.term = Some(rest.parse().ok().filter(|term| *term < u32::MAX)?),
+            "stream" => self.stream = Some(stream(rest)?),
             "databases" => self.databases = Some(rest.parse().ok()?),
             "former" => self.former.push(u64::from_str_radix(rest, 16).ok()?),
             "base" => self.base = Some(base(rest)?),
@@ -260,6 +273,7 @@ impl Lines {
         Some(Manifest {
             id: self.id?,
             term: self.term?,
+            stream: self.stream,
             databases: self.databases?,
             former: self.former,
             base: self.base?,
@@ -267,6 +281,11 @@ impl Lines {
             spares: self.spares,
         })
     }
+}
+
+fn stream(rest: &str) -> Option<StreamId> {
+    let is_id = rest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    rest.as_bytes().try_into().ok().filter(|_| is_id)
 }
 
 fn base(rest: &str) -> Option<Base> {
@@ -322,6 +341,7 @@ mod tests {
         Manifest {
             id: 0x19a_8b7c_6d5e,
             term: 3,
+            stream: Some(*b"76912acb88007d9e10055961e2bd72860bf6f250"),
             databases: 16,
             former: vec![7, 9],
             base: Base {
@@ -343,6 +363,7 @@ mod tests {
         let empty = Base { slice: 0, position: 0, file: None };
         let first = Manifest {
             term: 1,
+            stream: None,
             former: vec![],
             base: empty,
             segments: vec![start(1, 1, 1, 0, false)],
@@ -398,6 +419,8 @@ mod tests {
             ("segment 13 2 4711 990", "segment 13 2 4711 9", "its segments are not in order"),
             ("segment 12 2 4700", "segment 12 2 0", "there is no slice 0"),
             ("term 3", "term 4", "its last segment is not of its term"),
+            ("stream 76912", "stream 7691", "a line is not one of a manifest"),
+            ("stream 76912", "stream 7691G", "a line is not one of a manifest"),
             ("within", "without", "a line is not one of a manifest"),
             ("former 0000000000000007", "former 0000019a8b7c6d5e", "it is its own former journal"),
             ("spare 18", "later 18", "a line is not one of a manifest"),

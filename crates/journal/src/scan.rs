@@ -194,6 +194,15 @@ impl Scan {
         Scan::new(folder, manifest, 0, 0)
     }
 
+    /// Reads the slices from the one on in which `position` of the stream is, and perhaps some before it.
+    pub(crate) fn from(folder: &Folder, manifest: &Manifest, position: u64) -> Result<Scan, Error> {
+        let begins_before = |start: &SegmentStart| start.place.position <= position;
+        let segments = &manifest.segments[..manifest.segments.partition_point(begins_before)];
+        // One that begins within a slice has not all of it.
+        let index = segments.iter().rposition(|start| !start.place.is_within_slice).unwrap_or(0);
+        Scan::new(folder, manifest, index, 0)
+    }
+
     fn new(folder: &Folder, manifest: &Manifest, index: usize, told_after: u64) -> Result<Scan, Error> {
         let SegmentStart { number, term, place } = manifest.segments[index];
         let at = Mark { index, offset: 0, term, place };

@@ -37,7 +37,7 @@ fn write_a_journal(folder: &Path, policy: Policy) {
     let mut told =
         OpenOptions::new().create(true).append(true).open(folder.join("told")).expect("a new file");
     let locked = Arc::new(journal_in(folder).lock().expect("nobody has it"));
-    let beginning = Beginning { id: 7, databases: 16, slice: 0, position: 0, data: Data::None };
+    let beginning = Beginning { id: 7, stream: None, databases: 16, slice: 0, position: 0, data: Data::None };
     let (journal, mut writer) =
         Journal::create(locked, TUNING, policy, beginning).expect("the disk is sound");
     while writer.next().0 <= SLICES {

@@ -143,12 +143,17 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
         (peer.wants_no_stream, peer.reads_marks, peer.follows_renaming)
     };
     let feed = match continued {
-        Some(reader) => {
+        Some(place) => {
             primary.partial_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let id = primary.history().id;
             let id = if names_id { format!(" {}", String::from_utf8_lossy(&id)) } else { String::new() };
             ctx.reply.simple(&format!("CONTINUE{id}"));
-            Feed::online(replica(Content::All), reader, now_ms)
+            match place {
+                Place::Memory(reader) => Feed::online(replica(Content::All), reader, now_ms),
+                Place::Journal(offset) => {
+                    Feed::waiting(replica(Content::Tail(offset)), false, false, None, now_ms)
+                }
+            }
         }
         None => {
             let mark = (reads_marks && ctx.host.sends_at_once()).then(|| ctx.host.mark());
@@ -160,19 +165,29 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
+/// Where in the stream a replica goes on.
+enum Place {
+    /// In what is kept of it in memory.
+    Memory(Reader),
+    /// At this offset, in the journal.
+    Journal(u64),
+}
+
 /// Where in the stream the client goes on, if it knows the stream and that is still there.
-fn place_of(ctx: &mut Ctx) -> Result<Option<Reader>, CommandError> {
+fn place_of(ctx: &mut Ctx) -> Result<Option<Place>, CommandError> {
     let (id, first) = (ctx.args[1], parse_i64(ctx.args[2])?);
     let primary = ctx.host.primary();
     // It names the first byte that it lacks, counted from 1.
-    let reader = u64::try_from(first).ok().and_then(|first| first.checked_sub(1)).and_then(|offset| {
-        let knows = primary.history().knows(id, offset);
-        knows.then(|| ctx.host.backlog().read_from(offset, Some(RedisVersion::V7_0))).flatten()
+    let offset = u64::try_from(first).ok().and_then(|first| first.checked_sub(1));
+    let place = offset.filter(|offset| primary.history().knows(id, *offset)).and_then(|offset| {
+        let reader = ctx.host.backlog().read_from(offset, Some(RedisVersion::V7_0));
+        let in_journal = || ctx.host.has_in_journal(offset).then_some(Place::Journal(offset));
+        reader.map(Place::Memory).or_else(in_journal)
     });
-    if reader.is_none() && id != b"?" {
+    if place.is_none() && id != b"?" {
         primary.refused_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
-    Ok(reader)
+    Ok(place)
 }
 
 const REPLCONF: Entry = Entry {

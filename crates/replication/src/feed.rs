@@ -3,6 +3,7 @@
 //! It writes no more than [`AHEAD_BYTES`] ahead of what the socket takes, so a replica that does not read takes no memory; what it has not fetched is in
 //! the snapshot's file and in the backlog.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use effectlog::{Backlog, Found, Reader, RedisVersion};
@@ -12,6 +13,7 @@ use resp::Output;
 use crate::history::ReplicationId;
 use crate::limits::Limits;
 use crate::primary::{Replica, Stage};
+use crate::tail::{Next, Read, Tail};
 
 /// So much may lie in the output before more is written.
 const AHEAD_BYTES: usize = 1 << 20;
@@ -26,6 +28,8 @@ enum Phase {
     Waiting,
     /// The snapshot, read up to `place`.
     Sending { spool: Arc<Spool>, place: u64, has_head: bool, reader: Reader },
+    /// What it lacks of the stream, from the journal.
+    CatchingUp { tail: Tail, reader: Reader },
     /// Nothing, until it says that it has loaded a snapshot whose length it did not know.
     Confirming { reader: Reader, ack_count: u64 },
     /// The stream.
@@ -62,6 +66,8 @@ pub struct Around<'a> {
     pub limits: Limits,
     /// Wakes the thread.
     pub wake: &'a dyn Fn() -> Box<dyn Fn() + Send + Sync>,
+    /// Reads the journal between two places of the stream.
+    pub read_back: &'a dyn Fn(u64, u64) -> Option<Read>,
 }
 
 /// What came of a step.
@@ -76,7 +82,7 @@ pub enum Step {
     /// It has sent the stream up to there.
     CaughtUp(u64),
     /// The replica is to be disconnected, for this reason.
-    Ends(&'static str),
+    Ends(Cow<'static, str>),
 }
 
 impl Feed {
@@ -119,6 +125,17 @@ impl Feed {
         let step = match &mut self.phase {
             Phase::Waiting => self.await_snapshot(output, around),
             Phase::Sending { .. } if has_room => self.send_snapshot(output, around),
+            Phase::CatchingUp { tail, .. } if has_room => match tail.next(AHEAD_BYTES) {
+                Next::Bytes(bytes) => {
+                    output.extend_from_slice(bytes);
+                    Step::Wrote
+                }
+                Next::Later => Step::Waits,
+                Next::End => self.go_online(around),
+                Next::Failed(why) => {
+                    Step::Ends(format!("the journal cannot be read on for it: {why}").into())
+                }
+            },
             Phase::Confirming { ack_count, .. } if self.replica.ack_count() > *ack_count => {
                 self.go_online(around)
             }
@@ -130,24 +147,27 @@ impl Feed {
                     Step::Wrote
                 }
                 Found::Nothing => Step::CaughtUp(reader.position()),
-                Found::Gone => Step::Ends("it is too far behind the stream"),
+                Found::Gone => Step::Ends("it is too far behind the stream".into()),
             },
-            Phase::Sending { .. } | Phase::Confirming { .. } | Phase::Online { .. } | Phase::Done => {
-                Step::Waits
-            }
+            Phase::Sending { .. }
+            | Phase::CatchingUp { .. }
+            | Phase::Confirming { .. }
+            | Phase::Online { .. }
+            | Phase::Done => Step::Waits,
         };
         if step == Step::Wrote {
             self.wrote_ms = around.now_ms;
         }
-        self.reason_to_end(around).map_or(step, Step::Ends)
+        self.reason_to_end(around).map_or(step, |why| Step::Ends(why.into()))
     }
 
     /// Why it is given up, if it is.
     fn reason_to_end(&mut self, around: &Around<'_>) -> Option<&'static str> {
         let place = match &self.phase {
-            Phase::Sending { reader, .. } | Phase::Confirming { reader, .. } | Phase::Online { reader } => {
-                reader.position()
-            }
+            Phase::Sending { reader, .. }
+            | Phase::CatchingUp { reader, .. }
+            | Phase::Confirming { reader, .. }
+            | Phase::Online { reader } => reader.position(),
             Phase::Waiting | Phase::Done => return None,
         };
         let alive_ms = match &self.phase {
@@ -173,13 +193,18 @@ impl Feed {
 
     fn await_snapshot(&mut self, output: &mut Output, around: &Around<'_>) -> Step {
         let Some((position, spool)) = self.replica.take_start() else {
+            // Who goes on has been told so, and newlines would count.
+            if self.replica.tail_from().is_some() {
+                return Step::Waits;
+            }
             self.write_newline(output, around.now_ms);
             return Step::Waits;
         };
         // From here on nothing behind the cut is forgotten, within the limits.
         let Some(reader) = around.backlog.read_from(position, Some(RedisVersion::V7_0)) else {
-            return Step::Ends("the stream went on too far before its snapshot began");
+            return Step::Ends("the stream went on too far before its snapshot began".into());
         };
+        let Some(spool) = spool else { return self.catch_up(reader, around) };
         if self.is_announced {
             let id = String::from_utf8_lossy(&around.id);
             output.extend_from_slice(format!("+FULLRESYNC {id} {position}\r\n").as_bytes());
@@ -190,11 +215,25 @@ impl Feed {
         Step::Wrote
     }
 
+    /// Begins to send what it lacks, up to where `reader` goes on.
+    fn catch_up(&mut self, reader: Reader, around: &Around<'_>) -> Step {
+        let from = self.replica.tail_from().unwrap_or_else(|| reader.position());
+        let read = (around.read_back)(from, reader.position());
+        match read.map(|read| Tail::begin(read, (around.wake)())) {
+            Some(Ok(tail)) => {
+                self.replica.set_stage(Stage::Online);
+                self.phase = Phase::CatchingUp { tail, reader };
+                Step::Wrote
+            }
+            Some(Err(_)) | None => Step::Ends("what it lacks cannot be read".into()),
+        }
+    }
+
     fn send_snapshot(&mut self, output: &mut Output, around: &Around<'_>) -> Step {
         let Phase::Sending { spool, place, has_head, .. } = &mut self.phase else { return Step::Waits };
         let progress = spool.progress();
         if progress.state == SpoolState::Failed {
-            return Step::Ends("its snapshot could not be written");
+            return Step::Ends("its snapshot could not be written".into());
         }
         if !*has_head {
             match &self.mark {
@@ -219,7 +258,7 @@ impl Feed {
                     *place += count as u64;
                 }
                 Ok(None) => return if *place > start { Step::Wrote } else { Step::Soon },
-                Err(_) => return Step::Ends("its snapshot could not be read"),
+                Err(_) => return Step::Ends("its snapshot could not be read".into()),
             }
         }
         if progress.state == SpoolState::Complete && *place == progress.bytes {
@@ -243,7 +282,8 @@ impl Feed {
     }
 
     fn go_online(&mut self, around: &Around<'_>) -> Step {
-        if let Phase::Confirming { reader, .. } = std::mem::replace(&mut self.phase, Phase::Done) {
+        let phase = std::mem::replace(&mut self.phase, Phase::Done);
+        if let Phase::Confirming { reader, .. } | Phase::CatchingUp { reader, .. } = phase {
             self.replica.set_stage(Stage::Online);
             self.replica.note_alive(around.now_ms);
             self.phase = Phase::Online { reader };

@@ -1,8 +1,8 @@
 //! Replication: what a server is to its replicas.
 //!
 //! ```text
-//!   PSYNC ──▶ Waiting ──▶ Sending ──▶ (Confirming) ──▶ Online          PSYNC with a known place ──▶ Online
-//!             for a cut   snapshot    for an ACK       stream
+//!   PSYNC ──▶ Waiting ──▶ Sending ──▶ (Confirming) ──▶ Online          PSYNC with a known place ──▶ (CatchingUp) ──▶ Online
+//!             for a cut   snapshot    for an ACK       stream                                        from the journal
 //! ```
 //!
 //! What all threads know is in [`Primary`]: by which id and at which offset the stream is known, and who follows. A connection that follows has a
@@ -24,6 +24,7 @@ pub mod link;
 mod peer;
 mod primary;
 mod replicas;
+mod tail;
 
 use std::sync::Arc;
 
@@ -38,6 +39,7 @@ pub use limits::Limits;
 pub use peer::Peer;
 pub use primary::{Content, Primary, Replica, ReplicaFacts, Start};
 pub use replicas::Replicas;
+pub use tail::Read;
 
 /// What the commands of this crate need of the thread that runs them.
 pub trait Door {
@@ -46,6 +48,9 @@ pub trait Door {
 
     /// The stream.
     fn backlog(&self) -> &Arc<Backlog>;
+
+    /// Whether the journal has everything behind this offset of the stream.
+    fn has_in_journal(&self, offset: u64) -> bool;
 
     /// The client as a replica.
     fn peer(&mut self) -> &mut Peer;

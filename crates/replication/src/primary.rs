@@ -22,6 +22,8 @@ pub enum Content {
     All,
     /// The libraries of functions.
     Functions,
+    /// Nothing, and no snapshot is needed: what comes behind this offset of the stream is still in the journal.
+    Tail(u64),
 }
 
 /// How far a replica is, as INFO says it.
@@ -33,13 +35,13 @@ pub(crate) enum Stage {
     Online,
 }
 
-/// The snapshot that a replica begins with.
+/// What a replica begins with.
 #[derive(Clone)]
 pub struct Start {
-    /// Where in the stream it was taken.
+    /// Where in the stream its snapshot was taken, or the part ends that it reads from the journal.
     pub cut: Cut,
-    /// What it reads.
-    pub spool: Arc<Spool>,
+    /// The snapshot that it reads.
+    pub spool: Option<Arc<Spool>>,
 }
 
 /// One replica: what its thread and others know.
@@ -126,6 +128,11 @@ impl Primary {
         *locked(&self.history) = History::new(id);
     }
 
+    /// The stream goes on behind `end`, up to where it was known by `former`.
+    pub fn go_on_behind(&self, former: Option<ReplicationId>, end: u64) {
+        locked(&self.history).previous = former.map(|former| (former, end));
+    }
+
     /// A replica comes. One that needs a snapshot waits for it.
     pub(crate) fn enter(&self, replica: Replica) -> Arc<Replica> {
         let replica = Arc::new(replica);
@@ -149,11 +156,25 @@ impl Primary {
         replicas.is_empty() && now_ms.saturating_sub(self.left_ms.load(Ordering::Relaxed)) >= for_ms
     }
 
+    /// Whether somebody goes on who needs no snapshot.
+    pub fn has_returned(&self) -> bool {
+        locked(&self.replicas).iter().any(|replica| replica.is_waiting() && replica.tail_from().is_some())
+    }
+
+    /// All of those read the stream from the journal up to this cut.
+    pub fn let_go_on(&self, cut: &Cut) {
+        let replicas = locked(&self.replicas);
+        let returned =
+            replicas.iter().filter(|replica| replica.is_waiting() && replica.tail_from().is_some());
+        returned.for_each(|replica| replica.begin(Start { cut: cut.clone(), spool: None }));
+    }
+
     /// What snapshot is to begin now: those who want it have waited long enough, or are enough.
     pub fn awaited(&self, now_ms: u64, limits: &Limits) -> Option<Content> {
         let Limits { delay_ms, enough, .. } = *limits;
         let replicas = locked(&self.replicas);
-        let waiting = || replicas.iter().filter(|replica| replica.is_waiting());
+        let needs_one = |replica: &&Arc<Replica>| replica.is_waiting() && replica.tail_from().is_none();
+        let waiting = || replicas.iter().filter(needs_one);
         let first = waiting().min_by_key(|replica| replica.since_ms)?;
         let count = waiting().filter(|replica| replica.content == first.content).count();
         let is_due = now_ms.saturating_sub(first.since_ms) >= delay_ms || enough > 0 && count >= enough;
@@ -209,12 +230,20 @@ impl Replica {
         self.has_start.store(true, Ordering::Release);
     }
 
+    /// Where in the journal it goes on, if it needs no snapshot.
+    pub(crate) fn tail_from(&self) -> Option<u64> {
+        match self.content {
+            Content::Tail(offset) => Some(offset),
+            Content::All | Content::Functions => None,
+        }
+    }
+
     fn is_waiting(&self) -> bool {
         !self.has_start.load(Ordering::Acquire)
     }
 
-    /// Its snapshot, once that has begun and its place in the stream is known.
-    pub(crate) fn take_start(&self) -> Option<(u64, Arc<Spool>)> {
+    /// Its snapshot, if it needs one, once that has begun and its place in the stream is known.
+    pub(crate) fn take_start(&self) -> Option<(u64, Option<Arc<Spool>>)> {
         if self.is_waiting() {
             return None;
         }

@@ -1,5 +1,6 @@
 //! The replicas of one thread, and how long it may sleep because of them.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use proactor::ConnId;
@@ -48,7 +49,7 @@ impl Replicas {
         &mut self,
         around: &Around<'_>,
         mut with: impl FnMut(ConnId, &mut dyn FnMut(&mut Feed, &mut Output, usize)),
-    ) -> Vec<(ConnId, &'static str)> {
+    ) -> Vec<(ConnId, Cow<'static, str>)> {
         (self.wait, self.caught_up) = (None, None);
         let mut ended = Vec::new();
         for conn in &self.conns {

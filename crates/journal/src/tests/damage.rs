@@ -89,7 +89,7 @@ impl Sample {
         }
         let lock = folder(&self.disk).lock();
         if let Ok(lock) = lock {
-            let opened = Journal::resume(lock.into(), TUNING, Policy::Always, &self.manifest(), &end);
+            let opened = Journal::resume(lock.into(), TUNING, Policy::Always, &self.manifest(), &end, None);
             assert_eq!(opened.is_err(), is_damaged, "{what}");
         }
     }
@@ -304,7 +304,7 @@ fn a_check_tells_what_there_is_and_a_repair_cuts_at_the_damage() {
     assert_eq!(manifest.term, 2);
     let (slices, end) = read(Scan::behind_base(&folder(&sample.disk), &manifest).unwrap());
     assert_eq!((slices.len(), &end.verdict), (2, &Verdict::Clean));
-    let (_, mut writer) = Journal::resume(lock, TUNING, Policy::Always, &manifest, &end).unwrap();
+    let (_, mut writer) = Journal::resume(lock, TUNING, Policy::Always, &manifest, &end, None).unwrap();
     let next = slice(&writer, 0, writer.next().1, 50);
     assert_eq!(writer.append(&[next], 0).unwrap(), 3);
     let (slices, end) = read(Scan::behind_base(&folder(&sample.disk), &sample.manifest()).unwrap());
@@ -353,7 +353,7 @@ fn what_comes_behind_a_time_is_set_aside() {
         assert_eq!(slices.len() as u64, (until - 1_000).min(9));
         let before = sample.all_bytes();
         let (_, mut writer) =
-            Journal::resume(lock.into(), TUNING, Policy::Always, &sample.manifest(), &end).unwrap();
+            Journal::resume(lock.into(), TUNING, Policy::Always, &sample.manifest(), &end, None).unwrap();
         let next = slice(&writer, 0, writer.next().1, 50);
         let written = writer.append(&[next], 0).unwrap();
         let after = sample.all_bytes();

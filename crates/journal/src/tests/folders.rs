@@ -164,7 +164,7 @@ fn a_journal_that_got_no_base_is_gone_at_the_next_start() {
     let Contents::Journal(manifest) = folder(&disk).contents().unwrap() else { panic!("there is one") };
     let (slices, end) = read(lock.recover(&manifest).unwrap());
     assert_eq!(slices.len(), 3);
-    let (_, writer) = Journal::resume(lock.into(), TUNING, Policy::Always, &manifest, &end).unwrap();
+    let (_, writer) = Journal::resume(lock.into(), TUNING, Policy::Always, &manifest, &end, None).unwrap();
     assert_eq!(writer.next(), (4, 300));
     assert!(
         names(&disk).iter().all(|name| !name.contains("00ef") && !name.contains("base")),

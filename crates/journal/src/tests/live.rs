@@ -3,7 +3,7 @@
 use proactor::{Disk, SimDisk};
 
 use super::world::{BEGINNING, TUNING, folder, slice};
-use crate::{Base, Journal, Policy, Verdict, Writer, check};
+use crate::{Base, Journal, Policy, Scan, Verdict, Writer, check};
 
 fn append(journal: &Journal, writer: &mut Writer, count: usize) {
     for _ in 0..count {
@@ -62,4 +62,44 @@ fn segments_that_go_while_they_are_checked_are_not_damaged() {
     assert_eq!(report.end().verdict, Verdict::Clean, "{report}");
     assert_eq!((report.manifest().base.slice, bases), (15, 2));
     assert_eq!(report.end().place.last_slice(), 24);
+}
+
+#[test]
+fn the_stream_is_read_back_from_any_position_while_it_goes_on() {
+    let disk = SimDisk::new(1).disk();
+    let (journal, mut writer) = journal(&disk, 6);
+    let mut whole = Vec::new();
+    let mut scan = Scan::everything(&folder(&disk), &folder(&disk).journal().unwrap()).unwrap();
+    while let Some(scanned) = scan.next_slice().unwrap() {
+        whole.extend_from_slice(&scanned.slice.payload);
+    }
+    let end = writer.next().1;
+    assert_eq!(whole.len() as u64, end);
+    for from in (0..end).step_by(997).chain([end - 1, end]) {
+        let (mut stream, mut read) = (journal.read_back(from, end), Vec::new());
+        while let Some(bytes) = stream.next(None).unwrap() {
+            read.extend(bytes);
+        }
+        assert!(read == whole[from as usize..], "from {from}");
+    }
+    // What is written meanwhile is waited for.
+    let mut stream = journal.read_back(end - 1, end + 9_000);
+    assert_eq!(stream.next(None).unwrap().map(|bytes| bytes.len()), Some(1));
+    append(&journal, &mut writer, 1);
+    assert_eq!(stream.next(None).unwrap().map(|bytes| bytes.len()), Some(9_000));
+    assert_eq!(stream.next(None).unwrap(), None);
+    // What has gone is an error, and nothing is left out.
+    let mut stream = journal.read_back(0, end);
+    let (next, position) = writer.next();
+    journal.set_base(&Base { slice: next - 1, position, file: None }, 0).unwrap();
+    assert!(!journal.reaches_back_to(0) && journal.reaches_back_to(position));
+    append(&journal, &mut writer, 20);
+    let mut read = 0;
+    let error = loop {
+        match stream.next(None) {
+            Ok(bytes) => read += bytes.expect("it is not all there").len(),
+            Err(error) => break error,
+        }
+    };
+    assert!((read as u64) < end, "{error}");
 }

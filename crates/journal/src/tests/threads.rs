@@ -272,7 +272,7 @@ fn a_base_makes_room() {
         .replace(&Path::new("data/appendonlydir").join(&file), b"the base")
         .expect("there is room");
     let then = Box::new(|outcome: Result<(), crate::Trouble>| outcome.expect("there is room"));
-    house.disk.set_base(Base { slice: cut.slice(), position, file: Some(file) }, then);
+    house.disk.set_base(Base { slice: cut.slice(), position, file: Some(file) }, 0, then);
     house.steps(100);
     assert_eq!(house.progress.refusal(), Refusal::None);
 }
@@ -305,7 +305,7 @@ fn a_journal_follows_another_one() {
         outcome.expect("the disk works");
         flag.store(true, Ordering::Relaxed);
     });
-    house.disk.set_base(Base { slice: cut.slice(), position, file: Some(file) }, then);
+    house.disk.set_base(Base { slice: cut.slice(), position, file: Some(file) }, 0, then);
     house.settle();
     assert!(is_set.load(Ordering::Relaxed));
     house.sim.crash();
@@ -353,7 +353,7 @@ fn a_stream_goes_on_while_journals_begin_and_end() {
         house.settle();
         let position = cut.end().expect("it is closed");
         let base = Base { slice: cut.slice(), position, file: None };
-        house.disk.set_base(base, Box::new(|outcome| outcome.expect("the disk works")));
+        house.disk.set_base(base, 0, Box::new(|outcome| outcome.expect("the disk works")));
         house.commit(1);
         house.settle();
         assert_eq!(house.found().len(), 2, "the two behind its beginning");

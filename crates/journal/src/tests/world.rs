@@ -21,7 +21,7 @@ pub(super) fn folder(disk: &Disk) -> Folder {
 }
 
 pub(super) const BEGINNING: Beginning =
-    Beginning { id: 0xabcd, databases: 16, slice: 0, position: 0, data: Data::None };
+    Beginning { id: 0xabcd, stream: None, databases: 16, slice: 0, position: 0, data: Data::None };
 
 /// All slices that a scan tells, and its end.
 pub(super) fn read(mut scan: Scan) -> (Vec<Scanned>, End) {
@@ -168,7 +168,7 @@ impl World {
                     return Ok(None);
                 };
                 let end = self.check(&folder, &manifest, scan)?;
-                Journal::resume(lock.into(), TUNING, policy, &manifest, &end)
+                Journal::resume(lock.into(), TUNING, policy, &manifest, &end, None)
             }
         };
         self.is_created |= opened.is_ok();

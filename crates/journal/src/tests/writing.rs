@@ -190,7 +190,7 @@ fn real_disks_have_what_was_written() {
                 Contents::Journal(manifest) => {
                     let (slices, end) = read(lock.recover(&manifest).unwrap());
                     assert_eq!((slices.len(), &end.verdict), (life * 20, &Verdict::Clean));
-                    Journal::resume(lock.into(), TUNING, policy, &manifest, &end)
+                    Journal::resume(lock.into(), TUNING, policy, &manifest, &end, None)
                 }
                 _ => Journal::create(lock.into(), TUNING, policy, BEGINNING),
             };

@@ -15,6 +15,7 @@ fn manifest() -> Manifest {
     Manifest {
         id: 7,
         term: 2,
+        stream: None,
         databases: 16,
         former: vec![],
         base: Base { slice: 4, position: 100, file: None },

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use command::{Task, Wait};
 use journal::{Base, Refusal, Trouble};
 use persistence::{Names, Purpose, Saved};
-use settings::{AUTO_AOF_REWRITE_MIN_SIZE, AUTO_AOF_REWRITE_PERCENTAGE, Settings};
+use settings::{AUTO_AOF_REWRITE_MIN_SIZE, AUTO_AOF_REWRITE_PERCENTAGE, REPL_BACKLOG_SIZE, Settings};
 use shard::Hold;
 
 use super::{Checkpoint, Files, Journal, Keeper, locked};
@@ -100,7 +100,8 @@ impl Keeper {
         };
         let base = Base { slice: cut.slice(), position, file: Some(name.clone()) };
         let then = move |outcome: Result<(), Trouble>| self.note_base(&saved, position, outcome);
-        self.journal.disk.set_base(base, Box::new(then));
+        let backlog_bytes = self.settings.number(REPL_BACKLOG_SIZE) as u64;
+        self.journal.disk.set_base(base, backlog_bytes, Box::new(then));
     }
 
     /// The journal begins with this checkpoint, which ends at `position` of the stream, or cannot.

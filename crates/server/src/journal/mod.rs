@@ -26,6 +26,7 @@ use switch::{Ended, Making};
 
 use crate::shared::Shared;
 
+pub(crate) use self::switch::Step;
 pub(crate) use opening::{Opening, Slices};
 
 /// An open journal, and what writes into it.
@@ -82,6 +83,7 @@ pub(crate) struct Journal {
 
 /// The journal that is open.
 struct Files {
+    journal: journal::Journal,
     id: u64,
     /// The checkpoint that is under way, until its file is the base.
     checkpoint: Option<Checkpoint>,
@@ -190,6 +192,11 @@ impl Journal {
         self.is_on.load(Ordering::Relaxed)
     }
 
+    /// Its files, if it is on.
+    pub(crate) fn open(&self) -> Option<journal::Journal> {
+        Some(locked(&self.files).as_ref()?.journal.clone())
+    }
+
     /// Whether what is committed goes into the backlog.
     pub(crate) fn is_streaming(&self) -> bool {
         self.is_streaming.load(Ordering::Relaxed)
@@ -212,7 +219,13 @@ impl Journal {
         let facts = opened.0.facts();
         let base_bytes = facts.base.file.as_ref().map_or(0, |file| folder.base_bytes(file));
         let base_position = facts.base.position;
-        *locked(&self.files) = Some(Files { id: facts.id, checkpoint: None, base_bytes, base_position });
+        *locked(&self.files) = Some(Files {
+            journal: opened.0.clone(),
+            id: facts.id,
+            checkpoint: None,
+            base_bytes,
+            base_position,
+        });
         *locked(&self.folder) = Some(folder);
         self.is_first_base.store(facts.is_pending, Ordering::Relaxed);
         let last = if self.log.is_on() {

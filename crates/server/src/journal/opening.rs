@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use effectlog::Slice;
 use journal::{
-    Beginning, Contents, Data, End, Folder, LockedFolder, Manifest, Refusal, Scan, Scanned, Tuning, Verdict,
+    Beginning, Contents, Data, End, Folder, LockedFolder, Manifest, Refusal, Scan, Scanned, StreamId, Tuning,
+    Verdict,
 };
 use persistence::FoundSlice;
 use proactor::Disk;
+use replication::Primary;
 use settings::{APPENDDIRNAME, DIR, Settings};
 
 use super::{Keeper, Opened, locked, policy};
@@ -64,7 +66,12 @@ impl Opening {
     }
 
     /// Goes on with the journal that is there, behind its end.
-    pub(crate) fn resume(&self, settings: &Settings, end: &End) -> Result<Opened, journal::Error> {
+    pub(crate) fn resume(
+        &self,
+        settings: &Settings,
+        primary: &Primary,
+        end: &End,
+    ) -> Result<Opened, journal::Error> {
         let manifest = self.manifest.as_ref().expect("it was read");
         if let Verdict::Torn { dropped_bytes, .. } = end.verdict {
             tracing::warn!(
@@ -72,13 +79,23 @@ impl Opening {
             );
         }
         let folder = self.folder.clone();
-        let opened = journal::Journal::resume(folder, self.tuning, policy(settings), manifest, end)?;
+        let stream = Some(primary.history().id);
+        let opened = journal::Journal::resume(folder, self.tuning, policy(settings), manifest, end, stream)?;
+        primary.go_on_behind(manifest.stream, end.place.position);
         Ok(Box::new(opened))
     }
 
-    /// Makes a new one, with a random id, whose slices are applied to `data`. It begins where the log is when it is turned on.
-    pub(crate) fn create(&self, settings: &Settings, id: u64, data: Data) -> Result<Opened, journal::Error> {
-        let beginning = Beginning { id, databases: settings.databases(), slice: 0, position: 0, data };
+    /// Makes a new one, with a random id, whose slices are applied to `data`. It begins where the log is when it is turned on. If replicas know its stream
+    /// by another id by then, none is to be given here: they would lack what was not recorded.
+    pub(crate) fn create(
+        &self,
+        settings: &Settings,
+        stream: Option<StreamId>,
+        id: u64,
+        data: Data,
+    ) -> Result<Opened, journal::Error> {
+        let databases = settings.databases();
+        let beginning = Beginning { id, stream, databases, slice: 0, position: 0, data };
         let folder = self.folder.clone();
         let opened = journal::Journal::create(folder, self.tuning, policy(settings), beginning)?;
         Ok(Box::new(opened))

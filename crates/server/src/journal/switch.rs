@@ -146,7 +146,8 @@ impl Keeper {
         tracing::info!("a journal is begun in {}", opening.folder.path().display());
         let id = journal.next_id();
         journal.disk.run(Box::new(move || {
-            *locked(&self.journal.making) = Making::Made(opening.create(&self.settings, id, Data::Coming));
+            *locked(&self.journal.making) =
+                Making::Made(opening.create(&self.settings, None, id, Data::Coming));
         }));
     }
 

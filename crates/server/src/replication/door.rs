@@ -18,6 +18,10 @@ impl Door for ThreadHost {
         &self.shared.journal.backlog
     }
 
+    fn has_in_journal(&self, offset: u64) -> bool {
+        self.shared.journal.open().is_some_and(|journal| journal.reaches_back_to(offset))
+    }
+
     fn peer(&mut self) -> &mut Peer {
         self.session().replica.get_or_insert_default()
     }

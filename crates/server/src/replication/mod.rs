@@ -6,11 +6,12 @@ mod door;
 
 use std::sync::Arc;
 
-use effectlog::NO_DB;
-use proactor::CloseMode;
-use replication::{Around, Content, Limits, Start, random_id};
+use effectlog::{NO_DB, RedisVersion};
+use proactor::{CloseMode, Driver};
+use replication::{Around, Content, Limits, Read, Start, random_id};
 use settings::{REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD};
 
+use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 
 /// Sends replicas what they can take.
@@ -28,6 +29,10 @@ pub(crate) fn feed_replicas(thread: &mut Thread) {
         id: shared.primary.history().id,
         limits: Limits::of(&shared.settings),
         wake: &wake,
+        read_back: &|from, to| -> Option<Read> {
+            let mut stream = shared.journal.open()?.read_back(from, to);
+            Some(Box::new(move || stream.next(Some(RedisVersion::V7_0)).map_err(|error| error.to_string())))
+        },
     };
     let ended = replicas.step(&around, |conn, step| {
         let pending_bytes = driver.output_pending_bytes(conn);
@@ -45,6 +50,13 @@ pub(crate) fn feed_replicas(thread: &mut Thread) {
 /// Begins the snapshot that replicas wait for, if it is time to and nothing else is being saved; the first thread looks ten times a second.
 pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
     let shared = thread.host.shared;
+    if shared.primary.has_returned() {
+        if thread.enters_all() {
+            shared.break_history_if_unrecorded(&mut thread.host.driver);
+            shared.primary.let_go_on(&shared.journal.cut_for_replicas());
+        }
+        thread.leave_all();
+    }
     let awaited = shared.primary.awaited(thread.host.now_ms, &Limits::of(&shared.settings));
     let Some(content) = awaited else { return };
     if shared.may_begin_spool() {
@@ -55,18 +67,24 @@ pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
     }
 }
 
+impl Shared {
+    /// To be called with all shards entered, before something is recorded again: what was changed meanwhile is in no stream.
+    pub(crate) fn break_history_if_unrecorded(&self, driver: &mut Driver) {
+        if !self.journal.is_recording() {
+            let mut entropy = driver.entropy().expect("the system has randomness");
+            self.primary.break_history(random_id(|| entropy.next_u64()));
+        }
+    }
+}
+
 /// Begins it; all shards are entered.
 fn begin_sync(thread: &mut Thread, content: Content) {
     let shared = thread.host.shared;
-    if !shared.journal.is_recording() {
-        // What was changed since it was on is in no stream.
-        let mut entropy = thread.host.driver.entropy().expect("the system has randomness");
-        shared.primary.break_history(random_id(|| entropy.next_u64()));
-    }
+    shared.break_history_if_unrecorded(&mut thread.host.driver);
     let cut = shared.journal.cut_for_replicas();
     match shared.begin_spool(&mut thread.tx.hold, content) {
         Ok(spool) => {
-            let count = shared.primary.begin(content, &Start { cut, spool });
+            let count = shared.primary.begin(content, &Start { cut, spool: Some(spool) });
             tracing::info!("a snapshot begins for {count} replicas");
         }
         Err(error) => tracing::error!("the snapshot for replicas cannot begin: {error}"),

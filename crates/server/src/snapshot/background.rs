@@ -24,7 +24,7 @@ use shard::ShardId;
 
 use super::Loaded;
 use super::save_settings;
-use crate::journal::Keeper;
+use crate::journal::{Keeper, Step};
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 
@@ -254,6 +254,9 @@ impl Thread {
         let keeper = Keeper(shared);
         if let Some(step) = keeper.next_step(now_seconds) {
             if self.enters_all() {
+                if matches!(step, Step::Begin(_)) {
+                    shared.break_history_if_unrecorded(&mut self.host.driver);
+                }
                 keeper.take_step(step, &mut self.tx.hold);
             } else {
                 keeper.put_off(step);

@@ -12,6 +12,7 @@ use journal::Data;
 use keyspace::{Config, UnixMs};
 use persistence::{Choice, Import, Load, Names, Recovery, Snapshots, Source, on_heap_to_serve};
 use proactor::Clock;
+use replication::Primary;
 use scripting::{Found, Scripts};
 use settings::{AOF_LOAD_TRUNCATED, APPENDONLY, PROTO_MAX_BULK_LEN, RDBCHECKSUM, Settings};
 use shard::Placement;
@@ -57,6 +58,8 @@ pub(crate) struct Loader<'s> {
     opening: Option<Opening>,
     /// The id of a new one.
     journal_id: u64,
+    /// By which id the stream is known.
+    primary: &'s Primary,
 }
 
 impl<'s> Loader<'s> {
@@ -76,6 +79,7 @@ impl<'s> Loader<'s> {
             tuning: shared.machine.tuning,
             opening: None,
             journal_id: shared.journal.next_id(),
+            primary: &shared.primary,
         }
     }
 
@@ -87,7 +91,12 @@ impl<'s> Loader<'s> {
         if !choice.has_data()
             && let Some(opening) = &self.opening
         {
-            let opened = opening.create(self.settings, self.journal_id, Data::None)?;
+            let opened = opening.create(
+                self.settings,
+                Some(self.primary.history().id),
+                self.journal_id,
+                Data::None,
+            )?;
             journal.begin(opening.folder.clone(), opened);
         }
         self.names.remove_leftovers();
@@ -170,7 +179,7 @@ impl<'s> Loader<'s> {
                 Self::journal_names(opening).remove_leftovers();
                 let (data, slices) = self.recover(opening, load, &mut found)?;
                 if data.is_some() {
-                    journal = Some(opening.resume(self.settings, &slices.end()?)?);
+                    journal = Some(opening.resume(self.settings, self.primary, &slices.end()?)?);
                 }
                 (opening.folder.path().display().to_string(), data)
             }
@@ -181,7 +190,12 @@ impl<'s> Loader<'s> {
         }
         let is_imported = matches!(choice.source, Source::AppendOnly(_));
         if let Some(opening) = self.opening.as_ref().filter(|_| journal.is_none()) {
-            journal = Some(opening.create(self.settings, self.journal_id, Data::Coming)?);
+            journal = Some(opening.create(
+                self.settings,
+                Some(self.primary.history().id),
+                self.journal_id,
+                Data::Coming,
+            )?);
         }
         let journal =
             journal.zip(self.opening.as_ref()).map(|(opened, opening)| (opening.folder.clone(), opened));
@@ -287,6 +301,7 @@ mod tests {
             tuning: Tuning::BUILT,
             opening: None,
             journal_id: 1,
+            primary: &Primary::new([b'a'; 40]),
         };
         let choice = choose(&settings, &disk).expect("it is clear what is to be loaded");
         let journal = Journal::new(Vec::new(), &clock, &settings, 1, true);

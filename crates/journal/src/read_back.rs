@@ -1,0 +1,71 @@
+//! Reads back what is in the segments of a journal that is being written, from a position of the stream on: for who was away.
+//!
+//! Not here: how long segments stay (`Journal::set_base`). Where they go meanwhile, or are written anew, that is an error.
+
+use std::time::Duration;
+
+use effectlog::RedisVersion;
+
+use crate::error::Error;
+use crate::journal::Journal;
+use crate::scan::{Scan, Scanned};
+
+/// How often it is looked whether the log thread has written on.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct ReadBack {
+    journal: Journal,
+    /// Where it reads; it ends where nothing more had been written.
+    scan: Option<Scan>,
+    position: u64,
+    end: u64,
+}
+
+impl Journal {
+    /// Reads the stream from `position`, which was written, up to `end`, which may still be on its way.
+    pub fn read_back(&self, position: u64, end: u64) -> ReadBack {
+        ReadBack { journal: self.clone(), scan: None, position, end }
+    }
+}
+
+impl ReadBack {
+    /// What comes next of the stream, as somebody reads it who knows what this release of Redis knows (`None`: everything): the rest of a slice; `None` at the end. It waits for the log
+    /// thread.
+    ///
+    /// # Errors
+    /// What comes next is not there any more, or the journal has failed.
+    pub fn next(&mut self, version: Option<RedisVersion>) -> Result<Option<Vec<u8>>, Error> {
+        while self.position < self.end {
+            let scan = match &mut self.scan {
+                Some(scan) => scan,
+                None => self.scan.insert(self.journal.scan_from(self.position)?),
+            };
+            match scan.next_slice()? {
+                Some(Scanned { slice, .. }) if slice.end() <= self.position => {}
+                Some(Scanned { slice, .. }) if slice.position > self.position => {
+                    return Err(self.journal.gone(self.position));
+                }
+                Some(Scanned { slice, .. }) => {
+                    let known = (self.position - slice.position) as usize;
+                    self.position = slice.end();
+                    let mut bytes = slice.into_payload(version);
+                    bytes.drain(..known);
+                    return Ok(Some(bytes));
+                }
+                None => {
+                    self.scan = None;
+                    if let Some(error) = self.journal.failure() {
+                        return Err(error);
+                    }
+                    if self.position < self.journal.first_position() {
+                        return Err(self.journal.gone(self.position));
+                    }
+                    std::thread::sleep(LOOK);
+                }
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,114 @@
+//! What a replica lacks of the stream and is no longer in memory: read from the journal by a thread of its own, a little ahead of what the replica takes.
+
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+
+/// So many pieces are read ahead, each at most one slice.
+const PIECES_AHEAD: usize = 4;
+
+/// Reads the next piece, and waits for the disk; `None` at the end. With an error, which says why, there is nothing more.
+pub type Read = Box<dyn FnMut() -> Result<Option<Vec<u8>>, String> + Send>;
+
+/// See the head of this file.
+pub(crate) struct Tail {
+    pieces: Receiver<Result<Vec<u8>, String>>,
+    /// The piece that is being sent, and how much of it was.
+    piece: Vec<u8>,
+    sent: usize,
+}
+
+/// What comes next.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Next<'a> {
+    Bytes(&'a [u8]),
+    /// Nothing yet: whoever looks is woken.
+    Later,
+    End,
+    /// It cannot be read on, for this reason.
+    Failed(String),
+}
+
+impl Tail {
+    /// Reads with `read` on a thread of its own, which calls `wake` whenever there is something new. It ends when nobody wants it any more.
+    pub(crate) fn begin(mut read: Read, wake: Box<dyn Fn() + Send + Sync>) -> std::io::Result<Tail> {
+        let (sender, pieces) = sync_channel(PIECES_AHEAD);
+        let work = move || {
+            send_all(&mut read, &sender, &wake);
+            drop(sender);
+            wake();
+        };
+        std::thread::Builder::new().name("stream".to_owned()).spawn(work)?;
+        Ok(Tail { pieces, piece: Vec::new(), sent: 0 })
+    }
+
+    /// What comes next, at most `bytes_max` of it: it counts as taken.
+    pub(crate) fn next(&mut self, bytes_max: usize) -> Next<'_> {
+        while self.sent == self.piece.len() {
+            match self.pieces.try_recv() {
+                Ok(Ok(piece)) => (self.piece, self.sent) = (piece, 0),
+                Ok(Err(why)) => return Next::Failed(why),
+                Err(TryRecvError::Empty) => return Next::Later,
+                Err(TryRecvError::Disconnected) => return Next::End,
+            }
+        }
+        let bytes = &self.piece[self.sent..];
+        let bytes = &bytes[..bytes.len().min(bytes_max)];
+        self.sent += bytes.len();
+        Next::Bytes(bytes)
+    }
+}
+
+/// Sends what is read, to the end or until nobody takes it.
+fn send_all(read: &mut Read, sender: &SyncSender<Result<Vec<u8>, String>>, wake: &dyn Fn()) {
+    loop {
+        let read = read();
+        let is_last = read.is_err();
+        let Some(piece) = read.transpose() else { return };
+        if sender.send(piece).is_err() || is_last {
+            return;
+        }
+        wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All that comes, and how it ends.
+    fn all(pieces: Vec<Result<&'static str, &'static str>>) -> (String, Option<String>) {
+        let mut pieces = pieces.into_iter();
+        let read: Read = Box::new(move || match pieces.next() {
+            Some(Ok(piece)) => Ok(Some(piece.as_bytes().to_vec())),
+            Some(Err(why)) => Err(why.to_owned()),
+            None => Ok(None),
+        });
+        let (sender, woken) = std::sync::mpsc::channel();
+        // Nobody listens when all has come.
+        let wake = Box::new(move || sender.send(()).unwrap_or_default());
+        let mut tail = Tail::begin(read, wake).expect("there are threads");
+        let mut text = String::new();
+        loop {
+            match tail.next(3) {
+                Next::Bytes(bytes) => {
+                    assert!((1..=3).contains(&bytes.len()));
+                    text += std::str::from_utf8(bytes).expect("it is text");
+                }
+                Next::Later => woken.recv().expect("it is woken, or there is something"),
+                Next::End => return (text, None),
+                Next::Failed(why) => return (text, Some(why)),
+            }
+        }
+    }
+
+    #[test]
+    fn all_of_it_comes_in_order_however_much_more_than_is_read_ahead() {
+        let pieces = ["abcd", "", "e", "fghijkl", "m", "n", "o", "p"];
+        assert_eq!(all(pieces.map(Ok).to_vec()), ("abcdefghijklmnop".to_owned(), None));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_the_end() {
+        let pieces = vec![Ok("abc"), Err("it is gone"), Ok("never")];
+        assert_eq!(all(pieces), ("abc".to_owned(), Some("it is gone".to_owned())));
+    }
+}

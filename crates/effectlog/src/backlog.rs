@@ -136,14 +136,15 @@ impl Backlog {
         self.end.0.load(Ordering::Acquire)
     }
 
-    /// Where what is kept begins.
+    /// Where what is kept begins; if nothing is, where the stream ends.
     pub fn first(&self) -> u64 {
-        self.lock().first
+        self.lock().first.min(self.end())
     }
 
     /// Whether what comes behind `position` is kept, all of it.
     pub fn has(&self, position: u64) -> bool {
-        (self.first()..=self.end()).contains(&position)
+        let first = self.lock().first;
+        (first..=self.end()).contains(&position)
     }
 
     /// Thread number `thread` has read everything up to `position`, and is to be woken by what comes next. False: that is there already.

@@ -1,5 +1,6 @@
 //! Real redis-servers as replicas: they have the same data, go on after their connection was cut, and hold nothing up when they stop reading.
 
+use std::io::Read;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -415,4 +416,124 @@ fn a_replica_that_lacks_more_than_memory_has_reads_the_journal() {
     follow(&replica, &primary);
     eventually("it follows", || is_up(&replica));
     expect_same(&replica, &primary);
+}
+
+/// A client that is sent the stream as a replica is, and says nothing by itself.
+fn silent_replica(primary: &Server) -> Client {
+    let mut replica = primary.client();
+    check(&mut replica, "REPLCONF capa psync2", "OK");
+    replica.send("PSYNC ? -1");
+    let stream = replica.stream();
+    let mut line = || {
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        while line.last() != Some(&b'\n') {
+            stream.read_exact(&mut byte).expect("the server is there");
+            line.push(byte[0]);
+        }
+        String::from_utf8(line).expect("it is a line of text").trim().to_owned()
+    };
+    // Newlines say that the server is alive.
+    let mut next = || loop {
+        let line = line();
+        if !line.is_empty() {
+            return line;
+        }
+    };
+    assert!(next().starts_with("+FULLRESYNC"));
+    let bytes: usize = next().strip_prefix('$').and_then(|number| number.parse().ok()).expect("a length");
+    stream.read_exact(&mut vec![0; bytes]).expect("the snapshot comes");
+    replica
+}
+
+/// Where the stream of this server ends.
+fn offset(client: &mut Client) -> u64 {
+    client.info("replication", "master_repl_offset").parse().expect("a number")
+}
+
+#[test]
+fn clients_wait_until_replicas_have_what_they_wrote() {
+    for (threads, io) in [(1, "epoll"), (5, "auto")] {
+        let primary = primary(threads, io, &[]);
+        let client = &mut primary.client();
+        check(client, "SET a 1", "OK");
+        check(client, "WAIT 0 0", "(integer) 0");
+        check(client, "WAIT 1 20", "(integer) 0");
+        let replicas = [follower(&[]), follower(&[])];
+        let [Some(first), Some(second)] = replicas else { return };
+        follow(&first, &primary);
+        check(client, "WAIT 1 0", "(integer) 1");
+        follow(&second, &primary);
+        expect_same(&first, &primary);
+        expect_same(&second, &primary);
+        let mut clients: Vec<Client> = (0..2 * threads).map(|_| primary.client()).collect();
+        for round in 0..20 {
+            for client in &mut clients {
+                client.send(&format!("INCR round-{round}"));
+                client.send("WAIT 2 0");
+            }
+            for client in &mut clients {
+                client.receive();
+                assert_eq!(client.receive(), Value::Int(2));
+            }
+            let (mut first, mut second) = (first.client(), second.client());
+            let expected = format!("\"{}\"", clients.len());
+            assert_eq!(first.show(&format!("GET round-{round}")), expected);
+            assert_eq!(second.show(&format!("GET round-{round}")), expected);
+        }
+        second.signal(Signal::STOP);
+        check(client, "SET a 2", "OK");
+        check(client, "WAIT 1 0", "(integer) 1");
+        check(client, "WAIT 2 50", "(integer) 1");
+        check(client, "MULTI", "OK");
+        ["SET a 3", "WAIT 2 0"].iter().for_each(|line| check(client, line, "QUEUED"));
+        assert_eq!(client.show("EXEC"), "1) OK\n2) (integer) 1");
+        let id = client.id();
+        client.send("WAIT 2 0");
+        eventually("it waits", || clients[0].field_of(id, "flags") == "b");
+        check(&mut clients[0], &format!("CLIENT UNBLOCK {id} ERROR"), "(integer) 1");
+        let unblocked = "(error) UNBLOCKED client unblocked via CLIENT UNBLOCK";
+        assert_eq!(client.receive().to_string(), unblocked);
+        client.send("WAIT 2 0");
+        eventually("it waits", || clients[0].field_of(id, "flags") == "b");
+        second.signal(Signal::CONT);
+        assert_eq!(client.receive(), Value::Int(2));
+        // One that is gone does not count any more.
+        drop(second);
+        eventually("it is gone", || clients[0].info("replication", "connected_slaves") == "1");
+        check(client, "WAIT 2 20", "(integer) 1");
+        assert_eq!(client.info("clients", "blocked_clients"), "0");
+    }
+}
+
+#[test]
+fn clients_wait_until_the_disks_of_replicas_have_what_they_wrote() {
+    let scratch = Scratch::new("replicas-waitaof");
+    let folder = scratch.path("");
+    let primary = primary(3, "auto", &["--dir", &folder, "--appendonly", "yes"]);
+    let client = &mut primary.client();
+    let mut replicas = [silent_replica(&primary), silent_replica(&primary)];
+    check(client, "SET a 1", "OK");
+    assert_eq!(client.show("WAITAOF 1 1 20"), "1) (integer) 1\n2) (integer) 0");
+    let end = offset(client);
+    for (durable, replica) in [(end, 0), (1, 1)] {
+        replicas[replica].send(&format!("REPLCONF ACK {end} FACK {durable}"));
+    }
+    assert_eq!(client.show("WAITAOF 1 1 0"), "1) (integer) 1\n2) (integer) 1");
+    assert_eq!(client.show("WAITAOF 0 2 20"), "1) (integer) 1\n2) (integer) 1");
+    check(client, "WAIT 2 0", "(integer) 2");
+    client.send("WAITAOF 0 2 0");
+    replicas[1].send(&format!("REPLCONF ACK {end} FACK {end}"));
+    assert_eq!(client.receive().to_string(), "1) (integer) 1\n2) (integer) 2");
+    // The questions for replicas stand in the journal.
+    check(client, "DEBUG LOADAOF", "OK");
+    check(client, "GET a", "\"1\"");
+    for (line, error) in [
+        ("WAIT x 0", "ERR value is not an integer or out of range"),
+        ("WAIT 1 x", "ERR timeout is not an integer or out of range"),
+        ("WAIT 1 -1", "ERR timeout is negative"),
+        ("WAITAOF 2 0 0", "ERR value is out of range, value must between 0 and 1"),
+        ("WAITAOF 0 -1 0", "ERR value is out of range, must be positive"),
+    ] {
+        check(client, line, &format!("(error) {error}"));
+    }
 }

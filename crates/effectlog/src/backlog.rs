@@ -40,6 +40,8 @@ struct Kept {
     slices: VecDeque<Entry>,
     /// Where the first one begins, or would; [`CLOSED`]: nowhere.
     first: u64,
+    /// The number of the last one that came, or before which all was forgotten.
+    last: u64,
     /// So many bytes are kept for replicas to come.
     bytes_min: u64,
     /// So many are kept for those that are behind.
@@ -96,11 +98,11 @@ impl Backlog {
         kept.trim(end);
     }
 
-    /// Forgets everything: the stream goes on, or begins anew, at `position`.
-    pub fn begin(&self, position: u64) {
+    /// Forgets everything: the stream goes on, or begins anew, at `position` behind slice `last`.
+    pub fn begin(&self, position: u64, last: u64) {
         let mut kept = self.lock();
         kept.slices.clear();
-        kept.first = position;
+        (kept.first, kept.last) = (position, last);
         self.end.0.store(position, Ordering::Release);
         drop(kept);
         self.wake_sleepers();
@@ -120,10 +122,11 @@ impl Backlog {
     pub fn push(&self, slice: Arc<Slice>, dialect: Dialect) {
         let end = slice.end();
         assert_eq!(slice.position, self.end(), "slices have no gap");
+        let mut kept = self.lock();
+        kept.last = slice.number;
         if slice.payload.is_empty() {
             return;
         }
-        let mut kept = self.lock();
         kept.slices.push_back(Entry { slice, dialect });
         kept.trim(end);
         self.end.0.store(end, Ordering::Release);
@@ -134,6 +137,17 @@ impl Backlog {
     /// Where the stream ends.
     pub fn end(&self) -> u64 {
         self.end.0.load(Ordering::Acquire)
+    }
+
+    /// Where slice `number` ends, or at most where something begins that came later; `None`: it has not come yet.
+    pub fn end_of(&self, number: u64) -> Option<u64> {
+        let kept = self.lock();
+        if number > kept.last {
+            return None;
+        }
+        let behind = kept.slices.partition_point(|entry| entry.slice.number <= number);
+        let first = || kept.first.min(self.end());
+        Some(behind.checked_sub(1).map_or_else(first, |last| kept.slices[last].slice.end()))
     }
 
     /// Where what is kept begins; if nothing is, where the stream ends.
@@ -246,7 +260,7 @@ mod tests {
         });
         let backlog = Backlog::new(2, wake);
         backlog.set_limits(bytes_min, bytes_max);
-        backlog.begin(1000);
+        backlog.begin(1000, 0);
         (Arc::new(backlog), woken)
     }
 
@@ -303,6 +317,22 @@ mod tests {
         drop(inside);
         push(&backlog, "0123456789");
         assert_eq!(backlog.first(), 1040);
+    }
+
+    #[test]
+    fn slices_end_where_the_last_one_that_is_not_newer_ends() {
+        let (backlog, _) = backlog(25, 25);
+        backlog.begin(1000, 7);
+        assert_eq!([6, 7, 8].map(|number| backlog.end_of(number)), [Some(1000), Some(1000), None]);
+        for (number, text) in [(8, "0123456789"), (9, ""), (10, "0123456789"), (12, "0123456789")] {
+            let slice = Slice { number, position: backlog.end(), payload: text.into(), db: None };
+            backlog.push(Arc::new(slice), Dialect::default());
+        }
+        assert_eq!([8, 9, 10].map(|number| backlog.end_of(number)), [Some(1010), Some(1010), Some(1020)]);
+        assert_eq!([12, 13].map(|number| backlog.end_of(number)), [Some(1030), None]);
+        let slice = Slice { number: 13, position: 1030, payload: b"0123456789".into(), db: None };
+        backlog.push(Arc::new(slice), Dialect::default());
+        assert_eq!((backlog.first(), backlog.end_of(8)), (1010, Some(1010)), "it is forgotten");
     }
 
     #[test]

@@ -349,7 +349,7 @@ impl LogThread {
                 self.collector.tell_dialects(is_on);
                 self.is_streaming = is_on;
                 if is_on {
-                    self.backlog.begin(self.collector.position());
+                    self.backlog.begin(self.collector.position(), last);
                 } else {
                     self.backlog.close();
                 }

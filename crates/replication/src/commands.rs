@@ -2,17 +2,18 @@
 
 use command::Flag::*;
 use command::{
-    Acl, CommandError, CommandResult, Group, Shape, block, integer, keyword_is, oneof, parse_i64, string,
-    token,
+    Acl, CommandError, CommandResult, Group, Rule, Shape, block, integer, keyword_is, oneof, parse_i64,
+    string, token,
 };
 use effectlog::{Reader, RedisVersion};
 
 use crate::feed::Feed;
 use crate::primary::{Content, Replica};
+use crate::waiting::{WAIT, WAITAOF};
 use crate::{Ctx, Entry, Run};
 
 /// The commands of this crate.
-pub const ENTRIES: &[Entry] = &[FAILOVER, PSYNC, REPLCONF, REPLICAOF, ROLE, SLAVEOF, SYNC];
+pub const ENTRIES: &[Entry] = &[FAILOVER, PSYNC, REPLCONF, REPLICAOF, ROLE, SLAVEOF, SYNC, WAIT, WAITAOF];
 
 const NO_REPLICA: CommandError = CommandError::fixed("ERR This server cannot be a replica yet");
 
@@ -197,6 +198,8 @@ const REPLCONF: Entry = Entry {
     since: "3.0.0",
     group: Group::Server,
     flags: &[Admin, NoScript, Loading, Stale, AllowBusy],
+    // A primary's question for the offset stands in the stream.
+    rules: &[Rule::LeavesNothing],
     reply: Shape::OK,
     run: Run::Function(replconf),
     ..Entry::DEFAULT
@@ -221,6 +224,7 @@ fn replconf(ctx: &mut Ctx) -> CommandResult {
             if let (Some(feed), Some(offset)) = (&peer.feed, number(value)) {
                 let durable = durable.and_then(|(_, value)| number(value));
                 feed.replica().acknowledge(offset, durable, now_ms);
+                ctx.host.note_ack();
             }
             return Ok(());
         } else if keyword_is(option, "GETACK") {

@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acks;
 mod commands;
 mod feed;
 mod following;
@@ -25,12 +26,14 @@ mod peer;
 mod primary;
 mod replicas;
 mod tail;
+mod waiting;
 
 use std::sync::Arc;
 
-use command::HostFn;
+use command::{HostFn, Tx};
 use effectlog::Backlog;
 
+pub use acks::Acks;
 pub use commands::ENTRIES;
 pub use feed::{Around, Feed, Step};
 pub use following::{Address, Following};
@@ -40,6 +43,7 @@ pub use peer::Peer;
 pub use primary::{Content, Primary, Replica, ReplicaFacts, Start};
 pub use replicas::Replicas;
 pub use tail::Read;
+pub use waiting::{Awaited, NO_JOURNAL, Reached, Wish};
 
 /// What the commands of this crate need of the thread that runs them.
 pub trait Door {
@@ -51,6 +55,25 @@ pub trait Door {
 
     /// Whether the journal has everything behind this offset of the stream.
     fn has_in_journal(&self, offset: u64) -> bool;
+
+    /// What the client would have to wait for. What it wrote before is published if `publishes`; else what the running transaction
+    /// wrote is left out.
+    fn awaited(&mut self, tx: &mut Tx, wish: Wish, publishes: bool) -> Awaited;
+
+    /// Where that is by now.
+    fn reached(&self, awaited: &Awaited) -> Reached;
+
+    /// The client waits for that, so many milliseconds; 0: for ever.
+    fn await_copies(&mut self, awaited: Awaited, timeout_ms: u64);
+
+    /// A replica has acknowledged something.
+    fn note_ack(&mut self);
+
+    /// Whether there is to be a journal (`appendonly`).
+    fn wants_journal(&self) -> bool;
+
+    /// Whether this server follows another one.
+    fn is_replica(&self) -> bool;
 
     /// The client as a replica.
     fn peer(&mut self) -> &mut Peer;

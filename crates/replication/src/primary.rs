@@ -195,10 +195,18 @@ impl Primary {
         locked(&self.replicas).iter().map(|replica| replica.facts(now_ms)).collect()
     }
 
-    /// How many have acknowledged everything up to `offset`.
-    pub fn acknowledged(&self, offset: u64) -> usize {
-        let has = |replica: &&Arc<Replica>| replica.stage() == Stage::Online && replica.acked() >= offset;
+    /// How many have acknowledged everything up to `offset`, or that it is on their disks.
+    pub fn acknowledged(&self, offset: u64, is_durable: bool) -> usize {
+        let has = |replica: &&Arc<Replica>| {
+            let acked = if is_durable { &replica.acked_durable } else { &replica.acked };
+            replica.stage() == Stage::Online && acked.load(Ordering::Relaxed) >= offset
+        };
         locked(&self.replicas).iter().filter(has).count()
+    }
+
+    /// Whether one gets the stream.
+    pub fn is_followed(&self) -> bool {
+        locked(&self.replicas).iter().any(|replica| replica.stage() == Stage::Online)
     }
 }
 

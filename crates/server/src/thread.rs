@@ -76,7 +76,7 @@ pub(crate) struct ThreadHost {
     pub(crate) pausing: Pausing,
     /// Connections that are replicas.
     pub(crate) replicas: Replicas,
-    /// Clients that wait for the journal.
+    /// Clients that wait for the journal, or for replicas.
     pub(crate) syncing: Syncing,
     /// Connections that get a line for every command.
     pub(crate) monitors: Monitors,
@@ -246,7 +246,7 @@ impl Thread {
             self.drain_kept();
         }
         self.run_timers();
-        if self.host.syncing.first().is_some() {
+        if !self.host.syncing.is_empty() {
             end_syncs(self);
         }
         self.background();
@@ -299,6 +299,7 @@ impl Thread {
         }
         let (backlog, thread) = (&self.host.shared.journal.backlog, usize::from(self.host.id));
         let of_replicas = self.host.replicas.wait(|place| backlog.awaits(thread, place));
+        let of_acks = self.host.syncing.wait(self.host.shared, thread);
         let now_ns = self.host.driver.clock().monotonic_ns();
         let due_ms = [
             self.host.timers.next_ms(),
@@ -309,7 +310,7 @@ impl Thread {
         let due_ms = due_ms.into_iter().flatten().min();
         let until_due = due_ms
             .map(|due_ms| Duration::from_nanos(due_ms.saturating_mul(1_000_000).saturating_sub(now_ns)));
-        [timeout, until_due, of_replicas].into_iter().flatten().min()
+        [timeout, until_due, of_replicas, of_acks].into_iter().flatten().min()
     }
 
     /// Reads the clock and the settings: commands that run from here on run at this time, and as these say.

@@ -18,14 +18,14 @@
 //! | ready | queued | one of its shards stayed taken, and a note was left there | `dispatch.rs` |
 //! | ready | held back | it would change too much of what a snapshot has yet to see | `snapshot/background.rs` |
 //! | ready | blocked | a blocking command found nothing | `wait.rs` |
-//! | ready | syncing | `WAITAOF` waits until what was written is durable | `syncing.rs` |
+//! | ready | syncing | `WAIT` or `WAITAOF` waits until replicas, or the disk, have what was written | `syncing.rs` |
 //! | ready | postponed | `CLIENT PAUSE` is on | `pause.rs` |
 //! | ready | gathering | the answers of other threads make its reply, or that of a command of its EXEC | `gather.rs` |
 //! | away | ready | the command came home, with its reply, to run again, or to wait | `homecoming.rs` |
 //! | queued | ready | the note came back: next try | `homecoming.rs` |
 //! | held back | ready | the snapshot has come further: next try | `homecoming.rs` |
 //! | blocked | ready | served, timed out, or ended by `CLIENT UNBLOCK` or a change of users | `wait.rs` |
-//! | syncing | ready | it is durable, or ended as a blocking command is | `syncing.rs` |
+//! | syncing | ready | they have it, or it ended as a blocking command is | `syncing.rs` |
 //! | postponed | ready | the pause is over: it runs | `homecoming.rs` |
 //! | gathering | ready | all answers are there: it replies, or its EXEC goes on | `homecoming.rs`, `executing.rs` |
 //! | gathering | ready | its client is gone: its EXEC goes on unheard | `executing.rs` |
@@ -42,6 +42,7 @@
 
 use command::{Blocked, CommandId, Needs, OwnedArgs};
 use proactor::CloseMode;
+use replication::Awaited;
 use resp::Reply;
 
 use crate::transaction::Executing;
@@ -72,7 +73,7 @@ enum Stage {
     HeldBack(Retry),
     /// A blocking command waits.
     Blocked(Wait),
-    /// The command waits until something is durable.
+    /// The command waits until something is durable, or elsewhere.
     Syncing(SyncWait),
     /// The command waits for the end of `CLIENT PAUSE`.
     Postponed(Postponed),
@@ -104,11 +105,11 @@ pub struct Wait {
     pub deadline_ms: Option<u64>,
 }
 
-/// A command that waits for the journal.
+/// A command that waits for the journal, or for replicas.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncWait {
-    /// This slice, and all before it, is to be durable.
-    pub slice: u64,
+    /// For what it waits.
+    pub awaited: Awaited,
     /// As in [`Wait`].
     pub deadline_ms: Option<u64>,
 }
@@ -232,24 +233,24 @@ impl State {
         Some(wait)
     }
 
-    /// The command waits for the journal.
+    /// The command waits for the journal, or for replicas.
     pub fn sync(&mut self, wait: SyncWait) {
         self.change_to(Stage::Syncing(wait));
     }
 
-    /// What of the journal the command waits for.
+    /// What of the journal, or of replicas, the command waits for.
     pub fn sync_wait(&self) -> Option<SyncWait> {
         if let Stage::Syncing(wait) = &self.stage { Some(*wait) } else { None }
     }
 
-    /// Its wait for the journal, which is over.
+    /// Its wait for these, which is over.
     pub fn take_sync_wait(&mut self) -> Option<SyncWait> {
         let wait = self.sync_wait()?;
         self.change_to(Stage::Ready);
         Some(wait)
     }
 
-    /// When the command that waits, for keys or for the journal, times out.
+    /// When the command that waits, for keys, the journal or replicas, times out.
     pub fn deadline_ms(&self) -> Option<u64> {
         match &self.stage {
             Stage::Blocked(wait) => wait.deadline_ms,
@@ -472,7 +473,7 @@ mod tests {
             Stage::Queued(retry()),
             Stage::HeldBack(retry()),
             Stage::Blocked(Wait { blocked: Box::new(blocked), deadline_ms: None }),
-            Stage::Syncing(SyncWait { slice: 1, deadline_ms: None }),
+            Stage::Syncing(SyncWait { awaited: Awaited::default(), deadline_ms: None }),
             Stage::Postponed(Postponed { command, args: args(), number: 0 }),
             Stage::Gathering(Gathering {
                 parts: Vec::new(),

@@ -1,4 +1,4 @@
-//! Small commands of the server: TIME, LOLWUT, SHUTDOWN, WAIT and their like.
+//! Small commands of the server: TIME, LOLWUT, SHUTDOWN, SAVE and their like.
 
 use std::sync::atomic::Ordering;
 
@@ -10,17 +10,13 @@ use process::shutdown::How;
 use resp::Reply;
 use session::Part;
 
-use settings::APPENDONLY;
-
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::journal::Keeper;
-use crate::life::syncing::{NO_JOURNAL, begin_sync, note_written, write_counts};
 use crate::snapshot::save_settings;
 use crate::version::REDIS_VERSION;
 
 /// These commands.
-pub(crate) const ENTRIES: &[Entry] =
-    &[BGREWRITEAOF, BGSAVE, LASTSAVE, LOLWUT, SAVE, SHUTDOWN, TIME, WAIT, WAITAOF];
+pub(crate) const ENTRIES: &[Entry] = &[BGREWRITEAOF, BGSAVE, LASTSAVE, LOLWUT, SAVE, SHUTDOWN, TIME];
 
 const TIME: Entry = Entry {
     name: "time",
@@ -272,83 +268,4 @@ fn bgrewriteaof(ctx: &mut Ctx) -> CommandResult {
     begun.map_err(|error| CommandError::new(format!("ERR {error}")))?;
     ctx.reply.simple("Background append only file rewriting started");
     Ok(())
-}
-
-const WAIT: Entry = Entry {
-    name: "wait",
-    summary: "Blocks until the asynchronous replication of all preceding write commands sent by the connection is completed.",
-    since: "3.0.0",
-    group: Group::Generic,
-    arity: 3,
-    acl: &[Acl::Connection],
-    mode: Mode::Session,
-    args: &[integer("numreplicas"), integer("timeout")],
-    tips: &["request_policy:all_shards", "response_policy:agg_min"],
-    reply: Shape::Int,
-    run: Run::Function(wait),
-    ..Entry::DEFAULT
-};
-
-/// There are no replicas, and none can come while the client waits.
-fn wait(ctx: &mut Ctx) -> CommandResult {
-    parse_i64(ctx.args[1])?;
-    check_timeout(ctx.args[2])?;
-    ctx.reply.int(0);
-    Ok(())
-}
-
-const WAITAOF: Entry = Entry {
-    name: "waitaof",
-    summary: "Blocks until all of the preceding write commands sent by the connection are written to the append-only file of the master and/or replicas.",
-    since: "7.2.0",
-    group: Group::Generic,
-    arity: 4,
-    flags: &[NoScript],
-    acl: &[Acl::Connection],
-    mode: Mode::Session,
-    args: &[integer("numlocal"), integer("numreplicas"), integer("timeout")],
-    tips: &["request_policy:all_shards", "response_policy:agg_min"],
-    reply: Shape::Tuple(&[Shape::Int, Shape::Int]),
-    run: Run::Function(waitaof),
-    ..Entry::DEFAULT
-};
-
-fn waitaof(ctx: &mut Ctx) -> CommandResult {
-    let out_of_range =
-        |max: &str| CommandError::new(format!("ERR value is out of range, value must between 0 and {max}"));
-    let local = parse_i64(ctx.args[1])?;
-    if !(0..=1).contains(&local) {
-        return Err(out_of_range("1"));
-    }
-    if parse_i64(ctx.args[2])? < 0 {
-        return Err(CommandError::OUT_OF_RANGE_POSITIVE);
-    }
-    check_timeout(ctx.args[3])?;
-    let shared = ctx.host.shared;
-    let has_journal = shared.settings.is_on(APPENDONLY);
-    if local > 0 && !has_journal {
-        return Err(NO_JOURNAL);
-    }
-    let (may_wait, tx) = (!ctx.store.client.deny_blocking, &mut *ctx.store.tx);
-    if may_wait {
-        // What this client wrote before may not be committed yet. In a transaction it is committed with the rest.
-        tx.commit();
-        note_written(tx, ctx.host.current.as_deref_mut());
-    }
-    let is_committed = !tx.hold.has_unpublished();
-    match shared.journal.unkept(ctx.host.session().written_slice) {
-        Some(slice) if local > 0 && may_wait => {
-            begin_sync(ctx.host, slice, parse_i64(ctx.args[3])? as u64);
-        }
-        unkept => write_counts(&mut ctx.reply, has_journal && is_committed && unkept.is_none()),
-    }
-    Ok(())
-}
-
-fn check_timeout(arg: &[u8]) -> CommandResult {
-    match ds::num::parse_i64(arg) {
-        None => Err(CommandError::TIMEOUT_NOT_AN_INTEGER),
-        Some(ms) if ms < 0 => Err(CommandError::TIMEOUT_NEGATIVE),
-        Some(_) => Ok(()),
-    }
 }

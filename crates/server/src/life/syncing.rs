@@ -1,38 +1,55 @@
-//! Clients that wait until what they wrote is durable: `WAITAOF`.
+//! Clients that wait until what they wrote is durable, or has come to replicas: `WAITAOF` and `WAIT`.
 //!
 //! Such a client waits for the last slice with something that it wrote itself, be it by a transaction or a script, or that was popped for it while
-//! it waited. One that wrote nothing does not wait. The log thread is asked to write that slice now, and the disk thread to sync it, whatever `appendfsync` says; many who ask at once
+//! it waited. One that wrote nothing does not wait for the disk. The log thread is asked to write that slice now, and the disk thread to sync it, whatever `appendfsync` says; many who ask at once
 //! share one sync.
 //!
-//! Not here: replies that wait by themselves (`journal/turn.rs`).
+//! Replicas are asked in the stream how far they are, behind that slice, and all that wait at that moment share the question.
+//!
+//! Not here: replies that wait by themselves (`journal/turn.rs`), and the commands (`replication`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::time::Duration;
 
 use command::{CommandError, Tx};
+use effectlog::NO_DB;
 use observe::ThreadStats;
 use proactor::ConnId;
+use replication::{Awaited, NO_JOURNAL, Reached};
 use resp::{Output, Reply};
 use session::{Session, SyncWait};
 use settings::APPENDONLY;
 
+use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
-
-/// What `WAITAOF` answers where there is no journal.
-pub(crate) const NO_JOURNAL: CommandError =
-    CommandError::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
 
 /// The clients of a thread that wait for slices.
 #[derive(Default)]
 pub(crate) struct Syncing {
-    /// Also some whose wait has ended in another way.
-    waits: BinaryHeap<Reverse<(u64, u64)>>,
+    /// Those that wait for the disk; also some whose wait has ended in another way.
+    of_disk: BinaryHeap<Reverse<(u64, u64)>>,
+    /// Those that wait for replicas; also such.
+    of_replicas: Vec<OfReplicas>,
+    /// The number of acknowledgements, and where the stream ended, when they were looked at.
+    looked_at: (u64, u64),
+    /// Replicas are to be asked.
+    asks: bool,
+}
+
+/// One that waits for replicas.
+#[derive(Clone, Copy)]
+struct OfReplicas {
+    conn: ConnId,
+    /// They were asked since its slice was closed, or are about to be.
+    has_asked: bool,
 }
 
 impl Syncing {
-    /// A client's wait has begun.
-    fn add(&mut self, slice: u64, conn: ConnId) {
-        self.waits.push(Reverse((slice, conn.to_bits())));
+    /// Whether nobody waits.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.of_disk.is_empty() && self.of_replicas.is_empty()
     }
 
     /// A client's wait has ended, and is counted no more in `stats`.
@@ -41,18 +58,39 @@ impl Syncing {
         stats.blocked_clients.sub(1);
     }
 
-    /// The first slice that one of them waits for.
+    /// The first slice of the journal that one of them waits for.
     pub(crate) fn first(&self) -> Option<u64> {
-        self.waits.peek().map(|Reverse((slice, _))| *slice)
+        self.of_disk.peek().map(|Reverse((slice, _))| *slice)
     }
 
-    /// One that waits for nothing behind slice `durable`.
+    /// One that waits for nothing of the journal behind slice `durable`.
     fn pop(&mut self, durable: u64) -> Option<ConnId> {
         if self.first()? > durable {
             return None;
         }
-        self.waits.pop().map(|Reverse((_, conn))| ConnId::from_bits(conn))
+        self.of_disk.pop().map(|Reverse((_, conn))| ConnId::from_bits(conn))
     }
+
+    /// How long thread number `thread` may sleep until it is woken because of replicas; `None`: as long as it likes.
+    pub(crate) fn wait(&self, shared: &Shared, thread: usize) -> Option<Duration> {
+        if self.of_replicas.is_empty() {
+            return None;
+        }
+        let (acks, end) = self.looked_at;
+        let waits_for_slice = self.of_replicas.iter().any(|one| !one.has_asked);
+        let has_news = !shared.acks.awaits(thread, acks)
+            || waits_for_slice && !shared.journal.backlog.awaits(thread, end);
+        has_news.then_some(Duration::ZERO)
+    }
+}
+
+/// Where what is awaited is by now.
+pub(crate) fn reached(shared: &Shared, awaited: &Awaited) -> Reached {
+    let journal = &shared.journal;
+    let end = if awaited.written == 0 { Some(0) } else { journal.backlog.end_of(awaited.written) };
+    let has_journal = shared.settings.is_on(APPENDONLY) || journal.is_on();
+    let count = |end| shared.primary.acknowledged(end, awaited.wish.is_durable) as u64;
+    Reached { is_local: has_journal && journal.kept() >= awaited.kept, replicas: end.map_or(0, count) }
 }
 
 /// What `tx` has committed was done for the client of this session.
@@ -65,42 +103,89 @@ pub(crate) fn note_written(tx: &mut Tx<'_>, session: Option<&mut Session>) {
     }
 }
 
-/// The current client waits until this slice is durable, or so many milliseconds; 0: for ever.
-pub(crate) fn begin_sync(host: &mut ThreadHost, slice: u64, timeout_ms: u64) {
+/// The current client waits for that, or so many milliseconds; 0: for ever.
+pub(crate) fn begin_sync(host: &mut ThreadHost, awaited: Awaited, timeout_ms: u64) {
     // This millisecond has begun already.
     let deadline_ms = (timeout_ms > 0).then(|| host.now_ms.saturating_add(timeout_ms).saturating_add(1));
     let session = host.session();
     let conn = ConnId::from_bits(session.client.connection);
-    session.state.sync(SyncWait { slice, deadline_ms });
-    host.syncing.add(slice, conn);
+    session.state.sync(SyncWait { awaited, deadline_ms });
     let stats = host.accounting.stats();
     stats.clients_with_timeout.add(u64::from(deadline_ms.is_some()));
     stats.blocked_clients.add(1);
     if let (Some(deadline_ms), Some(session)) = (deadline_ms, &mut host.current) {
         host.timers.set(&mut session.alarm, conn, deadline_ms, host.now_ms);
     }
-    host.shared.journal.ask_for(slice);
+    let journal = &host.shared.journal;
+    if awaited.wish.is_local {
+        host.syncing.of_disk.push(Reverse((awaited.kept, conn.to_bits())));
+        journal.ask_for(awaited.kept);
+    }
+    if awaited.wish.replicas > 0 {
+        let has_asked = journal.backlog.end_of(awaited.written).is_some();
+        host.syncing.asks |= has_asked;
+        host.syncing.of_replicas.push(OfReplicas { conn, has_asked });
+    }
 }
 
-/// Answers those who waited for what is durable by now; if there is no journal any more, all.
+/// Answers those who waited for what is durable by now, or has come to replicas; if there is no journal any more, all who waited for it.
 pub(crate) fn end_syncs(thread: &mut Thread) {
     let shared = thread.host.shared;
-    let durable = shared.journal.kept();
     if !shared.settings.is_on(APPENDONLY) && !shared.journal.is_on() {
         while let Some(conn) = thread.host.syncing.pop(u64::MAX) {
-            end_sync(thread, conn, Some(&NO_JOURNAL));
+            if awaited_by(thread, conn).is_some_and(|awaited| awaited.wish.is_local) {
+                end_sync(thread, conn, Some(&NO_JOURNAL));
+            }
         }
     }
+    let durable = shared.journal.kept();
     while let Some(conn) = thread.host.syncing.pop(durable) {
-        let state = thread.host.connections.session(conn).map(|session| &session.state);
-        // It may wait again, for more.
-        if state.and_then(|state| state.sync_wait()).is_some_and(|wait| wait.slice <= durable) {
-            end_sync(thread, conn, None);
-        }
+        end_if_met(thread, conn);
+    }
+    // In this order: what comes meanwhile is looked at again.
+    let news = (shared.acks.count(), shared.journal.backlog.end());
+    if std::mem::replace(&mut thread.host.syncing.looked_at, news) != news {
+        look_at_replicas(thread);
+    }
+    if std::mem::take(&mut thread.host.syncing.asks)
+        && shared.journal.is_streaming()
+        && shared.primary.is_followed()
+    {
+        thread.tx.record.push(NO_DB, &[b"REPLCONF", b"GETACK", b"*"]);
+        thread.tx.committed = thread.tx.record.commit(0).map_or(0, |place| place.slice);
     }
 }
 
-/// Ends a client's wait for the journal: the reply says what is durable, or is this error. False: it does not wait.
+/// Looks at all who wait for replicas.
+fn look_at_replicas(thread: &mut Thread) {
+    for one in std::mem::take(&mut thread.host.syncing.of_replicas) {
+        if end_if_met(thread, one.conn) {
+            continue;
+        }
+        let Some(awaited) = awaited_by(thread, one.conn).filter(|awaited| awaited.wish.replicas > 0) else {
+            continue;
+        };
+        let is_closed = thread.host.shared.journal.backlog.end_of(awaited.written).is_some();
+        let syncing = &mut thread.host.syncing;
+        syncing.asks |= is_closed && !one.has_asked;
+        syncing.of_replicas.push(OfReplicas { has_asked: is_closed, ..one });
+    }
+}
+
+/// What a client waits for, if it does.
+fn awaited_by(thread: &mut Thread, conn: ConnId) -> Option<Awaited> {
+    Some(thread.host.connections.session(conn)?.state.sync_wait()?.awaited)
+}
+
+/// Ends a client's wait if what it waits for is so.
+fn end_if_met(thread: &mut Thread, conn: ConnId) -> bool {
+    // It may wait again, for more.
+    let awaited = awaited_by(thread, conn);
+    let is_met = awaited.is_some_and(|awaited| awaited.is_met_by(reached(thread.host.shared, &awaited)));
+    is_met && end_sync(thread, conn, None)
+}
+
+/// Ends a client's wait: the reply says where what it wrote is, or is this error. False: it does not wait.
 pub(crate) fn end_sync(thread: &mut Thread, conn: ConnId, error: Option<&CommandError>) -> bool {
     let Some(session) = thread.host.connections.session(conn) else { return false };
     let Some(wait) = session.state.take_sync_wait() else { return false };
@@ -113,15 +198,8 @@ pub(crate) fn end_sync(thread: &mut Thread, conn: ConnId, error: Option<&Command
             reply.error(error.text());
             thread.host.accounting.count_failed_wait(last_command, error);
         }
-        None => write_counts(&mut reply, thread.host.shared.journal.kept() >= wait.slice),
+        None => wait.awaited.reply(reached(thread.host.shared, &wait.awaited), &mut reply),
     }
     thread.reply_and_go_on(conn, &mut out);
     true
-}
-
-/// What `WAITAOF` replies: how many journals, this server's and those of replicas, have it on disk.
-pub(crate) fn write_counts(reply: &mut Reply<'_>, is_durable: bool) {
-    reply.array(2);
-    reply.int(i64::from(is_durable));
-    reply.int(0);
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use command::Tx;
 use effectlog::Backlog;
 use proactor::ConnId;
-use replication::{Door, Peer, Primary, ReplicationId, random_id};
-use settings::REPL_DISKLESS_SYNC;
+use replication::{Awaited, Door, Peer, Primary, Reached, ReplicationId, Wish, random_id};
+use settings::{APPENDONLY, REPL_DISKLESS_SYNC};
 
+use crate::life::syncing::{begin_sync, note_written, reached};
 use crate::thread::ThreadHost;
 
 impl Door for ThreadHost {
@@ -20,6 +22,37 @@ impl Door for ThreadHost {
 
     fn has_in_journal(&self, offset: u64) -> bool {
         self.shared.journal.open().is_some_and(|journal| journal.reaches_back_to(offset))
+    }
+
+    fn awaited(&mut self, tx: &mut Tx, wish: Wish, publishes: bool) -> Awaited {
+        if publishes {
+            tx.commit();
+            note_written(tx, self.current.as_deref_mut());
+        }
+        let written = self.session().written_slice;
+        let unkept = self.shared.journal.unkept(written);
+        let kept = if tx.hold.has_unpublished() { u64::MAX } else { unkept.unwrap_or(0) };
+        Awaited { wish, written, kept }
+    }
+
+    fn reached(&self, awaited: &Awaited) -> Reached {
+        reached(self.shared, awaited)
+    }
+
+    fn await_copies(&mut self, awaited: Awaited, timeout_ms: u64) {
+        begin_sync(self, awaited, timeout_ms);
+    }
+
+    fn note_ack(&mut self) {
+        self.shared.acks.note();
+    }
+
+    fn wants_journal(&self) -> bool {
+        self.shared.settings.is_on(APPENDONLY)
+    }
+
+    fn is_replica(&self) -> bool {
+        self.shared.following.is_replica()
     }
 
     fn peer(&mut self) -> &mut Peer {

@@ -1,0 +1,68 @@
+//! That replicas have acknowledged something: news for threads whose clients wait for it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+
+/// See the head of this file.
+pub struct Acks {
+    count: AtomicU64,
+    /// For each thread, whether the next one is to wake it.
+    sleepers: Box<[AtomicBool]>,
+    wake: Box<dyn Fn(usize) + Send + Sync>,
+}
+
+impl Acks {
+    /// For so many threads, of which `wake` wakes one.
+    pub fn new(threads: usize, wake: Box<dyn Fn(usize) + Send + Sync>) -> Acks {
+        Acks {
+            count: AtomicU64::new(0),
+            sleepers: (0..threads).map(|_| AtomicBool::default()).collect(),
+            wake,
+        }
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// A replica has acknowledged something.
+    pub fn note(&self) {
+        self.count.fetch_add(1, Ordering::Release);
+        fence(Ordering::SeqCst);
+        for (thread, is_asleep) in self.sleepers.iter().enumerate() {
+            if is_asleep.load(Ordering::Relaxed) && is_asleep.swap(false, Ordering::Relaxed) {
+                (self.wake)(thread);
+            }
+        }
+    }
+
+    /// Thread number `thread` knows of the first `count`, and is to be woken by the next. False: that has come already.
+    pub fn awaits(&self, thread: usize, count: u64) -> bool {
+        self.sleepers[thread].store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.count() == count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_that_waits_is_woken_once() {
+        let woken: Arc<[AtomicU64; 3]> = Arc::default();
+        let bells = Arc::clone(&woken);
+        let wake = move |thread: usize| {
+            bells[thread].fetch_add(1, Ordering::Relaxed);
+        };
+        let acks = Acks::new(3, Box::new(wake));
+        acks.note();
+        assert!(!acks.awaits(1, 0) && acks.awaits(2, 1));
+        acks.note();
+        acks.note();
+        assert_eq!(acks.count(), 3);
+        assert_eq!(woken.each_ref().map(|count| count.load(Ordering::Relaxed)), [0, 1, 1]);
+    }
+}

@@ -1,0 +1,144 @@
+//! WAIT and WAITAOF: a client waits until replicas, or the disk, have what it wrote.
+//!
+//! It waits for the last slice with something that it wrote. When that is closed its end is an offset, which replicas acknowledge.
+//! They do so once a second, so they are also asked in the stream. The question stands behind that slice, because their answer does
+//! not count the question.
+//!
+//! Not here: how a client waits, and when replicas are asked (`server`, `life/syncing.rs`).
+
+use command::Flag::*;
+use command::{Acl, CommandError, CommandResult, Group, Mode, Shape, integer, parse_i64};
+use resp::Reply;
+
+use crate::{Ctx, Entry, Run};
+
+/// What a client wants of what it wrote.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Wish {
+    /// It is to be on the disk of this server.
+    pub is_local: bool,
+    /// So many replicas are to have it.
+    pub replicas: u64,
+    /// Those are to have it on their disks: `WAITAOF`.
+    pub is_durable: bool,
+}
+
+/// What a client waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Awaited {
+    /// What it wants.
+    pub wish: Wish,
+    /// The last slice with something that it wrote; 0: it has written nothing.
+    pub written: u64,
+    /// What it wrote is on the disk of this server when this slice of the journal is.
+    pub kept: u64,
+}
+
+/// Where something is that a client wrote.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reached {
+    /// It is on the disk of this server.
+    pub is_local: bool,
+    /// So many replicas have it, on their disks if that is wanted.
+    pub replicas: u64,
+}
+
+impl Awaited {
+    /// Whether that is what is wanted.
+    pub fn is_met_by(&self, reached: Reached) -> bool {
+        reached.replicas >= self.wish.replicas && (reached.is_local || !self.wish.is_local)
+    }
+
+    /// The reply of WAIT, or of WAITAOF.
+    pub fn reply(&self, reached: Reached, reply: &mut Reply<'_>) {
+        if self.wish.is_durable {
+            reply.array(2);
+            reply.int(i64::from(reached.is_local));
+        }
+        reply.int(reached.replicas as i64);
+    }
+}
+
+/// What `WAITAOF` answers where there is no journal.
+pub const NO_JOURNAL: CommandError =
+    CommandError::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
+
+const WAIT_AT_REPLICA: &str = "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.";
+
+const WAITAOF_AT_REPLICA: &str = "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.";
+
+pub(crate) const WAIT: Entry = Entry {
+    name: "wait",
+    summary: "Blocks until the asynchronous replication of all preceding write commands sent by the connection is completed.",
+    since: "3.0.0",
+    group: Group::Generic,
+    arity: 3,
+    acl: &[Acl::Connection],
+    mode: Mode::Session,
+    args: &[integer("numreplicas"), integer("timeout")],
+    tips: &["request_policy:all_shards", "response_policy:agg_min"],
+    reply: Shape::Int,
+    run: Run::Function(wait),
+    ..Entry::DEFAULT
+};
+
+fn wait(ctx: &mut Ctx) -> CommandResult {
+    if ctx.host.is_replica() {
+        return Err(CommandError::fixed(WAIT_AT_REPLICA));
+    }
+    let replicas = parse_i64(ctx.args[1])?.max(0) as u64;
+    let timeout_ms = parse_timeout(ctx.args[2])?;
+    await_copies(ctx, Wish { replicas, ..Wish::default() }, timeout_ms);
+    Ok(())
+}
+
+pub(crate) const WAITAOF: Entry = Entry {
+    name: "waitaof",
+    summary: "Blocks until all of the preceding write commands sent by the connection are written to the append-only file of the master and/or replicas.",
+    since: "7.2.0",
+    group: Group::Generic,
+    arity: 4,
+    flags: &[NoScript],
+    acl: &[Acl::Connection],
+    mode: Mode::Session,
+    args: &[integer("numlocal"), integer("numreplicas"), integer("timeout")],
+    tips: &["request_policy:all_shards", "response_policy:agg_min"],
+    reply: Shape::Tuple(&[Shape::Int, Shape::Int]),
+    run: Run::Function(waitaof),
+    ..Entry::DEFAULT
+};
+
+fn waitaof(ctx: &mut Ctx) -> CommandResult {
+    let local = parse_i64(ctx.args[1])?;
+    if !(0..=1).contains(&local) {
+        return Err(CommandError::fixed("ERR value is out of range, value must between 0 and 1"));
+    }
+    let replicas = u64::try_from(parse_i64(ctx.args[2])?);
+    let replicas = replicas.map_err(|_| CommandError::OUT_OF_RANGE_POSITIVE)?;
+    let timeout_ms = parse_timeout(ctx.args[3])?;
+    if ctx.host.is_replica() {
+        return Err(CommandError::fixed(WAITAOF_AT_REPLICA));
+    }
+    if local > 0 && !ctx.host.wants_journal() {
+        return Err(NO_JOURNAL);
+    }
+    await_copies(ctx, Wish { is_local: local > 0, replicas, is_durable: true }, timeout_ms);
+    Ok(())
+}
+
+/// Replies if that is so already, or if nobody may wait here; else the client waits.
+fn await_copies(ctx: &mut Ctx, wish: Wish, timeout_ms: u64) {
+    let may_wait = !ctx.store.client.deny_blocking;
+    let awaited = ctx.host.awaited(ctx.store.tx, wish, may_wait);
+    let reached = ctx.host.reached(&awaited);
+    if may_wait && !awaited.is_met_by(reached) {
+        ctx.host.await_copies(awaited, timeout_ms);
+    } else {
+        awaited.reply(reached, &mut ctx.reply);
+    }
+}
+
+fn parse_timeout(arg: &[u8]) -> Result<u64, CommandError> {
+    let ms = ds::num::parse_i64(arg).ok_or(CommandError::TIMEOUT_NOT_AN_INTEGER)?;
+    u64::try_from(ms).map_err(|_| CommandError::TIMEOUT_NEGATIVE)
+}

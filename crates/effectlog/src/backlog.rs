@@ -68,6 +68,10 @@ pub enum Found<'r> {
     Gone,
 }
 
+/// While somebody has this, nothing is forgotten that came after it was made, up to the limit: for who begins to read somewhere behind.
+#[derive(Clone, Debug)]
+pub struct Held(#[expect(dead_code, reason = "that it is there counts")] Arc<AtomicU64>);
+
 /// Reads the stream. What it has not read is kept for it up to the limit.
 pub struct Reader {
     backlog: Arc<Backlog>,
@@ -178,6 +182,13 @@ impl Backlog {
         kept.places.push(Arc::clone(&place));
         drop(kept);
         Some(Reader { backlog: Arc::clone(self), place, version, entry: None, translated: None })
+    }
+
+    /// Holds what comes from now on.
+    pub fn hold(&self) -> Held {
+        let place = Arc::new(AtomicU64::new(self.end()));
+        self.lock().places.push(Arc::clone(&place));
+        Held(place)
     }
 
     fn wake_sleepers(&self) {
@@ -333,6 +344,22 @@ mod tests {
         let slice = Slice { number: 13, position: 1030, payload: b"0123456789".into(), db: None };
         backlog.push(Arc::new(slice), Dialect::default());
         assert_eq!((backlog.first(), backlog.end_of(8)), (1010, Some(1010)), "it is forgotten");
+    }
+
+    #[test]
+    fn what_is_held_is_there_for_who_begins_late() {
+        let (backlog, _) = backlog(5, 50);
+        let held = backlog.hold();
+        (0..3).for_each(|_| push(&backlog, "0123456789"));
+        let reader = backlog.read_from(1010, None).expect("it is held");
+        drop(held);
+        push(&backlog, "0123456789");
+        assert_eq!(backlog.first(), 1010);
+        drop(reader);
+        let held = backlog.hold();
+        (0..6).for_each(|_| push(&backlog, "0123456789"));
+        assert_eq!((backlog.first(), backlog.end()), (1050, 1100), "up to the limit");
+        drop(held);
     }
 
     #[test]

@@ -35,7 +35,7 @@ mod stream;
 mod sync;
 mod tape;
 
-pub use backlog::{Backlog, Found, Reader};
+pub use backlog::{Backlog, Found, Held, Reader};
 pub use boundary::Cut;
 pub use collector::{Closing, Collector};
 pub use dialect::{Dialect, RedisVersion};

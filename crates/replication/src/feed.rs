@@ -12,7 +12,7 @@ use resp::Output;
 
 use crate::history::ReplicationId;
 use crate::limits::Limits;
-use crate::primary::{Replica, Stage};
+use crate::primary::{Replica, Stage, Start};
 use crate::tail::{Next, Read, Tail};
 
 /// So much may lie in the output before more is written.
@@ -192,7 +192,7 @@ impl Feed {
     }
 
     fn await_snapshot(&mut self, output: &mut Output, around: &Around<'_>) -> Step {
-        let Some((position, spool)) = self.replica.take_start() else {
+        let Some((position, Start { spool, held: _held, .. })) = self.replica.take_start() else {
             // Who goes on has been told so, and newlines would count.
             if self.replica.tail_from().is_some() {
                 return Step::Waits;

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use effectlog::Cut;
+use effectlog::{Cut, Held};
 use persistence::Spool;
 
 use crate::history::{History, ReplicationId};
@@ -42,6 +42,8 @@ pub struct Start {
     pub cut: Cut,
     /// The snapshot that it reads.
     pub spool: Option<Arc<Spool>>,
+    /// What keeps the stream behind the cut until it is read: made before the cut.
+    pub held: Held,
 }
 
 /// One replica: what its thread and others know.
@@ -162,11 +164,12 @@ impl Primary {
     }
 
     /// All of those read the stream from the journal up to this cut.
-    pub fn let_go_on(&self, cut: &Cut) {
+    pub fn let_go_on(&self, cut: &Cut, held: &Held) {
         let replicas = locked(&self.replicas);
         let returned =
             replicas.iter().filter(|replica| replica.is_waiting() && replica.tail_from().is_some());
-        returned.for_each(|replica| replica.begin(Start { cut: cut.clone(), spool: None }));
+        returned
+            .for_each(|replica| replica.begin(Start { cut: cut.clone(), spool: None, held: held.clone() }));
     }
 
     /// What snapshot is to begin now: those who want it have waited long enough, or are enough.
@@ -250,14 +253,14 @@ impl Replica {
         !self.has_start.load(Ordering::Acquire)
     }
 
-    /// Its snapshot, if it needs one, once that has begun and its place in the stream is known.
-    pub(crate) fn take_start(&self) -> Option<(u64, Option<Arc<Spool>>)> {
+    /// What it begins with, once its place in the stream is known.
+    pub(crate) fn take_start(&self) -> Option<(u64, Start)> {
         if self.is_waiting() {
             return None;
         }
         let mut start = locked(&self.start);
         let position = start.as_ref()?.cut.end()?;
-        start.take().map(|start| (position, start.spool))
+        Some((position, start.take()?))
     }
 
     pub(crate) fn stage(&self) -> Stage {

@@ -53,7 +53,8 @@ pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
     if shared.primary.has_returned() {
         if thread.enters_all() {
             shared.break_history_if_unrecorded(&mut thread.host.driver);
-            shared.primary.let_go_on(&shared.journal.cut_for_replicas());
+            let held = shared.journal.backlog.hold();
+            shared.primary.let_go_on(&shared.journal.cut_for_replicas(), &held);
         }
         thread.leave_all();
     }
@@ -81,10 +82,11 @@ impl Shared {
 fn begin_sync(thread: &mut Thread, content: Content) {
     let shared = thread.host.shared;
     shared.break_history_if_unrecorded(&mut thread.host.driver);
+    let held = shared.journal.backlog.hold();
     let cut = shared.journal.cut_for_replicas();
     match shared.begin_spool(&mut thread.tx.hold, content) {
         Ok(spool) => {
-            let count = shared.primary.begin(content, &Start { cut, spool: Some(spool) });
+            let count = shared.primary.begin(content, &Start { cut, spool: Some(spool), held });
             tracing::info!("a snapshot begins for {count} replicas");
         }
         Err(error) => tracing::error!("the snapshot for replicas cannot begin: {error}"),

@@ -3,7 +3,7 @@
 A server's words say where it listens by PORT. It ends with the script, by whatever way that ends. Nothing is measured here:
 what counts, and in which order, is said in each script.
 """
-import glob, json, os, platform, shutil, socket, subprocess, sys, time
+import contextlib, glob, json, os, platform, shutil, socket, subprocess, sys, threading, time
 
 # The fastest run of a server may be so many times its slowest; beyond that other work has disturbed one of them.
 SPREAD_MAX = 1.25
@@ -13,6 +13,8 @@ GENERATOR_BUSY = 0.95
 START_SECONDS_MAX, STOP_SECONDS_MAX = 15, 20
 # With a larger share of the cores busy before anything runs, other work is on the machine.
 BUSY_SHARE_MAX = 0.1
+# Between two looks at the memory of a server.
+LOOK_SECONDS = 0.05
 CORES = sorted(os.sched_getaffinity(0))
 
 
@@ -153,6 +155,36 @@ class Connection:
     def info(self, section, field):
         lines = self.call("INFO", section).decode().splitlines()
         return int(next(line.split(":")[1] for line in lines if line.startswith(field + ":")))
+
+
+class MemoryWatch(threading.Thread):
+    """The most memory that a process and its children have while this runs, in bytes."""
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.pid, self.most, self.is_over = pid, 0, False
+
+    def bytes(self):
+        children = []
+        for path in glob.glob(f"/proc/{self.pid}/task/*/children"):
+            with contextlib.suppress(OSError), open(path) as file:
+                children += file.read().split()
+        total = 0
+        for pid in [self.pid, *children]:
+            # A child may end meanwhile.
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps_rollup") as file:
+                total += sum(int(line.split()[1]) for line in file if line.startswith("Pss:")) * 1024
+        return total
+
+    def run(self):
+        while not self.is_over:
+            self.most = max(self.most, self.bytes())
+            time.sleep(LOOK_SECONDS)
+
+    def stop(self):
+        self.is_over = True
+        self.join()
+        return self.most
 
 
 def darter_with(threads):

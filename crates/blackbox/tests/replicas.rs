@@ -537,3 +537,51 @@ fn clients_wait_until_the_disks_of_replicas_have_what_they_wrote() {
         check(client, line, &format!("(error) {error}"));
     }
 }
+
+#[test]
+fn writes_are_refused_while_too_few_replicas_follow() {
+    let asks = ["--min-replicas-to-write", "1", "--min-slaves-max-lag", "1"];
+    let primary = primary(3, "auto", &asks);
+    let client = &mut primary.client();
+    let refused = "(error) NOREPLICAS Not enough good replicas to write.";
+    let in_script = "EVAL \"return redis.call('set', KEYS[1], 1)\" 1 a";
+    let expect_refused = |client: &mut Client| {
+        check(client, "SET c 1", refused);
+        check(client, "GET c", "(nil)");
+        assert!(client.show(in_script).contains(&refused[8..]), "{}", client.show(in_script));
+        check(client, "EVAL \"return redis.call('get', KEYS[1])\" 1 c", "(nil)");
+        check(client, "EVAL \"#!lua\\nreturn 1\" 0", refused);
+        check(client, "EVAL \"#!lua flags=no-writes\\nreturn 1\" 0", "(integer) 1");
+        check(client, "MULTI", "OK");
+        check(client, "DEL a", refused);
+        check(client, "EXEC", "(error) EXECABORT Transaction discarded because of previous errors.");
+        check(client, "PING", "PONG");
+        assert_eq!(client.info("replication", "min_slaves_good_slaves"), "0");
+    };
+    expect_refused(client);
+    let Some(replica) = follower(&[]) else { return };
+    follow(&replica, &primary);
+    let is_taken = |client: &mut Client| client.show("SET a 1") == "OK";
+    eventually("it follows", || is_taken(client));
+    assert_eq!(client.info("replication", "min_slaves_good_slaves"), "1");
+    check(client, in_script, "OK");
+    check(client, "WAIT 1 0", "(integer) 1");
+    check(client, "MULTI", "OK");
+    check(client, "INCR b", "QUEUED");
+    replica.signal(Signal::STOP);
+    let other = &mut primary.client();
+    eventually("it is late", || other.show("DEL nothing") == refused);
+    let aborted = "(error) EXECABORT Transaction discarded because of: ";
+    check(client, "EXEC", &format!("{aborted}{}", &refused[8..]));
+    expect_refused(client);
+    check(client, "CONFIG SET min-slaves-to-write 0", "OK");
+    check(client, "SET b 1", "OK");
+    check(client, "CONFIG SET min-replicas-to-write 1", "OK");
+    expect_refused(client);
+    replica.signal(Signal::CONT);
+    eventually("it follows again", || is_taken(client));
+    drop(replica);
+    eventually("it is gone", || client.show("DEL nothing") == refused);
+    check(client, "CONFIG SET min-replicas-max-lag 0", "OK");
+    check(client, "DEL b", "(integer) 1");
+}

@@ -50,6 +50,8 @@ pub struct Replication {
     pub backlog_bytes: u64,
     /// Each replica as a line of INFO has it.
     pub replicas: Vec<String>,
+    /// How many of them follow closely, if `min-replicas-to-write` asks for some.
+    pub close_count: Option<u64>,
     /// Full and partial synchronisations, and those that could not be partial.
     pub syncs: [u64; 3],
 }

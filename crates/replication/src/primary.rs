@@ -207,6 +207,14 @@ impl Primary {
         locked(&self.replicas).iter().filter(has).count()
     }
 
+    /// How many get the stream and have acknowledged something in the last `lag` seconds.
+    pub(crate) fn close_count(&self, now_ms: u64, lag: u64) -> usize {
+        let is_close = |replica: &&Arc<Replica>| {
+            replica.stage() == Stage::Online && now_ms.saturating_sub(replica.acked_ms()) / 1000 <= lag
+        };
+        locked(&self.replicas).iter().filter(is_close).count()
+    }
+
     /// Whether one gets the stream.
     pub fn is_followed(&self) -> bool {
         locked(&self.replicas).iter().any(|replica| replica.stage() == Stage::Online)

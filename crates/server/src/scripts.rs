@@ -72,7 +72,7 @@ impl Door for ThreadHost {
     }
 
     fn refuses_writes(&self) -> Option<CommandError> {
-        refuses_writes(self.shared)
+        refuses_writes(self.shared).or_else(|| self.shared.quorum.error())
     }
 
     fn run<'t>(

@@ -17,7 +17,7 @@ use persistence::Snapshots;
 use proactor::{Clock, Disk, Spares, Waker};
 use process::log;
 use process::shutdown::Shutdown;
-use replication::{Acks, Following, Primary, random_id};
+use replication::{Acks, Following, Primary, Quorum, random_id};
 use scripting::Scripts;
 use settings::{EntryMode, Settings};
 use shard::Placement;
@@ -77,6 +77,8 @@ pub(crate) struct Shared {
     pub(crate) snapshots: Snapshots,
     pub(crate) journal: Journal,
     pub(crate) primary: Primary,
+    /// Whether there are enough of them for commands that write.
+    pub(crate) quorum: Quorum,
     /// That its replicas have acknowledged something.
     pub(crate) acks: Acks,
     pub(crate) following: Following,
@@ -120,6 +122,7 @@ impl Shared {
         let mut random = ds::random::Random::new(seed ^ 0x5e90);
         let is_simulated = driver_name == SIMULATED;
         let journal = Journal::new(wakers.clone(), &machine.clock, &settings, journal_id, is_simulated);
+        let quorum = Quorum::new(&settings);
         let bells = wakers.clone();
         let acks = Acks::new(bells.len(), Box::new(move |thread| bells[thread].wake()));
         let threads: Box<[Remote]> = wakers.into_iter().map(Remote::new).collect();
@@ -148,6 +151,7 @@ impl Shared {
             ),
             journal,
             primary: Primary::new(random_id(|| random.next_u64())),
+            quorum,
             acks,
             following: Following::default(),
             machine,

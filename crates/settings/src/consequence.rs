@@ -19,6 +19,8 @@ pub enum Consequence {
     Listen,
     /// The default user gets another password.
     Password,
+    /// Commands that write need more or fewer replicas.
+    Replicas,
     /// The journal is turned on or off, or becomes durable at other times.
     Journal,
 }

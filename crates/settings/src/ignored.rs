@@ -12,8 +12,6 @@ const REPLICATION: &str = "this server cannot follow another one, so it would be
                            and load a snapshot of the other server if it is to take its place";
 const REPLICA_LOGIN: &str =
     "this server cannot follow another one, and has nobody to log in to; remove the line";
-const REPLICA_COUNT: &str =
-    "replicas are not waited for, so writes would be accepted without them; remove the line, or set it to 0";
 const TLS: &str =
     "there is no TLS; put a TLS proxy such as stunnel or HAProxy in front, and set it to 0 or no";
 const RDMA: &str = "there is no RDMA; set it to 0";
@@ -141,10 +139,6 @@ pub(crate) const IGNORED: &[Foreign] = &[
     number("max-new-tls-connections-per-cycle", "1"),
     number("min-io-threads-avoid-copy-reply", "7"),
     number("min-io-threads-value-prefetch-off", "10"),
-    number("min-replicas-max-lag", "10"),
-    number("min-replicas-to-write", "0").refused(REPLICA_COUNT),
-    number("min-slaves-max-lag", "10"),
-    number("min-slaves-to-write", "0").refused(REPLICA_COUNT),
     number("min-string-size-avoid-copy-reply", "16384"),
     number("min-string-size-avoid-copy-reply-threaded", "65536"),
     yes_no("mptcp", "no"),

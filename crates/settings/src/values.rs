@@ -380,8 +380,6 @@ mod tests {
             "masterauth secret",
             "masteruser x",
             "primaryauth secret",
-            "min-replicas-to-write 1",
-            "min-slaves-to-write 1",
             "tls-port 6380",
             "tls-replication yes",
             "tls-cluster yes",
@@ -395,11 +393,11 @@ mod tests {
             let name = line.split(' ').next().unwrap();
             check_lines(line, &[], &[&format!("'{name}' in x, line 1 is refused: ")]);
         }
-        check_lines("tls-port 6380\nTLS_port 0\nmin-replicas-to-write 2\nmin-replicas-to-write 0", &[], &[]);
+        check_lines("tls-port 6380\nTLS_port 0\nsocket-mark-id 2\nsocket-mark-id 0", &[], &[]);
         check_lines("replicaof a 1\nport x", &[], &["bad value 'x' for 'port'", "'replicaof' in x, line 1"]);
         let settings = Settings::default();
-        let refused = settings.change(&[("min-replicas-to-write", "1")], false).unwrap_err();
-        assert!(refused.to_string().starts_with("'min-replicas-to-write': "));
-        check_change(&settings, &[("min-replicas-to-write", "0")], Ok(()));
+        let refused = settings.change(&[("socket-mark-id", "1")], false).unwrap_err();
+        assert!(refused.to_string().starts_with("'socket-mark-id': "));
+        check_change(&settings, &[("socket-mark-id", "0")], Ok(()));
     }
 }

@@ -176,8 +176,14 @@ fn check_key_count(ctx: &Ctx, key_count: i64) -> CommandResult {
 /// Runs a script or function with the keys and arguments from the third one on.
 fn run_program(ctx: &mut Ctx, program: &Program, key_count: usize, is_read_only: bool) -> CommandResult {
     let flags = program.flags();
-    if is_read_only && flags.is_declared && !flags.no_writes {
-        return Err(CommandError::NOT_READ_ONLY);
+    if flags.is_declared && !flags.no_writes {
+        // It says that it may write.
+        if let Some(error) = ctx.host.refuses_writes() {
+            return Err(error);
+        }
+        if is_read_only {
+            return Err(CommandError::NOT_READ_ONLY);
+        }
     }
     let call = Call { program, request: ctx.args, key_count, is_read_only: is_read_only || flags.no_writes };
     let client = ctx.store.client;

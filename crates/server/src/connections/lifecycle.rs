@@ -81,6 +81,7 @@ impl Thread {
             let conn = ConnId::from_bits(session.client.connection);
             self.host.replicas.remove(conn);
             self.host.shared.primary.leave(session.client.id, self.host.now_ms);
+            self.host.shared.judge_quorum(self.host.now_ms);
         }
         self.host.monitors.remove(ConnId::from_bits(session.client.connection));
         self.end_tracking(session);

@@ -26,6 +26,7 @@ pub(super) fn obey(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -
                 Keeper(shared).prepare_journal().map_err(|error| (id, error.to_string()))?;
                 shared.journal.obey_settings(&shared.settings);
             }
+            Some(Consequence::Replicas) => shared.judge_quorum(shared.machine.clock.monotonic_ms()),
             Some(Consequence::LogLevel) => log::show(&shared.settings),
             Some(Consequence::MaxClients) => {
                 let wanted = shared.settings.number(MAXCLIENTS) as u64;

@@ -81,6 +81,11 @@ impl ThreadHost {
         {
             return Admission::Refused(error);
         }
+        if let Some(error) = self.shared.quorum.error()
+            && self.session().runs(table, command, Command::is_write)
+        {
+            return Admission::Refused(error);
+        }
         let session = self.session();
         if let Some(multi) = &mut session.multi
             && !command.entry.is_under(Rule::RunsInMulti)

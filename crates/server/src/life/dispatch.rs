@@ -111,6 +111,7 @@ impl Thread {
             || self.host.pausing.is_on()
             || self.host.monitors.are_there()
             || self.host.shared.scripts.is_busy()
+            || self.host.shared.quorum.is_lacking()
             || self.host.shared.snapshots.last_failed.load(Ordering::Relaxed)
             || self.host.shared.journal.progress.refusal() != Refusal::None
             || self.host.shared.snapshots.progress.is_loading())

@@ -45,6 +45,9 @@ impl Door for ThreadHost {
 
     fn note_ack(&mut self) {
         self.shared.acks.note();
+        if self.shared.quorum.is_lacking() {
+            self.shared.judge_quorum(self.now_ms);
+        }
     }
 
     fn wants_journal(&self) -> bool {

@@ -69,6 +69,11 @@ pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
 }
 
 impl Shared {
+    /// Finds out whether enough replicas follow for commands that write.
+    pub(crate) fn judge_quorum(&self, now_ms: u64) {
+        self.quorum.judge(&self.settings, &self.primary, &self.following, now_ms);
+    }
+
     /// To be called with all shards entered, before something is recorded again: what was changed meanwhile is in no stream.
     pub(crate) fn break_history_if_unrecorded(&self, driver: &mut Driver) {
         if !self.journal.is_recording() {
@@ -97,6 +102,7 @@ fn begin_sync(thread: &mut Thread, content: Content) {
 pub(crate) fn look_after_replicas(thread: &mut Thread) {
     let (shared, now_ms) = (thread.host.shared, thread.host.now_ms);
     let settings = &shared.settings;
+    shared.judge_quorum(now_ms);
     let bytes = settings.number(REPL_BACKLOG_SIZE) as u64;
     shared.journal.backlog.set_limits(bytes, Limits::of(settings).bytes_max);
     if !shared.journal.is_streaming() || shared.following.is_replica() {

@@ -13,6 +13,7 @@ use observe::{
 };
 use process::supervisor::Supervisor;
 use process::system;
+use replication::Quorum;
 use upkeep::eviction::Exceeded;
 
 use crate::journal::Keeper;
@@ -126,6 +127,7 @@ impl Facts for Asked {
             offset: backlog.end(),
             first,
             backlog_bytes: self.shared.settings.number(REPL_BACKLOG_SIZE) as u64,
+            close_count: Quorum::count(&self.shared.settings, primary, self.monotonic_ms),
             replicas: primary.replicas(self.monotonic_ms).iter().map(ToString::to_string).collect(),
             syncs: [&primary.full_count, &primary.partial_count, &primary.refused_count].map(count),
         }

@@ -2,7 +2,7 @@
 
 use config::{Id, SettingKind};
 
-use super::{INT, PROCESS, SERVING, Setting, group};
+use super::{Consequence, INT, PROCESS, SERVING, Setting, group};
 
 settings! {
     REPLICATION from SERVING.len() + PROCESS.len();
@@ -60,6 +60,25 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         default: "0",
         doc: "The snapshot waits no longer when so many replicas want it; 0: it does",
+        ..Setting::of(group::REPLICATION)
+    };
+    MIN_REPLICAS_TO_WRITE = Setting {
+        name: "min-replicas-to-write",
+        alias: Some("min-slaves-to-write"),
+        kind: SettingKind::Integer { min: 0, max: INT },
+        default: "0",
+        doc: "Commands that write are refused while fewer replicas than this follow closely; 0: never",
+        effect: Some(Consequence::Replicas),
+        ..Setting::of(group::REPLICATION)
+    };
+    MIN_REPLICAS_MAX_LAG = Setting {
+        name: "min-replicas-max-lag",
+        alias: Some("min-slaves-max-lag"),
+        kind: SettingKind::Integer { min: 0, max: INT },
+        default: "10",
+        unit: "seconds",
+        doc: "A replica follows closely if it has acknowledged something in the last so many seconds; 0: min-replicas-to-write has no effect",
+        effect: Some(Consequence::Replicas),
         ..Setting::of(group::REPLICATION)
     };
 }

@@ -269,6 +269,9 @@ pub(super) fn replication(report: &mut Report) {
     let facts = report.facts.replication();
     report.text("role", "master");
     report.number("connected_slaves", facts.replicas.len() as u64);
+    if let Some(count) = facts.close_count {
+        report.number("min_slaves_good_slaves", count);
+    }
     for (index, replica) in facts.replicas.iter().enumerate() {
         report.text(&format!("slave{index}"), replica);
     }

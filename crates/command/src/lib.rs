@@ -54,7 +54,7 @@ pub use task::{
     BlockOn, Blocked, Client, Forget, IdleWaits, IsServed, Medium, Outcome, Parcel, Parcels, Post, Published,
     Receiver, Restore, Serve, Task, Ticket, Wait, When, Work,
 };
-pub use tx::{Located, Tx};
+pub use tx::{Due, Located, Tx};
 
 /// The shards of this store.
 pub type Shards = shard::Shards<Task, Wait>;

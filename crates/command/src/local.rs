@@ -31,6 +31,8 @@ pub struct Local {
     pub config: keyspace::Config,
     /// What commands take for now.
     pub now: keyspace::UnixMs,
+    /// Commands come from the primary, or from a journal ([`Due::Keep`](crate::Due::Keep)).
+    pub keeps_due: bool,
     /// Messages of the commands run so far (served waiters, published events).
     pub posts: Vec<Post>,
     record: Recorder,
@@ -46,6 +48,7 @@ impl Local {
             table: Table::new(families),
             config: Default::default(),
             now: 1_700_000_000_000,
+            keeps_due: false,
             posts: Vec::new(),
             record: Recorder::default(),
             tape: Tape::default(),
@@ -92,6 +95,7 @@ impl Local {
         let mut hold = Hold::new(&self.shards);
         enter(&mut hold, &needs);
         let mut tx = Tx::new(hold, &self.table, &self.config, self.now);
+        tx.keeps_due = self.keeps_due;
         tx.record = std::mem::take(&mut self.record);
         let outcome = tx.run(command, args, &client, host, out);
         tx.finish(host);
@@ -100,6 +104,11 @@ impl Local {
         self.record = std::mem::take(&mut tx.record);
         self.posts.append(&mut tx.posts);
         outcome
+    }
+
+    /// Makes it a replica, on which what is past its time is hidden, or a primary.
+    pub fn set_hides_due(&self, hides_due: bool) {
+        self.shards.set_hides_due(hides_due);
     }
 
     /// Calls `look` with the whole store, seen by `client`.

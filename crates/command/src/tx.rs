@@ -26,7 +26,7 @@ pub struct Tx<'t> {
     pub config: &'t Config,
     /// The time at which all of it happens.
     pub now: UnixMs,
-    /// What is due stays, and nothing is in the past: a journal is run again, which itself says when things went.
+    /// What is due stays and is there ([`Due::Keep`]): a journal or a primary itself says when things go.
     pub keeps_due: bool,
     /// Messages for after the shards are left.
     pub posts: Vec<Post>,
@@ -62,6 +62,17 @@ pub struct Tx<'t> {
     pub(crate) spare_args: OwnedArgs,
     /// For what waiters to come are served with.
     pub parcels: Parcels,
+}
+
+/// What becomes of a key or a field that is past its time when somebody meets it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Due {
+    /// It is deleted.
+    Delete,
+    /// It is not there for whoever asks, and stays: this is a replica, and its primary says when things go.
+    Hide,
+    /// It is there: this is what the primary says, or a journal that is run again.
+    Keep,
 }
 
 /// Where a key of the running command lies. The key is known by its address: the arguments stay where they are while the
@@ -120,6 +131,18 @@ impl<'t> Tx<'t> {
             restore: None,
             spare_args: OwnedArgs::default(),
             parcels: Parcels::default(),
+        }
+    }
+
+    /// What becomes of what is past its time. Only asked where something is.
+    #[inline]
+    pub fn due(&self) -> Due {
+        if self.keeps_due {
+            Due::Keep
+        } else if self.hold.shards().hides_due() {
+            Due::Hide
+        } else {
+            Due::Delete
         }
     }
 

@@ -42,7 +42,25 @@ enum Form {
 #[derive(Clone, Copy)]
 pub struct HashRef<'a> {
     form: FormRef<'a>,
-    expiries: Option<&'a FieldExpiries>,
+    expiries: Option<Expiries<'a>>,
+}
+
+/// When fields of a hash expire, and which of them are hidden for that.
+#[derive(Clone, Copy)]
+struct Expiries<'a> {
+    all: &'a FieldExpiries,
+    hidden_before_ms: i64,
+}
+
+impl Expiries<'_> {
+    fn hides(self, field: &[u8]) -> bool {
+        self.hidden_before_ms > i64::MIN
+            && self.all.of(field).is_some_and(|at_ms| at_ms < self.hidden_before_ms)
+    }
+
+    fn hidden_count(self) -> usize {
+        self.all.due_count(self.hidden_before_ms)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -129,8 +147,30 @@ impl<'a> HashRef<'a> {
         Self { form: FormRef::Small(ListpackRef::of(packed)), expiries: None }
     }
 
+    /// The same hash without the fields that expired before the time that `before_ms` says, if it says one: they are there, but whoever looks at it
+    /// does not see them. It is asked only if there are fields that expire.
+    #[inline]
+    #[must_use]
+    pub fn hiding(mut self, before_ms: impl FnOnce() -> Option<i64>) -> Self {
+        if let Some(expiries) = &mut self.expiries
+            && let Some(before_ms) = before_ms()
+        {
+            expiries.hidden_before_ms = before_ms;
+        }
+        self
+    }
+
+    #[inline]
+    fn hides(self, field: &[u8]) -> bool {
+        self.expiries.is_some_and(|expiries| expiries.hides(field))
+    }
+
     /// Number of fields.
     pub fn len(self) -> usize {
+        self.whole_len() - self.expiries.map_or(0, Expiries::hidden_count)
+    }
+
+    fn whole_len(self) -> usize {
         match self.form {
             FormRef::Small(pack) => pack.len() / 2,
             FormRef::Big(big) => big.len(),
@@ -153,6 +193,9 @@ impl<'a> HashRef<'a> {
 
     /// The value of `field`.
     pub fn get(self, field: &[u8]) -> Option<&'a [u8]> {
+        if self.hides(field) {
+            return None;
+        }
         match self.form {
             FormRef::Small(pack) => find_pair(pack, field).map(|(_, value_at)| pack.item(value_at)),
             FormRef::Big(big) => big.get(field),
@@ -166,23 +209,25 @@ impl<'a> HashRef<'a> {
 
     /// When `field` expires, if it does.
     pub fn expiry(self, field: &[u8]) -> Option<i64> {
-        self.expiries?.of(field)
+        if self.hides(field) { None } else { self.expiries?.all.of(field) }
     }
 
     /// When the first field expires.
     pub fn first_expiry(self) -> Option<i64> {
-        self.expiries?.first_ms()
+        self.expiries?.all.first_ms()
     }
 
     /// Whether all fields expired before `now_ms`.
     #[inline]
     pub fn is_due(self, now_ms: i64) -> bool {
-        self.expiries.is_some_and(|expiries| expiries.are_all_due(self.len(), now_ms))
+        self.expiries.is_some_and(|expiries| expiries.all.are_all_due(self.whole_len(), now_ms))
     }
 
     /// The fields that expire, the earliest first, and when.
     pub fn expiries(self) -> impl Iterator<Item = (&'a [u8], i64)> {
-        self.expiries.into_iter().flat_map(|expiries| expiries.iter())
+        self.expiries.into_iter().flat_map(|expiries| {
+            expiries.all.iter().filter(move |(_, at_ms)| *at_ms >= expiries.hidden_before_ms)
+        })
     }
 
     /// All fields with their values; a small hash gives them in the order they came.
@@ -191,12 +236,21 @@ impl<'a> HashRef<'a> {
             FormRef::Small(pack) => (Some(pairs(pack)), None),
             FormRef::Big(big) => (None, Some(big.iter().map(pair))),
         };
-        small.into_iter().flatten().chain(big.into_iter().flatten())
+        small
+            .into_iter()
+            .flatten()
+            .chain(big.into_iter().flatten())
+            .filter(move |(field, _)| !self.hides(field))
     }
 
     /// Visits fields from `cursor` on with the promises of [`CompactTable::scan`](crate::compact_table::CompactTable::scan); a small hash in one go. Returns
     /// the next cursor, 0 at the end.
     pub fn scan(self, cursor: u64, count: usize, visit: &mut dyn FnMut(&'a [u8], &'a [u8])) -> u64 {
+        let visit = &mut |field: &'a [u8], value: &'a [u8]| {
+            if !self.hides(field) {
+                visit(field, value);
+            }
+        };
         match self.form {
             FormRef::Small(pack) => {
                 pairs(pack).for_each(|(field, value)| visit(field, value));
@@ -211,6 +265,10 @@ impl<'a> HashRef<'a> {
 
     /// A random field, each equally likely.
     pub fn random(self, random: u64, random2: u64) -> Option<(&'a [u8], &'a [u8])> {
+        let len = self.len();
+        if len < self.whole_len() {
+            return if len == 0 { None } else { self.iter().nth(reduce(random, len)) };
+        }
         match self.form {
             FormRef::Small(pack) if pack.is_empty() => None,
             FormRef::Small(pack) => pairs(pack).nth(reduce(random, pack.len() / 2)),
@@ -233,7 +291,7 @@ impl<'a> HashRef<'a> {
             FormRef::Small(pack) => Form::Small(Listpack::unpacked(pack.packed())),
             FormRef::Big(big) => Form::Big(Box::new(big.clone())),
         };
-        Hash { form, expiries: self.expiries.map(|expiries| Box::new(expiries.clone())) }
+        Hash { form, expiries: self.expiries.map(|expiries| Box::new(expiries.all.clone())) }
     }
 }
 
@@ -256,7 +314,8 @@ impl Hash {
             Form::Small(pack) => FormRef::Small(pack.lend()),
             Form::Big(big) => FormRef::Big(big),
         };
-        HashRef { form, expiries: self.expiries.as_deref() }
+        let whole = |all| Expiries { all, hidden_before_ms: i64::MIN };
+        HashRef { form, expiries: self.expiries.as_deref().map(whole) }
     }
 
     /// The hash that [`HashRef::packed`] gave.

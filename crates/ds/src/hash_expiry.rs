@@ -50,6 +50,11 @@ impl FieldExpiries {
         Some(field)
     }
 
+    /// So many fields expired before `before_ms`.
+    pub fn due_count(&self, before_ms: i64) -> usize {
+        self.by_time.iter().take_while(|(at_ms, _)| *at_ms < before_ms).count()
+    }
+
     /// All fields that expire, the earliest first.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], i64)> {
         self.by_time.iter().map(|(at_ms, field)| (&**field, *at_ms))

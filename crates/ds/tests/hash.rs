@@ -245,6 +245,21 @@ proptest! {
                 prop_assert_eq!(hash.lend().expiry(&field(*number)), *expiry);
             }
             prop_assert_eq!(hash.lend().len(), model.len());
+            let hiding = hash.lend().hiding(|| Some(at));
+            let shown: BTreeMap<u16, Option<i64>> =
+                model.iter().filter(|(_, expiry)| expiry.is_none_or(|expiry| expiry >= at)).map(|(n, e)| (*n, *e)).collect();
+            prop_assert_eq!(hiding.len(), shown.len());
+            let names = |numbers: &BTreeMap<u16, Option<i64>>| numbers.keys().map(|n| field(*n)).collect::<BTreeSet<_>>();
+            prop_assert_eq!(hiding.iter().map(|(name, _)| name.to_vec()).collect::<BTreeSet<_>>(), names(&shown));
+            let mut scanned = BTreeSet::new();
+            prop_assert_eq!(hiding.scan(0, 1000, &mut |name, _| _ = scanned.insert(name.to_vec())), 0);
+            prop_assert_eq!(scanned, names(&shown));
+            for number in model.keys() {
+                prop_assert_eq!(hiding.contains(&field(*number)), shown.contains_key(number));
+                prop_assert_eq!(hiding.expiry(&field(*number)), shown.get(number).copied().flatten());
+            }
+            let random = hiding.random(number.into(), at as u64).map(|(name, _)| name.to_vec());
+            prop_assert_eq!(random.is_some_and(|name| names(&shown).contains(&name)), !shown.is_empty());
         }
     }
 }

@@ -12,6 +12,7 @@ use ds::set::{Set, SetRef};
 use ds::stream::Stream;
 use ds::zset::{ZSet, ZSetRef};
 
+use crate::UnixMs;
 use crate::changing::Changing;
 use crate::record::{Record, RecordMut};
 use crate::string::{Str, StrRef};
@@ -265,6 +266,12 @@ pub trait Type: Sized {
     type Mut<'a>;
     /// The value as this type, `None` if it is another.
     fn of(value: ValueRef<'_>) -> Option<Self::Ref<'_>>;
+    /// The same without the parts that expired before the time that `hidden_before` says, if it says one. It is asked only of a type whose parts can
+    /// expire.
+    #[inline]
+    fn shown(value: ValueRef<'_>, _hidden_before: impl FnOnce() -> Option<UnixMs>) -> Option<Self::Ref<'_>> {
+        Self::of(value)
+    }
     /// That of a record, to change it.
     fn of_mut(record: RecordMut<'_>) -> Option<Self::Mut<'_>>;
     /// A record with a new empty value.
@@ -329,7 +336,7 @@ pub trait Packable: Type + Default {
 }
 
 macro_rules! packable_type {
-    ($($name:ident, $lent:ident, $first_tag:ident);*) => {$(
+    ($($name:ident, $lent:ident, $first_tag:ident $(, $hides:ident)?);*) => {$(
         impl Packable for $name {
             #[inline]
             fn has_tag(tag: u8) -> bool {
@@ -367,7 +374,16 @@ macro_rules! packable_type {
             fn create(key: &[u8]) -> Record {
                 Record::new_small::<$name>(key)
             }
+            $(
+                #[inline]
+                fn shown(
+                    value: ValueRef<'_>,
+                    hidden_before: impl FnOnce() -> Option<UnixMs>,
+                ) -> Option<$lent<'_>> {
+                    Some(Self::of(value)?.$hides(hidden_before))
+                }
+            )?
         }
     )*};
 }
-packable_type!(Set, SetRef, PACKED_SET; ZSet, ZSetRef, PACKED_ZSET; Hash, HashRef, PACKED_HASH);
+packable_type!(Set, SetRef, PACKED_SET; ZSet, ZSetRef, PACKED_ZSET; Hash, HashRef, PACKED_HASH, hiding);

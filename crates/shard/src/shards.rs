@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use ds::random::Random;
 use keyspace::Tally;
@@ -40,6 +40,7 @@ pub struct Shards<T, W> {
     /// How often somebody chose a shard by chance.
     chances: AtomicU64,
     seed: u64,
+    hides_due: AtomicBool,
 }
 
 // SAFETY: the cells' contents are reached only through `shard_ptr` and `backlog_ptr`, whose callers hold the
@@ -72,6 +73,7 @@ impl<T, W> Shards<T, W> {
             asker_count: AtomicUsize::new(0),
             chances: AtomicU64::new(0),
             seed,
+            hides_due: AtomicBool::new(false),
         }
     }
 
@@ -155,6 +157,18 @@ impl<T, W> Shards<T, W> {
     /// The token that lets one thread at a time wait longer than the others.
     pub fn patience(&self) -> &Patience {
         &self.patience
+    }
+
+    /// Whether what is past its time is hidden and not deleted: this server is a replica, and its primary says when things go.
+    #[inline]
+    pub fn hides_due(&self) -> bool {
+        // Relaxed: who changes it holds the shard that is held now.
+        self.hides_due.load(Ordering::Relaxed)
+    }
+
+    /// Says whether it is. To be called while all shards are held, so that it changes between transactions.
+    pub fn set_hides_due(&self, hides_due: bool) {
+        self.hides_due.store(hides_due, Ordering::Relaxed);
     }
 
     /// Whether a script that wrote waits for a shard: who holds several and may let go, does.

@@ -28,10 +28,18 @@ impl WatchFlag {
     }
 }
 
+/// Who watches a key.
+#[derive(Debug)]
+struct Watch {
+    flag: WatchFlag,
+    /// The key was past its time, but still there, when this began. It was gone for who watches: that it is deleted is no change.
+    is_of_gone: bool,
+}
+
 /// The watched keys of one shard.
 #[derive(Debug)]
 pub struct Watches {
-    by_key: PlaceMap<Vec<WatchFlag>>,
+    by_key: PlaceMap<Vec<Watch>>,
     figures: Arc<Figures>,
 }
 
@@ -47,11 +55,11 @@ impl Watches {
         self.by_key.is_empty()
     }
 
-    /// Watches `key` of `db`.
-    pub fn add(&mut self, db: u32, key: &[u8], flag: &WatchFlag) {
-        let flags = self.by_key.entry(Place { db, key: key.into() }).or_default();
-        if !flags.iter().any(|known| known.is_same(flag)) {
-            flags.push(flag.clone());
+    /// Watches `key` of `db`. `is_gone`: it is past its time and was not deleted for that.
+    pub fn add(&mut self, db: u32, key: &[u8], flag: &WatchFlag, is_gone: bool) {
+        let watches = self.by_key.entry(Place { db, key: key.into() }).or_default();
+        if !watches.iter().any(|watch| watch.flag.is_same(flag)) {
+            watches.push(Watch { flag: flag.clone(), is_of_gone: is_gone });
         }
         self.figures.watched_keys.set(self.by_key.len() as u64);
     }
@@ -59,30 +67,70 @@ impl Watches {
     /// Stops watching `key` of `db` for the session of `flag`.
     pub fn remove(&mut self, db: u32, key: &[u8], flag: &WatchFlag) {
         let place = PlaceRef { db, key };
-        if let Some(flags) = self.by_key.get_mut(&place) {
-            flags.retain(|known| !known.is_same(flag));
-            if flags.is_empty() {
+        if let Some(watches) = self.by_key.get_mut(&place) {
+            watches.retain(|watch| !watch.flag.is_same(flag));
+            if watches.is_empty() {
                 self.by_key.remove(&place);
                 self.figures.watched_keys.set(self.by_key.len() as u64);
             }
         }
     }
 
-    /// Raises the flags of everyone who watches `key` of `db`.
-    pub fn touch(&self, db: u32, key: &[u8]) {
-        if !self.by_key.is_empty()
-            && let Some(flags) = self.by_key.get(&PlaceRef { db, key })
-        {
-            flags.iter().for_each(WatchFlag::raise);
+    /// Whether `key` was past its time already when the session of `flag` began to watch it, and nothing has become of it since.
+    pub fn was_gone(&self, db: u32, key: &[u8], flag: &WatchFlag) -> bool {
+        let watches = self.by_key.get(&PlaceRef { db, key });
+        watches
+            .is_some_and(|watches| watches.iter().any(|watch| watch.is_of_gone && watch.flag.is_same(flag)))
+    }
+
+    /// Raises the flags of everyone who watches `key` of `db`, which has changed and now `exists`, or does not.
+    pub fn touch(&mut self, db: u32, key: &[u8], exists: bool) {
+        let Some(watches) = self.by_key.get_mut(&PlaceRef { db, key }) else { return };
+        for watch in watches {
+            let was_gone = std::mem::take(&mut watch.is_of_gone);
+            if exists || !was_gone {
+                watch.flag.raise();
+            }
         }
     }
 
     /// Raises the flags of all watched keys of `db` for which `changed` holds (flush and swap of databases).
     pub fn touch_all(&self, db: u32, mut changed: impl FnMut(&[u8]) -> bool) {
-        for (place, flags) in &self.by_key {
+        for (place, watches) in &self.by_key {
             if place.db == db && changed(&place.key) {
-                flags.iter().for_each(WatchFlag::raise);
+                watches.iter().for_each(|watch| watch.flag.raise());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_a_key_is_deleted_is_no_change_for_who_found_it_past_its_time() {
+        let mut watches = Watches::new(1, &Arc::default());
+        let [early, late, forgetful] = [(); 3].map(|()| WatchFlag::default());
+        watches.add(0, b"k", &early, false);
+        watches.add(0, b"k", &late, true);
+        watches.add(0, b"k", &forgetful, true);
+        watches.remove(0, b"k", &forgetful);
+        assert!(watches.was_gone(0, b"k", &late) && !watches.was_gone(0, b"k", &early));
+        watches.touch(0, b"k", false);
+        assert!(early.is_raised() && !late.is_raised());
+        assert!(!watches.was_gone(0, b"k", &late));
+        watches.touch(0, b"k", false);
+        assert!(late.is_raised() && !forgetful.is_raised());
+    }
+
+    #[test]
+    fn that_a_key_past_its_time_lives_again_is_a_change() {
+        let (mut watches, flag) = (Watches::new(1, &Arc::default()), WatchFlag::default());
+        watches.add(3, b"k", &flag, true);
+        watches.touch(2, b"k", true);
+        assert!(!flag.is_raised());
+        watches.touch(3, b"k", true);
+        assert!(flag.is_raised());
     }
 }

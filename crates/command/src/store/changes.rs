@@ -44,14 +44,9 @@ impl Store<'_, '_> {
 
     #[inline]
     fn touched(&mut self, key: &[u8], count: usize) {
-        let (db, writer) = (self.client.db, self.client.id);
         let shard = self.counted(key, count);
-        if !shard.watches.is_empty() {
-            shard.watches.touch(db, key);
-        }
-        if !shard.tracking.is_empty() {
-            let told = shard.tracking.changed(key, writer);
-            self.tx.tell_of_change(told, key);
+        if !shard.watches.is_empty() || !shard.tracking.is_empty() {
+            tell_watchers(self, key);
         }
     }
 
@@ -122,6 +117,21 @@ pub(super) fn tell(store: &mut Store<'_, '_>, key: &[u8], change: Change) {
     }
     if let Some((class, event)) = change.event {
         store.notify(class, event, key);
+    }
+}
+
+/// Tells those who watch `key` or have it in a cache.
+#[cold]
+fn tell_watchers(store: &mut Store<'_, '_>, key: &[u8]) {
+    let ((id, hash), db) = (store.locate(key), store.client.db);
+    let shard = store.tx.hold.shard_mut(id);
+    if !shard.watches.is_empty() {
+        let exists = shard.dbs[db as usize].find(hash, key).is_some();
+        shard.watches.touch(db, key, exists);
+    }
+    if !shard.tracking.is_empty() {
+        let told = shard.tracking.changed(key, store.client.id);
+        store.tx.tell_of_change(told, key);
     }
 }
 

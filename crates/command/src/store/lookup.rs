@@ -9,7 +9,7 @@ use shard::{Ready, ShardId};
 use super::Store;
 use super::changes::post_event;
 use crate::error::CommandError;
-use crate::tx::Tx;
+use crate::tx::{Due, Tx};
 use keyspace::Class;
 
 impl Store<'_, '_> {
@@ -42,11 +42,12 @@ impl Store<'_, '_> {
     #[inline]
     pub fn read_record(&mut self, key: &[u8]) -> Option<RecordRef<'_>> {
         let (id, hash) = self.locate(key);
-        self.expire_if_due(id, hash, key);
+        let is_hidden = expire_if_due(self, id, hash, key);
         let (db, touch) = (self.client.db, !self.client.no_touch);
         let Tx { hold, config, posts, now, .. } = &mut *self.tx;
         let shard = hold.shard_mut(id);
-        match shard.dbs[db as usize].find_to_touch(hash, key) {
+        let found = if is_hidden { None } else { shard.dbs[db as usize].find_to_touch(hash, key) };
+        match found {
             Some(mut record) => {
                 shard.stats.keyspace_hits.add(1);
                 if touch {
@@ -68,9 +69,12 @@ impl Store<'_, '_> {
     /// The value of `key` as a `T` for a reading command.
     #[inline]
     pub fn read_as<T: Type>(&mut self, key: &[u8]) -> Result<Option<T::Ref<'_>>, CommandError> {
+        // What is lent borrows the store.
+        let (shards, keeps_due, now) = (self.tx.hold.shards(), self.tx.keeps_due, self.tx.now);
+        let hidden_before = || (shards.hides_due() && !keeps_due).then_some(now);
         match self.read(key) {
             None => Ok(None),
-            Some(value) => T::of(value).map(Some).ok_or(CommandError::WRONG_TYPE),
+            Some(value) => T::shown(value, hidden_before).map(Some).ok_or(CommandError::WRONG_TYPE),
         }
     }
 
@@ -79,14 +83,17 @@ impl Store<'_, '_> {
     pub fn peek(&self, key: &[u8]) -> Option<RecordRef<'_>> {
         let (id, hash) = self.locate(key);
         let record = self.tx.hold.shard(id).dbs[self.client.db as usize].find(hash, key)?;
-        (!record.expired(self.tx.now) || self.tx.keeps_due).then_some(record)
+        (!record.expired(self.tx.now) || self.tx.due() == Due::Keep).then_some(record)
     }
 
     /// The value of `key` as a `T`, without counting or touching: several may be borrowed at once.
     pub fn peek_as<T: Type>(&self, key: &[u8]) -> Result<Option<T::Ref<'_>>, CommandError> {
         match self.peek(key) {
             None => Ok(None),
-            Some(record) => T::of(record.value()).map(Some).ok_or(CommandError::WRONG_TYPE),
+            Some(record) => {
+                let hidden_before = || (self.tx.due() == Due::Hide).then_some(self.tx.now);
+                T::shown(record.value(), hidden_before).map(Some).ok_or(CommandError::WRONG_TYPE)
+            }
         }
     }
 
@@ -108,7 +115,7 @@ impl Store<'_, '_> {
     #[inline]
     pub fn write(&mut self, key: &[u8]) -> Option<RecordMut<'_>> {
         let (id, hash) = self.locate(key);
-        self.expire_if_due(id, hash, key);
+        expire_to_write(self, id, hash, key);
         let (db, now, touch) = (self.client.db as usize, self.tx.now, !self.client.no_touch);
         let shard = self.tx.hold.shard_mut(id);
         let mut record = shard.dbs[db].find_mut(hash, key)?;
@@ -123,7 +130,7 @@ impl Store<'_, '_> {
     #[inline]
     pub fn upsert<T: Type>(&mut self, key: &[u8]) -> Result<T::Mut<'_>, CommandError> {
         let (id, hash) = self.locate(key);
-        self.expire_if_due(id, hash, key);
+        expire_to_write(self, id, hash, key);
         let (db, touch) = (self.client.db, !self.client.no_touch);
         let Tx { hold, config, posts, now, is_unfinished, has_ready, .. } = &mut *self.tx;
         let shard = hold.shard_mut(id);
@@ -146,28 +153,47 @@ impl Store<'_, '_> {
         }
         T::of_mut(record).ok_or(CommandError::WRONG_TYPE)
     }
+}
 
-    /// Deletes what is at `key` if it has expired, or fields of it that have.
-    #[inline]
-    pub(super) fn expire_if_due(&mut self, id: ShardId, hash: u64, key: &[u8]) {
-        let db = &self.tx.hold.shard(id).dbs[self.client.db as usize];
-        if db.volatile_len() == 0 && !db.has_volatile_fields() {
-            return;
-        }
-        let Some(record) = db.find(hash, key) else { return };
-        let now = self.tx.now;
-        let is_over = record.expiry().is_some_and(|expiry| expiry < now);
-        let has_due = record.value().first_field_expiry().is_some_and(|first| first < now);
-        if (is_over || has_due) && self.tx.keeps_due {
-            return;
-        }
-        if has_due {
-            self.expire_fields(key, usize::MAX);
-        }
-        if is_over && self.tx.hold.shard(id).dbs[self.client.db as usize].find(hash, key).is_some() {
-            self.delete_expired(key);
-        }
+/// Deletes what is at `key` if it has expired, or fields of it that have. True if it has expired and stays, hidden.
+#[inline]
+#[must_use]
+fn expire_if_due(store: &mut Store<'_, '_>, id: ShardId, hash: u64, key: &[u8]) -> bool {
+    meet(store, id, hash, key, false)
+}
+
+/// The same before `key` is written. Also on a replica, if its clients may write: what they write is seen.
+#[inline]
+pub(super) fn expire_to_write(store: &mut Store<'_, '_>, id: ShardId, hash: u64, key: &[u8]) {
+    let is_hidden = meet(store, id, hash, key, true);
+    debug_assert!(!is_hidden, "nothing is written where it is hidden");
+}
+
+#[inline]
+fn meet(store: &mut Store<'_, '_>, id: ShardId, hash: u64, key: &[u8], writes: bool) -> bool {
+    let (db, now) = (store.client.db as usize, store.tx.now);
+    let data = &store.tx.hold.shard(id).dbs[db];
+    if data.volatile_len() == 0 && !data.has_volatile_fields() {
+        return false;
     }
+    let Some(record) = data.find(hash, key) else { return false };
+    let is_over = record.expiry().is_some_and(|expiry| expiry < now);
+    let has_due = record.value().first_field_expiry().is_some_and(|first| first < now);
+    if !is_over && !has_due {
+        return false;
+    }
+    match store.tx.due() {
+        Due::Keep => return false,
+        Due::Hide if !writes => return record.expired(now),
+        Due::Hide | Due::Delete => {}
+    }
+    if has_due {
+        store.expire_fields(key, usize::MAX);
+    }
+    if is_over && store.tx.hold.shard(id).dbs[db].find(hash, key).is_some() {
+        store.delete_expired(key);
+    }
+    false
 }
 
 /// The access word of a record after one more use.

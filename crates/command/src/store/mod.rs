@@ -8,7 +8,7 @@
 //! | `marks` | what clients of memcached's protocol attach to an item |
 //!
 //! Look-ups never return an expired value: an expired record is deleted where it is met, as an effect of its
-//! own.
+//! own. On a replica it stays until the primary says that it goes, and is hidden from all who look. See [`Due`].
 
 mod changes;
 mod lookup;
@@ -21,7 +21,7 @@ use shard::ShardId;
 use smallvec::SmallVec;
 
 use crate::task::Client;
-use crate::tx::{Located, Tx};
+use crate::tx::{Due, Located, Tx};
 
 /// The store, as far as the transaction entered it, seen by one client.
 pub struct Store<'a, 't> {
@@ -46,7 +46,7 @@ impl<'a, 't> Store<'a, 't> {
 
     /// Whether something that is to go at `time` goes at once.
     pub fn is_past(&self, time: UnixMs) -> bool {
-        time <= self.tx.now && !self.tx.keeps_due
+        time <= self.tx.now && self.tx.due() == Due::Delete
     }
 
     /// Settings.

@@ -10,7 +10,7 @@ use shard::{Ready, ShardId};
 
 use super::Store;
 use super::changes::{effect_of_time, tell};
-use super::lookup::note_access;
+use super::lookup::{expire_to_write, note_access};
 use crate::change::Change;
 use crate::garbage::Garbage;
 use crate::task::Post;
@@ -32,7 +32,7 @@ impl Store<'_, '_> {
     /// Stores `value` under `key` whatever was there, with this expiry.
     pub fn replace(&mut self, key: &[u8], value: Value, expiry: Option<UnixMs>) {
         let (id, hash) = self.locate(key);
-        self.expire_if_due(id, hash, key);
+        expire_to_write(self, id, hash, key);
         let (db, now, touch) = (self.client.db as usize, self.tx.now, !self.client.no_touch);
         let shard = self.tx.hold.shard_mut(id);
         match shard.dbs[db].find_mut(hash, key) {
@@ -133,7 +133,7 @@ impl Store<'_, '_> {
     /// Takes `key` out, if it lives.
     pub fn take(&mut self, key: &[u8]) -> Option<Record> {
         let (id, hash) = self.locate(key);
-        self.expire_if_due(id, hash, key);
+        expire_to_write(self, id, hash, key);
         let record = self.db_mut(id).remove(hash, key)?;
         self.mark_lost(id, key, record.lend().value());
         Some(record)

@@ -2,7 +2,7 @@
 
 use command::Flag::*;
 use command::{
-    Acl, CommandError, CommandResult, Ctx, Cursor, Entry, Group, Route, Run, Shape, integer, keyword_is,
+    Acl, CommandError, CommandResult, Ctx, Cursor, Due, Entry, Group, Route, Run, Shape, integer, keyword_is,
     parse_i64, pattern, string,
 };
 use ds::glob;
@@ -165,19 +165,22 @@ pub(super) const RANDOMKEY: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// A shard is chosen by its share of all keys, and a key in it.
+/// A shard is chosen by its share of all keys, and a key in it. On a replica expired keys stay, so after many of them one is answered.
 fn randomkey(ctx: &mut Ctx) -> CommandResult {
-    for _ in 0..RANDOM_TRIES_MAX {
+    for tries in 1..=RANDOM_TRIES_MAX {
         let Some(id) = enter_by_chance(ctx)? else { break };
         let random = &mut ctx.store.tx.hold.shard_mut(id).random;
         let (one, two) = (random.next_u64(), random.next_u64());
         let Some(record) = ctx.store.db(id).random(one, two) else { continue };
-        if !record.expired(ctx.store.now()) {
+        let deletes = ctx.store.tx.due() == Due::Delete;
+        if !record.expired(ctx.store.now()) || !deletes && tries == RANDOM_TRIES_MAX {
             ctx.reply.bulk(record.key());
             return Ok(());
         }
-        let key = record.key().to_vec();
-        ctx.store.delete_expired(&key);
+        if deletes {
+            let key = record.key().to_vec();
+            ctx.store.delete_expired(&key);
+        }
     }
     ctx.reply.null();
     Ok(())

@@ -81,7 +81,10 @@ impl Thread {
             heap::keep_at_most((limit > 0).then_some(limit / KEPT_PART));
         }
         self.host.cron.purge(now_ms, is_first);
-        if self.host.shared.active_expire.load(Ordering::Relaxed) && !self.host.pausing.is_on() {
+        let shared = self.host.shared;
+        // What goes on a replica its primary says.
+        let expires = shared.active_expire.load(Ordering::Relaxed) && !shared.following.is_replica();
+        if expires && !self.host.pausing.is_on() {
             self.expire();
         }
         self.look_at_client_memory(due.is_second);

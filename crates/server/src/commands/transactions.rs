@@ -11,8 +11,8 @@ use acl::{Context, Lack, Reason};
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
-    Acl, Client, CommandError, CommandId, CommandResult, Group, KeySpec, Mode, Needs, Outcome, OwnedArgs,
-    Route, Rule, Shape, Tx, key,
+    Acl, Client, CommandError, CommandId, CommandResult, Due, Group, KeySpec, Mode, Needs, Outcome,
+    OwnedArgs, Route, Rule, Shape, Tx, key,
 };
 use resp::{Output, Reply};
 use session::{Executing, Multi};
@@ -102,11 +102,14 @@ fn watch(ctx: &mut Ctx) -> CommandResult {
         let (id, hash) = ctx.store.locate(key);
         let now = ctx.store.now();
         let record = ctx.store.tx.hold.shard(id).dbs[db as usize].find(hash, key);
-        if record.is_some_and(|record| record.expired(now)) {
+        let is_gone = record.is_some_and(|record| record.expired(now));
+        let is_deleted = is_gone && ctx.store.tx.due() == Due::Delete;
+        if is_deleted {
             // Whoever deletes it later would seem to have changed it.
             ctx.store.delete_expired(key);
         }
-        ctx.store.tx.hold.shard_mut(id).watches.add(db, key, &session.watching.flag);
+        let flag = &session.watching.flag;
+        ctx.store.tx.hold.shard_mut(id).watches.add(db, key, flag, is_gone && !is_deleted);
         session.watching.keys.push((db, key.into()));
     }
     ctx.reply.ok();
@@ -229,12 +232,14 @@ pub(crate) fn run_rest(
 /// Whether a watched key has expired since it was watched.
 fn watched_key_expired(ctx: &mut Ctx) -> bool {
     let watched = std::mem::take(&mut ctx.host.session().watching.keys);
+    let flag = ctx.host.session().watching.flag.clone();
     let now = ctx.store.now();
     let placement = ctx.store.tx.hold.shards().placement();
     let expired = watched.iter().any(|(db, key)| {
         let (id, hash) = placement.locate(key);
-        let record = ctx.store.tx.hold.shard(id).dbs[*db as usize].find(hash, key);
-        record.is_some_and(|record| record.expired(now))
+        let shard = ctx.store.tx.hold.shard(id);
+        let record = shard.dbs[*db as usize].find(hash, key);
+        record.is_some_and(|record| record.expired(now)) && !shard.watches.was_gone(*db, key, &flag)
     });
     ctx.host.session().watching.keys = watched;
     expired

@@ -1,6 +1,6 @@
 //! Real redis-servers as replicas: they have the same data, go on after their connection was cut, and hold nothing up when they stop reading.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -584,4 +584,99 @@ fn writes_are_refused_while_too_few_replicas_follow() {
     eventually("it is gone", || client.show("DEL nothing") == refused);
     check(client, "CONFIG SET min-replicas-max-lag 0", "OK");
     check(client, "DEL b", "(integer) 1");
+}
+
+#[test]
+fn replies_wait_for_replicas() {
+    for fsync in ["no", "always"] {
+        let scratch = Scratch::new(&format!("replicas-sync-{fsync}"));
+        let folder = scratch.path("");
+        let journal = if fsync == "always" { "yes" } else { "no" };
+        let args = ["--dir", &folder, "--appendonly", journal, "--appendfsync", fsync];
+        let primary = primary(3, "auto", &[&args[..], &["--repl_sync_replicas", "1"]].concat());
+        let other = &mut primary.client();
+        let refused = "(error) NOREPLICAS Not enough good replicas to write.";
+        check(other, "SET a 1", refused);
+        let mut replica = silent_replica(&primary);
+        eventually("commands that write are run", || other.show("DEL nothing") == "(integer) 0");
+        let before = offset(other);
+        let mut writer = primary.client();
+        writer.send("SET a 1");
+        eventually("it is written", || offset(other) > before);
+        let mut reader = primary.client();
+        reader.send("GET a");
+        let mut transaction = primary.client();
+        ["MULTI", "GET a", "CLIENT UNPAUSE", "EXEC"].iter().for_each(|line| transaction.send(line));
+        // The replica is asked. It has said nothing so far.
+        let (question, mut came) = (b"GETACK", Vec::new());
+        while !came.ends_with(question) {
+            let mut byte = [0];
+            replica.stream().read_exact(&mut byte).expect("the stream goes on");
+            came.push(byte[0]);
+        }
+        for client in [&mut writer, &mut reader, &mut transaction] {
+            client.stream().set_nonblocking(true).expect("sockets can");
+            let read = client.stream().read(&mut [0; 1]);
+            assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "it tells nothing");
+            client.stream().set_nonblocking(false).expect("sockets can");
+        }
+        check(other, "PING", "PONG");
+        replica.send(&format!("REPLCONF ACK {}", offset(other)));
+        assert_eq!(writer.receive().to_string(), "OK");
+        assert_eq!(reader.receive().to_string(), "\"1\"");
+        (0..3).for_each(|_| drop(transaction.receive()));
+        assert_eq!(transaction.receive().to_string(), "1) \"1\"\n2) OK");
+        check(other, "GET a", "\"1\"");
+        // Who waits when nobody is asked for any more has waited enough.
+        let before = offset(other);
+        writer.send("SET a 2");
+        eventually("it is written", || offset(other) > before);
+        drop(replica);
+        eventually("it is gone", || other.info("replication", "connected_slaves") == "0");
+        check(other, "SET b 1", refused);
+        check(other, "CONFIG SET repl_sync_replicas 0", "OK");
+        assert_eq!(writer.receive().to_string(), "OK");
+        check(other, "INCR a", "(integer) 3");
+    }
+}
+
+#[test]
+fn what_was_acknowledged_is_on_as_many_replicas() {
+    let mut primary = primary(3, "auto", &["--repl_sync_replicas", "2"]);
+    let replicas = [follower(&[]), follower(&[])];
+    let [Some(first), Some(second)] = replicas else { return };
+    follow(&first, &primary);
+    follow(&second, &primary);
+    let client = &mut primary.client();
+    eventually("commands that write are run", || client.show("DEL nothing") == "(integer) 0");
+    let clients: Vec<Client> = (0..4).map(|_| primary.client()).collect();
+    let counts: Vec<i64> = std::thread::scope(|scope| {
+        let count = |(key, mut client): (usize, Client)| {
+            scope.spawn(move || {
+                let mut last = 0;
+                let request = format!("INCR count-{key}\r\n");
+                while client.stream().write_all(request.as_bytes()).is_ok() {
+                    match client.try_receive() {
+                        Some(Value::Int(number)) => last = number,
+                        Some(other) => panic!("no number: {other}"),
+                        None => break,
+                    }
+                }
+                last
+            })
+        };
+        let counting: Vec<_> = clients.into_iter().enumerate().map(count).collect();
+        let counted = |client: &mut Client| client.show("GET count-3").trim_matches('"').parse().unwrap_or(0);
+        eventually("they count", || counted(client) > 50);
+        primary.signal(Signal::KILL);
+        counting.into_iter().map(|thread| thread.join().expect("it counts")).collect()
+    });
+    primary.wait();
+    for replica in [&first, &second] {
+        for (key, count) in counts.iter().enumerate() {
+            let found = replica.client().show(&format!("GET count-{key}"));
+            let found: i64 = found.trim_matches('"').parse().expect("a number");
+            assert!(found >= *count, "{found} of {count}");
+        }
+    }
 }

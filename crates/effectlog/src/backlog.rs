@@ -154,6 +154,21 @@ impl Backlog {
         Some(behind.checked_sub(1).map_or_else(first, |last| kept.slices[last].slice.end()))
     }
 
+    /// The last slice that came.
+    pub fn last(&self) -> u64 {
+        self.lock().last
+    }
+
+    /// The last slice that ends at `position` or before it, and with it all before; 0: it is not known any more.
+    pub fn last_before(&self, position: u64) -> u64 {
+        let kept = self.lock();
+        if position < kept.first {
+            return 0;
+        }
+        let behind = kept.slices.partition_point(|entry| entry.slice.end() <= position);
+        kept.slices.get(behind).map_or(kept.last, |entry| entry.slice.number - 1)
+    }
+
     /// Where what is kept begins; if nothing is, where the stream ends.
     pub fn first(&self) -> u64 {
         self.lock().first.min(self.end())
@@ -341,6 +356,11 @@ mod tests {
         }
         assert_eq!([8, 9, 10].map(|number| backlog.end_of(number)), [Some(1010), Some(1010), Some(1020)]);
         assert_eq!([12, 13].map(|number| backlog.end_of(number)), [Some(1030), None]);
+        assert_eq!(
+            (backlog.last(), [999, 1009, 1010, 1019].map(|end| backlog.last_before(end))),
+            (12, [0, 7, 9, 9])
+        );
+        assert_eq!([1020, 1029, 1030, 1031].map(|end| backlog.last_before(end)), [11, 11, 12, 12]);
         let slice = Slice { number: 13, position: 1030, payload: b"0123456789".into(), db: None };
         backlog.push(Arc::new(slice), Dialect::default());
         assert_eq!((backlog.first(), backlog.end_of(8)), (1010, Some(1010)), "it is forgotten");

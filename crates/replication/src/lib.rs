@@ -26,6 +26,7 @@ mod peer;
 mod primary;
 mod quorum;
 mod replicas;
+mod synced;
 mod tail;
 mod waiting;
 
@@ -44,6 +45,7 @@ pub use peer::Peer;
 pub use primary::{Content, Primary, Replica, ReplicaFacts, Start};
 pub use quorum::Quorum;
 pub use replicas::Replicas;
+pub use synced::Synced;
 pub use tail::Read;
 pub use waiting::{Awaited, NO_JOURNAL, Reached, Wish};
 

@@ -215,6 +215,15 @@ impl Primary {
         locked(&self.replicas).iter().filter(is_close).count()
     }
 
+    /// What as many replicas as this have acknowledged, if so many get the stream.
+    pub(crate) fn offset_of(&self, count: usize) -> Option<u64> {
+        let replicas = locked(&self.replicas);
+        let online = replicas.iter().filter(|replica| replica.stage() == Stage::Online);
+        let mut offsets: Vec<u64> = online.map(|replica| replica.acked()).collect();
+        offsets.sort_unstable_by(|a, b| b.cmp(a));
+        offsets.get(count.checked_sub(1)?).copied()
+    }
+
     /// Whether one gets the stream.
     pub fn is_followed(&self) -> bool {
         locked(&self.replicas).iter().any(|replica| replica.stage() == Stage::Online)

@@ -1,4 +1,4 @@
-//! `min-replicas-to-write`: whether so many replicas follow closely that commands that write are run.
+//! `min-replicas-to-write` and `repl_sync_replicas`: whether so many replicas follow that commands that write are run.
 //!
 //! Every such command asks, so the answer is one relaxed load; it is found anew each second and whenever something changes that
 //! it depends on.
@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use command::CommandError;
-use settings::{MIN_REPLICAS_MAX_LAG, MIN_REPLICAS_TO_WRITE, Settings};
+use settings::{MIN_REPLICAS_MAX_LAG, MIN_REPLICAS_TO_WRITE, REPL_SYNC_REPLICAS, Settings};
 
 use crate::following::Following;
 use crate::primary::Primary;
@@ -28,7 +28,11 @@ fn wanted(settings: &Settings) -> Option<(u64, u64)> {
 impl Quorum {
     /// That of a server without replicas.
     pub fn new(settings: &Settings) -> Quorum {
-        Quorum { is_lacking: AtomicBool::new(wanted(settings).is_some()) }
+        Quorum {
+            is_lacking: AtomicBool::new(
+                wanted(settings).is_some() || settings.number(REPL_SYNC_REPLICAS) > 0,
+            ),
+        }
     }
 
     /// How many follow closely, if that is asked.
@@ -38,10 +42,10 @@ impl Quorum {
 
     /// Finds out whether there are too few. A server that follows another one asks for none.
     pub fn judge(&self, settings: &Settings, primary: &Primary, following: &Following, now_ms: u64) {
-        let is_lacking = wanted(settings).is_some_and(|(count, lag)| {
-            !following.is_replica() && (primary.close_count(now_ms, lag) as u64) < count
-        });
-        self.is_lacking.store(is_lacking, Ordering::Relaxed);
+        let lacks = |(count, lag)| (primary.close_count(now_ms, lag) as u64) < count;
+        let is_lacking = wanted(settings).is_some_and(lacks)
+            || lacks((settings.number(REPL_SYNC_REPLICAS) as u64, u64::MAX));
+        self.is_lacking.store(is_lacking && !following.is_replica(), Ordering::Relaxed);
     }
 
     /// Whether there are too few.

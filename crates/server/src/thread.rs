@@ -28,7 +28,7 @@ use upkeep::Visits;
 use crate::commands::own::Functions;
 use crate::connections::Connections;
 use crate::life::pause::Pausing;
-use crate::life::syncing::{Syncing, end_syncs};
+use crate::life::syncing::{Syncing, end_syncs, held_for_replicas};
 use crate::mailroom::Mailroom;
 use crate::message::Message;
 use crate::shared::Shared;
@@ -246,7 +246,7 @@ impl Thread {
             self.drain_kept();
         }
         self.run_timers();
-        if !self.host.syncing.is_empty() {
+        if !self.host.syncing.is_empty() || held_for_replicas(&mut self.host).is_some() {
             end_syncs(self);
         }
         self.background();
@@ -299,7 +299,8 @@ impl Thread {
         }
         let (backlog, thread) = (&self.host.shared.journal.backlog, usize::from(self.host.id));
         let of_replicas = self.host.replicas.wait(|place| backlog.awaits(thread, place));
-        let of_acks = self.host.syncing.wait(self.host.shared, thread);
+        let held = held_for_replicas(&mut self.host);
+        let of_acks = self.host.syncing.wait(self.host.shared, thread, held);
         let now_ns = self.host.driver.clock().monotonic_ns();
         let due_ms = [
             self.host.timers.next_ms(),

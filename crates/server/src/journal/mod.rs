@@ -20,7 +20,8 @@ use journal::{
     Writer,
 };
 use proactor::{Clock, Waker};
-use settings::{APPENDFSYNC, JOURNAL_PENDING_MAX, SYNC_ALWAYS, SYNC_NEVER, Settings};
+use replication::Synced;
+use settings::{APPENDFSYNC, JOURNAL_PENDING_MAX, REPL_SYNC_REPLICAS, SYNC_ALWAYS, SYNC_NEVER, Settings};
 
 use switch::{Ended, Making};
 
@@ -53,6 +54,8 @@ pub(crate) struct Journal {
     /// What replicas read, while that is on.
     pub(crate) backlog: Arc<Backlog>,
     is_streaming: AtomicBool,
+    /// How far replicas have it for which replies wait.
+    pub(crate) synced: Synced,
     /// What records for each thread, until that thread takes it.
     recorders: Mutex<Vec<Recorder>>,
     orders: Sender<Order>,
@@ -153,6 +156,7 @@ impl Journal {
             is_on: AtomicBool::new(false),
             backlog,
             is_streaming: AtomicBool::new(false),
+            synced: Synced::new(settings.number(REPL_SYNC_REPLICAS) as u64),
             recorders: Mutex::new(recorders),
             orders,
             disk,
@@ -179,9 +183,21 @@ impl Journal {
         std::mem::take(&mut locked(&self.recorders)[usize::from(thread)])
     }
 
-    /// Whether replies wait until what they tell of is durable.
+    /// Whether replies wait until what they tell of is durable, or replicas have it.
     #[inline]
     pub(crate) fn holds_replies(&self) -> bool {
+        self.holds_for_disk() || self.synced.holds_replies()
+    }
+
+    /// Replies wait for so many replicas from now on.
+    pub(crate) fn wait_for_replicas(&self, wanted: u64) {
+        if wanted != self.synced.wanted() {
+            self.synced.set_wanted(wanted, self.log.slice());
+        }
+    }
+
+    #[inline]
+    fn holds_for_disk(&self) -> bool {
         self.is_on() && self.progress.policy() == Policy::Always
     }
 

@@ -1,6 +1,6 @@
 //! What the journal is to a turn of a thread: replies wait for it.
 //!
-//! With `appendfsync always` nobody sees what a power failure could undo. While commands run, `Tx::seen` gathers the last slice of which
+//! With `appendfsync always` nobody sees what a power failure could undo, and with `repl_sync_replicas` nobody sees what a failover could. While commands run, `Tx::seen` gathers the last slice of which
 //! something was seen or changed. What they reply to one client, in one go, waits for that slice as a whole: a mark for each
 //! reply would let go only what the slice before it made durable a moment earlier. Everything else goes on: the thread, other
 //! clients, and other commands of the same client.
@@ -18,7 +18,7 @@ impl Journal {
     pub(crate) fn hold(&self, tx: &mut Tx, mark: Mark, out: &mut Output) {
         if tx.seen > 0 {
             let slice = std::mem::take(&mut tx.seen);
-            if slice > self.progress.durable() && !mutant::is_on(Mutant::ReplyAtOnce) {
+            if slice > self.released() && !mutant::is_on(Mutant::ReplyAtOnce) {
                 out.hold_from(mark, slice);
             }
         }
@@ -34,13 +34,30 @@ impl Journal {
     #[inline(never)]
     fn release_durable(&self, thread: u16, driver: &mut Driver, awaited: Option<u64>) -> bool {
         if driver.is_holding() {
-            driver.release(self.progress.durable());
+            driver.release(self.released());
         }
         // That a journal has its first base all threads hear.
         let awaited = awaited.filter(|_| !self.awaits_first_base());
-        match [driver.held_for(), awaited].into_iter().flatten().min() {
+        let waits_for_disk = |held: &u64| {
+            self.synced.wanted() == 0 || self.holds_for_disk() && *held > self.progress.durable()
+        };
+        let held = driver.held_for().filter(waits_for_disk);
+        match [held, awaited].into_iter().flatten().min() {
             Some(slice) => self.progress.awaits(usize::from(thread), slice),
             None => true,
+        }
+    }
+
+    /// The last slice of which replies may tell: it is durable, and enough replicas have it, as far as either is waited for.
+    #[inline]
+    fn released(&self) -> u64 {
+        let durable = self.progress.durable();
+        match self.synced.wanted() {
+            0 if self.is_on() => durable,
+            // What was held for replicas, when they were wanted, no disk has to have.
+            0 => durable.max(self.synced.slice()),
+            _ if self.holds_for_disk() => durable.min(self.synced.slice()),
+            _ => self.synced.slice(),
         }
     }
 
@@ -59,7 +76,7 @@ impl Journal {
         // In this order: what is no longer pending by now is in a slice before the one that is open then.
         let is_pending = self.log.has_pending();
         let newest = self.log.slice() - u64::from(!is_pending);
-        if newest <= self.progress.durable() {
+        if newest <= self.released() {
             return 0;
         }
         // That slice may be empty, and so not be written by itself.

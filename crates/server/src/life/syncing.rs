@@ -4,7 +4,8 @@
 //! it waited. One that wrote nothing does not wait for the disk. The log thread is asked to write that slice now, and the disk thread to sync it, whatever `appendfsync` says; many who ask at once
 //! share one sync.
 //!
-//! Replicas are asked in the stream how far they are, behind that slice, and all that wait at that moment share the question.
+//! Replicas are asked in the stream how far they are, behind that slice, and all that wait at that moment share the question. So they are where
+//! replies wait for them (`repl_sync_replicas`).
 //!
 //! Not here: replies that wait by themselves (`journal/turn.rs`), and the commands (`replication`).
 
@@ -71,17 +72,31 @@ impl Syncing {
         self.of_disk.pop().map(|Reverse((_, conn))| ConnId::from_bits(conn))
     }
 
-    /// How long thread number `thread` may sleep until it is woken because of replicas; `None`: as long as it likes.
-    pub(crate) fn wait(&self, shared: &Shared, thread: usize) -> Option<Duration> {
-        if self.of_replicas.is_empty() {
+    /// How long thread number `thread` may sleep until it is woken because of replicas, for which its output waits from slice `held` on; `None`:
+    /// as long as it likes.
+    pub(crate) fn wait(&self, shared: &Shared, thread: usize, held: Option<u64>) -> Option<Duration> {
+        if self.of_replicas.is_empty() && held.is_none() {
             return None;
         }
         let (acks, end) = self.looked_at;
-        let waits_for_slice = self.of_replicas.iter().any(|one| !one.has_asked);
+        let unasked = held.filter(|slice| !shared.journal.synced.has_asked(*slice));
+        if unasked.is_some_and(|slice| slice <= shared.journal.backlog.last()) {
+            return Some(Duration::ZERO);
+        }
+        let waits_for_slice = unasked.is_some() || self.of_replicas.iter().any(|one| !one.has_asked);
         let has_news = !shared.acks.awaits(thread, acks)
             || waits_for_slice && !shared.journal.backlog.awaits(thread, end);
         has_news.then_some(Duration::ZERO)
     }
+}
+
+/// The first slice for which output of this thread waits until replicas have it.
+pub(crate) fn held_for_replicas(host: &mut ThreadHost) -> Option<u64> {
+    let synced = &host.shared.journal.synced;
+    if synced.wanted() == 0 || !host.driver.is_holding() {
+        return None;
+    }
+    host.driver.held_for().filter(|held| *held > synced.slice())
 }
 
 /// Where what is awaited is by now.
@@ -146,6 +161,9 @@ pub(crate) fn end_syncs(thread: &mut Thread) {
     let news = (shared.acks.count(), shared.journal.backlog.end());
     if std::mem::replace(&mut thread.host.syncing.looked_at, news) != news {
         look_at_replicas(thread);
+    }
+    if let Some(held) = held_for_replicas(&mut thread.host) {
+        thread.host.syncing.asks |= shared.journal.synced.asks(held, shared.journal.backlog.last());
     }
     if std::mem::take(&mut thread.host.syncing.asks)
         && shared.journal.is_streaming()

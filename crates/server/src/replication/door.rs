@@ -44,6 +44,10 @@ impl Door for ThreadHost {
     }
 
     fn note_ack(&mut self) {
+        let journal = &self.shared.journal;
+        if journal.synced.wanted() > 0 {
+            journal.synced.update(&self.shared.primary, &journal.backlog);
+        }
         self.shared.acks.note();
         if self.shared.quorum.is_lacking() {
             self.shared.judge_quorum(self.now_ms);

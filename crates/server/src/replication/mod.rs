@@ -9,7 +9,7 @@ use std::sync::Arc;
 use effectlog::{NO_DB, RedisVersion};
 use proactor::{CloseMode, Driver};
 use replication::{Around, Content, Limits, Read, Start, random_id};
-use settings::{REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD};
+use settings::{REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD, REPL_SYNC_REPLICAS};
 
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
@@ -69,8 +69,12 @@ pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
 }
 
 impl Shared {
-    /// Finds out whether enough replicas follow for commands that write.
+    /// Finds out whether enough replicas follow for commands that write, and for how many replies wait.
     pub(crate) fn judge_quorum(&self, now_ms: u64) {
+        let synced = &self.journal.synced;
+        synced.set_replica(self.following.is_replica());
+        self.journal.wait_for_replicas(self.settings.number(REPL_SYNC_REPLICAS) as u64);
+        synced.update(&self.primary, &self.journal.backlog);
         self.quorum.judge(&self.settings, &self.primary, &self.following, now_ms);
     }
 

@@ -71,6 +71,14 @@ settings! {
         effect: Some(Consequence::Replicas),
         ..Setting::of(group::REPLICATION)
     };
+    REPL_SYNC_REPLICAS = Setting {
+        name: "repl_sync_replicas",
+        kind: SettingKind::Integer { min: 0, max: INT },
+        default: "0",
+        doc: "Replies wait until so many replicas have what they tell of, and commands that write are refused while there are fewer; 0: they do not",
+        effect: Some(Consequence::Replicas),
+        ..Setting::of(group::REPLICATION)
+    };
     MIN_REPLICAS_MAX_LAG = Setting {
         name: "min-replicas-max-lag",
         alias: Some("min-slaves-max-lag"),

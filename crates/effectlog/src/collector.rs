@@ -127,6 +127,7 @@ impl Collector {
             self.add_head(lane);
         }
         self.dialect = self.stream.take_dialect();
+        slice.db = slice.db.or(self.stream.take_copied_from());
         match self.log.take_boundary(slice.number) {
             Some(Boundary::Cut(cut)) => {
                 // Whoever begins behind the cut has no database selected.
@@ -285,6 +286,36 @@ mod tests {
         assert_eq!(log.turn_on(50), 2);
         commit(&mut threads[0], 3, 0);
         assert_eq!(selected(&mut collector), Some((50, vec![3])));
+    }
+
+    #[test]
+    fn a_copy_adds_nothing_and_its_slices_know_what_is_selected() {
+        let (log, mut threads, mut collector) = log(1);
+        commit(&mut threads[0], 1, 0);
+        assert!(threads[0].is_on());
+        log.set_copying(true);
+        assert!(!threads[0].is_on() && log.is_on());
+        let mut slices = Vec::new();
+        for (db, piece) in [(crate::NO_DB, &b"one"[..]), (4, b"two"), (5, b"three")] {
+            threads[0].push_copy(db, piece);
+            threads[0].commit(0);
+            log.cut();
+        }
+        log.set_copying(false);
+        commit(&mut threads[0], 5, 0);
+        while let Closing::Done(slice) = collector.close(false, Vec::new) {
+            slices.push((slice.db, String::from_utf8(slice.payload).expect("it is text")));
+        }
+        let selects = |db: u32| format!("*2\r\n$6\r\nSELECT\r\n$1\r\n{db}\r\n*1\r\n$1\r\nA\r\n");
+        let expected = [
+            (None, selects(1)),
+            (None, "one".to_owned()),
+            (Some(4), "two".to_owned()),
+            (Some(5), "three".to_owned()),
+            (None, String::new()),
+            (None, selects(5)),
+        ];
+        assert_eq!(slices, expected);
     }
 
     #[test]

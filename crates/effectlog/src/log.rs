@@ -81,8 +81,12 @@ struct ThreadSide {
 pub struct Log {
     /// The number of the slice that is open.
     slice: Line<AtomicU64>,
-    /// Whether what threads commit is recorded. Changed while one thread holds all shards.
-    is_on: Switch,
+    /// Whether there is anybody for what is recorded. Changed while one thread holds all shards, and so are the next two.
+    is_on: AtomicBool,
+    /// It is a copy of another stream, and nothing that threads do themselves is in it.
+    copies: AtomicBool,
+    /// Whether what threads do is recorded: it is on, and no copy.
+    records: Switch,
     boundaries: Boundaries,
     accounts: Box<[Account]>,
     ticks: Ticks,
@@ -109,7 +113,9 @@ impl Log {
     pub fn with_mutant(threads: usize, ticks: Ticks, mutant: Mutant) -> (Arc<Log>, Vec<Recorder>, LaneEnds) {
         let log = Arc::new(Log {
             slice: Line::default(),
-            is_on: Switch::default(),
+            is_on: AtomicBool::new(false),
+            copies: AtomicBool::new(false),
+            records: Switch::default(),
             boundaries: Boundaries::default(),
             accounts: (0..threads).map(|_| Account::default()).collect(),
             ticks,
@@ -119,7 +125,7 @@ impl Log {
         for thread in 0..threads {
             let (start, end) = lane();
             let track = Track { log: Arc::clone(&log), thread, last_stamp: 0, lane: start };
-            recorders.push(Recorder::with_switch(Box::new(track), Arc::clone(&log.is_on)));
+            recorders.push(Recorder::with_switch(Box::new(track), Arc::clone(&log.records)));
             ends.push(end);
         }
         (log, recorders, LaneEnds(ends))
@@ -137,21 +143,35 @@ impl Log {
             assert!(open < first, "slice {first} was before");
             open
         });
-        self.is_on.0.store(true, Ordering::Release);
+        self.is_on.store(true, Ordering::Release);
+        self.note_recorded();
         last
     }
 
     /// From now on nothing is recorded. The caller holds all shards. Returns the last slice of what was recorded; it ends as by a
     /// [`cut`](Self::cut).
     pub fn turn_off(&self) -> u64 {
-        self.is_on.0.store(false, Ordering::Release);
+        self.is_on.store(false, Ordering::Release);
+        self.note_recorded();
         self.cut().slice()
     }
 
-    /// Whether what is committed is recorded.
+    /// From now on only [copies](Recorder::push_copy) of another stream are in it, or only what threads do. The caller holds all shards. If it is
+    /// on, that is a [`cut`](Self::cut), which is returned.
+    pub fn set_copying(&self, copies: bool) -> Option<Cut> {
+        self.copies.store(copies, Ordering::Release);
+        self.note_recorded();
+        self.is_on().then(|| self.cut())
+    }
+
+    fn note_recorded(&self) {
+        self.records.0.store(self.is_on() && !self.copies.load(Ordering::Relaxed), Ordering::Release);
+    }
+
+    /// Whether there is anybody for what is recorded.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.is_on.0.load(Ordering::Relaxed)
+        self.is_on.load(Ordering::Relaxed)
     }
 
     /// The number of the slice that is open.

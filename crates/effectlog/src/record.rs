@@ -3,11 +3,13 @@
 //! ```text
 //!   record   unit, unit, …
 //!   unit     count of effects, u32 │ bytes of effects, u64 │ effect, effect, …
+//!   copy     0, u32 │ bytes of what follows, u64 │ database selected before, u32 │ bytes, u64 │ what another server's stream says
 //!   effect   database, u32 │ bytes of command, u64 │ command: `*<count>\r\n`, and `$<bytes>\r\n<bytes>\r\n` for each argument
 //! ```
 //!
 //! Numbers are little-endian. A command is encoded as the replication stream has it, so whoever writes the stream only
-//! copies. The heads of the last unit are filled in when it ends; a unit without effects leaves nothing.
+//! copies. The heads of the last unit are filled in when it ends; a unit without effects leaves nothing. So a count of 0 is free: it tells a piece of
+//! another stream, which a replica copies as it came.
 
 /// What the names of Darter's own commands begin with, in any case.
 const OWN: &[u8] = b"DARTER.";
@@ -15,6 +17,8 @@ const OWN: &[u8] = b"DARTER.";
 /// The database of an effect that is about none, such as `PING`.
 pub const NO_DB: u32 = u32::MAX;
 
+/// In the place of a count of effects: a piece of another stream.
+const COPIED: u32 = 0;
 /// Bytes of the two numbers before a unit, and before an effect.
 const HEAD_BYTES: usize = 12;
 /// Bytes of a command beyond those of its arguments, as far as is to be expected: for itself, and for each argument.
@@ -52,6 +56,16 @@ impl Record {
             bytes.extend_from_slice(b"\r\n");
         }
         fill(bytes, head, db);
+    }
+
+    /// Adds a piece of another stream, before which `db` was selected there ([`NO_DB`]: nobody knows). What it says happens as a whole.
+    pub fn push_copy(&mut self, db: u32, piece: &[u8]) {
+        self.end_unit();
+        let unit = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 2 * HEAD_BYTES]);
+        self.bytes.extend_from_slice(piece);
+        fill(&mut self.bytes, unit + HEAD_BYTES, db);
+        fill(&mut self.bytes, unit, COPIED);
     }
 
     /// Ends the unit, if one is open.
@@ -143,7 +157,7 @@ impl<'r> Iterator for Units<'r> {
     }
 }
 
-/// What happens as a whole or not at all. It has at least one effect.
+/// What happens as a whole or not at all. It has at least one effect, or is a piece of another stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit<'r> {
     count: u32,
@@ -156,9 +170,15 @@ impl<'r> Unit<'r> {
         self.count > 1
     }
 
-    /// Its effects, in order.
+    /// If it is a piece of another stream: that, and which database was selected there before ([`NO_DB`]: nobody knows).
+    pub fn copied(self) -> Option<(u32, &'r [u8])> {
+        let mut piece = self.effects;
+        if self.count == COPIED { split(&mut piece) } else { None }
+    }
+
+    /// Its effects, in order. Of a piece of another stream there are none.
     pub fn effects(self) -> Effects<'r> {
-        Effects(self.effects)
+        Effects(if self.count == COPIED { &[] } else { self.effects })
     }
 }
 
@@ -254,5 +274,19 @@ mod tests {
         assert_eq!(is_transaction, [false, true]);
         record.clear(0);
         assert!(record.is_empty() && record.units().next().is_none());
+    }
+
+    #[test]
+    fn a_piece_of_another_stream_is_read_back_as_it_was() {
+        let mut record = Record::default();
+        record.push(3, &[b"A"]);
+        record.push_copy(7, b"\n*1\r\n$4\r\nPING\r\n");
+        record.push_copy(NO_DB, b"");
+        record.push(3, &[b"B"]);
+        record.end_unit();
+        let copied: Vec<_> = record.units().map(Unit::copied).collect();
+        let piece = &b"\n*1\r\n$4\r\nPING\r\n"[..];
+        assert_eq!(copied, [None, Some((7, piece)), Some((NO_DB, b"")), None]);
+        assert_eq!(record.units().map(|unit| unit.effects().count()).collect::<Vec<_>>(), [1, 0, 0, 1]);
     }
 }

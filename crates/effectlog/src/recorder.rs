@@ -16,7 +16,7 @@ pub trait Sink: Send {
     fn publish(&mut self, record: &mut Record, after: u64) -> Place;
 }
 
-/// Whether what is committed is recorded: read by every transaction, changed while one thread holds all shards. Every thread would wait for a
+/// Whether what transactions do is recorded: read by every transaction, changed while one thread holds all shards. Every thread would wait for a
 /// line that holds it beside something that is written often.
 pub(crate) type Switch = Arc<Line<AtomicBool>>;
 
@@ -58,6 +58,11 @@ impl Recorder {
     /// States that running `args` against database `db` makes a change that was made.
     pub fn push(&mut self, db: u32, args: &[&[u8]]) {
         self.record.push(db, args);
+    }
+
+    /// States a piece of another stream as it came, see [`Record::push_copy`]. It is recorded also where effects are not.
+    pub fn push_copy(&mut self, db: u32, piece: &[u8]) {
+        self.record.push_copy(db, piece);
     }
 
     /// A top-level command, `EXEC` or script is complete, and so are those whom it served.

@@ -4,7 +4,7 @@ use crate::dialect::Dialect;
 use crate::record::{NO_DB, Units, write_number};
 
 /// Writes records one behind the other: `SELECT` where the database changes, `MULTI` and `EXEC` around units of several
-/// effects.
+/// effects. Pieces of another stream are written as they are.
 ///
 /// By default it writes everything, for Darter. [`Stream::for_redis`] leaves out what Redis does not know, so an offset in the one
 /// is none in the other.
@@ -14,6 +14,8 @@ pub struct Stream {
     is_for_redis: bool,
     /// The database that the reader has selected; at first it is not known.
     db: Option<u32>,
+    /// What was selected before the first piece of another stream since this was asked last.
+    copied_from: Option<u32>,
     /// What a reader has to know, if it is to be told.
     tells_dialects: bool,
     dialect: Dialect,
@@ -41,6 +43,11 @@ impl Stream {
         std::mem::take(&mut self.dialect)
     }
 
+    /// What was selected before the first piece of another stream since this was asked last, if that is known.
+    pub(crate) fn take_copied_from(&mut self) -> Option<u32> {
+        self.copied_from.take().filter(|db| *db != NO_DB)
+    }
+
     /// The database that the reader has selected.
     pub fn db(&self) -> Option<u32> {
         self.db
@@ -50,6 +57,13 @@ impl Stream {
     pub fn write(&mut self, units: Units<'_>, out: &mut Vec<u8>) {
         let is_for_redis = self.is_for_redis;
         for unit in units {
+            if let Some((db, piece)) = unit.copied() {
+                // It selects what it needs, and leaves something selected that is only known when the next one comes.
+                self.copied_from = self.copied_from.or(Some(db));
+                self.db = None;
+                out.extend_from_slice(piece);
+                continue;
+            }
             let effects = || unit.effects().filter(|effect| !is_for_redis || !effect.is_darters_own());
             let is_transaction = effects().nth(1).is_some();
             if is_transaction {

@@ -51,6 +51,9 @@ pub enum Order {
     End(u64),
     /// Slices behind this one go into the backlog, too, or not any more.
     Stream(u64, bool),
+    /// Behind the slice with the first number comes the one with the second, with which another stream is copied from this position on; it goes
+    /// into the backlog.
+    Copy(u64, u64, u64),
     /// Slices become durable in another way.
     Policy(Policy),
     /// More may wait than this before commands that write are held back.
@@ -77,6 +80,7 @@ enum Change {
     Begin(Box<(Journal, Writer)>),
     End,
     Stream(bool),
+    Copy(u64, u64),
 }
 
 /// See the head of this file.
@@ -193,6 +197,7 @@ impl LogThread {
             Order::Begin(last, opened) => self.next = Some((last, Change::Begin(opened))),
             Order::End(last) => self.next = Some((last, Change::End)),
             Order::Stream(last, is_on) => self.next = Some((last, Change::Stream(is_on))),
+            Order::Copy(last, first, position) => self.next = Some((last, Change::Copy(first, position))),
             Order::PendingMax(bytes) => self.pending_bytes_max = bytes,
             Order::Stop => self.is_stopping = true,
             Order::Policy(policy) => {
@@ -343,6 +348,11 @@ impl LogThread {
                 self.end_former();
                 self.disk.end();
                 self.progress.note_ended(last);
+            }
+            Change::Copy(first, position) => {
+                self.collector.begin(first, position);
+                self.is_streaming = true;
+                self.backlog.begin(position, last);
             }
             Change::Stream(is_on) => {
                 self.collector.go_on();

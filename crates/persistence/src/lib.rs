@@ -42,7 +42,7 @@ mod writer;
 
 pub use error::Error;
 pub use import::{Choice, Files, Import, Source, Wanted, Wish};
-pub use load::{Examined, Extras, Load, Loaded, examine, on_heap_to_serve};
+pub use load::{Examined, Extras, Load, Loaded, STREAM_DB_AUX, examine, on_heap_to_serve};
 pub use names::{Names, moment, part_name};
 pub use output::Form;
 pub use points::{Plan, is_due};

@@ -74,6 +74,8 @@ pub struct Loaded {
     pub dbs: Vec<Vec<Db>>,
     /// The state of the append-only file that the snapshot supersedes.
     pub superseded_aof: Option<String>,
+    /// The database that is selected in the stream that goes on from it, if it says so.
+    pub stream_db: Option<u32>,
     /// Keys in all databases.
     pub key_count: u64,
     /// Keys that were due, and were left out.
@@ -99,15 +101,28 @@ impl Load<'_> {
         now: UnixMs,
         extras: &mut dyn Extras,
     ) -> Result<Option<Loaded>, Error> {
-        let target = Target::new(self, name, now);
+        self.read_into(Target::new(self, name, now), extras)
+    }
+
+    /// What the snapshot `name` holds with which a stream begins: what is due is kept, because the stream says what becomes of it. `None` if the load
+    /// was stopped.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or if it is damaged.
+    pub fn beginning(&self, name: &str, extras: &mut dyn Extras) -> Result<Option<Loaded>, Error> {
+        let now = self.clock.now_ms() as UnixMs;
+        self.read_into(Target::of_stream(self, name, now), extras)
+    }
+
+    fn read_into(&self, target: Target<'_>, extras: &mut dyn Extras) -> Result<Option<Loaded>, Error> {
         let mut others = Others::new(&target, extras);
-        let read = self.read_snapshot(name, &mut others);
-        let superseded_aof = others.superseded_aof;
+        let read = self.read_snapshot(target.name, &mut others);
+        let (superseded_aof, stream_db) = (others.superseded_aof, others.stream_db);
         // There may have been nobody any more to send what comes.
         if self.is_stopped() {
             return Ok(None);
         }
-        read.map(|()| Some(target.loaded(superseded_aof)))
+        read.map(|()| Some(Loaded { stream_db, ..target.loaded(superseded_aof) }))
     }
 
     /// Reads all of the snapshot `name`.
@@ -140,11 +155,16 @@ pub(crate) struct Others<'a, 'e> {
     pub(crate) extras: &'e mut dyn Extras,
     /// The state of the append-only file that it supersedes.
     pub(crate) superseded_aof: Option<String>,
+    /// The database that is selected in the stream that goes on from it.
+    stream_db: Option<u32>,
 }
+
+/// The field that says which database is selected in the stream that goes on from a snapshot.
+pub const STREAM_DB_AUX: &str = "repl-stream-db";
 
 impl<'a, 'e> Others<'a, 'e> {
     pub(crate) fn new(target: &'a Target<'a>, extras: &'e mut dyn Extras) -> Others<'a, 'e> {
-        Others { target, extras, superseded_aof: None }
+        Others { target, extras, superseded_aof: None, stream_db: None }
     }
 
     /// Reads all of a file, with other threads if there are some; where it ends.
@@ -177,6 +197,9 @@ impl<'a, 'e> Others<'a, 'e> {
                 }
                 if name == STATE_AUX.as_bytes() {
                     self.superseded_aof = String::from_utf8(value.clone()).ok();
+                }
+                if name == STREAM_DB_AUX.as_bytes() {
+                    self.stream_db = ds::num::parse_i64(&value).and_then(|db| u32::try_from(db).ok());
                 }
                 self.extras.field(&name, &value);
                 tracing::debug!("snapshot: {} {}", name.escape_ascii(), value.escape_ascii());

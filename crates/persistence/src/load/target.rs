@@ -151,6 +151,7 @@ impl<'a> Target<'a> {
         let loaded = Loaded {
             dbs: dbs.collect(),
             superseded_aof,
+            stream_db: None,
             key_count: self.key_count.into_inner(),
             expired_count: self.expired_count.into_inner(),
         };

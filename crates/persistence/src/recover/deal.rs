@@ -181,7 +181,9 @@ impl Dealer<'_> {
         }
         let mut offset = 0;
         let mut multi_at = None;
-        while offset < payload.len() {
+        // In a copy of another stream newlines stand between commands, and in the place of what came to nothing.
+        while let Some(start) = (offset..payload.len()).find(|at| payload[*at] != b'\n') {
+            offset = start;
             let first_word = dealt.words.len();
             let read = read_command(payload, offset, &mut dealt.words);
             let end = read.map_err(|why| fail(offset, None, why))?;

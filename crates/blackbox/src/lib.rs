@@ -23,6 +23,7 @@ mod functions;
 mod generate;
 mod lines;
 mod pair;
+pub mod replication;
 mod samples;
 mod scratch;
 mod server;

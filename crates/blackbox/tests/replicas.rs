@@ -2,134 +2,14 @@
 
 use std::io::{Read, Write};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use blackbox::{
-    Batch, Client, Generator, PATIENCE, Scratch, Server, Signal, StartError, check, eventually, scale,
-};
-use command::{Group, Table};
+use blackbox::replication::{expect_same, follow, is_up, redis, while_writing};
+use blackbox::{Client, PATIENCE, Scratch, Server, Signal, check, eventually};
 use resp::Value;
-
-/// Clients that write while replicas come.
-const WRITERS: u64 = 3;
-/// Batches that each of them sends at least.
-const BATCHES: usize = 300;
 
 /// A primary whose replicas need not wait for others.
 fn primary(threads: usize, io: &str, more: &[&str]) -> Server {
     Server::start(threads, io, &[&["--repl-diskless-sync-delay", "0"], more].concat())
-}
-
-/// A redis-server that follows, once it is asked to. Its files are in a folder of its own.
-struct Follower {
-    server: Server,
-    _scratch: Scratch,
-}
-
-impl std::ops::Deref for Follower {
-    type Target = Server;
-
-    fn deref(&self) -> &Server {
-        &self.server
-    }
-}
-
-/// `None` where there is no redis-server.
-fn follower(more: &[&str]) -> Option<Follower> {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let scratch = Scratch::new(&format!("follower-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
-    let folder = scratch.path("");
-    match Server::redis_with(&[&["--dir", &folder], more].concat()) {
-        Ok(server) => Some(Follower { server, _scratch: scratch }),
-        Err(StartError::Missing(name)) if std::env::var("CI").as_deref() != Ok("true") => {
-            println!("SKIPPED: {name} is not installed");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
-
-fn follow(replica: &Server, primary: &Server) {
-    check(&mut replica.client(), &format!("REPLICAOF 127.0.0.1 {}", primary.port()), "OK");
-}
-
-fn is_up(replica: &Server) -> bool {
-    replica.client().info("replication", "master_link_status") == "up"
-}
-
-/// Waits until the replica has everything, and has the same data; it must not have refused any of it.
-fn expect_same(replica: &Server, primary: &Server) {
-    let (mut theirs, mut ours) = (replica.client(), primary.client());
-    eventually("the replica has the same data", || {
-        let offset = theirs.info("replication", "master_repl_offset");
-        theirs.info("replication", "master_link_status") == "up"
-            && ours.info("replication", "master_repl_offset") == offset
-            && ours.show("DEBUG DIGEST") == theirs.show("DEBUG DIGEST")
-            && ours.info("replication", "master_repl_offset") == offset
-    });
-    assert_eq!(theirs.info("stats", "unexpected_error_replies"), "0");
-    assert_eq!(functions(&mut ours), functions(&mut theirs));
-}
-
-/// What `FUNCTION LIST` says, whose order is by chance.
-fn functions(client: &mut Client) -> Vec<String> {
-    let text = client.show("FUNCTION LIST WITHCODE");
-    let mut words: Vec<String> =
-        text.split_whitespace().map(str::to_owned).filter(|word| !word.ends_with(')')).collect();
-    words.sort_unstable();
-    words
-}
-
-/// Whether the batch is about data only, and each request has one reply soon.
-fn is_about_data(table: &Table, batch: &Batch) -> bool {
-    batch.requests.iter().all(|request| {
-        let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
-        table.resolve(&args).is_ok_and(|command| {
-            let group = command.entry.group;
-            !matches!(group, Group::Server | Group::Connection | Group::PubSub | Group::Cluster)
-        })
-    })
-}
-
-/// Sends random commands on data until `is_over`, and so many batches at least.
-fn write(server: &Server, seed: u64, batches: usize, is_over: &AtomicBool) {
-    let table = server::table();
-    let mut generator = Generator::new(seed, &table);
-    let mut client = server.client();
-    let mut sent = 0;
-    while sent < batches || !is_over.load(Ordering::Relaxed) {
-        let batch = generator.batch();
-        if !is_about_data(&table, &batch) {
-            continue;
-        }
-        sent += 1;
-        if batch.is_pipelined {
-            batch.requests.iter().for_each(|request| client.send_args(&slices(request)));
-            batch.requests.iter().for_each(|_| drop(client.receive()));
-        } else {
-            for request in &batch.requests {
-                client.send_args(&slices(request));
-                client.receive();
-            }
-        }
-    }
-}
-
-fn slices(request: &[Vec<u8>]) -> Vec<&[u8]> {
-    request.iter().map(Vec::as_slice).collect()
-}
-
-/// Does `work` while clients write.
-fn while_writing(server: &Server, seed: u64, work: impl FnOnce()) {
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for writer in 0..WRITERS {
-            let is_over = &is_over;
-            scope.spawn(move || write(server, seed + writer, BATCHES * scale(), is_over));
-        }
-        work();
-        is_over.store(true, Ordering::Relaxed);
-    });
 }
 
 #[test]
@@ -138,7 +18,7 @@ fn replicas_have_the_same_data() {
         for diskless in ["yes", "no"] {
             let primary = primary(threads, io, &["--repl-diskless-sync", diskless]);
             let load = if diskless == "yes" { "swapdb" } else { "disabled" };
-            let replicas = [follower(&["--repl-diskless-load", load]), follower(&[])];
+            let replicas = [redis(&["--repl-diskless-load", load]), redis(&[])];
             let [Some(first), Some(second)] = replicas else { return };
             let seed = 1000 * (round as u64 + 1);
             check(
@@ -162,7 +42,7 @@ fn replicas_have_the_same_data() {
 #[test]
 fn replicas_that_come_together_share_a_snapshot() {
     let primary = Server::start(2, "auto", &["--repl-diskless-sync-delay", "1"]);
-    let replicas = [follower(&[]), follower(&[])];
+    let replicas = [redis(&[]), redis(&[])];
     let [Some(first), Some(second)] = replicas else { return };
     primary.client().call("DEBUG POPULATE 1000 key 100");
     follow(&first, &primary);
@@ -176,7 +56,7 @@ fn replicas_that_come_together_share_a_snapshot() {
 #[test]
 fn a_replica_whose_connection_was_cut_goes_on_where_it_was() {
     let primary = primary(2, "auto", &["--repl-backlog-size", "64mb"]);
-    let Some(replica) = follower(&[]) else { return };
+    let Some(replica) = redis(&[]) else { return };
     follow(&replica, &primary);
     eventually("it follows", || is_up(&replica));
     while_writing(&primary, 7, || {
@@ -195,7 +75,7 @@ fn a_replica_whose_connection_was_cut_goes_on_where_it_was() {
 #[test]
 fn no_replica_goes_on_with_a_stream_that_has_another_id() {
     let primary = primary(2, "auto", &["--enable-debug-command", "yes"]);
-    let Some(replica) = follower(&[]) else { return };
+    let Some(replica) = redis(&[]) else { return };
     follow(&replica, &primary);
     expect_same(&replica, &primary);
     let mut client = primary.client();
@@ -214,7 +94,7 @@ fn a_journal_comes_and_goes_while_replicas_follow() {
     let scratch = Scratch::new("replicas-journal");
     let folder = scratch.path("");
     let primary = primary(2, "epoll", &["--dir", &folder, "--appendonly", "yes"]);
-    let Some(replica) = follower(&[]) else { return };
+    let Some(replica) = redis(&[]) else { return };
     while_writing(&primary, 70, || {
         follow(&replica, &primary);
         eventually("it follows", || is_up(&replica));
@@ -244,7 +124,7 @@ fn a_journal_comes_and_goes_while_replicas_follow() {
 fn a_replica_that_stops_reading_is_cut_off_and_holds_nothing_up() {
     let limit = "replica 8mb 0 0";
     let primary = primary(2, "auto", &["--client-output-buffer-limit", limit, "--repl-backlog-size", "1mb"]);
-    let Some(replica) = follower(&[]) else { return };
+    let Some(replica) = redis(&[]) else { return };
     follow(&replica, &primary);
     eventually("it follows", || is_up(&replica));
     replica.signal(Signal::STOP);
@@ -278,7 +158,7 @@ fn redis_cli_reads_what_replicas_are_sent() {
         let port = primary.port().to_string();
         let Ok(ran) = Command::new("redis-cli").args(["-p", &port, option, &file]).output() else { return };
         assert!(ran.status.success(), "{option}: {ran:?}");
-        let Some(loaded) = follower(&["--dir", &scratch.path(""), "--dbfilename", "read.rdb"]) else {
+        let Some(loaded) = redis(&["--dir", &scratch.path(""), "--dbfilename", "read.rdb"]) else {
             return;
         };
         let mut theirs = loaded.client();
@@ -291,7 +171,7 @@ fn redis_cli_reads_what_replicas_are_sent() {
 #[test]
 fn what_redis_does_not_know_is_left_out() {
     let primary = primary(2, "auto", &["--memcached-port", "0"]);
-    let Some(replica) = follower(&[]) else { return };
+    let Some(replica) = redis(&[]) else { return };
     follow(&replica, &primary);
     eventually("it follows", || is_up(&replica));
     let mut client = primary.client();
@@ -331,7 +211,7 @@ fn replicas_go_on_after_their_primary_was_killed() {
     let options =
         ["--dir", &folder, "--appendonly", "yes", "--appendfsync", "always", "--repl-backlog-size", "64kb"];
     let mut primary = primary(2, "auto", &options);
-    let Some(replica) = follower(&[]) else { return };
+    let Some(replica) = redis(&[]) else { return };
     follow(&replica, &primary);
     eventually("it follows", || is_up(&replica));
     let kill = |primary: &mut Server| {
@@ -390,7 +270,7 @@ fn a_replica_that_lacks_more_than_memory_has_reads_the_journal() {
     let folder = scratch.path("");
     let options = ["--dir", &folder, "--appendonly", "yes", "--repl-backlog-size", "16kb"];
     let primary = primary(2, "epoll", &options);
-    let Some(replica) = follower(&[]) else { return };
+    let Some(replica) = redis(&[]) else { return };
     follow(&replica, &primary);
     eventually("it follows", || is_up(&replica));
     let mut client = primary.client();
@@ -458,7 +338,7 @@ fn clients_wait_until_replicas_have_what_they_wrote() {
         check(client, "SET a 1", "OK");
         check(client, "WAIT 0 0", "(integer) 0");
         check(client, "WAIT 1 20", "(integer) 0");
-        let replicas = [follower(&[]), follower(&[])];
+        let replicas = [redis(&[]), redis(&[])];
         let [Some(first), Some(second)] = replicas else { return };
         follow(&first, &primary);
         check(client, "WAIT 1 0", "(integer) 1");
@@ -559,7 +439,7 @@ fn writes_are_refused_while_too_few_replicas_follow() {
         assert_eq!(client.info("replication", "min_slaves_good_slaves"), "0");
     };
     expect_refused(client);
-    let Some(replica) = follower(&[]) else { return };
+    let Some(replica) = redis(&[]) else { return };
     follow(&replica, &primary);
     let is_taken = |client: &mut Client| client.show("SET a 1") == "OK";
     eventually("it follows", || is_taken(client));
@@ -643,7 +523,7 @@ fn replies_wait_for_replicas() {
 #[test]
 fn what_was_acknowledged_is_on_as_many_replicas() {
     let mut primary = primary(3, "auto", &["--repl_sync_replicas", "2"]);
-    let replicas = [follower(&[]), follower(&[])];
+    let replicas = [redis(&[]), redis(&[])];
     let [Some(first), Some(second)] = replicas else { return };
     follow(&first, &primary);
     follow(&second, &primary);

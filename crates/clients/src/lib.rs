@@ -29,7 +29,7 @@ pub use commands::{ENTRIES, line, stop_tracking};
 pub use dealing::Dealer;
 pub use descriptors::{lower_maxclients, make_room};
 pub use error::Error;
-pub use listeners::{ADDRESS_COUNT_MAX, Listeners, Listening};
+pub use listeners::{ADDRESS_COUNT_MAX, Listeners, Listening, listening};
 pub use refusal::refusal;
 pub use registry::Registry;
 pub use sizes::Sizes;

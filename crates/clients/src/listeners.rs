@@ -136,3 +136,17 @@ fn bind_all(
     }
     Ok((noted, listeners))
 }
+
+/// Where the settings say that clients of Redis' protocol come in, as INFO tells it.
+pub fn listening(settings: &Settings) -> Vec<String> {
+    let mut listeners = Vec::new();
+    if settings.is_on(PORT) {
+        let binds: String =
+            settings.text(BIND).split(' ').map(|address| format!(",bind={address}")).collect();
+        listeners.push(format!("name=tcp{binds},port={}", settings.number(PORT)));
+    }
+    if settings.is_on(UNIXSOCKET) {
+        listeners.push(format!("name=unix,bind={}", settings.text(UNIXSOCKET)));
+    }
+    listeners
+}

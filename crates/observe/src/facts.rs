@@ -35,9 +35,36 @@ pub trait Facts {
     fn latency_percents(&self) -> Vec<f64>;
 }
 
-/// What a server is to its replicas.
+/// What a server knows of the primary that it follows.
+#[derive(Clone, Debug, Default)]
+pub struct Followed {
+    /// Where the primary is.
+    pub host: String,
+    /// See there.
+    pub port: u16,
+    /// Whether the stream flows, and since something last came.
+    pub is_up: bool,
+    /// See there.
+    pub silent_seconds: u64,
+    /// Of the snapshot that is being received: bytes in all, 0 if that is not known, and those that have come.
+    pub snapshot: Option<(u64, u64)>,
+    /// How long the stream has not flowed.
+    pub down_seconds: u64,
+    /// How much of the stream is applied; at first 1, as Redis has it.
+    pub offset: u64,
+    /// `replica-priority`.
+    pub priority: u64,
+    /// `replica-read-only`.
+    pub is_read_only: bool,
+    /// `replica-announced`.
+    pub is_announced: bool,
+}
+
+/// What a server is to its replicas, and to its primary.
 #[derive(Clone, Debug, Default)]
 pub struct Replication {
+    /// The primary that it follows.
+    pub followed: Option<Followed>,
     /// The id of its stream.
     pub id: String,
     /// The one that it had before, and up to which offset; empty: none.
@@ -54,6 +81,8 @@ pub struct Replication {
     pub close_count: Option<u64>,
     /// Full and partial synchronisations, and those that could not be partial.
     pub syncs: [u64; 3],
+    /// Commands of the primary's stream that failed here.
+    pub error_count: u64,
 }
 
 /// What a server is, and how it was started.

@@ -32,8 +32,8 @@ pub use commands::ENTRIES;
 pub use door::{Ctx, Door, Entry, Function};
 pub use durations::Durations;
 pub use facts::{
-    Checkpoints, Clients, CpuTime, Facts, Journal, Loading, Persistence, Replication, Saving, Server, Span,
-    Spans,
+    Checkpoints, Clients, CpuTime, Facts, Followed, Journal, Loading, Persistence, Replication, Saving,
+    Server, Span, Spans,
 };
 pub use memory::Memory;
 pub use monitors::{Monitors, Source, line};

@@ -1,21 +1,22 @@
-//! REPLICAOF, FAILOVER, PSYNC and their like. This server can have replicas, and cannot be one.
+//! REPLICAOF, FAILOVER, PSYNC and their like.
 
 use command::Flag::*;
 use command::{
-    Acl, CommandError, CommandResult, Group, Rule, Shape, block, integer, keyword_is, oneof, parse_i64,
-    string, token,
+    Acl, CommandError, CommandResult, Group, Mode, Route, Rule, Shape, block, integer, keyword_is, oneof,
+    parse_i64, string, token,
 };
 use effectlog::{Reader, RedisVersion};
 
+use settings::CLUSTER_MODE;
+
 use crate::feed::Feed;
+use crate::following::Address;
 use crate::primary::{Content, Replica};
 use crate::waiting::{WAIT, WAITAOF};
-use crate::{Ctx, Entry, Run};
+use crate::{Ctx, Entry, Run, role};
 
 /// The commands of this crate.
 pub const ENTRIES: &[Entry] = &[FAILOVER, PSYNC, REPLCONF, REPLICAOF, ROLE, SLAVEOF, SYNC, WAIT, WAITAOF];
-
-const NO_REPLICA: CommandError = CommandError::fixed("ERR This server cannot be a replica yet");
 
 const FAILOVER: Entry = Entry {
     name: "failover",
@@ -31,7 +32,7 @@ const FAILOVER: Entry = Entry {
         integer("milliseconds").token("TIMEOUT").optional(),
     ],
     reply: Shape::OK,
-    note: "There are no replicas to fail over to: an error, as in Redis",
+    note: "Finds no replica that could take over: an error",
     run: Run::Function(failover),
     ..Entry::DEFAULT
 };
@@ -59,6 +60,9 @@ fn failover(ctx: &mut Ctx) -> CommandResult {
             return Err(CommandError::SYNTAX);
         }
     }
+    if ctx.host.following().is_replica() {
+        return Err(CommandError::fixed("ERR FAILOVER is not valid when server is a replica."));
+    }
     Err(CommandError::fixed("ERR FAILOVER requires connected replicas."))
 }
 
@@ -76,8 +80,9 @@ const REPLICAOF: Entry = Entry {
             block("no-one", &[token("no", "NO"), token("one", "ONE")]),
         ],
     )],
+    route: Route::Global,
+    mode: Mode::Session,
     reply: Shape::OK,
-    note: "`NO ONE` only: there is no replication yet",
     run: Run::Function(replicaof),
     ..Entry::DEFAULT
 };
@@ -91,14 +96,32 @@ const SLAVEOF: Entry = Entry {
 };
 
 fn replicaof(ctx: &mut Ctx) -> CommandResult {
+    if ctx.host.settings().is_on(CLUSTER_MODE) {
+        return Err(CommandError::fixed("ERR REPLICAOF not allowed in cluster mode."));
+    }
     if keyword_is(ctx.args[1], "NO") && keyword_is(ctx.args[2], "ONE") {
+        role::lead(&mut *ctx.host);
         ctx.reply.ok();
         return Ok(());
     }
-    match ds::num::parse_i64(ctx.args[2]) {
-        Some(0..=65_535) => Err(NO_REPLICA),
-        _ => Err(CommandError::fixed("ERR Invalid master port")),
+    if ctx.host.peer().feed.is_some() {
+        return Err(CommandError::fixed("ERR Command is not valid when client is a replica."));
     }
+    let port = ds::num::parse_i64(ctx.args[2]).and_then(|port| u16::try_from(port).ok());
+    let port = port.ok_or(CommandError::fixed("ERR Invalid master port"))?;
+    let primary = Address { host: String::from_utf8_lossy(ctx.args[1]).into_owned(), port };
+    let is_same =
+        |known: &Address| known.host.eq_ignore_ascii_case(&primary.host) && known.port == primary.port;
+    if ctx.host.following().primary().as_ref().is_some_and(is_same) {
+        tracing::info!(
+            "REPLICAOF would result into synchronization with the master we are already connected with"
+        );
+        ctx.reply.simple("OK Already connected to specified master");
+        return Ok(());
+    }
+    role::follow(&mut *ctx.host, primary);
+    ctx.reply.ok();
+    Ok(())
 }
 
 const PSYNC: Entry = Entry {
@@ -128,6 +151,10 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
         } else {
             CommandError::SYNTAX
         });
+    }
+    let following = ctx.host.following();
+    if following.is_replica() && !following.is_link_up() {
+        return Err(CommandError::fixed("NOMASTERLINK Can't SYNC while not connected with my master"));
     }
     let (primary, now_ms) = (ctx.host.primary(), ctx.host.now_ms());
     let (client, address) = ctx.host.client();
@@ -284,11 +311,22 @@ const ROLE: Entry = Entry {
     flags: &[NoScript, Loading, Stale, Fast],
     acl: &[Acl::Admin, Acl::Dangerous],
     reply: Shape::Array(&Shape::Any),
-    run: Run::Function(role),
+    run: Run::Function(role_of),
     ..Entry::DEFAULT
 };
 
-fn role(ctx: &mut Ctx) -> CommandResult {
+fn role_of(ctx: &mut Ctx) -> CommandResult {
+    let following = ctx.host.following();
+    if let Some(Address { host, port }) = following.primary() {
+        let offset = if following.is_link_up() { following.offset() as i64 } else { -1 };
+        ctx.reply.array(5);
+        ctx.reply.bulk(b"slave");
+        ctx.reply.bulk(host.as_bytes());
+        ctx.reply.int(i64::from(port));
+        ctx.reply.bulk(following.state().name().as_bytes());
+        ctx.reply.int(offset);
+        return Ok(());
+    }
     let replicas = ctx.host.primary().replicas(ctx.host.now_ms());
     let online = || replicas.iter().filter(|replica| replica.state == "online");
     ctx.reply.array(3);

@@ -8,8 +8,12 @@
     reason = "nothing of this is on the way of a command but whether there is a primary"
 )]
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use effectlog::{Cut, NO_DB};
+
+use settings::{REPLICAOF, Settings};
 
 use crate::link::LinkState;
 
@@ -26,19 +30,54 @@ pub struct Address {
 #[derive(Default)]
 pub struct Following {
     is_replica: AtomicBool,
+    /// How often the role was changed.
+    version: AtomicU64,
     primary: Mutex<Option<Address>>,
+    /// Where the own stream ended when this server became a replica.
+    end: Mutex<Option<Cut>>,
+    /// What there is, is what the primary had at `offset`.
+    is_synced: AtomicBool,
+    offset: AtomicU64,
     state: AtomicU8,
     /// When the stream broke, or was first wanted, on the monotonic clock.
     down_since_ms: AtomicU64,
     /// When something last came, on the monotonic clock.
     heard_ms: AtomicU64,
-    offset: AtomicU64,
     /// Of the snapshot that is being received: bytes in all (0: not known), and those that have come.
     snapshot_bytes: AtomicU64,
     received_bytes: AtomicU64,
+    /// The database that is selected in the stream at `offset`; all bits: it selects one before it needs one.
+    stream_db: AtomicU32,
+    /// Commands of the stream that failed here.
+    pub error_count: AtomicU64,
+}
+
+/// Where the link may ask the stream to go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Resume {
+    /// It is not known yet: the log is still being closed.
+    Later,
+    /// Nowhere.
+    Nowhere,
+    /// At this offset.
+    At(u64),
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Following {
+    /// What the setting `replicaof` says at the start.
+    pub fn of(settings: &Settings) -> Following {
+        let following = Following::default();
+        if let Some((host, port)) = settings.text(REPLICAOF).rsplit_once(' ') {
+            let port = port.parse().expect("it was looked at when it was read");
+            following.follow(Address { host: host.to_owned(), port }, None, 0);
+        }
+        following
+    }
+
     /// Whether this server follows a primary, connected or not.
     #[inline]
     pub fn is_replica(&self) -> bool {
@@ -51,6 +90,16 @@ impl Following {
         self.state() == LinkState::Connected
     }
 
+    /// Whether what there is, is what the primary had at [`offset`](Self::offset).
+    pub fn is_synced(&self) -> bool {
+        self.is_synced.load(Ordering::Relaxed)
+    }
+
+    /// How often the role was changed. Who holds a shard knows that it stays so.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
     /// How far the link is.
     pub fn state(&self) -> LinkState {
         LinkState::of_number(self.state.load(Ordering::Relaxed))
@@ -58,7 +107,7 @@ impl Following {
 
     /// The primary that is followed.
     pub fn primary(&self) -> Option<Address> {
-        self.primary.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.primary).clone()
     }
 
     /// When the stream broke, or was first wanted, on the monotonic clock.
@@ -71,7 +120,7 @@ impl Following {
         self.heard_ms.load(Ordering::Relaxed)
     }
 
-    /// How much of the stream has come and is applied.
+    /// How much of the stream is applied.
     pub fn offset(&self) -> u64 {
         self.offset.load(Ordering::Relaxed)
     }
@@ -79,6 +128,79 @@ impl Following {
     /// Of the snapshot that is being received: bytes in all (0: not known), and those that have come.
     pub fn snapshot_progress(&self) -> (u64, u64) {
         (self.snapshot_bytes.load(Ordering::Relaxed), self.received_bytes.load(Ordering::Relaxed))
+    }
+
+    /// From now on this server follows `primary`. All shards are held, or nobody serves yet. `end` is where its own stream ended, if it had one.
+    pub fn follow(&self, primary: Address, end: Option<Cut>, now_ms: u64) {
+        *locked(&self.primary) = Some(primary);
+        if end.is_some() {
+            *locked(&self.end) = end;
+        }
+        self.is_replica.store(true, Ordering::Relaxed);
+        self.down_since_ms.store(now_ms, Ordering::Relaxed);
+        self.set_state(LinkState::Connect);
+        self.version.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// From now on it follows nobody. All shards are held.
+    pub fn lead(&self) {
+        *locked(&self.primary) = None;
+        *locked(&self.end) = None;
+        self.is_replica.store(false, Ordering::Relaxed);
+        self.is_synced.store(false, Ordering::Relaxed);
+        self.set_state(LinkState::None);
+        self.version.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Where the stream may go on.
+    pub fn resume(&self) -> Resume {
+        if self.is_synced() {
+            return Resume::At(self.offset());
+        }
+        match &*locked(&self.end) {
+            None => Resume::Nowhere,
+            Some(cut) => cut.end().map_or(Resume::Later, Resume::At),
+        }
+    }
+
+    /// What there is, is what the primary had at this offset. All shards are held.
+    pub(crate) fn note_synced(&self, offset: u64) {
+        self.note_applied(offset);
+        self.is_synced.store(true, Ordering::Relaxed);
+    }
+
+    /// The stream is applied up to there. A shard is held.
+    pub(crate) fn note_applied(&self, offset: u64) {
+        self.offset.store(offset, Ordering::Relaxed);
+    }
+
+    /// The database that is selected in the stream where it is applied up to, if this server follows one.
+    pub fn stream_db(&self) -> Option<u32> {
+        Some(self.stream_db.load(Ordering::Relaxed)).filter(|db| *db != NO_DB && self.is_synced())
+    }
+
+    pub(crate) fn set_stream_db(&self, db: Option<u32>) {
+        self.stream_db.store(db.unwrap_or(NO_DB), Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_state(&self, state: LinkState) {
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_down(&self, now_ms: u64) {
+        if self.is_link_up() {
+            self.down_since_ms.store(now_ms, Ordering::Relaxed);
+        }
+        self.set_state(LinkState::Connect);
+    }
+
+    pub(crate) fn note_heard(&self, now_ms: u64) {
+        self.heard_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_received(&self, received_bytes: u64, left_bytes: Option<u64>) {
+        self.received_bytes.store(received_bytes, Ordering::Relaxed);
+        self.snapshot_bytes.store(left_bytes.map_or(0, |left| received_bytes + left), Ordering::Relaxed);
     }
 }
 

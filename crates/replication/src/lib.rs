@@ -9,23 +9,31 @@
 //! [`Feed`], which its thread steps: it reads the snapshot (`persistence`'s spool) and the stream (`effectlog`'s backlog) at the pace at which the
 //! replica takes them. Nothing waits for a replica: one that is too far behind is cut off.
 //!
-//! What all threads know of the own primary, if this server follows one, is [`Following`]. What a replica says to its primary and hears from it is a machine that knows no server: [`link`].
+//! What all threads know of the own primary, if this server follows one, is [`Following`]. The thread that has the link steps a [`Follower`]: what is said
+//! over the link is a machine that knows no server ([`link`]), what comes over it is applied command by command (`apply.rs`). `role.rs` changes the role.
 //!
 //! Not here: when a snapshot begins, and the connections (`server/replication/`).
 
 #![forbid(unsafe_code)]
 
 mod acks;
+mod apply;
 mod commands;
+mod dial;
+mod facts;
 mod feed;
+mod follower;
 mod following;
 mod history;
+mod incoming;
 mod limits;
 pub mod link;
 mod peer;
 mod primary;
 mod quorum;
 mod replicas;
+mod role;
+mod stage;
 mod synced;
 mod tail;
 mod waiting;
@@ -33,18 +41,24 @@ mod waiting;
 use std::sync::Arc;
 
 use command::{HostFn, Tx};
-use effectlog::Backlog;
+use effectlog::{Backlog, Cut};
+use settings::Settings;
 
 pub use acks::Acks;
 pub use commands::ENTRIES;
+pub use dial::dial;
+pub use facts::facts;
 pub use feed::{Around, Feed, Step};
+pub use follower::{Follower, LinkSettings};
 pub use following::{Address, Following};
 pub use history::{History, ReplicationId, random_id};
+pub use incoming::{Incoming, Outgoing, incoming};
 pub use limits::Limits;
 pub use peer::Peer;
 pub use primary::{Content, Primary, Replica, ReplicaFacts, Start};
 pub use quorum::Quorum;
 pub use replicas::Replicas;
+pub use stage::{Around as FollowerAround, Ran, Stage, Vocabulary};
 pub use synced::Synced;
 pub use tail::Read;
 pub use waiting::{Awaited, NO_JOURNAL, Reached, Wish};
@@ -96,6 +110,29 @@ pub trait Door {
 
     /// On the monotonic clock.
     fn now_ms(&self) -> u64;
+
+    /// What all threads know of the primary that this server follows.
+    fn following(&self) -> &'static Following;
+
+    /// From now on the log is a copy of another stream, or has what threads do. All shards are held. Where it ended before, if it was on.
+    fn set_copying(&mut self, copies: bool) -> Option<Cut>;
+
+    /// All threads hear that the role has changed.
+    fn tell_role(&mut self, change: RoleChange);
+
+    /// The settings.
+    fn settings(&self) -> &Settings;
+}
+
+/// What a change of the role means for clients.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RoleChange {
+    /// There is a primary now: who waits for others waits in vain.
+    Demoted,
+    /// There is another primary.
+    Moved,
+    /// There is none any more: the own replicas are to come back and ask where they are.
+    Promoted,
 }
 
 type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;

@@ -125,6 +125,11 @@ impl Primary {
         *locked(&self.history)
     }
 
+    /// The stream is known by these ids from now on.
+    pub fn set_history(&self, history: History) {
+        *locked(&self.history) = history;
+    }
+
     /// Something was changed and is not in the stream, so it is known by another id from now on.
     pub fn break_history(&self, id: ReplicationId) {
         *locked(&self.history) = History::new(id);

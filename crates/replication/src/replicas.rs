@@ -31,6 +31,11 @@ impl Replicas {
         self.conns.retain(|known| *known != conn);
     }
 
+    /// All of them.
+    pub fn conns(&self) -> Vec<ConnId> {
+        self.conns.clone()
+    }
+
     /// Whether there is none: then nothing is to be done.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -17,9 +17,8 @@ use std::sync::Arc;
 
 use command::{Client, Parcels, Published};
 use proactor::{Envelope, Inbox, Spares, Waker};
-use session::{Answer, Part};
+use session::{Answer, Part, Stock};
 
-use crate::life::stock::Stock;
 use crate::message::Message;
 
 /// A thread as the others see it.

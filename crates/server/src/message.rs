@@ -8,10 +8,10 @@ use commands::keys::populate::Share;
 use migrate::Returned;
 use proactor::Socket;
 use pubsub::Keys;
-use session::{Answer, Protocol, Question};
+use replication::RoleChange;
+use session::{Answer, Emptied, Protocol, Question};
 use shard::Delegated;
 
-use crate::life::stock::Emptied;
 use crate::snapshot::Loaded;
 
 /// A message in a thread's inbox.
@@ -48,6 +48,8 @@ pub(crate) enum Message {
     Snapshot,
     /// What was read at the start, to be put in its place.
     Loaded(Box<Loaded>),
+    /// News about the own primary.
+    Link(Box<LinkNews>),
     /// A heap is there for each thread.
     OwnHeap,
     /// A shutdown asks whether the thread still comes by.
@@ -69,6 +71,16 @@ pub(crate) enum News {
     Changed(u64, Keys),
     /// The same for the connection to which one that tracks keys redirects it.
     ChangedFor(u64, Keys),
+}
+
+/// News for a thread about the own primary.
+pub(crate) enum LinkNews {
+    /// What came of a connection that was to be made.
+    Dialed(u64, Result<Socket, String>),
+    /// What came of a snapshot that was received.
+    Read(u64, Result<Loaded, String>),
+    /// The role has changed.
+    Role(RoleChange),
 }
 
 impl Message {

@@ -126,6 +126,9 @@ impl Shared {
         let bells = wakers.clone();
         let acks = Acks::new(bells.len(), Box::new(move |thread| bells[thread].wake()));
         let threads: Box<[Remote]> = wakers.into_iter().map(Remote::new).collect();
+        let following = Following::of(&settings);
+        journal.set_copying(following.is_replica());
+        shards.set_hides_due(following.is_replica());
         Box::leak(Box::new(Shared {
             shards,
             entry_mode: settings.entry_mode(),
@@ -153,7 +156,7 @@ impl Shared {
             primary: Primary::new(random_id(|| random.next_u64())),
             quorum,
             acks,
-            following: Following::default(),
+            following,
             machine,
             later_flush: LaterFlush::default(),
             migrations: Migrations::default(),

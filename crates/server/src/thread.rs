@@ -19,19 +19,19 @@ use clients::{Dealer, Watchlist};
 use command::{CommandError, CommandId, CommandResult, Host, OwnCall, Tx};
 use observe::{Accounting, Monitors};
 use proactor::{ConnId, Driver, Event};
-use replication::Replicas;
+use replication::{Follower, Replicas};
 use scripting::States;
-use session::{Aside, Session, Watching};
+use session::{Aside, Pausing, Session, Watching};
 use shard::{Hold, ShardId};
 use upkeep::Visits;
 
 use crate::commands::own::Functions;
 use crate::connections::Connections;
-use crate::life::pause::Pausing;
 use crate::life::syncing::{Syncing, end_syncs, held_for_replicas};
 use crate::mailroom::Mailroom;
 use crate::message::Message;
 use crate::shared::Shared;
+use crate::snapshot::Loaded;
 use crate::subscribers::Delivery;
 use upkeep::eviction::Eviction;
 use upkeep::garbage::Bin;
@@ -76,6 +76,8 @@ pub(crate) struct ThreadHost {
     pub(crate) pausing: Pausing,
     /// Connections that are replicas.
     pub(crate) replicas: Replicas,
+    /// The link to the own primary; the first thread's.
+    pub(crate) follower: Follower<Loaded>,
     /// Clients that wait for the journal, or for replicas.
     pub(crate) syncing: Syncing,
     /// Connections that get a line for every command.
@@ -184,6 +186,7 @@ impl Thread {
                 watchlist: Watchlist::default(),
                 pausing: Pausing::default(),
                 replicas: Replicas::default(),
+                follower: Follower::default(),
                 syncing: Syncing::default(),
                 monitors: Monitors::new(stats, &shared.observed),
                 accounting: Accounting::new(stats, &shared.observed),

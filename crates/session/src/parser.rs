@@ -20,6 +20,8 @@ pub enum Parser {
     Redis(RequestParser),
     /// Of memcached's.
     Memcached(MemcachedParser),
+    /// None: what comes is for the link to the primary, which has its own.
+    Primary,
 }
 
 impl Parser {
@@ -36,6 +38,7 @@ impl Parser {
         match self {
             Parser::Redis(parser) => parser.bytes_wanted(),
             Parser::Memcached(parser) => parser.bytes_wanted(),
+            Parser::Primary => 0,
         }
     }
 }

@@ -93,6 +93,8 @@ pub struct Session {
     pub output_bytes_peak: usize,
     /// To be closed after the replies are sent.
     pub close_after_reply: bool,
+    /// This server follows it.
+    pub is_primary: bool,
     /// It will send nothing more, and gets the replies to what it sent.
     pub has_hung_up: bool,
     /// Nothing is read from it, because its commands would have to wait.
@@ -131,6 +133,7 @@ impl Session {
             over_soft_limit_since_ms: None,
             output_bytes_peak: 0,
             close_after_reply: false,
+            is_primary: false,
             has_hung_up: false,
             is_reading_paused: false,
         }
@@ -161,7 +164,11 @@ impl Session {
 
     /// How long it has said nothing, though it could; a client that waits, or that listens, may be silent.
     pub fn idle_ms(&self, now_ms: u64) -> u64 {
-        let may_be_silent = self.follows() || self.monitor || self.is_subscriber() || self.state.is_waiting();
+        let may_be_silent = self.follows()
+            || self.is_primary
+            || self.monitor
+            || self.is_subscriber()
+            || self.state.is_waiting();
         if may_be_silent { 0 } else { now_ms.saturating_sub(self.active_ms) }
     }
 

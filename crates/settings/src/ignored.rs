@@ -8,10 +8,6 @@
 
 use config::{Foreign, SettingKind};
 
-const REPLICATION: &str = "this server cannot follow another one, so it would be an independent one that takes writes; remove the line, \
-                           and load a snapshot of the other server if it is to take its place";
-const REPLICA_LOGIN: &str =
-    "this server cannot follow another one, and has nobody to log in to; remove the line";
 const TLS: &str =
     "there is no TLS; put a TLS proxy such as stunnel or HAProxy in front, and set it to 0 or no";
 const RDMA: &str = "there is no RDMA; set it to 0";
@@ -133,8 +129,6 @@ pub(crate) const IGNORED: &[Foreign] = &[
     number("lookahead", "16"),
     yes_no("lua-enable-deprecated-api", "no"),
     yes_no("lua-enable-insecure-api", "no"),
-    text("masterauth", "").refused(REPLICA_LOGIN),
-    text("masteruser", "").refused(REPLICA_LOGIN),
     number("max-new-connections-per-cycle", "10"),
     number("max-new-tls-connections-per-cycle", "1"),
     number("min-io-threads-avoid-copy-reply", "7"),
@@ -146,8 +140,6 @@ pub(crate) const IGNORED: &[Foreign] = &[
     text("oom-score-adj", "no"),
     words("oom-score-adj-values", "0 200 800"),
     number("prefetch-batch-max-size", "16"),
-    text("primaryauth", "").refused(REPLICA_LOGIN),
-    text("primaryuser", "").refused(REPLICA_LOGIN),
     text("proc-title-template", "{title} {listen-addr} {server-mode}"),
     text("propagation-error-behavior", "ignore"),
     yes_no("rdb-del-sync-files", "no"),
@@ -158,31 +150,22 @@ pub(crate) const IGNORED: &[Foreign] = &[
     number("rdma-port", "0").refused(RDMA),
     memory("rdma-rx-size", "1048576"),
     yes_no("repl-disable-tcp-nodelay", "no"),
-    text("repl-diskless-load", "disabled"),
+    text("repl-diskless-load", "disabled").any(),
     yes_no("repl-mptcp", "no"),
     yes_no("repl-rdb-channel", "no"),
-    text("replica-announce-ip", ""),
-    number("replica-announce-port", "0"),
-    yes_no("replica-announced", "yes"),
     memory("replica-full-sync-buffer-limit", "0"),
     yes_no("replica-ignore-disk-write-errors", "no"),
     yes_no("replica-ignore-maxmemory", "yes"),
     yes_no("replica-lazy-flush", "no").any(),
-    number("replica-priority", "100"),
     yes_no("replica-read-only", "yes"),
     yes_no("replica-serve-stale-data", "yes"),
-    words("replicaof", "").also("no one").refused(REPLICATION),
     text("req-res-logfile", ""),
     text("sanitize-dump-payload", "no").any(),
     yes_no("set-proc-title", "yes"),
-    text("slave-announce-ip", ""),
-    number("slave-announce-port", "0"),
     yes_no("slave-ignore-maxmemory", "yes"),
     yes_no("slave-lazy-flush", "no").any(),
-    number("slave-priority", "100"),
     yes_no("slave-read-only", "yes"),
     yes_no("slave-serve-stale-data", "yes"),
-    words("slaveof", "").also("no one").refused(REPLICATION),
     number("slot-migration-max-failover-repl-bytes", "0"),
     number("slowlog-entry-max-argc", "32"),
     number("slowlog-entry-max-string-len", "128"),

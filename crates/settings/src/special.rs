@@ -55,6 +55,13 @@ pub(crate) const CPUS: SettingKind = SettingKind::Special(&Special {
     may_be_bare: false,
     lines_add_up: false,
 });
+/// Where a primary is: host and port; empty, or `no one`: there is none.
+pub(crate) const PRIMARY: SettingKind = SettingKind::Special(&Special {
+    placeholder: "host port",
+    read: Read::Words(primary),
+    may_be_bare: true,
+    lines_add_up: false,
+});
 /// The name of a file, without a directory.
 pub(crate) const FILE_NAME: SettingKind = SettingKind::Special(&Special {
     placeholder: "text",
@@ -145,6 +152,18 @@ fn shutdown_flags(words: &[&str], _: &str) -> Result<Value, String> {
         SHUTDOWN_WORDS.iter().filter(|(_, bit)| bits & bit != 0).map(|(name, _)| *name).collect();
     let text = if shown.is_empty() { "default".to_owned() } else { shown.join(" ") };
     Ok(Value { number: bits, text })
+}
+
+fn primary(words: &[&str], _: &str) -> Result<Value, String> {
+    match words {
+        [] | [""] => Ok(Value::text(String::new())),
+        [no, one] if no.eq_ignore_ascii_case("no") && one.eq_ignore_ascii_case("one") => {
+            Ok(Value::text(String::new()))
+        }
+        [host, port] if port.parse::<u16>().is_ok() => Ok(Value::text(format!("{host} {port}"))),
+        [_, _] => Err("Invalid master port".to_owned()),
+        _ => Err("wrong number of arguments".to_owned()),
+    }
 }
 
 fn event_classes(word: &str) -> Result<Value, String> {

@@ -375,11 +375,6 @@ mod tests {
     #[test]
     fn promises_that_cannot_be_kept_are_refused_by_their_last_value() {
         for line in [
-            "replicaof 10.0.0.1 6379",
-            "slaveof 10.0.0.1 6379",
-            "masterauth secret",
-            "masteruser x",
-            "primaryauth secret",
             "tls-port 6380",
             "tls-replication yes",
             "tls-cluster yes",
@@ -394,7 +389,11 @@ mod tests {
             check_lines(line, &[], &[&format!("'{name}' in x, line 1 is refused: ")]);
         }
         check_lines("tls-port 6380\nTLS_port 0\nsocket-mark-id 2\nsocket-mark-id 0", &[], &[]);
-        check_lines("replicaof a 1\nport x", &[], &["bad value 'x' for 'port'", "'replicaof' in x, line 1"]);
+        check_lines(
+            "import-mode yes\nport x",
+            &[],
+            &["bad value 'x' for 'port'", "'import-mode' in x, line 1"],
+        );
         let settings = Settings::default();
         let refused = settings.change(&[("socket-mark-id", "1")], false).unwrap_err();
         assert!(refused.to_string().starts_with("'socket-mark-id': "));

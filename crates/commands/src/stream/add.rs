@@ -93,7 +93,7 @@ impl<'a> Add<'a> {
             };
             break;
         }
-        let trim = options.finish(ctx.store.config(), false)?;
+        let trim = options.finish(&ctx.store, false)?;
         if rest.is_empty() || !rest.len().is_multiple_of(2) {
             return Err(CommandError::wrong_arity("xadd"));
         }

@@ -10,7 +10,6 @@ use command::{
     block, integer, key, keyword_is, oneof, parse_i64, string, token,
 };
 use ds::stream::{Keep, Stream, StreamId, Trim};
-use keyspace::Config;
 
 use super::ids;
 use super::remove::{REFERENCES, References};
@@ -184,15 +183,20 @@ impl TrimOptions {
     }
 
     /// The trim that they ask for, if any; `is_needed`: there must be one.
-    pub(super) fn finish(self, config: &Config, is_needed: bool) -> Result<Option<Trimming>, CommandError> {
-        let TrimOptions { keep, is_approximate, limit, references } = self;
+    pub(super) fn finish(self, store: &Store, is_needed: bool) -> Result<Option<Trimming>, CommandError> {
+        let TrimOptions { keep, is_approximate, mut limit, references } = self;
+        if store.tx.keeps_due {
+            // From a primary or a log. Redis tells replicas how many are left exactly, and leaves the words of the limit where they were.
+            limit = limit.map(|_| 0).filter(|_| is_approximate);
+        }
         match (keep, limit) {
             (None, Some(1..)) => Err(CommandError::new(LIMIT_ALONE)),
             (None, _) if is_needed => Err(CommandError::new(NO_STRATEGY)),
             (_, Some(_)) if !is_approximate => Err(CommandError::new(LIMIT_EXACT)),
             (None, _) => Ok(None),
             (Some(keep), limit) => {
-                let default = if is_approximate { default_limit(config.stream.node_entries_max) } else { 0 };
+                let default =
+                    if is_approximate { default_limit(store.config().stream.node_entries_max) } else { 0 };
                 let trim = Trim { keep, is_approximate, limit: limit.unwrap_or(default) };
                 Ok(Some(Trimming { trim, references: references.unwrap_or_default() }))
             }
@@ -236,7 +240,7 @@ fn xtrim(ctx: &mut Ctx) -> CommandResult {
     while !rest.is_empty() {
         rest = options.take(rest)?.ok_or(CommandError::SYNTAX)?;
     }
-    let trim = options.finish(ctx.store.config(), true)?.ok_or(CommandError::SYNTAX)?;
+    let trim = options.finish(&ctx.store, true)?.ok_or(CommandError::SYNTAX)?;
     let Some(stream) = ctx.store.write_as::<Stream>(key)? else {
         ctx.reply.int(0);
         return Ok(());

@@ -18,7 +18,7 @@ use upkeep::eviction::client_bytes_max;
 use upkeep::expiry::Round;
 
 use crate::journal::Keeper;
-use crate::replication::{begin_sync_if_due, feed_replicas, look_after_replicas};
+use crate::replication::{begin_sync_if_due, feed_replicas, look_after_link, look_after_replicas};
 use crate::thread::Thread;
 use clients::Sizes;
 
@@ -55,6 +55,9 @@ impl Thread {
         }
         let (now_ms, is_first) = (self.host.now_ms, self.host.id == 0);
         let due = self.host.cron.begin_turn(now_ms);
+        if is_first {
+            look_after_link(self, due.is_round);
+        }
         self.make_room_in_background(due.is_round);
         self.defragment(due.is_round);
         if !due.is_round {
@@ -149,7 +152,11 @@ impl Thread {
             let usage = host.driver.usage(conn);
             peaks[0] = usage.input_capacity_bytes.max(peaks[0]);
             peaks[1] = usage.output_capacity_bytes.max(peaks[1]);
-            (session.memory_bytes(usage) as u64, conn, !session.no_evict && !session.monitor)
+            (
+                session.memory_bytes(usage) as u64,
+                conn,
+                !(session.no_evict || session.monitor || session.is_primary),
+            )
         }));
         let peaks = host.cron.recent_peaks.note(host.now_ms / 1000, peaks);
         host.accounting.stats().recent_input_bytes_max.set(peaks[0] as u64);

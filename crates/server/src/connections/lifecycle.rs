@@ -7,6 +7,7 @@ use resp::{Proto, Reply};
 use session::{Parser, Protocol, Session};
 use shard::Subscriber;
 
+use crate::replication::note_closed;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
@@ -28,38 +29,7 @@ impl ThreadHost {
             }
             return self.driver.close(conn, CloseMode::AfterFlush);
         }
-        let (peer, local, is_unix) = (socket.peer().to_owned(), socket.local().to_owned(), socket.is_unix());
-        let descriptor = socket.descriptor();
-        let keepalive = shared.settings.keepalive();
-        if !keepalive.is_zero() {
-            // A socket that refuses the option works without.
-            let _ = socket.set_keepalive(keepalive);
-        }
-        let conn = self.driver.adopt(socket);
-        self.accounting.stats().connections_received.add(1);
-        let place = Subscriber { thread: self.id, connection: conn.to_bits() };
-        let client = Client {
-            id: shared.registry.enter(place),
-            thread: place.thread,
-            connection: place.connection,
-            db: 0,
-            proto: Proto::Resp2,
-            deny_blocking: false,
-            in_script: false,
-            lacks_room: false,
-            no_touch: false,
-            tracks: false,
-            no_loop: false,
-            reads_all_keys: true,
-            may_be_gone: false,
-        };
-        let mut session = Session::new(client, shared.users.access(), self.now_ms);
-        session.peer = peer;
-        session.local = local;
-        session.is_unix = is_unix;
-        session.descriptor = descriptor;
-        session.protocol = protocol;
-        self.connections.add(conn, Box::new(Parser::new(protocol)), Box::new(session));
+        take_in(self, socket, protocol, Parser::new(protocol));
     }
 
     /// The current client speaks HTTP: nothing more of it is read, and its connection is closed at once.
@@ -73,6 +43,44 @@ impl ThreadHost {
     }
 }
 
+/// Makes the socket a connection of this thread, with a session.
+pub(crate) fn take_in(host: &mut ThreadHost, socket: Socket, protocol: Protocol, parser: Parser) -> ConnId {
+    let shared = host.shared;
+    let (peer, local, is_unix) = (socket.peer().to_owned(), socket.local().to_owned(), socket.is_unix());
+    let descriptor = socket.descriptor();
+    let keepalive = shared.settings.keepalive();
+    if !keepalive.is_zero() {
+        // A socket that refuses the option works without.
+        let _ = socket.set_keepalive(keepalive);
+    }
+    let conn = host.driver.adopt(socket);
+    host.accounting.stats().connections_received.add(1);
+    let place = Subscriber { thread: host.id, connection: conn.to_bits() };
+    let client = Client {
+        id: shared.registry.enter(place),
+        thread: place.thread,
+        connection: place.connection,
+        db: 0,
+        proto: Proto::Resp2,
+        deny_blocking: false,
+        in_script: false,
+        lacks_room: false,
+        no_touch: false,
+        tracks: false,
+        no_loop: false,
+        reads_all_keys: true,
+        may_be_gone: false,
+    };
+    let mut session = Session::new(client, shared.users.access(), host.now_ms);
+    session.peer = peer;
+    session.local = local;
+    session.is_unix = is_unix;
+    session.descriptor = descriptor;
+    session.protocol = protocol;
+    host.connections.add(conn, Box::new(parser), Box::new(session));
+    conn
+}
+
 impl Thread {
     /// What the shards and the server know of a session goes.
     pub(crate) fn end_session(&mut self, session: &mut Session) {
@@ -82,6 +90,9 @@ impl Thread {
             self.host.replicas.remove(conn);
             self.host.shared.primary.leave(session.client.id, self.host.now_ms);
             self.host.shared.judge_quorum(self.host.now_ms);
+        }
+        if session.is_primary {
+            note_closed(self, ConnId::from_bits(session.client.connection));
         }
         self.host.monitors.remove(ConnId::from_bits(session.client.connection));
         self.end_tracking(session);

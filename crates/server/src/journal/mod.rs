@@ -281,6 +281,36 @@ impl Journal {
         self.order(Order::Stream(last, false));
     }
 
+    /// From now on the log is a copy of another stream, or has what threads do; all shards are held, or nobody serves yet. Where it ended before,
+    /// if it was on.
+    pub(crate) fn set_copying(&self, copies: bool) -> Option<Cut> {
+        let cut = self.log.set_copying(copies);
+        self.progress.wake_log_thread();
+        cut
+    }
+
+    /// The copy begins anew at `position`, and so does what replicas read; all shards are held. A journal ends here, because what comes does not
+    /// continue it: it is made anew, with a base of its own, and until that is there a start goes on with the old one.
+    pub(crate) fn begin_copy(&self, position: u64) {
+        if self.is_on() {
+            self.end();
+        }
+        if self.log.is_on() {
+            self.log.turn_off();
+        }
+        let first = self.log.slice() + 1;
+        let last = self.log.turn_on(first);
+        self.is_streaming.store(true, Ordering::Relaxed);
+        self.order(Order::Copy(last, first, position));
+    }
+
+    /// The copy goes on where the log is, and replicas read it; all shards are held.
+    pub(crate) fn go_on_copying(&self) {
+        if !self.is_streaming() {
+            self.begin_stream();
+        }
+    }
+
     /// Whether what is committed is recorded, for whomever.
     pub(crate) fn is_recording(&self) -> bool {
         self.log.is_on()

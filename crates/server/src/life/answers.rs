@@ -90,10 +90,10 @@ fn purge(thread: &mut Thread) {
 /// Whether a client is of this kind.
 fn is_of(session: &Session, class: Class) -> bool {
     match class {
-        Class::Normal => !session.is_subscriber() && !session.follows(),
+        Class::Normal => !session.is_subscriber() && !session.follows() && !session.is_primary,
         Class::PubSub => session.is_subscriber(),
         Class::Replica => session.follows(),
-        Class::Primary => false,
+        Class::Primary => session.is_primary,
     }
 }
 

@@ -12,6 +12,7 @@ use shard::Delegated;
 use crate::life::executing::{go_on_executing, note_seen, run_unheard};
 use crate::life::syncing::Syncing;
 use crate::message::{Message, News};
+use crate::replication::take_news;
 use crate::thread::{Thread, ThreadHost};
 
 /// Messages to post for which a thread keeps memory.
@@ -50,6 +51,7 @@ impl Thread {
             Message::Migrated(returned) => self.take_returned(*returned),
             Message::Snapshot => self.look_at_snapshot(),
             Message::Loaded(loaded) => self.install(loaded),
+            Message::Link(news) => take_news(self, *news),
             Message::OwnHeap => heap::own(),
             Message::ComeBy => self.host.shared.shutdown.hear(self.host.id),
             Message::Spare(_) | Message::Wake => {}

@@ -11,8 +11,6 @@
 //!
 //! Every state of a command, every way from one to another and who causes it is in `session/state.rs`.
 //!
-//! What messages to other threads are made of is kept in `stock.rs`.
-//!
 //! Not here: the commands themselves (crate `commands`, `commands/`), the loop that calls all of this (`thread.rs`).
 
 pub(crate) mod admit;
@@ -23,8 +21,6 @@ pub(crate) mod dispatch;
 pub(crate) mod executing;
 pub(crate) mod gather;
 pub(crate) mod homecoming;
-pub(crate) mod pause;
 pub(crate) mod pipeline;
-pub(crate) mod stock;
 pub(crate) mod syncing;
 pub(crate) mod wait;

@@ -13,6 +13,7 @@ use settings::EntryMode;
 use smallvec::SmallVec;
 
 use crate::connections::bounds::is_enough_output;
+use crate::replication::serve_link;
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 
@@ -90,6 +91,7 @@ impl Thread {
         let consumed = match &mut *parser {
             Parser::Redis(parser) => self.serve_input(parser, input, output, conn),
             Parser::Memcached(parser) => self.serve_memcached(parser, input, output, conn),
+            Parser::Primary => serve_link(self, input, output),
         };
         self.leave_all();
         self.host.shared.journal.hold(&mut self.tx, mark, &mut io.output);

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use command::Tx;
-use effectlog::Backlog;
+use effectlog::{Backlog, Cut};
 use proactor::ConnId;
-use replication::{Awaited, Door, Peer, Primary, Reached, ReplicationId, Wish, random_id};
-use settings::{APPENDONLY, REPL_DISKLESS_SYNC};
+use replication::{
+    Awaited, Door, Following, Peer, Primary, Reached, ReplicationId, RoleChange, Wish, random_id,
+};
+use settings::{APPENDONLY, REPL_DISKLESS_SYNC, Settings};
 
 use crate::life::syncing::{begin_sync, note_written, reached};
 use crate::thread::ThreadHost;
@@ -88,5 +90,22 @@ impl Door for ThreadHost {
 
     fn now_ms(&self) -> u64 {
         self.now_ms
+    }
+
+    fn following(&self) -> &'static Following {
+        &self.shared.following
+    }
+
+    fn set_copying(&mut self, copies: bool) -> Option<Cut> {
+        self.shared.shards.set_hides_due(copies);
+        self.shared.journal.set_copying(copies)
+    }
+
+    fn tell_role(&mut self, change: RoleChange) {
+        super::follow::tell_role(self.shared, change);
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.shared.settings
     }
 }

@@ -3,6 +3,7 @@
 //! Not here: the stream (`journal/`), and the snapshot itself (`snapshot/spool.rs`).
 
 mod door;
+mod follow;
 
 use std::sync::Arc;
 
@@ -10,6 +11,8 @@ use effectlog::{NO_DB, RedisVersion};
 use proactor::{CloseMode, Driver};
 use replication::{Around, Content, Limits, Read, Start, random_id};
 use settings::{REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD, REPL_SYNC_REPLICAS};
+
+pub(crate) use follow::{look_after_link, note_closed, serve_link, take_news};
 
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
@@ -50,6 +53,10 @@ pub(crate) fn feed_replicas(thread: &mut Thread) {
 /// Begins the snapshot that replicas wait for, if it is time to and nothing else is being saved; the first thread looks ten times a second.
 pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
     let shared = thread.host.shared;
+    if shared.following.is_replica() && !shared.following.is_synced() {
+        // There is no stream that could go on.
+        return;
+    }
     if shared.primary.has_returned() {
         if thread.enters_all() {
             shared.break_history_if_unrecorded(&mut thread.host.driver);

@@ -1,11 +1,8 @@
 //! The server's figures, as `INFO` and whatever else shows them want them: taken when somebody asks, without entering a shard.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use ::settings::{
-    APPENDONLY, BIND, EntryMode, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT,
-    REPL_BACKLOG_SIZE, UNIXSOCKET,
-};
+use ::settings::{APPENDONLY, EntryMode, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT};
 use command::{Shards, Table};
 use observe::{
     Checkpoints, Clients, CpuTime, Facts, Loading, Memory, Observed, Persistence, Replication, Saving,
@@ -13,7 +10,6 @@ use observe::{
 };
 use process::supervisor::Supervisor;
 use process::system;
-use replication::Quorum;
 use upkeep::eviction::Exceeded;
 
 use crate::journal::Keeper;
@@ -64,7 +60,7 @@ impl Facts for Asked {
             config_file: settings.config_file().map(|path| path.display().to_string()).unwrap_or_default(),
             thread_count: shared.threads.len(),
             shard_entry: if shared.entry_mode == EntryMode::Home { "home" } else { "roam" },
-            listeners: listeners(settings),
+            listeners: clients::listening(settings),
             database_count: settings.databases(),
         }
     }
@@ -115,22 +111,9 @@ impl Facts for Asked {
     }
 
     fn replication(&self) -> Replication {
-        let (primary, backlog) = (&self.shared.primary, &self.shared.journal.backlog);
-        let text = |id: &[u8]| String::from_utf8_lossy(id).into_owned();
-        let history = primary.history();
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        // In this order: what is kept only moves on.
-        let first = self.shared.journal.is_streaming().then(|| backlog.first());
-        Replication {
-            id: text(&history.id),
-            former: history.previous.map(|(id, end)| (text(&id), end)),
-            offset: backlog.end(),
-            first,
-            backlog_bytes: self.shared.settings.number(REPL_BACKLOG_SIZE) as u64,
-            close_count: Quorum::count(&self.shared.settings, primary, self.monotonic_ms),
-            replicas: primary.replicas(self.monotonic_ms).iter().map(ToString::to_string).collect(),
-            syncs: [&primary.full_count, &primary.partial_count, &primary.refused_count].map(count),
-        }
+        let shared = self.shared;
+        let stream = (&*shared.journal.backlog, shared.journal.is_streaming());
+        replication::facts(&shared.primary, &shared.following, stream, &shared.settings, self.monotonic_ms)
     }
 
     fn spans(&self) -> Spans {
@@ -172,19 +155,6 @@ fn checkpoints(shared: &Shared, now_ms: u64) -> Checkpoints {
         failures: known.consecutive_failures.load(Ordering::Relaxed),
         last_peak_bytes: known.last_peak_bytes.load(Ordering::Relaxed),
     }
-}
-
-fn listeners(settings: &::settings::Settings) -> Vec<String> {
-    let mut listeners = Vec::new();
-    if settings.is_on(PORT) {
-        let binds: String =
-            settings.text(BIND).split(' ').map(|address| format!(",bind={address}")).collect();
-        listeners.push(format!("name=tcp{binds},port={}", settings.number(PORT)));
-    }
-    if settings.is_on(UNIXSOCKET) {
-        listeners.push(format!("name=unix,bind={}", settings.text(UNIXSOCKET)));
-    }
-    listeners
 }
 
 fn memory(shared: &Shared) -> Memory {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use command::Table;
 use journal::Data;
 use keyspace::{Config, UnixMs};
-use persistence::{Choice, Import, Load, Names, Recovery, Snapshots, Source, on_heap_to_serve};
+use persistence::{Choice, Import, Load, Names, Progress, Recovery, Snapshots, Source, on_heap_to_serve};
 use proactor::Clock;
 use replication::Primary;
 use scripting::{Found, Scripts};
@@ -147,6 +147,18 @@ impl<'s> Loader<'s> {
         let data = self.load(0).snapshot(&self.names.name_to_load(), now, &mut found)?;
         let libraries = found.libraries;
         Ok(data.map(|data| Loaded { data, libraries, is_imported: false, journal: None, installed: None }))
+    }
+
+    /// What stands in the file `name`, with which a stream begins.
+    pub(crate) fn read_beginning(&self, name: &str) -> Result<Loaded, Error> {
+        let (mut found, progress) = (self.found(), Progress::default());
+        let data = Load { progress: &progress, ..self.load(0) }.beginning(name, &mut found)?;
+        let data = data.ok_or_else(|| Error::Io {
+            what: "cannot load a snapshot".to_owned(),
+            source: std::io::Error::other("the server ends"),
+        })?;
+        let libraries = found.libraries;
+        Ok(Loaded { data, libraries, is_imported: false, journal: None, installed: None })
     }
 
     /// What was chosen, and its name; `None` if there is nothing, or if the server was stopped meanwhile.

@@ -26,6 +26,11 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
+    /// The database that is selected in the stream that goes on from it, if it says so.
+    pub(crate) fn stream_db(&self) -> Option<u32> {
+        self.data.stream_db
+    }
+
     /// Puts it in the place of everything on the shards, all of which are entered. What is there then is as on the disk.
     pub(crate) fn put_in_place(self, tx: &mut Tx, scripts: &Scripts, snapshots: &Snapshots) {
         let (data, shards) = (self.data, tx.hold.shards());

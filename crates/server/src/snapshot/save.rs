@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use command::{Task, Wait};
 use keyspace::UnixMs;
-use persistence::{Content, Purpose, STATE_AUX, Saved, Saving, Scribe, Usage, VERSION_AUX};
+use persistence::{Content, Purpose, STATE_AUX, STREAM_DB_AUX, Saved, Saving, Scribe, Usage, VERSION_AUX};
 use process::processors;
 use rdb::Encoder;
 use scripting::ROAMED_AUX;
@@ -122,6 +122,9 @@ impl Shared {
         encoder.aux("ctime", (now_ms / 1000).to_string().as_bytes())?;
         encoder.aux("used-mem", heap::allocated_bytes().to_string().as_bytes())?;
         encoder.aux("aof-base", b"0")?;
+        if let Some(db) = self.following.stream_db().filter(|_| purpose == Purpose::Replicas) {
+            encoder.aux(STREAM_DB_AUX, db.to_string().as_bytes())?;
+        }
         // An append-only file of this server is none of a replica's.
         if let Some(state) = self.snapshots.superseded_aof().filter(|_| purpose != Purpose::Replicas) {
             encoder.aux(STATE_AUX, state.as_bytes())?;

@@ -1,12 +1,64 @@
 //! Settings about replication.
 
-use config::{Id, SettingKind};
+use config::{Change, Id, SettingKind};
+
+use crate::special::PRIMARY;
 
 use super::{Consequence, INT, PROCESS, SERVING, Setting, group};
 
 settings! {
     REPLICATION from SERVING.len() + PROCESS.len();
 
+    REPLICAOF = Setting {
+        name: "replicaof",
+        alias: Some("slaveof"),
+        kind: PRIMARY,
+        change: Change::AtStart,
+        doc: "Host and port of the primary that this server follows from the start; the command REPLICAOF changes it; empty: it is a primary itself",
+        ..Setting::of(group::REPLICATION)
+    };
+    MASTERAUTH = Setting {
+        name: "masterauth",
+        alias: Some("primaryauth"),
+        doc: "The password with which this server logs in to its primary; empty: it does not",
+        ..Setting::of(group::REPLICATION)
+    };
+    MASTERUSER = Setting {
+        name: "masteruser",
+        alias: Some("primaryuser"),
+        doc: "The user as whom it logs in there; empty: `default`",
+        ..Setting::of(group::REPLICATION)
+    };
+    REPLICA_ANNOUNCE_IP = Setting {
+        name: "replica-announce-ip",
+        alias: Some("slave-announce-ip"),
+        doc: "The address by which the primary is to show this replica; empty: that of the connection",
+        ..Setting::of(group::REPLICATION)
+    };
+    REPLICA_ANNOUNCE_PORT = Setting {
+        name: "replica-announce-port",
+        alias: Some("slave-announce-port"),
+        kind: SettingKind::Integer { min: 0, max: 65_535 },
+        default: "0",
+        doc: "The port that the primary is to show for this replica; 0: that on which it listens",
+        ..Setting::of(group::REPLICATION)
+    };
+    REPLICA_PRIORITY = Setting {
+        name: "replica-priority",
+        alias: Some("slave-priority"),
+        kind: SettingKind::Integer { min: 0, max: INT },
+        default: "100",
+        doc: "Sentinel prefers the replica with the least priority as a new primary; 0: never this one",
+        ..Setting::of(group::REPLICATION)
+    };
+    REPLICA_ANNOUNCED = Setting {
+        name: "replica-announced",
+        alias: Some("slave-announced"),
+        kind: SettingKind::Bool,
+        default: "yes",
+        doc: "Whether Sentinel tells clients of this replica",
+        ..Setting::of(group::REPLICATION)
+    };
     REPL_BACKLOG_SIZE = Setting {
         name: "repl-backlog-size",
         kind: SettingKind::Memory { min: 1, max: i64::MAX },
@@ -28,7 +80,7 @@ settings! {
         kind: SettingKind::Integer { min: 1, max: INT },
         default: "60",
         unit: "seconds",
-        doc: "A replica that has said nothing, or taken nothing of its snapshot, for so long is disconnected",
+        doc: "A replica that has said nothing, or taken nothing of its snapshot, for so long is disconnected, and so is a primary that is silent",
         ..Setting::of(group::REPLICATION)
     };
     REPL_PING_REPLICA_PERIOD = Setting {

@@ -155,6 +155,7 @@ fn flags(session: &Session) -> String {
     let letters = [
         ('O', session.monitor),
         ('S', session.follows()),
+        ('M', session.is_primary),
         ('P', session.is_subscriber()),
         ('x', session.transaction().is_some()),
         ('b', session.state.is_waiting()),

@@ -5,7 +5,7 @@ use shard::Scope;
 
 use super::{Report, Value};
 use crate::durations::Durations;
-use crate::facts::{Persistence, Span};
+use crate::facts::{Followed, Persistence, Span};
 use crate::observed::Observed;
 use crate::stats::{Counter, Denial, EntryType, ThreadStats, WIDTH_BUCKETS};
 
@@ -210,7 +210,7 @@ pub(super) fn stats(report: &mut Report) {
     report.number("tracking_total_items", report.over_shards(|figures| &figures.tracked_items));
     let prefix_count = facts.shards().figures().next().map_or(0, |figures| figures.tracked_prefixes.get());
     report.number("tracking_total_prefixes", prefix_count);
-    report.number("unexpected_error_replies", 0);
+    report.number("unexpected_error_replies", facts.replication().error_count);
     report.number("total_error_replies", report.sum(|stats| &stats.error_replies));
     report.number("dump_payload_sanitizations", 0);
     report.number("total_reads_processed", report.sum(|stats| &stats.reads_processed));
@@ -265,9 +265,39 @@ fn evictions(report: &mut Report) {
     report.number("current_eviction_exceeded_time", current_ms);
 }
 
+/// What a replica says of its primary.
+fn followed(report: &mut Report, followed: &Followed) {
+    let (is_up, silent_seconds) = (followed.is_up, followed.silent_seconds as i64);
+    report.text("role", "slave");
+    report.text("master_host", &followed.host);
+    report.number("master_port", followed.port);
+    report.text("master_link_status", if is_up { "up" } else { "down" });
+    report.number("master_last_io_seconds_ago", if is_up { silent_seconds } else { -1 });
+    report.number("master_sync_in_progress", u64::from(followed.snapshot.is_some()));
+    report.number("slave_read_repl_offset", followed.offset);
+    report.number("slave_repl_offset", followed.offset);
+    if let Some((total, read)) = followed.snapshot {
+        let percent = if total > 0 { read as f64 / total as f64 * 100.0 } else { 0.0 };
+        report.number("master_sync_total_bytes", total);
+        report.number("master_sync_read_bytes", read);
+        report.number("master_sync_left_bytes", total as i64 - read as i64);
+        report.field("master_sync_perc", Value::Ratio(percent));
+        report.number("master_sync_last_io_seconds_ago", silent_seconds);
+    }
+    if !is_up {
+        report.number("master_link_down_since_seconds", followed.down_seconds);
+    }
+    report.number("slave_priority", followed.priority);
+    report.number("slave_read_only", u64::from(followed.is_read_only));
+    report.number("replica_announced", u64::from(followed.is_announced));
+}
+
 pub(super) fn replication(report: &mut Report) {
     let facts = report.facts.replication();
-    report.text("role", "master");
+    match &facts.followed {
+        None => report.text("role", "master"),
+        Some(followed) => self::followed(report, followed),
+    }
     report.number("connected_slaves", facts.replicas.len() as u64);
     if let Some(count) = facts.close_count {
         report.number("min_slaves_good_slaves", count);

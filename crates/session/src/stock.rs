@@ -20,7 +20,7 @@ const NODES_MAX: usize = 64;
 const NODES_LOW: usize = 16;
 
 /// What a message has to be for its node to be kept.
-pub(crate) trait Emptied: Send {
+pub trait Emptied: Send {
     /// What is in a node that is kept: nothing, or a parcel that nobody needs.
     fn emptied(parcel: Option<Box<Parcel>>) -> Self;
 
@@ -29,7 +29,7 @@ pub(crate) trait Emptied: Send {
 }
 
 /// The nodes that a thread has for messages.
-pub(crate) struct Stock<M>(Vec<Box<Envelope<M>>>);
+pub struct Stock<M>(Vec<Box<Envelope<M>>>);
 
 impl<M> Default for Stock<M> {
     fn default() -> Self {
@@ -39,7 +39,7 @@ impl<M> Default for Stock<M> {
 
 impl<M: Emptied> Stock<M> {
     /// A node with this message.
-    pub(crate) fn wrap(&mut self, message: M) -> Box<Envelope<M>> {
+    pub fn wrap(&mut self, message: M) -> Box<Envelope<M>> {
         match self.0.pop() {
             Some(mut node) => {
                 node.value = message;
@@ -50,7 +50,7 @@ impl<M: Emptied> Stock<M> {
     }
 
     /// The message of a node that has arrived.
-    pub(crate) fn unwrap(&mut self, mut node: Box<Envelope<M>>) -> M {
+    pub fn unwrap(&mut self, mut node: Box<Envelope<M>>) -> M {
         let message = std::mem::replace(&mut node.value, M::emptied(None));
         if self.0.len() < NODES_MAX {
             self.0.push(node);
@@ -60,7 +60,7 @@ impl<M: Emptied> Stock<M> {
 
     /// Gives away half of what there is too much of, and takes what there is too little of. Called once in a turn.
     #[inline]
-    pub(crate) fn balance(&mut self, parcels: &mut Parcels, spares: &Spares<M>) {
+    pub fn balance(&mut self, parcels: &mut Parcels, spares: &Spares<M>) {
         if self.0.len() == NODES_MAX || parcels.are_many() {
             self.give(parcels, spares);
         } else if (self.0.len() < NODES_LOW || parcels.was_short()) && !spares.is_empty() {

@@ -5,10 +5,11 @@
 //! they came to the thread, and each pipeline goes on. Blocked clients time out as ever, and keys do not expire
 //! actively.
 //!
-//! Not here: what runs at the end of a pause (`homecoming.rs`).
+//! Not here: what runs at the end of a pause (`server`).
 
+use crate::session::Session;
+use crate::state::Postponed;
 use command::{Command, OwnedArgs};
-use session::{Postponed, Session};
 
 /// A pause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +22,7 @@ struct Pause {
 
 /// The pause of one thread.
 #[derive(Debug, Default)]
-pub(crate) struct Pausing {
+pub struct Pausing {
     pause: Option<Pause>,
     /// Commands postponed so far.
     postponed_count: u64,
@@ -30,29 +31,29 @@ pub(crate) struct Pausing {
 impl Pausing {
     /// Whether there is a pause.
     #[inline]
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.pause.is_some()
     }
 
     /// When it ends, on the monotonic clock.
-    pub(crate) fn end_ms(&self) -> Option<u64> {
+    pub fn end_ms(&self) -> Option<u64> {
         self.pause.map(|pause| pause.until_ms)
     }
 
     /// Whether a command has to wait, which may write or may not.
-    pub(crate) fn stops(&self, writes: bool) -> bool {
+    pub fn stops(&self, writes: bool) -> bool {
         self.pause.is_some_and(|pause| pause.all || writes)
     }
 
     /// Keeps a command of this client for later.
-    pub(crate) fn postpone(&mut self, session: &mut Session, command: &Command, args: &[&[u8]]) {
+    pub fn postpone(&mut self, session: &mut Session, command: &Command, args: &[&[u8]]) {
         self.postponed_count += 1;
         let number = self.postponed_count;
         session.state.postpone(Postponed { command: command.id, args: OwnedArgs::new(args), number });
     }
 
     /// Begins a pause at `now_ms`, or extends the one that is on: the later end and the stricter kind count.
-    pub(crate) fn begin(&mut self, now_ms: u64, pause_ms: u64, all: bool) {
+    pub fn begin(&mut self, now_ms: u64, pause_ms: u64, all: bool) {
         let until_ms = now_ms.saturating_add(pause_ms);
         self.pause = Some(match self.pause {
             Some(old) => Pause { until_ms: until_ms.max(old.until_ms), all: all || old.all },
@@ -61,7 +62,7 @@ impl Pausing {
     }
 
     /// Commands run again.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.pause = None;
     }
 }

@@ -1,0 +1,274 @@
+//! Darter as a replica: of real redis-servers, of itself, and of servers that lie.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use blackbox::replication::{expect_same, follow, is_up, redis, while_writing};
+use blackbox::{Scratch, Server, Signal, check, eventually};
+use resp::Value;
+
+/// A replica that has nobody to follow yet.
+fn replica(threads: usize, io: &str, more: &[&str]) -> Server {
+    Server::start(threads, io, &[&["--repl-diskless-sync-delay", "0"], more].concat())
+}
+
+const LIBRARY: &str =
+    "FUNCTION LOAD \"#!lua name=l\\nredis.register_function('f', function() return 1 end)\"";
+
+/// The offset that a server says, of its own stream or its primary's.
+fn offset(server: &Server) -> String {
+    server.client().info("replication", "master_repl_offset")
+}
+
+#[test]
+fn a_replica_of_redis_has_the_same_data() {
+    for (round, (threads, io)) in [(1, "epoll"), (2, "auto"), (4, "epoll")].into_iter().enumerate() {
+        for diskless in ["yes", "no"] {
+            let options = ["--repl-diskless-sync", diskless, "--repl-diskless-sync-delay", "0"];
+            let Some(primary) = redis(&options) else { return };
+            let replica = replica(threads, io, &[]);
+            check(&mut primary.client(), LIBRARY, "\"l\"");
+            while_writing(&primary, 3000 + 10 * round as u64, || {
+                follow(&replica, &primary);
+                eventually("it follows", || is_up(&replica));
+            });
+            expect_same(&replica, &primary);
+            assert!(replica.client().show("ROLE").contains("connected"));
+        }
+    }
+}
+
+#[test]
+fn a_link_that_was_cut_goes_on_where_it_was() {
+    let Some(primary) = redis(&["--repl-backlog-size", "64mb", "--repl-diskless-sync-delay", "0"]) else {
+        return;
+    };
+    let replica = replica(2, "auto", &[]);
+    follow(&replica, &primary);
+    eventually("it follows", || is_up(&replica));
+    while_writing(&primary, 17, || {
+        let mut client = primary.client();
+        for cut in 1..4 {
+            if cut == 2 {
+                assert_eq!(replica.client().call("CLIENT KILL TYPE master"), Value::Int(1));
+            } else {
+                assert_eq!(client.call("CLIENT KILL TYPE replica"), Value::Int(1));
+            }
+            eventually("it is back", || client.info("stats", "sync_partial_ok") == cut.to_string());
+        }
+    });
+    expect_same(&replica, &primary);
+    assert_eq!(primary.client().info("stats", "sync_full"), "1");
+    assert!(replica.client().show("CLIENT LIST TYPE master").contains("flags=M"));
+}
+
+#[test]
+fn a_chain_has_the_same_data_at_the_same_offsets() {
+    let Some(primary) = redis(&["--repl-diskless-sync-delay", "0"]) else { return };
+    let (middle, last) = (replica(2, "auto", &[]), redis(&[]).expect("there was one"));
+    let other = replica(1, "epoll", &[]);
+    follow(&middle, &primary);
+    eventually("it follows", || is_up(&middle));
+    while_writing(&primary, 27, || {
+        follow(&last, &middle);
+        follow(&other, &middle);
+        eventually("the chain stands", || is_up(&last) && is_up(&other));
+        assert_eq!(middle.client().call("CLIENT KILL TYPE replica"), Value::Int(2));
+        eventually("they are back", || middle.client().info("stats", "sync_partial_ok") == "2");
+    });
+    for server in [&middle, &*last, &other] {
+        expect_same(server, &primary);
+    }
+    let id = primary.client().info("replication", "master_replid");
+    for server in [&middle, &*last, &other] {
+        assert_eq!(server.client().info("replication", "master_replid"), id);
+    }
+    assert_eq!(middle.client().info("stats", "sync_full"), "2");
+}
+
+#[test]
+fn a_promoted_replica_goes_on_with_the_stream() {
+    let Some(primary) = redis(&["--repl-diskless-sync-delay", "0"]) else { return };
+    let (middle, last) = (replica(2, "auto", &[]), redis(&[]).expect("there was one"));
+    follow(&middle, &primary);
+    eventually("it follows", || is_up(&middle));
+    follow(&last, &middle);
+    while_writing(&primary, 37, || eventually("the chain stands", || is_up(&last)));
+    expect_same(&middle, &primary);
+    expect_same(&last, &primary);
+    let (mut client, former) = (middle.client(), primary.client().info("replication", "master_replid"));
+    check(&mut client, "REPLICAOF NO ONE", "OK");
+    let at: u64 = client.info("replication", "second_repl_offset").parse().expect("a number");
+    assert_eq!(client.info("replication", "master_replid2"), former);
+    assert_ne!(client.info("replication", "master_replid"), former);
+    assert_eq!(client.info("replication", "role"), "master");
+    // The former primary has sent no more than PINGs since.
+    check(&mut client, "SET promoted yes", "OK");
+    expect_same(&last, &middle);
+    assert_eq!(client.info("stats", "sync_full"), "1", "its replica went on where it was");
+    assert!(at > 1 && offset(&middle).parse::<u64>().expect("a number") > at);
+    while_writing(&middle, 47, || {});
+    expect_same(&last, &middle);
+}
+
+#[test]
+fn two_servers_change_places() {
+    let options = ["--repl-backlog-size", "64mb"];
+    let (first, second) = (replica(2, "auto", &options), replica(2, "epoll", &options));
+    follow(&second, &first);
+    while_writing(&first, 57, || eventually("it follows", || is_up(&second)));
+    expect_same(&second, &first);
+    check(&mut second.client(), "REPLICAOF NO ONE", "OK");
+    follow(&first, &second);
+    while_writing(&second, 67, || eventually("it follows", || is_up(&first)));
+    expect_same(&first, &second);
+    assert_eq!(second.client().info("stats", "sync_full"), "0", "nothing was to be sent again");
+    assert_eq!(second.client().info("stats", "sync_partial_ok"), "1");
+}
+
+#[test]
+fn the_journal_of_a_replica_is_a_copy_of_the_stream() {
+    let Some(primary) = redis(&["--repl-diskless-sync-delay", "0"]) else { return };
+    let scratch = Scratch::new("follow-journal");
+    let folder = scratch.path("");
+    let options = ["--dir", &folder, "--appendonly", "yes"];
+    let mut own = replica(2, "auto", &options);
+    check(&mut own.client(), "SET lost yes", "OK");
+    follow(&own, &primary);
+    while_writing(&primary, 77, || eventually("it follows", || is_up(&own)));
+    expect_same(&own, &primary);
+    eventually("what comes has a base", || {
+        own.client().info("persistence", "aof_rewrite_in_progress") == "0"
+            && own.client().info("persistence", "aof_enabled") == "1"
+    });
+    while_writing(&primary, 87, || {});
+    expect_same(&own, &primary);
+    let digest = own.client().show("DEBUG DIGEST");
+    eventually("all of it is written", || own.client().info("persistence", "aof_buffer_length") == "0");
+    own.signal(Signal::KILL);
+    own.wait();
+    let again = replica(1, "epoll", &options);
+    eventually("it has loaded", || again.client().info("persistence", "loading") == "0");
+    assert_eq!(again.client().show("DEBUG DIGEST"), digest);
+    assert_eq!(again.client().show("EXISTS lost"), "(integer) 0");
+}
+
+#[test]
+fn who_waits_for_others_on_a_new_replica_is_told() {
+    let (first, second) = (replica(2, "auto", &[]), replica(1, "auto", &[]));
+    let mut waiting = second.client();
+    waiting.send("BLPOP queue 0");
+    eventually("it waits", || second.client().info("clients", "blocked_clients") == "1");
+    follow(&second, &first);
+    let expected =
+        "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
+    assert_eq!(waiting.receive(), Value::Error(expected.into()));
+    waiting.expect_end();
+}
+
+#[test]
+fn commands_say_what_those_of_redis_say() {
+    let (first, second) = (replica(1, "auto", &[]), replica(1, "auto", &[]));
+    let mut client = second.client();
+    check(&mut client, "REPLICAOF 127.0.0.1 x", "(error) ERR Invalid master port");
+    check(&mut client, "REPLICAOF 127.0.0.1 65536", "(error) ERR Invalid master port");
+    check(&mut client, "CONFIG GET replicaof", "1) \"replicaof\"\n2) \"\"");
+    follow(&second, &first);
+    let again = format!("REPLICAOF 127.0.0.1 {}", first.port());
+    check(&mut client, &again, "OK Already connected to specified master");
+    check(&mut client, "CONFIG GET slaveof", &format!("1) \"slaveof\"\n2) \"127.0.0.1 {}\"", first.port()));
+    eventually("it follows", || is_up(&second));
+    // A server that follows itself says that it cannot.
+    let own = second.port();
+    check(&mut client, &format!("REPLICAOF 127.0.0.1 {own}"), "OK");
+    eventually("the log tells", || second.log_end().contains("NOMASTERLINK"));
+    assert_eq!(client.info("replication", "master_link_status"), "down");
+    assert_eq!(client.info("replication", "master_port"), own.to_string());
+    check(&mut client, "FAILOVER", "(error) ERR FAILOVER is not valid when server is a replica.");
+    check(&mut client, "SLAVEOF NO ONE", "OK");
+    check(&mut client, "SET k v", "OK");
+}
+
+/// Says to each replica that comes what it is told to, word for word, once the replica has asked for the stream.
+fn liar(answers: &'static [&'static [u8]]) -> (TcpListener, u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
+    let port = listener.local_addr().expect("it has an address").port();
+    let accepting = listener.try_clone().expect("it can be cloned");
+    std::thread::spawn(move || {
+        for stream in accepting.incoming().flatten() {
+            // One that was cut off comes again.
+            let _ = lie(stream, answers);
+        }
+    });
+    (listener, port)
+}
+
+fn lie(mut stream: TcpStream, answers: &[&[u8]]) -> std::io::Result<()> {
+    let (mut heard, mut piece) = (Vec::new(), [0; 4096]);
+    let mut hear = |stream: &mut TcpStream, heard: &mut Vec<u8>, word: &str| {
+        while !String::from_utf8_lossy(heard).contains(word) {
+            match stream.read(&mut piece)? {
+                0 => return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof)),
+                count => heard.extend_from_slice(&piece[..count]),
+            }
+        }
+        Ok(())
+    };
+    hear(&mut stream, &mut heard, "PING")?;
+    stream.write_all(b"+PONG\r\n")?;
+    hear(&mut stream, &mut heard, "capa")?;
+    stream.write_all(b"+OK\r\n+OK\r\n")?;
+    hear(&mut stream, &mut heard, "PSYNC")?;
+    for answer in answers {
+        stream.write_all(answer)?;
+    }
+    // Until the replica has had enough.
+    std::io::copy(&mut stream, &mut std::io::sink()).map(drop)
+}
+
+const FULL: &[u8] = b"+FULLRESYNC 0123456789012345678901234567890123456789 7\r\n";
+
+#[test]
+fn a_primary_that_lies_leaves_the_data_as_they_were() {
+    let endless: &'static [u8] = Box::leak(vec![b'x'; 1 << 16].into_boxed_slice());
+    let cases: Vec<(&'static [&'static [u8]], &str)> = vec![
+        (Box::leak(Box::new([FULL, b"$-7\r\n"])), "no snapshot has this length"),
+        (Box::leak(Box::new([FULL, b"$20\r\nREDIS0011 and so on "])), "synchronization DB"),
+        (Box::leak(Box::new([FULL, b"-ERR no\r\n"])), "MASTER aborted replication with an error"),
+        (
+            Box::leak(Box::new([
+                FULL,
+                b"$EOF:ABABABABABABABABABABABABABABABABABABABAC\r\nREDIS0011ABABABABABABABABABABABABABABABABABABABAC",
+            ])),
+            "synchronization DB",
+        ),
+        (Box::leak(Box::new([endless])), "a line of more than"),
+        (Box::leak(Box::new([&b"+CONTINUE 0123456789012345678901234567890123456789\r\n"[..]])), "wrong syntax"),
+        (Box::leak(Box::new([&b"-LOADING\r\n"[..]])), "currently unable to PSYNC"),
+    ];
+    let replica = replica(2, "auto", &[]);
+    let mut client = replica.client();
+    check(&mut client, "SET k v", "OK");
+    for (answers, told) in cases {
+        let (_listener, port) = liar(answers);
+        check(&mut client, &format!("REPLICAOF 127.0.0.1 {port}"), "OK");
+        eventually(told, || replica.log_end().contains(told));
+        assert_eq!(client.info("replication", "master_link_status"), "down", "{told}");
+        check(&mut client, "GET k", "\"v\"");
+        check(&mut client, "REPLICAOF NO ONE", "OK");
+    }
+}
+
+#[test]
+fn a_password_that_is_wrong_is_told() {
+    let primary = replica(1, "auto", &["--requirepass", "right"]);
+    let replica = replica(1, "auto", &["--masterauth", "wrong"]);
+    let mut client = replica.client();
+    check(&mut client, "SET k v", "OK");
+    follow(&replica, &primary);
+    eventually("the log tells", || replica.log_end().contains("Unable to AUTH to MASTER"));
+    check(&mut client, "GET k", "\"v\"");
+    check(&mut client, "CONFIG SET masterauth right", "OK");
+    eventually("it follows", || is_up(&replica));
+    check(&mut client, "GET k", "(nil)");
+}

@@ -1,0 +1,57 @@
+//! What INFO tells of replication.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use effectlog::Backlog;
+use observe::{Followed, Replication};
+use settings::{REPL_BACKLOG_SIZE, REPLICA_ANNOUNCED, REPLICA_PRIORITY, Settings};
+
+use crate::following::{Address, Following};
+use crate::link::LinkState;
+use crate::primary::Primary;
+use crate::quorum::Quorum;
+
+/// What there is to be told at `now_ms` on the monotonic clock. `is_streaming`: the backlog is kept.
+pub fn facts(
+    primary: &Primary,
+    following: &Following,
+    (backlog, is_streaming): (&Backlog, bool),
+    settings: &Settings,
+    now_ms: u64,
+) -> Replication {
+    let text = |id: &[u8]| String::from_utf8_lossy(id).into_owned();
+    let history = primary.history();
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    // In this order: what is kept only moves on, unless it begins anew at this moment.
+    let first = is_streaming.then(|| backlog.first());
+    let offset = backlog.end();
+    Replication {
+        followed: followed(following, settings, now_ms),
+        id: text(&history.id),
+        former: history.previous.map(|(id, end)| (text(&id), end)),
+        offset,
+        first: first.filter(|first| *first <= offset),
+        backlog_bytes: settings.number(REPL_BACKLOG_SIZE) as u64,
+        close_count: Quorum::count(settings, primary, now_ms),
+        replicas: primary.replicas(now_ms).iter().map(ToString::to_string).collect(),
+        syncs: [&primary.full_count, &primary.partial_count, &primary.refused_count].map(count),
+        error_count: count(&following.error_count),
+    }
+}
+
+fn followed(following: &Following, settings: &Settings, now_ms: u64) -> Option<Followed> {
+    let Address { host, port } = following.primary()?;
+    let seconds_since = |ms: u64| now_ms.saturating_sub(ms) / 1000;
+    Some(Followed {
+        host,
+        port,
+        is_up: following.is_link_up(),
+        silent_seconds: seconds_since(following.heard_ms()),
+        snapshot: (following.state() == LinkState::Sync).then(|| following.snapshot_progress()),
+        down_seconds: seconds_since(following.down_since_ms()),
+        offset: if following.is_synced() { following.offset() } else { 1 },
+        priority: settings.number(REPLICA_PRIORITY) as u64,
+        is_read_only: true,
+        is_announced: settings.is_on(REPLICA_ANNOUNCED),
+    })
+}

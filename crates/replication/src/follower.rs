@@ -1,0 +1,422 @@
+//! The thread that follows the primary: it has the link made, again each second if it must, and does what comes over it.
+//!
+//! ```text
+//!             tick                connected              +CONTINUE, or the snapshot is in its place
+//!   Resting ────────▶ Dialing ───────────────▶ Linked ───────────────────────────────────────────────▶ Linked, the stream flows
+//!      ▲                 │                        │
+//!      └── a second ─────┴────────────────────────┘ an error, silence, the connection is closed
+//! ```
+//!
+//! The data stay as they are until a snapshot has come whole and was read without an error; then it takes their place at one moment, with the id and
+//! the offset of the stream. `L` is what was read of a snapshot, which only its [`Around`] knows.
+//!
+//! Who changes the role does so in [`Following`], with all shards held; this thread notices by its version, and looks at that again whenever it has entered
+//! shards.
+//!
+//! Not here: the protocol (`link`), applying commands (`apply.rs`), how a snapshot is kept and read.
+
+use proactor::ConnId;
+use resp::Limits;
+use settings::{
+    MASTERAUTH, MASTERUSER, PORT, REPL_TIMEOUT, REPLICA_ANNOUNCE_IP, REPLICA_ANNOUNCE_PORT, Settings,
+};
+
+use crate::apply::{Applied, Applier, Piece};
+use crate::following::{Following, Resume};
+use crate::history::{History, ReplicationId};
+use crate::incoming::Incoming;
+use crate::link::{self, Credentials, Event, Link, LinkError, LinkOptions, LinkState, Position};
+use crate::stage::{Around, Vocabulary};
+
+/// After so long the link is made anew.
+const RETRY_MS: u64 = 1000;
+/// Pieces that are dealt with before others get their turn.
+const PIECES_PER_TURN: usize = 512;
+/// Bytes of a snapshot that may wait to be written before nothing more is read.
+const WAITING_BYTES_MAX: u64 = 32 << 20;
+
+const UNANNOUNCED: &str = "a snapshot came that was not announced";
+
+/// What settings say of the link.
+#[derive(Clone, Debug)]
+pub struct LinkSettings {
+    /// `masteruser` and `masterauth`.
+    pub credentials: Option<Credentials>,
+    /// The port that the primary shows for this replica.
+    pub port: u16,
+    /// The address that it shows.
+    pub address: Option<String>,
+    /// After how much silence the link is given up.
+    pub timeout_ms: u64,
+    /// What a command of the stream may be.
+    pub limits: Limits,
+}
+
+impl LinkSettings {
+    /// As they are now.
+    pub fn of(settings: &Settings) -> LinkSettings {
+        let text = |id| Some(settings.text(id).to_string()).filter(|text| !text.is_empty());
+        let announced = settings.number(REPLICA_ANNOUNCE_PORT);
+        let port = if announced > 0 { announced } else { settings.number(PORT) };
+        LinkSettings {
+            credentials: text(MASTERAUTH).map(|password| Credentials { user: text(MASTERUSER), password }),
+            port: port as u16,
+            address: text(REPLICA_ANNOUNCE_IP),
+            timeout_ms: settings.number(REPL_TIMEOUT) as u64 * 1000,
+            limits: settings.request_limits(true),
+        }
+    }
+}
+
+/// What has to be done with all shards entered, before anything else that came.
+enum Pending<L> {
+    /// The stream goes on, under this id.
+    Continue(ReplicationId),
+    /// A snapshot was read.
+    Install(L),
+}
+
+/// A connection to the primary.
+struct Linked<L> {
+    conn: ConnId,
+    link: Link,
+    incoming: Option<Incoming>,
+    received_bytes: u64,
+    /// Where the snapshot stands.
+    position: Option<Position>,
+    pending: Option<Pending<L>>,
+    is_paused: bool,
+}
+
+/// How far it is.
+enum Stance<L> {
+    Resting { until_ms: u64 },
+    Dialing { resume: Option<Position> },
+    Linked(Box<Linked<L>>),
+}
+
+/// See the head of this file.
+pub struct Follower<L> {
+    /// The version of the role that it serves.
+    version: u64,
+    stance: Stance<L>,
+    /// The number of the connection, so that news of a former one are told apart.
+    attempt: u64,
+    applier: Applier,
+}
+
+impl<L> Default for Follower<L> {
+    fn default() -> Self {
+        Follower {
+            version: 0,
+            stance: Stance::Resting { until_ms: 0 },
+            attempt: 0,
+            applier: Applier::default(),
+        }
+    }
+}
+
+impl<L> Follower<L> {
+    /// The connection to the primary.
+    pub fn conn(&self) -> Option<ConnId> {
+        if let Stance::Linked(linked) = &self.stance { Some(linked.conn) } else { None }
+    }
+
+    /// Whether the role has changed since it last looked.
+    #[inline]
+    pub fn is_outdated(&self, following: &Following) -> bool {
+        self.version != following.version()
+    }
+
+    /// Does what is due. To be called several times a second, and when the role has changed.
+    pub fn tick(&mut self, around: &mut dyn Around<L>) {
+        let (following, now_ms) = (around.following(), around.now_ms());
+        if self.is_outdated(following) {
+            self.version = following.version();
+            if let Some(conn) = self.conn() {
+                around.close(conn);
+            }
+            self.stance = Stance::Resting { until_ms: 0 };
+            self.applier = Applier::new(None);
+        }
+        if !following.is_replica() {
+            return;
+        }
+        match &mut self.stance {
+            Stance::Resting { until_ms } if now_ms >= *until_ms => self.dial(around),
+            Stance::Resting { .. } | Stance::Dialing { .. } => {}
+            Stance::Linked(linked) => {
+                if let Err(error) = linked.link.tick(now_ms) {
+                    return self.give_up(&error.to_string(), around);
+                }
+                linked.settle(following, around);
+                let waiting_bytes = linked.incoming.as_ref().map_or(0, Incoming::waiting_bytes);
+                if linked.is_paused && !linked.link.is_loading() && waiting_bytes < WAITING_BYTES_MAX / 2 {
+                    linked.is_paused = false;
+                    around.set_reading(linked.conn, true);
+                    around.come_back(linked.conn);
+                }
+            }
+        }
+    }
+
+    fn dial(&mut self, around: &mut dyn Around<L>) {
+        let following = around.following();
+        let Some(address) = following.primary() else { return };
+        let resume = match following.resume() {
+            Resume::Later => return,
+            Resume::Nowhere => None,
+            Resume::At(offset) => {
+                let id = link::ReplicationId::parse(&around.primary().history().id);
+                id.map(|id| Position { id, offset })
+            }
+        };
+        self.attempt += 1;
+        following.set_state(LinkState::Connecting);
+        tracing::info!("Connecting to MASTER {}:{}", address.host, address.port);
+        self.stance = Stance::Dialing { resume };
+        around.dial(address, self.attempt);
+    }
+
+    /// Whether news of this attempt are of interest.
+    pub fn awaits(&self, attempt: u64) -> bool {
+        attempt == self.attempt && matches!(self.stance, Stance::Dialing { .. })
+    }
+
+    /// The connection is made.
+    pub fn connected(&mut self, conn: ConnId, around: &mut dyn Around<L>) {
+        let Stance::Dialing { resume } = self.stance else { return };
+        let LinkSettings { credentials, port, address, timeout_ms, limits } = around.link_settings();
+        let options =
+            LinkOptions { credentials, port, address, resume, takes_over: false, timeout_ms, limits };
+        let now_ms = around.now_ms();
+        let mut link = Link::new(options, now_ms);
+        link.opened(now_ms);
+        let mut linked = Box::new(Linked {
+            conn,
+            link,
+            incoming: None,
+            received_bytes: 0,
+            position: None,
+            pending: None,
+            is_paused: false,
+        });
+        linked.settle(around.following(), around);
+        self.stance = Stance::Linked(linked);
+    }
+
+    /// It cannot be made, or nothing more comes over it.
+    pub fn give_up(&mut self, why: &str, around: &mut dyn Around<L>) {
+        tracing::warn!("the link to the primary is down: {why}");
+        let conn = self.conn();
+        self.rest(around);
+        if let Some(conn) = conn {
+            around.close(conn);
+        }
+    }
+
+    /// The connection was closed.
+    pub fn closed(&mut self, conn: ConnId, around: &mut dyn Around<L>) {
+        if self.conn() == Some(conn) {
+            tracing::warn!("Connection with master lost.");
+            self.rest(around);
+        }
+    }
+
+    fn rest(&mut self, around: &mut dyn Around<L>) {
+        let now_ms = around.now_ms();
+        self.stance = Stance::Resting { until_ms: now_ms + RETRY_MS };
+        self.applier.break_off();
+        if around.following().is_replica() {
+            around.following().note_down(now_ms);
+        }
+    }
+
+    /// What has become of a snapshot.
+    pub fn snapshot_read(&mut self, attempt: u64, read: Result<L, String>, around: &mut dyn Around<L>) {
+        let Stance::Linked(linked) = &mut self.stance else { return };
+        if attempt != self.attempt {
+            return;
+        }
+        match read {
+            Ok(loaded) => {
+                linked.pending = Some(Pending::Install(loaded));
+                around.come_back(linked.conn);
+            }
+            Err(why) => {
+                self.give_up(&format!("Failed trying to load the MASTER synchronization DB: {why}"), around)
+            }
+        }
+    }
+
+    /// Bytes have come from the primary.
+    pub fn received(&mut self, bytes: &[u8], around: &mut dyn Around<L>) {
+        if let Stance::Linked(linked) = &mut self.stance
+            && !bytes.is_empty()
+        {
+            linked.link.received(bytes, around.now_ms());
+            around.following().note_heard(around.now_ms());
+        }
+        self.go_on(around);
+    }
+
+    /// Deals with what has come, for one turn.
+    fn go_on(&mut self, around: &mut dyn Around<L>) {
+        let Stance::Linked(linked) = &mut self.stance else { return };
+        let role = (around.following(), self.version);
+        let mut turn = Turn { linked, applier: &mut self.applier, role, attempt: self.attempt };
+        let outcome = turn.run(around);
+        if outcome.is_ok() {
+            return linked.settle(role.0, around);
+        }
+        if let Err(why) = outcome
+            && !self.is_outdated(role.0)
+        {
+            self.give_up(&why, around);
+        }
+    }
+}
+
+impl<L> Linked<L> {
+    /// Sends what is to be sent, and says how far it is.
+    fn settle(&mut self, following: &Following, around: &mut dyn Around<L>) {
+        let output = self.link.take_output();
+        if !output.is_empty() {
+            around.send(self.conn, &output);
+        }
+        // While the id of the stream is still to be put in place it does not flow.
+        following.set_state(if self.pending.is_some() { LinkState::Sync } else { self.link.state() });
+    }
+}
+
+/// One turn of the link.
+struct Turn<'a, L> {
+    linked: &'a mut Linked<L>,
+    applier: &'a mut Applier,
+    /// The role that it is for.
+    role: (&'static Following, u64),
+    attempt: u64,
+}
+
+impl<L> Turn<'_, L> {
+    /// Deals with what has come; an error ends the link.
+    fn run(&mut self, around: &mut dyn Around<L>) -> Result<(), String> {
+        let words = around.vocabulary();
+        for _ in 0..PIECES_PER_TURN {
+            if let Some(pending) = self.linked.pending.take()
+                && let Some(pending) = self.settle_pending(pending, around)
+            {
+                self.linked.pending = Some(pending);
+                around.come_back(self.linked.conn);
+                return Ok(());
+            }
+            if self.linked.is_paused {
+                return Ok(());
+            }
+            let applied = self.take_event(words, around)?;
+            let Linked { link, conn, is_paused, .. } = &mut *self.linked;
+            let Some(applied) = applied else { return Ok(()) };
+            match applied {
+                Applied::Done if *is_paused => around.set_reading(*conn, false),
+                Applied::Done => {}
+                Applied::Later => {
+                    link.again();
+                    around.come_back(*conn);
+                    return Ok(());
+                }
+                Applied::Over => return Err("the role has changed".to_owned()),
+            }
+        }
+        around.come_back(self.linked.conn);
+        Ok(())
+    }
+
+    /// Deals with the next thing that has come, if there is one.
+    fn take_event(
+        &mut self,
+        words: Vocabulary,
+        around: &mut dyn Around<L>,
+    ) -> Result<Option<Applied>, String> {
+        let Linked { link, incoming, received_bytes, position, pending, is_paused, .. } = &mut *self.linked;
+        let next = link.next(around.now_ms()).map_err(|error: LinkError| error.to_string())?;
+        let Some(event) = next else { return Ok(None) };
+        match event {
+            Event::NotUnderstood { option, answer } => {
+                tracing::info!("(Non critical) Master does not understand REPLCONF {option}: {answer}");
+            }
+            Event::Continued(id) => *pending = Some(Pending::Continue(*id.as_bytes())),
+            Event::FullSync(at) => {
+                tracing::info!("Full resync from master: {}", shown(at));
+                (*position, *received_bytes) = (at, 0);
+                self.role.0.note_received(0, None);
+                *incoming = Some(around.receive_snapshot(self.attempt)?);
+            }
+            Event::Snapshot { bytes, left } => {
+                *received_bytes += bytes.len() as u64;
+                self.role.0.note_received(*received_bytes, left);
+                let incoming = incoming.as_ref().ok_or(UNANNOUNCED)?;
+                incoming.push(bytes);
+                *is_paused = incoming.waiting_bytes() > WAITING_BYTES_MAX;
+            }
+            Event::SnapshotEnd => {
+                incoming.take().ok_or(UNANNOUNCED)?.end();
+                *is_paused = true;
+            }
+            Event::Stream { bytes, args, end } => {
+                let piece = Piece { bytes, args: &args, end };
+                return Ok(Some(self.applier.apply(piece, words, self.role, around)));
+            }
+        }
+        Ok(Some(Applied::Done))
+    }
+
+    /// Does what needs all shards; what is still to be done if they cannot be had.
+    fn settle_pending(&mut self, pending: Pending<L>, around: &mut dyn Around<L>) -> Option<Pending<L>> {
+        let (following, version) = self.role;
+        if !around.enter_all() || following.version() != version {
+            around.leave();
+            return Some(pending);
+        }
+        let now_ms = around.now_ms();
+        let drops_replicas = match pending {
+            Pending::Continue(id) => {
+                let History { id: former, .. } = around.primary().history();
+                let Resume::At(offset) = following.resume() else { return None };
+                if former != id {
+                    around.primary().set_history(History { id, previous: Some((former, offset)) });
+                }
+                following.note_synced(offset);
+                around.go_on_copying();
+                tracing::info!("Successful partial resynchronization with master.");
+                former != id
+            }
+            Pending::Install(loaded) => {
+                let position = self.linked.position;
+                let (id, offset) =
+                    position.map_or((around.random_id(), 0), |at| (*at.id.as_bytes(), at.offset));
+                around.primary().set_history(History::new(id));
+                *self.applier = Applier::new(Some(around.put_in_place(loaded, offset).unwrap_or(0)));
+                following.note_synced(offset);
+                following.set_stream_db(self.applier.db());
+                self.linked.link.loaded(now_ms);
+                tracing::info!("MASTER <-> REPLICA sync: Finished with success");
+                self.linked.is_paused = false;
+                around.set_reading(self.linked.conn, true);
+                true
+            }
+        };
+        around.finish();
+        around.leave();
+        if drops_replicas {
+            around.drop_replicas();
+        }
+        None
+    }
+}
+
+fn shown(position: Option<Position>) -> String {
+    position.map_or_else(
+        || "where it is, the primary does not say".to_owned(),
+        |Position { id, offset }| format!("{}:{offset}", id.as_bytes().escape_ascii()),
+    )
+}

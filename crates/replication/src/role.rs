@@ -1,0 +1,35 @@
+//! Changing the role: becoming a replica, or a primary. All shards are held, so it comes between transactions.
+
+use config::Value;
+use settings::REPLICAOF;
+
+use crate::following::Address;
+use crate::history::History;
+use crate::{Door, RoleChange};
+
+/// This server follows `primary` from now on. What it has it keeps until it has what the primary has.
+pub(crate) fn follow(host: &mut dyn Door, primary: Address) {
+    let (following, now_ms) = (host.following(), host.now_ms());
+    let is_new_replica = !following.is_replica();
+    host.settings().force(REPLICAOF, &Value::text(format!("{} {}", primary.host, primary.port)));
+    tracing::info!("REPLICAOF {}:{} enabled", primary.host, primary.port);
+    let end = host.set_copying(true);
+    following.follow(primary, end.filter(|_| is_new_replica), now_ms);
+    host.tell_role(if is_new_replica { RoleChange::Demoted } else { RoleChange::Moved });
+}
+
+/// This server follows nobody from now on. Its stream goes on where that of its primary ended here, by another id.
+pub(crate) fn lead(host: &mut dyn Door) {
+    let (following, primary) = (host.following(), host.primary());
+    host.settings().force(REPLICAOF, &Value::text(String::new()));
+    if !following.is_replica() {
+        return;
+    }
+    let (id, former) = (host.mark(), primary.history().id);
+    let previous = following.is_synced().then(|| (former, following.offset()));
+    primary.set_history(History { id, previous });
+    following.lead();
+    host.set_copying(false);
+    tracing::info!("MASTER MODE enabled");
+    host.tell_role(RoleChange::Promoted);
+}

@@ -1,0 +1,287 @@
+//! The link to the own primary: what `replication`'s `Follower` needs of the first thread, which has it.
+
+use std::sync::LazyLock;
+
+use command::{Client, Command, CommandError, Outcome, Post, Table};
+use persistence::Role;
+use proactor::{CloseMode, ConnId, Socket};
+use replication::{
+    Address, Door, Follower, FollowerAround, Following, Incoming, LinkSettings, Primary, Ran, ReplicationId,
+    RoleChange, Stage, Vocabulary, dial, incoming,
+};
+use resp::Output;
+use session::{Parser, Protocol};
+use settings::REPL_TIMEOUT;
+use shard::ShardId;
+
+use crate::connections::lifecycle::take_in;
+use crate::message::{LinkNews, Message};
+use crate::shared::Shared;
+use crate::snapshot::{Loaded, Loader, names};
+use crate::thread::{Thread, ThreadHost};
+
+/// What those who wait for others are told when nobody will come.
+const UNBLOCKED: CommandError = CommandError::fixed(
+    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+);
+
+/// The commands that may stand in a stream.
+static WORDS: LazyLock<(Table, Vec<Role>)> = LazyLock::new(|| {
+    let table = crate::commands::table();
+    let roles = crate::commands::roles(&table);
+    (table, roles)
+});
+
+/// The thread, as following needs it.
+struct Host<'a> {
+    thread: &'a mut Thread,
+    /// While the link is served: what is sent to the primary.
+    out: Option<&'a mut Output>,
+    /// Replies, which nobody reads.
+    replies: Output,
+}
+
+/// Does something with the follower.
+fn with(
+    thread: &mut Thread,
+    out: Option<&mut Output>,
+    act: impl FnOnce(&mut Follower<Loaded>, &mut Host<'_>),
+) {
+    let mut follower = std::mem::take(&mut thread.host.follower);
+    act(&mut follower, &mut Host { thread, out, replies: Output::new() });
+    thread.host.follower = follower;
+}
+
+/// Looks after the link: in each turn of the first thread whether the role has changed, and in each round (`is_round`) what is due.
+pub(crate) fn look_after_link(thread: &mut Thread, is_round: bool) {
+    let shared = thread.host.shared;
+    if is_round && !shared.snapshots.progress.is_loading()
+        || thread.host.follower.is_outdated(&shared.following)
+    {
+        with(thread, None, |follower, host| follower.tick(host));
+    }
+}
+
+/// Deals with what the primary has sent; all of it is taken.
+pub(crate) fn serve_link(thread: &mut Thread, input: &[u8], out: &mut Output) -> usize {
+    with(thread, Some(out), |follower, host| follower.received(input, host));
+    input.len()
+}
+
+/// The connection of the primary, if it is this one, was closed.
+pub(crate) fn note_closed(thread: &mut Thread, conn: ConnId) {
+    with(thread, None, |follower, host| follower.closed(conn, host));
+}
+
+/// Takes news.
+pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
+    match news {
+        LinkNews::Dialed(attempt, _) if !thread.host.follower.awaits(attempt) => {}
+        LinkNews::Dialed(_, Ok(socket)) => {
+            let conn = adopt(&mut thread.host, socket);
+            with(thread, None, |follower, host| follower.connected(conn, host));
+        }
+        LinkNews::Dialed(_, Err(why)) => with(thread, None, |follower, host| follower.give_up(&why, host)),
+        LinkNews::Read(attempt, read) => {
+            with(thread, None, |follower, host| follower.snapshot_read(attempt, read, host));
+        }
+        LinkNews::Role(RoleChange::Moved) => {}
+        LinkNews::Role(RoleChange::Demoted) => unblock_all(thread),
+        LinkNews::Role(RoleChange::Promoted) => {
+            for conn in thread.host.replicas.conns() {
+                thread.close(conn, CloseMode::Now);
+            }
+        }
+    }
+}
+
+/// All threads hear that the role has changed.
+pub(super) fn tell_role(shared: &Shared, change: RoleChange) {
+    shared.broadcast(|| Message::Link(Box::new(LinkNews::Role(change))));
+}
+
+/// Ends the waits of all clients, and their connections.
+fn unblock_all(thread: &mut Thread) {
+    let waiting = thread.host.connections.iter_mut().filter(|(_, session)| session.state.wait().is_some());
+    for conn in waiting.map(|(conn, _)| conn).collect::<Vec<_>>() {
+        if let Some(session) = thread.host.connections.session(conn) {
+            session.close_after_reply = true;
+        }
+        if !thread.time_out(conn, Some(&UNBLOCKED))
+            && let Some(session) = thread.host.connections.session(conn)
+        {
+            // It is being served at this moment.
+            session.close_after_reply = false;
+        }
+    }
+}
+
+impl Stage for Host<'_> {
+    fn tx(&mut self) -> &mut command::Tx<'static> {
+        &mut self.thread.tx
+    }
+
+    fn may_run(&mut self, command: &'static Command, args: &[&[u8]], db: u32) -> bool {
+        let Thread { tx, host, .. } = &mut *self.thread;
+        !(host.shared.may_hold_back() && host.snapshot.stops(tx, command, args, db))
+    }
+
+    fn run(&mut self, command: &'static Command, args: &[&[u8]], db: u32) -> Ran {
+        let Thread { tx, host, .. } = &mut *self.thread;
+        let session = host.session();
+        session.client.db = db;
+        session.last_command = Some(command.id);
+        let client = Client { deny_blocking: true, ..session.client };
+        let started = host.accounting.lap();
+        let mark = self.replies.mark();
+        (tx.wrote, tx.keeps_due) = (false, true);
+        let mut outcome = tx.run(command, args, &client, host, &mut self.replies);
+        tx.keeps_due = false;
+        host.count_command(command, args, &client, started, &mut outcome, mark, &self.replies);
+        tx.restore = None;
+        let ran = match outcome {
+            Outcome::Done | Outcome::Blocked(_) => Ran::Done,
+            Outcome::Again(_) => Ran::Again,
+            Outcome::Failed => {
+                Ran::Failed(String::from_utf8_lossy(self.replies.to_vec().trim_ascii()).into_owned())
+            }
+        };
+        self.replies.clear();
+        ran
+    }
+
+    fn finish(&mut self) {
+        self.thread.tx.finish(&mut self.thread.host);
+    }
+
+    fn leave(&mut self) {
+        self.thread.leave_all();
+    }
+}
+
+impl FollowerAround<Loaded> for Host<'_> {
+    fn following(&self) -> &'static Following {
+        &self.thread.host.shared.following
+    }
+
+    fn primary(&self) -> &'static Primary {
+        &self.thread.host.shared.primary
+    }
+
+    fn vocabulary(&self) -> Vocabulary {
+        let (table, roles) = &*WORDS;
+        Vocabulary { table, roles, databases: self.thread.host.shared.settings.databases() }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.thread.host.now_ms
+    }
+
+    fn link_settings(&self) -> LinkSettings {
+        LinkSettings::of(&self.thread.host.shared.settings)
+    }
+
+    fn dial(&mut self, address: Address, attempt: u64) {
+        let shared = self.thread.host.shared;
+        if shared.is_simulated() {
+            return;
+        }
+        let timeout_ms = shared.settings.number(REPL_TIMEOUT) as u64 * 1000;
+        let tell =
+            move |made| shared.threads[0].send(Message::Link(Box::new(LinkNews::Dialed(attempt, made))));
+        let work = move || tell(dial(&address, timeout_ms));
+        let started = std::thread::Builder::new().name("replica-dial".to_owned()).spawn(work);
+        if let Err(error) = started {
+            tell(Err(format!("no thread to connect to MASTER: {error}")));
+        }
+    }
+
+    fn receive_snapshot(&mut self, attempt: u64) -> Result<Incoming, String> {
+        let shared = self.thread.host.shared;
+        let (incoming, outgoing) = incoming();
+        let names = names(&shared.settings, &shared.machine.disk);
+        let name = format!("temp-{}.sync-{attempt}.rdb", std::process::id());
+        let work = move || {
+            let load = || Loader::of(shared).read_beginning(&name).map_err(|error| error.to_string());
+            if let Some(read) = outgoing.spool(names.disk(), &names.path(&name), load) {
+                shared.threads[0].send(Message::Link(Box::new(LinkNews::Read(attempt, read))));
+            }
+        };
+        let started = std::thread::Builder::new().name("replica-load".to_owned()).spawn(work);
+        started.map_err(|error| format!("no thread to take a snapshot: {error}"))?;
+        Ok(incoming)
+    }
+
+    fn enter_all(&mut self) -> bool {
+        self.thread.enters_all()
+    }
+
+    fn put_in_place(&mut self, loaded: Loaded, offset: u64) -> Option<u32> {
+        let Thread { tx, host, .. } = &mut *self.thread;
+        let shared = host.shared;
+        let databases = shared.settings.databases();
+        let stream_db = loaded.stream_db().filter(|db| *db < databases);
+        loaded.put_in_place(tx, &shared.scripts, &shared.snapshots);
+        shared.shards.ids().for_each(|id| tx.hold.shard_mut(id).tracking.clear_keys());
+        tx.posts.push(Post::Flushed);
+        // It is not on the own disk.
+        tx.hold.shard_mut(ShardId(0)).stats.changes.add(1);
+        shared.journal.begin_copy(offset);
+        shared.snapshots.progress.end();
+        stream_db
+    }
+
+    fn go_on_copying(&mut self) {
+        self.thread.host.shared.journal.go_on_copying();
+    }
+
+    fn drop_replicas(&mut self) {
+        tell_role(self.thread.host.shared, RoleChange::Promoted);
+    }
+
+    fn random_id(&mut self) -> ReplicationId {
+        Door::mark(&mut self.thread.host)
+    }
+
+    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
+        match &mut self.out {
+            Some(out) => out.extend_from_slice(bytes),
+            None => {
+                if let Some(out) = self.thread.host.driver.output_mut(conn) {
+                    out.extend_from_slice(bytes);
+                }
+            }
+        }
+    }
+
+    fn set_reading(&mut self, conn: ConnId, reads: bool) {
+        let driver = &mut self.thread.host.driver;
+        if reads { driver.resume_reading(conn) } else { driver.pause_reading(conn) }
+    }
+
+    fn come_back(&mut self, conn: ConnId) {
+        let unserved = &mut self.thread.host.unserved;
+        if !unserved.contains(&conn) {
+            unserved.push_back(conn);
+        }
+    }
+
+    fn close(&mut self, conn: ConnId) {
+        if self.out.is_some() {
+            // It is closed when it has been served.
+            self.thread.host.session().state.close(CloseMode::Now);
+        } else {
+            self.thread.close(conn, CloseMode::Now);
+        }
+    }
+}
+
+/// The connection to the own primary, which it has made, is one of its connections.
+fn adopt(host: &mut ThreadHost, socket: Socket) -> ConnId {
+    host.shared.registry.knock();
+    let conn = take_in(host, socket, Protocol::Redis, Parser::Primary);
+    if let Some(session) = host.connections.session(conn) {
+        session.is_primary = true;
+    }
+    conn
+}

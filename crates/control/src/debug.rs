@@ -17,7 +17,7 @@ use commands::keys::populate::Population;
 use process::{crash, system};
 use settings::ENABLE_DEBUG_COMMAND;
 
-use crate::{Ctx, Entry, Run, Server, client_may, not_allowed};
+use crate::{Ctx, Entry, Run, Server, client_may, failed, not_allowed};
 
 /// DEBUG, whose subcommands are words among its arguments.
 pub(crate) const DEBUG: Entry = Entry {
@@ -179,11 +179,6 @@ fn reload(ctx: &mut Ctx, options: &[&[u8]]) -> CommandResult {
 fn load_journal(ctx: &mut Ctx) -> CommandResult {
     ctx.host.reload_journal(ctx.store.tx).map_err(failed)?;
     ok(ctx)
-}
-
-/// The error of what could not be loaded.
-fn failed(why: String) -> CommandError {
-    CommandError::new(format!("ERR {why}"))
 }
 
 fn stringmatch(ctx: &mut Ctx, length: &[u8], pattern: &[u8]) -> CommandResult {

@@ -1,4 +1,5 @@
-//! What an operator tells a running server: CONFIG (`configuring.rs`), MODULE (`module.rs`) and DEBUG (`debug.rs`).
+//! What an operator tells a running server: CONFIG (`configuring.rs`), MODULE (`module.rs`), DEBUG
+//! (`debug.rs`), and to save what there is, or to end (`saving.rs`).
 //!
 //! The commands, their refusals and their texts are here. What follows from them is done by the thread that runs them ([`Door`]).
 //!
@@ -8,69 +9,29 @@
 
 mod configuring;
 mod debug;
+mod door;
 mod module;
+mod saving;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::AtomicBool;
-
-use command::{CommandError, HostFn, Store, Tx};
-use commands::keys::populate::Population;
+use command::{CommandError, HostFn};
 use config::Id;
-use persistence::Snapshots;
-use proactor::Disk;
-use settings::Settings;
 
 pub use configuring::change;
+pub use door::{Door, Server};
 
 /// The commands of this crate.
-pub const ENTRIES: &[Entry] = &[configuring::CONFIG, debug::DEBUG, module::MODULE];
-
-/// What the commands of this crate need of the thread that runs them.
-pub trait Door {
-    /// What all threads know.
-    fn server(&self) -> Server;
-
-    /// Whether the client whose command runs is on this machine.
-    fn is_local(&mut self) -> bool;
-
-    /// Does what follows from a change of these settings; the setting and the reason if that fails.
-    fn obey(&mut self, store: &mut Store, changed: &mut dyn Iterator<Item = Id>) -> Result<(), (Id, String)>;
-
-    /// The users that stand in the configuration file.
-    fn user_lines(&self) -> Vec<Vec<u8>>;
-
-    /// Starts the counters again from 0.
-    fn reset_stats(&mut self);
-
-    /// Lets all threads make keys; the client is answered when they have.
-    fn populate(&mut self, population: Population);
-
-    /// Replaces the data by those of the snapshot, which is saved first if `saves`. All shards are entered.
-    fn reload(&mut self, tx: &mut Tx, saves: bool) -> Result<(), String>;
-
-    /// Replaces the data by those of the journal, when all of it is durable. All shards are entered.
-    fn reload_journal(&mut self, tx: &mut Tx) -> Result<(), String>;
-
-    /// Whether a journal is on.
-    fn has_journal(&self) -> bool;
-
-    /// Gives the stream for replicas an id that nobody knows. All shards are entered.
-    fn change_replication_id(&mut self);
-}
-
-/// What all threads know, as far as operators are concerned.
-#[derive(Clone, Copy)]
-pub struct Server {
-    /// The settings as they are now.
-    pub settings: &'static Settings,
-    /// What is known of the snapshots on disk.
-    pub snapshots: &'static Snapshots,
-    /// Where the configuration file is.
-    pub disk: &'static Disk,
-    /// Whether keys are expired in the background.
-    pub active_expire: &'static AtomicBool,
-}
+pub const ENTRIES: &[Entry] = &[
+    saving::BGREWRITEAOF,
+    saving::BGSAVE,
+    configuring::CONFIG,
+    debug::DEBUG,
+    saving::LASTSAVE,
+    module::MODULE,
+    saving::SAVE,
+    saving::SHUTDOWN,
+];
 
 /// A call of a command of this crate.
 type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
@@ -86,6 +47,11 @@ fn client_may(door: &mut dyn Door, id: Id) -> bool {
         1 => true,
         _ => door.is_local(),
     }
+}
+
+/// The error of something that has failed for this reason.
+fn failed(why: String) -> CommandError {
+    CommandError::new(format!("ERR {why}"))
 }
 
 /// The error of a command that a setting of the start protects.

@@ -2,11 +2,12 @@
 
 use std::sync::atomic::AtomicBool;
 
-use command::{Client, CommandResult, Entry, Host, Local, OwnCall, Run, Store, Tx};
+use command::{Client, CommandError, CommandResult, Entry, Host, Local, OwnCall, Run, Store, Tx};
 use commands::keys::populate::Population;
 use config::Id;
 use persistence::Snapshots;
 use proactor::{Clock, Disk};
+use process::shutdown::How;
 use resp::{Output, Proto};
 use settings::{MAXMEMORY, Settings};
 
@@ -49,6 +50,38 @@ impl Door for Thread {
     fn reload(&mut self, _: &mut Tx, saves: bool) -> Result<(), String> {
         self.asked_for.push(if saves { "save and load" } else { "load" });
         Ok(())
+    }
+
+    fn save(&mut self, _: &mut Tx) -> Result<(), String> {
+        Err("the disk is full".to_owned())
+    }
+
+    fn begin_save(&mut self, _: &mut Tx) -> Result<(), String> {
+        unreachable!("the client of these tests does not wait")
+    }
+
+    fn begin_checkpoint(&mut self, _: &mut Tx) -> Result<(), String> {
+        unreachable!("the client of these tests does not wait")
+    }
+
+    fn has_checkpoint(&self) -> bool {
+        false
+    }
+
+    fn schedule_checkpoint(&mut self) {
+        self.asked_for.push("checkpoint");
+    }
+
+    fn busy_error(&self) -> Option<CommandError> {
+        None
+    }
+
+    fn shut_down(&mut self, _: How) {
+        self.asked_for.push("end");
+    }
+
+    fn abort_shutdown(&mut self) -> bool {
+        false
     }
 
     fn reload_journal(&mut self, _: &mut Tx) -> Result<(), String> {
@@ -134,6 +167,7 @@ fn the_thread_does_what_is_asked_for() {
     for (line, expected, asked_for) in [
         ("CONFIG RESETSTAT", "+OK", "reset"),
         ("DEBUG CHANGE-REPL-ID", "+OK", "another id"),
+        ("SHUTDOWN NOW NOSAVE", "", "end"),
         ("DEBUG RELOAD", "+OK", "save and load"),
         ("DEBUG RELOAD NOSAVE", "+OK", "load"),
     ] {
@@ -141,5 +175,8 @@ fn the_thread_does_what_is_asked_for() {
         assert_eq!(thread.asked_for.pop(), Some(asked_for), "{line}");
     }
     assert_eq!(reply(thread, "DEBUG LOADAOF"), "-ERR there is none");
+    assert_eq!(reply(thread, "SAVE"), "-ERR the disk is full");
+    assert_eq!(reply(thread, "SHUTDOWN ABORT"), "-ERR No shutdown in progress.");
+    assert_eq!(reply(thread, "BGREWRITEAOF"), "-ERR There is no journal to rewrite: appendonly is no");
     assert_eq!(reply(thread, "CONFIG REWRITE"), "-ERR The server is running without a config file");
 }

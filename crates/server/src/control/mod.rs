@@ -3,14 +3,19 @@
 mod consequences;
 mod populate;
 
-use command::{Store, Tx};
+use std::sync::atomic::Ordering;
+
+use command::{CommandError, Store, Tx};
 use commands::keys::populate::Population;
 use config::Id;
 use control::{Door, Server};
+use process::shutdown::How;
 use replication::random_id;
+use resp::Reply;
+use session::Part;
 
 use crate::journal::Keeper;
-use crate::snapshot::Loader;
+use crate::snapshot::{Loader, save_settings};
 use crate::thread::ThreadHost;
 use crate::users::user_lines;
 
@@ -51,7 +56,7 @@ impl Door for ThreadHost {
     fn reload(&mut self, tx: &mut Tx, saves: bool) -> Result<(), String> {
         let shared = self.shared;
         if saves {
-            shared.save(&tx.hold).map_err(|error| error.to_string())?;
+            Door::save(self, tx)?;
         }
         let read = Loader::of(shared).read_snapshot(tx.now);
         if let Some(loaded) = read.map_err(|error| error.to_string())? {
@@ -69,6 +74,43 @@ impl Door for ThreadHost {
             loaded.put_in_place(tx, &shared.scripts, &shared.snapshots);
         }
         Ok(())
+    }
+
+    fn save(&mut self, tx: &mut Tx) -> Result<(), String> {
+        self.shared.save(&tx.hold).map_err(|error| error.to_string())
+    }
+
+    fn begin_save(&mut self, tx: &mut Tx) -> Result<(), String> {
+        let settings = save_settings(&self.shared.settings, &self.shared.machine.disk);
+        self.shared.save_in_background(&mut tx.hold, settings).map_err(|error| error.to_string())
+    }
+
+    fn begin_checkpoint(&mut self, tx: &mut Tx) -> Result<(), String> {
+        Keeper(self.shared).begin_checkpoint(&mut tx.hold).map_err(|error| error.to_string())
+    }
+
+    fn has_checkpoint(&self) -> bool {
+        self.shared.journal.checkpoint_started_ms().is_some()
+    }
+
+    fn schedule_checkpoint(&mut self) {
+        self.shared.journal.is_scheduled.store(true, Ordering::Relaxed);
+    }
+
+    fn busy_error(&self) -> Option<CommandError> {
+        self.shared.scripts.is_busy().then(|| self.shared.scripts.busy_error())
+    }
+
+    fn shut_down(&mut self, how: How) {
+        let failed = |_: Vec<Part>, reply: &mut Reply<'_>| {
+            reply.error("ERR Errors trying to SHUTDOWN. Check logs.");
+        };
+        let asker = self.await_answer(Box::new(failed));
+        self.shared.shut_down(how, Some(asker));
+    }
+
+    fn abort_shutdown(&mut self) -> bool {
+        self.shared.shutdown.abort()
     }
 
     fn has_journal(&self) -> bool {

@@ -1,0 +1,208 @@
+//! What becomes of the data: SAVE, BGSAVE, BGREWRITEAOF and LASTSAVE, and SHUTDOWN.
+//!
+//! Not here: how anything is saved (`persistence`), and how the server ends.
+
+use std::sync::atomic::Ordering;
+
+use command::Flag::*;
+use command::{Acl, CommandError, CommandResult, Group, Mode, Route, Shape, keyword_is, oneof, token};
+use process::shutdown::How;
+
+use crate::{Ctx, Entry, Run, failed};
+
+pub(crate) const LASTSAVE: Entry = Entry {
+    name: "lastsave",
+    summary: "Returns the Unix timestamp of the last successful save to disk.",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: 1,
+    flags: &[Loading, Stale, Fast],
+    acl: &[Acl::Admin, Acl::Dangerous],
+    tips: &["nondeterministic_output"],
+    reply: Shape::Int,
+    run: Run::Function(lastsave),
+    ..Entry::DEFAULT
+};
+
+fn lastsave(ctx: &mut Ctx) -> CommandResult {
+    let snapshots = ctx.host.server().snapshots;
+    ctx.reply.int(snapshots.last_save_seconds() as i64);
+    Ok(())
+}
+
+pub(crate) const SHUTDOWN: Entry = Entry {
+    name: "shutdown",
+    summary: "Synchronously saves the database(s) to disk and shuts down the Redis server.",
+    complexity: "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: -1,
+    flags: &[Admin, NoScript, Loading, Stale, NoMulti, AllowBusy],
+    mode: Mode::Session,
+    args: &[
+        oneof("save-selector", &[token("nosave", "NOSAVE"), token("save", "SAVE")]).optional(),
+        token("now", "NOW").optional().since("7.0.0"),
+        token("force", "FORCE").optional().since("7.0.0"),
+        token("abort", "ABORT").optional().since("7.0.0"),
+    ],
+    history: &[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")],
+    reply: Shape::OK,
+    run: Run::Function(shutdown),
+    ..Entry::DEFAULT
+};
+
+/// There is no reply, the connection just ends, unless the shutdown fails: the client waits for that.
+fn shutdown(ctx: &mut Ctx) -> CommandResult {
+    let has = |word: &str| ctx.args[1..].iter().any(|arg| keyword_is(arg, word));
+    let known = ["nosave", "save", "now", "force", "abort"];
+    let is_known = |arg: &&[u8]| known.iter().any(|word| keyword_is(arg, word));
+    let contradicts = (has("save") && has("nosave")) || (has("abort") && ctx.args.len() > 2);
+    if contradicts || !ctx.args[1..].iter().all(is_known) {
+        return Err(CommandError::SYNTAX);
+    }
+    let may_wait = !ctx.store.client.deny_blocking;
+    if has("abort") {
+        if !ctx.host.abort_shutdown() {
+            return Err(CommandError::new("ERR No shutdown in progress."));
+        }
+        tracing::info!("Shutdown manually aborted.");
+        ctx.reply.ok();
+        return Ok(());
+    }
+    if !may_wait && !has("now") {
+        return Err(CommandError::new(
+            "ERR SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client",
+        ));
+    }
+    if !has("nosave")
+        && let Some(error) = ctx.host.busy_error()
+    {
+        return Err(error);
+    }
+    let saves = if has("save") { Some(true) } else { has("nosave").then_some(false) };
+    ctx.host.shut_down(How { saves, is_now: has("now"), is_forced: has("force") });
+    Ok(())
+}
+
+pub(crate) const SAVE: Entry = Entry {
+    name: "save",
+    summary: "Synchronously saves the database(s) to disk.",
+    complexity: "O(N) where N is the total number of keys in all databases",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: 1,
+    flags: &[Admin, NoScript, NoAsyncLoading, NoMulti],
+    route: Route::Global,
+    mode: Mode::Session,
+    reply: Shape::OK,
+    run: Run::Function(save),
+    ..Entry::DEFAULT
+};
+
+/// The reply tells nothing of the data, unless those of other commands of a transaction do, which come with it.
+fn tell_nothing(ctx: &mut Ctx) {
+    if !ctx.store.client.deny_blocking {
+        ctx.store.tx.tell_nothing();
+    }
+}
+
+/// Everybody waits, as in Redis.
+fn save(ctx: &mut Ctx) -> CommandResult {
+    if ctx.host.server().snapshots.saving_rdb().is_some() {
+        return Err(CommandError::new(IN_PROGRESS));
+    }
+    tell_nothing(ctx);
+    ctx.host.save(ctx.store.tx).map_err(failed)?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// It runs again with all shards, unless it has them.
+fn lacks_shards(ctx: &Ctx) -> Option<CommandError> {
+    let shards = ctx.store.tx.hold.shards();
+    (ctx.store.entered().len() < shards.len()).then(|| CommandError::again(shards.ids()))
+}
+
+const IN_PROGRESS: &str = "ERR Background save already in progress";
+
+pub(crate) const BGSAVE: Entry = Entry {
+    name: "bgsave",
+    summary: "Asynchronously saves the database(s) to disk.",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: -1,
+    flags: &[Admin, NoScript, NoAsyncLoading],
+    mode: Mode::Session,
+    args: &[token("schedule", "SCHEDULE").optional().since("3.2.2")],
+    history: &[("3.2.2", "Added the `SCHEDULE` option.")],
+    reply: Shape::AnyStatus,
+    run: Run::Function(bgsave),
+    ..Entry::DEFAULT
+};
+
+const REWRITE_IN_PROGRESS: &str = "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.";
+
+/// It needs all shards for the cut, and runs again with them. In a transaction, or with SCHEDULE while there is a checkpoint, it comes
+/// when that is over.
+fn bgsave(ctx: &mut Ctx) -> CommandResult {
+    let may_wait = match &ctx.args[1..] {
+        [] => false,
+        [word] if keyword_is(word, "schedule") => true,
+        _ => return Err(CommandError::SYNTAX),
+    };
+    let snapshots = ctx.host.server().snapshots;
+    if snapshots.saving_rdb().is_some() {
+        return Err(CommandError::new(IN_PROGRESS));
+    }
+    let must_wait = snapshots.current().is_some();
+    if must_wait && !may_wait {
+        return Err(CommandError::fixed(REWRITE_IN_PROGRESS));
+    }
+    if must_wait || ctx.store.client.deny_blocking {
+        snapshots.is_scheduled.store(true, Ordering::Relaxed);
+        ctx.reply.simple("Background saving scheduled");
+        return Ok(());
+    }
+    if let Some(error) = lacks_shards(ctx) {
+        return Err(error);
+    }
+    tell_nothing(ctx);
+    ctx.host.begin_save(ctx.store.tx).map_err(failed)?;
+    ctx.reply.simple("Background saving started");
+    Ok(())
+}
+
+pub(crate) const BGREWRITEAOF: Entry = Entry {
+    name: "bgrewriteaof",
+    summary: "Asynchronously rewrites the append-only file to disk.",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: 1,
+    flags: &[Admin, NoScript, NoAsyncLoading],
+    mode: Mode::Session,
+    reply: Shape::AnyStatus,
+    run: Run::Function(bgrewriteaof),
+    ..Entry::DEFAULT
+};
+
+/// Like BGSAVE it needs all shards.
+fn bgrewriteaof(ctx: &mut Ctx) -> CommandResult {
+    if !ctx.host.has_journal() {
+        return Err(CommandError::new("ERR There is no journal to rewrite: appendonly is no"));
+    }
+    if ctx.host.has_checkpoint() {
+        return Err(CommandError::new("ERR Background append only file rewriting already in progress"));
+    }
+    if ctx.host.server().snapshots.current().is_some() || ctx.store.client.deny_blocking {
+        ctx.host.schedule_checkpoint();
+        ctx.reply.simple("Background append only file rewriting scheduled");
+        return Ok(());
+    }
+    if let Some(error) = lacks_shards(ctx) {
+        return Err(error);
+    }
+    tell_nothing(ctx);
+    ctx.host.begin_checkpoint(ctx.store.tx).map_err(failed)?;
+    ctx.reply.simple("Background append only file rewriting started");
+    Ok(())
+}

@@ -14,6 +14,15 @@ pub struct Settings {
     pub trusted_after: u32,
 }
 
+/// What a replica does not do for scripts of its clients.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Standing {
+    /// Why it does not write.
+    pub read_only: Option<CommandError>,
+    /// Why it does not show what it has, which is old.
+    pub stale: Option<CommandError>,
+}
+
 /// An answer to a client that waits for it.
 pub type Answer = Box<dyn FnOnce(&mut Reply<'_>) -> CommandResult + Send>;
 
@@ -42,6 +51,9 @@ pub trait Door {
 
     /// Why no data may be changed now, if it is so.
     fn refuses_writes(&self) -> Option<CommandError>;
+
+    /// What is not to be done here because this is a replica.
+    fn standing(&self) -> Standing;
 
     /// Runs a command of the script that runs, and writes the reply in `proto`. Its shards are entered; unless the outcome is that it wants others, all is
     /// counted and monitored.

@@ -30,7 +30,7 @@ mod slow;
 mod states;
 
 pub use commands::{Change, ENTRIES, Entry, Function, change_of};
-pub use door::{Answer, Door, Settings};
+pub use door::{Answer, Door, Settings, Standing};
 pub use found::Found;
 pub use libraries::{Libraries, Loading};
 pub use program::{Failure, Program};

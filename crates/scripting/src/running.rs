@@ -15,7 +15,7 @@ use script::{Interrupt, Reach};
 use shard::{ShardId, hash_tag};
 use smallvec::SmallVec;
 
-use crate::door::Door;
+use crate::door::{Door, Standing};
 use crate::program::Program;
 use crate::roaming::Waiting;
 use crate::scripts::Scripts;
@@ -201,9 +201,18 @@ impl<'t> Run<'_, 't> {
         if command.has(Flag::NoScript) {
             return Err(CommandError::NOT_FROM_SCRIPT);
         }
+        let standing = if self.tx.keeps_due { Standing::default() } else { self.door.standing() };
+        if standing.stale.is_some() && !command.has(Flag::Stale) {
+            return Err(CommandError::fixed("ERR Can not execute the command on a stale replica"));
+        }
         self.door.permit(command, args)?;
         if self.call.is_read_only && (command.is_write() || command.has(Flag::MayReplicate)) {
             return Err(CommandError::new("ERR Write commands are not allowed from read-only scripts."));
+        }
+        if command.is_write()
+            && let Some(error) = standing.read_only
+        {
+            return Err(error);
         }
         if self.lacks_room && command.has(Flag::DenyOom) {
             return Err(CommandError::OUT_OF_MEMORY);

@@ -5,7 +5,7 @@ use command::{
 };
 use proactor::Clock;
 use resp::{Output, Proto};
-use scripting::{Answer, Door, Entry, Function, Scripts, Settings, States};
+use scripting::{Answer, Door, Entry, Function, Scripts, Settings, Standing, States};
 
 const COUNT: &[u8] = b"#!lua name=a
 redis.register_function('count', function(keys, args) return redis.call('INCRBY', keys[1], args[1]) end)";
@@ -17,6 +17,7 @@ struct Thread {
     states: States,
     scripts: &'static Scripts,
     slow_after_ms: u64,
+    standing: Standing,
     /// Who the script's commands come from.
     client: Option<Client>,
     refused: Vec<String>,
@@ -56,6 +57,10 @@ impl Door for Thread {
 
     fn is_permitted(&mut self, command: &Command, _: &[&[u8]]) -> bool {
         command.full_name != "exists"
+    }
+
+    fn standing(&self) -> Standing {
+        self.standing.clone()
     }
 
     fn refuses_writes(&self) -> Option<CommandError> {
@@ -136,6 +141,7 @@ impl Server {
             states,
             scripts,
             slow_after_ms: u64::MAX,
+            standing: Standing::default(),
             client: None,
             refused: Vec::new(),
             killed: None,
@@ -226,6 +232,45 @@ fn scripts_are_known_by_their_names_until_the_cache_is_flushed() {
     server.check(&[b"SCRIPT", b"EXISTS", name, b"nothing"], "*2\r\n:1\r\n:0\r\n", &[]);
     server.check(&[b"SCRIPT", b"FLUSH"], "+OK", &[]);
     server.check(&[b"EVALSHA", name, b"0", b"x"], "-NOSCRIPT", &[]);
+}
+
+#[test]
+fn a_replica_refuses_what_scripts_write() {
+    const READ_ONLY: CommandError = CommandError::fixed("READONLY no");
+    let mut server = Server::new();
+    let declared: &[u8] = b"#!lua\nreturn 1";
+    let read_only: &[u8] = b"#!lua flags=no-writes\nreturn redis.call('GET', KEYS[1])";
+    let plain: &[u8] = b"return redis.call(ARGV[1], KEYS[1], ARGV[2])";
+    server.thread.standing.read_only = Some(READ_ONLY);
+    let at_once = "-READONLY Can not run script with write flag on readonly replica\r\n";
+    server.check(&[b"EVAL", declared, b"0"], at_once, &[]);
+    server.check(&[b"EVAL_RO", declared, b"0"], at_once, &[]);
+    server.check(&[b"EVAL", read_only, b"1", b"k"], "$-1\r\n", &[]);
+    server.check(&[b"EVAL", plain, b"1", b"k", b"HGET", b"f"], "$-1\r\n", &[]);
+    assert_eq!(server.thread.refused, [""; 0]);
+    server.check(&[b"EVAL", plain, b"1", b"k", b"SADD", b"x"], "-READONLY no script: ", &[]);
+    assert_eq!(server.thread.refused, ["READONLY no"]);
+    server.local.keeps_due = true;
+    server.check(&[b"EVAL", plain, b"1", b"k", b"SADD", b"x"], ":1\r\n", &[&[b"SADD", b"k", b"x"]]);
+    server.check(&[b"EVAL", declared, b"0"], ":1\r\n", &[]);
+}
+
+#[test]
+fn a_replica_that_lost_its_primary_refuses_scripts_unless_they_say_that_they_may_run() {
+    const STALE: CommandError = CommandError::fixed("MASTERDOWN no");
+    let mut server = Server::new();
+    server.thread.standing.stale = Some(STALE);
+    server.check(&[b"EVAL", b"return 1", b"0"], "-MASTERDOWN no\r\n", &[]);
+    let declared: &[u8] = b"#!lua flags=no-writes\nreturn 1";
+    let not_allowed = "-MASTERDOWN Link with MASTER is down, replica-serve-stale-data is set to 'no' and 'allow-stale' flag is not set on the script.";
+    server.check(&[b"EVAL", declared, b"0"], not_allowed, &[]);
+    let allowed: &[u8] = b"#!lua flags=no-writes,allow-stale\nreturn 1";
+    server.check(&[b"EVAL", allowed, b"0"], ":1\r\n", &[]);
+    let reads: &[u8] = b"#!lua flags=no-writes,allow-stale\nreturn redis.call('GET', KEYS[1])";
+    let refused = "-ERR Can not execute the command on a stale replica script: ";
+    server.check(&[b"EVAL", reads, b"1", b"k"], refused, &[]);
+    server.local.keeps_due = true;
+    server.check(&[b"EVAL", reads, b"1", b"k"], "$-1\r\n", &[]);
 }
 
 #[test]

@@ -111,7 +111,7 @@ impl Thread {
     /// Empties database 0 if a `flush_all` wanted that by now; where shards are taken for long, at the next try.
     pub(crate) fn flush_if_due(&mut self) {
         let shared = self.host.shared;
-        if !shared.later_flush.is_due(self.tx.now) {
+        if !shared.later_flush.is_due(self.tx.now) || shared.following.is_replica() {
             return;
         }
         if self.enters_all() && shared.later_flush.take_due(self.tx.now) {

@@ -8,8 +8,9 @@
 use acl::{Context, Lack};
 use command::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};
 use proactor::ConnId;
+use replication::Standing as Refused;
 use resp::{Output, Proto, Reply};
-use scripting::{Answer, Door, Settings, States};
+use scripting::{Answer, Door, Settings, Standing, States};
 use session::{Part, Session};
 
 use crate::life::admit::refuses_writes;
@@ -73,6 +74,14 @@ impl Door for ThreadHost {
 
     fn refuses_writes(&self) -> Option<CommandError> {
         refuses_writes(self.shared).or_else(|| self.shared.quorum.error())
+    }
+
+    fn standing(&self) -> Standing {
+        let standing = self.shared.following.standing(&self.shared.settings);
+        Standing {
+            read_only: standing.is_read_only.then_some(Refused::READ_ONLY),
+            stale: standing.is_stale.then_some(Refused::STALE),
+        }
     }
 
     fn run<'t>(

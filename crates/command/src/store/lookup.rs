@@ -182,15 +182,23 @@ fn meet(store: &mut Store<'_, '_>, id: ShardId, hash: u64, key: &[u8], writes: b
     if !is_over && !has_due {
         return false;
     }
+    meet_due(store, key, is_over, writes)
+}
+
+#[cold]
+#[inline(never)]
+fn meet_due(store: &mut Store<'_, '_>, key: &[u8], is_over: bool, writes: bool) -> bool {
+    let ((id, hash), db) = (store.locate(key), store.client.db as usize);
+    let find = |store: &Store<'_, '_>| {
+        store.tx.hold.shard(id).dbs[db].find(hash, key).map(|record| record.expired(store.tx.now))
+    };
     match store.tx.due() {
         Due::Keep => return false,
-        Due::Hide if !writes => return record.expired(now),
+        Due::Hide if !writes => return find(store) == Some(true),
         Due::Hide | Due::Delete => {}
     }
-    if has_due {
-        store.expire_fields(key, usize::MAX);
-    }
-    if is_over && store.tx.hold.shard(id).dbs[db].find(hash, key).is_some() {
+    store.expire_fields(key, usize::MAX);
+    if is_over && find(store).is_some() {
         store.delete_expired(key);
     }
     false

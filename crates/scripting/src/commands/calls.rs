@@ -8,8 +8,15 @@ use command::{
 };
 
 use super::{Ctx, Entry, Run, refuse_source};
+use crate::door::Standing;
 use crate::program::{Program, Wanted};
 use crate::running::{self, Call};
+
+const NOT_ON_REPLICA: CommandError =
+    CommandError::fixed("READONLY Can not run script with write flag on readonly replica");
+const NOT_STALE: CommandError = CommandError::fixed(
+    "MASTERDOWN Link with MASTER is down, replica-serve-stale-data is set to 'no' and 'allow-stale' flag is not set on the script.",
+);
 
 const SCRIPT_ARGS: &[Arg] = &[
     string("script"),
@@ -176,8 +183,21 @@ fn check_key_count(ctx: &Ctx, key_count: i64) -> CommandResult {
 /// Runs a script or function with the keys and arguments from the third one on.
 fn run_program(ctx: &mut Ctx, program: &Program, key_count: usize, is_read_only: bool) -> CommandResult {
     let flags = program.flags();
+    // What the primary says is done.
+    let standing = if ctx.store.tx.keeps_due { Standing::default() } else { ctx.host.standing() };
+    if let Some(error) = standing.stale {
+        if !flags.is_declared {
+            return Err(error);
+        }
+        if !flags.allow_stale {
+            return Err(NOT_STALE);
+        }
+    }
     if flags.is_declared && !flags.no_writes {
         // It says that it may write.
+        if standing.read_only.is_some() {
+            return Err(NOT_ON_REPLICA);
+        }
         if let Some(error) = ctx.host.refuses_writes() {
             return Err(error);
         }

@@ -47,6 +47,10 @@ impl Thread {
         if bytes_max == 0 {
             return false;
         }
+        if self.host.shared.leaves_room_to_primary() {
+            self.host.session().client.lacks_room = false;
+            return false;
+        }
         let is_well = self.host.eviction.has_room(bytes_max);
         let room = if is_well { Room::Enough } else { self.make_room(bytes_max) };
         self.host.session().client.lacks_room = room == Room::None;
@@ -56,7 +60,7 @@ impl Thread {
     /// Goes on making room in the background; `is_round`: at least now and then.
     pub(super) fn make_room_in_background(&mut self, is_round: bool) {
         let bytes_max = self.host.shared.settings.memory_bytes_max();
-        if self.host.eviction.is_due(bytes_max, is_round) {
+        if self.host.eviction.is_due(bytes_max, is_round) && !self.host.shared.leaves_room_to_primary() {
             self.make_room(bytes_max);
         }
     }

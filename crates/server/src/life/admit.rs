@@ -3,6 +3,7 @@
 
 use command::{Command, CommandError, CommandId, Flag, OwnedArgs, Route, Rule, Shape};
 use journal::Refusal;
+use replication::Standing;
 use resp::{Output, Proto, Reply};
 use session::ReplyMode;
 
@@ -47,7 +48,13 @@ pub(crate) fn asks_threads(command: &Command) -> bool {
 
 impl ThreadHost {
     pub(crate) fn admit(&mut self, command: &Command, args: &[&[u8]]) -> Admission {
-        let table = &self.shared.table;
+        if let Some(error) = refuses_to_write(self, command) {
+            return Admission::Refused(error);
+        }
+        let refused = refusal_of_replica(self, command, args);
+        if refused == Some(Standing::READ_ONLY) {
+            return Admission::Refused(Standing::READ_ONLY);
+        }
         let session = self.session();
         if session.client.proto == Proto::Resp2
             && session.is_subscriber()
@@ -58,9 +65,13 @@ impl ThreadHost {
                 command.full_name
             )));
         }
+        if let Some(error) = refused {
+            return Admission::Refused(error);
+        }
         if self.shared.snapshots.progress.is_loading() && !command.has(Flag::Loading) {
             return Admission::Refused(CommandError::LOADING);
         }
+        let table = &self.shared.table;
         if self.pausing.is_on() {
             let is_write = |command: &Command| command.is_write() || command.has(Flag::MayReplicate);
             let writes = self.session().runs(table, command, is_write);
@@ -71,20 +82,6 @@ impl ThreadHost {
                 self.accounting.stats().blocked_clients.add(1);
                 return Admission::Later;
             }
-        }
-        let tells = command.entry.is_under(Rule::TellsOfFailedSaves);
-        if tells && self.shared.journal.progress.refusal() == Refusal::Stalled {
-            return Admission::Refused(journal_error(self.shared));
-        }
-        if let Some(error) = refuses_writes(self.shared)
-            && (self.session().runs(table, command, Command::is_write) || tells)
-        {
-            return Admission::Refused(error);
-        }
-        if let Some(error) = self.shared.quorum.error()
-            && self.session().runs(table, command, Command::is_write)
-        {
-            return Admission::Refused(error);
         }
         let session = self.session();
         if let Some(multi) = &mut session.multi
@@ -189,4 +186,57 @@ impl ThreadHost {
             session.reply_mode = ReplyMode::On;
         }
     }
+}
+
+/// Why the current client may not write now, if its command would.
+fn refuses_to_write(host: &mut ThreadHost, command: &Command) -> Option<CommandError> {
+    let shared = host.shared;
+    let tells = command.entry.is_under(Rule::TellsOfFailedSaves);
+    if tells && shared.journal.progress.refusal() == Refusal::Stalled {
+        return Some(journal_error(shared));
+    }
+    let (unsaved, unfollowed) = (refuses_writes(shared), shared.quorum.error());
+    if unsaved.is_none() && unfollowed.is_none() {
+        return None;
+    }
+    let writes = host.session().runs(&shared.table, command, Command::is_write);
+    unsaved.filter(|_| writes || tells).or_else(|| unfollowed.filter(|_| writes))
+}
+
+/// Why a replica refuses the command of the current client, if it does.
+#[cold]
+pub(crate) fn refusal_of_replica(
+    host: &mut ThreadHost,
+    command: &Command,
+    args: &[&[u8]],
+) -> Option<CommandError> {
+    let shared = host.shared;
+    let Standing { is_read_only, is_stale } = shared.following.standing(&shared.settings);
+    if !is_read_only && !is_stale {
+        return None;
+    }
+    let multi = host.session().multi.take();
+    let queued = multi.as_ref().filter(|_| command.entry.route == Route::Queued);
+    let mut asked = asked_of_replica(host, command, args);
+    for (id, args) in queued.iter().flat_map(|multi| &multi.queued) {
+        let (writes, may_be_stale) = asked_of_replica(host, shared.table.get(*id), &args.slices());
+        asked = (asked.0 || writes, asked.1 && may_be_stale);
+    }
+    host.session().multi = multi;
+    match asked {
+        (true, _) if is_read_only => Some(Standing::READ_ONLY),
+        (_, false) if is_stale => Some(Standing::STALE),
+        _ => None,
+    }
+}
+
+/// Whether a command may write, and whether it may run on what is old: by its declaration, or that of its script.
+fn asked_of_replica(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) -> (bool, bool) {
+    if let Route::Script(callee) = command.entry.route
+        && let Some(program) = host.lua.called(args, callee)
+        && program.flags().is_declared
+    {
+        return (!program.flags().no_writes, program.flags().allow_stale);
+    }
+    (command.is_write(), command.has(Flag::Stale))
 }

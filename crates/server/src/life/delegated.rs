@@ -110,6 +110,15 @@ impl Thread {
                     task.outcome = Outcome::Again([id].into_iter().collect());
                     return true;
                 }
+                let shared = self.host.shared;
+                if is_for_a_client
+                    && command.is_write()
+                    && shared.following.standing(&shared.settings).is_read_only
+                {
+                    // It was no replica when the command came. It is refused at home.
+                    task.outcome = Outcome::Again([id].into_iter().collect());
+                    return true;
+                }
                 let started = self.host.driver.clock().ticks();
                 let mark = task.reply.mark();
                 self.tx.wrote = false;

@@ -22,7 +22,7 @@ use session::Retry;
 use settings::EntryMode;
 use shard::{Delegated, PATIENCE_AFTER, ShardId};
 
-use crate::life::admit::Admission;
+use crate::life::admit::{Admission, refusal_of_replica};
 use crate::life::executing::note_seen;
 use crate::life::syncing::note_written;
 use crate::message::Message;
@@ -94,7 +94,10 @@ impl Thread {
         if self.lacks_room(command, args) && !self.host.shared.snapshots.progress.is_loading() {
             return self.host.turn_away(Some(command), &CommandError::OUT_OF_MEMORY, out);
         }
-        if !self.runs_plainly() {
+        let is_special = !self.runs_plainly()
+            || self.host.shared.following.is_replica()
+                && refusal_of_replica(&mut self.host, command, args).is_some();
+        if is_special {
             return self.special_command(command, args, out);
         }
         // Here and not in `execute`, which nearly all commands so do without.

@@ -9,6 +9,7 @@ use resp::{Output, Reply};
 use session::{Answer, Gathering, Part, ReplyMode, Retry, Session};
 use shard::Delegated;
 
+use crate::life::admit::refusal_of_replica;
 use crate::life::executing::{go_on_executing, note_seen, run_unheard};
 use crate::life::syncing::Syncing;
 use crate::message::{Message, News};
@@ -147,6 +148,9 @@ impl Thread {
             let (mode, mark) = (thread.host.session().reply_mode, out.mark());
             if thread.host.is_kept_waiting(&retry.needs) {
                 let error = thread.host.shared.scripts.busy_error();
+                thread.host.refuse(Some(command), &error, out);
+            } else if let Some(error) = refusal_of_replica(&mut thread.host, command, &args) {
+                // It was none when the command came.
                 thread.host.refuse(Some(command), &error, out);
             } else {
                 thread.execute(command, &args, retry.needs, retry.tries, out);

@@ -10,7 +10,10 @@ use std::sync::Arc;
 use effectlog::{NO_DB, RedisVersion};
 use proactor::{CloseMode, Driver};
 use replication::{Around, Content, Limits, Read, Start, random_id};
-use settings::{REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD, REPL_SYNC_REPLICAS};
+use settings::{
+    REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD, REPL_SYNC_REPLICAS,
+    REPLICA_IGNORE_MAXMEMORY,
+};
 
 pub(crate) use follow::{look_after_link, note_closed, serve_link, take_news};
 
@@ -76,6 +79,11 @@ pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
 }
 
 impl Shared {
+    /// Whether this is a replica, which has what its primary has, however much it is.
+    pub(crate) fn leaves_room_to_primary(&self) -> bool {
+        self.following.is_replica() && self.settings.is_on(REPLICA_IGNORE_MAXMEMORY)
+    }
+
     /// Finds out whether enough replicas follow for commands that write, and for how many replies wait.
     pub(crate) fn judge_quorum(&self, now_ms: u64) {
         let synced = &self.journal.synced;

@@ -141,4 +141,28 @@ settings! {
         effect: Some(Consequence::Replicas),
         ..Setting::of(group::REPLICATION)
     };
+    REPLICA_READ_ONLY = Setting {
+        name: "replica-read-only",
+        alias: Some("slave-read-only"),
+        kind: SettingKind::Bool,
+        default: "yes",
+        doc: "Whether clients of a replica may only read; what they write otherwise is there only, and until the next copy of the primary",
+        ..Setting::of(group::REPLICATION)
+    };
+    REPLICA_SERVE_STALE_DATA = Setting {
+        name: "replica-serve-stale-data",
+        alias: Some("slave-serve-stale-data"),
+        kind: SettingKind::Bool,
+        default: "yes",
+        doc: "Whether a replica without a link to its primary answers from what it has",
+        ..Setting::of(group::REPLICATION)
+    };
+    REPLICA_IGNORE_MAXMEMORY = Setting {
+        name: "replica-ignore-maxmemory",
+        alias: Some("slave-ignore-maxmemory"),
+        kind: SettingKind::Bool,
+        default: "yes",
+        doc: "Whether a replica leaves it to its primary to make room",
+        ..Setting::of(group::REPLICATION)
+    };
 }

@@ -1,0 +1,191 @@
+//! What replicas answer their clients, compared with a redis-server that is a replica, too: of nobody, so that the link is down, and of a redis-server
+//! that does not delete what is past its time.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use blackbox::{Scratch, Server, StartError, check, eventually};
+
+/// What is refused or not, the link being down.
+const CALLS: &[&str] = &[
+    "SET k v",
+    "GET k",
+    "INCR k",
+    "BLPOP l 0.1",
+    "XREAD BLOCK 1 STREAMS s $",
+    "XREADGROUP GROUP g c STREAMS s >",
+    "PFCOUNT h",
+    "PFADD h a",
+    "SORT l",
+    "SORT_RO l",
+    "GETEX k",
+    "BITFIELD k GET u8 0",
+    "BITFIELD_RO k GET u8 0",
+    "FLUSHALL",
+    "SWAPDB 0 1",
+    "PUBLISH c m",
+    "SPUBLISH c m",
+    "SCRIPT EXISTS x",
+    "FUNCTION LOAD x",
+    "FUNCTION FLUSH",
+    "FUNCTION LIST",
+    "EVAL \"return{redis.pcall('SET',KEYS[1],'v')}\" 1 k",
+    "EVAL \"return{redis.pcall('GET',KEYS[1])}\" 1 k",
+    "EVAL \"return{redis.pcall('PFCOUNT','h')}\" 0",
+    "EVAL_RO \"return{redis.pcall('SET',KEYS[1],'v')}\" 1 k",
+    "EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0",
+    "FCALL f 0",
+    "MULTI",
+    "SET k v",
+    "EXEC",
+    "MULTI",
+    "GET k",
+    "PING",
+    "EXEC",
+    "MULTI",
+    "EVAL \"return{redis.pcall('SET',KEYS[1],'v')}\" 1 k",
+    "EXEC",
+    "MULTI",
+    "PUBLISH c m",
+    "DISCARD",
+    "WATCH k",
+    "UNWATCH",
+    "SELECT 0",
+    "PING",
+    "ECHO x",
+    "DBSIZE",
+    "KEYS *",
+    "EXPIRE k 100",
+    "RESTORE k 0 x",
+    "OBJECT ENCODING k",
+    "TYPE k",
+    "ACL WHOAMI",
+    "DEL k",
+    "SUBSCRIBE c",
+    "SET k v",
+    "GET k",
+    "UNSUBSCRIBE c",
+];
+
+/// What reads a key that is past its time.
+const READS: &[&str] = &[
+    "GET g",
+    "STRLEN g",
+    "EXISTS g s",
+    "TOUCH g s",
+    "TYPE g",
+    "TTL g",
+    "PTTL g",
+    "EXPIRETIME g",
+    "OBJECT ENCODING g",
+    "DUMP g",
+    "MGET g s",
+    "KEYS *",
+    "SCAN 0 COUNT 1000",
+    "SORT_RO gl",
+    "LRANGE gl 0 -1",
+    "SUNION gs ss",
+    "SCARD gs",
+    "ZRANGE gz 0 -1",
+    "HGETALL gh",
+    "XLEN gx",
+    "XRANGE gx - +",
+    "XREAD STREAMS gx 0",
+    "PFCOUNT gp",
+    "EVAL \"return{redis.call('GET',KEYS[1])}\" 1 g",
+    "BITCOUNT g",
+    "GETRANGE g 0 1",
+    "LLEN gl",
+    "SMEMBERS gs",
+    "ZCARD gz",
+    "HLEN gh",
+];
+
+/// A redis-server with a folder of its own; `None` where there is none.
+fn redis(more: &[&str]) -> Option<(Server, Scratch)> {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let scratch = Scratch::new(&format!("replica-clients-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+    let folder = scratch.path("");
+    match Server::redis_with(&[&["--dir", &folder], more].concat()) {
+        Ok(server) => Some((server, scratch)),
+        Err(StartError::Missing(name)) if std::env::var("CI").as_deref() != Ok("true") => {
+            println!("SKIPPED: {name} is not installed");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_replica_refuses_what_a_redis_server_refuses() {
+    let Some((theirs, _scratch)) = redis(&[]) else { return };
+    let ours = Server::start(2, "auto", &[]);
+    let (theirs, ours) = (&mut theirs.client(), &mut ours.client());
+    // Nobody listens there.
+    let settings = [
+        "REPLICAOF 127.0.0.1 1",
+        "CONFIG SET replica-serve-stale-data no",
+        "CONFIG SET slave-read-only no",
+        "CONFIG SET slave-serve-stale-data yes",
+    ];
+    for setting in settings {
+        check(theirs, setting, "OK");
+        check(ours, setting, "OK");
+        for call in CALLS {
+            assert_eq!(ours.show(call), theirs.show(call), "{call} after {setting}");
+        }
+    }
+}
+
+#[test]
+fn a_replica_hides_what_a_redis_server_hides() {
+    let Some((primary, _scratch)) = redis(&["--repl-diskless-sync-delay", "0"]) else { return };
+    let Some((theirs, _scratch)) = redis(&[]) else { return };
+    let ours = Server::start(2, "auto", &[]);
+    let (primary_port, primary) = (primary.port(), &mut primary.client());
+    let (theirs, ours) = (&mut theirs.client(), &mut ours.client());
+    for replica in [&mut *theirs, &mut *ours] {
+        check(replica, &format!("REPLICAOF 127.0.0.1 {primary_port}"), "OK");
+        eventually("the link is up", || replica.info("replication", "master_link_status") == "up");
+    }
+    check(primary, "DEBUG SET-ACTIVE-EXPIRE 0", "OK");
+    let keys = ["g", "gl", "gs", "gz", "gh", "gx", "gp"];
+    let data = [
+        "SET g 12",
+        "SET s 12",
+        "RPUSH gl b a",
+        "SADD gs 1 2",
+        "SADD ss 2 3",
+        "ZADD gz 1 a",
+        "HSET gh f v",
+        "XADD gx 1-1 f v",
+        "PFADD gp a",
+    ];
+    data.iter().for_each(|line| _ = primary.call(line));
+    keys.iter().for_each(|key| check(primary, &format!("PEXPIRE {key} 1"), "(integer) 1"));
+    // Looked at there, they would be deleted.
+    let all_are_past = |client: &mut blackbox::Client| {
+        keys.iter().all(|key| client.show(&format!("EXISTS {key}")) == "(integer) 0")
+    };
+    for replica in [&mut *theirs, &mut *ours] {
+        eventually("they are hidden", || replica.show("DBSIZE") == "(integer) 9" && all_are_past(replica));
+        check(replica, "WATCH g", "OK");
+    }
+    let compare = |theirs: &mut blackbox::Client, ours: &mut blackbox::Client| {
+        READS.iter().for_each(|line| assert_eq!(ours.show(line), theirs.show(line), "{line}"));
+        assert_eq!(ours.show("DBSIZE"), theirs.show("DBSIZE"));
+    };
+    compare(theirs, ours);
+    check(ours, "DBSIZE", "(integer) 9");
+    assert_eq!(ours.info("stats", "expired_keys"), "0");
+    assert!(all_are_past(primary));
+    for replica in [&mut *theirs, &mut *ours] {
+        eventually("the DELs have come", || replica.show("DBSIZE") == "(integer) 2");
+    }
+    compare(theirs, ours);
+    for replica in [theirs, ours] {
+        check(replica, "MULTI", "OK");
+        check(replica, "PING", "QUEUED");
+        // That it was deleted is no change: it was past its time already.
+        check(replica, "EXEC", "1) PONG");
+    }
+}

@@ -98,25 +98,24 @@ fn a_line_whose_one_word_has_spaces_keeps_its_quotes_when_it_is_rewritten() {
 #[test]
 fn promises_are_refused_with_their_line_and_a_way_out() {
     let scratch = Scratch::new("promises");
-    let path = scratch.file("redis.conf", "port 0\nreplicaof 10.0.0.1 6379\nmasterauth very-secret\nhz 50\n");
-    let why = "this server cannot follow another one, so it would be an independent one that takes writes; remove the line, and load a \
-               snapshot of the other server if it is to take its place";
+    let path = scratch.file("redis.conf", "port 0\ntls-port 6380\nimport-mode yes\nhz 50\n");
+    let why = "there is no TLS; put a TLS proxy such as stunnel or HAProxy in front, and set it to 0 or no";
     check_refused(
         &[&path],
-        &format!("'replicaof' in {path}, line 2 is refused: {why}; --test-config names this and 1 more"),
+        &format!("'tls-port' in {path}, line 2 is refused: {why}; --test-config names this and 1 more"),
     );
     let (status, output, errors) = judged(&[&path]);
     assert_eq!((status, output), (Some(1), format!("without effect: 'hz 50' in {path}, line 4\n")));
     assert_eq!(
         errors,
         format!(
-            "darter: 'replicaof' in {path}, line 2 is refused: {why}\n\
-             darter: 'masterauth' in {path}, line 3 is refused: this server cannot follow another one, and has nobody to log in to; remove the line\n\
+            "darter: 'tls-port' in {path}, line 2 is refused: {why}\n\
+             darter: 'import-mode' in {path}, line 3 is refused: keys expire and are evicted always; set it to no\n\
              darter: the configuration is refused\n"
         )
     );
     // What a later line takes back is no promise.
-    let (status, ..) = judged(&[&path, "--replicaof", "no", "one", "--masterauth", ""]);
+    let (status, ..) = judged(&[&path, "--tls-port", "0", "--import-mode", "no"]);
     assert_eq!(status, Some(0));
     let (status, _, errors) =
         judged(&["--rename-command", "NOTHING", "x", "--user", "bob", "on", "+nothing"]);

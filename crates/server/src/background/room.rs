@@ -72,7 +72,8 @@ impl Thread {
         let shortage = Shortage {
             bytes_max,
             policy: shared.settings.policy(),
-            is_held_up: self.host.pausing.is_on() || shared.scripts.is_busy(),
+            // On a replica the primary says what goes.
+            is_held_up: self.host.pausing.is_on() || shared.scripts.is_busy() || shared.shards.hides_due(),
             exceeded: &shared.exceeded,
             now_ms: self.host.now_ms,
         };

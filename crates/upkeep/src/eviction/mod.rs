@@ -57,7 +57,7 @@ pub struct Shortage<'e> {
     pub bytes_max: u64,
     /// Which keys may go; `None`: none may.
     pub policy: Option<Policy>,
-    /// Nothing can change now: clients are paused, or a slow script holds shards.
+    /// Nothing can change now: clients are paused, a slow script holds shards, or only the primary says what changes.
     pub is_held_up: bool,
     /// Where all threads note for how long there was too little room.
     pub exceeded: &'e Exceeded,

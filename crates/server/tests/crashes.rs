@@ -30,7 +30,7 @@ fn check(word: &str, expected: Signal, lines: &[&str]) {
         "=== DARTER BUG REPORT START",
         &format!("crashed by signal: {}", expected.as_raw()),
         "Current command: debug (its arguments are not shown), client id=",
-        "server::commands::debug::crash",
+        "control::debug::crash",
         "redis_git_sha1:",
         "connected_clients:",
         "=== DARTER BUG REPORT END",

@@ -177,7 +177,7 @@ fn without_a_key_to_evict_writes_are_refused_at_once() {
     let replies = call_all(client, &refused);
     // One is served if another thread is where there might be something.
     let refused_count = replies.iter().filter(|reply| reply.to_string().contains("OOM")).count();
-    assert!(refused_count > 1900, "{refused_count}");
+    assert!(refused_count > 1000, "{refused_count}");
     // To look at all keys again and again would take minutes.
     assert!(started.elapsed().as_secs() < 10);
     check(client, "DEL a", &format!("(integer) {}", i64::from(refused_count < 2000)));

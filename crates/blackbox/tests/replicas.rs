@@ -521,6 +521,21 @@ fn replies_wait_for_replicas() {
 }
 
 #[test]
+fn who_waits_for_replicas_of_a_server_that_is_one_by_now_is_told_nothing() {
+    let primary = primary(3, "auto", &["--repl_sync_replicas", "1"]);
+    let _replica = silent_replica(&primary);
+    let other = &mut primary.client();
+    eventually("commands that write are run", || other.show("DEL nothing") == "(integer) 0");
+    let mut writers = [(); 4].map(|()| primary.client());
+    let before = offset(other);
+    writers.iter_mut().for_each(|writer| writer.send("INCR held"));
+    eventually("it is written", || offset(other) > before);
+    check(other, "REPLICAOF 127.0.0.1 1", "OK");
+    writers.iter_mut().for_each(Client::expect_end);
+    check(other, "PING", "PONG");
+}
+
+#[test]
 fn what_was_acknowledged_is_on_as_many_replicas() {
     let mut primary = primary(3, "auto", &["--repl_sync_replicas", "2"]);
     let replicas = [redis(&[]), redis(&[])];

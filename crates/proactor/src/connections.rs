@@ -181,6 +181,11 @@ impl<L> Connections<L> {
         self.holding.iter().map(|&(slice, _)| slice).min()
     }
 
+    /// The connections whose output waits for a slice.
+    pub(crate) fn holding(&self) -> Vec<ConnId> {
+        self.holding.iter().map(|&(_, id)| id).collect()
+    }
+
     pub(crate) fn take_io(&mut self, id: ConnId) -> Option<Io> {
         let connection = self.open_with_memory(id)?;
         connection.has_unreported_input = false;

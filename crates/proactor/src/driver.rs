@@ -162,6 +162,11 @@ impl Driver {
         each!(self, inner => inner.connections().held_for())
     }
 
+    /// The connections of which a turn that is over left output unsent because it is held.
+    pub fn holding(&mut self) -> Vec<ConnId> {
+        each!(self, inner => inner.connections().holding())
+    }
+
     /// Bytes of output queued, held or not, and on their way into the socket.
     pub fn output_pending_bytes(&mut self, conn: ConnId) -> usize {
         each!(self, inner => inner.connections().output_pending_bytes(conn))

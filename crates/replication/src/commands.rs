@@ -99,6 +99,10 @@ fn replicaof(ctx: &mut Ctx) -> CommandResult {
     if ctx.host.settings().is_on(CLUSTER_MODE) {
         return Err(CommandError::fixed("ERR REPLICAOF not allowed in cluster mode."));
     }
+    if !ctx.store.client.deny_blocking {
+        // Its reply does not wait for replicas, which may be no replicas of this server any more.
+        ctx.store.tx.tell_nothing();
+    }
     if keyword_is(ctx.args[1], "NO") && keyword_is(ctx.args[2], "ONE") {
         role::lead(&mut *ctx.host);
         ctx.reply.ok();

@@ -86,7 +86,10 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
             with(thread, None, |follower, host| follower.snapshot_read(attempt, read, host));
         }
         LinkNews::Role(RoleChange::Moved) => {}
-        LinkNews::Role(RoleChange::Demoted) => unblock_all(thread),
+        LinkNews::Role(RoleChange::Demoted) => {
+            drop_held(thread);
+            unblock_all(thread);
+        }
         LinkNews::Role(RoleChange::Promoted) => {
             for conn in thread.host.replicas.conns() {
                 thread.close(conn, CloseMode::Now);
@@ -95,9 +98,19 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
     }
 }
 
-/// All threads hear that the role has changed.
+/// All threads hear that the role has changed, and what is replied waits, or no longer waits, as that role has it.
 pub(super) fn tell_role(shared: &Shared, change: RoleChange) {
+    shared.judge_quorum(shared.machine.clock.monotonic_ms());
     shared.broadcast(|| Message::Link(Box::new(LinkNews::Role(change))));
+}
+
+/// What waits for replicas, and was not acknowledged by them, may be lost now: nobody is told that it was done.
+fn drop_held(thread: &mut Thread) {
+    if thread.host.shared.journal.synced.wanted() > 0 {
+        for conn in thread.host.driver.holding() {
+            thread.close(conn, CloseMode::Now);
+        }
+    }
 }
 
 /// Ends the waits of all clients, and their connections.

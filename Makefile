@@ -5,7 +5,7 @@ PORT ?= 6379
 SIDEKIQ ?= 7
 export JOBS PROCESSES THREADS QUEUES URL PEER PEERS
 
-.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication crash crash-sidekiq power-failure scaling demo gates gate-memcached clean setup
+.PHONY: compilers-are-there help run build release test quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-growth bench-commands bench-evictions bench-memory bench-resident bench-holds bench-journal bench-replication sentinel crash crash-sidekiq power-failure scaling demo gates gate-memcached clean setup
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -108,6 +108,9 @@ bench-journal: release ## What appendfsync no, everysec and always cost, and BGR
 
 bench-replication: release ## What replicas cost their primary, also stopped and slow ones, and how fast they get a copy, beside redis-server; ONLY=attached,full,copy
 	scripts/bench-replication $(if $(ONLY),--only $(ONLY))
+
+sentinel: release ## Three real Sentinels and two Darters: killed, stopped and handed over, SOAK (1) times, with an account of what was acknowledged
+	DARTER=$(CURDIR)/target/release/darter DARTER_SCALE=$(or $(SOAK),1) $(CARGO) test -p blackbox --test sentinel -- --ignored --nocapture
 
 crash: ## kill -9 for MINUTES (10), from SEED on (fresh), of SERVER (Darter with appendfsync always); TOLERANCE_MS: what it may lose (0)
 	$(CARGO) build --release -p server -p blackbox

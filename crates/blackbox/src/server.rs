@@ -55,7 +55,7 @@ pub enum StartError {
 
 impl Server {
     /// Starts the `darter` at `DARTER`, or the one that lies beside the running test, with `options`. The first one
-    /// may be a configuration file.
+    /// may be a configuration file. It listens at a port that is free, or at that of `--port`.
     pub fn darter(options: &[&str]) -> Result<Server, StartError> {
         Server::launch(&[], options)
     }
@@ -144,7 +144,8 @@ impl Server {
         // One at a time: two tests must not find the same port free.
         static STARTING: Mutex<()> = Mutex::new(());
         let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
-        let port = free_port()?;
+        let asked = options.windows(2).find(|pair| pair[0] == "--port").and_then(|pair| pair[1].parse().ok());
+        let port = asked.map_or_else(free_port, Ok)?;
         let shown: Vec<String> = words.iter().map(|word| word.display().to_string()).collect();
         let name = format!("{} {}", shown.join(" "), options.join(" "));
         let log = std::env::temp_dir().join(format!("blackbox-{}-{port}.log", std::process::id()));

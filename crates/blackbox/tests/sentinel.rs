@@ -1,0 +1,216 @@
+//! Three real redis-sentinels watch a primary and a replica: one that is killed, one that stops, and one that is asked to hand over.
+//!
+//! What a client wrote, and a replica had by the answer of `WAIT`, is there after every change.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use blackbox::{Client, Scratch, Server, Signal, StartError, check, eventually, scale};
+use resp::Value;
+use transcript::{Runner, Socket};
+
+const SENTINELS: usize = 3;
+const DOWN_AFTER_MS: u32 = 500;
+/// So many are written before anything changes.
+const KEPT_MIN: i64 = 50;
+/// How long a client waits for a server that has stopped.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// A server that may be primary, with its file and its place.
+struct Node {
+    server: RefCell<Server>,
+    port: u16,
+    file: String,
+}
+
+impl Node {
+    fn new(scratch: &Scratch, name: &str) -> Node {
+        let folder = scratch.path(name);
+        std::fs::create_dir(&folder).expect("there is room");
+        let file = scratch.file(&format!("{name}.conf"), &format!("dir {folder}\nappendonly yes\n"));
+        let server = start(&[&file]);
+        Node { port: server.port(), server: RefCell::new(server), file }
+    }
+
+    fn client(&self) -> Client {
+        self.server.borrow().client()
+    }
+
+    fn signal(&self, signal: Signal) {
+        self.server.borrow().signal(signal);
+    }
+
+    fn kill(&self) {
+        self.signal(Signal::KILL);
+        self.server.borrow_mut().wait();
+    }
+
+    /// Starts it again where it was.
+    fn come_back(&self) {
+        self.server.replace(start(&[&self.file, "--port", &self.port.to_string()]));
+    }
+
+    fn is(&self, role: &str) -> bool {
+        self.client().info("replication", "role") == role
+    }
+}
+
+fn start(options: &[&str]) -> Server {
+    Server::darter(options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What watches.
+struct Watch(Vec<Server>);
+
+impl Watch {
+    /// `None` where there is no redis-server.
+    fn begin(scratch: &Scratch, primary: &Node) -> Option<Watch> {
+        let monitored = format!(
+            "sentinel monitor jobs 127.0.0.1 {} 2\nsentinel down-after-milliseconds jobs {DOWN_AFTER_MS}\n\
+             sentinel failover-timeout jobs 5000\n",
+            primary.port
+        );
+        let mut sentinels = Vec::new();
+        for number in 0..SENTINELS {
+            let file = scratch.file(&format!("sentinel-{number}.conf"), &monitored);
+            match Server::redis_with(&[&file, "--sentinel"]) {
+                Ok(server) => sentinels.push(server),
+                Err(StartError::Missing(name)) if std::env::var("CI").as_deref() != Ok("true") => {
+                    println!("SKIPPED: {name} is not installed");
+                    return None;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        Some(Watch(sentinels))
+    }
+
+    /// The port of the primary, as one of the sentinels says.
+    fn primary(&self) -> u16 {
+        let shown = self.0[0].client().show("SENTINEL GET-MASTER-ADDR-BY-NAME jobs");
+        let port = shown.rsplit_once("2) \"").map(|(_, port)| port.trim_end_matches('"'));
+        port.and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("{shown}"))
+    }
+
+    /// Waits until every sentinel knows all others, and a replica that is well.
+    fn settle(&self) {
+        for sentinel in &self.0 {
+            let mut client = sentinel.client();
+            eventually("it knows all", || {
+                let shown = client.show("INFO sentinel");
+                shown.contains("status=ok") && shown.contains("slaves=1") && shown.contains("sentinels=3")
+            });
+            eventually("the replica is well", || {
+                let shown = client.show("SENTINEL REPLICAS jobs");
+                shown.contains("\"master-link-status\"")
+                    && shown.contains("\"ok\"")
+                    && !shown.contains("s_down")
+            });
+        }
+    }
+}
+
+/// Adds numbers to a list, one after the other, wherever the primary is: those that a replica had.
+fn write(watch: &Watch, is_over: &AtomicBool) -> Vec<u64> {
+    let (mut number, mut kept) = (0, Vec::new());
+    while !is_over.load(Ordering::Relaxed) {
+        let Ok(mut socket) = Socket::connect(("127.0.0.1", watch.primary())) else { continue };
+        socket.stream.set_read_timeout(Some(PATIENCE)).expect("sockets have a timeout");
+        while !is_over.load(Ordering::Relaxed) {
+            number += 1;
+            let push = [b"RPUSH".to_vec(), b"list".to_vec(), number.to_string().into_bytes()];
+            let wait = [b"WAIT".to_vec(), b"1".to_vec(), b"200".to_vec()];
+            match socket.call(&push).and_then(|pushed| Ok((pushed, socket.call(&wait)?))) {
+                Ok((Value::Int(_), Value::Int(1))) => kept.push(number),
+                Ok((Value::Int(_), Value::Int(_))) => {}
+                Ok(_) | Err(_) => break,
+            }
+        }
+    }
+    kept
+}
+
+/// All numbers of `kept` are there, in order, and none twice.
+#[track_caller]
+fn check_list(client: &mut Client, kept: &[u64]) {
+    let Value::Array(items) = client.call("LRANGE list 0 -1") else { panic!("it is a list") };
+    let number = |item: &Value| match item {
+        Value::Bulk(text) => String::from_utf8_lossy(text).parse::<u64>().expect("a number"),
+        other => panic!("{other}"),
+    };
+    let found: Vec<u64> = items.iter().map(number).collect();
+    assert!(found.is_sorted_by(|a, b| a < b), "in order, and none twice");
+    let lost: Vec<&u64> = kept.iter().filter(|number| found.binary_search(number).is_err()).collect();
+    assert!(lost.is_empty(), "{lost:?} of {} are lost", kept.len());
+    assert!(kept.len() as i64 > KEPT_MIN, "{} were kept", kept.len());
+}
+
+/// While this is there somebody writes: not for ever if something else goes wrong.
+struct Writing<'a>(&'a AtomicBool);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// While somebody writes, `change` has `to` become the primary; then `after` is done, and `from` comes to be its replica. Both have the same then, and
+/// nothing is lost.
+fn check_change(watch: &Watch, [from, to]: [&Node; 2], change: impl FnOnce(), after: impl FnOnce()) {
+    let is_over = AtomicBool::new(false);
+    let kept = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| write(watch, &is_over));
+        let writing = Writing(&is_over);
+        let is_enough = |length: Value| matches!(length, Value::Int(length) if length > KEPT_MIN);
+        eventually("somebody writes", || is_enough(to.client().call("LLEN list")));
+        change();
+        eventually("it is the primary", || watch.primary() == to.port && to.is("master"));
+        after();
+        eventually("it is a replica", || from.is("slave"));
+        watch.settle();
+        drop(writing);
+        writer.join().expect("it ends")
+    });
+    let (mut ours, mut theirs) = (to.client(), from.client());
+    eventually("both have the same", || ours.show("DEBUG DIGEST") == theirs.show("DEBUG DIGEST"));
+    check_list(&mut ours, &kept);
+    check(&mut ours, "DEL list", "(integer) 1");
+}
+
+/// Two servers, the second of which follows the first, and what watches them; `None` where there is no redis-server.
+fn watched(scratch: &Scratch) -> Option<([Node; 2], Watch)> {
+    let nodes = ["one", "other"].map(|name| Node::new(scratch, name));
+    check(&mut nodes[1].client(), &format!("REPLICAOF 127.0.0.1 {}", nodes[0].port), "OK");
+    check(&mut nodes[1].client(), "CONFIG REWRITE", "OK");
+    let watch = Watch::begin(scratch, &nodes[0])?;
+    watch.settle();
+    Some((nodes, watch))
+}
+
+#[test]
+#[ignore = "Sentinel takes its time: make sentinel"]
+fn a_primary_that_is_killed_comes_back_as_a_replica() {
+    let scratch = Scratch::new("sentinel-kill");
+    let Some(([one, other], watch)) = watched(&scratch) else { return };
+    for _ in 0..scale() {
+        check_change(&watch, [&one, &other], || one.kill(), || one.come_back());
+        if scale() > 1 {
+            check_change(&watch, [&other, &one], || other.kill(), || other.come_back());
+        }
+    }
+}
+
+#[test]
+#[ignore = "Sentinel takes its time: make sentinel"]
+fn a_primary_hands_over_and_one_that_has_stopped_is_replaced() {
+    let scratch = Scratch::new("sentinel-stop");
+    let Some(([one, other], watch)) = watched(&scratch) else { return };
+    for _ in 0..scale() {
+        let hand_over = || check(&mut watch.0[0].client(), "SENTINEL FAILOVER jobs", "OK");
+        check_change(&watch, [&one, &other], hand_over, || {});
+        // It does not notice what has happened meanwhile.
+        let (stop, go_on) = (|| other.signal(Signal::STOP), || other.signal(Signal::CONT));
+        check_change(&watch, [&other, &one], stop, go_on);
+    }
+}

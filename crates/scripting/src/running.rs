@@ -209,18 +209,16 @@ impl<'t> Run<'_, 't> {
         if self.call.is_read_only && (command.is_write() || command.has(Flag::MayReplicate)) {
             return Err(CommandError::new("ERR Write commands are not allowed from read-only scripts."));
         }
-        if command.is_write()
-            && let Some(error) = standing.read_only
-        {
+        // One that has written is not ended half way by what may change at any moment.
+        let may_be_refused = command.is_write() && !self.tx.wrote;
+        if may_be_refused && let Some(error) = standing.read_only {
             return Err(error);
         }
         if self.lacks_room && command.has(Flag::DenyOom) {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         self.lacks_room &= !command.is_write();
-        if command.is_write()
-            && let Some(error) = self.door.refuses_writes()
-        {
+        if may_be_refused && let Some(error) = self.door.refuses_writes() {
             return Err(error);
         }
         Ok(command)

@@ -18,6 +18,8 @@ struct Thread {
     scripts: &'static Scripts,
     slow_after_ms: u64,
     standing: Standing,
+    /// After so many commands of scripts nothing may be written any more.
+    commands_left: Option<u32>,
     /// Who the script's commands come from.
     client: Option<Client>,
     refused: Vec<String>,
@@ -64,7 +66,7 @@ impl Door for Thread {
     }
 
     fn refuses_writes(&self) -> Option<CommandError> {
-        None
+        (self.commands_left == Some(0)).then_some(CommandError::fixed("MISCONF no"))
     }
 
     fn run<'t>(
@@ -76,6 +78,7 @@ impl Door for Thread {
         out: &mut Output,
     ) -> Outcome {
         let client = Client { proto, ..self.client.expect("a script runs") };
+        self.commands_left = self.commands_left.map(|left| left.saturating_sub(1));
         tx.run(command, args, &client, self, out)
     }
 
@@ -142,6 +145,7 @@ impl Server {
             scripts,
             slow_after_ms: u64::MAX,
             standing: Standing::default(),
+            commands_left: None,
             client: None,
             refused: Vec::new(),
             killed: None,
@@ -253,6 +257,19 @@ fn a_replica_refuses_what_scripts_write() {
     server.local.keeps_due = true;
     server.check(&[b"EVAL", plain, b"1", b"k", b"SADD", b"x"], ":1\r\n", &[&[b"SADD", b"k", b"x"]]);
     server.check(&[b"EVAL", declared, b"0"], ":1\r\n", &[]);
+}
+
+#[test]
+fn a_script_that_has_written_is_not_ended_half_way() {
+    let mut server = Server::new();
+    let writes: &[u8] = b"redis.call('SET', KEYS[1], 1) return redis.call('INCR', KEYS[1])";
+    let reads: &[u8] = b"redis.call('GET', KEYS[1]) return redis.call('INCR', KEYS[1])";
+    server.thread.commands_left = Some(1);
+    server.check(&[b"EVAL", reads, b"1", b"k"], "-MISCONF no script: ", &[]);
+    server.thread.commands_left = Some(1);
+    let effects: [&[&[u8]]; 2] = [&[b"SET", b"k", b"1"], &[b"INCR", b"k"]];
+    server.check(&[b"EVAL", writes, b"1", b"k"], ":2\r\n", &effects);
+    server.check(&[b"EVAL", writes, b"1", b"k"], "-MISCONF no script: ", &[]);
 }
 
 #[test]

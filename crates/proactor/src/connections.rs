@@ -362,6 +362,9 @@ impl<L> Connections<L> {
             return self.received_with_care(slot, bytes, events);
         }
         connection.lend_input(pool);
+        if !connection.input.has_room(bytes.len()) {
+            pool.enlarge(&mut connection.input, bytes.len());
+        }
         connection.input.append(bytes);
         if connection.reported_turn != turn {
             connection.reported_turn = turn;

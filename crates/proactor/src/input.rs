@@ -50,9 +50,14 @@ impl InputBuffer {
         }
     }
 
+    /// Whether so many bytes can be added without more memory, and without moving any.
+    pub(crate) fn has_room(&self, len: usize) -> bool {
+        self.bytes.capacity() - self.bytes.len() >= len
+    }
+
     /// Adds bytes at the end.
     pub fn append(&mut self, bytes: &[u8]) {
-        if self.bytes.capacity() - self.bytes.len() < bytes.len() {
+        if !self.has_room(bytes.len()) {
             self.make_room(bytes.len(), 0);
         }
         self.bytes.extend_from_slice(bytes);

@@ -3,16 +3,22 @@
 //! A connection owns buffers only while there are bytes in them; then the next connection gets them, still warm in the
 //! cache. So a thousand idle connections hold no buffers, and a busy thread allocates none.
 
+use crate::input::InputBuffer;
+
 /// Buffers below this size are not worth keeping.
 const KEPT_BYTES_MIN: usize = 256;
-/// Larger ones were needed by one large value and go back to the allocator.
+/// Larger ones were needed by one large value, or by a connection of which much comes at once.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
+/// One larger one is kept for those. Beyond this size it goes back to the allocator.
+const LARGE_BYTES_MAX: usize = 1 << 20;
 /// How many spare buffers one thread keeps.
 const KEPT_COUNT_MAX: usize = 256;
 
 #[derive(Debug, Default)]
 pub(crate) struct BufferPool {
     spare: Vec<Vec<u8>>,
+    /// Given to nobody whose buffer is still small: a slow client could keep it for a few bytes.
+    large: Vec<u8>,
 }
 
 impl BufferPool {
@@ -28,10 +34,47 @@ impl BufferPool {
         if fits && self.spare.len() < KEPT_COUNT_MAX {
             memory.clear();
             self.spare.push(memory);
+        } else if memory.capacity() > self.large.capacity() && memory.capacity() <= LARGE_BYTES_MAX {
+            memory.clear();
+            self.large = memory;
+        }
+    }
+
+    /// Moves `input`, which has no room for `needed` bytes more, to the large spare buffer, if that has.
+    #[cold]
+    pub(crate) fn enlarge(&mut self, input: &mut InputBuffer, needed: usize) {
+        if self.large.capacity() >= input.len() + needed {
+            let mut memory = std::mem::take(&mut self.large);
+            memory.extend_from_slice(input.as_slice());
+            self.give(std::mem::replace(input, InputBuffer::from_memory(memory)).into_memory());
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.spare.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_large_buffer_goes_to_whoever_lacks_room() {
+        let mut pool = BufferPool::default();
+        pool.give(Vec::with_capacity(LARGE_BYTES_MAX + 1));
+        pool.give(Vec::with_capacity(3 * KEPT_BYTES_MAX));
+        assert_eq!(pool.take().capacity(), 0, "nobody gets it who has nothing yet");
+        let mut input = InputBuffer::from_memory(Vec::with_capacity(KEPT_BYTES_MAX));
+        input.append(b"abc");
+        pool.enlarge(&mut input, 4 * KEPT_BYTES_MAX);
+        assert_eq!(input.capacity(), KEPT_BYTES_MAX, "it would not be enough");
+        input.consume(1);
+        pool.enlarge(&mut input, 2 * KEPT_BYTES_MAX);
+        assert_eq!((input.as_slice(), input.capacity()), (&b"bc"[..], 3 * KEPT_BYTES_MAX));
+        assert_eq!(pool.take().capacity(), KEPT_BYTES_MAX, "the small one is spare now");
+        pool.enlarge(&mut InputBuffer::new(), 1);
+        pool.give(input.into_memory());
+        assert_eq!(pool.large.capacity(), 3 * KEPT_BYTES_MAX);
     }
 }

@@ -21,17 +21,19 @@ use settings::{
     MASTERAUTH, MASTERUSER, PORT, REPL_TIMEOUT, REPLICA_ANNOUNCE_IP, REPLICA_ANNOUNCE_PORT, Settings,
 };
 
-use crate::apply::{Applied, Applier, Piece};
+use crate::apply::{Applied, Applier};
 use crate::following::{Following, Resume};
 use crate::history::{History, ReplicationId};
 use crate::incoming::Incoming;
 use crate::link::{self, Credentials, Event, Link, LinkError, LinkOptions, LinkState, Position};
-use crate::stage::{Around, Vocabulary};
+use crate::stage::Around;
 
 /// After so long the link is made anew.
 const RETRY_MS: u64 = 1000;
-/// Pieces that are dealt with before others get their turn.
-const PIECES_PER_TURN: usize = 512;
+/// Rounds that are applied before others get their turn.
+const ROUNDS_PER_TURN: usize = 4;
+/// Bytes of the stream that may wait to be applied before nothing more is read, unless they end within a command or a transaction.
+const UNAPPLIED_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a snapshot that may wait to be written before nothing more is read.
 const WAITING_BYTES_MAX: u64 = 32 << 20;
 
@@ -85,7 +87,12 @@ struct Linked<L> {
     /// Where the snapshot stands.
     position: Option<Position>,
     pending: Option<Pending<L>>,
+    /// What has come of a snapshot must be written or read first.
     is_paused: bool,
+    /// More of the stream has come than could be applied in a turn.
+    is_behind: bool,
+    /// Whether what comes is read.
+    reads: bool,
 }
 
 /// How far it is.
@@ -153,7 +160,6 @@ impl<L> Follower<L> {
                 let waiting_bytes = linked.incoming.as_ref().map_or(0, Incoming::waiting_bytes);
                 if linked.is_paused && !linked.link.is_loading() && waiting_bytes < WAITING_BYTES_MAX / 2 {
                     linked.is_paused = false;
-                    around.set_reading(linked.conn, true);
                     around.come_back(linked.conn);
                 }
             }
@@ -200,6 +206,8 @@ impl<L> Follower<L> {
             position: None,
             pending: None,
             is_paused: false,
+            is_behind: false,
+            reads: true,
         });
         linked.settle(around.following(), around);
         self.stance = Stance::Linked(linked);
@@ -265,21 +273,29 @@ impl<L> Follower<L> {
         let Stance::Linked(linked) = &mut self.stance else { return };
         let role = (around.following(), self.version);
         let mut turn = Turn { linked, applier: &mut self.applier, role, attempt: self.attempt };
-        let outcome = turn.run(around);
-        if outcome.is_ok() {
-            return linked.settle(role.0, around);
-        }
-        if let Err(why) = outcome
-            && !self.is_outdated(role.0)
-        {
-            self.give_up(&why, around);
+        match turn.run(around) {
+            Ok(is_done) => {
+                linked.is_behind = !is_done;
+                if !is_done {
+                    around.come_back(linked.conn);
+                }
+                linked.settle(role.0, around);
+            }
+            Err(why) if !self.is_outdated(role.0) => self.give_up(&why, around),
+            Err(_) => {}
         }
     }
 }
 
 impl<L> Linked<L> {
-    /// Sends what is to be sent, and says how far it is.
+    /// Sends what is to be sent, reads on or not, and says how far it is.
     fn settle(&mut self, following: &Following, around: &mut dyn Around<L>) {
+        let is_full = self.is_behind && self.link.waiting_bytes() > UNAPPLIED_BYTES_MAX;
+        let reads = !self.is_paused && !is_full;
+        if reads != self.reads {
+            self.reads = reads;
+            around.set_reading(self.conn, reads);
+        }
         let output = self.link.take_output();
         if !output.is_empty() {
             around.send(self.conn, &output);
@@ -299,47 +315,54 @@ struct Turn<'a, L> {
 }
 
 impl<L> Turn<'_, L> {
-    /// Deals with what has come; an error ends the link.
-    fn run(&mut self, around: &mut dyn Around<L>) -> Result<(), String> {
-        let words = around.vocabulary();
-        for _ in 0..PIECES_PER_TURN {
+    /// Deals with what has come; false: there is more. An error ends the link.
+    fn run(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
+        let mut round_count = 0;
+        while round_count < ROUNDS_PER_TURN {
             if let Some(pending) = self.linked.pending.take()
                 && let Some(pending) = self.settle_pending(pending, around)
             {
                 self.linked.pending = Some(pending);
-                around.come_back(self.linked.conn);
-                return Ok(());
+                return Ok(false);
             }
             if self.linked.is_paused {
-                return Ok(());
+                return Ok(true);
             }
-            let applied = self.take_event(words, around)?;
-            let Linked { link, conn, is_paused, .. } = &mut *self.linked;
-            let Some(applied) = applied else { return Ok(()) };
-            match applied {
-                Applied::Done if *is_paused => around.set_reading(*conn, false),
-                Applied::Done => {}
-                Applied::Later => {
-                    link.again();
-                    around.come_back(*conn);
-                    return Ok(());
+            let taken = self.take_events(around);
+            if let Some(length) = self.applier.close() {
+                let Linked { link, .. } = &mut *self.linked;
+                link.take_back(length);
+                match self.applier.run(link.lent_mut(), self.role, around) {
+                    Applied::Done => link.settle(),
+                    Applied::Later => return Ok(false),
+                    Applied::Over => return Err("the role has changed".to_owned()),
                 }
-                Applied::Over => return Err("the role has changed".to_owned()),
+                round_count += 1;
+                taken?;
+            } else if !taken? {
+                return Ok(true);
             }
         }
-        around.come_back(self.linked.conn);
-        Ok(())
+        Ok(false)
     }
 
-    /// Deals with the next thing that has come, if there is one.
-    fn take_event(
-        &mut self,
-        words: Vocabulary,
-        around: &mut dyn Around<L>,
-    ) -> Result<Option<Applied>, String> {
+    /// Deals with what has come up to where something is to be done about it; false: nothing has come.
+    fn take_events(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
+        let mut has_come = false;
+        while !self.applier.is_full() && !self.linked.is_paused && self.linked.pending.is_none() {
+            if !self.take_event(around)? {
+                break;
+            }
+            has_come = true;
+        }
+        Ok(has_come)
+    }
+
+    /// Deals with the next thing that has come; false: there is none.
+    fn take_event(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
         let Linked { link, incoming, received_bytes, position, pending, is_paused, .. } = &mut *self.linked;
         let next = link.next(around.now_ms()).map_err(|error: LinkError| error.to_string())?;
-        let Some(event) = next else { return Ok(None) };
+        let Some(event) = next else { return Ok(false) };
         match event {
             Event::NotUnderstood { option, answer } => {
                 tracing::info!("(Non critical) Master does not understand REPLCONF {option}: {answer}");
@@ -362,12 +385,11 @@ impl<L> Turn<'_, L> {
                 incoming.take().ok_or(UNANNOUNCED)?.end();
                 *is_paused = true;
             }
-            Event::Stream { bytes, args, end } => {
-                let piece = Piece { bytes, args: &args, end };
-                return Ok(Some(self.applier.apply(piece, words, self.role, around)));
+            Event::Stream { bytes, words, .. } => {
+                self.applier.take(bytes, &words, around.vocabulary(), self.role.0, around);
             }
         }
-        Ok(Some(Applied::Done))
+        Ok(true)
     }
 
     /// Does what needs all shards; what is still to be done if they cannot be had.
@@ -401,7 +423,6 @@ impl<L> Turn<'_, L> {
                 self.linked.link.loaded(now_ms);
                 tracing::info!("MASTER <-> REPLICA sync: Finished with success");
                 self.linked.is_paused = false;
-                around.set_reading(self.linked.conn, true);
                 true
             }
         };

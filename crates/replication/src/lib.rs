@@ -33,6 +33,7 @@ mod primary;
 mod quorum;
 mod replicas;
 mod role;
+mod round;
 mod stage;
 mod standing;
 mod synced;

@@ -37,6 +37,9 @@ pub trait Stage {
     /// The transaction of the thread.
     fn tx(&mut self) -> &mut Tx<'static>;
 
+    /// Whether there is anything for which a command may have to wait.
+    fn may_hold_back(&self) -> bool;
+
     /// Whether the command, whose shards are entered, may run now, for all that a snapshot or the journal says.
     fn may_run(&mut self, command: &'static Command, args: &[&[u8]], db: u32) -> bool;
 

@@ -13,6 +13,8 @@
 //!
 //! After an error the connection is to be closed: where the next request begins is unknown.
 
+use std::ops::Range;
+
 use smallvec::{Array, SmallVec};
 
 use crate::inline::{Span, split_into};
@@ -238,6 +240,15 @@ impl RequestParser {
         let buffer = if self.is_inline { &self.inline } else { input };
         out.clear();
         out.extend(self.args.iter().map(|span| span.of(buffer)));
+    }
+
+    /// Where the arguments of the request just parsed are in `input`, as [`RequestParser::args`]. Those of an inline request, which may be quoted,
+    /// are not told apart: they are one.
+    pub fn words<A: Array<Item = Range<usize>>>(&self, input: &[u8]) -> SmallVec<A> {
+        if self.is_inline {
+            return std::iter::once(0..input.trim_ascii_end().len()).collect();
+        }
+        self.args.iter().map(|span| span.start..span.start + span.length).collect()
     }
 
     /// How many bytes, beyond the input of the last call, the bulk begun there still needs; 0 if none is. A hint for reserving

@@ -18,8 +18,10 @@ pub(super) struct Input {
 
 impl Input {
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.bytes.drain(..self.start);
-        self.start = 0;
+        if self.start > self.bytes.len() / 2 {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
         self.bytes.extend_from_slice(bytes);
     }
 
@@ -32,19 +34,29 @@ impl Input {
         self.rest().len()
     }
 
-    /// Lends the first `length` bytes.
+    /// Lends so many bytes behind those that are lent.
     pub(super) fn lend(&mut self, length: usize) -> &[u8] {
-        self.lent = length;
-        &self.bytes[self.start..self.start + length]
+        let start = self.start + self.lent;
+        self.lent += length;
+        &self.bytes[start..start + length]
     }
 
-    pub(super) fn lent_bytes(&self) -> usize {
-        self.lent
+    /// What is not lent.
+    pub(super) fn unlent(&self) -> &[u8] {
+        &self.bytes[self.start + self.lent..]
     }
 
-    /// What is lent was not dealt with.
-    pub(super) fn take_back(&mut self) {
-        self.lent = 0;
+    pub(super) fn lent(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.lent]
+    }
+
+    pub(super) fn lent_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.lent]
+    }
+
+    /// What is lent behind the first `kept` bytes was not dealt with.
+    pub(super) fn take_back(&mut self, kept: usize) {
+        self.lent = self.lent.min(kept);
     }
 
     /// What is lent was dealt with; how many bytes that was.

@@ -17,14 +17,13 @@
 //!  snapshot:  $<length>\r\n <bytes>  |  $EOF:<mark>\r\n <bytes> <mark>
 //! ```
 //!
-//! Events are pulled: [`Link::next`] lends one at a time, and the next call says that the last one was dealt with. So acknowledgements
-//! never promise what was not applied, `REPLCONF GETACK` is answered when everything before it was, and nothing is copied for who runs
-//! commands. If an event cannot be dealt with yet, [`Link::again`] has it lent once more.
+//! Events are pulled: [`Link::next`] lends one at a time, and the next call says that the last one was dealt with. Pieces of the stream are lent one
+//! behind the other, until [`Link::settle`] says that all of them were applied. So acknowledgements never promise what was not, `REPLCONF GETACK` is
+//! answered when everything before it was, and nothing is copied for who runs commands.
 //!
 //! Invariants:
 //! - how the bytes were cut into reads makes no difference;
-//! - the input grows by what is received only. Who calls [`Link::next`] until there is nothing left before receiving more keeps at most one
-//!   command and one read. While [`Link::is_loading`] nothing is lent, so nothing should be received either;
+//! - the input grows by what is received only: who is behind should receive no more for a while. While [`Link::is_loading`] nothing is lent, so nothing should be received either;
 //! - after an error the link is over.
 //!
 //! Not here: sockets, when to connect again, what becomes of the data.
@@ -36,6 +35,7 @@ mod input;
 mod tests;
 
 use std::fmt;
+use std::ops::Range;
 
 use resp::{Limits, Parsed, RequestParser, encode_request};
 use smallvec::SmallVec;
@@ -155,7 +155,6 @@ impl LinkState {
 
 /// What comes over the link.
 #[derive(Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "nearly all are pieces of the stream, and none is kept")]
 pub enum Event<'a> {
     /// The primary does not know an option of the handshake, which does not matter. For the log.
     NotUnderstood {
@@ -179,10 +178,10 @@ pub enum Event<'a> {
     SnapshotEnd,
     /// A piece of the stream.
     Stream {
-        /// What came, for the own log.
+        /// What came, for the own log. It is part of what [`Link::lent`] returns.
         bytes: &'a [u8],
-        /// The command. There is none in the newlines between commands, and in what was meant for the link itself.
-        args: SmallVec<[&'a [u8]; 16]>,
+        /// Where the words of the command are in it. There is none in the newlines between commands, and in what was meant for the link itself.
+        words: SmallVec<[Range<usize>; 8]>,
         /// The offset behind it; 0 is where an unknown history began.
         end: u64,
     },
@@ -219,7 +218,7 @@ pub struct Link {
     stage_after: Option<Stage>,
     /// The history that the stream is of, if the primary said.
     id: Option<ReplicationId>,
-    /// Bytes of it before the input.
+    /// Bytes of it before the input, which are applied.
     offset: u64,
     durable_offset: Option<u64>,
     heard_ms: u64,
@@ -282,15 +281,20 @@ impl Link {
         self.heard_ms
     }
 
-    /// Where the data stand once the stream flows, everything that was lent and not asked for again included.
+    /// Where the data stand once the stream flows.
     pub fn position(&self) -> Option<Position> {
         let id = self.id.filter(|_| self.stage == Stage::Stream)?;
-        Some(Position { id, offset: self.offset + self.input.lent_bytes() as u64 })
+        Some(Position { id, offset: self.offset })
+    }
+
+    /// Bytes that have come and are not dealt with.
+    pub fn waiting_bytes(&self) -> usize {
+        self.input.len()
     }
 
     /// The snapshot is loaded and its data are in use.
     pub fn loaded(&mut self, now_ms: u64) {
-        self.deal_with_lent();
+        self.deal_with_event();
         assert_eq!(self.stage, Stage::Loading, "a snapshot is loaded when it has come");
         self.stage = Stage::Stream;
         // Nothing is received while a snapshot is loaded.
@@ -328,12 +332,13 @@ impl Link {
         Ok(())
     }
 
-    /// The next event, if enough has come. The one before has been dealt with.
+    /// The next event, if enough has come. The one before has been dealt with, unless it is a piece of the stream. A question of the primary makes a
+    /// pause: it comes when everything before it was applied.
     ///
     /// # Errors
     /// The primary refuses, or does not speak the protocol.
     pub fn next(&mut self, now_ms: u64) -> Result<Option<Event<'_>>, LinkError> {
-        self.deal_with_lent();
+        self.deal_with_event();
         loop {
             match self.stage {
                 Stage::Connecting | Stage::Loading => return Ok(None),
@@ -357,20 +362,34 @@ impl Link {
         }
     }
 
-    /// The piece of a snapshot or of the stream that was lent last could not be dealt with yet: the next call of [`Link::next`] lends it
-    /// again.
-    pub fn again(&mut self) {
-        self.input.take_back();
-        self.stage_after = None;
+    /// All pieces of the stream that are lent.
+    pub fn lent(&self) -> &[u8] {
+        self.input.lent()
     }
 
-    fn deal_with_lent(&mut self) {
-        let bytes = self.input.consume_lent();
-        if self.stage == Stage::Stream {
-            self.offset += bytes as u64;
+    /// The same, to be changed: nobody reads them again.
+    pub fn lent_mut(&mut self) -> &mut [u8] {
+        self.input.lent_mut()
+    }
+
+    /// Of the stream what is lent behind these bytes is to be lent again.
+    pub fn take_back(&mut self, kept_bytes: usize) {
+        if kept_bytes < self.input.lent().len() {
+            self.input.take_back(kept_bytes);
+            self.parser.reset();
         }
-        if let Some(stage) = self.stage_after.take() {
-            self.stage = stage;
+    }
+
+    /// All pieces of the stream that are lent were applied.
+    pub fn settle(&mut self) {
+        assert_eq!(self.stage, Stage::Stream, "before the stream nothing is to be applied");
+        self.offset += self.input.consume_lent() as u64;
+    }
+
+    fn deal_with_event(&mut self) {
+        if self.stage != Stage::Stream {
+            self.input.consume_lent();
+            self.stage = self.stage_after.take().unwrap_or(self.stage);
         }
     }
 
@@ -401,29 +420,23 @@ impl Link {
     }
 
     fn lend_piece(&mut self, now_ms: u64) -> Result<Option<Event<'_>>, LinkError> {
-        let parsed = self.parser.parse(self.input.rest(), &self.options.limits);
-        let (length, is_command) = match parsed {
-            Ok(Parsed::Incomplete) => return Ok(None),
-            Ok(Parsed::Request { consumed }) => (consumed, true),
-            Ok(Parsed::Empty { consumed }) => (consumed, false),
-            Err(error) => return Err(LinkError::Stream { offset: self.offset, error }),
-        };
-        let mut args = SmallVec::new();
-        if is_command {
-            self.parser.args(&self.input.rest()[..length], &mut args);
-        }
-        let is_for_link = is_question_for_offset(&args);
-        drop(args);
-        if is_for_link {
+        let begin = self.offset + self.input.lent().len() as u64;
+        let input = self.input.unlent();
+        let (length, mut words): (usize, SmallVec<[Range<usize>; 8]>) =
+            match self.parser.parse(input, &self.options.limits) {
+                Ok(Parsed::Incomplete) => return Ok(None),
+                Ok(Parsed::Request { consumed }) => (consumed, self.parser.words(&input[..consumed])),
+                Ok(Parsed::Empty { consumed }) => (consumed, SmallVec::new()),
+                Err(error) => return Err(LinkError::Stream { offset: begin, error }),
+            };
+        if is_question_for_offset(words.iter().map(|word| &input[word.clone()])) {
+            if !self.input.lent().is_empty() {
+                return Ok(None);
+            }
             self.acknowledge(now_ms);
+            words.clear();
         }
-        let end = self.offset + length as u64;
-        let bytes = self.input.lend(length);
-        let mut args = SmallVec::new();
-        if is_command && !is_for_link {
-            self.parser.args(bytes, &mut args);
-        }
-        Ok(Some(Event::Stream { bytes, args, end }))
+        Ok(Some(Event::Stream { bytes: self.input.lend(length), words, end: begin + length as u64 }))
     }
 
     /// Tells the primary how far the stream was applied.
@@ -450,10 +463,10 @@ impl Link {
     }
 }
 
-/// Whether it is `REPLCONF GETACK`.
-fn is_question_for_offset(args: &[&[u8]]) -> bool {
-    matches!(args, [command, option, _]
-        if command.eq_ignore_ascii_case(b"REPLCONF") && option.eq_ignore_ascii_case(b"GETACK"))
+/// Whether it is `REPLCONF GETACK *`.
+fn is_question_for_offset<'a>(words: impl ExactSizeIterator<Item = &'a [u8]>) -> bool {
+    let expected: [&[u8]; 2] = [b"REPLCONF", b"GETACK"];
+    words.len() == 3 && words.zip(expected).all(|(word, expected)| word.eq_ignore_ascii_case(expected))
 }
 
 /// How the snapshot comes that a line announces.

@@ -89,12 +89,12 @@ impl Replica {
                 self.link.loaded(0);
                 continue;
             };
-            let (shown, is_piece) =
-                (format!("{event:?}"), matches!(event, Event::Snapshot { .. } | Event::Stream { .. }));
+            let (shown, is_piece) = (format!("{event:?}"), matches!(event, Event::Stream { .. }));
             note(event, &mut self.events, &mut self.snapshot, &mut self.stream);
             if is_piece {
-                self.link.again();
+                self.link.take_back(0);
                 assert_eq!(format!("{:?}", self.link.next(0)?.expect("it was there")), shown);
+                self.link.settle();
             }
         }
     }
@@ -112,10 +112,11 @@ fn note(event: Event<'_>, events: &mut Vec<String>, snapshot: &mut Vec<u8>, stre
             snapshot.extend_from_slice(bytes);
         }
         Event::SnapshotEnd => events.push(format!("snapshot {}", snapshot.escape_ascii())),
-        Event::Stream { bytes, args, end } => {
+        Event::Stream { bytes, words, end } => {
             stream.extend_from_slice(bytes);
-            let args: Vec<String> = args.iter().map(|arg| arg.escape_ascii().to_string()).collect();
-            events.push(format!("{} {end}", args.join(" ")));
+            let words: Vec<String> =
+                words.into_iter().map(|word| bytes[word].escape_ascii().to_string()).collect();
+            events.push(format!("{} {end}", words.join(" ")));
         }
     }
 }
@@ -338,6 +339,7 @@ fn offsets_are_said_each_second_and_after_loading() {
     assert!(link.next(101_099).expect("nothing is wrong").is_some());
     assert_eq!(link.tick(101_100), Ok(()));
     assert_eq!(said(&mut link), "REPLCONF ACK 5 FACK 3|", "it is not known yet whether it was applied");
+    link.settle();
     assert_eq!(link.next(101_100), Ok(None));
     link.set_durable(19);
     assert_eq!(link.tick(102_100), Ok(()));

@@ -58,7 +58,11 @@ fn take_events(link: &mut Link, got: &mut Got) -> bool {
         let goes_on = match link.next(0) {
             Ok(None) => false,
             Ok(Some(event)) => {
+                let is_piece = matches!(event, Event::Stream { .. });
                 note(&event, got);
+                if is_piece {
+                    link.settle();
+                }
                 true
             }
             Err(error) => {

@@ -134,9 +134,13 @@ impl Stage for Host<'_> {
         &mut self.thread.tx
     }
 
+    fn may_hold_back(&self) -> bool {
+        self.thread.host.shared.may_hold_back()
+    }
+
     fn may_run(&mut self, command: &'static Command, args: &[&[u8]], db: u32) -> bool {
         let Thread { tx, host, .. } = &mut *self.thread;
-        !(host.shared.may_hold_back() && host.snapshot.stops(tx, command, args, db))
+        !host.snapshot.stops(tx, command, args, db)
     }
 
     fn run(&mut self, command: &'static Command, args: &[&[u8]], db: u32) -> Ran {

@@ -126,6 +126,53 @@ fn two_servers_change_places() {
     assert_eq!(second.client().info("stats", "sync_partial_ok"), "1");
 }
 
+/// While it was stopped much has come, which all its threads apply; nobody sees half of a transaction.
+#[test]
+fn a_replica_that_was_stopped_catches_up() {
+    const PAIRS: usize = 40;
+    let options = ["--repl-backlog-size", "64mb"];
+    let (primary, replica) = (replica(2, "auto", &options), replica(4, "auto", &options));
+    follow(&replica, &primary);
+    eventually("it follows", || is_up(&replica));
+    for round in 0..3 {
+        replica.signal(Signal::STOP);
+        let mut writer = primary.client();
+        let mut requests = Vec::new();
+        for number in 0..10_000 {
+            let pair = number % PAIRS;
+            for words in [
+                "MULTI".to_owned(),
+                format!("SET a:{pair} {round}:{number}"),
+                format!("SET b:{pair} {round}:{number}"),
+                "EXEC".to_owned(),
+                format!("RPUSH l:{pair} {number}"),
+                format!("INCR n:{}", number % 7),
+            ] {
+                let words: Vec<&str> = words.split(' ').collect();
+                resp::encode_request(&words, &mut requests);
+            }
+        }
+        std::thread::scope(|scope| {
+            let mut stream = writer.stream().try_clone().expect("it can be cloned");
+            scope.spawn(move || stream.write_all(&requests).expect("it is read"));
+            (0..60_000).for_each(|_| _ = writer.receive());
+        });
+        replica.signal(Signal::CONT);
+        let mut reader = replica.client();
+        eventually("it has all", || {
+            for pair in 0..PAIRS {
+                let Value::Array(values) = reader.call(&format!("MGET a:{pair} b:{pair}")) else {
+                    panic!("an array")
+                };
+                assert_eq!(values[0], values[1]);
+            }
+            offset(&replica) == offset(&primary)
+        });
+        expect_same(&replica, &primary);
+    }
+    assert_eq!(primary.client().info("stats", "sync_full"), "1");
+}
+
 #[test]
 fn the_journal_of_a_replica_is_a_copy_of_the_stream() {
     let Some(primary) = redis(&["--repl-diskless-sync-delay", "0"]) else { return };

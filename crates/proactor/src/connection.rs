@@ -143,6 +143,15 @@ impl<L> Connection<L> {
         }
     }
 
+    /// Adds to its input.
+    #[inline]
+    pub(crate) fn receive(&mut self, bytes: &[u8], pool: &mut BufferPool) {
+        if !self.input.has_room(bytes.len()) {
+            pool.enlarge(&mut self.input, bytes.len());
+        }
+        self.input.append(bytes);
+    }
+
     /// Moves output into `sending`, as much as may be under way.
     #[inline]
     pub(crate) fn fill(&mut self, pool: &mut BufferPool) {

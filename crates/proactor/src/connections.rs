@@ -362,10 +362,7 @@ impl<L> Connections<L> {
             return self.received_with_care(slot, bytes, events);
         }
         connection.lend_input(pool);
-        if !connection.input.has_room(bytes.len()) {
-            pool.enlarge(&mut connection.input, bytes.len());
-        }
-        connection.input.append(bytes);
+        connection.receive(bytes, pool);
         if connection.reported_turn != turn {
             connection.reported_turn = turn;
             events.push(Event::Data { conn });
@@ -385,7 +382,7 @@ impl<L> Connections<L> {
             connection.decode(bytes)
         } else if connection.state == State::Open {
             connection.lend_input(pool);
-            connection.input.append(bytes);
+            connection.receive(bytes, pool);
             Ok(Heard::More)
         } else {
             return true;

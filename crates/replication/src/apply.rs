@@ -15,8 +15,9 @@ use effectlog::NO_DB;
 use shard::{PATIENCE_AFTER, ShardId};
 
 use crate::following::Following;
-use crate::round::{Round, Words};
+use crate::round::{Round, Step, Words};
 use crate::stage::{Ran, Stage, Vocabulary};
+use crate::wide::Wide;
 
 /// So many errors are told, and then one of so many.
 const TOLD_MAX: u64 = 10;
@@ -65,9 +66,9 @@ impl Applier {
         self.round.begin(self.db);
     }
 
-    /// Whether what was taken is to be run before more is.
-    pub(crate) fn is_full(&self) -> bool {
-        self.round.is_full()
+    /// Whether what was taken is to be run before more is, see [`Round::is_full`].
+    pub(crate) fn is_full(&self, much: bool) -> bool {
+        self.round.is_full(much)
     }
 
     /// Takes the next piece of the stream, see [`Round::take`].
@@ -107,9 +108,14 @@ impl Applier {
             self.tries += 1;
             return Applied::Later;
         }
-        self.run_steps(bytes, following, stage);
-        self.round.write_blanks(bytes);
         let (db_before, db) = self.round.dbs();
+        let thread_count = stage.thread_count();
+        if thread_count > 1 && self.round.is_wide() {
+            Wide::run(&mut self.round, bytes, thread_count, following, stage);
+        } else {
+            let failed = run_steps(&self.round, bytes, |_| true, following, stage);
+            self.round.write_blanks(bytes, &failed);
+        }
         let tx = stage.tx();
         tx.record.push_copy(db_before.unwrap_or(NO_DB), bytes);
         tx.hold.note_unpublished(true);
@@ -149,38 +155,46 @@ impl Applier {
                 stage.may_run(step.command, &args, step.db)
             })
     }
+}
 
-    fn run_steps(&mut self, bytes: &[u8], following: &Following, stage: &mut dyn Stage) {
-        let mut failed: Vec<Range<usize>> = Vec::new();
-        for (index, step) in self.round.steps().iter().enumerate() {
-            self.prefetch(index, stage);
-            let args: Words<'_> = self.round.words_of(step, bytes);
-            if let Some((index, located)) = step.key {
-                stage.tx().located = Located::new(args[index], located);
-            }
-            let ran = stage.run(step.command, &args, step.db);
-            if ran != Ran::Done {
-                note_failure(following, args[0], ran);
-                failed.push(step.at.clone());
-            }
-            if step.ends_unit {
-                stage.finish();
-            }
-        }
-        failed.into_iter().for_each(|at| self.round.blank(at));
-    }
-
-    fn prefetch(&self, index: usize, stage: &mut dyn Stage) {
-        let key_of =
-            |index: usize| self.round.steps().get(index).and_then(|step| Some((step.db, step.key?.1)));
+/// Runs the steps of a round on shards that are `own`, which are entered; where those are that have failed.
+pub(crate) fn run_steps(
+    round: &Round,
+    bytes: &[u8],
+    own: impl Fn(ShardId) -> bool,
+    following: &Following,
+    stage: &mut dyn Stage,
+) -> Vec<Range<usize>> {
+    let is_own = |step: &&Step| step.key.is_none_or(|(_, (id, _))| own(id));
+    let mut failed = Vec::new();
+    let steps = round.steps().iter().filter(is_own);
+    let mut places = steps.clone().skip(PLACE_AHEAD);
+    let mut records = steps.clone().skip(RECORD_AHEAD);
+    for step in steps {
+        let located = |step: &Step| step.key.map(|(_, (id, hash))| (step.db as usize, id, hash));
         let hold = &stage.tx().hold;
-        if let Some((db, (id, hash))) = key_of(index + PLACE_AHEAD) {
-            hold.shard(id).dbs[db as usize].prefetch_place(hash);
+        if let Some((db, id, hash)) = places.next().and_then(located) {
+            hold.shard(id).dbs[db].prefetch_place(hash);
         }
-        if let Some((db, (id, hash))) = key_of(index + RECORD_AHEAD) {
-            hold.shard(id).dbs[db as usize].prefetch_record(hash);
+        if let Some((db, id, hash)) = records.next().and_then(located) {
+            hold.shard(id).dbs[db].prefetch_record(hash);
+        }
+        let args: Words<'_> = round.words_of(step, bytes);
+        if let Some((index, located)) = step.key {
+            stage.tx().located = Located::new(args[index], located);
+        }
+        let ran = stage.run(step.command, &args, step.db);
+        if ran != Ran::Done {
+            note_failure(following, args[0], ran);
+            failed.push(step.at.clone());
+        }
+        if step.ends_unit {
+            stage.finish();
         }
     }
+    // Of a transaction whose last command is another thread's.
+    stage.finish();
+    failed
 }
 
 fn note_failure(following: &Following, name: &[u8], ran: Ran) {

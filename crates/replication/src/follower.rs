@@ -33,7 +33,9 @@ const RETRY_MS: u64 = 1000;
 /// Rounds that are applied before others get their turn.
 const ROUNDS_PER_TURN: usize = 4;
 /// Bytes of the stream that may wait to be applied before nothing more is read, unless they end within a command or a transaction.
-const UNAPPLIED_BYTES_MAX: usize = 256 << 10;
+const UNAPPLIED_BYTES_MAX: usize = 512 << 10;
+/// From so many bytes on a round is larger, and other threads may help.
+const MUCH_BYTES: usize = 96 << 10;
 /// Bytes of a snapshot that may wait to be written before nothing more is read.
 const WAITING_BYTES_MAX: u64 = 32 << 20;
 
@@ -349,7 +351,8 @@ impl<L> Turn<'_, L> {
     /// Deals with what has come up to where something is to be done about it; false: nothing has come.
     fn take_events(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
         let mut has_come = false;
-        while !self.applier.is_full() && !self.linked.is_paused && self.linked.pending.is_none() {
+        let much = self.linked.link.waiting_bytes() >= MUCH_BYTES;
+        while !self.applier.is_full(much) && !self.linked.is_paused && self.linked.pending.is_none() {
             if !self.take_event(around)? {
                 break;
             }

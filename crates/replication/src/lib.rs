@@ -39,6 +39,7 @@ mod standing;
 mod synced;
 mod tail;
 mod waiting;
+mod wide;
 
 use std::sync::Arc;
 
@@ -65,6 +66,7 @@ pub use standing::Standing;
 pub use synced::Synced;
 pub use tail::Read;
 pub use waiting::{Awaited, NO_JOURNAL, Reached, Wish};
+pub use wide::Help;
 
 /// What the commands of this crate need of the thread that runs them.
 pub trait Door {

@@ -17,12 +17,14 @@ use smallvec::SmallVec;
 
 use crate::stage::Vocabulary;
 
-/// Commands of a round, unless a transaction has more.
+/// Commands and bytes of a round, unless a transaction or a command has more.
 const STEPS_MAX: usize = 128;
-/// Bytes of a round, unless a command or a transaction has more.
 const BYTES_MAX: usize = 32 << 10;
-/// A round that had more steps gives its memory back.
-const STEPS_KEPT_MAX: usize = 4 * STEPS_MAX;
+/// The same where much more has come.
+const WIDE_STEPS_MAX: usize = 1024;
+const WIDE_BYTES_MAX: usize = 256 << 10;
+/// With fewer commands no other thread is asked for help.
+const WIDE_STEPS_MIN: usize = 2 * STEPS_MAX;
 
 /// The words of a command.
 pub(crate) type Words<'a> = SmallVec<[&'a [u8]; 16]>;
@@ -72,7 +74,7 @@ impl Round {
         self.truncate(Mark { length: 0, step_count: 0, word_count: 0, db });
         self.shards.clear();
         (self.db_before, self.needs_all) = (db, false);
-        if self.steps.capacity() > STEPS_KEPT_MAX {
+        if self.steps.capacity() > 2 * WIDE_STEPS_MAX {
             *self = Round { db_before: db, db, ..Round::default() };
         }
     }
@@ -103,9 +105,16 @@ impl Round {
         (!self.needs_all).then_some(&self.shards)
     }
 
-    /// Whether no more is to be taken before it was run.
-    pub(crate) fn is_full(&self) -> bool {
-        self.open.is_none() && (self.steps.len() >= STEPS_MAX || self.length >= BYTES_MAX)
+    /// Whether no more is to be taken before it was run; of more, if there is `much`.
+    pub(crate) fn is_full(&self, much: bool) -> bool {
+        let (steps_max, bytes_max) =
+            if much { (WIDE_STEPS_MAX, WIDE_BYTES_MAX) } else { (STEPS_MAX, BYTES_MAX) };
+        self.open.is_none() && (self.steps.len() >= steps_max || self.length >= bytes_max)
+    }
+
+    /// Whether several threads are to run it: it has many commands, and each of them just one shard.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.steps.len() >= WIDE_STEPS_MIN && self.steps.iter().all(|step| step.key.is_some())
     }
 
     /// Takes a piece: its bytes, and where the words of its command are in them; none: what it says means nothing. The error is why the command
@@ -216,14 +225,9 @@ impl Round {
         self.blanks.retain(|blank| blank.end <= length);
     }
 
-    /// What has failed means nothing here.
-    pub(crate) fn blank(&mut self, at: Range<usize>) {
-        self.blanks.push(at);
-    }
-
-    /// What the own log gets of its bytes.
-    pub(crate) fn write_blanks(&self, bytes: &mut [u8]) {
-        self.blanks.iter().for_each(|blank| bytes[blank.clone()].fill(b'\n'));
+    /// Makes its bytes what the own log gets: what has `failed` means nothing here either.
+    pub(crate) fn write_blanks(&self, bytes: &mut [u8], failed: &[Range<usize>]) {
+        self.blanks.iter().chain(failed).for_each(|blank| bytes[blank.clone()].fill(b'\n'));
     }
 }
 
@@ -341,12 +345,12 @@ mod tests {
         stream.bytes.clear();
         stream.take("MULTI").expect("it begins again");
         for number in 0..2 * STEPS_MAX {
-            assert!(!stream.round.is_full());
+            assert!(!stream.round.is_full(false));
             stream.take(&format!("SET key:{number} x")).expect("it may be run");
         }
         assert_eq!(stream.round.close(), None);
         stream.take("EXEC").expect("it ends");
-        assert!(stream.round.is_full());
+        assert!(stream.round.is_full(false) && !stream.round.is_full(true) && stream.round.is_wide());
         assert_eq!(
             (stream.round.close(), stream.steps().matches('|').count()),
             (Some(stream.bytes.len()), 1)
@@ -382,7 +386,7 @@ mod tests {
         let length = stream.round.close().expect("there is something");
         assert_eq!(stream.steps(), "0:SET a 1|");
         let mut bytes = stream.bytes.clone();
-        stream.round.write_blanks(&mut bytes[..length]);
+        stream.round.write_blanks(&mut bytes[..length], &[]);
         assert_eq!(bytes.escape_ascii().to_string(), expected.escape_ascii().to_string());
     }
 }

@@ -1,6 +1,6 @@
 //! What following a primary needs of the thread that does it.
 
-use command::{Command, Table, Tx};
+use command::{Client, Command, Table, Tx};
 use persistence::Role;
 use proactor::ConnId;
 
@@ -9,6 +9,7 @@ use crate::following::{Address, Following};
 use crate::history::ReplicationId;
 use crate::incoming::Incoming;
 use crate::primary::Primary;
+use crate::wide::Help;
 
 /// The commands that may stand in the stream, with the names that all servers have for them.
 #[derive(Clone, Copy)]
@@ -36,6 +37,15 @@ pub enum Ran {
 pub trait Stage {
     /// The transaction of the thread.
     fn tx(&mut self) -> &mut Tx<'static>;
+
+    /// For whom commands run.
+    fn client(&mut self) -> Client;
+
+    /// How many threads there are, which may be asked; this is the first one. A shard is at home where its number, counted round, says.
+    fn thread_count(&self) -> usize;
+
+    /// Asks another thread for help.
+    fn ask(&mut self, thread: usize, help: Help);
 
     /// Whether there is anything for which a command may have to wait.
     fn may_hold_back(&self) -> bool;

@@ -8,7 +8,7 @@ use commands::keys::populate::Share;
 use migrate::Returned;
 use proactor::Socket;
 use pubsub::Keys;
-use replication::RoleChange;
+use replication::{Help, RoleChange};
 use session::{Answer, Emptied, Protocol, Question};
 use shard::Delegated;
 
@@ -81,6 +81,8 @@ pub(crate) enum LinkNews {
     Read(u64, Result<Loaded, String>),
     /// The role has changed.
     Role(RoleChange),
+    /// The thread of the link is behind.
+    Help(Help),
 }
 
 impl Message {

@@ -78,6 +78,11 @@ pub struct Hold<'s, T, W> {
     has_unpublished: bool,
 }
 
+/// Shards that are held by nobody and entered all the same: by whoever [takes](Hold::take) them. If nobody does, nobody ever enters them again.
+#[derive(Debug)]
+#[must_use]
+pub struct Lent(SmallVec<[ShardId; 8]>);
+
 impl<'s, T, W> Hold<'s, T, W> {
     /// Nothing held.
     pub fn new(shards: &'s Shards<T, W>) -> Self {
@@ -246,6 +251,19 @@ impl<'s, T, W> Hold<'s, T, W> {
         if kept { self.keep(id) } else { self.add(id) }
     }
 
+    /// Lends those shards of the running transaction that are `wanted`, until they are [taken](Self::take) by whoever is given them.
+    pub fn lend(&mut self, wanted: impl Fn(ShardId) -> bool) -> Lent {
+        self.check_published();
+        let lent: SmallVec<[ShardId; 8]> = self.entered.iter().copied().filter(|id| wanted(*id)).collect();
+        lent.iter().for_each(|id| self.forget(*id));
+        Lent(lent)
+    }
+
+    /// Takes what another thread has lent: it is part of the running transaction.
+    pub fn take(&mut self, lent: Lent) {
+        lent.0.into_iter().for_each(|id| self.add(id));
+    }
+
     /// The first task delegated to `id`, which this thread holds, that is `wanted`: taken out.
     pub fn take_first(&mut self, id: ShardId, wanted: impl Fn(&T) -> bool) -> Option<Box<Delegated<T>>> {
         assert!(self.has(id) || self.kept.contains(&id), "only the holder sees what was delegated");
@@ -368,6 +386,22 @@ mod tests {
     use super::*;
     use crate::handover::{Answer, Asked};
     use crate::placement::Placement;
+
+    #[test]
+    fn lent_shards_are_free_for_nobody_but_whoever_takes_them() {
+        let shards = Shards::<(), ()>::new(Placement::new(Seed::new(1), 4, None), 2, 1, 1);
+        let [mut lender, mut helper, mut other] = [(); 3].map(|()| Hold::new(&shards));
+        let ids: Vec<ShardId> = shards.ids().collect();
+        lender.try_enter_all(&ids[..3], false).expect("they are free");
+        let lent = lender.lend(|id| id.index() % 2 == 1);
+        assert_eq!((lender.entered(), lender.has(ids[1])), (&[ids[0], ids[2]][..], false));
+        assert!(!other.try_enter(ids[1]) && !lender.try_enter(ids[1]) && !helper.has(ids[1]));
+        helper.take(lent);
+        assert_eq!(helper.entered(), &ids[1..2]);
+        lender.take(helper.lend(|_| true));
+        assert_eq!((lender.entered(), helper.entered()), (&ids[..3], &[][..]));
+        assert!(lender.leave_or_keep_all() && other.try_enter(ids[1]));
+    }
 
     #[test]
     fn a_lent_shard_comes_back_before_anybody_else_sees_it() {

@@ -34,7 +34,7 @@ pub use baton::{Baton, Delegated, Fifo};
 pub use cached_keys::{Told, Tracker, Tracking};
 pub use figures::Figures;
 pub use handover::{Answer, Asked, HandOver};
-pub use hold::{Hold, PATIENCE_AFTER, Patience};
+pub use hold::{Hold, Lent, PATIENCE_AFTER, Patience};
 #[cfg(feature = "simulation")]
 pub use interrupt::on_interrupt;
 pub use interrupt::{interrupt, pause};

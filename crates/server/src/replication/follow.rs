@@ -6,8 +6,8 @@ use command::{Client, Command, CommandError, Outcome, Post, Table};
 use persistence::Role;
 use proactor::{CloseMode, ConnId, Socket};
 use replication::{
-    Address, Door, Follower, FollowerAround, Following, Incoming, LinkSettings, Primary, Ran, ReplicationId,
-    RoleChange, Stage, Vocabulary, dial, incoming,
+    Address, Door, Follower, FollowerAround, Following, Help, Incoming, LinkSettings, Primary, Ran,
+    ReplicationId, RoleChange, Stage, Vocabulary, dial, incoming,
 };
 use resp::Output;
 use session::{Parser, Protocol};
@@ -39,6 +39,8 @@ struct Host<'a> {
     out: Option<&'a mut Output>,
     /// Replies, which nobody reads.
     replies: Output,
+    /// For whom commands run, if this is not the thread of the link.
+    client: Option<Client>,
 }
 
 /// Does something with the follower.
@@ -48,7 +50,7 @@ fn with(
     act: impl FnOnce(&mut Follower<Loaded>, &mut Host<'_>),
 ) {
     let mut follower = std::mem::take(&mut thread.host.follower);
-    act(&mut follower, &mut Host { thread, out, replies: Output::new() });
+    act(&mut follower, &mut Host { thread, out, replies: Output::new(), client: None });
     thread.host.follower = follower;
 }
 
@@ -85,6 +87,7 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
         LinkNews::Read(attempt, read) => {
             with(thread, None, |follower, host| follower.snapshot_read(attempt, read, host));
         }
+        LinkNews::Help(help) => run_part(thread, &help),
         LinkNews::Role(RoleChange::Moved) => {}
         LinkNews::Role(RoleChange::Demoted) => {
             drop_held(thread);
@@ -96,6 +99,12 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
             }
         }
     }
+}
+
+/// Runs a part of what the thread of the link applies.
+fn run_part(thread: &mut Thread, help: &Help) {
+    let (following, client) = (&thread.host.shared.following, Some(help.client()));
+    help.run(following, &mut Host { thread, out: None, replies: Output::new(), client });
 }
 
 /// All threads hear that the role has changed, and what is replied waits, or no longer waits, as that role has it.
@@ -134,6 +143,18 @@ impl Stage for Host<'_> {
         &mut self.thread.tx
     }
 
+    fn client(&mut self) -> Client {
+        self.client.unwrap_or_else(|| Client { deny_blocking: true, ..self.thread.host.session().client })
+    }
+
+    fn thread_count(&self) -> usize {
+        self.thread.host.shared.threads.len()
+    }
+
+    fn ask(&mut self, thread: usize, help: Help) {
+        self.thread.host.mailroom.send(thread as u16, Message::Link(Box::new(LinkNews::Help(help))));
+    }
+
     fn may_hold_back(&self) -> bool {
         self.thread.host.shared.may_hold_back()
     }
@@ -144,11 +165,12 @@ impl Stage for Host<'_> {
     }
 
     fn run(&mut self, command: &'static Command, args: &[&[u8]], db: u32) -> Ran {
+        let client = self.client();
         let Thread { tx, host, .. } = &mut *self.thread;
-        let session = host.session();
-        session.client.db = db;
-        session.last_command = Some(command.id);
-        let client = Client { deny_blocking: true, ..session.client };
+        let client = Client { db, ..client };
+        if let Some(session) = host.current.as_deref_mut() {
+            session.last_command = Some(command.id);
+        }
         let started = host.accounting.lap();
         let mark = self.replies.mark();
         (tx.wrote, tx.keeps_due) = (false, true);

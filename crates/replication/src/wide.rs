@@ -1,0 +1,179 @@
+//! A wide round: a replica that is behind has several threads run its commands.
+//!
+//! ```text
+//!   thread of the link   enters all shards ─ lends parts 1, 2, … ─ runs part 0 ─ runs what nobody has taken ─ waits ─ into the log ─ leaves all
+//!   another thread                                └─▶ takes part 1, runs it, gives it back ──────────────────────┘
+//! ```
+//!
+//! A part is what is to be run on the shards at home on one thread, so each command of such a round has just one shard. Nobody enters a shard while it
+//! is lent, and all are left at one moment: whoever holds a shard sees all of the round or nothing of it, as of any other. What a part has to tell
+//! others goes back with its shards, and is told when they are left. A thread that sleeps, or has other things to do, is not waited for.
+
+#![expect(clippy::disallowed_types, reason = "it is locked twice by each thread for hundreds of commands")]
+
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use command::{Client, Post};
+use shard::{Lent, ShardId};
+
+use crate::apply::run_steps;
+use crate::following::Following;
+use crate::round::Round;
+use crate::stage::Stage;
+
+/// Looks at a part that somebody else runs before the thread sleeps.
+const SPINS_MAX: u32 = 1000;
+
+/// How far a part is.
+enum Part {
+    /// Anybody may run it.
+    Lent(Lent),
+    /// Somebody runs it, or it is over.
+    Taken,
+    Back(Outcome),
+}
+
+/// What comes back of a part.
+struct Outcome {
+    shards: Lent,
+    posts: Vec<Post>,
+    failed: Vec<Range<usize>>,
+}
+
+/// See the head of this file.
+pub(crate) struct Wide {
+    round: Round,
+    bytes: Vec<u8>,
+    /// For whom the commands run.
+    client: Client,
+    /// Of every thread.
+    parts: Box<[Mutex<Part>]>,
+    came_back: Condvar,
+}
+
+/// A part that another thread may run.
+pub struct Help {
+    wide: Arc<Wide>,
+    part: usize,
+}
+
+impl Help {
+    /// For whom the commands run.
+    pub fn client(&self) -> Client {
+        self.wide.client
+    }
+
+    /// Runs the part, if nobody has; no shard is entered.
+    pub fn run(&self, following: &Following, stage: &mut dyn Stage) {
+        assert!(stage.tx().hold.entered().is_empty(), "what is entered is given back with the part");
+        let Wide { parts, came_back, .. } = &*self.wide;
+        let Some(lent) = take(&parts[self.part]) else { return };
+        let failed = self.wide.run_part(self.part, lent, following, stage);
+        let tx = stage.tx();
+        let (posts, shards) = (std::mem::take(&mut tx.posts), tx.hold.lend(|_| true));
+        *lock(&parts[self.part]) = Part::Back(Outcome { shards, posts, failed });
+        came_back.notify_one();
+    }
+}
+
+impl Wide {
+    /// Runs a round whose shards are entered, and which is these bytes; they become what the own log gets.
+    pub(crate) fn run(
+        round: &mut Round,
+        bytes: &mut [u8],
+        thread_count: usize,
+        following: &Following,
+        stage: &mut dyn Stage,
+    ) {
+        let client = stage.client();
+        let hold = &mut stage.tx().hold;
+        let parts = (0..thread_count).map(|part| match part {
+            0 => Mutex::new(Part::Taken),
+            part => Mutex::new(Part::Lent(hold.lend(|id| part_of(id, thread_count) == part))),
+        });
+        let (parts, came_back) = (parts.collect(), Condvar::new());
+        let wide = Wide { round: std::mem::take(round), bytes: bytes.to_vec(), client, parts, came_back };
+        let wide = Arc::new(wide);
+        for part in 1..thread_count {
+            stage.ask(part, Help { wide: Arc::clone(&wide), part });
+        }
+        let mut failed =
+            run_steps(&wide.round, &wide.bytes, |id| part_of(id, thread_count) == 0, following, stage);
+        for (part, state) in wide.parts.iter().enumerate().skip(1) {
+            if let Some(lent) = take(state) {
+                failed.extend(wide.run_part(part, lent, following, stage));
+                continue;
+            }
+            let outcome = wide.await_part(state);
+            stage.tx().hold.take(outcome.shards);
+            stage.tx().posts.extend(outcome.posts);
+            failed.extend(outcome.failed);
+        }
+        wide.round.write_blanks(bytes, &failed);
+        // Unless somebody was asked and has not come yet: its memory is used again.
+        if let Ok(wide) = Arc::try_unwrap(wide) {
+            *round = wide.round;
+        }
+    }
+
+    fn run_part(
+        &self,
+        part: usize,
+        lent: Lent,
+        following: &Following,
+        stage: &mut dyn Stage,
+    ) -> Vec<Range<usize>> {
+        stage.tx().hold.take(lent);
+        let is_own = |id| part_of(id, self.parts.len()) == part;
+        run_steps(&self.round, &self.bytes, is_own, following, stage)
+    }
+
+    fn await_part(&self, state: &Mutex<Part>) -> Outcome {
+        for _ in 0..SPINS_MAX {
+            if let Ok(mut part) = state.try_lock()
+                && let Some(outcome) = part.outcome()
+            {
+                return outcome;
+            }
+            std::hint::spin_loop();
+        }
+        let mut part = lock(state);
+        loop {
+            match part.outcome() {
+                Some(outcome) => return outcome,
+                None => part = self.came_back.wait(part).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+impl Part {
+    fn outcome(&mut self) -> Option<Outcome> {
+        match std::mem::replace(self, Part::Taken) {
+            Part::Back(outcome) => Some(outcome),
+            Part::Lent(_) | Part::Taken => None,
+        }
+    }
+}
+
+/// The part that a shard is in.
+fn part_of(id: ShardId, thread_count: usize) -> usize {
+    id.index() % thread_count
+}
+
+/// The shards of a part that is still lent.
+fn take(state: &Mutex<Part>) -> Option<Lent> {
+    let mut part = lock(state);
+    match std::mem::replace(&mut *part, Part::Taken) {
+        Part::Lent(lent) => Some(lent),
+        other => {
+            *part = other;
+            None
+        }
+    }
+}
+
+fn lock(state: &Mutex<Part>) -> MutexGuard<'_, Part> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -319,9 +319,11 @@ impl DiskFile {
         while offset < bytes {
             let count = (bytes - offset).min(PRE_WRITE_BYTES as u64);
             self.write_all_at(offset, &zeros[..count as usize])?;
+            // One by one: a disk that takes all of them at once makes others, who wait for a few bytes, wait as long.
+            self.sync()?;
             offset += count;
         }
-        self.sync()
+        Ok(())
     }
 
     /// Whether the file has the room now, which is not durable; false: nobody knows.
